@@ -1,0 +1,80 @@
+// Error: the one exception type of Hawser. It is thrown anywhere below the C API and turned into a status
+// there (capi/src/guard.h). A message says what, where, which value and what to do; `details` is a JSON object
+// (text) for machines, such as {"pointer": "/model/heads"} or {"file": "x.bin", "offset": 12}.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace hawser {
+
+/// Status codes as they cross the C API (hawser.h, HWS_*). Numbers are never reused.
+enum class Code : int32_t {
+  kOk = 0,
+  kCancelled = 1,
+  kUnknown = 2,
+  kInvalidArgument = 3,
+  kTimeout = 4,
+  kNotFound = 5,
+  kAlreadyExists = 6,
+  kPermission = 7,
+  kOutOfMemory = 8,
+  kFailedPrecondition = 9,
+  kAborted = 10,
+  kOutOfRange = 11,
+  kUnimplemented = 12,
+  kInternal = 13,
+  kUnavailable = 14,
+  kDataLoss = 15,
+  kIo = 16,
+  kConfigParse = 20,
+  kConfigInvalid = 21,
+  kDeviceUnavailable = 30,
+  kCheckpointCorrupt = 50,
+  kCheckpointIncompatible = 51,
+  kNumeric = 60,
+  kDataInvalid = 61,
+  kBusy = 70,
+  kForked = 71,
+  kBadHandle = 72,
+  kAbiMismatch = 73,
+  kCallback = 74,
+};
+
+/// "HWS_CONFIG_INVALID" and so on; "HWS_UNKNOWN" for a number that is none. Static storage.
+const char* code_name(Code code);
+
+class Error : public std::exception {
+ public:
+  Error(Code code, std::string message, std::string details = "{}")
+      : code_(code), message_(std::move(message)), details_(std::move(details)) {}
+  Code code() const { return code_; }
+  const std::string& message() const { return message_; }
+  const std::string& details() const { return details_; }
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  Code code_;
+  std::string message_;
+  std::string details_;
+};
+
+/// Throws Error with a formatted message.
+template <typename... Args>
+[[noreturn]] void fail(Code code, fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(code, fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// For what only a bug in Hawser can break; throws kInternal naming the place.
+#define HWS_CHECK(condition)                                                                           \
+  do {                                                                                                 \
+    if (!(condition))                                                                                  \
+      ::hawser::fail(::hawser::Code::kInternal, "internal check failed: {} ({}:{})", #condition,       \
+                     __FILE__, __LINE__);                                                              \
+  } while (0)
+
+}  // namespace hawser

@@ -1,0 +1,35 @@
+// The MLP's non-linearity: GELU (exact and tanh form, Hendrycks and Gimpel, arXiv 1606.08415) and the gated
+// forms SwiGLU and GeGLU (Shazeer, arXiv 2002.05202).
+#pragma once
+
+#include "engine/base/dtype.h"
+#include "engine/base/stream.h"
+
+namespace hawser::kernels {
+
+enum class Activation : uint8_t { kGelu, kGeluTanh, kSilu };
+
+/// Plain (gated = false): y[r,j] = act(h[r,j]), h is [rows,f].
+/// Gated: h is [rows,2f], gate first: y[r,j] = act(h[r,j]) * h[r,f+j]. Arithmetic in fp32; h and y share `type`
+/// (f32 or bf16). Dense rows.
+struct ActivationForward {
+  void* y = nullptr;
+  const void* h = nullptr;
+  DType type = DType::kF32;
+  int64_t rows = 0, f = 0;
+  Activation kind = Activation::kGelu;
+  bool gated = false;
+};
+
+/// dh (same shape and type as h) from dy [rows,f]. dh may alias h exactly.
+struct ActivationBackward {
+  void* dh = nullptr;
+  const void* dy = nullptr;
+  const void* h = nullptr;
+  DType type = DType::kF32;
+  int64_t rows = 0, f = 0;
+  Activation kind = Activation::kGelu;
+  bool gated = false;
+};
+
+}  // namespace hawser::kernels

@@ -1,0 +1,22 @@
+// Dropout masks: a pure function of (seed, layer, site, sample, position, feature), so that no layout, thread
+// count or recomputation changes them.
+#pragma once
+
+#include "engine/base/philox.h"
+
+namespace hawser::kernels {
+
+/// What a site needs to make its mask. p == 0 means none, and then the rest is not read.
+struct Dropout {
+  float p = 0.0f;                     ///< probability of zero; kept values are scaled by 1 / (1 - p)
+  uint64_t key = 0;                   ///< philox_derive(seed, layer, site)
+  const uint64_t* samples = nullptr;  ///< [batch]: global sample number of each row
+};
+
+/// The four words for features 4*block .. 4*block+3 of one position of one sample. An element is dropped when
+/// philox_uniform(word) < p. Attention uses position = head * 2^32 + query and feature = key position.
+static inline PhiloxBlock dropout_words(uint64_t key, uint64_t sample, uint64_t position, uint64_t block) {
+  return philox(key ^ (sample * 0x9E3779B97F4A7C15ull), position, block);
+}
+
+}  // namespace hawser::kernels

@@ -1,0 +1,35 @@
+// Token (and learned position) embedding.
+#pragma once
+
+#include "engine/base/dtype.h"
+#include "engine/base/stream.h"
+
+namespace hawser::kernels {
+
+/// x[r,:] = scale * tokens_weight[tokens[r],:] + positions_weight[positions[r],:], in fp32. Weights are
+/// [vocab,d] and [max_positions,d] of weight_type; positions_weight may be null. tokens, positions: int32 [rows],
+/// in range (checked at intake).
+struct EmbeddingForward {
+  float* x = nullptr;
+  const void* tokens_weight = nullptr;
+  const void* positions_weight = nullptr;
+  const int32_t* tokens = nullptr;
+  const int32_t* positions = nullptr;
+  DType weight_type = DType::kF32;
+  int64_t rows = 0, d = 0;
+  float scale = 1.0f;
+};
+
+/// dweight[index[r],:] (+)= scale * dx[r,:], rows added in ascending r: the same bits for every thread count.
+/// dweight: f32 [table_rows,d], overwritten (zero where no row hits) unless accumulate. Used for tokens and for
+/// positions alike.
+struct EmbeddingBackward {
+  float* dweight = nullptr;
+  const float* dx = nullptr;
+  const int32_t* index = nullptr;
+  int64_t rows = 0, d = 0, table_rows = 0;
+  float scale = 1.0f;
+  bool accumulate = false;
+};
+
+}  // namespace hawser::kernels

@@ -1,0 +1,29 @@
+// Matrix product, the only place where most of the arithmetic happens.
+#pragma once
+
+#include "engine/base/dtype.h"
+#include "engine/base/stream.h"
+
+namespace hawser::kernels {
+
+/// c[m,n] = op(a)[m,k] · op(b)[k,n] (+ bias[n]) (+ c), accumulated in fp32 over k in ascending blocks whose bounds
+/// depend on k alone, so results depend neither on the thread count nor on m. Row-major; ld* are elements between
+/// stored rows. Types: a, b in {f32, bf16}; c in {f32, bf16}. If a or b is bf16 the product is formed from bf16
+/// values (an f32 operand is rounded to nearest even when packed); otherwise from f32.
+///   a: stored [m,k], or [k,m] when a_transposed.   b: stored [k,n], or [n,k] when b_transposed.
+///   bias: [n] of bias_type, or null; added once in fp32 before rounding to c_type.
+///   accumulate: c += instead of c =; needs c_type f32.
+/// c overlaps nothing. m, n, k >= 0 (k == 0 gives bias or zero). No alignment is asked for.
+struct Matmul {
+  void* c = nullptr;
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const void* bias = nullptr;
+  DType c_type = DType::kF32, a_type = DType::kF32, b_type = DType::kF32, bias_type = DType::kF32;
+  int64_t ldc = 0, lda = 0, ldb = 0;
+  int64_t m = 0, n = 0, k = 0;
+  bool a_transposed = false, b_transposed = false, accumulate = false;
+  void* workspace = nullptr;  ///< matmul_workspace_bytes(args), 64-byte aligned
+};
+
+}  // namespace hawser::kernels

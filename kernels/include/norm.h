@@ -1,0 +1,46 @@
+// LayerNorm (Ba et al., arXiv 1607.06450) and RMSNorm (Zhang and Sennrich, arXiv 1910.07467).
+#pragma once
+
+#include "engine/base/dtype.h"
+#include "engine/base/stream.h"
+
+namespace hawser::kernels {
+
+/// y = (x - mean) * rstd * (weight_offset + weight) + bias, over the last d elements; RMSNorm has no mean and no
+/// bias (`mean` null). Vectors are addressed as base + row * stride + group * d, so that one call normalises
+/// each head of a fused buffer (groups = heads). Statistics in fp32 (two passes), rstd = 1/sqrt(var + eps),
+/// var = mean square deviation over d. Types: x, y in {f32, bf16}; weight, bias in {f32, bf16}, [d] shared by
+/// the groups. mean, rstd: f32 [rows*groups], written. y may alias x only exactly (same address, stride, type).
+struct NormForward {
+  void* y = nullptr;
+  float* mean = nullptr;
+  float* rstd = nullptr;
+  const void* x = nullptr;
+  const void* weight = nullptr;
+  const void* bias = nullptr;
+  DType y_type = DType::kF32, x_type = DType::kF32, weight_type = DType::kF32;
+  int64_t rows = 0, groups = 1, d = 0, y_stride = 0, x_stride = 0;
+  float eps = 1e-5f, weight_offset = 0.0f;
+};
+
+/// dx (+)= gradient of the input; dweight, dbias (f32 [d]; dbias may be null) (+)= column sums over rows and
+/// groups, in an order fixed by rows and groups alone. x is the input that forward saw. dx_accumulate adds into
+/// dx (f32 only: the residual gradient); weights_accumulate adds into dweight and dbias.
+/// dx may alias dy exactly when not dx_accumulate. workspace: norm_backward_workspace_bytes(args).
+struct NormBackward {
+  void* dx = nullptr;
+  float* dweight = nullptr;
+  float* dbias = nullptr;
+  const void* dy = nullptr;
+  const void* x = nullptr;
+  const void* weight = nullptr;
+  const float* mean = nullptr;  ///< null: RMSNorm
+  const float* rstd = nullptr;
+  DType dx_type = DType::kF32, dy_type = DType::kF32, x_type = DType::kF32, weight_type = DType::kF32;
+  int64_t rows = 0, groups = 1, d = 0, dx_stride = 0, dy_stride = 0, x_stride = 0;
+  float weight_offset = 0.0f;
+  bool dx_accumulate = false, weights_accumulate = false;
+  void* workspace = nullptr;
+};
+
+}  // namespace hawser::kernels

@@ -1,0 +1,45 @@
+// Optimizer steps, each one pass over memory.
+#pragma once
+
+#include "engine/base/dtype.h"
+#include "engine/base/stream.h"
+
+namespace hawser::kernels {
+
+/// What changes from step to step, read from an arena slot.
+struct OptimizerScalars {
+  float lr = 0;
+  float grad_scale = 1;  ///< clip factor (and later the inverse loss scale)
+  float bias_correction1 = 1;  ///< 1 - beta1^t
+  float bias_correction2 = 1;  ///< 1 - beta2^t
+};
+
+/// AdamW (Loshchilov and Hutter, arXiv 1711.05101), element-wise with explicit fma, IEEE division and square root:
+/// g = grad * grad_scale; m = beta1*m + (1-beta1)*g; v = beta2*v + (1-beta2)*g*g;
+/// w = w - lr * weight_decay * w - lr * (m / bc1) / (sqrt(v / bc2) + eps).
+/// weight: f32 [n] master, updated. copy: bf16 [n] rounded copy, or null. m, v: f32 [n].
+struct AdamW {
+  float* weight = nullptr;
+  void* copy = nullptr;
+  float* m = nullptr;
+  float* v = nullptr;
+  const float* grad = nullptr;
+  const OptimizerScalars* scalars = nullptr;
+  int64_t n = 0;
+  float beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0.0f;
+};
+
+/// SGD with momentum as PyTorch has it: g = grad * grad_scale + weight_decay * w; buf = momentum * buf + g;
+/// w -= lr * (nesterov ? g + momentum * buf : buf). buf: f32 [n], null when momentum is 0.
+struct Sgd {
+  float* weight = nullptr;
+  void* copy = nullptr;
+  float* buf = nullptr;
+  const float* grad = nullptr;
+  const OptimizerScalars* scalars = nullptr;
+  int64_t n = 0;
+  float momentum = 0.0f, weight_decay = 0.0f;
+  bool nesterov = false;
+};
+
+}  // namespace hawser::kernels

@@ -1,0 +1,31 @@
+// The residual stream: x + dropout(branch).
+#pragma once
+
+#include "engine/base/dtype.h"
+#include "engine/base/stream.h"
+#include "kernels/include/dropout.h"
+
+namespace hawser::kernels {
+
+/// y[r,:] = x[r,:] + dropout(branch[r,:]) ; x, y f32 [rows,d] (y may be x), branch of branch_type or null
+/// (then y = dropout(x): the embedding's dropout). rows = batch * seq; row r is position r % seq of sample
+/// samples[r / seq].
+struct ResidualForward {
+  float* y = nullptr;
+  const float* x = nullptr;
+  const void* branch = nullptr;
+  DType branch_type = DType::kF32;
+  int64_t rows = 0, d = 0, seq = 1;
+  Dropout dropout;
+};
+
+/// dbranch[r,:] = dropout'(dy[r,:]), rounded to branch_type; dbranch may be dy itself when branch_type is f32.
+struct ResidualBackward {
+  void* dbranch = nullptr;
+  const float* dy = nullptr;
+  DType branch_type = DType::kF32;
+  int64_t rows = 0, d = 0, seq = 1;
+  Dropout dropout;
+};
+
+}  // namespace hawser::kernels
