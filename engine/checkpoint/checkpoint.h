@@ -1,0 +1,69 @@
+// Checkpoints: a directory of safetensors shards plus manifest.json (design: the manifest is written last, the
+// directory renamed into place, digests taken before the write). No layout in it: tensors by global name.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/dtype.h"
+
+namespace hawser::checkpoint {
+
+/// A tensor in memory to be saved; borrowed for the call.
+struct TensorView {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  const void* data = nullptr;
+};
+
+/// What a checkpoint holds besides tensors. JSON texts are stored as objects in the manifest.
+struct Description {
+  int64_t step = 0;
+  std::string state_json = "{}";       ///< trainer state: data cursor, optimizer count, guard window, ...
+  std::string config_json = "{}";      ///< what was set (ConfigTree::to_json)
+  std::string vocabulary_json = "{}";  ///< Vocabulary::to_json, or {}
+  std::string data_json = "{}";        ///< Dataset::fingerprint, or {}
+  std::string model_json = "{}";       ///< resolved model section; a checkpoint of another model is refused by it
+  std::map<std::string, std::string> extra_files;  ///< "config.json", "tokenizer.json", ...: kept in extra/, unread
+};
+
+/// Writes `path` (must not exist; its parent is made). Either the whole checkpoint is there afterwards, fsynced,
+/// or an Error is thrown (kIo, kAlreadyExists, kPermission) and nothing is left. Shards of at most shard_bytes.
+void save(const std::string& path, const std::vector<TensorView>& tensors, const Description& description,
+          int64_t shard_bytes = int64_t{4} << 30);
+
+/// An open checkpoint. Opening reads and checks manifest and headers (sizes, overlaps, names), not yet digests.
+class Reader {
+ public:
+  static std::unique_ptr<Reader> open(const std::string& path);
+  virtual ~Reader() = default;
+  virtual const Description& description() const = 0;
+  struct Entry {
+    DType dtype;
+    std::vector<int64_t> shape;
+  };
+  virtual const std::map<std::string, Entry>& tensors() const = 0;
+  /// Reads the whole tensor into dst (bytes = size of its dtype times its elements). Throws kNotFound,
+  /// kCheckpointIncompatible when `bytes` is not that.
+  virtual void read(const std::string& name, void* dst, int64_t bytes) const = 0;
+  /// Checks every digest; throws kCheckpointCorrupt naming file, tensor and byte range.
+  virtual void verify() const = 0;
+};
+
+bool is_checkpoint(const std::string& path);  ///< has a manifest.json
+
+/// Newest complete checkpoint below `folder` (its step-* with the highest step whose verify() passes), or "".
+/// Directories that are damaged are skipped and named in *skipped (may be null).
+std::string newest_valid(const std::string& folder, std::vector<std::string>* skipped);
+
+/// Removes all but the newest keep_last step-* of `folder` and left-over temporary directories. keep_last <= 0: all stay.
+void retain(const std::string& folder, int64_t keep_last);
+
+/// JSON about a checkpoint: format, step, parameters, tensors (name, dtype, shape), files, sizes, config.
+std::string inspect(const std::string& path);
+
+}  // namespace hawser::checkpoint

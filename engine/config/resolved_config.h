@@ -1,0 +1,87 @@
+// ResolvedConfig: what a config means once every default, preset, file, set and rule has been applied. Plain
+// values, immutable after config::resolve; each constructor below `train` takes only the struct it needs, and
+// nothing below `train` sees the schema (capi/schema/*.fbs).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/data/data_config.h"
+#include "engine/nn/model_config.h"
+#include "engine/optim/optim_config.h"
+
+namespace hawser::config {
+
+using nn::BiasConfig;
+using nn::MlpKind;
+using nn::ModelConfig;
+using nn::Norm;
+using nn::Position;
+using nn::RopeConfig;
+using nn::RopeScaling;
+using data::DataConfig;
+using data::DataFormat;
+using data::DataSource;
+using data::TokenType;
+using data::VocabularyKind;
+using optim::GuardConfig;
+using optim::OptimizerConfig;
+using optim::OptimizerKind;
+using optim::OutlierPolicy;
+using optim::ScheduleConfig;
+using optim::ScheduleKind;
+
+struct InitConfig {
+  std::string from;            ///< checkpoint or Hugging Face folder; empty: random
+  double std = 0.02;
+  bool scale_residual = true;  ///< projections into the residual stream get std / sqrt(2 * layers)
+};
+
+struct BatchConfig {
+  int64_t micro_batch = 8;       ///< rows per micro-batch
+  int64_t grad_accum_steps = 1;  ///< micro-batches per step
+  int64_t sequence = 0;          ///< tokens per row (T)
+  int64_t global_batch = 0;      ///< rows per step = micro_batch * grad_accum_steps * dp
+};
+
+enum class Precision { kFp32, kBf16 };
+
+struct TrainConfig {
+  int64_t steps = 1000;
+  int64_t eval_every = 0;     ///< steps between validations; 0: none
+  int64_t eval_batches = 0;   ///< global batches per validation; 0: the whole validation part
+  int64_t sample_every = 0;   ///< steps between text samples (shown by the command); 0: none
+  int64_t log_every = 10;
+};
+
+struct CheckpointConfig {
+  std::string path;         ///< folder for step-N; empty: train saves nothing by itself
+  int64_t every = 0;        ///< steps; 0: only at the end
+  int64_t keep_last = 3;
+  bool keep_best = true;    ///< keep the best by validation loss as `best`
+};
+
+struct CpuConfig {
+  int64_t threads = 0;      ///< resolved: affinity and cgroup quota when not given
+  std::string max_isa;      ///< empty: best of the machine
+};
+
+struct ResolvedConfig {
+  std::string device = "cpu";
+  uint64_t seed = 0;
+  bool deterministic = true;
+  ModelConfig model;
+  InitConfig init;
+  DataConfig data;
+  BatchConfig batch;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  Precision precision = Precision::kFp32;
+  GuardConfig guard;
+  TrainConfig train;
+  CheckpointConfig checkpoint;
+  CpuConfig cpu;
+};
+
+}  // namespace hawser::config

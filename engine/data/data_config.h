@@ -1,0 +1,31 @@
+// DataConfig: where tokens come from and how rows are made of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hawser::data {
+
+enum class DataFormat { kNone, kText, kTokens, kMegatron };  // kNone: the host pushes batches
+enum class VocabularyKind { kNone, kBytes, kCharacters };
+enum class TokenType { kU16, kU32 };
+
+struct DataSource {
+  std::string path;  ///< text file, folder's file, raw token file, or Megatron prefix (without .bin/.idx)
+  double weight = 1.0;
+};
+
+struct DataConfig {
+  DataFormat format = DataFormat::kNone;
+  std::vector<DataSource> sources;
+  std::vector<DataSource> validation_sources;  ///< empty: a split of the training sources
+  VocabularyKind vocabulary = VocabularyKind::kNone;
+  TokenType token_type = TokenType::kU16;
+  double validation_fraction = 0.1;  ///< the last share of each source
+  bool packing = false;              ///< document mask: documents in a row do not see each other
+  int64_t separator = -1;            ///< token that ends a document; -1: none
+  bool shuffle = true;
+};
+
+}  // namespace hawser::data

@@ -1,0 +1,36 @@
+// What the optimizer, the learning-rate schedule and the guard against bad steps are told.
+#pragma once
+
+#include <cstdint>
+
+namespace hawser::optim {
+
+enum class OptimizerKind { kAdamW, kSgd };
+struct OptimizerConfig {
+  OptimizerKind kind = OptimizerKind::kAdamW;
+  double learning_rate = 3e-4;
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
+  double weight_decay = 0.1;
+  double momentum = 0.0;
+  bool nesterov = false;
+  double clip_norm = 1.0;  ///< 0: no clipping
+};
+
+enum class ScheduleKind { kConstant, kLinear, kCosine, kWsd, kInverseSqrt };
+struct ScheduleConfig {
+  ScheduleKind kind = ScheduleKind::kCosine;
+  int64_t warmup_steps = 0;
+  int64_t decay_steps = 0;        ///< step at which the minimum is reached; default train.steps
+  int64_t stable_steps = 0;       ///< wsd: steps at full rate after warm-up
+  double min_learning_rate = 0.0;
+};
+
+enum class OutlierPolicy { kKeep, kSkip };
+struct GuardConfig {
+  bool skip_non_finite = true;
+  OutlierPolicy outlier = OutlierPolicy::kKeep;
+  double outlier_z = 6.0;             ///< robust z over the last 128 accepted steps, of loss or gradient norm
+  int64_t max_consecutive_skips = 10;  ///< training stops with HWS_NUMERIC after this many in a row
+};
+
+}  // namespace hawser::optim

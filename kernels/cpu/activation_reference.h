@@ -1,0 +1,61 @@
+// The activations as their papers write them, over the number type T (double, std::complex<double>).
+#pragma once
+
+#include "kernels/cpu/reference_number.h"
+#include "kernels/include/activation.h"
+
+namespace hawser::kernels {
+
+template <class T>
+struct ValueAndSlope {
+  T value, slope;
+};
+
+/// act(x) and act'(x).
+template <class T>
+ValueAndSlope<T> activation_reference(Activation kind, const T& x) {
+  constexpr double kSqrtHalf = 0.70710678118654752440, kInvSqrt2Pi = 0.39894228040143267794;
+  constexpr double kSqrt2OverPi = 0.79788456080286535588, kCubic = 0.044715;
+  if (kind == Activation::kSilu) {
+    const T sigmoid = T(1) / (T(1) + std::exp(-x));
+    return {x * sigmoid, sigmoid * (T(1) + x * (T(1) - sigmoid))};
+  }
+  if (kind == Activation::kGelu) {
+    const T cdf = 0.5 * (T(1) + reference_erf(x * kSqrtHalf));
+    return {x * cdf, cdf + x * kInvSqrt2Pi * std::exp(-0.5 * x * x)};
+  }
+  const T t = std::tanh(kSqrt2OverPi * (x + kCubic * x * x * x));
+  const T inner = kSqrt2OverPi * (T(1) + 3 * kCubic * x * x);
+  return {0.5 * x * (T(1) + t), 0.5 * (T(1) + t) + 0.5 * x * (T(1) - t * t) * inner};
+}
+
+template <class T>
+void activation_forward_reference(const ActivationForward& a, T* y, const T* h) {
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const T* row = h + r * a.f * (a.gated ? 2 : 1);
+    for (int64_t j = 0; j < a.f; ++j) {
+      const T value = activation_reference(a.kind, row[j]).value;
+      y[r * a.f + j] = a.gated ? value * row[a.f + j] : value;
+    }
+  }
+}
+
+template <class T>
+void activation_backward_reference(const ActivationBackward& a, T* dh, const T* dy, const T* h) {
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const int64_t at = r * a.f * (a.gated ? 2 : 1);
+    for (int64_t j = 0; j < a.f; ++j) {
+      const ValueAndSlope<T> act = activation_reference(a.kind, h[at + j]);
+      const T grad = dy[r * a.f + j];
+      if (a.gated) {
+        const T up = h[at + a.f + j];
+        dh[at + a.f + j] = grad * act.value;
+        dh[at + j] = grad * up * act.slope;
+      } else {
+        dh[at + j] = grad * act.slope;
+      }
+    }
+  }
+}
+
+}  // namespace hawser::kernels

@@ -1,0 +1,37 @@
+// Softmax cross entropy as the formula says it, over the number type T (double, std::complex<double>).
+#pragma once
+
+#include "kernels/cpu/reference_number.h"
+#include "kernels/include/cross_entropy.h"
+
+namespace hawser::kernels {
+
+template <class T>
+T soft_cap_reference(double cap, const T& logit) {
+  return cap > 0 ? cap * std::tanh(logit / cap) : logit;
+}
+
+/// losses [rows], logits [rows, vocab] as CrossEntropy says; its own pointers are read for targets only.
+template <class T>
+void cross_entropy_reference(const CrossEntropy& a, T* losses, T* logits, double grad_scale) {
+  const double cap = a.softcap;
+  for (int64_t r = 0; r < a.rows; ++r) {
+    T* z = logits + r * a.vocab;
+    T max = T(0);
+    for (int64_t j = 0; j < a.vocab; ++j) {
+      z[j] = soft_cap_reference(cap, z[j]);
+      if (j == 0 || real_part(z[j]) > real_part(max)) max = z[j];
+    }
+    const bool masked = a.targets[r] == -100;
+    T sum = T(0);
+    for (int64_t j = 0; j < a.vocab; ++j) sum += std::exp(z[j] - max);
+    losses[r] = masked ? T(0) : max + std::log(sum) - z[a.targets[r]];
+    for (int64_t j = 0; j < a.vocab && a.backward; ++j) {
+      const T ratio = cap > 0 ? z[j] / cap : T(0);
+      const T p = std::exp(z[j] - max) / sum - (j == a.targets[r] ? 1.0 : 0.0);
+      z[j] = masked ? T(0) : p * (T(1) - ratio * ratio) * grad_scale;
+    }
+  }
+}
+
+}  // namespace hawser::kernels

@@ -1,0 +1,107 @@
+// The vector vocabulary on any architecture: four lanes of the compiler's own vector type, no fused
+// multiply-add. The other levels offer the same
+#pragma once
+
+#include "kernels/cpu/simd/scalar.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+typedef float vf __attribute__((vector_size(16)));
+typedef int32_t vi __attribute__((vector_size(16)));
+typedef uint32_t vu __attribute__((vector_size(16)));
+
+constexpr int kLanes = 4;
+
+HWS_INLINE vf vset(float x) { return vf{x, x, x, x}; }
+HWS_INLINE vf vzero() { return vf{0, 0, 0, 0}; }
+HWS_INLINE vf viota() { return vf{0, 1, 2, 3}; }
+
+HWS_INLINE vf vadd(vf a, vf b) { return a + b; }
+HWS_INLINE vf vsub(vf a, vf b) { return a - b; }
+HWS_INLINE vf vmul(vf a, vf b) { return a * b; }
+HWS_INLINE vf vdiv(vf a, vf b) { return a / b; }
+HWS_INLINE vf vfma(vf a, vf b, vf c) { return a * b + c; }
+HWS_INLINE vf vfnma(vf a, vf b, vf c) { return c - a * b; }
+HWS_INLINE vf vsqrt(vf a) {
+  return vf{__builtin_sqrtf(a[0]), __builtin_sqrtf(a[1]), __builtin_sqrtf(a[2]), __builtin_sqrtf(a[3])};
+}
+
+HWS_INLINE vf vblend(vi mask, vf x, vf y) { return (vf)((mask & (vi)x) | (~mask & (vi)y)); }
+HWS_INLINE vf vselect_lt(vf a, vf b, vf x, vf y) { return vblend((vi)(a < b), x, y); }
+HWS_INLINE vf vselect_le(vf a, vf b, vf x, vf y) { return vblend((vi)(a <= b), x, y); }
+HWS_INLINE vf vselect_eq(vf a, vf b, vf x, vf y) { return vblend((vi)(a == b), x, y); }
+HWS_INLINE vf vmax(vf a, vf b) { return vblend((vi)(a > b), a, b); }
+HWS_INLINE vf vmin(vf a, vf b) { return vblend((vi)(a < b), a, b); }
+HWS_INLINE vf vabs(vf a) { return (vf)((vu)a & 0x7fffffffu); }
+HWS_INLINE vf vneg(vf a) { return (vf)((vu)a ^ 0x80000000u); }
+HWS_INLINE vf vcopysign(vf magnitude, vf sign) {
+  return (vf)(((vu)magnitude & 0x7fffffffu) | ((vu)sign & 0x80000000u));
+}
+
+/// Nearest integer, ties to even, for |a| < 2^22.
+HWS_INLINE vf vround(vf a) { return (a + 12582912.0f) - 12582912.0f; }
+
+/// a * 2^n for integer-valued n in [-252, 254], in two exact-power steps so that results may be subnormal.
+HWS_INLINE vf vscale2(vf a, vf n) {
+  const vu k = (vu)(n + 12582912.0f) - 0x4b400000u;  // n as an integer, modulo 2^32
+  const vu half = (vu)((vi)k >> 1);
+  return a * (vf)((half + 127u) << 23) * (vf)((k - half + 127u) << 23);
+}
+
+HWS_INLINE float vsum(vf a) { return (a[0] + a[2]) + (a[1] + a[3]); }
+HWS_INLINE float vhmax(vf a) {
+  const float x = a[0] > a[2] ? a[0] : a[2], y = a[1] > a[3] ? a[1] : a[3];
+  return x > y ? x : y;
+}
+
+HWS_INLINE vf vload(const float* p) {
+  vf v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return v;
+}
+HWS_INLINE void vstore(float* p, vf v) { __builtin_memcpy(p, &v, sizeof(v)); }
+HWS_INLINE vf vload_n(const float* p, int n) {
+  vf v = vzero();
+  for (int i = 0; i < n; ++i) v[i] = p[i];
+  return v;
+}
+HWS_INLINE void vstore_n(float* p, vf v, int n) {
+  for (int i = 0; i < n; ++i) p[i] = v[i];
+}
+
+HWS_INLINE vf vload_bf16(const uint16_t* p) { return (vf)(vu{p[0], p[1], p[2], p[3]} << 16); }
+HWS_INLINE vf vload_bf16_n(const uint16_t* p, int n) {
+  vf v = vzero();
+  for (int i = 0; i < n; ++i) v[i] = bf16_to_f32(p[i]);
+  return v;
+}
+HWS_INLINE void vstore_bf16_n(uint16_t* p, vf v, int n) {
+  for (int i = 0; i < n; ++i) p[i] = f32_to_bf16(v[i]);
+}
+HWS_INLINE void vstore_bf16(uint16_t* p, vf v) { vstore_bf16_n(p, v, 4); }
+
+HWS_INLINE vf vload_f16_n(const uint16_t* p, int n) {
+  vf v = vzero();
+  for (int i = 0; i < n; ++i) v[i] = f16_to_f32(p[i]);
+  return v;
+}
+HWS_INLINE void vstore_f16_n(uint16_t* p, vf v, int n) {
+  for (int i = 0; i < n; ++i) p[i] = f32_to_f16(v[i]);
+}
+HWS_INLINE vf vload_f16(const uint16_t* p) { return vload_f16_n(p, 4); }
+HWS_INLINE void vstore_f16(uint16_t* p, vf v) { vstore_f16_n(p, v, 4); }
+
+/// rows[i][j] <-> rows[j][i].
+HWS_INLINE void vtranspose(vf rows[4]) {
+  const vf a = rows[0], b = rows[1], c = rows[2], d = rows[3];
+  rows[0] = vf{a[0], b[0], c[0], d[0]};
+  rows[1] = vf{a[1], b[1], c[1], d[1]};
+  rows[2] = vf{a[2], b[2], c[2], d[2]};
+  rows[3] = vf{a[3], b[3], c[3], d[3]};
+}
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL
+
+#include "kernels/cpu/simd/math.h"
