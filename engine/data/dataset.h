@@ -17,30 +17,50 @@ enum class Split { kTrain, kValidation };
 struct Rows {
   int32_t* tokens = nullptr;
   int32_t* targets = nullptr;    ///< what position t predicts; -100 masks
-  int32_t* positions = nullptr;  ///< 0..cols-1, restarting at each document when packing
-  int32_t* kv_begin = nullptr;   ///< first column that position t may see (0 without packing)
+  int32_t* positions = nullptr;  ///< 0..cols-1, restarting at each document when packing; may be null
+  int32_t* kv_begin = nullptr;   ///< first column that position t may see (0 without packing); may be null
   int64_t rows = 0, cols = 0;
 };
 
+/// How a row comes about:
+/// - A source of N tokens is cut into a training part, its first floor(N * (1 - validation_fraction)) tokens,
+/// and a
+///   validation part, the rest, so no token is in both. With validation_sources all of each is used instead.
+///   Text files under packing are one source together, with a document each.
+/// - A part of n tokens has floor((n - 1) / cols) samples. Sample w starts at token w * cols of the part and
+/// holds
+///   cols + 1 tokens: samples share only the token that ends one and starts the next, so each token but the
+///   first is a target at most once. The tokens after the last sample are left out.
+/// - Training sample number s belongs to a source by weight (mixture.h) and is its sample k; with W samples
+/// in
+///   that source, it is number k % W of epoch k / W, in the order of permutation.h under a key made of seed,
+///   source and epoch when shuffling.
+/// - Validation samples are those of all sources, one source after another.
 class Dataset {
  public:
-  /// Opens and validates all sources (memory-mapped). `cols` = tokens per row; a sample is cols + 1 tokens giving
-  /// cols targets. Token ids are checked against vocab_size when rows are read (vocab_size <= 0: not checked).
-  /// Throws kNotFound, kIo, kDataInvalid with file, offset and value.
-  static std::unique_ptr<Dataset> open(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed, int64_t cols,
-                                       int64_t vocab_size);
+  /// Opens and validates all sources (memory-mapped). `cols` = tokens per row; a sample is cols + 1 tokens
+  /// giving cols targets. Token ids are checked against vocab_size when rows are read (vocab_size <= 0: only
+  /// that they are ids at all). Throws as MappedFile::open for a file that cannot be opened; kDataInvalid,
+  /// with file, offset and value, for one that is damaged, foreign, empty or too short, in either part;
+  /// kConfigInvalid, with the pointer, for settings that contradict each other.
+  static std::unique_ptr<Dataset> open(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed,
+                                       int64_t cols, int64_t vocab_size);
   virtual ~Dataset() = default;
 
-  /// Fills out->rows rows with samples first_sample, first_sample + 1, ... Training samples never end (each
-  /// source is shuffled anew every epoch); validation samples are those in [0, validation_samples()), in order.
-  /// Const and thread-safe; allocates nothing. Throws kDataInvalid for a token outside the vocabulary.
+  /// Fills out.rows rows with samples first_sample, first_sample + 1, ... Training samples never end (each
+  /// source is shuffled anew every epoch); validation samples are those in [0, validation_samples()), in
+  /// order. Const and thread-safe; allocates nothing. Throws kDataInvalid for a token outside the vocabulary,
+  /// kOutOfRange beyond the validation samples and kInvalidArgument when out.cols is not the cols of open;
+  /// after a throw the rows hold anything.
   virtual void read(Split split, uint64_t first_sample, const Rows& out) const = 0;
 
+  virtual int64_t train_samples() const = 0;       ///< in one pass over all sources
   virtual int64_t validation_samples() const = 0;  ///< 0: no validation part
-  virtual int64_t train_tokens() const = 0;        ///< tokens in one pass over all sources
-  virtual int64_t validation_tokens() const = 0;
-  /// JSON that identifies the data: paths' base names, sizes, digests of head and tail, split. Stored in
-  /// checkpoints; resuming on other data is an error unless allowed.
+  virtual int64_t train_tokens() const = 0;        ///< targets in one pass: train_samples() * cols
+  virtual int64_t validation_tokens() const = 0;   ///< validation_samples() * cols
+  /// JSON of all that rows depend on: files (base names, sizes, digests of head and tail), format, split
+  /// bounds, weights, sequence, seed, packing, shuffle. Stored in checkpoints; resuming on other data is an
+  /// error unless allowed. Compare it as text: equal data gives equal text.
   virtual std::string fingerprint() const = 0;
 };
 

@@ -1,6 +1,7 @@
 // Vocabulary: text to tokens and back, for byte and character models. Others work on token ids.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,27 +11,41 @@
 
 namespace hawser::data {
 
+/// A value: copyable; const use is thread-safe. The token of a byte is its value; that of a character is its
+/// rank among the characters of the vocabulary, by code point.
 class Vocabulary {
  public:
   Vocabulary() = default;  ///< none: encode and decode throw kFailedPrecondition
   static Vocabulary bytes();
-  /// The distinct code points of the UTF-8 files, ascending. Throws kDataInvalid for invalid UTF-8, with the offset.
+  /// The distinct code points of the UTF-8 files, ascending. Throws kDataInvalid for invalid UTF-8, with the
+  /// offset, and when there is no character at all; and as MappedFile::open.
   static Vocabulary characters_of(const std::vector<std::string>& paths);
-  static Vocabulary from_json(std::string_view json);  ///< as to_json wrote it
+  /// As to_json wrote it; "{}" gives none. Throws kDataInvalid for anything else.
+  static Vocabulary from_json(std::string_view json);
+  /// {"kind": "bytes"}, {"kind": "characters", "characters": "\n !..."} or {}.
   std::string to_json() const;
 
   VocabularyKind kind() const { return kind_; }
-  int64_t size() const;  ///< 0 for none
-  /// Throws kDataInvalid for a character outside the vocabulary (character, offset).
+  int64_t size() const;  ///< tokens; 0 for none
+  /// Throws kDataInvalid for a character outside the vocabulary (character, offset) and for invalid UTF-8.
   std::vector<int32_t> encode(std::string_view text) const;
-  /// Bytes of the tokens. A byte model may give invalid UTF-8. Throws kInvalidArgument for an id out of range.
+  /// Bytes of the tokens. A byte model may give invalid UTF-8. Throws kInvalidArgument for an id out of
+  /// range.
   std::string decode(const int32_t* tokens, int64_t n) const;
-  /// Token of the character at text[*at], and steps over it; -1 where it has none or is invalid UTF-8.
+  /// Token of the character at text[*at], and steps over it; -1, with *at unchanged, where it has none or is
+  /// invalid UTF-8. Needs *at < text.size(). Allocates nothing.
   int32_t next(std::string_view text, size_t* at) const;
 
+  bool operator==(const Vocabulary& other) const {
+    return kind_ == other.kind_ && code_points_ == other.code_points_;
+  }
+
  private:
+  explicit Vocabulary(std::vector<uint32_t> code_points);  // ascending and distinct
+
   VocabularyKind kind_ = VocabularyKind::kNone;
-  std::vector<uint32_t> code_points_;  // ascending, for characters
+  std::vector<uint32_t> code_points_;    // ascending, for characters
+  std::array<int32_t, 128> ascii_ = {};  // token of each ASCII character or -1: most text is ASCII
 };
 
 }  // namespace hawser::data

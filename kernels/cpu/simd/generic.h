@@ -1,5 +1,5 @@
 // The vector vocabulary on any architecture: four lanes of the compiler's own vector type, no fused
-// multiply-add. The other levels offer the same
+// multiply-add. The other levels offer the same names with the same meaning; math.h adds exp, tanh and erf.
 #pragma once
 
 #include "kernels/cpu/simd/scalar.h"
@@ -12,6 +12,9 @@ typedef int32_t vi __attribute__((vector_size(16)));
 typedef uint32_t vu __attribute__((vector_size(16)));
 
 constexpr int kLanes = 4;
+
+// The matrix product's tile of C that one micro-kernel keeps in registers: rows, and vectors along a row.
+constexpr int kTileRows = 4, kTileVectors = 2;
 
 HWS_INLINE vf vset(float x) { return vf{x, x, x, x}; }
 HWS_INLINE vf vzero() { return vf{0, 0, 0, 0}; }
@@ -105,3 +108,5 @@ HWS_INLINE void vtranspose(vf rows[4]) {
 }  // namespace hawser::kernels::HWS_LEVEL
 
 #include "kernels/cpu/simd/math.h"
+
+#define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_wide.h"

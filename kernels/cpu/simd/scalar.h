@@ -36,10 +36,11 @@ inline uint16_t f32_to_f16(float x) {
   const uint32_t u = float_bits(x), sign = (u >> 16) & 0x8000u, rest = u & 0x7fffffffu;
   if (rest > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | ((rest >> 13) & 0x3ffu));
   if (rest >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above
-  if (rest >= 0x38800000u) {                                            // 2^-14 and above: normal
+  if (rest >= 0x38800000u) {                                              // 2^-14 and above: normal
     return static_cast<uint16_t>(sign | ((rest - (112u << 23) + 0xfffu + ((rest >> 13) & 1u)) >> 13));
   }
-  // Subnormal: adding 0.5 puts the unit of the half, 2^-24, at the last bit of the sum, which the addition rounds.
+  // Subnormal: adding 0.5 puts the unit of the half, 2^-24, at the last bit of the sum, which the addition
+  // rounds.
   return static_cast<uint16_t>(sign | (float_bits(bits_float(rest) + 0.5f) - 0x3f000000u));
 }
 

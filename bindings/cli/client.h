@@ -1,0 +1,62 @@
+// A thin C++ coat over the C API: handles that destroy themselves and statuses that become exceptions. The
+// command is a client of capi/include/hawser.h like any other program; nothing here knows the engine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "capi/include/hawser.h"
+
+namespace hawser::cli {
+
+/// A call that failed, or input that the command itself refuses. `status` is an HWS_* code.
+class Failure : public std::runtime_error {
+ public:
+  Failure(int32_t status, const std::string& message) : std::runtime_error(message), status_(status) {}
+  int32_t status() const { return status_; }
+
+ private:
+  int32_t status_;
+};
+
+/// Exit codes of the command.
+inline constexpr int kExitOk = 0, kExitRuntime = 1, kExitInput = 2, kExitInterrupted = 130;
+
+/// What `hawser` exits with for a status: 2 for everything that other input would cure, 130 for cancelled.
+int exit_code(int32_t status);
+
+/// Throws the calling thread's last error as a Failure unless status is HWS_OK.
+void check(int32_t status);
+
+/// Throws Failure with HWS_INVALID_ARGUMENT (exit code 2).
+[[noreturn]] void refuse(const std::string& message);
+
+template <typename T, void (*kDestroy)(T*)>
+struct Destroyer {
+  void operator()(T* handle) const { kDestroy(handle); }
+};
+using Error = std::unique_ptr<hws_error, Destroyer<hws_error, hws_error_destroy>>;
+using Buffer = std::unique_ptr<hws_buffer, Destroyer<hws_buffer, hws_buffer_destroy>>;
+using Config = std::unique_ptr<hws_config, Destroyer<hws_config, hws_config_destroy>>;
+using Plan = std::unique_ptr<hws_plan, Destroyer<hws_plan, hws_plan_destroy>>;
+using Engine = std::unique_ptr<hws_engine, Destroyer<hws_engine, hws_engine_destroy>>;
+
+/// Calls fn(args..., &out), checks the status and owns the handle.
+///   Engine engine = make<Engine>(hws_engine_create, config.get(), 0u);
+template <typename Owner, typename Fn, typename... Args>
+Owner make(Fn fn, Args... args) {
+  typename Owner::pointer out = nullptr;
+  check(fn(args..., &out));
+  return Owner(out);
+}
+
+/// The same for functions that return a text.
+template <typename Fn, typename... Args>
+std::string text_of(Fn fn, Args... args) {
+  const Buffer buffer = make<Buffer>(fn, args...);
+  return std::string(static_cast<const char*>(hws_buffer_data(buffer.get())), hws_buffer_size(buffer.get()));
+}
+
+}  // namespace hawser::cli

@@ -1,0 +1,69 @@
+// The subcommands of `hawser`: what each was asked, and the function that does it. main.cc fills these structs
+// from the command line; each function writes its result to stdout, throws Failure for what it cannot do and
+// returns the exit code.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hawser::cli {
+
+/// How a config is named and changed on the command line.
+struct ConfigOptions {
+  std::string config;             ///< a JSON file, a preset's name, or a folder that holds a model
+  std::vector<std::string> sets;  ///< /json/pointer=value, in order
+  std::string data;               ///< --data FILE
+  int64_t threads = 0;            ///< --threads; 0: as the config says
+};
+
+struct TrainOptions {
+  ConfigOptions config;
+  std::string out, resume;
+};
+int run_train(const TrainOptions& options);
+
+struct EvalOptions {
+  std::string checkpoint, data;
+  int64_t threads = 0, sequence = 0, max_batches = 0;
+  bool json = false;
+};
+int run_eval(const EvalOptions& options);
+
+struct GenerateOptions {
+  std::string checkpoint, prompt, tokens;
+  bool has_prompt = false;
+  int64_t max_tokens = 200, top_k = 0, threads = 0;
+  int32_t stop_token = -1;
+  double temperature = 1.0, top_p = 1.0;
+  uint64_t seed = 0;
+};
+int run_generate(const GenerateOptions& options);
+
+int run_presets();
+int run_schema();
+/// file "" writes to stdout.
+int run_init(const std::string& preset, const std::string& file);
+int run_plan(const ConfigOptions& options, bool json);
+/// "explain [CONFIG] [/POINTER]": a word is the pointer if it begins with '/' and names no file.
+void split_explain_words(const std::vector<std::string>& words, std::string* config, std::string* pointer);
+/// config "" explains the defaults; pointer "" explains every field.
+int run_explain(const ConfigOptions& options, const std::string& pointer, bool json);
+
+int run_inspect(const std::string& checkpoint, bool json);
+int run_verify(const std::string& checkpoint);
+
+struct ConvertOptions {
+  std::string source, destination, dtype;
+  std::vector<std::string> ignore_keys;
+};
+int run_convert(const ConvertOptions& options);
+
+struct DeviceOptions {
+  int32_t threads = 0;
+  double seconds = 0.5;
+  bool json = false;
+};
+int run_device(const DeviceOptions& options);
+
+}  // namespace hawser::cli

@@ -1,0 +1,133 @@
+// The commands about configs: init, presets, schema, plan, explain.
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/client.h"
+#include "bindings/cli/commands.h"
+#include "bindings/cli/load_config.h"
+
+namespace hawser::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (text.empty() || text.back() != '\n') std::fputc('\n', stdout);
+}
+
+/// "minimum 1, maximum 256, tokens" and the like; empty without limits.
+std::string limits(const ordered_json& field) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  for (const char* key : {"minimum", "above", "maximum", "below"}) {
+    if (field.contains(key) && !field[key].is_null()) add(std::string(key) + " " + field[key].dump());
+  }
+  if (field.contains("values") && field["values"].is_array()) {
+    std::string names;
+    for (const auto& value : field["values"]) names += (names.empty() ? "" : " | ") + value.get<std::string>();
+    add("one of " + names);
+  }
+  if (field.contains("unit") && field["unit"].is_string()) add("in " + field["unit"].get<std::string>());
+  return text;
+}
+
+void print_field(const ordered_json& field) {
+  const auto text = [&](const char* key) {
+    if (!field.contains(key) || field[key].is_null()) return std::string();
+    return field[key].is_string() ? field[key].get<std::string>() : field[key].dump();
+  };
+  const bool has_value = field.contains("value") && !field["value"].is_null();
+  std::printf("%s = %s   (%s", text("pointer").c_str(), has_value ? field["value"].dump().c_str() : "not set",
+              text("origin").c_str());
+  if (!text("rule").empty()) std::printf(": %s", text("rule").c_str());
+  std::printf(")\n");
+  if (!text("doc").empty()) std::printf("    %s\n", text("doc").c_str());
+  if (field.contains("default") && !field["default"].is_null()) {
+    std::printf("    default %s", field["default"].dump().c_str());
+    if (!limits(field).empty()) std::printf(", %s", limits(field).c_str());
+    std::printf("\n");
+  } else if (!limits(field).empty()) {
+    std::printf("    %s\n", limits(field).c_str());
+  }
+}
+
+/// Prints every field below `node`, whatever the nesting of arrays and objects around them.
+void print_fields(const ordered_json& node) {
+  if (node.is_object() && node.contains("pointer")) {
+    print_field(node);
+  } else if (node.is_structured()) {
+    for (const auto& child : node) print_fields(child);
+  }
+}
+
+}  // namespace
+
+int run_presets() {
+  for (const auto& name : ordered_json::parse(text_of(hws_config_presets))) {
+    std::printf("%s\n", name.get<std::string>().c_str());
+  }
+  return kExitOk;
+}
+
+int run_schema() {
+  print(text_of(hws_config_schema, HWS_FORMAT_JSON));
+  return kExitOk;
+}
+
+int run_init(const std::string& preset, const std::string& file) {
+  const Config config = make<Config>(hws_config_preset, preset.c_str());
+  const std::string json = text_of(hws_config_serialize, config.get(), HWS_FORMAT_JSON);
+  const std::string text = ordered_json::parse(json).dump(2) + "\n";
+  if (file.empty()) {
+    print(text);
+    return kExitOk;
+  }
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored)) {
+    throw Failure(HWS_ALREADY_EXISTS, file + " exists already; choose another name or remove it");
+  }
+  replace_file(file, text);
+  std::printf("wrote %s; train it with: hawser train %s --data FILE --out DIR\n", file.c_str(), file.c_str());
+  return kExitOk;
+}
+
+int run_plan(const ConfigOptions& options, bool json) {
+  const Config config = load_config(options);
+  const Plan plan = make<Plan>(hws_plan_create, config.get());
+  print(text_of(hws_plan_report, plan.get(), json ? HWS_FORMAT_JSON : HWS_FORMAT_TEXT));
+  return kExitOk;
+}
+
+void split_explain_words(const std::vector<std::string>& words, std::string* config, std::string* pointer) {
+  std::error_code ignored;
+  const auto is_pointer = [&](const std::string& word) {
+    return word.empty() || (word[0] == '/' && !std::filesystem::exists(word, ignored));
+  };
+  if (words.size() == 2) {
+    *config = words[0];
+    *pointer = words[1];
+  } else if (words.size() == 1) {
+    *(is_pointer(words[0]) ? pointer : config) = words[0];
+  }
+}
+
+int run_explain(const ConfigOptions& options, const std::string& pointer, bool json) {
+  Config config;
+  if (options.config.empty()) {
+    config = make<Config>(hws_config_parse, static_cast<const void*>("{}"), size_t{2}, HWS_FORMAT_JSON);
+    apply_sets(config.get(), options.sets);
+  } else {
+    config = load_config(options);
+  }
+  const std::string text = text_of(hws_config_explain, config.get(), pointer.c_str());
+  if (json) {
+    print(text);
+  } else {
+    print_fields(ordered_json::parse(text));
+  }
+  return kExitOk;
+}
+
+}  // namespace hawser::cli

@@ -1,0 +1,54 @@
+// `hawser eval`: the mean loss of a model over a whole file.
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/client.h"
+#include "bindings/cli/commands.h"
+#include "bindings/cli/interrupt.h"
+#include "bindings/cli/load_config.h"
+#include "bindings/cli/open_model.h"
+
+namespace hawser::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Turns "train on this file" into "all of this file is validation data".
+void validate_on_everything(hws_config* config) {
+  const auto tree = resolved_tree(config);
+  const ordered_json sources = {{{"path", tree["data"]["path"]}}};
+  check(hws_config_set(config, "/data/validation_sources", sources.dump().c_str()));
+}
+
+}  // namespace
+
+int run_eval(const EvalOptions& options) {
+  const ModelPath model = find_model(options.checkpoint);
+  Config config = model_config(model, options.threads);
+  apply_data(&config, options.data);
+  validate_on_everything(config.get());
+  if (options.sequence > 0) {
+    check(hws_config_set(config.get(), "/batch/sequence", std::to_string(options.sequence).c_str()));
+  }
+  const Engine engine = make<Engine>(hws_engine_create, config.get(), HWS_ENGINE_INFERENCE);
+  double loss = 0.0;
+  int64_t tokens = 0;
+  const InterruptScope interrupt(engine.get());
+  check(hws_engine_eval(engine.get(), nullptr, options.max_batches, &loss, &tokens));
+  if (options.json) {
+    const ordered_json result = {{"checkpoint", model.path},
+                                 {"data", options.data},
+                                 {"loss", loss},
+                                 {"perplexity", std::exp(loss)},
+                                 {"tokens", tokens}};
+    std::printf("%s\n", result.dump().c_str());
+  } else {
+    std::printf("%s on %s\nloss %.6f nats per token (%.4f bits, perplexity %.3f) over %lld tokens\n",
+                model.path.c_str(), options.data.c_str(), loss, loss / std::log(2.0), std::exp(loss),
+                static_cast<long long>(tokens));
+  }
+  return kExitOk;
+}
+
+}  // namespace hawser::cli

@@ -1,0 +1,94 @@
+// `hawser generate`: continues a text or token ids, printing each token as it comes.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "bindings/cli/client.h"
+#include "bindings/cli/commands.h"
+#include "bindings/cli/interrupt.h"
+#include "bindings/cli/open_model.h"
+
+namespace hawser::cli {
+namespace {
+
+std::vector<int32_t> parse_ids(const std::string& text) {
+  std::vector<int32_t> ids;
+  const char* at = text.c_str();
+  while (*at != '\0') {
+    char* end = nullptr;
+    const long value = std::strtol(at, &end, 10);
+    while (*end == ' ') ++end;
+    if (end == at || value < 0 || value > INT32_MAX || (*end != ',' && *end != '\0')) {
+      refuse("--tokens \"" + text + "\": expected token ids such as 1,2,3; stopped at \"" + at + "\"");
+    }
+    ids.push_back(static_cast<int32_t>(value));
+    at = *end == ',' ? end + 1 : end;
+  }
+  if (ids.empty()) refuse("--tokens is empty; give at least one token id");
+  return ids;
+}
+
+std::vector<int32_t> encode(const hws_engine* engine, const std::string& text) {
+  if (text.empty()) refuse("--prompt is empty; give at least one character, such as a line break: --prompt $'\\n'");
+  const Buffer buffer = make<Buffer>(hws_text_encode, engine, text.data(), text.size());
+  const auto* ids = static_cast<const int32_t*>(hws_buffer_data(buffer.get()));
+  return std::vector<int32_t>(ids, ids + hws_buffer_size(buffer.get()) / sizeof(int32_t));
+}
+
+/// Where the new tokens go.
+struct Printer {
+  const hws_engine* engine;
+  bool text;
+  int64_t count = 0;
+};
+
+int32_t print_token(void* user, int32_t token) {
+  auto* printer = static_cast<Printer*>(user);
+  if (printer->text) {
+    hws_buffer* raw = nullptr;
+    if (hws_text_decode(printer->engine, &token, 1, &raw) != HWS_OK) return 1;
+    const Buffer piece(raw);
+    std::fwrite(hws_buffer_data(piece.get()), 1, hws_buffer_size(piece.get()), stdout);
+  } else {
+    std::printf("%s%d", printer->count > 0 ? "," : "", token);
+  }
+  ++printer->count;
+  std::fflush(stdout);
+  return std::ferror(stdout);  // a reader that went away ends the text
+}
+
+}  // namespace
+
+int run_generate(const GenerateOptions& options) {
+  if (!options.has_prompt && options.tokens.empty()) refuse("give a prompt: --prompt TEXT or --tokens 1,2,3");
+  const std::vector<int32_t> ids = options.has_prompt ? std::vector<int32_t>() : parse_ids(options.tokens);
+  const Config config = model_config(find_model(options.checkpoint), options.threads);
+  const Engine engine = make<Engine>(hws_engine_create, config.get(), HWS_ENGINE_INFERENCE);
+  if (options.has_prompt && !has_text_vocabulary(engine.get())) {
+    refuse(options.checkpoint + " has no byte or character vocabulary, so text cannot be encoded; use --tokens");
+  }
+  const std::vector<int32_t> prompt = options.has_prompt ? encode(engine.get(), options.prompt) : ids;
+
+  hws_generate_request request{};
+  request.struct_size = sizeof request;
+  request.stop_token = options.stop_token;
+  request.prompt = prompt.data();
+  request.prompt_length = static_cast<int64_t>(prompt.size());
+  request.max_tokens = options.max_tokens;
+  request.temperature = options.temperature;
+  request.top_k = options.top_k;
+  request.top_p = options.top_p;
+  request.seed = options.seed;
+
+  Printer printer{engine.get(), options.has_prompt};
+  if (options.has_prompt) std::fwrite(options.prompt.data(), 1, options.prompt.size(), stdout);
+  const InterruptScope interrupt(engine.get());
+  const int32_t status = hws_engine_generate(engine.get(), &request, print_token, &printer, nullptr);
+  if (printer.count > 0 || options.has_prompt) std::printf("\n");
+  if (status == HWS_CANCELLED && InterruptScope::interrupted()) return kExitInterrupted;
+  check(status);
+  return kExitOk;
+}
+
+}  // namespace hawser::cli

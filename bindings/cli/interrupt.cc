@@ -1,0 +1,43 @@
+// Signal handling of the command. The library installs no handler; a program that wants Ctrl-C does this.
+#include "bindings/cli/interrupt.h"
+
+#include <atomic>
+#include <csignal>
+
+namespace hawser::cli {
+namespace {
+
+std::atomic<const hws_engine*> engine_to_cancel{nullptr};
+volatile std::sig_atomic_t signal_seen = 0;
+
+extern "C" void on_signal(int /*number*/) {
+  signal_seen = 1;
+  const hws_engine* engine = engine_to_cancel.load(std::memory_order_relaxed);
+  if (engine != nullptr) hws_engine_cancel(engine);
+}
+
+void install(void (*handler)(int), int flags) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+}  // namespace
+
+InterruptScope::InterruptScope(const hws_engine* engine) {
+  engine_to_cancel.store(engine, std::memory_order_relaxed);
+  // SA_RESETHAND: the second Ctrl-C finds the default handler.
+  install(on_signal, static_cast<int>(SA_RESETHAND) | SA_RESTART);
+}
+
+InterruptScope::~InterruptScope() {
+  install(SIG_DFL, 0);
+  engine_to_cancel.store(nullptr, std::memory_order_relaxed);
+}
+
+bool InterruptScope::interrupted() { return signal_seen != 0; }
+
+}  // namespace hawser::cli

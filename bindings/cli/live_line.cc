@@ -1,0 +1,114 @@
+// How a run shows itself while it runs.
+#include "bindings/cli/live_line.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <vector>
+
+#include "bindings/cli/quantity.h"
+
+namespace hawser::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kMinimumSecondsBetweenShows = 0.1;
+constexpr double kWindowDecay = 0.95;  // about the last 20 steps
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+size_t terminal_width() {
+  winsize size = {};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+}  // namespace
+
+LiveLine::LiveLine(const RunFacts* facts, int64_t first_step, int64_t log_every)
+    : facts_(facts),
+      terminal_(isatty(STDOUT_FILENO) != 0),
+      first_step_(first_step),
+      log_every_(log_every),
+      begin_(Clock::now()),
+      validation_loss_(std::numeric_limits<double>::quiet_NaN()) {}
+
+/// Parts in the order of reading; those that matter least are dropped first where the line is too narrow.
+std::string LiveLine::text(const MetricRow& row, size_t width) const {
+  struct Part {
+    std::string text;
+    int keep;  // larger: dropped later
+  };
+  std::vector<Part> parts;
+  const auto steps = static_cast<long long>(facts_->total_steps);
+  parts.push_back({format_text("step %lld/%lld", static_cast<long long>(row.step), steps), 9});
+  parts.push_back({"loss " + loss_text(row.loss), 8});
+  if (!std::isnan(validation_loss_)) parts.push_back({"val " + loss_text(validation_loss_), 7});
+  parts.push_back({format_text("lr %.2e", row.learning_rate), 3});
+  parts.push_back({format_text("norm %.2f", row.grad_norm), 4});
+  parts.push_back({count_text(rate()) + " tok/s", 6});
+  const double mfu = facts_->mfu(rate());
+  if (std::isfinite(mfu)) parts.push_back({format_text("MFU %.0f%%", 100.0 * mfu), 2});
+  if (facts_->memory_bytes > 0) parts.push_back({bytes_text(facts_->memory_bytes), 1});
+  const double done = static_cast<double>(row.step - first_step_);
+  const double left = (seconds_since(begin_) - excluded_) / done * static_cast<double>(facts_->total_steps - row.step);
+  parts.push_back({"ETA " + duration_text(left), 5});
+  if (row.skipped > 0) parts.push_back({format_text("skipped %lld", static_cast<long long>(row.skipped)), 5});
+
+  for (int drop = 1;; ++drop) {
+    std::string line;
+    for (const Part& part : parts) {
+      if (part.keep >= drop) line += (line.empty() ? "" : " | ") + part.text;
+    }
+    if (line.size() < width || drop == 9) return line.substr(0, width - 1);
+  }
+}
+
+void LiveLine::show(const std::string& line) {
+  last_ = line;
+  std::printf("\r\x1b[K%s", line.c_str());
+  std::fflush(stdout);
+}
+
+void LiveLine::step(const MetricRow& row, bool saved, bool best) {
+  window_positions_ = kWindowDecay * window_positions_ + row.tokens_per_second * row.seconds;
+  window_seconds_ = kWindowDecay * window_seconds_ + row.seconds;
+  const bool validated = !std::isnan(row.validation_loss);
+  if (validated) validation_loss_ = row.validation_loss;
+  if (row.outcome != HWS_STEP_ACCEPTED) {
+    print(format_text("step %lld %s: loss %s, gradient norm %g; no weight was changed", static_cast<long long>(row.step),
+                      outcome_name(row.outcome), loss_text(row.loss).c_str(), row.grad_norm));
+  }
+  const bool last = row.step >= facts_->total_steps;
+  if (!terminal_) {
+    const bool due = row.step % log_every_ == 0 || row.step == first_step_ + 1;
+    if (due || last || validated || saved) {
+      print(text(row, 400) + (best ? " | best" : "") + (saved ? " | saved" : ""));
+    }
+    return;
+  }
+  if (!last && !validated && seconds_since(shown_at_) < kMinimumSecondsBetweenShows) return;
+  shown_at_ = Clock::now();
+  show(text(row, terminal_width()));
+}
+
+void LiveLine::print(const std::string& text) {
+  if (terminal_) {
+    std::printf("\r\x1b[K%s\n%s", text.c_str(), last_.c_str());
+  } else {
+    std::printf("%s\n", text.c_str());
+  }
+  std::fflush(stdout);
+}
+
+void LiveLine::finish() {
+  if (terminal_ && !last_.empty()) std::printf("\n");
+  last_.clear();
+  std::fflush(stdout);
+}
+
+}  // namespace hawser::cli

@@ -1,0 +1,44 @@
+// LiveLine: progress of a run on stdout. On a terminal one line that rewrites itself, otherwise a plain line every
+// log_every steps.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "bindings/cli/metric_row.h"
+#include "bindings/cli/run_facts.h"
+
+namespace hawser::cli {
+
+class LiveLine {
+ public:
+  /// first_step: the step before the first one of this process.
+  LiveLine(const RunFacts* facts, int64_t first_step, int64_t log_every);
+
+  /// After each step. saved and best as in hws_train_record.
+  void step(const MetricRow& row, bool saved, bool best);
+  /// A whole line (or several) of its own, above the live line.
+  void print(const std::string& text);
+  /// Leaves the live line as it stands and goes below it.
+  void finish();
+  /// Time that is not training, such as measuring the peak: kept out of the estimate of time left.
+  void exclude(double seconds) { excluded_ += seconds; }
+
+ private:
+  std::string text(const MetricRow& row, size_t width) const;
+  double rate() const { return window_seconds_ > 0 ? window_positions_ / window_seconds_ : 0.0; }
+  void show(const std::string& line);
+
+  const RunFacts* facts_;
+  const bool terminal_;
+  const int64_t first_step_, log_every_;
+  const std::chrono::steady_clock::time_point begin_;
+  std::chrono::steady_clock::time_point shown_at_{};
+  double excluded_ = 0;
+  double window_positions_ = 0, window_seconds_ = 0;  // recent steps, decaying
+  double validation_loss_;                            // the last one; NaN: none yet
+  std::string last_;                                  // what the live line shows
+};
+
+}  // namespace hawser::cli

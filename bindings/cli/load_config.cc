@@ -1,0 +1,180 @@
+// Reading configs for the command: files, presets, model folders, --set and --data.
+#include "bindings/cli/load_config.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace fs = std::filesystem;
+
+namespace hawser::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+int32_t status_of_errno(int error) {
+  if (error == ENOENT || error == ENOTDIR) return HWS_NOT_FOUND;
+  if (error == EACCES || error == EPERM || error == EROFS) return HWS_PERMISSION;
+  return HWS_IO;
+}
+
+[[noreturn]] void fail_file(const char* what, const std::string& path, int error) {
+  throw Failure(status_of_errno(error), std::string("cannot ") + what + " " + path + ": " + std::strerror(error));
+}
+
+bool ends_with(const std::string& text, const char* end) {
+  const size_t n = std::strlen(end);
+  return text.size() >= n && text.compare(text.size() - n, n, end) == 0;
+}
+
+/// True if `pointer` was set by anything: file, preset, --set, an imported model.
+bool is_set(const hws_config* config, const char* pointer) {
+  const auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
+  return tree.contains(ordered_json::json_pointer(pointer));
+}
+
+/// A copy of the config without the fields that name data files.
+Config without_data_paths(const hws_config* config) {
+  auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
+  if (tree.contains("data") && tree["data"].is_object()) {
+    for (const char* key : {"path", "sources", "validation_sources"}) tree["data"].erase(key);
+  }
+  const std::string text = tree.dump();
+  return make<Config>(hws_config_parse, static_cast<const void*>(text.data()), text.size(), HWS_FORMAT_JSON);
+}
+
+void set_string(hws_config* config, const std::string& pointer, const std::string& value) {
+  check(hws_config_set(config, pointer.c_str(), ordered_json(value).dump().c_str()));
+}
+
+void make_absolute(hws_config* config, const ordered_json& tree, const std::string& pointer) {
+  const ordered_json::json_pointer at(pointer);
+  if (!tree.contains(at) || !tree[at].is_string()) return;
+  const std::string path = tree[at].get<std::string>();
+  if (path.empty() || fs::path(path).is_absolute()) return;
+  set_string(config, pointer, fs::absolute(path).lexically_normal().string());
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) fail_file("open", path, errno);
+  std::string text;
+  char block[1 << 16];
+  size_t n;
+  while ((n = std::fread(block, 1, sizeof block, file)) > 0) text.append(block, n);
+  const int error = std::ferror(file) != 0 ? errno : 0;
+  std::fclose(file);
+  if (error != 0) fail_file("read", path, error);
+  return text;
+}
+
+void replace_file(const std::string& path, std::string_view text) {
+  const std::string temporary = path + ".tmp-" + std::to_string(getpid());
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  if (file == nullptr) fail_file("write", path, errno);
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  int error = written ? 0 : errno;
+  if (std::fclose(file) != 0 && error == 0) error = errno;
+  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return;
+  std::remove(temporary.c_str());
+  fail_file("write", path, error);
+}
+
+Config load_config(const std::string& name) {
+  std::error_code ignored;
+  if (fs::is_directory(name, ignored)) return make<Config>(hws_config_from_model, name.c_str());
+  const bool is_path = name.find('/') != std::string::npos || ends_with(name, ".json");
+  if (!is_path && !fs::exists(name, ignored)) return make<Config>(hws_config_preset, name.c_str());
+  const std::string text = read_file(name);
+  try {
+    return make<Config>(hws_config_parse, static_cast<const void*>(text.data()), text.size(), HWS_FORMAT_JSON);
+  } catch (const Failure& failure) {
+    throw Failure(failure.status(), name + ": " + failure.what());
+  }
+}
+
+void split_set(const std::string& set, std::string* pointer, std::string* value) {
+  const size_t equals = set.find('=');
+  if (set.empty() || set[0] != '/' || equals == std::string::npos) {
+    refuse("--set \"" + set + "\" is not of the form /json/pointer=value; for example --set /train/steps=500");
+  }
+  *pointer = set.substr(0, equals);
+  *value = set.substr(equals + 1);
+}
+
+void apply_sets(hws_config* config, const std::vector<std::string>& sets) {
+  std::string problems;
+  int32_t status = HWS_OK;
+  for (const std::string& set : sets) {
+    try {
+      std::string pointer, value;
+      split_set(set, &pointer, &value);
+      check(hws_config_set(config, pointer.c_str(), value.c_str()));
+    } catch (const Failure& failure) {
+      if (status == HWS_OK) status = failure.status();
+      const bool named = std::string_view(failure.what()).starts_with("--set");
+      problems += (problems.empty() ? "" : "\n") + (named ? "" : "--set " + set + ": ") + failure.what();
+    }
+  }
+  if (status != HWS_OK) throw Failure(status, problems);
+}
+
+void apply_data(Config* config, const std::string& file) {
+  std::error_code ignored;
+  std::string path = file;
+  std::string format = "text";
+  const bool pair_name = ends_with(file, ".bin") || ends_with(file, ".idx");
+  const std::string stem = pair_name ? file.substr(0, file.size() - 4) : file;
+  if (fs::exists(stem + ".bin", ignored) && fs::exists(stem + ".idx", ignored)) {
+    path = stem;
+    format = "megatron";
+  } else if (!fs::exists(file, ignored)) {
+    throw Failure(HWS_NOT_FOUND, "--data " + file + ": no such file");
+  } else if (ends_with(file, ".bin") || ends_with(file, ".u16") || ends_with(file, ".u32")) {
+    format = "tokens";
+  }
+  for (const char* pointer : {"/data/path", "/data/sources", "/data/validation_sources"}) {
+    if (is_set(config->get(), pointer)) *config = without_data_paths(config->get());
+  }
+  set_string(config->get(), "/data/path", path);
+  if (!is_set(config->get(), "/data/format")) set_string(config->get(), "/data/format", format);
+  if (ends_with(file, ".u32") && !is_set(config->get(), "/data/token_type")) {
+    set_string(config->get(), "/data/token_type", "u32");
+  }
+}
+
+Config load_config(const ConfigOptions& options) {
+  Config config = load_config(options.config);
+  apply_sets(config.get(), options.sets);
+  if (!options.data.empty()) apply_data(&config, options.data);
+  if (options.threads > 0) {
+    check(hws_config_set(config.get(), "/cpu/threads", std::to_string(options.threads).c_str()));
+  }
+  return config;
+}
+
+void make_paths_absolute(hws_config* config) {
+  const auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
+  make_absolute(config, tree, "/init/from");
+  make_absolute(config, tree, "/data/path");
+  for (const char* list : {"/data/sources", "/data/validation_sources"}) {
+    const ordered_json::json_pointer at(list);
+    if (!tree.contains(at) || !tree[at].is_array()) continue;
+    for (size_t i = 0; i < tree[at].size(); ++i) {
+      make_absolute(config, tree, std::string(list) + "/" + std::to_string(i) + "/path");
+    }
+  }
+}
+
+ordered_json resolved_tree(const hws_config* config) {
+  return ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_RESOLVED));
+}
+
+}  // namespace hawser::cli

@@ -1,0 +1,41 @@
+// From the words on a command line to a config handle.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bindings/cli/client.h"
+#include "bindings/cli/commands.h"
+
+namespace hawser::cli {
+
+/// CONFIG: an existing JSON file, else an existing folder with a model in it, else a preset's name.
+Config load_config(const std::string& name);
+
+/// Splits "/json/pointer=value". Refuses what has another form.
+void split_set(const std::string& set, std::string* pointer, std::string* value);
+
+/// Applies each --set in order. Reports all that fail at once.
+void apply_sets(hws_config* config, const std::vector<std::string>& sets);
+
+/// Points the config at one data file, in place of any it names: text, a raw token file, or a Megatron .bin/.idx
+/// pair, told apart by name unless the config says data.format itself. Refuses a file that is not there.
+void apply_data(Config* config, const std::string& file);
+
+/// All of the above, and --threads.
+Config load_config(const ConfigOptions& options);
+
+/// Makes the paths a config names (data, init.from) absolute, so that a copy of it means the same everywhere.
+void make_paths_absolute(hws_config* config);
+
+/// The config's effective fields, defaults and rules applied, as one JSON tree.
+nlohmann::ordered_json resolved_tree(const hws_config* config);
+
+/// Whole file as text. Throws Failure: HWS_NOT_FOUND, HWS_PERMISSION or HWS_IO.
+std::string read_file(const std::string& path);
+/// Writes through a temporary name and a rename: readers see the old text or the new one. Throws Failure.
+void replace_file(const std::string& path, std::string_view text);
+
+}  // namespace hawser::cli

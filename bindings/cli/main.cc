@@ -1,0 +1,186 @@
+// `hawser`: trains and looks at language models from a terminal. This file is the command line only: it reads
+// the arguments, calls one function of commands.h and turns failures into a message and an exit code
+// (0 done, 1 failed while running, 2 wrong input, 130 interrupted).
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+#include <string>
+
+#include "bindings/cli/client.h"
+#include "bindings/cli/commands.h"
+
+namespace {
+
+using hawser::cli::ConfigOptions;
+
+/// What the chosen subcommand will do; set while the arguments are read.
+using Action = std::function<int()>;
+
+void add_sets(CLI::App* app, ConfigOptions* options) {
+  app->add_option("--set", options->sets, "Change one field of the config: /json/pointer=value (repeatable)")
+      ->type_name("/POINTER=VALUE")
+      ->allow_extra_args(false);
+}
+
+void add_train(CLI::App* app, Action* action) {
+  auto o = std::make_shared<hawser::cli::TrainOptions>();
+  CLI::App* sub = app->add_subcommand("train", "Train a model; --out keeps the run in a folder");
+  sub->add_option("config", o->config.config, "Config file, preset name, or model folder to fine-tune")
+      ->type_name("CONFIG");
+  add_sets(sub, &o->config);
+  sub->add_option("--data", o->config.data, "Train on this file (text, token file or Megatron .bin/.idx)")
+      ->type_name("FILE");
+  CLI::Option* out = sub->add_option("--out", o->out, "New folder for config, metrics, report and checkpoints");
+  sub->add_option("--resume", o->resume, "Continue the run in this folder from its newest valid checkpoint")
+      ->excludes(out);
+  sub->add_option("--threads", o->config.threads, "CPU threads (default: as the config says)")
+      ->check(CLI::PositiveNumber);
+  sub->callback([=] { *action = [o] { return hawser::cli::run_train(*o); }; });
+}
+
+void add_eval(CLI::App* app, Action* action) {
+  auto o = std::make_shared<hawser::cli::EvalOptions>();
+  CLI::App* sub = app->add_subcommand("eval", "Mean loss of a model over a whole file");
+  sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
+  sub->add_option("--data", o->data, "Text or token file to measure on")->type_name("FILE")->required();
+  sub->add_option("--sequence", o->sequence, "Tokens per row (default: as trained)")->check(CLI::PositiveNumber);
+  sub->add_option("--max-batches", o->max_batches, "Stop after so many batches (default: the whole file)")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--threads", o->threads, "CPU threads")->check(CLI::PositiveNumber);
+  sub->add_flag("--json", o->json, "Print JSON");
+  sub->callback([=] { *action = [o] { return hawser::cli::run_eval(*o); }; });
+}
+
+void add_generate(CLI::App* app, Action* action) {
+  auto o = std::make_shared<hawser::cli::GenerateOptions>();
+  CLI::App* sub = app->add_subcommand("generate", "Continue a text or a list of token ids");
+  sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
+  CLI::Option* prompt = sub->add_option("--prompt", o->prompt, "Text to continue (byte and character models)");
+  CLI::Option* tokens = sub->add_option("--tokens", o->tokens, "Token ids to continue: 1,2,3 (prints new ids)");
+  prompt->type_name("TEXT")->excludes(tokens);
+  sub->add_option("--max-tokens", o->max_tokens, "New tokens at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  sub->add_option("--temperature", o->temperature, "0: always the likeliest token")->capture_default_str();
+  sub->add_option("--top-k", o->top_k, "Choose among the k likeliest; 0: all")->capture_default_str();
+  sub->add_option("--top-p", o->top_p, "Choose among the likeliest with this total probability; 1: all")
+      ->capture_default_str();
+  sub->add_option("--seed", o->seed, "Same seed, same text")->capture_default_str();
+  sub->add_option("--stop-token", o->stop_token, "End after this token id");
+  sub->add_option("--threads", o->threads, "CPU threads")->check(CLI::PositiveNumber);
+  sub->callback([=] {
+    o->has_prompt = prompt->count() > 0;
+    *action = [o] { return hawser::cli::run_generate(*o); };
+  });
+}
+
+void add_config_commands(CLI::App* app, Action* action) {
+  CLI::App* init = app->add_subcommand("init", "Write a preset's config, to edit");
+  auto preset = std::make_shared<std::string>(), file = std::make_shared<std::string>();
+  init->add_option("preset", *preset, "A name from `hawser presets`")->required();
+  init->add_option("-o,--output", *file, "File to write (default: stdout); must not exist");
+  init->callback([=] { *action = [=] { return hawser::cli::run_init(*preset, *file); }; });
+
+  app->add_subcommand("presets", "List the built-in configs")->callback([=] {
+    *action = hawser::cli::run_presets;
+  });
+  app->add_subcommand("schema", "Print the JSON Schema of the config, for editors")->callback([=] {
+    *action = hawser::cli::run_schema;
+  });
+
+  CLI::App* plan = app->add_subcommand("plan", "Print the step's instructions and its memory; allocates nothing");
+  auto plan_options = std::make_shared<ConfigOptions>();
+  auto plan_json = std::make_shared<bool>(false);
+  plan->add_option("config", plan_options->config, "Config file, preset name or model folder")->required();
+  add_sets(plan, plan_options.get());
+  plan->add_flag("--json", *plan_json, "Print JSON");
+  plan->callback([=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *plan_json); }; });
+
+  CLI::App* explain = app->add_subcommand("explain", "Say what a field means, its value and where it came from");
+  auto explain_options = std::make_shared<ConfigOptions>();
+  auto words = std::make_shared<std::vector<std::string>>();
+  auto explain_json = std::make_shared<bool>(false);
+  explain->add_option("words", *words, "CONFIG, /json/pointer, or both")
+      ->type_name("[CONFIG] [/POINTER]")
+      ->expected(0, 2);
+  add_sets(explain, explain_options.get());
+  explain->add_flag("--json", *explain_json, "Print JSON");
+  explain->callback([=] {
+    *action = [=] {
+      std::string pointer;
+      hawser::cli::split_explain_words(*words, &explain_options->config, &pointer);
+      return hawser::cli::run_explain(*explain_options, pointer, *explain_json);
+    };
+  });
+}
+
+void add_model_commands(CLI::App* app, Action* action) {
+  CLI::App* inspect = app->add_subcommand("inspect", "Show what a checkpoint holds");
+  auto inspected = std::make_shared<std::string>(), verified = std::make_shared<std::string>();
+  auto inspect_json = std::make_shared<bool>(false);
+  inspect->add_option("checkpoint", *inspected, "Run folder or checkpoint")->required();
+  inspect->add_flag("--json", *inspect_json, "Print JSON");
+  inspect->callback([=] { *action = [=] { return hawser::cli::run_inspect(*inspected, *inspect_json); }; });
+
+  CLI::App* verify = app->add_subcommand("verify", "Check every digest of a checkpoint");
+  verify->add_option("checkpoint", *verified, "Run folder or checkpoint")->required();
+  verify->callback([=] { *action = [=] { return hawser::cli::run_verify(*verified); }; });
+
+  auto c = std::make_shared<hawser::cli::ConvertOptions>();
+  CLI::App* convert = app->add_subcommand("convert", "Hugging Face folder to checkpoint, or the other way");
+  convert->add_option("source", c->source, "Hugging Face folder, run folder or checkpoint")->required();
+  convert->add_option("destination", c->destination, "Folder to write; must not exist")->required();
+  convert->add_option("--dtype", c->dtype, "Stored type of an exported model (default: as imported, else f32)")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  convert->add_option("--ignore-key", c->ignore_keys, "Accept this unknown key of config.json (repeatable)")
+      ->type_name("KEY")
+      ->allow_extra_args(false);
+  convert->callback([=] { *action = [c] { return hawser::cli::run_convert(*c); }; });
+
+  auto d = std::make_shared<hawser::cli::DeviceOptions>();
+  CLI::App* device = app->add_subcommand("device", "List devices and measure this machine's peaks");
+  device->add_option("--threads", d->threads, "CPU threads (default: all this process may use)")
+      ->check(CLI::PositiveNumber);
+  device->add_option("--seconds", d->seconds, "Time to measure for")
+      ->check(CLI::Range(0.01, 60.0))
+      ->capture_default_str();
+  device->add_flag("--json", d->json, "Print JSON");
+  device->callback([=] { *action = [d] { return hawser::cli::run_device(*d); }; });
+}
+
+void print_error(const std::string& message) { std::fprintf(stderr, "hawser: error: %s\n", message.c_str()); }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Trains transformer language models: on this machine, from a JSON config, in one process.", "hawser");
+  Action action;
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("hawser ") + hws_library_version());
+  app.failure_message(CLI::FailureMessage::help);
+  add_train(&app, &action);
+  add_eval(&app, &action);
+  add_generate(&app, &action);
+  add_config_commands(&app, &action);
+  add_model_commands(&app, &action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    print_error(std::string(error.what()) + "\nSee `hawser --help` or `hawser COMMAND --help`.");
+    return hawser::cli::kExitInput;
+  }
+  if (hws_library_abi() != HWS_ABI_VERSION) {
+    print_error("libhawser.so has another ABI than this command was built for; install both from one build");
+    return hawser::cli::kExitRuntime;
+  }
+  try {
+    return action();
+  } catch (const hawser::cli::Failure& failure) {
+    print_error(failure.what());
+    return hawser::cli::exit_code(failure.status());
+  } catch (const std::exception& error) {
+    print_error(error.what());
+    return hawser::cli::kExitRuntime;
+  }
+}

@@ -1,0 +1,82 @@
+// MetricRow to and from its line of JSON.
+#include "bindings/cli/metric_row.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace hawser::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kOutcomes[] = {"accepted", "skipped_non_finite", "skipped_outlier", "discarded"};
+
+double number(const ordered_json& row, const char* key) {
+  if (!row.contains(key) || !row[key].is_number()) return std::numeric_limits<double>::quiet_NaN();
+  return row[key].get<double>();
+}
+
+int64_t integer(const ordered_json& row, const char* key) {
+  return row.contains(key) && row[key].is_number_integer() ? row[key].get<int64_t>() : 0;
+}
+
+}  // namespace
+
+MetricRow row_of(const hws_train_record& record) {
+  MetricRow row;
+  row.step = record.step;
+  row.loss = record.loss;
+  row.validation_loss = record.validation_loss;
+  row.learning_rate = record.learning_rate;
+  row.grad_norm = record.grad_norm;
+  row.tokens = record.tokens;
+  row.samples = record.samples;
+  row.tokens_per_second = record.tokens_per_second;
+  row.seconds = record.seconds;
+  row.skipped = record.skipped;
+  row.outcome = record.outcome;
+  return row;
+}
+
+const char* outcome_name(int32_t outcome) {
+  return outcome >= 0 && outcome < static_cast<int32_t>(std::size(kOutcomes)) ? kOutcomes[outcome] : "unknown";
+}
+
+std::string to_json(const MetricRow& row) {
+  ordered_json json;
+  json["step"] = row.step;
+  json["loss"] = row.loss;
+  if (!std::isnan(row.validation_loss)) json["validation_loss"] = row.validation_loss;
+  json["learning_rate"] = row.learning_rate;
+  json["grad_norm"] = row.grad_norm;
+  json["tokens"] = row.tokens;
+  json["samples"] = row.samples;
+  json["tokens_per_second"] = row.tokens_per_second;
+  json["seconds"] = row.seconds;
+  json["skipped"] = row.skipped;
+  json["outcome"] = outcome_name(row.outcome);
+  return json.dump();
+}
+
+bool from_json(const std::string& line, MetricRow* row) {
+  const auto json = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return false;
+  row->step = json["step"].get<int64_t>();
+  row->loss = number(json, "loss");
+  row->validation_loss = number(json, "validation_loss");
+  row->learning_rate = number(json, "learning_rate");
+  row->grad_norm = number(json, "grad_norm");
+  row->tokens = integer(json, "tokens");
+  row->samples = integer(json, "samples");
+  row->tokens_per_second = number(json, "tokens_per_second");
+  row->seconds = number(json, "seconds");
+  row->skipped = integer(json, "skipped");
+  const std::string outcome = json.value("outcome", "");
+  for (int32_t i = 0; i < static_cast<int32_t>(std::size(kOutcomes)); ++i) {
+    if (outcome == kOutcomes[i]) row->outcome = i;
+  }
+  return true;
+}
+
+}  // namespace hawser::cli

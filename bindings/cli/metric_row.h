@@ -1,0 +1,35 @@
+// MetricRow: what one training step leaves in metrics.jsonl, the live line and the report.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "capi/include/hawser.h"
+
+namespace hawser::cli {
+
+struct MetricRow {
+  int64_t step = 0;
+  double loss = 0;             ///< nats per token
+  double validation_loss = 0;  ///< NaN: this step had no validation
+  double learning_rate = 0;
+  double grad_norm = 0;          ///< before clipping
+  int64_t tokens = 0;            ///< unmasked targets
+  int64_t samples = 0;           ///< rows consumed since the start
+  double tokens_per_second = 0;  ///< positions, masked ones too
+  double seconds = 0;            ///< wall time of the step
+  int64_t skipped = 0;           ///< steps skipped so far
+  int32_t outcome = 0;           ///< HWS_STEP_*
+};
+
+MetricRow row_of(const hws_train_record& record);
+
+/// "accepted", "skipped_non_finite", ...
+const char* outcome_name(int32_t outcome);
+
+/// One line of JSON without the line break; numbers print so that they read back bit for bit; not finite is null.
+std::string to_json(const MetricRow& row);
+/// False for a line that is not a whole row (the last one after a crash).
+bool from_json(const std::string& line, MetricRow* row);
+
+}  // namespace hawser::cli

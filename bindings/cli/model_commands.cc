@@ -1,0 +1,114 @@
+// The commands about models on disk and devices: inspect, verify, convert, device.
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/client.h"
+#include "bindings/cli/commands.h"
+#include "bindings/cli/open_model.h"
+
+namespace hawser::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+ModelPath find_checkpoint(const std::string& path) {
+  ModelPath model = find_model(path);
+  if (model.kind == ModelKind::kHuggingFace) {
+    refuse(path + " is a Hugging Face folder; make a checkpoint of it first: hawser convert " + path + " CHECKPOINT");
+  }
+  return model;
+}
+
+/// "name: value" lines; lists and objects with more than a line go below, indented.
+void print_tree(const ordered_json& node, int indent) {
+  for (const auto& [key, value] : node.items()) {
+    if (value.is_object() && !value.empty()) {
+      std::printf("%*s%s:\n", indent, "", key.c_str());
+      print_tree(value, indent + 2);
+    } else {
+      const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+      std::printf("%*s%s: %s\n", indent, "", key.c_str(), text.c_str());
+    }
+  }
+}
+
+void print_tensors(const ordered_json& tensors) {
+  std::printf("tensors: %zu\n", tensors.size());
+  for (const auto& [key, tensor] : tensors.items()) {
+    const std::string name = tensor.contains("name") ? tensor["name"].get<std::string>() : key;
+    const std::string dtype = tensor.contains("dtype") ? tensor["dtype"].get<std::string>() : "";
+    std::printf("  %-44s %-5s %s\n", name.c_str(), dtype.c_str(), tensor.value("shape", ordered_json()).dump().c_str());
+  }
+}
+
+}  // namespace
+
+int run_inspect(const std::string& checkpoint, bool json) {
+  const ModelPath model = find_checkpoint(checkpoint);
+  const std::string text = text_of(hws_checkpoint_inspect, model.path.c_str());
+  if (json) {
+    std::printf("%s\n", text.c_str());
+    return kExitOk;
+  }
+  ordered_json tree = ordered_json::parse(text);
+  ordered_json tensors = ordered_json::object();
+  if (tree.contains("tensors") && tree["tensors"].is_structured()) {
+    tensors = tree["tensors"];
+    tree.erase("tensors");
+  }
+  std::printf("checkpoint: %s\n", model.path.c_str());
+  print_tree(tree, 0);
+  if (!tensors.empty()) print_tensors(tensors);
+  return kExitOk;
+}
+
+int run_verify(const std::string& checkpoint) {
+  const ModelPath model = find_checkpoint(checkpoint);
+  check(hws_checkpoint_verify(model.path.c_str()));
+  std::printf("%s: every digest matches\n", model.path.c_str());
+  return kExitOk;
+}
+
+int run_convert(const ConvertOptions& options) {
+  const ModelPath model = find_model(options.source);
+  std::error_code ignored;
+  if (std::filesystem::exists(options.destination, ignored)) {
+    throw Failure(HWS_ALREADY_EXISTS, options.destination + " exists already; choose another name or remove it");
+  }
+  if (model.kind == ModelKind::kHuggingFace) {
+    if (!options.dtype.empty()) {
+      refuse("--dtype chooses the stored type of an exported model; " + options.source +
+             " is a Hugging Face folder, which is imported with the types it has. Leave --dtype out");
+    }
+    const std::string keys = ordered_json(options.ignore_keys).dump();
+    check(hws_checkpoint_import(model.path.c_str(), options.destination.c_str(), keys.c_str()));
+    std::printf("%s -> checkpoint %s\n", model.path.c_str(), options.destination.c_str());
+    return kExitOk;
+  }
+  if (!options.ignore_keys.empty()) {
+    refuse("--ignore-key is about the config.json of a Hugging Face folder; " + options.source +
+           " is a checkpoint. Leave --ignore-key out");
+  }
+  check(hws_checkpoint_export(model.path.c_str(), options.destination.c_str(), options.dtype.c_str()));
+  std::printf("%s -> Hugging Face folder %s\n", model.path.c_str(), options.destination.c_str());
+  return kExitOk;
+}
+
+int run_device(const DeviceOptions& options) {
+  const auto devices = ordered_json::parse(text_of(hws_device_list));
+  const auto measured = ordered_json::parse(text_of(hws_device_measure, options.threads, options.seconds));
+  if (options.json) {
+    std::printf("%s\n", ordered_json({{"devices", devices}, {"measured", measured}}).dump(2).c_str());
+    return kExitOk;
+  }
+  for (const auto& device : devices) {
+    print_tree(device, 0);
+    std::printf("\n");
+  }
+  std::printf("measured:\n");
+  print_tree(measured, 2);
+  return kExitOk;
+}
+
+}  // namespace hawser::cli

@@ -1,0 +1,29 @@
+// CHECKPOINT on the command line: a run folder, a checkpoint directory or a Hugging Face folder.
+#pragma once
+
+#include <string>
+
+#include "bindings/cli/client.h"
+
+namespace hawser::cli {
+
+enum class ModelKind { kCheckpoint, kHuggingFace };
+
+/// Where a model is on disk.
+struct ModelPath {
+  ModelKind kind = ModelKind::kCheckpoint;
+  std::string path;  ///< the checkpoint or Hugging Face folder itself
+};
+
+/// Finds the model at `path`; for a run folder (or its checkpoints/) its newest valid checkpoint. Throws Failure
+/// (HWS_NOT_FOUND, HWS_INVALID_ARGUMENT) saying what was looked for.
+ModelPath find_model(const std::string& path);
+
+/// A config that runs the model, on one row at a time; a checkpoint's own batch shape and precision where it
+/// has them, its weights through init.from. No data.
+Config model_config(const ModelPath& model, int64_t threads);
+
+/// True if the engine's model has a byte or character vocabulary, so that text can be encoded.
+bool has_text_vocabulary(const hws_engine* engine);
+
+}  // namespace hawser::cli

@@ -1,0 +1,170 @@
+// The files of a run on disk.
+#include "bindings/cli/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "bindings/cli/load_config.h"
+
+namespace fs = std::filesystem;
+
+namespace hawser::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kStepPrefix = "step-";
+
+[[noreturn]] void fail(const std::string& what, int error) {
+  const bool denied = error == EACCES || error == EPERM || error == EROFS;
+  throw Failure(denied ? HWS_PERMISSION : HWS_IO, what + ": " + std::strerror(error));
+}
+
+void write_all(int file, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(file, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("cannot write " + path, errno);
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+/// N of "step-N"; -1 for another name.
+int64_t step_of(const std::string& name) {
+  if (!name.starts_with(kStepPrefix)) return -1;
+  int64_t step = -1;
+  const char* end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data() + std::strlen(kStepPrefix), end, step);
+  return parsed.ec == std::errc() && parsed.ptr == end ? step : -1;
+}
+
+}  // namespace
+
+void RunFolder::check_unused(const std::string& path) {
+  std::error_code error;
+  if (fs::exists(path, error)) {
+    if (!fs::is_directory(path, error)) throw Failure(HWS_ALREADY_EXISTS, "--out " + path + " is a file; name a new folder");
+    if (!fs::is_empty(path, error)) {
+      throw Failure(HWS_ALREADY_EXISTS, "--out " + path + " holds files already; name a new folder, or continue a run there with --resume " + path);
+    }
+  }
+  fs::path parent = fs::absolute(path);
+  while (!fs::exists(parent, error) && parent.has_parent_path() && parent != parent.parent_path()) {
+    parent = parent.parent_path();
+  }
+  if (!fs::is_directory(parent, error)) throw Failure(HWS_NOT_FOUND, "--out " + path + ": " + parent.string() + " is not a folder");
+  if (access(parent.c_str(), W_OK) != 0) fail("--out " + path + ": cannot write in " + parent.string(), errno);
+}
+
+RunFolder RunFolder::create(const std::string& path, const hws_config* config,
+                            const std::vector<std::string>& overrides) {
+  check_unused(path);
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) fail("cannot make the folder " + path, error.value());
+  RunFolder folder(path);
+  folder.lock();
+  folder.write_config(config);
+  replace_file(path + "/overrides.json", ordered_json(overrides).dump() + "\n");
+  folder.metrics_ = ::open(folder.metrics_path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+  if (folder.metrics_ < 0) fail("cannot make " + folder.metrics_path(), errno);
+  return folder;
+}
+
+RunFolder RunFolder::open(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) throw Failure(HWS_NOT_FOUND, "--resume " + path + ": no such folder");
+  RunFolder folder(path);
+  if (!fs::exists(folder.config_path(), error) || !fs::exists(folder.metrics_path(), error)) {
+    throw Failure(HWS_NOT_FOUND, "--resume " + path + ": not the folder of a run (config.json and metrics.jsonl are not both there); "
+                                 "start one with --out");
+  }
+  folder.lock();
+  return folder;
+}
+
+RunFolder::RunFolder(RunFolder&& other) noexcept
+    : path_(std::move(other.path_)), metrics_(std::exchange(other.metrics_, -1)), lock_(std::exchange(other.lock_, -1)) {}
+
+RunFolder::~RunFolder() {
+  if (metrics_ >= 0) ::close(metrics_);
+  if (lock_ >= 0) ::close(lock_);
+}
+
+void RunFolder::lock() {
+  lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ < 0) fail("cannot open " + path_, errno);
+  if (flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw Failure(HWS_FAILED_PRECONDITION, "another process is training in " + path_ + "; wait for it or stop it first");
+  }
+}
+
+std::vector<std::string> RunFolder::overrides() const {
+  std::error_code error;
+  const std::string path = path_ + "/overrides.json";
+  if (!fs::exists(path, error)) return {};
+  const auto json = ordered_json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  std::vector<std::string> pointers;
+  if (json.is_array()) {
+    for (const auto& entry : json) {
+      if (entry.is_string()) pointers.push_back(entry.get<std::string>());
+    }
+  }
+  return pointers;
+}
+
+void RunFolder::write_config(const hws_config* config) const {
+  const auto as_set = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
+  replace_file(config_path(), as_set.dump(2) + "\n");
+  replace_file(path_ + "/resolved.json", resolved_tree(config).dump(2) + "\n");
+}
+
+std::vector<MetricRow> RunFolder::keep_rows_until(int64_t step) {
+  std::vector<MetricRow> rows;
+  std::string kept;
+  std::istringstream lines(read_file(metrics_path()));
+  std::string line;
+  int64_t last = 0;
+  while (std::getline(lines, line)) {
+    MetricRow row;
+    if (!from_json(line, &row) || row.step > step || row.step <= last) continue;
+    last = row.step;
+    rows.push_back(row);
+    kept += line + "\n";
+  }
+  replace_file(metrics_path(), kept);
+  metrics_ = ::open(metrics_path().c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (metrics_ < 0) fail("cannot open " + metrics_path(), errno);
+  return rows;
+}
+
+std::vector<std::string> RunFolder::set_aside_checkpoints_after(int64_t step) const {
+  std::vector<fs::path> damaged;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(checkpoints_path(), error)) {
+    if (step_of(entry.path().filename().string()) > step) damaged.push_back(entry.path());
+  }
+  std::vector<std::string> names;
+  for (const fs::path& path : damaged) {
+    fs::path aside = path.parent_path() / ("damaged-" + path.filename().string());
+    for (int i = 2; fs::exists(aside, error); ++i) {
+      aside = path.parent_path() / ("damaged-" + path.filename().string() + "-" + std::to_string(i));
+    }
+    fs::rename(path, aside, error);
+    if (error) fail("cannot move " + path.string() + " aside", error.value());
+    names.push_back(aside.string());
+  }
+  return names;
+}
+
+void RunFolder::append(const MetricRow& row) { write_all(metrics_, to_json(row) + "\n", metrics_path()); }
+
+}  // namespace hawser::cli

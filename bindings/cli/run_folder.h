@@ -1,0 +1,57 @@
+// RunFolder: the folder of one training run (--out, --resume).
+//   config.json      what was set: `hawser train config.json` does the same run again
+//   resolved.json    every field, with defaults and rules applied
+//   overrides.json   the fields that --set, --data and --threads gave
+//   metrics.jsonl    one row per step, in order, none twice
+//   report.html      the picture of the run
+//   checkpoints/     step-N and best
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bindings/cli/client.h"
+#include "bindings/cli/metric_row.h"
+
+namespace hawser::cli {
+
+class RunFolder {
+ public:
+  /// Refuses a path that holds anything, or that cannot be made. Writes nothing.
+  static void check_unused(const std::string& path);
+  /// Makes the folder and its config files. No other process may use it as long as this object lives.
+  static RunFolder create(const std::string& path, const hws_config* config, const std::vector<std::string>& overrides);
+  /// Opens the folder of an earlier run and locks it.
+  static RunFolder open(const std::string& path);
+
+  RunFolder(RunFolder&& other) noexcept;
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+  ~RunFolder();
+
+  const std::string& path() const { return path_; }
+  std::string config_path() const { return path_ + "/config.json"; }
+  std::string report_path() const { return path_ + "/report.html"; }
+  std::string checkpoints_path() const { return path_ + "/checkpoints"; }
+
+  /// Pointers of the fields that the first command line set.
+  std::vector<std::string> overrides() const;
+  /// Rewrites config.json and resolved.json.
+  void write_config(const hws_config* config) const;
+  /// Drops the rows after `step` (and a torn last line) and returns the others.
+  std::vector<MetricRow> keep_rows_until(int64_t step);
+  /// Moves aside the checkpoints after `step`, which did not verify; returns their new names.
+  std::vector<std::string> set_aside_checkpoints_after(int64_t step) const;
+  void append(const MetricRow& row);
+
+ private:
+  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  std::string metrics_path() const { return path_ + "/metrics.jsonl"; }
+  void lock();
+
+  std::string path_;
+  int metrics_ = -1;  // metrics.jsonl, open for appending
+  int lock_ = -1;     // the folder itself, under flock
+};
+
+}  // namespace hawser::cli

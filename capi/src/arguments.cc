@@ -1,0 +1,81 @@
+#include "capi/src/arguments.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "engine/data/utf8.h"
+
+namespace hawser::capi {
+
+void Call::invalid(const char* argument, std::string_view problem) const {
+  throw Error(Code::kInvalidArgument, fmt::format("{}: `{}` {}", function_, argument, problem),
+              fmt::format("{{\"function\":\"{}\",\"argument\":\"{}\"}}", function_, argument));
+}
+
+void Call::check_pointer(const void* pointer, size_t alignment, const char* argument) const {
+  if (pointer == nullptr) invalid(argument, "is NULL");
+  if (reinterpret_cast<uintptr_t>(pointer) % alignment != 0) {
+    invalid(argument, fmt::format("is {}, which is not aligned to {} bytes", pointer, alignment));
+  }
+}
+
+void Call::check_array(const void* data, size_t count, size_t size, size_t alignment, const char* argument) const {
+  if (count == 0) return;
+  check_pointer(data, alignment, argument);
+  const uintptr_t room = UINTPTR_MAX - reinterpret_cast<uintptr_t>(data);
+  if (count > static_cast<size_t>(PTRDIFF_MAX) / size || count * size > room) {
+    invalid(argument, fmt::format("has {} elements of {} bytes, more than there is address space", count, size));
+  }
+}
+
+std::string_view Call::text(const char* text, const char* argument, size_t limit) const {
+  check_pointer(text, 1, argument);
+  const size_t size = ::strnlen(text, limit + 1);
+  if (size > limit) invalid(argument, fmt::format("is longer than {} bytes; is its end missing?", limit));
+  for (size_t at = 0; at < size;) {
+    if (data::next_code_point(text, size, &at) == data::kInvalidCodePoint) {
+      invalid(argument, fmt::format("is not UTF-8 at byte {} (0x{:02x})", at, static_cast<unsigned char>(text[at])));
+    }
+  }
+  return {text, size};
+}
+
+std::string Call::path(const char* path, const char* argument) const {
+  check_pointer(path, 1, argument);
+  const size_t size = ::strnlen(path, kNameLimit + 1);
+  if (size == 0) invalid(argument, "is empty; give a path");
+  if (size > kNameLimit) invalid(argument, fmt::format("is longer than {} bytes; is its end missing?", kNameLimit));
+  return {path, size};
+}
+
+std::string Call::dtype(const char* dtype, const char* argument) const {
+  if (dtype == nullptr) return {};
+  const std::string_view name = text(dtype, argument);
+  if (!name.empty() && name != "f32" && name != "bf16" && name != "f16") {
+    invalid(argument, fmt::format("is \"{}\"; it is one of \"\", \"f32\", \"bf16\", \"f16\"", name));
+  }
+  return std::string(name);
+}
+
+std::vector<std::string> Call::string_list(const char* json, const char* argument) const {
+  if (json == nullptr) return {};
+  const nlohmann::json list = nlohmann::json::parse(text(json, argument, kValueLimit), nullptr, false);
+  bool strings = list.is_array();
+  for (size_t i = 0; strings && i < list.size(); ++i) strings = list[i].is_string();
+  if (!strings) invalid(argument, "is no JSON array of strings; write it as [\"a\",\"b\"]");
+  return list.get<std::vector<std::string>>();
+}
+
+void Call::range(int64_t value, int64_t low, int64_t high, const char* argument) const {
+  if (value >= low && value <= high) return;
+  if (high == INT64_MAX) invalid(argument, fmt::format("is {}; it must be at least {}", value, low));
+  invalid(argument, fmt::format("is {}; it must lie in [{}, {}]", value, low, high));
+}
+
+bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
+  const auto a_begin = reinterpret_cast<uintptr_t>(a), b_begin = reinterpret_cast<uintptr_t>(b);
+  if (a_bytes == 0 || b_bytes == 0) return false;
+  return a_begin < b_begin ? b_begin - a_begin < a_bytes : a_begin - b_begin < b_bytes;
+}
+
+}  // namespace hawser::capi

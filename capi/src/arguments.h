@@ -1,0 +1,71 @@
+// Checks of what the host passes in. Each failure is HWS_INVALID_ARGUMENT naming function and argument, so that a
+// person who reads only the message knows which line of their program to change.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/error.h"
+
+namespace hawser::capi {
+
+/// One call of an exported function. Methods throw; they read no more of the arguments than they state.
+class Call {
+ public:
+  explicit Call(const char* function) : function_(function) {}
+  const char* function() const { return function_; }
+
+  /// Throws kInvalidArgument: "hws_x: `argument` problem".
+  [[noreturn]] void invalid(const char* argument, std::string_view problem) const;
+
+  /// Checks a required pointer: not NULL, aligned for T.
+  template <typename T>
+  void pointer(const T* pointer, const char* argument) const {
+    check_pointer(pointer, alignof(T), argument);
+  }
+  /// Checks an optional one: NULL or aligned.
+  template <typename T>
+  void optional(const T* pointer, const char* argument) const {
+    if (pointer != nullptr) check_pointer(pointer, alignof(T), argument);
+  }
+  /// Checks an out-parameter and sets it to NULL, its value on error.
+  template <typename T>
+  void out(T** out, const char* argument = "out") const {
+    check_pointer(out, alignof(T*), argument);
+    *out = nullptr;
+  }
+  /// Checks `count` elements of T at `data` (NULL allowed when count is 0) that must fit an address space.
+  template <typename T>
+  void array(const T* data, size_t count, const char* argument) const {
+    check_array(data, count, sizeof(T), alignof(T), argument);
+  }
+
+  /// NUL-terminated UTF-8 of at most `limit` bytes; borrowed.
+  std::string_view text(const char* text, const char* argument, size_t limit = kNameLimit) const;
+  /// NUL-terminated path: any bytes, not empty.
+  std::string path(const char* path, const char* argument) const;
+  /// "", "f32", "bf16" or "f16"; NULL counts as "".
+  std::string dtype(const char* dtype, const char* argument) const;
+  /// JSON array of strings; NULL counts as [].
+  std::vector<std::string> string_list(const char* json, const char* argument) const;
+
+  /// low <= value <= high.
+  void range(int64_t value, int64_t low, int64_t high, const char* argument) const;
+
+  static constexpr size_t kNameLimit = size_t{64} << 10;   ///< names, pointers, paths
+  static constexpr size_t kValueLimit = size_t{16} << 20;  ///< JSON values and whole configs
+
+ private:
+  void check_pointer(const void* pointer, size_t alignment, const char* argument) const;
+  void check_array(const void* data, size_t count, size_t size, size_t alignment, const char* argument) const;
+
+  const char* function_;
+};
+
+/// Whether two byte ranges share a byte; safe for any values.
+bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes);
+
+}  // namespace hawser::capi

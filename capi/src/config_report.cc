@@ -1,0 +1,96 @@
+// hws_config_validate and hws_config_explain: what a config means once the files that it names have been read, and
+// everything that is wrong with it.
+#include <nlohmann/json.hpp>
+
+#include "capi/src/buffer.h"
+#include "capi/src/config.h"
+#include "capi/src/guard.h"
+#include "engine/train/trainer.h"
+
+using namespace hawser::capi;
+using hawser::Code;
+using hawser::Error;
+using hawser::config::ConfigTree;
+using nlohmann::json;
+
+namespace {
+
+/// Whether an error says something about the config or the files it names, rather than about this process.
+bool is_problem(Code code) {
+  switch (code) {
+    case Code::kConfigInvalid:
+    case Code::kInvalidArgument:
+    case Code::kNotFound:
+    case Code::kPermission:
+    case Code::kIo:
+    case Code::kDataInvalid:
+    case Code::kDataLoss:
+    case Code::kFailedPrecondition:
+    case Code::kUnimplemented:
+    case Code::kOutOfRange:
+    case Code::kCheckpointCorrupt:
+    case Code::kCheckpointIncompatible: return true;
+    default: return false;
+  }
+}
+
+void add(json* problems, json problem) {
+  for (const json& known : *problems) {
+    if (known == problem) return;
+  }
+  problems->push_back(std::move(problem));
+}
+
+/// The problems that an error reports: its list, or itself as one.
+void add_error(json* problems, const Error& error) {
+  const json details = json::parse(error.details(), nullptr, false);
+  if (details.is_object() && details.contains("problems") && details["problems"].is_array()) {
+    for (const json& problem : details["problems"]) add(problems, problem);
+    return;
+  }
+  std::string pointer;
+  if (details.is_object() && details.contains("pointer") && details["pointer"].is_string()) {
+    pointer = details["pointer"].get<std::string>();
+  }
+  add(problems, {{"pointer", pointer}, {"message", error.message()}, {"fix", ""}});
+}
+
+void add_all(json* problems, const std::vector<hawser::config::Problem>& found) {
+  for (const hawser::config::Problem& problem : found) {
+    add(problems, {{"pointer", problem.pointer}, {"message", problem.message}, {"fix", problem.fix}});
+  }
+}
+
+}  // namespace
+
+int32_t hws_config_validate(const hws_config* config, hws_buffer** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    const Use<Config> source(call, config, Access::kShared);
+    json problems = json::array();
+    try {
+      add_all(&problems, hawser::config::validate(hawser::train::assemble_config(source->tree)));
+    } catch (const Error& error) {
+      if (!is_problem(error.code())) throw;
+      add_error(&problems, error);
+      add_all(&problems, hawser::config::validate(source->tree));
+    }
+    publish_text(problems.dump(-1, ' ', false, json::error_handler_t::replace), out);
+  });
+}
+
+int32_t hws_config_explain(const hws_config* config, const char* pointer, hws_buffer** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    const Use<Config> source(call, config, Access::kShared);
+    const std::string_view where = call.text(pointer, "pointer");
+    ConfigTree tree = source->tree;
+    try {
+      tree = hawser::train::assemble_config(source->tree);
+    } catch (const Error& error) {
+      // What the files would have said stays unset; everything else can still be explained.
+      if (!is_problem(error.code())) throw;
+    }
+    publish_text(hawser::config::explain(tree, where), out);
+  });
+}

@@ -1,0 +1,67 @@
+// Structs that cross the API begin with `uint32_t struct_size` and only ever grow at their end. A program built
+// against an older header passes a smaller one: fields that it does not know are 0. A newer one passes a larger
+// one: fields that this library does not know must be 0, because to ignore them would be to ignore a wish.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "capi/src/arguments.h"
+
+namespace hawser::capi {
+
+inline constexpr uint32_t kStructLimit = 4096;  ///< no struct will ever be larger: garbage is not read as a size
+
+/// Checks the host's struct_size at `user` against T, whose first version had `first_size` bytes; returns it.
+/// Throws kInvalidArgument (NULL, misaligned) or kAbiMismatch.
+template <typename T>
+uint32_t check_struct(const Call& call, const T* user, uint32_t first_size, const char* argument) {
+  call.pointer(user, argument);
+  const uint32_t size = user->struct_size;
+  if (size < first_size || size > kStructLimit) {
+    fail(Code::kAbiMismatch, "{}: `{}`.struct_size is {}; set it to sizeof of the struct ({} here)", call.function(),
+         argument, size, sizeof(T));
+  }
+  const auto* bytes = reinterpret_cast<const unsigned char*>(user);
+  for (uint32_t at = sizeof(T); at < size; ++at) {
+    if (bytes[at] != 0) {
+      fail(Code::kAbiMismatch,
+           "{}: `{}` sets byte {}, a field of a newer version that this library ({}, struct of {} bytes) does not "
+           "know; set it to 0 or use a newer library",
+           call.function(), argument, at, HAWSER_VERSION, sizeof(T));
+    }
+  }
+  return size;
+}
+
+/// The host's struct as this library knows it.
+template <typename T>
+T copy_in(const Call& call, const T* user, uint32_t first_size, const char* argument) {
+  const uint32_t size = check_struct(call, user, first_size, argument);
+  T value;
+  std::memset(&value, 0, sizeof value);
+  std::memcpy(&value, user, std::min<size_t>(size, sizeof value));
+  value.struct_size = sizeof value;
+  return value;
+}
+
+/// Where a result goes; NULL is allowed. The struct is checked before the work is done, written after it.
+template <typename T>
+class CopyOut {
+ public:
+  CopyOut(const Call& call, T* user, uint32_t first_size, const char* argument) : user_(user) {
+    if (user != nullptr) size_ = check_struct(call, user, first_size, argument);
+  }
+  void write(T value) const {
+    if (user_ == nullptr) return;
+    value.struct_size = size_;
+    std::memcpy(user_, &value, std::min<size_t>(size_, sizeof value));
+  }
+
+ private:
+  T* user_;
+  uint32_t size_ = 0;
+};
+
+}  // namespace hawser::capi

@@ -1,0 +1,302 @@
+#include "engine/checkpoint/file_io.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+
+namespace hawser::checkpoint {
+namespace {
+
+constexpr int kReadFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+constexpr int64_t kMaxTransfer = int64_t{1} << 30;  // one system call moves at most 2 GiB
+
+const char* advice(int error) {
+  switch (error) {
+    case ENOSPC: case EDQUOT: return "; free some space or choose another place";
+    case EROFS: return "; choose a place that can be written";
+    case EACCES: case EPERM: return "; change the permissions or choose another place";
+    case EFBIG: return "; the process has a limit on file sizes";
+    case EMFILE: case ENFILE: return "; too many files are open";
+    default: return "";
+  }
+}
+
+[[noreturn]] void fail_errno(const char* action, const std::string& path, int error) {
+  Code code = Code::kIo;
+  if (error == ENOENT || error == ENOTDIR) code = Code::kNotFound;
+  if (error == EEXIST || error == ENOTEMPTY) code = Code::kAlreadyExists;
+  if (error == EACCES || error == EPERM || error == EROFS) code = Code::kPermission;
+  if (error == ENOMEM) code = Code::kOutOfMemory;
+  char text[128];
+  const char* cause = strerror_r(error, text, sizeof text);  // GNU form: may or may not use the buffer
+  fail(code, "cannot {} {}: {}{}", action, path, cause, advice(error));
+}
+
+template <typename Call>
+auto retry(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+bool is_hub_blob(std::string_view target, std::string* name) {
+  constexpr std::string_view kPrefix = "../../blobs/";
+  if (target.substr(0, kPrefix.size()) != kPrefix) return false;
+  target.remove_prefix(kPrefix.size());
+  if (target.size() < 40 || target.size() > 64) return false;
+  if (target.find_first_not_of("0123456789abcdef") != std::string_view::npos) return false;
+  *name = std::string(target);
+  return true;
+}
+
+/// The descriptor of a regular file; closes it and throws where it is something else.
+int require_regular(int fd, const std::string& path) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) {
+    const int error = errno;
+    ::close(fd);
+    fail_errno("look at", path, error);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    ::close(fd);
+    fail(Code::kCheckpointCorrupt, "{} is not a regular file; links, FIFOs and devices are not read", path);
+  }
+  return fd;
+}
+
+bool remove_at(int folder, const char* name, int depth) noexcept {
+  if (unlinkat(folder, name, 0) == 0 || errno == ENOENT) return true;
+  if ((errno != EISDIR && errno != EPERM) || depth > 8) return false;
+  const int fd = openat(folder, name, kFolderFlags | O_NOFOLLOW);
+  if (fd < 0) return false;
+  DIR* dir = fdopendir(fd);
+  if (dir == nullptr) {
+    ::close(fd);
+    return false;
+  }
+  while (const dirent* entry = readdir(dir)) {
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    remove_at(fd, entry->d_name, depth + 1);
+  }
+  closedir(dir);
+  return unlinkat(folder, name, AT_REMOVEDIR) == 0;
+}
+
+}  // namespace
+
+File::~File() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+int64_t File::size() const {
+  struct stat status;
+  if (fstat(fd_, &status) != 0) fail_errno("look at", path_, errno);
+  return status.st_size;
+}
+
+void File::read_at(int64_t offset, void* dst, int64_t bytes) const {
+  char* to = static_cast<char*>(dst);
+  while (bytes > 0) {
+    const size_t part = static_cast<size_t>(std::min(bytes, kMaxTransfer));
+    const ssize_t n = retry([&] { return pread(fd_, to, part, offset); });
+    if (n < 0) fail_errno("read", path_, errno);
+    if (n == 0)
+      fail(Code::kCheckpointCorrupt, "{} ends at byte {} where {} more are needed; the file was cut short", path_,
+           offset, bytes);
+    to += n;
+    offset += n;
+    bytes -= n;
+  }
+}
+
+void File::write(const void* data, int64_t bytes) {
+  const char* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const size_t part = static_cast<size_t>(std::min(bytes, kMaxTransfer));
+    const ssize_t n = retry([&] { return ::write(fd_, from, part); });
+    if (n < 0) fail_errno("write", path_, errno);
+    if (n == 0) fail(Code::kIo, "cannot write {}: the system took no bytes", path_);
+    from += n;
+    bytes -= n;
+  }
+}
+
+void File::sync() {
+  if (retry([&] { return fsync(fd_); }) != 0) fail_errno("flush to disk", path_, errno);
+}
+
+void File::close() {
+  const int fd = std::exchange(fd_, -1);
+  if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) fail_errno("close", path_, errno);
+}
+
+Folder::~Folder() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Folder Folder::open(const std::string& path) {
+  const int fd = retry([&] { return ::open(path.c_str(), kFolderFlags); });
+  if (fd < 0) fail_errno("open folder", path, errno);
+  return Folder(fd, path);
+}
+
+Folder Folder::create(const std::string& path) {
+  if (mkdir(path.c_str(), 0777) != 0) fail_errno("make folder", path, errno);
+  return open(path);
+}
+
+File Folder::open_file(const std::string& name, Links links) const {
+  const std::string path = path_of(name);
+  if (!is_plain_name(name)) fail(Code::kCheckpointCorrupt, "a file name in folder {} is not a plain name", path_);
+  const int fd = retry([&] { return openat(fd_, name.c_str(), kReadFlags); });
+  if (fd >= 0) return File(require_regular(fd, path), path);
+  if (errno == ENXIO) fail(Code::kCheckpointCorrupt, "{} is not a regular file; sockets are not read", path);
+  if (errno != ELOOP) fail_errno("open", path, errno);
+  char target[128];
+  const ssize_t n = links == Links::kHubCache ? readlinkat(fd_, name.c_str(), target, sizeof target) : -1;
+  std::string blob;
+  if (n <= 0 || !is_hub_blob({target, static_cast<size_t>(n)}, &blob))
+    fail(Code::kCheckpointCorrupt, "{} is a symbolic link, which is not followed; put the file itself there", path);
+  const int blobs = retry([&] { return openat(fd_, "../../blobs", kFolderFlags | O_NOFOLLOW); });
+  if (blobs < 0) fail_errno("open folder", path_of("../../blobs"), errno);
+  return Folder(blobs, path_of("../../blobs")).open_file(blob);
+}
+
+std::string Folder::read_file(const std::string& name, int64_t max_bytes, Links links) const {
+  const File file = open_file(name, links);
+  const int64_t size = file.size();
+  if (size > max_bytes)
+    fail(Code::kCheckpointCorrupt, "{} has {} bytes; at most {} are read", file.path(), size, max_bytes);
+  std::string text(static_cast<size_t>(size), '\0');
+  file.read_at(0, text.data(), size);
+  return text;
+}
+
+File Folder::create_file(const std::string& name) const {
+  const std::string path = path_of(name);
+  if (!is_plain_name(name)) fail(Code::kInvalidArgument, "a file name for folder {} is not a plain name", path_);
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const int fd = retry([&] { return openat(fd_, name.c_str(), kFlags, 0666); });
+  if (fd < 0) fail_errno("create", path, errno);
+  return File(fd, path);
+}
+
+Folder Folder::open_folder(const std::string& name) const {
+  const int fd = retry([&] { return openat(fd_, name.c_str(), kFolderFlags | O_NOFOLLOW); });
+  if (fd < 0) fail_errno("open folder", path_of(name), errno);
+  return Folder(fd, path_of(name));
+}
+
+Folder Folder::create_folder(const std::string& name) const {
+  if (mkdirat(fd_, name.c_str(), 0777) != 0) fail_errno("make folder", path_of(name), errno);
+  return open_folder(name);
+}
+
+bool Folder::has_file(const std::string& name, Links links) const {
+  struct stat status;
+  if (fstatat(fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  return S_ISREG(status.st_mode) || (links == Links::kHubCache && S_ISLNK(status.st_mode));
+}
+
+std::vector<Folder::Entry> Folder::list() const {
+  const int fd = retry([&] { return openat(fd_, ".", kFolderFlags); });
+  DIR* dir = fd < 0 ? nullptr : fdopendir(fd);
+  if (dir == nullptr) {
+    const int error = errno;
+    if (fd >= 0) ::close(fd);
+    fail_errno("list", path_, error);
+  }
+  std::vector<Entry> entries;
+  while (const dirent* entry = readdir(dir)) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    struct stat status;
+    if (fstatat(fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone meanwhile
+    entries.push_back({name, S_ISDIR(status.st_mode)});
+  }
+  closedir(dir);
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  return entries;
+}
+
+void Folder::sync() const {
+  if (retry([&] { return fsync(fd_); }) != 0) fail_errno("flush to disk folder", path_, errno);
+}
+
+bool Folder::lock() const { return retry([&] { return flock(fd_, LOCK_EX | LOCK_NB); }) == 0; }
+
+bool is_plain_name(std::string_view name) {
+  if (name.empty() || name.size() > 255 || name == "." || name == "..") return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return c != '/' && static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
+}
+
+SplitPath split_path(const std::string& path) {
+  std::string_view rest = path;
+  while (rest.size() > 1 && rest.back() == '/') rest.remove_suffix(1);
+  const size_t slash = rest.rfind('/');
+  const std::string_view name = slash == std::string_view::npos ? rest : rest.substr(slash + 1);
+  if (!is_plain_name(name)) fail(Code::kInvalidArgument, "the path '{}' does not end in a name", path);
+  if (slash == std::string_view::npos) return {".", std::string(name)};
+  return {std::string(rest.substr(0, std::max<size_t>(slash, 1))), std::string(name)};
+}
+
+bool path_exists(const std::string& path) {
+  struct stat status;
+  return lstat(path.c_str(), &status) == 0;
+}
+
+void make_folders(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0) {
+    if (!S_ISDIR(status.st_mode)) fail(Code::kNotFound, "{} is not a folder", path);
+    return;
+  }
+  const SplitPath split = split_path(path);
+  make_folders(split.parent);
+  if (mkdir(path.c_str(), 0777) != 0) {
+    if (errno == EEXIST) return;  // another process made it
+    fail_errno("make folder", path, errno);
+  }
+  Folder::open(split.parent).sync();
+}
+
+std::string unique_suffix() {
+  uint64_t value = 0;
+  if (getrandom(&value, sizeof value, GRND_NONBLOCK) != sizeof value) {  // no entropy yet: time and process do
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    value = (static_cast<uint64_t>(now.tv_nsec) << 32) ^ static_cast<uint64_t>(now.tv_sec) ^
+            (static_cast<uint64_t>(getpid()) << 20);
+  }
+  return fmt::format("{:016x}", value);
+}
+
+void rename_new(const std::string& from, const std::string& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
+  // File systems without this flag: rename replaces nothing but an empty directory.
+  if (errno != EINVAL && errno != ENOSYS) fail_errno("rename to", to, errno);
+  if (path_exists(to)) fail_errno("rename to", to, EEXIST);
+  if (rename(from.c_str(), to.c_str()) != 0) fail_errno("rename to", to, errno);
+}
+
+void rename_over(const std::string& from, const std::string& to) {
+  if (rename(from.c_str(), to.c_str()) != 0) fail_errno("rename to", to, errno);
+}
+
+bool remove_tree(const std::string& path) noexcept { return remove_at(AT_FDCWD, path.c_str(), 0); }
+
+}  // namespace hawser::checkpoint

@@ -1,0 +1,122 @@
+// Every file operation of checkpoints and conversion, in one small place: what is opened is a regular file inside
+// the folder it was looked up in (never a link, FIFO or device), writes are whole or fail, and each error names the
+// operation, the path and the cause. Nothing else in this folder makes a system call, so that a test can let the
+// N-th one fail.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hawser::checkpoint {
+
+/// An open regular file. Move-only; the destructor closes without a check, so writers call close().
+class File {
+ public:
+  File() = default;
+  File(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  File(File&& other) noexcept { swap(other); }
+  File& operator=(File&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~File();
+
+  const std::string& path() const { return path_; }  ///< for messages
+  int64_t size() const;                              ///< bytes, now
+  /// Fills dst; const and thread-safe. Throws kIo, or kCheckpointCorrupt where the file ends before offset + bytes.
+  void read_at(int64_t offset, void* dst, int64_t bytes) const;
+  /// Appends all bytes. Throws kIo; the file is then to be abandoned.
+  void write(const void* data, int64_t bytes);
+  void sync();
+  void close();
+
+ private:
+  void swap(File& other) noexcept {
+    std::swap(fd_, other.fd_);
+    path_.swap(other.path_);
+  }
+  int fd_ = -1;
+  std::string path_;
+};
+
+/// How symbolic links in place of files are taken.
+enum class Links {
+  kRefuse,
+  /// Also the links of a Hugging Face cache: text `../../blobs/<hex digits>`, to a regular file.
+  kHubCache,
+};
+
+/// An open directory; files are looked up relative to it by plain names.
+class Folder {
+ public:
+  Folder() = default;
+  Folder(Folder&& other) noexcept { swap(other); }
+  Folder& operator=(Folder&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Folder();
+
+  /// Throws kNotFound (also for what is no directory), kPermission, kIo.
+  static Folder open(const std::string& path);
+  /// Makes a directory that does not exist yet. Throws kAlreadyExists, kPermission, kIo.
+  static Folder create(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  std::string path_of(std::string_view name) const { return path_ + "/" + std::string(name); }
+
+  /// A regular file for reading. Throws kNotFound; kCheckpointCorrupt for a link, FIFO, device or directory.
+  File open_file(const std::string& name, Links links = Links::kRefuse) const;
+  /// The whole file. Throws kCheckpointCorrupt when it has more than max_bytes.
+  std::string read_file(const std::string& name, int64_t max_bytes, Links links = Links::kRefuse) const;
+  File create_file(const std::string& name) const;  ///< new, for writing; throws kAlreadyExists, kPermission, kIo
+  Folder open_folder(const std::string& name) const;
+  Folder create_folder(const std::string& name) const;
+  bool has_file(const std::string& name, Links links = Links::kRefuse) const;
+
+  struct Entry {
+    std::string name;
+    bool is_folder = false;
+  };
+  std::vector<Entry> list() const;  ///< without . and .., sorted by name
+  void sync() const;
+  /// Takes the folder's advisory lock without waiting; it lasts while the folder is open, and ends with the process.
+  /// False: another holder has it, or the file system knows no locks.
+  bool lock() const;
+
+ private:
+  Folder(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  void swap(Folder& other) noexcept {
+    std::swap(fd_, other.fd_);
+    path_.swap(other.path_);
+  }
+  int fd_ = -1;
+  std::string path_;
+};
+
+/// A name inside a folder: not empty, `.` or `..`, at most 255 bytes, without '/' and control characters.
+bool is_plain_name(std::string_view name);
+
+struct SplitPath {
+  std::string parent;  ///< "." where the path has none
+  std::string name;
+};
+/// Throws kInvalidArgument for a path without a name at its end ("/", "..", "").
+SplitPath split_path(const std::string& path);
+
+bool path_exists(const std::string& path);  ///< anything, also a dangling link
+/// Makes the directory and those above it, each durable in its parent.
+void make_folders(const std::string& path);
+/// 16 random hex digits, for names that no other process has.
+std::string unique_suffix();
+/// Renames; throws kAlreadyExists where `to` exists.
+void rename_new(const std::string& from, const std::string& to);
+/// Renames over what is there.
+void rename_over(const std::string& from, const std::string& to);
+/// Removes a file or a directory with all in it, following no link. Never throws; false if something stayed.
+bool remove_tree(const std::string& path) noexcept;
+
+}  // namespace hawser::checkpoint

@@ -1,0 +1,77 @@
+#include "engine/checkpoint/json_text.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+namespace hawser::checkpoint {
+namespace {
+
+/// Builds nothing; throws at the first thing that is wrong.
+class Checker : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  Checker(const std::string& where, Code code, int max_depth) : where_(where), code_(code), max_depth_(max_depth) {}
+
+  bool null() override { return value(); }
+  bool boolean(bool) override { return value(); }
+  bool number_integer(number_integer_t) override { return value(); }
+  bool number_unsigned(number_unsigned_t) override { return value(); }
+  bool number_float(number_float_t, const string_t&) override { return value(); }
+  bool string(string_t&) override { return value(); }
+  bool binary(binary_t&) override { return value(); }
+  bool start_object(std::size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override {
+    if (keys_.empty()) value();
+    return open();
+  }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    if (!keys_.back().insert(name).second) fail(code_, "{}: the key {} stands twice", where_, quoted(name));
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
+    fail(code_, "{} is not valid JSON: error at byte {}", where_, position);
+  }
+
+ private:
+  bool value() {
+    if (keys_.empty()) fail(code_, "{} is not a JSON object", where_);
+    return true;
+  }
+  bool open() {
+    if (static_cast<int>(keys_.size()) >= max_depth_)
+      fail(code_, "{}: JSON is nested deeper than {} levels", where_, max_depth_);
+    keys_.emplace_back();
+    return true;
+  }
+  bool close() {
+    keys_.pop_back();
+    return true;
+  }
+
+  const std::string& where_;
+  Code code_;
+  int max_depth_;
+  std::vector<std::set<std::string>> keys_;  // of each open level
+};
+
+}  // namespace
+
+void check_json_object(std::string_view text, const std::string& where, Code code, int max_depth) {
+  Checker checker(where, code, max_depth);
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &checker)) fail(code, "{} is not valid JSON", where);
+}
+
+std::string quoted(std::string_view text) {
+  constexpr size_t kMost = 200;
+  std::string result = "'";
+  for (const char c : text.substr(0, kMost))
+    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  result += text.size() > kMost ? "...'" : "'";
+  return result;
+}
+
+}  // namespace hawser::checkpoint

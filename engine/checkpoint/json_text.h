@@ -1,0 +1,19 @@
+// JSON from untrusted files is looked over before anything is built from it: strict syntax, valid UTF-8, no
+// duplicate keys, bounded depth.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/base/error.h"
+
+namespace hawser::checkpoint {
+
+/// Throws `code` (for syntax: what, byte offset; for the rest: the key) unless `text` is one JSON object.
+/// `where` is the file it came from, for messages. Depth counts nested objects and arrays.
+void check_json_object(std::string_view text, const std::string& where, Code code, int max_depth = 64);
+
+/// Text in single quotes for messages: control characters and long tails left out.
+std::string quoted(std::string_view text);
+
+}  // namespace hawser::checkpoint

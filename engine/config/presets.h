@@ -1,0 +1,11 @@
+// Built-in configs: engine/config/presets/*.json, embedded.
+#pragma once
+
+#include <string_view>
+
+namespace hawser::config {
+
+/// The preset's JSON text, or "" if there is none of that name. Static storage.
+std::string_view find_preset(std::string_view name);
+
+}  // namespace hawser::config

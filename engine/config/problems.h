@@ -1,0 +1,31 @@
+// Problems of a config, collected and thrown together: somebody who fixes a config wants to see all of them.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/config/config_tree.h"
+
+namespace hawser::config {
+
+/// Collects problems, up to a number that a person can read; the rest is counted.
+class ProblemList {
+ public:
+  void add(std::string pointer, std::string message, std::string fix);
+  bool empty() const { return problems_.empty(); }
+  std::vector<Problem> take();
+
+ private:
+  std::vector<Problem> problems_;
+  size_t dropped_ = 0;
+};
+
+/// Throws kConfigInvalid if there is a problem: one line each, and {"problems": [...]} as details.
+void throw_if_any(const std::vector<Problem>& problems);
+
+/// Text in quotes, escaped as in JSON, cut where it is long; for messages.
+std::string quoted(std::string_view text);
+
+}  // namespace hawser::config

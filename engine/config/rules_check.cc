@@ -1,0 +1,96 @@
+// Runs the tables of rules over a config and collects what they find.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/config/rules.h"
+#include "engine/config/schema_view.h"
+#include "engine/config/tree.h"
+
+namespace hawser::config {
+namespace {
+
+struct Required {
+  const char* pointer;
+  const char* fix;
+};
+
+constexpr Required kRequired[] = {
+    {"/model/vocab_size", "give the number of token ids; with text, data.vocabulary \"bytes\" or \"characters\" does"},
+    {"/model/context", "give the most positions a row may have, such as 256"},
+    {"/model/layers", "give the number of transformer blocks, such as 4"},
+    {"/model/width", "give the features of the residual stream, such as 192"},
+    {"/model/heads", "give the number of attention heads, such as 6"},
+};
+
+void check_required(const Effective& c, std::vector<Problem>* problems) {
+  if (!c.is_given("/model") && !c.is_given("/preset")) {
+    problems->push_back({"/model", "the config describes no model",
+                         "give \"preset\" (such as \"quickstart\"), or \"model\", or \"init\": {\"from\": FOLDER}"});
+    return;
+  }
+  for (const Required& required : kRequired) {
+    if (c.is_given(required.pointer)) continue;
+    if (c.is_given("/preset") && !c.has("/preset")) return;  // its name is wrong: it might bring them
+    const bool counted_later = std::string_view(required.pointer) == "/model/vocab_size" &&
+                               c.is("/data/vocabulary", "characters") && c.is("/data/format", "text");
+    if (!counted_later) problems->push_back({required.pointer, "is missing", required.fix});
+  }
+}
+
+void check_table(const Effective& c, std::span<const Check> checks, std::vector<Problem>* problems) {
+  for (const Check& check : checks) {
+    const bool ready = std::all_of(check.reads.begin(), check.reads.end(),
+                                   [&](const char* pointer) { return pointer == nullptr || c.has(pointer); });
+    if (!ready || !check.broken(c)) continue;
+    std::string fix = c.fill(check.fix);
+    if (check.nearest != nullptr) fix.replace(fix.find("{}"), 2, check.nearest(c));
+    problems->push_back({check.pointer, c.fill(check.message), std::move(fix)});
+  }
+}
+
+void check_dependences(const Effective& c, std::vector<Problem>* problems) {
+  for (const Dependence& row : dependences()) {
+    if (!c.is_asked(row.pointer) || !c.has(row.pointer)) continue;
+    if (std::any_of(row.values.begin(), row.values.end(),
+                    [&](std::string_view value) { return c.is(row.selector, value); })) {
+      continue;
+    }
+    std::string selector(row.selector + 1), needed;
+    std::replace(selector.begin(), selector.end(), '/', '.');
+    for (size_t i = 0; i < row.values.size(); ++i) {
+      needed += (i == 0 ? "" : i + 1 == row.values.size() ? " or " : ", ") + fmt::format("\"{}\"", row.values[i]);
+    }
+    problems->push_back({row.pointer,
+                         c.fill(fmt::format("{{{}}} has no effect: {} is {{{}}}", row.pointer, selector, row.selector)),
+                         fmt::format("remove it, or set {} to {}", selector, needed)});
+  }
+}
+
+void check_sources(const Effective& c, const char* pointer, std::vector<Problem>* problems) {
+  const Value* sources = c.find(pointer);
+  if (sources == nullptr) return;
+  const size_t path_id = static_cast<size_t>(schema().find("data")->table->find("sources")->element->table->find("path")->id);
+  for (size_t i = 0; i < sources->items.size(); ++i) {
+    const Value& path = sources->items[i].fields[path_id];
+    if (path.is_set() && !path.text.empty()) continue;
+    problems->push_back({fmt::format("{}/{}/path", pointer, i), path.is_set() ? "is empty" : "is missing",
+                         "give the path of a file"});
+  }
+}
+
+}  // namespace
+
+std::vector<Problem> check_rules(const Effective& config, bool complete) {
+  std::vector<Problem> problems;
+  if (complete) check_required(config, &problems);
+  check_table(config, model_checks(), &problems);
+  check_table(config, training_checks(), &problems);
+  check_dependences(config, &problems);
+  check_sources(config, "/data/sources", &problems);
+  check_sources(config, "/data/validation_sources", &problems);
+  return problems;
+}
+
+}  // namespace hawser::config

@@ -1,0 +1,120 @@
+// What follows from what. Rows run top to bottom, so a row may read what rows above it derived.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "engine/config/rules.h"
+#include "engine/config/schema_view.h"
+#include "engine/config/tree.h"
+
+namespace hawser::config {
+namespace {
+
+constexpr int64_t kUsualMicroBatch = 8;
+
+bool is_gated(const Effective& c) { return c.is("/model/mlp", "swiglu") || c.is("/model/mlp", "geglu"); }
+
+/// One source from data.path, unless sources were given later than (or with) it.
+Value sources_of_path(const Effective& c) {
+  if (c.is_given("/data/sources") && c.origin("/data/sources") >= c.origin("/data/path")) return Value();
+  const FieldView& field = *schema().find("data")->table->find("sources");
+  Value array;
+  array.kind = Value::Kind::kArray;
+  Value source = Value::table(field.element->table->fields.size());
+  source.fields[static_cast<size_t>(field.element->table->find("path")->id)] = Value::of_string(c.text("/data/path"));
+  array.items.push_back(std::move(source));
+  return array;
+}
+
+/// 4 widths; gated forms have a third matrix, so 8/3 widths make the same size, rounded up to whole vectors.
+Value usual_mlp_width(const Effective& c) {
+  const int64_t width = c.integer("/model/width");
+  if (!is_gated(c)) return Value::of_int(4 * width);
+  return Value::of_int((8 * width / 3 + 63) / 64 * 64);
+}
+
+bool has_biases(const Effective& c) {
+  return c.has("/model/bias/all") ? c.flag("/model/bias/all") : c.is("/model/norm", "layer_norm");
+}
+Value usual_bias(const Effective& c) { return Value::of_bool(has_biases(c)); }
+
+Value usual_micro_batch(const Effective& c) {
+  if (!c.has("/batch/global_batch")) return Value::of_int(kUsualMicroBatch);
+  const int64_t global = c.integer("/batch/global_batch");
+  if (c.has("/batch/grad_accum_steps")) {
+    const int64_t steps = c.integer("/batch/grad_accum_steps");
+    return global % steps == 0 ? Value::of_int(global / steps) : Value();
+  }
+  int64_t rows = std::min(global, kUsualMicroBatch);
+  while (global % rows != 0) --rows;
+  return Value::of_int(rows);
+}
+
+Value usual_grad_accum_steps(const Effective& c) {
+  if (!c.has("/batch/global_batch")) return Value::of_int(1);
+  const int64_t global = c.integer("/batch/global_batch"), rows = c.integer("/batch/micro_batch");
+  return global % rows == 0 ? Value::of_int(global / rows) : Value();
+}
+
+// clang-format off
+constexpr Derivation kDerivations[] = {
+    {"data.sources = [data.path]", "/data/sources", {"/data/path"}, sources_of_path, true},
+    {"data.format = text, because a vocabulary is given", "/data/format", {"/data/vocabulary"},
+     [](const Effective&) { return Value::of_string("text"); }},
+    {"model.vocab_size = 256, the number of bytes", "/model/vocab_size", {"/data/vocabulary", "/data/format"},
+     [](const Effective& c) {
+       return c.is("/data/vocabulary", "bytes") && c.is("/data/format", "text") ? Value::of_int(256) : Value();
+     }},
+    {"model.position = rotary with rms_norm, learned with layer_norm", "/model/position", {"/model/norm"},
+     [](const Effective& c) { return Value::of_string(c.is("/model/norm", "rms_norm") ? "rotary" : "learned"); }},
+    {"model.kv_heads = heads", "/model/kv_heads", {"/model/heads"},
+     [](const Effective& c) { return Value::of_int(c.integer("/model/heads")); }},
+    {"model.head_dim = width / heads", "/model/head_dim", {"/model/width", "/model/heads"},
+     [](const Effective& c) {
+       const int64_t width = c.integer("/model/width"), heads = c.integer("/model/heads");
+       return width % heads == 0 ? Value::of_int(width / heads) : Value();
+     }},
+    {"model.mlp_width = 4 width, gated forms 8/3 width rounded up to 64", "/model/mlp_width",
+     {"/model/width", "/model/mlp"}, usual_mlp_width},
+    {"model.attention_scale = head_dim^-0.5", "/model/attention_scale", {"/model/head_dim"},
+     [](const Effective& c) {
+       return Value::of_double(1.0 / std::sqrt(static_cast<double>(c.integer("/model/head_dim"))));
+     }},
+    {"model.rope.original_context = context (yarn)", "/model/rope/original_context", {"/model/context"},
+     [](const Effective& c) {
+       return c.is("/model/rope/scaling", "yarn") ? Value::of_int(c.integer("/model/context")) : Value();
+     }},
+
+    {"model.bias.q = bias.all, else true with layer_norm", "/model/bias/q", {"/model/norm"}, usual_bias},
+    {"model.bias.k = bias.all, else true with layer_norm", "/model/bias/k", {"/model/norm"}, usual_bias},
+    {"model.bias.v = bias.all, else true with layer_norm", "/model/bias/v", {"/model/norm"}, usual_bias},
+    {"model.bias.o = bias.all, else true with layer_norm", "/model/bias/o", {"/model/norm"}, usual_bias},
+    {"model.bias.up = bias.all, else true with layer_norm", "/model/bias/up", {"/model/norm"}, usual_bias},
+    {"model.bias.down = bias.all, else true with layer_norm", "/model/bias/down", {"/model/norm"}, usual_bias},
+    {"model.bias.gate = like the other biases where the mlp has a gate", "/model/bias/gate", {"/model/norm"},
+     [](const Effective& c) { return Value::of_bool(is_gated(c) && has_biases(c)); }},
+    {"model.bias.norm = like the other biases with layer_norm, false with rms_norm", "/model/bias/norm",
+     {"/model/norm"},
+     [](const Effective& c) { return Value::of_bool(c.is("/model/norm", "layer_norm") && has_biases(c)); }},
+
+    {"batch.sequence = model.context", "/batch/sequence", {"/model/context"},
+     [](const Effective& c) { return Value::of_int(c.integer("/model/context")); }},
+    {"batch.micro_batch = global_batch / grad_accum_steps; 8 or the next divisor below where those are not given",
+     "/batch/micro_batch", {}, usual_micro_batch},
+    {"batch.grad_accum_steps = global_batch / micro_batch; 1 where global_batch is not given",
+     "/batch/grad_accum_steps", {"/batch/micro_batch"}, usual_grad_accum_steps},
+    {"batch.global_batch = micro_batch * grad_accum_steps", "/batch/global_batch",
+     {"/batch/micro_batch", "/batch/grad_accum_steps"},
+     [](const Effective& c) {
+       return Value::of_int(c.integer("/batch/micro_batch") * c.integer("/batch/grad_accum_steps"));
+     }},
+    {"schedule.decay_steps = train.steps", "/schedule/decay_steps", {"/train/steps"},
+     [](const Effective& c) { return Value::of_int(c.integer("/train/steps")); }},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Derivation> derivations() { return kDerivations; }
+
+}  // namespace hawser::config

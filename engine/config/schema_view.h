@@ -1,0 +1,71 @@
+// The config schema as plain structs, read once from the embedded binary schema (capi/schema/config.fbs). Every
+// walker of the config (JSON, FlatBuffers binary, ranges, explain, JSON Schema) goes along these.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/config/value.h"
+
+namespace hawser::config {
+
+enum class FieldKind : uint8_t { kBool, kInt, kUint, kDouble, kString, kEnum, kArray, kTable };
+
+struct EnumView {
+  struct Item {
+    std::string name;
+    int64_t value;
+    std::string doc;
+  };
+  std::string name;
+  std::vector<Item> items;
+
+  const Item* find(std::string_view item_name) const;
+  const Item* find(int64_t value) const;
+};
+
+struct TableView;
+
+struct FieldView {
+  std::string name, doc, unit;
+  std::vector<std::string> also;     ///< other programs' names for it
+  std::vector<std::string> choices;  ///< of a string: valid values; empty: any
+  int id = 0;
+  uint16_t vtable_offset = 0;
+  FieldKind kind = FieldKind::kBool;
+  const EnumView* enumeration = nullptr;       ///< kEnum
+  const TableView* table = nullptr;            ///< kTable
+  std::shared_ptr<const FieldView> element;    ///< kArray: what it holds (with its limits)
+  std::optional<double> minimum, maximum;      ///< included
+  std::optional<double> above, below;          ///< not included
+  Value default_value;                         ///< kUnset where there is none
+};
+
+struct TableView {
+  std::string name, doc;
+  std::vector<FieldView> fields;  ///< position = id
+
+  const FieldView* find(std::string_view field_name) const;
+};
+
+/// The schema. Made at the first call, immutable, lives as long as the process; any thread.
+const TableView& schema();
+/// The whole config as a field of kind kTable, for code that takes a field.
+const FieldView& schema_field();
+
+/// The embedded binary schema.
+const uint8_t* schema_bytes();
+size_t schema_size();
+
+/// "integer", "number", "string", "true or false", "object", ...: for messages.
+std::string_view kind_name(const FieldView& field);
+
+/// The names of an enum or the choices of a string, as "a, b or c".
+std::string valid_names(const FieldView& field);
+
+}  // namespace hawser::config

@@ -1,0 +1,22 @@
+// "Did you mean": the known name nearest to a mistyped one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/config/schema_view.h"
+
+namespace hawser::config {
+
+/// Fewest insertions, deletions and substitutions (ASCII case ignored) that turn a into b (Levenshtein, 1966).
+size_t edit_distance(std::string_view a, std::string_view b);
+
+/// The nearest of `names`, if it is near enough to be a slip; else "".
+std::string nearest_name(std::string_view name, const std::vector<std::string>& names);
+
+/// What to do about `key`, which `table` (at `pointer`) does not have: a slip of a key here, another program's word
+/// for one, or a key that lives in another section. Never empty.
+std::string suggest_key(const TableView& table, std::string_view pointer, std::string_view key);
+
+}  // namespace hawser::config

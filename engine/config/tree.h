@@ -1,0 +1,56 @@
+// Inside of ConfigTree, shared by the files of this folder: reading and writing values along the schema, and JSON
+// pointers (RFC 6901).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/config/config_tree.h"
+#include "engine/config/schema_view.h"
+#include "engine/config/value.h"
+
+namespace hawser::config {
+
+struct ConfigTree::Impl {
+  Value root;
+};
+
+constexpr size_t kMostBytes = 16 << 20;  ///< of a config, JSON or binary
+constexpr size_t kMostItems = 65536;     ///< of one array
+constexpr int kMostDepth = 32;
+
+/// Reads JSON text as a value of `field`, which stands at `pointer`. Throws kConfigParse (no JSON) or
+/// kConfigInvalid (all problems).
+Value read_json(std::string_view text, const FieldView& field, const std::string& pointer, Origin origin);
+
+/// Reads a FlatBuffers binary of the whole config. Throws kConfigParse (damaged) or kConfigInvalid.
+Value read_binary(const void* data, size_t size, Origin origin);
+std::vector<uint8_t> write_binary(const Value& root);
+
+/// The set fields of a value as JSON text, in canonical order. indent < 0: one line. Unset: "null".
+std::string write_json(const Value& value, const FieldView& field, int indent = -1);
+
+/// Valid UTF-8 without NUL: what a string of a config may hold.
+bool is_clean_text(std::string_view text);
+
+/// "/model/heads" -> {"model", "heads"}; ~0 and ~1 undone. False if it is not a JSON pointer.
+bool split_pointer(std::string_view pointer, std::vector<std::string>* tokens);
+/// "a/b" -> "a~1b".
+std::string escape_token(std::string_view token);
+
+/// The schema field at a pointer (array elements by index or "-"). Null if there is none: *wrong then says what is
+/// wrong and what was meant.
+const FieldView* field_at(const std::vector<std::string>& tokens, Problem* wrong);
+
+/// The value at a pointer, or null if it or something above it is not set.
+const Value* find_value(const Value& root, std::string_view pointer);
+/// Where to put a value: makes the tables above it. The pointer must be one of the schema, without array indexes.
+Value* make_slot(Value* root, std::string_view pointer);
+
+/// Copies what is set in `from` over what is not set, or set with no higher precedence, in `to`. Arrays go whole.
+/// Origin kRule only fills what is not set at all: a rule completes a config, it does not contradict it.
+void merge(const Value& from, const FieldView& field, Value* to);
+
+}  // namespace hawser::config

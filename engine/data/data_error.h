@@ -1,0 +1,27 @@
+// How bad data is reported: always with the file, the place in it and what to do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "engine/data/vocabulary.h"
+
+namespace hawser::data {
+
+/// Throws kDataInvalid with "file: problem" and details {"file": ..., "offset": ...}. `offset` is in bytes;
+/// pass a negative one where the problem has no place.
+[[noreturn]] void fail_data(const std::string& file, int64_t offset, const std::string& problem);
+
+/// Throws kDataInvalid for the character at text[at], which has no token: invalid UTF-8, or not in
+/// `vocabulary`.
+[[noreturn]] void fail_character(const std::string& file, std::string_view text, size_t at,
+                                 const Vocabulary& vocabulary);
+
+/// "U+00E9 'é'"; the character itself is left out where it would not print.
+std::string describe_character(uint32_t code_point);
+
+/// File name without its folder.
+std::string base_name(const std::string& path);
+
+}  // namespace hawser::data

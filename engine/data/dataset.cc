@@ -1,0 +1,284 @@
+// Rows out of sources: which window of which source a sample number means, and the row itself.
+#include "engine/data/dataset.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/philox.h"
+#include "engine/data/data_error.h"
+#include "engine/data/fingerprint.h"
+#include "engine/data/mixture.h"
+#include "engine/data/permutation.h"
+#include "engine/data/row_documents.h"
+#include "engine/data/token_source.h"
+
+namespace hawser::data {
+namespace {
+
+using Sources = std::vector<std::unique_ptr<TokenSource>>;
+
+constexpr uint64_t kShuffleSite =
+    0x73687566666c65;  // "shuffle": keeps this use of the seed apart from others
+
+template <typename... Args>
+[[noreturn]] void fail_config(const char* pointer, fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(Code::kConfigInvalid,
+              fmt::format("{}: ", pointer) + fmt::format(format, std::forward<Args>(args)...),
+              fmt::format("{{\"pointer\":\"{}\"}}", pointer));
+}
+
+/// Settings that no single field can get wrong alone. The config's own rules find most of them earlier; a
+/// caller that fills DataConfig by hand meets them here.
+void check_config(const DataConfig& config, const Vocabulary& vocabulary, int64_t cols, int64_t vocab_size) {
+  if (config.format == DataFormat::kNone) {
+    fail_config("/data/format", "no format, so there is nothing to open: batches are pushed by the program");
+  }
+  if (config.sources.empty()) fail_config("/data/sources", "no sources; give at least one path");
+  if (cols < 1 || cols >= std::numeric_limits<int32_t>::max()) {
+    fail_config("/batch/sequence", "{} tokens per row; must be 1 to {}", cols,
+                std::numeric_limits<int32_t>::max() - 1);
+  }
+  if (!(config.validation_fraction >= 0 && config.validation_fraction < 1)) {
+    fail_config("/data/validation_fraction", "{} must be at least 0 and below 1", config.validation_fraction);
+  }
+  if (config.format != DataFormat::kTokens && config.separator >= 0) {
+    fail_config("/data/separator", "{} has no meaning for this format, whose documents are {}; leave it out",
+                config.separator, config.format == DataFormat::kText ? "text files" : "entries of the index");
+  }
+  if (config.format == DataFormat::kTokens && config.packing && config.separator < 0) {
+    fail_config("/data/separator",
+                "packing needs to know where documents end; give the token id that ends a document");
+  }
+  if (vocab_size > 0 && config.separator >= vocab_size) {
+    fail_config("/data/separator", "{} is outside the vocabulary of {} tokens", config.separator, vocab_size);
+  }
+  if (config.format == DataFormat::kText && vocabulary.kind() != config.vocabulary) {
+    fail_config("/data/vocabulary",
+                "the vocabulary at hand is of another kind than the config's; text needs bytes or "
+                "characters");
+  }
+  if (config.format == DataFormat::kText && vocabulary.kind() == VocabularyKind::kCharacters &&
+      vocab_size > 0 && vocabulary.size() > vocab_size) {
+    fail_config("/model/vocab_size", "{} is too small for the {} distinct characters of the text", vocab_size,
+                vocabulary.size());
+  }
+  for (const DataSource& source : config.validation_sources) {
+    if (source.weight != 1.0) {
+      fail_config("/data/validation_sources",
+                  "{} has weight {}, but validation reads every source once; leave it out", source.path,
+                  source.weight);
+    }
+  }
+}
+
+Sources open_sources(const DataConfig& config, const std::vector<DataSource>& list,
+                     const Vocabulary& vocabulary) {
+  Sources sources;
+  for (const DataSource& entry : list) {
+    switch (config.format) {
+      case DataFormat::kText:
+        sources.push_back(open_text(entry.path, vocabulary));
+        break;
+      case DataFormat::kTokens:
+        sources.push_back(open_raw_tokens(entry.path, config.token_type, config.separator));
+        break;
+      case DataFormat::kMegatron:
+        sources.push_back(open_megatron(entry.path));
+        break;
+      case DataFormat::kNone:
+        break;
+    }
+    if (sources.back()->size() == 0) fail_data(entry.path, 0, "holds no tokens; give data that is not empty");
+  }
+  if (config.format != DataFormat::kText || !config.packing || sources.size() < 2) return sources;
+  for (const DataSource& entry : list) {
+    if (entry.weight != list.front().weight) {
+      fail_config("/data/sources",
+                  "{} has weight {} and {} has {}, but packing makes text files documents of one "
+                  "stream; give all the same weight",
+                  list.front().path, list.front().weight, entry.path, entry.weight);
+    }
+  }
+  Sources joined;
+  joined.push_back(join_sources(std::move(sources)));
+  return joined;
+}
+
+/// Tokens [begin, end) of a source as samples; a part that cannot fill one row is an error.
+Part make_part(const TokenSource& source, int64_t begin, int64_t end, int64_t cols, const std::string& which,
+               const char* advice) {
+  if (end - begin < cols + 1) {
+    fail_data(
+        source.name(), -1,
+        fmt::format("found {} tokens{}, needed at least {} (batch.sequence {} and one more to predict); {}",
+                    end - begin, which, cols + 1, cols, advice));
+  }
+  return {&source, begin, end, (end - begin - 1) / cols};
+}
+
+class FileDataset final : public Dataset {
+ public:
+  FileDataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed, int64_t cols,
+              int64_t vocab_size)
+      : cols_(cols),
+        id_limit_(vocab_size > 0 && vocab_size <= std::numeric_limits<int32_t>::max()
+                      ? static_cast<uint32_t>(vocab_size)
+                      : uint32_t{1} << 31),
+        packing_(config.packing),
+        shuffle_(config.shuffle),
+        seed_(seed),
+        sources_(open_sources(config, config.sources, vocabulary)),
+        validation_sources_(open_sources(config, config.validation_sources, vocabulary)),
+        mixture_(weights_of(config, sources_.size())) {
+    split(config);
+    fingerprint_ = make_fingerprint(config, seed, cols, train_, validation_);
+  }
+
+  void read(Split split, uint64_t first_sample, const Rows& out) const override {
+    if (out.cols != cols_ || out.rows < 0 || out.tokens == nullptr || out.targets == nullptr) {
+      fail(Code::kInvalidArgument,
+           "rows of {} x {} tokens; this dataset fills rows of {} tokens and needs memory for "
+           "tokens and targets",
+           out.rows, out.cols, cols_);
+    }
+    const uint64_t rows = static_cast<uint64_t>(out.rows),
+                   samples = static_cast<uint64_t>(validation_samples());
+    if (split == Split::kValidation && (first_sample > samples || rows > samples - first_sample)) {
+      fail(Code::kOutOfRange, "validation samples {} to {} of {}", first_sample, first_sample + rows,
+           samples);
+    }
+    for (uint64_t row = 0; row < rows; ++row) {
+      const uint64_t sample = first_sample + row;
+      const Window window = split == Split::kTrain ? train_window(sample) : validation_window(sample);
+      read_row(window, static_cast<int64_t>(row) * cols_, out);
+    }
+  }
+
+  int64_t train_samples() const override { return samples_in(train_); }
+  int64_t validation_samples() const override { return samples_in(validation_); }
+  int64_t train_tokens() const override { return train_samples() * cols_; }
+  int64_t validation_tokens() const override { return validation_samples() * cols_; }
+  std::string fingerprint() const override { return fingerprint_; }
+
+ private:
+  /// Tokens first .. first + cols of a source.
+  struct Window {
+    const TokenSource* source = nullptr;
+    int64_t first = 0;
+  };
+
+  static std::vector<double> weights_of(const DataConfig& config, size_t sources) {
+    std::vector<double> weights;
+    for (size_t i = 0; i < sources; ++i) weights.push_back(config.sources[i].weight);  // joined: all the same
+    return weights;
+  }
+
+  static int64_t samples_in(const std::vector<Part>& parts) {
+    int64_t samples = 0;
+    for (const Part& part : parts) samples += part.samples;
+    return samples;
+  }
+
+  void split(const DataConfig& config) {
+    const bool own = validation_sources_.empty() && config.validation_fraction > 0;
+    for (const auto& source : sources_) {
+      const int64_t size = source->size();
+      // At least 0 and at most size, since the fraction is in [0, 1).
+      const int64_t cut = own ? static_cast<int64_t>(std::floor(static_cast<double>(size) *
+                                                                (1.0 - config.validation_fraction)))
+                              : size;
+      const std::string of = own ? fmt::format(" of {}", size) : "";
+      train_.push_back(make_part(*source, 0, cut, cols_, own ? of + " in the training part" : of,
+                                 "give more data or lower batch.sequence"));
+      if (!own) continue;
+      validation_.push_back(make_part(*source, cut, size, cols_,
+                                      fmt::format("{} in the validation part (data.validation_fraction {})",
+                                                  of, config.validation_fraction),
+                                      "raise data.validation_fraction, set it to 0 for none, give "
+                                      "data.validation_sources, more data or a lower "
+                                      "batch.sequence"));
+    }
+    for (const auto& source : validation_sources_) {
+      validation_.push_back(
+          make_part(*source, 0, source->size(), cols_, "", "give more data or lower batch.sequence"));
+    }
+  }
+
+  Window train_window(uint64_t sample) const {
+    const Mixture::Pick pick = mixture_.pick(sample);
+    const Part& part = train_[static_cast<size_t>(pick.source)];
+    const uint64_t count = static_cast<uint64_t>(part.samples);
+    const uint64_t epoch = pick.sample / count;
+    uint64_t index = pick.sample % count;
+    if (shuffle_) {
+      const uint64_t source_key = philox_derive(seed_, kShuffleSite, static_cast<uint64_t>(pick.source));
+      index = permute(index, count, philox_derive(source_key, kShuffleSite, epoch));
+    }
+    return {part.source, part.begin + static_cast<int64_t>(index) * cols_};
+  }
+
+  Window validation_window(uint64_t sample) const {
+    int64_t index = static_cast<int64_t>(sample);
+    size_t at = 0;
+    while (index >= validation_[at].samples) index -= validation_[at++].samples;
+    return {validation_[at].source, validation_[at].begin + index * cols_};
+  }
+
+  void read_row(const Window& window, int64_t at, const Rows& out) const {
+    int32_t* tokens = out.tokens + at;
+    int32_t* targets = out.targets + at;
+    int32_t* positions = out.positions == nullptr ? nullptr : out.positions + at;
+    int32_t* kv_begin = out.kv_begin == nullptr ? nullptr : out.kv_begin + at;
+    window.source->copy(window.first, cols_, tokens);
+    std::copy(tokens + 1, tokens + cols_, targets);
+    window.source->copy(window.first + cols_, 1, targets + cols_ - 1);
+    check_ids(window, tokens[0], targets);
+    if (packing_) {
+      mark_documents(*window.source, window.first, cols_, targets, positions, kv_begin);
+    } else {
+      mark_whole_row(cols_, positions, kv_begin);
+    }
+  }
+
+  /// The row's cols + 1 tokens are the first one and the targets.
+  void check_ids(const Window& window, int32_t first, const int32_t* targets) const {
+    uint32_t largest = static_cast<uint32_t>(first);  // -1, no id, becomes the largest of all
+    for (int64_t t = 0; t < cols_; ++t) largest = std::max(largest, static_cast<uint32_t>(targets[t]));
+    if (largest < id_limit_) return;
+    int64_t bad = 0;
+    if (static_cast<uint32_t>(first) < id_limit_) {
+      while (static_cast<uint32_t>(targets[bad]) < id_limit_) ++bad;
+      ++bad;
+    }
+    const TokenSource::Place place = window.source->locate(window.first + bad);
+    fail_data(
+        place.file, place.offset,
+        fmt::format(
+            "token {} (byte offset {}) is {}, outside the vocabulary of {} tokens; check the token type, "
+            "the tokenizer and model.vocab_size",
+            place.index, place.offset, place.value, id_limit_));
+  }
+
+  const int64_t cols_;
+  const uint32_t id_limit_;  // ids are below this
+  const bool packing_, shuffle_;
+  const uint64_t seed_;
+  const Sources sources_, validation_sources_;
+  const Mixture mixture_;
+  std::vector<Part> train_, validation_;
+  std::string fingerprint_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> Dataset::open(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed,
+                                       int64_t cols, int64_t vocab_size) {
+  check_config(config, vocabulary, cols, vocab_size);
+  return std::make_unique<FileDataset>(config, vocabulary, seed, cols, vocab_size);
+}
+
+}  // namespace hawser::data

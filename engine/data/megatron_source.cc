@@ -1,0 +1,234 @@
+// Megatron's indexed data, version 1. The index (all little-endian, packed):
+//   9 bytes "MMIDIDX\0\0" | u64 version = 1 | u8 dtype code | u64 sequences S | u64 document entries D
+//   i32 length[S] (tokens) | i64 pointer[S] (bytes into .bin) | i64 document[D] (first sequence of each; last
+//   = S)
+// Nothing it says is used before it is checked against the sizes of the two files. Sequences must lie one
+// behind the other, as every writer puts them, so that the .bin file is one stream and an index of its own is
+// not needed.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <string_view>
+
+#include "engine/base/error.h"
+#include "engine/data/data_error.h"
+#include "engine/data/element_array.h"
+#include "engine/data/token_source.h"
+
+namespace hawser::data {
+namespace {
+
+constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
+constexpr int64_t kHeaderBytes = 9 + 8 + 1 + 8 + 8;
+constexpr int64_t kDtypeOffset = 17, kSequencesOffset = 18, kDocumentsOffset = 26;
+
+template <typename T>
+T load(const MappedFile& file, int64_t offset) {
+  T value;
+  std::memcpy(&value, file.data() + offset, sizeof(T));
+  return value;
+}
+
+ElementType element_of(const MappedFile& index) {
+  const int code = load<uint8_t>(index, kDtypeOffset);
+  switch (code) {
+    case 1:
+      return ElementType::kU8;
+    case 2:
+      return ElementType::kI8;
+    case 3:
+      return ElementType::kI16;
+    case 4:
+      return ElementType::kI32;
+    case 5:
+      return ElementType::kI64;
+    case 8:
+      return ElementType::kU16;
+    case 6:
+      fail_data(index.path(), kDtypeOffset, "dtype code 6 is float64; token ids must be integers");
+    case 7:
+      fail_data(index.path(), kDtypeOffset, "dtype code 7 is float32; token ids must be integers");
+    default:
+      break;
+  }
+  fail_data(
+      index.path(), kDtypeOffset,
+      fmt::format("unknown dtype code {} at offset {}; known are 1 u8, 2 i8, 3 i16, 4 i32, 5 i64, 8 u16",
+                  code, kDtypeOffset));
+}
+
+/// The index's three tables, checked against the size of the file.
+struct Index {
+  int64_t sequences = 0, documents = 0;
+  int64_t lengths_at = 0, pointers_at = 0, documents_at = 0;  // byte offsets
+};
+
+void check_header(const MappedFile& index) {
+  if (!index.contains(0, kHeaderBytes)) {
+    fail_data(index.path(), static_cast<int64_t>(index.size()),
+              fmt::format("{} bytes are too few for the {} of a Megatron index header; the file is cut off",
+                          index.size(), kHeaderBytes));
+  }
+  if (std::memcmp(index.data(), kMagic.data(), kMagic.size()) != 0) {
+    fail_data(index.path(), 0,
+              "does not start with \"MMIDIDX\", so it is no Megatron index; use data.format tokens "
+              "for raw token ids");
+  }
+  const uint64_t version = load<uint64_t>(index, 9);
+  if (version != 1) {
+    fail_data(index.path(), 9, fmt::format("index version {} at offset 9; only version 1 is known", version));
+  }
+}
+
+Index check_sizes(const MappedFile& index) {
+  const uint64_t sequences = load<uint64_t>(index, kSequencesOffset);
+  const uint64_t documents = load<uint64_t>(index, kDocumentsOffset);
+  const uint64_t room = index.size() - kHeaderBytes;
+  const bool sequences_fit = sequences <= room / 12;
+  if (!sequences_fit || documents > (room - 12 * sequences) / 8) {
+    fail_data(
+        index.path(), sequences_fit ? kDocumentsOffset : kSequencesOffset,
+        fmt::format("the header tells of {} sequences and {} document entries, more than the file's {} bytes "
+                    "hold; the file is cut off or damaged",
+                    sequences, documents, index.size()));
+  }
+  const uint64_t rest = room - 12 * sequences - 8 * documents;
+  const int64_t end = static_cast<int64_t>(index.size() - rest);
+  if (rest != 0 && rest == sequences) {
+    fail_data(index.path(), end,
+              "holds sequence modes (multimodal data), which are not supported; write text only");
+  }
+  if (rest != 0) {
+    fail_data(
+        index.path(), end,
+        fmt::format("{} bytes follow the tables of {} sequences and {} document entries, which end at offset "
+                    "{}; the header is damaged",
+                    rest, sequences, documents, end));
+  }
+  Index tables;
+  tables.sequences = static_cast<int64_t>(sequences);
+  tables.documents = static_cast<int64_t>(documents);
+  tables.lengths_at = kHeaderBytes;
+  tables.pointers_at = tables.lengths_at + 4 * tables.sequences;
+  tables.documents_at = tables.pointers_at + 8 * tables.sequences;
+  return tables;
+}
+
+/// Lengths and pointers: sequences follow one another from the start of the .bin file to its end.
+void check_sequences(const MappedFile& index, const Index& tables, const MappedFile& bin, int64_t element) {
+  const int64_t bytes = static_cast<int64_t>(bin.size());
+  int64_t expected = 0;  // stays <= bytes, so no sum overflows
+  for (int64_t i = 0; i < tables.sequences; ++i) {
+    const int64_t length_at = tables.lengths_at + 4 * i, pointer_at = tables.pointers_at + 8 * i;
+    const int64_t length = load<int32_t>(index, length_at), pointer = load<int64_t>(index, pointer_at);
+    if (length < 0) {
+      fail_data(
+          index.path(), length_at,
+          fmt::format("sequence {} has length {} at offset {}; the index is damaged", i, length, length_at));
+    }
+    if (pointer != expected) {
+      fail_data(index.path(), pointer_at,
+                fmt::format(
+                    "sequence {} starts at byte {} of the .bin file (offset {}), but the one before it ends "
+                    "at {}; the index is damaged or made for another dtype",
+                    i, pointer, pointer_at, expected));
+    }
+    if (length * element > bytes - expected) {
+      fail_data(index.path(), length_at,
+                fmt::format(
+                    "sequence {} of {} tokens at byte {} reaches beyond the {} bytes of {}; the .bin file is "
+                    "cut off or belongs to another index",
+                    i, length, pointer, bytes, bin.path()));
+    }
+    expected += length * element;
+  }
+  if (expected != bytes) {
+    fail_data(bin.path(), expected,
+              fmt::format("{} bytes, but {} describes {}; the files do not belong together", bytes,
+                          index.path(), expected));
+  }
+}
+
+void check_documents(const MappedFile& index, const Index& tables) {
+  int64_t last = 0;
+  for (int64_t i = 0; i < tables.documents; ++i) {
+    const int64_t at = tables.documents_at + 8 * i, first = load<int64_t>(index, at);
+    if (first < last || first > tables.sequences || (i == 0 && first != 0)) {
+      fail_data(index.path(), at,
+                fmt::format(
+                    "document entry {} at offset {} is sequence {}; entries must start at 0, never fall and "
+                    "not exceed the {} sequences",
+                    i, at, first, tables.sequences));
+    }
+    last = first;
+  }
+  if (last != tables.sequences) {
+    const int64_t at =
+        tables.documents > 0 ? tables.documents_at + 8 * (tables.documents - 1) : kDocumentsOffset;
+    fail_data(
+        index.path(), at,
+        fmt::format("the last document entry is sequence {}, not the number of sequences {}; the index is "
+                    "damaged",
+                    last, tables.sequences));
+  }
+}
+
+class MegatronSource final : public TokenSource {
+ public:
+  explicit MegatronSource(const std::string& prefix)
+      : name_(prefix), index_(MappedFile::open(prefix + ".idx")), bin_(MappedFile::open(prefix + ".bin")) {
+    check_header(index_);
+    const ElementType type = element_of(index_);
+    tables_ = check_sizes(index_);
+    check_sequences(index_, tables_, bin_, element_bytes(type));
+    check_documents(index_, tables_);
+    tokens_ = {bin_.data(), static_cast<int64_t>(bin_.size()) / element_bytes(type), type};
+  }
+
+  int64_t size() const override { return tokens_.size; }
+  void copy(int64_t first, int64_t count, int32_t* out) const override { tokens_.copy(first, count, out); }
+  int64_t document_end(int64_t at, int64_t limit) const override {
+    // The first entry that starts behind `at`; starts never fall, and entries may be empty documents.
+    int64_t low = 0, high = tables_.documents;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      if (document_start(middle) > at) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    if (low == tables_.documents) return limit;
+    const int64_t end = document_start(low);
+    return end < limit ? end : limit;
+  }
+  Place locate(int64_t index) const override {
+    return {bin_.path(), index * element_bytes(tokens_.type), index, tokens_.at(index)};
+  }
+  const std::string& name() const override { return name_; }
+  std::vector<const MappedFile*> files() const override { return {&bin_, &index_}; }
+
+ private:
+  /// First token of a document entry.
+  int64_t document_start(int64_t entry) const {
+    const int64_t sequence = load<int64_t>(index_, tables_.documents_at + 8 * entry);
+    if (sequence == tables_.sequences) return tokens_.size;
+    return load<int64_t>(index_, tables_.pointers_at + 8 * sequence) / element_bytes(tokens_.type);
+  }
+
+  std::string name_;
+  MappedFile index_, bin_;
+  Index tables_;
+  ElementArray tokens_;
+};
+
+}  // namespace
+
+std::unique_ptr<TokenSource> open_megatron(const std::string& prefix) {
+  if (prefix.ends_with(".bin") || prefix.ends_with(".idx")) {
+    return std::make_unique<MegatronSource>(prefix.substr(0, prefix.size() - 4));
+  }
+  return std::make_unique<MegatronSource>(prefix);
+}
+
+}  // namespace hawser::data

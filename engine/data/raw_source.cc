@@ -1,0 +1,90 @@
+// Raw token files: nothing but ids. Since such a file cannot say what it is, everything that could tell a
+// wrong one is looked at: its size, and whether it starts with a header that other programs write.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <string_view>
+
+#include "engine/data/data_error.h"
+#include "engine/data/element_array.h"
+#include "engine/data/token_source.h"
+
+namespace hawser::data {
+namespace {
+
+/// llm.c's data files: 256 int32 (magic, version, number of tokens, zeros), then u16 or u32 ids.
+void refuse_llmc(const MappedFile& file) {
+  constexpr int64_t kHeaderBytes = 256 * 4;
+  int32_t header[3] = {};
+  if (file.size() < sizeof(header)) return;
+  std::memcpy(header, file.data(), sizeof(header));
+  const bool gpt2 = header[0] == 20240520, llama3 = header[0] == 20240801;
+  if ((!gpt2 && !llama3) || header[1] < 0 || header[1] > 99) return;
+  fail_data(
+      file.path(), 0,
+      fmt::format("starts with an llm.c header (magic {}, version {}, {} tokens), which is not token data; "
+                  "cut off the first {} bytes (tail -c +{} IN > OUT) and read the rest as {}",
+                  header[0], header[1], header[2], kHeaderBytes, kHeaderBytes + 1, gpt2 ? "u16" : "u32"));
+}
+
+void refuse_foreign_header(const MappedFile& file) {
+  struct Magic {
+    std::string_view bytes;
+    const char* what;
+  };
+  static constexpr Magic kMagics[] = {
+      {{"MMIDIDX\0\0", 9}, "is a Megatron index; use data.format megatron with the path without .idx"},
+      {{"TNTIDX\0\0", 8}, "is an old fairseq or Megatron index; convert the data to version 1 or to raw ids"},
+      {{"\x93NUMPY", 6}, "is a NumPy file; write the array's bytes alone (numpy.ndarray.tofile)"},
+  };
+  refuse_llmc(file);
+  for (const Magic& magic : kMagics) {
+    if (file.contains(0, magic.bytes.size()) &&
+        std::memcmp(file.data(), magic.bytes.data(), magic.bytes.size()) == 0) {
+      fail_data(file.path(), 0, fmt::format("{}, not raw token ids", magic.what));
+    }
+  }
+}
+
+class RawSource final : public TokenSource {
+ public:
+  RawSource(const std::string& path, TokenType type, int64_t separator)
+      : file_(MappedFile::open(path)), separator_(separator) {
+    refuse_foreign_header(file_);
+    const ElementType element = type == TokenType::kU16 ? ElementType::kU16 : ElementType::kU32;
+    const int64_t bytes = element_bytes(element), size = static_cast<int64_t>(file_.size());
+    if (size % bytes != 0) {
+      fail_data(path, size - size % bytes,
+                fmt::format("{} bytes are no multiple of the {} of a {} token id; the file is cut off, or "
+                            "data.token_type is wrong",
+                            size, bytes, element_name(element)));
+    }
+    tokens_ = {file_.data(), size / bytes, element};
+  }
+
+  int64_t size() const override { return tokens_.size; }
+  void copy(int64_t first, int64_t count, int32_t* out) const override { tokens_.copy(first, count, out); }
+  int64_t document_end(int64_t at, int64_t limit) const override {
+    if (separator_ < 0) return limit;
+    const int64_t found = tokens_.find(at, limit, separator_);
+    return found < limit ? found + 1 : limit;
+  }
+  Place locate(int64_t index) const override {
+    return {file_.path(), index * element_bytes(tokens_.type), index, tokens_.at(index)};
+  }
+  const std::string& name() const override { return file_.path(); }
+  std::vector<const MappedFile*> files() const override { return {&file_}; }
+
+ private:
+  MappedFile file_;
+  int64_t separator_;
+  ElementArray tokens_;
+};
+
+}  // namespace
+
+std::unique_ptr<TokenSource> open_raw_tokens(const std::string& path, TokenType type, int64_t separator) {
+  return std::make_unique<RawSource>(path, type, separator);
+}
+
+}  // namespace hawser::data

@@ -1,0 +1,79 @@
+// The CPU arena: anonymous memory mapped once. Pages arrive zeroed and are touched by whoever writes them first.
+#include "engine/device/arena.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "engine/base/error.h"
+
+namespace hawser::device {
+namespace {
+
+constexpr int64_t kHugePage = int64_t{2} << 20;
+
+/// First number in a small file of the kernel; -1 where there is none ("max" included).
+int64_t read_number(const char* path) {
+  std::ifstream in(path);
+  int64_t value = -1;
+  return in >> value ? value : -1;
+}
+
+int64_t free_memory() {
+  std::ifstream in("/proc/meminfo");
+  std::string key, unit;
+  int64_t kib = 0;
+  while (in >> key >> kib) {
+    if (key == "MemAvailable:") return kib * 1024;
+    std::getline(in, unit);
+  }
+  return int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+}
+
+/// What the process has mapped already counts against RLIMIT_AS.
+int64_t address_space_left() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return INT64_MAX;
+  const int64_t pages = read_number("/proc/self/statm");
+  return std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - std::max<int64_t>(0, pages) * sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+int64_t available_memory() {
+  int64_t bytes = std::min(free_memory(), address_space_left());
+  const int64_t cgroup = read_number("/sys/fs/cgroup/memory.max");
+  if (cgroup >= 0) bytes = std::min(bytes, std::max<int64_t>(0, cgroup - read_number("/sys/fs/cgroup/memory.current")));
+  return bytes;
+}
+
+std::shared_ptr<Arena> Arena::create(int64_t bytes) {
+  if (bytes == 0) return std::shared_ptr<Arena>(new Arena(nullptr, 0));
+  // Aligned to a huge page by mapping one more and giving the rest back.
+  const int64_t mapped = (bytes + kHugePage - 1) / kHugePage * kHugePage + kHugePage;
+  void* p = mmap(nullptr, static_cast<size_t>(mapped), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                 -1, 0);
+  if (p == MAP_FAILED)
+    fail(Code::kOutOfMemory, "out of memory: the arena needs {} bytes, {} are available", bytes, available_memory());
+  char* const begin = static_cast<char*>(p);
+  const uintptr_t address = reinterpret_cast<uintptr_t>(begin);
+  char* const data = begin + (kHugePage - address % kHugePage) % kHugePage;
+  if (data > begin) munmap(begin, static_cast<size_t>(data - begin));
+  char* const end = begin + mapped;
+  char* const data_end = data + (bytes + 4095) / 4096 * 4096;
+  if (end > data_end) munmap(data_end, static_cast<size_t>(end - data_end));
+  return std::shared_ptr<Arena>(new Arena(data, bytes));
+}
+
+Arena::~Arena() {
+  if (data_ == nullptr) return;
+  unpoison(data_, bytes_);
+  munmap(data_, static_cast<size_t>((bytes_ + 4095) / 4096 * 4096));
+}
+
+}  // namespace hawser::device

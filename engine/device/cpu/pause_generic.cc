@@ -1,0 +1,7 @@
+#include <atomic>
+
+#include "engine/device/cpu/pause.h"
+
+namespace hawser::device {
+void cpu_pause() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+}  // namespace hawser::device

@@ -1,0 +1,58 @@
+// ThreadPool: the engine's own threads behind the CPU stream. The calling thread is worker 0.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "engine/base/stream.h"
+
+namespace hawser::device {
+
+/// Threads this process may keep busy: affinity mask and cgroup CPU quota.
+int32_t default_threads();
+
+/// One loop at a time, started by one thread at a time. Tasks are handed out one by one, so results must not depend
+/// on who runs them. Workers spin for a moment between loops (only while threads do not outnumber cores), then
+/// sleep. A worker that wakes late is not waited for. Threads block all signals.
+class ThreadPool {
+ public:
+  /// Throws kUnavailable if a thread cannot be made; none is left then.
+  explicit ThreadPool(int32_t threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  Stream& stream() { return stream_.base; }
+  int32_t threads() const { return stream_.base.num_workers; }
+
+ private:
+  struct PoolStream {
+    Stream base;
+    ThreadPool* pool;
+  };
+  static void run(Stream* stream, int64_t tasks, TaskFn fn, void* arg);
+  void loop(int64_t tasks, TaskFn fn, void* arg);
+  void take_tasks(int32_t worker);
+  void worker_main(int32_t worker);
+  void stop();
+
+  // A loop is open while ticket_ = (epoch, next task) with next < tasks_; kClosed in the low half means none is. Its
+  // description changes only while closed, so a worker that wins the compare-exchange on (epoch, next) has read
+  // the description of that epoch.
+  static constexpr uint64_t kClosed = 0xFFFFFFFFull;
+  std::atomic<uint64_t> ticket_{kClosed};
+  std::atomic<int64_t> tasks_{0};
+  std::atomic<TaskFn> fn_{nullptr};
+  std::atomic<void*> arg_{nullptr};
+  std::atomic<int64_t> done_{0};
+  std::atomic<uint32_t> wake_{0};
+  std::atomic<int32_t> sleepers_{0};
+  std::atomic<bool> stop_{false};
+  int32_t spins_ = 0;
+  PoolStream stream_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace hawser::device

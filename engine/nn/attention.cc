@@ -1,0 +1,166 @@
+#include "engine/nn/attention.h"
+
+#include <fmt/format.h>
+
+namespace hawser::nn {
+namespace {
+
+std::string at(int64_t layer, const char* name) { return fmt::format("blocks.{}.attention.{}", layer, name); }
+
+}  // namespace
+
+Attention::Attention(const ParameterTable& table, const ModelConfig& model, int64_t layer)
+    : model_(model),
+      layer_(layer),
+      heads_(model.heads),
+      kv_heads_(model.kv_heads),
+      head_dim_(model.head_dim),
+      qkv_width_((model.heads + 2 * model.kv_heads) * model.head_dim),
+      qk_width_((model.heads + model.kv_heads) * model.head_dim),
+      qkv_(table, {at(layer, "q"), at(layer, "k"), at(layer, "v")}),
+      out_(table, {at(layer, "o")}) {
+  if (model.qk_norm) {
+    q_norm_.emplace(table, model, at(layer, "q_norm"), true);
+    k_norm_.emplace(table, model, at(layer, "k_norm"), true);
+  }
+}
+
+AttentionSaved Attention::take_saved(const Context& ctx, Region& region) const {
+  const int64_t rows = ctx.rows(), bytes = dtype_bytes(ctx.type);
+  AttentionSaved saved;
+  saved.qkv = region.take(rows * qkv_width_ * bytes);
+  if (q_norm_) {
+    saved.raw_qk = region.take(rows * qk_width_ * bytes);
+    saved.q_norm = q_norm_->take_saved(region, rows * heads_);
+    saved.k_norm = k_norm_->take_saved(region, rows * kv_heads_);
+  }
+  saved.o = region.take(rows * heads_ * head_dim_ * bytes);
+  saved.lse = region.take_as<float>(rows * heads_);
+  return saved;
+}
+
+kernels::AttentionShape Attention::shape(const Context& ctx) const {
+  kernels::AttentionShape s;
+  s.type = ctx.type;
+  s.batch = ctx.batch, s.seq_q = s.seq_k = s.kv_batch_rows = ctx.seq;
+  s.heads = heads_, s.kv_heads = kv_heads_, s.head_dim = head_dim_;
+  s.q_stride = s.kv_stride = qkv_width_, s.o_stride = heads_ * head_dim_;
+  s.window = model_.window[static_cast<size_t>(layer_)];
+  s.scale = static_cast<float>(model_.attention_scale);
+  s.softcap = static_cast<float>(model_.attention_softcap);
+  s.kv_begin = ctx.kv_begin_BT;
+  s.dropout = ctx.dropout(model_.dropout_attention, layer_, kSiteAttention);
+  return s;
+}
+
+void Attention::rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride, bool inverse) const {
+  if (model_.position != Position::kRotary) return;
+  kernels::Rope r;
+  r.x = x;
+  r.cos_sin = cos_sin;
+  r.positions = ctx.positions_BT;
+  r.type = ctx.type;
+  r.rows = ctx.rows(), r.heads = heads, r.d = head_dim_, r.stride = stride;
+  r.inverse = inverse;
+  ctx.kernels->rope(r, *ctx.stream);
+}
+
+void Attention::project(const Context& ctx, const AttentionSaved& saved, const void* x) const {
+  const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
+  if (!q_norm_) return qkv_.forward(ctx, saved.qkv, qkv_width_, x, rows);
+  void* const raw_k = advance(saved.raw_qk, k_begin, ctx.type);
+  qkv_.forward_part(ctx, 0, saved.raw_qk, qk_width_, x, rows);
+  qkv_.forward_part(ctx, 1, raw_k, qk_width_, x, rows);
+  qkv_.forward_part(ctx, 2, advance(saved.qkv, qk_width_, ctx.type), qkv_width_, x, rows);
+  q_norm_->forward(ctx, saved.q_norm, saved.qkv, qkv_width_, saved.raw_qk, ctx.type, {rows, heads_, qk_width_});
+  k_norm_->forward(ctx, saved.k_norm, advance(saved.qkv, k_begin, ctx.type), qkv_width_, raw_k, ctx.type,
+                   {rows, kv_heads_, qk_width_});
+}
+
+void Attention::forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* y, const void* x) const {
+  project(ctx, saved, x);
+  rotate(ctx, cos_sin, saved.qkv, heads_ + kv_heads_, qkv_width_, false);
+  {
+    RegionScope scope(*ctx.workspace);
+    kernels::AttentionForward a;
+    a.s = shape(ctx);
+    a.q = saved.qkv;
+    a.k = advance(saved.qkv, heads_ * head_dim_, ctx.type);
+    a.v = advance(saved.qkv, qk_width_, ctx.type);
+    a.o = saved.o;
+    a.lse = saved.lse;
+    a.workspace = ctx.workspace->take(ctx.kernels->attention_forward_workspace_bytes(a, ctx.stream->num_workers));
+    ctx.kernels->attention_forward(a, *ctx.stream);
+  }
+  out_.forward(ctx, y, out_.out(), saved.o, ctx.rows());
+}
+
+void Attention::backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* dx, const void* dy,
+                         const void* x) const {
+  const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
+  RegionScope scope(*ctx.workspace);
+  void* const d_o = ctx.take(rows * out_.in());
+  out_.backward_input(ctx, d_o, dy, rows);
+  out_.backward_weight(ctx, dy, saved.o, rows);
+
+  void* const dqkv = ctx.take(rows * qkv_width_);
+  void* const dk = advance(dqkv, k_begin, ctx.type);
+  {
+    RegionScope core(*ctx.workspace);
+    kernels::AttentionBackward a;
+    a.s = shape(ctx);
+    a.dq = dqkv, a.dk = dk, a.dv = advance(dqkv, qk_width_, ctx.type);
+    a.dout = d_o;
+    a.o = saved.o;
+    a.lse = saved.lse;
+    a.q = saved.qkv;
+    a.k = advance(saved.qkv, k_begin, ctx.type);
+    a.v = advance(saved.qkv, qk_width_, ctx.type);
+    a.workspace = ctx.workspace->take(ctx.kernels->attention_backward_workspace_bytes(a, ctx.stream->num_workers));
+    ctx.kernels->attention_backward(a, *ctx.stream);
+  }
+  rotate(ctx, cos_sin, dqkv, heads_ + kv_heads_, qkv_width_, true);
+  if (q_norm_) {
+    q_norm_->backward(ctx, saved.q_norm, dqkv, ctx.type, false, qkv_width_, dqkv, qkv_width_, saved.raw_qk, ctx.type,
+                      {rows, heads_, qk_width_});
+    k_norm_->backward(ctx, saved.k_norm, dk, ctx.type, false, qkv_width_, dk, qkv_width_,
+                      advance(saved.raw_qk, k_begin, ctx.type), ctx.type, {rows, kv_heads_, qk_width_});
+  }
+  qkv_.backward_input(ctx, dx, dqkv, rows);
+  qkv_.backward_weight(ctx, dqkv, x, rows);
+}
+
+void Attention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y, const void* x) const {
+  const int64_t rows = ctx.rows(), kv_width = kv_heads_ * head_dim_, q_width = heads_ * head_dim_;
+  RegionScope scope(*ctx.workspace);
+  void* const q = ctx.take(rows * q_width);
+  void* const o = ctx.take(rows * q_width);
+  float* const lse = ctx.workspace->take_as<float>(rows * heads_);
+  void* const k = advance(cache.k, cache.length * kv_width, ctx.type);
+  void* const v = advance(cache.v, cache.length * kv_width, ctx.type);
+  qkv_.forward_part(ctx, 0, q, q_width, x, rows);
+  qkv_.forward_part(ctx, 1, k, kv_width, x, rows);
+  qkv_.forward_part(ctx, 2, v, kv_width, x, rows);
+  if (q_norm_) {
+    q_norm_->forward(ctx, q_norm_->take_saved(*ctx.workspace, rows * heads_), q, q_width, q, ctx.type, {rows, heads_, q_width});
+    k_norm_->forward(ctx, k_norm_->take_saved(*ctx.workspace, rows * kv_heads_), k, kv_width, k, ctx.type,
+                     {rows, kv_heads_, kv_width});
+  }
+  rotate(ctx, cos_sin, q, heads_, q_width, false);
+  rotate(ctx, cos_sin, k, kv_heads_, kv_width, false);
+  kernels::AttentionForward a;
+  a.s = shape(ctx);
+  a.s.seq_k = a.s.kv_batch_rows = cache.length + rows;
+  a.s.q_offset = cache.length;
+  a.s.q_stride = q_width;
+  a.s.kv_stride = kv_width;
+  a.s.kv_begin = nullptr;
+  a.q = q, a.k = cache.k, a.v = cache.v;
+  a.o = o;
+  a.lse = lse;
+  a.workspace = ctx.workspace->take(ctx.kernels->attention_forward_workspace_bytes(a, ctx.stream->num_workers));
+  ctx.kernels->attention_forward(a, *ctx.stream);
+  out_.forward(ctx, y, out_.out(), o, rows);
+}
+
+}  // namespace hawser::nn

@@ -1,0 +1,57 @@
+// Causal self-attention with grouped heads: projections, QK-norm, rotation, the attention core, output projection.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/nn/context.h"
+#include "engine/nn/linear.h"
+#include "engine/nn/model_config.h"
+#include "engine/nn/norm.h"
+
+namespace hawser::nn {
+
+/// What forward leaves for backward: per row (H + 2K) D elements of qkv and H D of o; with QK-norm (H + K) D more and
+/// H + K floats; H floats of log-sum-exp. Context type but for the floats.
+struct AttentionSaved {
+  void* qkv = nullptr;       ///< [rows, (H + 2K) D]: what the core reads (normalised, rotated)
+  void* raw_qk = nullptr;    ///< [rows, (H + K) D]: q and k before their norm; only with QK-norm
+  NormSaved q_norm, k_norm;  ///< only with QK-norm
+  void* o = nullptr;         ///< [rows, H D]
+  float* lse = nullptr;      ///< [B, H, T]
+};
+
+/// Keys and values of one layer for generation: [capacity, K D] each.
+struct KvCache {
+  void* k = nullptr;
+  void* v = nullptr;
+  int64_t length = 0;  ///< rows filled before this call
+};
+
+class Attention {
+ public:
+  /// `model` must outlive the module. cos_sin below is the rope table (null without rotary positions).
+  Attention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
+
+  AttentionSaved take_saved(const Context& ctx, Region& region) const;
+  /// y[rows, C] from x[rows, C] (the normalised input), both context type.
+  void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* y, const void* x) const;
+  /// dx[rows, C] and weight gradients from dy and the forward's x.
+  void backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* dx, const void* dy,
+                const void* x) const;
+  /// Generation: rows are the next positions of one text; their keys and values are appended to the cache.
+  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y, const void* x) const;
+
+ private:
+  kernels::AttentionShape shape(const Context& ctx) const;
+  void rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride, bool inverse) const;
+  void project(const Context& ctx, const AttentionSaved& saved, const void* x) const;
+
+  const ModelConfig& model_;
+  int64_t layer_, heads_, kv_heads_, head_dim_, qkv_width_, qk_width_;
+  Linear qkv_, out_;
+  std::optional<NormLayer> q_norm_, k_norm_;
+};
+
+}  // namespace hawser::nn

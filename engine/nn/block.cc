@@ -1,0 +1,131 @@
+#include "engine/nn/block.h"
+
+#include <fmt/format.h>
+
+namespace hawser::nn {
+namespace {
+
+std::string at(int64_t layer, const char* name) { return fmt::format("blocks.{}.{}", layer, name); }
+
+}  // namespace
+
+Block::Block(const ParameterTable& table, const ModelConfig& model, int64_t layer)
+    : model_(model),
+      layer_(layer),
+      width_(model.width),
+      attention_norm_(table, model, at(layer, "attention_norm")),
+      attention_(table, model, layer),
+      mlp_norm_(table, model, at(layer, "mlp_norm")),
+      mlp_(table, model, layer) {
+  if (model.post_norm) {
+    attention_post_norm_.emplace(table, model, at(layer, "attention_post_norm"));
+    mlp_post_norm_.emplace(table, model, at(layer, "mlp_post_norm"));
+  }
+}
+
+BlockSaved Block::take_saved(const Context& ctx, Region& region) const {
+  const int64_t rows = ctx.rows(), row_bytes = rows * width_ * dtype_bytes(ctx.type);
+  BlockSaved s;
+  s.attention_norm = attention_norm_.take_saved(region, rows);
+  s.n1 = region.take(row_bytes);
+  s.attention = attention_.take_saved(ctx, region);
+  if (attention_post_norm_) {
+    s.attention_post_norm = attention_post_norm_->take_saved(region, rows);
+    s.attention_out = region.take(row_bytes);
+  }
+  s.x_mid = region.take_as<float>(rows * width_);
+  s.mlp_norm = mlp_norm_.take_saved(region, rows);
+  s.n2 = region.take(row_bytes);
+  s.mlp = mlp_.take_saved(ctx, region);
+  if (mlp_post_norm_) {
+    s.mlp_post_norm = mlp_post_norm_->take_saved(region, rows);
+    s.mlp_out = region.take(row_bytes);
+  }
+  return s;
+}
+
+void Block::add_branch(const Context& ctx, const std::optional<NormLayer>& post_norm, const NormSaved& saved, float* y,
+                       const float* x, void* branch, DropoutSite site) const {
+  RegionScope scope(*ctx.workspace);
+  void* normed = branch;
+  if (post_norm) {
+    normed = ctx.take(ctx.rows() * width_);
+    post_norm->forward(ctx, saved, normed, width_, branch, ctx.type, {ctx.rows(), 1, width_});
+  }
+  kernels::ResidualForward r;
+  r.y = y;
+  r.x = x;
+  r.branch = normed;
+  r.branch_type = ctx.type;
+  r.rows = ctx.rows(), r.d = width_, r.seq = ctx.seq;
+  r.dropout = ctx.dropout(model_.dropout_residual, layer_, site);
+  ctx.kernels->residual_forward(r, *ctx.stream);
+}
+
+void* Block::branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm, const NormSaved& saved,
+                             const float* dy, const void* branch, DropoutSite site) const {
+  void* const d = ctx.take(ctx.rows() * width_);
+  kernels::ResidualBackward r;
+  r.dbranch = d;
+  r.dy = dy;
+  r.branch_type = ctx.type;
+  r.rows = ctx.rows(), r.d = width_, r.seq = ctx.seq;
+  r.dropout = ctx.dropout(model_.dropout_residual, layer_, site);
+  ctx.kernels->residual_backward(r, *ctx.stream);
+  if (post_norm)
+    post_norm->backward(ctx, saved, d, ctx.type, false, width_, d, width_, branch, ctx.type, {ctx.rows(), 1, width_});
+  return d;
+}
+
+void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, float* y, const float* x) const {
+  const BlockSaved s = take_saved(ctx, saved);
+  const NormRows rows{ctx.rows(), 1, width_};
+  RegionScope scope(*ctx.workspace);
+  void* const scratch = attention_post_norm_ ? nullptr : ctx.take(ctx.rows() * width_);
+
+  attention_norm_.forward(ctx, s.attention_norm, s.n1, width_, x, DType::kF32, rows);
+  void* const attention_out = s.attention_out ? s.attention_out : scratch;
+  attention_.forward(ctx, s.attention, cos_sin, attention_out, s.n1);
+  add_branch(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x, attention_out, kSiteAttentionOut);
+
+  mlp_norm_.forward(ctx, s.mlp_norm, s.n2, width_, s.x_mid, DType::kF32, rows);
+  void* const mlp_out = s.mlp_out ? s.mlp_out : scratch;
+  mlp_.forward(ctx, s.mlp, mlp_out, s.n2);
+  add_branch(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, mlp_out, kSiteMlpOut);
+}
+
+void Block::backward(const Context& ctx, Region& saved, const float* cos_sin, float* dx, const float* x) const {
+  const BlockSaved s = take_saved(ctx, saved);
+  const NormRows rows{ctx.rows(), 1, width_};
+  {
+    RegionScope scope(*ctx.workspace);
+    void* const dy = branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, s.mlp_out, kSiteMlpOut);
+    void* const dn2 = ctx.take(ctx.rows() * width_);
+    mlp_.backward(ctx, s.mlp, dn2, dy, s.n2);
+    mlp_norm_.backward(ctx, s.mlp_norm, dx, DType::kF32, true, width_, dn2, width_, s.x_mid, DType::kF32, rows);
+  }
+  RegionScope scope(*ctx.workspace);
+  void* const dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx, s.attention_out, kSiteAttentionOut);
+  void* const dn1 = ctx.take(ctx.rows() * width_);
+  attention_.backward(ctx, s.attention, cos_sin, dn1, dy, s.n1);
+  attention_norm_.backward(ctx, s.attention_norm, dx, DType::kF32, true, width_, dn1, width_, x, DType::kF32, rows);
+}
+
+void Block::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const {
+  const int64_t rows = ctx.rows();
+  const NormRows shape{rows, 1, width_};
+  RegionScope scope(*ctx.workspace);
+  void* const n = ctx.take(rows * width_);
+  void* const branch = ctx.take(rows * width_);
+  const NormSaved statistics = attention_norm_.take_saved(*ctx.workspace, rows);
+
+  attention_norm_.forward(ctx, statistics, n, width_, x, DType::kF32, shape);
+  attention_.forward_cached(ctx, cache, cos_sin, branch, n);
+  add_branch(ctx, attention_post_norm_, statistics, x, x, branch, kSiteAttentionOut);
+
+  mlp_norm_.forward(ctx, statistics, n, width_, x, DType::kF32, shape);
+  mlp_.forward(ctx, mlp_.take_saved(ctx, *ctx.workspace), branch, n);
+  add_branch(ctx, mlp_post_norm_, statistics, x, x, branch, kSiteMlpOut);
+}
+
+}  // namespace hawser::nn

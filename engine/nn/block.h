@@ -1,0 +1,59 @@
+// Block: one transformer layer. Between blocks there is only the plan.
+//
+//   n1 = norm(x);  x' = x + dropout(post_norm(attention(n1)))
+//   n2 = norm(x'); y  = x' + dropout(post_norm(mlp(n2)))          (post_norm: Gemma 2 only)
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "engine/nn/attention.h"
+#include "engine/nn/context.h"
+#include "engine/nn/mlp.h"
+#include "engine/nn/norm.h"
+
+namespace hawser::nn {
+
+/// What forward leaves for backward besides x: per row, with e bytes per element of the context type,
+/// e (2C + qkv + HD + F or 3F) + 4C (x') + 4 (H + statistics), and e 2C + 8 with post-norms.
+struct BlockSaved {
+  NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
+  void* n1 = nullptr;
+  AttentionSaved attention;
+  void* attention_out = nullptr;  ///< before its post-norm; only with post-norms
+  float* x_mid = nullptr;         ///< x'
+  void* n2 = nullptr;
+  MlpSaved mlp;
+  void* mlp_out = nullptr;  ///< before its post-norm; only with post-norms
+};
+
+class Block {
+ public:
+  /// `model` must outlive the block.
+  Block(const ParameterTable& table, const ModelConfig& model, int64_t layer);
+
+  /// y[rows, C] from x[rows, C], f32. `saved` receives what backward needs.
+  void forward(const Context& ctx, Region& saved, const float* cos_sin, float* y, const float* x) const;
+  /// dx[rows, C] f32 in place: gradient of y on entry, of x on return. `saved` as forward left it.
+  void backward(const Context& ctx, Region& saved, const float* cos_sin, float* dx, const float* x) const;
+  /// Generation: x[rows, C] in place, rows = next positions of one text.
+  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const;
+
+ private:
+  BlockSaved take_saved(const Context& ctx, Region& region) const;
+  void add_branch(const Context& ctx, const std::optional<NormLayer>& post_norm, const NormSaved& saved, float* y,
+                  const float* x, void* branch, DropoutSite site) const;
+  void* branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm, const NormSaved& saved,
+                        const float* dy, const void* branch, DropoutSite site) const;
+
+  const ModelConfig& model_;
+  int64_t layer_, width_;
+  NormLayer attention_norm_;
+  Attention attention_;
+  std::optional<NormLayer> attention_post_norm_;
+  NormLayer mlp_norm_;
+  Mlp mlp_;
+  std::optional<NormLayer> mlp_post_norm_;
+};
+
+}  // namespace hawser::nn

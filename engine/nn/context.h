@@ -1,0 +1,61 @@
+// Context: what one call of a module works with. Shapes: B = batch rows, T = positions, C = width, H = heads,
+// K = kv_heads, D = head_dim, F = mlp_width, V = vocabulary; a row of activations is one (b, t).
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/dtype.h"
+#include "engine/nn/region.h"
+#include "kernels/include/table.h"
+
+namespace hawser::nn {
+
+struct Context {
+  const kernels::KernelTable* kernels = nullptr;
+  Stream* stream = nullptr;
+  Region* workspace = nullptr;
+
+  int64_t batch = 0, seq = 0;
+  int64_t rows() const { return batch * seq; }
+
+  // Inputs of the micro-batch, [B, T] each; kv_begin is null when every row is one document.
+  const int32_t* tokens_BT = nullptr;
+  const int32_t* targets_BT = nullptr;
+  const int32_t* positions_BT = nullptr;
+  const int32_t* kv_begin_BT = nullptr;
+  const uint64_t* samples_B = nullptr;  ///< global sample numbers (dropout)
+
+  DType type = DType::kF32;  ///< of weights and branch activations; the residual stream is always f32
+  const char* weights = nullptr;
+  float* gradients = nullptr;
+  bool accumulate = false;  ///< add to gradients (micro-batches after the first)
+  bool training = false;    ///< dropout on
+  uint64_t seed = 0;
+
+  const char* weight(int64_t offset) const { return weights + offset * dtype_bytes(type); }
+  float* gradient(int64_t offset) const { return gradients + offset; }
+
+  kernels::Dropout dropout(double p, int64_t layer, int64_t site) const {
+    if (!training || p <= 0) return {};
+    return {static_cast<float>(p), philox_derive(seed, static_cast<uint64_t>(layer), static_cast<uint64_t>(site)), samples_B};
+  }
+  /// Runs m with workspace of its own.
+  void matmul(kernels::Matmul m) const {
+    RegionScope scope(*workspace);
+    m.workspace = workspace->take(kernels->matmul_workspace_bytes(m, stream->num_workers));
+    kernels->matmul(m, *stream);
+  }
+  /// Scratch of context type from the workspace.
+  void* take(int64_t elements) const { return workspace->take(elements * dtype_bytes(type)); }
+};
+
+/// Where dropout falls; part of the random key, never renumbered.
+enum DropoutSite : int64_t { kSiteEmbedding = 0, kSiteAttention = 1, kSiteAttentionOut = 2, kSiteMlpOut = 3 };
+
+/// p + elements, for pointers whose element type is known at run time only.
+inline void* advance(void* p, int64_t elements, DType type) { return static_cast<char*>(p) + elements * dtype_bytes(type); }
+inline const void* advance(const void* p, int64_t elements, DType type) {
+  return static_cast<const char*>(p) + elements * dtype_bytes(type);
+}
+
+}  // namespace hawser::nn

@@ -1,0 +1,134 @@
+// Measuring by doing: the modules run over kernels that compute nothing, on a stream that counts, in regions without end.
+// What they take is what the plan reserves, so there is no second model of memory that could drift.
+#include <algorithm>
+
+#include "engine/nn/model.h"
+
+namespace hawser::nn {
+namespace {
+
+struct CountingStream {
+  Stream base;
+  double flops = 0;
+};
+
+double& flops_of(Stream& stream) { return reinterpret_cast<CountingStream&>(stream).flops; }
+
+void count_matmul(const kernels::Matmul& m, Stream& s) {
+  flops_of(s) += 2.0 * static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(m.k);
+}
+
+/// Pairs (query, key) under the causal mask and the window.
+double visible_pairs(const kernels::AttentionShape& s) {
+  double pairs = 0;
+  for (int64_t t = 0; t < s.seq_q; ++t) {
+    const int64_t seen = s.q_offset + t + 1;
+    pairs += static_cast<double>(s.window > 0 ? std::min(seen, s.window) : seen);
+  }
+  return pairs * static_cast<double>(s.batch * s.heads);
+}
+
+void count_attention(const kernels::AttentionForward& a, Stream& s) {
+  flops_of(s) += 4.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim);
+}
+void count_attention_backward(const kernels::AttentionBackward& a, Stream& s) {
+  flops_of(s) += 10.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim);
+}
+
+template <typename Args>
+void nothing(const Args&, Stream&) {}
+
+/// `real` with its computing functions replaced; workspace sizes stay.
+kernels::KernelTable dry_kernels(const kernels::KernelTable& real) {
+  kernels::KernelTable t = real;
+  t.matmul = count_matmul;
+  t.embedding_forward = nothing;
+  t.embedding_backward = nothing;
+  t.norm_forward = nothing;
+  t.norm_backward = nothing;
+  t.activation_forward = nothing;
+  t.activation_backward = nothing;
+  t.rope = nothing;
+  t.residual_forward = nothing;
+  t.residual_backward = nothing;
+  t.attention_forward = count_attention;
+  t.attention_backward = count_attention_backward;
+  t.cross_entropy = nothing;
+  t.soft_cap = nothing;
+  t.column_sum = nothing;
+  return t;
+}
+
+/// One context over dry kernels and fake addresses; each call measured on its own.
+class DryRun {
+ public:
+  DryRun(const kernels::KernelTable& kernels, int32_t workers, DType type, int64_t batch, int64_t seq, bool training)
+      : table_(dry_kernels(kernels)) {
+    stream_.base = {nullptr, workers};
+    ctx_.kernels = &table_;
+    ctx_.stream = &stream_.base;
+    ctx_.workspace = &workspace_;
+    ctx_.batch = batch;
+    ctx_.seq = seq;
+    ctx_.type = type;
+    ctx_.training = training;
+    ctx_.weights = static_cast<const char*>(fake());
+    ctx_.gradients = static_cast<float*>(fake());
+    ctx_.tokens_BT = ctx_.targets_BT = ctx_.positions_BT = static_cast<const int32_t*>(fake());
+  }
+
+  static void* fake() { return reinterpret_cast<void*>(uintptr_t{4096}); }
+  static float* fake_floats() { return static_cast<float*>(fake()); }
+  const Context& context() const { return ctx_; }
+
+  template <typename Call>
+  CallCost measure(Call call) {
+    workspace_ = Region::measuring();
+    Region saved = Region::measuring();
+    stream_.flops = 0;
+    call(ctx_, saved);
+    return {workspace_.high(), saved.high(), stream_.flops};
+  }
+
+ private:
+  kernels::KernelTable table_;
+  CountingStream stream_;
+  Region workspace_;
+  Context ctx_;
+};
+
+}  // namespace
+
+ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type, int64_t batch,
+                         int64_t seq, bool training) {
+  DryRun dry(kernels, workers, type, batch, seq, training);
+  float* const f = DryRun::fake_floats();
+  const LmHeadLoss& head = model.head();
+  ModelCosts costs;
+  costs.embedding_forward = dry.measure([&](const Context& c, Region&) { model.embedding().forward(c, f); });
+  costs.embedding_backward = dry.measure([&](const Context& c, Region&) { model.embedding().backward(c, f); });
+  for (int64_t layer = 0; layer < model.config().layers; ++layer) {
+    const Block& block = model.block(layer);
+    costs.block_forward.push_back(dry.measure([&](const Context& c, Region& s) { block.forward(c, s, f, f, f); }));
+    costs.block_backward.push_back(dry.measure([&](const Context& c, Region& s) { block.backward(c, s, f, f, f); }));
+  }
+  costs.loss = dry.measure([&](const Context& c, Region&) { head.forward_backward(c, f, f, f, f, f); });
+  costs.loss_eval = dry.measure([&](const Context& c, Region&) { head.forward(c, f, f); });
+  costs.logits = dry.measure([&](const Context& c, Region&) { head.logits(c, f, f, c.rows()); });
+  return costs;
+}
+
+int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type,
+                                 int64_t rows, int64_t capacity) {
+  DryRun dry(kernels, workers, type, 1, rows, false);
+  float* const f = DryRun::fake_floats();
+  const KvCache cache{DryRun::fake(), DryRun::fake(), capacity - rows};
+  int64_t bytes = dry.measure([&](const Context& c, Region&) { model.head().logits(c, f, f, 1); }).workspace;
+  for (int64_t layer = 0; layer < model.config().layers; ++layer) {
+    const Block& block = model.block(layer);
+    bytes = std::max(bytes, dry.measure([&](const Context& c, Region&) { block.forward_cached(c, cache, f, f); }).workspace);
+  }
+  return bytes;
+}
+
+}  // namespace hawser::nn

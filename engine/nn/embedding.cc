@@ -1,0 +1,56 @@
+#include "engine/nn/embedding.h"
+
+namespace hawser::nn {
+
+Embedding::Embedding(const ParameterTable& table, const ModelConfig& model)
+    : model_(model), tokens_(table.at("embedding.tokens.weight").offset) {
+  if (model.position == Position::kLearned) positions_ = table.at("embedding.positions.weight").offset;
+}
+
+void Embedding::forward(const Context& ctx, float* x) const {
+  kernels::EmbeddingForward e;
+  e.x = x;
+  e.tokens_weight = ctx.weight(tokens_);
+  e.positions_weight = positions_ >= 0 ? ctx.weight(positions_) : nullptr;
+  e.tokens = ctx.tokens_BT;
+  e.positions = ctx.positions_BT;
+  e.weight_type = ctx.type;
+  e.rows = ctx.rows(), e.d = model_.width;
+  e.scale = static_cast<float>(model_.embedding_scale);
+  ctx.kernels->embedding_forward(e, *ctx.stream);
+
+  kernels::ResidualForward drop;
+  drop.dropout = ctx.dropout(model_.dropout_embedding, -1, kSiteEmbedding);
+  if (drop.dropout.p == 0) return;
+  drop.y = x;
+  drop.x = x;
+  drop.rows = ctx.rows(), drop.d = model_.width, drop.seq = ctx.seq;
+  ctx.kernels->residual_forward(drop, *ctx.stream);
+}
+
+void Embedding::backward(const Context& ctx, float* dx) const {
+  kernels::ResidualBackward drop;
+  drop.dropout = ctx.dropout(model_.dropout_embedding, -1, kSiteEmbedding);
+  if (drop.dropout.p > 0) {
+    drop.dbranch = dx;
+    drop.dy = dx;
+    drop.rows = ctx.rows(), drop.d = model_.width, drop.seq = ctx.seq;
+    ctx.kernels->residual_backward(drop, *ctx.stream);
+  }
+  kernels::EmbeddingBackward b;
+  b.dweight = ctx.gradient(tokens_);
+  b.dx = dx;
+  b.index = ctx.tokens_BT;
+  b.rows = ctx.rows(), b.d = model_.width, b.table_rows = model_.vocab_size;
+  b.scale = static_cast<float>(model_.embedding_scale);
+  b.accumulate = ctx.accumulate;
+  ctx.kernels->embedding_backward(b, *ctx.stream);
+  if (positions_ < 0) return;
+  b.dweight = ctx.gradient(positions_);
+  b.index = ctx.positions_BT;
+  b.table_rows = model_.context;
+  b.scale = 1.0f;
+  ctx.kernels->embedding_backward(b, *ctx.stream);
+}
+
+}  // namespace hawser::nn

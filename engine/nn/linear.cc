@@ -1,0 +1,78 @@
+#include "engine/nn/linear.h"
+
+namespace hawser::nn {
+Linear::Linear(const ParameterTable& table, const std::vector<std::string>& prefixes) {
+  for (const std::string& prefix : prefixes) {
+    const Parameter& weight = table.at(prefix + ".weight");
+    const Parameter* bias = table.find(prefix + ".bias");
+    in_ = weight.shape[1];
+    HWS_CHECK(parts_.empty() || weight.offset == parts_.back().weight + parts_.back().out * in_);
+    if (!parts_.empty()) {
+      const Part& last = parts_.back();
+      const bool both_none = last.bias < 0 && bias == nullptr;
+      one_product_ = one_product_ && (both_none || (last.bias >= 0 && bias != nullptr && bias->offset == last.bias + last.out));
+    }
+    parts_.push_back({weight.offset, bias ? bias->offset : -1, out_, weight.shape[0]});
+    out_ += weight.shape[0];
+  }
+}
+
+void Linear::product(const Context& ctx, const Part& part, void* y, int64_t ldy, const void* x, int64_t rows) const {
+  kernels::Matmul m;
+  m.c = y;
+  m.a = x;
+  m.b = ctx.weight(part.weight);
+  m.bias = part.bias >= 0 ? ctx.weight(part.bias) : nullptr;
+  m.c_type = m.a_type = m.b_type = m.bias_type = ctx.type;
+  m.m = rows, m.n = part.out, m.k = in_;
+  m.ldc = ldy, m.lda = in_, m.ldb = in_;
+  m.b_transposed = true;
+  ctx.matmul(m);
+}
+
+void Linear::forward(const Context& ctx, void* y, int64_t ldy, const void* x, int64_t rows) const {
+  if (one_product_) return product(ctx, {parts_[0].weight, parts_[0].bias, 0, out_}, y, ldy, x, rows);
+  for (const Part& part : parts_) product(ctx, part, advance(y, part.begin, ctx.type), ldy, x, rows);
+}
+
+void Linear::forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x, int64_t rows) const {
+  product(ctx, parts_[part], y, ldy, x, rows);
+}
+
+void Linear::backward_input(const Context& ctx, void* dx, const void* dy, int64_t rows) const {
+  kernels::Matmul m;
+  m.c = dx;
+  m.a = dy;
+  m.b = ctx.weight(parts_[0].weight);
+  m.c_type = m.a_type = m.b_type = ctx.type;
+  m.m = rows, m.n = in_, m.k = out_;
+  m.ldc = in_, m.lda = out_, m.ldb = in_;
+  ctx.matmul(m);
+}
+
+void Linear::backward_weight(const Context& ctx, const void* dy, const void* x, int64_t rows) const {
+  kernels::Matmul m;
+  m.c = ctx.gradient(parts_[0].weight);
+  m.a = dy;
+  m.b = x;
+  m.a_type = m.b_type = ctx.type;
+  m.m = out_, m.n = in_, m.k = rows;
+  m.ldc = in_, m.lda = out_, m.ldb = in_;
+  m.a_transposed = true;
+  m.accumulate = ctx.accumulate;
+  ctx.matmul(m);
+  for (const Part& part : parts_) {
+    if (part.bias < 0) continue;
+    RegionScope scope(*ctx.workspace);
+    kernels::ColumnSum s;
+    s.dbias = ctx.gradient(part.bias);
+    s.dy = advance(dy, part.begin, ctx.type);
+    s.type = ctx.type;
+    s.rows = rows, s.n = part.out, s.stride = out_;
+    s.accumulate = ctx.accumulate;
+    s.workspace = ctx.workspace->take(ctx.kernels->column_sum_workspace_bytes(s, ctx.stream->num_workers));
+    ctx.kernels->column_sum(s, *ctx.stream);
+  }
+}
+
+}  // namespace hawser::nn

@@ -1,0 +1,43 @@
+// Linear: y = x W^T + b over one weight or several stacked ones (q, k, v; gate, up) that lie back to back, so that
+// one matrix product serves them all. A seam: tensor parallelism derives from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/nn/context.h"
+#include "engine/nn/parameter.h"
+
+namespace hawser::nn {
+
+class Linear {
+ public:
+  /// Stacks prefix.weight for each prefix, in order; prefix.bias where the table has one.
+  Linear(const ParameterTable& table, const std::vector<std::string>& prefixes);
+  virtual ~Linear() = default;
+
+  int64_t in() const { return in_; }
+  int64_t out() const { return out_; }
+
+  /// y[rows, out] (stride ldy, context type) from x[rows, in] (dense, context type).
+  virtual void forward(const Context& ctx, void* y, int64_t ldy, const void* x, int64_t rows) const;
+  /// One stacked part alone: y[rows, its out].
+  void forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x, int64_t rows) const;
+  /// dx[rows, in] (context type, overwritten) from dy[rows, out] (dense).
+  virtual void backward_input(const Context& ctx, void* dx, const void* dy, int64_t rows) const;
+  /// Gradients of weight and bias from dy and the forward's x.
+  virtual void backward_weight(const Context& ctx, const void* dy, const void* x, int64_t rows) const;
+
+ private:
+  struct Part {
+    int64_t weight, bias, begin, out;  // offsets in the flat buffers (bias -1: none), first column, columns
+  };
+  void product(const Context& ctx, const Part& part, void* y, int64_t ldy, const void* x, int64_t rows) const;
+
+  std::vector<Part> parts_;
+  bool one_product_ = true;  // biases lie back to back too, or there are none
+  int64_t in_ = 0, out_ = 0;
+};
+
+}  // namespace hawser::nn

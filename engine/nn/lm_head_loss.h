@@ -1,0 +1,49 @@
+// LmHeadLoss: final norm, head and cross entropy as one op, chunked over tokens, so that the logits of a batch never
+// stand whole: each chunk's logits become the loss and, in place, their own gradient. A seam: tensor parallelism splits the
+// vocabulary.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/nn/context.h"
+#include "engine/nn/model_config.h"
+#include "engine/nn/norm.h"
+#include "engine/nn/parameter.h"
+
+namespace hawser::nn {
+
+class LmHeadLoss {
+ public:
+  /// `model` must outlive the module.
+  LmHeadLoss(const ParameterTable& table, const ModelConfig& model);
+
+  /// Rows of one chunk: a function of the vocabulary alone, so results do not depend on the batch.
+  int64_t chunk_rows() const;
+
+  /// losses[rows] (f32, per token, 0 where masked), dx[rows, C] f32 (overwritten) and the gradients of norm and head,
+  /// from x[rows, C] and ctx.targets_BT. *grad_scale = 1 / unmasked targets of the global batch. A tied head adds
+  /// its gradient into head_gradient [V, C], an accumulator of its own; else that is null.
+  void forward_backward(const Context& ctx, float* losses, float* dx, float* head_gradient, const float* x,
+                        const float* grad_scale) const;
+  /// losses[rows] alone.
+  void forward(const Context& ctx, float* losses, const float* x) const;
+  /// logits[rows, V] f32, soft-capped, of `rows` rows of x.
+  void logits(const Context& ctx, float* logits, const float* x, int64_t rows) const;
+
+ private:
+  struct Chunk {
+    int64_t begin, rows;
+    void* n;          // normalised x [rows, C]
+    NormSaved saved;  // its statistics
+    float* logits;    // [rows, V]
+  };
+  Chunk compute_logits(const Context& ctx, const float* x, int64_t begin, int64_t rows, float* out) const;
+  void cross_entropy(const Context& ctx, const Chunk& chunk, float* losses, const float* grad_scale, bool backward) const;
+
+  const ModelConfig& model_;
+  NormLayer norm_;
+  int64_t weight_;
+  bool tied_;
+};
+
+}  // namespace hawser::nn

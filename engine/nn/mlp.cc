@@ -1,0 +1,75 @@
+#include "engine/nn/mlp.h"
+
+#include <fmt/format.h>
+
+namespace hawser::nn {
+namespace {
+
+bool is_gated(MlpKind kind) { return kind == MlpKind::kSwiGlu || kind == MlpKind::kGeGlu; }
+
+kernels::Activation activation_of(MlpKind kind) {
+  switch (kind) {
+    case MlpKind::kGelu: return kernels::Activation::kGelu;
+    case MlpKind::kGeluTanh: return kernels::Activation::kGeluTanh;
+    case MlpKind::kSwiGlu: return kernels::Activation::kSilu;
+    case MlpKind::kGeGlu: return kernels::Activation::kGeluTanh;
+  }
+  return kernels::Activation::kGelu;
+}
+
+std::vector<std::string> up_names(MlpKind kind, int64_t layer) {
+  const std::string up = fmt::format("blocks.{}.mlp.up", layer);
+  if (is_gated(kind)) return {fmt::format("blocks.{}.mlp.gate", layer), up};
+  return {up};
+}
+
+}  // namespace
+
+Mlp::Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer)
+    : gated_(is_gated(model.mlp)),
+      kind_(activation_of(model.mlp)),
+      up_(table, up_names(model.mlp, layer)),
+      down_(table, {fmt::format("blocks.{}.mlp.down", layer)}) {}
+
+MlpSaved Mlp::take_saved(const Context& ctx, Region& region) const {
+  const int64_t bytes = ctx.rows() * dtype_bytes(ctx.type);
+  MlpSaved saved;
+  saved.h = region.take(up_.out() * bytes);
+  saved.a = region.take(down_.in() * bytes);
+  return saved;
+}
+
+void Mlp::forward(const Context& ctx, const MlpSaved& saved, void* y, const void* x) const {
+  up_.forward(ctx, saved.h, up_.out(), x, ctx.rows());
+  kernels::ActivationForward f;
+  f.y = saved.a;
+  f.h = saved.h;
+  f.type = ctx.type;
+  f.rows = ctx.rows(), f.f = down_.in();
+  f.kind = kind_;
+  f.gated = gated_;
+  ctx.kernels->activation_forward(f, *ctx.stream);
+  down_.forward(ctx, y, down_.out(), saved.a, ctx.rows());
+}
+
+void Mlp::backward(const Context& ctx, const MlpSaved& saved, void* dx, const void* dy, const void* x) const {
+  RegionScope scope(*ctx.workspace);
+  void* const da = ctx.take(ctx.rows() * down_.in());
+  down_.backward_input(ctx, da, dy, ctx.rows());
+  down_.backward_weight(ctx, dy, saved.a, ctx.rows());
+
+  void* const dh = ctx.take(ctx.rows() * up_.out());
+  kernels::ActivationBackward b;
+  b.dh = dh;
+  b.dy = da;
+  b.h = saved.h;
+  b.type = ctx.type;
+  b.rows = ctx.rows(), b.f = down_.in();
+  b.kind = kind_;
+  b.gated = gated_;
+  ctx.kernels->activation_backward(b, *ctx.stream);
+  up_.backward_input(ctx, dx, dh, ctx.rows());
+  up_.backward_weight(ctx, dh, x, ctx.rows());
+}
+
+}  // namespace hawser::nn

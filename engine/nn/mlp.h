@@ -1,0 +1,33 @@
+// The feed-forward branch: up projection, GELU or a gated form, down projection.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/nn/context.h"
+#include "engine/nn/linear.h"
+#include "engine/nn/model_config.h"
+
+namespace hawser::nn {
+
+/// Per row F (gated: 2F) elements before the activation and F after it, context type.
+struct MlpSaved {
+  void* h = nullptr;
+  void* a = nullptr;
+};
+
+class Mlp {
+ public:
+  Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer);
+
+  MlpSaved take_saved(const Context& ctx, Region& region) const;
+  /// y[rows, C] from x[rows, C] (the normalised input).
+  void forward(const Context& ctx, const MlpSaved& saved, void* y, const void* x) const;
+  void backward(const Context& ctx, const MlpSaved& saved, void* dx, const void* dy, const void* x) const;
+
+ private:
+  bool gated_;
+  kernels::Activation kind_;
+  Linear up_, down_;
+};
+
+}  // namespace hawser::nn

@@ -1,0 +1,61 @@
+// Model: the embedding, the blocks and the head of one model, and what each costs. No ranks, no schedule.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/nn/block.h"
+#include "engine/nn/embedding.h"
+#include "engine/nn/lm_head_loss.h"
+#include "engine/nn/model_config.h"
+#include "engine/nn/parameter.h"
+
+namespace hawser::nn {
+
+class Model {
+ public:
+  explicit Model(const ModelConfig& config, bool scale_residual = true);
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  const ModelConfig& config() const { return config_; }
+  const ParameterTable& table() const { return table_; }
+  const Embedding& embedding() const { return embedding_; }
+  const Block& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
+  const LmHeadLoss& head() const { return head_; }
+
+  /// Parameters that take part in matrix products (head included, embedding look-up not).
+  int64_t matmul_parameters() const;
+  /// Training FLOPs of one token in rows of `seq`: 6 per matmul parameter + 6 L T H D (causal attention).
+  double flops_per_token(int64_t seq) const;
+
+ private:
+  ModelConfig config_;
+  ParameterTable table_;
+  Embedding embedding_;
+  std::vector<Block> blocks_;
+  LmHeadLoss head_;
+};
+
+/// Bytes and FLOPs of one call, counted by running the module over kernels that do nothing.
+struct CallCost {
+  int64_t workspace = 0, saved = 0;
+  double flops = 0;
+};
+
+struct ModelCosts {
+  CallCost embedding_forward, embedding_backward;
+  std::vector<CallCost> block_forward, block_backward;
+  CallCost loss, loss_eval, logits;
+};
+
+/// Costs for micro-batches of [batch, seq] of `type`, on a stream of `workers`, with `kernels`' workspace needs.
+ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type, int64_t batch,
+                         int64_t seq, bool training);
+
+/// Most workspace of one generation call: `rows` new positions with up to `capacity` in the cache, and logits of one.
+int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type,
+                                 int64_t rows, int64_t capacity);
+
+}  // namespace hawser::nn

@@ -1,0 +1,62 @@
+#include "engine/nn/norm.h"
+
+namespace hawser::nn {
+
+NormLayer::NormLayer(const ParameterTable& table, const ModelConfig& model, const std::string& prefix, bool rms)
+    : rms_(rms || model.norm == Norm::kRmsNorm),
+      eps_(static_cast<float>(model.norm_eps)),
+      weight_offset_(static_cast<float>(model.norm_weight_offset)) {
+  const Parameter& weight = table.at(prefix + ".weight");
+  weight_ = weight.offset;
+  d_ = weight.shape[0];
+  if (const Parameter* bias = table.find(prefix + ".bias")) bias_ = bias->offset;
+}
+
+NormSaved NormLayer::take_saved(Region& region, int64_t vectors) const {
+  NormSaved saved;
+  if (!rms_) saved.mean = region.take_as<float>(vectors);
+  saved.rstd = region.take_as<float>(vectors);
+  return saved;
+}
+
+void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, int64_t y_stride, const void* x, DType x_type,
+                        NormRows rows) const {
+  kernels::NormForward n;
+  n.y = y;
+  n.mean = saved.mean;
+  n.rstd = saved.rstd;
+  n.x = x;
+  n.weight = ctx.weight(weight_);
+  n.bias = bias_ >= 0 ? ctx.weight(bias_) : nullptr;
+  n.y_type = n.weight_type = ctx.type;
+  n.x_type = x_type;
+  n.rows = rows.rows, n.groups = rows.groups, n.d = d_;
+  n.y_stride = y_stride, n.x_stride = rows.stride;
+  n.eps = eps_, n.weight_offset = weight_offset_;
+  ctx.kernels->norm_forward(n, *ctx.stream);
+}
+
+void NormLayer::backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type, bool accumulate_dx,
+                         int64_t dx_stride, const void* dy, int64_t dy_stride, const void* x, DType x_type,
+                         NormRows rows) const {
+  RegionScope scope(*ctx.workspace);
+  kernels::NormBackward n;
+  n.dx = dx;
+  n.dweight = ctx.gradient(weight_);
+  n.dbias = bias_ >= 0 ? ctx.gradient(bias_) : nullptr;
+  n.dy = dy;
+  n.x = x;
+  n.weight = ctx.weight(weight_);
+  n.mean = saved.mean;
+  n.rstd = saved.rstd;
+  n.dx_type = dx_type, n.dy_type = n.weight_type = ctx.type, n.x_type = x_type;
+  n.rows = rows.rows, n.groups = rows.groups, n.d = d_;
+  n.dx_stride = dx_stride, n.dy_stride = dy_stride, n.x_stride = rows.stride;
+  n.weight_offset = weight_offset_;
+  n.dx_accumulate = accumulate_dx;
+  n.weights_accumulate = ctx.accumulate;
+  n.workspace = ctx.workspace->take(ctx.kernels->norm_backward_workspace_bytes(n, ctx.stream->num_workers));
+  ctx.kernels->norm_backward(n, *ctx.stream);
+}
+
+}  // namespace hawser::nn

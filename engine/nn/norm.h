@@ -1,0 +1,44 @@
+// Norm: LayerNorm or RMSNorm with its parameters.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/nn/context.h"
+#include "engine/nn/parameter.h"
+
+namespace hawser::nn {
+
+/// Rows of d elements at p + row * stride + group * d.
+struct NormRows {
+  int64_t rows = 0, groups = 1, stride = 0;
+};
+
+/// What backward needs of a forward, besides its input.
+struct NormSaved {
+  float* mean = nullptr;  // LayerNorm only
+  float* rstd = nullptr;
+};
+
+class NormLayer {
+ public:
+  /// `prefix`.weight and, where the table has it, `prefix`.bias. rms: RMSNorm whatever the model's norm (QK-norm).
+  NormLayer(const ParameterTable& table, const ModelConfig& model, const std::string& prefix, bool rms = false);
+
+  NormSaved take_saved(Region& region, int64_t vectors) const;
+  /// y (context type, own stride) from x of x_type.
+  void forward(const Context& ctx, const NormSaved& saved, void* y, int64_t y_stride, const void* x, DType x_type,
+               NormRows rows) const;
+  /// dx of dx_type (added to when accumulate_dx: f32 only) from dy (context type) and the forward's x; weight
+  /// gradients.
+  void backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type, bool accumulate_dx, int64_t dx_stride,
+                const void* dy, int64_t dy_stride, const void* x, DType x_type, NormRows rows) const;
+  int64_t width() const { return d_; }
+
+ private:
+  int64_t weight_ = 0, bias_ = -1, d_ = 0;
+  bool rms_;
+  float eps_, weight_offset_;
+};
+
+}  // namespace hawser::nn

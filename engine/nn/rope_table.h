@@ -1,0 +1,17 @@
+// The table of rotary angles, with the scalings that published models use.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/nn/model_config.h"
+
+namespace hawser::nn {
+
+/// Fills cos_sin: f32 [positions, head_dim / 2, 2] = (cos, sin) * attention factor, angles in fp64. Scaling none and
+/// linear (Chen et al., arXiv 2306.15595), llama3 (frequency bands, Llama 3.1), YaRN (Peng et al., arXiv 2309.00071).
+void fill_rope_table(float* cos_sin, const ModelConfig& model, int64_t positions);
+
+/// Elements of that table; 0 when the model has no rotary positions.
+int64_t rope_table_size(const ModelConfig& model, int64_t positions);
+
+}  // namespace hawser::nn

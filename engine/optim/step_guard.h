@@ -1,0 +1,43 @@
+// StepGuard: decides whether a step may touch the weights. Its window of accepted steps is part of the run's state.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "engine/optim/optim_config.h"
+
+namespace hawser::optim {
+
+enum class Verdict { kAccept, kNonFinite, kOutlier };
+
+/// The last accepted values of one figure.
+struct Window {
+  static constexpr int64_t kSize = 128;
+  std::array<double, kSize> values{};
+  int64_t count = 0;  ///< values ever added
+
+  void add(double value) { values[static_cast<size_t>(count++ % kSize)] = value; }
+  /// (value - median) / (1.4826 * median absolute deviation), Iglewicz and Hoaglin's robust z; 0 with fewer than
+  /// kSize / 4 values, because a young window says nothing.
+  double robust_z(double value) const;
+};
+
+class StepGuard {
+ public:
+  explicit StepGuard(const GuardConfig& config) : config_(config) {}
+
+  Verdict judge(double loss, double grad_norm) const;
+  void accepted(double loss, double grad_norm);
+
+  // State, for checkpoints: exact.
+  const Window& losses() const { return losses_; }
+  const Window& norms() const { return norms_; }
+  void restore(const Window& losses, const Window& norms) { losses_ = losses, norms_ = norms; }
+
+ private:
+  GuardConfig config_;
+  Window losses_, norms_;
+};
+
+}  // namespace hawser::optim

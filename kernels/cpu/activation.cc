@@ -1,0 +1,175 @@
+// GELU (exact and tanh), SiLU and their gated forms. Element-wise: ranges of rows in parallel, or, for plain
+// activations, of elements.
+#include HWS_SIMD
+
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/parallel.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+constexpr int64_t kGrain = 8192;  // elements in a task, about
+
+template <Activation kKind>
+struct Act;
+
+template <>
+struct Act<Activation::kGelu> {
+  static HWS_INLINE vf cdf(vf x) {
+    const vf half = vset(0.5f);
+    return vfma(half, verf(vmul(x, vset(0.70710678118654752f))), half);
+  }
+  static HWS_INLINE vf value(vf x) { return vmul(x, cdf(x)); }
+  static HWS_INLINE void both(vf x, vf& value, vf& slope) {
+    const vf density = vmul(vset(0.39894228040143268f), vexp(vmul(vmul(x, x), vset(-0.5f))));
+    const vf c = cdf(x);
+    value = vmul(x, c);
+    slope = vfma(x, density, c);
+  }
+};
+
+template <>
+struct Act<Activation::kGeluTanh> {
+  static constexpr float kSqrt2OverPi = 0.79788456080286536f, kCubic = 0.044715f;
+  static HWS_INLINE vf tanh_part(vf x) {
+    const vf cubic = vmul(vmul(x, x), x);
+    return vtanh(vmul(vset(kSqrt2OverPi), vfma(vset(kCubic), cubic, x)));
+  }
+  static HWS_INLINE vf value(vf x) { return vmul(x, vfma(vset(0.5f), tanh_part(x), vset(0.5f))); }
+  static HWS_INLINE void both(vf x, vf& value, vf& slope) {
+    const vf t = tanh_part(x), half = vset(0.5f), one = vset(1.0f);
+    const vf cdf = vfma(half, t, half);
+    const vf inner = vmul(vset(kSqrt2OverPi), vfma(vset(3 * kCubic), vmul(x, x), one));
+    value = vmul(x, cdf);
+    // Where |x| is so large that inner overflows, 1 - t*t is 0 and the term must be too.
+    const vf bend = vfnma(t, t, one), term = vmul(vmul(vmul(half, x), bend), inner);
+    slope = vselect_eq(bend, vzero(), cdf, vadd(cdf, term));
+  }
+};
+
+template <>
+struct Act<Activation::kSilu> {
+  static HWS_INLINE vf sigmoid(vf x) {
+    const vf one = vset(1.0f);
+    return vdiv(one, vadd(one, vexp(vneg(x))));
+  }
+  static HWS_INLINE vf value(vf x) { return vdiv(x, vadd(vset(1.0f), vexp(vneg(x)))); }
+  static HWS_INLINE void both(vf x, vf& value, vf& slope) {
+    const vf s = sigmoid(x), one = vset(1.0f);
+    value = vmul(x, s);
+    slope = vmul(s, vfma(x, vsub(one, s), one));
+  }
+};
+
+/// y[j] = act(h[j]) (* up[j] if gated), j < n.
+template <Activation kKind, bool kGated, class E>
+void forward_range(E* y, const E* h, const E* up, int64_t n) {
+  int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    const vf value = Act<kKind>::value(load(h + j));
+    store(y + j, kGated ? vmul(value, load(up + j)) : value);
+  }
+  if (j == n) return;
+  const int rest = static_cast<int>(n - j);
+  const vf value = Act<kKind>::value(load_n(h + j, rest));
+  store_n(y + j, kGated ? vmul(value, load_n(up + j, rest)) : value, rest);
+}
+
+/// dh[j] = dy[j] * act'(h[j]) (* up[j], and dup[j] = dy[j] * act(h[j]) if gated), j < n.
+template <Activation kKind, bool kGated, class E>
+void backward_range(E* dh, E* dup, const E* dy, const E* h, const E* up, int64_t n) {
+  vf value, slope;
+  int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    const vf grad = load(dy + j);
+    Act<kKind>::both(load(h + j), value, slope);
+    const vf through = kGated ? vmul(grad, load(up + j)) : grad;
+    if (kGated) store(dup + j, vmul(grad, value));
+    store(dh + j, vmul(through, slope));
+  }
+  if (j == n) return;
+  const int rest = static_cast<int>(n - j);
+  const vf grad = load_n(dy + j, rest);
+  Act<kKind>::both(load_n(h + j, rest), value, slope);
+  const vf through = kGated ? vmul(grad, load_n(up + j, rest)) : grad;
+  if (kGated) store_n(dup + j, vmul(grad, value), rest);
+  store_n(dh + j, vmul(through, slope), rest);
+}
+
+template <Activation kKind, class E>
+void forward(const ActivationForward& a, Stream& stream) {
+  E* y = static_cast<E*>(a.y);
+  const E* h = static_cast<const E*>(a.h);
+  const int64_t f = a.f;
+  if (!a.gated) {
+    parallel_ranges(stream, a.rows * f, kGrain, [&](int64_t begin, int64_t end) {
+      forward_range<kKind, false>(y + begin, h + begin, h, end - begin);
+    });
+    return;
+  }
+  parallel_ranges(stream, a.rows, f < kGrain ? kGrain / f : 1, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      forward_range<kKind, true>(y + r * f, h + 2 * r * f, h + (2 * r + 1) * f, f);
+    }
+  });
+}
+
+template <Activation kKind, class E>
+void backward(const ActivationBackward& a, Stream& stream) {
+  E* dh = static_cast<E*>(a.dh);
+  const E* dy = static_cast<const E*>(a.dy);
+  const E* h = static_cast<const E*>(a.h);
+  const int64_t f = a.f;
+  if (!a.gated) {
+    parallel_ranges(stream, a.rows * f, kGrain, [&](int64_t begin, int64_t end) {
+      backward_range<kKind, false>(dh + begin, dh, dy + begin, h + begin, h, end - begin);
+    });
+    return;
+  }
+  parallel_ranges(stream, a.rows, f < kGrain ? kGrain / f : 1, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t gate = 2 * r * f, up = gate + f;
+      backward_range<kKind, true>(dh + gate, dh + up, dy + r * f, h + gate, h + up, f);
+    }
+  });
+}
+
+template <class E>
+void forward_kind(const ActivationForward& a, Stream& stream) {
+  switch (a.kind) {
+    case Activation::kGelu:
+      return forward<Activation::kGelu, E>(a, stream);
+    case Activation::kGeluTanh:
+      return forward<Activation::kGeluTanh, E>(a, stream);
+    case Activation::kSilu:
+      return forward<Activation::kSilu, E>(a, stream);
+  }
+}
+
+template <class E>
+void backward_kind(const ActivationBackward& a, Stream& stream) {
+  switch (a.kind) {
+    case Activation::kGelu:
+      return backward<Activation::kGelu, E>(a, stream);
+    case Activation::kGeluTanh:
+      return backward<Activation::kGeluTanh, E>(a, stream);
+    case Activation::kSilu:
+      return backward<Activation::kSilu, E>(a, stream);
+  }
+}
+
+}  // namespace
+
+void activation_forward(const ActivationForward& args, Stream& stream) {
+  if (args.rows <= 0 || args.f <= 0) return;
+  if (args.type == DType::kBf16) return forward_kind<uint16_t>(args, stream);
+  forward_kind<float>(args, stream);
+}
+
+void activation_backward(const ActivationBackward& args, Stream& stream) {
+  if (args.rows <= 0 || args.f <= 0) return;
+  if (args.type == DType::kBf16) return backward_kind<uint16_t>(args, stream);
+  backward_kind<float>(args, stream);
+}
+
+}  // namespace hawser::kernels::HWS_LEVEL

@@ -1,0 +1,13 @@
+// Architectures for which only the generic level is built.
+#include "kernels/cpu/cpuid.h"
+
+namespace hawser::kernels {
+
+CpuLevel detect_cpu_level() { return CpuLevel::kGeneric; }
+
+void read_cpu_name(char (&name)[64]) {
+  const char kUnknown[] = "unknown";
+  for (size_t i = 0; i < sizeof(kUnknown); ++i) name[i] = kUnknown[i];
+}
+
+}  // namespace hawser::kernels

@@ -1,0 +1,205 @@
+// The matrix product: packed panels and a register-tile micro-kernel, after Goto and van de Geijn, "Anatomy
+// of High-Performance Matrix Multiplication" (ACM TOMS 34(3), 2008). matmul_plan.h says how the work is cut,
+// matmul_pack.h how panels are made, matmul_micro.h what happens in registers.
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/matmul_plan.h"
+#include "kernels/cpu/parallel.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+constexpr int64_t kPackPanelsA = 96 / kTileRows;  ///< panels of one packing task
+constexpr int64_t kPackPanelsB = 128 / kTileColumns;
+constexpr int64_t kInlinePackWords = 8192;  ///< op(a) up to this size is packed without a parallel loop
+
+/// A rectangle of C and where in the packed panels its lines stand.
+struct Tile {
+  int64_t row, rows, column, columns;
+  const float* a;  ///< first panel of the tile, of one block
+  const float* b;
+  float* sums;  ///< fp32 sums of the tile beside a bf16 C, or null
+  int64_t sums_ld;
+};
+
+template <class Words>
+class MatmulRun {
+ public:
+  MatmulRun(const Matmul& args, Stream& stream)
+      : args_(args), stream_(stream), plan_(plan_matmul(args, stream.num_workers)) {
+    a_ = {args.a, args.lda, args.m, !args.a_transposed, args.a_type == DType::kF32};
+    b_ = {args.b, args.ldb, args.n, args.b_transposed, args.b_type == DType::kF32};
+    packed_a_ = static_cast<float*>(args.workspace);
+    packed_b_ = packed_a_ + plan_.a_words;
+    sums_ = plan_.sum_words > 0 ? packed_b_ + plan_.b_words : nullptr;
+  }
+
+  void run() {
+    if (plan_.columnwise) {
+      run_columnwise();
+    } else {
+      run_shared();
+    }
+  }
+
+ private:
+  int64_t block_begin(int64_t block) const { return block * plan_.block_k; }
+  int64_t block_length(int64_t block) const { return smaller(plan_.block_k, args_.k - block_begin(block)); }
+  int64_t words_of(int64_t block) const { return divide_up(block_length(block), Words::kPerWord); }
+
+  /// One packing task: `step` panels of one block of the chunk that begins at `line`.
+  template <int W>
+  void pack_task(float* packed, const Operand& x, int64_t task, int64_t step, int64_t line, int64_t panels,
+                 int64_t first_block) const {
+    const int64_t tasks_per_block = divide_up(panels, step);
+    const int64_t block = task / tasks_per_block, panel = task % tasks_per_block * step;
+    const int64_t panel_words = plan_.block_words * W;
+    pack<Words, W>(packed + (block * panels + panel) * panel_words, panel_words, x, line + panel * W,
+                   smaller(step, panels - panel), block_begin(first_block + block),
+                   block_length(first_block + block));
+  }
+
+  void run_shared() {
+    const int64_t groups = divide_up(plan_.blocks, plan_.group);
+    int64_t packed_a_at = -1, packed_b_at = -1;  // which chunk and group the packed operands hold
+    for (int64_t jc = 0; jc < args_.n; jc += plan_.chunk_n) {
+      for (int64_t ic = 0; ic < args_.m; ic += plan_.chunk_m) {
+        for (int64_t g = 0; g < groups; ++g) {
+          const bool pack_a = packed_a_at != ic * groups + g, pack_b = packed_b_at != jc * groups + g;
+          packed_a_at = ic * groups + g;
+          packed_b_at = jc * groups + g;
+          pack_chunk(ic, jc, g * plan_.group, pack_a, pack_b);
+          compute_chunk(ic, jc, g * plan_.group);
+        }
+      }
+    }
+  }
+
+  void pack_chunk(int64_t ic, int64_t jc, int64_t first_block, bool pack_a, bool pack_b) {
+    const int64_t blocks = smaller(plan_.group, plan_.blocks - first_block);
+    const int64_t panels_a = divide_up(smaller(plan_.chunk_m, args_.m - ic), kTileRows);
+    const int64_t panels_b = divide_up(smaller(plan_.chunk_n, args_.n - jc), kTileColumns);
+    const int64_t tasks_a = pack_a ? blocks * divide_up(panels_a, kPackPanelsA) : 0;
+    const int64_t tasks_b = pack_b ? blocks * divide_up(panels_b, kPackPanelsB) : 0;
+    parallel(stream_, tasks_a + tasks_b, [&](int64_t task, int32_t) {
+      if (task < tasks_a) {
+        pack_task<kTileRows>(packed_a_, a_, task, kPackPanelsA, ic, panels_a, first_block);
+      } else {
+        pack_task<kTileColumns>(packed_b_, b_, task - tasks_a, kPackPanelsB, jc, panels_b, first_block);
+      }
+    });
+  }
+
+  void compute_chunk(int64_t ic, int64_t jc, int64_t first_block) {
+    const int64_t m = smaller(plan_.chunk_m, args_.m - ic), n = smaller(plan_.chunk_n, args_.n - jc);
+    const int64_t panels_a = divide_up(m, kTileRows), panels_b = divide_up(n, kTileColumns);
+    const int64_t tiles_m = divide_up(m, plan_.tile_m), tiles_n = divide_up(n, plan_.tile_n);
+    const int64_t blocks = smaller(plan_.group, plan_.blocks - first_block);
+    parallel(stream_, tiles_m * tiles_n, [&](int64_t task, int32_t worker) {
+      const int64_t i = task % tiles_m * plan_.tile_m, j = task / tiles_m * plan_.tile_n;
+      Tile tile{ic + i,  smaller(plan_.tile_m, m - i),
+                jc + j,  smaller(plan_.tile_n, n - j),
+                nullptr, nullptr,
+                nullptr, 0};
+      if (sums_ != nullptr) {
+        tile.sums_ld = plan_.sums_per_worker ? plan_.tile_n : plan_.chunk_n;
+        tile.sums = plan_.sums_per_worker ? sums_ + worker * plan_.tile_m * plan_.tile_n
+                                          : sums_ + i * plan_.chunk_n + j;
+      }
+      for (int64_t block = 0; block < blocks; ++block) {
+        tile.a = packed_a_ + (block * panels_a * kTileRows + i) * plan_.block_words;
+        tile.b = packed_b_ + (block * panels_b * kTileColumns + j) * plan_.block_words;
+        compute_tile(tile, first_block + block);
+      }
+    });
+  }
+
+  void run_columnwise() {
+    const int64_t panels = divide_up(args_.m, kTileRows),
+                  tasks = plan_.blocks * divide_up(panels, kPackPanelsA);
+    const auto pack_a = [&](int64_t task, int32_t) {
+      pack_task<kTileRows>(packed_a_, a_, task, kPackPanelsA, 0, panels, 0);
+    };
+    if (args_.m * args_.k <= kInlinePackWords) {
+      for (int64_t task = 0; task < tasks; ++task) pack_a(task, 0);
+    } else {
+      parallel(stream_, tasks, pack_a);
+    }
+    parallel(stream_, divide_up(args_.n, plan_.tile_n), [&](int64_t task, int32_t worker) {
+      const int64_t j = task * plan_.tile_n;
+      float* b = packed_b_ + worker * plan_.tile_n * plan_.block_words;
+      float* sums = sums_ != nullptr ? sums_ + worker * plan_.tile_m * plan_.tile_n : nullptr;
+      const int64_t columns = smaller(plan_.tile_n, args_.n - j);
+      for (int64_t block = 0; block < plan_.blocks; ++block) {
+        pack<Words, kTileColumns>(b, plan_.block_words * kTileColumns, b_, j,
+                                  divide_up(columns, kTileColumns), block_begin(block), block_length(block));
+        const float* a = packed_a_ + block * panels * kTileRows * plan_.block_words;
+        compute_tile({0, args_.m, j, columns, a, b, sums, plan_.tile_n}, block);
+      }
+    });
+  }
+
+  /// Adds one block of k to a tile: row panels outside, so that one of op(a) stays in L1 while those of op(b)
+  /// pass.
+  void compute_tile(const Tile& tile, int64_t block) const {
+    const int64_t words = words_of(block);
+    for (int64_t i = 0; i < tile.rows; i += kTileRows) {
+      for (int64_t j = 0; j < tile.columns; j += kTileColumns) {
+        micro_kernel_rows<Words>(static_cast<int>(smaller(kTileRows, tile.rows - i)), words,
+                                 tile.a + i * plan_.block_words, tile.b + j * plan_.block_words,
+                                 output(tile, i, j, block),
+                                 static_cast<int>(smaller(kTileColumns, tile.columns - j)));
+      }
+    }
+  }
+
+  TileOutput output(const Tile& tile, int64_t i, int64_t j, int64_t block) const {
+    const bool first = block == 0, last = block == plan_.blocks - 1;
+    const int64_t at = (tile.row + i) * args_.ldc + tile.column + j;
+    TileOutput out{};
+    if (args_.c_type == DType::kF32) {
+      float* c = static_cast<float*>(args_.c) + at;
+      out.out = c;
+      out.ld = out.add_ld = args_.ldc;
+      out.add = first && !args_.accumulate ? nullptr : c;
+    } else {
+      float* sums = tile.sums == nullptr ? nullptr : tile.sums + i * tile.sums_ld + j;
+      out.out = last ? static_cast<void*>(static_cast<uint16_t*>(args_.c) + at) : sums;
+      out.ld = last ? args_.ldc : tile.sums_ld;
+      out.is_bf16 = last;
+      out.add = first ? nullptr : sums;
+      out.add_ld = tile.sums_ld;
+    }
+    if (first && args_.bias != nullptr) {
+      out.bias_is_bf16 = args_.bias_type == DType::kBf16;
+      out.bias = static_cast<const char*>(args_.bias) + (tile.column + j) * (out.bias_is_bf16 ? 2 : 4);
+    }
+    return out;
+  }
+
+  const Matmul& args_;
+  Stream& stream_;
+  MatmulPlan plan_;
+  Operand a_, b_;
+  float* packed_a_;
+  float* packed_b_;
+  float* sums_;
+};
+
+}  // namespace
+
+void matmul(const Matmul& args, Stream& stream) {
+  if (args.m <= 0 || args.n <= 0) return;
+  if (args.a_type == DType::kBf16 || args.b_type == DType::kBf16) {
+    MatmulRun<Bf16Words>(args, stream).run();
+  } else {
+    MatmulRun<F32Words>(args, stream).run();
+  }
+}
+
+int64_t matmul_workspace_bytes(const Matmul& args, int32_t num_workers) {
+  if (args.m <= 0 || args.n <= 0) return 0;
+  const MatmulPlan plan = plan_matmul(args, num_workers);
+  return 4 * (plan.a_words + plan.b_words + plan.sum_words);
+}
+
+}  // namespace hawser::kernels::HWS_LEVEL

@@ -1,0 +1,125 @@
+// Packing: the operands of the matrix product are copied into panels of W rows (of op(a)) or columns (of
+// op(b)), so that the micro-kernel reads both with stride one. panel[word][w]; missing rows or columns are 0.
+#pragma once
+
+#include "kernels/cpu/matmul_words.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+/// One operand, seen as `count` lines (rows of op(a), columns of op(b)) of k values each.
+struct Operand {
+  const void* data;
+  int64_t ld;         ///< elements between stored rows
+  int64_t count;      ///< lines
+  bool k_contiguous;  ///< a stored row is a line (else it is one k of every line)
+  bool is_f32;
+};
+
+HWS_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+HWS_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+HWS_INLINE int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+HWS_INLINE int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
+
+/// kLanes lines by kLanes words, transposed in registers. Full: all the words exist (else nk values of k do).
+template <class Words, int W, bool kFull, class T>
+HWS_INLINE void pack_square(float* panel, const T* p, int64_t ld, int lines, int stored_lines, int nk) {
+  vf rows[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) {
+    rows[i] = i >= lines ? vzero() : kFull ? Words::along_k(p + i * ld) : Words::along_k(p + i * ld, nk);
+  }
+  vtranspose(rows);
+  if constexpr (kFull) {
+#pragma GCC unroll 16
+    for (int j = 0; j < kLanes; ++j) {
+      if (stored_lines == kLanes) {
+        vstore(panel + j * W, rows[j]);
+      } else {
+        vstore_n(panel + j * W, rows[j], stored_lines);
+      }
+    }
+  } else {
+    const int words = (nk + Words::kPerWord - 1) / Words::kPerWord;
+    for (int j = 0; j < words; ++j) vstore_n(panel + j * W, rows[j], stored_lines);
+  }
+}
+
+/// `lines` (at most W) lines of k values from lines that are contiguous in k.
+template <class Words, int W, class T>
+void pack_lines(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
+  constexpr int kStep = kLanes * Words::kPerWord;
+  for (int64_t k0 = 0; k0 < k; k0 += kStep) {
+    const int nk = static_cast<int>(smaller(kStep, k - k0));
+    float* out = panel + k0 / Words::kPerWord * W;
+#pragma GCC unroll 4
+    for (int w = 0; w < W; w += kLanes) {
+      const int stored = W - w < kLanes ? W - w : kLanes;
+      const int n = lines - w < 0 ? 0 : lines - w < stored ? lines - w : stored;
+      const T* from = n > 0 ? p + w * ld + k0 : p;
+      if (nk == kStep) {
+        pack_square<Words, W, true>(out + w, from, ld, n, stored, nk);
+      } else {
+        pack_square<Words, W, false>(out + w, from, ld, n, stored, nk);
+      }
+    }
+  }
+}
+
+/// The same from lines that lie side by side in each stored row.
+template <class Words, int W, class T>
+void pack_columns(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
+  for (int64_t k0 = 0; k0 < k; k0 += Words::kPerWord) {
+    const int nk = static_cast<int>(smaller(Words::kPerWord, k - k0));
+    const T* row = p + k0 * ld;
+    float* out = panel + k0 / Words::kPerWord * W;
+#pragma GCC unroll 4
+    for (int w = 0; w < W; w += kLanes) {
+      const int stored = W - w < kLanes ? W - w : kLanes;
+      const int n = lines - w < stored ? lines - w : stored;
+      if (n == kLanes) {
+        vstore(out + w, Words::across(row + w, ld, nk));
+      } else {
+        const vf x = n > 0 ? Words::across(row + w, ld, nk, n) : vzero();
+        vstore_n(out + w, x, stored);
+      }
+    }
+  }
+}
+
+/// Packs the `panels` panels from line `line` on, values [k0, k0 + k) of each, to out, out + panel_words, ...
+/// In strips of k, so that the stored rows of neighbouring panels are read while they are in the cache.
+template <class Words, int W, class T>
+void pack_typed(float* out, int64_t panel_words, const Operand& x, int64_t line, int64_t panels, int64_t k0,
+                int64_t k) {
+  constexpr int64_t kStrip = 64;
+  const T* data = static_cast<const T*>(x.data);
+  for (int64_t strip = 0; strip < k; strip += kStrip) {
+    const int64_t length = smaller(kStrip, k - strip), at_k = k0 + strip;
+    for (int64_t i = 0; i < panels; ++i) {
+      const int64_t first = line + i * W;
+      const int lines = static_cast<int>(smaller(W, x.count - first));
+      float* to = out + i * panel_words + strip / Words::kPerWord * W;
+      if (x.k_contiguous) {
+        pack_lines<Words, W>(to, data + first * x.ld + at_k, x.ld, lines, length);
+      } else {
+        pack_columns<Words, W>(to, data + at_k * x.ld + first, x.ld, lines, length);
+      }
+    }
+  }
+}
+
+template <class Words, int W>
+void pack(float* out, int64_t panel_words, const Operand& x, int64_t line, int64_t panels, int64_t k0,
+          int64_t k) {
+  if constexpr (__is_same(Words, F32Words)) {
+    pack_typed<Words, W, float>(out, panel_words, x, line, panels, k0, k);
+  } else if (x.is_f32) {
+    pack_typed<Words, W, float>(out, panel_words, x, line, panels, k0, k);
+  } else {
+    pack_typed<Words, W, uint16_t>(out, panel_words, x, line, panels, k0, k);
+  }
+}
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL

@@ -1,0 +1,122 @@
+// How one matrix product is cut: a pure function of its arguments and the number of workers. Blocks of k
+// depend on k alone and every element of C sums them in ascending order, so nothing else that is chosen here
+// shows in the result.
+//
+// Two forms. Shared: the rows of op(a) and columns of op(b) of a chunk are packed by all workers, then tiles
+// of C are computed from them. Column-wise: op(a) is packed whole, and each task packs the columns of op(b)
+// that it alone uses, while they are warm; this saves a barrier and serves small m (decoding) without packing
+// anything twice.
+#pragma once
+
+#include "kernels/cpu/matmul_micro.h"
+#include "kernels/cpu/matmul_pack.h"
+#include HWS_MATMUL_BF16_WORDS
+#include "kernels/include/matmul.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+constexpr int64_t kBlockK = 384;           ///< most values of k in one block: a panel of op(a) stays in L1
+constexpr int64_t kGroupK = 4 * kBlockK;   ///< most values of k packed at once in the shared form
+constexpr int64_t kPackedWords = 3 << 19;  ///< most words of one packed operand (6 MiB)
+constexpr int64_t kMaxTileRows = 96;       ///< of a task
+constexpr int64_t kMaxTileColumns = 256;   ///< of a task: its block of op(b) stays in L2
+constexpr int64_t kMaxColumnwiseSumRows = 256;  ///< of the column-wise form when it needs fp32 sums beside C
+constexpr int64_t kAlignWords = 16;
+
+struct MatmulPlan {
+  int64_t block_k, blocks, block_words;  ///< values of k per block, blocks, words per line and block
+  int64_t group;                         ///< blocks packed at once
+  int64_t chunk_m, chunk_n;              ///< lines packed at once
+  int64_t tile_m, tile_n;                ///< of a task
+  bool columnwise;
+  bool sums_per_worker;                 ///< else one array for the chunk
+  int64_t a_words, b_words, sum_words;  ///< of the workspace; b and sums per worker where they are private
+};
+
+inline int words_hold(const Matmul& args) {
+  const bool bf16 = args.a_type == DType::kBf16 || args.b_type == DType::kBf16;
+  return bf16 ? Bf16Words::kPerWord : 1;
+}
+
+/// Cycles per value of k, times 32 (one vector multiply-add per half cycle at 16 lanes): arithmetic and the
+/// traffic of both operands, for the worker that has most tasks.
+inline double tiling_cost(int64_t tiles, int64_t workers, int64_t rows, int64_t columns, double per_column) {
+  const double tile = static_cast<double>(rows * columns) + per_column * static_cast<double>(columns) +
+                      8.0 * static_cast<double>(rows);
+  return static_cast<double>(divide_up(tiles, workers)) * tile;
+}
+
+/// Chooses tile_m and tile_n (columns only when columnwise) for the cost above, and returns that cost.
+inline double choose_tiles(MatmulPlan& plan, bool columnwise, int64_t m, int64_t n, int64_t workers) {
+  const double kPackColumn = 16.0, kReadColumn = 8.0;
+  const int64_t most_rows = columnwise ? m : smaller(kMaxTileRows, m);
+  double best = -1;
+  for (int64_t rows = round_up(most_rows, kTileRows);;) {
+    for (int64_t columns = round_up(smaller(kMaxTileColumns, n), kTileColumns);;) {
+      const int64_t tiles = divide_up(m, rows) * divide_up(n, columns);
+      const double cost =
+          tiling_cost(tiles, workers, rows, columns, kReadColumn + (columnwise ? kPackColumn : 0.0));
+      if (best < 0 || cost < best) {
+        best = cost;
+        plan.tile_m = rows;
+        plan.tile_n = columns;
+      }
+      if (columns <= kTileColumns) break;
+      columns = round_up(columns * 2 / 3, kTileColumns) < columns ? round_up(columns * 2 / 3, kTileColumns)
+                                                                  : columns - kTileColumns;
+    }
+    if (columnwise || rows <= kTileRows) break;
+    rows = round_up(rows / 2, kTileRows);
+  }
+  return best + (columnwise ? 0.0 : kPackColumn * static_cast<double>(n) / static_cast<double>(workers));
+}
+
+/// Cuts `lines` into even chunks of at most kPackedWords words, in whole panels.
+inline int64_t chunk_lines(int64_t lines, int64_t line_words, int64_t panel) {
+  const int64_t most = larger(panel, kPackedWords / larger(1, line_words) / panel * panel);
+  return round_up(divide_up(lines, divide_up(lines, most)), panel);
+}
+
+inline MatmulPlan plan_matmul(const Matmul& args, int32_t num_workers) {
+  MatmulPlan plan{};
+  const int64_t per_word = words_hold(args), workers = larger(1, num_workers);
+  plan.blocks = larger(1, divide_up(args.k, kBlockK));
+  plan.block_k = round_up(divide_up(args.k, plan.blocks), 16);
+  if (plan.block_k > 0) plan.blocks = divide_up(args.k, plan.block_k);
+  plan.block_words = plan.block_k / per_word;
+
+  // A barrier costs about 5 microseconds.
+  const double barrier = 4e5 / static_cast<double>(larger(1, args.k));
+  const bool sums = args.c_type == DType::kBf16 && plan.blocks > 1;
+  const int64_t all_a_words = round_up(args.m, kTileRows) * plan.block_words * plan.blocks;
+  const double shared_cost = choose_tiles(plan, false, args.m, args.n, workers) + barrier;
+  plan.columnwise = all_a_words <= kPackedWords && (!sums || args.m <= kMaxColumnwiseSumRows);
+  if (plan.columnwise) {
+    MatmulPlan other = plan;
+    plan.columnwise = choose_tiles(other, true, args.m, args.n, workers) <= shared_cost;
+    if (plan.columnwise) plan = other;
+  }
+  if (plan.columnwise) {
+    plan.group = plan.blocks;
+    plan.chunk_m = round_up(args.m, kTileRows);
+    plan.chunk_n = round_up(args.n, kTileColumns);
+    plan.b_words = workers * plan.tile_n * plan.block_words;
+  } else {
+    plan.group = smaller(plan.blocks, larger(1, kGroupK / larger(1, plan.block_k)));
+    plan.chunk_m = chunk_lines(args.m, plan.group * plan.block_words, kTileRows);
+    plan.chunk_n = chunk_lines(args.n, plan.group * plan.block_words, kTileColumns);
+    plan.b_words = plan.chunk_n * plan.group * plan.block_words;
+  }
+  plan.a_words = plan.chunk_m * plan.group * plan.block_words;
+  plan.sums_per_worker = plan.group == plan.blocks;
+  if (sums)
+    plan.sum_words = plan.sums_per_worker ? workers * plan.tile_m * plan.tile_n : plan.chunk_m * plan.chunk_n;
+  plan.a_words = round_up(plan.a_words, kAlignWords);
+  plan.b_words = round_up(plan.b_words, kAlignWords);
+  plan.sum_words = round_up(plan.sum_words, kAlignWords);
+  return plan;
+}
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL

@@ -1,0 +1,26 @@
+// What the packed panels of the matrix product consist of: 32-bit words, one per (row or column, step of k).
+// A words type says how many values of k one word holds, how words are read from memory, and how the
+// micro-kernel multiplies them. This is the fp32 one; the level's header names the file of Bf16Words.
+#pragma once
+
+#include HWS_SIMD
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+struct F32Words {
+  static constexpr int kPerWord = 1;
+
+  /// kLanes words along k, of which only nk values exist (the rest become 0).
+  static HWS_INLINE vf along_k(const float* p) { return vload(p); }
+  static HWS_INLINE vf along_k(const float* p, int nk) { return vload_n(p, nk); }
+
+  /// One word for each of `columns` neighbours; kPerWord values of k, of which nk exist, lie ld apart.
+  static HWS_INLINE vf across(const float* p, int64_t, int) { return vload(p); }
+  static HWS_INLINE vf across(const float* p, int64_t, int, int columns) { return vload_n(p, columns); }
+
+  static HWS_INLINE vf multiply_add(vf a, vf b, vf sum) { return vfma(a, b, sum); }
+};
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL

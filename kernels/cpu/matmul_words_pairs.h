@@ -1,0 +1,59 @@
+// Bf16Words for AVX512-BF16: a word holds two neighbours in k, which vdpbf16ps multiplies and adds at once.
+// The instruction takes subnormal bf16 values for zero.
+#pragma once
+
+#include "kernels/cpu/matmul_words.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+struct Bf16Words {
+  static constexpr int kPerWord = 2;
+
+  static HWS_INLINE vf along_k(const uint16_t* p) { return _mm512_castsi512_ps(_mm512_loadu_si512(p)); }
+  static HWS_INLINE vf along_k(const uint16_t* p, int nk) {
+    const auto mask = static_cast<__mmask32>((uint64_t{1} << nk) - 1u);
+    return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(mask, p));
+  }
+  static HWS_INLINE vf along_k(const float* p) {
+    return join(round_bf16(vload(p)), round_bf16(vload(p + 16)));
+  }
+  static HWS_INLINE vf along_k(const float* p, int nk) {
+    const int first = nk < 16 ? nk : 16;
+    return join(round_bf16(vload_n(p, first)), round_bf16(vload_n(p + first, nk - first)));
+  }
+
+  static HWS_INLINE vf across(const uint16_t* p, int64_t ld, int nk) {
+    const __m256i* second = reinterpret_cast<const __m256i*>(p + ld);
+    return interleave(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+                      nk > 1 ? _mm256_loadu_si256(second) : _mm256_setzero_si256());
+  }
+  static HWS_INLINE vf across(const uint16_t* p, int64_t ld, int nk, int columns) {
+    const __mmask16 mask = first_lanes(columns);
+    return interleave(_mm256_maskz_loadu_epi16(mask, p),
+                      nk > 1 ? _mm256_maskz_loadu_epi16(mask, p + ld) : _mm256_setzero_si256());
+  }
+  static HWS_INLINE vf across(const float* p, int64_t ld, int nk) {
+    return interleave(round_bf16(vload(p)), nk > 1 ? round_bf16(vload(p + ld)) : _mm256_setzero_si256());
+  }
+  static HWS_INLINE vf across(const float* p, int64_t ld, int nk, int columns) {
+    return interleave(round_bf16(vload_n(p, columns)),
+                      nk > 1 ? round_bf16(vload_n(p + ld, columns)) : _mm256_setzero_si256());
+  }
+
+  static HWS_INLINE vf multiply_add(vf a, vf b, vf sum) {
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+  }
+
+ private:
+  static HWS_INLINE vf join(__m256i low, __m256i high) {
+    return _mm512_castsi512_ps(_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
+  }
+  static HWS_INLINE vf interleave(__m256i even, __m256i odd) {
+    const __m512i high = _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16);
+    return _mm512_castsi512_ps(_mm512_or_si512(_mm512_cvtepu16_epi32(even), high));
+  }
+};
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL

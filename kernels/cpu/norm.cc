@@ -1,0 +1,228 @@
+// LayerNorm and RMSNorm. Forward: two passes for the statistics, one for the output, over a row that then
+// lies in cache. Backward: rows in blocks whose size depends on the number of rows alone; each block leaves
+// its sums for dweight and dbias in the workspace, and a second pass adds them in the order of the blocks.
+#include HWS_SIMD
+
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/parallel.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+constexpr int kUnroll = 4;
+
+/// Calls body(j, n) for vectors of n = kLanes elements, and once for the n < kLanes that remain. With n a
+/// literal kLanes the partial loads become whole ones.
+template <class Whole, class Rest>
+HWS_INLINE void for_vectors(int64_t d, const Whole& whole, const Rest& rest) {
+  int64_t j = 0;
+  for (; j + kLanes <= d; j += kLanes) whole(j);
+  if (j < d) rest(j, static_cast<int>(d - j));
+}
+
+/// Sum over j < d of term(vector at j, lanes in use); term gives 0 in the lanes that are not.
+template <class Term>
+HWS_INLINE float sum_vectors(int64_t d, const Term& term) {
+  vf sum[kUnroll] = {vzero(), vzero(), vzero(), vzero()};
+  int64_t j = 0;
+  for (; j + kUnroll * kLanes <= d; j += kUnroll * kLanes) {
+    for (int u = 0; u < kUnroll; ++u) sum[u] = vadd(sum[u], term(j + u * kLanes, kLanes));
+  }
+  for (; j + kLanes <= d; j += kLanes) sum[0] = vadd(sum[0], term(j, kLanes));
+  if (j < d) sum[1] = vadd(sum[1], term(j, static_cast<int>(d - j)));
+  return vsum(vadd(vadd(sum[0], sum[1]), vadd(sum[2], sum[3])));
+}
+
+template <class E>
+HWS_INLINE vf load_lanes(const E* p, int lanes) {
+  return lanes == kLanes ? load(p) : load_n(p, lanes);
+}
+
+template <class E>
+HWS_INLINE void store_lanes(E* p, vf x, int lanes) {
+  if (lanes == kLanes) {
+    store(p, x);
+  } else {
+    store_n(p, x, lanes);
+  }
+}
+
+HWS_INLINE vf zero_beyond(vf x, int lanes) {
+  return lanes == kLanes ? x : vselect_lt(viota(), vset(static_cast<float>(lanes)), x, vzero());
+}
+
+template <class Y, class X, class W>
+void forward_vector(const NormForward& a, int64_t r, int64_t g) {
+  const X* x = static_cast<const X*>(a.x) + r * a.x_stride + g * a.d;
+  Y* y = static_cast<Y*>(a.y) + r * a.y_stride + g * a.d;
+  const W* weight = static_cast<const W*>(a.weight);
+  const W* bias = static_cast<const W*>(a.bias);
+  const float inverse_d = 1.0f / static_cast<float>(a.d);
+  float mean = 0;
+  if (a.mean != nullptr) {
+    mean = sum_vectors(a.d, [&](int64_t j, int n) { return load_lanes(x + j, n); }) * inverse_d;
+    a.mean[r * a.groups + g] = mean;
+  }
+  const vf mu = vset(mean);
+  const float var = sum_vectors(a.d,
+                                [&](int64_t j, int n) {
+                                  const vf centred = zero_beyond(vsub(load_lanes(x + j, n), mu), n);
+                                  return vmul(centred, centred);
+                                }) *
+                    inverse_d;
+  const float rstd = 1.0f / __builtin_sqrtf(var + a.eps);
+  a.rstd[r * a.groups + g] = rstd;
+  const vf inv = vset(rstd), offset = vset(a.weight_offset);
+  const auto output = [&](int64_t j, int n) {
+    const vf scale = vadd(offset, load_lanes(weight + j, n));
+    const vf xhat = vmul(vsub(load_lanes(x + j, n), mu), inv);
+    store_lanes(y + j, bias != nullptr ? vfma(xhat, scale, load_lanes(bias + j, n)) : vmul(xhat, scale), n);
+  };
+  for_vectors(
+      a.d, [&](int64_t j) { output(j, kLanes); }, output);
+}
+
+template <class Y, class X, class W>
+void forward(const NormForward& a, Stream& stream) {
+  const int64_t width = a.groups * a.d, grain = width < 8192 ? 8192 / width : 1;
+  parallel_ranges(stream, a.rows, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t g = 0; g < a.groups; ++g) forward_vector<Y, X, W>(a, r, g);
+    }
+  });
+}
+
+template <class Y, class X>
+void forward_weights(const NormForward& a, Stream& stream) {
+  if (a.weight_type == DType::kBf16) return forward<Y, X, uint16_t>(a, stream);
+  forward<Y, X, float>(a, stream);
+}
+
+template <class Y>
+void forward_inputs(const NormForward& a, Stream& stream) {
+  if (a.x_type == DType::kBf16) return forward_weights<Y, uint16_t>(a, stream);
+  forward_weights<Y, float>(a, stream);
+}
+
+/// Rows in one block of the backward's sums.
+inline int64_t block_rows(int64_t rows) {
+  const int64_t n = rows / 64;
+  return n < 8 ? 8 : n > 64 ? 64 : n;
+}
+
+inline int64_t blocks_of(int64_t rows) { return (rows + block_rows(rows) - 1) / block_rows(rows); }
+inline int64_t padded(int64_t d) { return (d + 15) / 16 * 16; }
+
+/// Adds one vector's terms to the block's sums and writes (or adds to) its dx. scale is weight_offset +
+/// weight.
+template <class DX, class DY, class X>
+void backward_vector(const NormBackward& a, const float* scale, float* dweight, float* dbias, int64_t r,
+                     int64_t g) {
+  const X* x = static_cast<const X*>(a.x) + r * a.x_stride + g * a.d;
+  const DY* dy = static_cast<const DY*>(a.dy) + r * a.dy_stride + g * a.d;
+  DX* dx = static_cast<DX*>(a.dx) + r * a.dx_stride + g * a.d;
+  const vf mu = vset(a.mean != nullptr ? a.mean[r * a.groups + g] : 0.0f),
+           inv = vset(a.rstd[r * a.groups + g]);
+  vf sum = vzero(), dot = vzero();
+  const auto gather = [&](int64_t j, int n) {
+    const vf dyj = load_lanes(dy + j, n), dxhat = vmul(dyj, load_lanes(scale + j, n));
+    const vf xhat = vmul(vsub(load_lanes(x + j, n), mu), inv);  // beyond the last lane dy is 0
+    sum = vadd(sum, dxhat);
+    dot = vfma(dxhat, xhat, dot);
+    store_lanes(dweight + j, vfma(dyj, xhat, load_lanes(dweight + j, n)), n);
+    if (dbias != nullptr) store_lanes(dbias + j, vadd(dyj, load_lanes(dbias + j, n)), n);
+  };
+  for_vectors(
+      a.d, [&](int64_t j) { gather(j, kLanes); }, gather);
+  const float inverse_d = 1.0f / static_cast<float>(a.d);
+  const vf mean_sum = vset(a.mean != nullptr ? vsum(sum) * inverse_d : 0.0f),
+           mean_dot = vset(vsum(dot) * inverse_d);
+  const bool add = a.dx_accumulate;
+  const auto output = [&](int64_t j, int n) {
+    const vf dxhat = vmul(load_lanes(dy + j, n), load_lanes(scale + j, n));
+    const vf xhat = vmul(vsub(load_lanes(x + j, n), mu), inv);
+    const vf grad = vmul(inv, vfnma(xhat, mean_dot, vsub(dxhat, mean_sum)));
+    store_lanes(dx + j, add ? vadd(load_lanes(dx + j, n), grad) : grad, n);
+  };
+  for_vectors(
+      a.d, [&](int64_t j) { output(j, kLanes); }, output);
+}
+
+/// Workspace: scale [d], then [blocks] of dweight [d] and dbias [d], each padded to whole cache lines.
+template <class DX, class DY, class X>
+void backward_blocks(const NormBackward& a, Stream& stream) {
+  const int64_t rows_in_block = block_rows(a.rows), line = padded(a.d);
+  const float* scale = static_cast<const float*>(a.workspace);
+  float* partial = static_cast<float*>(a.workspace) + line;
+  parallel(stream, blocks_of(a.rows), [&](int64_t block, int32_t) {
+    float* dweight = partial + block * 2 * line;
+    float* dbias = a.dbias != nullptr ? dweight + line : nullptr;
+    for (int64_t j = 0; j < line; ++j) dweight[j] = 0;
+    for (int64_t j = 0; j < line && dbias != nullptr; ++j) dbias[j] = 0;
+    const int64_t end = (block + 1) * rows_in_block < a.rows ? (block + 1) * rows_in_block : a.rows;
+    for (int64_t r = block * rows_in_block; r < end; ++r) {
+      for (int64_t g = 0; g < a.groups; ++g) backward_vector<DX, DY, X>(a, scale, dweight, dbias, r, g);
+    }
+  });
+}
+
+template <class DX, class DY>
+void backward_inputs(const NormBackward& a, Stream& stream) {
+  if (a.x_type == DType::kBf16) return backward_blocks<DX, DY, uint16_t>(a, stream);
+  backward_blocks<DX, DY, float>(a, stream);
+}
+
+template <class DX>
+void backward_gradients(const NormBackward& a, Stream& stream) {
+  if (a.dy_type == DType::kBf16) return backward_inputs<DX, uint16_t>(a, stream);
+  backward_inputs<DX, float>(a, stream);
+}
+
+/// out[j] (+)= sum over blocks of partial[block][j], in their order.
+inline void add_blocks(float* out, const float* partial, int64_t blocks, int64_t between, int64_t j, int n,
+                       bool add) {
+  vf sum = vzero();
+  for (int64_t block = 0; block < blocks; ++block)
+    sum = vadd(sum, load_lanes(partial + block * between + j, n));
+  store_lanes(out + j, add ? vadd(load_lanes(out + j, n), sum) : sum, n);
+}
+
+}  // namespace
+
+int64_t norm_backward_workspace_bytes(const NormBackward& args, int32_t) {
+  return padded(args.d) * (1 + 2 * blocks_of(args.rows)) * static_cast<int64_t>(sizeof(float));
+}
+
+void norm_forward(const NormForward& args, Stream& stream) {
+  if (args.rows <= 0 || args.groups <= 0 || args.d <= 0) return;
+  if (args.y_type == DType::kBf16) return forward_inputs<uint16_t>(args, stream);
+  forward_inputs<float>(args, stream);
+}
+
+void norm_backward(const NormBackward& args, Stream& stream) {
+  const NormBackward& a = args;
+  if (a.d <= 0) return;
+  float* scale = static_cast<float*>(a.workspace);
+  for (int64_t j = 0; j < a.d; ++j) {
+    const float w = a.weight_type == DType::kBf16 ? load_scalar(static_cast<const uint16_t*>(a.weight) + j)
+                                                  : static_cast<const float*>(a.weight)[j];
+    scale[j] = a.weight_offset + w;
+  }
+  if (a.dx_type == DType::kBf16) {
+    backward_gradients<uint16_t>(a, stream);
+  } else {
+    backward_gradients<float>(a, stream);
+  }
+  const float* partial = scale + padded(a.d);
+  const int64_t blocks = blocks_of(a.rows), between = 2 * padded(a.d);
+  parallel_ranges(stream, a.d, 16 * kLanes, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; j += kLanes) {
+      const int n = static_cast<int>(end - j < kLanes ? end - j : kLanes);
+      add_blocks(a.dweight, partial, blocks, between, j, n, a.weights_accumulate);
+      if (a.dbias != nullptr)
+        add_blocks(a.dbias, partial + padded(a.d), blocks, between, j, n, a.weights_accumulate);
+    }
+  });
+}
+
+}  // namespace hawser::kernels::HWS_LEVEL

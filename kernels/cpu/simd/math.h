@@ -1,0 +1,78 @@
+// exp, tanh and erf over the vocabulary of a level, and the typed loads and stores. Included at the end of
+// each level's header. The polynomials are minimax fits (Remez) to the functions named beside them; errors
+// stay within a few units in the last place of the result.
+#pragma once
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+/// e^x: 0 below -104 (so for -inf too), infinity above 89, NaN for NaN.
+HWS_INLINE vf vexp(vf x) {
+  x = vmin(vset(89.0f), vmax(vset(-104.0f), x));  // NaN passes: both take the second where they cannot order
+  const vf n = vround(vmul(x, vset(1.44269504f)));
+  // n * ln 2 in two parts; the first has few bits, so that n times it is exact.
+  const vf r = vfnma(n, vset(-2.12194440e-4f), vfnma(n, vset(0.693359375f), x));
+  vf p = vset(0.00138144626249f);  // (e^r - 1 - r) / r^2 on |r| <= ln 2 / 2
+  p = vfma(p, r, vset(0.00836878045449f));
+  p = vfma(p, r, vset(0.0416683942926f));
+  p = vfma(p, r, vset(0.166665201075f));
+  p = vfma(p, r, vset(0.499999934122f));
+  p = vfma(vmul(p, r), r, r);
+  return vscale2(vadd(p, vset(1.0f)), n);
+}
+
+HWS_INLINE vf vtanh(vf x) {
+  const vf a = vabs(x), t = vmul(x, x);
+  vf p = vset(-0.00570497781614f);  // (tanh(x) / x - 1) / x^2 over x^2 on |x| <= 0.625
+  p = vfma(p, t, vset(0.0206390778925f));
+  p = vfma(p, t, vset(-0.0537397117286f));
+  p = vfma(p, t, vset(0.13331442149f));
+  p = vfma(p, t, vset(-0.333332819396f));
+  const vf small = vfma(vmul(p, t), x, x);
+  const vf e = vexp(vadd(a, a));
+  const vf large = vsub(vset(1.0f), vdiv(vset(2.0f), vadd(e, vset(1.0f))));
+  return vselect_le(a, vset(0.625f), small, vcopysign(large, x));
+}
+
+HWS_INLINE vf verf(vf x) {
+  const vf t = vmul(x, x);
+  vf p = vset(7.85383633596e-5f);  // erf(x) / x over x^2 on |x| <= 1
+  p = vfma(p, t, vset(-0.000801018574086f));
+  p = vfma(p, t, vset(0.00518832674254f));
+  p = vfma(p, t, vset(-0.0268538114077f));
+  p = vfma(p, t, vset(0.112835851351f));
+  p = vfma(p, t, vset(-0.37612625823f));
+  p = vfma(p, t, vset(1.12837916573f));
+  const vf small = vmul(p, x);
+  const vf a = vmin(vset(4.0f), vabs(x));  // erf(4) rounds to 1; NaN passes
+  vf q = vset(-2.16975425298e-5f);         // log(1 - erf(x)) on 1 <= x <= 4
+  q = vfma(q, a, vset(0.000441471756073f));
+  q = vfma(q, a, vset(-0.00420528006472f));
+  q = vfma(q, a, vset(0.0252103264365f));
+  q = vfma(q, a, vset(-0.108422077442f));
+  q = vfma(q, a, vset(-0.633216418367f));
+  q = vfma(q, a, vset(-1.12958030015f));
+  q = vfma(q, a, vset(0.000188465333002f));
+  const vf large = vsub(vset(1.0f), vexp(q));
+  return vselect_le(vabs(x), vset(1.0f), small, vcopysign(large, x));
+}
+
+// Typed access, for templates over the element type: float, or uint16_t holding bfloat16. The _n forms touch
+// only the first n elements (0 <= n <= kLanes); the other lanes read as 0.
+HWS_INLINE vf load(const float* p) { return vload(p); }
+HWS_INLINE vf load(const uint16_t* p) { return vload_bf16(p); }
+HWS_INLINE vf load_n(const float* p, int n) { return vload_n(p, n); }
+HWS_INLINE vf load_n(const uint16_t* p, int n) { return vload_bf16_n(p, n); }
+HWS_INLINE void store(float* p, vf v) { vstore(p, v); }
+HWS_INLINE void store(uint16_t* p, vf v) { vstore_bf16(p, v); }
+HWS_INLINE void store_n(float* p, vf v, int n) { vstore_n(p, v, n); }
+HWS_INLINE void store_n(uint16_t* p, vf v, int n) { vstore_bf16_n(p, v, n); }
+
+// Scalar access by the same types.
+HWS_INLINE float load_scalar(const float* p) { return *p; }
+HWS_INLINE float load_scalar(const uint16_t* p) { return bf16_to_f32(*p); }
+HWS_INLINE void store_scalar(float* p, float x) { *p = x; }
+HWS_INLINE void store_scalar(uint16_t* p, float x) { *p = f32_to_bf16(x); }
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL

@@ -1,0 +1,118 @@
+// The vector vocabulary of x86-64-v2: SSE4.1, four lanes, no fused multiply-add. Meanings as in generic.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include "kernels/cpu/simd/scalar.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+using vf = __m128;
+
+constexpr int kLanes = 4;
+
+// The matrix product's tile of C that one micro-kernel keeps in registers: rows, and vectors along a row.
+constexpr int kTileRows = 4, kTileVectors = 2;
+
+HWS_INLINE vf vset(float x) { return _mm_set1_ps(x); }
+HWS_INLINE vf vzero() { return _mm_setzero_ps(); }
+HWS_INLINE vf viota() { return _mm_setr_ps(0, 1, 2, 3); }
+
+HWS_INLINE vf vadd(vf a, vf b) { return _mm_add_ps(a, b); }
+HWS_INLINE vf vsub(vf a, vf b) { return _mm_sub_ps(a, b); }
+HWS_INLINE vf vmul(vf a, vf b) { return _mm_mul_ps(a, b); }
+HWS_INLINE vf vdiv(vf a, vf b) { return _mm_div_ps(a, b); }
+HWS_INLINE vf vfma(vf a, vf b, vf c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
+HWS_INLINE vf vfnma(vf a, vf b, vf c) { return _mm_sub_ps(c, _mm_mul_ps(a, b)); }
+HWS_INLINE vf vsqrt(vf a) { return _mm_sqrt_ps(a); }
+
+HWS_INLINE vf vselect_lt(vf a, vf b, vf x, vf y) { return _mm_blendv_ps(y, x, _mm_cmplt_ps(a, b)); }
+HWS_INLINE vf vselect_le(vf a, vf b, vf x, vf y) { return _mm_blendv_ps(y, x, _mm_cmple_ps(a, b)); }
+HWS_INLINE vf vselect_eq(vf a, vf b, vf x, vf y) { return _mm_blendv_ps(y, x, _mm_cmpeq_ps(a, b)); }
+HWS_INLINE vf vmax(vf a, vf b) { return _mm_max_ps(a, b); }
+HWS_INLINE vf vmin(vf a, vf b) { return _mm_min_ps(a, b); }
+HWS_INLINE vf vabs(vf a) { return _mm_andnot_ps(_mm_set1_ps(-0.0f), a); }
+HWS_INLINE vf vneg(vf a) { return _mm_xor_ps(_mm_set1_ps(-0.0f), a); }
+HWS_INLINE vf vcopysign(vf magnitude, vf sign) {
+  return _mm_or_ps(vabs(magnitude), _mm_and_ps(_mm_set1_ps(-0.0f), sign));
+}
+
+/// Nearest integer, ties to even.
+HWS_INLINE vf vround(vf a) { return _mm_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+
+/// a * 2^n for integer-valued n in [-252, 254], in two exact-power steps so that results may be subnormal.
+HWS_INLINE vf vscale2(vf a, vf n) {
+  const __m128i k = _mm_cvtps_epi32(n), half = _mm_srai_epi32(k, 1), bias = _mm_set1_epi32(127);
+  const __m128i first = _mm_slli_epi32(_mm_add_epi32(half, bias), 23);
+  const __m128i second = _mm_slli_epi32(_mm_add_epi32(_mm_sub_epi32(k, half), bias), 23);
+  return _mm_mul_ps(_mm_mul_ps(a, _mm_castsi128_ps(first)), _mm_castsi128_ps(second));
+}
+
+HWS_INLINE float vsum(vf a) {
+  const vf b = _mm_add_ps(a, _mm_movehl_ps(a, a));
+  return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+HWS_INLINE float vhmax(vf a) {
+  const vf b = _mm_max_ps(a, _mm_movehl_ps(a, a));
+  return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
+}
+
+HWS_INLINE vf vload(const float* p) { return _mm_loadu_ps(p); }
+HWS_INLINE void vstore(float* p, vf v) { _mm_storeu_ps(p, v); }
+HWS_INLINE vf vload_n(const float* p, int n) {
+  float t[4] = {0, 0, 0, 0};
+  for (int i = 0; i < n; ++i) t[i] = p[i];
+  return _mm_loadu_ps(t);
+}
+HWS_INLINE void vstore_n(float* p, vf v, int n) {
+  float t[4];
+  _mm_storeu_ps(t, v);
+  for (int i = 0; i < n; ++i) p[i] = t[i];
+}
+
+HWS_INLINE vf vload_bf16(const uint16_t* p) {
+  const __m128i x = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), x));
+}
+HWS_INLINE void vstore_bf16(uint16_t* p, vf v) {
+  const __m128i u = _mm_castps_si128(v), high = _mm_srli_epi32(u, 16);
+  const __m128i round = _mm_add_epi32(_mm_and_si128(high, _mm_set1_epi32(1)), _mm_set1_epi32(0x7fff));
+  const __m128i rounded = _mm_srli_epi32(_mm_add_epi32(u, round), 16);
+  const __m128i nan = _mm_castps_si128(_mm_cmpunord_ps(v, v));
+  const __m128i result = _mm_blendv_epi8(rounded, _mm_or_si128(high, _mm_set1_epi32(0x40)), nan);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi32(result, result));
+}
+HWS_INLINE vf vload_bf16_n(const uint16_t* p, int n) {
+  uint16_t t[4] = {0, 0, 0, 0};
+  for (int i = 0; i < n; ++i) t[i] = p[i];
+  return vload_bf16(t);
+}
+HWS_INLINE void vstore_bf16_n(uint16_t* p, vf v, int n) {
+  uint16_t t[4];
+  vstore_bf16(t, v);
+  for (int i = 0; i < n; ++i) p[i] = t[i];
+}
+
+HWS_INLINE vf vload_f16_n(const uint16_t* p, int n) {
+  float t[4] = {0, 0, 0, 0};
+  for (int i = 0; i < n; ++i) t[i] = f16_to_f32(p[i]);
+  return _mm_loadu_ps(t);
+}
+HWS_INLINE void vstore_f16_n(uint16_t* p, vf v, int n) {
+  float t[4];
+  _mm_storeu_ps(t, v);
+  for (int i = 0; i < n; ++i) p[i] = f32_to_f16(t[i]);
+}
+HWS_INLINE vf vload_f16(const uint16_t* p) { return vload_f16_n(p, 4); }
+HWS_INLINE void vstore_f16(uint16_t* p, vf v) { vstore_f16_n(p, v, 4); }
+
+/// rows[i][j] <-> rows[j][i].
+HWS_INLINE void vtranspose(vf rows[4]) { _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]); }
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL
+
+#include "kernels/cpu/simd/math.h"
+
+#define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_wide.h"

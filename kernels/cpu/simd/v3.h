@@ -1,0 +1,149 @@
+// The vector vocabulary of x86-64-v3: AVX2, FMA and F16C, eight lanes. Meanings as in generic.h, but vfma and
+// vfnma round once.
+#pragma once
+
+#include <immintrin.h>
+
+#include "kernels/cpu/simd/scalar.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+using vf = __m256;
+
+constexpr int kLanes = 8;
+
+// The matrix product's tile of C that one micro-kernel keeps in registers: rows, and vectors along a row.
+constexpr int kTileRows = 6, kTileVectors = 2;
+
+HWS_INLINE vf vset(float x) { return _mm256_set1_ps(x); }
+HWS_INLINE vf vzero() { return _mm256_setzero_ps(); }
+HWS_INLINE vf viota() { return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7); }
+
+HWS_INLINE vf vadd(vf a, vf b) { return _mm256_add_ps(a, b); }
+HWS_INLINE vf vsub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+HWS_INLINE vf vmul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+HWS_INLINE vf vdiv(vf a, vf b) { return _mm256_div_ps(a, b); }
+HWS_INLINE vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+HWS_INLINE vf vfnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
+HWS_INLINE vf vsqrt(vf a) { return _mm256_sqrt_ps(a); }
+
+HWS_INLINE vf vselect_lt(vf a, vf b, vf x, vf y) {
+  return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+HWS_INLINE vf vselect_le(vf a, vf b, vf x, vf y) {
+  return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LE_OQ));
+}
+HWS_INLINE vf vselect_eq(vf a, vf b, vf x, vf y) {
+  return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_EQ_OQ));
+}
+HWS_INLINE vf vmax(vf a, vf b) { return _mm256_max_ps(a, b); }
+HWS_INLINE vf vmin(vf a, vf b) { return _mm256_min_ps(a, b); }
+HWS_INLINE vf vabs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+HWS_INLINE vf vneg(vf a) { return _mm256_xor_ps(_mm256_set1_ps(-0.0f), a); }
+HWS_INLINE vf vcopysign(vf magnitude, vf sign) {
+  return _mm256_or_ps(vabs(magnitude), _mm256_and_ps(_mm256_set1_ps(-0.0f), sign));
+}
+
+/// Nearest integer, ties to even.
+HWS_INLINE vf vround(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+
+/// a * 2^n for integer-valued n in [-252, 254], in two exact-power steps so that results may be subnormal.
+HWS_INLINE vf vscale2(vf a, vf n) {
+  const __m256i k = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(k, 1), bias = _mm256_set1_epi32(127);
+  const __m256i first = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
+  const __m256i second = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(k, half), bias), 23);
+  return _mm256_mul_ps(_mm256_mul_ps(a, _mm256_castsi256_ps(first)), _mm256_castsi256_ps(second));
+}
+
+HWS_INLINE float vsum(vf a) {
+  const __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+HWS_INLINE float vhmax(vf a) {
+  const __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  const __m128 c = _mm_max_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
+}
+
+/// All ones in the first n lanes.
+HWS_INLINE __m256i first_lanes(int n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+HWS_INLINE vf vload(const float* p) { return _mm256_loadu_ps(p); }
+HWS_INLINE void vstore(float* p, vf v) { _mm256_storeu_ps(p, v); }
+HWS_INLINE vf vload_n(const float* p, int n) { return _mm256_maskload_ps(p, first_lanes(n)); }
+HWS_INLINE void vstore_n(float* p, vf v, int n) { _mm256_maskstore_ps(p, first_lanes(n), v); }
+
+HWS_INLINE vf vload_bf16(const uint16_t* p) {
+  const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+}
+/// The low halves of eight words, side by side.
+HWS_INLINE __m128i narrow(__m256i x) {
+  return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(x, x), 0x08));
+}
+HWS_INLINE void vstore_bf16(uint16_t* p, vf v) {
+  const __m256i u = _mm256_castps_si256(v), high = _mm256_srli_epi32(u, 16);
+  const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+  const __m256i round = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+  const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(u, round), 16);
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  const __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), narrow(_mm256_blendv_epi8(rounded, quiet, nan)));
+}
+HWS_INLINE vf vload_bf16_n(const uint16_t* p, int n) {
+  uint16_t t[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+  for (int i = 0; i < n; ++i) t[i] = p[i];
+  return vload_bf16(t);
+}
+HWS_INLINE void vstore_bf16_n(uint16_t* p, vf v, int n) {
+  uint16_t t[8];
+  vstore_bf16(t, v);
+  for (int i = 0; i < n; ++i) p[i] = t[i];
+}
+
+HWS_INLINE vf vload_f16(const uint16_t* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+HWS_INLINE void vstore_f16(uint16_t* p, vf v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+HWS_INLINE vf vload_f16_n(const uint16_t* p, int n) {
+  uint16_t t[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+  for (int i = 0; i < n; ++i) t[i] = p[i];
+  return vload_f16(t);
+}
+HWS_INLINE void vstore_f16_n(uint16_t* p, vf v, int n) {
+  uint16_t t[8];
+  vstore_f16(t, v);
+  for (int i = 0; i < n; ++i) p[i] = t[i];
+}
+
+/// rows[i][j] <-> rows[j][i].
+HWS_INLINE void vtranspose(vf rows[8]) {
+  vf a[8], b[8];
+  for (int i = 0; i < 8; i += 2) {
+    a[i] = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
+    a[i + 1] = _mm256_unpackhi_ps(rows[i], rows[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    b[i] = _mm256_shuffle_ps(a[i], a[i + 2], 0x44);
+    b[i + 1] = _mm256_shuffle_ps(a[i], a[i + 2], 0xee);
+    b[i + 2] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0x44);
+    b[i + 3] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0xee);
+  }
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x20);
+    rows[i + 4] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x31);
+  }
+}
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL
+
+#include "kernels/cpu/simd/math.h"
+
+#define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_wide.h"

@@ -1,0 +1,6 @@
+// x86-64-v4: AVX-512.
+#pragma once
+
+#include "kernels/cpu/simd/avx512.h"
+
+#define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_wide.h"

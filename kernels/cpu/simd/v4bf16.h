@@ -1,0 +1,6 @@
+// x86-64-v4 with AVX512-BF16: only the matrix product differs from v4, by its dot-product instruction.
+#pragma once
+
+#include "kernels/cpu/simd/avx512.h"
+
+#define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_pairs.h"

@@ -1,0 +1,52 @@
+// EngineSession: the few calls of the C API that golden_check makes, as a class: a status that is not HWS_OK
+// becomes an ApiError with the library's own message. Uses capi/include/hawser.h only.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "capi/include/hawser.h"
+
+namespace hawser::golden {
+
+/// What the library answered instead of doing its job.
+class ApiError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws ApiError with the call's name, the status and the thread's last error unless `status` is HWS_OK.
+void check(int32_t status, const char* call);
+
+/// Rows of tokens and their targets (targets[t] is what t predicts; -100 masks), all row-major [rows, cols].
+struct TokenBatch {
+  int64_t rows = 0, cols = 0;
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> targets;
+  std::vector<int32_t> document_begin;  ///< empty: one document per row
+};
+
+/// One engine on one config. Not copyable; destroys the engine.
+class EngineSession {
+ public:
+  explicit EngineSession(const std::string& config_json);
+  ~EngineSession();
+  EngineSession(const EngineSession&) = delete;
+  EngineSession& operator=(const EngineSession&) = delete;
+
+  std::vector<float> logits(const TokenBatch& batch, int64_t vocab) const;  ///< [rows, cols, vocab]
+  double eval(const TokenBatch& batch) const;                               ///< mean loss, nats
+  hws_step_result forward_backward(const TokenBatch& batch);
+  hws_step_result commit();
+  hws_step_result train_step(const TokenBatch& batch);
+  /// kind: HWS_TENSOR_*; `name` as Hugging Face calls it; `count` elements, in that layout.
+  std::vector<float> tensor(int32_t kind, const std::string& name, int64_t count) const;
+  void export_to(const std::string& folder, const char* dtype) const;
+
+ private:
+  hws_engine* engine_ = nullptr;
+};
+
+}  // namespace hawser::golden

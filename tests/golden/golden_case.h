@@ -1,0 +1,54 @@
+// GoldenCase: one folder of reference values (tests/golden/README.md describes its files) and the tolerances
+// that follow from how far PyTorch's own float32 and bfloat16 runs are from the float64 truth.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/golden/engine_session.h"
+#include "tests/golden/safetensors_file.h"
+
+namespace hawser::golden {
+
+/// The largest relative error allowed per tensor: a multiple of PyTorch's own error plus a floor.
+class Tolerances {
+ public:
+  /// Reads float32_error.json or bfloat16_error.json of `folder`. precision: "fp32" (8 x + 4e-6) or "bf16"
+  /// (2 x + 4e-3).
+  Tolerances(const std::string& folder, const std::string& precision);
+  /// Throws std::runtime_error if the file has no entry for `name`.
+  double of(const std::string& name) const;
+
+ private:
+  std::string path_;
+  double factor_, floor_;
+  std::map<std::string, double> reference_error_;
+};
+
+/// A row (or rows) with what a model should make of it. Names are those of the safetensors file.
+struct ExpectedPass {
+  TokenBatch batch;
+  StoredTensor logits;  ///< [rows, cols, vocab]
+  double loss = 0;
+  std::map<std::string, StoredTensor> gradients;  ///< under Hugging Face names
+};
+
+struct GoldenCase {
+  ExpectedPass first;             ///< the first step, before any update
+  std::vector<TokenBatch> steps;  ///< one batch per step; steps[0] is first.batch
+  std::vector<double> losses, grad_norms;
+  std::map<std::string, StoredTensor> after;  ///< weights after all steps, under Hugging Face names
+};
+
+/// Reads case.safetensors of `folder`. Throws std::runtime_error.
+GoldenCase read_case(const std::string& folder);
+
+/// Reads packed.safetensors of `folder`: one row that holds several documents.
+ExpectedPass read_packed(const std::string& folder);
+
+/// Norm of the difference over norm of the truth; infinite if `actual` has a value that is not finite.
+double relative_error(const std::vector<float>& actual, const std::vector<double>& truth);
+double relative_error(const std::vector<double>& actual, const std::vector<double>& truth);
+
+}  // namespace hawser::golden

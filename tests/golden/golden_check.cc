@@ -1,0 +1,223 @@
+// golden_check: runs one folder of reference values made with Hugging Face Transformers and PyTorch through
+// the C API alone: import, logits, gradients under their Hugging Face names, the training steps, export.
+// Prints error over tolerance per tensor.
+//
+//   golden_check DIR [--precision fp32|bf16] [--config FILE]
+//
+// FILE is a file of DIR to be read in place of its config.json (such as config.v4.json). Exit code: 0 all
+// within tolerance, 1 not, or the library refused, 2 wrong usage or a folder that is not a golden case.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/golden/engine_session.h"
+#include "tests/golden/golden_case.h"
+#include "tests/golden/report.h"
+#include "tests/golden/safetensors_file.h"
+
+namespace hawser::golden {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Arguments {
+  std::string folder, precision = "fp32", config = "config.json";
+};
+
+/// A temporary folder that goes away with this object.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string pattern = (fs::temp_directory_path() / "golden_check_XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error(pattern + ": cannot be made");
+    path_ = pattern;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+/// The model folder as published: links to the weights, and the chosen config under the name config.json. The
+/// reference values stay outside it, so that an importer meets nothing that a published model would not have.
+void link_model(const Arguments& arguments, const std::string& folder) {
+  fs::create_directory(folder);
+  const fs::path source = fs::absolute(arguments.folder);
+  for (const auto& entry : fs::directory_iterator(source)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("model")) fs::create_symlink(entry.path(), fs::path(folder) / name);
+  }
+  fs::copy_file(source / arguments.config, fs::path(folder) / "config.json");
+}
+
+/// The training run that every golden case describes.
+std::string engine_config(const Arguments& arguments, const std::string& model, const TokenBatch& batch) {
+  const nlohmann::json config = {
+      {"init", {{"from", model}}},
+      {"precision", arguments.precision},
+      {"model", {{"dropout", {{"embedding", 0.0}, {"attention", 0.0}, {"residual", 0.0}}}}},
+      {"batch", {{"micro_batch", batch.rows}, {"grad_accum_steps", 1}, {"sequence", batch.cols}}},
+      {"optimizer",
+       {{"kind", "adamw"},
+        {"learning_rate", 2e-3},
+        {"beta1", 0.9},
+        {"beta2", 0.95},
+        {"eps", 1e-8},
+        {"weight_decay", 0.1},
+        {"clip_norm", 1.0}}},
+      {"schedule", {{"kind", "constant"}, {"warmup_steps", 0}}},
+  };
+  return config.dump();
+}
+
+void check_exported(const Tensors& expected, const std::string& folder, const std::string& what,
+                    Report& report) {
+  const Tensors exported = read_model_folder(folder);
+  for (const auto& [name, tensor] : expected) {
+    // Old GPT-2 files hold the causal mask as a constant; it is not a weight, and Transformers makes it anew.
+    if (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")) continue;
+    const auto found = exported.find(name);
+    if (found == exported.end()) {
+      report.require(what + " " + name, false, "missing");
+      continue;
+    }
+    const StoredTensor& other = found->second;
+    report.require(what + " " + name,
+                   other.dtype == tensor.dtype && other.shape == tensor.shape && other.bytes == tensor.bytes,
+                   other.dtype + " " + shape_text(other.shape) + " instead of " + tensor.dtype + " " +
+                       shape_text(tensor.shape) + ", or other bytes");
+  }
+  for (const auto& [name, tensor] : exported) {
+    if (!expected.contains(name))
+      report.require(what + " " + name, false, "not in the folder that was imported");
+  }
+  const auto config = nlohmann::json::parse(read_text(folder + "/config.json"));
+  report.require(what + " config.json", config.contains("model_type"), "has no model_type");
+}
+
+/// Logits, loss and gradients of one batch, weights untouched. Leaves the step pending.
+hws_step_result check_pass(EngineSession& engine, const ExpectedPass& expected, const Tolerances& tolerances,
+                           const std::string& what, Report& report) {
+  report.compare(
+      what + "logits",
+      relative_error(engine.logits(expected.batch, expected.logits.shape[2]), expected.logits.as_doubles()),
+      tolerances.of("logits"));
+  const std::vector<double> loss = {expected.loss};
+  const double loss_tolerance = tolerances.of("losses");
+  report.compare(what + "loss of eval",
+                 relative_error(std::vector<double>{engine.eval(expected.batch)}, loss), loss_tolerance);
+  const hws_step_result result = engine.forward_backward(expected.batch);
+  report.compare(what + "loss", relative_error(std::vector<double>{result.loss}, loss), loss_tolerance);
+  for (const auto& [name, gradient] : expected.gradients) {
+    report.compare(
+        what + "grad." + name,
+        relative_error(engine.tensor(HWS_TENSOR_GRADIENT, name, gradient.count()), gradient.as_doubles()),
+        tolerances.of("grad." + name));
+  }
+  return result;
+}
+
+void check_training(EngineSession& engine, const GoldenCase& golden, const Tolerances& tolerances,
+                    Report& report) {
+  std::vector<double> losses, norms;
+  const auto record = [&](const hws_step_result& result) {
+    losses.push_back(result.loss);
+    norms.push_back(result.grad_norm);
+  };
+  record(check_pass(engine, golden.first, tolerances, "", report));
+  engine.commit();
+  for (size_t step = 1; step < golden.steps.size(); ++step) record(engine.train_step(golden.steps[step]));
+  report.compare("losses", relative_error(losses, golden.losses), tolerances.of("losses"));
+  report.compare("grad_norms", relative_error(norms, golden.grad_norms), tolerances.of("grad_norms"));
+  for (const auto& [name, weight] : golden.after) {
+    report.compare(
+        "after." + name,
+        relative_error(engine.tensor(HWS_TENSOR_WEIGHT, name, weight.count()), weight.as_doubles()),
+        tolerances.of("after." + name));
+  }
+}
+
+/// The trained weights, exported as f32, are those that hws_tensor_get returns.
+void check_trained_export(const EngineSession& engine, const GoldenCase& golden, const std::string& folder,
+                          Report& report) {
+  engine.export_to(folder, "f32");
+  Tensors weights;
+  for (const auto& [name, after] : golden.after) {
+    const std::vector<float> values = engine.tensor(HWS_TENSOR_WEIGHT, name, after.count());
+    const char* bytes = reinterpret_cast<const char*>(values.data());
+    weights[name] = {"F32", after.shape, {bytes, bytes + values.size() * sizeof(float)}};
+  }
+  check_exported(weights, folder, "export after training:", report);
+}
+
+/// Throws std::runtime_error for a folder that is not a golden case, ApiError where the library refuses.
+bool run(const Arguments& arguments) {
+  const GoldenCase golden = read_case(arguments.folder);
+  const Tolerances tolerances(arguments.folder, arguments.precision);
+  const Tensors stored = read_model_folder(arguments.folder);
+  const ScratchFolder scratch;
+  const std::string model = scratch / "model";
+  link_model(arguments, model);
+  Report report;
+  try {
+    EngineSession engine(engine_config(arguments, model, golden.first.batch));
+    engine.export_to(scratch / "untouched", "");
+    check_exported(stored, scratch / "untouched", "export:", report);
+    check_training(engine, golden, tolerances, report);
+    check_trained_export(engine, golden, scratch / "trained", report);
+    if (fs::exists(arguments.folder + "/packed.safetensors")) {
+      const ExpectedPass packed = read_packed(arguments.folder);
+      EngineSession packed_engine(engine_config(arguments, model, packed.batch));
+      check_pass(packed_engine, packed, tolerances, "packed ", report);
+    }
+  } catch (const std::exception& error) {
+    report.require("the library", false, error.what());
+  }
+  report.print(arguments.folder + " " + arguments.precision + " " + arguments.config);
+  return report.passed();
+}
+
+int usage(const std::string& problem) {
+  std::fprintf(stderr, "golden_check: %s\nusage: golden_check DIR [--precision fp32|bf16] [--config FILE]\n",
+               problem.c_str());
+  return 2;
+}
+
+int main_with(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--precision" || word == "--config") {
+      if (i + 1 == argc) return usage(word + " needs a value");
+      (word == "--config" ? arguments.config : arguments.precision) = argv[++i];
+    } else if (word.starts_with("-") || !arguments.folder.empty()) {
+      return usage("unexpected argument " + word);
+    } else {
+      arguments.folder = word;
+    }
+  }
+  if (arguments.folder.empty()) return usage("which folder?");
+  if (arguments.precision != "fp32" && arguments.precision != "bf16") {
+    return usage("--precision is fp32 or bf16, not " + arguments.precision);
+  }
+  try {
+    return run(arguments) ? 0 : 1;
+  } catch (const std::exception& error) {
+    return usage(arguments.folder + ": " + error.what());
+  }
+}
+
+}  // namespace
+}  // namespace hawser::golden
+
+int main(int argc, char** argv) { return hawser::golden::main_with(argc, argv); }

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Hugging Face folders that this library writes load in Transformers, with the logits that this library computes.
+
+Takes the shared library and the folder of golden cases. Exports every imported case, and models that start here from
+each family's preset shrunk to nothing. Exits with 77 (skipped) where Transformers is not installed.
+"""
+import ctypes
+import json
+import pathlib
+import sys
+import tempfile
+
+try:
+    import torch
+    import transformers
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+COLS, TOLERANCE = 8, 1e-4
+
+
+class Batch(ctypes.Structure):
+    """hws_batch of capi/include/hawser.h."""
+    _fields_ = [("struct_size", ctypes.c_uint32), ("reserved", ctypes.c_int32), ("rows", ctypes.c_int64),
+                ("cols", ctypes.c_int64), ("tokens", ctypes.c_void_p), ("targets", ctypes.c_void_p),
+                ("document_begin", ctypes.c_void_p)]
+
+
+class Library:
+    """The few calls of the C API that this test makes."""
+
+    def __init__(self, path):
+        self.c = ctypes.CDLL(path)
+        for name in ("hws_status_name", "hws_error_message"):
+            getattr(self.c, name).restype = ctypes.c_char_p
+
+    def check(self, status):
+        if status != 0:
+            error = ctypes.c_void_p()
+            self.c.hws_error_take(ctypes.byref(error))
+            raise RuntimeError(f"{self.c.hws_status_name(status).decode()}: "
+                               f"{self.c.hws_error_message(error).decode()}")
+
+    def logits_and_export(self, config, vocab, tokens, folder):
+        """Logits [cols, vocab] of one row; the model's folder is written to `folder`."""
+        text, handle, engine = json.dumps(config).encode(), ctypes.c_void_p(), ctypes.c_void_p()
+        self.check(self.c.hws_config_parse(text, ctypes.c_size_t(len(text)), 0, ctypes.byref(handle)))
+        self.check(self.c.hws_engine_create(handle, 0, ctypes.byref(engine)))
+        self.c.hws_config_destroy(handle)
+        row = (ctypes.c_int32 * len(tokens))(*tokens)
+        batch = Batch(ctypes.sizeof(Batch), 0, 1, len(tokens), ctypes.addressof(row), None, None)
+        out = (ctypes.c_float * (len(tokens) * vocab))()
+        self.check(self.c.hws_engine_forward(engine, ctypes.byref(batch), out, ctypes.c_size_t(ctypes.sizeof(out))))
+        self.check(self.c.hws_engine_export(engine, str(folder).encode(), b""))
+        self.c.hws_engine_destroy(engine)
+        return torch.tensor(list(out)).reshape(len(tokens), vocab)
+
+
+def error_in_transformers(folder, tokens, ours):
+    """Relative error of our logits against those of the folder in Transformers."""
+    model, report = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        if report.get(kind):
+            raise RuntimeError(f"{kind} {report[kind]}")
+    with torch.no_grad():
+        theirs = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
+    return ((ours - theirs).norm() / theirs.norm()).item()
+
+
+def configs(cases):
+    """(name, config, vocabulary) of imported models and of models that start here."""
+    for folder in sorted(path.parent for path in cases.glob("*/case.safetensors")):
+        vocab = json.loads((folder / "config.json").read_text())["vocab_size"]
+        yield folder.name, {"init": {"from": str(folder)}}, vocab
+    small = {"vocab_size": 37, "context": 32, "layers": 2, "width": 24, "heads": 3, "mlp_width": 40}
+    for preset, more in (("gpt2-124m", {}), ("llama-2-7b", {"kv_heads": 3, "head_dim": 8}),
+                         ("llama-3.2-1b", {"kv_heads": 1, "head_dim": 8}),
+                         ("mistral-7b", {"kv_heads": 1, "head_dim": 8, "window": 5}),
+                         ("qwen2.5-0.5b", {"kv_heads": 1, "head_dim": 8}),
+                         ("qwen3-0.6b", {"kv_heads": 1, "head_dim": 10}),
+                         ("gemma-2-2b", {"kv_heads": 1, "head_dim": 8, "window": 5, "window_layers": [0]})):
+        yield "preset " + preset, {"preset": preset, "seed": 7, "model": small | more, "init": {"std": 0.3}}, 37
+
+
+def main():
+    library, failed = Library(sys.argv[1]), 0
+    transformers.utils.logging.set_verbosity_error()
+    for name, config, vocab in configs(pathlib.Path(sys.argv[2])):
+        tokens = [(7 * t + 3) % vocab for t in range(COLS)]
+        config |= {"batch": {"micro_batch": 1, "sequence": COLS}}
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch) / "exported"
+            try:
+                ours = library.logits_and_export(config, vocab, tokens, folder)
+                error = error_in_transformers(folder, tokens, ours)
+                good, text = error <= TOLERANCE, f"{error:.1e}"
+            except Exception as problem:  # one model that fails must not hide the others
+                good, text = False, f"{type(problem).__name__}: {problem}"
+        failed += not good
+        print(f"{'ok  ' if good else 'FAIL'} {name}: {text}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Makes the small golden cases of tests/golden/cases: what an independent implementation (Hugging Face Transformers
+and PyTorch, in float64) makes of tiny models, for golden_check to compare with. README.md describes the files.
+
+    python3 -m venv venv && venv/bin/pip install torch transformers safetensors numpy
+    venv/bin/python tests/golden/make_cases.py [--out tests/golden/cases] [CASE ...]
+
+Values depend on the versions of both packages in their last bits only.
+"""
+import argparse
+import contextlib
+import dataclasses
+import json
+import math
+import pathlib
+import shutil
+from unittest import mock
+
+import numpy as np
+import safetensors.torch
+import torch
+import transformers
+from torch.nn.functional import cross_entropy
+
+ROWS, STEPS, MASKED = 2, 6, -100
+
+
+@dataclasses.dataclass
+class Case:
+    """One model and how it is stored. `documents`: where the documents of an extra packed row start."""
+    config: transformers.PretrainedConfig
+    sequence: int
+    stored: torch.dtype = torch.float32
+    shard_size: str = "1GB"
+    documents: tuple = ()
+    old_config: bool = False  # also in the key style of Transformers 4
+    steps: int = STEPS
+
+
+def rope(kind="default", theta=10000.0, **more):
+    return {"rope_type": kind, "rope_theta": theta, **more}
+
+
+def rotary_model(kind, **changed):
+    """A config of one of the families that share the Llama vocabulary of settings."""
+    settings = dict(vocab_size=37, hidden_size=16, intermediate_size=28, num_hidden_layers=2, num_attention_heads=4,
+                    num_key_value_heads=2, max_position_embeddings=64, rms_norm_eps=1e-5, rope_parameters=rope(),
+                    bos_token_id=None, eos_token_id=None, pad_token_id=None)
+    return getattr(transformers, kind + "Config")(**(settings | changed))
+
+
+def gpt2(**changed):
+    settings = dict(vocab_size=37, n_positions=16, n_embd=16, n_layer=2, n_head=2, embd_pdrop=0.0, attn_pdrop=0.0,
+                    resid_pdrop=0.0, bos_token_id=0, eos_token_id=0)
+    return transformers.GPT2Config(**(settings | changed))
+
+
+def cases():
+    """What each case is there for stands in README.md."""
+    return {
+        "gpt2_exact": Case(gpt2(activation_function="gelu", n_embd=24, n_head=3, n_layer=1), 11, documents=(0, 4, 5)),
+        "gpt2_tanh": Case(gpt2(activation_function="gelu_new", n_inner=40, layer_norm_epsilon=1e-3), 13),
+        "llama_llama3": Case(rotary_model(
+            "Llama", rope_parameters=rope("llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                                          original_max_position_embeddings=16)), 17, documents=(0, 6, 7, 13)),
+        "llama_linear": Case(rotary_model(
+            "Llama", num_key_value_heads=4, tie_word_embeddings=True, rope_parameters=rope("linear", factor=2.5)), 9,
+            stored=torch.float16, old_config=True),
+        "llama_yarn": Case(rotary_model(
+            "Llama", num_attention_heads=3, num_key_value_heads=1, hidden_size=18, head_dim=12, attention_bias=True,
+            mlp_bias=True, rope_parameters=rope("yarn", factor=4.0, original_max_position_embeddings=16)), 17,
+            old_config=True),
+        "qwen2_window": Case(rotary_model(
+            "Qwen2", tie_word_embeddings=True, use_sliding_window=True, sliding_window=4, max_window_layers=1,
+            rope_parameters=rope(theta=1e6)), 13, old_config=True),
+        "qwen3": Case(rotary_model("Qwen3", head_dim=10, tie_word_embeddings=False), 12, documents=(0, 5)),
+        "mistral_shards": Case(rotary_model(
+            "Mistral", num_key_value_heads=1, head_dim=6, sliding_window=5, tie_word_embeddings=False), 14,
+            stored=torch.bfloat16, shard_size="5KB", old_config=True),
+        "gemma2": Case(rotary_model(
+            "Gemma2", num_attention_heads=3, num_key_value_heads=1, hidden_size=18, head_dim=8, sliding_window=5,
+            query_pre_attn_scalar=11, attn_logit_softcapping=4.0, final_logit_softcapping=6.0), 12, old_config=True),
+    }
+
+
+# ---------------------------------------------------------------------------------------------------- the model
+
+def model_of(config, dtype):
+    # "eager" is each family's own formula; fused attention kernels would be a second implementation.
+    return transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").to(dtype).train()
+
+
+def lively_weights(config, seed):
+    """Weights large enough that soft caps bite, softmax is not flat and norms and biases matter."""
+    random = torch.Generator().manual_seed(seed)
+    model = model_of(config, torch.float32)
+    for name, weight in model.named_parameters():
+        noise = torch.randn(weight.shape, generator=random)
+        if weight.dim() == 1:
+            weight.data += 0.1 * noise
+        elif "embed" in name or "wte" in name or "wpe" in name:
+            weight.data = 0.4 * noise
+        else:
+            weight.data = noise * 1.2 / math.sqrt(weight.shape[-1])
+    return model
+
+
+@contextlib.contextmanager
+def no_rounding_to_float32():
+    """Transformers computes norms, softmax and rotary tables in float32 by name; here that name means float64."""
+    with mock.patch.object(torch, "float32", torch.float64), mock.patch.object(torch, "float", torch.float64), \
+         mock.patch.object(torch.Tensor, "float", torch.Tensor.double):
+        yield
+
+
+# ------------------------------------------------------------------------------------------------- the training
+
+def batches(case, seed):
+    """ids and labels [steps, ROWS, sequence]. The rows have unequal shares of masked labels."""
+    random = np.random.default_rng(seed)
+    ids = random.integers(0, case.config.vocab_size, (case.steps, ROWS, case.sequence))
+    masked = random.random(ids.shape) < np.linspace(0.1, 0.5, ROWS)[None, :, None]
+    return torch.from_numpy(ids), torch.from_numpy(np.where(masked, MASKED, ids))
+
+
+def train(model, ids, labels, autocast=contextlib.nullcontext):
+    """AdamW as golden_check sets it. Returns every reference value of case.safetensors but the inputs."""
+    groups = [{"params": [w for w in model.parameters() if w.dim() > 1], "weight_decay": 0.1},
+              {"params": [w for w in model.parameters() if w.dim() <= 1], "weight_decay": 0.0}]
+    adamw = torch.optim.AdamW(groups, lr=2e-3, betas=(0.9, 0.95), eps=1e-8, foreach=False)
+    values, losses, norms = {}, [], []
+    for step in range(len(ids)):
+        with autocast():
+            logits = model(input_ids=ids[step], use_cache=False).logits
+            wide = logits.double() if logits.dtype == torch.float64 else logits.to(torch.get_default_dtype())
+            loss = cross_entropy(wide[:, :-1].flatten(0, 1), labels[step, :, 1:].flatten(), ignore_index=MASKED)
+        adamw.zero_grad()
+        loss.backward()
+        if step == 0:
+            values["logits"] = logits.detach().double()
+            values |= {"grad." + name: w.grad.double() for name, w in model.named_parameters()}
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).item())
+        losses.append(loss.item())
+        adamw.step()
+    values["losses"] = torch.tensor(losses, dtype=torch.float64)
+    values["grad_norms"] = torch.tensor(norms, dtype=torch.float64)
+    return values | {"after." + name: w.detach().double() for name, w in model.named_parameters()}
+
+
+def packed_row(model, case, seed):
+    """One row of several documents: none sees another, positions restart, no target crosses a boundary."""
+    length, starts = case.sequence, torch.tensor(case.documents)
+    ids = torch.from_numpy(np.random.default_rng(seed + 1).integers(0, case.config.vocab_size, (1, length)))
+    column = torch.arange(length)
+    begin = starts[torch.searchsorted(starts, column, right=True) - 1]
+    visible = (column[None, :] <= column[:, None]) & (column[None, :] >= begin[:, None])
+    bias = torch.zeros(1, 1, length, length, dtype=torch.float64).masked_fill(~visible, -1e300)
+    targets = torch.full((1, length), MASKED)
+    inside = begin[1:] == begin[:-1]
+    targets[0, :-1][inside] = ids[0, 1:][inside]
+    model.zero_grad()
+    logits = model(input_ids=ids, position_ids=(column - begin)[None], attention_mask=bias, use_cache=False).logits
+    loss = cross_entropy(logits[0], targets[0], ignore_index=MASKED)
+    loss.backward()
+    values = {"input_ids": ids, "targets": targets, "document_starts": starts, "logits": logits.detach(),
+              "positions": column - begin, "loss": loss.detach().reshape(1)}
+    return values | {"grad." + name: w.grad.clone() for name, w in model.named_parameters()}
+
+
+# ---------------------------------------------------------------------------------------------------- the files
+
+def error_json(values, truth):
+    """Norm of the difference over norm of the truth, per tensor and the worst."""
+    each = {name: (torch.linalg.vector_norm(values[name] - exact) /
+                   torch.linalg.vector_norm(exact).clamp_min(1e-30)).item() for name, exact in truth.items()}
+    return json.dumps({"worst": max(each.values()), "each": each}, indent=1) + "\n"
+
+
+def old_style(config):
+    """The same config.json in the keys of Transformers 4, where the layers' windows have to be derived."""
+    rotary = config.pop("rope_parameters")
+    kind, theta = rotary.pop("rope_type"), rotary.pop("rope_theta")
+    config.pop("layer_types", None)
+    config |= {"rope_theta": theta, "rope_scaling": None, "torch_dtype": config.pop("dtype"),
+               "transformers_version": "4.46.0"}
+    if kind != "default":
+        # The first releases called it "type".
+        config["rope_scaling"] = rotary | ({"type": kind} if kind == "linear" else {"rope_type": kind})
+    return json.dumps(config, indent=1) + "\n"
+
+
+def save(tensors, path):
+    safetensors.torch.save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+    path.chmod(0o644)
+
+
+def make(folder, case, seed):
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    lively_weights(case.config, seed).to(case.stored).save_pretrained(folder, max_shard_size=case.shard_size)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    for file in folder.iterdir():
+        file.chmod(0o644)
+    if case.old_config:
+        (folder / "config.v4.json").write_text(old_style(json.loads((folder / "config.json").read_text())))
+
+    def stored(dtype):
+        return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype,
+                                                                 attn_implementation="eager").train()
+    ids, labels = batches(case, seed)
+    weights = stored(case.stored).state_dict()
+    with no_rounding_to_float32():
+        exact = model_of(case.config, torch.float64)
+        exact.load_state_dict(weights)
+        packed = packed_row(exact, case, seed) if case.documents else None
+        truth = train(exact, ids, labels)
+    single = train(stored(torch.float32), ids, labels)
+    half = train(stored(torch.float32), ids, labels, lambda: torch.autocast("cpu", torch.bfloat16))
+    save({"input_ids": ids, "labels": labels, **truth}, folder / "case.safetensors")
+    if packed:
+        save(packed, folder / "packed.safetensors")
+    (folder / "float32_error.json").write_text(error_json(single, truth))
+    (folder / "bfloat16_error.json").write_text(error_json(half, truth))
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    print(f"{folder.name}: loss {truth['losses'][0]:.4f} -> {truth['losses'][-1]:.4f}, {size // 1000} KB")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).parent / "cases")
+    parser.add_argument("case", nargs="*")
+    arguments = parser.parse_args()
+    every = cases()
+    if unknown := set(arguments.case) - set(every):
+        parser.error(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(every)}")
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    torch.set_num_threads(1)  # sums in one order
+    for number, (name, case) in enumerate(every.items()):
+        if not arguments.case or name in arguments.case:
+            make(arguments.out / name, case, seed=1000 + number)
+
+
+if __name__ == "__main__":
+    main()
