@@ -1,6 +1,6 @@
-// The subcommands of `hawser`: what each was asked, and the function that does it. main.cc fills these structs
-// from the command line; each function writes its result to stdout, throws Failure for what it cannot do and
-// returns the exit code.
+// The subcommands of `hawser`: what each was asked, and the function that does it. main.cc fills these
+// structs from the command line; each function writes its result to stdout, throws Failure for what it cannot
+// do and returns the exit code.
 #pragma once
 
 #include <cstdint>

@@ -17,17 +17,13 @@ void print(const std::string& text) {
   if (text.empty() || text.back() != '\n') std::fputc('\n', stdout);
 }
 
-/// "minimum 1, maximum 256, tokens" and the like; empty without limits.
+/// "integer, minimum 1, maximum 256, in tokens" and the like; empty without limits.
 std::string limits(const ordered_json& field) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (field.contains("type") && field["type"].is_string()) add(field["type"].get<std::string>());
   for (const char* key : {"minimum", "above", "maximum", "below"}) {
     if (field.contains(key) && !field[key].is_null()) add(std::string(key) + " " + field[key].dump());
-  }
-  if (field.contains("values") && field["values"].is_array()) {
-    std::string names;
-    for (const auto& value : field["values"]) names += (names.empty() ? "" : " | ") + value.get<std::string>();
-    add("one of " + names);
   }
   if (field.contains("unit") && field["unit"].is_string()) add("in " + field["unit"].get<std::string>());
   return text;

@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
 
 /// Turns "train on this file" into "all of this file is validation data".
 void validate_on_everything(hws_config* config) {
-  const auto tree = resolved_tree(config);
+  const auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
   const ordered_json sources = {{{"path", tree["data"]["path"]}}};
   check(hws_config_set(config, "/data/validation_sources", sources.dump().c_str()));
 }

@@ -30,7 +30,8 @@ std::vector<int32_t> parse_ids(const std::string& text) {
 }
 
 std::vector<int32_t> encode(const hws_engine* engine, const std::string& text) {
-  if (text.empty()) refuse("--prompt is empty; give at least one character, such as a line break: --prompt $'\\n'");
+  if (text.empty())
+    refuse("--prompt is empty; give at least one character, such as a line break: --prompt $'\\n'");
   const Buffer buffer = make<Buffer>(hws_text_encode, engine, text.data(), text.size());
   const auto* ids = static_cast<const int32_t*>(hws_buffer_data(buffer.get()));
   return std::vector<int32_t>(ids, ids + hws_buffer_size(buffer.get()) / sizeof(int32_t));
@@ -66,7 +67,8 @@ int run_generate(const GenerateOptions& options) {
   const Config config = model_config(find_model(options.checkpoint), options.threads);
   const Engine engine = make<Engine>(hws_engine_create, config.get(), HWS_ENGINE_INFERENCE);
   if (options.has_prompt && !has_text_vocabulary(engine.get())) {
-    refuse(options.checkpoint + " has no byte or character vocabulary, so text cannot be encoded; use --tokens");
+    refuse(options.checkpoint +
+           " has no byte or character vocabulary, so text cannot be encoded; use --tokens");
   }
   const std::vector<int32_t> prompt = options.has_prompt ? encode(engine.get(), options.prompt) : ids;
 

@@ -5,8 +5,8 @@
 
 namespace hawser::cli {
 
-/// While it lives, SIGINT and SIGTERM cancel `engine` and nothing else; after the first signal both have their
-/// default effect again. One at a time per process. The engine must outlive it.
+/// While it lives, SIGINT and SIGTERM cancel `engine` and nothing else; after the first signal both have
+/// their default effect again. One at a time per process. The engine must outlive it.
 class InterruptScope {
  public:
   explicit InterruptScope(const hws_engine* engine);

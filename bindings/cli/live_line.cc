@@ -19,7 +19,9 @@ using Clock = std::chrono::steady_clock;
 constexpr double kMinimumSecondsBetweenShows = 0.1;
 constexpr double kWindowDecay = 0.95;  // about the last 20 steps
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 size_t terminal_width() {
   winsize size = {};
@@ -55,7 +57,8 @@ std::string LiveLine::text(const MetricRow& row, size_t width) const {
   if (std::isfinite(mfu)) parts.push_back({format_text("MFU %.0f%%", 100.0 * mfu), 2});
   if (facts_->memory_bytes > 0) parts.push_back({bytes_text(facts_->memory_bytes), 1});
   const double done = static_cast<double>(row.step - first_step_);
-  const double left = (seconds_since(begin_) - excluded_) / done * static_cast<double>(facts_->total_steps - row.step);
+  const double left =
+      (seconds_since(begin_) - excluded_) / done * static_cast<double>(facts_->total_steps - row.step);
   parts.push_back({"ETA " + duration_text(left), 5});
   if (row.skipped > 0) parts.push_back({format_text("skipped %lld", static_cast<long long>(row.skipped)), 5});
 
@@ -80,8 +83,9 @@ void LiveLine::step(const MetricRow& row, bool saved, bool best) {
   const bool validated = !std::isnan(row.validation_loss);
   if (validated) validation_loss_ = row.validation_loss;
   if (row.outcome != HWS_STEP_ACCEPTED) {
-    print(format_text("step %lld %s: loss %s, gradient norm %g; no weight was changed", static_cast<long long>(row.step),
-                      outcome_name(row.outcome), loss_text(row.loss).c_str(), row.grad_norm));
+    print(format_text("step %lld %s: loss %s, gradient norm %g; no weight was changed",
+                      static_cast<long long>(row.step), outcome_name(row.outcome),
+                      loss_text(row.loss).c_str(), row.grad_norm));
   }
   const bool last = row.step >= facts_->total_steps;
   if (!terminal_) {

@@ -1,5 +1,5 @@
-// LiveLine: progress of a run on stdout. On a terminal one line that rewrites itself, otherwise a plain line every
-// log_every steps.
+// LiveLine: progress of a run on stdout. On a terminal one line that rewrites itself, otherwise a plain line
+// every log_every steps.
 #pragma once
 
 #include <chrono>

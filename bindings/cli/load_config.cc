@@ -23,7 +23,8 @@ int32_t status_of_errno(int error) {
 }
 
 [[noreturn]] void fail_file(const char* what, const std::string& path, int error) {
-  throw Failure(status_of_errno(error), std::string("cannot ") + what + " " + path + ": " + std::strerror(error));
+  throw Failure(status_of_errno(error),
+                std::string("cannot ") + what + " " + path + ": " + std::strerror(error));
 }
 
 bool ends_with(const std::string& text, const char* end) {
@@ -94,7 +95,8 @@ Config load_config(const std::string& name) {
   if (!is_path && !fs::exists(name, ignored)) return make<Config>(hws_config_preset, name.c_str());
   const std::string text = read_file(name);
   try {
-    return make<Config>(hws_config_parse, static_cast<const void*>(text.data()), text.size(), HWS_FORMAT_JSON);
+    return make<Config>(hws_config_parse, static_cast<const void*>(text.data()), text.size(),
+                        HWS_FORMAT_JSON);
   } catch (const Failure& failure) {
     throw Failure(failure.status(), name + ": " + failure.what());
   }
@@ -103,7 +105,8 @@ Config load_config(const std::string& name) {
 void split_set(const std::string& set, std::string* pointer, std::string* value) {
   const size_t equals = set.find('=');
   if (set.empty() || set[0] != '/' || equals == std::string::npos) {
-    refuse("--set \"" + set + "\" is not of the form /json/pointer=value; for example --set /train/steps=500");
+    refuse("--set \"" + set +
+           "\" is not of the form /json/pointer=value; for example --set /train/steps=500");
   }
   *pointer = set.substr(0, equals);
   *value = set.substr(equals + 1);
@@ -126,6 +129,7 @@ void apply_sets(hws_config* config, const std::vector<std::string>& sets) {
   if (status != HWS_OK) throw Failure(status, problems);
 }
 
+// Told apart by name: .bin with .idx beside it is a Megatron pair, .bin, .u16 and .u32 alone are raw tokens.
 void apply_data(Config* config, const std::string& file) {
   std::error_code ignored;
   std::string path = file;
@@ -144,9 +148,11 @@ void apply_data(Config* config, const std::string& file) {
     if (is_set(config->get(), pointer)) *config = without_data_paths(config->get());
   }
   set_string(config->get(), "/data/path", path);
-  if (!is_set(config->get(), "/data/format")) set_string(config->get(), "/data/format", format);
-  if (ends_with(file, ".u32") && !is_set(config->get(), "/data/token_type")) {
-    set_string(config->get(), "/data/token_type", "u32");
+  // A config that says text says how to read text; the name of a token file says that it is none.
+  if (format != "text" || !is_set(config->get(), "/data/format"))
+    set_string(config->get(), "/data/format", format);
+  if (ends_with(file, ".u16") || ends_with(file, ".u32")) {
+    set_string(config->get(), "/data/token_type", file.substr(file.size() - 3));
   }
 }
 

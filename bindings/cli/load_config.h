@@ -20,8 +20,9 @@ void split_set(const std::string& set, std::string* pointer, std::string* value)
 /// Applies each --set in order. Reports all that fail at once.
 void apply_sets(hws_config* config, const std::vector<std::string>& sets);
 
-/// Points the config at one data file, in place of any it names: text, a raw token file, or a Megatron .bin/.idx
-/// pair, told apart by name unless the config says data.format itself. Refuses a file that is not there.
+/// Points the config at one data file, in place of any it names: text, a raw token file, or a Megatron
+/// .bin/.idx pair, told apart by name unless the config says data.format itself. Refuses a file that is not
+/// there.
 void apply_data(Config* config, const std::string& file);
 
 /// All of the above, and --threads.

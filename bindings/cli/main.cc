@@ -30,7 +30,8 @@ void add_train(CLI::App* app, Action* action) {
   add_sets(sub, &o->config);
   sub->add_option("--data", o->config.data, "Train on this file (text, token file or Megatron .bin/.idx)")
       ->type_name("FILE");
-  CLI::Option* out = sub->add_option("--out", o->out, "New folder for config, metrics, report and checkpoints");
+  CLI::Option* out =
+      sub->add_option("--out", o->out, "New folder for config, metrics, report and checkpoints");
   sub->add_option("--resume", o->resume, "Continue the run in this folder from its newest valid checkpoint")
       ->excludes(out);
   sub->add_option("--threads", o->config.threads, "CPU threads (default: as the config says)")
@@ -43,7 +44,8 @@ void add_eval(CLI::App* app, Action* action) {
   CLI::App* sub = app->add_subcommand("eval", "Mean loss of a model over a whole file");
   sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
   sub->add_option("--data", o->data, "Text or token file to measure on")->type_name("FILE")->required();
-  sub->add_option("--sequence", o->sequence, "Tokens per row (default: as trained)")->check(CLI::PositiveNumber);
+  sub->add_option("--sequence", o->sequence, "Tokens per row (default: as trained)")
+      ->check(CLI::PositiveNumber);
   sub->add_option("--max-batches", o->max_batches, "Stop after so many batches (default: the whole file)")
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--threads", o->threads, "CPU threads")->check(CLI::PositiveNumber);
@@ -55,8 +57,10 @@ void add_generate(CLI::App* app, Action* action) {
   auto o = std::make_shared<hawser::cli::GenerateOptions>();
   CLI::App* sub = app->add_subcommand("generate", "Continue a text or a list of token ids");
   sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
-  CLI::Option* prompt = sub->add_option("--prompt", o->prompt, "Text to continue (byte and character models)");
-  CLI::Option* tokens = sub->add_option("--tokens", o->tokens, "Token ids to continue: 1,2,3 (prints new ids)");
+  CLI::Option* prompt =
+      sub->add_option("--prompt", o->prompt, "Text to continue (byte and character models)");
+  CLI::Option* tokens =
+      sub->add_option("--tokens", o->tokens, "Token ids to continue: 1,2,3 (prints new ids)");
   prompt->type_name("TEXT")->excludes(tokens);
   sub->add_option("--max-tokens", o->max_tokens, "New tokens at most")
       ->check(CLI::PositiveNumber)
@@ -88,7 +92,8 @@ void add_config_commands(CLI::App* app, Action* action) {
     *action = hawser::cli::run_schema;
   });
 
-  CLI::App* plan = app->add_subcommand("plan", "Print the step's instructions and its memory; allocates nothing");
+  CLI::App* plan =
+      app->add_subcommand("plan", "Print the step's instructions and its memory; allocates nothing");
   auto plan_options = std::make_shared<ConfigOptions>();
   auto plan_json = std::make_shared<bool>(false);
   plan->add_option("config", plan_options->config, "Config file, preset name or model folder")->required();
@@ -96,7 +101,8 @@ void add_config_commands(CLI::App* app, Action* action) {
   plan->add_flag("--json", *plan_json, "Print JSON");
   plan->callback([=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *plan_json); }; });
 
-  CLI::App* explain = app->add_subcommand("explain", "Say what a field means, its value and where it came from");
+  CLI::App* explain =
+      app->add_subcommand("explain", "Say what a field means, its value and where it came from");
   auto explain_options = std::make_shared<ConfigOptions>();
   auto words = std::make_shared<std::vector<std::string>>();
   auto explain_json = std::make_shared<bool>(false);
@@ -130,7 +136,8 @@ void add_model_commands(CLI::App* app, Action* action) {
   CLI::App* convert = app->add_subcommand("convert", "Hugging Face folder to checkpoint, or the other way");
   convert->add_option("source", c->source, "Hugging Face folder, run folder or checkpoint")->required();
   convert->add_option("destination", c->destination, "Folder to write; must not exist")->required();
-  convert->add_option("--dtype", c->dtype, "Stored type of an exported model (default: as imported, else f32)")
+  convert
+      ->add_option("--dtype", c->dtype, "Stored type of an exported model (default: as imported, else f32)")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   convert->add_option("--ignore-key", c->ignore_keys, "Accept this unknown key of config.json (repeatable)")
       ->type_name("KEY")
@@ -153,7 +160,8 @@ void print_error(const std::string& message) { std::fprintf(stderr, "hawser: err
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains transformer language models: on this machine, from a JSON config, in one process.", "hawser");
+  CLI::App app("Trains transformer language models: on this machine, from a JSON config, in one process.",
+               "hawser");
   Action action;
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("hawser ") + hws_library_version());

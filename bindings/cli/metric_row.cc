@@ -40,7 +40,8 @@ MetricRow row_of(const hws_train_record& record) {
 }
 
 const char* outcome_name(int32_t outcome) {
-  return outcome >= 0 && outcome < static_cast<int32_t>(std::size(kOutcomes)) ? kOutcomes[outcome] : "unknown";
+  return outcome >= 0 && outcome < static_cast<int32_t>(std::size(kOutcomes)) ? kOutcomes[outcome]
+                                                                              : "unknown";
 }
 
 std::string to_json(const MetricRow& row) {

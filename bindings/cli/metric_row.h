@@ -27,7 +27,8 @@ MetricRow row_of(const hws_train_record& record);
 /// "accepted", "skipped_non_finite", ...
 const char* outcome_name(int32_t outcome);
 
-/// One line of JSON without the line break; numbers print so that they read back bit for bit; not finite is null.
+/// One line of JSON without the line break; numbers print so that they read back bit for bit; not finite is
+/// null.
 std::string to_json(const MetricRow& row);
 /// False for a line that is not a whole row (the last one after a crash).
 bool from_json(const std::string& line, MetricRow* row);

@@ -15,7 +15,8 @@ using nlohmann::ordered_json;
 ModelPath find_checkpoint(const std::string& path) {
   ModelPath model = find_model(path);
   if (model.kind == ModelKind::kHuggingFace) {
-    refuse(path + " is a Hugging Face folder; make a checkpoint of it first: hawser convert " + path + " CHECKPOINT");
+    refuse(path + " is a Hugging Face folder; make a checkpoint of it first: hawser convert " + path +
+           " CHECKPOINT");
   }
   return model;
 }
@@ -38,7 +39,8 @@ void print_tensors(const ordered_json& tensors) {
   for (const auto& [key, tensor] : tensors.items()) {
     const std::string name = tensor.contains("name") ? tensor["name"].get<std::string>() : key;
     const std::string dtype = tensor.contains("dtype") ? tensor["dtype"].get<std::string>() : "";
-    std::printf("  %-44s %-5s %s\n", name.c_str(), dtype.c_str(), tensor.value("shape", ordered_json()).dump().c_str());
+    std::printf("  %-44s %-5s %s\n", name.c_str(), dtype.c_str(),
+                tensor.value("shape", ordered_json()).dump().c_str());
   }
 }
 
@@ -74,7 +76,8 @@ int run_convert(const ConvertOptions& options) {
   const ModelPath model = find_model(options.source);
   std::error_code ignored;
   if (std::filesystem::exists(options.destination, ignored)) {
-    throw Failure(HWS_ALREADY_EXISTS, options.destination + " exists already; choose another name or remove it");
+    throw Failure(HWS_ALREADY_EXISTS,
+                  options.destination + " exists already; choose another name or remove it");
   }
   if (model.kind == ModelKind::kHuggingFace) {
     if (!options.dtype.empty()) {

@@ -31,7 +31,9 @@ ModelPath find_model(const std::string& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) throw Failure(HWS_NOT_FOUND, path + ": no such file or directory");
   if (!fs::is_directory(path, ignored)) {
-    refuse(path + " is a file; give a run folder (hawser train --out), a checkpoint directory or a Hugging Face folder");
+    refuse(path +
+           " is a file; give a run folder (hawser train --out), a checkpoint directory or a Hugging Face "
+           "folder");
   }
   const fs::path folder(path);
   if (fs::exists(folder / "manifest.json", ignored)) return {ModelKind::kCheckpoint, path};
@@ -46,9 +48,10 @@ ModelPath find_model(const std::string& path) {
       return {ModelKind::kCheckpoint, text_of(hws_checkpoint_latest, path.c_str())};
     }
   }
-  throw Failure(HWS_NOT_FOUND, path +
-                                   " holds no model: neither manifest.json (a checkpoint), nor checkpoints/ (a run "
-                                   "folder), nor config.json with model.safetensors (a Hugging Face folder)");
+  throw Failure(HWS_NOT_FOUND,
+                path +
+                    " holds no model: neither manifest.json (a checkpoint), nor checkpoints/ (a run "
+                    "folder), nor config.json with model.safetensors (a Hugging Face folder)");
 }
 
 Config model_config(const ModelPath& model, int64_t threads) {

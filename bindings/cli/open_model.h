@@ -15,8 +15,8 @@ struct ModelPath {
   std::string path;  ///< the checkpoint or Hugging Face folder itself
 };
 
-/// Finds the model at `path`; for a run folder (or its checkpoints/) its newest valid checkpoint. Throws Failure
-/// (HWS_NOT_FOUND, HWS_INVALID_ARGUMENT) saying what was looked for.
+/// Finds the model at `path`; for a run folder (or its checkpoints/) its newest valid checkpoint. Throws
+/// Failure (HWS_NOT_FOUND, HWS_INVALID_ARGUMENT) saying what was looked for.
 ModelPath find_model(const std::string& path);
 
 /// A config that runs the model, on one row at a time; a checkpoint's own batch shape and precision where it

@@ -6,10 +6,10 @@
 
 namespace hawser::cli {
 
-std::string count_text(double value);      ///< 950, 12.3k, 1.24M, 7.00B; "-" if not finite
-std::string bytes_text(double bytes);      ///< 512 B, 85 MiB, 1.2 GiB
-std::string duration_text(double seconds); ///< 8s, 1m12s, 2h05m, 3d04h; "-" if not finite
-std::string loss_text(double loss);        ///< 4 decimals; "nan", "inf"
+std::string count_text(double value);       ///< 950, 12.3k, 1.24M, 7.00B; "-" if not finite
+std::string bytes_text(double bytes);       ///< 512 B, 85 MiB, 1.2 GiB
+std::string duration_text(double seconds);  ///< 8s, 1m12s, 2h05m, 3d04h; "-" if not finite
+std::string loss_text(double loss);         ///< 4 decimals; "nan", "inf"
 /// printf into a string.
 std::string format_text(const char* format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,5 +1,5 @@
-// RunFacts: what is known about a run besides its steps; filled as it becomes known, read by the live line and
-// the report.
+// RunFacts: what is known about a run besides its steps; filled as it becomes known, read by the live line
+// and the report.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,20 @@
 namespace hawser::cli {
 
 struct RunFacts {
-  std::string name;                                         ///< folder or config name, for the title
-  std::vector<std::pair<std::string, std::string>> table;   ///< label and value, for the report's summary
-  std::string config_json;                                  ///< as set
+  std::string name;                                        ///< folder or config name, for the title
+  std::vector<std::pair<std::string, std::string>> table;  ///< label and value, for the report's summary
+  std::string config_json;                                 ///< as set
   int64_t total_steps = 0;
   double parameters = 0;
   double flops_per_token = 0;  ///< forward and backward
   double memory_bytes = 0;     ///< planned peak
-  double peak_flops = 0;       ///< measured matrix-product rate in the config's precision; 0: not measured yet
-  double order1_loss = std::numeric_limits<double>::quiet_NaN();  ///< of a bigram model on the validation part
+  double peak_flops = 0;  ///< measured matrix-product rate in the config's precision; 0: not measured yet
+  double order1_loss =
+      std::numeric_limits<double>::quiet_NaN();  ///< of a bigram model on the validation part
   double best_validation = std::numeric_limits<double>::quiet_NaN();
   int64_t best_step = 0;
-  std::string state = "running";                            ///< running, finished, interrupted, failed: why
-  std::vector<std::pair<int64_t, std::string>> samples;     ///< step and text, newest last
+  std::string state = "running";                         ///< running, finished, interrupted, failed: why
+  std::vector<std::pair<int64_t, std::string>> samples;  ///< step and text, newest last
 
   /// Share of the measured peak that `tokens_per_second` uses; NaN before the peak is known.
   double mfu(double tokens_per_second) const {

@@ -51,30 +51,37 @@ int64_t step_of(const std::string& name) {
 void RunFolder::check_unused(const std::string& path) {
   std::error_code error;
   if (fs::exists(path, error)) {
-    if (!fs::is_directory(path, error)) throw Failure(HWS_ALREADY_EXISTS, "--out " + path + " is a file; name a new folder");
+    if (!fs::is_directory(path, error))
+      throw Failure(HWS_ALREADY_EXISTS, "--out " + path + " is a file; name a new folder");
     if (!fs::is_empty(path, error)) {
-      throw Failure(HWS_ALREADY_EXISTS, "--out " + path + " holds files already; name a new folder, or continue a run there with --resume " + path);
+      throw Failure(HWS_ALREADY_EXISTS,
+                    "--out " + path +
+                        " holds files already; name a new folder, or continue a run there with --resume " +
+                        path);
     }
   }
   fs::path parent = fs::absolute(path);
   while (!fs::exists(parent, error) && parent.has_parent_path() && parent != parent.parent_path()) {
     parent = parent.parent_path();
   }
-  if (!fs::is_directory(parent, error)) throw Failure(HWS_NOT_FOUND, "--out " + path + ": " + parent.string() + " is not a folder");
-  if (access(parent.c_str(), W_OK) != 0) fail("--out " + path + ": cannot write in " + parent.string(), errno);
+  if (!fs::is_directory(parent, error))
+    throw Failure(HWS_NOT_FOUND, "--out " + path + ": " + parent.string() + " is not a folder");
+  if (access(parent.c_str(), W_OK) != 0)
+    fail("--out " + path + ": cannot write in " + parent.string(), errno);
 }
 
-RunFolder RunFolder::create(const std::string& path, const hws_config* config,
-                            const std::vector<std::string>& overrides) {
+RunFolder RunFolder::create(const std::string& path, const std::string& config_json,
+                            const std::string& resolved_json, const std::vector<std::string>& overrides) {
   check_unused(path);
   std::error_code error;
   fs::create_directories(path, error);
   if (error) fail("cannot make the folder " + path, error.value());
   RunFolder folder(path);
   folder.lock();
-  folder.write_config(config);
+  folder.write_config(config_json, resolved_json);
   replace_file(path + "/overrides.json", ordered_json(overrides).dump() + "\n");
-  folder.metrics_ = ::open(folder.metrics_path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+  folder.metrics_ =
+      ::open(folder.metrics_path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
   if (folder.metrics_ < 0) fail("cannot make " + folder.metrics_path(), errno);
   return folder;
 }
@@ -84,15 +91,19 @@ RunFolder RunFolder::open(const std::string& path) {
   if (!fs::is_directory(path, error)) throw Failure(HWS_NOT_FOUND, "--resume " + path + ": no such folder");
   RunFolder folder(path);
   if (!fs::exists(folder.config_path(), error) || !fs::exists(folder.metrics_path(), error)) {
-    throw Failure(HWS_NOT_FOUND, "--resume " + path + ": not the folder of a run (config.json and metrics.jsonl are not both there); "
-                                 "start one with --out");
+    throw Failure(HWS_NOT_FOUND,
+                  "--resume " + path +
+                      ": not the folder of a run (config.json and metrics.jsonl are not both there); "
+                      "start one with --out");
   }
   folder.lock();
   return folder;
 }
 
 RunFolder::RunFolder(RunFolder&& other) noexcept
-    : path_(std::move(other.path_)), metrics_(std::exchange(other.metrics_, -1)), lock_(std::exchange(other.lock_, -1)) {}
+    : path_(std::move(other.path_)),
+      metrics_(std::exchange(other.metrics_, -1)),
+      lock_(std::exchange(other.lock_, -1)) {}
 
 RunFolder::~RunFolder() {
   if (metrics_ >= 0) ::close(metrics_);
@@ -103,7 +114,8 @@ void RunFolder::lock() {
   lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ < 0) fail("cannot open " + path_, errno);
   if (flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    throw Failure(HWS_FAILED_PRECONDITION, "another process is training in " + path_ + "; wait for it or stop it first");
+    throw Failure(HWS_FAILED_PRECONDITION,
+                  "another process is training in " + path_ + "; wait for it or stop it first");
   }
 }
 
@@ -121,10 +133,9 @@ std::vector<std::string> RunFolder::overrides() const {
   return pointers;
 }
 
-void RunFolder::write_config(const hws_config* config) const {
-  const auto as_set = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
-  replace_file(config_path(), as_set.dump(2) + "\n");
-  replace_file(path_ + "/resolved.json", resolved_tree(config).dump(2) + "\n");
+void RunFolder::write_config(const std::string& config_json, const std::string& resolved_json) const {
+  replace_file(config_path(), config_json + "\n");
+  replace_file(path_ + "/resolved.json", resolved_json + "\n");
 }
 
 std::vector<MetricRow> RunFolder::keep_rows_until(int64_t step) {

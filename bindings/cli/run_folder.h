@@ -20,7 +20,8 @@ class RunFolder {
   /// Refuses a path that holds anything, or that cannot be made. Writes nothing.
   static void check_unused(const std::string& path);
   /// Makes the folder and its config files. No other process may use it as long as this object lives.
-  static RunFolder create(const std::string& path, const hws_config* config, const std::vector<std::string>& overrides);
+  static RunFolder create(const std::string& path, const std::string& config_json,
+                          const std::string& resolved_json, const std::vector<std::string>& overrides);
   /// Opens the folder of an earlier run and locks it.
   static RunFolder open(const std::string& path);
 
@@ -37,7 +38,7 @@ class RunFolder {
   /// Pointers of the fields that the first command line set.
   std::vector<std::string> overrides() const;
   /// Rewrites config.json and resolved.json.
-  void write_config(const hws_config* config) const;
+  void write_config(const std::string& config_json, const std::string& resolved_json) const;
   /// Drops the rows after `step` (and a torn last line) and returns the others.
   std::vector<MetricRow> keep_rows_until(int64_t step);
   /// Moves aside the checkpoints after `step`, which did not verify; returns their new names.

@@ -19,12 +19,14 @@ void Call::check_pointer(const void* pointer, size_t alignment, const char* argu
   }
 }
 
-void Call::check_array(const void* data, size_t count, size_t size, size_t alignment, const char* argument) const {
+void Call::check_array(const void* data, size_t count, size_t size, size_t alignment,
+                       const char* argument) const {
   if (count == 0) return;
   check_pointer(data, alignment, argument);
   const uintptr_t room = UINTPTR_MAX - reinterpret_cast<uintptr_t>(data);
   if (count > static_cast<size_t>(PTRDIFF_MAX) / size || count * size > room) {
-    invalid(argument, fmt::format("has {} elements of {} bytes, more than there is address space", count, size));
+    invalid(argument,
+            fmt::format("has {} elements of {} bytes, more than there is address space", count, size));
   }
 }
 
@@ -34,7 +36,8 @@ std::string_view Call::text(const char* text, const char* argument, size_t limit
   if (size > limit) invalid(argument, fmt::format("is longer than {} bytes; is its end missing?", limit));
   for (size_t at = 0; at < size;) {
     if (data::next_code_point(text, size, &at) == data::kInvalidCodePoint) {
-      invalid(argument, fmt::format("is not UTF-8 at byte {} (0x{:02x})", at, static_cast<unsigned char>(text[at])));
+      invalid(argument,
+              fmt::format("is not UTF-8 at byte {} (0x{:02x})", at, static_cast<unsigned char>(text[at])));
     }
   }
   return {text, size};
@@ -44,7 +47,8 @@ std::string Call::path(const char* path, const char* argument) const {
   check_pointer(path, 1, argument);
   const size_t size = ::strnlen(path, kNameLimit + 1);
   if (size == 0) invalid(argument, "is empty; give a path");
-  if (size > kNameLimit) invalid(argument, fmt::format("is longer than {} bytes; is its end missing?", kNameLimit));
+  if (size > kNameLimit)
+    invalid(argument, fmt::format("is longer than {} bytes; is its end missing?", kNameLimit));
   return {path, size};
 }
 

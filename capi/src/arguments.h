@@ -1,5 +1,5 @@
-// Checks of what the host passes in. Each failure is HWS_INVALID_ARGUMENT naming function and argument, so that a
-// person who reads only the message knows which line of their program to change.
+// Checks of what the host passes in. Each failure is HWS_INVALID_ARGUMENT naming function and argument, so
+// that a person who reads only the message knows which line of their program to change.
 #pragma once
 
 #include <cstddef>

@@ -29,6 +29,8 @@ class Buffer : public Object {
 inline void publish_bytes(const void* bytes, size_t size, hws_buffer** out) {
   publish(std::make_unique<Buffer>(bytes, size), out);
 }
-inline void publish_text(std::string_view text, hws_buffer** out) { publish_bytes(text.data(), text.size(), out); }
+inline void publish_text(std::string_view text, hws_buffer** out) {
+  publish_bytes(text.data(), text.size(), out);
+}
 
 }  // namespace hawser::capi

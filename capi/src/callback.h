@@ -1,5 +1,5 @@
-// The host's callbacks: `fn + user + destroy`. destroy(user) runs exactly once, whatever happens, and never while
-// the library holds anything. What a callback throws (it must not) becomes HWS_CALLBACK.
+// The host's callbacks: `fn + user + destroy`. destroy(user) runs exactly once, whatever happens, and never
+// while the library holds anything. What a callback throws (it must not) becomes HWS_CALLBACK.
 #pragma once
 
 #include <exception>
@@ -31,7 +31,8 @@ class UserData {
   void (*destroy_)(void*);
 };
 
-/// Runs the host's code. `slot`: of the object whose exclusive call this is. Throws kCallback for an exception.
+/// Runs the host's code. `slot`: of the object whose exclusive call this is. Throws kCallback for an
+/// exception.
 template <typename Fn>
 auto call_host(const char* function, Slot* slot, Callback kind, Fn&& fn) {
   const CallbackScope scope(slot, kind);

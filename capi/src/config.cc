@@ -13,7 +13,9 @@ using hawser::config::ConfigTree;
 
 namespace {
 
-void publish_config(ConfigTree tree, hws_config** out) { publish(std::make_unique<Config>(std::move(tree)), out); }
+void publish_config(ConfigTree tree, hws_config** out) {
+  publish(std::make_unique<Config>(std::move(tree)), out);
+}
 
 [[noreturn]] void invalid_format(const Call& call, int32_t format, const char* allowed) {
   call.invalid("format", fmt::format("is {}; this function takes {}", format, allowed));

@@ -1,5 +1,5 @@
-// hws_config_validate and hws_config_explain: what a config means once the files that it names have been read, and
-// everything that is wrong with it.
+// hws_config_validate and hws_config_explain: what a config means once the files that it names have been
+// read, and everything that is wrong with it.
 #include <nlohmann/json.hpp>
 
 #include "capi/src/buffer.h"
@@ -29,8 +29,10 @@ bool is_problem(Code code) {
     case Code::kUnimplemented:
     case Code::kOutOfRange:
     case Code::kCheckpointCorrupt:
-    case Code::kCheckpointIncompatible: return true;
-    default: return false;
+    case Code::kCheckpointIncompatible:
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -13,8 +13,8 @@ class ErrorObject : public Object {
   std::unique_ptr<ErrorRecord> record;
 };
 
-/// Reads a field of an error; `missing` for a handle that is none. Never touches the thread's last error, which the
-/// host may be about to take.
+/// Reads a field of an error; `missing` for a handle that is none. Never touches the thread's last error,
+/// which the host may be about to take.
 template <typename Value, typename Read>
 Value read(const char* function, const hws_error* error, Value missing, Read&& field) noexcept {
   try {

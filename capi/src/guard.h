@@ -1,5 +1,5 @@
-// The guard: the only way an export runs code that can fail. Whatever is thrown below becomes a status and the
-// thread's last error; nothing ever leaves the library as an exception.
+// The guard: the only way an export runs code that can fail. Whatever is thrown below becomes a status and
+// the thread's last error; nothing ever leaves the library as an exception.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// A slot's `state` word says in one atomic: generation | live | closing | deferred | number of references. A handle
-// is [generation | slot index | type]; its low bits are never 0, so no aligned pointer is ever taken for a handle.
+// A slot's `state` word says in one atomic: generation | live | closing | deferred | number of references. A
+// handle is [generation | slot index | type]; its low bits are never 0, so no aligned pointer is ever taken
+// for a handle.
 #include "capi/src/handle_table.h"
 
 #include <sched.h>
@@ -34,10 +35,10 @@ constexpr uint32_t kNoSlot = UINT32_MAX;
 struct Slot {
   std::atomic<uint64_t> state{uint64_t{1} << kGenerationShift};
   std::atomic<uint32_t> access{0};
-  std::atomic<uint32_t> drained{0};            // futex: 1 when the last call has left a closing slot
-  std::atomic<const void*> owner{nullptr};     // thread of the exclusive call
+  std::atomic<uint32_t> drained{0};                 // futex: 1 when the last call has left a closing slot
+  std::atomic<const void*> owner{nullptr};          // thread of the exclusive call
   std::atomic<Callback> callback{Callback::kNone};  // read and written by the owner only
-  std::atomic<uint32_t> pins{0};               // cancels under way; a few instructions each
+  std::atomic<uint32_t> pins{0};                    // cancels under way; a few instructions each
   std::atomic<bool> cancel{false};
   std::atomic<uint32_t> next_free{kNoSlot};
   uint32_t index = 0;
@@ -48,7 +49,8 @@ struct Slot {
 
 namespace {
 
-// Constant-initialised and trivially destructible: nothing runs when the library is loaded or the process exits.
+// Constant-initialised and trivially destructible: nothing runs when the library is loaded or the process
+// exits.
 constinit std::atomic<Slot*> g_chunks[kChunks] = {};
 constinit std::atomic<uint32_t> g_fresh{0};                 // slots ever used
 constinit std::atomic<uint64_t> g_free{uint64_t{kNoSlot}};  // [count of changes | first free slot]
@@ -97,8 +99,8 @@ Slot* take_slot() {
   uint32_t index = g_fresh.load(std::memory_order_relaxed);
   do {
     if (index >= kMaxHandles) {
-      fail(Code::kOutOfMemory, "all {} handles are in use; destroy buffers, errors and configs when done with them",
-           kMaxHandles);
+      fail(Code::kOutOfMemory,
+           "all {} handles are in use; destroy buffers, errors and configs when done with them", kMaxHandles);
     }
     make_chunk_of(index);  // may throw, with nothing taken yet
   } while (!g_fresh.compare_exchange_weak(index, index + 1, std::memory_order_acq_rel));
@@ -131,8 +133,8 @@ bool add_reference(Slot* slot, uint64_t generation) {
   return true;
 }
 
-/// Makes the slot free for a next object. In a forked child a slot of the parent's stays unused, because a thread
-/// that does not exist any more may have been in the middle of it.
+/// Makes the slot free for a next object. In a forked child a slot of the parent's stays unused, because a
+/// thread that does not exist any more may have been in the middle of it.
 void recycle(Slot* slot) {
   const uint64_t generation = slot->state.load(std::memory_order_relaxed) >> kGenerationShift;
   slot->state.store((generation + 1) << kGenerationShift, std::memory_order_seq_cst);
@@ -141,8 +143,8 @@ void recycle(Slot* slot) {
   push_free(slot);
 }
 
-/// Frees the object of a slot that nobody uses any more. The slot goes first: destructors run host code, which may
-/// create new handles.
+/// Frees the object of a slot that nobody uses any more. The slot goes first: destructors run host code,
+/// which may create new handles.
 void finish(Slot* slot) {
   Object* object = std::exchange(slot->object, nullptr);
   const bool orphan = slot->type == HandleType::kEngine && slot->pid != ::getpid();
@@ -163,18 +165,24 @@ void release(Slot* slot) {
 
 const char* type_name(uint32_t type) {
   switch (static_cast<HandleType>(type)) {
-    case HandleType::kError: return "an hws_error";
-    case HandleType::kBuffer: return "an hws_buffer";
-    case HandleType::kConfig: return "an hws_config";
-    case HandleType::kPlan: return "an hws_plan";
-    case HandleType::kEngine: return "an hws_engine";
+    case HandleType::kError:
+      return "an hws_error";
+    case HandleType::kBuffer:
+      return "an hws_buffer";
+    case HandleType::kConfig:
+      return "an hws_config";
+    case HandleType::kPlan:
+      return "an hws_plan";
+    case HandleType::kEngine:
+      return "an hws_engine";
   }
   return "no handle of this library";
 }
 
 [[noreturn]] void fail_handle(const Call& call, HandleType type, const void* handle) {
   const char* wanted = type_name(static_cast<uint32_t>(type));
-  if (handle == nullptr) fail(Code::kBadHandle, "{}: the handle is NULL; it needs {}", call.function(), wanted);
+  if (handle == nullptr)
+    fail(Code::kBadHandle, "{}: the handle is NULL; it needs {}", call.function(), wanted);
   const auto tag = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(handle) & ((1u << kTypeBits) - 1));
   if (tag != static_cast<uint32_t>(type)) {
     fail(Code::kBadHandle, "{}: {} is {}; it needs {}", call.function(), handle, type_name(tag), wanted);
@@ -184,7 +192,8 @@ const char* type_name(uint32_t type) {
 
 }  // namespace
 
-// ------------------------------------------------------------------------------------------------- reservations
+// -------------------------------------------------------------------------------------------------
+// reservations
 
 Reservation::Reservation(HandleType type) : type_(type), slot_(take_slot()) {
   slot_->pid = ::getpid();
@@ -204,15 +213,18 @@ void* Reservation::publish(std::unique_ptr<Object> object) noexcept {
   slot->object = object.release();
   const uint64_t generation = slot->state.load(std::memory_order_relaxed) >> kGenerationShift;
   slot->state.store((generation << kGenerationShift) | kLive, std::memory_order_release);
-  const uint64_t value = (((generation << kIndexBits) | slot->index) << kTypeBits) | static_cast<uint64_t>(type_);
+  const uint64_t value =
+      (((generation << kIndexBits) | slot->index) << kTypeBits) | static_cast<uint64_t>(type_);
   return reinterpret_cast<void*>(static_cast<uintptr_t>(value));
 }
 
-// --------------------------------------------------------------------------------------------------- references
+// ---------------------------------------------------------------------------------------------------
+// references
 
 Reference::Reference(const Call& call, HandleType type, const void* handle, Access access) {
   const Decoded decoded = decode(type, handle);
-  if (decoded.slot == nullptr || !add_reference(decoded.slot, decoded.generation)) fail_handle(call, type, handle);
+  if (decoded.slot == nullptr || !add_reference(decoded.slot, decoded.generation))
+    fail_handle(call, type, handle);
   slot_ = decoded.slot;
   try {
     if (slot_->type != type) fail_handle(call, type, handle);
@@ -225,8 +237,10 @@ Reference::Reference(const Call& call, HandleType type, const void* handle, Acce
 
 void Reference::begin(const Call& call, HandleType type, Access access) {
   if (type == HandleType::kEngine && slot_->pid != ::getpid()) {
-    fail(Code::kForked, "{}: this engine belongs to the parent process; its threads do not exist after fork, so "
-         "create engines in the process that uses them", call.function());
+    fail(Code::kForked,
+         "{}: this engine belongs to the parent process; its threads do not exist after fork, so "
+         "create engines in the process that uses them",
+         call.function());
   }
   if (access == Access::kAlways) return;
   uint32_t held = slot_->access.load(std::memory_order_acquire);
@@ -254,8 +268,10 @@ void Reference::begin(const Call& call, HandleType type, Access access) {
   while (held != kWriter) {  // const calls that run; no new one starts
     if (slot_->pid != ::getpid()) {
       slot_->access.fetch_and(~kWriter, std::memory_order_release);
-      fail(Code::kBusy, "{}: a thread of the parent process was using this handle when it forked; clone or parse a "
-           "new one", call.function());
+      fail(Code::kBusy,
+           "{}: a thread of the parent process was using this handle when it forked; clone or parse a "
+           "new one",
+           call.function());
     }
     slot_->access.wait(held, std::memory_order_acquire);
     held = slot_->access.load(std::memory_order_acquire);
@@ -266,7 +282,8 @@ void Reference::begin(const Call& call, HandleType type, Access access) {
 
 Reference::~Reference() {
   switch (hold_) {
-    case Hold::kNone: break;
+    case Hold::kNone:
+      break;
     case Hold::kShared:
       if (slot_->access.fetch_sub(1, std::memory_order_acq_rel) == (kWriter | 1)) slot_->access.notify_all();
       break;
@@ -274,7 +291,9 @@ Reference::~Reference() {
       slot_->owner.store(nullptr, std::memory_order_relaxed);
       slot_->access.fetch_and(~kWriter, std::memory_order_release);
       break;
-    case Hold::kNested: slot_->callback.store(outer_, std::memory_order_relaxed); break;
+    case Hold::kNested:
+      slot_->callback.store(outer_, std::memory_order_relaxed);
+      break;
   }
   release(slot_);
 }
@@ -291,7 +310,8 @@ CallbackScope::~CallbackScope() {
   slot_->callback.store(outer_, std::memory_order_relaxed);
 }
 
-// ------------------------------------------------------------------------------------------- destroy and cancel
+// ------------------------------------------------------------------------------------------- destroy and
+// cancel
 
 void destroy_handle(HandleType type, const void* handle) noexcept {
   const Decoded decoded = decode(type, handle);
@@ -322,7 +342,8 @@ Code cancel_handle(HandleType type, const void* handle) noexcept {
   if (decoded.slot == nullptr) return Code::kBadHandle;
   Slot* slot = decoded.slot;
   Code code = Code::kBadHandle;
-  slot->pins.fetch_add(1, std::memory_order_seq_cst);  // from here to the fetch_sub the slot is not given away
+  slot->pins.fetch_add(1,
+                       std::memory_order_seq_cst);  // from here to the fetch_sub the slot is not given away
   if (names(slot->state.load(std::memory_order_seq_cst), decoded.generation)) {
     code = slot->pid != ::getpid() ? Code::kForked : Code::kOk;
     if (code == Code::kOk) slot->cancel.store(true, std::memory_order_release);

@@ -1,12 +1,14 @@
-// The handle table: every object that a host holds lives in a slot of one process-wide table, and a handle is a
-// number that names slot, generation and type. It is never dereferenced, so a NULL, destroyed, foreign or invented
-// handle is found out instead of crashing.
+// The handle table: every object that a host holds lives in a slot of one process-wide table, and a handle is
+// a number that names slot, generation and type. It is never dereferenced, so a NULL, destroyed, foreign or
+// invented handle is found out instead of crashing.
 //
-//  - A running call holds a reference to its slot; destroy waits for running calls. Inside a host callback it does
+//  - A running call holds a reference to its slot; destroy waits for running calls. Inside a host callback it
+//  does
 //    not wait (that might be for itself): the last call to end frees the object.
-//  - `const` calls share an object. A non-const call waits for the const ones that run and then has it for itself;
-//    any other call gets kBusy meanwhile. The thread of a non-const call that is inside a host callback may make
-//    const calls, and from train and metrics callbacks those non-const ones that are marked kNested.
+//  - `const` calls share an object. A non-const call waits for the const ones that run and then has it for
+//  itself;
+//    any other call gets kBusy meanwhile. The thread of a non-const call that is inside a host callback may
+//    make const calls, and from train and metrics callbacks those non-const ones that are marked kNested.
 //  - Lookups, creation and destruction take no lock, so that a fork at any moment leaves a table that works.
 //  - Slots are never given back to the system: a stale handle always finds a slot to be checked against.
 #pragma once
@@ -44,8 +46,8 @@ enum class Callback : uint8_t {
   kTrain,      ///< train or metrics callback: const and kNested calls
 };
 
-/// A slot taken for an object that is still to be made, so that a full table fails before work is done. Given back
-/// by the destructor unless published.
+/// A slot taken for an object that is still to be made, so that a full table fails before work is done. Given
+/// back by the destructor unless published.
 class Reservation {
  public:
   /// Throws kOutOfMemory if kMaxHandles handles are alive.
@@ -114,12 +116,13 @@ class CallbackScope {
   Callback outer_;
 };
 
-/// Ends a handle. Nothing happens for NULL or a handle that is none of this type. In a forked child the engines of
-/// the parent are only forgotten: their threads are not there to be joined.
+/// Ends a handle. Nothing happens for NULL or a handle that is none of this type. In a forked child the
+/// engines of the parent are only forgotten: their threads are not there to be joined.
 void destroy_handle(HandleType type, const void* handle) noexcept;
 
-/// Sets the cancel flag of a live handle: an atomic store and a few loads, no lock, no allocation, errno and the
-/// thread's last error untouched, so that it may run in a signal handler. Returns kOk, kBadHandle or kForked.
+/// Sets the cancel flag of a live handle: an atomic store and a few loads, no lock, no allocation, errno and
+/// the thread's last error untouched, so that it may run in a signal handler. Returns kOk, kBadHandle or
+/// kForked.
 Code cancel_handle(HandleType type, const void* handle) noexcept;
 
 inline constexpr uint32_t kMaxHandles = 65536;

@@ -1,5 +1,5 @@
-// A thread's last error is a raw pointer beside an object whose only duty is to free it when the thread ends: a
-// host's own thread-local destructors may still call the library after that, and then must not touch a dead
+// A thread's last error is a raw pointer beside an object whose only duty is to free it when the thread ends:
+// a host's own thread-local destructors may still call the library after that, and then must not touch a dead
 // object. What they fail with is not kept.
 #include "capi/src/last_error.h"
 

@@ -1,5 +1,5 @@
-// The calling thread's last error: what hws_error_take moves into an object. One of the few pieces of state that
-// is not in a handle; it is per thread, so it needs no lock.
+// The calling thread's last error: what hws_error_take moves into an object. One of the few pieces of state
+// that is not in a handle; it is per thread, so it needs no lock.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,9 @@ struct ErrorRecord {
   std::string details = "{}";
 };
 
-/// Turns the exception being handled into this thread's last error and returns its status. To be called inside a
-/// catch block only. Never throws: if there is no memory even for the text, a fixed text stands for it.
+/// Turns the exception being handled into this thread's last error and returns its status. To be called
+/// inside a catch block only. Never throws: if there is no memory even for the text, a fixed text stands for
+/// it.
 int32_t record_current_exception(const char* function) noexcept;
 
 /// Moves the last error out; null if there is none. Throws bad_alloc.

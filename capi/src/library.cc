@@ -10,7 +10,8 @@ namespace {
 
 // The codes of the header are those of the engine, by number.
 constexpr bool same(int32_t status, Code code) { return status == static_cast<int32_t>(code); }
-static_assert(same(HWS_OK, Code::kOk) && same(HWS_CANCELLED, Code::kCancelled) && same(HWS_UNKNOWN, Code::kUnknown));
+static_assert(same(HWS_OK, Code::kOk) && same(HWS_CANCELLED, Code::kCancelled) &&
+              same(HWS_UNKNOWN, Code::kUnknown));
 static_assert(same(HWS_INVALID_ARGUMENT, Code::kInvalidArgument) && same(HWS_TIMEOUT, Code::kTimeout));
 static_assert(same(HWS_NOT_FOUND, Code::kNotFound) && same(HWS_ALREADY_EXISTS, Code::kAlreadyExists));
 static_assert(same(HWS_PERMISSION, Code::kPermission) && same(HWS_OUT_OF_MEMORY, Code::kOutOfMemory));

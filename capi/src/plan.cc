@@ -1,5 +1,5 @@
-// hws_plan_*: the exact plan of a config, made without allocating a tensor. Both reports are made at once, so that
-// a plan is immutable and every error comes from hws_plan_create.
+// hws_plan_*: the exact plan of a config, made without allocating a tensor. Both reports are made at once, so
+// that a plan is immutable and every error comes from hws_plan_create.
 #include "capi/src/buffer.h"
 #include "capi/src/config.h"
 #include "capi/src/guard.h"
@@ -21,9 +21,9 @@ int32_t hws_plan_create(const hws_config* config, hws_plan** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     auto plan = std::make_unique<PlanObject>();
-    const Use<Config> source(call, config, Access::kShared);
-    plan->json = hawser::train::plan_report(source->tree, true);
-    plan->text = hawser::train::plan_report(source->tree, false);
+    const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
+    plan->json = hawser::train::plan_report(tree, true);
+    plan->text = hawser::train::plan_report(tree, false);
     publish(std::move(plan), out);
   });
 }
@@ -33,7 +33,8 @@ int32_t hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out) 
     call.out(out);
     const Use<PlanObject> object(call, plan, Access::kShared);
     if (format != HWS_FORMAT_TEXT && format != HWS_FORMAT_JSON) {
-      call.invalid("format", fmt::format("is {}; this function takes HWS_FORMAT_TEXT and HWS_FORMAT_JSON", format));
+      call.invalid("format",
+                   fmt::format("is {}; this function takes HWS_FORMAT_TEXT and HWS_FORMAT_JSON", format));
     }
     publish_text(format == HWS_FORMAT_TEXT ? object->text : object->json, out);
   });

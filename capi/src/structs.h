@@ -1,6 +1,7 @@
-// Structs that cross the API begin with `uint32_t struct_size` and only ever grow at their end. A program built
-// against an older header passes a smaller one: fields that it does not know are 0. A newer one passes a larger
-// one: fields that this library does not know must be 0, because to ignore them would be to ignore a wish.
+// Structs that cross the API begin with `uint32_t struct_size` and only ever grow at their end. A program
+// built against an older header passes a smaller one: fields that it does not know are 0. A newer one passes
+// a larger one: fields that this library does not know must be 0, because to ignore them would be to ignore a
+// wish.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,8 @@
 
 namespace hawser::capi {
 
-inline constexpr uint32_t kStructLimit = 4096;  ///< no struct will ever be larger: garbage is not read as a size
+inline constexpr uint32_t kStructLimit =
+    4096;  ///< no struct will ever be larger: garbage is not read as a size
 
 /// Checks the host's struct_size at `user` against T, whose first version had `first_size` bytes; returns it.
 /// Throws kInvalidArgument (NULL, misaligned) or kAbiMismatch.
@@ -20,14 +22,15 @@ uint32_t check_struct(const Call& call, const T* user, uint32_t first_size, cons
   call.pointer(user, argument);
   const uint32_t size = user->struct_size;
   if (size < first_size || size > kStructLimit) {
-    fail(Code::kAbiMismatch, "{}: `{}`.struct_size is {}; set it to sizeof of the struct ({} here)", call.function(),
-         argument, size, sizeof(T));
+    fail(Code::kAbiMismatch, "{}: `{}`.struct_size is {}; set it to sizeof of the struct ({} here)",
+         call.function(), argument, size, sizeof(T));
   }
   const auto* bytes = reinterpret_cast<const unsigned char*>(user);
   for (uint32_t at = sizeof(T); at < size; ++at) {
     if (bytes[at] != 0) {
       fail(Code::kAbiMismatch,
-           "{}: `{}` sets byte {}, a field of a newer version that this library ({}, struct of {} bytes) does not "
+           "{}: `{}` sets byte {}, a field of a newer version that this library ({}, struct of {} bytes) "
+           "does not "
            "know; set it to 0 or use a newer library",
            call.function(), argument, at, HAWSER_VERSION, sizeof(T));
     }

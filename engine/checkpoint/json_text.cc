@@ -29,7 +29,7 @@ class Checker : public nlohmann::json_sax<nlohmann::json> {
   }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
-    if (!keys_.back().insert(name).second) fail(code_, "{}: the key {} stands twice", where_, quoted(name));
+    if (!keys_.back().insert(name).second) fail(code_, "{}: the key {} stands twice", where_, in_quotes(name));
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
@@ -65,7 +65,7 @@ void check_json_object(std::string_view text, const std::string& where, Code cod
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &checker)) fail(code, "{} is not valid JSON", where);
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr size_t kMost = 200;
   std::string result = "'";
   for (const char c : text.substr(0, kMost))

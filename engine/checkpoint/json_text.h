@@ -14,6 +14,6 @@ namespace hawser::checkpoint {
 void check_json_object(std::string_view text, const std::string& where, Code code, int max_depth = 64);
 
 /// Text in single quotes for messages: control characters and long tails left out.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace hawser::checkpoint

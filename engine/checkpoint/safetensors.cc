@@ -91,11 +91,11 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     if (place_ == Place::kTop) return top_key(name);
     if (place_ == Place::kMetadata) {
       if (metadata_.count(name) != 0)
-        fail(Code::kCheckpointCorrupt, "{}: __metadata__ has the key {} twice", path_, quoted(name));
+        fail(Code::kCheckpointCorrupt, "{}: __metadata__ has the key {} twice", path_, in_quotes(name));
     } else {
       const int bit = name == "dtype" ? 1 : name == "shape" ? 2 : name == "data_offsets" ? 4 : 0;
-      if (bit == 0) corrupt("has the unknown field " + quoted(name));
-      if ((seen_ & bit) != 0) corrupt("has the field " + quoted(name) + " twice");
+      if (bit == 0) corrupt("has the unknown field " + in_quotes(name));
+      if ((seen_ & bit) != 0) corrupt("has the field " + in_quotes(name) + " twice");
       seen_ |= bit;
     }
     key_ = name;
@@ -110,10 +110,10 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   enum class Place { kStart, kTop, kTensor, kShape, kOffsets, kMetadata, kEnd };
 
   [[noreturn]] void corrupt(const std::string& problem) {
-    fail(Code::kCheckpointCorrupt, "{}: tensor {} {}", path_, quoted(tensors_.back().name), problem);
+    fail(Code::kCheckpointCorrupt, "{}: tensor {} {}", path_, in_quotes(tensors_.back().name), problem);
   }
   [[noreturn]] void bad(const char* what) {
-    fail(Code::kCheckpointCorrupt, "{}: the header has {} where none belongs (last key {})", path_, what, quoted(key_));
+    fail(Code::kCheckpointCorrupt, "{}: the header has {} where none belongs (last key {})", path_, what, in_quotes(key_));
   }
   bool enter(Place place) {
     place_ = place;
@@ -123,12 +123,12 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   bool top_key(const std::string& name) {
     key_ = name;
     if (!names_.insert(name).second)
-      fail(Code::kCheckpointCorrupt, "{}: the name {} stands twice in the header", path_, quoted(name));
+      fail(Code::kCheckpointCorrupt, "{}: the name {} stands twice in the header", path_, in_quotes(name));
     if (name == "__metadata__") return true;
     if (!is_tensor_name(name))
       fail(Code::kCheckpointCorrupt,
            "{}: a tensor name is empty, has control characters or is longer than {} bytes: {}", path_, kMaxTensorName,
-           quoted(name));
+           in_quotes(name));
     seen_ = 0;
     tensors_.emplace_back();
     tensors_.back().name = name;
@@ -166,10 +166,10 @@ void check_layout(const std::string& path, int64_t data_begin, int64_t data_byte
   int64_t at = 0;
   for (TensorInfo& tensor : *tensors) {
     const auto corrupt = [&](const std::string& problem) {
-      fail(Code::kCheckpointCorrupt, "{}: tensor {} {}", path, quoted(tensor.name), problem);
+      fail(Code::kCheckpointCorrupt, "{}: tensor {} {}", path, in_quotes(tensor.name), problem);
     };
     const KnownType* type = find_type(tensor.dtype);
-    if (type == nullptr) corrupt("has the unknown dtype " + quoted(tensor.dtype));
+    if (type == nullptr) corrupt("has the unknown dtype " + in_quotes(tensor.dtype));
     const std::optional<int64_t> bytes = tensor_bytes(tensor.shape, type->bytes);
     if (!bytes) corrupt("has the shape " + shape_text(tensor.shape) + ", whose size overflows");
     if (tensor.end < tensor.begin || tensor.end - tensor.begin != *bytes)
@@ -186,6 +186,15 @@ void check_layout(const std::string& path, int64_t data_begin, int64_t data_byte
   }
   if (at != data_bytes)
     fail(Code::kCheckpointCorrupt, "{}: {} bytes after the last tensor belong to none", path, data_bytes - at);
+}
+
+/// JSON text of a string or of a map of strings.
+std::string json_string(const nlohmann::json& value) {
+  try {
+    return value.dump();
+  } catch (const nlohmann::json::exception&) {
+    fail(Code::kInvalidArgument, "a tensor name or metadata text is not valid UTF-8");
+  }
 }
 
 }  // namespace
@@ -208,6 +217,7 @@ SafetensorsFile SafetensorsFile::open(const Folder& folder, const std::string& n
   result.file_.read_at(0, length, 8);
   uint64_t header_bytes = 0;
   for (int i = 7; i >= 0; --i) header_bytes = header_bytes << 8 | length[i];
+  if (header_bytes < 2) fail(Code::kCheckpointCorrupt, "{}: the header has {} bytes, at least 2 are needed", path, header_bytes);
   const uint64_t most = static_cast<uint64_t>(std::min(kMaxHeaderBytes, file_bytes - 8));
   if (header_bytes > most)
     fail(Code::kCheckpointCorrupt,
@@ -216,6 +226,7 @@ SafetensorsFile SafetensorsFile::open(const Folder& folder, const std::string& n
          path, header_bytes, most);
   std::string header(header_bytes, '\0');
   result.file_.read_at(8, header.data(), static_cast<int64_t>(header_bytes));
+  if (header[0] != '{') fail(Code::kCheckpointCorrupt, "{}: the header does not start with '{{'; no safetensors", path);
   HeaderHandler handler(path, &result.tensors_, &result.metadata_);
   if (!nlohmann::json::sax_parse(header, &handler))
     fail(Code::kCheckpointCorrupt, "{}: the header is not valid JSON", path);
@@ -236,35 +247,28 @@ void SafetensorsFile::read(const TensorInfo& tensor, int64_t offset, void* dst, 
 }
 
 std::string safetensors_header(std::vector<TensorInfo>* tensors, const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  if (!metadata.empty()) json["__metadata__"] = metadata;
+  std::string text = "{";
+  if (!metadata.empty()) text += "\"__metadata__\":" + json_string(metadata);
   std::unordered_set<std::string> names;
   int64_t at = 0;
   for (TensorInfo& tensor : *tensors) {
     if (!is_tensor_name(tensor.name) || tensor.name == "__metadata__")
-      fail(Code::kInvalidArgument, "a tensor cannot be stored under the name {}", quoted(tensor.name));
+      fail(Code::kInvalidArgument, "a tensor cannot be stored under the name {}", in_quotes(tensor.name));
     if (!names.insert(tensor.name).second)
-      fail(Code::kInvalidArgument, "two tensors have the name {}", quoted(tensor.name));
+      fail(Code::kInvalidArgument, "two tensors have the name {}", in_quotes(tensor.name));
     const KnownType* type = find_type(tensor.dtype);
-    const std::optional<int64_t> bytes = type != nullptr ? tensor_bytes(tensor.shape, type->bytes) : std::nullopt;
     const bool sizes_ok = std::all_of(tensor.shape.begin(), tensor.shape.end(), [](int64_t d) { return d >= 0; });
+    std::optional<int64_t> bytes;
+    if (type != nullptr && sizes_ok) bytes = tensor_bytes(tensor.shape, type->bytes);
     tensor.begin = at;
-    if (!bytes || !sizes_ok || tensor.shape.size() > kMaxTensorRank || __builtin_add_overflow(at, *bytes, &at))
-      fail(Code::kInvalidArgument, "tensor {} of dtype {} and shape {} cannot be stored", quoted(tensor.name),
+    if (!bytes || tensor.shape.size() > kMaxTensorRank || __builtin_add_overflow(at, *bytes, &at))
+      fail(Code::kInvalidArgument, "tensor {} of dtype {} and shape {} cannot be stored", in_quotes(tensor.name),
            tensor.dtype, shape_text(tensor.shape));
     tensor.end = at;
-    nlohmann::ordered_json entry;
-    entry["dtype"] = tensor.dtype;
-    entry["shape"] = tensor.shape;
-    entry["data_offsets"] = {tensor.begin, tensor.end};
-    json.push_back({tensor.name, std::move(entry)});
+    text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", text.size() > 1 ? "," : "",
+                        json_string(tensor.name), tensor.dtype, fmt::join(tensor.shape, ","), tensor.begin, tensor.end);
   }
-  std::string text;
-  try {
-    text = json.dump();
-  } catch (const nlohmann::json::exception&) {
-    fail(Code::kInvalidArgument, "a tensor name or metadata text is not valid UTF-8");
-  }
+  text += "}";
   text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data is aligned
   if (static_cast<int64_t>(text.size()) > kMaxHeaderBytes)
     fail(Code::kInvalidArgument, "the header of {} tensors has {} bytes; at most {} are possible", tensors->size(),

@@ -67,7 +67,7 @@ void Effective::apply_preset() {
   if (text.empty()) {
     bad_.insert("/preset");
     const std::string near = nearest_name(name->text, preset_names());
-    problems_.push_back({"/preset", "there is no preset " + quoted(name->text),
+    problems_.push_back({"/preset", "there is no preset " + quote(name->text),
                          near.empty() ? "use one of: " + fmt::format("{}", fmt::join(preset_names(), ", "))
                                       : fmt::format("did you mean \"{}\"?", near)});
     return;
@@ -95,7 +95,7 @@ void Effective::check_ranges(const Value& value, const FieldView& field, const s
     if (field.choices.empty() || value.text.empty()) return;
     if (std::find(field.choices.begin(), field.choices.end(), value.text) != field.choices.end()) return;
     const std::string near = nearest_name(value.text, field.choices);
-    fault = {fmt::format("{} is not one of {}", quoted(value.text), valid_names(field)),
+    fault = {fmt::format("{} is not one of {}", quote(value.text), valid_names(field)),
              near.empty() ? "use one of them" : fmt::format("did you mean \"{}\"?", near)};
   } else if (in_range(field, as_double(value), write_json(value, field), &fault)) {
     return;

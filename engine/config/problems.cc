@@ -55,7 +55,7 @@ void throw_if_any(const std::vector<Problem>& problems) {
               details.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   const bool cut = text.size() > kMostText;
   const nlohmann::json json = std::string(text.substr(0, kMostText));
   std::string result = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::ignore);

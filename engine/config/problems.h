@@ -26,6 +26,6 @@ class ProblemList {
 void throw_if_any(const std::vector<Problem>& problems);
 
 /// Text in quotes, escaped as in JSON, cut where it is long; for messages.
-std::string quoted(std::string_view text);
+std::string quote(std::string_view text);
 
 }  // namespace hawser::config

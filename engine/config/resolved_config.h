@@ -36,6 +36,7 @@ struct InitConfig {
   std::string from;            ///< checkpoint or Hugging Face folder; empty: random
   double std = 0.02;
   bool scale_residual = true;  ///< projections into the residual stream get std / sqrt(2 * layers)
+  std::vector<std::string> ignore_keys;  ///< of a Hugging Face config.json: accepted although unknown
 };
 
 struct BatchConfig {

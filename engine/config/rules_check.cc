@@ -25,7 +25,9 @@ constexpr Required kRequired[] = {
 };
 
 void check_required(const Effective& c, std::vector<Problem>* problems) {
-  if (!c.is_given("/model") && !c.is_given("/preset")) {
+  const bool has_some = std::any_of(std::begin(kRequired) + 1, std::end(kRequired),
+                                    [&](const Required& required) { return c.is_given(required.pointer); });
+  if (!has_some && !c.is_given("/preset")) {
     problems->push_back({"/model", "the config describes no model",
                          "give \"preset\" (such as \"quickstart\"), or \"model\", or \"init\": {\"from\": FOLDER}"});
     return;

@@ -38,19 +38,28 @@ bool has_biases(const Effective& c) {
 }
 Value usual_bias(const Effective& c) { return Value::of_bool(has_biases(c)); }
 
+/// Set, and not by a preset whose batch a file or a `set` overrules with a global_batch.
+bool stands(const Effective& c, const char* pointer) {
+  const bool overruled = c.origin(pointer) == Origin::kPreset && c.origin("/batch/global_batch") > Origin::kPreset;
+  return c.is_given(pointer) && !overruled;
+}
+
 Value usual_micro_batch(const Effective& c) {
+  if (stands(c, "/batch/micro_batch")) return Value();
   if (!c.has("/batch/global_batch")) return Value::of_int(kUsualMicroBatch);
   const int64_t global = c.integer("/batch/global_batch");
-  if (c.has("/batch/grad_accum_steps")) {
+  if (stands(c, "/batch/grad_accum_steps") && c.has("/batch/grad_accum_steps")) {
     const int64_t steps = c.integer("/batch/grad_accum_steps");
     return global % steps == 0 ? Value::of_int(global / steps) : Value();
   }
-  int64_t rows = std::min(global, kUsualMicroBatch);
+  const int64_t wish = c.has("/batch/micro_batch") ? c.integer("/batch/micro_batch") : kUsualMicroBatch;
+  int64_t rows = std::min(global, wish);
   while (global % rows != 0) --rows;
   return Value::of_int(rows);
 }
 
 Value usual_grad_accum_steps(const Effective& c) {
+  if (stands(c, "/batch/grad_accum_steps")) return Value();
   if (!c.has("/batch/global_batch")) return Value::of_int(1);
   const int64_t global = c.integer("/batch/global_batch"), rows = c.integer("/batch/micro_batch");
   return global % rows == 0 ? Value::of_int(global / rows) : Value();
@@ -99,10 +108,10 @@ constexpr Derivation kDerivations[] = {
 
     {"batch.sequence = model.context", "/batch/sequence", {"/model/context"},
      [](const Effective& c) { return Value::of_int(c.integer("/model/context")); }},
-    {"batch.micro_batch = global_batch / grad_accum_steps; 8 or the next divisor below where those are not given",
-     "/batch/micro_batch", {}, usual_micro_batch},
+    {"batch.micro_batch = global_batch / grad_accum_steps; 8 or the next divisor below where they are not given",
+     "/batch/micro_batch", {}, usual_micro_batch, true},
     {"batch.grad_accum_steps = global_batch / micro_batch; 1 where global_batch is not given",
-     "/batch/grad_accum_steps", {"/batch/micro_batch"}, usual_grad_accum_steps},
+     "/batch/grad_accum_steps", {"/batch/micro_batch"}, usual_grad_accum_steps, true},
     {"batch.global_batch = micro_batch * grad_accum_steps", "/batch/global_batch",
      {"/batch/micro_batch", "/batch/grad_accum_steps"},
      [](const Effective& c) {

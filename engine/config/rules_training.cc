@@ -19,12 +19,7 @@ bool decays(const Effective& c) {
 // clang-format off
 constexpr Check kTrainingChecks[] = {
     {"/data/sources", {"/data/path", "/data/sources"},
-     [](const Effective& c) {
-       const Value* sources = c.find("/data/sources");
-       if (c.origin("/data/path") != c.origin("/data/sources")) return false;  // the later one counts
-       const Value* path = sources->items.size() == 1 ? find_value(sources->items[0], "") : nullptr;
-       return path == nullptr || !same_content(path->fields[0], *c.find("/data/path"));
-     },
+     [](const Effective& c) { return c.origin("/data/path") == c.origin("/data/sources"); },  // else the later counts
      "both data.path and data.sources are given", "keep one of them: path is short for one source"},
     {"/data/format", {"/data/sources"},
      [](const Effective& c) { return c.count("/data/sources") > 0 && !c.has("/data/format"); },

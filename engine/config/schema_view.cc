@@ -136,7 +136,8 @@ class Builder {
     EnumView*& slot = enums_[source.name()->str()];
     if (slot != nullptr) return slot;
     slot = new EnumView;
-    slot->name = source.name()->str();
+    const std::string full = source.name()->str();
+    slot->name = full.substr(full.rfind('.') + 1);
     for (const reflection::EnumVal* value : *source.values()) {
       slot->items.push_back({value->name()->str(), value->value(), join_docs(value->documentation())});
     }

@@ -9,7 +9,8 @@
 
 namespace hawser::config {
 
-/// Fewest insertions, deletions and substitutions (ASCII case ignored) that turn a into b (Levenshtein, 1966).
+/// Fewest insertions, deletions, substitutions (Levenshtein, 1966) and swaps of neighbours (Damerau, 1964) that turn
+/// a into b. ASCII case is ignored.
 size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The nearest of `names`, if it is near enough to be a slip; else "".

@@ -66,7 +66,7 @@ class Reader {
     if (slot.field->kind != FieldKind::kString) {
       const bool number = slot.field->kind != FieldKind::kArray && slot.field->kind != FieldKind::kTable &&
                           Json::accept(v);
-      return mismatch(slot, "string " + quoted(v), number ? fmt::format("write {} without quotes", v) : "");
+      return mismatch(slot, "string " + quote(v), number ? fmt::format("write {} without quotes", v) : "");
     }
     if (v.find('\0') != std::string::npos) {
       problems_.add(slot.pointer, "the string has a NUL character in it", "remove \\u0000");
@@ -108,7 +108,7 @@ class Reader {
   }
   bool enum_name(const Slot& slot, const std::string& name);
   bool too_large(const Slot& slot, const std::string& raw) {
-    problems_.add(slot.pointer, fmt::format("{} is too large for a 64-bit integer", quoted(raw)),
+    problems_.add(slot.pointer, fmt::format("{} is too large for a 64-bit integer", quote(raw)),
                   "use a smaller number");
     return true;
   }
@@ -185,12 +185,12 @@ bool Reader::key(std::string& name) {
   const FieldView* field = table.find(name);
   const std::string pointer = frame.self.pointer + "/" + escape_token(name);
   if (field == nullptr) {
-    problems_.add(pointer, fmt::format("unknown key {}", quoted(name)),
+    problems_.add(pointer, fmt::format("unknown key {}", quote(name)),
                   suggest_key(table, frame.self.pointer, name));
     return true;
   }
   if (frame.seen[static_cast<size_t>(field->id)]) {
-    problems_.add(pointer, fmt::format("the key {} comes twice", quoted(name)), "keep one of them");
+    problems_.add(pointer, fmt::format("the key {} comes twice", quote(name)), "keep one of them");
     return true;
   }
   frame.seen[static_cast<size_t>(field->id)] = true;
@@ -204,7 +204,7 @@ bool Reader::enum_name(const Slot& slot, const std::string& name) {
   std::vector<std::string> names;
   for (const EnumView::Item& item : enumeration.items) names.push_back(item.name);
   const std::string near = nearest_name(name, names);
-  problems_.add(slot.pointer, fmt::format("{} is not one of {}", quoted(name), valid_names(*slot.field)),
+  problems_.add(slot.pointer, fmt::format("{} is not one of {}", quote(name), valid_names(*slot.field)),
                 near.empty() ? "use one of them" : fmt::format("did you mean \"{}\"?", near));
   return true;
 }
@@ -216,7 +216,7 @@ bool Reader::parse_error(size_t position, const std::string& token, const nlohma
   const size_t column = last_newline == std::string_view::npos ? end : end - last_newline - 1;
   if (error.id == 406) {  // a number beyond the largest double: good JSON, no good value
     const Slot slot = next();
-    problems_.add(slot.pointer, fmt::format("{} is too large for a 64-bit float", quoted(token)),
+    problems_.add(slot.pointer, fmt::format("{} is too large for a 64-bit float", quote(token)),
                   "use a finite number");
     return false;
   }

@@ -255,12 +255,13 @@ class FileDataset final : public Dataset {
       ++bad;
     }
     const TokenSource::Place place = window.source->locate(window.first + bad);
-    fail_data(
-        place.file, place.offset,
-        fmt::format(
-            "token {} (byte offset {}) is {}, outside the vocabulary of {} tokens; check the token type, "
-            "the tokenizer and model.vocab_size",
-            place.index, place.offset, place.value, id_limit_));
+    const std::string limit = id_limit_ <= static_cast<uint32_t>(std::numeric_limits<int32_t>::max())
+                                  ? fmt::format("outside the vocabulary of {} tokens", id_limit_)
+                                  : "no possible token id";
+    fail_data(place.file, place.offset,
+              fmt::format("token {} (byte offset {}) is {}, {}; check the token type, the tokenizer and "
+                          "model.vocab_size",
+                          place.index, place.offset, place.value, limit));
   }
 
   const int64_t cols_;

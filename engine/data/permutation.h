@@ -12,7 +12,8 @@ namespace hawser::data {
 /// A Feistel network (Luby and Rackoff, "How to construct pseudorandom permutations", 1988) over the smallest
 /// even number of bits that holds `count`, with Philox as its round function; values outside [0, count) are
 /// sent through again until one lies inside (cycle walking: Black and Rogaway, "Ciphers with arbitrary finite
-/// domains", 2002), fewer than four times on average.
+/// domains", 2002), fewer than four times on average (more below 17 things, where bits are kept
+/// that a good shuffle needs).
 uint64_t permute(uint64_t index, uint64_t count, uint64_t key);
 
 }  // namespace hawser::data

@@ -1,4 +1,4 @@
-// Attention forward: one task per query tile, key tiles from left to right with an online softmax
+// Attention forward: one task per few query tiles, key tiles from left to right with an online softmax
 // (FlashAttention-2, algorithm 1). When queries are few (decoding with a cache) the query heads that share a
 // key-value head stand side by side in one tile.
 #include "kernels/cpu/attention_tile.h"
@@ -8,11 +8,15 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-/// How the query rows are cut into tiles; a function of the shape alone.
+constexpr int kMostTiles = 8, kWantedTasks = 32;
+
+/// How the query rows are cut into tiles, and the tiles of one key-value head into tasks: consecutive query
+/// tiles, which load their keys once. A function of the shape alone.
 struct Cut {
   int64_t group;  // query heads per key-value head
   int64_t heads_per_tile, head_tiles;
   int64_t queries_per_tile, query_tiles;
+  int64_t tiles_per_task, tasks;  // of one key-value head of one batch row
 };
 
 inline Cut cut_queries(const AttentionShape& s) {
@@ -22,23 +26,30 @@ inline Cut cut_queries(const AttentionShape& s) {
   cut.head_tiles = (cut.group + cut.heads_per_tile - 1) / cut.heads_per_tile;
   cut.queries_per_tile = least(kTile, s.seq_q);
   cut.query_tiles = (s.seq_q + kTile - 1) / kTile;
+  const int64_t tiles = cut.head_tiles * cut.query_tiles;
+  cut.tiles_per_task = least(kMostTiles, most(1, s.batch * s.kv_heads * tiles / kWantedTasks));
+  cut.tasks = (tiles + cut.tiles_per_task - 1) / cut.tiles_per_task;
   return cut;
 }
 
-/// One worker's memory: all of it fp32.
+/// One worker's memory, all of it fp32: a key tile, a tile of scores and of dropout, and for each query tile
+/// of the task the transposed queries and the output.
 struct Scratch {
-  float *columns, *o, *keys, *values, *scores, *keep;
+  float *keys, *values, *scores, *keep, *columns, *o;
 };
 
 inline int64_t scratch_floats(const AttentionShape& s) {
-  return 4 * kTile * round_up(s.head_dim, kLanes) + 2 * kTile * kTile;
+  return (2 + 2 * cut_queries(s).tiles_per_task) * kTile * round_up(s.head_dim, kLanes) + 2 * kTile * kTile;
 }
 
 inline Scratch scratch_of(const AttentionForward& args, int32_t worker) {
   const int64_t rows = kTile * round_up(args.s.head_dim, kLanes);
   float* base = static_cast<float*>(args.workspace) + worker * scratch_floats(args.s);
-  return {
-      base, base + rows, base + 2 * rows, base + 3 * rows, base + 4 * rows, base + 4 * rows + kTile * kTile};
+  float* products = base + 2 * rows;
+  float* tiles = products + 2 * kTile * kTile;
+  return {base,     base + rows,
+          products, products + kTile * kTile,
+          tiles,    tiles + cut_queries(args.s).tiles_per_task * rows};
 }
 
 /// Running maximum and sum of each query row, and the factor that its output took at the last key tile.
@@ -101,85 +112,148 @@ inline void rescale_output(float* o, int64_t width, int n, const float* rescale)
   }
 }
 
+/// One query tile on its way through the keys.
+struct Tile {
+  QueryTile q;
+  Softmax running;
+  float *columns, *o;
+};
+
 template <class E>
-void forward_tile(const AttentionForward& args, int64_t b, int64_t kv_head, QueryTile& q, const Scratch& m) {
+void begin_tile(const AttentionForward& args, int64_t b, Tile& tile) {
   const AttentionShape& s = args.s;
-  const int64_t width = round_up(s.head_dim, kLanes);
-  for (int r = 0; r < q.vecs * kLanes; ++r) {
+  const QueryTile& q = tile.q;
+  const int64_t width = round_up(s.head_dim, kLanes), rows = q.vecs * kLanes;
+  for (int r = 0; r < q.n; ++r) {
     const E* row =
         static_cast<const E*>(args.q) + (b * s.seq_q + q.query[r]) * s.q_stride + q.head[r] * s.head_dim;
-    if (r < q.n) load_row(m.o + r * width, row, s.head_dim, width, s.scale);
-    if (r >= q.n) zero(m.o + r * width, width);
+    load_row(tile.o + r * width, row, s.head_dim, width, s.scale);
   }
-  transpose(m.columns, m.o, width, q.vecs);
-  zero(m.o, q.vecs * kLanes * width);
-  Softmax running;
+  zero(tile.o + q.n * width, (rows - q.n) * width);
+  transpose(tile.columns, tile.o, width, q.vecs);
+  zero(tile.o, rows * width);
   for (int i = 0; i < kTile; ++i) {
-    running.max[i] = kLowestMax;
-    running.sum[i] = 0;
-    running.rescale[i] = 1;
-  }
-  const int64_t at = b * s.kv_batch_rows * s.kv_stride + kv_head * s.head_dim;
-  for (int64_t start = q.lo / kTile * kTile; start <= q.hi; start += kTile) {
-    const KeyTile k = key_tile(q, start);
-    load_keys(m.keys, static_cast<const E*>(args.k) + at, s.kv_stride, q, k, s.head_dim, width);
-    load_keys(m.values, static_cast<const E*>(args.v) + at, s.kv_stride, q, k, s.head_dim, width);
-    transposed_product(m.scores, k, m.keys, width, m.columns, s.head_dim);
-    if (s.dropout.p > 0) dropout_tile(m.keep, s, b, q, k);
-    for (int c = 0; c < q.vecs; ++c) {
-      if (k.vec_first[c] < k.vec_last[c]) {
-        softmax_vector(s, q, k, c, m.scores, m.keep, running);
-      } else {
-        vstore(running.rescale + c * kLanes, vset(1.0f));
-      }
-    }
-    rescale_output(m.o, width, q.n, running.rescale);
-    add_over_keys(m.o, q, k, m.scores, m.values, width);
-  }
-  const float kept = s.dropout.p > 0 ? 1.0f / (1.0f - s.dropout.p) : 1.0f;
-  for (int r = 0; r < q.n; ++r) {
-    E* row = static_cast<E*>(args.o) + (b * s.seq_q + q.query[r]) * s.o_stride + q.head[r] * s.head_dim;
-    const float sum = running.sum[r];
-    store_row(row, m.o + r * width, s.head_dim, sum == 0 ? 0.0f : kept / sum);
-    args.lse[(b * s.heads + q.head[r]) * s.seq_q + q.query[r]] = running.max[r] + __builtin_logf(sum);
+    tile.running.max[i] = kLowestMax;
+    tile.running.sum[i] = 0;
+    tile.running.rescale[i] = 1;
   }
 }
 
-/// Task t: query tiles from the last (under a causal mask the longest) to the first.
-inline void forward_task(const AttentionForward& args, const Cut& cut, int64_t task, int32_t worker) {
+/// The step of one query tile to a key tile that the scratch holds.
+inline void meet_keys(const AttentionShape& s, int64_t b, Tile& tile, const KeyTile& k, const Scratch& m) {
+  const int64_t width = round_up(s.head_dim, kLanes);
+  transposed_product(m.scores, k, m.keys, width, tile.columns, s.head_dim);
+  if (s.dropout.p > 0) dropout_tile(m.keep, s, b, tile.q, k);
+  for (int c = 0; c < tile.q.vecs; ++c) {
+    if (k.vec_first[c] < k.vec_last[c]) {
+      softmax_vector(s, tile.q, k, c, m.scores, m.keep, tile.running);
+    } else {
+      vstore(tile.running.rescale + c * kLanes, vset(1.0f));
+    }
+  }
+  rescale_output(tile.o, width, tile.q.n, tile.running.rescale);
+  add_over_keys(tile.o, tile.q, k, m.scores, m.values, width);
+}
+
+template <class E>
+void end_tile(const AttentionForward& args, int64_t b, const Tile& tile) {
   const AttentionShape& s = args.s;
-  const int64_t per_tile = s.batch * s.kv_heads * cut.head_tiles;
-  const int64_t query_tile = cut.query_tiles - 1 - task / per_tile;
-  const int64_t head_tile = task % cut.head_tiles, b_kv = task % per_tile / cut.head_tiles;
-  const int64_t b = b_kv / s.kv_heads, kv_head = b_kv % s.kv_heads;
-  const int64_t heads = least(cut.heads_per_tile, cut.group - head_tile * cut.heads_per_tile);
-  const int64_t t0 = query_tile * kTile, queries = least(cut.queries_per_tile, s.seq_q - t0);
-  QueryTile q;
+  const int64_t width = round_up(s.head_dim, kLanes);
+  const float kept = s.dropout.p > 0 ? 1.0f / (1.0f - s.dropout.p) : 1.0f;
+  for (int r = 0; r < tile.q.n; ++r) {
+    const int64_t head = tile.q.head[r], t = tile.q.query[r];
+    E* row = static_cast<E*>(args.o) + (b * s.seq_q + t) * s.o_stride + head * s.head_dim;
+    const float sum = tile.running.sum[r];
+    store_row(row, tile.o + r * width, s.head_dim, sum == 0 ? 0.0f : kept / sum);
+    args.lse[(b * s.heads + head) * s.seq_q + t] = tile.running.max[r] + __builtin_logf(sum);
+  }
+}
+
+/// The rows of tile `index` of a key-value head; the heads of one query range follow each other.
+inline void cut_tile(const AttentionShape& s, const Cut& cut, int64_t b, int64_t kv_head, int64_t index,
+                     QueryTile& q) {
+  const int64_t first_head = index % cut.head_tiles * cut.heads_per_tile;
+  const int64_t t0 = index / cut.head_tiles * kTile;
+  const int64_t heads = least(cut.heads_per_tile, cut.group - first_head);
+  const int64_t queries = least(cut.queries_per_tile, s.seq_q - t0);
   int n = 0;
   for (int64_t h = 0; h < heads; ++h) {
-    const int64_t head = kv_head * cut.group + head_tile * cut.heads_per_tile + h;
-    for (int64_t t = 0; t < queries; ++t) set_row(q, s, b, n++, head, t0 + t);
+    for (int64_t t = 0; t < queries; ++t) set_row(q, s, b, n++, kv_head * cut.group + first_head + h, t0 + t);
   }
   finish_rows(q, n);
+}
+
+/// Asks for part i of n of the key tile after `start`, so that it comes from memory while this one is worked
+/// on.
+template <class E>
+inline void prefetch_keys(const E* keys, const E* values, int64_t stride, int64_t start, int64_t hi,
+                          int64_t d, int i, int n) {
+  const int64_t next = start + kTile, end = least(next + (i + 1) * kTile / n, hi + 1);
+  for (int64_t key = next + i * kTile / n; key < end; ++key) {
+    for (int64_t j = 0; j < d; j += 64 / static_cast<int64_t>(sizeof(E))) {
+      __builtin_prefetch(keys + key * stride + j);
+      __builtin_prefetch(values + key * stride + j);
+    }
+  }
+}
+
+template <class E>
+void forward_tiles(const AttentionForward& args, const Cut& cut, int64_t b, int64_t kv_head, int64_t first,
+                   int count, const Scratch& m) {
+  const AttentionShape& s = args.s;
+  const int64_t width = round_up(s.head_dim, kLanes);
+  Tile tiles[kMostTiles];
+  int64_t lo = INT32_MAX, hi = -1;
+  for (int i = 0; i < count; ++i) {
+    tiles[i].columns = m.columns + i * kTile * width;
+    tiles[i].o = m.o + i * kTile * width;
+    cut_tile(s, cut, b, kv_head, first + i, tiles[i].q);
+    begin_tile<E>(args, b, tiles[i]);
+    lo = least(lo, tiles[i].q.lo);
+    hi = most(hi, tiles[i].q.hi);
+  }
+  const int64_t at = b * s.kv_batch_rows * s.kv_stride + kv_head * s.head_dim;
+  const E *keys = static_cast<const E*>(args.k) + at, *values = static_cast<const E*>(args.v) + at;
+  for (int64_t start = lo / kTile * kTile; start <= hi; start += kTile) {
+    load_keys(m.keys, keys, s.kv_stride, start, lo, hi, s.head_dim, width);
+    load_keys(m.values, values, s.kv_stride, start, lo, hi, s.head_dim, width);
+    for (int i = 0; i < count; ++i) {
+      prefetch_keys(keys, values, s.kv_stride, start, hi, s.head_dim, i, count);
+      if (tiles[i].q.lo >= start + kTile || tiles[i].q.hi < start) continue;
+      meet_keys(s, b, tiles[i], key_tile(tiles[i].q, start), m);
+    }
+  }
+  for (int i = 0; i < count; ++i) end_tile<E>(args, b, tiles[i]);
+}
+
+/// Tasks go from the last query tiles (under a causal mask the longest) to the first.
+inline void forward_task(const AttentionForward& args, const Cut& cut, int64_t task, int32_t worker) {
+  const AttentionShape& s = args.s;
+  const int64_t kv_heads = s.batch * s.kv_heads;
+  const int64_t first = (cut.tasks - 1 - task / kv_heads) * cut.tiles_per_task;
+  const int count = static_cast<int>(least(cut.tiles_per_task, cut.head_tiles * cut.query_tiles - first));
+  const int64_t b = task % kv_heads / s.kv_heads, kv_head = task % s.kv_heads;
   if (s.type == DType::kBf16) {
-    forward_tile<uint16_t>(args, b, kv_head, q, scratch_of(args, worker));
+    forward_tiles<uint16_t>(args, cut, b, kv_head, first, count, scratch_of(args, worker));
   } else {
-    forward_tile<float>(args, b, kv_head, q, scratch_of(args, worker));
+    forward_tiles<float>(args, cut, b, kv_head, first, count, scratch_of(args, worker));
   }
 }
 
 }  // namespace
 
 int64_t attention_forward_workspace_bytes(const AttentionForward& args, int32_t num_workers) {
-  return num_workers * scratch_floats(args.s) * static_cast<int64_t>(sizeof(float));
+  const AttentionShape& s = args.s;
+  if (s.batch <= 0 || s.seq_q <= 0 || s.kv_heads <= 0) return 0;
+  return num_workers * scratch_floats(s) * static_cast<int64_t>(sizeof(float));
 }
 
 void attention_forward(const AttentionForward& args, Stream& stream) {
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.seq_q <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
   const Cut cut = cut_queries(s);
-  const int64_t tasks = s.batch * s.kv_heads * cut.head_tiles * cut.query_tiles;
-  parallel(stream, tasks, [&](int64_t task, int32_t worker) { forward_task(args, cut, task, worker); });
+  parallel(stream, s.batch * s.kv_heads * cut.tasks,
+           [&](int64_t task, int32_t worker) { forward_task(args, cut, task, worker); });
 }
 
 }  // namespace hawser::kernels::HWS_LEVEL

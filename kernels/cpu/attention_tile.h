@@ -254,14 +254,15 @@ inline void transpose(float* columns, const float* rows, int64_t width, int vecs
   }
 }
 
-/// Rows first..last of the key tile: from row start + first of `from` (rows `stride` apart), zero outside of
-/// the keys that the query tile sees, so that nothing unseen, not even a NaN, is read.
+/// The rows of a key tile: those from `start` on of `from` (rows `stride` apart), zero outside of the keys
+/// lo..hi that some query sees, so that nothing unseen, not even a NaN, is read.
 template <class E>
-inline void load_keys(float* to, const E* from, int64_t stride, const QueryTile& q, const KeyTile& k,
+inline void load_keys(float* to, const E* from, int64_t stride, int64_t start, int64_t lo, int64_t hi,
                       int64_t d, int64_t width) {
-  for (int row = k.first; row < k.last; ++row) {
-    const int64_t key = k.start + row;
-    if (key >= q.lo && key <= q.hi) {
+  const int64_t last = least(kTile, round_up(hi + 1 - start, kRows));
+  for (int64_t row = 0; row < last; ++row) {
+    const int64_t key = start + row;
+    if (key >= lo && key <= hi) {
       load_row(to + row * width, from + key * stride, d, width, 1.0f);
     } else {
       zero(to + row * width, width);

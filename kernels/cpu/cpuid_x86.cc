@@ -35,7 +35,8 @@ constexpr uint32_t bit(int i) { return 1u << i; }
 CpuLevel detect_cpu_level() {
   const Leaf basic = cpuid(1), extended = cpuid(0x80000001u);
   // SSE3, SSSE3, CMPXCHG16B, SSE4.1, SSE4.2, POPCNT; LAHF
-  if (!all(basic.ecx, bit(0) | bit(9) | bit(13) | bit(19) | bit(20) | bit(23)) || !all(extended.ecx, bit(0))) {
+  if (!all(basic.ecx, bit(0) | bit(9) | bit(13) | bit(19) | bit(20) | bit(23)) ||
+      !all(extended.ecx, bit(0))) {
     return CpuLevel::kGeneric;
   }
   const Leaf features = cpuid(7);

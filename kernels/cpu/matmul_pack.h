@@ -88,14 +88,15 @@ void pack_columns(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
 }
 
 /// Packs the `panels` panels from line `line` on, values [k0, k0 + k) of each, to out, out + panel_words, ...
-/// In strips of k, so that the stored rows of neighbouring panels are read while they are in the cache.
+/// Lines that lie side by side are taken in strips of k, so that the stored rows of neighbouring panels are
+/// read while they are in the cache.
 template <class Words, int W, class T>
 void pack_typed(float* out, int64_t panel_words, const Operand& x, int64_t line, int64_t panels, int64_t k0,
                 int64_t k) {
-  constexpr int64_t kStrip = 64;
   const T* data = static_cast<const T*>(x.data);
-  for (int64_t strip = 0; strip < k; strip += kStrip) {
-    const int64_t length = smaller(kStrip, k - strip), at_k = k0 + strip;
+  const int64_t most = x.k_contiguous ? larger(1, k) : 64;
+  for (int64_t strip = 0; strip < k; strip += most) {
+    const int64_t length = smaller(most, k - strip), at_k = k0 + strip;
     for (int64_t i = 0; i < panels; ++i) {
       const int64_t first = line + i * W;
       const int lines = static_cast<int>(smaller(W, x.count - first));

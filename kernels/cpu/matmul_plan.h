@@ -47,29 +47,30 @@ inline double tiling_cost(int64_t tiles, int64_t workers, int64_t rows, int64_t 
   return static_cast<double>(divide_up(tiles, workers)) * tile;
 }
 
-/// Chooses tile_m and tile_n (columns only when columnwise) for the cost above, and returns that cost.
+/// The next smaller size to try: about two thirds, in whole panels.
+inline int64_t shrink(int64_t lines, int64_t panel) {
+  return smaller(lines - panel, round_up(lines * 2 / 3, panel));
+}
+
+/// Chooses tile_m and tile_n for the cost above, and returns that cost with the one of packing op(b).
 inline double choose_tiles(MatmulPlan& plan, bool columnwise, int64_t m, int64_t n, int64_t workers) {
-  const double kPackColumn = 16.0, kReadColumn = 8.0;
-  const int64_t most_rows = columnwise ? m : smaller(kMaxTileRows, m);
+  const double kReadColumn = 8.0, kPackOwn = 16.0, kPackShared = 24.0;
   double best = -1;
-  for (int64_t rows = round_up(most_rows, kTileRows);;) {
-    for (int64_t columns = round_up(smaller(kMaxTileColumns, n), kTileColumns);;) {
+  for (int64_t rows = round_up(columnwise ? m : smaller(kMaxTileRows, m), kTileRows); rows > 0;
+       rows = columnwise ? 0 : shrink(rows, kTileRows)) {
+    for (int64_t columns = round_up(smaller(kMaxTileColumns, n), kTileColumns); columns > 0;
+         columns = shrink(columns, kTileColumns)) {
       const int64_t tiles = divide_up(m, rows) * divide_up(n, columns);
-      const double cost =
-          tiling_cost(tiles, workers, rows, columns, kReadColumn + (columnwise ? kPackColumn : 0.0));
+      const double cost = tiling_cost(tiles, workers, smaller(rows, m), smaller(columns, n),
+                                      kReadColumn + (columnwise ? kPackOwn : 0.0));
       if (best < 0 || cost < best) {
         best = cost;
         plan.tile_m = rows;
         plan.tile_n = columns;
       }
-      if (columns <= kTileColumns) break;
-      columns = round_up(columns * 2 / 3, kTileColumns) < columns ? round_up(columns * 2 / 3, kTileColumns)
-                                                                  : columns - kTileColumns;
     }
-    if (columnwise || rows <= kTileRows) break;
-    rows = round_up(rows / 2, kTileRows);
   }
-  return best + (columnwise ? 0.0 : kPackColumn * static_cast<double>(n) / static_cast<double>(workers));
+  return best + (columnwise ? 0.0 : kPackShared * static_cast<double>(n) / static_cast<double>(workers));
 }
 
 /// Cuts `lines` into even chunks of at most kPackedWords words, in whole panels.

@@ -32,6 +32,12 @@ void check(int32_t status, const char* call) {
   throw ApiError(text);
 }
 
+std::string take_text(hws_buffer* buffer) {
+  std::string text(static_cast<const char*>(hws_buffer_data(buffer)), hws_buffer_size(buffer));
+  hws_buffer_destroy(buffer);
+  return text;
+}
+
 EngineSession::EngineSession(const std::string& config_json) {
   hws_config* config = nullptr;
   check(hws_config_parse(config_json.data(), config_json.size(), HWS_FORMAT_JSON, &config),
@@ -84,6 +90,12 @@ std::vector<float> EngineSession::tensor(int32_t kind, const std::string& name, 
   check(hws_tensor_get(engine_, kind, name.c_str(), out.data(), out.size() * sizeof(float)),
         ("hws_tensor_get " + name).c_str());
   return out;
+}
+
+std::string EngineSession::info() const {
+  hws_buffer* text = nullptr;
+  check(hws_engine_info(engine_, &text), "hws_engine_info");
+  return take_text(text);
 }
 
 void EngineSession::export_to(const std::string& folder, const char* dtype) const {

@@ -1,5 +1,5 @@
-// EngineSession: the few calls of the C API that golden_check makes, as a class: a status that is not HWS_OK
-// becomes an ApiError with the library's own message. Uses capi/include/hawser.h only.
+// EngineSession: the few calls of the C API that golden_check and the benchmarks make, as a class: a status
+// that is not HWS_OK becomes an ApiError with the library's own message. Uses capi/include/hawser.h only.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,9 @@
 #include "capi/include/hawser.h"
 
 namespace hawser::golden {
+
+/// Takes the text of a buffer that a call returned, and destroys it.
+std::string take_text(hws_buffer* buffer);
 
 /// What the library answered instead of doing its job.
 class ApiError : public std::runtime_error {
@@ -43,6 +46,7 @@ class EngineSession {
   hws_step_result train_step(const TokenBatch& batch);
   /// kind: HWS_TENSOR_*; `name` as Hugging Face calls it; `count` elements, in that layout.
   std::vector<float> tensor(int32_t kind, const std::string& name, int64_t count) const;
+  std::string info() const;  ///< JSON of hws_engine_info
   void export_to(const std::string& folder, const char* dtype) const;
 
  private:

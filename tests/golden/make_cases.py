@@ -73,13 +73,15 @@ def cases():
         "qwen2_window": Case(rotary_model(
             "Qwen2", tie_word_embeddings=True, use_sliding_window=True, sliding_window=4, max_window_layers=1,
             rope_parameters=rope(theta=1e6)), 13, old_config=True),
-        "qwen3": Case(rotary_model("Qwen3", head_dim=10, tie_word_embeddings=False), 12, documents=(0, 5)),
+        "qwen3": Case(rotary_model("Qwen3", head_dim=10, tie_word_embeddings=False, pad_token_id=3), 12,
+                      documents=(0, 5)),
         "mistral_shards": Case(rotary_model(
             "Mistral", num_key_value_heads=1, head_dim=6, sliding_window=5, tie_word_embeddings=False), 14,
             stored=torch.bfloat16, shard_size="5KB", old_config=True),
         "gemma2": Case(rotary_model(
             "Gemma2", num_attention_heads=3, num_key_value_heads=1, hidden_size=18, head_dim=8, sliding_window=5,
-            query_pre_attn_scalar=11, attn_logit_softcapping=4.0, final_logit_softcapping=6.0), 12, old_config=True),
+            query_pre_attn_scalar=11, attn_logit_softcapping=4.0, final_logit_softcapping=6.0, pad_token_id=0), 12,
+            old_config=True),
     }
 
 
@@ -119,6 +121,8 @@ def batches(case, seed):
     """ids and labels [steps, ROWS, sequence]. The rows have unequal shares of masked labels."""
     random = np.random.default_rng(seed)
     ids = random.integers(0, case.config.vocab_size, (case.steps, ROWS, case.sequence))
+    if case.config.pad_token_id is not None:
+        ids[:, 0, 1] = case.config.pad_token_id  # looking it up gives no gradient
     masked = random.random(ids.shape) < np.linspace(0.1, 0.5, ROWS)[None, :, None]
     return torch.from_numpy(ids), torch.from_numpy(np.where(masked, MASKED, ids))
 

@@ -65,24 +65,30 @@ HWS_INLINE vf vload(const float* p) {
 }
 HWS_INLINE void vstore(float* p, vf v) { __builtin_memcpy(p, &v, sizeof(v)); }
 HWS_INLINE vf vload_n(const float* p, int n) {
+  if (n == kLanes) return vload(p);
   vf v = vzero();
   for (int i = 0; i < n; ++i) v[i] = p[i];
   return v;
 }
 HWS_INLINE void vstore_n(float* p, vf v, int n) {
+  if (n == kLanes) return vstore(p, v);
   for (int i = 0; i < n; ++i) p[i] = v[i];
 }
 
 HWS_INLINE vf vload_bf16(const uint16_t* p) { return (vf)(vu{p[0], p[1], p[2], p[3]} << 16); }
 HWS_INLINE vf vload_bf16_n(const uint16_t* p, int n) {
+  if (n == kLanes) return vload_bf16(p);
   vf v = vzero();
   for (int i = 0; i < n; ++i) v[i] = bf16_to_f32(p[i]);
   return v;
 }
+HWS_INLINE void vstore_bf16(uint16_t* p, vf v) {
+  for (int i = 0; i < 4; ++i) p[i] = f32_to_bf16(v[i]);
+}
 HWS_INLINE void vstore_bf16_n(uint16_t* p, vf v, int n) {
+  if (n == kLanes) return vstore_bf16(p, v);
   for (int i = 0; i < n; ++i) p[i] = f32_to_bf16(v[i]);
 }
-HWS_INLINE void vstore_bf16(uint16_t* p, vf v) { vstore_bf16_n(p, v, 4); }
 
 HWS_INLINE vf vload_f16_n(const uint16_t* p, int n) {
   vf v = vzero();

@@ -61,11 +61,13 @@ HWS_INLINE float vhmax(vf a) {
 HWS_INLINE vf vload(const float* p) { return _mm_loadu_ps(p); }
 HWS_INLINE void vstore(float* p, vf v) { _mm_storeu_ps(p, v); }
 HWS_INLINE vf vload_n(const float* p, int n) {
+  if (n == kLanes) return vload(p);
   float t[4] = {0, 0, 0, 0};
   for (int i = 0; i < n; ++i) t[i] = p[i];
   return _mm_loadu_ps(t);
 }
 HWS_INLINE void vstore_n(float* p, vf v, int n) {
+  if (n == kLanes) return vstore(p, v);
   float t[4];
   _mm_storeu_ps(t, v);
   for (int i = 0; i < n; ++i) p[i] = t[i];
@@ -84,11 +86,13 @@ HWS_INLINE void vstore_bf16(uint16_t* p, vf v) {
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi32(result, result));
 }
 HWS_INLINE vf vload_bf16_n(const uint16_t* p, int n) {
+  if (n == kLanes) return vload_bf16(p);
   uint16_t t[4] = {0, 0, 0, 0};
   for (int i = 0; i < n; ++i) t[i] = p[i];
   return vload_bf16(t);
 }
 HWS_INLINE void vstore_bf16_n(uint16_t* p, vf v, int n) {
+  if (n == kLanes) return vstore_bf16(p, v);
   uint16_t t[4];
   vstore_bf16(t, v);
   for (int i = 0; i < n; ++i) p[i] = t[i];

@@ -95,11 +95,13 @@ HWS_INLINE void vstore_bf16(uint16_t* p, vf v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), narrow(_mm256_blendv_epi8(rounded, quiet, nan)));
 }
 HWS_INLINE vf vload_bf16_n(const uint16_t* p, int n) {
+  if (n == kLanes) return vload_bf16(p);
   uint16_t t[8] = {0, 0, 0, 0, 0, 0, 0, 0};
   for (int i = 0; i < n; ++i) t[i] = p[i];
   return vload_bf16(t);
 }
 HWS_INLINE void vstore_bf16_n(uint16_t* p, vf v, int n) {
+  if (n == kLanes) return vstore_bf16(p, v);
   uint16_t t[8];
   vstore_bf16(t, v);
   for (int i = 0; i < n; ++i) p[i] = t[i];

@@ -1,0 +1,105 @@
+// Checking a resumed run's command line against the run.
+#include "bindings/cli/resume.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/load_config.h"
+
+namespace hawser::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Step count and logging, and threads, on which no result depends.
+constexpr const char* kChangeable[] = {"/train/steps", "/train/log_every", "/train/sample_every",
+                                       "/cpu/threads"};
+
+bool is_changeable(const std::string& pointer) {
+  return std::any_of(std::begin(kChangeable), std::end(kChangeable),
+                     [&](const char* p) { return pointer == p; });
+}
+
+std::string changeable_names() {
+  std::string names;
+  for (const char* pointer : kChangeable) names += (names.empty() ? "" : ", ") + std::string(pointer);
+  return names;
+}
+
+void check_sets(const std::vector<std::string>& sets) {
+  std::string problems;
+  for (const std::string& set : sets) {
+    std::string pointer, value;
+    split_set(set, &pointer, &value);
+    if (!is_changeable(pointer)) {
+      problems += (problems.empty() ? "" : "\n") + ("--set " + set) +
+                  " would make it another run; a resumed run may change only " + changeable_names() +
+                  ". For another run, start from its weights: --set /init/from=CHECKPOINT --out NEW";
+    }
+  }
+  if (!problems.empty()) refuse(problems);
+}
+
+bool is_below(const std::string& pointer, const std::vector<std::string>& ancestors) {
+  return std::any_of(ancestors.begin(), ancestors.end(), [&](const std::string& ancestor) {
+    return pointer == ancestor || pointer.starts_with(ancestor + "/");
+  });
+}
+
+/// CONFIG beside --resume: takes its changeable fields over, refuses differences in any other that it sets
+/// and that the run's own command line had not set over it.
+void compare_with_run(hws_config* run, const RunFolder& folder, const std::string& name) {
+  const Config given = load_config(name);
+  make_paths_absolute(given.get());
+  const auto given_fields =
+      ordered_json::parse(text_of(hws_config_serialize, given.get(), HWS_FORMAT_JSON)).flatten();
+  const auto run_set = ordered_json::parse(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
+  const auto run_resolved = resolved_tree(run);
+  const std::vector<std::string> overrides = folder.overrides();
+  std::string differences;
+  for (const auto& [pointer, value] : given_fields.items()) {
+    if (pointer.empty() || is_below(pointer, overrides)) continue;
+    if (is_changeable(pointer)) {
+      check(hws_config_set(run, pointer.c_str(), value.dump().c_str()));
+      continue;
+    }
+    const ordered_json::json_pointer at(pointer);
+    const ordered_json was = run_set.contains(at)        ? run_set[at]
+                             : run_resolved.contains(at) ? run_resolved[at]
+                                                         : ordered_json();
+    if (was != value)
+      differences += "\n" + pointer + ": " + value.dump() + " here, " + was.dump() + " in the run";
+  }
+  if (!differences.empty()) {
+    refuse(name + " differs from the config of the run in " + folder.path() + differences +
+           "\nLeave CONFIG out to continue the run as it is, or start another with --out");
+  }
+}
+
+void check_data(const hws_config* run, const std::string& data) {
+  const auto tree = resolved_tree(run);
+  const ordered_json::json_pointer at("/data/path");
+  const std::string was = tree.contains(at) && tree[at].is_string() ? tree[at].get<std::string>() : "";
+  const std::string path = std::filesystem::absolute(data).lexically_normal().string();
+  if (path != was && path != was + ".bin" && path != was + ".idx") {
+    refuse("--data " + data + ": the run was trained on " + (was.empty() ? "other sources" : was) +
+           "; leave --data out to continue it, or start another with --out");
+  }
+}
+
+}  // namespace
+
+Config resume_config(const RunFolder& folder, const ConfigOptions& options) {
+  check_sets(options.sets);
+  Config run = load_config(folder.config_path());
+  if (!options.config.empty()) compare_with_run(run.get(), folder, options.config);
+  if (!options.data.empty()) check_data(run.get(), options.data);
+  apply_sets(run.get(), options.sets);
+  if (options.threads > 0) {
+    check(hws_config_set(run.get(), "/cpu/threads", std::to_string(options.threads).c_str()));
+  }
+  return run;
+}
+
+}  // namespace hawser::cli

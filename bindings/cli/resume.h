@@ -1,0 +1,15 @@
+// What --resume may change. A resumed run must go on as if it had never stopped, so its config is the one in
+// its folder; only fields that change no step that was already taken may differ.
+#pragma once
+
+#include "bindings/cli/client.h"
+#include "bindings/cli/commands.h"
+#include "bindings/cli/run_folder.h"
+
+namespace hawser::cli {
+
+/// The config of the run in `folder`, changed by the command line as far as that is allowed. Refuses (exit
+/// code 2, nothing written) --set of any other field, another --data, and a CONFIG that is not the run's.
+Config resume_config(const RunFolder& folder, const ConfigOptions& options);
+
+}  // namespace hawser::cli

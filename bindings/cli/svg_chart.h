@@ -1,0 +1,39 @@
+// A line chart as inline SVG: axes with round ticks, a grid, a legend. Colours come from CSS variables of the
+// page around it, so that it follows the reader's light or dark theme.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hawser::cli {
+
+struct Point {
+  double x = 0, y = 0;
+};
+
+struct Series {
+  std::string label;   ///< "" keeps it out of the legend
+  std::string colour;  ///< a CSS colour, such as "var(--train)"
+  double opacity = 1.0;
+  double width = 1.8;
+  bool dots = false;          ///< also a dot at each point
+  std::vector<Point> points;  ///< ascending x; a y that is not finite breaks the line
+};
+
+struct Chart {
+  std::string title;  ///< for screen readers
+  std::string x_label, y_label;
+  bool from_zero = false;  ///< the y axis begins at 0
+  std::vector<Series> series;
+};
+
+/// <svg>...</svg>. Few far-off points do not flatten the rest: they are cut off and counted in a note.
+std::string svg(const Chart& chart);
+
+/// Running median over `window` points around each of at most `columns` places; skips what is not finite.
+std::vector<Point> smoothed(const std::vector<Point>& points, size_t window, size_t columns);
+
+/// At most 2 * columns points that keep every peak and dip.
+std::vector<Point> thinned(const std::vector<Point>& points, size_t columns);
+
+}  // namespace hawser::cli

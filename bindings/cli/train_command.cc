@@ -1,0 +1,205 @@
+// `hawser train`: from the command line to a running TrainSession. Everything that can be wrong with the
+// input is found before anything is written.
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/cli/client.h"
+#include "bindings/cli/commands.h"
+#include "bindings/cli/load_config.h"
+#include "bindings/cli/quantity.h"
+#include "bindings/cli/resume.h"
+#include "bindings/cli/run_folder.h"
+#include "bindings/cli/train_session.h"
+
+namespace hawser::cli {
+namespace {
+
+using nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+/// The last name of a path, also of "runs/a/" and "..".
+std::string folder_name(const std::string& path) {
+  fs::path full = fs::absolute(path).lexically_normal();
+  if (!full.has_filename()) full = full.parent_path();
+  return full.filename().string();
+}
+
+void set_checkpoint_path(hws_config* config, const std::string& folder) {
+  const std::string path = fs::absolute(folder + "/checkpoints").lexically_normal().string();
+  check(hws_config_set(config, "/checkpoint/path", ordered_json(path).dump().c_str()));
+}
+
+std::vector<std::string> override_pointers(const ConfigOptions& options) {
+  std::vector<std::string> pointers;
+  for (const std::string& set : options.sets) {
+    std::string pointer, value;
+    split_set(set, &pointer, &value);
+    pointers.push_back(pointer);
+  }
+  if (!options.data.empty()) pointers.push_back("/data");
+  if (options.threads > 0) pointers.push_back("/cpu/threads");
+  return pointers;
+}
+
+double number_at(const ordered_json& tree, const char* pointer, double otherwise = 0.0) {
+  const ordered_json::json_pointer at(pointer);
+  return tree.contains(at) && tree[at].is_number() ? tree[at].get<double>() : otherwise;
+}
+
+std::string text_at(const ordered_json& tree, const char* pointer) {
+  const ordered_json::json_pointer at(pointer);
+  if (!tree.contains(at)) return "";
+  return tree[at].is_string() ? tree[at].get<std::string>() : tree[at].dump();
+}
+
+/// The text file of a run on exactly one; "" for other data.
+std::string only_text_file(const ordered_json& resolved) {
+  if (text_at(resolved, "/data/format") != "text") return "";
+  const ordered_json::json_pointer validation("/data/validation_sources"), sources("/data/sources");
+  if (resolved.contains(validation) && !resolved[validation].empty()) return "";
+  if (resolved.contains(sources) && resolved[sources].size() == 1)
+    return text_at(resolved, "/data/sources/0/path");
+  const bool several = resolved.contains(sources) && resolved[sources].size() > 1;
+  return several ? "" : text_at(resolved, "/data/path");
+}
+
+SessionSettings make_settings(const ordered_json& resolved, const ordered_json& info,
+                              const ordered_json& data) {
+  SessionSettings settings;
+  settings.log_every = static_cast<int64_t>(number_at(resolved, "/train/log_every", 10));
+  settings.sample_every = static_cast<int64_t>(number_at(resolved, "/train/sample_every"));
+  settings.threads = static_cast<int32_t>(number_at(info, "/threads"));
+  settings.bf16 = text_at(resolved, "/precision") == "bf16";
+  settings.text_file = only_text_file(resolved);
+  settings.train_tokens = static_cast<int64_t>(number_at(data, "/train_tokens"));
+  return settings;
+}
+
+/// What config.json holds, in both forms. Its checkpoint.path is left as given: the folder may move.
+struct RunConfig {
+  ordered_json resolved;
+  std::string as_set_text, resolved_text;
+};
+
+RunConfig describe(const hws_config* config) {
+  RunConfig run;
+  run.resolved = resolved_tree(config);
+  run.as_set_text = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON)).dump(2);
+  run.resolved_text = run.resolved.dump(2);
+  return run;
+}
+
+RunFacts make_facts(const std::string& name, const RunConfig& config, const ordered_json& info,
+                    const ordered_json& data) {
+  const ordered_json& resolved = config.resolved;
+  RunFacts facts;
+  facts.name = name;
+  facts.config_json = config.as_set_text;
+  facts.total_steps = static_cast<int64_t>(number_at(resolved, "/train/steps"));
+  facts.parameters = number_at(info, "/parameters");
+  facts.flops_per_token = number_at(info, "/flops_per_token");
+  facts.memory_bytes = number_at(info, "/memory/planned_bytes");
+  const auto at = [&](const char* pointer) { return text_at(resolved, pointer); };
+  const auto row = [&](const std::string& label, const std::string& value) {
+    facts.table.emplace_back(label, value);
+  };
+  row("model", at("/model/layers") + " layers, width " + at("/model/width") + ", " + at("/model/heads") +
+                   " heads, MLP " + at("/model/mlp_width") + ", context " + at("/model/context") +
+                   ", vocabulary " + at("/model/vocab_size"));
+  row("parameters", count_text(facts.parameters));
+  row("precision", at("/precision"));
+  row("batch", at("/batch/micro_batch") + " rows of " + at("/batch/sequence") + " tokens, " +
+                   at("/batch/grad_accum_steps") + " micro-batch(es) per step");
+  row("optimizer", at("/optimizer/kind") + ", learning rate " + at("/optimizer/learning_rate") + ", " +
+                       at("/schedule/kind") + ", weight decay " + at("/optimizer/weight_decay") + ", clip " +
+                       at("/optimizer/clip_norm"));
+  row("data", count_text(number_at(data, "/train_tokens")) + " training tokens, " +
+                  count_text(number_at(data, "/validation_tokens")) + " validation tokens");
+  row("seed", at("/seed"));
+  row("CPU", text_at(info, "/cpu_level") + ", " + text_at(info, "/threads") + " threads");
+  row("planned memory", bytes_text(facts.memory_bytes));
+  row("library", std::string("hawser ") + hws_library_version());
+  return facts;
+}
+
+void print_heading(const RunFacts& facts, const RunFolder* folder) {
+  std::printf("%s: %s parameters, %s planned\n", facts.name.c_str(), count_text(facts.parameters).c_str(),
+              bytes_text(facts.memory_bytes).c_str());
+  for (const auto& [label, value] : facts.table) {
+    if (label == "data" || label == "CPU") std::printf("%s: %s\n", label.c_str(), value.c_str());
+  }
+  if (folder != nullptr) std::printf("run: %s\n", folder->path().c_str());
+  std::fflush(stdout);
+}
+
+int train(const std::string& name, const RunConfig& config, hws_engine* engine, RunFolder* folder,
+          std::vector<MetricRow> rows) {
+  const auto info = ordered_json::parse(text_of(hws_engine_info, engine));
+  const auto data = ordered_json::parse(text_of(hws_data_info, engine));
+  RunFacts facts = make_facts(name, config, info, data);
+  const SessionSettings settings = make_settings(config.resolved, info, data);
+  const auto step = static_cast<int64_t>(number_at(info, "/step"));
+  print_heading(facts, folder);
+  if (step >= facts.total_steps) {
+    std::printf("the run is at step %lld of %lld already; --set /train/steps=N trains on\n",
+                static_cast<long long>(step), static_cast<long long>(facts.total_steps));
+    return kExitOk;
+  }
+  if (folder == nullptr && text_at(config.resolved, "/checkpoint/path").empty()) {
+    std::printf("note: no --out, so nothing of this run will be kept\n");
+  }
+  TrainSession session(engine, folder, std::move(facts), settings, std::move(rows), step);
+  return session.run();
+}
+
+int start(const TrainOptions& options) {
+  if (options.config.config.empty())
+    refuse("train needs a CONFIG: a JSON file, a preset name (see `hawser presets`) or a model folder");
+  const bool keep = !options.out.empty();
+  if (keep) RunFolder::check_unused(options.out);
+  const Config config = load_config(options.config);
+  make_paths_absolute(config.get());
+  const Config run_config = make<Config>(hws_config_clone, config.get());
+  if (keep) set_checkpoint_path(run_config.get(), options.out);
+  const Engine engine = make<Engine>(hws_engine_create, run_config.get(), 0u);
+  const std::string name = keep ? folder_name(options.out) : options.config.config;
+  const RunConfig described = describe(config.get());
+  std::optional<RunFolder> folder;
+  if (keep) {
+    folder.emplace(RunFolder::create(options.out, described.as_set_text, described.resolved_text,
+                                     override_pointers(options.config)));
+  }
+  return train(name, described, engine.get(), folder ? &*folder : nullptr, {});
+}
+
+int resume(const TrainOptions& options) {
+  RunFolder folder = RunFolder::open(options.resume);
+  const Config config = resume_config(folder, options.config);
+  const Config run_config = make<Config>(hws_config_clone, config.get());
+  set_checkpoint_path(run_config.get(), folder.path());
+  const std::string checkpoint = text_of(hws_checkpoint_latest, folder.checkpoints_path().c_str());
+  const Engine engine = make<Engine>(hws_engine_create, run_config.get(), 0u);
+  check(hws_checkpoint_load(engine.get(), checkpoint.c_str(), 0u));
+  const auto info = ordered_json::parse(text_of(hws_engine_info, engine.get()));
+  const auto step = static_cast<int64_t>(number_at(info, "/step"));
+  for (const std::string& path : folder.set_aside_checkpoints_after(step)) {
+    std::fprintf(stderr, "hawser: note: a damaged checkpoint was moved to %s\n", path.c_str());
+  }
+  std::vector<MetricRow> rows = folder.keep_rows_until(step);
+  const RunConfig described = describe(config.get());
+  folder.write_config(described.as_set_text, described.resolved_text);
+  std::printf("resuming %s from %s\n", folder.path().c_str(), checkpoint.c_str());
+  return train(folder_name(folder.path()), described, engine.get(), &folder, std::move(rows));
+}
+
+}  // namespace
+
+int run_train(const TrainOptions& options) {
+  return options.resume.empty() ? start(options) : resume(options);
+}
+
+}  // namespace hawser::cli

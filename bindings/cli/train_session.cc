@@ -1,0 +1,194 @@
+// Following a training run.
+#include "bindings/cli/train_session.h"
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "bindings/cli/interrupt.h"
+#include "bindings/cli/load_config.h"
+#include "bindings/cli/open_model.h"
+#include "bindings/cli/order1.h"
+#include "bindings/cli/quantity.h"
+#include "bindings/cli/report.h"
+
+namespace hawser::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::ordered_json;
+
+constexpr double kSecondsBetweenReports = 15.0;
+constexpr double kMeasureSeconds = 0.2;
+constexpr int64_t kSampleTokens = 200;
+constexpr double kSampleTemperature = 0.8;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// A line break where the vocabulary has one, else its first token.
+std::vector<int32_t> sample_prompt(const hws_engine* engine) {
+  hws_buffer* raw = nullptr;
+  if (hws_text_encode(engine, "\n", 1, &raw) != HWS_OK) return {0};
+  const Buffer buffer(raw);
+  const auto* ids = static_cast<const int32_t*>(hws_buffer_data(buffer.get()));
+  return std::vector<int32_t>(ids, ids + hws_buffer_size(buffer.get()) / sizeof(int32_t));
+}
+
+int32_t collect_token(void* user, int32_t token) {
+  static_cast<std::vector<int32_t>*>(user)->push_back(token);
+  return 0;
+}
+
+}  // namespace
+
+TrainSession::TrainSession(hws_engine* engine, RunFolder* folder, RunFacts facts, SessionSettings settings,
+                           std::vector<MetricRow> rows, int64_t first_step)
+    : engine_(engine),
+      folder_(folder),
+      facts_(std::move(facts)),
+      settings_(std::move(settings)),
+      rows_(std::move(rows)),
+      first_step_(first_step),
+      live_(&facts_, first_step, settings_.log_every),
+      text_(has_text_vocabulary(engine)),
+      reported_at_(Clock::now()) {
+  for (const MetricRow& row : rows_) {
+    if (std::isfinite(row.validation_loss) && !(row.validation_loss >= facts_.best_validation)) {
+      facts_.best_validation = row.validation_loss;
+      facts_.best_step = row.step;
+    }
+  }
+}
+
+int32_t TrainSession::on_step(void* user, const hws_train_record* record) {
+  auto* session = static_cast<TrainSession*>(user);
+  try {
+    session->step(*record);
+    return 0;
+  } catch (...) {  // no exception may cross the C API
+    session->callback_error_ = std::current_exception();
+    return 1;
+  }
+}
+
+void TrainSession::step(const hws_train_record& record) {
+  const MetricRow row = row_of(record);
+  rows_.push_back(row);
+  if (folder_ != nullptr) folder_->append(row);
+  facts_.total_steps = record.total_steps;
+  if (std::isfinite(row.validation_loss) && !(row.validation_loss >= facts_.best_validation)) {
+    facts_.best_validation = row.validation_loss;
+    facts_.best_step = row.step;
+  }
+  live_.step(row, record.saved != 0, record.best != 0);
+  if (row.step == first_step_ + 1 && row.step < record.total_steps) measure_peak();
+  if (text_ && settings_.sample_every > 0 && row.step % settings_.sample_every == 0) show_sample(row.step);
+  if (folder_ != nullptr && seconds_since(reported_at_) > kSecondsBetweenReports) write_report();
+}
+
+/// Runs once, after the first report: the peak is only needed to judge the speed, so nobody waits for it.
+void TrainSession::measure_peak() {
+  const Clock::time_point begin = Clock::now();
+  const auto measured = ordered_json::parse(text_of(hws_device_measure, settings_.threads, kMeasureSeconds));
+  const char* key = settings_.bf16 ? "bf16_gflops" : "fp32_gflops";
+  if (measured.contains(key) && measured[key].is_number())
+    facts_.peak_flops = 1e9 * measured[key].get<double>();
+  live_.exclude(seconds_since(begin));
+}
+
+void TrainSession::show_sample(int64_t step) {
+  const std::vector<int32_t> prompt = sample_prompt(engine_);
+  hws_generate_request request{};
+  request.struct_size = sizeof request;
+  request.stop_token = -1;
+  request.prompt = prompt.data();
+  request.prompt_length = static_cast<int64_t>(prompt.size());
+  request.max_tokens = kSampleTokens;
+  request.temperature = kSampleTemperature;
+  request.top_p = 1.0;
+  request.seed = static_cast<uint64_t>(step);
+  std::vector<int32_t> tokens;
+  const int32_t status = hws_engine_generate(engine_, &request, collect_token, &tokens, nullptr);
+  if (status == HWS_CANCELLED) {  // Ctrl-C came meanwhile and ended the sample: it was meant for the run
+    check(hws_engine_cancel(engine_));
+    return;
+  }
+  check(status);
+  const std::string text = text_of(hws_text_decode, engine_, std::as_const(tokens).data(), tokens.size());
+  facts_.samples.emplace_back(step, text);
+  live_.print(format_text("--- sample after step %lld ---\n", static_cast<long long>(step)) + text + "\n---");
+}
+
+void TrainSession::write_report() {
+  if (folder_ == nullptr) return;
+  replace_file(folder_->report_path(), report_html(facts_, rows_));
+  reported_at_ = Clock::now();
+}
+
+void TrainSession::finish(const std::string& state) {
+  live_.finish();
+  facts_.state = state;
+  if (!settings_.text_file.empty() && std::isfinite(facts_.best_validation)) {
+    facts_.order1_loss = order1_validation_loss(engine_, settings_.text_file, settings_.train_tokens);
+  }
+  write_report();
+}
+
+void TrainSession::print_summary() {
+  if (std::isfinite(facts_.best_validation)) {
+    std::printf("validation loss %.4f nats (best, step %lld)", facts_.best_validation,
+                static_cast<long long>(facts_.best_step));
+    if (std::isfinite(facts_.order1_loss)) {
+      std::printf("; order-1 model fitted on the training part: %.4f nats, %.4f above", facts_.order1_loss,
+                  facts_.order1_loss - facts_.best_validation);
+    }
+    std::printf("\n");
+  }
+  const double speed = median_tokens_per_second(rows_);
+  if (std::isfinite(speed)) {
+    std::printf("%s tok/s", count_text(speed).c_str());
+    if (std::isfinite(facts_.mfu(speed))) std::printf(", MFU %.0f%%", 100.0 * facts_.mfu(speed));
+    std::printf("\n");
+  }
+  if (folder_ != nullptr) {
+    std::printf("report       %s\n", folder_->report_path().c_str());
+    std::printf("checkpoints  %s\n", folder_->checkpoints_path().c_str());
+  }
+}
+
+int TrainSession::run() {
+  int32_t status = HWS_OK;
+  {
+    const InterruptScope interrupt(engine_);
+    status = hws_engine_train(engine_, 0, on_step, this, nullptr);
+  }
+  const auto step = static_cast<long long>(rows_.empty() ? first_step_ : rows_.back().step);
+  if (callback_error_ != nullptr) {
+    live_.finish();
+    std::rethrow_exception(callback_error_);
+  }
+  if (status == HWS_OK) {
+    finish("finished");
+    print_summary();
+    return kExitOk;
+  }
+  if (status == HWS_CANCELLED && InterruptScope::interrupted()) {
+    finish("interrupted");
+    std::printf("interrupted after step %lld\n", step);
+    print_summary();
+    if (folder_ != nullptr) std::printf("continue with: hawser train --resume %s\n", folder_->path().c_str());
+    return kExitInterrupted;
+  }
+  try {
+    check(status);
+  } catch (const Failure& failure) {
+    finish(std::string("failed: ") + failure.what());
+    throw;
+  }
+  return kExitRuntime;
+}
+
+}  // namespace hawser::cli

@@ -1,0 +1,60 @@
+// TrainSession: one call of hws_engine_train with everything a person sees of it: the live line,
+// metrics.jsonl, text samples, the measured peak and the report.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "bindings/cli/client.h"
+#include "bindings/cli/live_line.h"
+#include "bindings/cli/metric_row.h"
+#include "bindings/cli/run_facts.h"
+#include "bindings/cli/run_folder.h"
+
+namespace hawser::cli {
+
+/// What the session needs of the config.
+struct SessionSettings {
+  int64_t log_every = 10;
+  int64_t sample_every = 0;  ///< 0: no samples
+  int32_t threads = 0;
+  bool bf16 = false;
+  std::string text_file;     ///< the one text file trained on; "": other data
+  int64_t train_tokens = 0;  ///< how many of its tokens are the training part
+};
+
+class TrainSession {
+ public:
+  /// folder may be null: nothing is kept. `rows` are those of earlier sessions of the run, up to
+  /// `first_step`.
+  TrainSession(hws_engine* engine, RunFolder* folder, RunFacts facts, SessionSettings settings,
+               std::vector<MetricRow> rows, int64_t first_step);
+
+  /// Trains to the end, a failure or an interruption. Returns the exit code; throws Failure for a failure,
+  /// after the report was written.
+  int run();
+
+ private:
+  static int32_t on_step(void* user, const hws_train_record* record);
+  void step(const hws_train_record& record);
+  void measure_peak();
+  void show_sample(int64_t step);
+  void write_report();
+  void finish(const std::string& state);
+  void print_summary();
+
+  hws_engine* engine_;
+  RunFolder* folder_;
+  RunFacts facts_;
+  SessionSettings settings_;
+  std::vector<MetricRow> rows_;
+  const int64_t first_step_;
+  LiveLine live_;
+  bool text_;  // the model has a vocabulary for text
+  std::chrono::steady_clock::time_point reported_at_;
+  std::exception_ptr callback_error_;
+};
+
+}  // namespace hawser::cli

@@ -1,0 +1,78 @@
+// hws_checkpoint_* and hws_engine_export.
+#include "engine/checkpoint/checkpoint.h"
+
+#include "capi/src/buffer.h"
+#include "capi/src/engine.h"
+#include "capi/src/guard.h"
+
+using namespace hawser::capi;
+using hawser::Code;
+using hawser::fail;
+
+int32_t hws_checkpoint_save(hws_engine* engine, const char* path) {
+  return guard(__func__, [&](const Call& call) {
+    const Use<Engine> use(call, engine, Access::kNested);
+    use->trainer->save(call.path(path, "path"));
+  });
+}
+
+int32_t hws_checkpoint_load(hws_engine* engine, const char* path, uint32_t flags) {
+  return guard(__func__, [&](const Call& call) {
+    const Use<Engine> use(call, engine, Access::kExclusive);
+    if ((flags & ~HWS_LOAD_OTHER_DATA) != 0) {
+      call.invalid("flags", fmt::format("is 0x{:x}; only HWS_LOAD_OTHER_DATA is known", flags));
+    }
+    use->trainer->load(call.path(path, "path"), (flags & HWS_LOAD_OTHER_DATA) != 0);
+  });
+}
+
+int32_t hws_checkpoint_inspect(const char* path, hws_buffer** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    publish_text(hawser::checkpoint::inspect(call.path(path, "path")), out);
+  });
+}
+
+int32_t hws_checkpoint_verify(const char* path) {
+  return guard(__func__, [&](const Call& call) {
+    hawser::checkpoint::Reader::open(call.path(path, "path"))->verify();
+  });
+}
+
+int32_t hws_checkpoint_latest(const char* folder, hws_buffer** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    const std::string where = call.path(folder, "folder");
+    std::vector<std::string> skipped;
+    const std::string newest = hawser::checkpoint::newest_valid(where, &skipped);
+    if (newest.empty()) {
+      std::string damaged;
+      for (const std::string& name : skipped) damaged += (damaged.empty() ? "; damaged: " : ", ") + name;
+      fail(Code::kNotFound, "{}: there is no whole checkpoint (step-*) below {}{}", call.function(), where,
+           damaged);
+    }
+    publish_text(newest, out);
+  });
+}
+
+int32_t hws_checkpoint_import(const char* hf_folder, const char* path, const char* ignore_keys) {
+  return guard(__func__, [&](const Call& call) {
+    const std::string from = call.path(hf_folder, "hf_folder"), to = call.path(path, "path");
+    hawser::train::import_checkpoint(from, to, call.string_list(ignore_keys, "ignore_keys"));
+  });
+}
+
+int32_t hws_checkpoint_export(const char* path, const char* hf_folder, const char* dtype) {
+  return guard(__func__, [&](const Call& call) {
+    const std::string from = call.path(path, "path"), to = call.path(hf_folder, "hf_folder");
+    hawser::train::export_checkpoint(from, to, call.dtype(dtype, "dtype"));
+  });
+}
+
+int32_t hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype) {
+  return guard(__func__, [&](const Call& call) {
+    const Use<Engine> use(call, engine, Access::kShared);
+    const std::string to = call.path(hf_folder, "hf_folder");
+    use->trainer->export_hf(to, call.dtype(dtype, "dtype"));
+  });
+}

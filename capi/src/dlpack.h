@@ -1,0 +1,56 @@
+// DLPack 1.0's DLManagedTensorVersioned, declared here because it is a binary layout, not a library: the
+// header that distributions ship may be older than 1.0. https://dmlc.github.io/dlpack
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/train/trainer.h"
+
+namespace hawser::capi {
+
+struct DlDevice {
+  int32_t device_type;  ///< 1: CPU
+  int32_t device_id;
+};
+struct DlDataType {
+  uint8_t code;  ///< 2: floating point
+  uint8_t bits;
+  uint16_t lanes;
+};
+struct DlTensor {
+  void* data;
+  DlDevice device;
+  int32_t ndim;
+  DlDataType dtype;
+  int64_t* shape;
+  int64_t* strides;  ///< in elements
+  uint64_t byte_offset;
+};
+struct DlPackVersion {
+  uint32_t major, minor;
+};
+struct DlManagedTensorVersioned {
+  DlPackVersion version;
+  void* manager_ctx;
+  void (*deleter)(DlManagedTensorVersioned* self);
+  uint64_t flags;  ///< bit 0: read-only
+  DlTensor dl_tensor;
+};
+inline constexpr uint64_t kDlReadOnly = 1;
+
+static_assert(sizeof(void*) != 8 || (offsetof(DlTensor, device) == 8 && offsetof(DlTensor, ndim) == 16 &&
+                                     offsetof(DlTensor, dtype) == 20 && offsetof(DlTensor, shape) == 24 &&
+                                     offsetof(DlTensor, strides) == 32 &&
+                                     offsetof(DlTensor, byte_offset) == 40 && sizeof(DlTensor) == 48));
+static_assert(sizeof(void*) != 8 || (offsetof(DlManagedTensorVersioned, manager_ctx) == 8 &&
+                                     offsetof(DlManagedTensorVersioned, deleter) == 16 &&
+                                     offsetof(DlManagedTensorVersioned, flags) == 24 &&
+                                     offsetof(DlManagedTensorVersioned, dl_tensor) == 32 &&
+                                     sizeof(DlManagedTensorVersioned) == 80));
+
+/// A read-only view of f32 elements, row-major. Keeps their arena alive until its deleter runs (any thread,
+/// once).
+DlManagedTensorVersioned* make_dlpack_view(train::TensorLocation location);
+
+}  // namespace hawser::capi

@@ -1,0 +1,37 @@
+// hws_engine_create, _destroy, _info and _cancel.
+#include "capi/src/engine.h"
+
+#include "capi/src/buffer.h"
+#include "capi/src/config.h"
+#include "capi/src/guard.h"
+
+using namespace hawser::capi;
+
+int32_t hws_engine_create(const hws_config* config, uint32_t flags, hws_engine** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    if ((flags & ~HWS_ENGINE_INFERENCE) != 0) {
+      call.invalid("flags", fmt::format("is 0x{:x}; only HWS_ENGINE_INFERENCE is known", flags));
+    }
+    const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
+    Reservation reservation(Engine::kType);
+    const bool inference = (flags & HWS_ENGINE_INFERENCE) != 0;
+    auto trainer = hawser::train::Trainer::create(tree, inference, reservation.cancel());
+    auto engine = std::make_unique<Engine>(reservation.slot(), std::move(trainer));
+    *out = static_cast<hws_engine*>(reservation.publish(std::move(engine)));
+  });
+}
+
+void hws_engine_destroy(hws_engine* engine) { destroy_handle(HandleType::kEngine, engine); }
+
+int32_t hws_engine_info(const hws_engine* engine, hws_buffer** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    publish_text(Use<Engine>(call, engine, Access::kShared)->trainer->info_json(), out);
+  });
+}
+
+// May run in a signal handler: no guard, no error text.
+int32_t hws_engine_cancel(const hws_engine* engine) {
+  return static_cast<int32_t>(cancel_handle(HandleType::kEngine, engine));
+}

@@ -1,0 +1,40 @@
+// Engine: a trainer behind a handle, with the host's metrics callback.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "capi/include/hawser.h"
+#include "capi/src/callback.h"
+#include "capi/src/handle_table.h"
+#include "capi/src/structs.h"
+#include "engine/train/trainer.h"
+
+namespace hawser::capi {
+
+/// The metrics callback and its user data.
+struct Metrics {
+  hws_metrics_fn fn;
+  UserData user;
+};
+
+class Engine : public Object {
+ public:
+  static constexpr HandleType kType = HandleType::kEngine;
+  Engine(Slot* s, std::unique_ptr<train::Trainer> t) : slot(s), trainer(std::move(t)) {}
+
+  Slot* const slot;
+  std::shared_ptr<Metrics> metrics;  ///< outlives the trainer, which calls it
+  std::unique_ptr<train::Trainer> trainer;
+};
+
+/// The host's batch as the trainer takes it, after all checks that need no model. Throws.
+train::BatchView batch_view(const Call& call, const hws_batch* batch, bool needs_targets);
+
+// Sizes of the structs in the first version of the ABI; a smaller struct_size is an error.
+inline constexpr uint32_t kStepResultSize = 72;
+inline constexpr uint32_t kTrainRecordSize = 104;
+inline constexpr uint32_t kBatchSize = 24 + 3 * sizeof(void*);
+inline constexpr uint32_t kGenerateRequestSize = sizeof(void*) == 8 ? 64 : 56;
+
+}  // namespace hawser::capi

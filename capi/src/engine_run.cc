@@ -1,0 +1,94 @@
+// The calls that run the host's callbacks: hws_engine_train and hws_engine_generate.
+#include <cmath>
+
+#include "capi/src/engine.h"
+#include "capi/src/guard.h"
+
+using namespace hawser::capi;
+using hawser::train::GenerateRequest;
+using hawser::train::TrainRecord;
+
+namespace {
+
+static_assert(sizeof(hws_train_record) == kTrainRecordSize && offsetof(hws_train_record, step) == 8);
+static_assert(offsetof(hws_train_record, validation_loss) == 72 && offsetof(hws_train_record, best) == 100);
+static_assert(sizeof(hws_generate_request) == kGenerateRequestSize);
+static_assert(offsetof(hws_generate_request, prompt) == 8);
+
+hws_train_record to_host(const TrainRecord& from) {
+  hws_train_record to = {};
+  to.struct_size = sizeof to;
+  to.outcome = static_cast<int32_t>(from.result.outcome);
+  to.step = from.result.step;
+  to.loss = from.result.loss;
+  to.grad_norm = from.result.grad_norm;
+  to.learning_rate = from.result.learning_rate;
+  to.tokens = from.result.tokens;
+  to.samples = from.result.samples;
+  to.skipped = from.result.skipped;
+  to.seconds = from.result.seconds;
+  to.validation_loss = from.validation_loss;
+  to.tokens_per_second = from.tokens_per_second;
+  to.total_steps = from.total_steps;
+  to.saved = from.saved ? 1 : 0;
+  to.best = from.best ? 1 : 0;
+  return to;
+}
+
+GenerateRequest from_host(const Call& call, const hws_generate_request* request) {
+  const auto host = copy_in(call, request, kGenerateRequestSize, "request");
+  call.range(host.prompt_length, 1, INT64_MAX, "request->prompt_length");
+  call.array(host.prompt, static_cast<size_t>(host.prompt_length), "request->prompt");
+  call.range(host.max_tokens, 0, INT64_MAX, "request->max_tokens");
+  call.range(host.top_k, 0, INT64_MAX, "request->top_k");
+  call.range(host.stop_token, -1, INT32_MAX, "request->stop_token");
+  if (!std::isfinite(host.temperature) || host.temperature < 0) {
+    call.invalid("request->temperature",
+                 fmt::format("is {}; it is 0 (greedy) or positive", host.temperature));
+  }
+  if (!(host.top_p > 0 && host.top_p <= 1)) {
+    call.invalid("request->top_p",
+                 fmt::format("is {}; it must lie in (0, 1], 1 keeps all tokens", host.top_p));
+  }
+  GenerateRequest result;
+  result.prompt = host.prompt;
+  result.prompt_length = host.prompt_length;
+  result.max_tokens = host.max_tokens;
+  result.temperature = host.temperature;
+  result.top_k = host.top_k;
+  result.top_p = host.top_p;
+  result.seed = host.seed;
+  result.stop_token = host.stop_token;
+  return result;
+}
+
+}  // namespace
+
+int32_t hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn fn, void* user,
+                         void (*destroy)(void*)) {
+  const UserData data(user, destroy);  // goes last: after the engine may be used again
+  return guard(__func__, [&](const Call& call) {
+    const Use<Engine> use(call, engine, Access::kExclusive);
+    call.range(until_step, 0, INT64_MAX, "until_step");
+    use->trainer->train(until_step, [&](const TrainRecord& record) {
+      if (fn == nullptr) return true;
+      const hws_train_record host = to_host(record);
+      const auto run = [&] { return fn(data.get(), &host) == 0; };
+      return call_host(call.function(), use.slot(), Callback::kTrain, run);
+    });
+  });
+}
+
+int32_t hws_engine_generate(hws_engine* engine, const hws_generate_request* request, hws_token_fn fn,
+                            void* user, void (*destroy)(void*)) {
+  const UserData data(user, destroy);
+  return guard(__func__, [&](const Call& call) {
+    const Use<Engine> use(call, engine, Access::kNested);
+    const GenerateRequest what = from_host(call, request);
+    if (fn == nullptr) call.invalid("fn", "is NULL; the tokens go to it");
+    use->trainer->generate(what, [&](int32_t token) {
+      const auto run = [&] { return fn(data.get(), token) == 0; };
+      return call_host(call.function(), use.slot(), Callback::kConstOnly, run);
+    });
+  });
+}

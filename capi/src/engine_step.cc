@@ -1,0 +1,59 @@
+// The transactional step: hws_engine_train_step, _forward_backward, _commit and _discard.
+#include "capi/src/engine.h"
+#include "capi/src/guard.h"
+
+using namespace hawser::capi;
+using hawser::train::Outcome;
+using hawser::train::StepResult;
+
+namespace {
+
+static_assert(sizeof(hws_step_result) == kStepResultSize && offsetof(hws_step_result, outcome) == 4);
+static_assert(offsetof(hws_step_result, step) == 8 && offsetof(hws_step_result, seconds) == 64);
+static_assert(HWS_STEP_ACCEPTED == static_cast<int32_t>(Outcome::kAccepted));
+static_assert(HWS_STEP_SKIPPED_NON_FINITE == static_cast<int32_t>(Outcome::kSkippedNonFinite));
+static_assert(HWS_STEP_SKIPPED_OUTLIER == static_cast<int32_t>(Outcome::kSkippedOutlier));
+static_assert(HWS_STEP_DISCARDED == static_cast<int32_t>(Outcome::kDiscarded));
+static_assert(HWS_STEP_PENDING == static_cast<int32_t>(Outcome::kPending));
+
+hws_step_result to_host(const StepResult& from) {
+  hws_step_result to = {};
+  to.outcome = static_cast<int32_t>(from.outcome);
+  to.step = from.step;
+  to.loss = from.loss;
+  to.grad_norm = from.grad_norm;
+  to.learning_rate = from.learning_rate;
+  to.tokens = from.tokens;
+  to.samples = from.samples;
+  to.skipped = from.skipped;
+  to.seconds = from.seconds;
+  return to;
+}
+
+/// One half or the whole of a step: checks, does `work` on the trainer, writes the result.
+template <typename Work>
+int32_t step(const char* function, hws_engine* engine, hws_step_result* result, Work&& work) noexcept {
+  return guard(function, [&](const Call& call) {
+    const CopyOut<hws_step_result> out(call, result, kStepResultSize, "result");
+    const Use<Engine> use(call, engine, Access::kExclusive);
+    out.write(to_host(work(*use->trainer)));
+  });
+}
+
+}  // namespace
+
+int32_t hws_engine_train_step(hws_engine* engine, hws_step_result* result) {
+  return step(__func__, engine, result, [](auto& trainer) { return trainer.train_step(); });
+}
+
+int32_t hws_engine_forward_backward(hws_engine* engine, hws_step_result* result) {
+  return step(__func__, engine, result, [](auto& trainer) { return trainer.forward_backward(); });
+}
+
+int32_t hws_engine_commit(hws_engine* engine, hws_step_result* result) {
+  return step(__func__, engine, result, [](auto& trainer) { return trainer.commit(); });
+}
+
+int32_t hws_engine_discard(hws_engine* engine, int32_t rewind, hws_step_result* result) {
+  return step(__func__, engine, result, [&](auto& trainer) { return trainer.discard(rewind != 0); });
+}

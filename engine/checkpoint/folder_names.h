@@ -1,0 +1,20 @@
+// Names in a folder of checkpoints: step-N, the temporary directories of saves, the LATEST hint.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace hawser::checkpoint {
+
+inline constexpr const char* kLatestName = "LATEST";
+
+/// N of "step-N" (decimal digits, nothing else).
+std::optional<int64_t> step_of_name(std::string_view name);
+
+/// `<name>.<16 hex digits>.tmp`: where a save writes before its rename.
+std::string temporary_name(const std::string& name);
+bool is_temporary_name(std::string_view name);
+
+}  // namespace hawser::checkpoint

@@ -1,0 +1,28 @@
+// Which Hugging Face family can express a model, and how its config.json is written.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/nn/model_config.h"
+
+namespace hawser::checkpoint::hf {
+
+/// "" if the family can express the model, else the first thing it cannot.
+std::string obstacle(std::string_view family, const nn::ModelConfig& model);
+
+/// What each family lacks for the model, for messages.
+std::string obstacles(const nn::ModelConfig& model);
+
+/// Same mathematics (dropout aside).
+bool same_model(const nn::ModelConfig& a, const nn::ModelConfig& b);
+
+/// config.json for a model: the keys of Transformers 4 and 5. `original`: the config.json text it was imported with,
+/// whose keys without effect are kept ("" if none). dtype: "float32", "bfloat16", "float16".
+std::string make_config(std::string_view family, const nn::ModelConfig& model, const std::string& dtype,
+                        const std::string& original);
+
+/// The text with its dtype keys saying `dtype`.
+std::string with_dtype(const std::string& config_json_text, const std::string& dtype);
+
+}  // namespace hawser::checkpoint::hf

@@ -1,0 +1,257 @@
+// config.json -> ModelConfig, family by family. Each key that matters is honoured or refused with its name; keys
+// without effect are listed (keys_without_effect.cc); what is neither is refused unless the caller says otherwise.
+#include "engine/checkpoint/hf/hf_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+
+namespace hawser::checkpoint::hf {
+namespace {
+
+using nn::MlpKind;
+using nn::ModelConfig;
+using nn::Norm;
+using nn::Position;
+
+// From Transformers' configuration classes (models/<family>/configuration_<family>.py).
+constexpr FamilyDefaults kDefaults[] = {
+    {50257, 768, 0, 12, 12, 0, 0, 1024, 1e-5, true},                // gpt2
+    {32000, 4096, 11008, 32, 32, 0, 0, 2048, 1e-6, false},          // llama
+    {32000, 4096, 14336, 32, 32, 8, 0, 131072, 1e-6, false},        // mistral
+    {151936, 4096, 22016, 32, 32, 32, 0, 32768, 1e-6, false},       // qwen2
+    {151936, 4096, 22016, 32, 32, 32, 128, 32768, 1e-6, false},     // qwen3
+    {256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6, true},          // gemma2
+};
+
+/// GELU by the tanh formula goes by several names. Nothing for another activation.
+bool is_tanh_gelu(const std::string& name) {
+  return name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_python_tanh" || name == "gelu_accurate";
+}
+
+void refuse_true(ConfigFields* fields, const char* key, const char* why) {
+  if (fields->flag(key, false)) fields->problem(key, fmt::format("is true; {}", why));
+}
+
+/// Keys that any family may have and that would change the mathematics.
+void read_common(ConfigFields* fields) {
+  refuse_true(fields, "is_encoder_decoder", "only decoders are supported");
+  refuse_true(fields, "add_cross_attention", "cross attention is not supported");
+  refuse_true(fields, "use_bidirectional_attention", "only causal attention is supported");
+  refuse_true(fields, "use_mrope", "multimodal rotary positions are not supported");
+  refuse_true(fields, "rope_interleaved", "interleaved rotation is not supported");
+  if (!fields->flag("is_causal", true)) fields->problem("is_causal", "is false; only causal attention is supported");
+  for (const char* key : {"quantization_config", "per_layer_config", "pruned_heads"}) {
+    fields->accept(key);
+    if (fields->has(key) && !fields->is_null(key) && fields->value_text(key) != "{}")
+      fields->problem(key, fmt::format("is {}, which is not supported", fields->value_text(key)));
+  }
+  // Transformers gives the row of this token no gradient from look-ups (padding_idx) in every family but GPT-2.
+  fields->integer("pad_token_id", -1, -1);
+}
+
+double read_dropout(ConfigFields* fields, const char* key, double fallback) {
+  return fields->number(key, fallback, 0.0, std::nextafter(1.0, 0.0));
+}
+
+/// GPT-2 also answers to the general names of its sizes (its attribute_map).
+int64_t read_size(ConfigFields* fields, const char* key, const char* other_key, int64_t fallback) {
+  if (fields->has(key) && fields->has(other_key) && !fields->same_value(key, *fields, other_key))
+    fields->problem(other_key, fmt::format("is {}, but {} is {}; remove the wrong one", fields->value_text(other_key), key,
+                                           fields->value_text(key)));
+  const int64_t value = fields->integer(other_key, fallback);
+  return fields->integer(key, value);
+}
+
+void read_gpt2(ConfigFields* fields, const FamilyDefaults& defaults, ModelConfig* model) {
+  model->vocab_size = fields->integer("vocab_size", defaults.vocab_size);
+  model->context = read_size(fields, "n_positions", "max_position_embeddings", defaults.context);
+  model->width = read_size(fields, "n_embd", "hidden_size", defaults.width);
+  model->layers = read_size(fields, "n_layer", "num_hidden_layers", defaults.layers);
+  model->heads = model->kv_heads = read_size(fields, "n_head", "num_attention_heads", defaults.heads);
+  if (model->width % model->heads != 0)
+    fields->problem("n_head", fmt::format("is {}, which does not divide n_embd {}", model->heads, model->width));
+  model->head_dim = std::max<int64_t>(model->width / model->heads, 1);
+  model->mlp_width = fields->integer("n_inner", 4 * model->width);
+  model->norm = Norm::kLayerNorm;
+  model->norm_eps = fields->number("layer_norm_epsilon", defaults.norm_eps, 1e-30, 1.0);
+  const std::string activation = fields->text("activation_function", "gelu_new");
+  model->mlp = is_tanh_gelu(activation) ? MlpKind::kGeluTanh : MlpKind::kGelu;
+  if (!is_tanh_gelu(activation) && activation != "gelu" && activation != "gelu_python")
+    fields->problem("activation_function", fmt::format("is \"{}\"; supported are gelu and gelu_new", activation));
+  model->position = Position::kLearned;
+  refuse_true(fields, "scale_attn_by_inverse_layer_idx", "a scale that depends on the layer is not supported");
+  const bool scaled = fields->flag("scale_attn_weights", true);
+  model->attention_scale = scaled ? 1.0 / std::sqrt(static_cast<double>(model->head_dim)) : 1.0;
+  model->tied_head = fields->flag("tie_word_embeddings", defaults.tied);
+  model->dropout_embedding = read_dropout(fields, "embd_pdrop", 0.1);
+  model->dropout_attention = read_dropout(fields, "attn_pdrop", 0.1);
+  model->dropout_residual = read_dropout(fields, "resid_pdrop", 0.1);
+  model->window.assign(static_cast<size_t>(model->layers), 0);
+}
+
+/// Which layers slide, by layer_types where it stands; `derived` otherwise.
+void read_windows(ConfigFields* fields, int64_t window, std::vector<bool> slides, ModelConfig* model) {
+  if (fields->has("layer_types") && !fields->is_null("layer_types")) {
+    const std::vector<std::string> types = fields->texts("layer_types");
+    if (static_cast<int64_t>(types.size()) != model->layers) {
+      fields->problem("layer_types", fmt::format("has {} entries for {} layers", types.size(), model->layers));
+    } else {
+      for (size_t i = 0; i < types.size(); ++i) {
+        slides[i] = types[i] == "sliding_attention";
+        if (types[i] != "sliding_attention" && types[i] != "full_attention" && types[i] != "attention")
+          fields->problem(fmt::format("layer_types/{}", i),
+                          fmt::format("is \"{}\"; supported are full_attention and sliding_attention", types[i]));
+      }
+    }
+  }
+  const bool any = std::find(slides.begin(), slides.end(), true) != slides.end();
+  if (any && window <= 0) fields->problem("layer_types", "has sliding layers, but there is no sliding_window in use");
+  model->window.clear();
+  for (const bool slide : slides) model->window.push_back(slide ? std::max<int64_t>(window, 0) : 0);
+}
+
+void read_family_windows(ConfigFields* fields, const std::string& family, ModelConfig* model) {
+  std::vector<bool> slides(static_cast<size_t>(model->layers), false);
+  if (family == "llama") {
+    read_windows(fields, 0, slides, model);
+    return;
+  }
+  // An absent key means 4096, a null none.
+  int64_t window = fields->is_null("sliding_window") ? 0 : 4096;
+  window = fields->integer("sliding_window", window);
+  if (family == "mistral") {
+    slides.assign(slides.size(), window > 0);
+    const std::vector<bool> all = slides;
+    read_windows(fields, window, slides, model);
+    for (size_t i = 0; i < all.size() && i < model->window.size(); ++i)
+      if ((model->window[i] > 0) != all[i]) {
+        fields->problem("layer_types", "differs from sliding_window, which a mistral model has on all layers or none");
+        break;
+      }
+  } else if (family == "gemma2") {
+    for (size_t i = 0; i < slides.size(); i += 2) slides[i] = true;
+    read_windows(fields, window, slides, model);
+  } else {  // qwen2, qwen3
+    const bool use = fields->flag("use_sliding_window", false);
+    const int64_t first = fields->integer("max_window_layers", 28, 0);
+    if (use && window > 0)
+      for (size_t i = static_cast<size_t>(std::min(first, model->layers)); i < slides.size(); ++i) slides[i] = true;
+    read_windows(fields, use ? window : 0, slides, model);
+  }
+}
+
+void read_activation(ConfigFields* fields, const char* key, const char* fallback, ModelConfig* model) {
+  const std::string activation = fields->text(key, fallback);
+  model->mlp = is_tanh_gelu(activation) ? MlpKind::kGeGlu : MlpKind::kSwiGlu;
+  if (!is_tanh_gelu(activation) && activation != "silu" && activation != "swish")
+    fields->problem(key, fmt::format("is \"{}\"; a gated MLP is supported with silu and gelu_pytorch_tanh", activation));
+}
+
+void read_sizes(ConfigFields* fields, const FamilyDefaults& defaults, ModelConfig* model) {
+  model->vocab_size = fields->integer("vocab_size", defaults.vocab_size);
+  model->context = fields->integer("max_position_embeddings", defaults.context);
+  model->width = fields->integer("hidden_size", defaults.width);
+  model->layers = fields->integer("num_hidden_layers", defaults.layers, 1, 10000);
+  model->heads = fields->integer("num_attention_heads", defaults.heads);
+  const bool as_heads = defaults.kv_heads == 0 || fields->is_null("num_key_value_heads");
+  model->kv_heads = fields->integer("num_key_value_heads", as_heads ? model->heads : defaults.kv_heads);
+  if (model->heads % model->kv_heads != 0)
+    fields->problem("num_key_value_heads",
+                    fmt::format("is {}, which does not divide num_attention_heads {}", model->kv_heads, model->heads));
+  const bool derived = defaults.head_dim == 0;
+  if (derived && (!fields->has("head_dim") || fields->is_null("head_dim")) && model->width % model->heads != 0)
+    fields->problem("num_attention_heads", fmt::format("is {}, which does not divide hidden_size {}, and there is no head_dim",
+                                                       model->heads, model->width));
+  model->head_dim = fields->integer("head_dim", derived ? std::max<int64_t>(model->width / model->heads, 1) : defaults.head_dim);
+  if (model->head_dim % 2 != 0)
+    fields->problem("head_dim", fmt::format("is {}; rotary positions need an even number", model->head_dim));
+  model->mlp_width = fields->integer("intermediate_size", defaults.mlp_width);
+}
+
+/// llama and its relatives.
+void read_gated(ConfigFields* fields, const std::string& family, const FamilyDefaults& defaults, ModelConfig* model) {
+  read_sizes(fields, defaults, model);
+  model->norm = Norm::kRmsNorm;
+  model->norm_eps = fields->number("rms_norm_eps", defaults.norm_eps, 1e-30, 1.0);
+  model->position = Position::kRotary;
+  read_rope(fields, model->context, &model->rope);
+  nn::BiasConfig& bias = model->bias;
+  bias = {false, false, false, false, false, false, false, false};
+  if (family == "qwen2") bias.q = bias.k = bias.v = true;
+  if (family == "llama" || family == "qwen3" || family == "gemma2")
+    bias.q = bias.k = bias.v = bias.o = fields->flag("attention_bias", false);
+  if (family == "llama") bias.gate = bias.up = bias.down = fields->flag("mlp_bias", false);
+  for (const char* key : {"attention_bias", "mlp_bias"})  // written as false also where the family does not read it
+    if (fields->value_text(key) == "false") fields->accept(key);
+  model->qk_norm = family == "qwen3";
+  model->attention_scale = 1.0 / std::sqrt(static_cast<double>(model->head_dim));
+  if (family == "gemma2") {
+    read_activation(fields, "hidden_activation", "gelu_pytorch_tanh", model);
+    fields->accept("hidden_act");  // a Gemma 2 model goes by hidden_activation
+    model->norm_weight_offset = 1.0;
+    model->post_norm = true;
+    model->attention_scale = 1.0 / std::sqrt(fields->number("query_pre_attn_scalar", 256.0, 1e-30));
+    const auto cap = [&](const char* key, double absent) {
+      return fields->number(key, fields->is_null(key) ? 0.0 : absent, 0.0);
+    };
+    model->attention_softcap = cap("attn_logit_softcapping", 50.0);
+    model->logit_softcap = cap("final_logit_softcapping", 30.0);
+    model->embedding_scale = std::sqrt(static_cast<double>(model->width));
+  } else {
+    read_activation(fields, "hidden_act", "silu", model);
+  }
+  model->tied_head = fields->flag("tie_word_embeddings", defaults.tied);
+  model->dropout_attention = read_dropout(fields, "attention_dropout", 0.0);
+  read_family_windows(fields, family, model);
+}
+
+[[noreturn]] void fail_problems(const std::vector<ConfigProblem>& problems) {
+  std::string message = fmt::format("config.json: {} problem{}", problems.size(), problems.size() == 1 ? "" : "s");
+  nlohmann::json list = nlohmann::json::array();
+  for (const ConfigProblem& problem : problems) {
+    message += fmt::format("\n  {} {}", problem.pointer, problem.message);
+    list.push_back({{"pointer", problem.pointer}, {"message", problem.message}, {"fix", ""}});
+  }
+  throw Error(Code::kConfigInvalid, message, nlohmann::json{{"file", "config.json"}, {"problems", list}}.dump());
+}
+
+}  // namespace
+
+const FamilyDefaults* family_defaults(std::string_view family) {
+  for (size_t i = 0; i < std::size(kFamilies); ++i)
+    if (family == kFamilies[i]) return &kDefaults[i];
+  return nullptr;
+}
+
+HfConfig read_config(std::string_view config_json_text, const std::vector<std::string>& ignore_keys, Strictness strictness) {
+  ConfigFields fields(config_json_text);
+  HfConfig result;
+  result.family = fields.text("model_type", "");
+  const FamilyDefaults* defaults = family_defaults(result.family);
+  if (defaults == nullptr)
+    throw Error(Code::kConfigInvalid,
+                fmt::format("config.json: /model_type is {}; supported are {}", fields.value_text("model_type"),
+                            fmt::join(kFamilies, ", ")),
+                R"({"file": "config.json", "pointer": "/model_type"})");
+  read_common(&fields);
+  if (result.family == "gpt2") {
+    read_gpt2(&fields, *defaults, &result.model);
+  } else {
+    read_gated(&fields, result.family, *defaults, &result.model);
+  }
+  for (const std::string& key : fields.unknown())
+    if (!has_no_effect(key) && std::find(ignore_keys.begin(), ignore_keys.end(), key) == ignore_keys.end())
+      fields.problem(key, fmt::format("({}) is not known to a {} model here, and it may matter; if it does not, list it among "
+                                      "the keys to ignore (init.ignore_keys)",
+                                      fields.value_text(key), result.family));
+  if (strictness == Strictness::kStrict && !fields.problems().empty()) fail_problems(fields.problems());
+  return result;
+}
+
+}  // namespace hawser::checkpoint::hf

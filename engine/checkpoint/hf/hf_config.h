@@ -1,0 +1,45 @@
+// What a Hugging Face config.json says of the model, read with each family's own defaults and semantics.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/checkpoint/hf/config_fields.h"
+#include "engine/nn/model_config.h"
+
+namespace hawser::checkpoint::hf {
+
+inline constexpr const char* kFamilies[] = {"gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma2"};
+
+/// What Transformers takes for keys that are absent.
+struct FamilyDefaults {
+  int64_t vocab_size, width, mlp_width, layers, heads;
+  int64_t kv_heads;  ///< 0: as many as heads
+  int64_t head_dim;  ///< 0: width / heads
+  int64_t context;
+  double norm_eps;
+  bool tied;
+};
+const FamilyDefaults* family_defaults(std::string_view family);  ///< null for an unknown family
+
+struct HfConfig {
+  std::string family;  ///< model_type
+  nn::ModelConfig model;
+};
+
+enum class Strictness {
+  kStrict,   ///< any problem throws kConfigInvalid, with all problems of the file
+  kLenient,  ///< only a file that is no JSON or of an unknown family throws: for a config that an import accepted before
+};
+
+HfConfig read_config(std::string_view config_json_text, const std::vector<std::string>& ignore_keys, Strictness strictness);
+
+/// rope_parameters (Transformers 5) or rope_theta and rope_scaling (4). `context` is max_position_embeddings.
+void read_rope(ConfigFields* fields, int64_t context, nn::RopeConfig* rope);
+
+/// Keys that change nothing about the mathematics of the forward and backward pass.
+bool has_no_effect(const std::string& key);
+
+}  // namespace hawser::checkpoint::hf

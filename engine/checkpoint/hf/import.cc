@@ -1,0 +1,221 @@
+// Import: everything is looked at first (names, shapes, dtypes, constant buffers), all problems are reported
+// together, and only then is the first weight written to a sink.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/checkpoint/hf/constant_tensors.h"
+#include "engine/checkpoint/hf/hf_config.h"
+#include "engine/checkpoint/hf/hf_model.h"
+#include "engine/checkpoint/hf/import_record.h"
+#include "engine/checkpoint/hf/number_format.h"
+#include "engine/checkpoint/hf/transfer.h"
+#include "engine/checkpoint/hf/weight_files.h"
+#include "engine/checkpoint/json_text.h"
+
+namespace hawser::checkpoint::hf {
+namespace {
+
+constexpr int64_t kMaxConfigBytes = int64_t{1} << 20;
+constexpr int64_t kMaxCarriedBytes = int64_t{128} << 20;       // one file
+constexpr int64_t kMaxCarriedTotal = int64_t{512} << 20;
+constexpr Links kLinks = Links::kHubCache;
+
+bool starts_with(const std::string& text, const std::string& start) { return text.compare(0, start.size(), start) == 0; }
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+/// Tokenizer and generation files, which Hawser does not read.
+bool is_carried(const std::string& name) {
+  static const std::set<std::string> kNames = {"config.json", "generation_config.json", "special_tokens_map.json",
+                                               "added_tokens.json", "vocab.json", "merges.txt"};
+  return kNames.count(name) != 0 || (starts_with(name, "tokenizer") && ends_with(name, ".json")) ||
+         starts_with(name, "chat_template") || ends_with(name, ".model");
+}
+
+ExtraFiles read_carried(const Folder& folder) {
+  ExtraFiles files;
+  int64_t total = 0;
+  for (const Folder::Entry& entry : folder.list()) {
+    if (entry.is_folder || !is_carried(entry.name)) continue;
+    const File file = folder.open_file(entry.name, kLinks);
+    const int64_t bytes = file.size();
+    total += bytes;
+    if (bytes > kMaxCarriedBytes || total > kMaxCarriedTotal)
+      fail(Code::kOutOfRange, "{} has {} bytes; files carried along may have at most {}, and {} together. Move it away",
+           file.path(), bytes, kMaxCarriedBytes, kMaxCarriedTotal);
+    std::string text(static_cast<size_t>(bytes), '\0');
+    file.read_at(0, text.data(), bytes);
+    files[entry.name] = std::move(text);
+  }
+  return files;
+}
+
+/// What does not fit, by kind.
+struct Mismatch {
+  std::vector<std::string> missing, unknown, shapes, dtypes;
+
+  bool any() const { return !missing.empty() || !unknown.empty() || !shapes.empty() || !dtypes.empty(); }
+
+  [[noreturn]] void report(const std::string& folder) const {
+    constexpr size_t kMost = 20;  // names per kind in the message; all are in the details
+    std::string message = fmt::format("the weights in {} do not fit the model of config.json", folder);
+    const auto add = [&](const char* title, const std::vector<std::string>& names) {
+      if (names.empty()) return;
+      const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMost));
+      message += fmt::format("\n  {} ({}): {}{}", title, names.size(), fmt::join(names.begin(), end, ", "),
+                             names.size() > kMost ? ", ..." : "");
+    };
+    add("missing", missing);
+    add("unknown", unknown);
+    add("of another shape", shapes);
+    add("of a dtype other than F32, BF16 or F16", dtypes);
+    throw Error(Code::kCheckpointIncompatible, message,
+                nlohmann::json{{"folder", folder}, {"missing", missing}, {"unknown", unknown}, {"shapes", shapes}, {"dtypes", dtypes}}
+                    .dump());
+  }
+};
+
+class Importer {
+ public:
+  Importer(const std::string& path, const nn::ModelConfig& model, const nn::ParameterTable& table)
+      : folder_(Folder::open(path)), model_(model), table_(table) {
+    const std::string config = folder_.read_file("config.json", kMaxConfigBytes, kLinks);
+    family_ = read_config(config, {}, Strictness::kLenient).family;
+    bindings_ = bindings(family_, model, table);
+    files_ = open_weight_files(folder_);
+    prefix_ = family_ == "gpt2" ? "transformer." : "model.";
+    record_.prefixed = std::any_of(files_.tensors.begin(), files_.tensors.end(),
+                                   [&](const auto& tensor) { return starts_with(tensor.first, prefix_); });
+  }
+
+  ExtraFiles run(const ParameterSink& sink) {
+    ExtraFiles extra = read_carried(folder_);
+    check_bindings();
+    check_others();
+    if (mismatch_.any()) mismatch_.report(folder_.path());
+    make_record();
+    extra[kRecordName] = record_text(record_);
+    for (const Binding& binding : bindings_) {
+      const WeightFiles::Place& place = files_.tensors.at(stored_name(binding.hf_name));
+      read_binding(files_.file_of(place), *place.info, binding, table_, sink);
+    }
+    return extra;
+  }
+
+ private:
+  /// The name in the files of what Transformers calls `hf_name`.
+  std::string stored_name(const std::string& hf_name) const {
+    return !record_.prefixed && starts_with(hf_name, prefix_) ? hf_name.substr(prefix_.size()) : hf_name;
+  }
+
+  void check_bindings() {
+    for (const Binding& binding : bindings_) {
+      const std::string name = stored_name(binding.hf_name);
+      const auto found = files_.tensors.find(name);
+      if (found == files_.tensors.end()) {
+        mismatch_.missing.push_back(name);
+        continue;
+      }
+      const TensorInfo& info = *found->second.info;
+      const std::optional<DType> dtype = dtype_from_name(info.dtype);
+      if (info.shape != binding.hf_shape)
+        mismatch_.shapes.push_back(fmt::format("{} is {}, not {}", name, shape_text(info.shape), shape_text(binding.hf_shape)));
+      if (!dtype || !is_weight_dtype(*dtype)) mismatch_.dtypes.push_back(fmt::format("{} is {}", name, info.dtype));
+      bound_.insert(name);
+    }
+  }
+
+  void check_others() {
+    for (const auto& [name, place] : files_.tensors) {
+      if (bound_.count(name) != 0) continue;
+      if (name == "lm_head.weight" && model_.tied_head) {
+        check_copy(place);
+        continue;
+      }
+      const std::string inner = starts_with(name, prefix_) ? name.substr(prefix_.size()) : name;
+      std::optional<RecordedTensor> constant;
+      if (record_.prefixed == starts_with(name, prefix_))
+        constant = recognise_constant(family_, inner, files_.file_of(place), *place.info, model_);
+      if (constant) {
+        constants_[name] = std::move(*constant);
+      } else {
+        mismatch_.unknown.push_back(in_quotes(name));
+      }
+    }
+  }
+
+  /// A head stored although it is tied: it must be the embedding, bit for bit.
+  void check_copy(const WeightFiles::Place& head) {
+    const auto found = files_.tensors.find(stored_name(bindings_.front().hf_name));
+    if (found == files_.tensors.end()) return;  // reported as missing
+    const TensorInfo &a = *head.info, &b = *found->second.info;
+    bool same = a.dtype == b.dtype && a.shape == b.shape;
+    constexpr int64_t kChunk = int64_t{1} << 20;
+    std::vector<char> left(kChunk), right(kChunk);
+    for (int64_t at = 0; same && at < a.bytes(); at += kChunk) {
+      const int64_t n = std::min(kChunk, a.bytes() - at);
+      files_.file_of(head).read(a, at, left.data(), n);
+      files_.file_of(found->second).read(b, at, right.data(), n);
+      same = std::memcmp(left.data(), right.data(), static_cast<size_t>(n)) == 0;
+    }
+    if (!same)
+      fail(Code::kCheckpointIncompatible,
+           "{}: {} differs from {}, but config.json ties them; set tie_word_embeddings to false there if the head is its own",
+           files_.file_of(head).path(), a.name, b.name);
+    constants_[a.name] = {a.name, a.dtype, RecordedTensor::Kind::kCopy, {}, ""};
+  }
+
+  void make_record() {
+    record_.sharded = files_.sharded;
+    record_.index_metadata = files_.index_metadata;
+    for (size_t i = 0; i < files_.files.size(); ++i) {
+      RecordedFile file{files_.names[i], files_.files[i].metadata(), {}};
+      for (const TensorInfo& info : files_.files[i].tensors()) {
+        const auto constant = constants_.find(info.name);
+        if (constant != constants_.end()) {
+          file.tensors.push_back(constant->second);
+        } else {
+          file.tensors.push_back({info.name, info.dtype, RecordedTensor::Kind::kWeight, {}, ""});
+        }
+      }
+      record_.files.push_back(std::move(file));
+    }
+  }
+
+  Folder folder_;
+  const nn::ModelConfig& model_;
+  const nn::ParameterTable& table_;
+  std::string family_, prefix_;
+  std::vector<Binding> bindings_;
+  WeightFiles files_;
+  std::set<std::string> bound_;
+  std::map<std::string, RecordedTensor> constants_;
+  Mismatch mismatch_;
+  ImportRecord record_;
+};
+
+}  // namespace
+
+bool is_hf_folder(const std::string& path) {
+  try {
+    const Folder folder = Folder::open(path);
+    return folder.has_file("config.json", kLinks) && (folder.has_file(kSingleName, kLinks) || folder.has_file(kIndexName, kLinks));
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+ExtraFiles import_weights(const std::string& folder, const nn::ModelConfig& model, const nn::ParameterTable& table,
+                          const ParameterSink& sink) {
+  return Importer(folder, model, table).run(sink);
+}
+
+}  // namespace hawser::checkpoint::hf

@@ -1,0 +1,45 @@
+// hawser_import.json: how the weights of an imported Hugging Face folder were stored (files, order, dtypes, prefix,
+// constant tensors), so that an export gives them back as they were. It travels with the carried files.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace hawser::checkpoint::hf {
+
+inline constexpr const char* kRecordName = "hawser_import.json";
+
+struct RecordedTensor {
+  /// What the tensor's values are, besides weights.
+  enum class Kind {
+    kWeight,
+    kCopy,        ///< of the token embedding: a tied head stored all the same
+    kCausalMask,  ///< [1, 1, n, n], 1 up to the diagonal
+    kBytes,       ///< a small constant, in `bytes`
+  };
+  std::string name;  ///< in the file
+  std::string dtype;
+  Kind kind = Kind::kWeight;
+  std::vector<int64_t> shape;  ///< of kCausalMask and kBytes
+  std::string bytes;           ///< of kBytes
+};
+
+struct RecordedFile {
+  std::string name;
+  std::map<std::string, std::string> metadata;
+  std::vector<RecordedTensor> tensors;  ///< in the file's order
+};
+
+struct ImportRecord {
+  bool prefixed = true;        ///< names start with the base model's prefix ("transformer.", "model.")
+  bool sharded = false;        ///< there is an index
+  std::string index_metadata;  ///< JSON, or ""
+  std::vector<RecordedFile> files;
+};
+
+std::string record_text(const ImportRecord& record);
+ImportRecord parse_record(const std::string& text);  ///< throws kCheckpointCorrupt
+
+}  // namespace hawser::checkpoint::hf

@@ -1,0 +1,145 @@
+// config.json for a model that is exported: written so that Transformers 4 (rope_theta, rope_scaling, torch_dtype)
+// and 5 (rope_parameters, dtype) both load it; layer_types and max_window_layers likewise say the same thing twice.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "engine/checkpoint/hf/family.h"
+#include "engine/checkpoint/hf/hf_config.h"
+
+namespace hawser::checkpoint::hf {
+namespace {
+
+using Json = nlohmann::json;  // sorted keys, as Transformers writes them
+using nn::ModelConfig;
+
+const char* architecture(std::string_view family) {
+  if (family == "gpt2") return "GPT2LMHeadModel";
+  if (family == "llama") return "LlamaForCausalLM";
+  if (family == "mistral") return "MistralForCausalLM";
+  if (family == "qwen2") return "Qwen2ForCausalLM";
+  if (family == "qwen3") return "Qwen3ForCausalLM";
+  return "Gemma2ForCausalLM";
+}
+
+Json gpt2_json(const ModelConfig& model) {
+  Json json;
+  json["activation_function"] = model.mlp == nn::MlpKind::kGelu ? "gelu" : "gelu_new";
+  json["attn_pdrop"] = model.dropout_attention;
+  json["embd_pdrop"] = model.dropout_embedding;
+  json["resid_pdrop"] = model.dropout_residual;
+  json["layer_norm_epsilon"] = model.norm_eps;
+  json["n_embd"] = model.width;
+  json["n_head"] = model.heads;
+  json["n_inner"] = model.mlp_width == 4 * model.width ? Json(nullptr) : Json(model.mlp_width);
+  json["n_layer"] = model.layers;
+  json["n_positions"] = model.context;
+  json["scale_attn_weights"] = model.head_dim == 1 || model.attention_scale != 1.0;
+  json["scale_attn_by_inverse_layer_idx"] = false;
+  json["reorder_and_upcast_attn"] = false;
+  return json;
+}
+
+/// The scaling without theta, null for none.
+Json scaling_json(const nn::RopeConfig& rope) {
+  if (rope.scaling == nn::RopeScaling::kNone) return nullptr;
+  Json json;
+  json["factor"] = rope.factor;
+  if (rope.scaling == nn::RopeScaling::kLinear) {
+    json["rope_type"] = "linear";
+    return json;
+  }
+  json["original_max_position_embeddings"] = rope.original_context;
+  if (rope.scaling == nn::RopeScaling::kLlama3) {
+    json["rope_type"] = "llama3";
+    json["low_freq_factor"] = rope.low_freq_factor;
+    json["high_freq_factor"] = rope.high_freq_factor;
+    return json;
+  }
+  json["rope_type"] = "yarn";
+  json["beta_fast"] = rope.beta_fast;
+  json["beta_slow"] = rope.beta_slow;
+  if (rope.attention_factor != 0) json["attention_factor"] = rope.attention_factor;
+  if (rope.mscale != 0 && rope.mscale_all_dim != 0) {
+    json["mscale"] = rope.mscale;
+    json["mscale_all_dim"] = rope.mscale_all_dim;
+  }
+  if (!rope.truncate) json["truncate"] = false;
+  return json;
+}
+
+void add_windows(std::string_view family, const ModelConfig& model, Json* json) {
+  const auto slides = [](int64_t window) { return window > 0; };
+  const auto first = std::find_if(model.window.begin(), model.window.end(), slides);
+  const bool any = first != model.window.end();
+  if (family == "llama") return;
+  (*json)["sliding_window"] = any ? Json(*first) : Json(nullptr);
+  if (family == "mistral") return;
+  Json types = Json::array();
+  for (const int64_t window : model.window) types.push_back(slides(window) ? "sliding_attention" : "full_attention");
+  (*json)["layer_types"] = types;
+  if (family == "gemma2") return;
+  // Transformers 4 knows a number of full layers at the bottom only.
+  const bool at_top = std::all_of(first, model.window.end(), slides);
+  (*json)["use_sliding_window"] = any;
+  (*json)["max_window_layers"] = any && at_top ? first - model.window.begin() : model.layers;
+}
+
+Json gated_json(std::string_view family, const ModelConfig& model) {
+  Json json;
+  json["vocab_size"] = model.vocab_size;
+  json["hidden_size"] = model.width;
+  json["intermediate_size"] = model.mlp_width;
+  json["num_hidden_layers"] = model.layers;
+  json["num_attention_heads"] = model.heads;
+  json["num_key_value_heads"] = model.kv_heads;
+  if (family != "qwen2" || model.head_dim * model.heads != model.width) json["head_dim"] = model.head_dim;
+  json["max_position_embeddings"] = model.context;
+  json["rms_norm_eps"] = model.norm_eps;
+  json["attention_dropout"] = model.dropout_attention;
+  json["rope_theta"] = model.rope.theta;
+  json["rope_scaling"] = scaling_json(model.rope);
+  Json parameters = json["rope_scaling"].is_null() ? Json{{"rope_type", "default"}} : json["rope_scaling"];
+  parameters["rope_theta"] = model.rope.theta;
+  json["rope_parameters"] = parameters;
+  if (family == "llama" || family == "qwen3" || family == "gemma2") json["attention_bias"] = model.bias.q;
+  if (family == "llama") json["mlp_bias"] = model.bias.gate;
+  json[family == "gemma2" ? "hidden_activation" : "hidden_act"] =
+      model.mlp == nn::MlpKind::kGeGlu ? "gelu_pytorch_tanh" : "silu";
+  if (family == "gemma2") {
+    json["query_pre_attn_scalar"] = static_cast<int64_t>(std::llround(std::pow(model.attention_scale, -2)));
+    json["attn_logit_softcapping"] = model.attention_softcap == 0 ? Json(nullptr) : Json(model.attention_softcap);
+    json["final_logit_softcapping"] = model.logit_softcap == 0 ? Json(nullptr) : Json(model.logit_softcap);
+  }
+  add_windows(family, model, &json);
+  return json;
+}
+
+}  // namespace
+
+std::string make_config(std::string_view family, const ModelConfig& model, const std::string& dtype,
+                        const std::string& original) {
+  Json json = family == "gpt2" ? gpt2_json(model) : gated_json(family, model);
+  json["architectures"] = {architecture(family)};
+  json["model_type"] = family;
+  json["vocab_size"] = model.vocab_size;
+  json["tie_word_embeddings"] = model.tied_head;
+  json["dtype"] = json["torch_dtype"] = dtype;
+  json["use_cache"] = true;
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) json[key] = nullptr;
+  if (original.empty()) return json.dump(2) + "\n";
+  for (const auto& [key, value] : Json::parse(original).items())
+    if (key == "pad_token_id" || (has_no_effect(key) && key != "dtype" && key != "torch_dtype" && key != "model_type"))
+      json[key] = value;
+  return json.dump(2) + "\n";
+}
+
+std::string with_dtype(const std::string& config_json_text, const std::string& dtype) {
+  Json json = Json::parse(config_json_text);
+  const bool neither = !json.contains("dtype") && !json.contains("torch_dtype");
+  for (const char* key : {"dtype", "torch_dtype"})
+    if (json.contains(key) || (neither && key[0] == 't')) json[key] = dtype;
+  return json.dump(2) + "\n";
+}
+
+}  // namespace hawser::checkpoint::hf

@@ -1,0 +1,18 @@
+// Moves one Hugging Face tensor between a file and parameters of ours, through a buffer of bounded size.
+#pragma once
+
+#include "engine/checkpoint/hf/hf_model.h"
+#include "engine/checkpoint/safetensors.h"
+#include "engine/checkpoint/safetensors_writer.h"
+
+namespace hawser::checkpoint::hf {
+
+/// File -> sinks: widened, taken apart, transposed back. The tensor's dtype and shape have been checked.
+void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Binding& binding,
+                  const nn::ParameterTable& table, const ParameterSink& sink);
+
+/// Sources -> the next bytes of `writer`. Throws kOutOfRange for a value that `dtype` cannot hold.
+void write_binding(SafetensorsWriter* writer, DType dtype, const Binding& binding, const nn::ParameterTable& table,
+                   const ParameterSource& source);
+
+}  // namespace hawser::checkpoint::hf

@@ -1,0 +1,39 @@
+// The safetensors files of a Hugging Face folder as one set of tensors: model.safetensors, or the files that
+// model.safetensors.index.json names. The index is untrusted: its files are plain names in the same folder.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/checkpoint/safetensors.h"
+
+namespace hawser::checkpoint::hf {
+
+inline constexpr const char* kSingleName = "model.safetensors";
+inline constexpr const char* kIndexName = "model.safetensors.index.json";
+inline constexpr int64_t kMaxJsonBytes = int64_t{64} << 20;  ///< of an index
+
+struct WeightFiles {
+  struct Place {
+    size_t file = 0;
+    const TensorInfo* info = nullptr;
+  };
+  std::vector<std::string> names;      ///< of the files
+  std::vector<SafetensorsFile> files;  ///< open, headers checked
+  std::map<std::string, Place> tensors;
+  bool sharded = false;
+  std::string index_metadata;  ///< JSON object of the index's "metadata", or ""
+
+  const SafetensorsFile& file_of(const Place& place) const { return files[place.file]; }
+};
+
+/// Throws kNotFound (no weights, a file of the index missing), kCheckpointCorrupt.
+WeightFiles open_weight_files(const Folder& folder);
+
+/// The index's text.
+std::string index_text(const std::map<std::string, std::string>& weight_map, const std::string& metadata,
+                       int64_t total_bytes);
+
+}  // namespace hawser::checkpoint::hf

@@ -1,0 +1,41 @@
+// What a checkpoint holds, as JSON for people and tools.
+#include <nlohmann/json.hpp>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/file_io.h"
+#include "engine/checkpoint/manifest.h"
+
+namespace hawser::checkpoint {
+
+std::string inspect(const std::string& path) {
+  using Json = nlohmann::ordered_json;
+  const std::unique_ptr<Reader> reader = Reader::open(path);  // checks more than the manifest alone
+  const Folder folder = Folder::open(path);
+  const Manifest manifest = parse_manifest(folder.read_file(kManifestName, kMaxManifestBytes), folder.path_of(kManifestName));
+  Json json;
+  json["format"] = "hawser-checkpoint";
+  json["version"] = kManifestVersion;
+  json["step"] = manifest.description.step;
+  int64_t elements = 0, bytes = 0;
+  Json tensors = Json::array(), files = Json::array();
+  for (const auto& [name, tensor] : manifest.tensors) {
+    elements += tensor.bytes / dtype_bytes(tensor.dtype);
+    tensors.push_back({{"name", name}, {"dtype", dtype_name(tensor.dtype)}, {"shape", tensor.shape}});
+  }
+  for (const auto& [name, file] : manifest.files) {
+    bytes += file.bytes;
+    files.push_back({{"name", name}, {"bytes", file.bytes}, {"digest", file.digest}});
+  }
+  json["elements"] = elements;
+  json["bytes"] = bytes;
+  json["model"] = Json::parse(manifest.description.model_json);
+  json["state"] = Json::parse(manifest.description.state_json);
+  json["vocabulary"] = Json::parse(manifest.description.vocabulary_json);
+  json["data"] = Json::parse(manifest.description.data_json);
+  json["config"] = Json::parse(manifest.description.config_json);
+  json["files"] = std::move(files);
+  json["tensors"] = std::move(tensors);
+  return json.dump(2);
+}
+
+}  // namespace hawser::checkpoint

@@ -1,0 +1,29 @@
+// A directory that appears whole or not at all: filled under a temporary name beside its target, flushed, renamed.
+// While it is being filled it is locked, so that a sweep can tell it from one that a dead process left behind.
+#pragma once
+
+#include <string>
+
+#include "engine/checkpoint/file_io.h"
+
+namespace hawser::checkpoint {
+
+class TemporaryFolder {
+ public:
+  /// `target` must not exist; folders above it are made. Throws kAlreadyExists, kPermission, kIo.
+  explicit TemporaryFolder(const std::string& target);
+  /// Removes what was not published.
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const Folder& folder() const { return folder_; }
+  /// Flushes the directory, renames it to the target and flushes the parent. On an Error nothing is left.
+  void publish();
+
+ private:
+  std::string target_, parent_, path_;
+  Folder folder_;
+};
+
+}  // namespace hawser::checkpoint

@@ -1,0 +1,247 @@
+// Reads the fields of an effective config into ResolvedConfig, one function per section.
+#include "engine/config/decode.h"
+
+#include <initializer_list>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/config/tree.h"
+
+namespace hawser::config {
+namespace {
+
+using Config = Effective;
+
+/// The C++ value of an enum's name.
+template <typename Enum>
+Enum named(const Config& c, const char* pointer, std::initializer_list<std::pair<const char*, Enum>> names) {
+  for (const auto& [name, value] : names) {
+    if (c.is(pointer, name)) return value;
+  }
+  fail(Code::kInternal, "config: no meaning for {} = {}", pointer, c.text(pointer));
+}
+
+std::string text_or_empty(const Config& c, const char* pointer) {
+  return c.has(pointer) ? c.text(pointer) : std::string();
+}
+
+RopeConfig decode_rope(const Config& c) {
+  RopeConfig rope;
+  rope.theta = c.number("/model/rope/theta");
+  rope.scaling = named<RopeScaling>(c, "/model/rope/scaling",
+                                    {{"none", RopeScaling::kNone},
+                                     {"linear", RopeScaling::kLinear},
+                                     {"llama3", RopeScaling::kLlama3},
+                                     {"yarn", RopeScaling::kYarn}});
+  rope.factor = c.number("/model/rope/factor");
+  rope.low_freq_factor = c.number("/model/rope/low_freq_factor");
+  rope.high_freq_factor = c.number("/model/rope/high_freq_factor");
+  if (c.has("/model/rope/original_context")) rope.original_context = c.integer("/model/rope/original_context");
+  rope.beta_fast = c.number("/model/rope/beta_fast");
+  rope.beta_slow = c.number("/model/rope/beta_slow");
+  rope.attention_factor = c.number("/model/rope/attention_factor");
+  rope.mscale = c.number("/model/rope/mscale");
+  rope.mscale_all_dim = c.number("/model/rope/mscale_all_dim");
+  rope.truncate = c.flag("/model/rope/truncate");
+  return rope;
+}
+
+BiasConfig decode_bias(const Config& c) {
+  BiasConfig bias;
+  bias.q = c.flag("/model/bias/q");
+  bias.k = c.flag("/model/bias/k");
+  bias.v = c.flag("/model/bias/v");
+  bias.o = c.flag("/model/bias/o");
+  bias.gate = c.flag("/model/bias/gate");
+  bias.up = c.flag("/model/bias/up");
+  bias.down = c.flag("/model/bias/down");
+  bias.norm = c.flag("/model/bias/norm");
+  return bias;
+}
+
+std::vector<int64_t> decode_windows(const Config& c) {
+  const size_t layers = static_cast<size_t>(c.integer("/model/layers"));
+  const int64_t window = c.integer("/model/window");
+  const Value* chosen = c.find("/model/window_layers");
+  if (chosen == nullptr) return std::vector<int64_t>(layers, window);
+  std::vector<int64_t> windows(layers, 0);
+  for (const Value& layer : chosen->items) windows[static_cast<size_t>(layer.integer)] = window;
+  return windows;
+}
+
+ModelConfig decode_model(const Config& c) {
+  ModelConfig model;
+  if (c.has("/model/vocab_size")) model.vocab_size = c.integer("/model/vocab_size");  // else the data will say
+  model.context = c.integer("/model/context");
+  model.layers = c.integer("/model/layers");
+  model.width = c.integer("/model/width");
+  model.heads = c.integer("/model/heads");
+  model.kv_heads = c.integer("/model/kv_heads");
+  model.head_dim = c.integer("/model/head_dim");
+  model.mlp_width = c.integer("/model/mlp_width");
+  model.norm =
+      named<Norm>(c, "/model/norm", {{"layer_norm", Norm::kLayerNorm}, {"rms_norm", Norm::kRmsNorm}});
+  model.norm_eps = c.number("/model/norm_eps");
+  model.norm_weight_offset = c.number("/model/norm_weight_offset");
+  model.mlp = named<MlpKind>(c, "/model/mlp",
+                             {{"gelu", MlpKind::kGelu},
+                              {"gelu_tanh", MlpKind::kGeluTanh},
+                              {"swiglu", MlpKind::kSwiGlu},
+                              {"geglu", MlpKind::kGeGlu}});
+  model.position = named<Position>(
+      c, "/model/position",
+      {{"learned", Position::kLearned}, {"rotary", Position::kRotary}, {"none", Position::kNone}});
+  model.rope = decode_rope(c);
+  model.bias = decode_bias(c);
+  model.qk_norm = c.flag("/model/qk_norm");
+  model.post_norm = c.flag("/model/post_norm");
+  model.window = decode_windows(c);
+  model.attention_scale = c.number("/model/attention_scale");
+  model.attention_softcap = c.number("/model/attention_softcap");
+  model.logit_softcap = c.number("/model/logit_softcap");
+  model.embedding_scale = c.number("/model/embedding_scale");
+  model.tied_head = c.flag("/model/tied_head");
+  model.dropout_embedding = c.number("/model/dropout/embedding");
+  model.dropout_attention = c.number("/model/dropout/attention");
+  model.dropout_residual = c.number("/model/dropout/residual");
+  return model;
+}
+
+InitConfig decode_init(const Config& c) {
+  InitConfig init;
+  init.from = text_or_empty(c, "/init/from");
+  init.std = c.number("/init/std");
+  init.scale_residual = c.flag("/init/scale_residual");
+  if (const Value* keys = c.find("/init/ignore_keys")) {
+    for (const Value& key : keys->items) init.ignore_keys.push_back(key.text);
+  }
+  return init;
+}
+
+std::vector<DataSource> decode_sources(const Config& c, const std::string& pointer) {
+  std::vector<DataSource> sources;
+  for (size_t i = 0; i < c.count(pointer); ++i) {
+    const std::string element = pointer + "/" + std::to_string(i);
+    sources.push_back({c.text(element + "/path"), c.number(element + "/weight")});
+  }
+  return sources;
+}
+
+DataConfig decode_data(const Config& c) {
+  DataConfig data;
+  if (c.has("/data/format")) {
+    data.format = named<DataFormat>(c, "/data/format",
+                                    {{"text", DataFormat::kText},
+                                     {"tokens", DataFormat::kTokens},
+                                     {"megatron", DataFormat::kMegatron}});
+  }
+  data.sources = decode_sources(c, "/data/sources");
+  data.validation_sources = decode_sources(c, "/data/validation_sources");
+  if (data.format == DataFormat::kText) {
+    data.vocabulary = named<VocabularyKind>(
+        c, "/data/vocabulary",
+        {{"bytes", VocabularyKind::kBytes}, {"characters", VocabularyKind::kCharacters}});
+  }
+  if (data.format == DataFormat::kTokens) {
+    data.token_type =
+        named<TokenType>(c, "/data/token_type", {{"u16", TokenType::kU16}, {"u32", TokenType::kU32}});
+    data.separator = c.integer("/data/separator");
+  }
+  data.validation_fraction = c.number("/data/validation_fraction");
+  data.packing = c.flag("/data/packing");
+  data.shuffle = c.flag("/data/shuffle");
+  return data;
+}
+
+BatchConfig decode_batch(const Config& c) {
+  BatchConfig batch;
+  batch.micro_batch = c.integer("/batch/micro_batch");
+  batch.grad_accum_steps = c.integer("/batch/grad_accum_steps");
+  batch.sequence = c.integer("/batch/sequence");
+  batch.global_batch = c.integer("/batch/global_batch");
+  return batch;
+}
+
+OptimizerConfig decode_optimizer(const Config& c) {
+  OptimizerConfig optimizer;
+  optimizer.kind = named<OptimizerKind>(c, "/optimizer/kind",
+                                        {{"adamw", OptimizerKind::kAdamW}, {"sgd", OptimizerKind::kSgd}});
+  optimizer.learning_rate = c.number("/optimizer/learning_rate");
+  optimizer.beta1 = c.number("/optimizer/beta1");
+  optimizer.beta2 = c.number("/optimizer/beta2");
+  optimizer.eps = c.number("/optimizer/eps");
+  optimizer.weight_decay = c.number("/optimizer/weight_decay");
+  optimizer.momentum = c.number("/optimizer/momentum");
+  optimizer.nesterov = c.flag("/optimizer/nesterov");
+  optimizer.clip_norm = c.number("/optimizer/clip_norm");
+  return optimizer;
+}
+
+ScheduleConfig decode_schedule(const Config& c) {
+  ScheduleConfig schedule;
+  schedule.kind = named<ScheduleKind>(c, "/schedule/kind",
+                                      {{"constant", ScheduleKind::kConstant},
+                                       {"linear", ScheduleKind::kLinear},
+                                       {"cosine", ScheduleKind::kCosine},
+                                       {"wsd", ScheduleKind::kWsd},
+                                       {"inverse_sqrt", ScheduleKind::kInverseSqrt}});
+  schedule.warmup_steps = c.integer("/schedule/warmup_steps");
+  schedule.decay_steps = c.integer("/schedule/decay_steps");
+  schedule.stable_steps = c.integer("/schedule/stable_steps");
+  schedule.min_learning_rate = c.number("/schedule/min_learning_rate");
+  return schedule;
+}
+
+GuardConfig decode_guard(const Config& c) {
+  GuardConfig guard;
+  guard.skip_non_finite = c.flag("/guard/skip_non_finite");
+  guard.outlier = named<OutlierPolicy>(c, "/guard/outlier",
+                                       {{"keep", OutlierPolicy::kKeep}, {"skip", OutlierPolicy::kSkip}});
+  guard.outlier_z = c.number("/guard/outlier_z");
+  guard.max_consecutive_skips = c.integer("/guard/max_consecutive_skips");
+  return guard;
+}
+
+TrainConfig decode_train(const Config& c) {
+  TrainConfig train;
+  train.steps = c.integer("/train/steps");
+  train.eval_every = c.integer("/train/eval_every");
+  train.eval_batches = c.integer("/train/eval_batches");
+  train.sample_every = c.integer("/train/sample_every");
+  train.log_every = c.integer("/train/log_every");
+  return train;
+}
+
+CheckpointConfig decode_checkpoint(const Config& c) {
+  CheckpointConfig checkpoint;
+  checkpoint.path = text_or_empty(c, "/checkpoint/path");
+  checkpoint.every = c.integer("/checkpoint/every");
+  checkpoint.keep_last = c.integer("/checkpoint/keep_last");
+  checkpoint.keep_best = c.flag("/checkpoint/keep_best");
+  return checkpoint;
+}
+
+}  // namespace
+
+ResolvedConfig decode(const Effective& c) {
+  ResolvedConfig resolved;
+  resolved.device = c.text("/device");
+  resolved.seed = c.find("/seed")->unsigned_integer;
+  resolved.deterministic = c.flag("/deterministic");
+  resolved.precision =
+      named<Precision>(c, "/precision", {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}});
+  resolved.model = decode_model(c);
+  resolved.init = decode_init(c);
+  resolved.data = decode_data(c);
+  resolved.batch = decode_batch(c);
+  resolved.optimizer = decode_optimizer(c);
+  resolved.schedule = decode_schedule(c);
+  resolved.guard = decode_guard(c);
+  resolved.train = decode_train(c);
+  resolved.checkpoint = decode_checkpoint(c);
+  resolved.cpu.threads = c.integer("/cpu/threads");
+  resolved.cpu.max_isa = text_or_empty(c, "/cpu/max_isa");
+  return resolved;
+}
+
+}  // namespace hawser::config

@@ -1,0 +1,101 @@
+// JSON Schema (draft 2020-12) of the config file, made from the embedded schema, so that editors complete keys,
+// show docs and underline mistakes. Rules between fields are beyond it; `validate` has those.
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/config/config_tree.h"
+#include "engine/config/tree.h"
+
+namespace hawser::config {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class SchemaWriter {
+ public:
+  Json write() {
+    Json root;
+    root["$schema"] = "https://json-schema.org/draft/2020-12/schema";
+    root["title"] = "Hawser config";
+    root.update(table(schema()));
+    root["$defs"] = std::move(definitions_);
+    return root;
+  }
+
+ private:
+  Json table(const TableView& view) {
+    Json json;
+    json["type"] = "object";
+    if (!view.doc.empty()) json["description"] = view.doc;
+    json["additionalProperties"] = false;
+    Json properties = Json::object();
+    for (const FieldView& child : view.fields) properties[child.name] = field(child);
+    json["properties"] = std::move(properties);
+    return json;
+  }
+
+  Json field(const FieldView& view) {
+    Json json;
+    std::string doc = view.doc;
+    if (!view.unit.empty()) doc += (doc.empty() ? "In " : " In ") + view.unit + ".";
+    if (!doc.empty()) json["description"] = doc;
+    type(view, &json);
+    if (view.default_value.is_set()) json["default"] = Json::parse(write_json(view.default_value, view));
+    return json;
+  }
+
+  void type(const FieldView& view, Json* json) {
+    switch (view.kind) {
+      case FieldKind::kBool: (*json)["type"] = "boolean"; return;
+      case FieldKind::kInt: (*json)["type"] = "integer"; return limits(view, json);
+      case FieldKind::kUint:
+        (*json)["type"] = "integer";
+        (*json)["minimum"] = 0;
+        return;
+      case FieldKind::kDouble: (*json)["type"] = "number"; return limits(view, json);
+      case FieldKind::kString:
+        (*json)["type"] = "string";
+        if (!view.choices.empty()) (*json)["enum"] = view.choices;
+        if (&view == schema().find("preset")) (*json)["enum"] = preset_names();
+        return;
+      case FieldKind::kEnum: {
+        (*json)["type"] = "string";
+        std::string docs;
+        for (const EnumView::Item& item : view.enumeration->items) {
+          (*json)["enum"].push_back(item.name);
+          if (!item.doc.empty()) docs += (docs.empty() ? "" : " ") + item.name + ": " + item.doc;
+        }
+        if (!docs.empty()) (*json)["description"] = view.doc + (view.doc.empty() ? "" : " ") + docs;
+        return;
+      }
+      case FieldKind::kArray:
+        (*json)["type"] = "array";
+        type(*view.element, &(*json)["items"]);
+        return;
+      case FieldKind::kTable:
+        if (done_.insert(view.table->name).second) definitions_[view.table->name] = table(*view.table);
+        (*json)["$ref"] = "#/$defs/" + view.table->name;
+        return;
+    }
+  }
+
+  static void limits(const FieldView& view, Json* json) {
+    const auto put = [&](const char* key, const std::optional<double>& value) {
+      if (!value) return;
+      (*json)[key] = view.kind == FieldKind::kInt ? Json(static_cast<int64_t>(*value)) : Json(*value);
+    };
+    put("minimum", view.minimum);
+    put("maximum", view.maximum);
+    put("exclusiveMinimum", view.above);
+    put("exclusiveMaximum", view.below);
+  }
+
+  Json definitions_ = Json::object();
+  std::set<std::string> done_;
+};
+
+}  // namespace
+
+std::string json_schema() { return SchemaWriter().write().dump(2); }
+
+}  // namespace hawser::config

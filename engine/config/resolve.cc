@@ -1,0 +1,73 @@
+// validate, resolve and resolved_json: the three ways to ask what a config means.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/config/config_tree.h"
+#include "engine/config/decode.h"
+#include "engine/config/effective.h"
+#include "engine/config/problems.h"
+#include "engine/config/rules.h"
+#include "engine/config/tree.h"
+
+namespace hawser::config {
+namespace {
+
+std::vector<Problem> all_problems(const Effective& effective, bool complete) {
+  std::vector<Problem> problems = effective.problems();
+  for (Problem& problem : check_rules(effective, complete)) problems.push_back(std::move(problem));
+  return problems;
+}
+
+/// Whether writing the field out would make a config that asks for something without effect.
+bool has_no_effect(const Effective& config, const std::string& pointer) {
+  for (const Dependence& row : dependences()) {
+    if (pointer != row.pointer) continue;
+    return std::none_of(row.values.begin(), row.values.end(),
+                        [&](std::string_view value) { return config.is(row.selector, value); });
+  }
+  return false;
+}
+
+/// The value with the schema's defaults in it.
+Value with_defaults(const Effective& config, const Value& value, const FieldView& field, const std::string& pointer) {
+  if (field.kind == FieldKind::kTable) {
+    Value table = Value::table(field.table->fields.size());
+    for (const FieldView& child : field.table->fields) {
+      const size_t id = static_cast<size_t>(child.id);
+      const Value* slot = value.is_set() ? &value.fields[id] : &table.fields[id];
+      table.fields[id] = with_defaults(config, *slot, child, pointer + "/" + child.name);
+    }
+    return table;
+  }
+  // A preset's name could mean something else one day, and the path is one of the sources.
+  if (pointer == "/preset" || pointer == "/data/path" || has_no_effect(config, pointer)) return field.default_value;
+  if (!value.is_set()) return field.default_value;
+  if (field.kind != FieldKind::kArray) return value;
+  Value array = value;
+  for (size_t i = 0; i < array.items.size(); ++i) {
+    array.items[i] = with_defaults(config, value.items[i], *field.element, fmt::format("{}/{}", pointer, i));
+  }
+  return array;
+}
+
+}  // namespace
+
+std::vector<Problem> validate(const ConfigTree& tree) {
+  const Effective effective(tree.impl().root);
+  return all_problems(effective, !effective.is_given("/init/from"));
+}
+
+ResolvedConfig resolve(const ConfigTree& tree) {
+  const Effective effective(tree.impl().root);
+  throw_if_any(all_problems(effective, true));
+  return decode(effective);
+}
+
+std::string resolved_json(const ConfigTree& tree) {
+  const Effective effective(tree.impl().root);
+  return write_json(with_defaults(effective, effective.root(), schema_field(), ""), schema_field(), 2);
+}
+
+}  // namespace hawser::config

@@ -1,0 +1,123 @@
+// Where slots lie: interval colouring by bytes. A plan's peak is exact before anything is allocated.
+#include <algorithm>
+#include <numeric>
+
+#include "engine/base/error.h"
+#include "engine/plan/plan.h"
+
+namespace hawser::plan {
+namespace {
+
+int64_t align_up(int64_t bytes) { return (bytes + PlanBuilder::kAlign - 1) / PlanBuilder::kAlign * PlanBuilder::kAlign; }
+
+bool overlap(const Slot& a, const Slot& b) { return a.first <= b.last && b.first <= a.last; }
+
+void assign_lifetimes(Plan* plan) {
+  const auto touch = [plan](SlotId id, int32_t at) {
+    Slot& slot = plan->slots[static_cast<size_t>(id)];
+    if (slot.first < 0) slot.first = at;
+    slot.last = at;
+  };
+  for (size_t i = 0; i < plan->instructions.size(); ++i) {
+    const Instruction& instruction = plan->instructions[i];
+    for (SlotId id : instruction.reads) touch(id, static_cast<int32_t>(i));
+    for (SlotId id : instruction.writes) touch(id, static_cast<int32_t>(i));
+    if (instruction.scratch >= 0) touch(instruction.scratch, static_cast<int32_t>(i));
+  }
+}
+
+/// The lowest offset >= base where `slot` fits between those of `placed` (sorted by offset) that live with it.
+int64_t lowest_fit(const Slot& slot, const std::vector<const Slot*>& placed, int64_t base) {
+  int64_t at = base;
+  for (const Slot* other : placed) {
+    if (!overlap(slot, *other)) continue;
+    if (at + slot.bytes <= other->offset) break;
+    at = std::max(at, align_up(other->offset + other->bytes));
+  }
+  return at;
+}
+
+void place_transients(Plan* plan) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < plan->slots.size(); ++i)
+    if (!plan->slots[i].persistent && plan->slots[i].first >= 0) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [plan](size_t a, size_t b) { return plan->slots[a].bytes > plan->slots[b].bytes; });
+  std::vector<const Slot*> placed;
+  for (size_t i : order) {
+    Slot& slot = plan->slots[i];
+    slot.offset = lowest_fit(slot, placed, plan->persistent_bytes);
+    const auto before = [](const Slot* a, const Slot* b) { return a->offset < b->offset; };
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), &slot, before), &slot);
+    plan->peak_bytes = std::max(plan->peak_bytes, slot.offset + slot.bytes);
+  }
+}
+
+/// One sweep over the instructions with what begins and ends at each.
+void count_peak(Plan* plan) {
+  const size_t steps = std::max<size_t>(plan->instructions.size(), 1);
+  std::vector<MemoryByCategory> change(steps + 1);
+  for (const Slot& slot : plan->slots) {
+    if (!slot.persistent && slot.first < 0) continue;
+    const auto category = static_cast<size_t>(slot.category);
+    change[slot.persistent ? 0 : static_cast<size_t>(slot.first)][category] += slot.bytes;
+    change[slot.persistent ? steps : static_cast<size_t>(slot.last) + 1][category] -= slot.bytes;
+  }
+  MemoryByCategory live{};
+  int64_t most = -1;
+  for (size_t i = 0; i < steps; ++i) {
+    for (size_t c = 0; c < live.size(); ++c) live[c] += change[i][c];
+    const int64_t total = std::accumulate(live.begin(), live.end(), int64_t{0});
+    if (total > most) most = total, plan->at_peak = live;
+  }
+}
+
+}  // namespace
+
+void assign_memory(Plan* plan) {
+  assign_lifetimes(plan);
+  int64_t at = 0;
+  for (Slot& slot : plan->slots) {
+    if (!slot.persistent) continue;
+    slot.offset = at;
+    at = align_up(at + slot.bytes);
+  }
+  plan->persistent_bytes = plan->peak_bytes = at;
+  place_transients(plan);
+  count_peak(plan);
+}
+
+SlotId PlanBuilder::slot(std::string name, Category category, int64_t bytes, bool persistent) {
+  if (bytes == 0) return -1;
+  plan_.slots.push_back({std::move(name), category, bytes, persistent});
+  return static_cast<SlotId>(plan_.slots.size()) - 1;
+}
+
+SlotId PlanBuilder::persistent(std::string name, Category category, int64_t bytes) {
+  return slot(std::move(name), category, bytes, true);
+}
+
+SlotId PlanBuilder::transient(std::string name, Category category, int64_t bytes) {
+  return slot(std::move(name), category, bytes, false);
+}
+
+void PlanBuilder::add(Op op, int32_t micro_batch, int32_t block, std::vector<SlotId> reads, std::vector<SlotId> writes,
+                      int64_t scratch_bytes, double flops) {
+  std::erase(reads, -1);
+  std::erase(writes, -1);
+  const SlotId scratch = transient("workspace", Category::kWorkspace, scratch_bytes);
+  plan_.instructions.push_back({op, micro_batch, block, std::move(reads), std::move(writes), scratch, flops});
+}
+
+Plan PlanBuilder::finish() {
+  assign_memory(&plan_);
+  return std::move(plan_);
+}
+
+SlotId find_slot(const Plan& plan, std::string_view name) {
+  for (size_t i = 0; i < plan.slots.size(); ++i)
+    if (plan.slots[i].name == name) return static_cast<SlotId>(i);
+  return -1;
+}
+
+}  // namespace hawser::plan

@@ -1,0 +1,130 @@
+#include "engine/train/engine_plans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/device/arena.h"
+#include "engine/device/cpu/thread_pool.h"
+#include "engine/nn/rope_table.h"
+#include "engine/optim/grad_norm.h"
+#include "engine/plan/serial.h"
+#include "engine/train/executor.h"
+#include "kernels/include/levels.h"
+
+namespace hawser::train {
+namespace {
+
+plan::Cost cost_of(const nn::CallCost& c) { return {c.workspace, c.saved, c.flops}; }
+
+void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::ResolvedConfig& config, bool inference) {
+  const int64_t flat = model.table().flat_size();
+  const DType type = compute_type(config);
+  s->weights = flat * dtype_bytes(type);
+  s->rope_table = nn::rope_table_size(model.config(), config.batch.sequence) * 4;
+  if (type != DType::kF32) s->master = flat * 4;
+  if (inference) return;
+  s->gradients = flat * 4;
+  if (model.config().tied_head) s->head_gradient = model.config().vocab_size * model.config().width * 4;
+  const int64_t moments = optim::moment_count(config.optimizer);
+  if (moments > 0) s->moment1 = flat * 4;
+  if (moments > 1) s->moment2 = flat * 4;
+  s->scalars = static_cast<int64_t>(sizeof(StepScalars));
+  s->partials = optim::grad_norm_partials(model.table()) * 8;
+}
+
+plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& config, const kernels::KernelTable& kernels,
+                     int32_t threads, bool inference) {
+  const nn::ModelConfig& m = model.config();
+  const int64_t batch = config.batch.micro_batch, seq = config.batch.sequence;
+  const DType type = compute_type(config);
+  const nn::ModelCosts costs = nn::measure_costs(model, kernels, threads, type, batch, seq, true);
+  plan::Sizes s;
+  add_state_sizes(&s, model, config, inference);
+  s.residual = batch * seq * m.width * 4;
+  s.batch = MicroBatch::bytes(batch, seq);
+  s.losses = batch * seq * 4;
+  s.embedding_forward = cost_of(costs.embedding_forward);
+  s.embedding_backward = cost_of(costs.embedding_backward);
+  for (const nn::CallCost& c : costs.block_forward) s.block_forward.push_back(cost_of(c));
+  for (const nn::CallCost& c : costs.block_backward) s.block_backward.push_back(cost_of(c));
+  s.loss = cost_of(costs.loss);
+  s.loss_eval = cost_of(costs.loss_eval);
+  s.logits = cost_of(costs.logits);
+
+  const int64_t rows = generate_rows(config);
+  s.generate_residual = rows * m.width * 4;
+  s.generate_batch = MicroBatch::bytes(1, rows);
+  s.generate_workspace = nn::measure_cached_workspace(model, kernels, threads, type, rows, seq);
+  s.kv_cache = 2 * seq * m.kv_heads * m.head_dim * dtype_bytes(type);
+  return s;
+}
+
+std::string gib(int64_t bytes) { return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30)); }
+
+}  // namespace
+
+int64_t generate_rows(const config::ResolvedConfig& config) { return std::min<int64_t>(config.batch.sequence, 64); }
+
+DType compute_type(const config::ResolvedConfig& config) {
+  return config.precision == config::Precision::kBf16 ? DType::kBf16 : DType::kF32;
+}
+
+const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config) {
+  if (config.device != "cpu" && config.device != "auto")
+    fail(Code::kDeviceUnavailable, "device \"{}\" (/device) is not available in this build; use \"cpu\"", config.device);
+  if (config.cpu.max_isa.empty()) return kernels::cpu_kernels(kernels::best_cpu_level());
+  const int32_t level = kernels::cpu_level_from_name(config.cpu.max_isa);
+  if (level < 0) fail(Code::kConfigInvalid, "/cpu/max_isa \"{}\" is no CPU level", config.cpu.max_isa);
+  return kernels::cpu_kernels(std::min(static_cast<kernels::CpuLevel>(level), kernels::best_cpu_level()));
+}
+
+int32_t choose_threads(const config::ResolvedConfig& config) {
+  return config.cpu.threads > 0 ? static_cast<int32_t>(config.cpu.threads) : device::default_threads();
+}
+
+EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config, const kernels::KernelTable& kernels,
+                       int32_t threads, bool inference) {
+  const plan::Sizes sizes = sizes_of(model, config, kernels, threads, inference);
+  EnginePlans plans;
+  if (!inference) plans.train = plan::train_plan(sizes, static_cast<int32_t>(config.batch.grad_accum_steps));
+  plans.eval = plan::eval_plan(sizes);
+  plans.logits = plan::logits_plan(sizes);
+  plans.generate = plan::generate_plan(sizes);
+  plans.arena_bytes = std::max({plans.train.peak_bytes, plans.eval.peak_bytes, plans.logits.peak_bytes,
+                                plans.generate.peak_bytes});
+  return plans;
+}
+
+void check_memory(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
+                  const kernels::KernelTable& kernels, int32_t threads, bool inference) {
+  const int64_t available = device::available_memory();
+  if (plans.arena_bytes <= available) return;
+  std::string advice;
+  const auto suggest = [&](const std::string& setting, const config::ResolvedConfig& smaller) {
+    const int64_t saved = plans.arena_bytes - make_plans(model, smaller, kernels, threads, inference).arena_bytes;
+    if (saved > 0) advice += fmt::format("\n  {} saves {}", setting, gib(saved));
+  };
+  if (config.batch.micro_batch > 1) {
+    config::ResolvedConfig c = config;
+    c.batch.micro_batch = std::max<int64_t>(1, config.batch.micro_batch / 2);
+    c.batch.grad_accum_steps = config.batch.global_batch / c.batch.micro_batch;
+    suggest(fmt::format("/batch/micro_batch {} with /batch/grad_accum_steps {}", c.batch.micro_batch, c.batch.grad_accum_steps), c);
+  }
+  if (config.batch.sequence > 1) {
+    config::ResolvedConfig c = config;
+    c.batch.sequence /= 2;
+    suggest(fmt::format("/batch/sequence {}", c.batch.sequence), c);
+  }
+  if (config.optimizer.kind == config::OptimizerKind::kAdamW && !inference) {
+    config::ResolvedConfig c = config;
+    c.optimizer.kind = config::OptimizerKind::kSgd;
+    c.optimizer.momentum = 0;
+    suggest("/optimizer/kind sgd without momentum", c);
+  }
+  fail(Code::kOutOfMemory, "out of memory: the plan needs {} ({} bytes), {} are available{}", gib(plans.arena_bytes),
+       plans.arena_bytes, gib(available), advice);
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,77 @@
+// Reports that need no engine: plans, conversion, devices, the library itself.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/hf/hf_model.h"
+#include "engine/device/arena.h"
+#include "engine/device/cpu/thread_pool.h"
+#include "engine/train/assemble.h"
+#include "engine/train/engine_plans.h"
+#include "engine/train/trainer.h"
+#include "kernels/include/levels.h"
+
+namespace hawser::train {
+
+using Json = nlohmann::ordered_json;
+
+std::string plan_report(const config::ConfigTree& config, bool json) {
+  const Assembly a = assemble(config);
+  const nn::Model model(a.config.model, a.config.init.scale_residual);
+  const kernels::KernelTable& kernels = choose_kernels(a.config);
+  const int32_t threads = choose_threads(a.config);
+  const EnginePlans plans = make_plans(model, a.config, kernels, threads, false);
+  const double flops = model.flops_per_token(a.config.batch.sequence);
+  if (json) {
+    Json report = Json::parse(plan::plan_json(plans.train));
+    report["total_bytes"] = plans.arena_bytes;
+    report["parameters"] = model.table().count();
+    report["flops_per_token"] = flops;
+    report["threads"] = threads;
+    report["cpu_level"] = kernels.name;
+    for (const plan::Plan* p : {&plans.eval, &plans.logits, &plans.generate}) report["plans"][p->name] = p->peak_bytes;
+    return report.dump();
+  }
+  std::string text = plan::format_instructions(plans.train) + "\n" + plan::format_memory(plans.train) + "\n";
+  for (const plan::Plan* p : {&plans.eval, &plans.logits, &plans.generate})
+    text += fmt::format("plan {:<10} {:>14} bytes\n", p->name, p->peak_bytes);
+  text += fmt::format("arena           {:>14} bytes (the largest plan)\n\n", plans.arena_bytes);
+  text += fmt::format("parameters      {:>14}\nFLOPs per token {:>14.0f}\n", model.table().count(), flops);
+  text += fmt::format("on {} threads of {}, kernels {}\n", threads, kernels::cpu_name(), kernels.name);
+  return text;
+}
+
+void import_checkpoint(const std::string& hf_folder, const std::string& path, const std::vector<std::string>& ignore_keys) {
+  if (!checkpoint::hf::is_hf_folder(hf_folder))
+    fail(Code::kNotFound, "{} is no Hugging Face folder: it needs config.json and model.safetensors or its index", hf_folder);
+  const Json config = {{"init", {{"from", hf_folder}, {"ignore_keys", ignore_keys}}}, {"batch", {{"micro_batch", 1}, {"sequence", 1}}}};
+  std::atomic<bool> cancel{false};
+  Trainer::create(config::ConfigTree::from_json(config.dump()), true, &cancel)->save(path);
+}
+
+void export_checkpoint(const std::string& path, const std::string& hf_folder, const std::string& dtype) {
+  const Json config = {{"init", {{"from", path}}}, {"batch", {{"micro_batch", 1}, {"sequence", 1}}}};
+  if (!checkpoint::is_checkpoint(path)) fail(Code::kNotFound, "{} is no checkpoint: it has no manifest.json", path);
+  std::atomic<bool> cancel{false};
+  Trainer::create(config::ConfigTree::from_json(config.dump()), true, &cancel)->export_hf(hf_folder, dtype);
+}
+
+std::string device_list_json() {
+  const Json cpu = {{"name", kernels::cpu_name()},
+                    {"kind", "cpu"},
+                    {"threads", device::default_threads()},
+                    {"available_bytes", device::available_memory()},
+                    {"level", kernels::cpu_level_name(kernels::best_cpu_level())}};
+  return Json::array({cpu}).dump();
+}
+
+std::string library_info_json() {
+  Json json = {{"name", "hawser"}, {"version", HAWSER_VERSION}, {"compiler", __VERSION__}, {"modules", {"cpu"}}};
+  json["cpu_level"] = kernels::cpu_level_name(kernels::best_cpu_level());
+  return json.dump();
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,54 @@
+#include "engine/train/run_state.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+
+namespace hawser::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json window_json(const optim::Window& w) {
+  return {{"count", w.count}, {"values", w.values}};
+}
+
+optim::Window window_from(const Json& json) {
+  optim::Window w;
+  w.count = json.at("count").get<int64_t>();
+  w.values = json.at("values").get<std::array<double, optim::Window::kSize>>();
+  if (w.count < 0) fail(Code::kCheckpointCorrupt, "the checkpoint's guard window has count {}", w.count);
+  return w;
+}
+
+}  // namespace
+
+std::string to_json(const RunState& s) {
+  Json json = {{"step", s.step},       {"accepted", s.accepted},
+               {"samples", s.samples}, {"skipped", s.skipped},
+               {"skipped_in_row", s.skipped_in_row}};
+  if (std::isfinite(s.best_validation_loss)) json["best_validation_loss"] = s.best_validation_loss;
+  json["guard"] = {{"losses", window_json(s.losses)}, {"norms", window_json(s.norms)}};
+  return json.dump();
+}
+
+RunState run_state_from_json(std::string_view text) {
+  RunState s;
+  try {
+    const Json json = Json::parse(text);
+    s.step = json.at("step").get<int64_t>();
+    s.accepted = json.at("accepted").get<int64_t>();
+    s.samples = json.at("samples").get<int64_t>();
+    s.skipped = json.at("skipped").get<int64_t>();
+    s.skipped_in_row = json.at("skipped_in_row").get<int64_t>();
+    if (json.contains("best_validation_loss")) s.best_validation_loss = json["best_validation_loss"].get<double>();
+    s.losses = window_from(json.at("guard").at("losses"));
+    s.norms = window_from(json.at("guard").at("norms"));
+  } catch (const Json::exception& e) {
+    fail(Code::kCheckpointCorrupt, "the checkpoint's trainer state cannot be read: {}", e.what());
+  }
+  return s;
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,27 @@
+// RunState: everything durable of a run besides tensors. It changes only when a step ends.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "engine/optim/step_guard.h"
+
+namespace hawser::train {
+
+struct RunState {
+  int64_t step = 0;          ///< steps taken, skipped ones included: the schedule's clock
+  int64_t accepted = 0;      ///< steps that changed the weights: AdamW's count
+  int64_t samples = 0;       ///< data cursor: rows consumed
+  int64_t skipped = 0;       ///< steps skipped or discarded
+  int64_t skipped_in_row = 0;
+  double best_validation_loss = std::numeric_limits<double>::infinity();
+  optim::Window losses, norms;  ///< the guard's windows
+};
+
+/// Exact both ways. from_json throws kCheckpointCorrupt naming the key.
+std::string to_json(const RunState& state);
+RunState run_state_from_json(std::string_view json);
+
+}  // namespace hawser::train

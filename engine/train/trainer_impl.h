@@ -1,0 +1,102 @@
+// The Trainer behind the interface. Its parts, by file: trainer.cc (creation, steps), train_loop.cc, inference.cc (eval,
+// forward, generate), trainer_tensors.cc, trainer_checkpoint.cc, trainer_reports.cc.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/checkpoint/hf/hf_model.h"
+#include "engine/config/resolved_config.h"
+#include "engine/data/dataset.h"
+#include "engine/device/cpu/thread_pool.h"
+#include "engine/optim/step_guard.h"
+#include "engine/train/assemble.h"
+#include "engine/train/batch_sources.h"
+#include "engine/train/engine_plans.h"
+#include "engine/train/executor.h"
+#include "engine/train/run_state.h"
+#include "engine/train/trainer.h"
+
+namespace hawser::train {
+
+class TrainerImpl final : public Trainer {
+ public:
+  TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* cancel);
+
+  StepResult train_step() override;
+  StepResult forward_backward() override;
+  StepResult commit() override;
+  StepResult discard(bool rewind) override;
+  void train(int64_t until_step, const std::function<bool(const TrainRecord&)>& fn) override;
+  void push(const BatchView& batch) override;
+  Evaluation eval(const BatchView* batch, int64_t max_batches) override;
+  void forward(const BatchView& batch, float* logits, size_t logits_bytes) override;
+  void generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn) override;
+
+  const data::Vocabulary& vocabulary() const override { return a_.vocabulary; }
+  void tensor_get(TensorKind kind, std::string_view name, float* data, size_t bytes) const override;
+  void tensor_set(TensorKind kind, std::string_view name, const float* data, size_t bytes) override;
+  TensorLocation tensor_location(TensorKind kind, std::string_view name) const override;
+
+  void save(const std::string& path) override;
+  void load(const std::string& path, bool allow_other_data) override;
+  void export_hf(const std::string& folder, const std::string& dtype) const override;
+
+  std::string info_json() const override;
+  std::string data_json() const override;
+  std::string tensors_json() const override;
+  std::string statistics_json() const override;
+  std::string metrics_json() const override;
+  void set_metrics(std::function<void(const std::string&)> fn) override { metrics_fn_ = std::move(fn); }
+
+ private:
+  // trainer.cc
+  void initialize_weights();
+  void refresh_copy();
+  StepResult end_step(Outcome outcome, bool advance);
+  void require_training(const char* what) const;
+  void require_pending(bool pending) const;
+  // train_loop.cc
+  void save_into_run(TrainRecord* record, bool step_checkpoint, bool best);
+  bool take_cancel() { return cancel_->exchange(false); }
+  // inference.cc
+  void feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits);
+  // trainer_tensors.cc
+  float* buffer(TensorKind kind) const;
+  void check_kind(TensorKind kind) const;
+  const checkpoint::hf::Binding& binding(std::string_view name) const;
+  // trainer_checkpoint.cc
+  std::string data_fingerprint() const { return dataset_ ? dataset_->fingerprint() : "{}"; }
+
+  Assembly a_;
+  const config::ResolvedConfig& config_;
+  const bool inference_;
+  std::atomic<bool>* const cancel_;
+  nn::Model model_;
+  const kernels::KernelTable& kernels_;
+  std::unique_ptr<data::Dataset> dataset_;
+  EnginePlans plans_;
+  device::ThreadPool pool_;
+  optim::Optimizer optimizer_;
+  optim::StepGuard guard_;
+  std::shared_ptr<device::Arena> arena_;
+  std::unique_ptr<Executor> executor_;
+  checkpoint::hf::ExtraFiles extra_files_;  // carried along to every checkpoint and export
+  std::vector<checkpoint::hf::Binding> bindings_;
+
+  RunState state_;
+  PushedBatch pushed_;
+  // The step between forward_backward and commit or discard.
+  bool pending_ = false;
+  Run run_;
+  StepResult result_;
+  double learning_rate_ = 0;
+
+  std::function<void(const std::string&)> metrics_fn_;
+  mutable std::mutex metrics_mutex_;  // guards last_: metrics may be pulled beside a step
+  StepResult last_;
+};
+
+}  // namespace hawser::train

@@ -1,0 +1,119 @@
+// What an engine says of itself, as JSON.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "engine/train/trainer_impl.h"
+
+namespace hawser::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no NaN or infinity: null then.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+Json memory_json(const EnginePlans& plans, const Executor& executor) {
+  const plan::Plan& plan = plans.train.instructions.empty() ? plans.eval : plans.train;
+  Json json;
+  for (size_t c = 0; c < plan.at_peak.size(); ++c)
+    json["planned"][plan::category_name(static_cast<plan::Category>(c))] = plan.at_peak[c];
+  for (size_t c = 0; c < plan.at_peak.size(); ++c)
+    json["high_water"][plan::category_name(static_cast<plan::Category>(c))] = executor.live_at_peak()[c];
+  json["planned_bytes"] = plan.peak_bytes;
+  json["high_water_bytes"] = executor.high_water();
+  json["arena_bytes"] = plans.arena_bytes;
+  return json;
+}
+
+}  // namespace
+
+std::string TrainerImpl::info_json() const {
+  Json json;
+  json["model"] = Json::parse(a_.model_json);
+  json["parameters"] = model_.table().count();
+  json["matmul_parameters"] = model_.matmul_parameters();
+  json["flops_per_token"] = model_.flops_per_token(config_.batch.sequence);
+  json["precision"] = config_.precision == config::Precision::kBf16 ? "bf16" : "fp32";
+  json["device"] = "cpu";
+  json["cpu_level"] = kernels_.name;
+  json["threads"] = pool_.threads();
+  json["inference"] = inference_;
+  json["step"] = state_.step;
+  json["accepted_steps"] = state_.accepted;
+  json["skipped_steps"] = state_.skipped;
+  json["samples"] = state_.samples;
+  json["total_steps"] = config_.train.steps;
+  json["best_validation_loss"] = number(state_.best_validation_loss);
+  json["global_batch"] = config_.batch.global_batch;
+  json["sequence"] = config_.batch.sequence;
+  json["vocabulary"] = Json::parse(a_.vocabulary.to_json());
+  json["memory"] = memory_json(plans_, *executor_);
+  return json.dump();
+}
+
+std::string TrainerImpl::data_json() const {
+  Json json;
+  json["cursor"] = state_.samples;
+  json["vocabulary"] = Json::parse(a_.vocabulary.to_json());
+  if (dataset_) {
+    json["train_tokens"] = dataset_->train_tokens();
+    json["validation_tokens"] = dataset_->validation_tokens();
+    json["validation_samples"] = dataset_->validation_samples();
+    json["fingerprint"] = Json::parse(dataset_->fingerprint());
+  }
+  return json.dump();
+}
+
+std::string TrainerImpl::tensors_json() const {
+  Json json = Json::array();
+  for (const nn::Parameter& p : model_.table().all()) {
+    Json hf;
+    for (const checkpoint::hf::Binding& b : bindings_)
+      for (const std::string& name : b.parameters)
+        if (name == p.name) hf = b.hf_name;
+    json.push_back({{"name", p.name}, {"shape", p.shape}, {"count", p.size}, {"decay", p.decay}, {"hugging_face_name", hf}});
+  }
+  return json.dump();
+}
+
+std::string TrainerImpl::statistics_json() const {
+  check_kind(TensorKind::kGradient);
+  Json json = Json::array();
+  for (const nn::Parameter& p : model_.table().all()) {
+    double squares = 0, largest = 0;
+    int64_t non_finite = 0;
+    for (int64_t i = 0; i < p.size; ++i) {
+      const double g = static_cast<double>(executor_->state().gradients[p.offset + i]);
+      if (!std::isfinite(g)) {
+        ++non_finite;
+        continue;
+      }
+      squares += g * g;
+      largest = std::max(largest, std::abs(g));
+    }
+    json.push_back({{"name", p.name}, {"norm", std::sqrt(squares)}, {"largest", largest}, {"non_finite", non_finite}});
+  }
+  return json.dump();
+}
+
+std::string TrainerImpl::metrics_json() const {
+  StepResult r;
+  {
+    const std::lock_guard lock(metrics_mutex_);
+    r = last_;
+  }
+  constexpr const char* kOutcomes[] = {"accepted", "skipped_non_finite", "skipped_outlier", "discarded", "pending"};
+  const Json json = {{"step", r.step},
+                     {"outcome", kOutcomes[static_cast<size_t>(r.outcome)]},
+                     {"loss", number(r.loss)},
+                     {"grad_norm", number(r.grad_norm)},
+                     {"learning_rate", r.learning_rate},
+                     {"tokens", r.tokens},
+                     {"samples", r.samples},
+                     {"skipped", r.skipped},
+                     {"seconds", r.seconds},
+                     {"arena_bytes", plans_.arena_bytes}};
+  return json.dump();
+}
+
+}  // namespace hawser::train

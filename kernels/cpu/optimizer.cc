@@ -1,0 +1,113 @@
+// AdamW and SGD, one pass over memory. Tails run through the same vector arithmetic as the body, so results
+// do not depend on where a parameter is cut into shards or ranges.
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/parallel.h"
+#include HWS_SIMD
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+
+/// The constants of one step, in every lane.
+struct AdamWConstants {
+  vf grad_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, correction1, correction2, eps, lr, decay;
+
+  explicit AdamWConstants(const AdamW& a)
+      : grad_scale(vset(a.scalars->grad_scale)),
+        beta1(vset(a.beta1)),
+        one_minus_beta1(vset(1.0f - a.beta1)),
+        beta2(vset(a.beta2)),
+        one_minus_beta2(vset(1.0f - a.beta2)),
+        correction1(vset(a.scalars->bias_correction1)),
+        correction2(vset(a.scalars->bias_correction2)),
+        eps(vset(a.eps)),
+        lr(vset(a.scalars->lr)),
+        decay(vset(a.scalars->lr * a.weight_decay)) {}
+};
+
+HWS_INLINE void adamw_step(const AdamWConstants& c, vf grad, vf& w, vf& m, vf& v) {
+  const vf g = vmul(grad, c.grad_scale);
+  m = vfma(c.beta1, m, vmul(c.one_minus_beta1, g));
+  v = vfma(c.beta2, v, vmul(vmul(c.one_minus_beta2, g), g));
+  const vf denominator = vadd(vsqrt(vdiv(v, c.correction2)), c.eps);
+  const vf decayed = vfnma(c.decay, w, w);
+  w = vfnma(c.lr, vdiv(vdiv(m, c.correction1), denominator), decayed);
+}
+
+template <bool kCopy>
+void adamw_range(const AdamW& a, int64_t begin, int64_t end) {
+  const AdamWConstants c(a);
+  auto* copy = static_cast<uint16_t*>(a.copy);
+  int64_t i = begin;
+  for (; i + kLanes <= end; i += kLanes) {
+    vf w = vload(a.weight + i), m = vload(a.m + i), v = vload(a.v + i);
+    adamw_step(c, vload(a.grad + i), w, m, v);
+    vstore(a.weight + i, w);
+    vstore(a.m + i, m);
+    vstore(a.v + i, v);
+    if constexpr (kCopy) vstore_bf16(copy + i, w);
+  }
+  if (i == end) return;
+  const int n = static_cast<int>(end - i);
+  vf w = vload_n(a.weight + i, n), m = vload_n(a.m + i, n), v = vload_n(a.v + i, n);
+  adamw_step(c, vload_n(a.grad + i, n), w, m, v);
+  vstore_n(a.weight + i, w, n);
+  vstore_n(a.m + i, m, n);
+  vstore_n(a.v + i, v, n);
+  if constexpr (kCopy) vstore_bf16_n(copy + i, w, n);
+}
+
+struct SgdConstants {
+  vf grad_scale, decay, momentum, lr;
+  bool has_momentum, nesterov;
+
+  explicit SgdConstants(const Sgd& a)
+      : grad_scale(vset(a.scalars->grad_scale)),
+        decay(vset(a.weight_decay)),
+        momentum(vset(a.momentum)),
+        lr(vset(a.scalars->lr)),
+        has_momentum(a.buf != nullptr),
+        nesterov(a.nesterov) {}
+};
+
+HWS_INLINE void sgd_step(const SgdConstants& c, vf grad, vf& w, vf& buf) {
+  const vf g = vfma(c.decay, w, vmul(grad, c.grad_scale));
+  vf direction = g;
+  if (c.has_momentum) {
+    buf = vfma(c.momentum, buf, g);
+    direction = c.nesterov ? vfma(c.momentum, buf, g) : buf;
+  }
+  w = vfnma(c.lr, direction, w);
+}
+
+void sgd_range(const Sgd& a, int64_t begin, int64_t end) {
+  const SgdConstants c(a);
+  auto* copy = static_cast<uint16_t*>(a.copy);
+  for (int64_t i = begin; i < end; i += kLanes) {
+    const int n = end - i < kLanes ? static_cast<int>(end - i) : kLanes;
+    vf w = vload_n(a.weight + i, n), buf = c.has_momentum ? vload_n(a.buf + i, n) : vzero();
+    sgd_step(c, vload_n(a.grad + i, n), w, buf);
+    vstore_n(a.weight + i, w, n);
+    if (c.has_momentum) vstore_n(a.buf + i, buf, n);
+    if (copy != nullptr) vstore_bf16_n(copy + i, w, n);
+  }
+}
+
+}  // namespace
+
+void adamw(const AdamW& args, Stream& stream) {
+  parallel_ranges(stream, args.n, kGrain, [&](int64_t begin, int64_t end) {
+    if (args.copy != nullptr) {
+      adamw_range<true>(args, begin, end);
+    } else {
+      adamw_range<false>(args, begin, end);
+    }
+  });
+}
+
+void sgd(const Sgd& args, Stream& stream) {
+  parallel_ranges(stream, args.n, kGrain, [&](int64_t begin, int64_t end) { sgd_range(args, begin, end); });
+}
+
+}  // namespace hawser::kernels::HWS_LEVEL

@@ -1,0 +1,120 @@
+// Sums over rows and over everything, in orders that neither the number of workers nor the level's vector
+// width changes (sum_of_squares) or that the number of workers does not change (column_sum).
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/parallel.h"
+#include HWS_SIMD
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+constexpr int64_t kRowBlock = 128;  ///< rows of column_sum whose sum is taken before it joins the total
+constexpr int64_t kAddGrain = 16384;
+
+/// One vector of columns, n of which exist.
+template <class T>
+HWS_INLINE void sum_columns(float* out, const T* dy, int64_t rows, int64_t stride, int n, bool accumulate) {
+  vf total = accumulate ? vload_n(out, n) : vzero();
+  for (int64_t r0 = 0; r0 < rows; r0 += kRowBlock) {
+    const int64_t end = r0 + kRowBlock < rows ? r0 + kRowBlock : rows;
+    vf sum = vzero();
+    if (n == kLanes) {
+      for (int64_t r = r0; r < end; ++r) sum = vadd(sum, load(dy + r * stride));
+    } else {
+      for (int64_t r = r0; r < end; ++r) sum = vadd(sum, load_n(dy + r * stride, n));
+    }
+    total = vadd(total, sum);
+  }
+  vstore_n(out, total, n);
+}
+
+/// kVectors whole vectors of columns at once, so that every cache line that is read is used up.
+template <int kVectors, class T>
+HWS_INLINE void sum_column_group(float* out, const T* dy, int64_t rows, int64_t stride, bool accumulate) {
+  vf total[kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) total[v] = accumulate ? vload(out + v * kLanes) : vzero();
+  for (int64_t r0 = 0; r0 < rows; r0 += kRowBlock) {
+    const int64_t end = r0 + kRowBlock < rows ? r0 + kRowBlock : rows;
+    vf sum[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sum[v] = vzero();
+    for (int64_t r = r0; r < end; ++r) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sum[v] = vadd(sum[v], load(dy + r * stride + v * kLanes));
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) total[v] = vadd(total[v], sum[v]);
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) vstore(out + v * kLanes, total[v]);
+}
+
+template <class T>
+void column_sum_typed(const ColumnSum& args, Stream& stream) {
+  constexpr int kVectors = 4;
+  constexpr int64_t kGroup = kVectors * kLanes;
+  const T* dy = static_cast<const T*>(args.dy);
+  parallel(stream, (args.n + kGroup - 1) / kGroup, [&](int64_t task, int32_t) {
+    const int64_t begin = task * kGroup;
+    if (begin + kGroup <= args.n) {
+      sum_column_group<kVectors>(args.dbias + begin, dy + begin, args.rows, args.stride, args.accumulate);
+      return;
+    }
+    for (int64_t j = begin; j < args.n; j += kLanes) {
+      const int n = args.n - j < kLanes ? static_cast<int>(args.n - j) : kLanes;
+      sum_columns(args.dbias + j, dy + j, args.rows, args.stride, n, args.accumulate);
+    }
+  });
+}
+
+/// Sixteen interleaved sums, then a fixed tree: the same bits on every level, since each square is exact in
+/// fp64.
+double block_sum_of_squares(const float* g, int64_t n) {
+  constexpr int kSums = 16;
+  double sums[kSums] = {};
+  int64_t i = 0;
+  for (; i + kSums <= n; i += kSums) {
+    for (int k = 0; k < kSums; ++k) sums[k] += static_cast<double>(g[i + k]) * static_cast<double>(g[i + k]);
+  }
+  for (int k = 0; i < n; ++i, ++k) sums[k] += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+  for (int width = kSums / 2; width > 0; width /= 2) {
+    for (int k = 0; k < width; ++k) sums[k] += sums[k + width];
+  }
+  return sums[0];
+}
+
+}  // namespace
+
+void column_sum(const ColumnSum& args, Stream& stream) {
+  if (args.type == DType::kBf16) {
+    column_sum_typed<uint16_t>(args, stream);
+  } else {
+    column_sum_typed<float>(args, stream);
+  }
+}
+
+int64_t column_sum_workspace_bytes(const ColumnSum&, int32_t) { return 0; }
+
+void sum_of_squares(const SumOfSquares& args, Stream& stream) {
+  constexpr int64_t kBlocks = 4;  // of one task
+  const int64_t blocks = (args.n + kNormBlock - 1) / kNormBlock;
+  parallel_ranges(stream, blocks, kBlocks, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t at = i * kNormBlock, left = args.n - at;
+      args.partial[i] = block_sum_of_squares(args.g + at, left < kNormBlock ? left : kNormBlock);
+    }
+  });
+}
+
+void add(const Add& args, Stream& stream) {
+  parallel_ranges(stream, args.n, kAddGrain, [&](int64_t begin, int64_t end) {
+    int64_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) vstore(args.y + i, vadd(vload(args.a + i), vload(args.b + i)));
+    if (i < end) {
+      const int n = static_cast<int>(end - i);
+      vstore_n(args.y + i, vadd(vload_n(args.a + i, n), vload_n(args.b + i, n)), n);
+    }
+  });
+}
+
+}  // namespace hawser::kernels::HWS_LEVEL

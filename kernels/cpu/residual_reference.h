@@ -1,0 +1,38 @@
+// Residual connection with dropout as loops, over the number type T. Sizes and dropout are those of the
+// arguments.
+#pragma once
+
+#include "kernels/include/residual.h"
+
+namespace hawser::kernels {
+
+/// What feature j of row r is multiplied with.
+inline double dropout_factor(const Dropout& dropout, int64_t seq, int64_t r, int64_t j) {
+  if (dropout.p == 0.0f) return 1.0;
+  const PhiloxBlock words = dropout_words(dropout.key, dropout.samples[r / seq],
+                                          static_cast<uint64_t>(r % seq), static_cast<uint64_t>(j / 4));
+  return philox_uniform(words.v[j % 4]) < dropout.p ? 0.0 : 1.0 / (1.0 - static_cast<double>(dropout.p));
+}
+
+/// branch null: y = dropout(x).
+template <class T>
+void residual_forward_reference(const ResidualForward& a, T* y, const T* x, const T* branch) {
+  for (int64_t r = 0; r < a.rows; ++r) {
+    for (int64_t j = 0; j < a.d; ++j) {
+      const int64_t i = r * a.d + j;
+      const double factor = dropout_factor(a.dropout, a.seq, r, j);
+      y[i] = branch == nullptr ? factor * x[i] : x[i] + factor * branch[i];
+    }
+  }
+}
+
+template <class T>
+void residual_backward_reference(const ResidualBackward& a, T* dbranch, const T* dy) {
+  for (int64_t r = 0; r < a.rows; ++r) {
+    for (int64_t j = 0; j < a.d; ++j) {
+      dbranch[r * a.d + j] = dropout_factor(a.dropout, a.seq, r, j) * dy[r * a.d + j];
+    }
+  }
+}
+
+}  // namespace hawser::kernels

@@ -1,0 +1,27 @@
+// Rotary embedding as its paper writes it, over the number type T. Sizes, positions and angles are those of
+// the arguments.
+#pragma once
+
+#include "kernels/include/rope.h"
+
+namespace hawser::kernels {
+
+/// In place on x, strides in elements of T. The backward is the inverse turn.
+template <class T>
+void rope_reference(const Rope& a, T* x) {
+  const int64_t half = a.d / 2;
+  for (int64_t r = 0; r < a.rows; ++r) {
+    for (int64_t h = 0; h < a.heads; ++h) {
+      T* head = x + r * a.stride + h * a.d;
+      for (int64_t j = 0; j < half; ++j) {
+        const float* angle = a.cos_sin + (a.positions[r] * half + j) * 2;
+        const double cosine = angle[0], sine = a.inverse ? -angle[1] : angle[1];
+        const T low = head[j], high = head[half + j];
+        head[j] = low * cosine - high * sine;
+        head[half + j] = high * cosine + low * sine;
+      }
+    }
+  }
+}
+
+}  // namespace hawser::kernels

@@ -1,0 +1,281 @@
+// A checkpoint gives back what was saved, is there whole or not at all, and no flipped byte passes.
+#include "engine/checkpoint/checkpoint.h"
+
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "engine/checkpoint/folder_names.h"
+#include "engine/checkpoint/temporary_folder.h"
+#include "tests/checkpoint/scratch.h"
+
+namespace hawser::checkpoint {
+namespace {
+
+struct Sample {
+  std::vector<float> weight = std::vector<float>(35);
+  std::vector<uint16_t> half = {1, 2, 3};
+  int64_t count = 42;
+  Description description;
+  std::vector<TensorView> tensors;
+
+  explicit Sample(int64_t step = 7) {
+    for (size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(i) * 0.25f;
+    description.step = step;
+    description.state_json = R"({"cursor": 18446744073709551615, "loss": 0.1, "list": [1, 2]})";
+    description.config_json = R"({"model": {"width": 8}})";
+    description.vocabulary_json = R"({"characters": "a\u00e4"})";
+    description.model_json = R"({"width": 8})";
+    description.extra_files = {{"config.json", "{\"a\": 1}\n"}, {"tokenizer.json", std::string("\0\xff binary", 9)}};
+    tensors = {{"weight", DType::kF32, {5, 7}, weight.data()},
+               {"half", DType::kBf16, {3}, half.data()},
+               {"none", DType::kF32, {0}, nullptr},
+               {"count", DType::kI64, {}, &count}};
+  }
+};
+
+TEST(Checkpoint, GivesBackWhatWasSaved) {
+  const Scratch scratch;
+  const Sample sample;
+  save(scratch / "runs/one/step-7", sample.tensors, sample.description);
+  EXPECT_TRUE(is_checkpoint(scratch / "runs/one/step-7"));
+  EXPECT_FALSE(is_checkpoint(scratch / "runs/one"));
+  EXPECT_EQ(listing(scratch / "runs/one"), "LATEST step-7");
+  EXPECT_EQ(read_text(scratch / "runs/one/LATEST"), "step-7\n");
+  const auto reader = Reader::open(scratch / "runs/one/step-7/");
+  reader->verify();
+  const Description& description = reader->description();
+  EXPECT_EQ(description.step, 7);
+  EXPECT_EQ(description.state_json, R"({"cursor":18446744073709551615,"list":[1,2],"loss":0.1})");
+  EXPECT_EQ(description.config_json, R"({"model":{"width":8}})");
+  EXPECT_EQ(description.data_json, "{}");
+  EXPECT_EQ(description.extra_files, sample.description.extra_files);
+  ASSERT_EQ(reader->tensors().size(), 4u);
+  EXPECT_EQ(reader->tensors().at("weight").shape, (std::vector<int64_t>{5, 7}));
+  EXPECT_EQ(reader->tensors().at("half").dtype, DType::kBf16);
+  std::vector<float> weight(35);
+  reader->read("weight", weight.data(), 140);
+  EXPECT_EQ(weight, sample.weight);
+  int64_t count = 0;
+  reader->read("count", &count, 8);
+  EXPECT_EQ(count, 42);
+  reader->read("none", nullptr, 0);
+  EXPECT_EQ(error_of([&] { reader->read("weight", weight.data(), 136); }).code(), Code::kCheckpointIncompatible);
+  EXPECT_EQ(error_of([&] { reader->read("other", weight.data(), 4); }).code(), Code::kNotFound);
+  const std::string info = inspect(scratch / "runs/one/step-7");
+  EXPECT_NE(info.find("\"elements\": 39"), std::string::npos) << info;
+}
+
+TEST(Checkpoint, SplitsIntoShardsOfAtMostTheGivenSize) {
+  const Scratch scratch;
+  const Sample sample;
+  save(scratch / "best", sample.tensors, sample.description, 16);
+  EXPECT_EQ(listing(scratch.path()), "best");  // the hint is for steps
+  EXPECT_EQ(listing(scratch / "best"),
+            "extra manifest.json tensors-00001-of-00002.safetensors tensors-00002-of-00002.safetensors");
+  const auto reader = Reader::open(scratch / "best");
+  reader->verify();
+  std::vector<uint16_t> half(3);
+  reader->read("half", half.data(), 6);
+  EXPECT_EQ(half, sample.half);
+}
+
+TEST(Checkpoint, SavesTheSameBytesEachTime) {
+  const Scratch scratch;
+  const Sample sample;
+  for (const char* name : {"a", "b"}) save(scratch / name, sample.tensors, sample.description);
+  for (const char* file : {"manifest.json", "tensors-00001-of-00001.safetensors"})
+    EXPECT_EQ(read_text(scratch / "a" + "/" + file), read_text(scratch / "b" + "/" + file));
+}
+
+TEST(Checkpoint, NeverWritesOverAnything) {
+  const Scratch scratch;
+  const Sample sample;
+  write_text(scratch / "file", "x");
+  std::filesystem::create_directory(scratch / "empty");
+  std::filesystem::create_symlink("nowhere", scratch / "link");
+  for (const char* name : {"file", "empty", "link"})
+    EXPECT_EQ(error_of([&] { save(scratch / name, sample.tensors, sample.description); }).code(), Code::kAlreadyExists);
+  EXPECT_EQ(listing(scratch.path()), "empty file link");
+  EXPECT_EQ(read_text(scratch / "file"), "x");
+}
+
+TEST(Checkpoint, RefusesWhatItCannotStoreAndLeavesNothing) {
+  const Scratch scratch;
+  const auto refused = [&](const std::vector<TensorView>& tensors, const Description& description) {
+    EXPECT_EQ(error_of([&] { save(scratch / "x", tensors, description); }).code(), Code::kInvalidArgument);
+    EXPECT_EQ(listing(scratch.path()), "");
+  };
+  const Sample sample;
+  Description bad = sample.description;
+  bad.config_json = "{";
+  refused(sample.tensors, bad);
+  bad = sample.description;
+  bad.state_json = "[1]";
+  refused(sample.tensors, bad);
+  bad = sample.description;
+  bad.extra_files["../x"] = "y";
+  refused(sample.tensors, bad);
+  refused({sample.tensors[0], sample.tensors[0]}, sample.description);
+  refused({{"w", DType::kF32, {1ll << 40, 1ll << 40}, nullptr}}, sample.description);
+  refused({{"w", DType::kF32, {-1}, nullptr}}, sample.description);
+  refused({{"", DType::kF32, {0}, nullptr}}, sample.description);
+}
+
+/// Opens, verifies and reads everything, as a load does.
+void load_all(const std::string& path) {
+  const auto reader = Reader::open(path);
+  reader->verify();
+}
+
+TEST(Checkpoint, FindsEachFlippedByte) {
+  const Scratch scratch;
+  const Sample sample;
+  save(scratch / "x", sample.tensors, sample.description);
+  load_all(scratch / "x");
+  for (const char* name : {"manifest.json", "tensors-00001-of-00001.safetensors", "extra/config.json", "extra/tokenizer.json"}) {
+    const std::string path = scratch / "x" + "/" + name, good = read_text(path);
+    for (size_t i = 0; i < good.size(); ++i)
+      for (const int mask : {0x01, 0x80}) {
+        std::string bad = good;
+        bad[i] = static_cast<char>(bad[i] ^ mask);
+        write_text(path, bad);
+        const Error error = error_of([&] { load_all(scratch / "x"); });
+        EXPECT_TRUE(error.code() == Code::kCheckpointCorrupt || error.code() == Code::kCheckpointIncompatible)
+            << name << " byte " << i << ": " << error.message();
+        EXPECT_NE(error.message().find(scratch / "x"), std::string::npos) << error.message();
+      }
+    write_text(path, good);
+  }
+  load_all(scratch / "x");
+}
+
+TEST(Checkpoint, NamesFileTensorAndBytesOfDamage) {
+  const Scratch scratch;
+  const Sample sample;
+  save(scratch / "x", sample.tensors, sample.description);
+  const std::string path = scratch / "x/tensors-00001-of-00001.safetensors";
+  std::string text = read_text(path);
+  text[text.size() - 8] ^= 4;  // the last tensor: count
+  write_text(path, text);
+  const Error error = error_of([&] { load_all(scratch / "x"); });
+  EXPECT_NE(error.message().find("tensors-00001-of-00001.safetensors: tensor 'count' (bytes "), std::string::npos) << error.message();
+  int64_t count;
+  EXPECT_EQ(error_of([&] { Reader::open(scratch / "x")->read("count", &count, 8); }).code(), Code::kCheckpointCorrupt);
+}
+
+TEST(Checkpoint, FindsTruncationAtEveryLengthAndMissingFiles) {
+  const Scratch scratch;
+  const Sample sample;
+  save(scratch / "x", sample.tensors, sample.description);
+  for (const char* name : {"manifest.json", "tensors-00001-of-00001.safetensors", "extra/config.json"}) {
+    const std::string path = scratch / "x" + "/" + name, good = read_text(path);
+    for (size_t size = 0; size < good.size(); ++size) {
+      write_text(path, good.substr(0, size));
+      EXPECT_EQ(error_of([&] { load_all(scratch / "x"); }).code(), Code::kCheckpointCorrupt) << name << " " << size;
+    }
+    std::filesystem::remove(path);
+    EXPECT_EQ(error_of([&] { load_all(scratch / "x"); }).code(),
+              std::string(name) == "manifest.json" ? Code::kNotFound : Code::kCheckpointCorrupt);
+    write_text(path, good);
+  }
+}
+
+TEST(Checkpoint, DoesNotFollowLinksOrOpenOtherThings) {
+  const Scratch scratch;
+  const Sample sample;
+  save(scratch / "x", sample.tensors, sample.description);
+  for (const char* name : {"tensors-00001-of-00001.safetensors", "extra/config.json"}) {
+    const std::string path = scratch / "x" + "/" + name;
+    std::filesystem::rename(path, scratch / "moved");
+    std::filesystem::create_symlink(scratch / "moved", path);
+    EXPECT_EQ(error_of([&] { load_all(scratch / "x"); }).code(), Code::kCheckpointCorrupt) << name;
+    std::filesystem::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    EXPECT_EQ(error_of([&] { load_all(scratch / "x"); }).code(), Code::kCheckpointCorrupt) << name;
+    std::filesystem::remove(path);
+    std::filesystem::rename(scratch / "moved", path);
+  }
+  std::filesystem::rename(scratch / "x/manifest.json", scratch / "moved");
+  std::filesystem::create_symlink(scratch / "moved", scratch / "x/manifest.json");
+  EXPECT_FALSE(is_checkpoint(scratch / "x"));
+}
+
+TEST(Checkpoint, RefusesDeepAndForeignManifests) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "x");
+  for (const std::string& text :
+       {std::string(1'000'000, '['), "{\"a\":" + std::string(1'000'000, '['), std::string("{}"), std::string("{\"format\": 1}"),
+        std::string("{\"a\": 1, \"a\": 2}"), std::string()}) {
+    write_text(scratch / "x/manifest.json", text);
+    EXPECT_EQ(error_of([&] { Reader::open(scratch / "x"); }).code(), Code::kCheckpointCorrupt) << text.substr(0, 20);
+  }
+  write_text(scratch / "x/manifest.json", R"({"format": "hawser-checkpoint", "version": 2})");
+  const Error error = error_of([&] { Reader::open(scratch / "x"); });
+  EXPECT_EQ(error.code(), Code::kCheckpointIncompatible);
+  EXPECT_NE(error.message().find("newer"), std::string::npos);
+}
+
+TEST(CheckpointFolder, NewestValidSkipsDamagedOnesAndSaysSo) {
+  const Scratch scratch;
+  EXPECT_EQ(newest_valid(scratch / "none", nullptr), "");
+  EXPECT_EQ(newest_valid(scratch.path(), nullptr), "");
+  for (const int64_t step : {2, 9, 10}) {
+    const Sample sample(step);
+    save(scratch / ("step-" + std::to_string(step)), sample.tensors, sample.description);
+  }
+  std::filesystem::create_directory(scratch / "step-99");  // no checkpoint at all
+  write_text(scratch / "step-100", "a file");
+  std::filesystem::create_directory(scratch / "step-1x");
+  std::vector<std::string> skipped;
+  EXPECT_EQ(newest_valid(scratch.path(), &skipped), scratch / "step-10");
+  EXPECT_EQ(skipped.size(), 1u);
+  std::filesystem::resize_file(scratch / "step-10/tensors-00001-of-00001.safetensors", 100);
+  skipped.clear();
+  EXPECT_EQ(newest_valid(scratch.path(), &skipped), scratch / "step-9");
+  ASSERT_EQ(skipped.size(), 2u);
+  EXPECT_NE(skipped[1].find("step-10"), std::string::npos);
+}
+
+TEST(CheckpointFolder, RetainKeepsTheNewestAndAlwaysAValidOne) {
+  const Scratch scratch;
+  for (int64_t step = 1; step <= 5; ++step) {
+    const Sample sample(step);
+    save(scratch / ("step-" + std::to_string(step)), sample.tensors, sample.description);
+  }
+  save(scratch / "best", Sample().tensors, Sample().description);
+  retain(scratch.path(), 0);
+  EXPECT_EQ(listing(scratch.path()), "LATEST best step-1 step-2 step-3 step-4 step-5");
+  retain(scratch.path(), 4);
+  EXPECT_EQ(listing(scratch.path()), "LATEST best step-2 step-3 step-4 step-5");
+  write_text(scratch / "step-4/manifest.json", "{}");
+  write_text(scratch / "step-5/manifest.json", "{}");
+  retain(scratch.path(), 2);  // neither of the two newest is valid: the newest valid stays as well
+  EXPECT_EQ(listing(scratch.path()), "LATEST best step-3 step-4 step-5");
+}
+
+TEST(CheckpointFolder, SweepsLeftOversButNoLivingSave) {
+  const Scratch scratch;
+  write_text(scratch / "step-3.0123456789abcdef.tmp/tensors-00001-of-00001.safetensors", "half");
+  write_text(scratch / "step-3.0123456789abcdef.tmp/extra/config.json", "half");
+  write_text(scratch / "LATEST.0123456789abcdef.tmp", "step");
+  write_text(scratch / "notes.tmp", "not ours");
+  write_text(scratch / "step-3.0123.tmp/x", "not ours");
+  const TemporaryFolder living(scratch / "step-4");
+  retain(scratch.path(), 3);
+  EXPECT_EQ(listing(scratch.path()).substr(0, 33), "notes.tmp step-3.0123.tmp step-4.") << listing(scratch.path());
+  EXPECT_TRUE(std::filesystem::exists(living.folder().path()));
+}
+
+TEST(CheckpointFolder, NamesAreRecognised) {
+  EXPECT_EQ(step_of_name("step-0"), 0);
+  EXPECT_EQ(step_of_name("step-123"), 123);
+  for (const char* name : {"step-", "step", "step--1", "step-1a", "Step-1", "step-1.tmp", "step-9999999999999999999"})
+    EXPECT_FALSE(step_of_name(name).has_value()) << name;
+  EXPECT_TRUE(is_temporary_name(temporary_name("step-1")));
+  EXPECT_FALSE(is_temporary_name("step-1.tmp"));
+}
+
+}  // namespace
+}  // namespace hawser::checkpoint

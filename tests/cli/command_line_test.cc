@@ -1,0 +1,37 @@
+// The command line itself: help, version, exit codes for what cannot be understood.
+#include "tests/cli/run_command.h"
+
+namespace hawser::cli_test {
+namespace {
+
+using CommandLine = CommandTest;
+
+TEST_F(CommandLine, HelpNamesEveryCommand) {
+  const CommandResult result = succeed("--help");
+  for (const char* name : {"train", "eval", "generate", "init", "presets", "schema", "plan", "explain",
+                           "inspect", "verify", "convert", "device"}) {
+    EXPECT_NE(result.out.find(name), std::string::npos) << name;
+    EXPECT_NE(succeed(std::string(name) + " --help").out.find(name), std::string::npos);
+  }
+}
+
+TEST_F(CommandLine, VersionIsTheLibrarys) { EXPECT_EQ(succeed("--version").out.substr(0, 7), "hawser "); }
+
+TEST_F(CommandLine, WhatItCannotReadIsWrongInput) {
+  refused("", {"--help"});
+  refused("tarin", {"tarin"});
+  refused("train config.json --no-such-option", {"--no-such-option"});
+  refused("train --threads 0 config.json", {"--threads"});
+  refused("generate x --prompt a --tokens 1", {"--prompt", "--tokens"});
+  refused("train config.json --out a --resume b", {"--out", "--resume"});
+}
+
+TEST_F(CommandLine, DeviceListsAndMeasures) {
+  const auto device = nlohmann::json::parse(succeed("device --json --seconds 0.05").out);
+  EXPECT_FALSE(device.at("devices").empty());
+  EXPECT_GT(device.at("measured").at("fp32_gflops").get<double>(), 0.0);
+  EXPECT_NE(succeed("device --seconds 0.05").out.find("fp32_gflops"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hawser::cli_test

@@ -1,0 +1,111 @@
+// eval, generate, inspect, verify and convert on a run.
+#include "tests/cli/run_command.h"
+
+namespace hawser::cli_test {
+namespace {
+
+class ModelCommands : public CommandTest {
+ protected:
+  void SetUp() override {
+    CommandTest::SetUp();
+    succeed("train config.json --data text.txt --out run");
+  }
+};
+
+TEST_F(ModelCommands, EvalTakesRunFoldersCheckpointsAndHuggingFaceFolders) {
+  const auto loss = [&](const std::string& model) {
+    return nlohmann::json::parse(succeed("eval " + model + " --data text.txt --json").out)
+        .at("loss")
+        .get<double>();
+  };
+  const double of_run = loss("run");
+  EXPECT_GT(of_run, 0.5);
+  EXPECT_LT(of_run, 5.6);
+  EXPECT_EQ(loss("run/checkpoints/step-20"), of_run);
+  EXPECT_NE(loss("run/checkpoints/step-10"), of_run);
+  EXPECT_NE(succeed("eval run --data text.txt").out.find("perplexity"), std::string::npos);
+  refused("eval run --data missing.txt", {"missing.txt"});
+  refused("eval missing --data text.txt", {"missing"});
+  refused("eval text.txt --data text.txt", {"text.txt"});
+}
+
+TEST_F(ModelCommands, GenerateContinuesTextAndTokens) {
+  const std::string text = succeed("generate run --prompt 'the rope' --max-tokens 60 --temperature 0").out;
+  EXPECT_TRUE(text.starts_with("the rope")) << text;
+  EXPECT_EQ(text.size(), 8u + 60u + 1u) << "longer than the context of 32";
+  EXPECT_EQ(succeed("generate run --prompt 'the rope' --max-tokens 60 --temperature 0 --seed 5").out, text);
+  const std::string tokens = succeed("generate run --tokens 116,104,101 --max-tokens 5 --temperature 0").out;
+  EXPECT_EQ(std::count(tokens.begin(), tokens.end(), ','), 4) << tokens;
+  const std::string sampled = " --prompt x --max-tokens 40 --temperature 1 --top-k 50 --top-p 0.9 --seed ";
+  EXPECT_EQ(succeed("generate run" + sampled + "1").out, succeed("generate run" + sampled + "1").out);
+  EXPECT_NE(succeed("generate run" + sampled + "1").out, succeed("generate run" + sampled + "2").out);
+  const std::string long_prompt(100, 'a');
+  EXPECT_TRUE(succeed("generate run --max-tokens 3 --prompt " + long_prompt).out.starts_with(long_prompt));
+}
+
+TEST_F(ModelCommands, GenerateRefusesWhatItCannotContinue) {
+  refused("generate run", {"--prompt", "--tokens"});
+  refused("generate run --prompt ''", {"empty"});
+  refused("generate run --tokens 1,x", {"1,x"});
+  refused("generate run --tokens 1,999", {"999"});
+  refused("generate run --prompt a --temperature -1", {"temperature"});
+  refused("generate missing --prompt a", {"missing"});
+}
+
+TEST_F(ModelCommands, InspectAndVerify) {
+  const auto inspected = nlohmann::json::parse(succeed("inspect run --json").out);
+  EXPECT_EQ(inspected.at("step"), 20);
+  EXPECT_NE(succeed("inspect run/checkpoints/step-10").out.find("step: 10"), std::string::npos);
+  succeed("verify run");
+  for (const auto& entry : fs::directory_iterator(path("run/checkpoints/step-10"))) {
+    if (entry.path().extension() != ".safetensors") continue;
+    std::string bytes = read_text(entry.path());
+    bytes[bytes.size() - 5] ^= 1;
+    write_text(entry.path(), bytes);
+  }
+  refused("verify run/checkpoints/step-10", {"safetensors"});
+  refused("inspect text.txt", {"text.txt"});
+  refused("verify missing", {"missing"});
+}
+
+TEST_F(ModelCommands, ConvertGoesBothWays) {
+  succeed("convert run hf");
+  EXPECT_TRUE(fs::exists(path("hf/config.json")));
+  EXPECT_TRUE(fs::exists(path("hf/model.safetensors")));
+  refused("convert run hf", {"hf", "exists"});
+  succeed("convert hf imported");
+  succeed("convert imported hf-again");
+  EXPECT_EQ(read_text(path("hf/model.safetensors")), read_text(path("hf-again/model.safetensors")));
+  const std::string greedy = " --tokens 116,104,101 --max-tokens 20 --temperature 0";
+  const std::string ids = succeed("generate run" + greedy).out;
+  EXPECT_EQ(succeed("generate imported" + greedy).out, ids);
+  EXPECT_EQ(succeed("generate hf" + greedy).out, ids);
+  refused("generate hf --prompt text", {"--tokens"});
+  succeed("convert run hf16 --dtype bf16");
+  EXPECT_LT(fs::file_size(path("hf16/model.safetensors")), fs::file_size(path("hf/model.safetensors")));
+  refused("convert hf x --dtype bf16", {"--dtype"});
+  refused("convert run x --ignore-key k", {"--ignore-key"});
+  EXPECT_FALSE(fs::exists(path("x")));
+}
+
+TEST_F(ModelCommands, UnknownKeysOfAHuggingFaceConfigCanBeIgnoredOneByOne) {
+  succeed("convert run hf");
+  auto config = nlohmann::json::parse(read_text(path("hf/config.json")));
+  config["strange_scaling"] = 2;
+  write_text(path("hf/config.json"), config.dump());
+  refused("convert hf imported", {"strange_scaling"});
+  EXPECT_FALSE(fs::exists(path("imported")));
+  succeed("convert hf imported --ignore-key strange_scaling");
+}
+
+TEST_F(ModelCommands, FineTuneStartsFromARun) {
+  succeed(
+      "train run/checkpoints/step-20 --data text.txt --set /train/steps=2 --set /data/vocabulary=bytes --out "
+      "tuned");
+  const auto rows = metric_rows(folder_ / "tuned");
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_LT(rows[0].at("loss").get<double>(), metric_rows(folder_ / "run").front().at("loss").get<double>());
+}
+
+}  // namespace
+}  // namespace hawser::cli_test

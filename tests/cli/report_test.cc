@@ -1,0 +1,99 @@
+// The report as a pure function of a run's rows.
+#include "bindings/cli/report.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "bindings/cli/quantity.h"
+#include "bindings/cli/svg_chart.h"
+
+namespace hawser::cli {
+namespace {
+
+std::vector<MetricRow> rows(int count) {
+  std::vector<MetricRow> result;
+  for (int step = 1; step <= count; ++step) {
+    MetricRow row;
+    row.step = step;
+    row.loss = 1.5 + 3.0 / step;
+    row.validation_loss = step % 10 == 0 ? row.loss + 0.1 : std::nan("");
+    row.learning_rate = 1e-3;
+    row.grad_norm = 1.0;
+    row.tokens_per_second = 1000.0;
+    row.seconds = 0.1;
+    result.push_back(row);
+  }
+  return result;
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST(Report, HasFourChartsAndNothingFromOutside) {
+  RunFacts facts;
+  facts.name = "a <run> & \"more\"";
+  facts.samples = {{10, "bytes \xff\xfe and <tags>"}};
+  const std::string html = report_html(facts, rows(500));
+  EXPECT_EQ(count(html, "<svg"), 4u);
+  EXPECT_EQ(count(html, "</svg>"), 4u);
+  for (const char* part : {"http", "<script", "src=", "url(http"}) EXPECT_EQ(count(html, part), 0u) << part;
+  EXPECT_EQ(count(html, "<run>"), 0u);
+  EXPECT_EQ(count(html, "<tags>"), 0u);
+  EXPECT_EQ(count(html, "\xff"), 0u);
+  EXPECT_EQ(count(html, "nan"), 0u);
+  EXPECT_EQ(count(html, "inf"), 0u);
+}
+
+TEST(Report, StandsWithoutRowsAndWithOneRowAndWithBrokenNumbers) {
+  RunFacts facts;
+  EXPECT_EQ(count(report_html(facts, {}), "<svg"), 4u);
+  EXPECT_EQ(count(report_html(facts, rows(1)), "<svg"), 4u);
+  auto broken = rows(200);
+  for (MetricRow& row : broken) row.loss = std::nan("");
+  broken[5].grad_norm = INFINITY;
+  const std::string html = report_html(facts, broken);
+  EXPECT_EQ(count(html, "nan "), 0u);
+  EXPECT_EQ(count(html, "inf"), 0u);
+}
+
+TEST(Report, StaysSmallForLongRuns) { EXPECT_LT(report_html(RunFacts(), rows(200000)).size(), 300000u); }
+
+TEST(Report, AFewSpikesDoNotFlattenTheCurve) {
+  Chart chart{"spikes", "step", "value", true, {{"curve", "red", 1.0, 1.0, false, {}}}};
+  for (int i = 0; i < 300; ++i)
+    chart.series[0].points.push_back({double(i), i == 100 ? 1e6 : 1.0 + 0.001 * i});
+  const std::string drawn = svg(chart);
+  EXPECT_EQ(count(drawn, "1 point above"), 1u);
+  EXPECT_EQ(count(drawn, "M</text>"), 0u);
+}
+
+TEST(MetricRow, ReadsBackWhatItWrote) {
+  MetricRow row = rows(1)[0];
+  row.loss = 0.1 + 0.2;
+  row.outcome = HWS_STEP_SKIPPED_NON_FINITE;
+  row.grad_norm = INFINITY;
+  MetricRow back;
+  ASSERT_TRUE(from_json(to_json(row), &back));
+  EXPECT_EQ(back.loss, row.loss);
+  EXPECT_EQ(back.outcome, row.outcome);
+  EXPECT_TRUE(std::isnan(back.grad_norm));
+  EXPECT_TRUE(std::isnan(back.validation_loss));
+  EXPECT_FALSE(from_json(to_json(row).substr(0, 30), &back));
+}
+
+TEST(Quantity, ReadsWell) {
+  EXPECT_EQ(count_text(950), "950");
+  EXPECT_EQ(count_text(1840000), "1.84M");
+  EXPECT_EQ(count_text(12345), "12.3k");
+  EXPECT_EQ(bytes_text(85.0 * 1048576), "85 MiB");
+  EXPECT_EQ(bytes_text(1.25 * 1073741824), "1.2 GiB");
+  EXPECT_EQ(duration_text(72), "1m12s");
+  EXPECT_EQ(duration_text(7500), "2h05m");
+}
+
+}  // namespace
+}  // namespace hawser::cli

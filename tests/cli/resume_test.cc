@@ -1,0 +1,143 @@
+// --resume and Ctrl-C: a run that was interrupted ends as if it never was.
+#include "tests/cli/run_command.h"
+
+namespace hawser::cli_test {
+namespace {
+
+class Resume : public CommandTest {
+ protected:
+  void expect_same_run(const std::string& a, const std::string& b) const {
+    EXPECT_EQ(metric_rows(folder_ / a), metric_rows(folder_ / b));
+    EXPECT_EQ(tensor_files(folder_ / a / "checkpoints/step-20"),
+              tensor_files(folder_ / b / "checkpoints/step-20"));
+    EXPECT_EQ(tensor_files(folder_ / a / "checkpoints/best"), tensor_files(folder_ / b / "checkpoints/best"));
+  }
+
+  /// Starts `hawser` in the background, sends it `signal` once its metrics have `rows` rows, and returns its
+  /// exit code.
+  int run_and_signal(const std::vector<std::string>& arguments, const std::string& run, size_t rows,
+                     int signal) const {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (chdir(folder_.c_str()) != 0 || freopen("/dev/null", "w", stdout) == nullptr) _exit(99);
+      std::vector<char*> words = {const_cast<char*>("hawser")};
+      for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+      words.push_back(nullptr);
+      execv(HAWSER_COMMAND, words.data());
+      _exit(99);
+    }
+    for (int i = 0; i < 3000 && lines_of(read_text(folder_ / run / "metrics.jsonl")).size() < rows; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    kill(child, signal);
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  static size_t checkpoints(const fs::path& run) {
+    size_t count = 0;
+    for (const auto& entry : fs::directory_iterator(run / "checkpoints")) {
+      count += entry.path().filename().string().starts_with("step-") ? 1 : 0;
+    }
+    return count;
+  }
+};
+
+TEST_F(Resume, HalfAndHalfIsTheWholeBitForBit) {
+  succeed("train config.json --data text.txt --out whole");
+  succeed("train config.json --data text.txt --set /train/steps=10 --out halves");
+  succeed("train --resume halves --set /train/steps=20");
+  expect_same_run("whole", "halves");
+  const auto config = nlohmann::json::parse(read_text(path("halves/config.json")));
+  EXPECT_EQ(config.at("train").at("steps"), 20);
+}
+
+TEST_F(Resume, RowsAfterTheCheckpointAreNotRepeated) {
+  succeed("train config.json --data text.txt --out whole");
+  succeed("train config.json --data text.txt --out crashed");
+  fs::remove_all(path("crashed/checkpoints/step-20"));  // as if it had died between steps 10 and 20
+  const auto lines = lines_of(read_text(path("crashed/metrics.jsonl")));
+  std::string torn;
+  for (size_t i = 0; i < 14; ++i) torn += lines[i] + "\n";
+  write_text(path("crashed/metrics.jsonl"), torn + lines[14].substr(0, 20));
+  succeed("train --resume crashed");
+  expect_same_run("whole", "crashed");
+}
+
+TEST_F(Resume, ADamagedCheckpointIsPassedOver) {
+  succeed("train config.json --data text.txt --out whole");
+  succeed("train config.json --data text.txt --out damaged");
+  for (const auto& entry : fs::directory_iterator(path("damaged/checkpoints/step-20"))) {
+    if (entry.path().extension() == ".safetensors")
+      fs::resize_file(entry.path(), fs::file_size(entry.path()) - 1);
+  }
+  const CommandResult result = succeed("train --resume damaged");
+  EXPECT_NE(result.out.find("step-10"), std::string::npos) << result.out;
+  EXPECT_NE(result.err.find("damaged-step-20"), std::string::npos) << result.err;
+  EXPECT_EQ(metric_rows(folder_ / "whole"), metric_rows(folder_ / "damaged"));
+}
+
+TEST_F(Resume, CtrlCEndsWithACheckpointAndGoesOnBitForBit) {
+  const int code =
+      run_and_signal({"train", "config.json", "--data", "text.txt", "--out", "stopped", "--set",
+                      "/train/steps=3000", "--set", "/train/eval_every=0", "--set", "/checkpoint/every=0"},
+                     "stopped", 5, SIGINT);
+  EXPECT_EQ(code, 130);
+  const size_t steps = metric_rows(folder_ / "stopped").size();
+  ASSERT_GE(steps, 5u);
+  ASSERT_LT(steps, 3000u);
+  EXPECT_TRUE(fs::exists(path("stopped/checkpoints/step-" + std::to_string(steps) + "/manifest.json")));
+  EXPECT_NE(read_text(path("stopped/report.html")).find("interrupted"), std::string::npos);
+  const std::string end = std::to_string(steps + 4);
+  succeed("train --resume stopped --set /train/steps=" + end);
+  succeed(
+      "train config.json --data text.txt --set /train/eval_every=0 --set /checkpoint/every=0 --set "
+      "/train/steps=" +
+      end + " --out whole");
+  EXPECT_EQ(metric_rows(folder_ / "stopped"), metric_rows(folder_ / "whole"));
+  EXPECT_EQ(tensor_files(folder_ / "stopped/checkpoints" / ("step-" + end)),
+            tensor_files(folder_ / "whole/checkpoints" / ("step-" + end)));
+}
+
+TEST_F(Resume, AKilledRunGoesOnFromItsLastCheckpoint) {
+  const int code = run_and_signal({"train", "config.json", "--data", "text.txt", "--out", "killed", "--set",
+                                   "/train/steps=3000", "--set", "/train/eval_every=0"},
+                                  "killed", 25, SIGKILL);
+  EXPECT_EQ(code, 128 + SIGKILL);
+  EXPECT_GE(checkpoints(folder_ / "killed"), 1u);
+  const size_t rows = lines_of(read_text(path("killed/metrics.jsonl"))).size();
+  const std::string end = std::to_string(rows + 20);
+  succeed("train --resume killed --set /train/steps=" + end);
+  succeed("train config.json --data text.txt --set /train/eval_every=0 --out whole --set /train/steps=" +
+          end);
+  EXPECT_EQ(metric_rows(folder_ / "killed"), metric_rows(folder_ / "whole"));
+}
+
+TEST_F(Resume, RefusesWhatWouldMakeItAnotherRun) {
+  succeed("train config.json --data text.txt --set /train/steps=10 --set /seed=9 --out run");
+  const std::string before = read_text(path("run/metrics.jsonl"));
+  refused("train --resume run --set /optimizer/learning_rate=1 --set /seed=4 --set /train/steps=20",
+          {"/optimizer/learning_rate", "/seed", "/train/steps, /train/log_every"});
+  write_text(path("other.txt"), "some other text, long enough to be trained on? it does not matter");
+  refused("train --resume run --data other.txt", {"other.txt", "text.txt"});
+  auto other = config();
+  other["model"]["width"] = 64;
+  write_text(path("other.json"), other.dump());
+  refused("train other.json --resume run", {"/model/width", "64", "32"});
+  refused("train --resume nothing", {"nothing"});
+  fs::create_directory(path("stranger"));
+  refused("train --resume stranger", {"stranger", "--out"});
+  EXPECT_EQ(read_text(path("run/metrics.jsonl")), before);
+}
+
+TEST_F(Resume, TakesTheRunsOwnConfigBesideIt) {
+  succeed("train config.json --data text.txt --set /train/steps=10 --set /seed=9 --out run");
+  succeed("train config.json --data text.txt --resume run --set /train/steps=12");
+  EXPECT_EQ(metric_rows(folder_ / "run").size(), 12u);
+  const CommandResult done = succeed("train --resume run");
+  EXPECT_NE(done.out.find("already"), std::string::npos) << done.out;
+}
+
+}  // namespace
+}  // namespace hawser::cli_test

@@ -1,0 +1,133 @@
+// Running `hawser` from a test: a fresh folder per test, a small text, a small config, exit code and output.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace hawser::cli_test {
+
+namespace fs = std::filesystem;
+
+struct CommandResult {
+  int exit_code = -1;
+  std::string out, err;
+};
+
+inline std::string read_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+inline void write_text(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The rows of metrics.jsonl, without what the clock decides.
+inline std::vector<nlohmann::json> metric_rows(const fs::path& run) {
+  std::vector<nlohmann::json> rows;
+  for (const std::string& line : lines_of(read_text(run / "metrics.jsonl"))) {
+    rows.push_back(nlohmann::json::parse(line));
+    rows.back().erase("seconds");
+    rows.back().erase("tokens_per_second");
+  }
+  return rows;
+}
+
+/// Bytes of all tensor files of a checkpoint, by name.
+inline std::map<std::string, std::string> tensor_files(const fs::path& checkpoint) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(checkpoint)) {
+    if (entry.path().extension() == ".safetensors") files[entry.path().filename()] = read_text(entry.path());
+  }
+  return files;
+}
+
+class CommandTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "hawser-cli-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    std::string text;  // words in an order that a small model can learn a little of
+    uint32_t state = 1;
+    const char* words[] = {"the ", "rope ", "pulls ", "a ", "ship ", "along ", "the quay\n", "and back. "};
+    while (text.size() < 12000) {
+      state = state * 1664525u + 1013904223u;
+      text += words[state >> 29];
+    }
+    write_text(path("text.txt"), text);
+    write_text(path("config.json"), config().dump(2));
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// A model that takes milliseconds per step, in the form of GPT-2 so that it can be exported.
+  static nlohmann::json config() {
+    return nlohmann::json::parse(R"({
+      "seed": 3,
+      "model": {"context": 32, "layers": 1, "width": 32, "heads": 2, "mlp": "gelu_tanh"},
+      "data": {"format": "text", "vocabulary": "bytes"},
+      "batch": {"micro_batch": 4},
+      "optimizer": {"learning_rate": 0.003},
+      "schedule": {"decay_steps": 20, "warmup_steps": 2},
+      "train": {"steps": 20, "eval_every": 5, "eval_batches": 2, "log_every": 5},
+      "checkpoint": {"every": 10}
+    })");
+  }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  /// `hawser` with these words of a shell command, run in the test's folder.
+  CommandResult run(const std::string& arguments) const {
+    const std::string command = "cd '" + folder_.string() + "' && " HAWSER_COMMAND " " + arguments + " >'" +
+                                path("stdout") + "' 2>'" + path("stderr") + "' </dev/null";
+    CommandResult result;
+    const int status = std::system(command.c_str());
+    result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    result.out = read_text(path("stdout"));
+    result.err = read_text(path("stderr"));
+    return result;
+  }
+
+  /// The same, expected to succeed.
+  CommandResult succeed(const std::string& arguments) const {
+    CommandResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, 0) << arguments << "\n" << result.err;
+    return result;
+  }
+
+  /// The same, expected to be refused as wrong input with a message that contains all of `parts`.
+  CommandResult refused(const std::string& arguments, const std::vector<std::string>& parts) const {
+    CommandResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, 2) << arguments << "\n" << result.out << result.err;
+    EXPECT_TRUE(result.err.starts_with("hawser: error: ")) << result.err;
+    for (const std::string& part : parts) {
+      EXPECT_NE(result.err.find(part), std::string::npos) << "no \"" << part << "\" in: " << result.err;
+    }
+    return result;
+  }
+
+  fs::path folder_;
+};
+
+}  // namespace hawser::cli_test

@@ -1,0 +1,122 @@
+// train: what a run leaves behind, what it prints, what it refuses.
+#include "tests/cli/run_command.h"
+
+namespace hawser::cli_test {
+namespace {
+
+using TrainCommand = CommandTest;
+
+TEST_F(TrainCommand, LeavesConfigMetricsReportAndCheckpoints) {
+  const CommandResult result = succeed("train config.json --data text.txt --out run");
+  const fs::path run = folder_ / "run";
+  const auto rows = metric_rows(run);
+  ASSERT_EQ(rows.size(), 20u);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].at("step"), i + 1);
+    EXPECT_EQ(rows[i].contains("validation_loss"), (i + 1) % 5 == 0) << i;
+    EXPECT_EQ(rows[i].at("outcome"), "accepted");
+  }
+  EXPECT_LT(rows.back().at("loss").get<double>(), rows.front().at("loss").get<double>());
+  for (const char* name : {"config.json", "resolved.json", "report.html", "checkpoints/step-10/manifest.json",
+                           "checkpoints/step-20/manifest.json", "checkpoints/best/manifest.json"}) {
+    EXPECT_TRUE(fs::exists(run / name)) << name;
+  }
+  EXPECT_NE(result.out.find("order-1"), std::string::npos) << result.out;
+  const std::string report = read_text(run / "report.html");
+  EXPECT_EQ(report.find("http"), std::string::npos) << "the report must need nothing else";
+  EXPECT_EQ(report.find("<script"), std::string::npos);
+}
+
+TEST_F(TrainCommand, TheConfigOfARunDoesTheSameRunAgainFromAnywhere) {
+  succeed("train config.json --data text.txt --set /seed=7 --out run");
+  const CommandResult again = succeed("train run/config.json --out again");
+  EXPECT_EQ(metric_rows(folder_ / "run"), metric_rows(folder_ / "again"));
+  EXPECT_EQ(tensor_files(folder_ / "run/checkpoints/step-20"),
+            tensor_files(folder_ / "again/checkpoints/step-20"));
+  const std::string elsewhere = "cd / && " HAWSER_COMMAND " train '" + path("run/config.json") + "' --out '" +
+                                path("third") + "' >/dev/null";
+  EXPECT_EQ(std::system(elsewhere.c_str()), 0);
+  EXPECT_EQ(metric_rows(folder_ / "run"), metric_rows(folder_ / "third"));
+}
+
+TEST_F(TrainCommand, PipedOutputIsPlainLines) {
+  const CommandResult result =
+      succeed("train config.json --data text.txt --set /train/eval_every=0 --out run");
+  EXPECT_EQ(result.out.find('\r'), std::string::npos);
+  EXPECT_EQ(result.out.find('\x1b'), std::string::npos);
+  for (const char* step : {"step 1/20 ", "step 5/20 ", "step 10/20 ", "step 20/20 "}) {
+    EXPECT_NE(result.out.find(step), std::string::npos) << step << " in\n" << result.out;
+  }
+  EXPECT_EQ(result.out.find("step 6/20 "), std::string::npos);
+  for (const char* word : {"loss", "lr", "norm", "tok/s", "ETA", "MiB"}) {
+    EXPECT_NE(result.out.find(word), std::string::npos) << word;
+  }
+  const size_t first = result.out.find("step 1/20"), mfu = result.out.find("MFU");
+  ASSERT_NE(mfu, std::string::npos);
+  EXPECT_GT(mfu, result.out.find('\n', first)) << "the peak is measured after the first report";
+}
+
+TEST_F(TrainCommand, ShowsSamples) {
+  const CommandResult result =
+      succeed("train config.json --data text.txt --set /train/sample_every=10 --out run");
+  EXPECT_NE(result.out.find("sample after step 10"), std::string::npos);
+  EXPECT_NE(read_text(path("run/report.html")).find("Sample after step 20"), std::string::npos);
+  succeed("train config.json --data text.txt --out other");
+  EXPECT_EQ(metric_rows(folder_ / "run"), metric_rows(folder_ / "other")) << "samples change nothing";
+}
+
+TEST_F(TrainCommand, AUsedFolderIsRefused) {
+  fs::create_directory(path("used"));
+  write_text(path("used/notes"), "mine");
+  refused("train config.json --data text.txt --out used", {"used", "--resume"});
+  EXPECT_EQ(read_text(path("used/notes")), "mine");
+  EXPECT_EQ(std::distance(fs::directory_iterator(path("used")), {}), 1);
+  refused("train config.json --data text.txt --out text.txt", {"text.txt"});
+  fs::create_directory(path("empty"));
+  succeed("train config.json --data text.txt --set /train/steps=1 --out empty");
+}
+
+TEST_F(TrainCommand, WrongInputWritesNothing) {
+  refused("train config.json --data missing.txt --out run", {"missing.txt"});
+  refused("train config.json --out run", {"data"});
+  refused("train config.json --data text.txt --set /model/heads=5 --out run", {"/model/heads"});
+  refused("train config.json --data text.txt --set /model/width=nan --out run", {"/model/width"});
+  write_text(path("empty.txt"), "");
+  refused("train config.json --data empty.txt --out run", {"empty.txt"});
+  refused("train --data text.txt --out run", {"CONFIG"});
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+TEST_F(TrainCommand, AModelThatDoesNotFitSaysWhatItNeeds) {
+  refused(
+      "train llama-3.1-405b --set /data/format=tokens --set /data/token_type=u32 --data text.txt --out run",
+      {"available"});
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+TEST_F(TrainCommand, WithoutOutNothingIsKept) {
+  const auto before = std::distance(fs::directory_iterator(folder_), {});
+  const CommandResult result = succeed("train config.json --data text.txt");
+  EXPECT_NE(result.out.find("no --out"), std::string::npos);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), before + 2);  // stdout and stderr of the test
+}
+
+TEST_F(TrainCommand, ThreadsDoNotChangeTheRun) {
+  succeed("train config.json --data text.txt --threads 1 --out one");
+  succeed("train config.json --data text.txt --threads 2 --out two");
+  EXPECT_EQ(metric_rows(folder_ / "one"), metric_rows(folder_ / "two"));
+}
+
+TEST_F(TrainCommand, EditedPresetTrains) {
+  succeed("init quickstart -o mine.json");
+  auto mine = nlohmann::json::parse(read_text(path("mine.json")));
+  mine["model"].update({{"layers", 1}, {"width", 32}, {"heads", 2}, {"context", 16}});
+  mine["train"]["steps"] = 3;
+  mine["schedule"]["warmup_steps"] = 1;
+  write_text(path("mine.json"), mine.dump());
+  succeed("train mine.json --data text.txt --out run");
+  EXPECT_EQ(metric_rows(folder_ / "run").size(), 3u);
+}
+
+}  // namespace
+}  // namespace hawser::cli_test

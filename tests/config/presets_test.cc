@@ -1,0 +1,91 @@
+// Every preset is a valid config of the model it names: its parameters are counted against the published number.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "tests/config/problem_list.h"
+
+namespace hawser::config {
+namespace {
+
+/// Parameters of a decoder-only transformer, from its shapes.
+int64_t count_parameters(const ModelConfig& m) {
+  const auto linear = [](int64_t in, int64_t out, bool bias) { return in * out + (bias ? out : 0); };
+  const int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
+  const int64_t norm = m.width * (m.bias.norm ? 2 : 1);
+  const bool gated = m.mlp == MlpKind::kSwiGlu || m.mlp == MlpKind::kGeGlu;
+  int64_t layer = linear(m.width, q, m.bias.q) + linear(m.width, kv, m.bias.k) + linear(m.width, kv, m.bias.v) +
+                  linear(q, m.width, m.bias.o) + linear(m.width, m.mlp_width, m.bias.up) +
+                  linear(m.mlp_width, m.width, m.bias.down) + norm * (m.post_norm ? 4 : 2);
+  if (gated) layer += linear(m.width, m.mlp_width, m.bias.gate);
+  if (m.qk_norm) layer += 2 * m.head_dim;
+  const int64_t positions = m.position == Position::kLearned ? m.context * m.width : 0;
+  return m.vocab_size * m.width * (m.tied_head ? 1 : 2) + positions + m.layers * layer + norm;
+}
+
+TEST(ConfigPresets, HaveThePublishedNumberOfParameters) {
+  const std::map<std::string, int64_t> published = {
+      {"gpt2-124m", 124439808},          {"gpt2-350m", 354823168},       {"gpt2-774m", 774030080},
+      {"gpt2-1558m", 1557611200},        {"llama-2-7b", 6738415616},     {"llama-3.2-1b", 1235814400},
+      {"llama-3.1-8b", 8030261248},      {"llama-3.1-70b", 70553706496}, {"llama-3.1-405b", 405853388800},
+      {"mistral-7b", 7241732096},        {"qwen2.5-0.5b", 494032768},    {"qwen2.5-1.5b", 1543714304},
+      {"qwen2.5-7b", 7615616512},        {"qwen3-0.6b", 596049920},      {"qwen3-8b", 8190735360},
+      {"gemma-2-2b", 2614341888},
+  };
+  for (const auto& [name, parameters] : published) {
+    const ConfigTree tree = ConfigTree::from_json("{\"preset\": \"" + name + "\"}");
+    EXPECT_EQ(count_parameters(resolve(tree).model), parameters) << name;
+  }
+  EXPECT_EQ(preset_names().size(), published.size() + 1) << "and quickstart";
+}
+
+TEST(ConfigPresets, ResolveByNameAndAsAConfigToEdit) {
+  for (const std::string& name : preset_names()) {
+    const ConfigTree by_name = ConfigTree::from_json("{\"preset\": \"" + name + "\"}");
+    const ConfigTree as_file = ConfigTree::from_json(preset_json(name));
+    EXPECT_EQ(listing(validate(by_name)), "") << name;
+    EXPECT_EQ(resolved_json(by_name), resolved_json(as_file)) << name;
+    EXPECT_EQ(resolve(by_name).model.window.size(), static_cast<size_t>(resolve(by_name).model.layers));
+  }
+}
+
+TEST(ConfigPresets, CarryTheirPeculiarities) {
+  const auto model = [](const char* name) {
+    return resolve(ConfigTree::from_json(std::string("{\"preset\": \"") + name + "\"}")).model;
+  };
+  const ModelConfig gemma = model("gemma-2-2b");
+  EXPECT_EQ(gemma.window[0], 4096);
+  EXPECT_EQ(gemma.window[1], 0);
+  EXPECT_EQ(gemma.embedding_scale, std::sqrt(2304.0));
+  EXPECT_EQ(gemma.attention_scale, 1 / 16.0);
+  EXPECT_EQ(gemma.norm_weight_offset, 1.0);
+  EXPECT_FALSE(gemma.bias.norm);
+  EXPECT_EQ(model("llama-3.2-1b").rope.factor, 32.0);
+  EXPECT_EQ(model("llama-3.1-405b").kv_heads, 8);
+  EXPECT_EQ(model("mistral-7b").window[31], 4096);
+  EXPECT_TRUE(model("qwen2.5-7b").bias.q);
+  EXPECT_FALSE(model("qwen2.5-7b").bias.o);
+  EXPECT_TRUE(model("qwen3-8b").qk_norm);
+  EXPECT_TRUE(model("gpt2-1558m").bias.down);
+}
+
+TEST(ConfigPresets, QuickstartIsSmallAndNeedsOnlyAFile) {
+  ConfigTree tree = ConfigTree::from_json(R"({"preset": "quickstart"})");
+  tree.set("/data/path", "README.md");
+  const ResolvedConfig resolved = resolve(tree);
+  EXPECT_EQ(resolved.model.vocab_size, 256);
+  EXPECT_GT(count_parameters(resolved.model), 1000000);
+  EXPECT_LT(count_parameters(resolved.model), 3000000);
+  EXPECT_EQ(resolved.data.sources.at(0).path, "README.md");
+}
+
+TEST(ConfigPresets, UnknownNamesGetASuggestion) {
+  const Error error = error_of([] { preset_json("gpt2-124"); });
+  EXPECT_EQ(error.code(), Code::kNotFound);
+  EXPECT_CONTAINS(error.message(), "did you mean \"gpt2-124m\"?");
+  EXPECT_CONTAINS(error_of([] { preset_json("bert"); }).message(), "there are: gemma-2-2b, gpt2-124m");
+}
+
+}  // namespace
+}  // namespace hawser::config

@@ -1,0 +1,115 @@
+// The op-case table: its assembly and what rows are made from.
+#include "tests/harness/op_cases.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace hawser::testing {
+namespace {
+
+double round_bf16(double x) {
+  const float f = static_cast<float>(x);
+  if (std::isnan(f)) return f;
+  uint32_t bits = std::bit_cast<uint32_t>(f);
+  bits = (bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u;
+  return std::bit_cast<float>(bits);
+}
+
+double round_f16(double x) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  const int exponent = std::max(std::ilogb(x), -14);  // subnormals share the exponent of 2^-14
+  const double value = std::ldexp(std::nearbyint(std::ldexp(x, 10 - exponent)), exponent - 10);
+  return std::abs(value) > 65504.0 ? std::copysign(std::numeric_limits<double>::infinity(), x) : value;
+}
+
+}  // namespace
+
+const std::vector<std::string>& all_ops() {
+  // A new entry of KernelTable (a name, twenty ops and five workspace sizes so far) needs a name here and a
+  // row.
+  static_assert(sizeof(kernels::KernelTable) == 26 * sizeof(void*));
+  static const std::vector<std::string> ops = {"matmul",
+                                               "embedding_forward",
+                                               "embedding_backward",
+                                               "norm_forward",
+                                               "norm_backward",
+                                               "activation_forward",
+                                               "activation_backward",
+                                               "rope",
+                                               "residual_forward",
+                                               "residual_backward",
+                                               "attention_forward",
+                                               "attention_backward",
+                                               "cross_entropy",
+                                               "soft_cap",
+                                               "column_sum",
+                                               "sum_of_squares",
+                                               "add",
+                                               "convert",
+                                               "adamw",
+                                               "sgd"};
+  return ops;
+}
+
+double rounded(double x, DType type) {
+  if (type == DType::kBf16) return round_bf16(x);
+  if (type == DType::kF32) return static_cast<float>(x);
+  if (type == DType::kF16) return round_f16(x);
+  return x;
+}
+
+std::vector<double> random_values(int64_t n, uint32_t seed, double spread, DType type) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<double> normal(0.0, 1.0);
+  std::vector<double> values(static_cast<size_t>(n));
+  for (double& x : values) x = rounded(spread * normal(generator), type);
+  return values;
+}
+
+Operand input(std::string name, DType type, int64_t n, uint32_t seed, double spread) {
+  return {std::move(name), Role::kInput, type, random_values(n, seed, spread, type), 0};
+}
+
+Operand output(std::string name, DType type, int64_t n, double tolerance) {
+  // Half a unit in the last place of bf16 is 2^-9 of the value.
+  const double storage = type == DType::kBf16 ? 1.0 / 512 * 1.01 : 0;
+  const std::vector<double> poison(static_cast<size_t>(n), std::numeric_limits<double>::quiet_NaN());
+  return {std::move(name), Role::kOutput, type, poison, tolerance + storage};
+}
+
+Operand in_out(std::string name, DType type, int64_t n, uint32_t seed, double spread, double tolerance) {
+  Operand operand = output(std::move(name), type, n, tolerance);
+  operand.role = Role::kInOut;
+  operand.value = random_values(n, seed, spread, type);
+  return operand;
+}
+
+std::string type_word(DType type) { return type == DType::kBf16 ? "bf16" : "f32"; }
+
+std::vector<OpCase> op_cases() {
+  std::vector<OpCase> cases;
+  add_attention_cases(cases);
+  add_norm_cases(cases);
+  add_activation_cases(cases);
+  add_cross_entropy_cases(cases);
+  add_matmul_cases(cases);
+  add_stream_cases(cases);
+  add_vector_cases(cases);
+  return cases;
+}
+
+std::vector<GradientCase> gradient_cases() {
+  std::vector<GradientCase> cases;
+  add_attention_gradients(cases);
+  add_norm_gradients(cases);
+  add_activation_gradients(cases);
+  add_cross_entropy_gradients(cases);
+  add_matmul_gradients(cases);
+  add_stream_gradients(cases);
+  return cases;
+}
+
+}  // namespace hawser::testing

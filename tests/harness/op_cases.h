@@ -1,0 +1,99 @@
+// The op-case table: at least one row for each op of kernels/include/table.h. A row knows how to call the
+// fast path and the scalar reference on the same operands; a gradient row knows the reference's forward over
+// complex numbers and its backward. Correctness on every CPU level, gradient, determinism and poisoning tests
+// all read this table.
+#pragma once
+
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/base/dtype.h"
+#include "kernels/include/table.h"
+#include "tests/harness/complex_step.h"
+
+namespace hawser::testing {
+
+enum class Role { kInput, kOutput, kInOut };
+
+/// One buffer of an op. Values are kept in double, already rounded to `type`. Outputs start as NaN, on both
+/// sides: what neither path writes must stay NaN in both, so gaps between rows are checked too.
+struct Operand {
+  std::string name;
+  Role role = Role::kInput;
+  DType type = DType::kF32;
+  std::vector<double> value;
+  double tolerance =
+      0;  ///< of |fast - reference|, relative to |reference| + its root mean square; outputs only
+};
+
+/// Where the fast path's operands lie, in the order of OpCase::operands, and its workspace.
+struct FastCall {
+  const kernels::KernelTable& table;
+  Stream& stream;
+  std::vector<void*> data;
+  std::function<void*(int64_t bytes)> workspace;  ///< exactly `bytes`, 64-byte aligned, filled with NaN
+
+  template <class T>
+  T* as(size_t operand) const {
+    return static_cast<T*>(data[operand]);
+  }
+};
+
+struct OpCase {
+  std::string op;    ///< the entry of KernelTable
+  std::string name;  ///< what is special about this row
+  std::vector<Operand> operands;
+  std::function<void(const FastCall&)> fast;
+  std::function<void(RealOperands& values)> reference;  ///< reads inputs, writes outputs, in operand order
+};
+
+struct GradientCase {
+  std::string op;  ///< the entry of KernelTable whose reference this differentiates or is the derivative
+  std::string name;
+  RealOperands inputs;
+  std::function<ComplexOperands(const ComplexOperands& in)> forward;
+  /// The gradient by each input, given the gradient by each output of `forward`.
+  std::function<RealOperands(const RealOperands& in, const RealOperands& dout)> backward;
+};
+
+/// Every entry of KernelTable that computes something.
+const std::vector<std::string>& all_ops();
+
+std::vector<OpCase> op_cases();
+std::vector<GradientCase> gradient_cases();
+
+// What rows are made from.
+
+/// n normal values of the given spread, rounded to `type`; the same for the same seed.
+std::vector<double> random_values(int64_t n, uint32_t seed, double spread = 1.0, DType type = DType::kF32);
+
+/// x as `type` would hold it (f32, bf16, f16).
+double rounded(double x, DType type);
+
+Operand input(std::string name, DType type, int64_t n, uint32_t seed, double spread = 1.0);
+/// The tolerance is that of fp32 arithmetic; storing as bf16 adds its rounding.
+Operand output(std::string name, DType type, int64_t n, double tolerance = 4e-6);
+Operand in_out(std::string name, DType type, int64_t n, uint32_t seed, double spread = 1.0,
+               double tolerance = 4e-6);
+
+/// "f32" or "bf16", for names of rows.
+std::string type_word(DType type);
+
+// Each family of ops adds its rows (op_cases_*.cc).
+void add_attention_cases(std::vector<OpCase>& cases);
+void add_norm_cases(std::vector<OpCase>& cases);
+void add_activation_cases(std::vector<OpCase>& cases);
+void add_cross_entropy_cases(std::vector<OpCase>& cases);
+void add_matmul_cases(std::vector<OpCase>& cases);
+void add_stream_cases(std::vector<OpCase>& cases);
+void add_vector_cases(std::vector<OpCase>& cases);
+void add_attention_gradients(std::vector<GradientCase>& cases);
+void add_norm_gradients(std::vector<GradientCase>& cases);
+void add_activation_gradients(std::vector<GradientCase>& cases);
+void add_cross_entropy_gradients(std::vector<GradientCase>& cases);
+void add_matmul_gradients(std::vector<GradientCase>& cases);
+void add_stream_gradients(std::vector<GradientCase>& cases);
+
+}  // namespace hawser::testing

@@ -1,0 +1,113 @@
+// Rows of the op-case table for the cross entropy and the soft-cap of logits.
+#include <memory>
+
+#include "kernels/cpu/cross_entropy_reference.h"
+#include "tests/harness/op_cases.h"
+
+namespace hawser::testing {
+namespace {
+
+using kernels::CrossEntropy;
+
+struct Problem {
+  std::string name;
+  int64_t rows, vocab;
+  float softcap = 0;
+  double spread = 3.0;
+};
+
+/// Every third row is masked.
+std::shared_ptr<std::vector<int32_t>> targets_of(const Problem& p) {
+  auto targets = std::make_shared<std::vector<int32_t>>();
+  for (int64_t r = 0; r < p.rows; ++r) {
+    targets->push_back(r % 3 == 2 ? -100 : static_cast<int32_t>((r * 7919 + p.vocab - 1) % p.vocab));
+  }
+  return targets;
+}
+
+constexpr float kGradScale = 0.25f;
+
+OpCase loss_case(const Problem& p, bool backward) {
+  const auto targets = targets_of(p);
+  CrossEntropy a;
+  a.targets = targets->data();
+  a.rows = p.rows;
+  a.vocab = p.vocab;
+  a.softcap = p.softcap;
+  a.backward = backward;
+  OpCase c = {"cross_entropy", p.name + (backward ? "/backward" : "/forward"), {}, nullptr, nullptr};
+  c.operands = {in_out("logits", DType::kF32, p.rows * p.vocab, 1, p.spread),
+                output("losses", DType::kF32, p.rows)};
+  c.fast = [a, targets](const FastCall& call) {
+    CrossEntropy args = a;
+    args.logits = call.as<float>(0);
+    args.losses = call.as<float>(1);
+    args.grad_scale = &kGradScale;
+    call.table.cross_entropy(args, call.stream);
+  };
+  c.reference = [a, targets](RealOperands& x) {
+    cross_entropy_reference(a, x[1].data(), x[0].data(), static_cast<double>(kGradScale));
+  };
+  return c;
+}
+
+OpCase soft_cap_case(int64_t n, float cap) {
+  OpCase c = {"soft_cap", std::to_string(n), {}, nullptr, nullptr};
+  c.operands = {in_out("x", DType::kF32, n, 1, 20.0)};
+  c.fast = [=](const FastCall& call) { call.table.soft_cap({call.as<float>(0), n, cap}, call.stream); };
+  c.reference = [=](RealOperands& x) {
+    for (double& z : x[0]) z = kernels::soft_cap_reference(static_cast<double>(cap), z);
+  };
+  return c;
+}
+
+GradientCase gradient_case(const Problem& p) {
+  const auto targets = targets_of(p);
+  CrossEntropy a;
+  a.targets = targets->data();
+  a.rows = p.rows;
+  a.vocab = p.vocab;
+  a.softcap = p.softcap;
+  GradientCase c = {"cross_entropy", p.name, {random_values(p.rows * p.vocab, 2, 2.0)}, nullptr, nullptr};
+  c.forward = [a, targets](const ComplexOperands& in) {
+    std::vector<Complex> logits = in[0], losses(static_cast<size_t>(a.rows));
+    cross_entropy_reference(a, losses.data(), logits.data(), 1.0);
+    return ComplexOperands{losses};
+  };
+  // The op gives the gradient of the sum of losses; each row's comes times the gradient by its loss.
+  c.backward = [a, targets](const RealOperands& in, const RealOperands& dout) {
+    CrossEntropy args = a;
+    args.backward = true;
+    std::vector<double> logits = in[0], losses(static_cast<size_t>(a.rows));
+    cross_entropy_reference(args, losses.data(), logits.data(), 1.0);
+    for (size_t i = 0; i < logits.size(); ++i) logits[i] *= dout[0][i / static_cast<size_t>(a.vocab)];
+    return RealOperands{logits};
+  };
+  return c;
+}
+
+}  // namespace
+
+void add_cross_entropy_cases(std::vector<OpCase>& cases) {
+  const std::vector<Problem> problems = {
+      {.name = "one_word", .rows = 2, .vocab = 1},
+      {.name = "bytes", .rows = 40, .vocab = 256},
+      {.name = "odd", .rows = 7, .vocab = 77, .softcap = 4.0f},
+      {.name = "large", .rows = 3, .vocab = 50257},
+      {.name = "largest", .rows = 2, .vocab = 151936, .softcap = 30.0f, .spread = 10.0},
+      {.name = "sharp", .rows = 5, .vocab = 9001, .spread = 40.0},
+  };
+  for (const Problem& p : problems) {
+    cases.push_back(loss_case(p, false));
+    cases.push_back(loss_case(p, true));
+  }
+  cases.push_back(soft_cap_case(1, 30.0f));
+  cases.push_back(soft_cap_case(20011, 7.5f));
+}
+
+void add_cross_entropy_gradients(std::vector<GradientCase>& cases) {
+  cases.push_back(gradient_case({.name = "plain", .rows = 4, .vocab = 9}));
+  cases.push_back(gradient_case({.name = "softcap", .rows = 4, .vocab = 9, .softcap = 2.0f}));
+}
+
+}  // namespace hawser::testing

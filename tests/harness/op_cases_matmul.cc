@@ -1,0 +1,129 @@
+// Rows of the op-case table for the matrix product.
+#include "kernels/cpu/matmul_reference.h"
+#include "tests/harness/op_cases.h"
+
+namespace hawser::testing {
+namespace {
+
+using kernels::Matmul;
+
+struct Problem {
+  int64_t m, n, k;
+  bool a_transposed = false, b_transposed = false, accumulate = false, bias = false;
+};
+
+std::vector<Problem> problems() {
+  std::vector<Problem> all;
+  for (const auto& [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1},
+                                {3, 5, 7},
+                                {1, 130, 65},
+                                {67, 33, 129},
+                                {130, 100, 300},
+                                {17, 3, 1100},
+                                {4, 6, 0}}) {
+    for (int flags = 0; flags < 4; ++flags) {
+      all.push_back({m, n, k, (flags & 1) != 0, (flags & 2) != 0, false, flags == 2});
+    }
+    all.push_back({m, n, k, false, true, true, false});
+    all.push_back({m, n, k, true, false, true, true});
+  }
+  return all;
+}
+
+std::string name_of(const Problem& p) {
+  return std::to_string(p.m) + "x" + std::to_string(p.n) + "x" + std::to_string(p.k) +
+         (p.a_transposed ? "_at" : "") + (p.b_transposed ? "_bt" : "") + (p.bias ? "_bias" : "") +
+         (p.accumulate ? "_accumulate" : "");
+}
+
+Matmul args_of(const Problem& p, DType a_type, DType b_type, DType c_type) {
+  Matmul x;
+  x.a_type = a_type;
+  x.b_type = b_type;
+  x.c_type = c_type;
+  x.m = p.m;
+  x.n = p.n;
+  x.k = p.k;
+  x.lda = (p.a_transposed ? p.m : p.k) + 3;
+  x.ldb = (p.b_transposed ? p.k : p.n) + 1;
+  x.ldc = p.n + 2;
+  x.a_transposed = p.a_transposed;
+  x.b_transposed = p.b_transposed;
+  x.accumulate = p.accumulate;
+  return x;
+}
+
+int64_t a_size(const Problem& p, const Matmul& x) { return (p.a_transposed ? p.k : p.m) * x.lda; }
+int64_t b_size(const Problem& p, const Matmul& x) { return (p.b_transposed ? p.n : p.k) * x.ldb; }
+
+OpCase product_case(const Problem& p, DType a_type, DType b_type, DType c_type, DType bias_type) {
+  Matmul x = args_of(p, a_type, b_type, c_type);
+  x.bias_type = bias_type;
+  OpCase c = {"matmul",
+              name_of(p) + "/" + type_word(a_type) + "_" + type_word(b_type) + "_" + type_word(c_type),
+              {},
+              nullptr,
+              nullptr};
+  c.operands = {
+      input("a", a_type, a_size(p, x), 1), input("b", b_type, b_size(p, x), 2),
+      input("bias", bias_type, p.n, 3),
+      p.accumulate ? in_out("c", c_type, p.m * x.ldc, 4, 1.0, 1e-5) : output("c", c_type, p.m * x.ldc, 1e-5)};
+  c.fast = [=](const FastCall& call) {
+    Matmul args = x;
+    args.a = call.data[0];
+    args.b = call.data[1];
+    args.bias = p.bias ? call.data[2] : nullptr;
+    args.c = call.data[3];
+    args.workspace = call.workspace(call.table.matmul_workspace_bytes(args, call.stream.num_workers));
+    call.table.matmul(args, call.stream);
+  };
+  // With one bf16 operand the other is rounded too.
+  const DType form = a_type == DType::kBf16 || b_type == DType::kBf16 ? DType::kBf16 : DType::kF32;
+  c.reference = [=](RealOperands& v) {
+    for (const size_t operand : {0, 1}) {
+      for (double& value : v[operand]) value = rounded(value, form);
+    }
+    matmul_reference(x, v[3].data(), v[0].data(), v[1].data(), p.bias ? v[2].data() : nullptr);
+  };
+  return c;
+}
+
+GradientCase gradient_case(const Problem& p) {
+  Matmul x = args_of(p, DType::kF32, DType::kF32, DType::kF32);
+  x.ldc = p.n;
+  GradientCase c = {"matmul", name_of(p), {}, nullptr, nullptr};
+  c.inputs = {random_values(a_size(p, x), 1), random_values(b_size(p, x), 2), random_values(p.n, 3)};
+  c.forward = [=](const ComplexOperands& in) {
+    std::vector<Complex> out(static_cast<size_t>(p.m * p.n));
+    matmul_reference(x, out.data(), in[0].data(), in[1].data(), in[2].data());
+    return ComplexOperands{out};
+  };
+  c.backward = [=](const RealOperands& in, const RealOperands& dout) {
+    RealOperands d;
+    for (const auto& operand : in) d.emplace_back(operand.size());
+    matmul_backward_reference(x, d[0].data(), d[1].data(), d[2].data(), dout[0].data(), in[0].data(),
+                              in[1].data());
+    return d;
+  };
+  return c;
+}
+
+}  // namespace
+
+void add_matmul_cases(std::vector<OpCase>& cases) {
+  const DType f32 = DType::kF32, bf16 = DType::kBf16;
+  for (const Problem& p : problems()) {
+    for (const auto& [a, b] : {std::pair{f32, f32}, {bf16, bf16}, {f32, bf16}, {bf16, f32}}) {
+      cases.push_back(product_case(p, a, b, f32, f32));
+      if (!p.accumulate) cases.push_back(product_case(p, a, b, bf16, bf16));
+    }
+  }
+}
+
+void add_matmul_gradients(std::vector<GradientCase>& cases) {
+  for (const bool a : {false, true}) {
+    for (const bool b : {false, true}) cases.push_back(gradient_case({3, 4, 5, a, b, false, true}));
+  }
+}
+
+}  // namespace hawser::testing

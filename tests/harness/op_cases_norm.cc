@@ -1,0 +1,207 @@
+// Rows of the op-case table for LayerNorm and RMSNorm.
+#include <array>
+
+#include "kernels/cpu/norm_reference.h"
+#include "tests/harness/op_cases.h"
+
+namespace hawser::testing {
+namespace {
+
+using kernels::NormBackward;
+using kernels::NormForward;
+
+struct Problem {
+  std::string name;
+  int64_t rows, groups, d;
+  int64_t gap = 0;  // elements between rows
+  bool mean = true, bias = true;
+  float weight_offset = 0;
+};
+
+std::vector<Problem> problems() {
+  return {
+      {.name = "layer_norm", .rows = 70, .groups = 1, .d = 100},
+      {.name = "layer_norm_no_bias", .rows = 9, .groups = 1, .d = 768, .bias = false},
+      {.name = "rms_norm", .rows = 33, .groups = 1, .d = 257, .mean = false, .bias = false},
+      {.name = "rms_norm_offset",
+       .rows = 5,
+       .groups = 1,
+       .d = 64,
+       .mean = false,
+       .bias = false,
+       .weight_offset = 1},
+      {.name = "qk_norm", .rows = 40, .groups = 3, .d = 24, .gap = 50, .mean = false, .bias = false},
+      {.name = "many_rows", .rows = 1500, .groups = 1, .d = 33},
+      {.name = "one_element", .rows = 3, .groups = 1, .d = 1},
+  };
+}
+
+enum Types { kX, kY, kW };  // of forward; in backward kY is that of dy, and dx follows dy
+
+NormForward forward_args(const Problem& p, std::array<DType, 3> types) {
+  NormForward a;
+  a.x_type = types[kX];
+  a.y_type = types[kY];
+  a.weight_type = types[kW];
+  a.rows = p.rows;
+  a.groups = p.groups;
+  a.d = p.d;
+  a.x_stride = p.groups * p.d + p.gap;
+  a.y_stride = p.groups * p.d + p.gap / 2;
+  a.weight_offset = p.weight_offset;
+  return a;
+}
+
+std::string words(std::array<DType, 3> types) {
+  return type_word(types[kX]) + "_" + type_word(types[kY]) + "_" + type_word(types[kW]);
+}
+
+/// in_place: y is x (same stride and type).
+OpCase forward_case(const Problem& p, std::array<DType, 3> types, bool in_place) {
+  NormForward a = forward_args(p, types);
+  if (in_place) a.y_stride = a.x_stride;
+  const size_t y = in_place ? 0 : 5;
+  OpCase c = {
+      "norm_forward", p.name + "/" + words(types) + (in_place ? "/in_place" : ""), {}, nullptr, nullptr};
+  c.operands = {in_place ? in_out("x", a.x_type, a.rows * a.x_stride, 1, 2.0)
+                         : input("x", a.x_type, a.rows * a.x_stride, 1, 2.0),
+                input("weight", a.weight_type, a.d, 2), input("bias", a.weight_type, a.d, 3),
+                output("mean", DType::kF32, a.rows * a.groups, 1e-5),
+                output("rstd", DType::kF32, a.rows * a.groups)};
+  if (!in_place) c.operands.push_back(output("y", a.y_type, a.rows * a.y_stride));
+  c.fast = [=](const FastCall& call) {
+    NormForward args = a;
+    args.x = call.data[0];
+    args.y = call.data[y];
+    args.weight = call.data[1];
+    args.bias = p.bias ? call.data[2] : nullptr;
+    args.mean = p.mean ? call.as<float>(3) : nullptr;
+    args.rstd = call.as<float>(4);
+    call.table.norm_forward(args, call.stream);
+  };
+  c.reference = [=](RealOperands& v) {
+    norm_forward_reference(a, v[y].data(), p.mean ? v[3].data() : nullptr, v[4].data(), v[0].data(),
+                           v[1].data(), p.bias ? v[2].data() : nullptr);
+  };
+  return c;
+}
+
+NormBackward backward_args(const Problem& p, std::array<DType, 3> types, bool accumulate) {
+  NormBackward a;
+  a.x_type = types[kX];
+  a.dy_type = types[kY];
+  a.dx_type = accumulate ? DType::kF32 : types[kY];
+  a.weight_type = types[kW];
+  a.rows = p.rows;
+  a.groups = p.groups;
+  a.d = p.d;
+  a.x_stride = p.groups * p.d + p.gap;
+  a.dy_stride = a.dx_stride = p.groups * p.d + p.gap / 2;
+  a.weight_offset = p.weight_offset;
+  a.dx_accumulate = a.weights_accumulate = accumulate;
+  return a;
+}
+
+/// in_place: dx is dy. accumulate: dx (f32), dweight and dbias are added to.
+OpCase backward_case(const Problem& p, std::array<DType, 3> types, bool in_place, bool accumulate) {
+  const NormBackward a = backward_args(p, types, accumulate);
+  const size_t dx = in_place ? 0 : 7;
+  const std::string suffix = in_place ? "/in_place" : accumulate ? "/accumulate" : "";
+  OpCase c = {"norm_backward", p.name + "/" + words(types) + suffix, {}, nullptr, nullptr};
+  const int64_t vectors = a.rows * a.groups;
+  const auto sums = [&](const char* name) {
+    return accumulate ? in_out(name, DType::kF32, a.d, 7, 1.0, 1e-5) : output(name, DType::kF32, a.d, 1e-5);
+  };
+  c.operands = {in_place ? in_out("dy", a.dy_type, a.rows * a.dy_stride, 1, 1.0, 1e-5)
+                         : input("dy", a.dy_type, a.rows * a.dy_stride, 1),
+                input("x", a.x_type, a.rows * a.x_stride, 2, 2.0),
+                input("weight", a.weight_type, a.d, 3),
+                input("mean", DType::kF32, vectors, 4, 0.1),
+                input("rstd", DType::kF32, vectors, 5, 0.0),
+                sums("dweight"),
+                sums("dbias")};
+  for (double& x : c.operands[4].value) x = 0.5;
+  if (!in_place) {
+    c.operands.push_back(accumulate ? in_out("dx", a.dx_type, a.rows * a.dx_stride, 6, 1.0, 1e-5)
+                                    : output("dx", a.dx_type, a.rows * a.dx_stride, 1e-5));
+  }
+  c.fast = [=](const FastCall& call) {
+    NormBackward args = a;
+    args.dy = call.data[0];
+    args.x = call.data[1];
+    args.weight = call.data[2];
+    args.mean = p.mean ? call.as<float>(3) : nullptr;
+    args.rstd = call.as<float>(4);
+    args.dweight = call.as<float>(5);
+    args.dbias = p.bias ? call.as<float>(6) : nullptr;
+    args.dx = call.data[dx];
+    args.workspace = call.workspace(call.table.norm_backward_workspace_bytes(args, call.stream.num_workers));
+    call.table.norm_backward(args, call.stream);
+  };
+  c.reference = [=](RealOperands& v) {
+    const std::vector<double> dy = v[0];  // dx may be dy
+    norm_backward_reference(a, v[dx].data(), v[5].data(), p.bias ? v[6].data() : nullptr, dy.data(),
+                            v[1].data(), v[2].data(), p.mean ? v[3].data() : nullptr, v[4].data());
+  };
+  return c;
+}
+
+GradientCase gradient_case(const Problem& p) {
+  const std::array<DType, 3> types = {DType::kF32, DType::kF32, DType::kF32};
+  const NormForward f = forward_args(p, types);
+  const NormBackward b = backward_args(p, types, false);
+  const int64_t vectors = p.rows * p.groups;
+  GradientCase c = {"norm_backward", p.name, {}, nullptr, nullptr};
+  c.inputs = {random_values(p.rows * f.x_stride, 1, 2.0), random_values(p.d, 2),
+              random_values(p.bias ? p.d : 0, 3)};
+  c.forward = [=](const ComplexOperands& in) {
+    std::vector<Complex> y(p.rows * f.y_stride), mean(vectors), rstd(vectors);
+    norm_forward_reference(f, y.data(), p.mean ? mean.data() : nullptr, rstd.data(), in[0].data(),
+                           in[1].data(), p.bias ? in[2].data() : nullptr);
+    return ComplexOperands{y};
+  };
+  c.backward = [=](const RealOperands& in, const RealOperands& dout) {
+    std::vector<double> y(p.rows * f.y_stride), mean(vectors), rstd(vectors);
+    std::vector<double> dx(in[0].size()), dweight(p.d), dbias(in[2].size());
+    NormBackward args = b;
+    args.dx_stride = f.x_stride;
+    args.dy_stride = f.y_stride;
+    double* mu = p.mean ? mean.data() : nullptr;
+    norm_forward_reference(f, y.data(), mu, rstd.data(), in[0].data(), in[1].data(),
+                           p.bias ? in[2].data() : nullptr);
+    norm_backward_reference(args, dx.data(), dweight.data(), p.bias ? dbias.data() : nullptr, dout[0].data(),
+                            in[0].data(), in[1].data(), mu, rstd.data());
+    return RealOperands{dx, dweight, dbias};
+  };
+  return c;
+}
+
+}  // namespace
+
+void add_norm_cases(std::vector<OpCase>& cases) {
+  for (const Problem& p : problems()) {
+    for (int bits = 0; bits < 8; ++bits) {
+      const auto type = [&](int bit) { return (bits >> bit & 1) != 0 ? DType::kBf16 : DType::kF32; };
+      const std::array<DType, 3> types = {type(kX), type(kY), type(kW)};
+      cases.push_back(forward_case(p, types, false));
+      if (types[kX] == types[kY]) cases.push_back(forward_case(p, types, true));
+      cases.push_back(backward_case(p, types, false, false));
+      cases.push_back(backward_case(p, types, true, false));
+      cases.push_back(backward_case(p, types, false, true));
+    }
+  }
+}
+
+void add_norm_gradients(std::vector<GradientCase>& cases) {
+  cases.push_back(gradient_case({.name = "layer_norm", .rows = 3, .groups = 1, .d = 7}));
+  cases.push_back(gradient_case({.name = "rms_norm_offset_groups",
+                                 .rows = 2,
+                                 .groups = 3,
+                                 .d = 5,
+                                 .gap = 4,
+                                 .mean = false,
+                                 .bias = false,
+                                 .weight_offset = 1}));
+}
+
+}  // namespace hawser::testing

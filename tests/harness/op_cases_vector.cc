@@ -1,0 +1,191 @@
+// Rows of the op-case table for sums, copies and optimizer steps.
+#include <limits>
+
+#include "kernels/cpu/optimizer_reference.h"
+#include "kernels/cpu/reduce_reference.h"
+#include "tests/harness/op_cases.h"
+
+namespace hawser::testing {
+namespace {
+
+using kernels::AdamW;
+using kernels::ColumnSum;
+using kernels::OptimizerScalars;
+using kernels::Sgd;
+
+OpCase column_sum_case(int64_t rows, int64_t n, DType type, bool accumulate) {
+  ColumnSum a;
+  a.type = type;
+  a.rows = rows;
+  a.n = n;
+  a.stride = n + 4;
+  a.accumulate = accumulate;
+  OpCase c = {
+      "column_sum",
+      std::to_string(rows) + "x" + std::to_string(n) + (accumulate ? "_accumulate/" : "/") + type_word(type),
+      {},
+      nullptr,
+      nullptr};
+  c.operands = {input("dy", type, rows * a.stride, 1),
+                accumulate ? in_out("dbias", DType::kF32, n, 2) : output("dbias", DType::kF32, n)};
+  c.fast = [=](const FastCall& call) {
+    ColumnSum args = a;
+    args.dy = call.data[0];
+    args.dbias = call.as<float>(1);
+    args.workspace = call.workspace(call.table.column_sum_workspace_bytes(args, call.stream.num_workers));
+    call.table.column_sum(args, call.stream);
+  };
+  c.reference = [=](RealOperands& v) { column_sum_reference(a, v[1].data(), v[0].data()); };
+  return c;
+}
+
+OpCase sum_of_squares_case(int64_t n) {
+  const int64_t blocks = (n + kernels::kNormBlock - 1) / kernels::kNormBlock;
+  OpCase c = {"sum_of_squares", std::to_string(n), {}, nullptr, nullptr};
+  c.operands = {input("g", DType::kF32, n, 1), output("partial", DType::kF64, blocks, 1e-13)};
+  c.fast = [=](const FastCall& call) {
+    call.table.sum_of_squares({call.as<double>(1), call.as<float>(0), n}, call.stream);
+  };
+  c.reference = [=](RealOperands& v) {
+    for (double& sum : v[1]) sum = 0;
+    for (int64_t i = 0; i < n; ++i) v[1][i / kernels::kNormBlock] += v[0][i] * v[0][i];
+  };
+  return c;
+}
+
+OpCase add_case(int64_t n, bool in_place) {
+  const size_t y = in_place ? 0 : 2;
+  OpCase c = {"add", std::to_string(n) + (in_place ? "/in_place" : ""), {}, nullptr, nullptr};
+  c.operands = {in_place ? in_out("a", DType::kF32, n, 1, 1.0, 1e-7) : input("a", DType::kF32, n, 1),
+                input("b", DType::kF32, n, 2)};
+  if (!in_place) c.operands.push_back(output("y", DType::kF32, n, 1e-7));
+  c.fast = [=](const FastCall& call) {
+    call.table.add({call.as<float>(y), call.as<float>(0), call.as<float>(1), n}, call.stream);
+  };
+  c.reference = [=](RealOperands& v) {
+    for (size_t i = 0; i < v[1].size(); ++i) v[y][i] = v[0][i] + v[1][i];
+  };
+  return c;
+}
+
+/// Exact: the only right answer is the nearest value, ties to even.
+OpCase convert_case(int64_t n, DType from, DType to) {
+  OpCase c = {"convert", std::string(dtype_name(from)) + "_to_" + dtype_name(to), {}, nullptr, nullptr};
+  c.operands = {input("x", from, n, 1), output("y", to, n)};
+  c.operands[1].tolerance = 0;
+  std::vector<double>& x = c.operands[0].value;
+  const double special[] = {0.0,
+                            std::numeric_limits<double>::infinity(),
+                            std::numeric_limits<double>::quiet_NaN(),
+                            65519.0,
+                            65520.0,
+                            -1e30,
+                            6.1e-5,
+                            5.9e-8,
+                            2.9e-8,
+                            1.00390625,
+                            1.01171875,
+                            3e38};
+  for (size_t i = 0; i < std::size(special) && i < x.size(); ++i) x[i] = rounded(special[i], from);
+  c.fast = [=](const FastCall& call) {
+    call.table.convert({call.data[1], call.data[0], to, from, n}, call.stream);
+  };
+  c.reference = [=](RealOperands& v) {
+    for (size_t i = 0; i < v[0].size(); ++i) v[1][i] = rounded(v[0][i], to);
+  };
+  return c;
+}
+
+constexpr OptimizerScalars kScalars = {
+    .lr = 0.01f, .grad_scale = 0.5f, .bias_correction1 = 0.271f, .bias_correction2 = 0.0029955f};
+
+OpCase adamw_case(int64_t n, bool copy, float weight_decay) {
+  AdamW a;
+  a.scalars = &kScalars;
+  a.n = n;
+  a.weight_decay = weight_decay;
+  OpCase c = {"adamw", std::to_string(n) + (copy ? "_copy" : ""), {}, nullptr, nullptr};
+  c.operands = {in_out("weight", DType::kF32, n, 1, 1.0, 1e-6), in_out("m", DType::kF32, n, 2, 0.1, 1e-6),
+                in_out("v", DType::kF32, n, 3, 0.1, 1e-6), input("grad", DType::kF32, n, 4),
+                output("copy", DType::kBf16, n, 1e-6)};
+  for (double& v : c.operands[2].value) v = std::abs(v);
+  c.fast = [=](const FastCall& call) {
+    AdamW args = a;
+    args.weight = call.as<float>(0);
+    args.m = call.as<float>(1);
+    args.v = call.as<float>(2);
+    args.grad = call.as<float>(3);
+    args.copy = copy ? call.data[4] : nullptr;
+    call.table.adamw(args, call.stream);
+  };
+  c.reference = [=](RealOperands& x) {
+    for (size_t i = 0; i < x[0].size(); ++i) {
+      adamw_reference(a, kScalars, x[0][i], x[1][i], x[2][i], x[3][i]);
+      if (copy) x[4][i] = x[0][i];
+    }
+  };
+  return c;
+}
+
+OpCase sgd_case(int64_t n, float momentum, bool nesterov, bool copy) {
+  Sgd a;
+  a.scalars = &kScalars;
+  a.n = n;
+  a.momentum = momentum;
+  a.nesterov = nesterov;
+  a.weight_decay = 0.1f;
+  OpCase c = {"sgd",
+              std::to_string(n) + (momentum > 0 ? "_momentum" : "") + (nesterov ? "_nesterov" : "") +
+                  (copy ? "_copy" : ""),
+              {},
+              nullptr,
+              nullptr};
+  c.operands = {in_out("weight", DType::kF32, n, 1, 1.0, 1e-6),
+                momentum > 0 ? in_out("buf", DType::kF32, n, 2, 1.0, 1e-6) : output("buf", DType::kF32, n),
+                input("grad", DType::kF32, n, 4), output("copy", DType::kBf16, n, 1e-6)};
+  c.fast = [=](const FastCall& call) {
+    Sgd args = a;
+    args.weight = call.as<float>(0);
+    args.buf = momentum > 0 ? call.as<float>(1) : nullptr;
+    args.grad = call.as<float>(2);
+    args.copy = copy ? call.data[3] : nullptr;
+    call.table.sgd(args, call.stream);
+  };
+  c.reference = [=](RealOperands& x) {
+    for (size_t i = 0; i < x[0].size(); ++i) {
+      double none = 0;
+      sgd_reference(a, kScalars, x[0][i], momentum > 0 ? x[1][i] : none, x[2][i]);
+      if (copy) x[3][i] = x[0][i];
+    }
+  };
+  return c;
+}
+
+}  // namespace
+
+void add_vector_cases(std::vector<OpCase>& cases) {
+  for (const DType type : {DType::kF32, DType::kBf16}) {
+    for (const bool accumulate : {false, true}) {
+      cases.push_back(column_sum_case(1, 1, type, accumulate));
+      cases.push_back(column_sum_case(333, 77, type, accumulate));
+    }
+  }
+  for (const int64_t n : {1, 4095, 4096, 20001}) {
+    cases.push_back(sum_of_squares_case(n));
+    cases.push_back(add_case(n, false));
+    cases.push_back(add_case(n, true));
+    for (const bool copy : {false, true}) {
+      cases.push_back(adamw_case(n, copy, copy ? 0.1f : 0.0f));
+      cases.push_back(sgd_case(n, 0.0f, false, copy));
+      cases.push_back(sgd_case(n, 0.9f, copy, copy));
+    }
+  }
+  for (const DType from : {DType::kF32, DType::kBf16, DType::kF16}) {
+    for (const DType to : {DType::kF32, DType::kBf16, DType::kF16}) {
+      cases.push_back(convert_case(1, from, to));
+      cases.push_back(convert_case(20011, from, to));
+    }
+  }
+}
+
+}  // namespace hawser::testing

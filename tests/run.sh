@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Builds Hawser and runs its tests, from nothing on Debian bookworm (as root or with sudo).
+#
+#   bash tests/run.sh [--full] [--asan | --tsan] [-- CTEST_ARGUMENT...]
+#
+#   (none)   release build in build/, every test but the long ones
+#   --full   the long ones too
+#   --asan   AddressSanitizer and UndefinedBehaviorSanitizer in build-asan/, tests labelled quick
+#   --tsan   ThreadSanitizer in build-tsan/, tests labelled threads
+#
+# Installs the Debian packages that the build and the tests need where they are missing, and nothing else. Exits with
+# the status of the first thing that fails. Arguments after -- go to ctest, such as -R golden.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+packages=(g++ cmake ninja-build pkg-config python3
+          nlohmann-json3-dev libflatbuffers-dev flatbuffers-compiler libfmt-dev libxxhash-dev libcli11-dev libgtest-dev)
+
+fail() { echo "tests/run.sh: $*" >&2; exit 2; }
+
+install_packages() {
+  command -v dpkg-query >/dev/null || { echo "not Debian: taking the packages as given: ${packages[*]}"; return; }
+  local missing=() package
+  for package in "${packages[@]}"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail "needs root or sudo to install: ${missing[*]}"
+    as_root=(sudo)
+  fi
+  echo "installing ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+build=build
+configure=(-DCMAKE_BUILD_TYPE=Release)
+select=(-LE long)
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --full) select=() ;;
+    --asan) build=build-asan configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_CPU_LEVELS=v3) select=(-L quick) ;;
+    --tsan) build=build-tsan configure+=(-DHAWSER_SANITIZE=thread -DHAWSER_CPU_LEVELS=v3) select=(-L threads) ;;
+    --) shift; break ;;
+    -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
+    *) fail "unknown argument $1 (see --help)" ;;
+  esac
+  shift
+done
+
+install_packages
+jobs=$(nproc)
+cmake -S . -B "$build" -G Ninja "${configure[@]}"
+cmake --build "$build" --parallel "$jobs"
+ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "${select[@]}" "$@"
