@@ -14,6 +14,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr int64_t kDefaultSequence = 1024;  // of models that do not say how they were trained
+
 /// Turns "train on this file" into "all of this file is validation data".
 void validate_on_everything(hws_config* config) {
   const auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
@@ -25,28 +27,29 @@ void validate_on_everything(hws_config* config) {
 
 int run_eval(const EvalOptions& options) {
   const ModelPath model = find_model(options.checkpoint);
-  Config config = model_config(model, options.threads);
+  int64_t sequence = options.sequence;
+  if (sequence == 0) sequence = trained_sequence(model);
+  if (sequence == 0) sequence = kDefaultSequence;
+  Config config = model_config(model, sequence, options.threads);
   apply_data(&config, options.data);
   validate_on_everything(config.get());
-  if (options.sequence > 0) {
-    check(hws_config_set(config.get(), "/batch/sequence", std::to_string(options.sequence).c_str()));
-  }
   const Engine engine = make<Engine>(hws_engine_create, config.get(), HWS_ENGINE_INFERENCE);
+  const auto info = ordered_json::parse(text_of(hws_engine_info, engine.get()));
+  sequence = info.at("sequence").get<int64_t>();  // the context, where that is shorter
   double loss = 0.0;
   int64_t tokens = 0;
   const InterruptScope interrupt(engine.get());
   check(hws_engine_eval(engine.get(), nullptr, options.max_batches, &loss, &tokens));
   if (options.json) {
-    const ordered_json result = {{"checkpoint", model.path},
-                                 {"data", options.data},
-                                 {"loss", loss},
-                                 {"perplexity", std::exp(loss)},
-                                 {"tokens", tokens}};
+    const ordered_json result = {
+        {"checkpoint", model.path},     {"data", options.data}, {"loss", loss},
+        {"perplexity", std::exp(loss)}, {"tokens", tokens},     {"sequence", sequence}};
     std::printf("%s\n", result.dump().c_str());
   } else {
-    std::printf("%s on %s\nloss %.6f nats per token (%.4f bits, perplexity %.3f) over %lld tokens\n",
-                model.path.c_str(), options.data.c_str(), loss, loss / std::log(2.0), std::exp(loss),
-                static_cast<long long>(tokens));
+    std::printf(
+        "%s on %s\nloss %.6f nats per token (%.4f bits, perplexity %.3f) over %lld tokens in rows of %lld\n",
+        model.path.c_str(), options.data.c_str(), loss, loss / std::log(2.0), std::exp(loss),
+        static_cast<long long>(tokens), static_cast<long long>(sequence));
   }
   return kExitOk;
 }

@@ -64,7 +64,10 @@ int32_t print_token(void* user, int32_t token) {
 int run_generate(const GenerateOptions& options) {
   if (!options.has_prompt && options.tokens.empty()) refuse("give a prompt: --prompt TEXT or --tokens 1,2,3");
   const std::vector<int32_t> ids = options.has_prompt ? std::vector<int32_t>() : parse_ids(options.tokens);
-  const Config config = model_config(find_model(options.checkpoint), options.threads);
+  // Room for the whole text; a longer one than the context slides (a token is at least a byte of the prompt).
+  const auto prompt_size = static_cast<int64_t>(options.has_prompt ? options.prompt.size() : ids.size());
+  const Config config =
+      model_config(find_model(options.checkpoint), prompt_size + options.max_tokens, options.threads);
   const Engine engine = make<Engine>(hws_engine_create, config.get(), HWS_ENGINE_INFERENCE);
   if (options.has_prompt && !has_text_vocabulary(engine.get())) {
     refuse(options.checkpoint +

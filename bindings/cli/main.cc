@@ -44,7 +44,7 @@ void add_eval(CLI::App* app, Action* action) {
   CLI::App* sub = app->add_subcommand("eval", "Mean loss of a model over a whole file");
   sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
   sub->add_option("--data", o->data, "Text or token file to measure on")->type_name("FILE")->required();
-  sub->add_option("--sequence", o->sequence, "Tokens per row (default: as trained)")
+  sub->add_option("--sequence", o->sequence, "Tokens per row (default: as trained, else 1024)")
       ->check(CLI::PositiveNumber);
   sub->add_option("--max-batches", o->max_batches, "Stop after so many batches (default: the whole file)")
       ->check(CLI::NonNegativeNumber);

@@ -1,31 +1,14 @@
 // Finding a model on disk and making a config that runs it.
 #include "bindings/cli/open_model.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 namespace fs = std::filesystem;
 
 namespace hawser::cli {
-namespace {
-
 using nlohmann::ordered_json;
-
-void set(hws_config* config, const char* pointer, const ordered_json& value) {
-  check(hws_config_set(config, pointer, value.dump().c_str()));
-}
-
-/// Takes over how the model was trained, as far as it matters for running it.
-void take_training_shape(hws_config* config, const std::string& checkpoint) {
-  const auto description = ordered_json::parse(text_of(hws_checkpoint_inspect, checkpoint.c_str()));
-  if (!description.contains("config") || !description["config"].is_object()) return;
-  const ordered_json& trained = description["config"];
-  const ordered_json::json_pointer precision("/precision"), sequence("/batch/sequence");
-  if (trained.contains(precision)) set(config, "/precision", trained[precision]);
-  if (trained.contains(sequence)) set(config, "/batch/sequence", trained[sequence]);
-}
-
-}  // namespace
 
 ModelPath find_model(const std::string& path) {
   std::error_code ignored;
@@ -54,12 +37,23 @@ ModelPath find_model(const std::string& path) {
                     "folder), nor config.json with model.safetensors (a Hugging Face folder)");
 }
 
-Config model_config(const ModelPath& model, int64_t threads) {
-  Config config = make<Config>(hws_config_from_model, model.path.c_str());
-  if (model.kind == ModelKind::kCheckpoint) take_training_shape(config.get(), model.path);
-  set(config.get(), "/batch/micro_batch", 1);
-  if (threads > 0) set(config.get(), "/cpu/threads", threads);
-  return config;
+Config model_config(const ModelPath& model, int64_t sequence, int64_t threads) {
+  const Config imported = make<Config>(hws_config_from_model, model.path.c_str());
+  auto tree = ordered_json::parse(text_of(hws_config_serialize, imported.get(), HWS_FORMAT_JSON));
+  const auto resolved =
+      ordered_json::parse(text_of(hws_config_serialize, imported.get(), HWS_FORMAT_RESOLVED));
+  const auto context = resolved.at("model").at("context").get<int64_t>();
+  tree["batch"] = {{"micro_batch", 1}, {"grad_accum_steps", 1}, {"sequence", std::min(sequence, context)}};
+  if (threads > 0) tree["cpu"]["threads"] = threads;
+  const std::string text = tree.dump();
+  return make<Config>(hws_config_parse, static_cast<const void*>(text.data()), text.size(), HWS_FORMAT_JSON);
+}
+
+int64_t trained_sequence(const ModelPath& model) {
+  if (model.kind == ModelKind::kHuggingFace) return 0;
+  const Config config = make<Config>(hws_config_from_model, model.path.c_str());
+  const auto tree = ordered_json::parse(text_of(hws_config_serialize, config.get(), HWS_FORMAT_RESOLVED));
+  return tree.at("batch").at("sequence").get<int64_t>();
 }
 
 bool has_text_vocabulary(const hws_engine* engine) {

@@ -19,9 +19,12 @@ struct ModelPath {
 /// Failure (HWS_NOT_FOUND, HWS_INVALID_ARGUMENT) saying what was looked for.
 ModelPath find_model(const std::string& path);
 
-/// A config that runs the model, on one row at a time; a checkpoint's own batch shape and precision where it
-/// has them, its weights through init.from. No data.
-Config model_config(const ModelPath& model, int64_t threads);
+/// A config that runs the model on rows of one micro-batch: its own model section and precision, weights
+/// through init.from, no data. Rows have `sequence` tokens, or the model's context where that is shorter.
+Config model_config(const ModelPath& model, int64_t sequence, int64_t threads);
+
+/// Tokens per row that the checkpoint was trained with; 0 where nothing says so (Hugging Face folders).
+int64_t trained_sequence(const ModelPath& model);
 
 /// True if the engine's model has a byte or character vocabulary, so that text can be encoded.
 bool has_text_vocabulary(const hws_engine* engine);

@@ -37,7 +37,8 @@ double cross_entropy(const int32_t* tokens, int64_t train, int64_t all) {
 
 }  // namespace
 
-double order1_validation_loss(const hws_engine* engine, const std::string& text_file, int64_t train_tokens) {
+double order1_validation_loss(const hws_engine* engine, const std::string& text_file,
+                              double validation_fraction) {
   std::error_code error;
   if (std::filesystem::file_size(text_file, error) > kLargestFile || error) return std::nan("");
   const std::string text = read_file(text_file);
@@ -45,8 +46,9 @@ double order1_validation_loss(const hws_engine* engine, const std::string& text_
   if (hws_text_encode(engine, text.data(), text.size(), &raw) != HWS_OK) return std::nan("");
   const Buffer buffer(raw);
   const auto all = static_cast<int64_t>(hws_buffer_size(buffer.get()) / sizeof(int32_t));
-  if (train_tokens < 2 || train_tokens + 2 > all) return std::nan("");
-  return cross_entropy(static_cast<const int32_t*>(hws_buffer_data(buffer.get())), train_tokens, all);
+  const auto train = static_cast<int64_t>(std::floor(static_cast<double>(all) * (1.0 - validation_fraction)));
+  if (train < 2 || train + 2 > all) return std::nan("");
+  return cross_entropy(static_cast<const int32_t*>(hws_buffer_data(buffer.get())), train, all);
 }
 
 }  // namespace hawser::cli

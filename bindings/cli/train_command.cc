@@ -67,15 +67,14 @@ std::string only_text_file(const ordered_json& resolved) {
   return several ? "" : text_at(resolved, "/data/path");
 }
 
-SessionSettings make_settings(const ordered_json& resolved, const ordered_json& info,
-                              const ordered_json& data) {
+SessionSettings make_settings(const ordered_json& resolved, const ordered_json& info) {
   SessionSettings settings;
   settings.log_every = static_cast<int64_t>(number_at(resolved, "/train/log_every", 10));
   settings.sample_every = static_cast<int64_t>(number_at(resolved, "/train/sample_every"));
   settings.threads = static_cast<int32_t>(number_at(info, "/threads"));
   settings.bf16 = text_at(resolved, "/precision") == "bf16";
   settings.text_file = only_text_file(resolved);
-  settings.train_tokens = static_cast<int64_t>(number_at(data, "/train_tokens"));
+  settings.validation_fraction = number_at(resolved, "/data/validation_fraction");
   return settings;
 }
 
@@ -141,7 +140,7 @@ int train(const std::string& name, const RunConfig& config, hws_engine* engine, 
   const auto info = ordered_json::parse(text_of(hws_engine_info, engine));
   const auto data = ordered_json::parse(text_of(hws_data_info, engine));
   RunFacts facts = make_facts(name, config, info, data);
-  const SessionSettings settings = make_settings(config.resolved, info, data);
+  const SessionSettings settings = make_settings(config.resolved, info);
   const auto step = static_cast<int64_t>(number_at(info, "/step"));
   print_heading(facts, folder);
   if (step >= facts.total_steps) {
@@ -167,6 +166,9 @@ int start(const TrainOptions& options) {
   if (keep) set_checkpoint_path(run_config.get(), options.out);
   const Engine engine = make<Engine>(hws_engine_create, run_config.get(), 0u);
   const std::string name = keep ? folder_name(options.out) : options.config.config;
+  if (!ordered_json::parse(text_of(hws_data_info, engine.get())).contains("train_tokens")) {
+    refuse("the config names no data to train on; give --data FILE, or set /data/path and /data/format");
+  }
   const RunConfig described = describe(config.get());
   std::optional<RunFolder> folder;
   if (keep) {

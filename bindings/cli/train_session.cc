@@ -90,13 +90,18 @@ void TrainSession::step(const hws_train_record& record) {
 }
 
 /// Runs once, after the first report: the peak is only needed to judge the speed, so nobody waits for it.
+/// Where it cannot be measured (no memory for it), the run goes on without MFU.
 void TrainSession::measure_peak() {
   const Clock::time_point begin = Clock::now();
-  const auto measured = ordered_json::parse(text_of(hws_device_measure, settings_.threads, kMeasureSeconds));
+  hws_buffer* raw = nullptr;
+  const int32_t status = hws_device_measure(settings_.threads, kMeasureSeconds, &raw);
+  const Buffer buffer(raw);
+  live_.exclude(seconds_since(begin));
+  if (status != HWS_OK) return;
+  const auto measured = ordered_json::parse(static_cast<const char*>(hws_buffer_data(buffer.get())));
   const char* key = settings_.bf16 ? "bf16_gflops" : "fp32_gflops";
   if (measured.contains(key) && measured[key].is_number())
     facts_.peak_flops = 1e9 * measured[key].get<double>();
-  live_.exclude(seconds_since(begin));
 }
 
 void TrainSession::show_sample(int64_t step) {
@@ -132,7 +137,7 @@ void TrainSession::finish(const std::string& state) {
   live_.finish();
   facts_.state = state;
   if (!settings_.text_file.empty() && std::isfinite(facts_.best_validation)) {
-    facts_.order1_loss = order1_validation_loss(engine_, settings_.text_file, settings_.train_tokens);
+    facts_.order1_loss = order1_validation_loss(engine_, settings_.text_file, settings_.validation_fraction);
   }
   write_report();
 }

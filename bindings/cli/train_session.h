@@ -21,8 +21,8 @@ struct SessionSettings {
   int64_t sample_every = 0;  ///< 0: no samples
   int32_t threads = 0;
   bool bf16 = false;
-  std::string text_file;     ///< the one text file trained on; "": other data
-  int64_t train_tokens = 0;  ///< how many of its tokens are the training part
+  std::string text_file;           ///< the one text file trained on; "": other data
+  double validation_fraction = 0;  ///< its last share, which is not trained on
 };
 
 class TrainSession {

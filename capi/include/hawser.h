@@ -6,21 +6,26 @@
  *  1. Every fallible function returns an int32_t status: HWS_OK (0) or one of the HWS_* codes below; the text is in
  *     the calling thread's last error (hws_error_take).
  *  2. Out-parameters come last and are set to NULL (handles) on error.
- *  3. Handles are opaque numbers in a table, never dereferenced: a NULL, destroyed or foreign handle gets
- *     HWS_BAD_HANDLE. `hws_*_create/parse/take/...` hand ownership to the caller; each has its destroy, which takes
- *     NULL gladly. A destroy while another thread is inside a call of the same handle waits for that call. Children
- *     keep what they need of their parents alive.
- *  4. A `const` handle allows concurrent calls. Any other call needs the handle for itself: a second one at the same
- *     time gets HWS_BUSY, never undefined behaviour. Different handles are independent. hws_engine_cancel may be
- *     called at any time, also from a signal handler.
+ *  3. Handles are opaque numbers in a table (65,536 at a time), never dereferenced: a NULL, destroyed or foreign
+ *     handle gets HWS_BAD_HANDLE. `hws_*_create/parse/take/...` hand ownership to the caller; each has its destroy,
+ *     which takes NULL gladly and does nothing for a bad handle. A destroy while another thread is inside a call of
+ *     the same handle waits for that call; inside a callback it never waits: the handle is gone at once, the object
+ *     when the last call ends, and a run whose own callback destroyed its engine ends as if cancelled. Children keep
+ *     what they need of their parents alive.
+ *  4. A `const` handle allows concurrent calls. Any other call needs the handle for itself: it waits for the const
+ *     calls that run, and any second call meanwhile, const ones too, gets HWS_BUSY, never undefined behaviour.
+ *     Different handles are independent. hws_engine_metrics and hws_engine_cancel work at any time, the latter also
+ *     in a signal handler. After fork, a child gets HWS_FORKED for engines of its parent (destroy only forgets them)
+ *     and may create its own.
  *  5. Structs that cross start with `uint32_t struct_size` (set it to sizeof); they only ever grow at the end. The
  *     library reads or writes min(struct_size, its own size) and refuses a non-zero unknown tail
  *     (HWS_ABI_MISMATCH).
  *  6. Strings are UTF-8, NUL-terminated unless a length stands beside them. Buffers returned are hws_buffer handles.
  *  7. A callback is `fn + user + destroy`; `destroy(user)` (may be NULL) runs exactly once, also when registration
  *     fails. From a train or metrics callback only hws_engine_info, _metrics, _eval, _forward, _generate,
- *     hws_tensor_get, hws_text_*, hws_checkpoint_save and hws_engine_cancel of that engine may be called. A callback
- *     must not let an exception out.
+ *     hws_tensor_get, hws_text_*, hws_checkpoint_save and hws_engine_cancel of that engine may be called; from a token
+ *     callback those of them whose handle is const; on the callback's own thread. A callback must not let an exception
+ *     out; one that does ends the call with HWS_CALLBACK.
  *  8. The library writes nothing to stdout or stderr, reads no environment variable, installs no signal handler and
  *     never ends the process.
  *  9. Tokens and targets are int32, row-major [rows, cols]. targets[t] is what position t predicts (targets are not
@@ -97,7 +102,8 @@ HWS_API const char* hws_status_name(int32_t status);
 /* ------------------------------------------------------------------------------------------------------ errors */
 
 /* Moves the calling thread's last error into an object that any thread may read. *out is NULL (and the status
- * HWS_NOT_FOUND) if there is none. A successful call neither clears nor changes the last error. */
+ * HWS_NOT_FOUND) if there is none. A successful call neither clears nor changes the last error; a failure of this one
+ * does not either. */
 HWS_API int32_t hws_error_take(hws_error** out);
 /* HWS_* code; HWS_BAD_HANDLE for a handle that is none. */
 HWS_API int32_t hws_error_code(const hws_error* error);
@@ -229,8 +235,8 @@ typedef int32_t (*hws_train_fn)(void* user, const hws_train_record* record);
  * be NULL. Returns HWS_CANCELLED after hws_engine_cancel, at a step boundary, with a state that trains on. */
 HWS_API int32_t hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn fn, void* user,
                                  void (*destroy)(void*));
-/* One atomic store; any thread, any time, signal handlers included. Ends a running train, eval or generate at its
- * next step; without one it ends the next. */
+/* One atomic store; any thread, any time, signal handlers included (so it sets no last error). Ends a running train,
+ * eval or generate at its next step; without one it ends the next. */
 HWS_API int32_t hws_engine_cancel(const hws_engine* engine);
 
 /* rows x cols tokens with their targets. document_begin (may be NULL: one document per row): for each position the
@@ -318,7 +324,7 @@ HWS_API int32_t hws_checkpoint_latest(const char* folder, hws_buffer** out);
 /* Hugging Face folder -> checkpoint (step 0). ignore_keys: JSON array of config.json keys to accept although
  * unknown, or NULL. */
 HWS_API int32_t hws_checkpoint_import(const char* hf_folder, const char* path, const char* ignore_keys);
-/* Checkpoint -> Hugging Face folder. dtype: "" (as imported, else f32), "f32", "bf16", "f16". */
+/* Checkpoint -> Hugging Face folder. dtype: "" or NULL (as imported, else f32), "f32", "bf16", "f16". */
 HWS_API int32_t hws_checkpoint_export(const char* path, const char* hf_folder, const char* dtype);
 /* The engine's weights -> Hugging Face folder. */
 HWS_API int32_t hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype);

@@ -6,6 +6,12 @@
 #include "engine/data/utf8.h"
 
 namespace hawser::capi {
+namespace {
+
+/// Bytes that a process can have at most, on any machine of today.
+constexpr size_t kAddressSpace = sizeof(void*) == 8 ? size_t{1} << 56 : SIZE_MAX;
+
+}  // namespace
 
 void Call::invalid(const char* argument, std::string_view problem) const {
   throw Error(Code::kInvalidArgument, fmt::format("{}: `{}` {}", function_, argument, problem),
@@ -23,8 +29,7 @@ void Call::check_array(const void* data, size_t count, size_t size, size_t align
                        const char* argument) const {
   if (count == 0) return;
   check_pointer(data, alignment, argument);
-  const uintptr_t room = UINTPTR_MAX - reinterpret_cast<uintptr_t>(data);
-  if (count > static_cast<size_t>(PTRDIFF_MAX) / size || count * size > room) {
+  if (count > kAddressSpace / size || count * size > UINTPTR_MAX - reinterpret_cast<uintptr_t>(data)) {
     invalid(argument,
             fmt::format("has {} elements of {} bytes, more than there is address space", count, size));
   }

@@ -5,6 +5,8 @@
 #include "capi/src/buffer.h"
 #include "capi/src/config.h"
 #include "capi/src/guard.h"
+#include "engine/data/dataset.h"
+#include "engine/train/assemble.h"
 #include "engine/train/trainer.h"
 
 using namespace hawser::capi;
@@ -43,14 +45,13 @@ void add(json* problems, json problem) {
   problems->push_back(std::move(problem));
 }
 
-/// The problems that an error reports: its list, or itself as one.
-void add_error(json* problems, const Error& error) {
+/// The problems that an error reports: its list, or itself as one (at `pointer` unless it says where).
+void add_error(json* problems, const Error& error, std::string pointer) {
   const json details = json::parse(error.details(), nullptr, false);
   if (details.is_object() && details.contains("problems") && details["problems"].is_array()) {
     for (const json& problem : details["problems"]) add(problems, problem);
     return;
   }
-  std::string pointer;
   if (details.is_object() && details.contains("pointer") && details["pointer"].is_string()) {
     pointer = details["pointer"].get<std::string>();
   }
@@ -63,6 +64,20 @@ void add_all(json* problems, const std::vector<hawser::config::Problem>& found) 
   }
 }
 
+/// Opens the data of a config that is right otherwise: files that are missing, empty or of another format.
+void add_data_problems(json* problems, const ConfigTree& tree) {
+  const hawser::train::Assembly assembly = hawser::train::assemble(tree);
+  const hawser::config::ResolvedConfig& config = assembly.config;
+  if (config.data.format == hawser::config::DataFormat::kNone) return;
+  try {
+    hawser::data::Dataset::open(config.data, assembly.vocabulary, config.seed, config.batch.sequence,
+                                config.model.vocab_size);
+  } catch (const Error& error) {
+    if (!is_problem(error.code())) throw;
+    add_error(problems, error, "/data");
+  }
+}
+
 }  // namespace
 
 int32_t hws_config_validate(const hws_config* config, hws_buffer** out) {
@@ -72,9 +87,10 @@ int32_t hws_config_validate(const hws_config* config, hws_buffer** out) {
     json problems = json::array();
     try {
       add_all(&problems, hawser::config::validate(hawser::train::assemble_config(source->tree)));
+      if (problems.empty()) add_data_problems(&problems, source->tree);
     } catch (const Error& error) {
       if (!is_problem(error.code())) throw;
-      add_error(&problems, error);
+      add_error(&problems, error, "");
       add_all(&problems, hawser::config::validate(source->tree));
     }
     publish_text(problems.dump(-1, ' ', false, json::error_handler_t::replace), out);

@@ -1,5 +1,5 @@
-// Checkpoints: a directory of safetensors shards plus manifest.json (design: the manifest is written last, the
-// directory renamed into place, digests taken before the write). No layout in it: tensors by global name.
+// Checkpoints: a directory of safetensors shards plus manifest.json (design: the manifest is written last,
+// the directory renamed into place, digests taken before the write). No layout in it: tensors by global name.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +27,19 @@ struct Description {
   std::string config_json = "{}";      ///< what was set (ConfigTree::to_json)
   std::string vocabulary_json = "{}";  ///< Vocabulary::to_json, or {}
   std::string data_json = "{}";        ///< Dataset::fingerprint, or {}
-  std::string model_json = "{}";       ///< resolved model section; a checkpoint of another model is refused by it
-  std::map<std::string, std::string> extra_files;  ///< "config.json", "tokenizer.json", ...: kept in extra/, unread
+  std::string model_json = "{}";  ///< resolved model section; a checkpoint of another model is refused by it
+  /// "config.json", "tokenizer.json", ...: kept in extra/, unread; plain names.
+  std::map<std::string, std::string> extra_files;
 };
 
-/// Writes `path` (must not exist; its parent is made). Either the whole checkpoint is there afterwards, fsynced,
-/// or an Error is thrown (kIo, kAlreadyExists, kPermission) and nothing is left. Shards of at most shard_bytes.
+/// Writes `path` (must not exist; its parent is made). Either the whole checkpoint is there afterwards,
+/// fsynced, or an Error is thrown (kIo, kAlreadyExists, kPermission, kInvalidArgument) and nothing is left.
+/// Shards of at most shard_bytes. A name step-N is also put into the parent's hint file LATEST.
 void save(const std::string& path, const std::vector<TensorView>& tensors, const Description& description,
           int64_t shard_bytes = int64_t{4} << 30);
 
-/// An open checkpoint. Opening reads and checks manifest and headers (sizes, overlaps, names), not yet digests.
+/// An open checkpoint. Opening reads and checks manifest, headers (sizes, overlaps, names) and extra files;
+/// digests of tensors are checked by read and verify. Const members may run beside each other.
 class Reader {
  public:
   static std::unique_ptr<Reader> open(const std::string& path);
@@ -48,7 +51,7 @@ class Reader {
   };
   virtual const std::map<std::string, Entry>& tensors() const = 0;
   /// Reads the whole tensor into dst (bytes = size of its dtype times its elements). Throws kNotFound,
-  /// kCheckpointIncompatible when `bytes` is not that.
+  /// kCheckpointIncompatible when `bytes` is not that, kCheckpointCorrupt when its digest does not fit.
   virtual void read(const std::string& name, void* dst, int64_t bytes) const = 0;
   /// Checks every digest; throws kCheckpointCorrupt naming file, tensor and byte range.
   virtual void verify() const = 0;
@@ -60,7 +63,8 @@ bool is_checkpoint(const std::string& path);  ///< has a manifest.json
 /// Directories that are damaged are skipped and named in *skipped (may be null).
 std::string newest_valid(const std::string& folder, std::vector<std::string>* skipped);
 
-/// Removes all but the newest keep_last step-* of `folder` and left-over temporary directories. keep_last <= 0: all stay.
+/// Removes all but the newest keep_last step-* of `folder`, but never the newest that verifies, and temporary
+/// directories that dead saves left behind. keep_last <= 0: all stay.
 void retain(const std::string& folder, int64_t keep_last);
 
 /// JSON about a checkpoint: format, step, parameters, tensors (name, dtype, shape), files, sizes, config.

@@ -12,7 +12,9 @@ struct Digest::State {
 };
 
 namespace {
-std::string hex(XXH128_hash_t hash) { return fmt::format("xxh3-128:{:016x}{:016x}", hash.high64, hash.low64); }
+std::string hex(XXH128_hash_t hash) {
+  return fmt::format("xxh3-128:{:016x}{:016x}", hash.high64, hash.low64);
+}
 }  // namespace
 
 Digest::Digest() : state_(std::make_unique<State>()) { XXH3_128bits_reset(&state_->xxh); }

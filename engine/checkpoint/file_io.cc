@@ -25,12 +25,21 @@ constexpr int64_t kMaxTransfer = int64_t{1} << 30;  // one system call moves at 
 
 const char* advice(int error) {
   switch (error) {
-    case ENOSPC: case EDQUOT: return "; free some space or choose another place";
-    case EROFS: return "; choose a place that can be written";
-    case EACCES: case EPERM: return "; change the permissions or choose another place";
-    case EFBIG: return "; the process has a limit on file sizes";
-    case EMFILE: case ENFILE: return "; too many files are open";
-    default: return "";
+    case ENOSPC:
+    case EDQUOT:
+      return "; free some space or choose another place";
+    case EROFS:
+      return "; choose a place that can be written";
+    case EACCES:
+    case EPERM:
+      return "; change the permissions or choose another place";
+    case EFBIG:
+      return "; the process has a limit on file sizes";
+    case EMFILE:
+    case ENFILE:
+      return "; too many files are open";
+    default:
+      return "";
   }
 }
 
@@ -114,8 +123,8 @@ void File::read_at(int64_t offset, void* dst, int64_t bytes) const {
     const ssize_t n = retry([&] { return pread(fd_, to, part, offset); });
     if (n < 0) fail_errno("read", path_, errno);
     if (n == 0)
-      fail(Code::kCheckpointCorrupt, "{} ends at byte {} where {} more are needed; the file was cut short", path_,
-           offset, bytes);
+      fail(Code::kCheckpointCorrupt, "{} ends at byte {} where {} more are needed; the file was cut short",
+           path_, offset, bytes);
     to += n;
     offset += n;
     bytes -= n;
@@ -160,7 +169,8 @@ Folder Folder::create(const std::string& path) {
 
 File Folder::open_file(const std::string& name, Links links) const {
   const std::string path = path_of(name);
-  if (!is_plain_name(name)) fail(Code::kCheckpointCorrupt, "a file name in folder {} is not a plain name", path_);
+  if (!is_plain_name(name))
+    fail(Code::kCheckpointCorrupt, "a file name in folder {} is not a plain name", path_);
   const int fd = retry([&] { return openat(fd_, name.c_str(), kReadFlags); });
   if (fd >= 0) return File(require_regular(fd, path), path);
   if (errno == ENXIO) fail(Code::kCheckpointCorrupt, "{} is not a regular file; sockets are not read", path);
@@ -169,7 +179,8 @@ File Folder::open_file(const std::string& name, Links links) const {
   const ssize_t n = links == Links::kHubCache ? readlinkat(fd_, name.c_str(), target, sizeof target) : -1;
   std::string blob;
   if (n <= 0 || !is_hub_blob({target, static_cast<size_t>(n)}, &blob))
-    fail(Code::kCheckpointCorrupt, "{} is a symbolic link, which is not followed; put the file itself there", path);
+    fail(Code::kCheckpointCorrupt, "{} is a symbolic link, which is not followed; put the file itself there",
+         path);
   const int blobs = retry([&] { return openat(fd_, "../../blobs", kFolderFlags | O_NOFOLLOW); });
   if (blobs < 0) fail_errno("open folder", path_of("../../blobs"), errno);
   return Folder(blobs, path_of("../../blobs")).open_file(blob);
@@ -187,7 +198,8 @@ std::string Folder::read_file(const std::string& name, int64_t max_bytes, Links 
 
 File Folder::create_file(const std::string& name) const {
   const std::string path = path_of(name);
-  if (!is_plain_name(name)) fail(Code::kInvalidArgument, "a file name for folder {} is not a plain name", path_);
+  if (!is_plain_name(name))
+    fail(Code::kInvalidArgument, "a file name for folder {} is not a plain name", path_);
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   const int fd = retry([&] { return openat(fd_, name.c_str(), kFlags, 0666); });
   if (fd < 0) fail_errno("create", path, errno);
@@ -236,7 +248,9 @@ void Folder::sync() const {
   if (retry([&] { return fsync(fd_); }) != 0) fail_errno("flush to disk folder", path_, errno);
 }
 
-bool Folder::lock() const { return retry([&] { return flock(fd_, LOCK_EX | LOCK_NB); }) == 0; }
+bool Folder::lock() const {
+  return retry([&] { return flock(fd_, LOCK_EX | LOCK_NB); }) == 0;
+}
 
 bool is_plain_name(std::string_view name) {
   if (name.empty() || name.size() > 255 || name == "." || name == "..") return false;
@@ -276,7 +290,8 @@ void make_folders(const std::string& path) {
 
 std::string unique_suffix() {
   uint64_t value = 0;
-  if (getrandom(&value, sizeof value, GRND_NONBLOCK) != sizeof value) {  // no entropy yet: time and process do
+  if (getrandom(&value, sizeof value, GRND_NONBLOCK) !=
+      sizeof value) {  // no entropy yet: time and process do
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     value = (static_cast<uint64_t>(now.tv_nsec) << 32) ^ static_cast<uint64_t>(now.tv_sec) ^

@@ -1,7 +1,7 @@
-// Every file operation of checkpoints and conversion, in one small place: what is opened is a regular file inside
-// the folder it was looked up in (never a link, FIFO or device), writes are whole or fail, and each error names the
-// operation, the path and the cause. Nothing else in this folder makes a system call, so that a test can let the
-// N-th one fail.
+// Every file operation of checkpoints and conversion, in one small place: what is opened is a regular file
+// inside the folder it was looked up in (never a link, FIFO or device), writes are whole or fail, and each
+// error names the operation, the path and the cause. Nothing else in this folder makes a system call, so that
+// a test can let the N-th one fail.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ class File {
 
   const std::string& path() const { return path_; }  ///< for messages
   int64_t size() const;                              ///< bytes, now
-  /// Fills dst; const and thread-safe. Throws kIo, or kCheckpointCorrupt where the file ends before offset + bytes.
+  /// Fills dst; const and thread-safe. Throws kIo, or kCheckpointCorrupt where the file ends before offset +
+  /// bytes.
   void read_at(int64_t offset, void* dst, int64_t bytes) const;
   /// Appends all bytes. Throws kIo; the file is then to be abandoned.
   void write(const void* data, int64_t bytes);
@@ -72,7 +73,8 @@ class Folder {
   File open_file(const std::string& name, Links links = Links::kRefuse) const;
   /// The whole file. Throws kCheckpointCorrupt when it has more than max_bytes.
   std::string read_file(const std::string& name, int64_t max_bytes, Links links = Links::kRefuse) const;
-  File create_file(const std::string& name) const;  ///< new, for writing; throws kAlreadyExists, kPermission, kIo
+  File create_file(
+      const std::string& name) const;  ///< new, for writing; throws kAlreadyExists, kPermission, kIo
   Folder open_folder(const std::string& name) const;
   Folder create_folder(const std::string& name) const;
   bool has_file(const std::string& name, Links links = Links::kRefuse) const;
@@ -83,8 +85,8 @@ class Folder {
   };
   std::vector<Entry> list() const;  ///< without . and .., sorted by name
   void sync() const;
-  /// Takes the folder's advisory lock without waiting; it lasts while the folder is open, and ends with the process.
-  /// False: another holder has it, or the file system knows no locks.
+  /// Takes the folder's advisory lock without waiting; it lasts while the folder is open, and ends with the
+  /// process. False: another holder has it, or the file system knows no locks.
   bool lock() const;
 
  private:

@@ -42,7 +42,8 @@ void sweep(const Folder& folder) {
   for (const Folder::Entry& entry : folder.list()) {
     if (!is_temporary_name(entry.name)) continue;
     if (!entry.is_folder) {
-      if (entry.name.compare(0, std::string(kLatestName).size(), kLatestName) == 0) remove_tree(folder.path_of(entry.name));
+      if (entry.name.compare(0, std::string(kLatestName).size(), kLatestName) == 0)
+        remove_tree(folder.path_of(entry.name));
       continue;
     }
     try {
@@ -66,7 +67,8 @@ std::optional<int64_t> step_of_name(std::string_view name) {
   constexpr std::string_view kPrefix = "step-";
   if (name.substr(0, kPrefix.size()) != kPrefix) return std::nullopt;
   name.remove_prefix(kPrefix.size());
-  if (name.empty() || name.size() > 18 || name.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
+  if (name.empty() || name.size() > 18 || name.find_first_not_of("0123456789") != std::string_view::npos)
+    return std::nullopt;
   int64_t value = 0;
   for (const char digit : name) value = value * 10 + (digit - '0');
   return value;
@@ -107,7 +109,8 @@ void retain(const std::string& folder, int64_t keep_last) {
   if (keep_last <= 0 || static_cast<int64_t>(steps.size()) <= keep_last) return;
   // Something will go: one that is kept must have been read back whole, if need be an older one.
   std::string problem;
-  const auto valid = std::find_if(steps.begin(), steps.end(), [&](const Step& step) { return is_valid(step.path, &problem); });
+  const auto valid = std::find_if(steps.begin(), steps.end(),
+                                  [&](const Step& step) { return is_valid(step.path, &problem); });
   for (auto step = steps.begin() + keep_last; step != steps.end(); ++step)
     if (step != valid) remove_checkpoint(parent, *step);
 }

@@ -1,5 +1,6 @@
 // What a checkpoint holds, as JSON for people and tools.
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/file_io.h"
@@ -7,26 +8,33 @@
 
 namespace hawser::checkpoint {
 
+namespace {
+constexpr std::string_view kOptimizer =
+    "optimizer.";  // tensors of the optimizer's state; the others are weights
+}  // namespace
+
 std::string inspect(const std::string& path) {
   using Json = nlohmann::ordered_json;
   const std::unique_ptr<Reader> reader = Reader::open(path);  // checks more than the manifest alone
   const Folder folder = Folder::open(path);
-  const Manifest manifest = parse_manifest(folder.read_file(kManifestName, kMaxManifestBytes), folder.path_of(kManifestName));
+  const Manifest manifest =
+      parse_manifest(folder.read_file(kManifestName, kMaxManifestBytes), folder.path_of(kManifestName));
   Json json;
   json["format"] = "hawser-checkpoint";
   json["version"] = kManifestVersion;
   json["step"] = manifest.description.step;
-  int64_t elements = 0, bytes = 0;
+  int64_t parameters = 0, bytes = 0;
   Json tensors = Json::array(), files = Json::array();
   for (const auto& [name, tensor] : manifest.tensors) {
-    elements += tensor.bytes / dtype_bytes(tensor.dtype);
+    if (name.compare(0, kOptimizer.size(), kOptimizer) != 0)
+      parameters += tensor.bytes / dtype_bytes(tensor.dtype);
     tensors.push_back({{"name", name}, {"dtype", dtype_name(tensor.dtype)}, {"shape", tensor.shape}});
   }
   for (const auto& [name, file] : manifest.files) {
     bytes += file.bytes;
     files.push_back({{"name", name}, {"bytes", file.bytes}, {"digest", file.digest}});
   }
-  json["elements"] = elements;
+  json["parameters"] = parameters;
   json["bytes"] = bytes;
   json["model"] = Json::parse(manifest.description.model_json);
   json["state"] = Json::parse(manifest.description.state_json);

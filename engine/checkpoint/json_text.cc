@@ -12,7 +12,8 @@ namespace {
 /// Builds nothing; throws at the first thing that is wrong.
 class Checker : public nlohmann::json_sax<nlohmann::json> {
  public:
-  Checker(const std::string& where, Code code, int max_depth) : where_(where), code_(code), max_depth_(max_depth) {}
+  Checker(const std::string& where, Code code, int max_depth)
+      : where_(where), code_(code), max_depth_(max_depth) {}
 
   bool null() override { return value(); }
   bool boolean(bool) override { return value(); }
@@ -29,7 +30,8 @@ class Checker : public nlohmann::json_sax<nlohmann::json> {
   }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
-    if (!keys_.back().insert(name).second) fail(code_, "{}: the key {} stands twice", where_, in_quotes(name));
+    if (!keys_.back().insert(name).second)
+      fail(code_, "{}: the key {} stands twice", where_, in_quotes(name));
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
@@ -62,7 +64,8 @@ class Checker : public nlohmann::json_sax<nlohmann::json> {
 
 void check_json_object(std::string_view text, const std::string& where, Code code, int max_depth) {
   Checker checker(where, code, max_depth);
-  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &checker)) fail(code, "{} is not valid JSON", where);
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &checker))
+    fail(code, "{} is not valid JSON", where);
 }
 
 std::string in_quotes(std::string_view text) {

@@ -121,7 +121,8 @@ std::map<std::string, StoredFile> parse_files(const Json& json, const std::strin
   for (const auto& [name, entry] : json.items()) {
     const bool is_extra = name.compare(0, extra.size(), extra) == 0;
     if (!is_plain_name(is_extra ? name.substr(extra.size()) : name))
-      fail(Code::kCheckpointCorrupt, "{}: the file name {} leads out of the checkpoint", where, in_quotes(name));
+      fail(Code::kCheckpointCorrupt, "{}: the file name {} leads out of the checkpoint", where,
+           in_quotes(name));
     const Fields fields(entry, where, "file " + in_quotes(name));
     files[name] = {fields.integer("bytes"), fields.text("digest")};
   }
@@ -131,12 +132,13 @@ std::map<std::string, StoredFile> parse_files(const Json& json, const std::strin
 /// The text is whole: its last line is the digest of what stands before.
 void check_self_digest(const std::string& text, const std::string& where) {
   const size_t at = text.rfind(kSelfDigest);
-  const bool whole = at != std::string::npos &&
-                     text.substr(at + kSelfDigest.size()) ==
-                         Digest::of(text.data(), static_cast<int64_t>(at)) + std::string(kEnd);
+  const bool whole =
+      at != std::string::npos && text.substr(at + kSelfDigest.size()) ==
+                                     Digest::of(text.data(), static_cast<int64_t>(at)) + std::string(kEnd);
   if (!whole)
     fail(Code::kCheckpointCorrupt,
-         "{} is damaged: its last line is not the digest of what stands before it; use an older checkpoint", where);
+         "{} is damaged: its last line is not the digest of what stands before it; use an older checkpoint",
+         where);
 }
 
 }  // namespace
@@ -161,7 +163,8 @@ std::string manifest_text(const Manifest& manifest) {
   const std::string digest = Digest::of(text.data(), static_cast<int64_t>(text.size()));
   text.append(kSelfDigest).append(digest).append(kEnd);
   if (static_cast<int64_t>(text.size()) > kMaxManifestBytes)
-    fail(Code::kInvalidArgument, "the manifest would have {} bytes; at most {} are possible", text.size(), kMaxManifestBytes);
+    fail(Code::kInvalidArgument, "the manifest would have {} bytes; at most {} are possible", text.size(),
+         kMaxManifestBytes);
   return text;
 }
 
@@ -170,11 +173,12 @@ Manifest parse_manifest(const std::string& text, const std::string& where) {
   const Json json = Json::parse(text);
   const Fields fields(json, where, "the manifest");
   if (fields.text("format") != "hawser-checkpoint")
-    fail(Code::kCheckpointIncompatible, "{} is of the format {}, not hawser-checkpoint", where, in_quotes(fields.text("format")));
+    fail(Code::kCheckpointIncompatible, "{} is of the format {}, not hawser-checkpoint", where,
+         in_quotes(fields.text("format")));
   const int64_t version = fields.integer("version");
   if (version > kManifestVersion)
-    fail(Code::kCheckpointIncompatible, "{} has version {}; this Hawser reads up to {}. Use a newer one", where, version,
-         kManifestVersion);
+    fail(Code::kCheckpointIncompatible, "{} has version {}; this Hawser reads up to {}. Use a newer one",
+         where, version, kManifestVersion);
   check_self_digest(text, where);
   Manifest manifest;
   manifest.description.step = fields.integer("step");

@@ -1,13 +1,15 @@
-// manifest.json: what a checkpoint holds and where, with a digest of every file, of every tensor and of itself.
-// No layout of ranks is in it: each stored piece of a tensor is a rectangle of global coordinates.
+// manifest.json: what a checkpoint holds and where, with a digest of every file, of every tensor and of
+// itself. No layout of ranks is in it: each stored piece of a tensor is a rectangle of global coordinates.
 //
 //   {"format": "hawser-checkpoint", "version": 1, "step": 100,
 //    "state": {..}, "config": {..}, "vocabulary": {..}, "data": {..}, "model": {..},
-//    "files": {"tensors-00001-of-00001.safetensors": {"bytes": 1000, "digest": "xxh3-128:.."}, "extra/x.json": ..},
-//    "tensors": {"head.weight": {"dtype": "F32", "shape": [4, 2], "pieces": [{"begin": [0, 0], "end": [4, 2],
+//    "files": {"tensors-00001-of-00001.safetensors": {"bytes": 1000, "digest": "xxh3-128:.."},
+//    "extra/x.json": ..}, "tensors": {"head.weight": {"dtype": "F32", "shape": [4, 2], "pieces": [{"begin":
+//    [0, 0], "end": [4, 2],
 //                "file": "..", "offset": 96, "bytes": 32, "digest": ".."}]}},
 //    "manifest_digest": ".."}
-// Keys are sorted, but for the last. Offsets count from the start of the file. The last line is the digest of all bytes before it.
+// Keys are sorted, but for the last. Offsets count from the start of the file. The last line is the digest of
+// all bytes before it.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +50,8 @@ struct Manifest {
 /// Throws kInvalidArgument where a JSON text of the description is not an object.
 std::string manifest_text(const Manifest& manifest);
 
-/// Throws kCheckpointCorrupt for anything that is not as manifest_text writes it, kCheckpointIncompatible for a newer version.
-/// `where`: the file, for messages.
+/// Throws kCheckpointCorrupt for anything that is not as manifest_text writes it, kCheckpointIncompatible for
+/// a newer version. `where`: the file, for messages.
 Manifest parse_manifest(const std::string& text, const std::string& where);
 
 }  // namespace hawser::checkpoint

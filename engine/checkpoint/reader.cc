@@ -1,5 +1,5 @@
-// Opening a checkpoint: manifest, then the header of every file against it, then carried files. Tensors are read
-// with pread (a file cut short meanwhile is an error, not a fault) and checked against their digests.
+// Opening a checkpoint: manifest, then the header of every file against it, then carried files. Tensors are
+// read with pread (a file cut short meanwhile is an error, not a fault) and checked against their digests.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,12 +18,14 @@ namespace {
 
 constexpr int64_t kChunk = int64_t{4} << 20;
 
-[[noreturn]] void corrupt_tensor(const std::string& path, const std::string& name, const StoredTensor& tensor) {
-  throw Error(Code::kCheckpointCorrupt,
-              fmt::format("{}: tensor {} (bytes {} to {}) is damaged: its digest is not that of the manifest; use an "
-                          "older checkpoint",
-                          path, in_quotes(name), tensor.offset, tensor.offset + tensor.bytes),
-              fmt::format(R"({{"begin": {}, "end": {}}})", tensor.offset, tensor.offset + tensor.bytes));
+[[noreturn]] void corrupt_tensor(const std::string& path, const std::string& name,
+                                 const StoredTensor& tensor) {
+  throw Error(
+      Code::kCheckpointCorrupt,
+      fmt::format("{}: tensor {} (bytes {} to {}) is damaged: its digest is not that of the manifest; use an "
+                  "older checkpoint",
+                  path, in_quotes(name), tensor.offset, tensor.offset + tensor.bytes),
+      fmt::format(R"({{"begin": {}, "end": {}}})", tensor.offset, tensor.offset + tensor.bytes));
 }
 
 class ReaderImpl : public Reader {
@@ -31,13 +33,14 @@ class ReaderImpl : public Reader {
   explicit ReaderImpl(const std::string& path) : folder_(Folder::open(path)) {
     if (!folder_.has_file(kManifestName))
       fail(Code::kNotFound, "{} is no checkpoint: it has no {}", path, kManifestName);
-    manifest_ = parse_manifest(folder_.read_file(kManifestName, kMaxManifestBytes), folder_.path_of(kManifestName));
+    manifest_ =
+        parse_manifest(folder_.read_file(kManifestName, kMaxManifestBytes), folder_.path_of(kManifestName));
     for (const auto& [name, file] : manifest_.files) open_file(name, file);
     for (const auto& [name, tensor] : manifest_.tensors) check_tensor(name, tensor);
     for (const auto& [name, file] : files_)
       if (file.tensors().size() != tensors_in_[name])
-        fail(Code::kCheckpointCorrupt, "{} has {} tensors, but the manifest has {} in it", file.path(), file.tensors().size(),
-             tensors_in_[name]);
+        fail(Code::kCheckpointCorrupt, "{} has {} tensors, but the manifest has {} in it", file.path(),
+             file.tensors().size(), tensors_in_[name]);
   }
 
   const Description& description() const override { return manifest_.description; }
@@ -49,8 +52,9 @@ class ReaderImpl : public Reader {
       fail(Code::kNotFound, "the checkpoint {} has no tensor {}", folder_.path(), in_quotes(name));
     const StoredTensor& tensor = found->second;
     if (bytes != tensor.bytes)
-      fail(Code::kCheckpointIncompatible, "{}: tensor {} is {} {} ({} bytes), but {} bytes are expected", folder_.path(),
-           in_quotes(name), dtype_name(tensor.dtype), shape_text(tensor.shape), tensor.bytes, bytes);
+      fail(Code::kCheckpointIncompatible, "{}: tensor {} is {} {} ({} bytes), but {} bytes are expected",
+           folder_.path(), in_quotes(name), dtype_name(tensor.dtype), shape_text(tensor.shape), tensor.bytes,
+           bytes);
     const SafetensorsFile& file = files_.at(tensor.file);
     file.file().read_at(tensor.offset, dst, bytes);
     if (Digest::of(dst, bytes) != tensor.digest) corrupt_tensor(file.path(), name, tensor);
@@ -85,13 +89,15 @@ class ReaderImpl : public Reader {
 
   void read_extra(const std::string& name, const StoredFile& stored) {
     const std::string path = folder_.path_of(kExtraFolder) + "/" + name;
-    if (!path_exists(path)) fail(Code::kCheckpointCorrupt, "{} is missing, though the manifest lists it", path);
+    if (!path_exists(path))
+      fail(Code::kCheckpointCorrupt, "{} is missing, though the manifest lists it", path);
     const Folder extra = folder_.open_folder(kExtraFolder);
     const File file = extra.open_file(name);
     check_size(path, file.size(), stored);
     extra_bytes_ += stored.bytes;
     if (extra_bytes_ > kMaxExtraBytes)
-      fail(Code::kCheckpointCorrupt, "the carried files in {} have more than {} bytes together", extra.path(), kMaxExtraBytes);
+      fail(Code::kCheckpointCorrupt, "the carried files in {} have more than {} bytes together", extra.path(),
+           kMaxExtraBytes);
     std::string text(static_cast<size_t>(stored.bytes), '\0');
     file.read_at(0, text.data(), stored.bytes);
     if (Digest::of(text.data(), stored.bytes) != stored.digest)
@@ -103,10 +109,12 @@ class ReaderImpl : public Reader {
     const auto file = files_.find(tensor.file);
     const TensorInfo* info = file == files_.end() ? nullptr : file->second.find(name);
     if (info == nullptr)
-      fail(Code::kCheckpointCorrupt, "{} has no tensor {}, though the manifest says so", folder_.path_of(tensor.file), in_quotes(name));
-    if (info->dtype != dtype_name(tensor.dtype) || info->shape != tensor.shape || info->begin != tensor.offset ||
-        info->bytes() != tensor.bytes)
-      fail(Code::kCheckpointCorrupt, "{}: tensor {} is {} {} at byte {}, but the manifest says {} {} at byte {}",
+      fail(Code::kCheckpointCorrupt, "{} has no tensor {}, though the manifest says so",
+           folder_.path_of(tensor.file), in_quotes(name));
+    if (info->dtype != dtype_name(tensor.dtype) || info->shape != tensor.shape ||
+        info->begin != tensor.offset || info->bytes() != tensor.bytes)
+      fail(Code::kCheckpointCorrupt,
+           "{}: tensor {} is {} {} at byte {}, but the manifest says {} {} at byte {}",
            folder_.path_of(tensor.file), in_quotes(name), info->dtype, shape_text(info->shape), info->begin,
            dtype_name(tensor.dtype), shape_text(tensor.shape), tensor.offset);
     entries_[name] = {tensor.dtype, tensor.shape};
@@ -133,10 +141,12 @@ class ReaderImpl : public Reader {
       if (digest.text() != tensor.digest) corrupt_tensor(file.path(), info.name, tensor);
     }
     if (file.file().size() != stored.bytes || whole.text() != stored.digest)
-      throw Error(Code::kCheckpointCorrupt,
-                  fmt::format("{}: the header (bytes 0 to {}) is damaged: the file's digest is not that of the manifest",
-                              file.path(), file.data_begin()),
-                  fmt::format(R"({{"begin": 0, "end": {}}})", file.data_begin()));
+      throw Error(
+          Code::kCheckpointCorrupt,
+          fmt::format(
+              "{}: the header (bytes 0 to {}) is damaged: the file's digest is not that of the manifest",
+              file.path(), file.data_begin()),
+          fmt::format(R"({{"begin": 0, "end": {}}})", file.data_begin()));
   }
 
   Folder folder_;

@@ -22,10 +22,11 @@ struct KnownType {
 };
 
 constexpr KnownType kTypes[] = {
-    {"F32", 4, DType::kF32},    {"BF16", 2, DType::kBf16},  {"F16", 2, DType::kF16}, {"F64", 8, DType::kF64},
-    {"I32", 4, DType::kI32},    {"I64", 8, DType::kI64},    {"U8", 1, DType::kU8},   {"U16", 2, DType::kU16},
-    {"U32", 4, DType::kU32},    {"I8", 1, DType::kI8},      {"I16", 2, DType::kI16}, {"U64", 8, DType::kU64},
-    {"BOOL", 1, std::nullopt},  {"F8_E4M3", 1, std::nullopt}, {"F8_E5M2", 1, std::nullopt},
+    {"F32", 4, DType::kF32},      {"BF16", 2, DType::kBf16},    {"F16", 2, DType::kF16},
+    {"F64", 8, DType::kF64},      {"I32", 4, DType::kI32},      {"I64", 8, DType::kI64},
+    {"U8", 1, DType::kU8},        {"U16", 2, DType::kU16},      {"U32", 4, DType::kU32},
+    {"I8", 1, DType::kI8},        {"I16", 2, DType::kI16},      {"U64", 8, DType::kU64},
+    {"BOOL", 1, std::nullopt},    {"F8_E4M3", 1, std::nullopt}, {"F8_E5M2", 1, std::nullopt},
     {"F8_E8M0", 1, std::nullopt}, {"C64", 8, std::nullopt}};
 
 const KnownType* find_type(std::string_view name) {
@@ -50,12 +51,15 @@ std::optional<int64_t> tensor_bytes(const std::vector<int64_t>& shape, int64_t e
 /// Takes {"name": {"dtype": "F32", "shape": [..], "data_offsets": [begin, end]}, ..., "__metadata__": {..}}.
 class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
-  HeaderHandler(const std::string& path, std::vector<TensorInfo>* tensors, std::map<std::string, std::string>* metadata)
+  HeaderHandler(const std::string& path, std::vector<TensorInfo>* tensors,
+                std::map<std::string, std::string>* metadata)
       : path_(path), tensors_(*tensors), metadata_(*metadata) {}
 
   bool null() override { bad("null"); }
   bool boolean(bool) override { bad("a boolean"); }
-  bool number_float(number_float_t, const string_t&) override { bad("a number with a fraction or out of range"); }
+  bool number_float(number_float_t, const string_t&) override {
+    bad("a number with a fraction or out of range");
+  }
   bool binary(binary_t&) override { bad("binary"); }
   bool number_integer(number_integer_t value) override { return number(value, value >= 0); }
   bool number_unsigned(number_unsigned_t value) override {
@@ -102,8 +106,9 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    fail(Code::kCheckpointCorrupt, "{}: the header is not valid JSON at byte {}; the file is damaged or no safetensors",
-         path_, position + 8);
+    fail(Code::kCheckpointCorrupt,
+         "{}: the header is not valid JSON at byte {}; the file is damaged or no safetensors", path_,
+         position + 8);
   }
 
  private:
@@ -113,7 +118,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     fail(Code::kCheckpointCorrupt, "{}: tensor {} {}", path_, in_quotes(tensors_.back().name), problem);
   }
   [[noreturn]] void bad(const char* what) {
-    fail(Code::kCheckpointCorrupt, "{}: the header has {} where none belongs (last key {})", path_, what, in_quotes(key_));
+    fail(Code::kCheckpointCorrupt, "{}: the header has {} where none belongs (last key {})", path_, what,
+         in_quotes(key_));
   }
   bool enter(Place place) {
     place_ = place;
@@ -127,8 +133,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     if (name == "__metadata__") return true;
     if (!is_tensor_name(name))
       fail(Code::kCheckpointCorrupt,
-           "{}: a tensor name is empty, has control characters or is longer than {} bytes: {}", path_, kMaxTensorName,
-           in_quotes(name));
+           "{}: a tensor name is empty, has control characters or is longer than {} bytes: {}", path_,
+           kMaxTensorName, in_quotes(name));
     seen_ = 0;
     tensors_.emplace_back();
     tensors_.back().name = name;
@@ -139,7 +145,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     if (!fits) corrupt("has a size that is negative or too large");
     TensorInfo& tensor = tensors_.back();
     if (place_ == Place::kShape) {
-      if (tensor.shape.size() == kMaxTensorRank) corrupt(fmt::format("has more than {} dimensions", kMaxTensorRank));
+      if (tensor.shape.size() == kMaxTensorRank)
+        corrupt(fmt::format("has more than {} dimensions", kMaxTensorRank));
       tensor.shape.push_back(value);
     } else {
       if (count_ >= 2) corrupt("has data_offsets that are not two numbers");
@@ -158,8 +165,10 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   int seen_ = 0, count_ = 0;
 };
 
-/// Sizes match dtypes and shapes; sorted by position the tensors fill [0, data_bytes) without hole or overlap.
-void check_layout(const std::string& path, int64_t data_begin, int64_t data_bytes, std::vector<TensorInfo>* tensors) {
+/// Sizes match dtypes and shapes; sorted by position the tensors fill [0, data_bytes) without hole or
+/// overlap.
+void check_layout(const std::string& path, int64_t data_begin, int64_t data_bytes,
+                  std::vector<TensorInfo>* tensors) {
   std::stable_sort(tensors->begin(), tensors->end(), [](const TensorInfo& a, const TensorInfo& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   });
@@ -173,19 +182,21 @@ void check_layout(const std::string& path, int64_t data_begin, int64_t data_byte
     const std::optional<int64_t> bytes = tensor_bytes(tensor.shape, type->bytes);
     if (!bytes) corrupt("has the shape " + shape_text(tensor.shape) + ", whose size overflows");
     if (tensor.end < tensor.begin || tensor.end - tensor.begin != *bytes)
-      corrupt(fmt::format("has data_offsets [{}, {}], but {} {} takes {} bytes", tensor.begin, tensor.end, tensor.dtype,
-                          shape_text(tensor.shape), *bytes));
+      corrupt(fmt::format("has data_offsets [{}, {}], but {} {} takes {} bytes", tensor.begin, tensor.end,
+                          tensor.dtype, shape_text(tensor.shape), *bytes));
     if (tensor.begin != at)
       corrupt(fmt::format("starts at data byte {} where {} was expected: a {}", tensor.begin, at,
                           tensor.begin < at ? "overlap" : "hole"));
     if (tensor.end > data_bytes)
-      corrupt(fmt::format("ends at data byte {}, but the file has only {}; it was cut short", tensor.end, data_bytes));
+      corrupt(fmt::format("ends at data byte {}, but the file has only {}; it was cut short", tensor.end,
+                          data_bytes));
     at = tensor.end;
     tensor.begin += data_begin;
     tensor.end += data_begin;
   }
   if (at != data_bytes)
-    fail(Code::kCheckpointCorrupt, "{}: {} bytes after the last tensor belong to none", path, data_bytes - at);
+    fail(Code::kCheckpointCorrupt, "{}: {} bytes after the last tensor belong to none", path,
+         data_bytes - at);
 }
 
 /// JSON text of a string or of a map of strings.
@@ -204,7 +215,9 @@ std::optional<DType> dtype_from_name(std::string_view name) {
   return type == nullptr ? std::nullopt : type->dtype;
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 SafetensorsFile SafetensorsFile::open(const Folder& folder, const std::string& name, Links links) {
   SafetensorsFile result;
@@ -217,16 +230,19 @@ SafetensorsFile SafetensorsFile::open(const Folder& folder, const std::string& n
   result.file_.read_at(0, length, 8);
   uint64_t header_bytes = 0;
   for (int i = 7; i >= 0; --i) header_bytes = header_bytes << 8 | length[i];
-  if (header_bytes < 2) fail(Code::kCheckpointCorrupt, "{}: the header has {} bytes, at least 2 are needed", path, header_bytes);
+  if (header_bytes < 2)
+    fail(Code::kCheckpointCorrupt, "{}: the header has {} bytes, at least 2 are needed", path, header_bytes);
   const uint64_t most = static_cast<uint64_t>(std::min(kMaxHeaderBytes, file_bytes - 8));
   if (header_bytes > most)
     fail(Code::kCheckpointCorrupt,
-         "{}: its first 8 bytes say that the header has {} bytes, but at most {} are possible; the file is damaged or "
+         "{}: its first 8 bytes say that the header has {} bytes, but at most {} are possible; the file is "
+         "damaged or "
          "no safetensors",
          path, header_bytes, most);
   std::string header(header_bytes, '\0');
   result.file_.read_at(8, header.data(), static_cast<int64_t>(header_bytes));
-  if (header[0] != '{') fail(Code::kCheckpointCorrupt, "{}: the header does not start with '{{'; no safetensors", path);
+  if (header[0] != '{')
+    fail(Code::kCheckpointCorrupt, "{}: the header does not start with '{{'; no safetensors", path);
   HeaderHandler handler(path, &result.tensors_, &result.metadata_);
   if (!nlohmann::json::sax_parse(header, &handler))
     fail(Code::kCheckpointCorrupt, "{}: the header is not valid JSON", path);
@@ -246,7 +262,8 @@ void SafetensorsFile::read(const TensorInfo& tensor, int64_t offset, void* dst, 
   file_.read_at(tensor.begin + offset, dst, bytes);
 }
 
-std::string safetensors_header(std::vector<TensorInfo>* tensors, const std::map<std::string, std::string>& metadata) {
+std::string safetensors_header(std::vector<TensorInfo>* tensors,
+                               const std::map<std::string, std::string>& metadata) {
   std::string text = "{";
   if (!metadata.empty()) text += "\"__metadata__\":" + json_string(metadata);
   std::unordered_set<std::string> names;
@@ -257,22 +274,24 @@ std::string safetensors_header(std::vector<TensorInfo>* tensors, const std::map<
     if (!names.insert(tensor.name).second)
       fail(Code::kInvalidArgument, "two tensors have the name {}", in_quotes(tensor.name));
     const KnownType* type = find_type(tensor.dtype);
-    const bool sizes_ok = std::all_of(tensor.shape.begin(), tensor.shape.end(), [](int64_t d) { return d >= 0; });
+    const bool sizes_ok =
+        std::all_of(tensor.shape.begin(), tensor.shape.end(), [](int64_t d) { return d >= 0; });
     std::optional<int64_t> bytes;
     if (type != nullptr && sizes_ok) bytes = tensor_bytes(tensor.shape, type->bytes);
     tensor.begin = at;
     if (!bytes || tensor.shape.size() > kMaxTensorRank || __builtin_add_overflow(at, *bytes, &at))
-      fail(Code::kInvalidArgument, "tensor {} of dtype {} and shape {} cannot be stored", in_quotes(tensor.name),
-           tensor.dtype, shape_text(tensor.shape));
+      fail(Code::kInvalidArgument, "tensor {} of dtype {} and shape {} cannot be stored",
+           in_quotes(tensor.name), tensor.dtype, shape_text(tensor.shape));
     tensor.end = at;
-    text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", text.size() > 1 ? "," : "",
-                        json_string(tensor.name), tensor.dtype, fmt::join(tensor.shape, ","), tensor.begin, tensor.end);
+    text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                        text.size() > 1 ? "," : "", json_string(tensor.name), tensor.dtype,
+                        fmt::join(tensor.shape, ","), tensor.begin, tensor.end);
   }
   text += "}";
   text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data is aligned
   if (static_cast<int64_t>(text.size()) > kMaxHeaderBytes)
-    fail(Code::kInvalidArgument, "the header of {} tensors has {} bytes; at most {} are possible", tensors->size(),
-         text.size(), kMaxHeaderBytes);
+    fail(Code::kInvalidArgument, "the header of {} tensors has {} bytes; at most {} are possible",
+         tensors->size(), text.size(), kMaxHeaderBytes);
   std::string header(8, '\0');
   for (size_t i = 0; i < 8; ++i) header[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
   header += text;

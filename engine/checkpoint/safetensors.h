@@ -1,6 +1,7 @@
-// The safetensors format: 8 bytes little-endian header length, a JSON header (name -> dtype, shape, data_offsets),
-// then the tensors' bytes without holes. https://github.com/huggingface/safetensors (format section of its README).
-// Files are untrusted: every size is checked against the file before anything is allocated from it.
+// The safetensors format: 8 bytes little-endian header length, a JSON header (name -> dtype, shape,
+// data_offsets), then the tensors' bytes without holes. https://github.com/huggingface/safetensors (format
+// section of its README). Files are untrusted: every size is checked against the file before anything is
+// allocated from it.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ inline constexpr int64_t kMaxHeaderBytes = 100'000'000;  // as the reference imp
 inline constexpr size_t kMaxTensorRank = 8;
 inline constexpr size_t kMaxTensorName = 512;
 
-/// The dtype of a safetensors spelling, or nothing for one that Hawser has no use for (BOOL, F8_E4M3, C64, ...).
+/// The dtype of a safetensors spelling, or nothing for one that Hawser has no use for (BOOL, F8_E4M3, C64,
+/// ...).
 std::optional<DType> dtype_from_name(std::string_view name);
 
 struct TensorInfo {
@@ -59,6 +61,7 @@ class SafetensorsFile {
 
 /// The header of a file to be written: tensors as given, their `begin` and `end` filled in.
 /// Throws kInvalidArgument for a name, rank or size that the format cannot hold.
-std::string safetensors_header(std::vector<TensorInfo>* tensors, const std::map<std::string, std::string>& metadata);
+std::string safetensors_header(std::vector<TensorInfo>* tensors,
+                               const std::map<std::string, std::string>& metadata);
 
 }  // namespace hawser::checkpoint

@@ -6,7 +6,8 @@
 
 namespace hawser::checkpoint {
 
-SafetensorsWriter::SafetensorsWriter(const Folder& folder, const std::string& name, std::vector<TensorInfo> tensors,
+SafetensorsWriter::SafetensorsWriter(const Folder& folder, const std::string& name,
+                                     std::vector<TensorInfo> tensors,
                                      const std::map<std::string, std::string>& metadata)
     : tensors_(std::move(tensors)) {
   const std::string header = safetensors_header(&tensors_, metadata);

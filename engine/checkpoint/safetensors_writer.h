@@ -20,7 +20,7 @@ class SafetensorsWriter {
   void append(const void* data, int64_t bytes);
   /// After the last byte: flushed to disk and closed.
   void finish();
-  int64_t bytes() const { return bytes_; }             ///< of the file so far
+  int64_t bytes() const { return bytes_; }               ///< of the file so far
   std::string digest() const { return digest_.text(); }  ///< of the file so far
 
  private:

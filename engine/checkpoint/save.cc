@@ -1,6 +1,6 @@
-// Writing a checkpoint. Everything goes into a temporary directory beside the target, each digest is taken from
-// memory before the bytes are written, files and directories are flushed, the manifest comes last, and one rename
-// makes the checkpoint visible: before it there is none, after it there is a whole one.
+// Writing a checkpoint. Everything goes into a temporary directory beside the target, each digest is taken
+// from memory before the bytes are written, files and directories are flushed, the manifest comes last, and
+// one rename makes the checkpoint visible: before it there is none, after it there is a whole one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,13 +22,14 @@ int64_t bytes_of(const TensorView& tensor) {
   int64_t bytes = dtype_bytes(tensor.dtype);
   for (const int64_t dim : tensor.shape)
     if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes))
-      fail(Code::kInvalidArgument, "tensor {} has the shape {}, which cannot be stored", in_quotes(tensor.name),
-           shape_text(tensor.shape));
+      fail(Code::kInvalidArgument, "tensor {} has the shape {}, which cannot be stored",
+           in_quotes(tensor.name), shape_text(tensor.shape));
   return bytes;
 }
 
 /// Consecutive tensors together, at most shard_bytes in each group unless one tensor alone has more.
-std::vector<std::vector<const TensorView*>> make_shards(const std::vector<TensorView>& tensors, int64_t shard_bytes) {
+std::vector<std::vector<const TensorView*>> make_shards(const std::vector<TensorView>& tensors,
+                                                        int64_t shard_bytes) {
   std::vector<std::vector<const TensorView*>> shards;
   int64_t filled = 0;
   for (const TensorView& tensor : tensors) {
@@ -46,12 +47,14 @@ std::vector<std::vector<const TensorView*>> make_shards(const std::vector<Tensor
 void write_shard(const Folder& folder, const std::string& name, const std::vector<const TensorView*>& tensors,
                  Manifest* manifest) {
   std::vector<TensorInfo> infos;
-  for (const TensorView* tensor : tensors) infos.push_back({tensor->name, dtype_name(tensor->dtype), tensor->shape, 0, 0});
+  for (const TensorView* tensor : tensors)
+    infos.push_back({tensor->name, dtype_name(tensor->dtype), tensor->shape, 0, 0});
   SafetensorsWriter writer(folder, name, std::move(infos), {{"format", "hawser"}});
   for (size_t i = 0; i < tensors.size(); ++i) {
     const TensorView& tensor = *tensors[i];
     const TensorInfo& info = writer.tensors()[i];
-    StoredTensor stored{tensor.dtype, tensor.shape, name, info.begin, info.bytes(), Digest::of(tensor.data, info.bytes())};
+    StoredTensor stored{tensor.dtype, tensor.shape, name,
+                        info.begin,   info.bytes(), Digest::of(tensor.data, info.bytes())};
     if (!manifest->tensors.emplace(tensor.name, std::move(stored)).second)
       fail(Code::kInvalidArgument, "two tensors have the name {}", in_quotes(tensor.name));
     writer.append(tensor.data, info.bytes());
@@ -72,7 +75,8 @@ void write_extra(const Folder& folder, const std::map<std::string, std::string>&
   int64_t total = 0;
   const Folder extra = folder.create_folder(kExtraFolder);
   for (const auto& [name, text] : files) {
-    if (!is_plain_name(name)) fail(Code::kInvalidArgument, "a carried file has the name {}, not a plain one", in_quotes(name));
+    if (!is_plain_name(name))
+      fail(Code::kInvalidArgument, "a carried file has the name {}, not a plain one", in_quotes(name));
     total += static_cast<int64_t>(text.size());
     if (total > kMaxExtraBytes)
       fail(Code::kInvalidArgument, "the carried files have more than {} bytes together", kMaxExtraBytes);
@@ -112,7 +116,8 @@ void save(const std::string& path, const std::vector<TensorView>& tensors, const
   TemporaryFolder temporary(path);
   const Folder& folder = temporary.folder();
   for (size_t i = 0; i < shards.size(); ++i)
-    write_shard(folder, fmt::format("tensors-{:05}-of-{:05}.safetensors", i + 1, shards.size()), shards[i], &manifest);
+    write_shard(folder, fmt::format("tensors-{:05}-of-{:05}.safetensors", i + 1, shards.size()), shards[i],
+                &manifest);
   write_extra(folder, description.extra_files, &manifest);
   folder.sync();
   write_file(folder, kManifestName, manifest_text(manifest));

@@ -1,5 +1,6 @@
-// A directory that appears whole or not at all: filled under a temporary name beside its target, flushed, renamed.
-// While it is being filled it is locked, so that a sweep can tell it from one that a dead process left behind.
+// A directory that appears whole or not at all: filled under a temporary name beside its target, flushed,
+// renamed. While it is being filled it is locked, so that a sweep can tell it from one that a dead process
+// left behind.
 #pragma once
 
 #include <string>

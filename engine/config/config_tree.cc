@@ -39,8 +39,9 @@ Value* walk(Value* value, const std::vector<std::string>& tokens, const std::str
     const size_t size = value->items.size();
     const size_t index = token == "-" ? size : static_cast<size_t>(std::stoull(token));
     if (index > size || index >= kMostItems) {
-      throw_if_any({{pointer, fmt::format("the array has {} elements, so there is no element {}", size, token),
-                     fmt::format("the next new element is {}", size)}});
+      throw_if_any(
+          {{pointer, fmt::format("the array has {} elements, so there is no element {}", size, token),
+            fmt::format("the next new element is {}", size)}});
     }
     if (index == size) value->items.emplace_back();
     value = &value->items[index];

@@ -1,6 +1,6 @@
-// ConfigTree: a config while it is being put together: (value, origin) for each field of the schema that anyone
-// has set. One walker over the embedded binary schema (capi/schema/config.fbs) serves JSON, FlatBuffers binary,
-// defaults, explain, JSON Schema and validation.
+// ConfigTree: a config while it is being put together: (value, origin) for each field of the schema that
+// anyone has set. One walker over the embedded binary schema (capi/schema/config.fbs) serves JSON,
+// FlatBuffers binary, defaults, explain, JSON Schema and validation.
 #pragma once
 
 #include <cstdint>
@@ -33,15 +33,17 @@ class ConfigTree {
   ConfigTree& operator=(ConfigTree&&) noexcept;
   ~ConfigTree();
 
-  /// Reads a whole config. JSON is strict (no comments, no NaN, no duplicates, depth <= 32, <= 16 MiB), streamed.
-  /// Throws kConfigParse for what is not JSON (with line and column), kConfigInvalid with *all* unknown keys,
-  /// duplicates, wrong types and unknown enum names at once, each with a JSON pointer and a "did you mean".
+  /// Reads a whole config. JSON is strict (no comments, no NaN, no duplicates, depth <= 32, <= 16 MiB),
+  /// streamed. Throws kConfigParse for what is not JSON (with line and column), kConfigInvalid with *all*
+  /// unknown keys, duplicates, wrong types and unknown enum names at once, each with a JSON pointer and a
+  /// "did you mean".
   static ConfigTree from_json(std::string_view text);
   /// Reads FlatBuffers binary (file identifier HWSC), verified first. Same errors.
   static ConfigTree from_binary(const void* data, size_t size);
 
   /// Sets the field (or whole section or array element) at `pointer` from a JSON value; a value that is not
-  /// valid JSON is taken as a string where the field is a string or enum. Throws kConfigInvalid; then *this is unchanged.
+  /// valid JSON is taken as a string where the field is a string or enum. Throws kConfigInvalid; then *this
+  /// is unchanged.
   void set(std::string_view pointer, std::string_view json_value);
 
   /// Fills the fields of `text` (a JSON config) that nobody has set with higher precedence. For presets
@@ -73,8 +75,9 @@ ResolvedConfig resolve(const ConfigTree& tree);
 /// JSON of every field with its effective value (defaults and rules applied), canonical order.
 std::string resolved_json(const ConfigTree& tree);
 
-/// JSON for the field or section at `pointer` ("" = all): {"pointer", "value", "origin", "default", "minimum",
-/// "maximum", "unit", "doc", "rule"} per field. Throws kNotFound with a "did you mean" for an unknown pointer.
+/// JSON for the field or section at `pointer` ("" = all): {"pointer", "value", "origin", "default",
+/// "minimum", "maximum", "unit", "doc", "rule"} per field. Throws kNotFound with a "did you mean" for an
+/// unknown pointer.
 std::string explain(const ConfigTree& tree, std::string_view pointer);
 
 /// JSON Schema (draft 2020-12) of the config file, for editors.

@@ -36,7 +36,8 @@ RopeConfig decode_rope(const Config& c) {
   rope.factor = c.number("/model/rope/factor");
   rope.low_freq_factor = c.number("/model/rope/low_freq_factor");
   rope.high_freq_factor = c.number("/model/rope/high_freq_factor");
-  if (c.has("/model/rope/original_context")) rope.original_context = c.integer("/model/rope/original_context");
+  if (c.has("/model/rope/original_context"))
+    rope.original_context = c.integer("/model/rope/original_context");
   rope.beta_fast = c.number("/model/rope/beta_fast");
   rope.beta_slow = c.number("/model/rope/beta_slow");
   rope.attention_factor = c.number("/model/rope/attention_factor");
@@ -71,7 +72,8 @@ std::vector<int64_t> decode_windows(const Config& c) {
 
 ModelConfig decode_model(const Config& c) {
   ModelConfig model;
-  if (c.has("/model/vocab_size")) model.vocab_size = c.integer("/model/vocab_size");  // else the data will say
+  if (c.has("/model/vocab_size"))
+    model.vocab_size = c.integer("/model/vocab_size");  // else the data will say
   model.context = c.integer("/model/context");
   model.layers = c.integer("/model/layers");
   model.width = c.integer("/model/width");
@@ -130,10 +132,9 @@ std::vector<DataSource> decode_sources(const Config& c, const std::string& point
 DataConfig decode_data(const Config& c) {
   DataConfig data;
   if (c.has("/data/format")) {
-    data.format = named<DataFormat>(c, "/data/format",
-                                    {{"text", DataFormat::kText},
-                                     {"tokens", DataFormat::kTokens},
-                                     {"megatron", DataFormat::kMegatron}});
+    data.format = named<DataFormat>(
+        c, "/data/format",
+        {{"text", DataFormat::kText}, {"tokens", DataFormat::kTokens}, {"megatron", DataFormat::kMegatron}});
   }
   data.sources = decode_sources(c, "/data/sources");
   data.validation_sources = decode_sources(c, "/data/validation_sources");

@@ -21,7 +21,8 @@ const FieldView* schema_at(std::string_view pointer) {
   std::vector<std::string> tokens;
   Problem wrong;
   const FieldView* field = split_pointer(pointer, &tokens) ? field_at(tokens, &wrong) : nullptr;
-  if (field == nullptr) fail(Code::kInternal, "config rule reads {}, which the schema does not have", pointer);
+  if (field == nullptr)
+    fail(Code::kInternal, "config rule reads {}, which the schema does not have", pointer);
   return field;
 }
 
@@ -75,7 +76,8 @@ void Effective::apply_preset() {
   merge(read_json(text, schema_field(), "", Origin::kPreset), schema_field(), &root_);
 }
 
-void Effective::check_ranges(const Value& value, const FieldView& field, const std::string& pointer, bool derived) {
+void Effective::check_ranges(const Value& value, const FieldView& field, const std::string& pointer,
+                             bool derived) {
   if (!value.is_set()) return;
   if (field.kind == FieldKind::kTable) {
     for (const FieldView& child : field.table->fields) {

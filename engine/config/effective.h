@@ -1,5 +1,5 @@
-// Effective: a config with its preset, the derivation rules and the schema's defaults applied, whatever is wrong
-// with it: explain works on a broken config too. Rules read it by JSON pointer.
+// Effective: a config with its preset, the derivation rules and the schema's defaults applied, whatever is
+// wrong with it: explain works on a broken config too. Rules read it by JSON pointer.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ class Effective {
   /// What was wrong so far: unknown preset, ranges, choices.
   const std::vector<Problem>& problems() const { return problems_; }
 
-  /// The value, or the default, or null. A value that is out of range is null too: nothing is concluded from it.
+  /// The value, or the default, or null. A value that is out of range is null too: nothing is concluded from
+  /// it.
   const Value* find(std::string_view pointer) const;
   bool has(std::string_view pointer) const { return find(pointer) != nullptr; }
   /// Set by anything but a default.
@@ -47,7 +48,8 @@ class Effective {
 
  private:
   void apply_preset();
-  void check_ranges(const Value& value, const struct FieldView& field, const std::string& pointer, bool derived);
+  void check_ranges(const Value& value, const struct FieldView& field, const std::string& pointer,
+                    bool derived);
   void derive();
 
   Value root_;

@@ -16,12 +16,18 @@ using Json = nlohmann::ordered_json;
 const char* origin_name(const Value& value, const FieldView& field) {
   if (!value.is_set()) return field.default_value.is_set() ? "default" : "unset";
   switch (value.origin) {
-    case Origin::kDefault: return "default";
-    case Origin::kPreset: return "preset";
-    case Origin::kImported: return "imported";
-    case Origin::kFile: return "file";
-    case Origin::kSet: return "set";
-    case Origin::kRule: return "rule";
+    case Origin::kDefault:
+      return "default";
+    case Origin::kPreset:
+      return "preset";
+    case Origin::kImported:
+      return "imported";
+    case Origin::kFile:
+      return "file";
+    case Origin::kSet:
+      return "set";
+    case Origin::kRule:
+      return "rule";
   }
   return "unset";
 }
@@ -36,7 +42,8 @@ Json explain_field(const Value& value, const FieldView& field, const std::string
   const Value& effective = value.is_set() ? value : field.default_value;
   Json json;
   json["pointer"] = pointer;
-  json["type"] = field.enumeration != nullptr ? "one of " + valid_names(field) : std::string(kind_name(field));
+  json["type"] =
+      field.enumeration != nullptr ? "one of " + valid_names(field) : std::string(kind_name(field));
   json["value"] = Json::parse(write_json(effective, field));
   json["origin"] = origin_name(value, field);
   json["rule"] = value.is_set() && value.rule != nullptr ? Json(value.rule) : Json(nullptr);
@@ -66,7 +73,8 @@ void explain_below(const Value& value, const FieldView& field, const std::string
 
 std::string explain(const ConfigTree& tree, std::string_view pointer) {
   std::vector<std::string> tokens;
-  Problem wrong{std::string(pointer), "not a JSON pointer", "write it as /section/field, such as /model/layers"};
+  Problem wrong{std::string(pointer), "not a JSON pointer",
+                "write it as /section/field, such as /model/layers"};
   const FieldView* field = split_pointer(pointer, &tokens) ? field_at(tokens, &wrong) : nullptr;
   if (field == nullptr) {
     const Json details = {{"pointer", wrong.pointer}, {"message", wrong.message}, {"fix", wrong.fix}};

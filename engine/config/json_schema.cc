@@ -1,5 +1,5 @@
-// JSON Schema (draft 2020-12) of the config file, made from the embedded schema, so that editors complete keys,
-// show docs and underline mistakes. Rules between fields are beyond it; `validate` has those.
+// JSON Schema (draft 2020-12) of the config file, made from the embedded schema, so that editors complete
+// keys, show docs and underline mistakes. Rules between fields are beyond it; `validate` has those.
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -46,13 +46,19 @@ class SchemaWriter {
 
   void type(const FieldView& view, Json* json) {
     switch (view.kind) {
-      case FieldKind::kBool: (*json)["type"] = "boolean"; return;
-      case FieldKind::kInt: (*json)["type"] = "integer"; return limits(view, json);
+      case FieldKind::kBool:
+        (*json)["type"] = "boolean";
+        return;
+      case FieldKind::kInt:
+        (*json)["type"] = "integer";
+        return limits(view, json);
       case FieldKind::kUint:
         (*json)["type"] = "integer";
         (*json)["minimum"] = 0;
         return;
-      case FieldKind::kDouble: (*json)["type"] = "number"; return limits(view, json);
+      case FieldKind::kDouble:
+        (*json)["type"] = "number";
+        return limits(view, json);
       case FieldKind::kString:
         (*json)["type"] = "string";
         if (!view.choices.empty()) (*json)["enum"] = view.choices;

@@ -1,4 +1,5 @@
-// Looks presets up by name. The texts are engine/config/presets/*.json, embedded during the build (embed.cmake).
+// Looks presets up by name. The texts are engine/config/presets/*.json, embedded during the build
+// (embed.cmake).
 #include "engine/config/presets.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 // validate, resolve and resolved_json: the three ways to ask what a config means.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "engine/config/config_tree.h"
@@ -20,18 +19,9 @@ std::vector<Problem> all_problems(const Effective& effective, bool complete) {
   return problems;
 }
 
-/// Whether writing the field out would make a config that asks for something without effect.
-bool has_no_effect(const Effective& config, const std::string& pointer) {
-  for (const Dependence& row : dependences()) {
-    if (pointer != row.pointer) continue;
-    return std::none_of(row.values.begin(), row.values.end(),
-                        [&](std::string_view value) { return config.is(row.selector, value); });
-  }
-  return false;
-}
-
 /// The value with the schema's defaults in it.
-Value with_defaults(const Effective& config, const Value& value, const FieldView& field, const std::string& pointer) {
+Value with_defaults(const Effective& config, const Value& value, const FieldView& field,
+                    const std::string& pointer) {
   if (field.kind == FieldKind::kTable) {
     Value table = Value::table(field.table->fields.size());
     for (const FieldView& child : field.table->fields) {
@@ -41,8 +31,10 @@ Value with_defaults(const Effective& config, const Value& value, const FieldView
     }
     return table;
   }
-  // A preset's name could mean something else one day, and the path is one of the sources.
-  if (pointer == "/preset" || pointer == "/data/path" || has_no_effect(config, pointer)) return field.default_value;
+  // A preset's name could mean something else one day, the path is one of the sources, and what has no effect
+  // here must not look like a wish.
+  if (pointer == "/preset" || pointer == "/data/path" || !has_effect(config, pointer))
+    return field.default_value;
   if (!value.is_set()) return field.default_value;
   if (field.kind != FieldKind::kArray) return value;
   Value array = value;

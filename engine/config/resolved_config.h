@@ -13,6 +13,11 @@
 
 namespace hawser::config {
 
+using data::DataConfig;
+using data::DataFormat;
+using data::DataSource;
+using data::TokenType;
+using data::VocabularyKind;
 using nn::BiasConfig;
 using nn::MlpKind;
 using nn::ModelConfig;
@@ -20,11 +25,6 @@ using nn::Norm;
 using nn::Position;
 using nn::RopeConfig;
 using nn::RopeScaling;
-using data::DataConfig;
-using data::DataFormat;
-using data::DataSource;
-using data::TokenType;
-using data::VocabularyKind;
 using optim::GuardConfig;
 using optim::OptimizerConfig;
 using optim::OptimizerKind;
@@ -33,9 +33,9 @@ using optim::ScheduleConfig;
 using optim::ScheduleKind;
 
 struct InitConfig {
-  std::string from;            ///< checkpoint or Hugging Face folder; empty: random
+  std::string from;  ///< checkpoint or Hugging Face folder; empty: random
   double std = 0.02;
-  bool scale_residual = true;  ///< projections into the residual stream get std / sqrt(2 * layers)
+  bool scale_residual = true;            ///< projections into the residual stream get std / sqrt(2 * layers)
   std::vector<std::string> ignore_keys;  ///< of a Hugging Face config.json: accepted although unknown
 };
 
@@ -50,22 +50,22 @@ enum class Precision { kFp32, kBf16 };
 
 struct TrainConfig {
   int64_t steps = 1000;
-  int64_t eval_every = 0;     ///< steps between validations; 0: none
-  int64_t eval_batches = 0;   ///< global batches per validation; 0: the whole validation part
-  int64_t sample_every = 0;   ///< steps between text samples (shown by the command); 0: none
+  int64_t eval_every = 0;    ///< steps between validations; 0: none
+  int64_t eval_batches = 0;  ///< global batches per validation; 0: the whole validation part
+  int64_t sample_every = 0;  ///< steps between text samples (shown by the command); 0: none
   int64_t log_every = 10;
 };
 
 struct CheckpointConfig {
-  std::string path;         ///< folder for step-N; empty: train saves nothing by itself
-  int64_t every = 0;        ///< steps; 0: only at the end
+  std::string path;   ///< folder for step-N; empty: train saves nothing by itself
+  int64_t every = 0;  ///< steps; 0: only at the end
   int64_t keep_last = 3;
-  bool keep_best = true;    ///< keep the best by validation loss as `best`
+  bool keep_best = true;  ///< keep the best by validation loss as `best`
 };
 
 struct CpuConfig {
-  int64_t threads = 0;      ///< resolved: affinity and cgroup quota when not given
-  std::string max_isa;      ///< empty: best of the machine
+  int64_t threads = 0;  ///< resolved: affinity and cgroup quota when not given
+  std::string max_isa;  ///< empty: best of the machine
 };
 
 struct ResolvedConfig {

@@ -1,5 +1,5 @@
-// Rules are data: what follows from what, and what contradicts what. Two tables, one row per rule, each a name, the
-// fields it reads and a small function; nothing else in this folder knows what a field means.
+// Rules are data: what follows from what, and what contradicts what. Two tables, one row per rule, each a
+// name, the fields it reads and a small function; nothing else in this folder knows what a field means.
 #pragma once
 
 #include <array>
@@ -40,13 +40,17 @@ struct Check {
 struct Dependence {
   const char* pointer;
   const char* selector;  ///< the field that decides
-  std::vector<std::string_view> values;  ///< at which values of the selector (enum names) the field has an effect
+  std::vector<std::string_view>
+      values;  ///< at which values of the selector (enum names) the field has an effect
 };
 
 std::span<const Derivation> derivations();
 std::span<const Check> model_checks();
 std::span<const Check> training_checks();
 std::span<const Dependence> dependences();
+
+/// False if `pointer` depends on a field that now says otherwise, or that has no effect itself.
+bool has_effect(const Effective& config, std::string_view pointer);
 
 /// Problems of all rules together. `complete`: the model must be whole; else what init.from will bring may be
 /// missing.

@@ -17,7 +17,8 @@ struct Required {
 };
 
 constexpr Required kRequired[] = {
-    {"/model/vocab_size", "give the number of token ids; with text, data.vocabulary \"bytes\" or \"characters\" does"},
+    {"/model/vocab_size",
+     "give the number of token ids; with text, data.vocabulary \"bytes\" or \"characters\" does"},
     {"/model/context", "give the most positions a row may have, such as 256"},
     {"/model/layers", "give the number of transformer blocks, such as 4"},
     {"/model/width", "give the features of the residual stream, such as 192"},
@@ -28,8 +29,9 @@ void check_required(const Effective& c, std::vector<Problem>* problems) {
   const bool has_some = std::any_of(std::begin(kRequired) + 1, std::end(kRequired),
                                     [&](const Required& required) { return c.is_given(required.pointer); });
   if (!has_some && !c.is_given("/preset")) {
-    problems->push_back({"/model", "the config describes no model",
-                         "give \"preset\" (such as \"quickstart\"), or \"model\", or \"init\": {\"from\": FOLDER}"});
+    problems->push_back(
+        {"/model", "the config describes no model",
+         "give \"preset\" (such as \"quickstart\"), or \"model\", or \"init\": {\"from\": FOLDER}"});
     return;
   }
   for (const Required& required : kRequired) {
@@ -54,26 +56,27 @@ void check_table(const Effective& c, std::span<const Check> checks, std::vector<
 
 void check_dependences(const Effective& c, std::vector<Problem>* problems) {
   for (const Dependence& row : dependences()) {
-    if (!c.is_asked(row.pointer) || !c.has(row.pointer)) continue;
-    if (std::any_of(row.values.begin(), row.values.end(),
-                    [&](std::string_view value) { return c.is(row.selector, value); })) {
-      continue;
-    }
+    if (!c.is_asked(row.pointer) || !c.has(row.pointer) || has_effect(c, row.pointer)) continue;
     std::string selector(row.selector + 1), needed;
     std::replace(selector.begin(), selector.end(), '/', '.');
     for (size_t i = 0; i < row.values.size(); ++i) {
-      needed += (i == 0 ? "" : i + 1 == row.values.size() ? " or " : ", ") + fmt::format("\"{}\"", row.values[i]);
+      needed += (i == 0                       ? ""
+                 : i + 1 == row.values.size() ? " or "
+                                              : ", ") +
+                fmt::format("\"{}\"", row.values[i]);
     }
-    problems->push_back({row.pointer,
-                         c.fill(fmt::format("{{{}}} has no effect: {} is {{{}}}", row.pointer, selector, row.selector)),
-                         fmt::format("remove it, or set {} to {}", selector, needed)});
+    problems->push_back(
+        {row.pointer,
+         c.fill(fmt::format("{{{}}} has no effect: {} is {{{}}}", row.pointer, selector, row.selector)),
+         fmt::format("remove it, or set {} to {}", selector, needed)});
   }
 }
 
 void check_sources(const Effective& c, const char* pointer, std::vector<Problem>* problems) {
   const Value* sources = c.find(pointer);
   if (sources == nullptr) return;
-  const size_t path_id = static_cast<size_t>(schema().find("data")->table->find("sources")->element->table->find("path")->id);
+  const size_t path_id =
+      static_cast<size_t>(schema().find("data")->table->find("sources")->element->table->find("path")->id);
   for (size_t i = 0; i < sources->items.size(); ++i) {
     const Value& path = sources->items[i].fields[path_id];
     if (path.is_set() && !path.text.empty()) continue;
@@ -83,6 +86,16 @@ void check_sources(const Effective& c, const char* pointer, std::vector<Problem>
 }
 
 }  // namespace
+
+bool has_effect(const Effective& config, std::string_view pointer) {
+  for (const Dependence& row : dependences()) {
+    if (pointer != row.pointer) continue;
+    return has_effect(config, row.selector) &&
+           std::any_of(row.values.begin(), row.values.end(),
+                       [&](std::string_view value) { return config.is(row.selector, value); });
+  }
+  return true;
+}
 
 std::vector<Problem> check_rules(const Effective& config, bool complete) {
   std::vector<Problem> problems;

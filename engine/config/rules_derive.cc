@@ -21,7 +21,8 @@ Value sources_of_path(const Effective& c) {
   Value array;
   array.kind = Value::Kind::kArray;
   Value source = Value::table(field.element->table->fields.size());
-  source.fields[static_cast<size_t>(field.element->table->find("path")->id)] = Value::of_string(c.text("/data/path"));
+  source.fields[static_cast<size_t>(field.element->table->find("path")->id)] =
+      Value::of_string(c.text("/data/path"));
   array.items.push_back(std::move(source));
   return array;
 }
@@ -40,7 +41,8 @@ Value usual_bias(const Effective& c) { return Value::of_bool(has_biases(c)); }
 
 /// Set, and not by a preset whose batch a file or a `set` overrules with a global_batch.
 bool stands(const Effective& c, const char* pointer) {
-  const bool overruled = c.origin(pointer) == Origin::kPreset && c.origin("/batch/global_batch") > Origin::kPreset;
+  const bool overruled =
+      c.origin(pointer) == Origin::kPreset && c.origin("/batch/global_batch") > Origin::kPreset;
   return c.is_given(pointer) && !overruled;
 }
 
@@ -65,31 +67,49 @@ Value usual_grad_accum_steps(const Effective& c) {
   return global % rows == 0 ? Value::of_int(global / rows) : Value();
 }
 
-// clang-format off
 constexpr Derivation kDerivations[] = {
     {"data.sources = [data.path]", "/data/sources", {"/data/path"}, sources_of_path, true},
-    {"data.format = text, because a vocabulary is given", "/data/format", {"/data/vocabulary"},
+    {"data.format = text, because a vocabulary is given",
+     "/data/format",
+     {"/data/vocabulary"},
      [](const Effective&) { return Value::of_string("text"); }},
-    {"model.vocab_size = 256, the number of bytes", "/model/vocab_size", {"/data/vocabulary", "/data/format"},
+    {"model.vocab_size = 256, the number of bytes",
+     "/model/vocab_size",
+     {"/data/vocabulary", "/data/format"},
      [](const Effective& c) {
-       return c.is("/data/vocabulary", "bytes") && c.is("/data/format", "text") ? Value::of_int(256) : Value();
+       return c.is("/data/vocabulary", "bytes") && c.is("/data/format", "text") ? Value::of_int(256)
+                                                                                : Value();
      }},
-    {"model.position = rotary with rms_norm, learned with layer_norm", "/model/position", {"/model/norm"},
-     [](const Effective& c) { return Value::of_string(c.is("/model/norm", "rms_norm") ? "rotary" : "learned"); }},
-    {"model.kv_heads = heads", "/model/kv_heads", {"/model/heads"},
+    {"model.position = rotary with rms_norm, learned with layer_norm",
+     "/model/position",
+     {"/model/norm"},
+     [](const Effective& c) {
+       return Value::of_string(c.is("/model/norm", "rms_norm") ? "rotary" : "learned");
+     }},
+    {"model.kv_heads = heads",
+     "/model/kv_heads",
+     {"/model/heads"},
      [](const Effective& c) { return Value::of_int(c.integer("/model/heads")); }},
-    {"model.head_dim = width / heads", "/model/head_dim", {"/model/width", "/model/heads"},
+    {"model.head_dim = width / heads",
+     "/model/head_dim",
+     {"/model/width", "/model/heads"},
      [](const Effective& c) {
        const int64_t width = c.integer("/model/width"), heads = c.integer("/model/heads");
        return width % heads == 0 ? Value::of_int(width / heads) : Value();
      }},
-    {"model.mlp_width = 4 width, gated forms 8/3 width rounded up to 64", "/model/mlp_width",
-     {"/model/width", "/model/mlp"}, usual_mlp_width},
-    {"model.attention_scale = head_dim^-0.5", "/model/attention_scale", {"/model/head_dim"},
+    {"model.mlp_width = 4 width, gated forms 8/3 width rounded up to 64",
+     "/model/mlp_width",
+     {"/model/width", "/model/mlp"},
+     usual_mlp_width},
+    {"model.attention_scale = head_dim^-0.5",
+     "/model/attention_scale",
+     {"/model/head_dim"},
      [](const Effective& c) {
        return Value::of_double(1.0 / std::sqrt(static_cast<double>(c.integer("/model/head_dim"))));
      }},
-    {"model.rope.original_context = context (yarn)", "/model/rope/original_context", {"/model/context"},
+    {"model.rope.original_context = context (yarn)",
+     "/model/rope/original_context",
+     {"/model/context"},
      [](const Effective& c) {
        return c.is("/model/rope/scaling", "yarn") ? Value::of_int(c.integer("/model/context")) : Value();
      }},
@@ -99,28 +119,45 @@ constexpr Derivation kDerivations[] = {
     {"model.bias.v = bias.all, else true with layer_norm", "/model/bias/v", {"/model/norm"}, usual_bias},
     {"model.bias.o = bias.all, else true with layer_norm", "/model/bias/o", {"/model/norm"}, usual_bias},
     {"model.bias.up = bias.all, else true with layer_norm", "/model/bias/up", {"/model/norm"}, usual_bias},
-    {"model.bias.down = bias.all, else true with layer_norm", "/model/bias/down", {"/model/norm"}, usual_bias},
-    {"model.bias.gate = like the other biases where the mlp has a gate", "/model/bias/gate", {"/model/norm"},
+    {"model.bias.down = bias.all, else true with layer_norm",
+     "/model/bias/down",
+     {"/model/norm"},
+     usual_bias},
+    {"model.bias.gate = like the other biases where the mlp has a gate",
+     "/model/bias/gate",
+     {"/model/norm"},
      [](const Effective& c) { return Value::of_bool(is_gated(c) && has_biases(c)); }},
-    {"model.bias.norm = like the other biases with layer_norm, false with rms_norm", "/model/bias/norm",
+    {"model.bias.norm = like the other biases with layer_norm, false with rms_norm",
+     "/model/bias/norm",
      {"/model/norm"},
      [](const Effective& c) { return Value::of_bool(c.is("/model/norm", "layer_norm") && has_biases(c)); }},
 
-    {"batch.sequence = model.context", "/batch/sequence", {"/model/context"},
+    {"batch.sequence = model.context",
+     "/batch/sequence",
+     {"/model/context"},
      [](const Effective& c) { return Value::of_int(c.integer("/model/context")); }},
-    {"batch.micro_batch = global_batch / grad_accum_steps; 8 or the next divisor below where they are not given",
-     "/batch/micro_batch", {}, usual_micro_batch, true},
+    {"batch.micro_batch = global_batch / grad_accum_steps; 8 or the next divisor below where they are not "
+     "given",
+     "/batch/micro_batch",
+     {},
+     usual_micro_batch,
+     true},
     {"batch.grad_accum_steps = global_batch / micro_batch; 1 where global_batch is not given",
-     "/batch/grad_accum_steps", {"/batch/micro_batch"}, usual_grad_accum_steps, true},
-    {"batch.global_batch = micro_batch * grad_accum_steps", "/batch/global_batch",
+     "/batch/grad_accum_steps",
+     {"/batch/micro_batch"},
+     usual_grad_accum_steps,
+     true},
+    {"batch.global_batch = micro_batch * grad_accum_steps",
+     "/batch/global_batch",
      {"/batch/micro_batch", "/batch/grad_accum_steps"},
      [](const Effective& c) {
        return Value::of_int(c.integer("/batch/micro_batch") * c.integer("/batch/grad_accum_steps"));
      }},
-    {"schedule.decay_steps = train.steps", "/schedule/decay_steps", {"/train/steps"},
+    {"schedule.decay_steps = train.steps",
+     "/schedule/decay_steps",
+     {"/train/steps"},
      [](const Effective& c) { return Value::of_int(c.integer("/train/steps")); }},
 };
-// clang-format on
 
 }  // namespace
 

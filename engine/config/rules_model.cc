@@ -25,84 +25,112 @@ bool any_window_layer(const Effective& c, bool (*bad)(int64_t layer, int64_t lay
                      [&](const Value& item) { return bad(item.integer, c.integer("/model/layers")); });
 }
 
-// clang-format off
 constexpr Check kModelChecks[] = {
-    {"/model/heads", {"/model/width", "/model/heads"},
+    {"/model/heads",
+     {"/model/width", "/model/heads"},
      [](const Effective& c) {
        const bool derived = c.origin("/model/head_dim") == Origin::kRule || !c.is_given("/model/head_dim");
        return derived && c.integer("/model/width") % c.integer("/model/heads") != 0;
      },
      "{/model/heads} heads do not divide the width {/model/width}",
      "use {} heads, or give model.head_dim",
-     [](const Effective& c) { return nearest_divisor(c.integer("/model/width"), c.integer("/model/heads")); }},
-    {"/model/kv_heads", {"/model/heads", "/model/kv_heads"},
+     [](const Effective& c) {
+       return nearest_divisor(c.integer("/model/width"), c.integer("/model/heads"));
+     }},
+    {"/model/kv_heads",
+     {"/model/heads", "/model/kv_heads"},
      [](const Effective& c) { return c.integer("/model/heads") % c.integer("/model/kv_heads") != 0; },
      "{/model/kv_heads} key/value heads do not divide the {/model/heads} heads",
      "use {}",
-     [](const Effective& c) { return nearest_divisor(c.integer("/model/heads"), c.integer("/model/kv_heads")); }},
-    {"/model/head_dim", {"/model/head_dim", "/model/position"},
-     [](const Effective& c) { return c.is("/model/position", "rotary") && c.integer("/model/head_dim") % 2 != 0; },
+     [](const Effective& c) {
+       return nearest_divisor(c.integer("/model/heads"), c.integer("/model/kv_heads"));
+     }},
+    {"/model/head_dim",
+     {"/model/head_dim", "/model/position"},
+     [](const Effective& c) {
+       return c.is("/model/position", "rotary") && c.integer("/model/head_dim") % 2 != 0;
+     },
      "head_dim {/model/head_dim} is odd, but rotary positions turn pairs of features",
      "use {}",
      [](const Effective& c) { return fmt::format("{}", c.integer("/model/head_dim") + 1); }},
-    {"/model/bias/norm", {"/model/bias/norm", "/model/norm"},
+    {"/model/bias/norm",
+     {"/model/bias/norm", "/model/norm"},
      [](const Effective& c) { return c.is("/model/norm", "rms_norm") && c.flag("/model/bias/norm"); },
-     "rms_norm has no bias", "use false, or norm \"layer_norm\""},
-    {"/model/bias/gate", {"/model/bias/gate", "/model/mlp"},
+     "rms_norm has no bias",
+     "use false, or norm \"layer_norm\""},
+    {"/model/bias/gate",
+     {"/model/bias/gate", "/model/mlp"},
      [](const Effective& c) {
        return c.flag("/model/bias/gate") && !c.is("/model/mlp", "swiglu") && !c.is("/model/mlp", "geglu");
      },
-     "mlp {/model/mlp} has no gate that could have a bias", "use false, or mlp \"swiglu\" or \"geglu\""},
-    {"/model/window_layers", {"/model/window_layers", "/model/layers"},
+     "mlp {/model/mlp} has no gate that could have a bias",
+     "use false, or mlp \"swiglu\" or \"geglu\""},
+    {"/model/window_layers",
+     {"/model/window_layers", "/model/layers"},
      [](const Effective& c) {
        return any_window_layer(c, [](int64_t layer, int64_t layers) { return layer >= layers; });
      },
      "{/model/window_layers} names a layer that the model of {/model/layers} layers does not have",
      "use layers from 0 to {}",
      [](const Effective& c) { return fmt::format("{}", c.integer("/model/layers") - 1); }},
-    {"/model/window_layers", {"/model/window_layers"},
+    {"/model/window_layers",
+     {"/model/window_layers"},
      [](const Effective& c) {
        std::vector<int64_t> layers;
        for (const Value& item : c.find("/model/window_layers")->items) layers.push_back(item.integer);
        std::sort(layers.begin(), layers.end());
        return std::adjacent_find(layers.begin(), layers.end()) != layers.end();
      },
-     "{/model/window_layers} names a layer twice", "name each layer once"},
-    {"/model/window", {"/model/window", "/model/window_layers"},
+     "{/model/window_layers} names a layer twice",
+     "name each layer once"},
+    {"/model/window",
+     {"/model/window", "/model/window_layers"},
      [](const Effective& c) {
-       return c.integer("/model/window") == 0 && c.is_asked("/model/window_layers") && c.count("/model/window_layers") > 0;
+       return c.integer("/model/window") == 0 && c.is_asked("/model/window_layers") &&
+              c.count("/model/window_layers") > 0;
      },
-     "window_layers is given, but no window", "give the window's size in tokens, such as 1024"},
-    {"/model/rope/factor", {"/model/rope/scaling"},
-     [](const Effective& c) { return !c.is("/model/rope/scaling", "none") && !c.is_given("/model/rope/factor"); },
+     "window_layers is given, but no window",
+     "give the window's size in tokens, such as 1024"},
+    {"/model/rope/factor",
+     {"/model/rope/scaling"},
+     [](const Effective& c) {
+       return !c.is("/model/rope/scaling", "none") && !c.is_given("/model/rope/factor");
+     },
      "rope scaling {/model/rope/scaling} needs a factor",
      "give how many times longer the context is than the first training's, such as 8"},
-    {"/model/rope/original_context", {"/model/rope/scaling"},
+    {"/model/rope/original_context",
+     {"/model/rope/scaling"},
      [](const Effective& c) {
        return c.is("/model/rope/scaling", "llama3") && !c.is_given("/model/rope/original_context");
      },
-     "rope scaling \"llama3\" needs original_context", "give the context of the first training, such as 8192"},
-    {"/model/rope/high_freq_factor", {"/model/rope/low_freq_factor", "/model/rope/high_freq_factor"},
+     "rope scaling \"llama3\" needs original_context",
+     "give the context of the first training, such as 8192"},
+    {"/model/rope/high_freq_factor",
+     {"/model/rope/low_freq_factor", "/model/rope/high_freq_factor"},
      [](const Effective& c) {
        return c.is("/model/rope/scaling", "llama3") &&
               !(c.number("/model/rope/high_freq_factor") > c.number("/model/rope/low_freq_factor"));
      },
-     "high_freq_factor {/model/rope/high_freq_factor} is not above low_freq_factor {/model/rope/low_freq_factor}",
+     "high_freq_factor {/model/rope/high_freq_factor} is not above low_freq_factor "
+     "{/model/rope/low_freq_factor}",
      "use a larger one, such as 4 with low_freq_factor 1"},
-    {"/model/rope/beta_fast", {"/model/rope/beta_fast", "/model/rope/beta_slow"},
+    {"/model/rope/beta_fast",
+     {"/model/rope/beta_fast", "/model/rope/beta_slow"},
      [](const Effective& c) {
        return c.is("/model/rope/scaling", "yarn") &&
               !(c.number("/model/rope/beta_fast") > c.number("/model/rope/beta_slow"));
      },
      "beta_fast {/model/rope/beta_fast} is not above beta_slow {/model/rope/beta_slow}",
      "use a larger one, such as 32 with beta_slow 1"},
-    {"/model/vocab_size", {"/model/vocab_size", "/data/vocabulary"},
+    {"/model/vocab_size",
+     {"/model/vocab_size", "/data/vocabulary"},
      [](const Effective& c) {
-       return c.is("/data/vocabulary", "bytes") && c.is("/data/format", "text") && c.integer("/model/vocab_size") < 256;
+       return c.is("/data/vocabulary", "bytes") && c.is("/data/format", "text") &&
+              c.integer("/model/vocab_size") < 256;
      },
-     "{/model/vocab_size} token ids are too few for the 256 bytes", "use 256, or leave vocab_size out"},
+     "{/model/vocab_size} token ids are too few for the 256 bytes",
+     "use 256, or leave vocab_size out"},
 };
-// clang-format on
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// What contradicts what in the sections on data, batch, optimizer, schedule and training, and what has an effect
-// only with something else.
+// What contradicts what in the sections on data, batch, optimizer, schedule and training, and what has an
+// effect only with something else.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,37 +13,56 @@ namespace {
 constexpr int64_t kMostTokens = 2147483647;  // of a micro-batch: sizes of every buffer stay far below 2^63
 
 bool decays(const Effective& c) {
-  return c.is("/schedule/kind", "linear") || c.is("/schedule/kind", "cosine") || c.is("/schedule/kind", "wsd");
+  return c.is("/schedule/kind", "linear") || c.is("/schedule/kind", "cosine") ||
+         c.is("/schedule/kind", "wsd");
 }
 
-// clang-format off
 constexpr Check kTrainingChecks[] = {
-    {"/data/sources", {"/data/path", "/data/sources"},
-     [](const Effective& c) { return c.origin("/data/path") == c.origin("/data/sources"); },  // else the later counts
-     "both data.path and data.sources are given", "keep one of them: path is short for one source"},
-    {"/data/format", {"/data/sources"},
+    {"/data/sources",
+     {"/data/path", "/data/sources"},
+     [](const Effective& c) {
+       return c.origin("/data/path") == c.origin("/data/sources");
+     },  // else the later counts
+     "both data.path and data.sources are given",
+     "keep one of them: path is short for one source"},
+    {"/data/format",
+     {"/data/sources"},
      [](const Effective& c) { return c.count("/data/sources") > 0 && !c.has("/data/format"); },
-     "data has sources, but no format", "use \"text\", \"tokens\" or \"megatron\""},
-    {"/data/sources", {"/data/validation_sources"},
-     [](const Effective& c) { return c.count("/data/validation_sources") > 0 && c.count("/data/sources") == 0; },
-     "there are validation_sources, but nothing to train on", "give data.path or data.sources"},
-    {"/data/vocabulary", {"/data/format"},
+     "data has sources, but no format",
+     "use \"text\", \"tokens\" or \"megatron\""},
+    {"/data/sources",
+     {"/data/validation_sources"},
+     [](const Effective& c) {
+       return c.count("/data/validation_sources") > 0 && c.count("/data/sources") == 0;
+     },
+     "there are validation_sources, but nothing to train on",
+     "give data.path or data.sources"},
+    {"/data/vocabulary",
+     {"/data/format"},
      [](const Effective& c) { return c.is("/data/format", "text") && !c.has("/data/vocabulary"); },
-     "text needs a vocabulary", "use \"bytes\" or \"characters\""},
-    {"/data/token_type", {"/data/format"},
+     "text needs a vocabulary",
+     "use \"bytes\" or \"characters\""},
+    {"/data/token_type",
+     {"/data/format"},
      [](const Effective& c) { return c.is("/data/format", "tokens") && !c.has("/data/token_type"); },
-     "raw token files do not say how wide a token id is", "use \"u16\" or \"u32\""},
-    {"/data/packing", {"/data/packing"},
-     [](const Effective& c) { return c.flag("/data/packing") && c.count("/data/sources") > 0 &&
-                                     c.is("/data/format", "tokens") && c.integer("/data/separator") < 0; },
+     "raw token files do not say how wide a token id is",
+     "use \"u16\" or \"u32\""},
+    {"/data/packing",
+     {"/data/packing"},
+     [](const Effective& c) {
+       return c.flag("/data/packing") && c.count("/data/sources") > 0 && c.is("/data/format", "tokens") &&
+              c.integer("/data/separator") < 0;
+     },
      "packing needs to know where documents end, and raw token files do not say",
      "give data.separator, the token that ends a document"},
-    {"/data/separator", {"/data/separator", "/model/vocab_size"},
+    {"/data/separator",
+     {"/data/separator", "/model/vocab_size"},
      [](const Effective& c) { return c.integer("/data/separator") >= c.integer("/model/vocab_size"); },
      "separator {/data/separator} is no token id of a vocabulary of {/model/vocab_size}",
      "use an id from 0 to {}",
      [](const Effective& c) { return fmt::format("{}", c.integer("/model/vocab_size") - 1); }},
-    {"/data/validation_fraction", {"/train/eval_every", "/data/validation_fraction", "/data/sources"},
+    {"/data/validation_fraction",
+     {"/train/eval_every", "/data/validation_fraction", "/data/sources"},
      [](const Effective& c) {
        return c.integer("/train/eval_every") > 0 && c.count("/data/sources") > 0 &&
               c.count("/data/validation_sources") == 0 && c.number("/data/validation_fraction") == 0;
@@ -51,19 +70,24 @@ constexpr Check kTrainingChecks[] = {
      "train.eval_every asks for validations, but no data is kept for them",
      "use 0.1, or give validation_sources, or set eval_every to 0"},
 
-    {"/batch/sequence", {"/batch/sequence", "/model/context"},
+    {"/batch/sequence",
+     {"/batch/sequence", "/model/context"},
      [](const Effective& c) { return c.integer("/batch/sequence") > c.integer("/model/context"); },
      "rows of {/batch/sequence} tokens are longer than the model's context {/model/context}",
      "use {/model/context} or less"},
-    {"/batch/global_batch", {"/batch/global_batch", "/batch/micro_batch"},
-     [](const Effective& c) { return c.integer("/batch/global_batch") % c.integer("/batch/micro_batch") != 0; },
+    {"/batch/global_batch",
+     {"/batch/global_batch", "/batch/micro_batch"},
+     [](const Effective& c) {
+       return c.integer("/batch/global_batch") % c.integer("/batch/micro_batch") != 0;
+     },
      "global_batch {/batch/global_batch} is not a multiple of micro_batch {/batch/micro_batch}",
      "use {}",
      [](const Effective& c) {
        const int64_t rows = c.integer("/batch/micro_batch"), global = c.integer("/batch/global_batch");
        return fmt::format("{}", std::max(rows, (global + rows / 2) / rows * rows));
      }},
-    {"/batch/global_batch", {"/batch/global_batch", "/batch/micro_batch", "/batch/grad_accum_steps"},
+    {"/batch/global_batch",
+     {"/batch/global_batch", "/batch/micro_batch", "/batch/grad_accum_steps"},
      [](const Effective& c) {
        const int64_t global = c.integer("/batch/global_batch"), rows = c.integer("/batch/micro_batch");
        return global % rows == 0 && global / rows != c.integer("/batch/grad_accum_steps");
@@ -74,38 +98,57 @@ constexpr Check kTrainingChecks[] = {
      [](const Effective& c) {
        return fmt::format("{}", c.integer("/batch/micro_batch") * c.integer("/batch/grad_accum_steps"));
      }},
-    {"/batch/global_batch", {"/batch/global_batch", "/batch/grad_accum_steps"},
+    {"/batch/global_batch",
+     {"/batch/global_batch", "/batch/grad_accum_steps"},
      [](const Effective& c) {
        return !c.has("/batch/micro_batch") &&
               c.integer("/batch/global_batch") % c.integer("/batch/grad_accum_steps") != 0;
      },
      "global_batch {/batch/global_batch} is not a multiple of grad_accum_steps {/batch/grad_accum_steps}",
      "use a multiple of {/batch/grad_accum_steps}"},
-    {"/batch/micro_batch", {"/batch/micro_batch", "/batch/sequence"},
-     [](const Effective& c) { return c.integer("/batch/micro_batch") * c.integer("/batch/sequence") > kMostTokens; },
+    {"/batch/micro_batch",
+     {"/batch/micro_batch", "/batch/sequence"},
+     [](const Effective& c) {
+       return c.integer("/batch/micro_batch") * c.integer("/batch/sequence") > kMostTokens;
+     },
      "a micro-batch of {/batch/micro_batch} rows of {/batch/sequence} tokens has more than 2147483647 tokens",
      "use {} rows, and grad_accum_steps for more",
-     [](const Effective& c) { return fmt::format("{}", std::max<int64_t>(1, kMostTokens / c.integer("/batch/sequence"))); }},
-
-    {"/optimizer/momentum", {"/optimizer/nesterov", "/optimizer/momentum"},
      [](const Effective& c) {
-       return c.is("/optimizer/kind", "sgd") && c.flag("/optimizer/nesterov") && c.number("/optimizer/momentum") == 0;
+       return fmt::format("{}", std::max<int64_t>(1, kMostTokens / c.integer("/batch/sequence")));
+     }},
+
+    {"/optimizer/momentum",
+     {"/optimizer/nesterov", "/optimizer/momentum"},
+     [](const Effective& c) {
+       return c.is("/optimizer/kind", "sgd") && c.flag("/optimizer/nesterov") &&
+              c.number("/optimizer/momentum") == 0;
      },
-     "nesterov looks ahead along the momentum, which is 0", "use 0.9, or nesterov false"},
-    {"/schedule/min_learning_rate", {"/schedule/min_learning_rate", "/optimizer/learning_rate"},
-     [](const Effective& c) { return c.number("/schedule/min_learning_rate") > c.number("/optimizer/learning_rate"); },
+     "nesterov looks ahead along the momentum, which is 0",
+     "use 0.9, or nesterov false"},
+    {"/schedule/min_learning_rate",
+     {"/schedule/min_learning_rate", "/optimizer/learning_rate"},
+     [](const Effective& c) {
+       return c.number("/schedule/min_learning_rate") > c.number("/optimizer/learning_rate");
+     },
      "min_learning_rate {/schedule/min_learning_rate} is above learning_rate {/optimizer/learning_rate}",
      "use {/optimizer/learning_rate} or less"},
-    {"/schedule/warmup_steps", {"/schedule/warmup_steps", "/schedule/decay_steps"},
-     [](const Effective& c) { return decays(c) && c.integer("/schedule/warmup_steps") > c.integer("/schedule/decay_steps"); },
-     "{/schedule/warmup_steps} warm-up steps do not fit before the end of the decay at step {/schedule/decay_steps}",
+    {"/schedule/warmup_steps",
+     {"/schedule/warmup_steps", "/schedule/decay_steps"},
+     [](const Effective& c) {
+       return decays(c) && c.integer("/schedule/warmup_steps") > c.integer("/schedule/decay_steps");
+     },
+     "{/schedule/warmup_steps} warm-up steps do not fit before the end of the decay at step "
+     "{/schedule/decay_steps}",
      "use {/schedule/decay_steps} or less, or a larger decay_steps"},
-    {"/schedule/stable_steps", {"/schedule/warmup_steps", "/schedule/decay_steps", "/schedule/stable_steps"},
+    {"/schedule/stable_steps",
+     {"/schedule/warmup_steps", "/schedule/decay_steps", "/schedule/stable_steps"},
      [](const Effective& c) {
        const int64_t decay = c.integer("/schedule/decay_steps"), warmup = c.integer("/schedule/warmup_steps");
-       return c.is("/schedule/kind", "wsd") && warmup <= decay && c.integer("/schedule/stable_steps") > decay - warmup;
+       return c.is("/schedule/kind", "wsd") && warmup <= decay &&
+              c.integer("/schedule/stable_steps") > decay - warmup;
      },
-     "{/schedule/warmup_steps} warm-up and {/schedule/stable_steps} stable steps do not fit before the end of the "
+     "{/schedule/warmup_steps} warm-up and {/schedule/stable_steps} stable steps do not fit before the end "
+     "of the "
      "decay at step {/schedule/decay_steps}",
      "use {} or less",
      [](const Effective& c) {
@@ -141,7 +184,6 @@ const std::vector<Dependence>& dependence_table() {
   };
   return *table;
 }
-// clang-format on
 
 }  // namespace
 

@@ -29,10 +29,12 @@ std::string join_docs(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers:
   return doc;
 }
 
-std::string_view attribute(const reflection::Field& field, const char* name) {
-  const auto* attributes = field.attributes();
-  const reflection::KeyValue* found = attributes != nullptr ? attributes->LookupByKey(name) : nullptr;
-  return found != nullptr ? std::string_view(found->value()->c_str(), found->value()->size()) : std::string_view();
+std::string_view attribute(const reflection::Field& field, std::string_view name) {
+  if (field.attributes() == nullptr) return {};
+  for (const reflection::KeyValue* pair : *field.attributes()) {
+    if (pair->key()->string_view() == name) return pair->value()->string_view();
+  }
+  return {};
 }
 
 double parse_double(std::string_view text) {  // from_chars: the host's locale must not matter
@@ -113,12 +115,24 @@ class Builder {
 
   void set_type(reflection::BaseType base, const reflection::Type& type, FieldView* view) {
     switch (base) {
-      case reflection::Bool: view->kind = FieldKind::kBool; return;
-      case reflection::Long: view->kind = FieldKind::kInt; return;
-      case reflection::ULong: view->kind = FieldKind::kUint; return;
-      case reflection::Double: view->kind = FieldKind::kDouble; return;
-      case reflection::String: view->kind = FieldKind::kString; return;
-      case reflection::Vector: view->kind = FieldKind::kArray; return;
+      case reflection::Bool:
+        view->kind = FieldKind::kBool;
+        return;
+      case reflection::Long:
+        view->kind = FieldKind::kInt;
+        return;
+      case reflection::ULong:
+        view->kind = FieldKind::kUint;
+        return;
+      case reflection::Double:
+        view->kind = FieldKind::kDouble;
+        return;
+      case reflection::String:
+        view->kind = FieldKind::kString;
+        return;
+      case reflection::Vector:
+        view->kind = FieldKind::kArray;
+        return;
       case reflection::UByte:
         HWS_CHECK(type.index() >= 0);
         view->kind = FieldKind::kEnum;
@@ -128,7 +142,8 @@ class Builder {
         view->kind = FieldKind::kTable;
         view->table = table(*schema_.objects()->Get(static_cast<uint32_t>(type.index())));
         return;
-      default: fail(Code::kInternal, "config schema: field {} has a type that the walker does not know", view->name);
+      default:
+        fail(Code::kInternal, "config schema: field {} has a type that the walker does not know", view->name);
     }
   }
 
@@ -147,15 +162,21 @@ class Builder {
   static Value make_default(const FieldView& field, std::string_view text) {
     if (text.empty()) return Value();
     switch (field.kind) {
-      case FieldKind::kBool: return Value::of_bool(text == "true");
-      case FieldKind::kInt: return Value::of_int(parse_int(text));
-      case FieldKind::kUint: return Value::of_uint(static_cast<uint64_t>(parse_int(text)));
-      case FieldKind::kDouble: return Value::of_double(parse_double(text));
-      case FieldKind::kString: return Value::of_string(std::string(text));
+      case FieldKind::kBool:
+        return Value::of_bool(text == "true");
+      case FieldKind::kInt:
+        return Value::of_int(parse_int(text));
+      case FieldKind::kUint:
+        return Value::of_uint(static_cast<uint64_t>(parse_int(text)));
+      case FieldKind::kDouble:
+        return Value::of_double(parse_double(text));
+      case FieldKind::kString:
+        return Value::of_string(std::string(text));
       case FieldKind::kEnum:
         HWS_CHECK(field.enumeration->find(text) != nullptr);
         return Value::of_string(std::string(text));
-      default: fail(Code::kInternal, "config schema: field {} cannot have a default", field.name);
+      default:
+        fail(Code::kInternal, "config schema: field {} cannot have a default", field.name);
     }
   }
 
@@ -206,14 +227,22 @@ size_t schema_size() { return kConfigSchemaSize; }
 
 std::string_view kind_name(const FieldView& field) {
   switch (field.kind) {
-    case FieldKind::kBool: return "true or false";
-    case FieldKind::kInt: return "integer";
-    case FieldKind::kUint: return "integer >= 0";
-    case FieldKind::kDouble: return "number";
-    case FieldKind::kString: return "string";
-    case FieldKind::kEnum: return "string";
-    case FieldKind::kArray: return "array";
-    case FieldKind::kTable: return "object";
+    case FieldKind::kBool:
+      return "true or false";
+    case FieldKind::kInt:
+      return "integer";
+    case FieldKind::kUint:
+      return "integer >= 0";
+    case FieldKind::kDouble:
+      return "number";
+    case FieldKind::kString:
+      return "string";
+    case FieldKind::kEnum:
+      return "string";
+    case FieldKind::kArray:
+      return "array";
+    case FieldKind::kTable:
+      return "object";
   }
   return "";
 }

@@ -1,5 +1,5 @@
-// The config schema as plain structs, read once from the embedded binary schema (capi/schema/config.fbs). Every
-// walker of the config (JSON, FlatBuffers binary, ranges, explain, JSON Schema) goes along these.
+// The config schema as plain structs, read once from the embedded binary schema (capi/schema/config.fbs).
+// Every walker of the config (JSON, FlatBuffers binary, ranges, explain, JSON Schema) goes along these.
 #pragma once
 
 #include <cstddef>
@@ -38,12 +38,12 @@ struct FieldView {
   int id = 0;
   uint16_t vtable_offset = 0;
   FieldKind kind = FieldKind::kBool;
-  const EnumView* enumeration = nullptr;       ///< kEnum
-  const TableView* table = nullptr;            ///< kTable
-  std::shared_ptr<const FieldView> element;    ///< kArray: what it holds (with its limits)
-  std::optional<double> minimum, maximum;      ///< included
-  std::optional<double> above, below;          ///< not included
-  Value default_value;                         ///< kUnset where there is none
+  const EnumView* enumeration = nullptr;     ///< kEnum
+  const TableView* table = nullptr;          ///< kTable
+  std::shared_ptr<const FieldView> element;  ///< kArray: what it holds (with its limits)
+  std::optional<double> minimum, maximum;    ///< included
+  std::optional<double> above, below;        ///< not included
+  Value default_value;                       ///< kUnset where there is none
 };
 
 struct TableView {

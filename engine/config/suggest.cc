@@ -11,7 +11,8 @@ namespace {
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 bool same_name(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
 }
 
 bool is_called(const FieldView& field, std::string_view key) {
@@ -53,7 +54,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     for (size_t j = 1; j <= b.size(); ++j) {
       const size_t substitute = last[j - 1] + (lower(a[i - 1]) == lower(b[j - 1]) ? 0 : 1);
       row[j] = std::min({substitute, last[j] + 1, row[j - 1] + 1});
-      const bool swapped = i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]);
+      const bool swapped =
+          i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]);
       if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
@@ -75,7 +77,8 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 }
 
 std::string suggest_key(const TableView& table, std::string_view pointer, std::string_view key) {
-  if (const FieldView* field = find_called(table, key)) return fmt::format("did you mean \"{}\"?", field->name);
+  if (const FieldView* field = find_called(table, key))
+    return fmt::format("did you mean \"{}\"?", field->name);
   std::vector<std::string> names;
   for (const FieldView& field : table.fields) names.push_back(field.name);
   const std::string near = nearest_name(key, names);

@@ -1,5 +1,5 @@
-// Inside of ConfigTree, shared by the files of this folder: reading and writing values along the schema, and JSON
-// pointers (RFC 6901).
+// Inside of ConfigTree, shared by the files of this folder: reading and writing values along the schema, and
+// JSON pointers (RFC 6901).
 #pragma once
 
 #include <cstdint>
@@ -40,17 +40,19 @@ bool split_pointer(std::string_view pointer, std::vector<std::string>* tokens);
 /// "a/b" -> "a~1b".
 std::string escape_token(std::string_view token);
 
-/// The schema field at a pointer (array elements by index or "-"). Null if there is none: *wrong then says what is
-/// wrong and what was meant.
+/// The schema field at a pointer (array elements by index or "-"). Null if there is none: *wrong then says
+/// what is wrong and what was meant.
 const FieldView* field_at(const std::vector<std::string>& tokens, Problem* wrong);
 
 /// The value at a pointer, or null if it or something above it is not set.
 const Value* find_value(const Value& root, std::string_view pointer);
-/// Where to put a value: makes the tables above it. The pointer must be one of the schema, without array indexes.
+/// Where to put a value: makes the tables above it. The pointer must be one of the schema, without array
+/// indexes.
 Value* make_slot(Value* root, std::string_view pointer);
 
-/// Copies what is set in `from` over what is not set, or set with no higher precedence, in `to`. Arrays go whole.
-/// Origin kRule only fills what is not set at all: a rule completes a config, it does not contradict it.
+/// Copies what is set in `from` over what is not set, or set with no higher precedence, in `to`. Arrays go
+/// whole. Origin kRule only fills what is not set at all: a rule completes a config, it does not contradict
+/// it.
 void merge(const Value& from, const FieldView& field, Value* to);
 
 }  // namespace hawser::config

@@ -1,6 +1,6 @@
-// FlatBuffers binary into the tree and back, driven by the schema: no generated code. Each byte is verified before
-// it is read, and what FlatBuffers' own verifier lets through (enum values, NaN, unknown ids, text that is not
-// UTF-8) is refused here.
+// FlatBuffers binary into the tree and back, driven by the schema: no generated code. Each byte is verified
+// before it is read, and what FlatBuffers' own verifier lets through (enum values, NaN, unknown ids, text
+// that is not UTF-8) is refused here.
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
 
@@ -44,7 +44,8 @@ class BinaryReader {
     return options;
   }
   [[noreturn]] static void damaged(const std::string& where) {
-    fail(Code::kConfigParse, "config binary: damaged at {}; write it again, or give the config as JSON", where);
+    fail(Code::kConfigParse, "config binary: damaged at {}; write it again, or give the config as JSON",
+         where);
   }
 
   Value read_table(const uint8_t* start, const TableView& view, const std::string& pointer);
@@ -86,7 +87,8 @@ Value BinaryReader::read_field(const Table& table, const FieldView& field, const
     case FieldKind::kBool: {
       if (!table.VerifyField<uint8_t>(verifier_, offset, 1)) damaged(pointer);
       const uint8_t byte = table.GetField<uint8_t>(offset, 0);
-      if (byte > 1) problems_.add(pointer, fmt::format("expected true or false, got byte {}", byte), "use 0 or 1");
+      if (byte > 1)
+        problems_.add(pointer, fmt::format("expected true or false, got byte {}", byte), "use 0 or 1");
       return Value::of_bool(byte != 0);
     }
     case FieldKind::kEnum: {
@@ -107,7 +109,8 @@ Value BinaryReader::read_field(const Table& table, const FieldView& field, const
     case FieldKind::kDouble:
       if (!table.VerifyField<double>(verifier_, offset, 8)) damaged(pointer);
       return checked_double(table.GetField<double>(offset, 0), pointer);
-    default: break;
+    default:
+      break;
   }
   if (!table.VerifyOffset(verifier_, offset)) damaged(pointer);
   const uint8_t* target = table.GetPointer<const uint8_t*>(offset);
@@ -117,7 +120,8 @@ Value BinaryReader::read_field(const Table& table, const FieldView& field, const
 }
 
 Value BinaryReader::checked_double(double number, const std::string& pointer) {
-  if (!std::isfinite(number)) problems_.add(pointer, fmt::format("{} is not a finite number", number), "use one");
+  if (!std::isfinite(number))
+    problems_.add(pointer, fmt::format("{} is not a finite number", number), "use one");
   return Value::of_double(number);
 }
 
@@ -155,8 +159,9 @@ Value BinaryReader::read_array(const uint8_t* start, const FieldView& field, con
     const uint8_t* slot = offsets->Data() + sizeof(uoffset_t) * i;
     const uoffset_t offset = verifier_.VerifyOffset(static_cast<size_t>(slot - data_));
     if (offset == 0) damaged(here);
-    array.items.push_back(element.kind == FieldKind::kString ? read_string(slot + offset, here)
-                                                             : read_table(slot + offset, *element.table, here));
+    array.items.push_back(element.kind == FieldKind::kString
+                              ? read_string(slot + offset, here)
+                              : read_table(slot + offset, *element.table, here));
   }
   return array;
 }
@@ -195,13 +200,21 @@ uoffset_t write_table(const Value& value, const TableView& view, FlatBufferBuild
     if (!slot.is_set()) continue;
     const flatbuffers::voffset_t offset = field.vtable_offset;
     switch (field.kind) {
-      case FieldKind::kBool: builder->AddElement<uint8_t>(offset, slot.boolean ? 1 : 0); break;
+      case FieldKind::kBool:
+        builder->AddElement<uint8_t>(offset, slot.boolean ? 1 : 0);
+        break;
       case FieldKind::kEnum:
         builder->AddElement<uint8_t>(offset, static_cast<uint8_t>(field.enumeration->find(slot.text)->value));
         break;
-      case FieldKind::kInt: builder->AddElement<int64_t>(offset, slot.integer); break;
-      case FieldKind::kUint: builder->AddElement<uint64_t>(offset, slot.unsigned_integer); break;
-      case FieldKind::kDouble: builder->AddElement<double>(offset, slot.number); break;
+      case FieldKind::kInt:
+        builder->AddElement<int64_t>(offset, slot.integer);
+        break;
+      case FieldKind::kUint:
+        builder->AddElement<uint64_t>(offset, slot.unsigned_integer);
+        break;
+      case FieldKind::kDouble:
+        builder->AddElement<double>(offset, slot.number);
+        break;
       default:
         if (children[id] != 0) builder->AddOffset(offset, Offset<void>(children[id]));
     }
@@ -217,8 +230,8 @@ Value read_binary(const void* data, size_t size, Origin origin) {
   }
   if (data == nullptr || size < 12) fail(Code::kConfigParse, "config binary: {} bytes are too few", size);
   if (std::memcmp(static_cast<const char*>(data) + 4, kIdentifier, 4) != 0) {
-    fail(Code::kConfigParse, "config binary: no file identifier {} at offset 4; is it JSON, or another schema?",
-         kIdentifier);
+    fail(Code::kConfigParse,
+         "config binary: no file identifier {} at offset 4; is it JSON, or another schema?", kIdentifier);
   }
   // The caller's bytes may lie anywhere; FlatBuffers reads aligned numbers.
   std::vector<uint64_t> aligned((size + 7) / 8);

@@ -1,5 +1,5 @@
-// JSON into the tree and back. Reading is streamed (SAX), so that duplicate keys are seen and nothing but the tree
-// is ever built; everything wrong with the text is collected before it is reported.
+// JSON into the tree and back. Reading is streamed (SAX), so that duplicate keys are seen and nothing but the
+// tree is ever built; everything wrong with the text is collected before it is reported.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -64,8 +64,8 @@ class Reader {
     if (slot.field == nullptr) return true;
     if (slot.field->kind == FieldKind::kEnum) return enum_name(slot, v);
     if (slot.field->kind != FieldKind::kString) {
-      const bool number = slot.field->kind != FieldKind::kArray && slot.field->kind != FieldKind::kTable &&
-                          Json::accept(v);
+      const bool number =
+          slot.field->kind != FieldKind::kArray && slot.field->kind != FieldKind::kTable && Json::accept(v);
       return mismatch(slot, "string " + quote(v), number ? fmt::format("write {} without quotes", v) : "");
     }
     if (v.find('\0') != std::string::npos) {
@@ -139,7 +139,8 @@ Reader::Slot Reader::next() {
   if (frame.self.field->kind == FieldKind::kTable) {
     if (frame.pending == nullptr) return {nullptr, nullptr, ""};
     const FieldView* field = frame.pending;
-    return {field, &frame.self.value->fields[static_cast<size_t>(field->id)], frame.self.pointer + "/" + field->name};
+    return {field, &frame.self.value->fields[static_cast<size_t>(field->id)],
+            frame.self.pointer + "/" + field->name};
   }
   const size_t index = frame.count++;
   if (index >= kMostItems) {
@@ -156,7 +157,8 @@ Reader::Slot Reader::next() {
 
 bool Reader::start(FieldKind kind, const char* name) {
   if (frames_.size() >= static_cast<size_t>(kMostDepth)) {
-    fail(Code::kConfigParse, "config: nested deeper than {} levels; a config needs no more than 5", kMostDepth);
+    fail(Code::kConfigParse, "config: nested deeper than {} levels; a config needs no more than 5",
+         kMostDepth);
   }
   Slot slot = next();
   if (slot.field != nullptr && slot.field->kind != kind) {
@@ -209,7 +211,8 @@ bool Reader::enum_name(const Slot& slot, const std::string& name) {
   return true;
 }
 
-bool Reader::parse_error(size_t position, const std::string& token, const nlohmann::detail::exception& error) {
+bool Reader::parse_error(size_t position, const std::string& token,
+                         const nlohmann::detail::exception& error) {
   const size_t end = std::min(position, text_.size());
   const auto lines = std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(end), '\n');
   const size_t last_newline = end == 0 ? std::string_view::npos : text_.rfind('\n', end - 1);
@@ -223,32 +226,46 @@ bool Reader::parse_error(size_t position, const std::string& token, const nlohma
   std::string what = error.what();
   const size_t colon = what.find(": ", what.find("column"));
   if (colon != std::string::npos) what = what.substr(colon + 2);
-  fail(Code::kConfigParse, "config JSON, line {}, column {}: {}; the config must be strict JSON (no comments, no "
-       "trailing commas)", lines + 1, column, what);
+  fail(Code::kConfigParse,
+       "config JSON, line {}, column {}: {}; the config must be strict JSON (no comments, no "
+       "trailing commas)",
+       lines + 1, column, what);
 }
 
 std::string Reader::example(const FieldView& field) {
   if (field.enumeration != nullptr) return valid_names(field);
   if (field.default_value.is_set()) return "default " + write_json(field.default_value, field);
   switch (field.kind) {
-    case FieldKind::kBool: return "true";
+    case FieldKind::kBool:
+      return "true";
     case FieldKind::kInt:
-    case FieldKind::kUint: return "such as 8";
-    case FieldKind::kDouble: return "such as 0.5";
-    case FieldKind::kString: return "such as \"text\"";
-    case FieldKind::kArray: return "[...]";
-    default: return "{...}";
+    case FieldKind::kUint:
+      return "such as 8";
+    case FieldKind::kDouble:
+      return "such as 0.5";
+    case FieldKind::kString:
+      return "such as \"text\"";
+    case FieldKind::kArray:
+      return "[...]";
+    default:
+      return "{...}";
   }
 }
 
 nlohmann::ordered_json to_json_value(const Value& value, const FieldView& field) {
   switch (value.kind) {
-    case Value::Kind::kUnset: return nullptr;
-    case Value::Kind::kBool: return value.boolean;
-    case Value::Kind::kInt: return value.integer;
-    case Value::Kind::kUint: return value.unsigned_integer;
-    case Value::Kind::kDouble: return value.number;
-    case Value::Kind::kString: return value.text;
+    case Value::Kind::kUnset:
+      return nullptr;
+    case Value::Kind::kBool:
+      return value.boolean;
+    case Value::Kind::kInt:
+      return value.integer;
+    case Value::Kind::kUint:
+      return value.unsigned_integer;
+    case Value::Kind::kDouble:
+      return value.number;
+    case Value::Kind::kString:
+      return value.text;
     case Value::Kind::kArray: {
       auto array = nlohmann::ordered_json::array();
       for (const Value& item : value.items) array.push_back(to_json_value(item, *field.element));

@@ -54,12 +54,18 @@ bool same_content(const Value& a, const Value& b) {
   }
   if (a.kind != b.kind) return false;
   switch (a.kind) {
-    case Value::Kind::kUnset: return true;
-    case Value::Kind::kBool: return a.boolean == b.boolean;
-    case Value::Kind::kInt: return a.integer == b.integer;
-    case Value::Kind::kUint: return a.unsigned_integer == b.unsigned_integer;
-    case Value::Kind::kDouble: return a.number == b.number;
-    case Value::Kind::kString: return a.text == b.text;
+    case Value::Kind::kUnset:
+      return true;
+    case Value::Kind::kBool:
+      return a.boolean == b.boolean;
+    case Value::Kind::kInt:
+      return a.integer == b.integer;
+    case Value::Kind::kUint:
+      return a.unsigned_integer == b.unsigned_integer;
+    case Value::Kind::kDouble:
+      return a.number == b.number;
+    case Value::Kind::kString:
+      return a.text == b.text;
     case Value::Kind::kArray:
       return std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(), same_content);
     case Value::Kind::kTable:
@@ -70,11 +76,16 @@ bool same_content(const Value& a, const Value& b) {
 
 double as_double(const Value& value) {
   switch (value.kind) {
-    case Value::Kind::kBool: return value.boolean ? 1.0 : 0.0;
-    case Value::Kind::kInt: return static_cast<double>(value.integer);
-    case Value::Kind::kUint: return static_cast<double>(value.unsigned_integer);
-    case Value::Kind::kDouble: return value.number;
-    default: return 0.0;
+    case Value::Kind::kBool:
+      return value.boolean ? 1.0 : 0.0;
+    case Value::Kind::kInt:
+      return static_cast<double>(value.integer);
+    case Value::Kind::kUint:
+      return static_cast<double>(value.unsigned_integer);
+    case Value::Kind::kDouble:
+      return value.number;
+    default:
+      return 0.0;
   }
 }
 

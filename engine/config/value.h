@@ -1,5 +1,5 @@
-// Value: one node of a config tree. A table has one slot per field of the schema, so a position in `fields` is a
-// field id, and the order of ids is the canonical order. Leaves and arrays carry where they came from.
+// Value: one node of a config tree. A table has one slot per field of the schema, so a position in `fields`
+// is a field id, and the order of ids is the canonical order. Leaves and arrays carry where they came from.
 #pragma once
 
 #include <cstdint>

@@ -28,22 +28,23 @@ struct Act<Activation::kGelu> {
   }
 };
 
+/// (1 + tanh(u)) / 2 is the sigmoid of 2u, which stays accurate where the tanh is near -1.
 template <>
 struct Act<Activation::kGeluTanh> {
   static constexpr float kSqrt2OverPi = 0.79788456080286536f, kCubic = 0.044715f;
-  static HWS_INLINE vf tanh_part(vf x) {
-    const vf cubic = vmul(vmul(x, x), x);
-    return vtanh(vmul(vset(kSqrt2OverPi), vfma(vset(kCubic), cubic, x)));
+  /// Beyond 20 the sigmoid is 0 or 1, and x^3 must not overflow.
+  static HWS_INLINE vf bounded(vf x) { return vmin(vset(20.0f), vmax(vset(-20.0f), x)); }
+  static HWS_INLINE vf cdf(vf bounded_x) {
+    const vf cubic = vmul(vmul(bounded_x, bounded_x), bounded_x), one = vset(1.0f);
+    const vf u = vfma(vset(kCubic), cubic, bounded_x);
+    return vdiv(one, vadd(one, vexp(vmul(vset(-2 * kSqrt2OverPi), u))));
   }
-  static HWS_INLINE vf value(vf x) { return vmul(x, vfma(vset(0.5f), tanh_part(x), vset(0.5f))); }
+  static HWS_INLINE vf value(vf x) { return vmul(x, cdf(bounded(x))); }
   static HWS_INLINE void both(vf x, vf& value, vf& slope) {
-    const vf t = tanh_part(x), half = vset(0.5f), one = vset(1.0f);
-    const vf cdf = vfma(half, t, half);
-    const vf inner = vmul(vset(kSqrt2OverPi), vfma(vset(3 * kCubic), vmul(x, x), one));
-    value = vmul(x, cdf);
-    // Where |x| is so large that inner overflows, 1 - t*t is 0 and the term must be too.
-    const vf bend = vfnma(t, t, one), term = vmul(vmul(vmul(half, x), bend), inner);
-    slope = vselect_eq(bend, vzero(), cdf, vadd(cdf, term));
+    const vf b = bounded(x), c = cdf(b), one = vset(1.0f);
+    const vf inner = vmul(vset(2 * kSqrt2OverPi), vfma(vset(3 * kCubic), vmul(b, b), one));
+    value = vmul(x, c);
+    slope = vfma(vmul(vmul(b, c), vsub(one, c)), inner, c);
   }
 };
 

@@ -105,7 +105,7 @@ TEST(Arguments, RefusalsNameFunctionAndArgument) {
   expect_invalid("p", [&](const Call& call) { call.optional(odd, "p"); });
   expect_invalid("a", [&](const Call& call) { call.array(odd, 1, "a"); });
   expect_invalid("a", [&](const Call& call) { call.array(even, SIZE_MAX / 2, "a"); });
-  expect_invalid("a", [&](const Call& call) { call.array(even, PTRDIFF_MAX / 4, "a"); });
+  expect_invalid("a", [&](const Call& call) { call.array(even, size_t{1} << 60, "a"); });
   expect_invalid("a", [&](const Call& call) { call.array<int32_t>(nullptr, 1, "a"); });
   expect_invalid("t", [&](const Call& call) { call.text(nullptr, "t"); });
   expect_invalid("t", [&](const Call& call) { call.text("a\xff", "t"); });

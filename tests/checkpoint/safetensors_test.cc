@@ -25,7 +25,10 @@ TEST(Safetensors, WritesAndReadsBack) {
   const std::vector<uint8_t> b = {7, 8, 9};
   {
     SafetensorsWriter writer(Folder::open(scratch.path()), "x.safetensors",
-                             {{"a", "F32", {2, 3}, 0, 0}, {"empty", "I64", {0, 4}, 0, 0}, {"b \"quoted\" \xc3\xa4", "U8", {3}, 0, 0}, {"scalar", "F32", {}, 0, 0}},
+                             {{"a", "F32", {2, 3}, 0, 0},
+                              {"empty", "I64", {0, 4}, 0, 0},
+                              {"b \"quoted\" \xc3\xa4", "U8", {3}, 0, 0},
+                              {"scalar", "F32", {}, 0, 0}},
                              {{"format", "pt"}});
     writer.append(a.data(), 24);
     writer.append(b.data(), 3);
@@ -59,29 +62,35 @@ struct BadHeader {
 };
 
 TEST(Safetensors, RefusesHeadersThatLie) {
-  const std::string long_name = R"({")" + std::string(513, 'n') + R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  const std::string long_name =
+      R"({")" + std::string(513, 'n') + R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
   const std::string nested(1'000'000, '[');
   const BadHeader cases[] = {
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4, "takes 8 bytes"},
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4, "cut short"},
       {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 3, "belong to none"},
       {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", 3, "hole"},
-      {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", 3, "overlap"},
-      {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2, "overlap"},
+      {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+       3, "overlap"},
+      {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
+       2, "overlap"},
       {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[2,0]}})", 2, "takes 2 bytes"},
       {R"({"a":{"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0, "overflows"},
       {R"({"a":{"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]}})", 0, "overflows"},
       {R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", 1, "negative"},
-      {R"({"a":{"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,1]}})", 1, "negative or too large"},
+      {R"({"a":{"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,1]}})", 1,
+       "negative or too large"},
       {R"({"a":{"dtype":"U8","shape":[1.5],"data_offsets":[0,1]}})", 1, "fraction"},
-      {R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,1]}})", 1, "more than 8 dimensions"},
+      {R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,1]}})", 1,
+       "more than 8 dimensions"},
       {R"({"a":{"dtype":"Q4","shape":[1],"data_offsets":[0,1]}})", 1, "unknown dtype 'Q4'"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", 1, "not two numbers"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1,1]}})", 1, "not two numbers"},
       {R"({"a":{"dtype":"U8","data_offsets":[0,1]}})", 1, "not all of"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1}})", 1, "unknown field 'x'"},
       {R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1, "twice"},
-      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1, "twice"},
+      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+       1, "twice"},
       {R"({"a":[1,2]})", 0, "an array where none belongs"},
       {R"({"a":null})", 0, "null where none belongs"},
       {R"({"a":{"dtype":{"x":{}},"shape":[1],"data_offsets":[0,1]}})", 1, "an object where none belongs"},
@@ -100,9 +109,11 @@ TEST(Safetensors, RefusesHeadersThatLie) {
   const Scratch scratch;
   for (const BadHeader& bad : cases) {
     write_text(scratch / "x.safetensors", file_text(bad.header, bad.data_bytes));
-    const Error error = error_of([&] { SafetensorsFile::open(Folder::open(scratch.path()), "x.safetensors"); });
+    const Error error =
+        error_of([&] { SafetensorsFile::open(Folder::open(scratch.path()), "x.safetensors"); });
     EXPECT_EQ(error.code(), Code::kCheckpointCorrupt) << bad.header;
-    EXPECT_NE(error.message().find(bad.says), std::string::npos) << error.message() << "\n" << std::string(bad.header).substr(0, 200);
+    EXPECT_NE(error.message().find(bad.says), std::string::npos) << error.message() << "\n"
+                                                                 << std::string(bad.header).substr(0, 200);
     EXPECT_NE(error.message().find("x.safetensors"), std::string::npos) << error.message();
   }
 }
@@ -111,7 +122,8 @@ TEST(Safetensors, ChecksTheHeaderLengthBeforeItAllocates) {
   const Scratch scratch;
   for (const uint64_t said : {0ull, 1ull, 100ull, 100'000'001ull, 1ull << 40, 1ull << 63, ~0ull - 1}) {
     write_text(scratch / "x.safetensors", file_text("{}", 8, said));
-    const Error error = error_of([&] { SafetensorsFile::open(Folder::open(scratch.path()), "x.safetensors"); });
+    const Error error =
+        error_of([&] { SafetensorsFile::open(Folder::open(scratch.path()), "x.safetensors"); });
     EXPECT_EQ(error.code(), Code::kCheckpointCorrupt) << said;
   }
   write_text(scratch / "x.safetensors", "short");
@@ -127,28 +139,33 @@ TEST(Safetensors, OpensRegularFilesOnly) {
   ASSERT_EQ(mkfifo((scratch / "fifo").c_str(), 0600), 0);
   const Folder folder = Folder::open(scratch.path());
   for (const char* name : {"link", "folder", "fifo"})
-    EXPECT_EQ(error_of([&] { SafetensorsFile::open(folder, name); }).code(), Code::kCheckpointCorrupt) << name;
+    EXPECT_EQ(error_of([&] { SafetensorsFile::open(folder, name); }).code(), Code::kCheckpointCorrupt)
+        << name;
   for (const char* name : {"../real", "", ".", "..", "a/b"})
-    EXPECT_EQ(error_of([&] { SafetensorsFile::open(folder, name); }).code(), Code::kCheckpointCorrupt) << name;
+    EXPECT_EQ(error_of([&] { SafetensorsFile::open(folder, name); }).code(), Code::kCheckpointCorrupt)
+        << name;
   EXPECT_EQ(error_of([&] { SafetensorsFile::open(folder, "none"); }).code(), Code::kNotFound);
-  EXPECT_EQ(error_of([&] { SafetensorsFile::open(Folder::open("/dev"), "null"); }).code(), Code::kCheckpointCorrupt);
+  EXPECT_EQ(error_of([&] { SafetensorsFile::open(Folder::open("/dev"), "null"); }).code(),
+            Code::kCheckpointCorrupt);
 }
 
 TEST(Safetensors, AFileCutShortWhileOpenIsAnErrorNotAFault) {
   const Scratch scratch;
-  write_text(scratch / "x", file_text(R"({"a":{"dtype":"U8","shape":[9000],"data_offsets":[0,9000]}})", 9000));
+  write_text(scratch / "x",
+             file_text(R"({"a":{"dtype":"U8","shape":[9000],"data_offsets":[0,9000]}})", 9000));
   const SafetensorsFile file = SafetensorsFile::open(Folder::open(scratch.path()), "x");
   std::filesystem::resize_file(scratch / "x", 4000);
   std::vector<char> data(9000);
-  EXPECT_EQ(error_of([&] { file.read(*file.find("a"), 0, data.data(), 9000); }).code(), Code::kCheckpointCorrupt);
+  EXPECT_EQ(error_of([&] { file.read(*file.find("a"), 0, data.data(), 9000); }).code(),
+            Code::kCheckpointCorrupt);
 }
 
 TEST(Safetensors, RefusesToWriteWhatItCouldNotRead) {
   using Infos = std::vector<TensorInfo>;
   for (Infos infos : {Infos{{"", "F32", {1}, 0, 0}}, Infos{{"__metadata__", "F32", {1}, 0, 0}},
-                      Infos{{"a", "F32", {1}, 0, 0}, {"a", "F32", {1}, 0, 0}}, Infos{{"a", "F32", {-1}, 0, 0}},
-                      Infos{{"a", "F31", {1}, 0, 0}}, Infos{{"a", "F32", {1ll << 40, 1ll << 40}, 0, 0}},
-                      Infos{{"a\xff", "F32", {1}, 0, 0}}})
+                      Infos{{"a", "F32", {1}, 0, 0}, {"a", "F32", {1}, 0, 0}},
+                      Infos{{"a", "F32", {-1}, 0, 0}}, Infos{{"a", "F31", {1}, 0, 0}},
+                      Infos{{"a", "F32", {1ll << 40, 1ll << 40}, 0, 0}}, Infos{{"a\xff", "F32", {1}, 0, 0}}})
     EXPECT_EQ(error_of([&] { safetensors_header(&infos, {}); }).code(), Code::kInvalidArgument);
 }
 

@@ -100,7 +100,7 @@ TEST_F(ModelCommands, UnknownKeysOfAHuggingFaceConfigCanBeIgnoredOneByOne) {
 
 TEST_F(ModelCommands, FineTuneStartsFromARun) {
   succeed(
-      "train run/checkpoints/step-20 --data text.txt --set /train/steps=2 --set /data/vocabulary=bytes --out "
+      "train run/checkpoints/step-20 --data text.txt --set /train/steps=2 --out "
       "tuned");
   const auto rows = metric_rows(folder_ / "tuned");
   ASSERT_EQ(rows.size(), 2u);

@@ -45,7 +45,8 @@ TEST(ConfigSet, MakesAndChangesArrayElements) {
 }
 
 TEST(ConfigSet, RefusesWithoutChangingAnything) {
-  ConfigTree tree = ConfigTree::from_json(R"({"model": {"layers": 2}, "data": {"sources": [{"path": "a"}]}})");
+  ConfigTree tree =
+      ConfigTree::from_json(R"({"model": {"layers": 2}, "data": {"sources": [{"path": "a"}]}})");
   const std::string before = tree.to_json();
   const struct {
     const char *pointer, *value, *says;
@@ -113,9 +114,11 @@ TEST(ConfigPrecedence, ALaterPathReplacesEarlierSources) {
   const ResolvedConfig resolved = resolve(tree);
   ASSERT_EQ(resolved.data.sources.size(), 1u);
   EXPECT_EQ(resolved.data.sources[0].path, "c");
-  EXPECT_CONTAINS(problem_at(problems_of(R"({"preset": "quickstart", "data": {"path": "c", "sources": [{"path": "a"}]}})"),
-                             "/data/sources"),
-                  "both data.path and data.sources are given");
+  EXPECT_CONTAINS(
+      problem_at(
+          problems_of(R"({"preset": "quickstart", "data": {"path": "c", "sources": [{"path": "a"}]}})"),
+          "/data/sources"),
+      "both data.path and data.sources are given");
 }
 
 TEST(ConfigExplain, SaysWhereAValueComesFrom) {
@@ -161,7 +164,8 @@ TEST(ConfigSchema, JsonSchemaDescribesEveryField) {
   EXPECT_EQ(model.at("properties").at("layers").at("maximum"), 10000);
   EXPECT_EQ(model.at("properties").at("mlp").at("enum").size(), 4u);
   EXPECT_EQ(model.at("properties").at("rope").at("$ref"), "#/$defs/Rope");
-  EXPECT_EQ(schema.at("$defs").at("OptimizerSection").at("properties").at("beta1").at("exclusiveMaximum"), 1.0);
+  EXPECT_EQ(schema.at("$defs").at("OptimizerSection").at("properties").at("beta1").at("exclusiveMaximum"),
+            1.0);
   EXPECT_EQ(schema.at("properties").at("preset").at("enum").size(), preset_names().size());
   for (const auto& [name, table] : schema.at("$defs").items()) {
     for (const auto& [key, field] : table.at("properties").items()) {

@@ -46,16 +46,22 @@ inline std::string problem_at(const std::vector<Problem>& problems, std::string_
   return "";
 }
 
-inline std::vector<Problem> problems_of(std::string_view json) { return validate(ConfigTree::from_json(json)); }
+inline std::vector<Problem> problems_of(std::string_view json) {
+  return validate(ConfigTree::from_json(json));
+}
 
 inline std::string listing(const std::vector<Problem>& problems) {
   std::string text;
-  for (const Problem& problem : problems) text += problem.pointer + ": " + problem.message + "; " + problem.fix + "\n";
+  for (const Problem& problem : problems)
+    text += problem.pointer + ": " + problem.message + "; " + problem.fix + "\n";
   return text;
 }
 
-inline bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+inline bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
 
-#define EXPECT_CONTAINS(text, part) EXPECT_TRUE(contains(text, part)) << (text) << "\n  does not contain: " << (part)
+#define EXPECT_CONTAINS(text, part) \
+  EXPECT_TRUE(contains(text, part)) << (text) << "\n  does not contain: " << (part)
 
 }  // namespace hawser::config

@@ -97,7 +97,7 @@ TEST(ConfigRules, DerivesWhatFollows) {
 
 TEST(ConfigRules, BatchFollowsInEveryDirection) {
   const struct {
-    const char *json;
+    const char* json;
     int64_t micro, steps, global;
   } cases[] = {
       {R"({})", 8, 1, 8},
@@ -118,7 +118,8 @@ TEST(ConfigRules, BatchFollowsInEveryDirection) {
 
 TEST(ConfigRules, APresetsBatchGivesWayToAGlobalBatch) {
   const auto batch = [](const char* json) {
-    return resolve(ConfigTree::from_json(std::string(R"({"preset": "gpt2-124m", "batch": )") + json + "}")).batch;
+    return resolve(ConfigTree::from_json(std::string(R"({"preset": "gpt2-124m", "batch": )") + json + "}"))
+        .batch;
   };
   EXPECT_EQ(batch("{}").global_batch, 32);
   EXPECT_EQ(batch(R"({"global_batch": 64})").grad_accum_steps, 16);
@@ -154,11 +155,12 @@ struct Refused {
 
 TEST(ConfigRules, RefusesEachMistakeWithAFix) {
   const Refused cases[] = {
-      {"/model/heads", "5", "/model/heads", "5 heads do not divide the width 48; use 4 heads, or give model.head_dim"},
+      {"/model/heads", "5", "/model/heads",
+       "5 heads do not divide the width 48; use 4 heads, or give model.head_dim"},
       {"/model/heads", "0", "/model/heads", "0 is less than the minimum 1; use 1 or more"},
       {"/model/kv_heads", "3", "/model/kv_heads", "3 key/value heads do not divide the 4 heads; use 2"},
-      {"/model", R"({"vocab_size":9,"context":8,"layers":1,"width":12,"heads":4,"position":"rotary"})", "/model/head_dim",
-       "head_dim 3 is odd"},
+      {"/model", R"({"vocab_size":9,"context":8,"layers":1,"width":12,"heads":4,"position":"rotary"})",
+       "/model/head_dim", "head_dim 3 is odd"},
       {"/model", R"({"vocab_size":9,"context":8,"layers":1,"width":1024,"heads":2})", "/model/head_dim",
        "512 is more than the maximum 256 (it follows from the rule: model.head_dim = width / heads)"},
       {"/model/layers", "10001", "/model/layers", "use 10000 or less"},
@@ -168,28 +170,39 @@ TEST(ConfigRules, RefusesEachMistakeWithAFix) {
       {"/model/dropout/residual", "-0.1", "/model/dropout/residual", "less than the minimum 0"},
       {"/model/window", "-1", "/model/window", "less than the minimum 0"},
       {"/model/window_layers", "[0]", "/model/window", "window_layers is given, but no window"},
-      {"/model", R"({"vocab_size":9,"context":8,"layers":2,"width":12,"heads":4,"window":4,"window_layers":[2]})",
+      {"/model",
+       R"({"vocab_size":9,"context":8,"layers":2,"width":12,"heads":4,"window":4,"window_layers":[2]})",
        "/model/window_layers", "use layers from 0 to 1"},
-      {"/model", R"({"vocab_size":9,"context":8,"layers":2,"width":12,"heads":4,"window":4,"window_layers":[1,1]})",
+      {"/model",
+       R"({"vocab_size":9,"context":8,"layers":2,"width":12,"heads":4,"window":4,"window_layers":[1,1]})",
        "/model/window_layers", "names a layer twice"},
       {"/model/window_layers", "[-1]", "/model/window_layers/0", "less than the minimum 0"},
-      {"/model/rope/theta", "5000", "/model/rope/theta", "5000.0 has no effect: model.position is \"learned\"; remove it, or "
-                                                         "set model.position to \"rotary\""},
-      {"/model/rope", R"({"factor": 2})", "/model/rope/factor", "has no effect: model.rope.scaling is \"none\""},
+      {"/model/rope/theta", "5000", "/model/rope/theta",
+       "5000.0 has no effect: model.position is \"learned\"; remove it, or "
+       "set model.position to \"rotary\""},
+      {"/model/rope", R"({"factor": 2})", "/model/rope/factor",
+       "has no effect: model.rope.scaling is \"none\""},
       {"/model/norm_weight_offset", "1", "/model/norm_weight_offset", "set model.norm to \"rms_norm\""},
       {"/model/bias/gate", "true", "/model/bias/gate", "mlp \"gelu\" has no gate"},
-      {"/batch/sequence", "33", "/batch/sequence", "rows of 33 tokens are longer than the model's context 32; use 32 or less"},
-      {"/batch", R"({"global_batch": 10, "micro_batch": 4})", "/batch/global_batch", "not a multiple of micro_batch 4; use 12"},
-      {"/batch", R"({"global_batch": 12, "micro_batch": 4, "grad_accum_steps": 2})", "/batch/global_batch", "use 8"},
-      {"/batch", R"({"global_batch": 10, "grad_accum_steps": 4})", "/batch/global_batch", "not a multiple of grad_accum_steps 4"},
-      {"/schedule/min_learning_rate", "0.5", "/schedule/min_learning_rate", "0.5 is above learning_rate 0.0003"},
+      {"/batch/sequence", "33", "/batch/sequence",
+       "rows of 33 tokens are longer than the model's context 32; use 32 or less"},
+      {"/batch", R"({"global_batch": 10, "micro_batch": 4})", "/batch/global_batch",
+       "not a multiple of micro_batch 4; use 12"},
+      {"/batch", R"({"global_batch": 12, "micro_batch": 4, "grad_accum_steps": 2})", "/batch/global_batch",
+       "use 8"},
+      {"/batch", R"({"global_batch": 10, "grad_accum_steps": 4})", "/batch/global_batch",
+       "not a multiple of grad_accum_steps 4"},
+      {"/schedule/min_learning_rate", "0.5", "/schedule/min_learning_rate",
+       "0.5 is above learning_rate 0.0003"},
       {"/schedule/warmup_steps", "1001", "/schedule/warmup_steps", "use 1000 or less"},
-      {"/schedule", R"({"kind":"wsd","warmup_steps":10,"stable_steps":991})", "/schedule/stable_steps", "use 990 or less"},
+      {"/schedule", R"({"kind":"wsd","warmup_steps":10,"stable_steps":991})", "/schedule/stable_steps",
+       "use 990 or less"},
       {"/schedule/stable_steps", "5", "/schedule/stable_steps", "has no effect: schedule.kind is \"cosine\""},
       {"/optimizer/beta1", "1", "/optimizer/beta1", "use a number below 1"},
       {"/optimizer/beta2", "-1", "/optimizer/beta2", "less than the minimum 0"},
       {"/optimizer/momentum", "0.9", "/optimizer/momentum", "has no effect: optimizer.kind is \"adamw\""},
-      {"/optimizer", R"({"kind":"sgd","nesterov":true})", "/optimizer/momentum", "use 0.9, or nesterov false"},
+      {"/optimizer", R"({"kind":"sgd","nesterov":true})", "/optimizer/momentum",
+       "use 0.9, or nesterov false"},
       {"/optimizer/learning_rate", "-1", "/optimizer/learning_rate", "less than the minimum 0"},
       {"/train/steps", "0", "/train/steps", "0 is less than the minimum 1 steps; use 1 or more"},
       {"/guard", R"({"outlier":"skip","outlier_z":0})", "/guard/outlier_z", "not greater than 0"},
@@ -200,16 +213,17 @@ TEST(ConfigRules, RefusesEachMistakeWithAFix) {
       {"/data/path", "a.txt", "/data/format", "data has sources, but no format"},
       {"/data", R"({"path":"a","format":"text"})", "/data/vocabulary", "use \"bytes\" or \"characters\""},
       {"/data", R"({"path":"a","format":"tokens"})", "/data/token_type", "use \"u16\" or \"u32\""},
-      {"/data", R"({"path":"a","format":"tokens","token_type":"u16","vocabulary":"characters"})", "/data/vocabulary",
-       "set data.format to \"text\""},
-      {"/data", R"({"path":"a","format":"megatron","token_type":"u16"})", "/data/token_type", "has no effect"},
+      {"/data", R"({"path":"a","format":"tokens","token_type":"u16","vocabulary":"characters"})",
+       "/data/vocabulary", "set data.format to \"text\""},
+      {"/data", R"({"path":"a","format":"megatron","token_type":"u16"})", "/data/token_type",
+       "has no effect"},
       {"/data", R"({"path":"a","format":"tokens","token_type":"u16","packing":true})", "/data/packing",
        "packing needs to know where documents end"},
       {"/data", R"({"path":"a","format":"tokens","token_type":"u16","separator":100})", "/data/separator",
        "use an id from 0 to 99"},
       {"/data", R"({"path":"a","vocabulary":"bytes"})", "/model/vocab_size", "too few for the 256 bytes"},
-      {"/data", R"({"sources":[{"path":"a"},{"weight":2},{"path":""}],"format":"megatron"})", "/data/sources/1/path",
-       "is missing"},
+      {"/data", R"({"sources":[{"path":"a"},{"weight":2},{"path":""}],"format":"megatron"})",
+       "/data/sources/1/path", "is missing"},
       {"/data", R"({"sources":[{"path":"a","weight":0}],"format":"megatron"})", "/data/sources/0/weight",
        "not greater than 0"},
       {"/data", R"({"validation_sources":[{"path":"a"}]})", "/data/sources", "nothing to train on"},
@@ -217,8 +231,9 @@ TEST(ConfigRules, RefusesEachMistakeWithAFix) {
   for (const Refused& refused : cases) {
     const std::vector<Problem> problems = validate(small({{refused.pointer, refused.value}}));
     const std::string text = problem_at(problems, refused.at);
-    EXPECT_TRUE(contains(text, refused.says)) << refused.pointer << " = " << refused.value << "\nproblems:\n"
-                                              << listing(problems) << "lack at " << refused.at << ": " << refused.says;
+    EXPECT_TRUE(contains(text, refused.says))
+        << refused.pointer << " = " << refused.value << "\nproblems:\n"
+        << listing(problems) << "lack at " << refused.at << ": " << refused.says;
   }
 }
 
@@ -227,16 +242,20 @@ TEST(ConfigRules, RopeScalingWantsItsKeys) {
     return validate(small({{"/model/position", "rotary"}, {"/model/rope", json}}));
   };
   EXPECT_CONTAINS(problem_at(rope(R"({"scaling":"linear"})"), "/model/rope/factor"), "needs a factor");
-  EXPECT_CONTAINS(problem_at(rope(R"({"scaling":"llama3","factor":8})"), "/model/rope/original_context"), "needs");
-  EXPECT_CONTAINS(problem_at(rope(R"({"scaling":"linear","factor":2,"beta_fast":16})"), "/model/rope/beta_fast"),
-                  "has no effect: model.rope.scaling is \"linear\"");
-  EXPECT_CONTAINS(problem_at(rope(R"({"scaling":"llama3","factor":8,"original_context":8,"low_freq_factor":4})"),
-                             "/model/rope/high_freq_factor"),
-                  "not above low_freq_factor");
+  EXPECT_CONTAINS(problem_at(rope(R"({"scaling":"llama3","factor":8})"), "/model/rope/original_context"),
+                  "needs");
+  EXPECT_CONTAINS(
+      problem_at(rope(R"({"scaling":"linear","factor":2,"beta_fast":16})"), "/model/rope/beta_fast"),
+      "has no effect: model.rope.scaling is \"linear\"");
+  EXPECT_CONTAINS(
+      problem_at(rope(R"({"scaling":"llama3","factor":8,"original_context":8,"low_freq_factor":4})"),
+                 "/model/rope/high_freq_factor"),
+      "not above low_freq_factor");
   EXPECT_EQ(listing(rope(R"({"scaling":"yarn","factor":4})")), "");
-  EXPECT_EQ(resolve(small({{"/model/position", "rotary"}, {"/model/rope", R"({"scaling":"yarn","factor":4})"}}))
-                .model.rope.original_context,
-            32);
+  EXPECT_EQ(
+      resolve(small({{"/model/position", "rotary"}, {"/model/rope", R"({"scaling":"yarn","factor":4})"}}))
+          .model.rope.original_context,
+      32);
   EXPECT_CONTAINS(problem_at(validate(small({{"/model/norm", "rms_norm"}, {"/model/bias/norm", "true"}})),
                              "/model/bias/norm"),
                   "rms_norm has no bias");
@@ -265,7 +284,8 @@ TEST(ConfigRules, SaysWhatIsMissing) {
 
 TEST(ConfigRules, HugeSizesNeitherOverflowNorPass) {
   const ConfigTree tree = small({{"/model/context", "16777216"}, {"/batch/micro_batch", "1048576"}});
-  EXPECT_CONTAINS(problem_at(validate(tree), "/batch/micro_batch"), "more than 2147483647 tokens; use 127 rows");
+  EXPECT_CONTAINS(problem_at(validate(tree), "/batch/micro_batch"),
+                  "more than 2147483647 tokens; use 127 rows");
   EXPECT_FALSE(validate(small({{"/batch/global_batch", "9223372036854775807"}})).empty());
   EXPECT_FALSE(validate(small({{"/model/width", "9223372036854775807"}})).empty());
   EXPECT_FALSE(validate(small({{"/model/width", "-9223372036854775808"}})).empty());

@@ -109,7 +109,8 @@ TEST(ConfigBinary, SurvivesRandomDamage) {
 
 TEST(ConfigBinary, RefusesWhatTheVerifierLetsThrough) {
   using Builder = flatbuffers::FlatBufferBuilder;
-  const Error bad_enum = read_error(section("model", [](Builder* b) { b->AddElement<uint8_t>(offset_of("model", "mlp"), 77); }));
+  const Error bad_enum =
+      read_error(section("model", [](Builder* b) { b->AddElement<uint8_t>(offset_of("model", "mlp"), 77); }));
   EXPECT_EQ(bad_enum.code(), Code::kConfigInvalid);
   EXPECT_CONTAINS(bad_enum.message(), "/model/mlp: 77 is not a value of enum Mlp; use one of \"gelu\"");
   const Error nan = read_error(section("optimizer", [](Builder* b) {
@@ -118,7 +119,8 @@ TEST(ConfigBinary, RefusesWhatTheVerifierLetsThrough) {
   EXPECT_CONTAINS(nan.message(), "/optimizer/learning_rate: nan is not a finite number");
   const Error unknown = read_error(section("cpu", [](Builder* b) { b->AddElement<int64_t>(4 + 2 * 40, 5); }));
   EXPECT_CONTAINS(unknown.message(), "/cpu: unknown field id 40 in table Cpu");
-  const Error byte = read_error(section("model", [](Builder* b) { b->AddElement<uint8_t>(offset_of("model", "qk_norm"), 2); }));
+  const Error byte = read_error(
+      section("model", [](Builder* b) { b->AddElement<uint8_t>(offset_of("model", "qk_norm"), 2); }));
   EXPECT_CONTAINS(byte.message(), "/model/qk_norm: expected true or false, got byte 2");
 }
 
@@ -128,7 +130,8 @@ TEST(ConfigBinary, RefusesTextThatIsNotUtf8) {
   const auto start = builder.StartTable();
   builder.AddOffset(offset_of("", "preset"), text);
   builder.Finish(flatbuffers::Offset<void>(builder.EndTable(start)), "HWSC");
-  const Error error = read_error({builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()});
+  const Error error =
+      read_error({builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()});
   EXPECT_CONTAINS(error.message(), "/preset: the string is not UTF-8");
 }
 

@@ -15,7 +15,9 @@ template <class T>
 class GuardedBuffer {
  public:
   explicit GuardedBuffer(int64_t count)
-      : count_(count), bytes_(static_cast<size_t>(count) * sizeof(T)), memory_(bytes_ + 2 * kFence + 64, kMark) {
+      : count_(count),
+        bytes_(static_cast<size_t>(count) * sizeof(T)),
+        memory_(bytes_ + 2 * kFence + 64, kMark) {
     const auto address = reinterpret_cast<uintptr_t>(memory_.data()) + kFence;
     data_ = reinterpret_cast<T*>((address + 63) / 64 * 64);
     poison();

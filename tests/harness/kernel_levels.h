@@ -43,7 +43,8 @@ inline uint16_t to_bf16(float x) {
 /// Values of f32 or bf16, with their exact values in double beside them.
 class TypedValues {
  public:
-  TypedValues(DType type, int64_t count) : type_(type), bytes_(static_cast<size_t>(count * dtype_bytes(type))) {
+  TypedValues(DType type, int64_t count)
+      : type_(type), bytes_(static_cast<size_t>(count * dtype_bytes(type))) {
     values.assign(static_cast<size_t>(count), 0.0);
   }
   /// Sets element i to x, rounded to the type.

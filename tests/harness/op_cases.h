@@ -61,8 +61,9 @@ struct GradientCase {
 /// Every entry of KernelTable that computes something.
 const std::vector<std::string>& all_ops();
 
-std::vector<OpCase> op_cases();
-std::vector<GradientCase> gradient_cases();
+/// Made once, at the first call.
+const std::vector<OpCase>& op_cases();
+const std::vector<GradientCase>& gradient_cases();
 
 // What rows are made from.
 
@@ -73,7 +74,6 @@ std::vector<double> random_values(int64_t n, uint32_t seed, double spread = 1.0,
 double rounded(double x, DType type);
 
 Operand input(std::string name, DType type, int64_t n, uint32_t seed, double spread = 1.0);
-/// The tolerance is that of fp32 arithmetic; storing as bf16 adds its rounding.
 Operand output(std::string name, DType type, int64_t n, double tolerance = 4e-6);
 Operand in_out(std::string name, DType type, int64_t n, uint32_t seed, double spread = 1.0,
                double tolerance = 4e-6);

@@ -6,6 +6,8 @@ namespace hawser::testing {
 namespace {
 
 using kernels::Activation;
+using kernels::activation_backward_reference;
+using kernels::activation_forward_reference;
 using kernels::ActivationBackward;
 using kernels::ActivationForward;
 

@@ -192,7 +192,7 @@ OpCase backward_case(const Problem& problem, DType type) {
   c.operands.push_back(input("dout", type, bound.q_rows() * s.o_stride, 4));
   c.operands.push_back(input("o", type, bound.q_rows() * s.o_stride, 0, 0.0));
   c.operands.push_back(input("lse", DType::kF32, s.batch * s.heads * s.seq_q, 0, 0.0));
-  c.operands.push_back(output("dqkv", type, bound.q_rows() * s.q_stride, 3e-5));
+  c.operands.push_back(output("dqkv", type, bound.q_rows() * s.q_stride, 3e-5 * problem.spread));
   const double* qkv = c.operands[0].value.data();
   std::vector<double>&o = c.operands[2].value, &lse = c.operands[3].value;
   kernels::attention_forward_reference(s, o.data(), lse.data(), qkv, qkv + at.k, qkv + at.v);

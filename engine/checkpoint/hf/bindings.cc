@@ -1,4 +1,5 @@
-// Names of each family's tensors, in the order of Transformers' modules, and the parameters of ours they hold.
+// Names of each family's tensors, in the order of Transformers' modules, and the parameters of ours they
+// hold.
 #include <fmt/format.h>
 
 #include <set>
@@ -102,7 +103,8 @@ void bind_gated(bool gemma, const nn::ModelConfig& model, Binder* binder) {
 
 }  // namespace
 
-std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& model, const nn::ParameterTable& table) {
+std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& model,
+                              const nn::ParameterTable& table) {
   if (family_defaults(family) == nullptr)
     fail(Code::kInvalidArgument, "'{}' is no Hugging Face model type that Hawser knows", family);
   Binder binder(table);

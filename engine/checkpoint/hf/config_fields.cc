@@ -40,7 +40,9 @@ bool ConfigFields::has(const std::string& key) const { return impl_->json.contai
 
 bool ConfigFields::is_null(const std::string& key) const { return has(key) && impl_->json.at(key).is_null(); }
 
-bool ConfigFields::is_object(const std::string& key) const { return has(key) && impl_->json.at(key).is_object(); }
+bool ConfigFields::is_object(const std::string& key) const {
+  return has(key) && impl_->json.at(key).is_object();
+}
 
 void ConfigFields::accept(const std::string& key) { impl_->used.insert(key); }
 
@@ -51,7 +53,8 @@ int64_t ConfigFields::integer(const std::string& key, int64_t fallback, int64_t 
     const int64_t number = value->get<int64_t>();
     if (number >= minimum && number <= maximum) return number;
   }
-  problem(key, fmt::format("is {}, but an integer from {} to {} is needed", value_text(key), minimum, maximum));
+  problem(key,
+          fmt::format("is {}, but an integer from {} to {} is needed", value_text(key), minimum, maximum));
   return fallback;
 }
 
@@ -127,7 +130,8 @@ std::string ConfigFields::value_text(const std::string& key) const {
   return text;
 }
 
-bool ConfigFields::same_value(const std::string& key, const ConfigFields& other, const std::string& other_key) const {
+bool ConfigFields::same_value(const std::string& key, const ConfigFields& other,
+                              const std::string& other_key) const {
   return has(key) && other.has(other_key) && impl_->json.at(key) == other.impl_->json.at(other_key);
 }
 

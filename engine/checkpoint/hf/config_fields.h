@@ -1,5 +1,5 @@
-// The keys of a config.json as a reader asks for them. Each key asked for counts as understood; what is left at the
-// end is unknown. Problems are collected, so that all of one file are reported at once.
+// The keys of a config.json as a reader asks for them. Each key asked for counts as understood; what is left
+// at the end is unknown. Problems are collected, so that all of one file are reported at once.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ class ConfigFields {
   bool has(const std::string& key) const;      ///< stands there (understood or not)
   bool is_null(const std::string& key) const;  ///< stands there and is null
   bool is_object(const std::string& key) const;
-  void accept(const std::string& key);         ///< understood, whatever it says
+  void accept(const std::string& key);  ///< understood, whatever it says
 
-  // The value of a key, or `fallback` where it is absent or null. A value of another type or out of range is a
-  // problem and gives the fallback.
+  // The value of a key, or `fallback` where it is absent or null. A value of another type or out of range is
+  // a problem and gives the fallback.
   int64_t integer(const std::string& key, int64_t fallback, int64_t minimum = 1, int64_t maximum = INT32_MAX);
   double number(const std::string& key, double fallback, double minimum, double maximum = 1e30);
   bool flag(const std::string& key, bool fallback);
@@ -37,8 +37,8 @@ class ConfigFields {
 
   /// The fields of an object value; problems go to the parent. Empty where the key is absent or null.
   ConfigFields object(const std::string& key);
-  std::vector<std::string> keys() const;     ///< all, sorted
-  std::vector<std::string> unknown() const;  ///< not asked for so far
+  std::vector<std::string> keys() const;                 ///< all, sorted
+  std::vector<std::string> unknown() const;              ///< not asked for so far
   std::string value_text(const std::string& key) const;  ///< JSON, shortened, for messages
   bool same_value(const std::string& key, const ConfigFields& other, const std::string& other_key) const;
 

@@ -24,8 +24,8 @@ bool matches(std::string_view name, std::string_view prefix, std::string_view su
 }
 
 [[noreturn]] void refuse(const SafetensorsFile& file, const TensorInfo& info, const std::string& why) {
-  fail(Code::kCheckpointIncompatible, "{}: the buffer {} ({} {}) {}", file.path(), in_quotes(info.name), info.dtype,
-       shape_text(info.shape), why);
+  fail(Code::kCheckpointIncompatible, "{}: the buffer {} ({} {}) {}", file.path(), in_quotes(info.name),
+       info.dtype, shape_text(info.shape), why);
 }
 
 RecordedTensor check_mask(const SafetensorsFile& file, const TensorInfo& info) {
@@ -34,18 +34,22 @@ RecordedTensor check_mask(const SafetensorsFile& file, const TensorInfo& info) {
     refuse(file, info, "is no causal mask: its shape is not [1, 1, n, n]");
   std::string expected, row(static_cast<size_t>(shape[2] > 0 ? info.bytes() / shape[2] : 0), '\0');
   for (int64_t i = 0; i < shape[2]; ++i) {
-    if (!causal_mask_row(info.dtype, shape[2], i, &expected)) refuse(file, info, "is no causal mask: it has another dtype");
+    if (!causal_mask_row(info.dtype, shape[2], i, &expected))
+      refuse(file, info, "is no causal mask: it has another dtype");
     file.read(info, i * static_cast<int64_t>(row.size()), row.data(), static_cast<int64_t>(row.size()));
-    if (row != expected) refuse(file, info, fmt::format("is no causal mask: row {} is not ones up to the diagonal", i));
+    if (row != expected)
+      refuse(file, info, fmt::format("is no causal mask: row {} is not ones up to the diagonal", i));
   }
   return {info.name, info.dtype, Kind::kCausalMask, shape, ""};
 }
 
 /// All values of a small tensor of numbers, and its bytes.
-std::vector<float> read_small(const SafetensorsFile& file, const TensorInfo& info, int64_t count, std::string* bytes) {
+std::vector<float> read_small(const SafetensorsFile& file, const TensorInfo& info, int64_t count,
+                              std::string* bytes) {
   const std::optional<DType> dtype = dtype_from_name(info.dtype);
   if (!dtype || !is_weight_dtype(*dtype)) refuse(file, info, "has a dtype that is not F32, BF16 or F16");
-  if (info.bytes() != count * dtype_bytes(*dtype)) refuse(file, info, fmt::format("does not have {} elements", count));
+  if (info.bytes() != count * dtype_bytes(*dtype))
+    refuse(file, info, fmt::format("does not have {} elements", count));
   bytes->resize(static_cast<size_t>(info.bytes()));
   file.read(info, 0, bytes->data(), info.bytes());
   std::vector<float> values(static_cast<size_t>(count));
@@ -60,7 +64,8 @@ RecordedTensor check_mask_value(const SafetensorsFile& file, const TensorInfo& i
   return tensor;
 }
 
-RecordedTensor check_frequencies(const SafetensorsFile& file, const TensorInfo& info, const nn::ModelConfig& model) {
+RecordedTensor check_frequencies(const SafetensorsFile& file, const TensorInfo& info,
+                                 const nn::ModelConfig& model) {
   RecordedTensor tensor{info.name, info.dtype, Kind::kBytes, info.shape, ""};
   const int64_t half = model.head_dim / 2;
   const std::vector<float> values = read_small(file, info, half, &tensor.bytes);
@@ -104,7 +109,8 @@ bool causal_mask_row(const std::string& dtype, int64_t n, int64_t row, std::stri
     narrow(*type, &value, 1, one.data());
   }
   dst->assign(one.size() * static_cast<size_t>(n), '\0');
-  for (int64_t column = 0; column <= row; ++column) dst->replace(one.size() * static_cast<size_t>(column), one.size(), one);
+  for (int64_t column = 0; column <= row; ++column)
+    dst->replace(one.size() * static_cast<size_t>(column), one.size(), one);
   return true;
 }
 

@@ -1,6 +1,6 @@
-// Tensors of a Hugging Face folder that are not weights: buffers that older versions of Transformers stored with
-// the model (GPT-2's causal mask and mask value, rotary frequencies). They are accepted only with the values that
-// the mathematics implies.
+// Tensors of a Hugging Face folder that are not weights: buffers that older versions of Transformers stored
+// with the model (GPT-2's causal mask and mask value, rotary frequencies). They are accepted only with the
+// values that the mathematics implies.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Export: the names, dtypes, files and order of the import where there was one, Transformers' own otherwise. The
-// folder appears whole or not at all.
+// Export: the names, dtypes, files and order of the import where there was one, Transformers' own otherwise.
+// The folder appears whole or not at all.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -64,7 +64,8 @@ class Exporter {
       for (const RecordedTensor& tensor : file.tensors) weight_map[tensor.name] = file.name;
       total += write_weights(folder, file);
     }
-    if (layout_.sharded) write_text(folder, kIndexName, index_text(weight_map, layout_.index_metadata, total));
+    if (layout_.sharded)
+      write_text(folder, kIndexName, index_text(weight_map, layout_.index_metadata, total));
     write_text(folder, "config.json", config_text());
     for (const auto& [name, text] : extra_)
       if (name != "config.json" && name != kRecordName) write_text(folder, name, text);
@@ -85,7 +86,8 @@ class Exporter {
     }
     family_ = family_of(model_);
     if (family_.empty())
-      fail(Code::kFailedPrecondition, "no Hugging Face family that Hawser knows can express this model ({})", obstacles(model_));
+      fail(Code::kFailedPrecondition, "no Hugging Face family that Hawser knows can express this model ({})",
+           obstacles(model_));
   }
 
   /// The name that Transformers has for a stored name.
@@ -108,7 +110,8 @@ class Exporter {
         names.insert(name);
         const std::optional<DType> dtype = dtype_from_name(tensor.dtype);
         if (!dtype || !is_weight_dtype(*dtype))
-          fail(Code::kCheckpointCorrupt, "{}: tensor {} has the dtype {}", kRecordName, in_quotes(tensor.name), in_quotes(tensor.dtype));
+          fail(Code::kCheckpointCorrupt, "{}: tensor {} has the dtype {}", kRecordName,
+               in_quotes(tensor.name), in_quotes(tensor.dtype));
         stored_dtypes_[name] = *dtype;
       }
     for (const std::string& name : order_) fits = fits && names.count(name) != 0;
@@ -182,7 +185,9 @@ class Exporter {
         }
         return;
       }
-      case Kind::kBytes: writer->append(tensor.bytes.data(), static_cast<int64_t>(tensor.bytes.size())); return;
+      case Kind::kBytes:
+        writer->append(tensor.bytes.data(), static_cast<int64_t>(tensor.bytes.size()));
+        return;
     }
   }
 
@@ -198,7 +203,8 @@ class Exporter {
     if (!unchanged_) return make_config(family_, model_, torch_name(main), original_);
     bool changed = false;
     for (const auto& [name, dtype] : stored_dtypes_) changed = changed || dtype_of(name) != dtype;
-    return changed || (stored_dtypes_.empty() && override_) ? with_dtype(original_, torch_name(main)) : original_;
+    return changed || (stored_dtypes_.empty() && override_) ? with_dtype(original_, torch_name(main))
+                                                            : original_;
   }
 
   const nn::ModelConfig& model_;
@@ -217,7 +223,8 @@ class Exporter {
 }  // namespace
 
 void export_folder(const std::string& folder, const nn::ModelConfig& model, const nn::ParameterTable& table,
-                   const ParameterSource& source, const ExtraFiles& extra, const std::string& dtype_override) {
+                   const ParameterSource& source, const ExtraFiles& extra,
+                   const std::string& dtype_override) {
   Exporter(model, table, source, extra, dtype_override).write(folder);
 }
 

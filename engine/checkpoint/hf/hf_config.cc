@@ -1,5 +1,6 @@
-// config.json -> ModelConfig, family by family. Each key that matters is honoured or refused with its name; keys
-// without effect are listed (keys_without_effect.cc); what is neither is refused unless the caller says otherwise.
+// config.json -> ModelConfig, family by family. Each key that matters is honoured or refused with its name;
+// keys without effect are listed (keys_without_effect.cc); what is neither is refused unless the caller says
+// otherwise.
 #include "engine/checkpoint/hf/hf_config.h"
 
 #include <fmt/format.h>
@@ -21,17 +22,18 @@ using nn::Position;
 
 // From Transformers' configuration classes (models/<family>/configuration_<family>.py).
 constexpr FamilyDefaults kDefaults[] = {
-    {50257, 768, 0, 12, 12, 0, 0, 1024, 1e-5, true},                // gpt2
-    {32000, 4096, 11008, 32, 32, 0, 0, 2048, 1e-6, false},          // llama
-    {32000, 4096, 14336, 32, 32, 8, 0, 131072, 1e-6, false},        // mistral
-    {151936, 4096, 22016, 32, 32, 32, 0, 32768, 1e-6, false},       // qwen2
-    {151936, 4096, 22016, 32, 32, 32, 128, 32768, 1e-6, false},     // qwen3
-    {256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6, true},          // gemma2
+    {50257, 768, 0, 12, 12, 0, 0, 1024, 1e-5, true},             // gpt2
+    {32000, 4096, 11008, 32, 32, 0, 0, 2048, 1e-6, false},       // llama
+    {32000, 4096, 14336, 32, 32, 8, 0, 131072, 1e-6, false},     // mistral
+    {151936, 4096, 22016, 32, 32, 32, 0, 32768, 1e-6, false},    // qwen2
+    {151936, 4096, 22016, 32, 32, 32, 128, 32768, 1e-6, false},  // qwen3
+    {256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6, true},       // gemma2
 };
 
 /// GELU by the tanh formula goes by several names. Nothing for another activation.
 bool is_tanh_gelu(const std::string& name) {
-  return name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_python_tanh" || name == "gelu_accurate";
+  return name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_python_tanh" ||
+         name == "gelu_accurate";
 }
 
 void refuse_true(ConfigFields* fields, const char* key, const char* why) {
@@ -45,14 +47,23 @@ void read_common(ConfigFields* fields) {
   refuse_true(fields, "use_bidirectional_attention", "only causal attention is supported");
   refuse_true(fields, "use_mrope", "multimodal rotary positions are not supported");
   refuse_true(fields, "rope_interleaved", "interleaved rotation is not supported");
-  if (!fields->flag("is_causal", true)) fields->problem("is_causal", "is false; only causal attention is supported");
+  if (!fields->flag("is_causal", true))
+    fields->problem("is_causal", "is false; only causal attention is supported");
   for (const char* key : {"quantization_config", "per_layer_config", "pruned_heads"}) {
     fields->accept(key);
     if (fields->has(key) && !fields->is_null(key) && fields->value_text(key) != "{}")
       fields->problem(key, fmt::format("is {}, which is not supported", fields->value_text(key)));
   }
-  // Transformers gives the row of this token no gradient from look-ups (padding_idx) in every family but GPT-2.
-  fields->integer("pad_token_id", -1, -1);
+}
+
+/// A negative id counts from the end of the vocabulary, as torch.nn.Embedding takes it.
+int64_t read_padding_token(ConfigFields* fields, int64_t vocab_size) {
+  if (!fields->has("pad_token_id") || fields->is_null("pad_token_id")) {
+    fields->accept("pad_token_id");
+    return -1;
+  }
+  const int64_t id = fields->integer("pad_token_id", 0, -vocab_size, vocab_size - 1);
+  return id < 0 ? vocab_size + id : id;
 }
 
 double read_dropout(ConfigFields* fields, const char* key, double fallback) {
@@ -62,8 +73,8 @@ double read_dropout(ConfigFields* fields, const char* key, double fallback) {
 /// GPT-2 also answers to the general names of its sizes (its attribute_map).
 int64_t read_size(ConfigFields* fields, const char* key, const char* other_key, int64_t fallback) {
   if (fields->has(key) && fields->has(other_key) && !fields->same_value(key, *fields, other_key))
-    fields->problem(other_key, fmt::format("is {}, but {} is {}; remove the wrong one", fields->value_text(other_key), key,
-                                           fields->value_text(key)));
+    fields->problem(other_key, fmt::format("is {}, but {} is {}; remove the wrong one",
+                                           fields->value_text(other_key), key, fields->value_text(key)));
   const int64_t value = fields->integer(other_key, fallback);
   return fields->integer(key, value);
 }
@@ -75,7 +86,8 @@ void read_gpt2(ConfigFields* fields, const FamilyDefaults& defaults, ModelConfig
   model->layers = read_size(fields, "n_layer", "num_hidden_layers", defaults.layers);
   model->heads = model->kv_heads = read_size(fields, "n_head", "num_attention_heads", defaults.heads);
   if (model->width % model->heads != 0)
-    fields->problem("n_head", fmt::format("is {}, which does not divide n_embd {}", model->heads, model->width));
+    fields->problem("n_head",
+                    fmt::format("is {}, which does not divide n_embd {}", model->heads, model->width));
   model->head_dim = std::max<int64_t>(model->width / model->heads, 1);
   model->mlp_width = fields->integer("n_inner", 4 * model->width);
   model->norm = Norm::kLayerNorm;
@@ -83,9 +95,11 @@ void read_gpt2(ConfigFields* fields, const FamilyDefaults& defaults, ModelConfig
   const std::string activation = fields->text("activation_function", "gelu_new");
   model->mlp = is_tanh_gelu(activation) ? MlpKind::kGeluTanh : MlpKind::kGelu;
   if (!is_tanh_gelu(activation) && activation != "gelu" && activation != "gelu_python")
-    fields->problem("activation_function", fmt::format("is \"{}\"; supported are gelu and gelu_new", activation));
+    fields->problem("activation_function",
+                    fmt::format("is \"{}\"; supported are gelu and gelu_new", activation));
   model->position = Position::kLearned;
-  refuse_true(fields, "scale_attn_by_inverse_layer_idx", "a scale that depends on the layer is not supported");
+  refuse_true(fields, "scale_attn_by_inverse_layer_idx",
+              "a scale that depends on the layer is not supported");
   const bool scaled = fields->flag("scale_attn_weights", true);
   model->attention_scale = scaled ? 1.0 / std::sqrt(static_cast<double>(model->head_dim)) : 1.0;
   model->tied_head = fields->flag("tie_word_embeddings", defaults.tied);
@@ -100,18 +114,21 @@ void read_windows(ConfigFields* fields, int64_t window, std::vector<bool> slides
   if (fields->has("layer_types") && !fields->is_null("layer_types")) {
     const std::vector<std::string> types = fields->texts("layer_types");
     if (static_cast<int64_t>(types.size()) != model->layers) {
-      fields->problem("layer_types", fmt::format("has {} entries for {} layers", types.size(), model->layers));
+      fields->problem("layer_types",
+                      fmt::format("has {} entries for {} layers", types.size(), model->layers));
     } else {
       for (size_t i = 0; i < types.size(); ++i) {
         slides[i] = types[i] == "sliding_attention";
         if (types[i] != "sliding_attention" && types[i] != "full_attention" && types[i] != "attention")
-          fields->problem(fmt::format("layer_types/{}", i),
-                          fmt::format("is \"{}\"; supported are full_attention and sliding_attention", types[i]));
+          fields->problem(
+              fmt::format("layer_types/{}", i),
+              fmt::format("is \"{}\"; supported are full_attention and sliding_attention", types[i]));
       }
     }
   }
   const bool any = std::find(slides.begin(), slides.end(), true) != slides.end();
-  if (any && window <= 0) fields->problem("layer_types", "has sliding layers, but there is no sliding_window in use");
+  if (any && window <= 0)
+    fields->problem("layer_types", "has sliding layers, but there is no sliding_window in use");
   model->window.clear();
   for (const bool slide : slides) model->window.push_back(slide ? std::max<int64_t>(window, 0) : 0);
 }
@@ -131,7 +148,8 @@ void read_family_windows(ConfigFields* fields, const std::string& family, ModelC
     read_windows(fields, window, slides, model);
     for (size_t i = 0; i < all.size() && i < model->window.size(); ++i)
       if ((model->window[i] > 0) != all[i]) {
-        fields->problem("layer_types", "differs from sliding_window, which a mistral model has on all layers or none");
+        fields->problem("layer_types",
+                        "differs from sliding_window, which a mistral model has on all layers or none");
         break;
       }
   } else if (family == "gemma2") {
@@ -141,7 +159,8 @@ void read_family_windows(ConfigFields* fields, const std::string& family, ModelC
     const bool use = fields->flag("use_sliding_window", false);
     const int64_t first = fields->integer("max_window_layers", 28, 0);
     if (use && window > 0)
-      for (size_t i = static_cast<size_t>(std::min(first, model->layers)); i < slides.size(); ++i) slides[i] = true;
+      for (size_t i = static_cast<size_t>(std::min(first, model->layers)); i < slides.size(); ++i)
+        slides[i] = true;
     read_windows(fields, use ? window : 0, slides, model);
   }
 }
@@ -150,7 +169,8 @@ void read_activation(ConfigFields* fields, const char* key, const char* fallback
   const std::string activation = fields->text(key, fallback);
   model->mlp = is_tanh_gelu(activation) ? MlpKind::kGeGlu : MlpKind::kSwiGlu;
   if (!is_tanh_gelu(activation) && activation != "silu" && activation != "swish")
-    fields->problem(key, fmt::format("is \"{}\"; a gated MLP is supported with silu and gelu_pytorch_tanh", activation));
+    fields->problem(
+        key, fmt::format("is \"{}\"; a gated MLP is supported with silu and gelu_pytorch_tanh", activation));
 }
 
 void read_sizes(ConfigFields* fields, const FamilyDefaults& defaults, ModelConfig* model) {
@@ -162,20 +182,24 @@ void read_sizes(ConfigFields* fields, const FamilyDefaults& defaults, ModelConfi
   const bool as_heads = defaults.kv_heads == 0 || fields->is_null("num_key_value_heads");
   model->kv_heads = fields->integer("num_key_value_heads", as_heads ? model->heads : defaults.kv_heads);
   if (model->heads % model->kv_heads != 0)
-    fields->problem("num_key_value_heads",
-                    fmt::format("is {}, which does not divide num_attention_heads {}", model->kv_heads, model->heads));
+    fields->problem("num_key_value_heads", fmt::format("is {}, which does not divide num_attention_heads {}",
+                                                       model->kv_heads, model->heads));
   const bool derived = defaults.head_dim == 0;
-  if (derived && (!fields->has("head_dim") || fields->is_null("head_dim")) && model->width % model->heads != 0)
-    fields->problem("num_attention_heads", fmt::format("is {}, which does not divide hidden_size {}, and there is no head_dim",
-                                                       model->heads, model->width));
-  model->head_dim = fields->integer("head_dim", derived ? std::max<int64_t>(model->width / model->heads, 1) : defaults.head_dim);
+  if (derived && (!fields->has("head_dim") || fields->is_null("head_dim")) &&
+      model->width % model->heads != 0)
+    fields->problem("num_attention_heads",
+                    fmt::format("is {}, which does not divide hidden_size {}, and there is no head_dim",
+                                model->heads, model->width));
+  model->head_dim = fields->integer(
+      "head_dim", derived ? std::max<int64_t>(model->width / model->heads, 1) : defaults.head_dim);
   if (model->head_dim % 2 != 0)
     fields->problem("head_dim", fmt::format("is {}; rotary positions need an even number", model->head_dim));
   model->mlp_width = fields->integer("intermediate_size", defaults.mlp_width);
 }
 
 /// llama and its relatives.
-void read_gated(ConfigFields* fields, const std::string& family, const FamilyDefaults& defaults, ModelConfig* model) {
+void read_gated(ConfigFields* fields, const std::string& family, const FamilyDefaults& defaults,
+                ModelConfig* model) {
   read_sizes(fields, defaults, model);
   model->norm = Norm::kRmsNorm;
   model->norm_eps = fields->number("rms_norm_eps", defaults.norm_eps, 1e-30, 1.0);
@@ -187,7 +211,8 @@ void read_gated(ConfigFields* fields, const std::string& family, const FamilyDef
   if (family == "llama" || family == "qwen3" || family == "gemma2")
     bias.q = bias.k = bias.v = bias.o = fields->flag("attention_bias", false);
   if (family == "llama") bias.gate = bias.up = bias.down = fields->flag("mlp_bias", false);
-  for (const char* key : {"attention_bias", "mlp_bias"})  // written as false also where the family does not read it
+  for (const char* key :
+       {"attention_bias", "mlp_bias"})  // written as false also where the family does not read it
     if (fields->value_text(key) == "false") fields->accept(key);
   model->qk_norm = family == "qwen3";
   model->attention_scale = 1.0 / std::sqrt(static_cast<double>(model->head_dim));
@@ -212,13 +237,15 @@ void read_gated(ConfigFields* fields, const std::string& family, const FamilyDef
 }
 
 [[noreturn]] void fail_problems(const std::vector<ConfigProblem>& problems) {
-  std::string message = fmt::format("config.json: {} problem{}", problems.size(), problems.size() == 1 ? "" : "s");
+  std::string message =
+      fmt::format("config.json: {} problem{}", problems.size(), problems.size() == 1 ? "" : "s");
   nlohmann::json list = nlohmann::json::array();
   for (const ConfigProblem& problem : problems) {
     message += fmt::format("\n  {} {}", problem.pointer, problem.message);
     list.push_back({{"pointer", problem.pointer}, {"message", problem.message}, {"fix", ""}});
   }
-  throw Error(Code::kConfigInvalid, message, nlohmann::json{{"file", "config.json"}, {"problems", list}}.dump());
+  throw Error(Code::kConfigInvalid, message,
+              nlohmann::json{{"file", "config.json"}, {"problems", list}}.dump());
 }
 
 }  // namespace
@@ -229,27 +256,32 @@ const FamilyDefaults* family_defaults(std::string_view family) {
   return nullptr;
 }
 
-HfConfig read_config(std::string_view config_json_text, const std::vector<std::string>& ignore_keys, Strictness strictness) {
+HfConfig read_config(std::string_view config_json_text, const std::vector<std::string>& ignore_keys,
+                     Strictness strictness) {
   ConfigFields fields(config_json_text);
   HfConfig result;
   result.family = fields.text("model_type", "");
   const FamilyDefaults* defaults = family_defaults(result.family);
   if (defaults == nullptr)
     throw Error(Code::kConfigInvalid,
-                fmt::format("config.json: /model_type is {}; supported are {}", fields.value_text("model_type"),
-                            fmt::join(kFamilies, ", ")),
+                fmt::format("config.json: /model_type is {}; supported are {}",
+                            fields.value_text("model_type"), fmt::join(kFamilies, ", ")),
                 R"({"file": "config.json", "pointer": "/model_type"})");
   read_common(&fields);
   if (result.family == "gpt2") {
+    fields.accept("pad_token_id");  // its embedding knows no padding
     read_gpt2(&fields, *defaults, &result.model);
   } else {
     read_gated(&fields, result.family, *defaults, &result.model);
+    result.padding_token = read_padding_token(&fields, result.model.vocab_size);
   }
   for (const std::string& key : fields.unknown())
     if (!has_no_effect(key) && std::find(ignore_keys.begin(), ignore_keys.end(), key) == ignore_keys.end())
-      fields.problem(key, fmt::format("({}) is not known to a {} model here, and it may matter; if it does not, list it among "
-                                      "the keys to ignore (init.ignore_keys)",
-                                      fields.value_text(key), result.family));
+      fields.problem(
+          key, fmt::format(
+                   "({}) is not known to a {} model here, and it may matter; if it does not, list it among "
+                   "the keys to ignore (init.ignore_keys)",
+                   fields.value_text(key), result.family));
   if (strictness == Strictness::kStrict && !fields.problems().empty()) fail_problems(fields.problems());
   return result;
 }

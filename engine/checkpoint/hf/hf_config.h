@@ -27,14 +27,19 @@ const FamilyDefaults* family_defaults(std::string_view family);  ///< null for a
 struct HfConfig {
   std::string family;  ///< model_type
   nn::ModelConfig model;
+  /// Token whose embedding row takes no gradient from look-ups, or -1: Transformers passes pad_token_id to
+  /// torch.nn.Embedding as padding_idx in every family but GPT-2.
+  int64_t padding_token = -1;
 };
 
 enum class Strictness {
   kStrict,   ///< any problem throws kConfigInvalid, with all problems of the file
-  kLenient,  ///< only a file that is no JSON or of an unknown family throws: for a config that an import accepted before
+  kLenient,  ///< only a file that is no JSON or of an unknown family throws: for a config that an import
+             ///< accepted before
 };
 
-HfConfig read_config(std::string_view config_json_text, const std::vector<std::string>& ignore_keys, Strictness strictness);
+HfConfig read_config(std::string_view config_json_text, const std::vector<std::string>& ignore_keys,
+                     Strictness strictness);
 
 /// rope_parameters (Transformers 5) or rope_theta and rope_scaling (4). `context` is max_position_embeddings.
 void read_rope(ConfigFields* fields, int64_t context, nn::RopeConfig* rope);

@@ -23,19 +23,22 @@ namespace hawser::checkpoint::hf {
 namespace {
 
 constexpr int64_t kMaxConfigBytes = int64_t{1} << 20;
-constexpr int64_t kMaxCarriedBytes = int64_t{128} << 20;       // one file
+constexpr int64_t kMaxCarriedBytes = int64_t{128} << 20;  // one file
 constexpr int64_t kMaxCarriedTotal = int64_t{512} << 20;
 constexpr Links kLinks = Links::kHubCache;
 
-bool starts_with(const std::string& text, const std::string& start) { return text.compare(0, start.size(), start) == 0; }
+bool starts_with(const std::string& text, const std::string& start) {
+  return text.compare(0, start.size(), start) == 0;
+}
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
 /// Tokenizer and generation files, which Hawser does not read.
 bool is_carried(const std::string& name) {
-  static const std::set<std::string> kNames = {"config.json", "generation_config.json", "special_tokens_map.json",
-                                               "added_tokens.json", "vocab.json", "merges.txt"};
+  static const std::set<std::string> kNames = {
+      "config.json", "generation_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+      "merges.txt"};
   return kNames.count(name) != 0 || (starts_with(name, "tokenizer") && ends_with(name, ".json")) ||
          starts_with(name, "chat_template") || ends_with(name, ".model");
 }
@@ -49,7 +52,8 @@ ExtraFiles read_carried(const Folder& folder) {
     const int64_t bytes = file.size();
     total += bytes;
     if (bytes > kMaxCarriedBytes || total > kMaxCarriedTotal)
-      fail(Code::kOutOfRange, "{} has {} bytes; files carried along may have at most {}, and {} together. Move it away",
+      fail(Code::kOutOfRange,
+           "{} has {} bytes; files carried along may have at most {}, and {} together. Move it away",
            file.path(), bytes, kMaxCarriedBytes, kMaxCarriedTotal);
     std::string text(static_cast<size_t>(bytes), '\0');
     file.read_at(0, text.data(), bytes);
@@ -78,7 +82,11 @@ struct Mismatch {
     add("of another shape", shapes);
     add("of a dtype other than F32, BF16 or F16", dtypes);
     throw Error(Code::kCheckpointIncompatible, message,
-                nlohmann::json{{"folder", folder}, {"missing", missing}, {"unknown", unknown}, {"shapes", shapes}, {"dtypes", dtypes}}
+                nlohmann::json{{"folder", folder},
+                               {"missing", missing},
+                               {"unknown", unknown},
+                               {"shapes", shapes},
+                               {"dtypes", dtypes}}
                     .dump());
   }
 };
@@ -127,8 +135,10 @@ class Importer {
       const TensorInfo& info = *found->second.info;
       const std::optional<DType> dtype = dtype_from_name(info.dtype);
       if (info.shape != binding.hf_shape)
-        mismatch_.shapes.push_back(fmt::format("{} is {}, not {}", name, shape_text(info.shape), shape_text(binding.hf_shape)));
-      if (!dtype || !is_weight_dtype(*dtype)) mismatch_.dtypes.push_back(fmt::format("{} is {}", name, info.dtype));
+        mismatch_.shapes.push_back(
+            fmt::format("{} is {}, not {}", name, shape_text(info.shape), shape_text(binding.hf_shape)));
+      if (!dtype || !is_weight_dtype(*dtype))
+        mismatch_.dtypes.push_back(fmt::format("{} is {}", name, info.dtype));
       bound_.insert(name);
     }
   }
@@ -168,7 +178,8 @@ class Importer {
     }
     if (!same)
       fail(Code::kCheckpointIncompatible,
-           "{}: {} differs from {}, but config.json ties them; set tie_word_embeddings to false there if the head is its own",
+           "{}: {} differs from {}, but config.json ties them; set tie_word_embeddings to false there if the "
+           "head is its own",
            files_.file_of(head).path(), a.name, b.name);
     constants_[a.name] = {a.name, a.dtype, RecordedTensor::Kind::kCopy, {}, ""};
   }
@@ -207,14 +218,15 @@ class Importer {
 bool is_hf_folder(const std::string& path) {
   try {
     const Folder folder = Folder::open(path);
-    return folder.has_file("config.json", kLinks) && (folder.has_file(kSingleName, kLinks) || folder.has_file(kIndexName, kLinks));
+    return folder.has_file("config.json", kLinks) &&
+           (folder.has_file(kSingleName, kLinks) || folder.has_file(kIndexName, kLinks));
   } catch (const Error&) {
     return false;
   }
 }
 
-ExtraFiles import_weights(const std::string& folder, const nn::ModelConfig& model, const nn::ParameterTable& table,
-                          const ParameterSink& sink) {
+ExtraFiles import_weights(const std::string& folder, const nn::ModelConfig& model,
+                          const nn::ParameterTable& table, const ParameterSink& sink) {
   return Importer(folder, model, table).run(sink);
 }
 

@@ -29,7 +29,8 @@ std::string from_hex(const std::string& hex) {
     fail(Code::kCheckpointCorrupt, "{}: bytes are not hexadecimal", kRecordName);
   };
   std::string bytes;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) bytes += static_cast<char>(digit(hex[i]) * 16 + digit(hex[i + 1]));
+  for (size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes += static_cast<char>(digit(hex[i]) * 16 + digit(hex[i + 1]));
   return bytes;
 }
 
@@ -68,7 +69,8 @@ std::string record_text(const ImportRecord& record) {
       if (tensor.kind == Kind::kBytes) entry["bytes"] = to_hex(tensor.bytes);
       tensors.push_back(std::move(entry));
     }
-    json["files"].push_back({{"name", file.name}, {"metadata", file.metadata}, {"tensors", std::move(tensors)}});
+    json["files"].push_back(
+        {{"name", file.name}, {"metadata", file.metadata}, {"tensors", std::move(tensors)}});
   }
   return json.dump(1) + "\n";
 }
@@ -79,15 +81,18 @@ ImportRecord parse_record(const std::string& text) {
   try {
     const Json json = Json::parse(text);
     if (json.at("version") != 1)
-      fail(Code::kCheckpointIncompatible, "{} has version {}; this Hawser reads 1", kRecordName, json.at("version").dump());
+      fail(Code::kCheckpointIncompatible, "{} has version {}; this Hawser reads 1", kRecordName,
+           json.at("version").dump());
     record.prefixed = json.at("prefixed").get<bool>();
     record.sharded = json.at("sharded").get<bool>();
-    if (json.contains("index_metadata") && json["index_metadata"].is_object()) record.index_metadata = json["index_metadata"].dump();
+    if (json.contains("index_metadata") && json["index_metadata"].is_object())
+      record.index_metadata = json["index_metadata"].dump();
     for (const Json& file : json.at("files")) {
       RecordedFile recorded{file.at("name").get<std::string>(),
                             file.at("metadata").get<std::map<std::string, std::string>>(),
                             {}};
-      if (!is_plain_name(recorded.name)) fail(Code::kCheckpointCorrupt, "{}: a file name is not plain", kRecordName);
+      if (!is_plain_name(recorded.name))
+        fail(Code::kCheckpointCorrupt, "{}: a file name is not plain", kRecordName);
       for (const Json& tensor : file.at("tensors")) recorded.tensors.push_back(parse_tensor(tensor));
       record.files.push_back(std::move(recorded));
     }

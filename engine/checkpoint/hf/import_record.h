@@ -1,5 +1,6 @@
-// hawser_import.json: how the weights of an imported Hugging Face folder were stored (files, order, dtypes, prefix,
-// constant tensors), so that an export gives them back as they were. It travels with the carried files.
+// hawser_import.json: how the weights of an imported Hugging Face folder were stored (files, order, dtypes,
+// prefix, constant tensors), so that an export gives them back as they were. It travels with the carried
+// files.
 #pragma once
 
 #include <cstdint>

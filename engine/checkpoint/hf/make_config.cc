@@ -1,5 +1,6 @@
-// config.json for a model that is exported: written so that Transformers 4 (rope_theta, rope_scaling, torch_dtype)
-// and 5 (rope_parameters, dtype) both load it; layer_types and max_window_layers likewise say the same thing twice.
+// config.json for a model that is exported: written so that Transformers 4 (rope_theta, rope_scaling,
+// torch_dtype) and 5 (rope_parameters, dtype) both load it; layer_types and max_window_layers likewise say
+// the same thing twice.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -76,7 +77,8 @@ void add_windows(std::string_view family, const ModelConfig& model, Json* json) 
   (*json)["sliding_window"] = any ? Json(*first) : Json(nullptr);
   if (family == "mistral") return;
   Json types = Json::array();
-  for (const int64_t window : model.window) types.push_back(slides(window) ? "sliding_attention" : "full_attention");
+  for (const int64_t window : model.window)
+    types.push_back(slides(window) ? "sliding_attention" : "full_attention");
   (*json)["layer_types"] = types;
   if (family == "gemma2") return;
   // Transformers 4 knows a number of full layers at the bottom only.
@@ -108,7 +110,8 @@ Json gated_json(std::string_view family, const ModelConfig& model) {
       model.mlp == nn::MlpKind::kGeGlu ? "gelu_pytorch_tanh" : "silu";
   if (family == "gemma2") {
     json["query_pre_attn_scalar"] = static_cast<int64_t>(std::llround(std::pow(model.attention_scale, -2)));
-    json["attn_logit_softcapping"] = model.attention_softcap == 0 ? Json(nullptr) : Json(model.attention_softcap);
+    json["attn_logit_softcapping"] =
+        model.attention_softcap == 0 ? Json(nullptr) : Json(model.attention_softcap);
     json["final_logit_softcapping"] = model.logit_softcap == 0 ? Json(nullptr) : Json(model.logit_softcap);
   }
   add_windows(family, model, &json);
@@ -128,8 +131,10 @@ std::string make_config(std::string_view family, const ModelConfig& model, const
   json["use_cache"] = true;
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) json[key] = nullptr;
   if (original.empty()) return json.dump(2) + "\n";
-  for (const auto& [key, value] : Json::parse(original).items())
-    if (key == "pad_token_id" || (has_no_effect(key) && key != "dtype" && key != "torch_dtype" && key != "model_type"))
+  const Json kept = Json::parse(original);
+  for (const auto& [key, value] : kept.items())
+    if (key == "pad_token_id" ||
+        (has_no_effect(key) && key != "dtype" && key != "torch_dtype" && key != "model_type"))
       json[key] = value;
   return json.dump(2) + "\n";
 }

@@ -1,5 +1,5 @@
-// ModelConfig -> the model section of a Hawser config. Everything is said, also what equals a default, so that no
-// field of a preset shines through an imported model.
+// ModelConfig -> the model section of a Hawser config. Everything is said, also what equals a default, so
+// that no field of a preset shines through an imported model.
 #include <nlohmann/json.hpp>
 
 #include "engine/checkpoint/hf/hf_config.h"
@@ -13,10 +13,14 @@ using nn::ModelConfig;
 
 const char* mlp_name(nn::MlpKind kind) {
   switch (kind) {
-    case nn::MlpKind::kGelu: return "gelu";
-    case nn::MlpKind::kGeluTanh: return "gelu_tanh";
-    case nn::MlpKind::kSwiGlu: return "swiglu";
-    case nn::MlpKind::kGeGlu: return "geglu";
+    case nn::MlpKind::kGelu:
+      return "gelu";
+    case nn::MlpKind::kGeluTanh:
+      return "gelu_tanh";
+    case nn::MlpKind::kSwiGlu:
+      return "swiglu";
+    case nn::MlpKind::kGeGlu:
+      return "geglu";
   }
   return "";
 }
@@ -25,10 +29,18 @@ Json rope_json(const nn::RopeConfig& rope) {
   Json json;
   json["theta"] = rope.theta;
   switch (rope.scaling) {
-    case nn::RopeScaling::kNone: json["scaling"] = "none"; return json;
-    case nn::RopeScaling::kLinear: json["scaling"] = "linear"; break;
-    case nn::RopeScaling::kLlama3: json["scaling"] = "llama3"; break;
-    case nn::RopeScaling::kYarn: json["scaling"] = "yarn"; break;
+    case nn::RopeScaling::kNone:
+      json["scaling"] = "none";
+      return json;
+    case nn::RopeScaling::kLinear:
+      json["scaling"] = "linear";
+      break;
+    case nn::RopeScaling::kLlama3:
+      json["scaling"] = "llama3";
+      break;
+    case nn::RopeScaling::kYarn:
+      json["scaling"] = "yarn";
+      break;
   }
   json["factor"] = rope.factor;
   if (rope.scaling == nn::RopeScaling::kLinear) return json;

@@ -28,7 +28,7 @@ uint16_t narrow_f16(uint32_t bits) {
     return static_cast<uint16_t>(sign | 0x7c00u | (payload != 0 ? payload : 0x200u));
   }
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // from 65520 on
-  if (magnitude >= 0x38800000u) {                                             // normal in f16
+  if (magnitude >= 0x38800000u) {                                              // normal in f16
     const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
     return static_cast<uint16_t>(sign | ((rounded >> 13) - (112u << 10)));
   }
@@ -51,7 +51,9 @@ bool is_finite(uint32_t bits) { return (bits & 0x7f800000u) != 0x7f800000u; }
 
 }  // namespace
 
-bool is_weight_dtype(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBf16 || dtype == DType::kF16; }
+bool is_weight_dtype(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kBf16 || dtype == DType::kF16;
+}
 
 void widen(DType dtype, const void* src, int64_t n, float* dst) {
   HWS_CHECK(is_weight_dtype(dtype));

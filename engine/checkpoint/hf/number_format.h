@@ -1,5 +1,6 @@
-// Stored numbers (F32, BF16, F16) to f32 and back, bit by bit: widening is exact, also for subnormals, infinities
-// and NaN payloads, and narrowing gives back exactly what was widened; other values round to nearest, ties to even.
+// Stored numbers (F32, BF16, F16) to f32 and back, bit by bit: widening is exact, also for subnormals,
+// infinities and NaN payloads, and narrowing gives back exactly what was widened; other values round to
+// nearest, ties to even.
 #pragma once
 
 #include <cstdint>

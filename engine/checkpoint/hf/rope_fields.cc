@@ -1,6 +1,6 @@
-// Rotary scaling in config.json. Transformers 4 has rope_theta beside rope_scaling (null, or an object whose type
-// is under "rope_type" or, older, "type"); Transformers 5 has all in rope_parameters, by layer type in some models.
-// Where both stand, they must agree; rope_scaling then counts, as in Transformers.
+// Rotary scaling in config.json. Transformers 4 has rope_theta beside rope_scaling (null, or an object whose
+// type is under "rope_type" or, older, "type"); Transformers 5 has all in rope_parameters, by layer type in
+// some models. Where both stand, they must agree; rope_scaling then counts, as in Transformers.
 #include <fmt/format.h>
 
 #include <array>
@@ -20,7 +20,8 @@ void read_object(ConfigFields* object, double theta_beside, int64_t context, nn:
   const std::string old_type = object->text("type", "");
   const std::string type = object->text("rope_type", old_type.empty() ? "default" : old_type);
   if (!old_type.empty() && old_type != type)
-    object->problem("type", fmt::format("is \"{}\", but rope_type is \"{}\"; remove the wrong one", old_type, type));
+    object->problem("type",
+                    fmt::format("is \"{}\", but rope_type is \"{}\"; remove the wrong one", old_type, type));
   if (object->number("partial_rotary_factor", 1.0, 0.0) != 1.0)
     object->problem("partial_rotary_factor", "is not 1; rotating only a part of each head is not supported");
   if (type == "default") {
@@ -28,18 +29,20 @@ void read_object(ConfigFields* object, double theta_beside, int64_t context, nn:
     return;
   }
   if (type == "linear" || type == "llama3" || type == "yarn") {
-    rope->scaling = type == "linear" ? RopeScaling::kLinear : type == "llama3" ? RopeScaling::kLlama3 : RopeScaling::kYarn;
+    rope->scaling = type == "linear"   ? RopeScaling::kLinear
+                    : type == "llama3" ? RopeScaling::kLlama3
+                                       : RopeScaling::kYarn;
   } else {
     object->problem(object->has("rope_type") ? "rope_type" : "type",
                     fmt::format("is \"{}\"; supported are default, linear, llama3 and yarn", type));
     for (const std::string& key : object->keys()) object->accept(key);
     return;
   }
-  if (type != "linear")
-    rope->original_context = object->integer("original_max_position_embeddings", context);
+  if (type != "linear") rope->original_context = object->integer("original_max_position_embeddings", context);
   if (!object->has("factor")) object->problem("factor", fmt::format("is missing; {} scaling needs it", type));
   const bool from_contexts = type == "yarn" && object->is_null("factor");
-  const double ratio = static_cast<double>(context) / static_cast<double>(std::max<int64_t>(rope->original_context, 1));
+  const double ratio =
+      static_cast<double>(context) / static_cast<double>(std::max<int64_t>(rope->original_context, 1));
   rope->factor = object->number("factor", from_contexts ? ratio : 1.0, 1.0);
   if (type == "llama3") {
     for (const char* key : {"low_freq_factor", "high_freq_factor"})
@@ -82,19 +85,22 @@ void read_rope(ConfigFields* fields, int64_t context, nn::RopeConfig* rope) {
   if (used == "rope_scaling") {
     for (const std::string& key : scaling.keys())
       if (parameters.has(key) && !scaling.same_value(key, parameters, key))
-        fields->problem("rope_scaling/" + key, fmt::format("is {}, but rope_parameters has {}; remove the wrong one",
-                                                           scaling.value_text(key), parameters.value_text(key)));
+        fields->problem("rope_scaling/" + key,
+                        fmt::format("is {}, but rope_parameters has {}; remove the wrong one",
+                                    scaling.value_text(key), parameters.value_text(key)));
     if (!parameters.keys().empty() && fields->has("rope_theta") && parameters.has("rope_theta") &&
         !fields->same_value("rope_theta", parameters, "rope_theta"))
-      fields->problem("rope_theta", fmt::format("is {}, but rope_parameters has {}; remove the wrong one",
-                                                fields->value_text("rope_theta"), parameters.value_text("rope_theta")));
+      fields->problem("rope_theta",
+                      fmt::format("is {}, but rope_parameters has {}; remove the wrong one",
+                                  fields->value_text("rope_theta"), parameters.value_text("rope_theta")));
   }
   // By layer type: all layers must rotate alike.
   for (const char* type : kLayerTypes) {
     if (!chosen.is_object(type)) continue;
     for (const char* other : kLayerTypes)
       if (chosen.is_object(other) && !chosen.same_value(type, chosen, other))
-        fields->problem(used + "/" + other, "differs from that of the other layers; one rotation for all is supported");
+        fields->problem(used + "/" + other,
+                        "differs from that of the other layers; one rotation for all is supported");
     ConfigFields inner = chosen.object(type);
     read_object(&inner, theta, context, rope);
     refuse_unknown(inner, fields, used + "/" + type);
@@ -105,7 +111,8 @@ void read_rope(ConfigFields* fields, int64_t context, nn::RopeConfig* rope) {
   read_object(&chosen, theta, context, rope);
   if (fields->has("original_max_position_embeddings")) {  // beside the object it wins, as in Transformers
     const int64_t original = fields->integer("original_max_position_embeddings", rope->original_context);
-    if (rope->scaling == RopeScaling::kLlama3 || rope->scaling == RopeScaling::kYarn) rope->original_context = original;
+    if (rope->scaling == RopeScaling::kLlama3 || rope->scaling == RopeScaling::kYarn)
+      rope->original_context = original;
   }
   refuse_unknown(chosen, fields, used);
 }

@@ -23,7 +23,8 @@ class NumberWriter {
       bytes_.resize(static_cast<size_t>(part * dtype_bytes(dtype_)));
       const int64_t overflow = narrow(dtype_, values + at, part, bytes_.data());
       if (overflow >= 0)
-        fail(Code::kOutOfRange, "tensor {} has the value {}, which {} cannot hold; export with dtype bf16 or f32", name_,
+        fail(Code::kOutOfRange,
+             "tensor {} has the value {}, which {} cannot hold; export with dtype bf16 or f32", name_,
              values[at + overflow], dtype_name(dtype_));
       writer_->append(bytes_.data(), static_cast<int64_t>(bytes_.size()));
     }
@@ -61,7 +62,8 @@ void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Bin
       const int64_t size = table.at(name).size;
       float* dst = sink(name);
       HWS_CHECK(dst != nullptr);
-      for (int64_t done = 0; done < size; done += kChunk) read(at + done, std::min(kChunk, size - done), dst + done);
+      for (int64_t done = 0; done < size; done += kChunk)
+        read(at + done, std::min(kChunk, size - done), dst + done);
       at += size;
     }
     return;
@@ -86,8 +88,8 @@ void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Bin
   }
 }
 
-void write_binding(SafetensorsWriter* writer, DType dtype, const Binding& binding, const nn::ParameterTable& table,
-                   const ParameterSource& source) {
+void write_binding(SafetensorsWriter* writer, DType dtype, const Binding& binding,
+                   const nn::ParameterTable& table, const ParameterSource& source) {
   NumberWriter numbers(writer, dtype, binding.hf_name);
   if (!binding.transposed) {
     for (const std::string& name : binding.parameters) {

@@ -12,7 +12,7 @@ void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Bin
                   const nn::ParameterTable& table, const ParameterSink& sink);
 
 /// Sources -> the next bytes of `writer`. Throws kOutOfRange for a value that `dtype` cannot hold.
-void write_binding(SafetensorsWriter* writer, DType dtype, const Binding& binding, const nn::ParameterTable& table,
-                   const ParameterSource& source);
+void write_binding(SafetensorsWriter* writer, DType dtype, const Binding& binding,
+                   const nn::ParameterTable& table, const ParameterSource& source);
 
 }  // namespace hawser::checkpoint::hf

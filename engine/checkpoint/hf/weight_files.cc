@@ -26,7 +26,8 @@ std::map<std::string, std::string> read_index(const Folder& folder, std::string*
   std::map<std::string, std::string> map;
   for (const auto& [name, file] : json["weight_map"].items()) {
     if (!file.is_string() || !is_plain_name(file.get_ref<const std::string&>()))
-      fail(Code::kCheckpointCorrupt, "{}: tensor {} is said to be in {}, which is no file name in the same folder", where,
+      fail(Code::kCheckpointCorrupt,
+           "{}: tensor {} is said to be in {}, which is no file name in the same folder", where,
            in_quotes(name), in_quotes(file.dump()));
     map[name] = file.get<std::string>();
   }
@@ -35,7 +36,8 @@ std::map<std::string, std::string> read_index(const Folder& folder, std::string*
 
 void add_file(const Folder& folder, const std::string& name, WeightFiles* result) {
   if (!path_exists(folder.path_of(name)))
-    fail(Code::kNotFound, "{} is missing, though {} names it", folder.path_of(name), folder.path_of(kIndexName));
+    fail(Code::kNotFound, "{} is missing, though {} names it", folder.path_of(name),
+         folder.path_of(kIndexName));
   result->files.push_back(SafetensorsFile::open(folder, name, kLinks));
   result->names.push_back(name);
 }
@@ -55,8 +57,8 @@ WeightFiles open_weight_files(const Folder& folder) {
     for (const auto& [name, file] : map) files[file] = true;
     for (const auto& [file, unused] : files) add_file(folder, file, &result);
   } else {
-    fail(Code::kNotFound, "{} has neither {} nor {}; weights in other formats are not read", folder.path(), kSingleName,
-         kIndexName);
+    fail(Code::kNotFound, "{} has neither {} nor {}; weights in other formats are not read", folder.path(),
+         kSingleName, kIndexName);
   }
   for (size_t i = 0; i < result.files.size(); ++i)
     for (const TensorInfo& info : result.files[i].tensors()) {
@@ -64,11 +66,13 @@ WeightFiles open_weight_files(const Folder& folder) {
       const auto listed = map.find(info.name);
       if (!fresh || (listed != map.end() && listed->second != result.names[i]))
         fail(Code::kCheckpointCorrupt, "{} has the tensor {}, which the index or another file also has in {}",
-             result.files[i].path(), in_quotes(info.name), fresh ? listed->second : result.names[other->second.file]);
+             result.files[i].path(), in_quotes(info.name),
+             fresh ? listed->second : result.names[other->second.file]);
     }
   for (const auto& [name, file] : map)
     if (result.tensors.count(name) == 0)
-      fail(Code::kCheckpointCorrupt, "{} has no tensor {}, though the index says so", folder.path_of(file), in_quotes(name));
+      fail(Code::kCheckpointCorrupt, "{} has no tensor {}, though the index says so", folder.path_of(file),
+           in_quotes(name));
   return result;
 }
 

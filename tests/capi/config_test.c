@@ -1,0 +1,117 @@
+/* hws_config_* and hws_plan_*. */
+#include <string.h>
+
+#include "check.h"
+#include "tiny.h"
+
+static void parse_and_serialize(void) {
+  hws_config* config = tiny_config();
+  hws_buffer* out = NULL;
+  CHECK_OK(hws_config_serialize(config, HWS_FORMAT_JSON, &out));
+  const char* json = check_text(out);
+  CHECK_OK(hws_config_serialize(config, HWS_FORMAT_BINARY, &out));
+  hws_config* again = NULL;
+  CHECK_OK(hws_config_parse(hws_buffer_data(out), hws_buffer_size(out), HWS_FORMAT_BINARY, &again));
+  hws_buffer_destroy(out);
+  CHECK_OK(hws_config_serialize(again, HWS_FORMAT_JSON, &out));
+  CHECK(strcmp(check_text(out), json) == 0);
+  CHECK_OK(hws_config_serialize(config, HWS_FORMAT_RESOLVED, &out));
+  CHECK(strstr(check_text(out), "\"beta1\"") != NULL); /* nobody set it */
+  CHECK_ERROR(hws_config_serialize(config, HWS_FORMAT_TEXT, &out), HWS_INVALID_ARGUMENT, "format");
+  CHECK_ERROR(hws_config_parse("{", 1, HWS_FORMAT_JSON, &again), HWS_CONFIG_PARSE, "");
+  CHECK_ERROR(hws_config_parse("{\"modle\":{}}", 12, HWS_FORMAT_JSON, &again), HWS_CONFIG_INVALID, "model");
+  CHECK(again == NULL);
+  CHECK_ERROR(hws_config_parse("{}", 2, HWS_FORMAT_TEXT, &again), HWS_INVALID_ARGUMENT, "format");
+  CHECK_ERROR(hws_config_parse("{}", (size_t)-1, HWS_FORMAT_JSON, &again), HWS_INVALID_ARGUMENT, "size");
+  CHECK_ERROR(hws_config_parse(NULL, 2, HWS_FORMAT_JSON, &again), HWS_INVALID_ARGUMENT, "data");
+  hws_config_destroy(config);
+}
+
+static void set_and_explain(void) {
+  hws_config* config = tiny_config();
+  hws_config* clone = NULL;
+  hws_buffer* out = NULL;
+  CHECK_OK(hws_config_clone(config, &clone));
+  CHECK_OK(hws_config_set(config, "/model/layers", "3"));
+  CHECK_OK(hws_config_set(config, "/precision", "bf16"));
+  CHECK_ERROR(hws_config_set(config, "/model/layrs", "3"), HWS_CONFIG_INVALID, "layers");
+  CHECK_ERROR(hws_config_set(config, "/model/layers", "\xff"), HWS_INVALID_ARGUMENT, "json_value");
+  CHECK_OK(hws_config_explain(config, "/model/layers", &out));
+  const char* text = check_text(out);
+  CHECK(strstr(text, "3") != NULL && strstr(text, "set") != NULL);
+  CHECK_OK(hws_config_explain(clone, "/model/layers", &out));
+  CHECK(strstr(check_text(out), "file") != NULL);
+  CHECK_OK(hws_config_explain(config, "", &out));
+  CHECK(strstr(check_text(out), "/optimizer/beta1") != NULL);
+  CHECK_ERROR(hws_config_explain(config, "/nonsense", &out), HWS_NOT_FOUND, "nonsense");
+  hws_config_destroy(clone);
+  hws_config_destroy(config);
+}
+
+static void validate(void) {
+  hws_config* config = tiny_config();
+  hws_buffer* out = NULL;
+  CHECK_OK(hws_config_validate(config, &out));
+  CHECK(strcmp(check_text(out), "[]") == 0);
+  CHECK_OK(hws_config_set(config, "/model/vocab_size", "256"));
+  CHECK_OK(
+      hws_config_set(config, "/data", "{\"format\":\"text\",\"vocabulary\":\"bytes\",\"path\":\"/no/x\"}"));
+  CHECK_OK(hws_config_validate(config, &out));
+  const char* problems = check_text(out);
+  CHECK(strstr(problems, "/no/x") != NULL && strstr(problems, "\"/data") != NULL);
+  CHECK_OK(hws_config_set(config, "/model/heads", "5"));
+  CHECK_OK(hws_config_validate(config, &out));
+  CHECK(strstr(check_text(out), "/model/heads") != NULL);
+  hws_engine* engine = NULL;
+  CHECK_ERROR(hws_engine_create(config, 0, &engine), HWS_CONFIG_INVALID, "/model/heads");
+  CHECK(engine == NULL);
+  CHECK_OK(hws_config_set(config, "/init/from", "\"/nonexistent/model\""));
+  CHECK_OK(hws_config_validate(config, &out));
+  CHECK(strstr(check_text(out), "/nonexistent/model") != NULL);
+  hws_config_destroy(config);
+}
+
+static void presets_and_schema(void) {
+  hws_buffer* out = NULL;
+  CHECK_OK(hws_config_presets(&out));
+  CHECK(strstr(check_text(out), "\"gpt2-124m\"") != NULL);
+  hws_config* config = NULL;
+  CHECK_OK(hws_config_preset("gpt2-124m", &config));
+  CHECK_OK(hws_config_serialize(config, HWS_FORMAT_JSON, &out));
+  CHECK(strstr(check_text(out), "768") != NULL);
+  hws_config_destroy(config);
+  CHECK_OK(hws_config_schema(HWS_FORMAT_JSON, &out));
+  CHECK(strstr(check_text(out), "2020-12") != NULL);
+  CHECK_OK(hws_config_schema(HWS_FORMAT_BINARY, &out));
+  CHECK(hws_buffer_size(out) > 8 && memcmp((const char*)hws_buffer_data(out) + 4, "BFBS", 4) == 0);
+  hws_buffer_destroy(out);
+  CHECK_ERROR(hws_config_schema(7, &out), HWS_INVALID_ARGUMENT, "format");
+  CHECK_ERROR(hws_config_from_model("/nonexistent", &config), HWS_NOT_FOUND, "/nonexistent");
+}
+
+static void plan(void) {
+  hws_config* config = tiny_config();
+  hws_plan* made = NULL;
+  hws_buffer* out = NULL;
+  CHECK_OK(hws_plan_create(config, &made));
+  hws_config_destroy(config);
+  CHECK_OK(hws_plan_report(made, HWS_FORMAT_TEXT, &out));
+  CHECK(strstr(check_text(out), "OPTIMIZER_STEP") != NULL);
+  CHECK_OK(hws_plan_report(made, HWS_FORMAT_JSON, &out));
+  const char* json = check_text(out);
+  CHECK(strstr(json, "\"instructions\"") != NULL && strstr(json, "\"total_bytes\"") != NULL);
+  CHECK_ERROR(hws_plan_report(made, HWS_FORMAT_BINARY, &out), HWS_INVALID_ARGUMENT, "format");
+  hws_plan_destroy(made);
+  CHECK_ERROR(hws_plan_report(made, HWS_FORMAT_JSON, &out), HWS_BAD_HANDLE, "destroyed");
+  CHECK(out == NULL);
+}
+
+int main(void) {
+  check_begin();
+  parse_and_serialize();
+  set_and_explain();
+  validate();
+  presets_and_schema();
+  plan();
+  return check_end();
+}

@@ -1,0 +1,151 @@
+/* eval, forward, generate and text. */
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+#include "tiny.h"
+
+static float g_logits[kBatchTokens * kVocab];
+
+static void eval_is_the_loss_of_the_logits(void) {
+  hws_engine* engine = tiny_engine(0);
+  tiny_batch b;
+  fill_batch(&b, 5);
+  double loss = 0, sum = 0;
+  int64_t tokens = 0, count = 0;
+  CHECK_OK(hws_engine_eval(engine, &b.batch, 0, &loss, &tokens));
+  CHECK_OK(hws_engine_forward(engine, &b.batch, g_logits, sizeof g_logits));
+  for (int i = 0; i < kBatchTokens; ++i) {
+    if (b.targets[i] < 0) continue;
+    double total = 0;
+    for (int v = 0; v < kVocab; ++v) total += exp((double)g_logits[i * kVocab + v]);
+    sum += log(total) - (double)g_logits[i * kVocab + b.targets[i]];
+    ++count;
+  }
+  CHECK(tokens == count && fabs(loss - sum / (double)count) < 1e-5);
+
+  b.batch.targets = NULL;
+  b.batch.cols = 5; /* any rows and columns up to the sequence */
+  b.batch.rows = 3;
+  CHECK_OK(hws_engine_forward(engine, &b.batch, g_logits, 3 * 5 * kVocab * sizeof(float)));
+  CHECK_ERROR(hws_engine_forward(engine, &b.batch, g_logits, 16), HWS_INVALID_ARGUMENT, "logits");
+  CHECK_ERROR(hws_engine_forward(engine, &b.batch, (float*)b.tokens, sizeof b.tokens), HWS_INVALID_ARGUMENT,
+              "overlaps");
+  CHECK_ERROR(hws_engine_eval(engine, &b.batch, 0, &loss, NULL), HWS_INVALID_ARGUMENT, "targets");
+  CHECK_ERROR(hws_engine_eval(engine, NULL, 0, &loss, NULL), HWS_FAILED_PRECONDITION, "validation");
+  CHECK_ERROR(hws_engine_eval(engine, &b.batch, 0, NULL, NULL), HWS_INVALID_ARGUMENT, "loss");
+  hws_engine_destroy(engine);
+}
+
+typedef struct text {
+  int32_t tokens[64];
+  int64_t length, stop_at, destroyed;
+} text;
+
+static int32_t on_token(void* user, int32_t token) {
+  text* t = user;
+  t->tokens[t->length++] = token;
+  return t->length == t->stop_at;
+}
+static void on_destroy(void* user) { ++((text*)user)->destroyed; }
+
+static int32_t argmax(const float* row) {
+  int32_t best = 0;
+  for (int32_t v = 1; v < kVocab; ++v) {
+    if (row[v] > row[best]) best = v;
+  }
+  return best;
+}
+
+static void greedy_is_the_argmax_of_forward(void) {
+  hws_engine* engine = tiny_engine(0);
+  for (uint32_t i = 0; i < 6; ++i) push_and_step(engine, i);
+  text t = {{3, 6, 9}, 3, 0, 0};
+  hws_generate_request request = {sizeof request, -1, NULL, 3, 30, 0, 0, 1, 0};
+  int32_t prompt[] = {3, 6, 9};
+  request.prompt = prompt;
+  CHECK_OK(hws_engine_generate(engine, &request, on_token, &t, on_destroy));
+  CHECK(t.length == 33 && t.destroyed == 1);
+  for (int64_t at = 3; at < kCols; ++at) { /* as long as all of it is in the window */
+    hws_batch batch = {sizeof batch, 0, 1, 0, NULL, NULL, NULL};
+    batch.cols = at;
+    batch.tokens = t.tokens;
+    CHECK_OK(hws_engine_forward(engine, &batch, g_logits, (size_t)at * kVocab * sizeof(float)));
+    CHECK(argmax(g_logits + (at - 1) * kVocab) == t.tokens[at]);
+  }
+  text u = {{3, 6, 9}, 3, 5, 0};
+  CHECK_OK(hws_engine_generate(engine, &request, on_token, &u, NULL));
+  CHECK(u.length == 5);
+  u.length = 0;
+  u.stop_at = 0;
+  request.stop_token = t.tokens[7];
+  CHECK_OK(hws_engine_generate(engine, &request, on_token, &u, NULL));
+  CHECK(u.length <= 5 && u.tokens[u.length - 1] == t.tokens[7]); /* delivered */
+  hws_engine_destroy(engine);
+}
+
+static void sampling_follows_the_seed(void) {
+  hws_engine* engine = tiny_engine(HWS_ENGINE_INFERENCE);
+  int32_t prompt[] = {1};
+  hws_generate_request request = {sizeof request, -1, prompt, 1, 20, 1.0, 10, 0.9, 42};
+  text a = {{0}, 0, 0, 0}, b = a, c = a;
+  CHECK_OK(hws_engine_generate(engine, &request, on_token, &a, NULL));
+  CHECK_OK(hws_engine_generate(engine, &request, on_token, &b, NULL));
+  request.seed = 43;
+  CHECK_OK(hws_engine_generate(engine, &request, on_token, &c, NULL));
+  CHECK(memcmp(a.tokens, b.tokens, sizeof a.tokens) == 0);
+  CHECK(memcmp(a.tokens, c.tokens, sizeof a.tokens) != 0);
+
+  const hws_generate_request good = request;
+  request.top_p = 0;
+  CHECK_ERROR(hws_engine_generate(engine, &request, on_token, &c, on_destroy), HWS_INVALID_ARGUMENT, "top_p");
+  CHECK(c.destroyed == 1);
+  request = good, request.temperature = -1;
+  CHECK_ERROR(hws_engine_generate(engine, &request, on_token, &c, NULL), HWS_INVALID_ARGUMENT, "temperature");
+  request = good, request.prompt_length = 0;
+  CHECK_ERROR(hws_engine_generate(engine, &request, on_token, &c, NULL), HWS_INVALID_ARGUMENT,
+              "prompt_length");
+  request = good, prompt[0] = kVocab;
+  CHECK_STATUS(hws_engine_generate(engine, &request, on_token, &c, NULL), HWS_DATA_INVALID);
+  prompt[0] = 1;
+  CHECK_ERROR(hws_engine_generate(engine, &request, NULL, NULL, NULL), HWS_INVALID_ARGUMENT, "fn");
+  hws_engine_destroy(engine);
+}
+
+static void text_goes_both_ways(void) {
+  hws_config* config = text_config();
+  hws_engine* engine = NULL;
+  CHECK_OK(hws_engine_create(config, 0, &engine));
+  hws_buffer* tokens = NULL;
+  hws_buffer* text = NULL;
+  CHECK_OK(hws_text_encode(engine, "a\xc3\xa9z", 4, &tokens));
+  CHECK(hws_buffer_size(tokens) == 16);
+  const int32_t* ids = hws_buffer_data(tokens);
+  CHECK(ids[0] == 'a' && ids[1] == 0xc3 && ids[3] == 'z');
+  CHECK_OK(hws_text_decode(engine, ids, 4, &text));
+  CHECK(strcmp(check_text(text), "a\xc3\xa9z") == 0);
+  hws_buffer_destroy(tokens);
+  CHECK_OK(hws_text_encode(engine, NULL, 0, &tokens));
+  CHECK(hws_buffer_size(tokens) == 0);
+  hws_buffer_destroy(tokens);
+  const int32_t wrong = 256;
+  CHECK_STATUS(hws_text_decode(engine, &wrong, 1, &text), HWS_INVALID_ARGUMENT);
+  CHECK_ERROR(hws_text_decode(engine, NULL, 1, &text), HWS_INVALID_ARGUMENT, "tokens");
+  CHECK_ERROR(hws_text_decode(engine, &wrong, (size_t)-1, &text), HWS_INVALID_ARGUMENT, "tokens");
+  hws_engine_destroy(engine);
+  hws_config_destroy(config);
+
+  engine = tiny_engine(0); /* no vocabulary */
+  CHECK_STATUS(hws_text_encode(engine, "a", 1, &tokens), HWS_FAILED_PRECONDITION);
+  CHECK(tokens == NULL);
+  hws_engine_destroy(engine);
+}
+
+int main(void) {
+  check_begin();
+  eval_is_the_loss_of_the_logits();
+  greedy_is_the_argmax_of_forward();
+  sampling_follows_the_seed();
+  text_goes_both_ways();
+  return check_end();
+}

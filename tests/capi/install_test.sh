@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# cmake --install into an empty prefix, then a C program built against it by pkg-config and by find_package.
+#   install_test.sh BUILD_FOLDER CONSUMER.c C_COMPILER
+set -euo pipefail
+build=$1 consumer=$2 compiler=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/first
+for component in runtime dev tools; do
+  cmake --install "$build" --prefix "$prefix" --component $component >"$work/install.log"
+done
+mv "$prefix" "$work/moved" # the tree does not care where it lies
+prefix=$work/moved
+libdir=$(dirname "$(find "$prefix" -name libhawser.so.0)")
+for file in include/hawser.h share/hawser/schema/config.fbs; do
+  [ -f "$prefix/$file" ] || { echo "$file is not installed"; exit 1; }
+done
+if find "$prefix" -name '*.a' | grep .; then echo "a static archive is installed"; exit 1; fi
+
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+"$compiler" -std=c99 -Wall -Wextra -Werror "$consumer" $(pkg-config --cflags --libs hawser) -o "$work/by-pkg-config"
+LD_LIBRARY_PATH=$libdir "$work/by-pkg-config"
+echo "pkg-config: version $(pkg-config --modversion hawser)"
+
+mkdir "$work/project"
+cp "$consumer" "$work/project/consumer.c"
+cat >"$work/project/CMakeLists.txt" <<'EOF'
+cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES C)
+find_package(Hawser 0.1 REQUIRED)
+add_executable(consumer consumer.c)
+target_link_libraries(consumer PRIVATE hawser::hawser)
+EOF
+cmake -S "$work/project" -B "$work/project/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$compiler" \
+  >"$work/cmake.log" || { cat "$work/cmake.log"; exit 1; }
+cmake --build "$work/project/build" >"$work/cmake.log" || { cat "$work/cmake.log"; exit 1; }
+"$work/project/build/consumer"
+echo "find_package: works"
+if [ -x "$prefix/bin/hawser" ]; then
+  "$prefix/bin/hawser" presets >"$work/presets"
+  grep -q gpt2-124m "$work/presets"
+  echo "the installed command: works"
+fi

@@ -1,0 +1,216 @@
+/* hws_engine_train: its callback and what may be called from there, stopping, cancelling, a second caller. */
+#define _XOPEN_SOURCE 700
+#include <math.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "tiny.h"
+
+static hws_engine* text_engine(int64_t steps) {
+  hws_config* config = text_config();
+  char value[32];
+  snprintf(value, sizeof value, "%lld", (long long)steps);
+  CHECK_OK(hws_config_set(config, "/train/steps", value));
+  hws_engine* engine = NULL;
+  CHECK_OK(hws_engine_create(config, 0, &engine));
+  hws_config_destroy(config);
+  return engine;
+}
+
+typedef struct run {
+  hws_engine* engine;
+  int64_t calls, validations, destroyed;
+  double first_loss, last_loss;
+  int64_t stop_at;   /* ends the run from the callback */
+  int64_t cancel_at; /* cancels it from the callback */
+  int64_t destroy_at;
+  sem_t* entered; /* posted after the first step */
+} run;
+
+static int32_t on_step(void* user, const hws_train_record* record) {
+  run* r = user;
+  ++r->calls;
+  CHECK(record->struct_size == sizeof *record && record->step == r->calls);
+  if (r->calls == 1) r->first_loss = record->loss;
+  r->last_loss = record->loss;
+  if (!isnan(record->validation_loss)) ++r->validations;
+  if (r->entered != NULL && r->calls == 1) sem_post(r->entered);
+  if (record->step == r->cancel_at) CHECK_OK(hws_engine_cancel(r->engine));
+  if (record->step == r->destroy_at) hws_engine_destroy(r->engine);
+  return record->step == r->stop_at;
+}
+static void on_destroy(void* user) { ++((run*)user)->destroyed; }
+
+static void runs_and_validates(void) {
+  run r = {0};
+  r.engine = text_engine(8);
+  CHECK_OK(hws_engine_train(r.engine, 0, on_step, &r, on_destroy));
+  CHECK(r.calls == 8 && r.validations == 2 && r.destroyed == 1 && r.last_loss < r.first_loss);
+  r.stop_at = 10;
+  CHECK_OK(hws_engine_train(r.engine, 20, on_step, &r, on_destroy));
+  CHECK(r.calls == 10 && r.destroyed == 2);
+  CHECK_OK(hws_engine_train(r.engine, 11, NULL, NULL, NULL));
+  CHECK_ERROR(hws_engine_train(r.engine, -1, on_step, &r, on_destroy), HWS_INVALID_ARGUMENT, "until_step");
+  CHECK(r.destroyed == 3);
+  double loss = 0;
+  int64_t tokens = 0;
+  CHECK_OK(hws_engine_eval(r.engine, NULL, 1, &loss, &tokens));
+  CHECK(loss > 0 && tokens == kRows * kCols);
+  hws_buffer* out = NULL;
+  CHECK_OK(hws_data_info(r.engine, &out));
+  CHECK(strstr(check_text(out), "\"validation_tokens\"") != NULL);
+  hws_engine_destroy(r.engine);
+  CHECK_STATUS(hws_engine_train(r.engine, 0, on_step, &r, on_destroy), HWS_BAD_HANDLE);
+  CHECK(r.destroyed == 4);
+}
+
+static int32_t on_token(void* user, int32_t token) {
+  hws_engine* engine = *(hws_engine**)user;
+  hws_buffer* text = NULL;
+  CHECK_OK(hws_text_decode(engine, &token, 1, &text)); /* const calls are fine here, others are not */
+  hws_buffer_destroy(text);
+  double loss = 0;
+  CHECK_STATUS(hws_engine_eval(engine, NULL, 1, &loss, NULL), HWS_BUSY);
+  return 0;
+}
+
+/* Everything that convention 7 allows, and something that it does not. */
+static int32_t on_nested(void* user, const hws_train_record* record) {
+  hws_engine* engine = *(hws_engine**)user;
+  hws_buffer* out = NULL;
+  CHECK_OK(hws_engine_info(engine, &out));
+  hws_buffer_destroy(out);
+  CHECK_OK(hws_engine_metrics(engine, &out));
+  hws_buffer_destroy(out);
+  double loss = 0;
+  CHECK_OK(hws_engine_eval(engine, NULL, 1, &loss, NULL));
+  int32_t prompt[] = {'l', 'i'};
+  hws_batch batch = {sizeof batch, 0, 1, 2, prompt, NULL, NULL};
+  float logits[2 * 256];
+  CHECK_OK(hws_engine_forward(engine, &batch, logits, sizeof logits));
+  hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0};
+  CHECK_OK(hws_engine_generate(engine, &request, on_token, user, NULL));
+  float bias[32];
+  CHECK_OK(hws_tensor_get(engine, HWS_TENSOR_WEIGHT, "final_norm.weight", bias, sizeof bias));
+  char name[32];
+  snprintf(name, sizeof name, "nested-%d", (int)record->step);
+  CHECK_OK(hws_checkpoint_save(engine, check_path(name)));
+  CHECK_ERROR(hws_engine_train_step(engine, NULL), HWS_BUSY, "callback");
+  CHECK_STATUS(hws_checkpoint_load(engine, check_path(name), 0), HWS_BUSY);
+  return 0;
+}
+static void on_nested_metrics(void* user, const char* json, size_t size) {
+  double loss = 0;
+  (void)json, (void)size;
+  CHECK_OK(hws_engine_eval(*(hws_engine**)user, NULL, 1, &loss, NULL));
+}
+
+static void callbacks_may_look_at_the_engine(void) {
+  hws_engine* plain = text_engine(4);
+  hws_engine* nested = text_engine(4);
+  CHECK_OK(hws_engine_set_metrics(nested, on_nested_metrics, &nested, NULL));
+  CHECK_OK(hws_engine_train(plain, 0, NULL, NULL, NULL));
+  CHECK_OK(hws_engine_train(nested, 0, on_nested, &nested, NULL));
+  static float a[kMaxWeights], b[kMaxWeights];
+  const int64_t count = all_weights(plain, a, kMaxWeights);
+  CHECK(all_weights(nested, b, kMaxWeights) == count);
+  CHECK(memcmp(a, b, (size_t)count * 4) == 0); /* looking changes nothing */
+  hws_engine_destroy(plain);
+  hws_engine_destroy(nested);
+}
+
+static void cancels(void) {
+  run r = {0};
+  r.engine = text_engine(1000000);
+  r.cancel_at = 2;
+  CHECK_ERROR(hws_engine_train(r.engine, 0, on_step, &r, on_destroy), HWS_CANCELLED, "cancel");
+  CHECK(r.calls == 2 && r.destroyed == 1);
+  r.stop_at = 3; /* it trains on */
+  CHECK_OK(hws_engine_train(r.engine, 0, on_step, &r, on_destroy));
+  CHECK(r.calls == 3);
+  CHECK_OK(hws_engine_cancel(r.engine)); /* without a call it ends the next */
+  CHECK_STATUS(hws_engine_train(r.engine, 0, on_step, &r, on_destroy), HWS_CANCELLED);
+  CHECK(r.calls == 3);
+  CHECK_OK(hws_engine_cancel(r.engine));
+  double loss = 0;
+  CHECK_STATUS(hws_engine_eval(r.engine, NULL, 1, &loss, NULL), HWS_CANCELLED);
+  CHECK_OK(hws_engine_eval(r.engine, NULL, 1, &loss, NULL));
+  hws_engine_destroy(r.engine);
+  CHECK_STATUS(hws_engine_cancel(r.engine), HWS_BAD_HANDLE);
+}
+
+static void* cancel_soon(void* user) {
+  run* r = user;
+  sem_wait(r->entered);
+  /* The engine is in use: const calls and a second run get a status, pulled metrics always come. */
+  hws_buffer* out = NULL;
+  CHECK_STATUS(hws_engine_train_step(r->engine, NULL), HWS_BUSY);
+  CHECK_STATUS(hws_engine_info(r->engine, &out), HWS_BUSY);
+  CHECK(out == NULL);
+  CHECK_OK(hws_engine_metrics(r->engine, &out));
+  hws_buffer_destroy(out);
+  CHECK_OK(hws_engine_cancel(r->engine));
+  return NULL;
+}
+
+static void cancels_from_another_thread(void) {
+  sem_t entered;
+  sem_init(&entered, 0, 0);
+  run r = {0};
+  r.entered = &entered;
+  r.engine = text_engine(1000000);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, cancel_soon, &r) == 0);
+  CHECK_STATUS(hws_engine_train(r.engine, 0, on_step, &r, NULL), HWS_CANCELLED);
+  pthread_join(thread, NULL);
+  CHECK(r.calls >= 1);
+  hws_engine_destroy(r.engine);
+}
+
+static hws_engine* g_signalled;
+static volatile sig_atomic_t g_signal_status = -1;
+static void on_signal(int number) {
+  (void)number;
+  g_signal_status = hws_engine_cancel(g_signalled);
+}
+
+static void cancels_from_a_signal_handler(void) {
+  run r = {0};
+  r.engine = g_signalled = text_engine(1000000);
+  struct sigaction action, before;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_signal;
+  sigaction(SIGALRM, &action, &before);
+  alarm(1);
+  CHECK_STATUS(hws_engine_train(r.engine, 0, on_step, &r, NULL), HWS_CANCELLED);
+  CHECK(g_signal_status == HWS_OK && r.calls >= 1);
+  struct sigaction after;
+  sigaction(SIGALRM, &before, &after);
+  CHECK(after.sa_handler == on_signal); /* the library installs no handlers */
+  hws_engine_destroy(r.engine);
+}
+
+static void destroy_in_its_own_callback(void) {
+  run r = {0};
+  r.engine = text_engine(1000000);
+  r.destroy_at = 2;
+  CHECK_STATUS(hws_engine_train(r.engine, 0, on_step, &r, on_destroy), HWS_CANCELLED);
+  CHECK(r.calls == 2 && r.destroyed == 1);
+  CHECK_STATUS(hws_engine_train_step(r.engine, NULL), HWS_BAD_HANDLE);
+}
+
+int main(void) {
+  check_begin();
+  runs_and_validates();
+  callbacks_may_look_at_the_engine();
+  cancels();
+  cancels_from_another_thread();
+  cancels_from_a_signal_handler();
+  destroy_in_its_own_callback();
+  return check_end();
+}

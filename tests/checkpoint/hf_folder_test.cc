@@ -1,0 +1,398 @@
+// Import and export of whole Hugging Face folders: exact both ways for every family, dtype, name style and
+// shard layout, and nothing is written anywhere when something does not fit.
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "engine/checkpoint/hf/hf_config.h"
+#include "engine/checkpoint/hf/hf_model.h"
+#include "engine/checkpoint/hf/import_record.h"
+#include "engine/checkpoint/hf/number_format.h"
+#include "engine/checkpoint/safetensors_writer.h"
+#include "tests/checkpoint/scratch.h"
+
+namespace hawser::checkpoint::hf {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Stored {
+  std::string dtype;
+  std::vector<int64_t> shape;
+  std::string bytes;
+};
+
+struct Style {
+  std::string dtype = "F32";
+  bool prefixed = true;
+  int shards = 1;
+};
+
+Json config_of(const std::string& family) {
+  Json json = {{"model_type", family},
+               {"hidden_size", 24},
+               {"num_attention_heads", 4},
+               {"num_key_value_heads", 2},
+               {"num_hidden_layers", 2},
+               {"intermediate_size", 20},
+               {"vocab_size", 30},
+               {"max_position_embeddings", 16},
+               {"head_dim", 8}};
+  if (family == "gpt2")
+    json = {{"model_type", family}, {"n_embd", 24},      {"n_head", 4},
+            {"n_layer", 2},         {"n_positions", 16}, {"vocab_size", 30}};
+  json["architectures"] = {"Some"};
+  json["torch_dtype"] = "float32";
+  if (family == "llama") json["attention_bias"] = json["mlp_bias"] = true;
+  return json;
+}
+
+/// A Hugging Face folder with random weights, and our side of it.
+struct Case {
+  nn::ModelConfig model;
+  std::unique_ptr<nn::ParameterTable> table;
+  std::map<std::string, Stored> tensors;
+  std::map<std::string, std::vector<float>> values;  // what an import gives, by our names
+
+  explicit Case(const Json& config)
+      : model(read_config(config.dump(), {}, Strictness::kStrict).model),
+        table(std::make_unique<nn::ParameterTable>(model)),
+        config_(config) {}
+
+  void fill(const Style& style) {
+    std::mt19937 random(5);
+    const std::string prefix = config_["model_type"] == "gpt2" ? "transformer." : "model.";
+    for (const Binding& binding : bindings(config_["model_type"].get<std::string>(), model, *table)) {
+      int64_t size = dtype_bytes(*dtype_from_name(style.dtype));
+      for (const int64_t dim : binding.hf_shape) size *= dim;
+      Stored tensor{style.dtype, binding.hf_shape, std::string(static_cast<size_t>(size), '\0')};
+      for (char& byte : tensor.bytes)
+        byte = static_cast<char>(random());  // any bits: infinities and NaNs too
+      const bool strip = !style.prefixed && binding.hf_name.compare(0, prefix.size(), prefix) == 0;
+      tensors[strip ? binding.hf_name.substr(prefix.size()) : binding.hf_name] = std::move(tensor);
+    }
+  }
+
+  /// Writes all files; tensors go to the shards in turn.
+  void write(const std::string& path, int shards) const {
+    write_text(path + "/config.json", config_.dump(2) + "\n");
+    std::map<std::string, std::string> map;
+    for (int shard = 0; shard < shards; ++shard) {
+      const std::string name = shards == 1
+                                   ? "model.safetensors"
+                                   : fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards);
+      std::vector<TensorInfo> infos;
+      int at = 0;
+      for (const auto& [tensor_name, tensor] : tensors)
+        if (at++ % shards == shard) infos.push_back({tensor_name, tensor.dtype, tensor.shape, 0, 0});
+      SafetensorsWriter writer(Folder::open(path), name, infos, {{"format", "pt"}});
+      for (const TensorInfo& info : infos) {
+        const std::string& bytes = tensors.at(info.name).bytes;
+        writer.append(bytes.data(), static_cast<int64_t>(bytes.size()));
+        map[info.name] = name;
+      }
+      writer.finish();
+    }
+    if (shards == 1) return;
+    int64_t total = 0;
+    for (const auto& [name, tensor] : tensors) total += static_cast<int64_t>(tensor.bytes.size());
+    write_text(
+        path + "/model.safetensors.index.json",
+        Json{{"metadata", {{"total_size", total}, {"total_parameters", 5}}}, {"weight_map", map}}.dump(2) +
+            "\n");
+  }
+
+  ExtraFiles import(const std::string& path) {
+    for (const nn::Parameter& p : table->all()) values[p.name].assign(static_cast<size_t>(p.size), -7.0f);
+    return import_weights(path, model, *table,
+                          [&](const std::string& name) { return values.at(name).data(); });
+  }
+
+  void export_to(const std::string& path, const ExtraFiles& extra, const std::string& dtype = "") const {
+    export_folder(
+        path, model, *table, [&](const std::string& name) { return values.at(name).data(); }, extra, dtype);
+  }
+
+  Json config_;
+};
+
+void expect_same_folder(const std::string& a, const std::string& b) {
+  ASSERT_EQ(listing(a), listing(b));
+  for (const auto& entry : std::filesystem::directory_iterator(a)) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_TRUE(read_text(a + "/" + name) == read_text(b + "/" + name)) << name;
+  }
+}
+
+TEST(HfFolder, ExportOfImportGivesTheSameFiles) {
+  const std::vector<Style> styles = {
+      {"F32", true, 1}, {"BF16", true, 3}, {"F16", false, 1}, {"F32", false, 2}};
+  for (const char* family : kFamilies)
+    for (const Style& style : styles)
+      for (const bool tied : {true, false}) {
+        SCOPED_TRACE(fmt::format("{} {} prefixed {} shards {} tied {}", family, style.dtype, style.prefixed,
+                                 style.shards, tied));
+        const Scratch scratch;
+        Json config = config_of(family);
+        config["tie_word_embeddings"] = tied;
+        Case a(config);
+        a.fill(style);
+        a.write(scratch / "in", style.shards);
+        write_text(scratch / "in/tokenizer.json", "{\"x\": 1}");
+        write_text(scratch / "in/tokenizer.model", std::string("\0\1\2", 3));
+        ASSERT_TRUE(is_hf_folder(scratch / "in"));
+        const ExtraFiles extra = a.import(scratch / "in");
+        a.export_to(scratch / "out", extra);
+        expect_same_folder(scratch / "in", scratch / "out");
+        EXPECT_EQ(listing(scratch.path()), "in out");
+      }
+}
+
+TEST(HfFolder, Gpt2ProjectionsAreSplitAndTransposed) {
+  const Scratch scratch;
+  Case a(config_of("gpt2"));
+  a.fill({});
+  Stored& weight = a.tensors.at("transformer.h.1.attn.c_attn.weight");
+  ASSERT_EQ(weight.shape, (std::vector<int64_t>{24, 72}));
+  for (int in = 0; in < 24; ++in)
+    for (int out = 0; out < 72; ++out) {
+      const float value = static_cast<float>(in * 100 + out);
+      std::memcpy(weight.bytes.data() + 4 * (in * 72 + out), &value, 4);
+    }
+  a.write(scratch / "in", 1);
+  a.import(scratch / "in");
+  const auto at = [&](const char* letter, int out, int in) {
+    return a.values.at(
+        fmt::format("blocks.1.attention.{}.weight", letter))[static_cast<size_t>(out * 24 + in)];
+  };
+  EXPECT_EQ(at("q", 0, 0), 0.0f);
+  EXPECT_EQ(at("q", 23, 5), 523.0f);
+  EXPECT_EQ(at("k", 0, 7), 724.0f);
+  EXPECT_EQ(at("v", 2, 23), 2350.0f);
+}
+
+TEST(HfFolder, OldBuffersAreRecognisedAndGivenBack) {
+  const Scratch scratch;
+  Case a(config_of("gpt2"));
+  a.fill({"F32", false, 1});
+  std::string mask, mask16;
+  for (int row = 0; row < 16; ++row)
+    for (int column = 0; column < 16; ++column) {
+      const float value = column <= row ? 1.0f : 0.0f;
+      mask.append(reinterpret_cast<const char*>(&value), 4);
+      mask16 += column <= row ? '\1' : '\0';
+    }
+  const float minus = -1e4f;
+  a.tensors["h.0.attn.bias"] = {"F32", {1, 1, 16, 16}, mask};
+  a.tensors["h.1.attn.bias"] = {"BOOL", {1, 1, 16, 16}, mask16};
+  a.tensors["h.0.attn.masked_bias"] = {"F32", {}, std::string(reinterpret_cast<const char*>(&minus), 4)};
+  a.tensors["lm_head.weight"] = a.tensors.at("wte.weight");  // tied, and stored all the same
+  a.write(scratch / "in", 1);
+  a.export_to(scratch / "out", a.import(scratch / "in"));
+  expect_same_folder(scratch / "in", scratch / "out");
+
+  Case b(config_of("llama"));
+  b.fill({"BF16", true, 1});
+  std::string frequencies;
+  for (int i = 0; i < 4; ++i) {
+    const float value = static_cast<float>(std::pow(10000.0, -i / 4.0));
+    frequencies.append(reinterpret_cast<const char*>(&value), 4);
+  }
+  b.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = {"F32", {4}, frequencies};
+  b.write(scratch / "in2", 2);
+  b.export_to(scratch / "out2", b.import(scratch / "in2"));
+  expect_same_folder(scratch / "in2", scratch / "out2");
+
+  // With other values they are refused.
+  a.tensors["h.1.attn.bias"].bytes[5] = '\1';
+  b.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"].bytes[7] ^= 1;
+  std::filesystem::remove_all(scratch / "in");
+  std::filesystem::remove_all(scratch / "in2");
+  a.write(scratch / "in", 1);
+  b.write(scratch / "in2", 1);
+  EXPECT_EQ(error_of([&] { a.import(scratch / "in"); }).code(), Code::kCheckpointIncompatible);
+  EXPECT_EQ(error_of([&] { b.import(scratch / "in2"); }).code(), Code::kCheckpointIncompatible);
+  a.tensors["h.1.attn.bias"] = {"BOOL", {1, 1, 16, 16}, mask16};
+  a.tensors["lm_head.weight"].bytes[0] ^= 1;
+  std::filesystem::remove_all(scratch / "in");
+  a.write(scratch / "in", 1);
+  EXPECT_NE(error_of([&] { a.import(scratch / "in"); }).message().find("tie_word_embeddings"),
+            std::string::npos);
+}
+
+TEST(HfFolder, WhatDoesNotFitIsListedAndNothingIsWritten) {
+  const Scratch scratch;
+  Case a(config_of("qwen3"));
+  a.fill({});
+  a.tensors.erase("model.layers.1.mlp.up_proj.weight");
+  a.tensors.erase("lm_head.weight");
+  a.tensors["model.layers.2.mlp.up_proj.weight"] = {"F32", {1}, "abcd"};
+  a.tensors.at("model.norm.weight") = {"F32", {12, 2}, std::string(96, '\0')};
+  a.tensors.at("model.layers.0.self_attn.q_norm.weight") = {"F64", {8}, std::string(64, '\0')};
+  a.write(scratch / "in", 1);
+  const Error error = error_of([&] { a.import(scratch / "in"); });
+  EXPECT_EQ(error.code(), Code::kCheckpointIncompatible);
+  const Json details = Json::parse(error.details());
+  EXPECT_EQ(details["missing"], (Json{"model.layers.1.mlp.up_proj.weight", "lm_head.weight"}));
+  EXPECT_EQ(details["unknown"], (Json{"'model.layers.2.mlp.up_proj.weight'"}));
+  EXPECT_EQ(details["shapes"], (Json{"model.norm.weight is [12, 2], not [24]"}));
+  EXPECT_EQ(details["dtypes"], (Json{"model.layers.0.self_attn.q_norm.weight is F64"}));
+  for (const char* word : {"missing (2)", "unknown (1)", "lm_head.weight"})
+    EXPECT_NE(error.message().find(word), std::string::npos) << error.message();
+  for (const auto& [name, values] : a.values)
+    for (const float value : values) ASSERT_EQ(value, -7.0f) << name;
+}
+
+TEST(HfFolder, IndexesThatLieAreRefused) {
+  const Scratch scratch;
+  Case a(config_of("llama"));
+  a.fill({});
+  a.write(scratch / "in", 2);
+  const std::string path = scratch / "in/model.safetensors.index.json";
+  const Json good = Json::parse(read_text(path));
+  const auto refused = [&](const Json& index, Code code) {
+    write_text(path, index.dump());
+    EXPECT_EQ(error_of([&] { a.import(scratch / "in"); }).code(), code) << index.dump().substr(0, 300);
+  };
+  for (const char* file : {"../in/model-00001-of-00002.safetensors", "/etc/passwd", "", "..", "a/b"}) {
+    Json index = good;
+    index["weight_map"]["model.norm.weight"] = file;
+    refused(index, Code::kCheckpointCorrupt);
+  }
+  Json index = good;
+  index["weight_map"]["model.norm.weight"] = "absent.safetensors";
+  refused(index, Code::kNotFound);
+  index = good;
+  index["weight_map"]["more"] = "model-00001-of-00002.safetensors";
+  refused(index, Code::kCheckpointCorrupt);
+  index = good;
+  index["weight_map"]["model.norm.weight"] = 3;
+  refused(index, Code::kCheckpointCorrupt);
+  refused({{"weight_map", Json::object()}}, Code::kCheckpointCorrupt);
+  refused({{"a", 1}}, Code::kCheckpointCorrupt);
+  write_text(path, std::string(100'000, '['));
+  EXPECT_EQ(error_of([&] { a.import(scratch / "in"); }).code(), Code::kCheckpointCorrupt);
+  std::filesystem::remove(path);
+  EXPECT_FALSE(is_hf_folder(scratch / "in"));
+  EXPECT_EQ(error_of([&] { a.import(scratch / "in"); }).code(), Code::kNotFound);
+}
+
+TEST(HfFolder, LinksOfAHubCacheAreFollowedAndNoOthers) {
+  const Scratch scratch;
+  Case a(config_of("mistral"));
+  a.fill({});
+  const std::string in = scratch / "hub/snapshots/1";
+  a.write(in, 1);
+  const std::string hash(64, 'a');
+  std::filesystem::create_directories(scratch / "hub/blobs");
+  std::filesystem::rename(in + "/model.safetensors", scratch / "hub/blobs/" + hash);
+  std::filesystem::create_symlink("../../blobs/" + hash, in + "/model.safetensors");
+  ASSERT_TRUE(is_hf_folder(in));
+  a.import(in);
+  write_text(scratch / "secret", "x");
+  std::filesystem::create_symlink("../../../secret", in + "/tokenizer.json");
+  EXPECT_EQ(error_of([&] { a.import(in); }).code(), Code::kCheckpointCorrupt);
+}
+
+TEST(HfFolder, DtypeCanBeChosen) {
+  const Scratch scratch;
+  Case a(config_of("llama"));
+  a.fill({"BF16", true, 1});
+  for (auto& [name, tensor] : a.tensors)
+    for (size_t i = 1; i < tensor.bytes.size(); i += 2) tensor.bytes[i] = 0x3f;  // finite, about 1
+  a.write(scratch / "in", 1);
+  const ExtraFiles extra = a.import(scratch / "in");
+  a.export_to(scratch / "f32", extra, "f32");
+  EXPECT_EQ(Json::parse(read_text(scratch / "f32/config.json"))["torch_dtype"], "float32");
+  Case b(config_of("llama"));
+  const ExtraFiles wide = b.import(scratch / "f32");
+  EXPECT_EQ(a.values, b.values);
+  b.export_to(scratch / "bf16", wide, "bf16");
+  EXPECT_TRUE(read_text(scratch / "bf16/model.safetensors") == read_text(scratch / "in/model.safetensors"));
+  EXPECT_EQ(Json::parse(read_text(scratch / "bf16/config.json"))["torch_dtype"], "bfloat16");
+  b.values.at("final_norm.weight")[3] = 1e5f;
+  const Error error = error_of([&] { b.export_to(scratch / "f16", wide, "f16"); });
+  EXPECT_EQ(error.code(), Code::kOutOfRange);
+  EXPECT_NE(error.message().find("model.norm.weight"), std::string::npos) << error.message();
+  EXPECT_EQ(error_of([&] { b.export_to(scratch / "f16", wide, "fp16"); }).code(), Code::kInvalidArgument);
+  EXPECT_EQ(error_of([&] { b.export_to(scratch / "in", wide); }).code(), Code::kAlreadyExists);
+  EXPECT_EQ(listing(scratch.path()), "bf16 f32 in");
+}
+
+TEST(HfFolder, AModelMadeHereCanBeExportedAndComesBack) {
+  for (const char* family : kFamilies) {
+    SCOPED_TRACE(family);
+    const Scratch scratch;
+    Case a(config_of(family));
+    float next = 0.5f;
+    for (const nn::Parameter& p : a.table->all())
+      for (int64_t i = 0; i < p.size; ++i) a.values[p.name].push_back(next += 0.25f);
+    a.export_to(scratch / "out", {}, "");
+    EXPECT_EQ(listing(scratch / "out"), "config.json model.safetensors");
+    Case b(Json::parse(read_text(scratch / "out/config.json")));
+    b.import(scratch / "out");
+    EXPECT_EQ(a.values, b.values);
+  }
+}
+
+TEST(HfFolder, AChangedModelGetsANewConfigWithTheOldTokens) {
+  const Scratch scratch;
+  Json config = config_of("llama");
+  config["eos_token_id"] = {7, 8};
+  config["_name_or_path"] = "somewhere";
+  Case a(config);
+  a.fill({"BF16", true, 2});
+  a.write(scratch / "in", 2);
+  const ExtraFiles extra = a.import(scratch / "in");
+  a.model.context = 64;  // same tensors, another context
+  a.export_to(scratch / "out", extra);
+  const Json made = Json::parse(read_text(scratch / "out/config.json"));
+  EXPECT_EQ(made["max_position_embeddings"], 64);
+  EXPECT_EQ(made["eos_token_id"], (Json{7, 8}));
+  EXPECT_EQ(made["_name_or_path"], "somewhere");
+  EXPECT_EQ(made["dtype"], "bfloat16");
+  EXPECT_TRUE(read_text(scratch / "out/model-00001-of-00002.safetensors") ==
+              read_text(scratch / "in/model-00001-of-00002.safetensors"));
+  // A head of its own: another set of tensors, so Transformers' own layout.
+  a.model.tied_head = true;
+  a.table = std::make_unique<nn::ParameterTable>(a.model);
+  a.export_to(scratch / "tied", extra);
+  EXPECT_EQ(listing(scratch / "tied"), "config.json model.safetensors");
+  Case b(Json::parse(read_text(scratch / "tied/config.json")));
+  b.import(scratch / "tied");
+  EXPECT_EQ(b.values.at("final_norm.weight"), a.values.at("final_norm.weight"));
+}
+
+TEST(HfFolder, CarriedFilesHaveALimit) {
+  const Scratch scratch;
+  Case a(config_of("gpt2"));
+  a.fill({});
+  a.write(scratch / "in", 1);
+  write_text(scratch / "in/tokenizer.model", "x");
+  std::filesystem::resize_file(scratch / "in/tokenizer.model", (int64_t{128} << 20) + 1);  // sparse
+  const Error error = error_of([&] { a.import(scratch / "in"); });
+  EXPECT_EQ(error.code(), Code::kOutOfRange);
+  EXPECT_NE(error.message().find("tokenizer.model"), std::string::npos);
+}
+
+TEST(HfFolder, ADamagedRecordIsAnError) {
+  const Scratch scratch;
+  Case a(config_of("gpt2"));
+  a.fill({});
+  a.write(scratch / "in", 1);
+  ExtraFiles extra = a.import(scratch / "in");
+  for (
+      const char* text :
+      {"", "{}", "[]", R"({"version": 1})",
+       R"({"version": 1, "prefixed": true, "sharded": false, "files": [{"name": "../x", "metadata": {}, "tensors": []}]})"}) {
+    extra[kRecordName] = text;
+    EXPECT_EQ(error_of([&] { a.export_to(scratch / "out", extra); }).code(), Code::kCheckpointCorrupt)
+        << text;
+  }
+  EXPECT_EQ(listing(scratch.path()), "in");
+}
+
+}  // namespace
+}  // namespace hawser::checkpoint::hf

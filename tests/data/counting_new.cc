@@ -1,0 +1,16 @@
+// operator new that counts its calls on all threads. A file of its own: inlined into a caller, the pair of
+// malloc and free looks to the compiler like a mismatch.
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+std::atomic<int64_t> operator_new_calls{0};
+
+void* operator new(size_t bytes) {
+  ++operator_new_calls;
+  if (void* memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }

@@ -1,0 +1,51 @@
+// What the activations promise beyond agreeing with their reference (op_cases_test.cc): the ends of the line.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/include/levels.h"
+#include "kernels/include/table.h"
+#include "tests/harness/test_stream.h"
+
+namespace hawser::kernels {
+namespace {
+
+class ActivationEnds : public ::testing::TestWithParam<Activation> {};
+
+TEST_P(ActivationEnds, LargeInputsPassOrVanishAndSlopesStayFinite) {
+  const KernelTable& table = cpu_kernels(best_cpu_level());
+  testing::SerialStream stream;
+  const std::vector<float> h = {0.0f, 50.0f, -50.0f, 1000.0f, -1000.0f, 1e10f, -1e10f, 1e30f, -1e30f};
+  const std::vector<float> dy(h.size(), 1.0f);
+  std::vector<float> y(h.size(), NAN), dh(h.size(), NAN);
+  const auto n = static_cast<int64_t>(h.size());
+  table.activation_forward({y.data(), h.data(), DType::kF32, 1, n, GetParam(), false}, stream);
+  table.activation_backward({dh.data(), dy.data(), h.data(), DType::kF32, 1, n, GetParam(), false}, stream);
+  EXPECT_EQ(y[0], 0.0f);
+  EXPECT_NEAR(dh[0], 0.5f, 1e-6f);
+  for (size_t i = 1; i < h.size(); i += 2) {
+    EXPECT_EQ(y[i], h[i]);
+    EXPECT_NEAR(dh[i], 1.0f, 1e-6f);
+    EXPECT_NEAR(y[i + 1], 0.0f, 1e-6f);
+    EXPECT_NEAR(dh[i + 1], 0.0f, 1e-6f);
+  }
+}
+
+TEST_P(ActivationEnds, NaNStaysNaN) {
+  const KernelTable& table = cpu_kernels(best_cpu_level());
+  testing::SerialStream stream;
+  const std::vector<float> h(20, std::numeric_limits<float>::quiet_NaN()), dy(20, 1.0f);
+  std::vector<float> y(20, 0.0f), dh(20, 0.0f);
+  table.activation_forward({y.data(), h.data(), DType::kF32, 4, 5, GetParam(), false}, stream);
+  table.activation_backward({dh.data(), dy.data(), h.data(), DType::kF32, 4, 5, GetParam(), false}, stream);
+  for (const float value : y) EXPECT_TRUE(std::isnan(value));
+  for (const float value : dh) EXPECT_TRUE(std::isnan(value));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ActivationEnds,
+                         ::testing::Values(Activation::kGelu, Activation::kGeluTanh, Activation::kSilu));
+
+}  // namespace
+}  // namespace hawser::kernels

@@ -1,0 +1,76 @@
+// What the cross entropy promises beyond agreeing with its reference (op_cases_test.cc).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "kernels/include/levels.h"
+#include "kernels/include/table.h"
+#include "tests/harness/test_stream.h"
+
+namespace hawser::kernels {
+namespace {
+
+struct Losses {
+  std::vector<float> losses, logits;
+};
+
+Losses run(std::vector<float> logits, const std::vector<int32_t>& targets, bool backward, float softcap = 0) {
+  const KernelTable& table = cpu_kernels(best_cpu_level());
+  testing::SerialStream stream;
+  const auto rows = static_cast<int64_t>(targets.size()), vocab = static_cast<int64_t>(logits.size()) / rows;
+  Losses r = {std::vector<float>(targets.size(), NAN), std::move(logits)};
+  const float scale = 1.0f;
+  table.cross_entropy(
+      {r.losses.data(), r.logits.data(), targets.data(), &scale, rows, vocab, softcap, backward}, stream);
+  return r;
+}
+
+TEST(CrossEntropy, EqualLogitsGiveTheLogOfTheVocabulary) {
+  const Losses r = run(std::vector<float>(50257, 7.0f), {123}, true);
+  EXPECT_NEAR(r.losses[0], std::log(50257.0), 1e-6);
+}
+
+TEST(CrossEntropy, LargeLogitsNeitherOverflowNorVanish) {
+  const Losses r = run({1e30f, -1e30f, 0.0f, 88.0f, 89.0f, 90.0f}, {0, 2}, true);
+  EXPECT_EQ(r.losses[0], 0.0f);
+  EXPECT_NEAR(r.losses[1], std::log(1 + std::exp(-1.0) + std::exp(-2.0)), 1e-6);
+  for (const float g : r.logits) EXPECT_TRUE(std::isfinite(g));
+}
+
+TEST(CrossEntropy, MaskedRowsHaveNoLossAndNoGradientEvenOfNaN) {
+  const Losses r = run({NAN, NAN, 1.0f, 2.0f}, {-100, 1}, true);
+  EXPECT_EQ(r.losses[0], 0.0f);
+  EXPECT_EQ(r.logits[0], 0.0f);
+  EXPECT_EQ(r.logits[1], 0.0f);
+  EXPECT_TRUE(std::isfinite(r.losses[1]));
+}
+
+TEST(CrossEntropy, NaNInARowShowsInItsLoss) {
+  EXPECT_TRUE(std::isnan(run({1.0f, NAN, 2.0f}, {0}, false).losses[0]));
+  EXPECT_TRUE(std::isnan(run({NAN, 1.0f, 2.0f}, {1}, true).losses[0]));
+}
+
+TEST(CrossEntropy, AGradientRowSumsToZero) {
+  std::vector<float> logits(30011);
+  std::mt19937 generator(1);
+  std::normal_distribution<float> normal(0.0f, 3.0f);
+  for (float& z : logits) z = normal(generator);
+  const Losses r = run(logits, {77}, true);
+  double sum = 0;
+  for (const float g : r.logits) sum += g;
+  EXPECT_NEAR(sum, 0.0, 1e-6);
+  EXPECT_LT(r.logits[77], 0.0f);
+}
+
+TEST(SoftCap, ZeroLeavesLogitsAlone) {
+  const KernelTable& table = cpu_kernels(best_cpu_level());
+  testing::SerialStream stream;
+  std::vector<float> x = {1.0f, 100.0f};
+  table.soft_cap({x.data(), 2, 0.0f}, stream);
+  EXPECT_EQ(x, (std::vector<float>{1.0f, 100.0f}));
+}
+
+}  // namespace
+}  // namespace hawser::kernels
