@@ -58,9 +58,9 @@ constinit std::atomic<uint64_t> g_free{uint64_t{kNoSlot}};  // [count of changes
 thread_local char t_thread;             // its address is this thread's name
 thread_local int t_callback_depth = 0;  // host callbacks that this thread is inside of
 
+/// Slot of an index below g_fresh: its chunk is there.
 Slot* slot_at(uint32_t index) {
-  Slot* chunk = g_chunks[index / kChunkSlots].load(std::memory_order_acquire);
-  return chunk == nullptr ? nullptr : chunk + index % kChunkSlots;
+  return g_chunks[index / kChunkSlots].load(std::memory_order_acquire) + index % kChunkSlots;
 }
 
 void make_chunk_of(uint32_t index) {

@@ -53,7 +53,13 @@ std::vector<Problem> validate(const ConfigTree& tree) {
 
 ResolvedConfig resolve(const ConfigTree& tree) {
   const Effective effective(tree.impl().root);
-  throw_if_any(all_problems(effective, true));
+  std::vector<Problem> problems = all_problems(effective, true);
+  if (effective.is("/data/vocabulary", "characters") && !effective.has("/model/vocab_size") &&
+      effective.count("/data/sources") == 0 && problems.empty()) {
+    problems.push_back({"/data/path", "is missing: the vocabulary is the characters of the data",
+                        "give the path of a text file, or model.vocab_size"});
+  }
+  throw_if_any(problems);
   return decode(effective);
 }
 

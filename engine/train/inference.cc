@@ -21,7 +21,7 @@ Evaluation TrainerImpl::eval(const BatchView* batch, int64_t max_batches) {
   run.seq = batch ? batch->cols : config_.batch.sequence;
   run.documents = batch ? batch->document_begin != nullptr : config_.data.packing;
   for (int64_t row = 0; row < rows; row += config_.batch.micro_batch) {
-    if (cancel_->load()) fail(Code::kCancelled, "the evaluation was cancelled after {} of {} rows", row, rows);
+    if (cancelled()) fail(Code::kCancelled, "the evaluation was cancelled after {} of {} rows", row, rows);
     run.batch = std::min(config_.batch.micro_batch, rows - row);
     if (batch) {
       BatchViewSource source(*batch, row, 0);
@@ -85,7 +85,7 @@ void TrainerImpl::generate(const GenerateRequest& request, const std::function<b
   const SamplerConfig sampler{request.temperature, request.top_k, request.top_p, request.seed};
   int64_t cached = 0, fed = std::max<int64_t>(0, request.prompt_length - window);
   for (int64_t i = 0; i < request.max_tokens; ++i) {
-    if (cancel_->load()) fail(Code::kCancelled, "the generation was cancelled after {} tokens", i);
+    if (cancelled()) fail(Code::kCancelled, "the generation was cancelled after {} tokens", i);
     const auto length = static_cast<int64_t>(text.size());
     if (cached == window) cached = 0, fed = length - window;  // the window moved: every position is another one now
     feed(text.data() + fed, length - fed, cached, logits.data());

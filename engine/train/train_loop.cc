@@ -19,11 +19,10 @@ void TrainerImpl::train(int64_t until_step, const std::function<bool(const Train
   const int64_t total = until_step > 0 ? until_step : config_.train.steps;
   const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
   int64_t saved_at = -1;
+  training_ = true;
+  const std::unique_ptr<bool, void (*)(bool*)> leave(&training_, [](bool* training) { *training = false; });
   while (state_.step < total) {
-    if (take_cancel()) {
-      if (!config_.checkpoint.path.empty() && saved_at != state_.step) save_into_run(nullptr, true, false);
-      fail(Code::kCancelled, "training was cancelled after step {}", state_.step);
-    }
+    stop_if_cancelled(saved_at == state_.step);
     TrainRecord record;
     record.result = train_step();
     record.total_steps = total;
@@ -32,7 +31,7 @@ void TrainerImpl::train(int64_t until_step, const std::function<bool(const Train
         static_cast<double>(config_.batch.global_batch * config_.batch.sequence) / record.result.seconds;
     const bool last = state_.step == total;
     if (dataset_ && dataset_->validation_samples() > 0 && (due(config_.train.eval_every) || (last && config_.train.eval_every > 0))) {
-      record.validation_loss = eval(nullptr, 0).loss;
+      record.validation_loss = validation_loss();
       record.best = record.validation_loss < state_.best_validation_loss;
       if (record.best) state_.best_validation_loss = record.validation_loss;
     }
@@ -45,6 +44,24 @@ void TrainerImpl::train(int64_t until_step, const std::function<bool(const Train
       if (!config_.checkpoint.path.empty() && saved_at != state_.step) save_into_run(nullptr, true, false);
       return;
     }
+  }
+  stop_if_cancelled(saved_at == state_.step);
+}
+
+/// Ends the run if it was cancelled, with a checkpoint of the last step.
+void TrainerImpl::stop_if_cancelled(bool saved) {
+  if (!take_cancel()) return;
+  if (!config_.checkpoint.path.empty() && !saved) save_into_run(nullptr, true, false);
+  fail(Code::kCancelled, "training was cancelled after step {}", state_.step);
+}
+
+/// Mean loss of the validation data; NaN if it was cancelled, which ends the run after the step's record.
+double TrainerImpl::validation_loss() {
+  try {
+    return eval(nullptr, 0).loss;
+  } catch (const Error& error) {
+    if (error.code() != Code::kCancelled) throw;
+    return std::numeric_limits<double>::quiet_NaN();
   }
 }
 

@@ -139,7 +139,7 @@ StepResult TrainerImpl::end_step(Outcome outcome, bool advance) {
 }
 
 StepResult TrainerImpl::train_step() {
-  if (take_cancel()) fail(Code::kCancelled, "cancelled before step {}", state_.step + 1);
+  if (!training_ && take_cancel()) fail(Code::kCancelled, "cancelled before step {}", state_.step + 1);
   forward_backward();
   const optim::Verdict verdict = guard_.judge(result_.loss, result_.grad_norm);
   if (verdict == optim::Verdict::kAccept) {

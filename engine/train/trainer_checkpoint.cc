@@ -11,7 +11,7 @@
 namespace hawser::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;  // sorted keys: sections are compared whatever order they were written in
 
 const char* const kMomentPrefix[] = {"optimizer.m.", "optimizer.v."};
 

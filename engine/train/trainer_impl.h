@@ -61,6 +61,10 @@ class TrainerImpl final : public Trainer {
   // train_loop.cc
   void save_into_run(TrainRecord* record, bool step_checkpoint, bool best);
   bool take_cancel() { return cancel_->exchange(false); }
+  void stop_if_cancelled(bool saved);
+  double validation_loss();
+  /// For what may run on its own or inside train: there the flag stays, so that the run ends at its step boundary.
+  bool cancelled() { return training_ ? cancel_->load() : take_cancel(); }
   // inference.cc
   void feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits);
   // trainer_tensors.cc
@@ -88,6 +92,7 @@ class TrainerImpl final : public Trainer {
 
   RunState state_;
   PushedBatch pushed_;
+  bool training_ = false;  // inside train
   // The step between forward_backward and commit or discard.
   bool pending_ = false;
   Run run_;

@@ -66,7 +66,7 @@ static void refuses_bad_batches(void) {
   CHECK_ERROR(hws_data_push(engine, &b.batch), HWS_DATA_INVALID, "61");
   fill_batch(&b, 1);
   b.batch.rows = kRows + 1;
-  CHECK_ERROR(hws_data_push(engine, &b.batch), HWS_INVALID_ARGUMENT, "rows");
+  CHECK_ERROR(hws_data_push(engine, &b.batch), HWS_INVALID_ARGUMENT, "global_batch");
   b.batch.rows = INT64_MAX / 2;
   CHECK_ERROR(hws_data_push(engine, &b.batch), HWS_INVALID_ARGUMENT, "batch");
   b.batch.rows = -1;

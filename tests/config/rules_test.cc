@@ -146,6 +146,10 @@ TEST(ConfigRules, CharactersAreCountedLater) {
   EXPECT_EQ(resolve(tree).model.vocab_size, 0);
   tree.overlay(R"({"model": {"vocab_size": 65}})", Origin::kRule);
   EXPECT_EQ(resolve(tree).model.vocab_size, 65);
+  const ConfigTree dataless = ConfigTree::from_json(R"({
+      "model": {"context": 32, "layers": 2, "width": 48, "heads": 4}, "data": {"vocabulary": "characters"}})");
+  EXPECT_EQ(listing(validate(dataless)), "") << "the data may come with --data";
+  EXPECT_CONTAINS(error_of([&] { resolve(dataless); }).message(), "/data/path: is missing");
 }
 
 struct Refused {

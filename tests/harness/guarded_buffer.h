@@ -30,7 +30,7 @@ class GuardedBuffer {
   int64_t size() const { return count_; }
   T& operator[](int64_t i) { return data_[i]; }
   const T& operator[](int64_t i) const { return data_[i]; }
-  void poison() { std::memset(static_cast<void*>(data_), 0xff, bytes_); }
+  [[gnu::noinline]] void poison() { std::memset(static_cast<void*>(data_), 0xff, bytes_); }
 
   bool intact() const {
     const auto* first = reinterpret_cast<const uint8_t*>(data_);
