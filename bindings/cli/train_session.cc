@@ -147,8 +147,9 @@ void TrainSession::print_summary() {
     std::printf("validation loss %.4f nats (best, step %lld)", facts_.best_validation,
                 static_cast<long long>(facts_.best_step));
     if (std::isfinite(facts_.order1_loss)) {
-      std::printf("; order-1 model fitted on the training part: %.4f nats, %.4f above", facts_.order1_loss,
-                  facts_.order1_loss - facts_.best_validation);
+      const double below = facts_.order1_loss - facts_.best_validation;
+      std::printf(", %.4f %s the %.4f of an order-1 model fitted on the training part", std::fabs(below),
+                  below >= 0 ? "below" : "above", facts_.order1_loss);
     }
     std::printf("\n");
   }

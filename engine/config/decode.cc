@@ -102,6 +102,7 @@ ModelConfig decode_model(const Config& c) {
   model.attention_softcap = c.number("/model/attention_softcap");
   model.logit_softcap = c.number("/model/logit_softcap");
   model.embedding_scale = c.number("/model/embedding_scale");
+  model.padding_token = c.integer("/model/padding_token");
   model.tied_head = c.flag("/model/tied_head");
   model.dropout_embedding = c.number("/model/dropout/embedding");
   model.dropout_attention = c.number("/model/dropout/attention");

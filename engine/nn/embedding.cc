@@ -42,6 +42,7 @@ void Embedding::backward(const Context& ctx, float* dx) const {
   b.dx = dx;
   b.index = ctx.tokens_BT;
   b.rows = ctx.rows(), b.d = model_.width, b.table_rows = model_.vocab_size;
+  b.skip = static_cast<int32_t>(model_.padding_token);
   b.scale = static_cast<float>(model_.embedding_scale);
   b.accumulate = ctx.accumulate;
   ctx.kernels->embedding_backward(b, *ctx.stream);
@@ -49,6 +50,7 @@ void Embedding::backward(const Context& ctx, float* dx) const {
   b.dweight = ctx.gradient(positions_);
   b.index = ctx.positions_BT;
   b.table_rows = model_.context;
+  b.skip = -1;
   b.scale = 1.0f;
   ctx.kernels->embedding_backward(b, *ctx.stream);
 }

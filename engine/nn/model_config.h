@@ -51,6 +51,7 @@ struct ModelConfig {
   double logit_softcap = 0.0;        ///< 0 = none
   double embedding_scale = 1.0;
   bool tied_head = true;
+  int64_t padding_token = -1;  ///< its embedding row takes no gradient from look-ups; -1: none
   double dropout_embedding = 0.0, dropout_attention = 0.0, dropout_residual = 0.0;
 };
 

@@ -270,19 +270,50 @@ inline void load_keys(float* to, const E* from, int64_t stride, int64_t start, i
   }
 }
 
-/// keep[key][query] = 0 where dropout falls, else 1, where there is work. Whole blocks of four keys share the
-/// words of one Philox block; the lanes run side by side.
+constexpr int kSideBySide = 16;  // Philox blocks made at once, so that the compiler can put them into lanes
+
+/// keep[w][i] = 0 where dropout falls on word w of the block of (query[i], head[i]), else 1; i < kSideBySide.
+inline void dropout_block(float* keep, float p, uint64_t key, const int32_t* query, const int32_t* head,
+                          uint64_t block) {
+  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+  uint32_t c0[kSideBySide], c1[kSideBySide], c2[kSideBySide], c3[kSideBySide];
+  for (int i = 0; i < kSideBySide; ++i) {
+    c0[i] = static_cast<uint32_t>(query[i]);
+    c1[i] = static_cast<uint32_t>(head[i]);
+    c2[i] = static_cast<uint32_t>(block);
+    c3[i] = static_cast<uint32_t>(block >> 32);
+  }
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < kSideBySide; ++i) {
+      const uint64_t p0 = 0xD2511F53ull * c0[i], p1 = 0xCD9E8D57ull * c2[i];
+      c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
+      c2[i] = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
+      c1[i] = static_cast<uint32_t>(p1);
+      c3[i] = static_cast<uint32_t>(p0);
+    }
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  for (int i = 0; i < kSideBySide; ++i) {
+    keep[i] = philox_uniform(c0[i]) < p ? 0.0f : 1.0f;
+    keep[kTile + i] = philox_uniform(c1[i]) < p ? 0.0f : 1.0f;
+    keep[2 * kTile + i] = philox_uniform(c2[i]) < p ? 0.0f : 1.0f;
+    keep[3 * kTile + i] = philox_uniform(c3[i]) < p ? 0.0f : 1.0f;
+  }
+}
+
+/// keep[key][query] = 0 where dropout falls, else 1, where there is work: the words of dropout_words for
+/// position (head, query). Four keys share the words of one Philox block, and a key tile begins with a whole
+/// block.
 inline void dropout_tile(float* keep, const AttentionShape& s, int64_t b, const QueryTile& q,
                          const KeyTile& k) {
+  static_assert(kRows == 4 && kTile % kSideBySide == 0);
   const uint64_t key = s.dropout.key ^ (s.dropout.samples[b] * 0x9E3779B97F4A7C15ull);
-  for (int row = k.first; row < k.last; row += 4) {
-    const uint64_t block = static_cast<uint64_t>(k.start + row) / 4;
-    for (int i = k.block_first[row / kRows] * kLanes; i < k.block_last[row / kRows] * kLanes; ++i) {
-      const uint64_t position = (static_cast<uint64_t>(q.head[i]) << 32) + static_cast<uint64_t>(q.query[i]);
-      const PhiloxBlock words = philox(key, position, block);
-      for (int w = 0; w < 4; ++w) {
-        keep[(row + w) * kTile + i] = philox_uniform(words.v[w]) < s.dropout.p ? 0.0f : 1.0f;
-      }
+  for (int row = k.first; row < k.last; row += kRows) {
+    const uint64_t block = static_cast<uint64_t>(k.start + row) / kRows;
+    const int first = k.block_first[row / kRows] * kLanes, last = k.block_last[row / kRows] * kLanes;
+    for (int i = first / kSideBySide * kSideBySide; i < last; i += kSideBySide) {
+      dropout_block(keep + row * kTile + i, s.dropout.p, key, q.query + i, q.head + i, block);
     }
   }
 }

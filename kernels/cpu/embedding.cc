@@ -38,6 +38,7 @@ void forward_typed(const EmbeddingForward& args, Stream& stream) {
 void add_columns(const EmbeddingBackward& args, int64_t begin, int64_t end) {
   const vf scale = vset(args.scale);
   for (int64_t r = 0; r < args.rows; ++r) {
+    if (args.index[r] == args.skip) continue;
     float* to = args.dweight + args.index[r] * args.d;
     const float* from = args.dx + r * args.d;
     int64_t j = begin;

@@ -23,6 +23,7 @@ template <class T>
 void embedding_backward_reference(const EmbeddingBackward& e, T* dweight, const T* dx) {
   for (int64_t i = 0; i < e.table_rows * e.d && !e.accumulate; ++i) dweight[i] = T(0);
   for (int64_t r = 0; r < e.rows; ++r) {
+    if (e.index[r] == e.skip) continue;
     for (int64_t j = 0; j < e.d; ++j) {
       dweight[e.index[r] * e.d + j] += static_cast<double>(e.scale) * dx[r * e.d + j];
     }

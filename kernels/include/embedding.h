@@ -28,6 +28,7 @@ struct EmbeddingBackward {
   const float* dx = nullptr;
   const int32_t* index = nullptr;
   int64_t rows = 0, d = 0, table_rows = 0;
+  int32_t skip = -1;  ///< rows with this index add nothing (a padding token)
   float scale = 1.0f;
   bool accumulate = false;
 };

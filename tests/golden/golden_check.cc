@@ -55,7 +55,7 @@ void link_model(const Arguments& arguments, const std::string& folder) {
   const fs::path source = fs::absolute(arguments.folder);
   for (const auto& entry : fs::directory_iterator(source)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with("model")) fs::create_symlink(entry.path(), fs::path(folder) / name);
+    if (name.starts_with("model")) fs::copy_file(entry.path(), fs::path(folder) / name);
   }
   fs::copy_file(source / arguments.config, fs::path(folder) / "config.json");
 }

@@ -273,7 +273,7 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
     read_gpt2(&fields, *defaults, &result.model);
   } else {
     read_gated(&fields, result.family, *defaults, &result.model);
-    result.padding_token = read_padding_token(&fields, result.model.vocab_size);
+    result.model.padding_token = read_padding_token(&fields, result.model.vocab_size);
   }
   for (const std::string& key : fields.unknown())
     if (!has_no_effect(key) && std::find(ignore_keys.begin(), ignore_keys.end(), key) == ignore_keys.end())

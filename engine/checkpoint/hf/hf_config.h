@@ -27,9 +27,6 @@ const FamilyDefaults* family_defaults(std::string_view family);  ///< null for a
 struct HfConfig {
   std::string family;  ///< model_type
   nn::ModelConfig model;
-  /// Token whose embedding row takes no gradient from look-ups, or -1: Transformers passes pad_token_id to
-  /// torch.nn.Embedding as padding_idx in every family but GPT-2.
-  int64_t padding_token = -1;
 };
 
 enum class Strictness {

@@ -130,6 +130,7 @@ std::string make_config(std::string_view family, const ModelConfig& model, const
   json["dtype"] = json["torch_dtype"] = dtype;
   json["use_cache"] = true;
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) json[key] = nullptr;
+  if (model.padding_token >= 0) json["pad_token_id"] = model.padding_token;
   if (original.empty()) return json.dump(2) + "\n";
   const Json kept = Json::parse(original);
   for (const auto& [key, value] : kept.items())

@@ -111,6 +111,7 @@ std::string model_json(std::string_view config_json_text, const std::vector<std:
   json["attention_softcap"] = model.attention_softcap;
   json["logit_softcap"] = model.logit_softcap;
   json["embedding_scale"] = model.embedding_scale;
+  json["padding_token"] = model.padding_token;
   json["tied_head"] = model.tied_head;
   json["dropout"] = {{"embedding", model.dropout_embedding},
                      {"attention", model.dropout_attention},
