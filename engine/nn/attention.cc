@@ -53,7 +53,8 @@ kernels::AttentionShape Attention::shape(const Context& ctx) const {
   return s;
 }
 
-void Attention::rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride, bool inverse) const {
+void Attention::rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride,
+                       bool inverse) const {
   if (model_.position != Position::kRotary) return;
   kernels::Rope r;
   r.x = x;
@@ -72,12 +73,14 @@ void Attention::project(const Context& ctx, const AttentionSaved& saved, const v
   qkv_.forward_part(ctx, 0, saved.raw_qk, qk_width_, x, rows);
   qkv_.forward_part(ctx, 1, raw_k, qk_width_, x, rows);
   qkv_.forward_part(ctx, 2, advance(saved.qkv, qk_width_, ctx.type), qkv_width_, x, rows);
-  q_norm_->forward(ctx, saved.q_norm, saved.qkv, qkv_width_, saved.raw_qk, ctx.type, {rows, heads_, qk_width_});
+  q_norm_->forward(ctx, saved.q_norm, saved.qkv, qkv_width_, saved.raw_qk, ctx.type,
+                   {rows, heads_, qk_width_});
   k_norm_->forward(ctx, saved.k_norm, advance(saved.qkv, k_begin, ctx.type), qkv_width_, raw_k, ctx.type,
                    {rows, kv_heads_, qk_width_});
 }
 
-void Attention::forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* y, const void* x) const {
+void Attention::forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* y,
+                        const void* x) const {
   project(ctx, saved, x);
   rotate(ctx, cos_sin, saved.qkv, heads_ + kv_heads_, qkv_width_, false);
   {
@@ -89,19 +92,21 @@ void Attention::forward(const Context& ctx, const AttentionSaved& saved, const f
     a.v = advance(saved.qkv, qk_width_, ctx.type);
     a.o = saved.o;
     a.lse = saved.lse;
-    a.workspace = ctx.workspace->take(ctx.kernels->attention_forward_workspace_bytes(a, ctx.stream->num_workers));
+    a.workspace =
+        ctx.workspace->take(ctx.kernels->attention_forward_workspace_bytes(a, ctx.stream->num_workers));
     ctx.kernels->attention_forward(a, *ctx.stream);
   }
   out_.forward(ctx, y, out_.out(), saved.o, ctx.rows());
 }
 
-void Attention::backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* dx, const void* dy,
-                         const void* x) const {
+void Attention::backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* dx,
+                         const float* dy, const void* x) const {
+  // dx and dy meet the residual stream: f32. Inside the branch gradients have the context's type.
   const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
   RegionScope scope(*ctx.workspace);
   void* const d_o = ctx.take(rows * out_.in());
-  out_.backward_input(ctx, d_o, dy, rows);
-  out_.backward_weight(ctx, dy, saved.o, rows);
+  out_.backward_input(ctx, d_o, ctx.type, dy, DType::kF32, rows);
+  out_.backward_weight(ctx, dy, DType::kF32, saved.o, rows);
 
   void* const dqkv = ctx.take(rows * qkv_width_);
   void* const dk = advance(dqkv, k_begin, ctx.type);
@@ -116,21 +121,23 @@ void Attention::backward(const Context& ctx, const AttentionSaved& saved, const 
     a.q = saved.qkv;
     a.k = advance(saved.qkv, k_begin, ctx.type);
     a.v = advance(saved.qkv, qk_width_, ctx.type);
-    a.workspace = ctx.workspace->take(ctx.kernels->attention_backward_workspace_bytes(a, ctx.stream->num_workers));
+    a.workspace =
+        ctx.workspace->take(ctx.kernels->attention_backward_workspace_bytes(a, ctx.stream->num_workers));
     ctx.kernels->attention_backward(a, *ctx.stream);
   }
   rotate(ctx, cos_sin, dqkv, heads_ + kv_heads_, qkv_width_, true);
   if (q_norm_) {
-    q_norm_->backward(ctx, saved.q_norm, dqkv, ctx.type, false, qkv_width_, dqkv, qkv_width_, saved.raw_qk, ctx.type,
-                      {rows, heads_, qk_width_});
-    k_norm_->backward(ctx, saved.k_norm, dk, ctx.type, false, qkv_width_, dk, qkv_width_,
+    q_norm_->backward(ctx, saved.q_norm, dqkv, ctx.type, false, qkv_width_, dqkv, ctx.type, qkv_width_,
+                      saved.raw_qk, ctx.type, {rows, heads_, qk_width_});
+    k_norm_->backward(ctx, saved.k_norm, dk, ctx.type, false, qkv_width_, dk, ctx.type, qkv_width_,
                       advance(saved.raw_qk, k_begin, ctx.type), ctx.type, {rows, kv_heads_, qk_width_});
   }
-  qkv_.backward_input(ctx, dx, dqkv, rows);
-  qkv_.backward_weight(ctx, dqkv, x, rows);
+  qkv_.backward_input(ctx, dx, DType::kF32, dqkv, ctx.type, rows);
+  qkv_.backward_weight(ctx, dqkv, ctx.type, x, rows);
 }
 
-void Attention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y, const void* x) const {
+void Attention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
+                               const void* x) const {
   const int64_t rows = ctx.rows(), kv_width = kv_heads_ * head_dim_, q_width = heads_ * head_dim_;
   RegionScope scope(*ctx.workspace);
   void* const q = ctx.take(rows * q_width);
@@ -142,7 +149,8 @@ void Attention::forward_cached(const Context& ctx, const KvCache& cache, const f
   qkv_.forward_part(ctx, 1, k, kv_width, x, rows);
   qkv_.forward_part(ctx, 2, v, kv_width, x, rows);
   if (q_norm_) {
-    q_norm_->forward(ctx, q_norm_->take_saved(*ctx.workspace, rows * heads_), q, q_width, q, ctx.type, {rows, heads_, q_width});
+    q_norm_->forward(ctx, q_norm_->take_saved(*ctx.workspace, rows * heads_), q, q_width, q, ctx.type,
+                     {rows, heads_, q_width});
     k_norm_->forward(ctx, k_norm_->take_saved(*ctx.workspace, rows * kv_heads_), k, kv_width, k, ctx.type,
                      {rows, kv_heads_, kv_width});
   }
@@ -158,7 +166,8 @@ void Attention::forward_cached(const Context& ctx, const KvCache& cache, const f
   a.q = q, a.k = cache.k, a.v = cache.v;
   a.o = o;
   a.lse = lse;
-  a.workspace = ctx.workspace->take(ctx.kernels->attention_forward_workspace_bytes(a, ctx.stream->num_workers));
+  a.workspace =
+      ctx.workspace->take(ctx.kernels->attention_forward_workspace_bytes(a, ctx.stream->num_workers));
   ctx.kernels->attention_forward(a, *ctx.stream);
   out_.forward(ctx, y, out_.out(), o, rows);
 }

@@ -1,4 +1,5 @@
-// Causal self-attention with grouped heads: projections, QK-norm, rotation, the attention core, output projection.
+// Causal self-attention with grouped heads: projections, QK-norm, rotation, the attention core, output
+// projection.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@
 
 namespace hawser::nn {
 
-/// What forward leaves for backward: per row (H + 2K) D elements of qkv and H D of o; with QK-norm (H + K) D more and
-/// H + K floats; H floats of log-sum-exp. Context type but for the floats.
+/// What forward leaves for backward: per row (H + 2K) D elements of qkv and H D of o; with QK-norm (H + K) D
+/// more and H + K floats; H floats of log-sum-exp. Context type but for the floats.
 struct AttentionSaved {
   void* qkv = nullptr;       ///< [rows, (H + 2K) D]: what the core reads (normalised, rotated)
   void* raw_qk = nullptr;    ///< [rows, (H + K) D]: q and k before their norm; only with QK-norm
@@ -36,16 +37,19 @@ class Attention {
 
   AttentionSaved take_saved(const Context& ctx, Region& region) const;
   /// y[rows, C] from x[rows, C] (the normalised input), both context type.
-  void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* y, const void* x) const;
-  /// dx[rows, C] and weight gradients from dy and the forward's x.
-  void backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* dx, const void* dy,
-                const void* x) const;
+  void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* y,
+               const void* x) const;
+  /// dx[rows, C] (f32) and weight gradients from dy[rows, C] (f32) and the forward's x.
+  void backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* dx,
+                const float* dy, const void* x) const;
   /// Generation: rows are the next positions of one text; their keys and values are appended to the cache.
-  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y, const void* x) const;
+  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
+                      const void* x) const;
 
  private:
   kernels::AttentionShape shape(const Context& ctx) const;
-  void rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride, bool inverse) const;
+  void rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride,
+              bool inverse) const;
   void project(const Context& ctx, const AttentionSaved& saved, const void* x) const;
 
   const ModelConfig& model_;

@@ -44,8 +44,8 @@ BlockSaved Block::take_saved(const Context& ctx, Region& region) const {
   return s;
 }
 
-void Block::add_branch(const Context& ctx, const std::optional<NormLayer>& post_norm, const NormSaved& saved, float* y,
-                       const float* x, void* branch, DropoutSite site) const {
+void Block::add_branch(const Context& ctx, const std::optional<NormLayer>& post_norm, const NormSaved& saved,
+                       float* y, const float* x, void* branch, DropoutSite site) const {
   RegionScope scope(*ctx.workspace);
   void* normed = branch;
   if (post_norm) {
@@ -62,18 +62,24 @@ void Block::add_branch(const Context& ctx, const std::optional<NormLayer>& post_
   ctx.kernels->residual_forward(r, *ctx.stream);
 }
 
-void* Block::branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm, const NormSaved& saved,
-                             const float* dy, const void* branch, DropoutSite site) const {
-  void* const d = ctx.take(ctx.rows() * width_);
+/// Gradient of the branch's output from dy, the residual's: dy itself where nothing lies between.
+const float* Block::branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
+                                    const NormSaved& saved, const float* dy, const void* branch,
+                                    DropoutSite site) const {
   kernels::ResidualBackward r;
-  r.dbranch = d;
-  r.dy = dy;
-  r.branch_type = ctx.type;
-  r.rows = ctx.rows(), r.d = width_, r.seq = ctx.seq;
   r.dropout = ctx.dropout(model_.dropout_residual, layer_, site);
-  ctx.kernels->residual_backward(r, *ctx.stream);
+  if (r.dropout.p == 0 && !post_norm) return dy;
+  float* const d = ctx.workspace->take_as<float>(ctx.rows() * width_);
+  if (r.dropout.p > 0) {
+    r.dbranch = d;
+    r.dy = dy;
+    r.rows = ctx.rows(), r.d = width_, r.seq = ctx.seq;
+    ctx.kernels->residual_backward(r, *ctx.stream);
+    dy = d;
+  }
   if (post_norm)
-    post_norm->backward(ctx, saved, d, ctx.type, false, width_, d, width_, branch, ctx.type, {ctx.rows(), 1, width_});
+    post_norm->backward(ctx, saved, d, DType::kF32, false, width_, dy, DType::kF32, width_, branch, ctx.type,
+                        {ctx.rows(), 1, width_});
   return d;
 }
 
@@ -94,21 +100,25 @@ void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, flo
   add_branch(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, mlp_out, kSiteMlpOut);
 }
 
-void Block::backward(const Context& ctx, Region& saved, const float* cos_sin, float* dx, const float* x) const {
+void Block::backward(const Context& ctx, Region& saved, const float* cos_sin, float* dx,
+                     const float* x) const {
   const BlockSaved s = take_saved(ctx, saved);
   const NormRows rows{ctx.rows(), 1, width_};
   {
     RegionScope scope(*ctx.workspace);
-    void* const dy = branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, s.mlp_out, kSiteMlpOut);
-    void* const dn2 = ctx.take(ctx.rows() * width_);
+    const float* const dy = branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, s.mlp_out, kSiteMlpOut);
+    float* const dn2 = ctx.workspace->take_as<float>(ctx.rows() * width_);
     mlp_.backward(ctx, s.mlp, dn2, dy, s.n2);
-    mlp_norm_.backward(ctx, s.mlp_norm, dx, DType::kF32, true, width_, dn2, width_, s.x_mid, DType::kF32, rows);
+    mlp_norm_.backward(ctx, s.mlp_norm, dx, DType::kF32, true, width_, dn2, DType::kF32, width_, s.x_mid,
+                       DType::kF32, rows);
   }
   RegionScope scope(*ctx.workspace);
-  void* const dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx, s.attention_out, kSiteAttentionOut);
-  void* const dn1 = ctx.take(ctx.rows() * width_);
+  const float* const dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx,
+                                          s.attention_out, kSiteAttentionOut);
+  float* const dn1 = ctx.workspace->take_as<float>(ctx.rows() * width_);
   attention_.backward(ctx, s.attention, cos_sin, dn1, dy, s.n1);
-  attention_norm_.backward(ctx, s.attention_norm, dx, DType::kF32, true, width_, dn1, width_, x, DType::kF32, rows);
+  attention_norm_.backward(ctx, s.attention_norm, dx, DType::kF32, true, width_, dn1, DType::kF32, width_, x,
+                           DType::kF32, rows);
 }
 
 void Block::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const {

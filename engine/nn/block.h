@@ -41,10 +41,11 @@ class Block {
 
  private:
   BlockSaved take_saved(const Context& ctx, Region& region) const;
-  void add_branch(const Context& ctx, const std::optional<NormLayer>& post_norm, const NormSaved& saved, float* y,
-                  const float* x, void* branch, DropoutSite site) const;
-  void* branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm, const NormSaved& saved,
-                        const float* dy, const void* branch, DropoutSite site) const;
+  void add_branch(const Context& ctx, const std::optional<NormLayer>& post_norm, const NormSaved& saved,
+                  float* y, const float* x, void* branch, DropoutSite site) const;
+  const float* branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
+                               const NormSaved& saved, const float* dy, const void* branch,
+                               DropoutSite site) const;
 
   const ModelConfig& model_;
   int64_t layer_, width_;

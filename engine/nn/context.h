@@ -37,7 +37,8 @@ struct Context {
 
   kernels::Dropout dropout(double p, int64_t layer, int64_t site) const {
     if (!training || p <= 0) return {};
-    return {static_cast<float>(p), philox_derive(seed, static_cast<uint64_t>(layer), static_cast<uint64_t>(site)), samples_B};
+    return {static_cast<float>(p),
+            philox_derive(seed, static_cast<uint64_t>(layer), static_cast<uint64_t>(site)), samples_B};
   }
   /// Runs m with workspace of its own.
   void matmul(kernels::Matmul m) const {
@@ -53,7 +54,9 @@ struct Context {
 enum DropoutSite : int64_t { kSiteEmbedding = 0, kSiteAttention = 1, kSiteAttentionOut = 2, kSiteMlpOut = 3 };
 
 /// p + elements, for pointers whose element type is known at run time only.
-inline void* advance(void* p, int64_t elements, DType type) { return static_cast<char*>(p) + elements * dtype_bytes(type); }
+inline void* advance(void* p, int64_t elements, DType type) {
+  return static_cast<char*>(p) + elements * dtype_bytes(type);
+}
 inline const void* advance(const void* p, int64_t elements, DType type) {
   return static_cast<const char*>(p) + elements * dtype_bytes(type);
 }

@@ -1,5 +1,6 @@
-// Measuring by doing: the modules run over kernels that compute nothing, on a stream that counts, in regions without end.
-// What they take is what the plan reserves, so there is no second model of memory that could drift.
+// Measuring by doing: the modules run over kernels that compute nothing, on a stream that counts, in regions
+// without end. What they take is what the plan reserves, so there is no second model of memory that could
+// drift.
 #include <algorithm>
 
 #include "engine/nn/model.h"
@@ -62,7 +63,8 @@ kernels::KernelTable dry_kernels(const kernels::KernelTable& real) {
 /// One context over dry kernels and fake addresses; each call measured on its own.
 class DryRun {
  public:
-  DryRun(const kernels::KernelTable& kernels, int32_t workers, DType type, int64_t batch, int64_t seq, bool training)
+  DryRun(const kernels::KernelTable& kernels, int32_t workers, DType type, int64_t batch, int64_t seq,
+         bool training)
       : table_(dry_kernels(kernels)) {
     stream_.base = {nullptr, workers};
     ctx_.kernels = &table_;
@@ -99,18 +101,21 @@ class DryRun {
 
 }  // namespace
 
-ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type, int64_t batch,
-                         int64_t seq, bool training) {
+ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type,
+                         int64_t batch, int64_t seq, bool training) {
   DryRun dry(kernels, workers, type, batch, seq, training);
   float* const f = DryRun::fake_floats();
   const LmHeadLoss& head = model.head();
   ModelCosts costs;
   costs.embedding_forward = dry.measure([&](const Context& c, Region&) { model.embedding().forward(c, f); });
-  costs.embedding_backward = dry.measure([&](const Context& c, Region&) { model.embedding().backward(c, f); });
+  costs.embedding_backward =
+      dry.measure([&](const Context& c, Region&) { model.embedding().backward(c, f); });
   for (int64_t layer = 0; layer < model.config().layers; ++layer) {
     const Block& block = model.block(layer);
-    costs.block_forward.push_back(dry.measure([&](const Context& c, Region& s) { block.forward(c, s, f, f, f); }));
-    costs.block_backward.push_back(dry.measure([&](const Context& c, Region& s) { block.backward(c, s, f, f, f); }));
+    costs.block_forward.push_back(
+        dry.measure([&](const Context& c, Region& s) { block.forward(c, s, f, f, f); }));
+    costs.block_backward.push_back(
+        dry.measure([&](const Context& c, Region& s) { block.backward(c, s, f, f, f); }));
   }
   costs.loss = dry.measure([&](const Context& c, Region&) { head.forward_backward(c, f, f, f, f, f); });
   costs.loss_eval = dry.measure([&](const Context& c, Region&) { head.forward(c, f, f); });
@@ -118,15 +123,17 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
   return costs;
 }
 
-int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type,
-                                 int64_t rows, int64_t capacity) {
+int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
+                                 DType type, int64_t rows, int64_t capacity) {
   DryRun dry(kernels, workers, type, 1, rows, false);
   float* const f = DryRun::fake_floats();
   const KvCache cache{DryRun::fake(), DryRun::fake(), capacity - rows};
   int64_t bytes = dry.measure([&](const Context& c, Region&) { model.head().logits(c, f, f, 1); }).workspace;
   for (int64_t layer = 0; layer < model.config().layers; ++layer) {
     const Block& block = model.block(layer);
-    bytes = std::max(bytes, dry.measure([&](const Context& c, Region&) { block.forward_cached(c, cache, f, f); }).workspace);
+    bytes = std::max(
+        bytes,
+        dry.measure([&](const Context& c, Region&) { block.forward_cached(c, cache, f, f); }).workspace);
   }
   return bytes;
 }

@@ -1,4 +1,5 @@
-// Embedding: tokens (and learned positions) into the residual stream. A seam: tensor parallelism splits the vocabulary.
+// Embedding: tokens (and learned positions) into the residual stream. A seam: tensor parallelism splits the
+// vocabulary.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,8 @@ struct Fill {
 
 /// Two normals from two words. The first uniform is in (0, 1], so the logarithm is finite.
 void normal_pair(float* out, uint32_t a, uint32_t b, float std) {
-  const float u = 1.0f - philox_uniform(a), angle = static_cast<float>(2.0 * std::numbers::pi) * philox_uniform(b);
+  const float u = 1.0f - philox_uniform(a),
+              angle = static_cast<float>(2.0 * std::numbers::pi) * philox_uniform(b);
   const float radius = std * std::sqrt(-2.0f * std::log(u));
   out[0] = radius * std::cos(angle);
   out[1] = radius * std::sin(angle);

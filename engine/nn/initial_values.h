@@ -1,5 +1,5 @@
-// Initial weights: normal values keyed by (seed, parameter name, global element index), so that they do not depend on any
-// layout or thread count.
+// Initial weights: normal values keyed by (seed, parameter name, global element index), so that they do not
+// depend on any layout or thread count.
 #pragma once
 
 #include <cstdint>

@@ -10,14 +10,17 @@ Linear::Linear(const ParameterTable& table, const std::vector<std::string>& pref
     if (!parts_.empty()) {
       const Part& last = parts_.back();
       const bool both_none = last.bias < 0 && bias == nullptr;
-      one_product_ = one_product_ && (both_none || (last.bias >= 0 && bias != nullptr && bias->offset == last.bias + last.out));
+      one_product_ =
+          one_product_ &&
+          (both_none || (last.bias >= 0 && bias != nullptr && bias->offset == last.bias + last.out));
     }
     parts_.push_back({weight.offset, bias ? bias->offset : -1, out_, weight.shape[0]});
     out_ += weight.shape[0];
   }
 }
 
-void Linear::product(const Context& ctx, const Part& part, void* y, int64_t ldy, const void* x, int64_t rows) const {
+void Linear::product(const Context& ctx, const Part& part, void* y, int64_t ldy, const void* x,
+                     int64_t rows) const {
   kernels::Matmul m;
   m.c = y;
   m.a = x;
@@ -35,27 +38,30 @@ void Linear::forward(const Context& ctx, void* y, int64_t ldy, const void* x, in
   for (const Part& part : parts_) product(ctx, part, advance(y, part.begin, ctx.type), ldy, x, rows);
 }
 
-void Linear::forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x, int64_t rows) const {
+void Linear::forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x,
+                          int64_t rows) const {
   product(ctx, parts_[part], y, ldy, x, rows);
 }
 
-void Linear::backward_input(const Context& ctx, void* dx, const void* dy, int64_t rows) const {
+void Linear::backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
+                            int64_t rows) const {
   kernels::Matmul m;
   m.c = dx;
   m.a = dy;
   m.b = ctx.weight(parts_[0].weight);
-  m.c_type = m.a_type = m.b_type = ctx.type;
+  m.c_type = dx_type, m.a_type = dy_type, m.b_type = ctx.type;
   m.m = rows, m.n = in_, m.k = out_;
   m.ldc = in_, m.lda = out_, m.ldb = in_;
   ctx.matmul(m);
 }
 
-void Linear::backward_weight(const Context& ctx, const void* dy, const void* x, int64_t rows) const {
+void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, const void* x,
+                             int64_t rows) const {
   kernels::Matmul m;
   m.c = ctx.gradient(parts_[0].weight);
   m.a = dy;
   m.b = x;
-  m.a_type = m.b_type = ctx.type;
+  m.a_type = dy_type, m.b_type = ctx.type;
   m.m = out_, m.n = in_, m.k = rows;
   m.ldc = in_, m.lda = out_, m.ldb = in_;
   m.a_transposed = true;
@@ -66,8 +72,8 @@ void Linear::backward_weight(const Context& ctx, const void* dy, const void* x, 
     RegionScope scope(*ctx.workspace);
     kernels::ColumnSum s;
     s.dbias = ctx.gradient(part.bias);
-    s.dy = advance(dy, part.begin, ctx.type);
-    s.type = ctx.type;
+    s.dy = advance(dy, part.begin, dy_type);
+    s.type = dy_type;
     s.rows = rows, s.n = part.out, s.stride = out_;
     s.accumulate = ctx.accumulate;
     s.workspace = ctx.workspace->take(ctx.kernels->column_sum_workspace_bytes(s, ctx.stream->num_workers));

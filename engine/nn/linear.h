@@ -1,5 +1,5 @@
-// Linear: y = x W^T + b over one weight or several stacked ones (q, k, v; gate, up) that lie back to back, so that
-// one matrix product serves them all. A seam: tensor parallelism derives from it.
+// Linear: y = x W^T + b over one weight or several stacked ones (q, k, v; gate, up) that lie back to back, so
+// that one matrix product serves them all. A seam: tensor parallelism derives from it.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,13 @@ class Linear {
   virtual void forward(const Context& ctx, void* y, int64_t ldy, const void* x, int64_t rows) const;
   /// One stacked part alone: y[rows, its out].
   void forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x, int64_t rows) const;
-  /// dx[rows, in] (context type, overwritten) from dy[rows, out] (dense).
-  virtual void backward_input(const Context& ctx, void* dx, const void* dy, int64_t rows) const;
+  /// dx[rows, in] (overwritten) from dy[rows, out], both dense. Gradients that meet the residual stream stay
+  /// f32; the product rounds them itself.
+  virtual void backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
+                              int64_t rows) const;
   /// Gradients of weight and bias from dy and the forward's x.
-  virtual void backward_weight(const Context& ctx, const void* dy, const void* x, int64_t rows) const;
+  virtual void backward_weight(const Context& ctx, const void* dy, DType dy_type, const void* x,
+                               int64_t rows) const;
 
  private:
   struct Part {

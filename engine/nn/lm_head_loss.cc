@@ -10,7 +10,8 @@ LmHeadLoss::LmHeadLoss(const ParameterTable& table, const ModelConfig& model)
       tied_(model.tied_head) {}
 
 int64_t LmHeadLoss::chunk_rows() const {
-  // About 8 MiB of logits, but enough rows that reading the head's weight and gradient once a chunk costs little.
+  // About 8 MiB of logits, but enough rows that reading the head's weight and gradient once a chunk costs
+  // little.
   return std::clamp<int64_t>((int64_t{1} << 21) / model_.vocab_size, 256, 4096);
 }
 
@@ -45,8 +46,8 @@ void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* lo
   ctx.kernels->cross_entropy(c, *ctx.stream);
 }
 
-void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, float* head_gradient, const float* x,
-                                  const float* grad_scale) const {
+void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, float* head_gradient,
+                                  const float* x, const float* grad_scale) const {
   const int64_t width = model_.width, vocab = model_.vocab_size;
   Context chunk_ctx = ctx;
   for (int64_t begin = 0; begin < ctx.rows(); begin += chunk_rows()) {
@@ -66,17 +67,17 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     dw.accumulate = chunk_ctx.accumulate;
     ctx.matmul(dw);
 
-    void* const dn = ctx.take(chunk.rows * width);
+    float* const dn = ctx.workspace->take_as<float>(chunk.rows * width);
     kernels::Matmul m;  // dn[rows, C] = dlogits W
     m.c = dn;
     m.a = chunk.logits;
     m.b = ctx.weight(weight_);
-    m.c_type = m.b_type = ctx.type;
+    m.b_type = ctx.type;
     m.m = chunk.rows, m.n = width, m.k = vocab;
     m.ldc = width, m.lda = vocab, m.ldb = width;
     ctx.matmul(m);
-    norm_.backward(chunk_ctx, chunk.saved, dx + begin * width, DType::kF32, false, width, dn, width, x + begin * width,
-                   DType::kF32, {chunk.rows, 1, width});
+    norm_.backward(chunk_ctx, chunk.saved, dx + begin * width, DType::kF32, false, width, dn, DType::kF32,
+                   width, x + begin * width, DType::kF32, {chunk.rows, 1, width});
   }
 }
 

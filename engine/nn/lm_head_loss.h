@@ -1,6 +1,6 @@
-// LmHeadLoss: final norm, head and cross entropy as one op, chunked over tokens, so that the logits of a batch never
-// stand whole: each chunk's logits become the loss and, in place, their own gradient. A seam: tensor parallelism splits the
-// vocabulary.
+// LmHeadLoss: final norm, head and cross entropy as one op, chunked over tokens, so that the logits of a
+// batch never stand whole: each chunk's logits become the loss and, in place, their own gradient. A seam:
+// tensor parallelism splits the vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ class LmHeadLoss {
   /// Rows of one chunk: a function of the vocabulary alone, so results do not depend on the batch.
   int64_t chunk_rows() const;
 
-  /// losses[rows] (f32, per token, 0 where masked), dx[rows, C] f32 (overwritten) and the gradients of norm and head,
-  /// from x[rows, C] and ctx.targets_BT. *grad_scale = 1 / unmasked targets of the global batch. A tied head adds
-  /// its gradient into head_gradient [V, C], an accumulator of its own; else that is null.
+  /// losses[rows] (f32, per token, 0 where masked), dx[rows, C] f32 (overwritten) and the gradients of norm
+  /// and head, from x[rows, C] and ctx.targets_BT. *grad_scale = 1 / unmasked targets of the global batch. A
+  /// tied head adds its gradient into head_gradient [V, C], an accumulator of its own; else that is null.
   void forward_backward(const Context& ctx, float* losses, float* dx, float* head_gradient, const float* x,
                         const float* grad_scale) const;
   /// losses[rows] alone.
@@ -38,7 +38,8 @@ class LmHeadLoss {
     float* logits;    // [rows, V]
   };
   Chunk compute_logits(const Context& ctx, const float* x, int64_t begin, int64_t rows, float* out) const;
-  void cross_entropy(const Context& ctx, const Chunk& chunk, float* losses, const float* grad_scale, bool backward) const;
+  void cross_entropy(const Context& ctx, const Chunk& chunk, float* losses, const float* grad_scale,
+                     bool backward) const;
 
   const ModelConfig& model_;
   NormLayer norm_;

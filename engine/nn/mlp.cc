@@ -9,10 +9,14 @@ bool is_gated(MlpKind kind) { return kind == MlpKind::kSwiGlu || kind == MlpKind
 
 kernels::Activation activation_of(MlpKind kind) {
   switch (kind) {
-    case MlpKind::kGelu: return kernels::Activation::kGelu;
-    case MlpKind::kGeluTanh: return kernels::Activation::kGeluTanh;
-    case MlpKind::kSwiGlu: return kernels::Activation::kSilu;
-    case MlpKind::kGeGlu: return kernels::Activation::kGeluTanh;
+    case MlpKind::kGelu:
+      return kernels::Activation::kGelu;
+    case MlpKind::kGeluTanh:
+      return kernels::Activation::kGeluTanh;
+    case MlpKind::kSwiGlu:
+      return kernels::Activation::kSilu;
+    case MlpKind::kGeGlu:
+      return kernels::Activation::kGeluTanh;
   }
   return kernels::Activation::kGelu;
 }
@@ -52,11 +56,12 @@ void Mlp::forward(const Context& ctx, const MlpSaved& saved, void* y, const void
   down_.forward(ctx, y, down_.out(), saved.a, ctx.rows());
 }
 
-void Mlp::backward(const Context& ctx, const MlpSaved& saved, void* dx, const void* dy, const void* x) const {
+void Mlp::backward(const Context& ctx, const MlpSaved& saved, float* dx, const float* dy,
+                   const void* x) const {
   RegionScope scope(*ctx.workspace);
   void* const da = ctx.take(ctx.rows() * down_.in());
-  down_.backward_input(ctx, da, dy, ctx.rows());
-  down_.backward_weight(ctx, dy, saved.a, ctx.rows());
+  down_.backward_input(ctx, da, ctx.type, dy, DType::kF32, ctx.rows());
+  down_.backward_weight(ctx, dy, DType::kF32, saved.a, ctx.rows());
 
   void* const dh = ctx.take(ctx.rows() * up_.out());
   kernels::ActivationBackward b;
@@ -68,8 +73,8 @@ void Mlp::backward(const Context& ctx, const MlpSaved& saved, void* dx, const vo
   b.kind = kind_;
   b.gated = gated_;
   ctx.kernels->activation_backward(b, *ctx.stream);
-  up_.backward_input(ctx, dx, dh, ctx.rows());
-  up_.backward_weight(ctx, dh, x, ctx.rows());
+  up_.backward_input(ctx, dx, DType::kF32, dh, ctx.type, ctx.rows());
+  up_.backward_weight(ctx, dh, ctx.type, x, ctx.rows());
 }
 
 }  // namespace hawser::nn

@@ -22,7 +22,8 @@ class Mlp {
   MlpSaved take_saved(const Context& ctx, Region& region) const;
   /// y[rows, C] from x[rows, C] (the normalised input).
   void forward(const Context& ctx, const MlpSaved& saved, void* y, const void* x) const;
-  void backward(const Context& ctx, const MlpSaved& saved, void* dx, const void* dy, const void* x) const;
+  /// dx[rows, C] (f32) and weight gradients from dy[rows, C] (f32) and the forward's x.
+  void backward(const Context& ctx, const MlpSaved& saved, float* dx, const float* dy, const void* x) const;
 
  private:
   bool gated_;

@@ -50,12 +50,14 @@ struct ModelCosts {
   CallCost loss, loss_eval, logits;
 };
 
-/// Costs for micro-batches of [batch, seq] of `type`, on a stream of `workers`, with `kernels`' workspace needs.
-ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type, int64_t batch,
-                         int64_t seq, bool training);
+/// Costs for micro-batches of [batch, seq] of `type`, on a stream of `workers`, with `kernels`' workspace
+/// needs.
+ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type,
+                         int64_t batch, int64_t seq, bool training);
 
-/// Most workspace of one generation call: `rows` new positions with up to `capacity` in the cache, and logits of one.
-int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type,
-                                 int64_t rows, int64_t capacity);
+/// Most workspace of one generation call: `rows` new positions with up to `capacity` in the cache, and logits
+/// of one.
+int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
+                                 DType type, int64_t rows, int64_t capacity);
 
 }  // namespace hawser::nn

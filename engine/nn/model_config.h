@@ -43,12 +43,12 @@ struct ModelConfig {
   Position position = Position::kLearned;
   RopeConfig rope;
   BiasConfig bias;
-  bool qk_norm = false;              ///< RMSNorm over each head of q and k before the rotation (Qwen3)
-  bool post_norm = false;            ///< also normalise each branch's output (Gemma 2)
-  std::vector<int64_t> window;       ///< per layer: sliding window in tokens, 0 = none. Size = layers
-  double attention_scale = 0.0;      ///< multiplies q·k; resolved, never 0 (default head_dim^-0.5)
-  double attention_softcap = 0.0;    ///< 0 = none
-  double logit_softcap = 0.0;        ///< 0 = none
+  bool qk_norm = false;            ///< RMSNorm over each head of q and k before the rotation (Qwen3)
+  bool post_norm = false;          ///< also normalise each branch's output (Gemma 2)
+  std::vector<int64_t> window;     ///< per layer: sliding window in tokens, 0 = none. Size = layers
+  double attention_scale = 0.0;    ///< multiplies q·k; resolved, never 0 (default head_dim^-0.5)
+  double attention_softcap = 0.0;  ///< 0 = none
+  double logit_softcap = 0.0;      ///< 0 = none
   double embedding_scale = 1.0;
   bool tied_head = true;
   int64_t padding_token = -1;  ///< its embedding row takes no gradient from look-ups; -1: none

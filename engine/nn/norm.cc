@@ -2,7 +2,8 @@
 
 namespace hawser::nn {
 
-NormLayer::NormLayer(const ParameterTable& table, const ModelConfig& model, const std::string& prefix, bool rms)
+NormLayer::NormLayer(const ParameterTable& table, const ModelConfig& model, const std::string& prefix,
+                     bool rms)
     : rms_(rms || model.norm == Norm::kRmsNorm),
       eps_(static_cast<float>(model.norm_eps)),
       weight_offset_(static_cast<float>(model.norm_weight_offset)) {
@@ -19,8 +20,8 @@ NormSaved NormLayer::take_saved(Region& region, int64_t vectors) const {
   return saved;
 }
 
-void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, int64_t y_stride, const void* x, DType x_type,
-                        NormRows rows) const {
+void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, int64_t y_stride, const void* x,
+                        DType x_type, NormRows rows) const {
   kernels::NormForward n;
   n.y = y;
   n.mean = saved.mean;
@@ -36,9 +37,9 @@ void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, int
   ctx.kernels->norm_forward(n, *ctx.stream);
 }
 
-void NormLayer::backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type, bool accumulate_dx,
-                         int64_t dx_stride, const void* dy, int64_t dy_stride, const void* x, DType x_type,
-                         NormRows rows) const {
+void NormLayer::backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type,
+                         bool accumulate_dx, int64_t dx_stride, const void* dy, DType dy_type,
+                         int64_t dy_stride, const void* x, DType x_type, NormRows rows) const {
   RegionScope scope(*ctx.workspace);
   kernels::NormBackward n;
   n.dx = dx;
@@ -49,7 +50,7 @@ void NormLayer::backward(const Context& ctx, const NormSaved& saved, void* dx, D
   n.weight = ctx.weight(weight_);
   n.mean = saved.mean;
   n.rstd = saved.rstd;
-  n.dx_type = dx_type, n.dy_type = n.weight_type = ctx.type, n.x_type = x_type;
+  n.dx_type = dx_type, n.dy_type = dy_type, n.weight_type = ctx.type, n.x_type = x_type;
   n.rows = rows.rows, n.groups = rows.groups, n.d = d_;
   n.dx_stride = dx_stride, n.dy_stride = dy_stride, n.x_stride = rows.stride;
   n.weight_offset = weight_offset_;

@@ -22,17 +22,20 @@ struct NormSaved {
 
 class NormLayer {
  public:
-  /// `prefix`.weight and, where the table has it, `prefix`.bias. rms: RMSNorm whatever the model's norm (QK-norm).
-  NormLayer(const ParameterTable& table, const ModelConfig& model, const std::string& prefix, bool rms = false);
+  /// `prefix`.weight and, where the table has it, `prefix`.bias. rms: RMSNorm whatever the model's norm
+  /// (QK-norm).
+  NormLayer(const ParameterTable& table, const ModelConfig& model, const std::string& prefix,
+            bool rms = false);
 
   NormSaved take_saved(Region& region, int64_t vectors) const;
   /// y (context type, own stride) from x of x_type.
-  void forward(const Context& ctx, const NormSaved& saved, void* y, int64_t y_stride, const void* x, DType x_type,
-               NormRows rows) const;
-  /// dx of dx_type (added to when accumulate_dx: f32 only) from dy (context type) and the forward's x; weight
+  void forward(const Context& ctx, const NormSaved& saved, void* y, int64_t y_stride, const void* x,
+               DType x_type, NormRows rows) const;
+  /// dx of dx_type (added to when accumulate_dx: f32 only) from dy and the forward's x; weight
   /// gradients.
-  void backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type, bool accumulate_dx, int64_t dx_stride,
-                const void* dy, int64_t dy_stride, const void* x, DType x_type, NormRows rows) const;
+  void backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type, bool accumulate_dx,
+                int64_t dx_stride, const void* dy, DType dy_type, int64_t dy_stride, const void* x,
+                DType x_type, NormRows rows) const;
   int64_t width() const { return d_; }
 
  private:

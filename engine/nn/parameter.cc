@@ -8,7 +8,8 @@
 
 namespace hawser::nn {
 
-void ParameterTable::add(std::string name, std::vector<int64_t> shape, int64_t block, InitialValue initial, bool packed) {
+void ParameterTable::add(std::string name, std::vector<int64_t> shape, int64_t block, InitialValue initial,
+                         bool packed) {
   int64_t size = 1;
   for (int64_t d : shape) size *= d;
   if (!packed) flat_size_ = (flat_size_ + kParameterAlign - 1) / kParameterAlign * kParameterAlign;
@@ -20,7 +21,8 @@ void ParameterTable::add(std::string name, std::vector<int64_t> shape, int64_t b
 ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual) {
   using Kind = InitialValue::Kind;
   const InitialValue normal{Kind::kNormal, 1.0};
-  const InitialValue into_residual{Kind::kNormal, scale_residual ? 1.0 / std::sqrt(2.0 * static_cast<double>(m.layers)) : 1.0};
+  const InitialValue into_residual{
+      Kind::kNormal, scale_residual ? 1.0 / std::sqrt(2.0 * static_cast<double>(m.layers)) : 1.0};
   const InitialValue one{Kind::kConstant, 1.0 - m.norm_weight_offset}, zero{Kind::kConstant, 0.0};
   const int64_t q_width = m.heads * m.head_dim, kv_width = m.kv_heads * m.head_dim;
   const bool gated = m.mlp == MlpKind::kSwiGlu || m.mlp == MlpKind::kGeGlu;
@@ -41,7 +43,8 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual) {
     add(p + "attention.k.weight", {kv_width, m.width}, block, normal, true);
     add(p + "attention.v.weight", {kv_width, m.width}, block, normal, true);
     bool packed = false;
-    for (const auto& [letter, width, has] : {std::tuple{"q", q_width, m.bias.q}, {"k", kv_width, m.bias.k}, {"v", kv_width, m.bias.v}}) {
+    for (const auto& [letter, width, has] :
+         {std::tuple{"q", q_width, m.bias.q}, {"k", kv_width, m.bias.k}, {"v", kv_width, m.bias.v}}) {
       if (!has) continue;
       add(p + "attention." + letter + ".bias", {width}, block, zero, packed);
       packed = true;

@@ -1,5 +1,6 @@
-// The parameter table: every parameter of a model, its global name and shape, where it lies in the flat buffers
-// and how it starts. One declaration serves modules, optimizer, checkpoints, conversion and initial values.
+// The parameter table: every parameter of a model, its global name and shape, where it lies in the flat
+// buffers and how it starts. One declaration serves modules, optimizer, checkpoints, conversion and initial
+// values.
 //
 // Names (i = layer):
 //   embedding.tokens.weight [vocab, width]          embedding.positions.weight [context, width]
@@ -9,9 +10,9 @@
 //   blocks.i.attention.o.{weight [width, heads*head_dim], bias}
 //   blocks.i.attention_post_norm.weight [width]
 //   blocks.i.mlp_norm.{weight,bias}
-//   blocks.i.mlp.{gate,up}.{weight [mlp_width, width], bias}     blocks.i.mlp.down.{weight [width, mlp_width], bias}
-//   blocks.i.mlp_post_norm.weight
-//   final_norm.{weight,bias}      head.weight [vocab, width] (absent when tied)
+//   blocks.i.mlp.{gate,up}.{weight [mlp_width, width], bias}     blocks.i.mlp.down.{weight [width,
+//   mlp_width], bias} blocks.i.mlp_post_norm.weight final_norm.{weight,bias}      head.weight [vocab, width]
+//   (absent when tied)
 // Linear weights are [out, in].
 #pragma once
 
@@ -40,8 +41,8 @@ struct Parameter {
   InitialValue initial;
 };
 
-/// All parameters in flat order. Blocks are contiguous; parts that one kernel reads together (q, k, v; gate, up)
-/// lie back to back, everything else starts at a multiple of kParameterAlign elements.
+/// All parameters in flat order. Blocks are contiguous; parts that one kernel reads together (q, k, v; gate,
+/// up) lie back to back, everything else starts at a multiple of kParameterAlign elements.
 class ParameterTable {
  public:
   static constexpr int64_t kParameterAlign = 16;
@@ -51,11 +52,12 @@ class ParameterTable {
   const std::vector<Parameter>& all() const { return parameters_; }
   const Parameter* find(std::string_view name) const;  ///< null if there is none
   const Parameter& at(std::string_view name) const;    ///< throws kNotFound
-  int64_t flat_size() const { return flat_size_; }      ///< elements of a flat buffer, padding included
-  int64_t count() const { return count_; }              ///< parameters, padding not included
+  int64_t flat_size() const { return flat_size_; }     ///< elements of a flat buffer, padding included
+  int64_t count() const { return count_; }             ///< parameters, padding not included
 
  private:
-  void add(std::string name, std::vector<int64_t> shape, int64_t block, InitialValue initial, bool packed = false);
+  void add(std::string name, std::vector<int64_t> shape, int64_t block, InitialValue initial,
+           bool packed = false);
 
   std::vector<Parameter> parameters_;
   int64_t flat_size_ = 0, count_ = 0;

@@ -9,7 +9,8 @@ namespace {
 
 constexpr double kTwoPi = 2.0 * std::numbers::pi;
 
-/// Llama 3.1: wavelengths beyond the original context are slowed by `factor`, short ones kept, between them a ramp.
+/// Llama 3.1: wavelengths beyond the original context are slowed by `factor`, short ones kept, between them a
+/// ramp.
 double llama3_frequency(double frequency, const RopeConfig& r) {
   const double wavelength = kTwoPi / frequency, context = static_cast<double>(r.original_context);
   const double low = context / r.low_freq_factor, high = context / r.high_freq_factor;
@@ -19,11 +20,12 @@ double llama3_frequency(double frequency, const RopeConfig& r) {
   return (1.0 - smooth) * frequency / r.factor + smooth * frequency;
 }
 
-/// YaRN's ramp: 1 where dimension j keeps its frequency (many turns in the original context), 0 where it is slowed.
+/// YaRN's ramp: 1 where dimension j keeps its frequency (many turns in the original context), 0 where it is
+/// slowed.
 double yarn_keep(int64_t j, int64_t head_dim, const RopeConfig& r) {
   const auto dimension = [&](double turns) {
-    return static_cast<double>(head_dim) * std::log(static_cast<double>(r.original_context) / (turns * kTwoPi)) /
-           (2.0 * std::log(r.theta));
+    return static_cast<double>(head_dim) *
+           std::log(static_cast<double>(r.original_context) / (turns * kTwoPi)) / (2.0 * std::log(r.theta));
   };
   double low = dimension(r.beta_fast), high = dimension(r.beta_slow);
   if (r.truncate) low = std::floor(low), high = std::ceil(high);
@@ -33,21 +35,27 @@ double yarn_keep(int64_t j, int64_t head_dim, const RopeConfig& r) {
   return 1.0 - std::clamp((static_cast<double>(j) - low) / (high - low), 0.0, 1.0);
 }
 
-double yarn_mscale(double factor, double mscale) { return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0; }
+double yarn_mscale(double factor, double mscale) {
+  return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
 
 double attention_factor(const RopeConfig& r) {
   if (r.scaling != RopeScaling::kYarn) return 1.0;
   if (r.attention_factor > 0) return r.attention_factor;
-  if (r.mscale > 0 && r.mscale_all_dim > 0) return yarn_mscale(r.factor, r.mscale) / yarn_mscale(r.factor, r.mscale_all_dim);
+  if (r.mscale > 0 && r.mscale_all_dim > 0)
+    return yarn_mscale(r.factor, r.mscale) / yarn_mscale(r.factor, r.mscale_all_dim);
   return yarn_mscale(r.factor, 1.0);
 }
 
 double frequency_of(int64_t j, int64_t head_dim, const RopeConfig& r) {
   const double frequency = std::pow(r.theta, -2.0 * static_cast<double>(j) / static_cast<double>(head_dim));
   switch (r.scaling) {
-    case RopeScaling::kNone: return frequency;
-    case RopeScaling::kLinear: return frequency / r.factor;
-    case RopeScaling::kLlama3: return llama3_frequency(frequency, r);
+    case RopeScaling::kNone:
+      return frequency;
+    case RopeScaling::kLinear:
+      return frequency / r.factor;
+    case RopeScaling::kLlama3:
+      return llama3_frequency(frequency, r);
     case RopeScaling::kYarn: {
       const double keep = yarn_keep(j, head_dim, r);
       return frequency / r.factor * (1.0 - keep) + frequency * keep;

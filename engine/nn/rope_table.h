@@ -7,8 +7,9 @@
 
 namespace hawser::nn {
 
-/// Fills cos_sin: f32 [positions, head_dim / 2, 2] = (cos, sin) * attention factor, angles in fp64. Scaling none and
-/// linear (Chen et al., arXiv 2306.15595), llama3 (frequency bands, Llama 3.1), YaRN (Peng et al., arXiv 2309.00071).
+/// Fills cos_sin: f32 [positions, head_dim / 2, 2] = (cos, sin) * attention factor, angles in fp64. Scaling
+/// none and linear (Chen et al., arXiv 2306.15595), llama3 (frequency bands, Llama 3.1), YaRN (Peng et al.,
+/// arXiv 2309.00071).
 void fill_rope_table(float* cos_sin, const ModelConfig& model, int64_t positions);
 
 /// Elements of that table; 0 when the model has no rotary positions.

@@ -270,50 +270,65 @@ inline void load_keys(float* to, const E* from, int64_t stride, int64_t start, i
   }
 }
 
-constexpr int kSideBySide = 16;  // Philox blocks made at once, so that the compiler can put them into lanes
+// Philox blocks made side by side: those of kMaskQueries queries and two blocks of four keys.
+constexpr int kMaskQueries = 16, kMaskKeys = 8, kSideBySide = 32;
 
-/// keep[w][i] = 0 where dropout falls on word w of the block of (query[i], head[i]), else 1; i < kSideBySide.
+/// One round of Philox on kSideBySide counters. A function of its own, so that the compiler sees arrays that
+/// do not overlap and a loop to put into lanes.
+__attribute__((noinline)) void philox_round(uint32_t* __restrict c0, uint32_t* __restrict c1,
+                                            uint32_t* __restrict c2, uint32_t* __restrict c3, uint32_t k0,
+                                            uint32_t k1) {
+  for (int i = 0; i < kSideBySide; ++i) {
+    const uint64_t p0 = 0xD2511F53ull * c0[i], p1 = 0xCD9E8D57ull * c2[i];
+    c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
+    c2[i] = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
+    c1[i] = static_cast<uint32_t>(p1);
+    c3[i] = static_cast<uint32_t>(p0);
+  }
+}
+
+/// keep[j * kTile + i] = 0 where dropout falls on key 4 * block + j of (query[i], head[i]), else 1; j <
+/// kMaskKeys, i < kMaskQueries. The words of dropout_words for position (head, query).
 inline void dropout_block(float* keep, float p, uint64_t key, const int32_t* query, const int32_t* head,
                           uint64_t block) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   uint32_t c0[kSideBySide], c1[kSideBySide], c2[kSideBySide], c3[kSideBySide];
   for (int i = 0; i < kSideBySide; ++i) {
-    c0[i] = static_cast<uint32_t>(query[i]);
-    c1[i] = static_cast<uint32_t>(head[i]);
-    c2[i] = static_cast<uint32_t>(block);
-    c3[i] = static_cast<uint32_t>(block >> 32);
+    const uint64_t at = block + static_cast<uint64_t>(i / kMaskQueries);
+    c0[i] = static_cast<uint32_t>(query[i % kMaskQueries]);
+    c1[i] = static_cast<uint32_t>(head[i % kMaskQueries]);
+    c2[i] = static_cast<uint32_t>(at);
+    c3[i] = static_cast<uint32_t>(at >> 32);
   }
   for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < kSideBySide; ++i) {
-      const uint64_t p0 = 0xD2511F53ull * c0[i], p1 = 0xCD9E8D57ull * c2[i];
-      c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
-      c2[i] = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
-      c1[i] = static_cast<uint32_t>(p1);
-      c3[i] = static_cast<uint32_t>(p0);
-    }
+    philox_round(c0, c1, c2, c3, k0, k1);
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  for (int i = 0; i < kSideBySide; ++i) {
-    keep[i] = philox_uniform(c0[i]) < p ? 0.0f : 1.0f;
-    keep[kTile + i] = philox_uniform(c1[i]) < p ? 0.0f : 1.0f;
-    keep[2 * kTile + i] = philox_uniform(c2[i]) < p ? 0.0f : 1.0f;
-    keep[3 * kTile + i] = philox_uniform(c3[i]) < p ? 0.0f : 1.0f;
+  const uint32_t* words[4] = {c0, c1, c2, c3};
+  for (int j = 0; j < kMaskKeys; ++j) {
+    const uint32_t* from = words[j % 4] + j / 4 * kMaskQueries;
+    for (int i = 0; i < kMaskQueries; ++i) keep[j * kTile + i] = philox_uniform(from[i]) < p ? 0.0f : 1.0f;
   }
 }
 
-/// keep[key][query] = 0 where dropout falls, else 1, where there is work: the words of dropout_words for
-/// position (head, query). Four keys share the words of one Philox block, and a key tile begins with a whole
-/// block.
+/// keep[key][query] = 0 where dropout falls, else 1, where there is work (and a little around it).
 inline void dropout_tile(float* keep, const AttentionShape& s, int64_t b, const QueryTile& q,
                          const KeyTile& k) {
-  static_assert(kRows == 4 && kTile % kSideBySide == 0);
+  static_assert(kTile % kMaskKeys == 0 && kTile % kMaskQueries == 0);
   const uint64_t key = s.dropout.key ^ (s.dropout.samples[b] * 0x9E3779B97F4A7C15ull);
-  for (int row = k.first; row < k.last; row += kRows) {
-    const uint64_t block = static_cast<uint64_t>(k.start + row) / kRows;
-    const int first = k.block_first[row / kRows] * kLanes, last = k.block_last[row / kRows] * kLanes;
-    for (int i = first / kSideBySide * kSideBySide; i < last; i += kSideBySide) {
-      dropout_block(keep + row * kTile + i, s.dropout.p, key, q.query + i, q.head + i, block);
+  for (int c = 0; c < q.vecs; c += kMaskQueries / kLanes) {
+    const int end = c + kMaskQueries / kLanes;
+    int first = kTile, last = 0;
+    for (int v = c; v < end; ++v) {
+      if (k.vec_first[v] == k.vec_last[v]) continue;
+      first = k.vec_first[v] < first ? k.vec_first[v] : first;
+      last = k.vec_last[v] > last ? k.vec_last[v] : last;
+    }
+    for (int row = first / kMaskKeys * kMaskKeys; row < last; row += kMaskKeys) {
+      const int i = c * kLanes;
+      dropout_block(keep + row * kTile + i, s.dropout.p, key, q.query + i, q.head + i,
+                    static_cast<uint64_t>(k.start + row) / 4);
     }
   }
 }
