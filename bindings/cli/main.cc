@@ -155,6 +155,16 @@ void add_model_commands(CLI::App* app, Action* action) {
   device->callback([=] { *action = [d] { return hawser::cli::run_device(*d); }; });
 }
 
+/// A word that is no command; the parser itself would only say that one is missing.
+std::string unknown_command(const CLI::App& app, const char* word) {
+  std::string names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (sub->get_name() == word) return "";
+    names += (names.empty() ? "" : ", ") + sub->get_name();
+  }
+  return "there is no command \"" + std::string(word) + "\"; the commands are " + names;
+}
+
 void print_error(const std::string& message) { std::fprintf(stderr, "hawser: error: %s\n", message.c_str()); }
 
 }  // namespace
@@ -171,6 +181,13 @@ int main(int argc, char** argv) {
   add_generate(&app, &action);
   add_config_commands(&app, &action);
   add_model_commands(&app, &action);
+  if (argc > 1 && argv[1][0] != '-') {
+    const std::string problem = unknown_command(app, argv[1]);
+    if (!problem.empty()) {
+      print_error(problem);
+      return hawser::cli::kExitInput;
+    }
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -78,7 +78,7 @@ void compare_with_run(hws_config* run, const RunFolder& folder, const std::strin
 }
 
 void check_data(const hws_config* run, const std::string& data) {
-  const auto tree = resolved_tree(run);
+  const auto tree = ordered_json::parse(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
   const ordered_json::json_pointer at("/data/path");
   const std::string was = tree.contains(at) && tree[at].is_string() ? tree[at].get<std::string>() : "";
   const std::string path = std::filesystem::absolute(data).lexically_normal().string();

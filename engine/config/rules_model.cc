@@ -130,6 +130,12 @@ constexpr Check kModelChecks[] = {
      },
      "{/model/vocab_size} token ids are too few for the 256 bytes",
      "use 256, or leave vocab_size out"},
+    {"/model/padding_token",
+     {"/model/padding_token", "/model/vocab_size"},
+     [](const Effective& c) { return c.integer("/model/padding_token") >= c.integer("/model/vocab_size"); },
+     "padding_token {/model/padding_token} is no token id of a vocabulary of {/model/vocab_size}",
+     "use an id from 0 to {}, or -1 for none",
+     [](const Effective& c) { return fmt::format("{}", c.integer("/model/vocab_size") - 1); }},
 };
 
 }  // namespace

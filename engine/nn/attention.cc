@@ -68,18 +68,18 @@ void Attention::rotate(const Context& ctx, const float* cos_sin, void* x, int64_
 
 void Attention::project(const Context& ctx, const AttentionSaved& saved, const void* x) const {
   const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
-  if (!q_norm_) return qkv_.forward(ctx, saved.qkv, qkv_width_, x, rows);
+  if (!q_norm_) return qkv_.forward(ctx, saved.qkv, ctx.type, qkv_width_, x, rows);
   void* const raw_k = advance(saved.raw_qk, k_begin, ctx.type);
   qkv_.forward_part(ctx, 0, saved.raw_qk, qk_width_, x, rows);
   qkv_.forward_part(ctx, 1, raw_k, qk_width_, x, rows);
   qkv_.forward_part(ctx, 2, advance(saved.qkv, qk_width_, ctx.type), qkv_width_, x, rows);
-  q_norm_->forward(ctx, saved.q_norm, saved.qkv, qkv_width_, saved.raw_qk, ctx.type,
+  q_norm_->forward(ctx, saved.q_norm, saved.qkv, ctx.type, qkv_width_, saved.raw_qk, ctx.type,
                    {rows, heads_, qk_width_});
-  k_norm_->forward(ctx, saved.k_norm, advance(saved.qkv, k_begin, ctx.type), qkv_width_, raw_k, ctx.type,
-                   {rows, kv_heads_, qk_width_});
+  k_norm_->forward(ctx, saved.k_norm, advance(saved.qkv, k_begin, ctx.type), ctx.type, qkv_width_, raw_k,
+                   ctx.type, {rows, kv_heads_, qk_width_});
 }
 
-void Attention::forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* y,
+void Attention::forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
                         const void* x) const {
   project(ctx, saved, x);
   rotate(ctx, cos_sin, saved.qkv, heads_ + kv_heads_, qkv_width_, false);
@@ -96,7 +96,7 @@ void Attention::forward(const Context& ctx, const AttentionSaved& saved, const f
         ctx.workspace->take(ctx.kernels->attention_forward_workspace_bytes(a, ctx.stream->num_workers));
     ctx.kernels->attention_forward(a, *ctx.stream);
   }
-  out_.forward(ctx, y, out_.out(), saved.o, ctx.rows());
+  out_.forward(ctx, y, DType::kF32, out_.out(), saved.o, ctx.rows());
 }
 
 void Attention::backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* dx,
@@ -136,7 +136,7 @@ void Attention::backward(const Context& ctx, const AttentionSaved& saved, const 
   qkv_.backward_weight(ctx, dqkv, ctx.type, x, rows);
 }
 
-void Attention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
+void Attention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,
                                const void* x) const {
   const int64_t rows = ctx.rows(), kv_width = kv_heads_ * head_dim_, q_width = heads_ * head_dim_;
   RegionScope scope(*ctx.workspace);
@@ -149,10 +149,10 @@ void Attention::forward_cached(const Context& ctx, const KvCache& cache, const f
   qkv_.forward_part(ctx, 1, k, kv_width, x, rows);
   qkv_.forward_part(ctx, 2, v, kv_width, x, rows);
   if (q_norm_) {
-    q_norm_->forward(ctx, q_norm_->take_saved(*ctx.workspace, rows * heads_), q, q_width, q, ctx.type,
-                     {rows, heads_, q_width});
-    k_norm_->forward(ctx, k_norm_->take_saved(*ctx.workspace, rows * kv_heads_), k, kv_width, k, ctx.type,
-                     {rows, kv_heads_, kv_width});
+    q_norm_->forward(ctx, q_norm_->take_saved(*ctx.workspace, rows * heads_), q, ctx.type, q_width, q,
+                     ctx.type, {rows, heads_, q_width});
+    k_norm_->forward(ctx, k_norm_->take_saved(*ctx.workspace, rows * kv_heads_), k, ctx.type, kv_width, k,
+                     ctx.type, {rows, kv_heads_, kv_width});
   }
   rotate(ctx, cos_sin, q, heads_, q_width, false);
   rotate(ctx, cos_sin, k, kv_heads_, kv_width, false);
@@ -169,7 +169,7 @@ void Attention::forward_cached(const Context& ctx, const KvCache& cache, const f
   a.workspace =
       ctx.workspace->take(ctx.kernels->attention_forward_workspace_bytes(a, ctx.stream->num_workers));
   ctx.kernels->attention_forward(a, *ctx.stream);
-  out_.forward(ctx, y, out_.out(), o, rows);
+  out_.forward(ctx, y, DType::kF32, out_.out(), o, rows);
 }
 
 }  // namespace hawser::nn

@@ -36,14 +36,14 @@ class Attention {
   Attention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
   AttentionSaved take_saved(const Context& ctx, Region& region) const;
-  /// y[rows, C] from x[rows, C] (the normalised input), both context type.
-  void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* y,
+  /// y[rows, C] (f32) from x[rows, C] (the normalised input, context type).
+  void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
                const void* x) const;
   /// dx[rows, C] (f32) and weight gradients from dy[rows, C] (f32) and the forward's x.
   void backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* dx,
                 const float* dy, const void* x) const;
   /// Generation: rows are the next positions of one text; their keys and values are appended to the cache.
-  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
+  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,
                       const void* x) const;
 
  private:

@@ -31,7 +31,7 @@ BlockSaved Block::take_saved(const Context& ctx, Region& region) const {
   s.attention = attention_.take_saved(ctx, region);
   if (attention_post_norm_) {
     s.attention_post_norm = attention_post_norm_->take_saved(region, rows);
-    s.attention_out = region.take(row_bytes);
+    s.attention_out = region.take_as<float>(rows * width_);
   }
   s.x_mid = region.take_as<float>(rows * width_);
   s.mlp_norm = mlp_norm_.take_saved(region, rows);
@@ -39,24 +39,23 @@ BlockSaved Block::take_saved(const Context& ctx, Region& region) const {
   s.mlp = mlp_.take_saved(ctx, region);
   if (mlp_post_norm_) {
     s.mlp_post_norm = mlp_post_norm_->take_saved(region, rows);
-    s.mlp_out = region.take(row_bytes);
+    s.mlp_out = region.take_as<float>(rows * width_);
   }
   return s;
 }
 
 void Block::add_branch(const Context& ctx, const std::optional<NormLayer>& post_norm, const NormSaved& saved,
-                       float* y, const float* x, void* branch, DropoutSite site) const {
+                       float* y, const float* x, float* branch, DropoutSite site) const {
   RegionScope scope(*ctx.workspace);
-  void* normed = branch;
+  float* normed = branch;
   if (post_norm) {
-    normed = ctx.take(ctx.rows() * width_);
-    post_norm->forward(ctx, saved, normed, width_, branch, ctx.type, {ctx.rows(), 1, width_});
+    normed = ctx.workspace->take_as<float>(ctx.rows() * width_);
+    post_norm->forward(ctx, saved, normed, DType::kF32, width_, branch, DType::kF32, {ctx.rows(), 1, width_});
   }
   kernels::ResidualForward r;
   r.y = y;
   r.x = x;
   r.branch = normed;
-  r.branch_type = ctx.type;
   r.rows = ctx.rows(), r.d = width_, r.seq = ctx.seq;
   r.dropout = ctx.dropout(model_.dropout_residual, layer_, site);
   ctx.kernels->residual_forward(r, *ctx.stream);
@@ -64,7 +63,7 @@ void Block::add_branch(const Context& ctx, const std::optional<NormLayer>& post_
 
 /// Gradient of the branch's output from dy, the residual's: dy itself where nothing lies between.
 const float* Block::branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
-                                    const NormSaved& saved, const float* dy, const void* branch,
+                                    const NormSaved& saved, const float* dy, const float* branch,
                                     DropoutSite site) const {
   kernels::ResidualBackward r;
   r.dropout = ctx.dropout(model_.dropout_residual, layer_, site);
@@ -78,8 +77,8 @@ const float* Block::branch_gradient(const Context& ctx, const std::optional<Norm
     dy = d;
   }
   if (post_norm)
-    post_norm->backward(ctx, saved, d, DType::kF32, false, width_, dy, DType::kF32, width_, branch, ctx.type,
-                        {ctx.rows(), 1, width_});
+    post_norm->backward(ctx, saved, d, DType::kF32, false, width_, dy, DType::kF32, width_, branch,
+                        DType::kF32, {ctx.rows(), 1, width_});
   return d;
 }
 
@@ -87,15 +86,15 @@ void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, flo
   const BlockSaved s = take_saved(ctx, saved);
   const NormRows rows{ctx.rows(), 1, width_};
   RegionScope scope(*ctx.workspace);
-  void* const scratch = attention_post_norm_ ? nullptr : ctx.take(ctx.rows() * width_);
+  float* const scratch = attention_post_norm_ ? nullptr : ctx.workspace->take_as<float>(ctx.rows() * width_);
 
-  attention_norm_.forward(ctx, s.attention_norm, s.n1, width_, x, DType::kF32, rows);
-  void* const attention_out = s.attention_out ? s.attention_out : scratch;
+  attention_norm_.forward(ctx, s.attention_norm, s.n1, ctx.type, width_, x, DType::kF32, rows);
+  float* const attention_out = s.attention_out ? s.attention_out : scratch;
   attention_.forward(ctx, s.attention, cos_sin, attention_out, s.n1);
   add_branch(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x, attention_out, kSiteAttentionOut);
 
-  mlp_norm_.forward(ctx, s.mlp_norm, s.n2, width_, s.x_mid, DType::kF32, rows);
-  void* const mlp_out = s.mlp_out ? s.mlp_out : scratch;
+  mlp_norm_.forward(ctx, s.mlp_norm, s.n2, ctx.type, width_, s.x_mid, DType::kF32, rows);
+  float* const mlp_out = s.mlp_out ? s.mlp_out : scratch;
   mlp_.forward(ctx, s.mlp, mlp_out, s.n2);
   add_branch(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, mlp_out, kSiteMlpOut);
 }
@@ -126,14 +125,14 @@ void Block::forward_cached(const Context& ctx, const KvCache& cache, const float
   const NormRows shape{rows, 1, width_};
   RegionScope scope(*ctx.workspace);
   void* const n = ctx.take(rows * width_);
-  void* const branch = ctx.take(rows * width_);
+  float* const branch = ctx.workspace->take_as<float>(rows * width_);
   const NormSaved statistics = attention_norm_.take_saved(*ctx.workspace, rows);
 
-  attention_norm_.forward(ctx, statistics, n, width_, x, DType::kF32, shape);
+  attention_norm_.forward(ctx, statistics, n, ctx.type, width_, x, DType::kF32, shape);
   attention_.forward_cached(ctx, cache, cos_sin, branch, n);
   add_branch(ctx, attention_post_norm_, statistics, x, x, branch, kSiteAttentionOut);
 
-  mlp_norm_.forward(ctx, statistics, n, width_, x, DType::kF32, shape);
+  mlp_norm_.forward(ctx, statistics, n, ctx.type, width_, x, DType::kF32, shape);
   mlp_.forward(ctx, mlp_.take_saved(ctx, *ctx.workspace), branch, n);
   add_branch(ctx, mlp_post_norm_, statistics, x, x, branch, kSiteMlpOut);
 }

@@ -14,17 +14,19 @@
 
 namespace hawser::nn {
 
-/// What forward leaves for backward besides x: per row, with e bytes per element of the context type,
-/// e (2C + qkv + HD + F or 3F) + 4C (x') + 4 (H + statistics), and e 2C + 8 with post-norms.
+/// What forward leaves for backward besides x. Bytes per row, with e bytes per element of the context type, S
+/// = 1 value of statistics per norm (2 with LayerNorm), F' = F or, gated, 2F:
+///   e (2C + (H + 2K) D + H D + F' + F) + 4 (C + H + 2S), with QK-norm e (H + K) D + 4 (H + K) more, with
+///   post-norms 4 (2C + 2S) more; each array rounded up to 64 bytes.
 struct BlockSaved {
   NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
   void* n1 = nullptr;
   AttentionSaved attention;
-  void* attention_out = nullptr;  ///< before its post-norm; only with post-norms
-  float* x_mid = nullptr;         ///< x'
+  float* attention_out = nullptr;  ///< before its post-norm; only with post-norms
+  float* x_mid = nullptr;          ///< x'
   void* n2 = nullptr;
   MlpSaved mlp;
-  void* mlp_out = nullptr;  ///< before its post-norm; only with post-norms
+  float* mlp_out = nullptr;  ///< before its post-norm; only with post-norms
 };
 
 class Block {
@@ -42,9 +44,9 @@ class Block {
  private:
   BlockSaved take_saved(const Context& ctx, Region& region) const;
   void add_branch(const Context& ctx, const std::optional<NormLayer>& post_norm, const NormSaved& saved,
-                  float* y, const float* x, void* branch, DropoutSite site) const;
+                  float* y, const float* x, float* branch, DropoutSite site) const;
   const float* branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
-                               const NormSaved& saved, const float* dy, const void* branch,
+                               const NormSaved& saved, const float* dy, const float* branch,
                                DropoutSite site) const;
 
   const ModelConfig& model_;

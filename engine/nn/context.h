@@ -25,8 +25,10 @@ struct Context {
   const int32_t* kv_begin_BT = nullptr;
   const uint64_t* samples_B = nullptr;  ///< global sample numbers (dropout)
 
-  DType type = DType::kF32;  ///< of weights and branch activations; the residual stream is always f32
-  const char* weights = nullptr;
+  DType type = DType::kF32;       ///< of weights and branch activations; the residual stream is always f32
+  const char* weights = nullptr;  ///< of `type`: what matrix products read
+  const float* master =
+      nullptr;  ///< fp32: what look-ups, norms and biases read (the same numbers when type is f32)
   float* gradients = nullptr;
   bool accumulate = false;  ///< add to gradients (micro-batches after the first)
   bool training = false;    ///< dropout on

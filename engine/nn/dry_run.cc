@@ -75,6 +75,7 @@ class DryRun {
     ctx_.type = type;
     ctx_.training = training;
     ctx_.weights = static_cast<const char*>(fake());
+    ctx_.master = fake_floats();
     ctx_.gradients = static_cast<float*>(fake());
     ctx_.tokens_BT = ctx_.targets_BT = ctx_.positions_BT = static_cast<const int32_t*>(fake());
   }

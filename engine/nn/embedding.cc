@@ -10,11 +10,11 @@ Embedding::Embedding(const ParameterTable& table, const ModelConfig& model)
 void Embedding::forward(const Context& ctx, float* x) const {
   kernels::EmbeddingForward e;
   e.x = x;
-  e.tokens_weight = ctx.weight(tokens_);
-  e.positions_weight = positions_ >= 0 ? ctx.weight(positions_) : nullptr;
+  e.tokens_weight = ctx.master + tokens_;
+  e.positions_weight = positions_ >= 0 ? ctx.master + positions_ : nullptr;
   e.tokens = ctx.tokens_BT;
   e.positions = ctx.positions_BT;
-  e.weight_type = ctx.type;
+  e.weight_type = DType::kF32;
   e.rows = ctx.rows(), e.d = model_.width;
   e.scale = static_cast<float>(model_.embedding_scale);
   ctx.kernels->embedding_forward(e, *ctx.stream);

@@ -19,28 +19,29 @@ Linear::Linear(const ParameterTable& table, const std::vector<std::string>& pref
   }
 }
 
-void Linear::product(const Context& ctx, const Part& part, void* y, int64_t ldy, const void* x,
+void Linear::product(const Context& ctx, const Part& part, void* y, DType y_type, int64_t ldy, const void* x,
                      int64_t rows) const {
   kernels::Matmul m;
   m.c = y;
   m.a = x;
   m.b = ctx.weight(part.weight);
-  m.bias = part.bias >= 0 ? ctx.weight(part.bias) : nullptr;
-  m.c_type = m.a_type = m.b_type = m.bias_type = ctx.type;
+  m.bias = part.bias >= 0 ? ctx.master + part.bias : nullptr;
+  m.c_type = y_type, m.a_type = m.b_type = ctx.type;
   m.m = rows, m.n = part.out, m.k = in_;
   m.ldc = ldy, m.lda = in_, m.ldb = in_;
   m.b_transposed = true;
   ctx.matmul(m);
 }
 
-void Linear::forward(const Context& ctx, void* y, int64_t ldy, const void* x, int64_t rows) const {
-  if (one_product_) return product(ctx, {parts_[0].weight, parts_[0].bias, 0, out_}, y, ldy, x, rows);
-  for (const Part& part : parts_) product(ctx, part, advance(y, part.begin, ctx.type), ldy, x, rows);
+void Linear::forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x,
+                     int64_t rows) const {
+  if (one_product_) return product(ctx, {parts_[0].weight, parts_[0].bias, 0, out_}, y, y_type, ldy, x, rows);
+  for (const Part& part : parts_) product(ctx, part, advance(y, part.begin, y_type), y_type, ldy, x, rows);
 }
 
 void Linear::forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x,
                           int64_t rows) const {
-  product(ctx, parts_[part], y, ldy, x, rows);
+  product(ctx, parts_[part], y, ctx.type, ldy, x, rows);
 }
 
 void Linear::backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,

@@ -20,9 +20,10 @@ class Linear {
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
 
-  /// y[rows, out] (stride ldy, context type) from x[rows, in] (dense, context type).
-  virtual void forward(const Context& ctx, void* y, int64_t ldy, const void* x, int64_t rows) const;
-  /// One stacked part alone: y[rows, its out].
+  /// y[rows, out] (stride ldy) from x[rows, in] (dense, context type).
+  virtual void forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x,
+                       int64_t rows) const;
+  /// One stacked part alone: y[rows, its out], context type.
   void forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x, int64_t rows) const;
   /// dx[rows, in] (overwritten) from dy[rows, out], both dense. Gradients that meet the residual stream stay
   /// f32; the product rounds them itself.
@@ -36,7 +37,8 @@ class Linear {
   struct Part {
     int64_t weight, bias, begin, out;  // offsets in the flat buffers (bias -1: none), first column, columns
   };
-  void product(const Context& ctx, const Part& part, void* y, int64_t ldy, const void* x, int64_t rows) const;
+  void product(const Context& ctx, const Part& part, void* y, DType y_type, int64_t ldy, const void* x,
+               int64_t rows) const;
 
   std::vector<Part> parts_;
   bool one_product_ = true;  // biases lie back to back too, or there are none

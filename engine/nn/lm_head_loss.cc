@@ -20,7 +20,7 @@ LmHeadLoss::Chunk LmHeadLoss::compute_logits(const Context& ctx, const float* x,
   const int64_t width = model_.width;
   Chunk chunk{begin, rows, ctx.take(rows * width), norm_.take_saved(*ctx.workspace, rows), out};
   if (out == nullptr) chunk.logits = ctx.workspace->take_as<float>(rows * model_.vocab_size);
-  norm_.forward(ctx, chunk.saved, chunk.n, width, x + begin * width, DType::kF32, {rows, 1, width});
+  norm_.forward(ctx, chunk.saved, chunk.n, ctx.type, width, x + begin * width, DType::kF32, {rows, 1, width});
   kernels::Matmul m;
   m.c = chunk.logits;
   m.a = chunk.n;

@@ -43,8 +43,8 @@ MlpSaved Mlp::take_saved(const Context& ctx, Region& region) const {
   return saved;
 }
 
-void Mlp::forward(const Context& ctx, const MlpSaved& saved, void* y, const void* x) const {
-  up_.forward(ctx, saved.h, up_.out(), x, ctx.rows());
+void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const {
+  up_.forward(ctx, saved.h, ctx.type, up_.out(), x, ctx.rows());
   kernels::ActivationForward f;
   f.y = saved.a;
   f.h = saved.h;
@@ -53,7 +53,7 @@ void Mlp::forward(const Context& ctx, const MlpSaved& saved, void* y, const void
   f.kind = kind_;
   f.gated = gated_;
   ctx.kernels->activation_forward(f, *ctx.stream);
-  down_.forward(ctx, y, down_.out(), saved.a, ctx.rows());
+  down_.forward(ctx, y, DType::kF32, down_.out(), saved.a, ctx.rows());
 }
 
 void Mlp::backward(const Context& ctx, const MlpSaved& saved, float* dx, const float* dy,

@@ -20,8 +20,8 @@ class Mlp {
   Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
   MlpSaved take_saved(const Context& ctx, Region& region) const;
-  /// y[rows, C] from x[rows, C] (the normalised input).
-  void forward(const Context& ctx, const MlpSaved& saved, void* y, const void* x) const;
+  /// y[rows, C] (f32) from x[rows, C] (the normalised input, context type).
+  void forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const;
   /// dx[rows, C] (f32) and weight gradients from dy[rows, C] (f32) and the forward's x.
   void backward(const Context& ctx, const MlpSaved& saved, float* dx, const float* dy, const void* x) const;
 

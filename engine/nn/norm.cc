@@ -20,16 +20,17 @@ NormSaved NormLayer::take_saved(Region& region, int64_t vectors) const {
   return saved;
 }
 
-void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, int64_t y_stride, const void* x,
-                        DType x_type, NormRows rows) const {
+void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type, int64_t y_stride,
+                        const void* x, DType x_type, NormRows rows) const {
   kernels::NormForward n;
   n.y = y;
   n.mean = saved.mean;
   n.rstd = saved.rstd;
   n.x = x;
-  n.weight = ctx.weight(weight_);
-  n.bias = bias_ >= 0 ? ctx.weight(bias_) : nullptr;
-  n.y_type = n.weight_type = ctx.type;
+  n.weight = ctx.master + weight_;
+  n.bias = bias_ >= 0 ? ctx.master + bias_ : nullptr;
+  n.y_type = y_type;
+  n.weight_type = DType::kF32;
   n.x_type = x_type;
   n.rows = rows.rows, n.groups = rows.groups, n.d = d_;
   n.y_stride = y_stride, n.x_stride = rows.stride;
@@ -47,10 +48,10 @@ void NormLayer::backward(const Context& ctx, const NormSaved& saved, void* dx, D
   n.dbias = bias_ >= 0 ? ctx.gradient(bias_) : nullptr;
   n.dy = dy;
   n.x = x;
-  n.weight = ctx.weight(weight_);
+  n.weight = ctx.master + weight_;
   n.mean = saved.mean;
   n.rstd = saved.rstd;
-  n.dx_type = dx_type, n.dy_type = dy_type, n.weight_type = ctx.type, n.x_type = x_type;
+  n.dx_type = dx_type, n.dy_type = dy_type, n.weight_type = DType::kF32, n.x_type = x_type;
   n.rows = rows.rows, n.groups = rows.groups, n.d = d_;
   n.dx_stride = dx_stride, n.dy_stride = dy_stride, n.x_stride = rows.stride;
   n.weight_offset = weight_offset_;

@@ -28,9 +28,9 @@ class NormLayer {
             bool rms = false);
 
   NormSaved take_saved(Region& region, int64_t vectors) const;
-  /// y (context type, own stride) from x of x_type.
-  void forward(const Context& ctx, const NormSaved& saved, void* y, int64_t y_stride, const void* x,
-               DType x_type, NormRows rows) const;
+  /// y (own stride) from x.
+  void forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type, int64_t y_stride,
+               const void* x, DType x_type, NormRows rows) const;
   /// dx of dx_type (added to when accumulate_dx: f32 only) from dy and the forward's x; weight
   /// gradients.
   void backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type, bool accumulate_dx,

@@ -128,6 +128,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.seq = run.seq;
   ctx.type = s_.type;
   ctx.weights = state_.weights;
+  ctx.master = state_.master;
   ctx.gradients = state_.gradients;
   ctx.accumulate = n.micro_batch > 0;
   ctx.training = run.training;

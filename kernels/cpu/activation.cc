@@ -28,23 +28,24 @@ struct Act<Activation::kGelu> {
   }
 };
 
-/// (1 + tanh(u)) / 2 is the sigmoid of 2u, which stays accurate where the tanh is near -1.
+/// (1 + tanh(u)) / 2 is the sigmoid of 2u, 1 / (1 + e) with e = exp(-2u), and 1 minus that is e / (1 + e):
+/// both stay accurate where they are small.
 template <>
 struct Act<Activation::kGeluTanh> {
   static constexpr float kSqrt2OverPi = 0.79788456080286536f, kCubic = 0.044715f;
-  /// Beyond 20 the sigmoid is 0 or 1, and x^3 must not overflow.
-  static HWS_INLINE vf bounded(vf x) { return vmin(vset(20.0f), vmax(vset(-20.0f), x)); }
-  static HWS_INLINE vf cdf(vf bounded_x) {
-    const vf cubic = vmul(vmul(bounded_x, bounded_x), bounded_x), one = vset(1.0f);
-    const vf u = vfma(vset(kCubic), cubic, bounded_x);
-    return vdiv(one, vadd(one, vexp(vmul(vset(-2 * kSqrt2OverPi), u))));
+  /// Beyond 10 the sigmoid is 0 or 1; up to 10 neither e nor its inverse overflows.
+  static HWS_INLINE vf bounded(vf x) { return vmin(vset(10.0f), vmax(vset(-10.0f), x)); }
+  static HWS_INLINE vf exponential(vf b) {
+    const vf u = vfma(vset(kCubic), vmul(vmul(b, b), b), b);
+    return vexp(vmul(vset(-2 * kSqrt2OverPi), u));
   }
-  static HWS_INLINE vf value(vf x) { return vmul(x, cdf(bounded(x))); }
+  static HWS_INLINE vf value(vf x) { return vdiv(x, vadd(vset(1.0f), exponential(bounded(x)))); }
   static HWS_INLINE void both(vf x, vf& value, vf& slope) {
-    const vf b = bounded(x), c = cdf(b), one = vset(1.0f);
+    const vf b = bounded(x), e = exponential(b), one = vset(1.0f);
+    const vf c = vdiv(one, vadd(one, e));
     const vf inner = vmul(vset(2 * kSqrt2OverPi), vfma(vset(3 * kCubic), vmul(b, b), one));
     value = vmul(x, c);
-    slope = vfma(vmul(vmul(b, c), vsub(one, c)), inner, c);
+    slope = vfma(vmul(vmul(b, c), vmul(e, c)), inner, c);
   }
 };
 

@@ -305,10 +305,17 @@ inline void dropout_block(float* keep, float p, uint64_t key, const int32_t* que
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
+  // philox_uniform(word) < p, in whole numbers: p * 2^24 is exact, and a word's lowest 8 bits do not count.
+  const float scaled = p * 16777216.0f;
+  const auto whole = static_cast<uint32_t>(scaled);
+  const uint32_t limit = (static_cast<float>(whole) < scaled ? whole + 1 : whole) << 8;
   const uint32_t* words[4] = {c0, c1, c2, c3};
   for (int j = 0; j < kMaskKeys; ++j) {
-    const uint32_t* from = words[j % 4] + j / 4 * kMaskQueries;
-    for (int i = 0; i < kMaskQueries; ++i) keep[j * kTile + i] = philox_uniform(from[i]) < p ? 0.0f : 1.0f;
+    typedef uint32_t Words __attribute__((vector_size(kMaskQueries * 4)));
+    Words w;
+    __builtin_memcpy(&w, words[j % 4] + j / 4 * kMaskQueries, sizeof(w));
+    w = reinterpret_cast<Words>(w >= limit) & 0x3f800000u;  // the bits of 1
+    __builtin_memcpy(keep + j * kTile, &w, sizeof(w));
   }
 }
 

@@ -48,7 +48,7 @@ TEST_F(TrainCommand, PipedOutputIsPlainLines) {
     EXPECT_NE(result.out.find(step), std::string::npos) << step << " in\n" << result.out;
   }
   EXPECT_EQ(result.out.find("step 6/20 "), std::string::npos);
-  for (const char* word : {"loss", "lr", "norm", "tok/s", "ETA", "MiB"}) {
+  for (const char* word : {"loss", "lr", "norm", "tok/s", "ETA", "iB"}) {
     EXPECT_NE(result.out.find(word), std::string::npos) << word;
   }
   const size_t first = result.out.find("step 1/20"), mfu = result.out.find("MFU");
@@ -88,9 +88,8 @@ TEST_F(TrainCommand, WrongInputWritesNothing) {
 }
 
 TEST_F(TrainCommand, AModelThatDoesNotFitSaysWhatItNeeds) {
-  refused(
-      "train llama-3.1-405b --set /data/format=tokens --set /data/token_type=u32 --data text.txt --out run",
-      {"available"});
+  write_text(path("tokens.u16"), std::string(4000, '\0'));
+  refused("train llama-3.1-405b --set /batch/sequence=64 --data tokens.u16 --out run", {"available"});
   EXPECT_FALSE(fs::exists(path("run")));
 }
 

@@ -36,6 +36,7 @@ TEST(ConfigRules, DefaultsOfTheSchemaAreThoseOfTheStructs) {
   EXPECT_EQ(resolved.model.bias.norm, plain.model.bias.norm);
   EXPECT_EQ(resolved.model.embedding_scale, plain.model.embedding_scale);
   EXPECT_EQ(resolved.model.tied_head, plain.model.tied_head);
+  EXPECT_EQ(resolved.model.padding_token, plain.model.padding_token);
   EXPECT_EQ(resolved.init.std, plain.init.std);
   EXPECT_EQ(resolved.init.scale_residual, plain.init.scale_residual);
   EXPECT_EQ(resolved.data.format, plain.data.format);
@@ -187,6 +188,7 @@ TEST(ConfigRules, RefusesEachMistakeWithAFix) {
       {"/model/rope", R"({"factor": 2})", "/model/rope/factor",
        "has no effect: model.rope.scaling is \"none\""},
       {"/model/norm_weight_offset", "1", "/model/norm_weight_offset", "set model.norm to \"rms_norm\""},
+      {"/model/padding_token", "100", "/model/padding_token", "use an id from 0 to 99, or -1 for none"},
       {"/model/bias/gate", "true", "/model/bias/gate", "mlp \"gelu\" has no gate"},
       {"/batch/sequence", "33", "/batch/sequence",
        "rows of 33 tokens are longer than the model's context 32; use 32 or less"},
