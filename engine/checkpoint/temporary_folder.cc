@@ -13,7 +13,12 @@ TemporaryFolder::TemporaryFolder(const std::string& target) : target_(target) {
     fail(Code::kAlreadyExists, "{} exists already; choose another name or remove it", target);
   make_folders(parent_);
   path_ = parent_ + "/" + temporary_name(split.name);
-  folder_ = Folder::create(path_);
+  try {
+    folder_ = Folder::create(path_);
+  } catch (...) {  // made but not opened, perhaps; the destructor does not run
+    remove_tree(path_);
+    throw;
+  }
   folder_.lock();  // without lock support nothing sweeps it either
 }
 

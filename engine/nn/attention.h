@@ -14,7 +14,7 @@
 namespace hawser::nn {
 
 /// What forward leaves for backward: per row (H + 2K) D elements of qkv and H D of o; with QK-norm (H + K) D
-/// more and H + K floats; H floats of log-sum-exp. Context type but for the floats.
+/// more and H + K floats; H floats of log-sum-exp. Activation type but for the floats.
 struct AttentionSaved {
   void* qkv = nullptr;       ///< [rows, (H + 2K) D]: what the core reads (normalised, rotated)
   void* raw_qk = nullptr;    ///< [rows, (H + K) D]: q and k before their norm; only with QK-norm
@@ -36,7 +36,7 @@ class Attention {
   Attention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
   AttentionSaved take_saved(const Context& ctx, Region& region) const;
-  /// y[rows, C] (f32) from x[rows, C] (the normalised input, context type).
+  /// y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
                const void* x) const;
   /// dx[rows, C] (f32) and weight gradients from dy[rows, C] (f32) and the forward's x.

@@ -24,7 +24,7 @@ Block::Block(const ParameterTable& table, const ModelConfig& model, int64_t laye
 }
 
 BlockSaved Block::take_saved(const Context& ctx, Region& region) const {
-  const int64_t rows = ctx.rows(), row_bytes = rows * width_ * dtype_bytes(ctx.type);
+  const int64_t rows = ctx.rows(), row_bytes = rows * width_ * dtype_bytes(ctx.activation);
   BlockSaved s;
   s.attention_norm = attention_norm_.take_saved(region, rows);
   s.n1 = region.take(row_bytes);
@@ -88,12 +88,12 @@ void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, flo
   RegionScope scope(*ctx.workspace);
   float* const scratch = attention_post_norm_ ? nullptr : ctx.workspace->take_as<float>(ctx.rows() * width_);
 
-  attention_norm_.forward(ctx, s.attention_norm, s.n1, ctx.type, width_, x, DType::kF32, rows);
+  attention_norm_.forward(ctx, s.attention_norm, s.n1, ctx.activation, width_, x, DType::kF32, rows);
   float* const attention_out = s.attention_out ? s.attention_out : scratch;
   attention_.forward(ctx, s.attention, cos_sin, attention_out, s.n1);
   add_branch(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x, attention_out, kSiteAttentionOut);
 
-  mlp_norm_.forward(ctx, s.mlp_norm, s.n2, ctx.type, width_, s.x_mid, DType::kF32, rows);
+  mlp_norm_.forward(ctx, s.mlp_norm, s.n2, ctx.activation, width_, s.x_mid, DType::kF32, rows);
   float* const mlp_out = s.mlp_out ? s.mlp_out : scratch;
   mlp_.forward(ctx, s.mlp, mlp_out, s.n2);
   add_branch(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, mlp_out, kSiteMlpOut);
@@ -128,11 +128,11 @@ void Block::forward_cached(const Context& ctx, const KvCache& cache, const float
   float* const branch = ctx.workspace->take_as<float>(rows * width_);
   const NormSaved statistics = attention_norm_.take_saved(*ctx.workspace, rows);
 
-  attention_norm_.forward(ctx, statistics, n, ctx.type, width_, x, DType::kF32, shape);
+  attention_norm_.forward(ctx, statistics, n, ctx.activation, width_, x, DType::kF32, shape);
   attention_.forward_cached(ctx, cache, cos_sin, branch, n);
   add_branch(ctx, attention_post_norm_, statistics, x, x, branch, kSiteAttentionOut);
 
-  mlp_norm_.forward(ctx, statistics, n, ctx.type, width_, x, DType::kF32, shape);
+  mlp_norm_.forward(ctx, statistics, n, ctx.activation, width_, x, DType::kF32, shape);
   mlp_.forward(ctx, mlp_.take_saved(ctx, *ctx.workspace), branch, n);
   add_branch(ctx, mlp_post_norm_, statistics, x, x, branch, kSiteMlpOut);
 }

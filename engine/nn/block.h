@@ -14,8 +14,8 @@
 
 namespace hawser::nn {
 
-/// What forward leaves for backward besides x. Bytes per row, with e bytes per element of the context type, S
-/// = 1 value of statistics per norm (2 with LayerNorm), F' = F or, gated, 2F:
+/// What forward leaves for backward besides x. Bytes per row, with e bytes per element of the activation
+/// type, S = 1 value of statistics per norm (2 with LayerNorm), F' = F or, gated, 2F:
 ///   e (2C + (H + 2K) D + H D + F' + F) + 4 (C + H + 2S), with QK-norm e (H + K) D + 4 (H + K) more, with
 ///   post-norms 4 (2C + 2S) more; each array rounded up to 64 bytes.
 struct BlockSaved {

@@ -25,10 +25,13 @@ struct Context {
   const int32_t* kv_begin_BT = nullptr;
   const uint64_t* samples_B = nullptr;  ///< global sample numbers (dropout)
 
-  DType type = DType::kF32;       ///< of weights and branch activations; the residual stream is always f32
+  DType type = DType::kF32;  ///< of `weights`, and of the values that matrix products multiply (fp32 sums)
+  /// Of what branches store between products. Look-ups, norms, the residual stream and what meets it are
+  /// always f32.
+  DType activation = DType::kF32;
   const char* weights = nullptr;  ///< of `type`: what matrix products read
   const float* master =
-      nullptr;  ///< fp32: what look-ups, norms and biases read (the same numbers when type is f32)
+      nullptr;  ///< fp32: what look-ups, norms and biases read (the weights themselves in fp32)
   float* gradients = nullptr;
   bool accumulate = false;  ///< add to gradients (micro-batches after the first)
   bool training = false;    ///< dropout on
@@ -44,12 +47,13 @@ struct Context {
   }
   /// Runs m with workspace of its own.
   void matmul(kernels::Matmul m) const {
+    m.round_to_bf16 = type == DType::kBf16;
     RegionScope scope(*workspace);
     m.workspace = workspace->take(kernels->matmul_workspace_bytes(m, stream->num_workers));
     kernels->matmul(m, *stream);
   }
-  /// Scratch of context type from the workspace.
-  void* take(int64_t elements) const { return workspace->take(elements * dtype_bytes(type)); }
+  /// Scratch of activation type from the workspace.
+  void* take(int64_t elements) const { return workspace->take(elements * dtype_bytes(activation)); }
 };
 
 /// Where dropout falls; part of the random key, never renumbered.

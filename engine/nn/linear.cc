@@ -26,7 +26,7 @@ void Linear::product(const Context& ctx, const Part& part, void* y, DType y_type
   m.a = x;
   m.b = ctx.weight(part.weight);
   m.bias = part.bias >= 0 ? ctx.master + part.bias : nullptr;
-  m.c_type = y_type, m.a_type = m.b_type = ctx.type;
+  m.c_type = y_type, m.a_type = ctx.activation, m.b_type = ctx.type;
   m.m = rows, m.n = part.out, m.k = in_;
   m.ldc = ldy, m.lda = in_, m.ldb = in_;
   m.b_transposed = true;
@@ -41,7 +41,7 @@ void Linear::forward(const Context& ctx, void* y, DType y_type, int64_t ldy, con
 
 void Linear::forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x,
                           int64_t rows) const {
-  product(ctx, parts_[part], y, ctx.type, ldy, x, rows);
+  product(ctx, parts_[part], y, ctx.activation, ldy, x, rows);
 }
 
 void Linear::backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
@@ -62,7 +62,7 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
   m.c = ctx.gradient(parts_[0].weight);
   m.a = dy;
   m.b = x;
-  m.a_type = dy_type, m.b_type = ctx.type;
+  m.a_type = dy_type, m.b_type = ctx.activation;
   m.m = out_, m.n = in_, m.k = rows;
   m.ldc = in_, m.lda = out_, m.ldb = in_;
   m.a_transposed = true;

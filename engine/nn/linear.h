@@ -20,10 +20,10 @@ class Linear {
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
 
-  /// y[rows, out] (stride ldy) from x[rows, in] (dense, context type).
+  /// y[rows, out] (stride ldy) from x[rows, in] (dense, activation type).
   virtual void forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x,
                        int64_t rows) const;
-  /// One stacked part alone: y[rows, its out], context type.
+  /// One stacked part alone: y[rows, its out], activation type.
   void forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x, int64_t rows) const;
   /// dx[rows, in] (overwritten) from dy[rows, out], both dense. Gradients that meet the residual stream stay
   /// f32; the product rounds them itself.

@@ -20,12 +20,13 @@ LmHeadLoss::Chunk LmHeadLoss::compute_logits(const Context& ctx, const float* x,
   const int64_t width = model_.width;
   Chunk chunk{begin, rows, ctx.take(rows * width), norm_.take_saved(*ctx.workspace, rows), out};
   if (out == nullptr) chunk.logits = ctx.workspace->take_as<float>(rows * model_.vocab_size);
-  norm_.forward(ctx, chunk.saved, chunk.n, ctx.type, width, x + begin * width, DType::kF32, {rows, 1, width});
+  norm_.forward(ctx, chunk.saved, chunk.n, ctx.activation, width, x + begin * width, DType::kF32,
+                {rows, 1, width});
   kernels::Matmul m;
   m.c = chunk.logits;
   m.a = chunk.n;
   m.b = ctx.weight(weight_);
-  m.a_type = m.b_type = ctx.type;
+  m.a_type = ctx.activation, m.b_type = ctx.type;
   m.m = rows, m.n = model_.vocab_size, m.k = width;
   m.ldc = model_.vocab_size, m.lda = width, m.ldb = width;
   m.b_transposed = true;
@@ -60,7 +61,7 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     dw.c = tied_ ? head_gradient : ctx.gradient(weight_);
     dw.a = chunk.logits;
     dw.b = chunk.n;
-    dw.b_type = ctx.type;
+    dw.b_type = ctx.activation;
     dw.m = vocab, dw.n = width, dw.k = chunk.rows;
     dw.ldc = width, dw.lda = vocab, dw.ldb = width;
     dw.a_transposed = true;

@@ -36,7 +36,7 @@ Mlp::Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer)
       down_(table, {fmt::format("blocks.{}.mlp.down", layer)}) {}
 
 MlpSaved Mlp::take_saved(const Context& ctx, Region& region) const {
-  const int64_t bytes = ctx.rows() * dtype_bytes(ctx.type);
+  const int64_t bytes = ctx.rows() * dtype_bytes(ctx.activation);
   MlpSaved saved;
   saved.h = region.take(up_.out() * bytes);
   saved.a = region.take(down_.in() * bytes);
@@ -44,11 +44,11 @@ MlpSaved Mlp::take_saved(const Context& ctx, Region& region) const {
 }
 
 void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const {
-  up_.forward(ctx, saved.h, ctx.type, up_.out(), x, ctx.rows());
+  up_.forward(ctx, saved.h, ctx.activation, up_.out(), x, ctx.rows());
   kernels::ActivationForward f;
   f.y = saved.a;
   f.h = saved.h;
-  f.type = ctx.type;
+  f.type = ctx.activation;
   f.rows = ctx.rows(), f.f = down_.in();
   f.kind = kind_;
   f.gated = gated_;
@@ -60,7 +60,7 @@ void Mlp::backward(const Context& ctx, const MlpSaved& saved, float* dx, const f
                    const void* x) const {
   RegionScope scope(*ctx.workspace);
   void* const da = ctx.take(ctx.rows() * down_.in());
-  down_.backward_input(ctx, da, ctx.type, dy, DType::kF32, ctx.rows());
+  down_.backward_input(ctx, da, ctx.activation, dy, DType::kF32, ctx.rows());
   down_.backward_weight(ctx, dy, DType::kF32, saved.a, ctx.rows());
 
   void* const dh = ctx.take(ctx.rows() * up_.out());
@@ -68,13 +68,13 @@ void Mlp::backward(const Context& ctx, const MlpSaved& saved, float* dx, const f
   b.dh = dh;
   b.dy = da;
   b.h = saved.h;
-  b.type = ctx.type;
+  b.type = ctx.activation;
   b.rows = ctx.rows(), b.f = down_.in();
   b.kind = kind_;
   b.gated = gated_;
   ctx.kernels->activation_backward(b, *ctx.stream);
-  up_.backward_input(ctx, dx, DType::kF32, dh, ctx.type, ctx.rows());
-  up_.backward_weight(ctx, dh, ctx.type, x, ctx.rows());
+  up_.backward_input(ctx, dx, DType::kF32, dh, ctx.activation, ctx.rows());
+  up_.backward_weight(ctx, dh, ctx.activation, x, ctx.rows());
 }
 
 }  // namespace hawser::nn

@@ -9,7 +9,7 @@
 
 namespace hawser::nn {
 
-/// Per row F (gated: 2F) elements before the activation and F after it, context type.
+/// Per row F (gated: 2F) elements before the activation and F after it, activation type.
 struct MlpSaved {
   void* h = nullptr;
   void* a = nullptr;
@@ -20,7 +20,7 @@ class Mlp {
   Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
   MlpSaved take_saved(const Context& ctx, Region& region) const;
-  /// y[rows, C] (f32) from x[rows, C] (the normalised input, context type).
+  /// y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const;
   /// dx[rows, C] (f32) and weight gradients from dy[rows, C] (f32) and the forward's x.
   void backward(const Context& ctx, const MlpSaved& saved, float* dx, const float* dy, const void* x) const;

@@ -57,7 +57,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   s.generate_residual = rows * m.width * 4;
   s.generate_batch = MicroBatch::bytes(1, rows);
   s.generate_workspace = nn::measure_cached_workspace(model, kernels, threads, type, rows, seq);
-  s.kv_cache = 2 * seq * m.kv_heads * m.head_dim * dtype_bytes(type);
+  s.kv_cache = 2 * seq * m.kv_heads * m.head_dim * dtype_bytes(DType::kF32);
   return s;
 }
 

@@ -189,7 +189,7 @@ class MatmulRun {
 
 void matmul(const Matmul& args, Stream& stream) {
   if (args.m <= 0 || args.n <= 0) return;
-  if (args.a_type == DType::kBf16 || args.b_type == DType::kBf16) {
+  if (multiplies_bf16(args)) {
     MatmulRun<Bf16Words>(args, stream).run();
   } else {
     MatmulRun<F32Words>(args, stream).run();

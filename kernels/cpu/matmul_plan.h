@@ -35,7 +35,7 @@ struct MatmulPlan {
 };
 
 inline int words_hold(const Matmul& args) {
-  const bool bf16 = args.a_type == DType::kBf16 || args.b_type == DType::kBf16;
+  const bool bf16 = multiplies_bf16(args);
   return bf16 ? Bf16Words::kPerWord : 1;
 }
 

@@ -23,7 +23,13 @@ struct Matmul {
   int64_t ldc = 0, lda = 0, ldb = 0;
   int64_t m = 0, n = 0, k = 0;
   bool a_transposed = false, b_transposed = false, accumulate = false;
+  bool round_to_bf16 = false;  ///< form the product from bf16 values also where both operands are f32
   void* workspace = nullptr;  ///< matmul_workspace_bytes(args), 64-byte aligned
 };
+
+/// Whether `m` is a product of bf16 values.
+static inline bool multiplies_bf16(const Matmul& m) {
+  return m.round_to_bf16 || m.a_type == DType::kBf16 || m.b_type == DType::kBf16;
+}
 
 }  // namespace hawser::kernels
