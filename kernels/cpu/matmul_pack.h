@@ -57,6 +57,8 @@ void pack_lines(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
       const int stored = W - w < kLanes ? W - w : kLanes;
       const int n = lines - w < 0 ? 0 : lines - w < stored ? lines - w : stored;
       const T* from = n > 0 ? p + w * ld + k0 : p;
+      for (int i = 0; i < n; ++i)
+        __builtin_prefetch(from + i * ld + 32);  // too many streams for the hardware
       if (nk == kStep) {
         pack_square<Words, W, true>(out + w, from, ld, n, stored, nk);
       } else {

@@ -17,6 +17,9 @@ static char g_paths[kPaths][512];
 static char* g_texts[kTexts];
 static int g_text_count;
 
+/* Of sanitizer runtimes, where there is one: their reports are for the person who runs the test. */
+extern void __sanitizer_set_report_fd(void* fd) __attribute__((weak));
+
 void check_begin(void) {
   const char* temporary = getenv("TMPDIR");
   snprintf(g_folder, sizeof g_folder, "%s/hawser-capi-XXXXXX", temporary != NULL ? temporary : "/tmp");
@@ -28,6 +31,7 @@ void check_begin(void) {
     g_saved[i] = dup(i + 1);
     dup2(fileno(g_caught), i + 1);
   }
+  if (__sanitizer_set_report_fd != NULL) __sanitizer_set_report_fd((void*)(intptr_t)g_saved[1]);
 }
 
 static int remove_entry(const char* path, const struct stat* status, int type, struct FTW* at) {
@@ -35,9 +39,18 @@ static int remove_entry(const char* path, const struct stat* status, int type, s
   return remove(path);
 }
 
-int check_end(void) {
+static void check_silence(void) {
+  char text[512];
+  ssize_t size = 0;
   fflush(NULL);
-  if (lseek(1, 0, SEEK_END) != 0) check_failed(__FILE__, __LINE__, "nothing is written to stdout or stderr");
+  if (lseek(1, 0, SEEK_END) == 0) return;
+  check_failed(__FILE__, __LINE__, "something was written to stdout or stderr:");
+  lseek(1, 0, SEEK_SET);
+  while ((size = read(1, text, sizeof text)) > 0) dprintf(g_saved[1], "%.*s", (int)size, text);
+}
+
+int check_end(void) {
+  check_silence();
   for (int i = 0; i < 2; ++i) dup2(g_saved[i], i + 1);
   fclose(g_caught);
   nftw(g_folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);

@@ -187,9 +187,12 @@ TEST(HfConfig, QwenAndGemma) {
 TEST(HfConfig, PaddingTokenIsTheEmbeddingsPaddingIndex) {
   const auto padding = [](const char* family, const Json& id) {
     return read_config(with(small(family), {{"pad_token_id", id}}).dump(), {}, Strictness::kStrict)
-        .padding_token;
+        .model.padding_token;
   };
   EXPECT_EQ(padding("gemma2", 0), 0);
+  EXPECT_EQ(model_of(small("gemma2"))["padding_token"], 0);
+  EXPECT_EQ(model_of(small("llama"))["padding_token"], -1);
+  EXPECT_EQ(padding("gemma2", nullptr), -1);
   EXPECT_EQ(padding("llama", -1), 49);
   EXPECT_EQ(padding("llama", nullptr), -1);
   EXPECT_EQ(padding("gpt2", 50256), -1);

@@ -347,10 +347,12 @@ TEST(HfFolder, AChangedModelGetsANewConfigWithTheOldTokens) {
   a.write(scratch / "in", 2);
   const ExtraFiles extra = a.import(scratch / "in");
   a.model.context = 64;  // same tensors, another context
+  a.model.padding_token = 3;
   a.export_to(scratch / "out", extra);
   const Json made = Json::parse(read_text(scratch / "out/config.json"));
   EXPECT_EQ(made["max_position_embeddings"], 64);
   EXPECT_EQ(made["eos_token_id"], (Json{7, 8}));
+  EXPECT_EQ(made["pad_token_id"], 3);
   EXPECT_EQ(made["_name_or_path"], "somewhere");
   EXPECT_EQ(made["dtype"], "bfloat16");
   EXPECT_TRUE(read_text(scratch / "out/model-00001-of-00002.safetensors") ==

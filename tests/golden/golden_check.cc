@@ -48,16 +48,16 @@ class ScratchFolder {
   std::string path_;
 };
 
-/// The model folder as published: links to the weights, and the chosen config under the name config.json. The
-/// reference values stay outside it, so that an importer meets nothing that a published model would not have.
-void link_model(const Arguments& arguments, const std::string& folder) {
+/// The model folder as published: copies of the weights, and the chosen config under the name config.json.
+/// The reference values stay outside it, so that an importer meets nothing that a published model would not
+/// have.
+void copy_model(const Arguments& arguments, const std::string& folder) {
   fs::create_directory(folder);
-  const fs::path source = fs::absolute(arguments.folder);
-  for (const auto& entry : fs::directory_iterator(source)) {
+  for (const auto& entry : fs::directory_iterator(arguments.folder)) {
     const std::string name = entry.path().filename();
     if (name.starts_with("model")) fs::copy_file(entry.path(), fs::path(folder) / name);
   }
-  fs::copy_file(source / arguments.config, fs::path(folder) / "config.json");
+  fs::copy_file(fs::path(arguments.folder) / arguments.config, fs::path(folder) / "config.json");
 }
 
 /// The training run that every golden case describes.
@@ -171,7 +171,7 @@ bool run(const Arguments& arguments) {
   const Tensors stored = read_model_folder(arguments.folder);
   const ScratchFolder scratch;
   const std::string model = scratch / "model";
-  link_model(arguments, model);
+  copy_model(arguments, model);
   Report report;
   try {
     EngineSession engine(engine_config(arguments, model, golden.first.batch));

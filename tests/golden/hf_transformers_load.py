@@ -80,13 +80,15 @@ def configs(cases):
                          ("mistral-7b", {"kv_heads": 1, "head_dim": 8, "window": 5}),
                          ("qwen2.5-0.5b", {"kv_heads": 1, "head_dim": 8}),
                          ("qwen3-0.6b", {"kv_heads": 1, "head_dim": 10}),
-                         ("gemma-2-2b", {"kv_heads": 1, "head_dim": 8, "window": 5, "window_layers": [0]})):
-        yield "preset " + preset, {"preset": preset, "seed": 7, "model": small | more, "init": {"std": 0.3}}, 37
+                         ("gemma-2-2b", {"kv_heads": 1, "head_dim": 8, "window": 5, "window_layers": [0],
+                                          "embedding_scale": 24 ** 0.5})):
+        yield "preset " + preset, {"preset": preset, "precision": "fp32", "seed": 7, "model": small | more, "init": {"std": 0.3}}, 37
 
 
 def main():
     library, failed = Library(sys.argv[1]), 0
     transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
     for name, config, vocab in configs(pathlib.Path(sys.argv[2])):
         tokens = [(7 * t + 3) % vocab for t in range(COLS)]
         config |= {"batch": {"micro_batch": 1, "sequence": COLS}}

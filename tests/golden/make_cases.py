@@ -10,6 +10,7 @@ Values depend on the versions of both packages in their last bits only.
 import argparse
 import contextlib
 import dataclasses
+import itertools
 import json
 import math
 import pathlib
@@ -142,13 +143,37 @@ def train(model, ids, labels, autocast=contextlib.nullcontext):
         loss.backward()
         if step == 0:
             values["logits"] = logits.detach().double()
-            values |= {"grad." + name: w.grad.double() for name, w in model.named_parameters()}
+            # A copy: clipping works in place.
+            values |= {"grad." + name: w.grad.double().clone() for name, w in model.named_parameters()}
         norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).item())
         losses.append(loss.item())
         adamw.step()
     values["losses"] = torch.tensor(losses, dtype=torch.float64)
     values["grad_norms"] = torch.tensor(norms, dtype=torch.float64)
     return values | {"after." + name: w.detach().double() for name, w in model.named_parameters()}
+
+
+def is_steady(case, seed):
+    """False where bfloat16 rounding could turn the sign of a small vector's gradient in the first step: AdamW's first
+    step is lr times that sign, so one element would decide over the whole tensor's error, by luck."""
+    ids, labels = batches(dataclasses.replace(case, steps=1), seed)
+    single = lively_weights(case.config, seed)
+    with no_rounding_to_float32():
+        exact = model_of(case.config, torch.float64)
+        exact.load_state_dict(single.state_dict())
+        truth = train(exact, ids, labels)
+    half = train(single, ids, labels, lambda: torch.autocast("cpu", torch.bfloat16))
+    for name, weight in single.named_parameters():
+        gradient, rounded = truth["grad." + name], half["grad." + name]
+        if weight.dim() > 1 or weight.norm() > 2:
+            continue
+        error = (rounded - gradient).square().mean().sqrt()
+        if error > 0.04 * gradient.square().mean().sqrt():
+            continue  # its tolerance has room for such an element
+        moving = gradient.abs() > 1e-9 * gradient.norm()  # a key bias may have no gradient at all
+        if (gradient[moving].abs() < error).any():
+            return False
+    return True
 
 
 def packed_row(model, case, seed):
@@ -242,7 +267,8 @@ def main():
     torch.set_num_threads(1)  # sums in one order
     for number, (name, case) in enumerate(every.items()):
         if not arguments.case or name in arguments.case:
-            make(arguments.out / name, case, seed=1000 + number)
+            seed = next(seed for seed in itertools.count(1000 * (number + 1)) if is_steady(case, seed))
+            make(arguments.out / name, case, seed)
 
 
 if __name__ == "__main__":

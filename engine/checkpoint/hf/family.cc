@@ -153,7 +153,8 @@ bool same_model(const ModelConfig& a, const ModelConfig& b) {
   return sizes(a) == sizes(b) && biases(a) == biases(b) && rope(a) == rope(b) && a.window == b.window &&
          near(a.norm_eps, b.norm_eps) && a.norm_weight_offset == b.norm_weight_offset &&
          near(a.attention_scale, b.attention_scale) && a.attention_softcap == b.attention_softcap &&
-         a.logit_softcap == b.logit_softcap && a.padding_token == b.padding_token && near(a.embedding_scale, b.embedding_scale);
+         a.logit_softcap == b.logit_softcap && a.padding_token == b.padding_token &&
+         near(a.embedding_scale, b.embedding_scale);
 }
 
 }  // namespace hawser::checkpoint::hf

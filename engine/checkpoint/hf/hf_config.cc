@@ -57,11 +57,10 @@ void read_common(ConfigFields* fields) {
 }
 
 /// A negative id counts from the end of the vocabulary, as torch.nn.Embedding takes it.
-int64_t read_padding_token(ConfigFields* fields, int64_t vocab_size) {
-  if (!fields->has("pad_token_id") || fields->is_null("pad_token_id")) {
-    fields->accept("pad_token_id");
-    return -1;
-  }
+int64_t read_padding_token(ConfigFields* fields, const std::string& family, int64_t vocab_size) {
+  fields->accept("pad_token_id");
+  if (!fields->has("pad_token_id")) return family == "gemma2" ? 0 : -1;  // the classes' defaults
+  if (fields->is_null("pad_token_id")) return -1;
   const int64_t id = fields->integer("pad_token_id", 0, -vocab_size, vocab_size - 1);
   return id < 0 ? vocab_size + id : id;
 }
@@ -273,7 +272,7 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
     read_gpt2(&fields, *defaults, &result.model);
   } else {
     read_gated(&fields, result.family, *defaults, &result.model);
-    result.model.padding_token = read_padding_token(&fields, result.model.vocab_size);
+    result.model.padding_token = read_padding_token(&fields, result.family, result.model.vocab_size);
   }
   for (const std::string& key : fields.unknown())
     if (!has_no_effect(key) && std::find(ignore_keys.begin(), ignore_keys.end(), key) == ignore_keys.end())

@@ -134,7 +134,7 @@ std::string make_config(std::string_view family, const ModelConfig& model, const
   if (original.empty()) return json.dump(2) + "\n";
   const Json kept = Json::parse(original);
   for (const auto& [key, value] : kept.items())
-    if (key == "pad_token_id" ||
+    if ((key == "pad_token_id" && family == "gpt2") ||  // elsewhere it is the model's padding_token
         (has_no_effect(key) && key != "dtype" && key != "torch_dtype" && key != "model_type"))
       json[key] = value;
   return json.dump(2) + "\n";

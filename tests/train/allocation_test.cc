@@ -1,0 +1,34 @@
+// A step allocates nothing: with file data, after the first step, 20 steps call malloc, operator new and mmap
+// zero times.
+#include <gtest/gtest.h>
+
+#include "tests/train/small_config.h"
+
+extern std::atomic<long> g_allocations;
+
+namespace hawser {
+namespace {
+
+TEST(Allocation, TheCounterCounts) {
+  const long before = g_allocations;
+  std::vector<int> heap(1000);
+  ASSERT_NE(heap.data(), nullptr);
+  EXPECT_GT(g_allocations, before);
+}
+
+TEST(Allocation, StepsAllocateNothing) {
+  const testing::ScratchFolder folder;
+  const std::string tokens = testing::write_tokens(folder, 20000);
+  std::atomic<bool> cancel{false};
+  for (const char* precision : {"fp32", "bf16"}) {
+    const auto trainer = train::Trainer::create(
+        testing::small_config(tokens, precision, 2, R"(, "guard": {"outlier": "skip"})"), false, &cancel);
+    trainer->train_step();
+    const long before = g_allocations;
+    for (int i = 0; i < 20; ++i) trainer->train_step();
+    EXPECT_EQ(g_allocations - before, 0) << precision;
+  }
+}
+
+}  // namespace
+}  // namespace hawser

@@ -1,0 +1,90 @@
+// Train N = train N/2, save, load into another engine, train N/2: bitwise, in fp32 and bf16, with
+// accumulation, dropout and packing on. (tests/cli does the same across processes.)
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "tests/train/small_config.h"
+
+namespace hawser {
+namespace {
+
+using train::TensorKind;
+using train::Trainer;
+
+struct Bits {
+  std::vector<float> weights, m, v;
+  double loss, norm;
+  bool operator==(const Bits&) const = default;
+};
+
+Bits run(Trainer& trainer, int steps) {
+  train::StepResult last;
+  for (int i = 0; i < steps; ++i) last = trainer.train_step();
+  const auto get = [&](TensorKind kind) {
+    return testing::tensor(trainer, kind, "blocks.1.mlp.down.weight", 40 * 72);
+  };
+  return {get(TensorKind::kWeight), get(TensorKind::kMoment1), get(TensorKind::kMoment2), last.loss,
+          last.grad_norm};
+}
+
+TEST(Resume, IsBitwise) {
+  const testing::ScratchFolder folder;
+  const std::string tokens = testing::write_tokens(folder, 20000);
+  std::atomic<bool> cancel{false};
+  for (const std::string precision : {"fp32", "bf16"}) {
+    const auto config = testing::small_config(tokens, precision, 2);
+    const auto whole = Trainer::create(config, false, &cancel);
+    const Bits expected = run(*whole, 10);
+    const auto half = Trainer::create(config, false, &cancel);
+    run(*half, 5);
+    half->save(folder.file("half-" + precision));
+    const auto resumed = Trainer::create(config, false, &cancel);
+    resumed->load(folder.file("half-" + precision), false);
+    EXPECT_TRUE(run(*resumed, 5) == expected) << precision;
+  }
+}
+
+TEST(Resume, RefusesAnotherModelOrOtherDataAndChangesNothing) {
+  const testing::ScratchFolder folder;
+  const std::string tokens = testing::write_tokens(folder, 20000);
+  std::atomic<bool> cancel{false};
+  const auto trainer = Trainer::create(testing::small_config(tokens), false, &cancel);
+  run(*trainer, 2);
+  trainer->save(folder.file("checkpoint"));
+
+  config::ConfigTree other = testing::small_config(tokens);
+  other.set("/model/mlp_width", "80");
+  const auto wider = Trainer::create(other, false, &cancel);
+  try {
+    wider->load(folder.file("checkpoint"), false);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kCheckpointIncompatible);
+    EXPECT_NE(e.message().find("/model/mlp_width: 80 here, 72"), std::string::npos) << e.message();
+  }
+  EXPECT_EQ(wider->train_step().step, 1);
+
+  const testing::ScratchFolder elsewhere;
+  const auto moved =
+      Trainer::create(testing::small_config(testing::write_tokens(elsewhere, 30000)), false, &cancel);
+  EXPECT_THROW(moved->load(folder.file("checkpoint"), false), Error);
+  EXPECT_NO_THROW(moved->load(folder.file("checkpoint"), true));
+}
+
+TEST(Resume, InitFromCheckpointStartsAFineTune) {
+  const testing::ScratchFolder folder;
+  const std::string tokens = testing::write_tokens(folder, 20000);
+  std::atomic<bool> cancel{false};
+  const auto trainer = Trainer::create(testing::small_config(tokens), false, &cancel);
+  run(*trainer, 3);
+  trainer->save(folder.file("base"));
+  config::ConfigTree tune = config::ConfigTree::from_json(
+      R"({"init": {"from": ")" + folder.file("base") + R"("}, "batch": {"micro_batch": 2, "sequence": 16}})");
+  const auto tuned = Trainer::create(tune, false, &cancel);
+  EXPECT_EQ(testing::tensor(*tuned, TensorKind::kWeight, "embedding.tokens.weight", 53 * 40),
+            testing::tensor(*trainer, TensorKind::kWeight, "embedding.tokens.weight", 53 * 40));
+  EXPECT_NE(tuned->info_json().find("\"step\":0"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hawser

@@ -1,0 +1,44 @@
+#include "engine/optim/step_guard.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace hawser {
+namespace {
+
+using optim::GuardConfig;
+using optim::OutlierPolicy;
+using optim::StepGuard;
+using optim::Verdict;
+
+TEST(StepGuard, NonFiniteIsRefusedUnlessKept) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  GuardConfig config;
+  EXPECT_EQ(StepGuard(config).judge(nan, 1), Verdict::kNonFinite);
+  EXPECT_EQ(StepGuard(config).judge(1, std::numeric_limits<double>::infinity()), Verdict::kNonFinite);
+  config.skip_non_finite = false;
+  EXPECT_EQ(StepGuard(config).judge(nan, 1), Verdict::kAccept);
+}
+
+TEST(StepGuard, OutliersAreFoundAfterAYoungWindow) {
+  GuardConfig config;
+  config.outlier = OutlierPolicy::kSkip;
+  config.outlier_z = 6;
+  StepGuard guard(config);
+  EXPECT_EQ(guard.judge(1000, 1), Verdict::kAccept);  // nothing to compare with yet
+  for (int i = 0; i < 128; ++i) guard.accepted(2.0 + 0.01 * (i % 10), 1.0 + 0.01 * (i % 7));
+  EXPECT_EQ(guard.judge(2.05, 1.03), Verdict::kAccept);
+  EXPECT_EQ(guard.judge(3.0, 1.03), Verdict::kOutlier);
+  EXPECT_EQ(guard.judge(2.05, 2.0), Verdict::kOutlier);
+  EXPECT_EQ(guard.judge(0.5, 0.5), Verdict::kAccept);  // a good surprise is none to skip
+}
+
+TEST(Window, RobustZByHand) {
+  optim::Window w;
+  for (int i = 0; i < 101; ++i) w.add(i);  // median 50, deviations' median 25
+  EXPECT_NEAR(w.robust_z(124.13), (124.13 - 50) / (1.4826 * 25), 1e-12);
+}
+
+}  // namespace
+}  // namespace hawser

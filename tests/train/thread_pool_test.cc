@@ -1,0 +1,59 @@
+#include "engine/device/cpu/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <vector>
+
+namespace hawser {
+namespace {
+
+struct Count {
+  std::vector<std::atomic<int>> hits;
+  std::atomic<bool> worker_in_range{true};
+  int workers;
+};
+
+void hit(void* arg, int64_t task, int32_t worker) {
+  auto& count = *static_cast<Count*>(arg);
+  count.hits[static_cast<size_t>(task)].fetch_add(1);
+  if (worker < 0 || worker >= count.workers) count.worker_in_range = false;
+}
+
+TEST(ThreadPool, EveryTaskRunsOnce) {
+  for (int threads : {1, 2, 3, 8}) {
+    device::ThreadPool pool(threads);
+    for (int64_t tasks : {0, 1, 2, 3, 17, 1000}) {
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        Count count{std::vector<std::atomic<int>>(static_cast<size_t>(tasks)), true, threads};
+        pool.stream().run(&pool.stream(), tasks, hit, &count);
+        for (const auto& h : count.hits) ASSERT_EQ(h.load(), 1);
+        ASSERT_TRUE(count.worker_in_range);
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, WakesAfterSleep) {
+  device::ThreadPool pool(3);
+  for (int i = 0; i < 5; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    Count count{std::vector<std::atomic<int>>(64), true, 3};
+    pool.stream().run(&pool.stream(), 64, hit, &count);
+    for (const auto& h : count.hits) ASSERT_EQ(h.load(), 1);
+  }
+}
+
+TEST(ThreadPool, ManyLoopsBackToBack) {
+  device::ThreadPool pool(4);
+  for (int i = 0; i < 3000; ++i) {
+    Count count{std::vector<std::atomic<int>>(static_cast<size_t>(1 + i % 9)), true, 4};
+    pool.stream().run(&pool.stream(), 1 + i % 9, hit, &count);
+    for (const auto& h : count.hits) ASSERT_EQ(h.load(), 1);
+  }
+}
+
+}  // namespace
+}  // namespace hawser
