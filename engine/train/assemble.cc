@@ -41,9 +41,12 @@ Imported read_model(const std::string& path, const std::vector<std::string>& ign
     return {{{"model", Json::parse(d.model_json)}}, data::Vocabulary::from_json(d.vocabulary_json)};
   }
   if (checkpoint::hf::is_hf_folder(path))
-    return {Json::parse(checkpoint::hf::model_json(read_text(fs::path(path) / "config.json"), ignore_keys)), {}};
-  fail(Code::kNotFound, "/init/from \"{}\" is neither a checkpoint (manifest.json) nor a Hugging Face folder (config.json and "
-       "model.safetensors)", path);
+    return {Json::parse(checkpoint::hf::model_json(read_text(fs::path(path) / "config.json"), ignore_keys)),
+            {}};
+  fail(Code::kNotFound,
+       "/init/from \"{}\" is neither a checkpoint (manifest.json) nor a Hugging Face folder (config.json and "
+       "model.safetensors)",
+       path);
 }
 
 std::vector<std::string> text_files(const config::ConfigTree& tree) {
@@ -55,13 +58,16 @@ std::vector<std::string> text_files(const config::ConfigTree& tree) {
   return paths;
 }
 
-/// Lays what files say over the tree and returns the vocabulary. Rank of who knows it: init.from, then the data.
+/// Lays what files say over the tree and returns the vocabulary. Rank of who knows it: init.from, then the
+/// data.
 data::Vocabulary lay_over_files(config::ConfigTree* tree) {
   data::Vocabulary vocabulary;
   const Json from = get(*tree, "/init/from");
   if (from.is_string() && !from.get<std::string>().empty()) {
     const Json ignore = get(*tree, "/init/ignore_keys");
-    Imported imported = read_model(from.get<std::string>(), ignore.is_array() ? ignore.get<std::vector<std::string>>() : std::vector<std::string>());
+    Imported imported =
+        read_model(from.get<std::string>(),
+                   ignore.is_array() ? ignore.get<std::vector<std::string>>() : std::vector<std::string>());
     vocabulary = imported.vocabulary;
     tree->overlay(imported.overlay.dump(), config::Origin::kImported);
   }
@@ -69,7 +75,8 @@ data::Vocabulary lay_over_files(config::ConfigTree* tree) {
   if (vocabulary.kind() != data::VocabularyKind::kNone) {
     const bool bytes = vocabulary.kind() == data::VocabularyKind::kBytes;
     if (!files.empty())
-      tree->overlay(Json{{"data", {{"vocabulary", bytes ? "bytes" : "characters"}}}}.dump(), config::Origin::kImported);
+      tree->overlay(Json{{"data", {{"vocabulary", bytes ? "bytes" : "characters"}}}}.dump(),
+                    config::Origin::kImported);
     return vocabulary;
   }
   const Json kind = get(*tree, "/data/vocabulary");

@@ -1,5 +1,5 @@
-// Assembly: everything an engine needs before it is built, from a config: what init.from and the data say of the model is
-// laid over it, then it is resolved.
+// Assembly: everything an engine needs before it is built, from a config: what init.from and the data say of
+// the model is laid over it, then it is resolved.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 namespace hawser::train {
 
 struct Assembly {
-  config::ConfigTree tree;          ///< with what was imported
+  config::ConfigTree tree;  ///< with what was imported
   config::ResolvedConfig config;
   data::Vocabulary vocabulary;
-  std::string model_json;           ///< resolved model section
+  std::string model_json;  ///< resolved model section
 };
 
 /// Throws as config::resolve, and for files that are missing or wrong.

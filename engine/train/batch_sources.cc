@@ -40,20 +40,23 @@ void check_batch(const BatchView& b, int64_t vocab, int64_t most_cols, bool need
     fail(Code::kInvalidArgument, "the batch has {} rows, {} columns, tokens {}, targets {}", b.rows, b.cols,
          b.tokens ? "given" : "missing", b.targets ? "given" : "missing");
   if (b.cols > most_cols)
-    fail(Code::kInvalidArgument, "the batch has {} columns; this engine takes at most {} (/batch/sequence)", b.cols, most_cols);
+    fail(Code::kInvalidArgument, "the batch has {} columns; this engine takes at most {} (/batch/sequence)",
+         b.cols, most_cols);
   for (int64_t i = 0; i < b.rows * b.cols; ++i) {
     const int64_t row = i / b.cols, column = i % b.cols;
     if (b.tokens[i] < 0 || b.tokens[i] >= vocab)
-      fail(Code::kDataInvalid, "token {} at row {}, column {} is outside the vocabulary of {}", b.tokens[i], row, column, vocab);
+      fail(Code::kDataInvalid, "token {} at row {}, column {} is outside the vocabulary of {}", b.tokens[i],
+           row, column, vocab);
     if (b.targets && b.targets[i] != -100 && (b.targets[i] < 0 || b.targets[i] >= vocab))
-      fail(Code::kDataInvalid, "target {} at row {}, column {} is neither -100 nor in the vocabulary of {}", b.targets[i], row,
-           column, vocab);
+      fail(Code::kDataInvalid, "target {} at row {}, column {} is neither -100 nor in the vocabulary of {}",
+           b.targets[i], row, column, vocab);
     if (!b.document_begin) continue;
     const int32_t begin = b.document_begin[i], before = column > 0 ? b.document_begin[i - 1] : 0;
     if (begin < 0 || begin > column || (begin != before && begin != column))
       fail(Code::kDataInvalid,
-           "document_begin {} at row {}, column {}: it must be the column where that position's document starts", begin, row,
-           column);
+           "document_begin {} at row {}, column {}: it must be the column where that position's document "
+           "starts",
+           begin, row, column);
   }
 }
 
@@ -62,7 +65,8 @@ void PushedBatch::set(const BatchView& b) {
   tokens_.assign(b.tokens, b.tokens + n);
   targets_.assign(b.targets, b.targets + n);
   if (b.document_begin) document_begin_.assign(b.document_begin, b.document_begin + n);
-  view_ = {b.rows, b.cols, tokens_.data(), targets_.data(), b.document_begin ? document_begin_.data() : nullptr};
+  view_ = {b.rows, b.cols, tokens_.data(), targets_.data(),
+           b.document_begin ? document_begin_.data() : nullptr};
   waiting_ = true;
 }
 

@@ -14,7 +14,8 @@ namespace hawser::train {
 /// Rows of the config's data, from sample `first` on.
 class DatasetSource : public BatchSource {
  public:
-  DatasetSource(const data::Dataset& dataset, data::Split split, uint64_t first) : dataset_(dataset), split_(split), first_(first) {}
+  DatasetSource(const data::Dataset& dataset, data::Split split, uint64_t first)
+      : dataset_(dataset), split_(split), first_(first) {}
   void load(int32_t micro_batch, const MicroBatch& out) override;
 
  private:
@@ -39,7 +40,8 @@ class BatchViewSource : public BatchSource {
 /// One row of tokens at positions from `first_position` on, for generation.
 class TextSource : public BatchSource {
  public:
-  TextSource(const int32_t* tokens, int64_t first_position) : tokens_(tokens), first_position_(first_position) {}
+  TextSource(const int32_t* tokens, int64_t first_position)
+      : tokens_(tokens), first_position_(first_position) {}
   void load(int32_t micro_batch, const MicroBatch& out) override;
 
  private:
@@ -47,8 +49,8 @@ class TextSource : public BatchSource {
   int64_t first_position_;
 };
 
-/// Throws kInvalidArgument or kDataInvalid (row, column, value) unless tokens are in [0, vocab), targets too or -100, and
-/// document_begin in [0, column], never falling behind a boundary.
+/// Throws kInvalidArgument or kDataInvalid (row, column, value) unless tokens are in [0, vocab), targets too
+/// or -100, and document_begin in [0, column], never falling behind a boundary.
 void check_batch(const BatchView& batch, int64_t vocab, int64_t most_cols, bool needs_targets);
 
 /// A pushed global batch, copied; its memory is kept from push to push.

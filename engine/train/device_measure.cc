@@ -1,4 +1,5 @@
-// The limits of this machine, measured with the engine's own kernels: what MFU and benchmarks are held against.
+// The limits of this machine, measured with the engine's own kernels: what MFU and benchmarks are held
+// against.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -14,8 +15,8 @@
 namespace hawser::train {
 namespace {
 
-constexpr int64_t kSide = 768;           // a square product that stays in the second-level caches when blocked
-constexpr int64_t kCopyBytes = 256 << 20;  // beyond any cache
+constexpr int64_t kSide = 768;  // a square product that stays in the second-level caches when blocked
+constexpr int64_t kCopyBytes = 64 << 20;  // beyond any cache
 
 double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -40,7 +41,8 @@ double matmul_gflops(DType type, double budget, const kernels::KernelTable& kern
   m.m = m.n = m.k = m.lda = m.ldb = m.ldc = kSide;
   m.b_transposed = true;
   const int64_t operand = kSide * kSide * 4;
-  const auto arena = device::Arena::create(3 * operand + kernels.matmul_workspace_bytes(m, stream.num_workers));
+  const auto arena =
+      device::Arena::create(3 * operand + kernels.matmul_workspace_bytes(m, stream.num_workers));
   // Random values in both types: zeros would flatter the machine.
   auto* const random = reinterpret_cast<uint16_t*>(arena->data());
   for (int64_t i = 0; i < operand; i += 8) {
@@ -71,12 +73,13 @@ std::string device_measure_json(int32_t threads, double seconds) {
   const double budget = (seconds > 0 ? seconds : 0.5) / 3;
   device::ThreadPool pool(threads > 0 ? threads : device::default_threads());
   const kernels::KernelTable& kernels = kernels::cpu_kernels(kernels::best_cpu_level());
-  const nlohmann::ordered_json json = {{"name", kernels::cpu_name()},
-                                       {"threads", pool.threads()},
-                                       {"level", kernels.name},
-                                       {"fp32_gflops", matmul_gflops(DType::kF32, budget, kernels, pool.stream())},
-                                       {"bf16_gflops", matmul_gflops(DType::kBf16, budget, kernels, pool.stream())},
-                                       {"bandwidth_gbs", bandwidth_gbs(budget, kernels, pool.stream())}};
+  const nlohmann::ordered_json json = {
+      {"name", kernels::cpu_name()},
+      {"threads", pool.threads()},
+      {"level", kernels.name},
+      {"fp32_gflops", matmul_gflops(DType::kF32, budget, kernels, pool.stream())},
+      {"bf16_gflops", matmul_gflops(DType::kBf16, budget, kernels, pool.stream())},
+      {"bandwidth_gbs", bandwidth_gbs(budget, kernels, pool.stream())}};
   return json.dump();
 }
 

@@ -18,7 +18,8 @@ namespace {
 
 plan::Cost cost_of(const nn::CallCost& c) { return {c.workspace, c.saved, c.flops}; }
 
-void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::ResolvedConfig& config, bool inference) {
+void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::ResolvedConfig& config,
+                     bool inference) {
   const int64_t flat = model.table().flat_size();
   const DType type = compute_type(config);
   s->weights = flat * dtype_bytes(type);
@@ -34,8 +35,8 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
   s->partials = optim::grad_norm_partials(model.table()) * 8;
 }
 
-plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& config, const kernels::KernelTable& kernels,
-                     int32_t threads, bool inference) {
+plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& config,
+                     const kernels::KernelTable& kernels, int32_t threads, bool inference) {
   const nn::ModelConfig& m = model.config();
   const int64_t batch = config.batch.micro_batch, seq = config.batch.sequence;
   const DType type = compute_type(config);
@@ -65,7 +66,9 @@ std::string gib(int64_t bytes) { return fmt::format("{:.2f} GiB", static_cast<do
 
 }  // namespace
 
-int64_t generate_rows(const config::ResolvedConfig& config) { return std::min<int64_t>(config.batch.sequence, 64); }
+int64_t generate_rows(const config::ResolvedConfig& config) {
+  return std::min<int64_t>(config.batch.sequence, 64);
+}
 
 DType compute_type(const config::ResolvedConfig& config) {
   return config.precision == config::Precision::kBf16 ? DType::kBf16 : DType::kF32;
@@ -73,7 +76,8 @@ DType compute_type(const config::ResolvedConfig& config) {
 
 const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config) {
   if (config.device != "cpu" && config.device != "auto")
-    fail(Code::kDeviceUnavailable, "device \"{}\" (/device) is not available in this build; use \"cpu\"", config.device);
+    fail(Code::kDeviceUnavailable, "device \"{}\" (/device) is not available in this build; use \"cpu\"",
+         config.device);
   if (config.cpu.max_isa.empty()) return kernels::cpu_kernels(kernels::best_cpu_level());
   const int32_t level = kernels::cpu_level_from_name(config.cpu.max_isa);
   if (level < 0) fail(Code::kConfigInvalid, "/cpu/max_isa \"{}\" is no CPU level", config.cpu.max_isa);
@@ -84,16 +88,16 @@ int32_t choose_threads(const config::ResolvedConfig& config) {
   return config.cpu.threads > 0 ? static_cast<int32_t>(config.cpu.threads) : device::default_threads();
 }
 
-EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config, const kernels::KernelTable& kernels,
-                       int32_t threads, bool inference) {
+EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config,
+                       const kernels::KernelTable& kernels, int32_t threads, bool inference) {
   const plan::Sizes sizes = sizes_of(model, config, kernels, threads, inference);
   EnginePlans plans;
   if (!inference) plans.train = plan::train_plan(sizes, static_cast<int32_t>(config.batch.grad_accum_steps));
   plans.eval = plan::eval_plan(sizes);
   plans.logits = plan::logits_plan(sizes);
   plans.generate = plan::generate_plan(sizes);
-  plans.arena_bytes = std::max({plans.train.peak_bytes, plans.eval.peak_bytes, plans.logits.peak_bytes,
-                                plans.generate.peak_bytes});
+  plans.arena_bytes = std::max(
+      {plans.train.peak_bytes, plans.eval.peak_bytes, plans.logits.peak_bytes, plans.generate.peak_bytes});
   return plans;
 }
 
@@ -103,14 +107,17 @@ void check_memory(const EnginePlans& plans, const nn::Model& model, const config
   if (plans.arena_bytes <= available) return;
   std::string advice;
   const auto suggest = [&](const std::string& setting, const config::ResolvedConfig& smaller) {
-    const int64_t saved = plans.arena_bytes - make_plans(model, smaller, kernels, threads, inference).arena_bytes;
+    const int64_t saved =
+        plans.arena_bytes - make_plans(model, smaller, kernels, threads, inference).arena_bytes;
     if (saved > 0) advice += fmt::format("\n  {} saves {}", setting, gib(saved));
   };
   if (config.batch.micro_batch > 1) {
     config::ResolvedConfig c = config;
     c.batch.micro_batch = std::max<int64_t>(1, config.batch.micro_batch / 2);
     c.batch.grad_accum_steps = config.batch.global_batch / c.batch.micro_batch;
-    suggest(fmt::format("/batch/micro_batch {} with /batch/grad_accum_steps {}", c.batch.micro_batch, c.batch.grad_accum_steps), c);
+    suggest(fmt::format("/batch/micro_batch {} with /batch/grad_accum_steps {}", c.batch.micro_batch,
+                        c.batch.grad_accum_steps),
+            c);
   }
   if (config.batch.sequence > 1) {
     config::ResolvedConfig c = config;
@@ -123,8 +130,8 @@ void check_memory(const EnginePlans& plans, const nn::Model& model, const config
     c.optimizer.momentum = 0;
     suggest("/optimizer/kind sgd without momentum", c);
   }
-  fail(Code::kOutOfMemory, "out of memory: the plan needs {} ({} bytes), {} are available{}", gib(plans.arena_bytes),
-       plans.arena_bytes, gib(available), advice);
+  fail(Code::kOutOfMemory, "out of memory: the plan needs {} ({} bytes), {} are available{}",
+       gib(plans.arena_bytes), plans.arena_bytes, gib(available), advice);
 }
 
 }  // namespace hawser::train

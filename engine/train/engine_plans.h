@@ -29,10 +29,11 @@ DType compute_type(const config::ResolvedConfig& config);
 const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config);
 int32_t choose_threads(const config::ResolvedConfig& config);
 
-EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config, const kernels::KernelTable& kernels,
-                       int32_t threads, bool inference);
+EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config,
+                       const kernels::KernelTable& kernels, int32_t threads, bool inference);
 
-/// Throws kOutOfMemory unless `plans` fit into the memory available, with what each smaller setting would save.
+/// Throws kOutOfMemory unless `plans` fit into the memory available, with what each smaller setting would
+/// save.
 void check_memory(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
                   const kernels::KernelTable& kernels, int32_t threads, bool inference);
 

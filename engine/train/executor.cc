@@ -21,7 +21,9 @@ void for_each_slot(const plan::Instruction& instruction, Fn fn) {
 
 }  // namespace
 
-int64_t MicroBatch::bytes(int64_t batch, int64_t seq) { return 4 * aligned(batch * seq * 4) + aligned(batch * 8); }
+int64_t MicroBatch::bytes(int64_t batch, int64_t seq) {
+  return 4 * aligned(batch * seq * 4) + aligned(batch * 8);
+}
 
 MicroBatch MicroBatch::in_slot(char* slot, int64_t batch, int64_t seq) {
   const int64_t array = aligned(batch * seq * 4);
@@ -92,30 +94,38 @@ void Executor::execute(const plan::Plan& plan, const plan::Instruction& n, Run* 
   const nn::Context ctx = context(plan, n, *run, &workspace);
   switch (n.op) {
     case Op::kLoadMicroBatch:
-      return run->source->load(n.micro_batch, MicroBatch::in_slot(at(plan, n.writes[0]), run->batch, run->seq));
-    case Op::kCountTokens: return count_tokens(plan, n, run);
-    case Op::kForward: return forward(plan, n, ctx, *run);
+      return run->source->load(n.micro_batch,
+                               MicroBatch::in_slot(at(plan, n.writes[0]), run->batch, run->seq));
+    case Op::kCountTokens:
+      return count_tokens(plan, n, run);
+    case Op::kForward:
+      return forward(plan, n, ctx, *run);
     case Op::kLoss:
-    case Op::kEvalLoss: return loss(plan, n, ctx, run);
-    case Op::kLogits: return logits(plan, n, ctx, *run);
-    case Op::kBackward: return backward(plan, n, ctx);
+    case Op::kEvalLoss:
+      return loss(plan, n, ctx, run);
+    case Op::kLogits:
+      return logits(plan, n, ctx, *run);
+    case Op::kBackward:
+      return backward(plan, n, ctx);
     case Op::kReduceGrad: {
       const nn::Parameter& embedding = s_.model->table().all().front();
       float* const gradient = state_.gradients + embedding.offset;
       return s_.kernels->add({gradient, gradient, state_.head_gradient, embedding.size}, *s_.stream);
     }
     case Op::kGradNorm:
-      run->grad_norm = optim::grad_norm(s_.model->table(), state_.gradients, state_.partials, *s_.kernels, *s_.stream);
+      run->grad_norm =
+          optim::grad_norm(s_.model->table(), state_.gradients, state_.partials, *s_.kernels, *s_.stream);
       return;
     case Op::kOptimizerStep:
-      return s_.optimizer->step({state_.master, s_.type == DType::kF32 ? nullptr : state_.weights, state_.gradients,
-                                 state_.moment1, state_.moment2},
+      return s_.optimizer->step({state_.master, s_.type == DType::kF32 ? nullptr : state_.weights,
+                                 state_.gradients, state_.moment1, state_.moment2},
                                 &state_.scalars->optimizer, *s_.kernels, *s_.stream);
   }
 }
 
 /// The call's inputs. The micro-batch is the first operand of category staging.
-nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n, const Run& run, nn::Region* workspace) {
+nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n, const Run& run,
+                              nn::Region* workspace) {
   nn::Context ctx;
   if (n.scratch >= 0) {
     const plan::Slot& slot = plan.slots[static_cast<size_t>(n.scratch)];
@@ -150,20 +160,24 @@ void Executor::count_tokens(const plan::Plan& plan, const plan::Instruction& n, 
   run->tokens = 0;
   for (plan::SlotId id : n.reads) {
     const MicroBatch batch = MicroBatch::in_slot(at(plan, id), run->batch, run->seq);
-    run->tokens += std::count_if(batch.targets, batch.targets + run->batch * run->seq, [](int32_t t) { return t != -100; });
+    run->tokens += std::count_if(batch.targets, batch.targets + run->batch * run->seq,
+                                 [](int32_t t) { return t != -100; });
   }
   if (run->tokens == 0)
-    fail(Code::kDataInvalid, "every target of the global batch is masked (-100): there is nothing to learn from");
+    fail(Code::kDataInvalid,
+         "every target of the global batch is masked (-100): there is nothing to learn from");
   state_.scalars->grad_scale = static_cast<float>(1.0 / static_cast<double>(run->tokens));
 }
 
-void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx, const Run& run) {
+void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
+                       const Run& run) {
   if (n.block == 0) return s_.model->embedding().forward(ctx, as<float>(plan, n.writes[0]));
   const nn::Block& block = s_.model->block(n.block - 1);
   if (run.cached >= 0) {
     const int64_t half = plan.slots[static_cast<size_t>(n.writes[1])].bytes / 2;
     char* const cache = at(plan, n.writes[1]);
-    return block.forward_cached(ctx, {cache, cache + half, run.cached}, state_.rope_table, as<float>(plan, n.writes[0]));
+    return block.forward_cached(ctx, {cache, cache + half, run.cached}, state_.rope_table,
+                                as<float>(plan, n.writes[0]));
   }
   nn::Region saved(at(plan, n.writes[1]), plan.slots[static_cast<size_t>(n.writes[1])].bytes);
   block.forward(ctx, saved, state_.rope_table, as<float>(plan, n.writes[0]), as<float>(plan, n.reads[0]));
@@ -184,7 +198,8 @@ void Executor::loss(const plan::Plan& plan, const plan::Instruction& n, const nn
                                       &state_.scalars->grad_scale);
   } else {
     s_.model->head().forward(ctx, losses, x);
-    run->tokens += std::count_if(ctx.targets_BT, ctx.targets_BT + ctx.rows(), [](int32_t t) { return t != -100; });
+    run->tokens +=
+        std::count_if(ctx.targets_BT, ctx.targets_BT + ctx.rows(), [](int32_t t) { return t != -100; });
   }
   double sum = 0;
   for (int64_t i = 0; i < ctx.rows(); ++i) sum += static_cast<double>(losses[i]);
@@ -192,7 +207,8 @@ void Executor::loss(const plan::Plan& plan, const plan::Instruction& n, const nn
 }
 
 /// To the caller's memory: of every row, or in generation of the last one.
-void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx, const Run& run) {
+void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
+                      const Run& run) {
   const int64_t first = run.cached >= 0 ? ctx.rows() - 1 : 0;
   const float* const x = as<float>(plan, n.reads[0]) + first * s_.model->config().width;
   s_.model->head().logits(ctx, run.logits, x, ctx.rows() - first);

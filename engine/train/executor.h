@@ -55,13 +55,13 @@ struct StateBuffers {
 /// One execution: what goes in beside the plan, and what comes out.
 struct Run {
   BatchSource* source = nullptr;
-  int64_t batch = 0, seq = 0;      ///< of each micro-batch; at most the planned sizes
+  int64_t batch = 0, seq = 0;  ///< of each micro-batch; at most the planned sizes
   bool training = false;
-  bool documents = false;          ///< kv_begin matters
-  float* logits = nullptr;         ///< kLogits: where they go; in generation those of the last row only
-  int64_t cached = -1;             ///< generation: positions in the caches already; -1: no caches
+  bool documents = false;   ///< kv_begin matters
+  float* logits = nullptr;  ///< kLogits: where they go; in generation those of the last row only
+  int64_t cached = -1;      ///< generation: positions in the caches already; -1: no caches
   // Results.
-  int64_t tokens = 0;              ///< unmasked targets
+  int64_t tokens = 0;  ///< unmasked targets
   double loss_sum = 0;
   double grad_norm = 0;
 };
@@ -90,12 +90,15 @@ class Executor {
 
  private:
   void execute(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
-  void forward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx, const Run& run);
+  void forward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
+               const Run& run);
   void backward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   void loss(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx, Run* run);
-  void logits(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx, const Run& run);
+  void logits(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
+              const Run& run);
   void count_tokens(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
-  nn::Context context(const plan::Plan& plan, const plan::Instruction& instruction, const Run& run, nn::Region* workspace);
+  nn::Context context(const plan::Plan& plan, const plan::Instruction& instruction, const Run& run,
+                      nn::Region* workspace);
   char* at(const plan::Plan& plan, plan::SlotId slot) const;
   template <typename T>
   T* as(const plan::Plan& plan, plan::SlotId slot) const {

@@ -9,9 +9,14 @@
 namespace hawser::train {
 
 Evaluation TrainerImpl::eval(const BatchView* batch, int64_t max_batches) {
+  return evaluate(batch, max_batches, true);
+}
+
+Evaluation TrainerImpl::evaluate(const BatchView* batch, int64_t max_batches, bool cancellable) {
   if (batch == nullptr && (dataset_ == nullptr || dataset_->validation_samples() == 0))
-    fail(Code::kFailedPrecondition, "there is no validation data: give a batch, or set /data/validation_fraction or "
-                                    "/data/validation_sources");
+    fail(Code::kFailedPrecondition,
+         "there is no validation data: give a batch, or set /data/validation_fraction or "
+         "/data/validation_sources");
   if (batch) check_batch(*batch, config_.model.vocab_size, config_.batch.sequence, true);
   const int64_t limit = max_batches > 0 ? max_batches : config_.train.eval_batches;
   int64_t rows = batch ? batch->rows : dataset_->validation_samples();
@@ -41,8 +46,8 @@ void TrainerImpl::forward(const BatchView& batch, float* logits, size_t logits_b
   check_batch(batch, config_.model.vocab_size, config_.batch.sequence, false);
   const int64_t per_row = batch.cols * config_.model.vocab_size;
   if (logits == nullptr || logits_bytes != static_cast<size_t>(batch.rows * per_row) * sizeof(float))
-    fail(Code::kInvalidArgument, "logits has {} bytes; {} x {} x {} floats take {}", logits_bytes, batch.rows, batch.cols,
-         config_.model.vocab_size, batch.rows * per_row * 4);
+    fail(Code::kInvalidArgument, "logits has {} bytes; {} x {} x {} floats take {}", logits_bytes, batch.rows,
+         batch.cols, config_.model.vocab_size, batch.rows * per_row * 4);
   Run run;
   run.seq = batch.cols;
   run.documents = batch.document_begin != nullptr;
@@ -55,7 +60,8 @@ void TrainerImpl::forward(const BatchView& batch, float* logits, size_t logits_b
   }
 }
 
-/// Runs tokens[0, n) at positions from `cached` on; logits[vocab] are those of the last. Pieces of generate_rows.
+/// Runs tokens[0, n) at positions from `cached` on; logits[vocab] are those of the last. Pieces of
+/// generate_rows.
 void TrainerImpl::feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits) {
   Run run;
   run.batch = 1;
@@ -73,9 +79,10 @@ void TrainerImpl::generate(const GenerateRequest& request, const std::function<b
   const int64_t window = config_.batch.sequence, vocab = config_.model.vocab_size;
   if (request.prompt == nullptr || request.prompt_length < 1)
     fail(Code::kInvalidArgument, "the prompt is empty: give at least one token");
-  if (!(request.temperature >= 0) || !std::isfinite(request.temperature) || request.top_k < 0 || !(request.top_p > 0) ||
-      request.top_p > 1 || request.max_tokens < 0)
-    fail(Code::kInvalidArgument, "temperature {}, top_k {}, top_p {}, max_tokens {}: they must be >= 0, >= 0, in (0, 1], >= 0",
+  if (!(request.temperature >= 0) || !std::isfinite(request.temperature) || request.top_k < 0 ||
+      !(request.top_p > 0) || request.top_p > 1 || request.max_tokens < 0)
+    fail(Code::kInvalidArgument,
+         "temperature {}, top_k {}, top_p {}, max_tokens {}: they must be >= 0, >= 0, in (0, 1], >= 0",
          request.temperature, request.top_k, request.top_p, request.max_tokens);
   check_batch({1, request.prompt_length, request.prompt, nullptr, nullptr}, vocab, INT64_MAX, false);
 
@@ -87,7 +94,8 @@ void TrainerImpl::generate(const GenerateRequest& request, const std::function<b
   for (int64_t i = 0; i < request.max_tokens; ++i) {
     if (cancelled()) fail(Code::kCancelled, "the generation was cancelled after {} tokens", i);
     const auto length = static_cast<int64_t>(text.size());
-    if (cached == window) cached = 0, fed = length - window;  // the window moved: every position is another one now
+    if (cached == window)
+      cached = 0, fed = length - window;  // the window moved: every position is another one now
     feed(text.data() + fed, length - fed, cached, logits.data());
     cached += length - fed;
     fed = length;

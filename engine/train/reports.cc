@@ -32,7 +32,8 @@ std::string plan_report(const config::ConfigTree& config, bool json) {
     report["flops_per_token"] = flops;
     report["threads"] = threads;
     report["cpu_level"] = kernels.name;
-    for (const plan::Plan* p : {&plans.eval, &plans.logits, &plans.generate}) report["plans"][p->name] = p->peak_bytes;
+    for (const plan::Plan* p : {&plans.eval, &plans.logits, &plans.generate})
+      report["plans"][p->name] = p->peak_bytes;
     return report.dump();
   }
   std::string text = plan::format_instructions(plans.train) + "\n" + plan::format_memory(plans.train) + "\n";
@@ -44,17 +45,21 @@ std::string plan_report(const config::ConfigTree& config, bool json) {
   return text;
 }
 
-void import_checkpoint(const std::string& hf_folder, const std::string& path, const std::vector<std::string>& ignore_keys) {
+void import_checkpoint(const std::string& hf_folder, const std::string& path,
+                       const std::vector<std::string>& ignore_keys) {
   if (!checkpoint::hf::is_hf_folder(hf_folder))
-    fail(Code::kNotFound, "{} is no Hugging Face folder: it needs config.json and model.safetensors or its index", hf_folder);
-  const Json config = {{"init", {{"from", hf_folder}, {"ignore_keys", ignore_keys}}}, {"batch", {{"micro_batch", 1}, {"sequence", 1}}}};
+    fail(Code::kNotFound,
+         "{} is no Hugging Face folder: it needs config.json and model.safetensors or its index", hf_folder);
+  const Json config = {{"init", {{"from", hf_folder}, {"ignore_keys", ignore_keys}}},
+                       {"batch", {{"micro_batch", 1}, {"sequence", 1}}}};
   std::atomic<bool> cancel{false};
   Trainer::create(config::ConfigTree::from_json(config.dump()), true, &cancel)->save(path);
 }
 
 void export_checkpoint(const std::string& path, const std::string& hf_folder, const std::string& dtype) {
   const Json config = {{"init", {{"from", path}}}, {"batch", {{"micro_batch", 1}, {"sequence", 1}}}};
-  if (!checkpoint::is_checkpoint(path)) fail(Code::kNotFound, "{} is no checkpoint: it has no manifest.json", path);
+  if (!checkpoint::is_checkpoint(path))
+    fail(Code::kNotFound, "{} is no checkpoint: it has no manifest.json", path);
   std::atomic<bool> cancel{false};
   Trainer::create(config::ConfigTree::from_json(config.dump()), true, &cancel)->export_hf(hf_folder, dtype);
 }
@@ -69,7 +74,8 @@ std::string device_list_json() {
 }
 
 std::string library_info_json() {
-  Json json = {{"name", "hawser"}, {"version", HAWSER_VERSION}, {"compiler", __VERSION__}, {"modules", {"cpu"}}};
+  Json json = {
+      {"name", "hawser"}, {"version", HAWSER_VERSION}, {"compiler", __VERSION__}, {"modules", {"cpu"}}};
   json["cpu_level"] = kernels::cpu_level_name(kernels::best_cpu_level());
   return json.dump();
 }

@@ -10,9 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json window_json(const optim::Window& w) {
-  return {{"count", w.count}, {"values", w.values}};
-}
+Json window_json(const optim::Window& w) { return {{"count", w.count}, {"values", w.values}}; }
 
 optim::Window window_from(const Json& json) {
   optim::Window w;
@@ -25,8 +23,10 @@ optim::Window window_from(const Json& json) {
 }  // namespace
 
 std::string to_json(const RunState& s) {
-  Json json = {{"step", s.step},       {"accepted", s.accepted},
-               {"samples", s.samples}, {"skipped", s.skipped},
+  Json json = {{"step", s.step},
+               {"accepted", s.accepted},
+               {"samples", s.samples},
+               {"skipped", s.skipped},
                {"skipped_in_row", s.skipped_in_row}};
   if (std::isfinite(s.best_validation_loss)) json["best_validation_loss"] = s.best_validation_loss;
   json["guard"] = {{"losses", window_json(s.losses)}, {"norms", window_json(s.norms)}};
@@ -42,7 +42,8 @@ RunState run_state_from_json(std::string_view text) {
     s.samples = json.at("samples").get<int64_t>();
     s.skipped = json.at("skipped").get<int64_t>();
     s.skipped_in_row = json.at("skipped_in_row").get<int64_t>();
-    if (json.contains("best_validation_loss")) s.best_validation_loss = json["best_validation_loss"].get<double>();
+    if (json.contains("best_validation_loss"))
+      s.best_validation_loss = json["best_validation_loss"].get<double>();
     s.losses = window_from(json.at("guard").at("losses"));
     s.norms = window_from(json.at("guard").at("norms"));
   } catch (const Json::exception& e) {

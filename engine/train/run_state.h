@@ -11,10 +11,10 @@
 namespace hawser::train {
 
 struct RunState {
-  int64_t step = 0;          ///< steps taken, skipped ones included: the schedule's clock
-  int64_t accepted = 0;      ///< steps that changed the weights: AdamW's count
-  int64_t samples = 0;       ///< data cursor: rows consumed
-  int64_t skipped = 0;       ///< steps skipped or discarded
+  int64_t step = 0;      ///< steps taken, skipped ones included: the schedule's clock
+  int64_t accepted = 0;  ///< steps that changed the weights: AdamW's count
+  int64_t samples = 0;   ///< data cursor: rows consumed
+  int64_t skipped = 0;   ///< steps skipped or discarded
   int64_t skipped_in_row = 0;
   double best_validation_loss = std::numeric_limits<double>::infinity();
   optim::Window losses, norms;  ///< the guard's windows

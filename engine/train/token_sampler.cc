@@ -16,7 +16,9 @@ int32_t sample_token(const float* logits, int64_t vocab, const SamplerConfig& co
   const double highest = *std::max_element(logits, logits + vocab);
   for (int64_t i = 0; i < vocab; ++i)
     candidates.emplace_back(std::exp((logits[i] - highest) / config.temperature), static_cast<int32_t>(i));
-  const auto better = [](const auto& a, const auto& b) { return a.first > b.first || (a.first == b.first && a.second < b.second); };
+  const auto better = [](const auto& a, const auto& b) {
+    return a.first > b.first || (a.first == b.first && a.second < b.second);
+  };
   if (config.top_k > 0 || config.top_p < 1) std::sort(candidates.begin(), candidates.end(), better);
   if (config.top_k > 0 && config.top_k < vocab) candidates.resize(static_cast<size_t>(config.top_k));
 

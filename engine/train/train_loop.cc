@@ -1,10 +1,10 @@
-// The train loop: steps, validation when it is due, checkpoints when they are due, a record for the host after each step.
+// The train loop: steps, validation when it is due, checkpoints when they are due, a record for the host
+// after each step.
 #include <unistd.h>
 
-#include <filesystem>
 #include <fmt/format.h>
+#include <filesystem>
 #include <limits>
-
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
@@ -24,13 +24,14 @@ void TrainerImpl::train(int64_t until_step, const std::function<bool(const Train
   while (state_.step < total) {
     stop_if_cancelled(saved_at == state_.step);
     TrainRecord record;
-    record.result = train_step();
+    record.result = guarded_step();
     record.total_steps = total;
     record.validation_loss = std::numeric_limits<double>::quiet_NaN();
     record.tokens_per_second =
         static_cast<double>(config_.batch.global_batch * config_.batch.sequence) / record.result.seconds;
     const bool last = state_.step == total;
-    if (dataset_ && dataset_->validation_samples() > 0 && (due(config_.train.eval_every) || (last && config_.train.eval_every > 0))) {
+    if (dataset_ && dataset_->validation_samples() > 0 &&
+        (due(config_.train.eval_every) || (last && config_.train.eval_every > 0))) {
       record.validation_loss = validation_loss();
       record.best = record.validation_loss < state_.best_validation_loss;
       if (record.best) state_.best_validation_loss = record.validation_loss;
@@ -58,7 +59,7 @@ void TrainerImpl::stop_if_cancelled(bool saved) {
 /// Mean loss of the validation data; NaN if it was cancelled, which ends the run after the step's record.
 double TrainerImpl::validation_loss() {
   try {
-    return eval(nullptr, 0).loss;
+    return evaluate(nullptr, 0, false).loss;
   } catch (const Error& error) {
     if (error.code() != Code::kCancelled) throw;
     return std::numeric_limits<double>::quiet_NaN();
@@ -84,7 +85,5 @@ void TrainerImpl::save_into_run(TrainRecord* record, bool step_checkpoint, bool 
     fs::remove_all(old);
   }
 }
-
-
 
 }  // namespace hawser::train

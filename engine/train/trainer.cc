@@ -14,7 +14,9 @@
 namespace hawser::train {
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 std::unique_ptr<data::Dataset> open_data(const Assembly& a) {
   const config::ResolvedConfig& c = a.config;
@@ -24,7 +26,8 @@ std::unique_ptr<data::Dataset> open_data(const Assembly& a) {
 
 }  // namespace
 
-std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool inference, std::atomic<bool>* cancel) {
+std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool inference,
+                                         std::atomic<bool>* cancel) {
   return std::make_unique<TrainerImpl>(assemble(config), inference, cancel);
 }
 
@@ -43,8 +46,8 @@ TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* c
   check_memory(plans_, model_, config_, kernels_, pool_.threads(), inference);
   arena_ = device::Arena::create(plans_.arena_bytes);
   executor_ = std::make_unique<Executor>(
-      Executor::Setup{&model_, inference ? nullptr : &optimizer_, &kernels_, &pool_.stream(), arena_, compute_type(config_),
-                      philox_derive(config_.seed, 2, 0)},
+      Executor::Setup{&model_, inference ? nullptr : &optimizer_, &kernels_, &pool_.stream(), arena_,
+                      compute_type(config_), philox_derive(config_.seed, 2, 0)},
       plans_.any());
   if (executor_->state().rope_table)
     nn::fill_rope_table(executor_->state().rope_table, config_.model, config_.batch.sequence);
@@ -53,7 +56,8 @@ TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* c
 
 void TrainerImpl::require_training(const char* what) const {
   if (inference_)
-    fail(Code::kFailedPrecondition, "{}: this engine was created for inference (HWS_ENGINE_INFERENCE) and cannot train", what);
+    fail(Code::kFailedPrecondition,
+         "{}: this engine was created for inference (HWS_ENGINE_INFERENCE) and cannot train", what);
 }
 
 void TrainerImpl::require_pending(bool pending) const {
@@ -66,7 +70,8 @@ void TrainerImpl::require_pending(bool pending) const {
 void TrainerImpl::refresh_copy() {
   const StateBuffers& s = executor_->state();
   if (compute_type(config_) == DType::kF32 || s.master == nullptr) return;
-  kernels_.convert({s.weights, s.master, compute_type(config_), DType::kF32, model_.table().flat_size()}, pool_.stream());
+  kernels_.convert({s.weights, s.master, compute_type(config_), DType::kF32, model_.table().flat_size()},
+                   pool_.stream());
 }
 
 StepResult TrainerImpl::forward_backward() {
@@ -96,8 +101,9 @@ StepResult TrainerImpl::forward_backward() {
 
   learning_rate_ = optim::learning_rate(config_.schedule, config_.optimizer.learning_rate, state_.step + 1);
   pending_ = true;
-  result_ = {Outcome::kPending, state_.step + 1, run_.loss_sum / static_cast<double>(run_.tokens), run_.grad_norm,
-             learning_rate_, run_.tokens, state_.samples, state_.skipped, now() - start};
+  result_ = {Outcome::kPending, state_.step + 1, run_.loss_sum / static_cast<double>(run_.tokens),
+             run_.grad_norm,    learning_rate_,  run_.tokens,
+             state_.samples,    state_.skipped,  now() - start};
   return result_;
 }
 
@@ -147,12 +153,14 @@ StepResult TrainerImpl::train_step() {
   } else {
     state_.skipped += 1;
     state_.skipped_in_row += 1;
-    end_step(verdict == optim::Verdict::kNonFinite ? Outcome::kSkippedNonFinite : Outcome::kSkippedOutlier, true);
+    end_step(verdict == optim::Verdict::kNonFinite ? Outcome::kSkippedNonFinite : Outcome::kSkippedOutlier,
+             true);
   }
   if (metrics_fn_) metrics_fn_(metrics_json());
   if (state_.skipped_in_row >= config_.guard.max_consecutive_skips)
     fail(Code::kNumeric,
-         "training stopped at step {}: {} steps in a row were skipped (last: loss {}, gradient norm {}); lower "
+         "training stopped at step {}: {} steps in a row were skipped (last: loss {}, gradient norm {}); "
+         "lower "
          "/optimizer/learning_rate, check the data, or raise /guard/max_consecutive_skips",
          state_.step, state_.skipped_in_row, result_.loss, result_.grad_norm);
   return result_;
@@ -163,7 +171,8 @@ void TrainerImpl::push(const BatchView& batch) {
   require_pending(false);
   if (pushed_.waiting()) fail(Code::kBusy, "a pushed batch is waiting already: take a step first");
   if (batch.rows != config_.batch.global_batch || batch.cols != config_.batch.sequence)
-    fail(Code::kInvalidArgument, "the pushed batch is {} x {}; a step takes {} x {} (/batch/global_batch x /batch/sequence)",
+    fail(Code::kInvalidArgument,
+         "the pushed batch is {} x {}; a step takes {} x {} (/batch/global_batch x /batch/sequence)",
          batch.rows, batch.cols, config_.batch.global_batch, config_.batch.sequence);
   check_batch(batch, config_.model.vocab_size, config_.batch.sequence, true);
   pushed_.set(batch);

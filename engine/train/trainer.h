@@ -1,8 +1,8 @@
-// Trainer: the second room of a training step. It owns the arena, the model, the plans and the run's state, and
-// turns calls (step, eval, forward, generate, save, load) into plan executions.
+// Trainer: the second room of a training step. It owns the arena, the model, the plans and the run's state,
+// and turns calls (step, eval, forward, generate, save, load) into plan executions.
 //
-// Threading: one mutating call at a time (the C API enforces it); `const` methods may run beside each other but not
-// beside a mutating call unless said otherwise; cancel() at any time.
+// Threading: one mutating call at a time (the C API enforces it); `const` methods may run beside each other
+// but not beside a mutating call unless said otherwise; cancel() at any time.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,13 @@
 
 namespace hawser::train {
 
-enum class Outcome : int32_t { kAccepted = 0, kSkippedNonFinite = 1, kSkippedOutlier = 2, kDiscarded = 3, kPending = 4 };
+enum class Outcome : int32_t {
+  kAccepted = 0,
+  kSkippedNonFinite = 1,
+  kSkippedOutlier = 2,
+  kDiscarded = 3,
+  kPending = 4
+};
 
 struct StepResult {
   Outcome outcome = Outcome::kAccepted;
@@ -72,7 +78,8 @@ struct Evaluation {
 class Trainer {
  public:
   /// `cancel` outlives the trainer; storing true ends train, eval and generate at their next step boundary.
-  static std::unique_ptr<Trainer> create(const config::ConfigTree& config, bool inference, std::atomic<bool>* cancel);
+  static std::unique_ptr<Trainer> create(const config::ConfigTree& config, bool inference,
+                                         std::atomic<bool>* cancel);
   virtual ~Trainer() = default;
 
   virtual StepResult train_step() = 0;
@@ -104,7 +111,8 @@ class Trainer {
   virtual void set_metrics(std::function<void(const std::string&)> fn) = 0;
 };
 
-/// Fills what a config takes from files: the model of init.from, the vocabulary of the data. Throws like resolve.
+/// Fills what a config takes from files: the model of init.from, the vocabulary of the data. Throws like
+/// resolve.
 config::ConfigTree assemble_config(const config::ConfigTree& config);
 /// The config that runs the model of a checkpoint or Hugging Face folder (hws_config_from_model).
 config::ConfigTree config_from_model(const std::string& path);
@@ -113,7 +121,8 @@ config::ConfigTree config_from_model(const std::string& path);
 std::string plan_report(const config::ConfigTree& config, bool json);
 
 /// Conversion without an engine (hws_checkpoint_import / _export).
-void import_checkpoint(const std::string& hf_folder, const std::string& path, const std::vector<std::string>& ignore_keys);
+void import_checkpoint(const std::string& hf_folder, const std::string& path,
+                       const std::vector<std::string>& ignore_keys);
 void export_checkpoint(const std::string& path, const std::string& hf_folder, const std::string& dtype);
 
 /// hws_device_list, hws_device_measure, hws_library_info.

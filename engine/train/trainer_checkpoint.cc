@@ -23,7 +23,8 @@ std::string model_difference(const std::string& ours, const std::string& theirs)
   std::string text;
   for (const auto& [key, value] : a.items()) {
     const Json other = b.contains(key) ? b[key] : Json();
-    if (value != other) text += fmt::format("\n  /model/{}: {} here, {} in the checkpoint", key, value.dump(), other.dump());
+    if (value != other)
+      text += fmt::format("\n  /model/{}: {} here, {} in the checkpoint", key, value.dump(), other.dump());
   }
   return text;
 }
@@ -34,12 +35,15 @@ void check_model(const std::string& path, const std::string& ours, const std::st
     fail(Code::kCheckpointIncompatible, "checkpoint {} belongs to another model:{}", path, difference);
 }
 
-void check_tensor(const checkpoint::Reader& reader, const std::string& path, const std::string& name, const nn::Parameter& p) {
+void check_tensor(const checkpoint::Reader& reader, const std::string& path, const std::string& name,
+                  const nn::Parameter& p) {
   const auto found = reader.tensors().find(name);
   if (found == reader.tensors().end())
-    fail(Code::kCheckpointIncompatible, "checkpoint {} has no tensor \"{}\" (is its optimizer another one?)", path, name);
+    fail(Code::kCheckpointIncompatible, "checkpoint {} has no tensor \"{}\" (is its optimizer another one?)",
+         path, name);
   if (found->second.dtype != DType::kF32 || found->second.shape != p.shape)
-    fail(Code::kCheckpointIncompatible, "checkpoint {}: tensor \"{}\" is not f32 of the model's shape", path, name);
+    fail(Code::kCheckpointIncompatible, "checkpoint {}: tensor \"{}\" is not f32 of the model's shape", path,
+         name);
 }
 
 /// The family it was imported as, else the one that can express the model; "" if none can.
@@ -106,11 +110,13 @@ void TrainerImpl::load(const std::string& path, bool allow_other_data) {
   check_model(path, a_.model_json, d.model_json);
   if (!(data::Vocabulary::from_json(d.vocabulary_json) == a_.vocabulary))
     fail(Code::kCheckpointIncompatible, "checkpoint {} has another vocabulary than this engine", path);
-  if (!allow_other_data && dataset_ && d.data_json != "{}" && Json::parse(d.data_json) != Json::parse(data_fingerprint()))
-    fail(Code::kCheckpointIncompatible,
-         "checkpoint {} was trained on other data: {} there, {} here; give the same data, or allow other data "
-         "(HWS_LOAD_OTHER_DATA)",
-         path, d.data_json, data_fingerprint());
+  if (!allow_other_data && dataset_ && d.data_json != "{}" &&
+      Json::parse(d.data_json) != Json::parse(data_fingerprint()))
+    fail(
+        Code::kCheckpointIncompatible,
+        "checkpoint {} was trained on other data: {} there, {} here; give the same data, or allow other data "
+        "(HWS_LOAD_OTHER_DATA)",
+        path, d.data_json, data_fingerprint());
   const StateBuffers& s = executor_->state();
   float* const moments[] = {s.moment1, s.moment2};
   for (const nn::Parameter& p : model_.table().all()) {
@@ -136,8 +142,9 @@ void TrainerImpl::load(const std::string& path, bool allow_other_data) {
 void TrainerImpl::export_hf(const std::string& folder, const std::string& dtype) const {
   const float* const master = executor_->state().master;
   const nn::ParameterTable& table = model_.table();
-  checkpoint::hf::export_folder(folder, config_.model, table,
-                                [&](const std::string& name) { return master + table.at(name).offset; }, extra_files_, dtype);
+  checkpoint::hf::export_folder(
+      folder, config_.model, table, [&](const std::string& name) { return master + table.at(name).offset; },
+      extra_files_, dtype);
 }
 
 }  // namespace hawser::train

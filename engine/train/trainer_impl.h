@@ -1,5 +1,5 @@
-// The Trainer behind the interface. Its parts, by file: trainer.cc (creation, steps), train_loop.cc, inference.cc (eval,
-// forward, generate), trainer_tensors.cc, trainer_checkpoint.cc, trainer_reports.cc.
+// The Trainer behind the interface. Its parts, by file: trainer.cc (creation, steps), train_loop.cc,
+// inference.cc (eval, forward, generate), trainer_tensors.cc, trainer_checkpoint.cc, trainer_reports.cc.
 #pragma once
 
 #include <memory>
@@ -55,6 +55,7 @@ class TrainerImpl final : public Trainer {
   // trainer.cc
   void initialize_weights();
   void refresh_copy();
+  StepResult guarded_step();  // a step under the guard's policy; does not look at cancel
   StepResult end_step(Outcome outcome, bool advance);
   void require_training(const char* what) const;
   void require_pending(bool pending) const;
@@ -63,9 +64,11 @@ class TrainerImpl final : public Trainer {
   bool take_cancel() { return cancel_->exchange(false); }
   void stop_if_cancelled(bool saved);
   double validation_loss();
-  /// For what may run on its own or inside train: there the flag stays, so that the run ends at its step boundary.
+  /// For what may run on its own or inside train: there the flag stays, so that the run ends at its step
+  /// boundary.
   bool cancelled() { return training_ ? cancel_->load() : take_cancel(); }
   // inference.cc
+  Evaluation evaluate(const BatchView* batch, int64_t max_batches, bool cancellable);
   void feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits);
   // trainer_tensors.cc
   float* buffer(TensorKind kind) const;

@@ -71,7 +71,11 @@ std::string TrainerImpl::tensors_json() const {
     for (const checkpoint::hf::Binding& b : bindings_)
       for (const std::string& name : b.parameters)
         if (name == p.name) hf = b.hf_name;
-    json.push_back({{"name", p.name}, {"shape", p.shape}, {"count", p.size}, {"decay", p.decay}, {"hugging_face_name", hf}});
+    json.push_back({{"name", p.name},
+                    {"shape", p.shape},
+                    {"count", p.size},
+                    {"decay", p.decay},
+                    {"hugging_face_name", hf}});
   }
   return json.dump();
 }
@@ -91,7 +95,8 @@ std::string TrainerImpl::statistics_json() const {
       squares += g * g;
       largest = std::max(largest, std::abs(g));
     }
-    json.push_back({{"name", p.name}, {"norm", std::sqrt(squares)}, {"largest", largest}, {"non_finite", non_finite}});
+    json.push_back(
+        {{"name", p.name}, {"norm", std::sqrt(squares)}, {"largest", largest}, {"non_finite", non_finite}});
   }
   return json.dump();
 }
@@ -102,7 +107,8 @@ std::string TrainerImpl::metrics_json() const {
     const std::lock_guard lock(metrics_mutex_);
     r = last_;
   }
-  constexpr const char* kOutcomes[] = {"accepted", "skipped_non_finite", "skipped_outlier", "discarded", "pending"};
+  constexpr const char* kOutcomes[] = {"accepted", "skipped_non_finite", "skipped_outlier", "discarded",
+                                       "pending"};
   const Json json = {{"step", r.step},
                      {"outcome", kOutcomes[static_cast<size_t>(r.outcome)]},
                      {"loss", number(r.loss)},

@@ -36,7 +36,8 @@ const char* kind_name(TensorKind kind) {
 
 void check_bytes(std::string_view name, int64_t elements, size_t bytes) {
   if (bytes != static_cast<size_t>(elements) * sizeof(float))
-    fail(Code::kInvalidArgument, "tensor \"{}\" has {} elements: {} bytes as f32, not {}", name, elements, elements * 4, bytes);
+    fail(Code::kInvalidArgument, "tensor \"{}\" has {} elements: {} bytes as f32, not {}", name, elements,
+         elements * 4, bytes);
 }
 
 }  // namespace
@@ -44,27 +45,35 @@ void check_bytes(std::string_view name, int64_t elements, size_t bytes) {
 float* TrainerImpl::buffer(TensorKind kind) const {
   const StateBuffers& s = executor_->state();
   switch (kind) {
-    case TensorKind::kWeight: return s.master;
-    case TensorKind::kGradient: return s.gradients;
-    case TensorKind::kMoment1: return s.moment1;
-    case TensorKind::kMoment2: return s.moment2;
+    case TensorKind::kWeight:
+      return s.master;
+    case TensorKind::kGradient:
+      return s.gradients;
+    case TensorKind::kMoment1:
+      return s.moment1;
+    case TensorKind::kMoment2:
+      return s.moment2;
   }
   return nullptr;
 }
 
 void TrainerImpl::check_kind(TensorKind kind) const {
-  if (static_cast<uint32_t>(kind) > 3) fail(Code::kInvalidArgument, "tensor kind {} is none of 0..3", static_cast<int32_t>(kind));
+  if (static_cast<uint32_t>(kind) > 3)
+    fail(Code::kInvalidArgument, "tensor kind {} is none of 0..3", static_cast<int32_t>(kind));
   if (buffer(kind) == nullptr)
-    fail(Code::kFailedPrecondition, "this engine keeps no {} tensors (it was created for inference, or its optimizer has none)",
+    fail(Code::kFailedPrecondition,
+         "this engine keeps no {} tensors (it was created for inference, or its optimizer has none)",
          kind_name(kind));
   if (kind == TensorKind::kGradient && !pending_)
-    fail(Code::kFailedPrecondition, "gradients can be read between forward_backward and commit or discard only");
+    fail(Code::kFailedPrecondition,
+         "gradients can be read between forward_backward and commit or discard only");
 }
 
 const checkpoint::hf::Binding& TrainerImpl::binding(std::string_view name) const {
   for (const checkpoint::hf::Binding& b : bindings_)
     if (b.hf_name == name || b.hf_name == "transformer." + std::string(name)) return b;
-  fail(Code::kNotFound, "there is no tensor \"{}\", neither under our name nor under a Hugging Face name", name);
+  fail(Code::kNotFound, "there is no tensor \"{}\", neither under our name nor under a Hugging Face name",
+       name);
 }
 
 void TrainerImpl::tensor_get(TensorKind kind, std::string_view name, float* data, size_t bytes) const {

@@ -126,23 +126,6 @@ void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const 
   transpose(m.dout_columns, m.dout, width, q.vecs);
 }
 
-/// Asks for part i of n of the query rows from `first` on, so that they come from memory while the tile
-/// before them is worked on.
-template <class E>
-inline void prefetch_queries(const AttentionBackward& args, int64_t b, int64_t head, int64_t first, int64_t i,
-                             int64_t n) {
-  const AttentionShape& s = args.s;
-  const int64_t end = least(first + (i + 1) * kTile / n, s.seq_q);
-  for (int64_t t = first + i * kTile / n; t < end; ++t) {
-    const int64_t row = b * s.seq_q + t, at_o = row * s.o_stride + head * s.head_dim;
-    for (int64_t j = 0; j < s.head_dim; j += 64 / static_cast<int64_t>(sizeof(E))) {
-      __builtin_prefetch(static_cast<const E*>(args.q) + row * s.q_stride + head * s.head_dim + j);
-      __builtin_prefetch(static_cast<const E*>(args.dout) + at_o + j);
-      __builtin_prefetch(static_cast<const E*>(args.o) + at_o + j);
-    }
-  }
-}
-
 /// One query tile of one head against the keys [begin, end) that the scratch holds.
 template <class E>
 void backward_tile(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q, int64_t begin,
@@ -157,8 +140,6 @@ void backward_tile(const AttentionBackward& args, int64_t b, int64_t head, const
     for (int64_t start = lo; start < hi; start += kTile) {
       const KeyTile k = key_tile(q, start);
       const int64_t at = (start - begin) * width;
-      prefetch_queries<E>(args, b, head, q.query[0] + kTile, (start - lo) / kTile,
-                          (hi - lo + kTile - 1) / kTile);
       transposed_product(m.scores, k, m.keys + at, width, m.q_columns, s.head_dim);
       transposed_product(m.grads, k, m.values + at, width, m.dout_columns, s.head_dim);
       if (s.dropout.p > 0) dropout_tile(m.keep, s, b, q, k);

@@ -68,8 +68,8 @@ def cases():
             "Llama", num_key_value_heads=4, tie_word_embeddings=True, rope_parameters=rope("linear", factor=2.5)), 9,
             stored=torch.float16, old_config=True),
         "llama_yarn": Case(rotary_model(
-            "Llama", num_attention_heads=3, num_key_value_heads=1, hidden_size=18, head_dim=12, attention_bias=True,
-            mlp_bias=True, rope_parameters=rope("yarn", factor=4.0, original_max_position_embeddings=16)), 17,
+            "Llama", num_hidden_layers=1, num_attention_heads=3, num_key_value_heads=1, hidden_size=18, head_dim=12,
+            attention_bias=True, mlp_bias=True, rope_parameters=rope("yarn", factor=4.0, original_max_position_embeddings=16)), 17,
             old_config=True),
         "qwen2_window": Case(rotary_model(
             "Qwen2", tie_word_embeddings=True, use_sliding_window=True, sliding_window=4, max_window_layers=1,

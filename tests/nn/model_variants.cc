@@ -1,0 +1,144 @@
+#include "tests/nn/model_variants.h"
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "engine/config/config_tree.h"
+
+namespace hawser::testing {
+namespace {
+
+/// A LayerNorm model with learned positions, 2 layers; `more` follows.
+std::string gpt(const std::string& more) {
+  return R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "position": "learned")" +
+         more + "}";
+}
+
+/// An RMSNorm model with rotary positions and grouped queries, 2 layers; `more` follows.
+std::string llama(const std::string& more) {
+  return R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "mlp_width": 24,
+             "norm": "rms_norm", "mlp": "swiglu", "position": "rotary", "tied_head": false)" +
+         more + "}";
+}
+
+constexpr const char* kGemma = R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4,
+    "kv_heads": 2, "head_dim": 8, "mlp_width": 20, "norm": "rms_norm", "norm_eps": 1e-6, "norm_weight_offset": 1,
+    "mlp": "geglu", "position": "rotary", "post_norm": true, "embedding_scale": 4, "attention_scale": 0.3,
+    "attention_softcap": 2, "logit_softcap": 1.5, "window": 4, "window_layers": [0], "tied_head": true})";
+
+constexpr const char* kOdd = R"({"vocab_size": 37, "context": 13, "layers": 1, "width": 15, "heads": 3,
+    "kv_heads": 1, "head_dim": 7, "mlp_width": 11, "mlp": "gelu", "position": "learned"})";
+
+constexpr const char* kOddRotary = R"({"vocab_size": 19, "context": 40, "layers": 3, "width": 18, "heads": 2,
+    "kv_heads": 2, "head_dim": 6, "mlp_width": 13, "mlp": "geglu", "norm": "rms_norm", "position": "rotary",
+    "bias": {"q": true, "k": true, "v": true}})";
+
+}  // namespace
+
+const std::vector<ModelVariant>& model_variants() {
+  static const std::vector<ModelVariant> variants = {
+      {"gpt2_tanh", gpt(R"(, "mlp": "gelu_tanh")")},
+      {"gpt2_exact", gpt(R"(, "mlp": "gelu")")},
+      {"gpt2_separate_head", gpt(R"(, "tied_head": false)")},
+      {"accumulated_tied", gpt(""), 1, 3},
+      {"accumulated_separate", llama(""), 2, 2},
+      {"no_biases", gpt(R"(, "bias": {"all": false})")},
+      {"norm_without_bias", gpt(R"(, "bias": {"norm": false})")},
+      {"bias_q_only", llama(R"(, "bias": {"q": true})")},
+      {"bias_q_v", llama(R"(, "kv_heads": 2, "bias": {"q": true, "v": true})")},
+      {"bias_k_o", llama(R"(, "bias": {"k": true, "o": true})")},
+      {"bias_gate_only", llama(R"(, "bias": {"gate": true})")},
+      {"bias_up_down", llama(R"(, "bias": {"up": true, "down": true})")},
+      {"bias_everywhere",
+       llama(R"(, "bias": {"q": true, "k": true, "v": true, "o": true, "gate": true, "up": true,
+                                               "down": true})")},
+      {"bias_q_only_qk_norm", llama(R"(, "qk_norm": true, "bias": {"q": true})")},
+      {"no_positions", gpt(R"(, "position": "none")")},
+      {"llama_tied", llama(R"(, "tied_head": true)")},
+      {"grouped_queries", llama(R"(, "kv_heads": 2)")},
+      {"multi_query", llama(R"(, "kv_heads": 1)")},
+      {"qk_norm", llama(R"(, "kv_heads": 2, "head_dim": 6, "qk_norm": true)")},
+      {"qk_norm_layer_norm", gpt(R"(, "qk_norm": true)")},
+      {"window_everywhere", llama(R"(, "window": 3)")},
+      {"window_of_one", llama(R"(, "window": 1, "window_layers": [1])")},
+      {"attention_softcap", llama(R"(, "attention_softcap": 0.5)")},
+      {"logit_softcap", gpt(R"(, "logit_softcap": 0.7)")},
+      {"attention_scale", llama(R"(, "attention_scale": 1.1)")},
+      {"embedding_scale", gpt(R"(, "embedding_scale": 3)")},
+      {"weight_offset", llama(R"(, "norm_weight_offset": 1)")},
+      {"post_norm", llama(R"(, "post_norm": true)")},
+      {"post_norm_layer_norm", gpt(R"(, "post_norm": true)")},
+      {"gemma", kGemma},
+      {"gemma_accumulated_documents", kGemma, 1, 2, 16, true},
+      {"rope_linear", llama(R"(, "rope": {"scaling": "linear", "factor": 2})")},
+      {"rope_llama3", llama(R"(, "rope": {"scaling": "llama3", "factor": 4, "original_context": 4})")},
+      {"rope_yarn", llama(R"(, "rope": {"scaling": "yarn", "factor": 4, "original_context": 4})")},
+      {"dropout_embedding", gpt(R"(, "dropout": {"embedding": 0.3})")},
+      {"dropout_attention", llama(R"(, "kv_heads": 2, "dropout": {"attention": 0.3})")},
+      {"dropout_residual", gpt(R"(, "dropout": {"residual": 0.3})")},
+      {"dropout_post_norm", llama(R"(, "post_norm": true, "dropout": {"residual": 0.2})")},
+      {"dropout_everywhere", gpt(R"(, "dropout": {"embedding": 0.1, "attention": 0.2, "residual": 0.3})"), 1,
+       2},
+      {"dropout_documents_window",
+       llama(
+           R"(, "kv_heads": 2, "window": 4, "dropout": {"embedding": 0.1, "attention": 0.2, "residual": 0.3})"),
+       2, 1, 16, true},
+      {"documents_learned", gpt(""), 2, 1, 16, true},
+      {"documents_rotary", llama(""), 2, 1, 16, true},
+      {"padding_token_tied", gpt(R"(, "padding_token": 3)")},
+      {"padding_token_separate", llama(R"(, "padding_token": 3)"), 1, 2},
+      {"odd_sizes", kOdd, 3, 1, 13},
+      {"odd_sizes_one_position", kOdd, 2, 1, 1},
+      {"odd_sizes_rotary", kOddRotary, 1, 2, 37},
+      {"one_row_of_one_head",
+       R"({"vocab_size": 5, "context": 8, "layers": 1, "width": 4, "heads": 1, "head_dim": 2, "mlp_width": 1,
+           "position": "rotary"})",
+       1, 1, 8},
+  };
+  return variants;
+}
+
+std::string variant_config(const ModelVariant& v, const std::string& max_isa, int32_t threads, bool bf16) {
+  return fmt::format(
+      R"({{"seed": 11, "model": {}, "precision": "{}", "cpu": {{"threads": {}, "max_isa": "{}"}},
+          "batch": {{"micro_batch": {}, "grad_accum_steps": {}, "sequence": {}}}, "train": {{"steps": 4}}}})",
+      v.model, bf16 ? "bf16" : "fp32", threads, max_isa, v.micro_batch, v.grad_accum_steps, v.sequence);
+}
+
+config::ResolvedConfig resolve_variant(const ModelVariant& variant) {
+  return config::resolve(config::ConfigTree::from_json(variant_config(variant, "generic")));
+}
+
+ReferenceBatch variant_batch(const ModelVariant& v, int64_t vocab_size) {
+  ReferenceBatch batch;
+  batch.rows = v.micro_batch * v.grad_accum_steps;
+  batch.seq = v.sequence;
+  std::mt19937 random(5);
+  for (int64_t i = 0; i < batch.rows * batch.seq; ++i) {
+    const int64_t row = i / batch.seq, column = i % batch.seq;
+    batch.tokens.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(vocab_size)));
+    const bool masked = row == 1 ? column % 2 == 1 : column % 5 == 3;
+    batch.targets.push_back(masked ? -100
+                                   : static_cast<int32_t>(random() % static_cast<uint32_t>(vocab_size)));
+    if (!v.documents) continue;
+    const bool starts = column == 0 || column == 1 + row || column == 7 || column == 8;
+    batch.document_begin.push_back(static_cast<int32_t>(starts ? column : batch.document_begin.back()));
+  }
+  return batch;
+}
+
+std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_weight_offset) {
+  std::vector<float> weights(static_cast<size_t>(table.flat_size()), 0.0f);
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  for (const nn::Parameter& p : table.all()) {
+    const bool matrix = p.shape.size() == 2, bias = p.name.ends_with(".bias");
+    const double centre = matrix || bias ? 0.0 : 1.0 - norm_weight_offset;
+    for (int64_t i = 0; i < p.size; ++i)
+      weights[static_cast<size_t>(p.offset + i)] = static_cast<float>(centre + 0.3 * normal(random));
+  }
+  return weights;
+}
+
+}  // namespace hawser::testing

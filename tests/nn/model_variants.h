@@ -1,0 +1,34 @@
+// Small models of every variant that a config can ask for, and a batch for each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/config/resolved_config.h"
+#include "tests/nn/reference_model.h"
+
+namespace hawser::testing {
+
+struct ModelVariant {
+  std::string name;
+  std::string model;  ///< the config's model section, JSON
+  int64_t micro_batch = 2, grad_accum_steps = 1, sequence = 9;
+  bool documents = false;  ///< packed documents
+};
+
+const std::vector<ModelVariant>& model_variants();
+
+/// The whole config, JSON. max_isa: a CPU level's name.
+std::string variant_config(const ModelVariant& variant, const std::string& max_isa, int32_t threads = 1,
+                           bool bf16 = false);
+/// What that config means.
+config::ResolvedConfig resolve_variant(const ModelVariant& variant);
+
+/// A global batch with some masked targets (more in the second row, so that micro-batches weigh differently).
+ReferenceBatch variant_batch(const ModelVariant& variant, int64_t vocab_size);
+
+/// Weights in the flat layout, far from any special value (norm weights and biases too), the same every time.
+std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_weight_offset);
+
+}  // namespace hawser::testing

@@ -1,0 +1,250 @@
+// A whole model and its loss as the papers write them: loops over the number type T, one row of the batch at
+// a time, nothing shared with the engine but the parameter table and the table of rotary angles (which has a
+// test of its own). In double it is the loss itself; in std::complex<double> a tiny imaginary part of some
+// weights carries the exact derivative along that direction to the loss (complex step), so no backward is
+// written twice.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/philox.h"
+#include "engine/nn/model_config.h"
+#include "engine/nn/parameter.h"
+#include "engine/nn/rope_table.h"
+#include "kernels/cpu/reference_number.h"
+
+namespace hawser::testing {
+
+/// The global batch: [rows, seq] each; document_begin may be empty.
+struct ReferenceBatch {
+  int64_t rows = 0, seq = 0;
+  std::vector<int32_t> tokens, targets, document_begin;
+};
+
+template <class T>
+class ReferenceModel {
+ public:
+  /// One row of the batch: [seq][features].
+  using Rows = std::vector<std::vector<T>>;
+
+  /// `flat` is laid out as `table` says. `frozen` are the same weights without any perturbation: what a
+  /// look-up of the padding token reads, because it passes no gradient on. `seed` is the seed of dropout.
+  ReferenceModel(const nn::ModelConfig& model, const nn::ParameterTable& table, const std::vector<T>& flat,
+                 const std::vector<double>& frozen, uint64_t seed)
+      : m_(model), table_(table), flat_(flat), frozen_(frozen), seed_(seed) {
+    angles_.resize(static_cast<size_t>(nn::rope_table_size(model, model.context)));
+    if (!angles_.empty()) nn::fill_rope_table(angles_.data(), model, model.context);
+  }
+
+  /// Mean loss over the targets that are not -100, in training (dropout on); samples are numbered from 0.
+  T loss(const ReferenceBatch& batch) {
+    T sum = T(0);
+    double count = 0;
+    for (sample_ = 0; sample_ < batch.rows; ++sample_) {
+      const auto first = static_cast<size_t>(sample_ * batch.seq), seq = static_cast<size_t>(batch.seq);
+      begin_.assign(seq, 0);
+      for (size_t t = 0; t < seq && !batch.document_begin.empty(); ++t)
+        begin_[t] = batch.document_begin[first + t];
+      const Rows z = logits({batch.tokens.begin() + static_cast<int64_t>(first),
+                             batch.tokens.begin() + static_cast<int64_t>(first + seq)});
+      for (size_t t = 0; t < seq; ++t) {
+        const int32_t target = batch.targets[first + t];
+        if (target == -100) continue;
+        sum += log_sum_exp(z[t]) - z[t][static_cast<size_t>(target)];
+        count += 1;
+      }
+    }
+    return sum / count;
+  }
+
+ private:
+  const T* find(const std::string& name) const {
+    const nn::Parameter* p = table_.find(name);
+    return p == nullptr ? nullptr : flat_.data() + p->offset;
+  }
+
+  static T log_sum_exp(const std::vector<T>& z) {
+    double max = kernels::real_part(z[0]);
+    for (const T& value : z) max = std::max(max, kernels::real_part(value));
+    T sum = T(0);
+    for (const T& value : z) sum += std::exp(value - max);
+    return max + std::log(sum);
+  }
+
+  Rows logits(const std::vector<int32_t>& tokens) {
+    Rows x = embed(tokens);
+    drop(x, -1, 0, m_.dropout_embedding);
+    for (layer_ = 0; layer_ < m_.layers; ++layer_) {
+      const std::string p = fmt::format("blocks.{}.", layer_);
+      add_branch(x, attention(norm(x, p + "attention_norm"), p + "attention."), p + "attention_post_norm", 2);
+      add_branch(x, mlp(norm(x, p + "mlp_norm"), p + "mlp."), p + "mlp_post_norm", 3);
+    }
+    Rows z = product(norm(x, "final_norm"), m_.tied_head ? "embedding.tokens" : "head", m_.vocab_size);
+    for (auto& row : z)
+      for (T& value : row) value = cap(value, m_.logit_softcap);
+    return z;
+  }
+
+  Rows embed(const std::vector<int32_t>& tokens) const {
+    const int64_t token_table = table_.at("embedding.tokens.weight").offset;
+    const T* positions = find("embedding.positions.weight");
+    Rows x(tokens.size(), std::vector<T>(static_cast<size_t>(m_.width)));
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      for (size_t c = 0; c < x[t].size(); ++c) {
+        const size_t at = static_cast<size_t>(token_table + tokens[t] * m_.width) + c;
+        x[t][c] = m_.embedding_scale * (tokens[t] == m_.padding_token ? T(frozen_[at]) : flat_[at]);
+        if (positions != nullptr) x[t][c] += positions[position(t) * m_.width + static_cast<int64_t>(c)];
+      }
+    }
+    return x;
+  }
+
+  int64_t position(size_t t) const { return static_cast<int64_t>(t) - begin_[t]; }
+
+  /// Times 0 or 1 / (1 - p), by the random words of (layer, site), sample, position and feature.
+  void drop(Rows& x, int64_t layer, uint64_t site, double p) const {
+    const uint64_t key = philox_derive(seed_, static_cast<uint64_t>(layer), site);
+    for (size_t t = 0; t < x.size(); ++t)
+      for (size_t c = 0; c < x[t].size(); ++c) x[t][c] *= keep(key, t, c, p);
+  }
+  double keep(uint64_t key, uint64_t position, uint64_t feature, double p) const {
+    if (p == 0) return 1;
+    const uint64_t sample_key = key ^ (static_cast<uint64_t>(sample_) * 0x9E3779B97F4A7C15ull);
+    const PhiloxBlock words = philox(sample_key, position, feature / 4);
+    return philox_uniform(words.v[feature % 4]) < static_cast<float>(p) ? 0 : 1 / (1 - p);
+  }
+
+  static T cap(const T& value, double softcap) {
+    return softcap > 0 ? softcap * std::tanh(value / softcap) : value;
+  }
+
+  void add_branch(Rows& x, Rows branch, const std::string& post_norm, uint64_t site) const {
+    if (m_.post_norm) branch = norm(branch, post_norm);
+    drop(branch, layer_, site, m_.dropout_residual);
+    for (size_t t = 0; t < x.size(); ++t)
+      for (size_t c = 0; c < x[t].size(); ++c) x[t][c] += branch[t][c];
+  }
+
+  Rows norm(const Rows& x, const std::string& name) const {
+    Rows y = x;
+    const bool centred = m_.norm == nn::Norm::kLayerNorm;
+    for (auto& row : y)
+      normalise(row.data(), m_.width, find(name + ".weight"), find(name + ".bias"), centred);
+    return y;
+  }
+  void normalise(T* x, int64_t n, const T* weight, const T* bias, bool centred) const {
+    T mean = T(0), variance = T(0);
+    for (int64_t j = 0; j < n && centred; ++j) mean += x[j] / static_cast<double>(n);
+    for (int64_t j = 0; j < n; ++j) variance += (x[j] - mean) * (x[j] - mean) / static_cast<double>(n);
+    for (int64_t j = 0; j < n; ++j) {
+      x[j] = (x[j] - mean) / std::sqrt(variance + m_.norm_eps) * (m_.norm_weight_offset + weight[j]);
+      if (bias != nullptr) x[j] += bias[j];
+    }
+  }
+
+  /// y = x W^T + b with W = name.weight [out, in], b = name.bias where there is one.
+  Rows product(const Rows& x, const std::string& name, int64_t out) const {
+    const T* weight = find(name + ".weight");
+    const T* bias = find(name + ".bias");
+    Rows y(x.size(), std::vector<T>(static_cast<size_t>(out)));
+    for (size_t t = 0; t < x.size(); ++t) {
+      for (size_t o = 0; o < y[t].size(); ++o) {
+        T sum = bias != nullptr ? bias[o] : T(0);
+        for (size_t i = 0; i < x[t].size(); ++i) sum += x[t][i] * weight[o * x[t].size() + i];
+        y[t][o] = sum;
+      }
+    }
+    return y;
+  }
+
+  /// Each head of q or k: QK-norm, then the rotation of the pairs (j, j + D/2).
+  void prepare_heads(Rows& x, const std::string& norm_name) const {
+    const int64_t half = m_.head_dim / 2;
+    for (size_t t = 0; t < x.size(); ++t) {
+      for (T* head = x[t].data(); head < x[t].data() + x[t].size(); head += m_.head_dim) {
+        if (m_.qk_norm) normalise(head, m_.head_dim, find(norm_name + ".weight"), nullptr, false);
+        for (int64_t j = 0; j < half && m_.position == nn::Position::kRotary; ++j) {
+          const float* angle = angles_.data() + (position(t) * half + j) * 2;
+          const double cosine = static_cast<double>(angle[0]), sine = static_cast<double>(angle[1]);
+          const T low = head[j], high = head[half + j];
+          head[j] = low * cosine - high * sine;
+          head[half + j] = high * cosine + low * sine;
+        }
+      }
+    }
+  }
+
+  Rows attention(const Rows& x, const std::string& p) const {
+    Rows q = product(x, p + "q", m_.heads * m_.head_dim), k = product(x, p + "k", m_.kv_heads * m_.head_dim);
+    const Rows v = product(x, p + "v", m_.kv_heads * m_.head_dim);
+    prepare_heads(q, p + "q_norm");
+    prepare_heads(k, p + "k_norm");
+    Rows o(x.size(), std::vector<T>(static_cast<size_t>(m_.heads * m_.head_dim)));
+    for (size_t t = 0; t < x.size(); ++t)
+      for (int64_t h = 0; h < m_.heads; ++h) attend(o[t].data() + h * m_.head_dim, q, k, v, t, h);
+    return product(o, p + "o", m_.width);
+  }
+
+  void attend(T* o, const Rows& q, const Rows& k, const Rows& v, size_t t, int64_t h) const {
+    const int64_t of_kv = h / (m_.heads / m_.kv_heads) * m_.head_dim,
+                  window = m_.window[static_cast<size_t>(layer_)];
+    std::vector<T> scores;
+    std::vector<size_t> keys;
+    for (size_t key = static_cast<size_t>(begin_[t]); key <= t; ++key) {
+      if (window > 0 && static_cast<int64_t>(t - key) >= window) continue;
+      T dot = T(0);
+      for (int64_t j = 0; j < m_.head_dim; ++j)
+        dot += q[t][static_cast<size_t>(h * m_.head_dim + j)] * k[key][static_cast<size_t>(of_kv + j)];
+      scores.push_back(cap(m_.attention_scale * dot, m_.attention_softcap));
+      keys.push_back(key);
+    }
+    const T total = log_sum_exp(scores);
+    const uint64_t site = philox_derive(seed_, static_cast<uint64_t>(layer_), 1);
+    const uint64_t query = (static_cast<uint64_t>(h) << 32) + t;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const T probability = std::exp(scores[i] - total) * keep(site, query, keys[i], m_.dropout_attention);
+      for (int64_t j = 0; j < m_.head_dim; ++j)
+        o[j] += probability * v[keys[i]][static_cast<size_t>(of_kv + j)];
+    }
+  }
+
+  Rows mlp(const Rows& x, const std::string& p) const {
+    Rows h = product(x, p + "up", m_.mlp_width);
+    const bool gated = m_.mlp == nn::MlpKind::kSwiGlu || m_.mlp == nn::MlpKind::kGeGlu;
+    const Rows gate = gated ? product(x, p + "gate", m_.mlp_width) : Rows();
+    for (size_t t = 0; t < h.size(); ++t)
+      for (size_t j = 0; j < h[t].size(); ++j)
+        h[t][j] = gated ? activation(gate[t][j]) * h[t][j] : activation(h[t][j]);
+    return product(h, p + "down", m_.width);
+  }
+
+  T activation(const T& x) const {
+    switch (m_.mlp) {
+      case nn::MlpKind::kGelu:
+        return 0.5 * x * (1.0 + kernels::reference_erf(x / std::sqrt(2.0)));
+      case nn::MlpKind::kSwiGlu:
+        return x / (1.0 + std::exp(-x));
+      case nn::MlpKind::kGeluTanh:
+      case nn::MlpKind::kGeGlu:
+        break;
+    }
+    return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+
+  const nn::ModelConfig& m_;
+  const nn::ParameterTable& table_;
+  const std::vector<T>& flat_;
+  const std::vector<double>& frozen_;
+  const uint64_t seed_;
+  std::vector<float> angles_;
+  int64_t sample_ = 0, layer_ = 0;
+  std::vector<int64_t> begin_;  // first position of each position's document
+};
+
+}  // namespace hawser::testing
