@@ -9,10 +9,6 @@
 namespace hawser::train {
 
 Evaluation TrainerImpl::eval(const BatchView* batch, int64_t max_batches) {
-  return evaluate(batch, max_batches, true);
-}
-
-Evaluation TrainerImpl::evaluate(const BatchView* batch, int64_t max_batches, bool cancellable) {
   if (batch == nullptr && (dataset_ == nullptr || dataset_->validation_samples() == 0))
     fail(Code::kFailedPrecondition,
          "there is no validation data: give a batch, or set /data/validation_fraction or "

@@ -24,7 +24,7 @@ void TrainerImpl::train(int64_t until_step, const std::function<bool(const Train
   while (state_.step < total) {
     stop_if_cancelled(saved_at == state_.step);
     TrainRecord record;
-    record.result = guarded_step();
+    record.result = train_step();
     record.total_steps = total;
     record.validation_loss = std::numeric_limits<double>::quiet_NaN();
     record.tokens_per_second =
@@ -59,7 +59,7 @@ void TrainerImpl::stop_if_cancelled(bool saved) {
 /// Mean loss of the validation data; NaN if it was cancelled, which ends the run after the step's record.
 double TrainerImpl::validation_loss() {
   try {
-    return evaluate(nullptr, 0, false).loss;
+    return eval(nullptr, 0).loss;
   } catch (const Error& error) {
     if (error.code() != Code::kCancelled) throw;
     return std::numeric_limits<double>::quiet_NaN();

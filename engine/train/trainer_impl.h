@@ -55,7 +55,6 @@ class TrainerImpl final : public Trainer {
   // trainer.cc
   void initialize_weights();
   void refresh_copy();
-  StepResult guarded_step();  // a step under the guard's policy; does not look at cancel
   StepResult end_step(Outcome outcome, bool advance);
   void require_training(const char* what) const;
   void require_pending(bool pending) const;
@@ -68,7 +67,6 @@ class TrainerImpl final : public Trainer {
   /// boundary.
   bool cancelled() { return training_ ? cancel_->load() : take_cancel(); }
   // inference.cc
-  Evaluation evaluate(const BatchView* batch, int64_t max_batches, bool cancellable);
   void feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits);
   // trainer_tensors.cc
   float* buffer(TensorKind kind) const;
