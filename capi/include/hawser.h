@@ -280,7 +280,8 @@ typedef struct hws_generate_request {
 /* Called for each new token, on the calling thread. Non-zero ends the text. */
 typedef int32_t (*hws_token_fn)(void* user, int32_t token);
 
-/* Continues the prompt with a KV cache. The model sees the last model.context tokens. */
+/* Continues the prompt with a KV cache. The model sees the last batch.sequence tokens
+ * (default: model.context). */
 HWS_API int32_t hws_engine_generate(hws_engine* engine, const hws_generate_request* request, hws_token_fn fn, void* user,
                                     void (*destroy)(void*));
 

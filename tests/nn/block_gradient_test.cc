@@ -22,15 +22,17 @@
 namespace hawser::testing {
 namespace {
 
-// Complex step has no rounding of its own; fp64 differences of step h err by h^2 and 1e-16 / h.
-constexpr double kCentralStep = 1e-5, kCentralError = 1e-6;
-// Of the engine, in fp32, relative to the parameter's gradient norm.
-constexpr double kGradientError = 5e-6, kLossError = 1e-6;
+// Complex step has no rounding of its own; central differences of five points err by h^4 and 1e-16 / h.
+constexpr double kCentralStep = 3e-5, kCentralError = 1e-6;
+// Of the engine, whose numbers are fp32: the whole gradient, one parameter's (measured: at most 1.1e-5 where
+// the exact gradient is zero, 1e-5 elsewhere), and the loss.
+constexpr double kWholeError = 1e-6, kGradientError = 2e-5, kLossError = 1e-6;
 
 /// A direction in the space of one parameter's elements, and the loss's derivative along it.
 struct Probe {
   const nn::Parameter* parameter;
   std::vector<double> direction;
+  bool single = false;  ///< moves one element
   double derivative = 0;
 };
 
@@ -62,7 +64,8 @@ class Reference {
         moved[static_cast<size_t>(probe.parameter->offset) + i] += step * probe.direction[i];
       return loss_of(moved);
     };
-    return (at(kCentralStep) - at(-kCentralStep)) / (2 * kCentralStep);
+    const double h = kCentralStep;
+    return (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
   }
 
  private:
@@ -89,7 +92,7 @@ std::vector<Probe> make_probes(const nn::ParameterTable& table) {
       for (double& value : probes.back().direction) value = random() % 2 == 0 ? 1.0 : -1.0;
     }
     for (int i = 0; i < 3; ++i) {
-      probes.push_back({&p, std::vector<double>(size, 0.0)});
+      probes.push_back({&p, std::vector<double>(size, 0.0), true});
       probes.back().direction[random() % size] = 1.0;
     }
   }
@@ -131,37 +134,60 @@ double scale_of(const Probe& probe, const std::vector<double>& gradients) {
                   1e-2 * norm(gradients.data(), static_cast<int64_t>(gradients.size())));
 }
 
+double along(const Probe& probe, const std::vector<double>& gradients) {
+  double sum = 0;
+  for (size_t i = 0; i < probe.direction.size(); ++i)
+    sum += gradients[static_cast<size_t>(probe.parameter->offset) + i] * probe.direction[i];
+  return sum;
+}
+
 class BlockGradient : public ::testing::TestWithParam<ModelVariant> {};
 
-TEST_P(BlockGradient, EqualsTheDerivativeOfAnObviousForward) {
+TEST_P(BlockGradient, ComplexStepAgreesWithCentralDifferences) {
+  const Reference reference(GetParam());
+  std::vector<Probe> probes = make_probes(reference.table());
+  double largest = 0;
+  for (Probe& probe : probes) {
+    probe.derivative = reference.complex_step(probe);
+    largest = std::max(largest, std::abs(probe.derivative));
+  }
+  for (const Probe& probe : probes) {
+    const double scale = std::max(std::abs(probe.derivative), 1e-2 * largest);
+    EXPECT_NEAR(reference.central_difference(probe), probe.derivative, kCentralError * scale)
+        << probe.parameter->name;
+  }
+}
+
+TEST_P(BlockGradient, OfTheEngineEqualsTheDerivativeOfAnObviousForward) {
   const Reference reference(GetParam());
   std::vector<Probe> probes = make_probes(reference.table());
   for (Probe& probe : probes) probe.derivative = reference.complex_step(probe);
   const double loss = reference.loss();
 
-  bool first = true;
-  double worst = 0, worst_central = 0;
+  int32_t threads = 1;
+  double worst = 0, worst_whole = 0;
   for (const kernels::KernelTable* level : kernel_tables()) {
-    const std::vector<double> gradients =
-        engine_gradients(GetParam(), reference, loss, level->name, first ? 1 : 2);
+    const std::vector<double> gradients = engine_gradients(GetParam(), reference, loss, level->name, threads);
+    threads = 2;
+    double squares = 0, directions = 0;
     for (const Probe& probe : probes) {
-      const double scale = scale_of(probe, gradients);
-      double derivative = 0;
-      for (size_t i = 0; i < probe.direction.size(); ++i)
-        derivative += gradients[static_cast<size_t>(probe.parameter->offset) + i] * probe.direction[i];
-      const double error = std::abs(derivative - probe.derivative) / scale;
+      const double derivative = along(probe, gradients), difference = std::abs(derivative - probe.derivative);
+      const double error = difference / scale_of(probe, gradients);
       worst = std::max(worst, error);
       EXPECT_LE(error, kGradientError) << probe.parameter->name << " on " << level->name << ": " << derivative
                                        << ", by complex step " << probe.derivative;
-      if (!first) continue;
-      const double central = std::abs(reference.central_difference(probe) - probe.derivative) / scale;
-      worst_central = std::max(worst_central, central);
-      EXPECT_LE(central, kCentralError) << probe.parameter->name;
+      // Along random signs the square of an error is, in the mean, the square of its norm.
+      if (!probe.single) squares += difference * difference;
     }
-    first = false;
+    for (const Probe& probe : probes) directions += probe.single ? 0 : 1;
+    const double per_parameter = directions / static_cast<double>(reference.table().all().size());
+    const double whole =
+        std::sqrt(squares / per_parameter) / norm(gradients.data(), static_cast<int64_t>(gradients.size()));
+    worst_whole = std::max(worst_whole, whole);
+    EXPECT_LE(whole, kWholeError) << level->name;
   }
   RecordProperty("worst_error", std::to_string(worst * 1e6) + "e-6");
-  RecordProperty("worst_central_error", std::to_string(worst_central * 1e9) + "e-9");
+  RecordProperty("whole_error", std::to_string(worst_whole * 1e6) + "e-6");
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, BlockGradient, ::testing::ValuesIn(model_variants()),

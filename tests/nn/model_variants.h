@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@ struct ModelVariant {
   int64_t micro_batch = 2, grad_accum_steps = 1, sequence = 9;
   bool documents = false;  ///< packed documents
 };
+
+inline void PrintTo(const ModelVariant& variant, std::ostream* out) { *out << variant.name; }
 
 const std::vector<ModelVariant>& model_variants();
 

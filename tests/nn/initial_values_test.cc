@@ -1,0 +1,108 @@
+// Initial weights: a pure function of (seed, name, element), normal, and the same for every thread count.
+#include "engine/nn/initial_values.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/harness/test_stream.h"
+
+namespace hawser::nn {
+namespace {
+
+using testing::SerialStream;
+using testing::TaskOrder;
+using testing::ThreadStream;
+
+Parameter matrix(const std::string& name, int64_t size, double factor = 1.0) {
+  Parameter p;
+  p.name = name;
+  p.shape = {size, 1};
+  p.size = size;
+  p.initial = {InitialValue::Kind::kNormal, factor};
+  return p;
+}
+
+std::vector<float> filled(const Parameter& p, double std, uint64_t seed, Stream& stream) {
+  std::vector<float> weights(static_cast<size_t>(p.size) + 1, 77.0f);
+  fill_initial(weights.data(), p, std, seed, stream);
+  EXPECT_EQ(weights.back(), 77.0f) << "wrote behind its end";
+  weights.pop_back();
+  return weights;
+}
+
+std::vector<float> filled(const Parameter& p, double std, uint64_t seed) {
+  SerialStream stream;
+  return filled(p, std, seed, stream);
+}
+
+TEST(InitialValues, AreTheSameBitsForEveryThreadCountAndOrder) {
+  for (const int64_t size : {1, 3, 16383, 16384, 100001}) {
+    const Parameter p = matrix("blocks.0.mlp.up.weight", size);
+    const std::vector<float> expected = filled(p, 0.02, 1);
+    SerialStream shuffled(3, TaskOrder::kShuffled);
+    ThreadStream threads(2);
+    EXPECT_EQ(filled(p, 0.02, 1, shuffled), expected) << size;
+    EXPECT_EQ(filled(p, 0.02, 1, threads), expected) << size;
+  }
+}
+
+TEST(InitialValues, AnElementDoesNotDependOnTheSizeOfItsTensor) {
+  const std::vector<float> small = filled(matrix("w", 1001), 0.02, 1),
+                           large = filled(matrix("w", 50000), 0.02, 1);
+  EXPECT_TRUE(std::equal(small.begin(), small.end(), large.begin()));
+}
+
+TEST(InitialValues, AreNormalWithTheAskedDeviation) {
+  constexpr int64_t kSize = 1 << 20;
+  for (const auto& [std, factor] : {std::pair{0.02, 1.0}, std::pair{0.5, 0.25}}) {
+    const std::vector<float> weights = filled(matrix("embedding.tokens.weight", kSize, factor), std, 5);
+    const double n = static_cast<double>(kSize), sigma = std * factor;
+    double mean = 0, square = 0, fourth = 0;
+    int64_t inside = 0;
+    for (const float w : weights) {
+      const double z = static_cast<double>(w) / sigma;
+      mean += z / n, square += z * z / n, fourth += z * z * z * z / n;
+      inside += std::abs(z) < 1 ? 1 : 0;
+    }
+    EXPECT_NEAR(mean, 0.0, 5 / std::sqrt(n));
+    EXPECT_NEAR(square, 1.0, 5 * std::sqrt(2 / n));
+    EXPECT_NEAR(fourth, 3.0, 5 * std::sqrt(96 / n));
+    EXPECT_NEAR(static_cast<double>(inside) / n, 0.682689, 5 * 0.4654 / std::sqrt(n));
+  }
+}
+
+double correlation(const std::vector<float>& a, const std::vector<float>& b) {
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+    ab += x * y, aa += x * x, bb += y * y;
+  }
+  return ab / std::sqrt(aa * bb);
+}
+
+TEST(InitialValues, AreIndependentBetweenNamesSeedsAndNeighbours) {
+  constexpr int64_t kSize = 100000;
+  const double bound = 5 / std::sqrt(static_cast<double>(kSize));
+  const std::vector<float> w = filled(matrix("blocks.0.mlp.up.weight", kSize), 0.02, 1);
+  EXPECT_LT(std::abs(correlation(w, filled(matrix("blocks.1.mlp.up.weight", kSize), 0.02, 1))), bound);
+  EXPECT_LT(std::abs(correlation(w, filled(matrix("blocks.0.mlp.up.weight", kSize), 0.02, 2))), bound);
+  for (const int64_t shift : {1, 2, 3, 4, 768}) {
+    std::vector<float> moved = w;
+    std::rotate(moved.begin(), moved.begin() + shift, moved.end());
+    EXPECT_LT(std::abs(correlation(w, moved)), bound) << shift;
+  }
+}
+
+TEST(InitialValues, AConstantIsThatConstantAndADeviationOfZeroIsZero) {
+  Parameter p = matrix("final_norm.weight", 100);
+  p.initial = {InitialValue::Kind::kConstant, 0.75};
+  for (const float w : filled(p, 0.02, 1)) EXPECT_EQ(w, 0.75f);
+  for (const float w : filled(matrix("w", 100), 0.0, 1)) EXPECT_EQ(w, 0.0f);
+}
+
+}  // namespace
+}  // namespace hawser::nn

@@ -1,0 +1,181 @@
+// The parameter table: names, shapes, places in the flat buffers, counts of published models.
+#include "engine/nn/parameter.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "engine/base/error.h"
+#include "engine/config/config_tree.h"
+
+namespace hawser::nn {
+namespace {
+
+ModelConfig resolve(const std::string& json) {
+  return config::resolve(config::ConfigTree::from_json(json)).model;
+}
+
+constexpr const char* kGpt =
+    R"({"model": {"vocab_size": 11, "context": 8, "layers": 1, "width": 6, "heads": 2,
+    "position": "learned", "tied_head": true}, "batch": {"sequence": 8}})";
+constexpr const char* kEverything = R"({"model": {"vocab_size": 11, "context": 8, "layers": 2, "width": 6,
+    "heads": 2, "kv_heads": 1, "head_dim": 4, "mlp_width": 5, "norm": "rms_norm", "mlp": "swiglu",
+    "position": "rotary", "tied_head": false, "qk_norm": true, "post_norm": true, "norm_weight_offset": 1,
+    "bias": {"q": true, "v": true, "gate": true, "up": true}}, "batch": {"sequence": 8}})";
+
+std::vector<std::string> names_and_shapes(const ParameterTable& table) {
+  std::vector<std::string> lines;
+  for (const Parameter& p : table.all()) {
+    std::string line = p.name + " ";
+    for (size_t i = 0; i < p.shape.size(); ++i) line += (i > 0 ? "x" : "") + std::to_string(p.shape[i]);
+    lines.push_back(line + " @" + std::to_string(p.block));
+  }
+  return lines;
+}
+
+TEST(ParameterTable, NamesShapesAndBlocksOfAPlainModel) {
+  const std::vector<std::string> expected = {
+      "embedding.tokens.weight 11x6 @0",
+      "embedding.positions.weight 8x6 @0",
+      "blocks.0.attention_norm.weight 6 @1",
+      "blocks.0.attention_norm.bias 6 @1",
+      "blocks.0.attention.q.weight 6x6 @1",
+      "blocks.0.attention.k.weight 6x6 @1",
+      "blocks.0.attention.v.weight 6x6 @1",
+      "blocks.0.attention.q.bias 6 @1",
+      "blocks.0.attention.k.bias 6 @1",
+      "blocks.0.attention.v.bias 6 @1",
+      "blocks.0.attention.o.weight 6x6 @1",
+      "blocks.0.attention.o.bias 6 @1",
+      "blocks.0.mlp_norm.weight 6 @1",
+      "blocks.0.mlp_norm.bias 6 @1",
+      "blocks.0.mlp.up.weight 24x6 @1",
+      "blocks.0.mlp.up.bias 24 @1",
+      "blocks.0.mlp.down.weight 6x24 @1",
+      "blocks.0.mlp.down.bias 6 @1",
+      "final_norm.weight 6 @2",
+      "final_norm.bias 6 @2",
+  };
+  EXPECT_EQ(names_and_shapes(ParameterTable(resolve(kGpt))), expected);
+}
+
+TEST(ParameterTable, NamesShapesAndBlocksWithEveryOption) {
+  const auto lines = names_and_shapes(ParameterTable(resolve(kEverything)));
+  const std::vector<std::string> second_block(lines.begin() + 18, lines.end());
+  const std::vector<std::string> expected = {
+      "blocks.1.attention_norm.weight 6 @2",
+      "blocks.1.attention.q.weight 8x6 @2",
+      "blocks.1.attention.k.weight 4x6 @2",
+      "blocks.1.attention.v.weight 4x6 @2",
+      "blocks.1.attention.q.bias 8 @2",
+      "blocks.1.attention.v.bias 4 @2",
+      "blocks.1.attention.q_norm.weight 4 @2",
+      "blocks.1.attention.k_norm.weight 4 @2",
+      "blocks.1.attention.o.weight 6x8 @2",
+      "blocks.1.attention_post_norm.weight 6 @2",
+      "blocks.1.mlp_norm.weight 6 @2",
+      "blocks.1.mlp.gate.weight 5x6 @2",
+      "blocks.1.mlp.up.weight 5x6 @2",
+      "blocks.1.mlp.gate.bias 5 @2",
+      "blocks.1.mlp.up.bias 5 @2",
+      "blocks.1.mlp.down.weight 6x5 @2",
+      "blocks.1.mlp_post_norm.weight 6 @2",
+      "final_norm.weight 6 @3",
+      "head.weight 11x6 @3",
+  };
+  EXPECT_EQ(second_block, expected);
+  EXPECT_EQ(lines[0], "embedding.tokens.weight 11x6 @0");
+  EXPECT_EQ(lines[1], "blocks.0.attention_norm.weight 6 @1");
+}
+
+TEST(ParameterTable, PlacesAreAlignedAscendAndDoNotOverlap) {
+  for (const char* json : {kGpt, kEverything}) {
+    const ParameterTable table(resolve(json));
+    int64_t end = 0, count = 0;
+    for (const Parameter& p : table.all()) {
+      EXPECT_GE(p.offset, end) << p.name;
+      EXPECT_LT(p.offset - end, ParameterTable::kParameterAlign) << p.name;
+      EXPECT_TRUE(p.offset == end || p.offset % ParameterTable::kParameterAlign == 0) << p.name;
+      int64_t size = 1;
+      for (const int64_t d : p.shape) size *= d;
+      EXPECT_EQ(p.size, size) << p.name;
+      end = p.offset + p.size;
+      count += p.size;
+    }
+    EXPECT_GE(table.flat_size(), end);
+    EXPECT_EQ(table.flat_size() % ParameterTable::kParameterAlign, 0);
+    EXPECT_EQ(table.count(), count);
+  }
+}
+
+TEST(ParameterTable, WhatOneKernelReadsTogetherLiesBackToBack) {
+  const ParameterTable table(resolve(kEverything));
+  const auto follows = [&](const char* second, const char* first) {
+    const Parameter &a = table.at(first), &b = table.at(second);
+    return b.offset == a.offset + a.size;
+  };
+  EXPECT_TRUE(follows("blocks.1.attention.k.weight", "blocks.1.attention.q.weight"));
+  EXPECT_TRUE(follows("blocks.1.attention.v.weight", "blocks.1.attention.k.weight"));
+  EXPECT_TRUE(follows("blocks.1.attention.v.bias", "blocks.1.attention.q.bias"));
+  EXPECT_TRUE(follows("blocks.1.mlp.up.weight", "blocks.1.mlp.gate.weight"));
+  EXPECT_TRUE(follows("blocks.1.mlp.up.bias", "blocks.1.mlp.gate.bias"));
+}
+
+TEST(ParameterTable, DecayFallsOnMatricesAlone) {
+  const ParameterTable table(resolve(kEverything));
+  for (const Parameter& p : table.all()) {
+    EXPECT_EQ(p.decay, p.name.ends_with(".weight") && p.name.find("norm") == std::string::npos) << p.name;
+  }
+}
+
+TEST(ParameterTable, InitialValuesFollowThePart) {
+  const ModelConfig m = resolve(kEverything);
+  for (const bool scale_residual : {true, false}) {
+    const double residual = scale_residual ? 1.0 / std::sqrt(2.0 * 2) : 1.0;
+    const ParameterTable table(m, scale_residual);
+    for (const Parameter& p : table.all()) {
+      const bool into_residual =
+          p.name.ends_with("attention.o.weight") || p.name.ends_with("mlp.down.weight");
+      if (p.name.ends_with(".bias")) {
+        EXPECT_TRUE(p.initial.kind == InitialValue::Kind::kConstant && p.initial.value == 0.0) << p.name;
+      } else if (p.name.ends_with("norm.weight")) {
+        EXPECT_TRUE(p.initial.kind == InitialValue::Kind::kConstant) << p.name;
+        EXPECT_EQ(p.initial.value, 0.0) << p.name << ": stored minus norm_weight_offset";
+      } else {
+        EXPECT_TRUE(p.initial.kind == InitialValue::Kind::kNormal) << p.name;
+        EXPECT_DOUBLE_EQ(p.initial.value, into_residual ? residual : 1.0) << p.name;
+      }
+    }
+  }
+}
+
+TEST(ParameterTable, AnUnknownNameIsNotFound) {
+  const ParameterTable table(resolve(kGpt));
+  EXPECT_EQ(table.find("head.weight"), nullptr);
+  EXPECT_EQ(table.find(""), nullptr);
+  try {
+    table.at("blocks.1.mlp.up.weight");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kNotFound);
+    EXPECT_NE(std::string(error.what()).find("blocks.1.mlp.up.weight"), std::string::npos);
+  }
+}
+
+TEST(ParameterTable, PublishedModelsHaveTheirPublishedCounts) {
+  const std::map<std::string, int64_t> counts = {
+      {"gpt2-124m", 124439808},     {"gpt2-350m", 354823168},       {"gpt2-774m", 774030080},
+      {"gpt2-1558m", 1557611200},   {"llama-2-7b", 6738415616},     {"llama-3.2-1b", 1235814400},
+      {"llama-3.1-8b", 8030261248}, {"llama-3.1-70b", 70553706496}, {"llama-3.1-405b", 405853388800},
+      {"mistral-7b", 7241732096},   {"qwen2.5-0.5b", 494032768},    {"qwen2.5-1.5b", 1543714304},
+      {"qwen2.5-7b", 7615616512},   {"qwen3-0.6b", 596049920},      {"qwen3-8b", 8190735360},
+      {"gemma-2-2b", 2614341888},
+  };
+  for (const auto& [preset, count] : counts)
+    EXPECT_EQ(ParameterTable(resolve("{\"preset\": \"" + preset + "\"}")).count(), count) << preset;
+}
+
+}  // namespace
+}  // namespace hawser::nn

@@ -1,0 +1,156 @@
+// The table of rotary angles against each scaling's formula as its source states it, written another way than
+// the engine: over wavelengths, with the ramps of the published code spelled out.
+#include "engine/nn/rope_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+namespace hawser::nn {
+namespace {
+
+ModelConfig rotary(int64_t head_dim, RopeConfig rope) {
+  ModelConfig m;
+  m.position = Position::kRotary;
+  m.head_dim = head_dim;
+  m.rope = rope;
+  return m;
+}
+
+/// Every entry of the table is (cos, sin) of position times frequency(j), times factor.
+void expect_table(const ModelConfig& m, const std::function<double(int64_t)>& frequency, double factor) {
+  constexpr int64_t kPositions = 300;
+  ASSERT_EQ(rope_table_size(m, kPositions), kPositions * m.head_dim);
+  std::vector<float> table(static_cast<size_t>(kPositions * m.head_dim), -9.0f);
+  fill_rope_table(table.data(), m, kPositions);
+  for (int64_t p = 0; p < kPositions; ++p) {
+    for (int64_t j = 0; j < m.head_dim / 2; ++j) {
+      const auto at = static_cast<size_t>(p * m.head_dim + 2 * j);
+      const double angle = static_cast<double>(p) * frequency(j);
+      ASSERT_NEAR(static_cast<double>(table[at]), factor * std::cos(angle), 1.5e-7 * factor) << p << " " << j;
+      ASSERT_NEAR(static_cast<double>(table[at + 1]), factor * std::sin(angle), 1.5e-7 * factor)
+          << p << " " << j;
+    }
+  }
+}
+
+double plain(double theta, int64_t j, int64_t head_dim) {
+  return 1.0 / std::pow(theta, static_cast<double>(2 * j) / static_cast<double>(head_dim));
+}
+
+TEST(RopeTable, WithoutScalingTurnsByTheInversePowersOfTheta) {
+  for (const int64_t d : {2, 6, 64, 128}) {
+    for (const double theta : {10000.0, 500000.0}) {
+      RopeConfig rope;
+      rope.theta = theta;
+      expect_table(
+          rotary(d, rope), [&](int64_t j) { return plain(theta, j, d); }, 1.0);
+    }
+  }
+}
+
+TEST(RopeTable, LinearScalingDividesPositions) {
+  RopeConfig rope;
+  rope.scaling = RopeScaling::kLinear;
+  rope.factor = 2.5;
+  expect_table(
+      rotary(16, rope), [](int64_t j) { return plain(10000.0, j, 16) / 2.5; }, 1.0);
+}
+
+TEST(RopeTable, Llama3ScalingKeepsShortWavesSlowsLongOnesAndBlendsBetween) {
+  RopeConfig rope;
+  rope.theta = 500000.0;
+  rope.scaling = RopeScaling::kLlama3;
+  rope.factor = 8;
+  rope.low_freq_factor = 1, rope.high_freq_factor = 4;
+  rope.original_context = 8192;
+  int kept = 0, slowed = 0, blended = 0;
+  const auto frequency = [&](int64_t j) {
+    const double f = plain(rope.theta, j, 128), turns = 8192 * f / (2 * M_PI);  // in the original context
+    if (turns > 4) return ++kept, f;
+    if (turns < 1) return ++slowed, f / 8;
+    ++blended;
+    const double share = (turns - 1) / (4 - 1);
+    return f * (share + (1 - share) / 8);
+  };
+  expect_table(rotary(128, rope), frequency, 1.0);
+  EXPECT_TRUE(kept > 0 && slowed > 0 && blended > 0);
+}
+
+/// The ramp of the YaRN paper's code: dimension where a wave makes `turns` turns in the original context.
+double yarn_dimension(double turns, const RopeConfig& r, int64_t d) {
+  return static_cast<double>(d) / 2 * std::log(static_cast<double>(r.original_context) / (2 * M_PI * turns)) /
+         std::log(r.theta);
+}
+
+double yarn_frequency(int64_t j, const RopeConfig& r, int64_t d) {
+  double low = yarn_dimension(r.beta_fast, r, d), high = yarn_dimension(r.beta_slow, r, d);
+  if (r.truncate) low = std::floor(low), high = std::ceil(high);
+  if (low < 0) low = 0;
+  if (high > static_cast<double>(d - 1)) high = static_cast<double>(d - 1);
+  double interpolate = (static_cast<double>(j) - low) / (high - low);
+  interpolate = interpolate < 0 ? 0 : interpolate > 1 ? 1 : interpolate;
+  const double extrapolated = plain(r.theta, j, d);
+  return extrapolated * (1 - interpolate) + extrapolated / r.factor * interpolate;
+}
+
+RopeConfig yarn() {
+  RopeConfig rope;
+  rope.scaling = RopeScaling::kYarn;
+  rope.factor = 4;
+  rope.original_context = 4096;
+  return rope;
+}
+
+TEST(RopeTable, YarnBlendsByTurnsAndScalesByTheLogarithmOfItsFactor) {
+  for (const bool truncate : {true, false}) {
+    for (const int64_t d : {32, 64, 128}) {
+      RopeConfig rope = yarn();
+      rope.truncate = truncate;
+      expect_table(
+          rotary(d, rope), [&](int64_t j) { return yarn_frequency(j, rope, d); }, 0.1 * std::log(4.0) + 1);
+    }
+  }
+}
+
+TEST(RopeTable, YarnTakesOtherBounds) {
+  RopeConfig rope = yarn();
+  rope.beta_fast = 16, rope.beta_slow = 2, rope.theta = 1e6, rope.original_context = 1000;
+  expect_table(
+      rotary(64, rope), [&](int64_t j) { return yarn_frequency(j, rope, 64); }, 0.1 * std::log(4.0) + 1);
+}
+
+TEST(RopeTable, YarnsAttentionFactorIsGivenOrComesFromTheMscales) {
+  RopeConfig rope = yarn();
+  rope.attention_factor = 1.3;
+  expect_table(
+      rotary(64, rope), [&](int64_t j) { return yarn_frequency(j, rope, 64); }, 1.3);
+  rope.attention_factor = 0;
+  rope.mscale = 0.7, rope.mscale_all_dim = 1.2;
+  const double factor = (0.1 * 0.7 * std::log(4.0) + 1) / (0.1 * 1.2 * std::log(4.0) + 1);
+  expect_table(
+      rotary(64, rope), [&](int64_t j) { return yarn_frequency(j, rope, 64); }, factor);
+}
+
+TEST(RopeTable, WithAFactorOfOneEveryScalingIsNone) {
+  for (const RopeScaling scaling : {RopeScaling::kLinear, RopeScaling::kLlama3, RopeScaling::kYarn}) {
+    RopeConfig rope;
+    rope.scaling = scaling;
+    rope.original_context = 64;
+    expect_table(
+        rotary(32, rope), [](int64_t j) { return plain(10000.0, j, 32); }, 1.0);
+  }
+}
+
+TEST(RopeTable, IsEmptyWithoutRotaryPositions) {
+  ModelConfig m = rotary(64, {});
+  for (const Position position : {Position::kLearned, Position::kNone}) {
+    m.position = position;
+    EXPECT_EQ(rope_table_size(m, 100), 0);
+  }
+}
+
+}  // namespace
+}  // namespace hawser::nn
