@@ -15,22 +15,7 @@ packages=(g++ cmake ninja-build nlohmann-json3-dev libflatbuffers-dev flatbuffer
 
 fail() { echo "examples/quickstart.sh: $*" >&2; exit 2; }
 
-install_packages() {
-  command -v dpkg-query >/dev/null || { echo "not Debian: taking the packages as given: ${packages[*]}"; return; }
-  local missing=() package
-  for package in "${packages[@]}"; do
-    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
-  done
-  [ ${#missing[@]} -gt 0 ] || return 0
-  local as_root=()
-  if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || fail "needs root or sudo to install: ${missing[*]}"
-    as_root=(sudo)
-  fi
-  echo "installing ${missing[*]}"
-  "${as_root[@]}" apt-get update -qq
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
-}
+source packaging/install_packages.sh
 
 # All text of the repository in one file: whole files in a fixed order that is not the alphabetical one, so that the
 # last tenth, which is kept for validation, is of every kind.
@@ -56,7 +41,7 @@ if [ -n "$data" ]; then
   [ -f "$data" ] || fail "--data $data: no such file"
 fi
 
-install_packages
+install_packages "${packages[@]}"
 if [ ! -f build/CMakeCache.txt ]; then
   cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF
 fi

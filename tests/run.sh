@@ -18,22 +18,7 @@ packages=(g++ clang cmake ninja-build pkg-config python3
 
 fail() { echo "tests/run.sh: $*" >&2; exit 2; }
 
-install_packages() {
-  command -v dpkg-query >/dev/null || { echo "not Debian: taking the packages as given: ${packages[*]}"; return; }
-  local missing=() package
-  for package in "${packages[@]}"; do
-    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
-  done
-  [ ${#missing[@]} -gt 0 ] || return 0
-  local as_root=()
-  if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || fail "needs root or sudo to install: ${missing[*]}"
-    as_root=(sudo)
-  fi
-  echo "installing ${missing[*]}"
-  "${as_root[@]}" apt-get update -qq
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
-}
+source packaging/install_packages.sh
 
 build=build
 configure=(-DCMAKE_BUILD_TYPE=Release)
@@ -50,7 +35,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-install_packages
+install_packages "${packages[@]}"
 jobs=$(nproc)
 cmake -S . -B "$build" -G Ninja "${configure[@]}"
 cmake --build "$build" --parallel "$jobs"

@@ -28,25 +28,29 @@ std::string bytes_text(int64_t bytes) {
 }  // namespace
 
 const char* category_name(Category category) {
-  constexpr const char* kNames[] = {"weights", "gradients", "optimizer", "activations", "workspace", "staging", "tables"};
+  constexpr const char* kNames[] = {"weights",   "gradients", "optimizer", "activations",
+                                    "workspace", "staging",   "tables"};
   return kNames[static_cast<size_t>(category)];
 }
 
 const char* op_name(Op op) {
-  constexpr const char* kNames[] = {"LOAD_MICRO_BATCH", "COUNT_TOKENS", "FORWARD",   "LOSS",           "EVAL_LOSS", "LOGITS",
-                                    "BACKWARD",         "REDUCE_GRAD",  "GRAD_NORM", "OPTIMIZER_STEP"};
+  constexpr const char* kNames[] = {"LOAD_MICRO_BATCH", "COUNT_TOKENS",  "FORWARD",  "LOSS",
+                                    "EVAL_LOSS",        "LOGITS",        "BACKWARD", "REDUCE_GRAD",
+                                    "GRAD_NORM",        "OPTIMIZER_STEP"};
   return kNames[static_cast<size_t>(op)];
 }
 
 std::string format_instructions(const Plan& plan) {
-  std::string text = fmt::format("plan {}: {} instructions\n{:>5}  {:<16} {:>5} {:>4} {:>9}  reads -> writes\n", plan.name,
-                                 plan.instructions.size(), "#", "instruction", "block", "mb", "GFLOP");
+  std::string text =
+      fmt::format("plan {}: {} instructions\n{:>5}  {:<16} {:>5} {:>4} {:>9}  reads -> writes\n", plan.name,
+                  plan.instructions.size(), "#", "instruction", "block", "mb", "GFLOP");
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& n = plan.instructions[i];
     if (i == plan.commit && i > 0) text += "       ---- durable from here ----\n";
     const auto number = [](int32_t v) { return v < 0 ? std::string("-") : fmt::format("{}", v); };
-    text += fmt::format("{:>5}  {:<16} {:>5} {:>4} {:>9.3f}  {} -> {}\n", i, op_name(n.op), number(n.block),
-                        number(n.micro_batch), n.flops * 1e-9, operands(plan, n.reads), operands(plan, n.writes));
+    text +=
+        fmt::format("{:>5}  {:<16} {:>5} {:>4} {:>9.3f}  {} -> {}\n", i, op_name(n.op), number(n.block),
+                    number(n.micro_batch), n.flops * 1e-9, operands(plan, n.reads), operands(plan, n.writes));
   }
   return text;
 }
@@ -55,10 +59,11 @@ std::string format_memory(const Plan& plan) {
   std::string text = fmt::format("memory of plan {} at its peak\n", plan.name);
   for (size_t c = 0; c < plan.at_peak.size(); ++c)
     if (plan.at_peak[c] > 0)
-      text += fmt::format("  {:<12} {:>14} bytes  {}\n", category_name(static_cast<Category>(c)), plan.at_peak[c],
-                          bytes_text(plan.at_peak[c]));
+      text += fmt::format("  {:<12} {:>14} bytes  {}\n", category_name(static_cast<Category>(c)),
+                          plan.at_peak[c], bytes_text(plan.at_peak[c]));
   const int64_t live = std::accumulate(plan.at_peak.begin(), plan.at_peak.end(), int64_t{0});
-  text += fmt::format("  {:<12} {:>14} bytes  {}\n", "gaps", plan.peak_bytes - live, bytes_text(plan.peak_bytes - live));
+  text += fmt::format("  {:<12} {:>14} bytes  {}\n", "gaps", plan.peak_bytes - live,
+                      bytes_text(plan.peak_bytes - live));
   text += fmt::format("  {:<12} {:>14} bytes  {}\n", "total", plan.peak_bytes, bytes_text(plan.peak_bytes));
   return text;
 }
@@ -71,12 +76,22 @@ std::string plan_json(const Plan& plan) {
   for (size_t c = 0; c < plan.at_peak.size(); ++c)
     json["memory"][category_name(static_cast<Category>(c))] = plan.at_peak[c];
   for (const Slot& s : plan.slots)
-    json["slots"].push_back({{"name", s.name}, {"category", category_name(s.category)}, {"bytes", s.bytes},
-                             {"first", s.first}, {"last", s.last}, {"offset", s.offset}, {"persistent", s.persistent}});
+    json["slots"].push_back({{"name", s.name},
+                             {"category", category_name(s.category)},
+                             {"bytes", s.bytes},
+                             {"first", s.first},
+                             {"last", s.last},
+                             {"offset", s.offset},
+                             {"persistent", s.persistent}});
   json["commit"] = plan.commit;
   for (const Instruction& n : plan.instructions)
-    json["instructions"].push_back({{"op", op_name(n.op)}, {"block", n.block}, {"micro_batch", n.micro_batch},
-                                    {"reads", n.reads}, {"writes", n.writes}, {"scratch", n.scratch}, {"flops", n.flops}});
+    json["instructions"].push_back({{"op", op_name(n.op)},
+                                    {"block", n.block},
+                                    {"micro_batch", n.micro_batch},
+                                    {"reads", n.reads},
+                                    {"writes", n.writes},
+                                    {"scratch", n.scratch},
+                                    {"flops", n.flops}});
   return json.dump();
 }
 

@@ -8,13 +8,23 @@
 namespace hawser::plan {
 
 /// What a slot's bytes are for; memory is reported by it.
-enum class Category : uint8_t { kWeights, kGradients, kOptimizer, kActivations, kWorkspace, kStaging, kTables, kCount };
+enum class Category : uint8_t {
+  kWeights,
+  kGradients,
+  kOptimizer,
+  kActivations,
+  kWorkspace,
+  kStaging,
+  kTables,
+  kCount
+};
 const char* category_name(Category category);
 
 /// An index into Plan::slots; -1: none.
 using SlotId = int32_t;
 
-/// A piece of the arena. Persistent slots live always; others from the first instruction that names them to the last.
+/// A piece of the arena. Persistent slots live always; others from the first instruction that names them to
+/// the last.
 struct Slot {
   std::string name;
   Category category = Category::kActivations;
@@ -24,14 +34,14 @@ struct Slot {
   int64_t offset = -1;            ///< bytes into the arena
 };
 
-/// Operands by op (reads | writes; scratch is the workspace):
+/// Operands by op (reads | writes; scratch is the workspace; all that compute also read weights and masters):
 ///   kLoadMicroBatch               | batch
 ///   kCountTokens     batches...   | scalars
 ///   kForward         block 0:     batch | x_1       (embedding)
 ///                    block b:     x_b, batch | x_b+1, saved_b
 ///   kLoss            x, batch, scalars | losses, dx, gradients     (norm, head, loss, and their backward)
 ///   kEvalLoss        x, batch | losses
-///   kLogits          x |
+///   kLogits          x, batch |
 ///   kBackward        block b:     x_b, saved_b, batch | dx, gradients;  block 0: batch | dx, gradients
 ///   kReduceGrad      head_gradient | gradients        (joins the two gradients of a tied embedding)
 ///   kGradNorm        gradients | partials

@@ -8,7 +8,9 @@
 namespace hawser::plan {
 namespace {
 
-int64_t align_up(int64_t bytes) { return (bytes + PlanBuilder::kAlign - 1) / PlanBuilder::kAlign * PlanBuilder::kAlign; }
+int64_t align_up(int64_t bytes) {
+  return (bytes + PlanBuilder::kAlign - 1) / PlanBuilder::kAlign * PlanBuilder::kAlign;
+}
 
 bool overlap(const Slot& a, const Slot& b) { return a.first <= b.last && b.first <= a.last; }
 
@@ -26,7 +28,8 @@ void assign_lifetimes(Plan* plan) {
   }
 }
 
-/// The lowest offset >= base where `slot` fits between those of `placed` (sorted by offset) that live with it.
+/// The lowest offset >= base where `slot` fits between those of `placed` (sorted by offset) that live with
+/// it.
 int64_t lowest_fit(const Slot& slot, const std::vector<const Slot*>& placed, int64_t base) {
   int64_t at = base;
   for (const Slot* other : placed) {
@@ -101,8 +104,8 @@ SlotId PlanBuilder::transient(std::string name, Category category, int64_t bytes
   return slot(std::move(name), category, bytes, false);
 }
 
-void PlanBuilder::add(Op op, int32_t micro_batch, int32_t block, std::vector<SlotId> reads, std::vector<SlotId> writes,
-                      int64_t scratch_bytes, double flops) {
+void PlanBuilder::add(Op op, int32_t micro_batch, int32_t block, std::vector<SlotId> reads,
+                      std::vector<SlotId> writes, int64_t scratch_bytes, double flops) {
   std::erase(reads, -1);
   std::erase(writes, -1);
   const SlotId scratch = transient("workspace", Category::kWorkspace, scratch_bytes);

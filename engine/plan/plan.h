@@ -1,5 +1,5 @@
-// Plan: the instruction list of one rank, made once, with the lifetime and place of every slot. It can be printed, and
-// the executor runs it as it stands.
+// Plan: the instruction list of one rank, made once, with the lifetime and place of every slot. It can be
+// printed, and the executor runs it as it stands.
 #pragma once
 
 #include <array>
@@ -18,9 +18,9 @@ struct Plan {
   std::string name;
   std::vector<Slot> slots;
   std::vector<Instruction> instructions;
-  size_t commit = 0;          ///< instructions from here on change durable state
+  size_t commit = 0;  ///< instructions from here on change durable state
   int64_t persistent_bytes = 0;
-  int64_t peak_bytes = 0;     ///< arena bytes that this plan needs: the end of its highest slot
+  int64_t peak_bytes = 0;      ///< arena bytes that this plan needs: the end of its highest slot
   MemoryByCategory at_peak{};  ///< bytes of live slots at the instruction where they are most
 };
 
@@ -47,8 +47,8 @@ class PlanBuilder {
   Plan plan_;
 };
 
-/// Fills first, last, offset of each slot and the plan's byte counts. Persistent slots lie first, in order; the others
-/// are placed largest first at the lowest offset free for their whole lifetime.
+/// Fills first, last, offset of each slot and the plan's byte counts. Persistent slots lie first, in order;
+/// the others are placed largest first at the lowest offset free for their whole lifetime.
 void assign_memory(Plan* plan);
 
 /// The slot's id by name; -1 if there is none.

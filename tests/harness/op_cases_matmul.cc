@@ -56,11 +56,14 @@ Matmul args_of(const Problem& p, DType a_type, DType b_type, DType c_type) {
 int64_t a_size(const Problem& p, const Matmul& x) { return (p.a_transposed ? p.k : p.m) * x.lda; }
 int64_t b_size(const Problem& p, const Matmul& x) { return (p.b_transposed ? p.n : p.k) * x.ldb; }
 
-OpCase product_case(const Problem& p, DType a_type, DType b_type, DType c_type, DType bias_type) {
+OpCase product_case(const Problem& p, DType a_type, DType b_type, DType c_type, DType bias_type,
+                    bool round_to_bf16 = false) {
   Matmul x = args_of(p, a_type, b_type, c_type);
+  x.round_to_bf16 = round_to_bf16;
   x.bias_type = bias_type;
   OpCase c = {"matmul",
-              name_of(p) + "/" + type_word(a_type) + "_" + type_word(b_type) + "_" + type_word(c_type),
+              name_of(p) + "/" + type_word(a_type) + "_" + type_word(b_type) + "_" + type_word(c_type) +
+                  (round_to_bf16 ? "_rounded" : ""),
               {},
               nullptr,
               nullptr};
@@ -77,8 +80,7 @@ OpCase product_case(const Problem& p, DType a_type, DType b_type, DType c_type, 
     args.workspace = call.workspace(call.table.matmul_workspace_bytes(args, call.stream.num_workers));
     call.table.matmul(args, call.stream);
   };
-  // With one bf16 operand the other is rounded too.
-  const DType form = a_type == DType::kBf16 || b_type == DType::kBf16 ? DType::kBf16 : DType::kF32;
+  const DType form = multiplies_bf16(x) ? DType::kBf16 : DType::kF32;
   c.reference = [=](RealOperands& v) {
     for (const size_t operand : {0, 1}) {
       for (double& value : v[operand]) value = rounded(value, form);
@@ -113,6 +115,7 @@ GradientCase gradient_case(const Problem& p) {
 void add_matmul_cases(std::vector<OpCase>& cases) {
   const DType f32 = DType::kF32, bf16 = DType::kBf16;
   for (const Problem& p : problems()) {
+    cases.push_back(product_case(p, f32, f32, f32, f32, true));
     for (const auto& [a, b] : {std::pair{f32, f32}, {bf16, bf16}, {f32, bf16}, {bf16, f32}}) {
       cases.push_back(product_case(p, a, b, f32, f32));
       if (!p.accumulate) cases.push_back(product_case(p, a, b, bf16, bf16));

@@ -58,7 +58,8 @@ OpCase embedding_case(int64_t rows, int64_t d, DType type, bool positions) {
   return c;
 }
 
-OpCase embedding_backward_case(int64_t rows, int64_t d, int64_t table_rows, bool accumulate) {
+OpCase embedding_backward_case(int64_t rows, int64_t d, int64_t table_rows, bool accumulate,
+                               int32_t skip = -1) {
   const Indices index = indices(rows, table_rows, 3);
   EmbeddingBackward a;
   a.index = index->data();
@@ -67,8 +68,10 @@ OpCase embedding_backward_case(int64_t rows, int64_t d, int64_t table_rows, bool
   a.table_rows = table_rows;
   a.scale = 1.25f;
   a.accumulate = accumulate;
+  a.skip = skip;
   OpCase c = {"embedding_backward",
-              std::to_string(rows) + "x" + std::to_string(d) + (accumulate ? "_accumulate" : ""),
+              std::to_string(rows) + "x" + std::to_string(d) + (accumulate ? "_accumulate" : "") +
+                  (skip >= 0 ? "_skip" : ""),
               {},
               nullptr,
               nullptr};
@@ -307,6 +310,7 @@ void add_stream_cases(std::vector<OpCase>& cases) {
   for (const bool accumulate : {false, true}) {
     cases.push_back(embedding_backward_case(1, 1, 3, accumulate));
     cases.push_back(embedding_backward_case(300, 67, 20, accumulate));
+    cases.push_back(embedding_backward_case(300, 67, 20, accumulate, 19));  // the most frequent index
   }
 }
 

@@ -1,0 +1,215 @@
+// What the dry run measures is what a real run takes: every call of every variant, on every kernel level,
+// runs in regions of exactly the measured size (where taking one byte more throws, and touching one is seen
+// by the guards) and uses all of it. The bytes saved are also those of the closed form in block.h, and the
+// FLOPs those that a reader would count.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <numeric>
+
+#include "engine/nn/model.h"
+#include "engine/nn/rope_table.h"
+#include "tests/harness/guarded_buffer.h"
+#include "tests/harness/kernel_levels.h"
+#include "tests/harness/test_stream.h"
+#include "tests/nn/model_variants.h"
+
+namespace hawser::testing {
+namespace {
+
+/// The buffers of one micro-batch of a variant, and real calls over them.
+class RealRun {
+ public:
+  RealRun(const ModelVariant& variant, const nn::Model& model, const kernels::KernelTable& kernels,
+          int32_t workers, DType type)
+      : model_(model),
+        stream_(workers),
+        batch_(variant_batch(variant, model.config().vocab_size)),
+        master_(variant_weights(model.table(), model.config().norm_weight_offset)),
+        narrow_(master_.size()),
+        gradients_(master_.size()),
+        rope_(static_cast<size_t>(nn::rope_table_size(model.config(), variant.sequence))),
+        samples_(static_cast<size_t>(variant.micro_batch)) {
+    if (!rope_.empty()) nn::fill_rope_table(rope_.data(), model.config(), variant.sequence);
+    kernels.convert(
+        {narrow_.data(), master_.data(), DType::kBf16, DType::kF32, static_cast<int64_t>(master_.size())},
+        stream_);
+    std::iota(samples_.begin(), samples_.end(), 0);
+    positions_.resize(batch_.tokens.size());
+    for (size_t i = 0; i < positions_.size(); ++i) {
+      const auto column = static_cast<int32_t>(static_cast<int64_t>(i) % variant.sequence);
+      positions_[i] = variant.documents ? column - batch_.document_begin[i] : column;
+    }
+    ctx_.kernels = &kernels;
+    ctx_.stream = &stream_;
+    ctx_.batch = variant.micro_batch, ctx_.seq = variant.sequence;
+    ctx_.tokens_BT = batch_.tokens.data(), ctx_.targets_BT = batch_.targets.data();
+    ctx_.positions_BT = positions_.data();
+    ctx_.kv_begin_BT = variant.documents ? batch_.document_begin.data() : nullptr;
+    ctx_.samples_B = samples_.data();
+    ctx_.type = type;
+    ctx_.weights = type == DType::kF32 ? reinterpret_cast<const char*>(master_.data())
+                                       : reinterpret_cast<const char*>(narrow_.data());
+    ctx_.master = master_.data();
+    ctx_.gradients = gradients_.data();
+    ctx_.training = true;
+    ctx_.seed = 9;
+  }
+
+  const float* rope() const { return rope_.data(); }
+  nn::Context& context() { return ctx_; }
+
+  /// Runs `call` in a workspace of exactly cost.workspace bytes, and expects it to use them all.
+  void expect(const nn::CallCost& cost, const char* what,
+              const std::function<void(const nn::Context&)>& call) {
+    GuardedBuffer<char> memory(cost.workspace);
+    nn::Region region(memory.data(), cost.workspace);
+    ctx_.workspace = &region;
+    call(ctx_);
+    ctx_.workspace = nullptr;
+    EXPECT_EQ(region.high(), cost.workspace) << what;
+    EXPECT_TRUE(memory.intact()) << what << " wrote outside its workspace";
+  }
+
+ private:
+  const nn::Model& model_;
+  SerialStream stream_;
+  ReferenceBatch batch_;
+  std::vector<float> master_;
+  std::vector<uint16_t> narrow_;
+  std::vector<float> gradients_, rope_;
+  std::vector<uint64_t> samples_;
+  std::vector<int32_t> positions_;
+  nn::Context ctx_;
+};
+
+/// The closed form of block.h: bytes that a block's forward leaves, each array rounded up to 64 bytes.
+int64_t saved_bytes(const nn::ModelConfig& m, int64_t rows, int64_t e) {
+  const int64_t c = m.width, h = m.heads, k = m.kv_heads, d = m.head_dim, f = m.mlp_width;
+  const bool gated = m.mlp == nn::MlpKind::kSwiGlu || m.mlp == nn::MlpKind::kGeGlu;
+  const int64_t statistics = m.norm == nn::Norm::kLayerNorm ? 2 : 1;
+  std::vector<int64_t> arrays = {e * c, e * c, e * (h + 2 * k) * d, e * h * d, e * f * (gated ? 2 : 1), e * f,
+                                 4 * c, 4 * h};
+  for (int64_t i = 0; i < statistics * 2; ++i) arrays.push_back(4);
+  if (m.qk_norm) arrays.insert(arrays.end(), {e * (h + k) * d, 4 * h, 4 * k});
+  if (m.post_norm) {
+    arrays.insert(arrays.end(), {4 * c, 4 * c});
+    for (int64_t i = 0; i < statistics * 2; ++i) arrays.push_back(4);
+  }
+  int64_t bytes = 0;
+  for (const int64_t row_bytes : arrays) bytes += (rows * row_bytes + 63) / 64 * 64;
+  return bytes;
+}
+
+class DryRun : public ::testing::TestWithParam<ModelVariant> {};
+
+TEST_P(DryRun, MeasuresWhatARealRunTakes) {
+  const nn::ModelConfig config = resolve_variant(GetParam()).model;
+  const nn::Model model(config);
+  const int64_t rows = GetParam().micro_batch * GetParam().sequence, residual = rows * config.width;
+  for (const kernels::KernelTable* kernels : kernel_tables()) {
+    for (const auto& [type, workers] : {std::pair{DType::kF32, 1}, {DType::kF32, 3}, {DType::kBf16, 2}}) {
+      SCOPED_TRACE(std::string(kernels->name) + ", workers " + std::to_string(workers));
+      const nn::ModelCosts costs = nn::measure_costs(model, *kernels, workers, type, GetParam().micro_batch,
+                                                     GetParam().sequence, true);
+      RealRun run(GetParam(), model, *kernels, workers, type);
+      std::vector<std::vector<float>> x(static_cast<size_t>(config.layers) + 1,
+                                        std::vector<float>(static_cast<size_t>(residual)));
+      std::vector<float> dx(static_cast<size_t>(residual)), losses(static_cast<size_t>(rows));
+      std::vector<float> head(static_cast<size_t>(config.vocab_size * config.width));
+      std::vector<float> logits(static_cast<size_t>(rows * config.vocab_size));
+      const float grad_scale = 0.1f;
+
+      run.expect(costs.embedding_forward, "embedding forward",
+                 [&](const nn::Context& c) { model.embedding().forward(c, x[0].data()); });
+      std::vector<std::unique_ptr<GuardedBuffer<char>>> saved;
+      for (size_t l = 0; l < model.config().layers * size_t{1}; ++l) {
+        const nn::CallCost& cost = costs.block_forward[l];
+        EXPECT_EQ(cost.saved, saved_bytes(config, rows, dtype_bytes(run.context().activation)));
+        EXPECT_EQ(costs.block_backward[l].saved, cost.saved);
+        saved.push_back(std::make_unique<GuardedBuffer<char>>(cost.saved));
+        nn::Region region(saved[l]->data(), cost.saved);
+        run.expect(cost, "block forward", [&](const nn::Context& c) {
+          model.block(static_cast<int64_t>(l)).forward(c, region, run.rope(), x[l + 1].data(), x[l].data());
+        });
+        EXPECT_EQ(region.high(), cost.saved);
+        EXPECT_TRUE(saved[l]->intact()) << "block forward wrote outside what it saved";
+      }
+      run.expect(costs.loss_eval, "loss of an evaluation",
+                 [&](const nn::Context& c) { model.head().forward(c, losses.data(), x.back().data()); });
+      run.expect(costs.logits, "logits",
+                 [&](const nn::Context& c) { model.head().logits(c, logits.data(), x.back().data(), rows); });
+      run.expect(costs.loss, "loss", [&](const nn::Context& c) {
+        model.head().forward_backward(c, losses.data(), dx.data(), config.tied_head ? head.data() : nullptr,
+                                      x.back().data(), &grad_scale);
+      });
+      for (size_t l = saved.size(); l-- > 0;) {
+        nn::Region region(saved[l]->data(), costs.block_forward[l].saved);
+        run.expect(costs.block_backward[l], "block backward", [&](const nn::Context& c) {
+          model.block(static_cast<int64_t>(l)).backward(c, region, run.rope(), dx.data(), x[l].data());
+        });
+        EXPECT_EQ(region.high(), costs.block_forward[l].saved);
+        EXPECT_TRUE(saved[l]->intact()) << "block backward wrote outside what was saved";
+      }
+      run.expect(costs.embedding_backward, "embedding backward",
+                 [&](const nn::Context& c) { model.embedding().backward(c, dx.data()); });
+      for (const float loss : losses) EXPECT_TRUE(std::isfinite(loss));
+      for (const float d : dx) EXPECT_TRUE(std::isfinite(d));
+    }
+  }
+}
+
+TEST_P(DryRun, AnEvaluationTakesNoMoreThanTraining) {
+  const nn::Model model(resolve_variant(GetParam()).model);
+  const int64_t batch = GetParam().micro_batch, seq = GetParam().sequence;
+  for (const kernels::KernelTable* kernels : kernel_tables()) {
+    const nn::ModelCosts training = nn::measure_costs(model, *kernels, 2, DType::kF32, batch, seq, true);
+    const nn::ModelCosts eval = nn::measure_costs(model, *kernels, 2, DType::kF32, batch, seq, false);
+    EXPECT_LE(eval.embedding_forward.workspace, training.embedding_forward.workspace);
+    for (size_t l = 0; l < eval.block_forward.size(); ++l) {
+      EXPECT_LE(eval.block_forward[l].workspace, training.block_forward[l].workspace);
+      EXPECT_EQ(eval.block_forward[l].saved, training.block_forward[l].saved);
+    }
+  }
+}
+
+/// Pairs (query, key) of one head of one row.
+double pairs(int64_t seq, int64_t window) {
+  double sum = 0;
+  for (int64_t t = 0; t < seq; ++t)
+    for (int64_t key = 0; key <= t; ++key) sum += window == 0 || t - key < window ? 1 : 0;
+  return sum;
+}
+
+TEST_P(DryRun, CountsTheFlopsOfEveryProduct) {
+  const nn::ModelConfig m = resolve_variant(GetParam()).model;
+  const nn::Model model(m);
+  const int64_t batch = GetParam().micro_batch, seq = GetParam().sequence;
+  const nn::ModelCosts costs =
+      nn::measure_costs(model, *kernel_tables().back(), 2, DType::kF32, batch, seq, true);
+  const double rows = static_cast<double>(batch * seq);
+  double matmul_parameters = static_cast<double>(m.vocab_size * m.width);
+  EXPECT_DOUBLE_EQ(costs.loss_eval.flops, 2 * rows * matmul_parameters);
+  EXPECT_DOUBLE_EQ(costs.loss.flops, 6 * rows * matmul_parameters);
+  for (int64_t l = 0; l < m.layers; ++l) {
+    double in_block = 0;
+    for (const nn::Parameter& p : model.table().all())
+      if (p.block == l + 1 && p.shape.size() == 2) in_block += static_cast<double>(p.size);
+    const double core =
+        pairs(seq, m.window[static_cast<size_t>(l)]) * static_cast<double>(batch * m.heads * m.head_dim);
+    EXPECT_DOUBLE_EQ(costs.block_forward[static_cast<size_t>(l)].flops, 2 * rows * in_block + 4 * core);
+    EXPECT_DOUBLE_EQ(costs.block_backward[static_cast<size_t>(l)].flops, 4 * rows * in_block + 10 * core);
+    matmul_parameters += in_block;
+  }
+  EXPECT_DOUBLE_EQ(static_cast<double>(model.matmul_parameters()), matmul_parameters);
+  EXPECT_DOUBLE_EQ(model.flops_per_token(seq),
+                   6 * matmul_parameters + 6.0 * static_cast<double>(m.layers * seq * m.heads * m.head_dim));
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, DryRun, ::testing::ValuesIn(model_variants()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace hawser::testing
