@@ -125,7 +125,7 @@ TEST_P(DryRun, MeasuresWhatARealRunTakes) {
       run.expect(costs.embedding_forward, "embedding forward",
                  [&](const nn::Context& c) { model.embedding().forward(c, x[0].data()); });
       std::vector<std::unique_ptr<GuardedBuffer<char>>> saved;
-      for (size_t l = 0; l < model.config().layers * size_t{1}; ++l) {
+      for (size_t l = 0; l < costs.block_forward.size(); ++l) {
         const nn::CallCost& cost = costs.block_forward[l];
         EXPECT_EQ(cost.saved, saved_bytes(config, rows, dtype_bytes(run.context().activation)));
         EXPECT_EQ(costs.block_backward[l].saved, cost.saved);
@@ -175,6 +175,59 @@ TEST_P(DryRun, AnEvaluationTakesNoMoreThanTraining) {
   }
 }
 
+/// Sizes where tiles, chunks and workers come into play.
+nn::ModelConfig wider_model() {
+  constexpr const char* kModel = R"({"vocab_size": 300, "context": 700, "layers": 1, "width": 96, "heads": 6,
+      "kv_heads": 2, "qk_norm": true, "post_norm": true, "position": "rotary",
+      "dropout": {"attention": 0.1, "residual": 0.1}})";
+  return resolve_variant({"wider", kModel, 1, 1, 700}).model;
+}
+
+TEST(DryRunSizes, NoSmallerBatchTakesMore) {
+  // Evaluation, forward and generation run shorter rows and fewer of them inside what was planned for the
+  // most.
+  const nn::Model model(wider_model());
+  for (const kernels::KernelTable* kernels : kernel_tables()) {
+    for (const int32_t workers : {1, 2, 7, 64}) {
+      for (const DType type : {DType::kF32, DType::kBf16}) {
+        const auto cost = [&](int64_t batch, int64_t seq) {
+          const nn::ModelCosts c = nn::measure_costs(model, *kernels, workers, type, batch, seq, true);
+          return std::vector<int64_t>{c.embedding_forward.workspace, c.embedding_backward.workspace,
+                                      c.block_forward[0].workspace,  c.block_forward[0].saved,
+                                      c.block_backward[0].workspace, c.loss.workspace,
+                                      c.loss_eval.workspace,         c.logits.workspace};
+        };
+        const std::vector<int64_t> most = cost(3, 700);
+        for (const int64_t batch : {1, 2, 3}) {
+          for (const int64_t seq : {1, 2, 31, 63, 64, 65, 127, 128, 200, 256, 257, 500, 699}) {
+            const std::vector<int64_t> less = cost(batch, seq);
+            for (size_t i = 0; i < less.size(); ++i)
+              EXPECT_LE(less[i], most[i]) << kernels->name << ", workers " << workers << ", batch " << batch
+                                          << ", seq " << seq << ", cost " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(DryRunSizes, NoShorterCacheOrPieceTakesMore) {
+  const nn::Model model(wider_model());
+  for (const kernels::KernelTable* kernels : kernel_tables()) {
+    for (const int32_t workers : {1, 2, 7, 64}) {
+      const auto bytes = [&](int64_t rows, int64_t capacity) {
+        return nn::measure_cached_workspace(model, *kernels, workers, DType::kF32, rows, capacity);
+      };
+      const int64_t most = bytes(64, 700);
+      for (const int64_t rows : {1, 2, 3, 15, 16, 17, 33, 63, 64}) {
+        for (const int64_t capacity : {64, 65, 127, 128, 129, 300, 512, 699, 700})
+          EXPECT_LE(bytes(rows, capacity), most)
+              << kernels->name << ", workers " << workers << ", rows " << rows << ", capacity " << capacity;
+      }
+    }
+  }
+}
+
 /// Pairs (query, key) of one head of one row.
 double pairs(int64_t seq, int64_t window) {
   double sum = 0;
@@ -209,7 +262,7 @@ TEST_P(DryRun, CountsTheFlopsOfEveryProduct) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, DryRun, ::testing::ValuesIn(model_variants()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& variant) { return variant.param.name; });
 
 }  // namespace
 }  // namespace hawser::testing

@@ -154,9 +154,11 @@ class ReferenceModel {
     const T* bias = find(name + ".bias");
     Rows y(x.size(), std::vector<T>(static_cast<size_t>(out)));
     for (size_t t = 0; t < x.size(); ++t) {
+      const T* row = x[t].data();
+      const size_t in = x[t].size();
       for (size_t o = 0; o < y[t].size(); ++o) {
         T sum = bias != nullptr ? bias[o] : T(0);
-        for (size_t i = 0; i < x[t].size(); ++i) sum += x[t][i] * weight[o * x[t].size() + i];
+        for (size_t i = 0; i < in; ++i) sum += row[i] * weight[o * in + i];
         y[t][o] = sum;
       }
     }

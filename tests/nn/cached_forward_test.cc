@@ -1,0 +1,130 @@
+// Generation through the key-value caches, in pieces of any size, gives what one forward over the whole text
+// gives: the same residual stream after every block of every variant.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "engine/nn/model.h"
+#include "engine/nn/rope_table.h"
+#include "tests/harness/kernel_levels.h"
+#include "tests/harness/test_stream.h"
+#include "tests/nn/model_variants.h"
+
+namespace hawser::testing {
+namespace {
+
+/// One text of `seq` tokens through the model, at once or through caches.
+class TextRun {
+ public:
+  TextRun(const nn::Model& model, const kernels::KernelTable& kernels, DType type, int64_t seq)
+      : model_(model),
+        stream_(2),
+        seq_(seq),
+        width_(model.config().width),
+        master_(variant_weights(model.table(), model.config().norm_weight_offset)),
+        narrow_(master_.size()),
+        rope_(static_cast<size_t>(nn::rope_table_size(model.config(), seq))),
+        positions_(static_cast<size_t>(seq)),
+        memory_(1 << 22) {
+    if (!rope_.empty()) nn::fill_rope_table(rope_.data(), model.config(), seq);
+    const auto size = static_cast<int64_t>(master_.size());
+    kernels.convert({narrow_.data(), master_.data(), DType::kBf16, DType::kF32, size}, stream_);
+    std::iota(positions_.begin(), positions_.end(), 0);
+    for (int64_t t = 0; t < seq; ++t)
+      tokens_.push_back(static_cast<int32_t>((t * t + 1) % model.config().vocab_size));
+    ctx_.kernels = &kernels;
+    ctx_.stream = &stream_;
+    ctx_.batch = 1;
+    ctx_.type = type;
+    ctx_.weights = type == DType::kF32 ? reinterpret_cast<const char*>(master_.data())
+                                       : reinterpret_cast<const char*>(narrow_.data());
+    ctx_.master = master_.data();
+  }
+
+  /// x[seq, width] after the last block.
+  std::vector<float> whole() {
+    std::vector<float> x(static_cast<size_t>(seq_ * width_)), y(x.size());
+    std::vector<char> saved(1 << 22);
+    embed(x.data(), 0, seq_);
+    for (int64_t l = 0; l < model_.config().layers; ++l) {
+      nn::Region region(saved.data(), static_cast<int64_t>(saved.size())), workspace = scratch();
+      ctx_.workspace = &workspace;
+      model_.block(l).forward(ctx_, region, rope_.data(), y.data(), x.data());
+      std::swap(x, y);
+    }
+    return x;
+  }
+
+  std::vector<float> in_pieces(int64_t piece) {
+    const int64_t kv = seq_ * model_.config().kv_heads * model_.config().head_dim;
+    std::vector<std::vector<float>> caches(static_cast<size_t>(2 * model_.config().layers),
+                                           std::vector<float>(static_cast<size_t>(kv), NAN));
+    std::vector<float> x(static_cast<size_t>(seq_ * width_));
+    for (int64_t begin = 0; begin < seq_; begin += piece) {
+      float* const rows = x.data() + begin * width_;
+      embed(rows, begin, std::min(piece, seq_ - begin));
+      for (int64_t l = 0; l < model_.config().layers; ++l) {
+        nn::Region workspace = scratch();
+        ctx_.workspace = &workspace;
+        const auto cache = static_cast<size_t>(2 * l);
+        model_.block(l).forward_cached(ctx_, {caches[cache].data(), caches[cache + 1].data(), begin},
+                                       rope_.data(), rows);
+      }
+    }
+    return x;
+  }
+
+ private:
+  nn::Region scratch() {
+    std::fill(memory_.begin(), memory_.end(), static_cast<char>(0xff));
+    return nn::Region(memory_.data(), static_cast<int64_t>(memory_.size()));
+  }
+  void embed(float* x, int64_t begin, int64_t rows) {
+    ctx_.seq = rows;
+    ctx_.tokens_BT = tokens_.data() + begin;
+    ctx_.positions_BT = positions_.data() + begin;
+    model_.embedding().forward(ctx_, x);
+  }
+
+  const nn::Model& model_;
+  SerialStream stream_;
+  int64_t seq_, width_;
+  std::vector<float> master_;
+  std::vector<uint16_t> narrow_;
+  std::vector<float> rope_;
+  std::vector<int32_t> positions_, tokens_;
+  std::vector<char> memory_;
+  nn::Context ctx_;
+};
+
+class CachedForward : public ::testing::TestWithParam<ModelVariant> {};
+
+TEST_P(CachedForward, InPiecesOfAnySizeEqualsOneForward) {
+  const nn::Model model(resolve_variant(GetParam()).model);
+  for (const kernels::KernelTable* kernels : kernel_tables()) {
+    for (const DType type : {DType::kF32, DType::kBf16}) {
+      TextRun run(model, *kernels, type, model.config().context);
+      const std::vector<float> expected = run.whole();
+      for (const int64_t piece : {int64_t{1}, int64_t{3}, model.config().context}) {
+        const std::vector<float> x = run.in_pieces(piece);
+        double difference = 0, norm = 0;
+        for (size_t i = 0; i < x.size(); ++i) {
+          const double e = static_cast<double>(expected[i]), d = static_cast<double>(x[i]) - e;
+          difference += d * d, norm += e * e;
+        }
+        // bf16 rounds operands that differ in their last fp32 bits, now and then to another neighbour.
+        EXPECT_LE(std::sqrt(difference / norm), type == DType::kF32 ? 1e-6 : 3e-3)
+            << kernels->name << ", pieces of " << piece;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, CachedForward, ::testing::ValuesIn(model_variants()),
+                         [](const auto& variant) { return variant.param.name; });
+
+}  // namespace
+}  // namespace hawser::testing
