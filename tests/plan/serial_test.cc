@@ -87,7 +87,7 @@ TEST(SerialPlan, ReturnsLogitsInThisOrder) {
             "LOAD_MICRO_BATCH -1 0: -> batch.0\n"
             "FORWARD 0 0: batch.0 weights -> x1.0\n"
             "FORWARD 1 0: x1.0 batch.0 weights -> x2.0 saved1.0\n"
-            "LOGITS 2 0: x2.0 weights ->\n");
+            "LOGITS 2 0: x2.0 batch.0 weights ->\n");
 }
 
 TEST(SerialPlan, GeneratesThroughCachesThatLiveOverTheWholePlan) {
