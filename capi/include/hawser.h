@@ -3,33 +3,34 @@
  * This header is the whole public API: C99, only <stddef.h> and <stdint.h>.
  *
  * Conventions
- *  1. Every fallible function returns an int32_t status: HWS_OK (0) or one of the HWS_* codes below; the text is in
- *     the calling thread's last error (hws_error_take).
+ *  1. Every fallible function returns an int32_t status: HWS_OK (0) or one of the HWS_* codes below; the text
+ * is in the calling thread's last error (hws_error_take).
  *  2. Out-parameters come last and are set to NULL (handles) on error.
- *  3. Handles are opaque numbers in a table (65,536 at a time), never dereferenced: a NULL, destroyed or foreign
- *     handle gets HWS_BAD_HANDLE. `hws_*_create/parse/take/...` hand ownership to the caller; each has its destroy,
- *     which takes NULL gladly and does nothing for a bad handle. A destroy while another thread is inside a call of
- *     the same handle waits for that call; inside a callback it never waits: the handle is gone at once, the object
- *     when the last call ends, and a run whose own callback destroyed its engine ends as if cancelled. Children keep
- *     what they need of their parents alive.
- *  4. A `const` handle allows concurrent calls. Any other call needs the handle for itself: it waits for the const
- *     calls that run, and any second call meanwhile, const ones too, gets HWS_BUSY, never undefined behaviour.
- *     Different handles are independent. hws_engine_metrics and hws_engine_cancel work at any time, the latter also
- *     in a signal handler. After fork, a child gets HWS_FORKED for engines of its parent (destroy only forgets them)
- *     and may create its own.
- *  5. Structs that cross start with `uint32_t struct_size` (set it to sizeof); they only ever grow at the end. The
- *     library reads or writes min(struct_size, its own size) and refuses a non-zero unknown tail
+ *  3. Handles are opaque numbers in a table (65,536 at a time), never dereferenced: a NULL, destroyed or
+ * foreign handle gets HWS_BAD_HANDLE. `hws_*_create/parse/take/...` hand ownership to the caller; each has
+ * its destroy, which takes NULL gladly and does nothing for a bad handle. A destroy while another thread is
+ * inside a call of the same handle waits for that call; inside a callback it never waits: the handle is gone
+ * at once, the object when the last call ends, and a run whose own callback destroyed its engine ends as if
+ * cancelled. Children keep what they need of their parents alive.
+ *  4. A `const` handle allows concurrent calls. Any other call needs the handle for itself: it waits for the
+ * const calls that run, and any second call meanwhile, const ones too, gets HWS_BUSY, never undefined
+ * behaviour. Different handles are independent. hws_engine_metrics and hws_engine_cancel work at any time,
+ * the latter also in a signal handler. After fork, a child gets HWS_FORKED for engines of its parent (destroy
+ * only forgets them) and may create its own.
+ *  5. Structs that cross start with `uint32_t struct_size` (set it to sizeof); they only ever grow at the
+ * end. The library reads or writes min(struct_size, its own size) and refuses a non-zero unknown tail
  *     (HWS_ABI_MISMATCH).
- *  6. Strings are UTF-8, NUL-terminated unless a length stands beside them. Buffers returned are hws_buffer handles.
- *  7. A callback is `fn + user + destroy`; `destroy(user)` (may be NULL) runs exactly once, also when registration
- *     fails. From a train or metrics callback only hws_engine_info, _metrics, _eval, _forward, _generate,
- *     hws_tensor_get, hws_text_*, hws_checkpoint_save and hws_engine_cancel of that engine may be called; from a token
- *     callback those of them whose handle is const; on the callback's own thread. A callback must not let an exception
- *     out; one that does ends the call with HWS_CALLBACK.
- *  8. The library writes nothing to stdout or stderr, reads no environment variable, installs no signal handler and
- *     never ends the process.
- *  9. Tokens and targets are int32, row-major [rows, cols]. targets[t] is what position t predicts (targets are not
- *     shifted again); -100 masks a position.
+ *  6. Strings are UTF-8, NUL-terminated unless a length stands beside them. Buffers returned are hws_buffer
+ * handles.
+ *  7. A callback is `fn + user + destroy`; `destroy(user)` (may be NULL) runs exactly once, also when
+ * registration fails. From a train or metrics callback only hws_engine_info, _metrics, _eval, _forward,
+ * _generate, hws_tensor_get, hws_text_*, hws_checkpoint_save and hws_engine_cancel of that engine may be
+ * called; from a token callback those of them whose handle is const; on the callback's own thread. A callback
+ * must not let an exception out; one that does ends the call with HWS_CALLBACK.
+ *  8. The library writes nothing to stdout or stderr, reads no environment variable, installs no signal
+ * handler and never ends the process.
+ *  9. Tokens and targets are int32, row-major [rows, cols]. targets[t] is what position t predicts (targets
+ * are not shifted again); -100 masks a position.
  */
 #ifndef HAWSER_H
 #define HAWSER_H
@@ -47,7 +48,8 @@
 extern "C" {
 #endif
 
-/* ------------------------------------------------------------------------------------------------ status codes */
+/* ------------------------------------------------------------------------------------------------ status
+ * codes */
 
 #define HWS_OK 0
 #define HWS_CANCELLED 1
@@ -86,7 +88,8 @@ typedef struct hws_config hws_config;
 typedef struct hws_plan hws_plan;
 typedef struct hws_engine hws_engine;
 
-/* ----------------------------------------------------------------------------------------------------- library */
+/* -----------------------------------------------------------------------------------------------------
+ * library */
 
 #define HWS_ABI_VERSION 1
 
@@ -99,11 +102,12 @@ HWS_API int32_t hws_library_info(hws_buffer** out);
 /* "HWS_CONFIG_INVALID" for a code; "HWS_UNKNOWN" for a number that is none. Static storage. */
 HWS_API const char* hws_status_name(int32_t status);
 
-/* ------------------------------------------------------------------------------------------------------ errors */
+/* ------------------------------------------------------------------------------------------------------
+ * errors */
 
 /* Moves the calling thread's last error into an object that any thread may read. *out is NULL (and the status
- * HWS_NOT_FOUND) if there is none. A successful call neither clears nor changes the last error; a failure of this one
- * does not either. */
+ * HWS_NOT_FOUND) if there is none. A successful call neither clears nor changes the last error; a failure of
+ * this one does not either. */
 HWS_API int32_t hws_error_take(hws_error** out);
 /* HWS_* code; HWS_BAD_HANDLE for a handle that is none. */
 HWS_API int32_t hws_error_code(const hws_error* error);
@@ -113,37 +117,40 @@ HWS_API const char* hws_error_message(const hws_error* error);
 HWS_API const char* hws_error_details(const hws_error* error);
 HWS_API void hws_error_destroy(hws_error* error);
 
-/* ----------------------------------------------------------------------------------------------------- buffers */
+/* -----------------------------------------------------------------------------------------------------
+ * buffers */
 
 /* Bytes owned by the library. Texts are NUL-terminated beyond their size. NULL and 0 for a bad handle. */
 HWS_API const void* hws_buffer_data(const hws_buffer* buffer);
 HWS_API size_t hws_buffer_size(const hws_buffer* buffer);
 HWS_API void hws_buffer_destroy(hws_buffer* buffer);
 
-/* ------------------------------------------------------------------------------------------------------ config */
+/* ------------------------------------------------------------------------------------------------------
+ * config */
 
-#define HWS_FORMAT_JSON 0     /* strict JSON, as set */
-#define HWS_FORMAT_BINARY 1   /* FlatBuffers, capi/schema/config.fbs; for schema: .bfbs */
-#define HWS_FORMAT_RESOLVED 2 /* JSON of every field with defaults, presets and rules applied (serialize only) */
-#define HWS_FORMAT_TEXT 3     /* for people (reports) */
+#define HWS_FORMAT_JSON 0   /* strict JSON, as set */
+#define HWS_FORMAT_BINARY 1 /* FlatBuffers, capi/schema/config.fbs; for schema: .bfbs */
+#define HWS_FORMAT_RESOLVED \
+  2                       /* JSON of every field with defaults, presets and rules applied (serialize only) */
+#define HWS_FORMAT_TEXT 3 /* for people (reports) */
 
 /* Parses a config: `size` bytes of JSON or FlatBuffers binary. Errors: HWS_CONFIG_PARSE (where it stops being
  * JSON), HWS_CONFIG_INVALID (all unknown keys, wrong types and names at once). */
 HWS_API int32_t hws_config_parse(const void* data, size_t size, int32_t format, hws_config** out);
 /* A built-in preset as a config of its own, such as "gpt2-124m" or "quickstart". */
 HWS_API int32_t hws_config_preset(const char* name, hws_config** out);
-/* The config that runs the model of a checkpoint or of a Hugging Face folder: its model section, vocabulary and
- * init.from = path; without data, optimizer and run settings. */
+/* The config that runs the model of a checkpoint or of a Hugging Face folder: its model section, vocabulary
+ * and init.from = path; without data, optimizer and run settings. */
 HWS_API int32_t hws_config_from_model(const char* path, hws_config** out);
 HWS_API int32_t hws_config_clone(const hws_config* config, hws_config** out);
-/* Sets a field, section or array element by JSON pointer ("/model/layers") from a JSON value ("12"); for strings
- * and enums the quotes may be left out. On error the config is unchanged. */
+/* Sets a field, section or array element by JSON pointer ("/model/layers") from a JSON value ("12"); for
+ * strings and enums the quotes may be left out. On error the config is unchanged. */
 HWS_API int32_t hws_config_set(hws_config* config, const char* pointer, const char* json_value);
-/* All problems at once: *out is JSON [{"pointer","message","fix"}], [] when the config is valid. The status is
- * HWS_OK in both cases. Reads the files that init.from and data name. */
+/* All problems at once: *out is JSON [{"pointer","message","fix"}], [] when the config is valid. The status
+ * is HWS_OK in both cases. Reads the files that init.from and data name. */
 HWS_API int32_t hws_config_validate(const hws_config* config, hws_buffer** out);
-/* For the field or section at `pointer` ("" for all): value, origin (default, preset, imported, file, set, rule),
- * rule, default, bounds, unit, documentation, as JSON. */
+/* For the field or section at `pointer` ("" for all): value, origin (default, preset, imported, file, set,
+ * rule), rule, default, bounds, unit, documentation, as JSON. */
 HWS_API int32_t hws_config_explain(const hws_config* config, const char* pointer, hws_buffer** out);
 /* HWS_FORMAT_JSON, _BINARY or _RESOLVED. parse(serialize(x)) means the same as x. */
 HWS_API int32_t hws_config_serialize(const hws_config* config, int32_t format, hws_buffer** out);
@@ -153,59 +160,64 @@ HWS_API int32_t hws_config_schema(int32_t format, hws_buffer** out);
 HWS_API int32_t hws_config_presets(hws_buffer** out);
 HWS_API void hws_config_destroy(hws_config* config);
 
-/* -------------------------------------------------------------------------------------------------------- plan */
+/* --------------------------------------------------------------------------------------------------------
+ * plan */
 
 /* The exact memory and schedule plan of a config. Allocates no tensor. Errors as hws_engine_create, but for
  * memory. */
 HWS_API int32_t hws_plan_create(const hws_config* config, hws_plan** out);
-/* HWS_FORMAT_TEXT: the instruction list and memory by category for people; HWS_FORMAT_JSON: the same for machines
+/* HWS_FORMAT_TEXT: the instruction list and memory by category for people; HWS_FORMAT_JSON: the same for
+ * machines
  * ({"instructions":[...],"memory":{category: bytes},"total_bytes","parameters","flops_per_token",...}). */
 HWS_API int32_t hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out);
 HWS_API void hws_plan_destroy(hws_plan* plan);
 
-/* ------------------------------------------------------------------------------------------------------ engine */
+/* ------------------------------------------------------------------------------------------------------
+ * engine */
 
 #define HWS_ENGINE_INFERENCE 1u /* only eval, forward and generate: no gradients, no optimizer state */
 
-/* Builds the model, its memory (one arena of exactly the planned size), threads and data readers; gives weights
- * their initial values or those of init.from. flags: 0 or HWS_ENGINE_INFERENCE. Errors: HWS_CONFIG_INVALID (all
- * problems), HWS_OUT_OF_MEMORY (needed, available, which setting saves how much), HWS_NOT_FOUND, HWS_DATA_INVALID,
- * HWS_CHECKPOINT_*. */
+/* Builds the model, its memory (one arena of exactly the planned size), threads and data readers; gives
+ * weights their initial values or those of init.from. flags: 0 or HWS_ENGINE_INFERENCE. Errors:
+ * HWS_CONFIG_INVALID (all problems), HWS_OUT_OF_MEMORY (needed, available, which setting saves how much),
+ * HWS_NOT_FOUND, HWS_DATA_INVALID, HWS_CHECKPOINT_*. */
 HWS_API int32_t hws_engine_create(const hws_config* config, uint32_t flags, hws_engine** out);
-/* Waits for a running call, frees everything, ends the engine's threads. Views (hws_tensor_view) keep the arena. */
+/* Waits for a running call, frees everything, ends the engine's threads. Views (hws_tensor_view) keep the
+ * arena. */
 HWS_API void hws_engine_destroy(hws_engine* engine);
-/* JSON: model, parameters, flops_per_token (training, 6 per matmul weight + causal attention), memory by category,
- * step, samples, threads, cpu level, steps to go. */
+/* JSON: model, parameters, flops_per_token (training, 6 per matmul weight + causal attention), memory by
+ * category, step, samples, threads, cpu level, steps to go. */
 HWS_API int32_t hws_engine_info(const hws_engine* engine, hws_buffer** out);
 
 #define HWS_STEP_ACCEPTED 0
-#define HWS_STEP_SKIPPED_NON_FINITE 1 /* loss or gradient norm not finite; nothing durable changed but the cursor */
+#define HWS_STEP_SKIPPED_NON_FINITE \
+  1 /* loss or gradient norm not finite; nothing durable changed but the cursor */
 #define HWS_STEP_SKIPPED_OUTLIER 2
 #define HWS_STEP_DISCARDED 3
 #define HWS_STEP_PENDING 4 /* after hws_engine_forward_backward: waiting for commit or discard */
 
 typedef struct hws_step_result {
   uint32_t struct_size;
-  int32_t outcome;        /* HWS_STEP_* */
-  int64_t step;           /* number of this step, from 1; skipped and discarded ones count */
-  double loss;            /* mean over the unmasked targets of the global batch, nats */
-  double grad_norm;       /* of all distinct parameters, before clipping */
-  double learning_rate;   /* of this step */
-  int64_t tokens;         /* unmasked targets */
-  int64_t samples;        /* data cursor after the step: rows consumed since the start */
-  int64_t skipped;        /* steps skipped or discarded so far */
-  double seconds;         /* wall time of the step */
+  int32_t outcome;      /* HWS_STEP_* */
+  int64_t step;         /* number of this step, from 1; skipped and discarded ones count */
+  double loss;          /* mean over the unmasked targets of the global batch, nats */
+  double grad_norm;     /* of all distinct parameters, before clipping */
+  double learning_rate; /* of this step */
+  int64_t tokens;       /* unmasked targets */
+  int64_t samples;      /* data cursor after the step: rows consumed since the start */
+  int64_t skipped;      /* steps skipped or discarded so far */
+  double seconds;       /* wall time of the step */
 } hws_step_result;
 
-/* One optimizer step on the next global batch (pushed, or from the config's data), with the guard's policy. result
- * may be NULL. Errors: HWS_NUMERIC after guard.max_consecutive_skips skips in a row; HWS_DATA_INVALID;
+/* One optimizer step on the next global batch (pushed, or from the config's data), with the guard's policy.
+ * result may be NULL. Errors: HWS_NUMERIC after guard.max_consecutive_skips skips in a row; HWS_DATA_INVALID;
  * HWS_FAILED_PRECONDITION without data or while a step is pending; HWS_CANCELLED. */
 HWS_API int32_t hws_engine_train_step(hws_engine* engine, hws_step_result* result);
 /* The first half: gradients of the next global batch, nothing durable changed. Then commit or discard. */
 HWS_API int32_t hws_engine_forward_backward(hws_engine* engine, hws_step_result* result);
 HWS_API int32_t hws_engine_commit(hws_engine* engine, hws_step_result* result);
-/* Drops the gradients. The schedule and the data cursor advance; with `rewind` != 0 neither does, and the same batch
- * comes again (a pushed batch must be pushed again). */
+/* Drops the gradients. The schedule and the data cursor advance; with `rewind` != 0 neither does, and the
+ * same batch comes again (a pushed batch must be pushed again). */
 HWS_API int32_t hws_engine_discard(hws_engine* engine, int32_t rewind, hws_step_result* result);
 
 typedef struct hws_train_record {
@@ -219,11 +231,11 @@ typedef struct hws_train_record {
   int64_t samples;
   int64_t skipped;
   double seconds;
-  double validation_loss;  /* NaN when this step had no validation */
+  double validation_loss;   /* NaN when this step had no validation */
   double tokens_per_second; /* of this step: positions, masked ones too */
-  int64_t total_steps;     /* the step at which this run ends */
-  int32_t saved;           /* 1: a checkpoint was written after this step */
-  int32_t best;            /* 1: the lowest validation loss so far */
+  int64_t total_steps;      /* the step at which this run ends */
+  int32_t saved;            /* 1: a checkpoint was written after this step */
+  int32_t best;             /* 1: the lowest validation loss so far */
 } hws_train_record;
 
 /* Called on the thread that called hws_engine_train, after each step. Non-zero ends the run after this step
@@ -231,16 +243,17 @@ typedef struct hws_train_record {
 typedef int32_t (*hws_train_fn)(void* user, const hws_train_record* record);
 
 /* Trains until step `until_step` (0: train.steps of the config), validating and saving as the config says
- * (train.eval_every, checkpoint.*; at the end and when cancelled too, if checkpoint.path is set). fn and destroy may
- * be NULL. Returns HWS_CANCELLED after hws_engine_cancel, at a step boundary, with a state that trains on. */
+ * (train.eval_every, checkpoint.*; at the end and when cancelled too, if checkpoint.path is set). fn and
+ * destroy may be NULL. Returns HWS_CANCELLED after hws_engine_cancel, at a step boundary, with a state that
+ * trains on. */
 HWS_API int32_t hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn fn, void* user,
                                  void (*destroy)(void*));
-/* One atomic store; any thread, any time, signal handlers included (so it sets no last error). Ends a running train,
- * eval or generate at its next step; without one it ends the next. */
+/* One atomic store; any thread, any time, signal handlers included (so it sets no last error). Ends a running
+ * train, eval or generate at its next step; without one it ends the next. */
 HWS_API int32_t hws_engine_cancel(const hws_engine* engine);
 
-/* rows x cols tokens with their targets. document_begin (may be NULL: one document per row): for each position the
- * column where its document starts; positions restart there and nothing before it is seen. */
+/* rows x cols tokens with their targets. document_begin (may be NULL: one document per row): for each
+ * position the column where its document starts; positions restart there and nothing before it is seen. */
 typedef struct hws_batch {
   uint32_t struct_size;
   int32_t reserved;
@@ -257,23 +270,25 @@ HWS_API int32_t hws_data_push(hws_engine* engine, const hws_batch* batch);
 /* JSON about the config's data: sources, tokens, samples per epoch, validation, cursor. */
 HWS_API int32_t hws_data_info(const hws_engine* engine, hws_buffer** out);
 
-/* Mean loss without gradients: of `batch` (any rows, cols <= batch.sequence), or with NULL of the validation data
- * (at most max_batches global batches, 0: as the config says). *loss: nats per unmasked target; *tokens (may be
- * NULL): unmasked targets. */
+/* Mean loss without gradients: of `batch` (any rows, cols <= batch.sequence), or with NULL of the validation
+ * data (at most max_batches global batches, 0: as the config says). *loss: nats per unmasked target; *tokens
+ * (may be NULL): unmasked targets. */
 HWS_API int32_t hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_batches, double* loss,
                                 int64_t* tokens);
-/* Logits (soft-capped) of each position: logits is f32 [rows, cols, vocab], caller's. batch->targets may be NULL. */
-HWS_API int32_t hws_engine_forward(hws_engine* engine, const hws_batch* batch, float* logits, size_t logits_bytes);
+/* Logits (soft-capped) of each position: logits is f32 [rows, cols, vocab], caller's. batch->targets may be
+ * NULL. */
+HWS_API int32_t hws_engine_forward(hws_engine* engine, const hws_batch* batch, float* logits,
+                                   size_t logits_bytes);
 
 typedef struct hws_generate_request {
   uint32_t struct_size;
-  int32_t stop_token;   /* ends the text (it is delivered); -1: none */
+  int32_t stop_token; /* ends the text (it is delivered); -1: none */
   const int32_t* prompt;
   int64_t prompt_length; /* at least 1 */
   int64_t max_tokens;
-  double temperature;   /* 0: greedy */
-  int64_t top_k;        /* 0: all */
-  double top_p;         /* 1: all */
+  double temperature; /* 0: greedy */
+  int64_t top_k;      /* 0: all */
+  double top_p;       /* 1: all */
   uint64_t seed;
 } hws_generate_request;
 
@@ -282,14 +297,16 @@ typedef int32_t (*hws_token_fn)(void* user, int32_t token);
 
 /* Continues the prompt with a KV cache. The model sees the last batch.sequence tokens
  * (default: model.context). */
-HWS_API int32_t hws_engine_generate(hws_engine* engine, const hws_generate_request* request, hws_token_fn fn, void* user,
-                                    void (*destroy)(void*));
+HWS_API int32_t hws_engine_generate(hws_engine* engine, const hws_generate_request* request, hws_token_fn fn,
+                                    void* user, void (*destroy)(void*));
 
 /* Text to tokens (*out: int32 array) and back, for models with a byte or character vocabulary. */
 HWS_API int32_t hws_text_encode(const hws_engine* engine, const char* text, size_t size, hws_buffer** out);
-HWS_API int32_t hws_text_decode(const hws_engine* engine, const int32_t* tokens, size_t count, hws_buffer** out);
+HWS_API int32_t hws_text_decode(const hws_engine* engine, const int32_t* tokens, size_t count,
+                                hws_buffer** out);
 
-/* ----------------------------------------------------------------------------------------------------- tensors */
+/* -----------------------------------------------------------------------------------------------------
+ * tensors */
 
 #define HWS_TENSOR_WEIGHT 0
 #define HWS_TENSOR_GRADIENT 1 /* after forward_backward, until commit: unscaled, unclipped */
@@ -298,23 +315,27 @@ HWS_API int32_t hws_text_decode(const hws_engine* engine, const int32_t* tokens,
 
 /* JSON: name, shape, count, Hugging Face name of each parameter. */
 HWS_API int32_t hws_tensor_list(const hws_engine* engine, hws_buffer** out);
-/* Copies a tensor as f32 under our name or its Hugging Face name (then in that layout). bytes must be 4 x elements. */
-HWS_API int32_t hws_tensor_get(const hws_engine* engine, int32_t kind, const char* name, void* data, size_t bytes);
+/* Copies a tensor as f32 under our name or its Hugging Face name (then in that layout). bytes must be 4 x
+ * elements. */
+HWS_API int32_t hws_tensor_get(const hws_engine* engine, int32_t kind, const char* name, void* data,
+                               size_t bytes);
 /* Sets weights (both copies) or moments from f32. */
-HWS_API int32_t hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const void* data, size_t bytes);
-/* Zero-copy view under our name: *out is a DLManagedTensorVersioned (DLPack 1.0), read-only flag set; call its
- * deleter once, on any thread, also after the engine is gone. Its contents change as training goes on. */
+HWS_API int32_t hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const void* data,
+                               size_t bytes);
+/* Zero-copy view under our name: *out is a DLManagedTensorVersioned (DLPack 1.0), read-only flag set; call
+ * its deleter once, on any thread, also after the engine is gone. Its contents change as training goes on. */
 HWS_API int32_t hws_tensor_view(const hws_engine* engine, int32_t kind, const char* name, void** out);
 /* JSON per parameter: gradient norm, largest magnitude, non-finite count, of the pending step. */
 HWS_API int32_t hws_tensor_statistics(const hws_engine* engine, hws_buffer** out);
 
-/* -------------------------------------------------------------------------------------------------- checkpoints */
+/* --------------------------------------------------------------------------------------------------
+ * checkpoints */
 
 /* Writes a checkpoint directory that must not exist: whole and durable afterwards, or not there. */
 HWS_API int32_t hws_checkpoint_save(hws_engine* engine, const char* path);
 #define HWS_LOAD_OTHER_DATA 1u /* go on although the data is not what the checkpoint was trained on */
-/* Restores weights, optimizer, counters and data cursor: training goes on bitwise. Everything is checked before
- * anything changes. */
+/* Restores weights, optimizer, counters and data cursor: training goes on bitwise. Everything is checked
+ * before anything changes. */
 HWS_API int32_t hws_checkpoint_load(hws_engine* engine, const char* path, uint32_t flags);
 /* JSON about a checkpoint directory. */
 HWS_API int32_t hws_checkpoint_inspect(const char* path, hws_buffer** out);
@@ -330,18 +351,20 @@ HWS_API int32_t hws_checkpoint_export(const char* path, const char* hf_folder, c
 /* The engine's weights -> Hugging Face folder. */
 HWS_API int32_t hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype);
 
-/* ------------------------------------------------------------------------------------------ devices, telemetry */
+/* ------------------------------------------------------------------------------------------ devices,
+ * telemetry */
 
 /* JSON array of devices: name, kind, cores, memory, CPU level. */
 HWS_API int32_t hws_device_list(hws_buffer** out);
-/* Measures matrix-product peaks (GFLOP/s, fp32 and bf16) and memory bandwidth (GB/s) of the CPU with `threads`
- * threads (0: default) for about `seconds` (0: 0.5). JSON. */
+/* Measures matrix-product peaks (GFLOP/s, fp32 and bf16) and memory bandwidth (GB/s) of the CPU with
+ * `threads` threads (0: default) for about `seconds` (0: 0.5). JSON. */
 HWS_API int32_t hws_device_measure(int32_t threads, double seconds, hws_buffer** out);
 
 /* Called after each step with a JSON object of `size` bytes (NUL-terminated), on the thread that trains. */
 typedef void (*hws_metrics_fn)(void* user, const char* json, size_t size);
 /* fn NULL: no callback any more. The one before is destroyed. */
-HWS_API int32_t hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn fn, void* user, void (*destroy)(void*));
+HWS_API int32_t hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn fn, void* user,
+                                       void (*destroy)(void*));
 /* The same object on demand: last step, totals, memory by category. */
 HWS_API int32_t hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
 

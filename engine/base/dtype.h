@@ -16,7 +16,8 @@ inline constexpr int64_t dtype_bytes(DType type) {
 
 /// Safetensors spelling: "F32", "BF16", ... Static storage.
 inline constexpr const char* dtype_name(DType type) {
-  constexpr const char* kNames[] = {"F32", "BF16", "F16", "F64", "I32", "I64", "U8", "U16", "U32", "I8", "I16", "U64"};
+  constexpr const char* kNames[] = {"F32", "BF16", "F16", "F64", "I32", "I64",
+                                    "U8",  "U16",  "U32", "I8",  "I16", "U64"};
   return kNames[static_cast<uint8_t>(type)];
 }
 

@@ -1,6 +1,6 @@
 // Error: the one exception type of Hawser. It is thrown anywhere below the C API and turned into a status
-// there (capi/src/guard.h). A message says what, where, which value and what to do; `details` is a JSON object
-// (text) for machines, such as {"pointer": "/model/heads"} or {"file": "x.bin", "offset": 12}.
+// there (capi/src/guard.h). A message says what, where, which value and what to do; `details` is a JSON
+// object (text) for machines, such as {"pointer": "/model/heads"} or {"file": "x.bin", "offset": 12}.
 #pragma once
 
 #include <fmt/core.h>
@@ -70,11 +70,11 @@ template <typename... Args>
 }
 
 /// For what only a bug in Hawser can break; throws kInternal naming the place.
-#define HWS_CHECK(condition)                                                                           \
-  do {                                                                                                 \
-    if (!(condition))                                                                                  \
-      ::hawser::fail(::hawser::Code::kInternal, "internal check failed: {} ({}:{})", #condition,       \
-                     __FILE__, __LINE__);                                                              \
+#define HWS_CHECK(condition)                                                                               \
+  do {                                                                                                     \
+    if (!(condition))                                                                                      \
+      ::hawser::fail(::hawser::Code::kInternal, "internal check failed: {} ({}:{})", #condition, __FILE__, \
+                     __LINE__);                                                                            \
   } while (0)
 
 }  // namespace hawser

@@ -1,6 +1,6 @@
-// Philox4x32-10, the counter-based generator behind all randomness (Salmon et al., "Parallel random numbers: as
-// easy as 1, 2, 3", SC 2011). Everything has internal linkage and no C++ library header is included: ISA-level
-// kernels use it too, and their code must not be shared between levels.
+// Philox4x32-10, the counter-based generator behind all randomness (Salmon et al., "Parallel random numbers:
+// as easy as 1, 2, 3", SC 2011). Everything has internal linkage and no C++ library header is included:
+// ISA-level kernels use it too, and their code must not be shared between levels.
 #pragma once
 
 #include <stdint.h>
@@ -18,7 +18,8 @@ static inline PhiloxBlock philox(uint64_t key, uint64_t counter_low, uint64_t co
   uint32_t c2 = static_cast<uint32_t>(counter_high), c3 = static_cast<uint32_t>(counter_high >> 32);
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = 0xD2511F53ull * c0, p1 = 0xCD9E8D57ull * c2;
-    const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0, n2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
+    const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0,
+                   n2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
     c1 = static_cast<uint32_t>(p1);
     c3 = static_cast<uint32_t>(p0);
     c0 = n0;
@@ -30,7 +31,9 @@ static inline PhiloxBlock philox(uint64_t key, uint64_t counter_low, uint64_t co
 }
 
 /// Word to float in [0, 1): 24 bits, every value representable.
-static inline float philox_uniform(uint32_t word) { return static_cast<float>(word >> 8) * (1.0f / 16777216.0f); }
+static inline float philox_uniform(uint32_t word) {
+  return static_cast<float>(word >> 8) * (1.0f / 16777216.0f);
+}
 
 /// Mixes two words into a key (one Philox block), to derive keys such as (seed, layer, site).
 static inline uint64_t philox_derive(uint64_t key, uint64_t a, uint64_t b) {

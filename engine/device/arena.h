@@ -6,8 +6,8 @@
 
 namespace hawser::device {
 
-/// Zeroed, 2 MiB-aligned, page-granular memory from the operating system; freed with the last reference (views
-/// keep it). Under AddressSanitizer ranges may be poisoned.
+/// Zeroed, 2 MiB-aligned, page-granular memory from the operating system; freed with the last reference
+/// (views keep it). Under AddressSanitizer ranges may be poisoned.
 class Arena {
  public:
   /// Throws kOutOfMemory (needed and available bytes). bytes may be 0.

@@ -19,17 +19,21 @@ double learning_rate(const ScheduleConfig& s, double peak, int64_t step) {
   const double low = s.min_learning_rate;
   const int64_t warm = s.warmup_steps;
   switch (s.kind) {
-    case ScheduleKind::kConstant: return peak;
-    case ScheduleKind::kLinear: return peak + (low - peak) * share(step - warm, s.decay_steps - warm);
+    case ScheduleKind::kConstant:
+      return peak;
+    case ScheduleKind::kLinear:
+      return peak + (low - peak) * share(step - warm, s.decay_steps - warm);
     case ScheduleKind::kCosine:
-      return low + (peak - low) * 0.5 * (1.0 + std::cos(std::numbers::pi * share(step - warm, s.decay_steps - warm)));
+      return low + (peak - low) * 0.5 *
+                       (1.0 + std::cos(std::numbers::pi * share(step - warm, s.decay_steps - warm)));
     case ScheduleKind::kWsd: {
       const int64_t stable_end = warm + s.stable_steps;
       if (step <= stable_end) return peak;
       return peak + (low - peak) * share(step - stable_end, s.decay_steps - stable_end);
     }
     case ScheduleKind::kInverseSqrt:
-      return std::max(low, peak * std::sqrt(static_cast<double>(std::max<int64_t>(warm, 1)) / static_cast<double>(step)));
+      return std::max(
+          low, peak * std::sqrt(static_cast<double>(std::max<int64_t>(warm, 1)) / static_cast<double>(step)));
   }
   return peak;
 }

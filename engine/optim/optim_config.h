@@ -20,8 +20,8 @@ enum class ScheduleKind { kConstant, kLinear, kCosine, kWsd, kInverseSqrt };
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::kCosine;
   int64_t warmup_steps = 0;
-  int64_t decay_steps = 0;        ///< step at which the minimum is reached; default train.steps
-  int64_t stable_steps = 0;       ///< wsd: steps at full rate after warm-up
+  int64_t decay_steps = 0;   ///< step at which the minimum is reached; default train.steps
+  int64_t stable_steps = 0;  ///< wsd: steps at full rate after warm-up
   double min_learning_rate = 0.0;
 };
 
@@ -29,7 +29,7 @@ enum class OutlierPolicy { kKeep, kSkip };
 struct GuardConfig {
   bool skip_non_finite = true;
   OutlierPolicy outlier = OutlierPolicy::kKeep;
-  double outlier_z = 6.0;             ///< robust z over the last 128 accepted steps, of loss or gradient norm
+  double outlier_z = 6.0;  ///< robust z over the last 128 accepted steps, of loss or gradient norm
   int64_t max_consecutive_skips = 10;  ///< training stops with HWS_NUMERIC after this many in a row
 };
 

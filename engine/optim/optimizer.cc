@@ -20,7 +20,8 @@ Optimizer::Optimizer(const nn::ParameterTable& table, const OptimizerConfig& con
 
 kernels::OptimizerScalars Optimizer::scalars(double learning_rate, double clip, int64_t count) const {
   const double t = static_cast<double>(count);
-  return {static_cast<float>(learning_rate), static_cast<float>(clip), static_cast<float>(1.0 - std::pow(config_.beta1, t)),
+  return {static_cast<float>(learning_rate), static_cast<float>(clip),
+          static_cast<float>(1.0 - std::pow(config_.beta1, t)),
           static_cast<float>(1.0 - std::pow(config_.beta2, t))};
 }
 
@@ -30,14 +31,15 @@ void Optimizer::step(const OptimizerBuffers& b, const kernels::OptimizerScalars*
     const float decay = r.decay ? static_cast<float>(config_.weight_decay) : 0.0f;
     void* const copy = b.copy ? static_cast<char*>(b.copy) + r.begin * dtype_bytes(DType::kBf16) : nullptr;
     if (config_.kind == OptimizerKind::kAdamW) {
-      kernels.adamw({b.weights + r.begin, copy, b.moment1 + r.begin, b.moment2 + r.begin, b.gradients + r.begin, scalars,
-                     r.end - r.begin, static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),
-                     static_cast<float>(config_.eps), decay},
+      kernels.adamw({b.weights + r.begin, copy, b.moment1 + r.begin, b.moment2 + r.begin,
+                     b.gradients + r.begin, scalars, r.end - r.begin, static_cast<float>(config_.beta1),
+                     static_cast<float>(config_.beta2), static_cast<float>(config_.eps), decay},
                     stream);
     } else {
-      kernels.sgd({b.weights + r.begin, copy, b.moment1 ? b.moment1 + r.begin : nullptr, b.gradients + r.begin, scalars,
-                   r.end - r.begin, static_cast<float>(config_.momentum), decay, config_.nesterov},
-                  stream);
+      kernels.sgd(
+          {b.weights + r.begin, copy, b.moment1 ? b.moment1 + r.begin : nullptr, b.gradients + r.begin,
+           scalars, r.end - r.begin, static_cast<float>(config_.momentum), decay, config_.nesterov},
+          stream);
     }
   }
 }

@@ -10,7 +10,8 @@
 
 namespace hawser::optim {
 
-/// Moment buffers the optimizer keeps, each as long as the flat weights: AdamW 2, SGD 1 with momentum, else 0.
+/// Moment buffers the optimizer keeps, each as long as the flat weights: AdamW 2, SGD 1 with momentum, else
+/// 0.
 int64_t moment_count(const OptimizerConfig& config);
 
 /// The flat buffers of a step: f32 master weights, their bf16 copy (null in fp32), gradients, moments.
@@ -29,8 +30,8 @@ class Optimizer {
   /// Values of one step: count = accepted steps including this one, clip = factor on the gradients.
   kernels::OptimizerScalars scalars(double learning_rate, double clip, int64_t count) const;
   /// *scalars is read when the kernels run.
-  void step(const OptimizerBuffers& buffers, const kernels::OptimizerScalars* scalars, const kernels::KernelTable& kernels,
-            Stream& stream) const;
+  void step(const OptimizerBuffers& buffers, const kernels::OptimizerScalars* scalars,
+            const kernels::KernelTable& kernels, Stream& stream) const;
 
  private:
   // Neighbours with equal decay in one range; the padding between them is zero and stays zero.

@@ -1,4 +1,5 @@
-// StepGuard: decides whether a step may touch the weights. Its window of accepted steps is part of the run's state.
+// StepGuard: decides whether a step may touch the weights. Its window of accepted steps is part of the run's
+// state.
 #pragma once
 
 #include <array>
@@ -18,8 +19,8 @@ struct Window {
   int64_t count = 0;  ///< values ever added
 
   void add(double value) { values[static_cast<size_t>(count++ % kSize)] = value; }
-  /// (value - median) / (1.4826 * median absolute deviation), Iglewicz and Hoaglin's robust z; 0 with fewer than
-  /// kSize / 4 values, because a young window says nothing.
+  /// (value - median) / (1.4826 * median absolute deviation), Iglewicz and Hoaglin's robust z; 0 with fewer
+  /// than kSize / 4 values, because a young window says nothing.
   double robust_z(double value) const;
 };
 

@@ -10,8 +10,8 @@ namespace hawser::kernels {
 enum class Activation : uint8_t { kGelu, kGeluTanh, kSilu };
 
 /// Plain (gated = false): y[r,j] = act(h[r,j]), h is [rows,f].
-/// Gated: h is [rows,2f], gate first: y[r,j] = act(h[r,j]) * h[r,f+j]. Arithmetic in fp32; h and y share `type`
-/// (f32 or bf16). Dense rows.
+/// Gated: h is [rows,2f], gate first: y[r,j] = act(h[r,j]) * h[r,f+j]. Arithmetic in fp32; h and y share
+/// `type` (f32 or bf16). Dense rows.
 struct ActivationForward {
   void* y = nullptr;
   const void* h = nullptr;

@@ -8,12 +8,12 @@
 
 namespace hawser::kernels {
 
-/// What both directions share. Row (b, t) of q is at q + (b * seq_q + t) * q_stride, its head h at + h * head_dim;
-/// row (b, s) of k and v at + (b * seq_k + s) * kv_stride (kv_batch_rows rows between batches, for caches),
-/// head h / (heads / kv_heads). Query t stands at key position q_offset + t.
-/// Query i sees key j iff j <= i, j >= kv_begin[b * seq_q + t] (if kv_begin), and i - j < window (if window > 0).
-/// Every query sees at least itself. score = scale * q·k; with softcap c > 0: c * tanh(score / c).
-/// Dropout falls on the probabilities after the softmax.
+/// What both directions share. Row (b, t) of q is at q + (b * seq_q + t) * q_stride, its head h at + h *
+/// head_dim; row (b, s) of k and v at + (b * seq_k + s) * kv_stride (kv_batch_rows rows between batches, for
+/// caches), head h / (heads / kv_heads). Query t stands at key position q_offset + t. Query i sees key j iff
+/// j <= i, j >= kv_begin[b * seq_q + t] (if kv_begin), and i - j < window (if window > 0). Every query sees
+/// at least itself. score = scale * q·k; with softcap c > 0: c * tanh(score / c). Dropout falls on the
+/// probabilities after the softmax.
 struct AttentionShape {
   DType type = DType::kF32;  ///< of q, k, v, o and their gradients; f32 or bf16; sums and softmax in fp32
   int64_t batch = 0, seq_q = 0, seq_k = 0, q_offset = 0;
@@ -26,7 +26,8 @@ struct AttentionShape {
   Dropout dropout;
 };
 
-/// o[(b,t), h*head_dim + j] and lse f32 [batch, heads, seq_q] (natural log of the sum of exp of the capped scores).
+/// o[(b,t), h*head_dim + j] and lse f32 [batch, heads, seq_q] (natural log of the sum of exp of the capped
+/// scores).
 struct AttentionForward {
   AttentionShape s;
   void* o = nullptr;
@@ -38,8 +39,8 @@ struct AttentionForward {
 };
 
 /// dq, dk, dv (strides as q, k, v; overwritten) from dout (stride o_stride) and what forward left.
-/// Needs seq_q == seq_k, q_offset == 0. dq, dk, dv do not overlap the inputs. dk and dv are summed over the query
-/// heads of their group in ascending order.
+/// Needs seq_q == seq_k, q_offset == 0. dq, dk, dv do not overlap the inputs. dk and dv are summed over the
+/// query heads of their group in ascending order.
 struct AttentionBackward {
   AttentionShape s;
   void* dq = nullptr;

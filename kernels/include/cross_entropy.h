@@ -8,8 +8,9 @@ namespace hawser::kernels {
 
 /// For each row: z = softcap > 0 ? softcap * tanh(logit / softcap) : logit;
 /// losses[r] = logsumexp(z) - z[target]; 0 where the target is -100.
-/// With `backward`, logits are overwritten by dloss/dlogit * (*grad_scale) (zero rows where masked); else they
-/// hold z on return. logits f32 [rows,vocab], dense. grad_scale: f32 [1] (1 / unmasked tokens of the global batch).
+/// With `backward`, logits are overwritten by dloss/dlogit * (*grad_scale) (zero rows where masked); else
+/// they hold z on return. logits f32 [rows,vocab], dense. grad_scale: f32 [1] (1 / unmasked tokens of the
+/// global batch).
 struct CrossEntropy {
   float* losses = nullptr;
   float* logits = nullptr;

@@ -7,8 +7,8 @@
 namespace hawser::kernels {
 
 /// x[r,:] = scale * tokens_weight[tokens[r],:] + positions_weight[positions[r],:], in fp32. Weights are
-/// [vocab,d] and [max_positions,d] of weight_type; positions_weight may be null. tokens, positions: int32 [rows],
-/// in range (checked at intake).
+/// [vocab,d] and [max_positions,d] of weight_type; positions_weight may be null. tokens, positions: int32
+/// [rows], in range (checked at intake).
 struct EmbeddingForward {
   float* x = nullptr;
   const void* tokens_weight = nullptr;
@@ -21,8 +21,8 @@ struct EmbeddingForward {
 };
 
 /// dweight[index[r],:] (+)= scale * dx[r,:], rows added in ascending r: the same bits for every thread count.
-/// dweight: f32 [table_rows,d], overwritten (zero where no row hits) unless accumulate. Used for tokens and for
-/// positions alike.
+/// dweight: f32 [table_rows,d], overwritten (zero where no row hits) unless accumulate. Used for tokens and
+/// for positions alike.
 struct EmbeddingBackward {
   float* dweight = nullptr;
   const float* dx = nullptr;

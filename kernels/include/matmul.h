@@ -6,10 +6,10 @@
 
 namespace hawser::kernels {
 
-/// c[m,n] = op(a)[m,k] · op(b)[k,n] (+ bias[n]) (+ c), accumulated in fp32 over k in ascending blocks whose bounds
-/// depend on k alone, so results depend neither on the thread count nor on m. Row-major; ld* are elements between
-/// stored rows. Types: a, b in {f32, bf16}; c in {f32, bf16}. If a or b is bf16 the product is formed from bf16
-/// values (an f32 operand is rounded to nearest even when packed); otherwise from f32.
+/// c[m,n] = op(a)[m,k] · op(b)[k,n] (+ bias[n]) (+ c), accumulated in fp32 over k in ascending blocks whose
+/// bounds depend on k alone, so results depend neither on the thread count nor on m. Row-major; ld* are
+/// elements between stored rows. Types: a, b in {f32, bf16}; c in {f32, bf16}. If a or b is bf16 the product
+/// is formed from bf16 values (an f32 operand is rounded to nearest even when packed); otherwise from f32.
 ///   a: stored [m,k], or [k,m] when a_transposed.   b: stored [k,n], or [n,k] when b_transposed.
 ///   bias: [n] of bias_type, or null; added once in fp32 before rounding to c_type.
 ///   accumulate: c += instead of c =; needs c_type f32.
@@ -24,7 +24,7 @@ struct Matmul {
   int64_t m = 0, n = 0, k = 0;
   bool a_transposed = false, b_transposed = false, accumulate = false;
   bool round_to_bf16 = false;  ///< form the product from bf16 values also where both operands are f32
-  void* workspace = nullptr;  ///< matmul_workspace_bytes(args), 64-byte aligned
+  void* workspace = nullptr;   ///< matmul_workspace_bytes(args), 64-byte aligned
 };
 
 /// Whether `m` is a product of bf16 values.

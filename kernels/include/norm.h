@@ -6,11 +6,12 @@
 
 namespace hawser::kernels {
 
-/// y = (x - mean) * rstd * (weight_offset + weight) + bias, over the last d elements; RMSNorm has no mean and no
-/// bias (`mean` null). Vectors are addressed as base + row * stride + group * d, so that one call normalises
-/// each head of a fused buffer (groups = heads). Statistics in fp32 (two passes), rstd = 1/sqrt(var + eps),
-/// var = mean square deviation over d. Types: x, y in {f32, bf16}; weight, bias in {f32, bf16}, [d] shared by
-/// the groups. mean, rstd: f32 [rows*groups], written. y may alias x only exactly (same address, stride, type).
+/// y = (x - mean) * rstd * (weight_offset + weight) + bias, over the last d elements; RMSNorm has no mean and
+/// no bias (`mean` null). Vectors are addressed as base + row * stride + group * d, so that one call
+/// normalises each head of a fused buffer (groups = heads). Statistics in fp32 (two passes), rstd =
+/// 1/sqrt(var + eps), var = mean square deviation over d. Types: x, y in {f32, bf16}; weight, bias in {f32,
+/// bf16}, [d] shared by the groups. mean, rstd: f32 [rows*groups], written. y may alias x only exactly (same
+/// address, stride, type).
 struct NormForward {
   void* y = nullptr;
   float* mean = nullptr;
@@ -24,9 +25,9 @@ struct NormForward {
 };
 
 /// dx (+)= gradient of the input; dweight, dbias (f32 [d]; dbias may be null) (+)= column sums over rows and
-/// groups, in an order fixed by rows and groups alone. x is the input that forward saw. dx_accumulate adds into
-/// dx (f32 only: the residual gradient); weights_accumulate adds into dweight and dbias.
-/// dx may alias dy exactly when not dx_accumulate. workspace: norm_backward_workspace_bytes(args).
+/// groups, in an order fixed by rows and groups alone. x is the input that forward saw. dx_accumulate adds
+/// into dx (f32 only: the residual gradient); weights_accumulate adds into dweight and dbias. dx may alias dy
+/// exactly when not dx_accumulate. workspace: norm_backward_workspace_bytes(args).
 struct NormBackward {
   void* dx = nullptr;
   float* dweight = nullptr;

@@ -9,15 +9,15 @@ namespace hawser::kernels {
 /// What changes from step to step, read from an arena slot.
 struct OptimizerScalars {
   float lr = 0;
-  float grad_scale = 1;  ///< clip factor (and later the inverse loss scale)
+  float grad_scale = 1;        ///< clip factor (and later the inverse loss scale)
   float bias_correction1 = 1;  ///< 1 - beta1^t
   float bias_correction2 = 1;  ///< 1 - beta2^t
 };
 
-/// AdamW (Loshchilov and Hutter, arXiv 1711.05101), element-wise with explicit fma, IEEE division and square root:
-/// g = grad * grad_scale; m = beta1*m + (1-beta1)*g; v = beta2*v + (1-beta2)*g*g;
-/// w = w - lr * weight_decay * w - lr * (m / bc1) / (sqrt(v / bc2) + eps).
-/// weight: f32 [n] master, updated. copy: bf16 [n] rounded copy, or null. m, v: f32 [n].
+/// AdamW (Loshchilov and Hutter, arXiv 1711.05101), element-wise with explicit fma, IEEE division and square
+/// root: g = grad * grad_scale; m = beta1*m + (1-beta1)*g; v = beta2*v + (1-beta2)*g*g; w = w - lr *
+/// weight_decay * w - lr * (m / bc1) / (sqrt(v / bc2) + eps). weight: f32 [n] master, updated. copy: bf16 [n]
+/// rounded copy, or null. m, v: f32 [n].
 struct AdamW {
   float* weight = nullptr;
   void* copy = nullptr;

@@ -20,9 +20,9 @@ struct ColumnSum {
 /// Elements in one block of SumOfSquares.
 inline constexpr int64_t kNormBlock = 4096;
 
-/// partial[i] = sum of squares, in fp64, of elements [i * kNormBlock, ...) of g: f32 [n]. ceil(n / kNormBlock)
-/// partials; blocks are counted in the parameter's own elements, so the sum in block order does not depend on
-/// how the parameter is laid out.
+/// partial[i] = sum of squares, in fp64, of elements [i * kNormBlock, ...) of g: f32 [n]. ceil(n /
+/// kNormBlock) partials; blocks are counted in the parameter's own elements, so the sum in block order does
+/// not depend on how the parameter is laid out.
 struct SumOfSquares {
   double* partial = nullptr;
   const float* g = nullptr;

@@ -19,7 +19,8 @@ struct ResidualForward {
   Dropout dropout;
 };
 
-/// dbranch[r,:] = dropout'(dy[r,:]), rounded to branch_type; dbranch may be dy itself when branch_type is f32.
+/// dbranch[r,:] = dropout'(dy[r,:]), rounded to branch_type; dbranch may be dy itself when branch_type is
+/// f32.
 struct ResidualBackward {
   void* dbranch = nullptr;
   const float* dy = nullptr;

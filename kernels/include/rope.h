@@ -1,5 +1,5 @@
-// Rotary position embedding (Su et al., arXiv 2104.09864), half-split pairing as in Hugging Face Transformers:
-// element j of a head turns with element j + d/2.
+// Rotary position embedding (Su et al., arXiv 2104.09864), half-split pairing as in Hugging Face
+// Transformers: element j of a head turns with element j + d/2.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -8,8 +8,8 @@
 namespace hawser::kernels {
 
 /// Rotates `heads` consecutive heads of d elements at x + row * stride, in place, by the angles of
-/// cos_sin[positions[row]]: f32 [max_positions, d/2, 2] = (cos, sin), attention factor already in. inverse turns
-/// the other way (its backward). d even; type f32 or bf16, arithmetic in fp32; positions in range.
+/// cos_sin[positions[row]]: f32 [max_positions, d/2, 2] = (cos, sin), attention factor already in. inverse
+/// turns the other way (its backward). d even; type f32 or bf16, arithmetic in fp32; positions in range.
 struct Rope {
   void* x = nullptr;
   const float* cos_sin = nullptr;

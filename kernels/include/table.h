@@ -1,6 +1,6 @@
 // The kernel table: what a backend offers. Each CPU level and (later) CUDA fill one; nn, optim and train call
-// kernels through it only. Every function is noexcept in effect: it reports nothing, arguments are the caller's
-// duty and stated in each op's header. Zero-sized calls are no-ops.
+// kernels through it only. Every function is noexcept in effect: it reports nothing, arguments are the
+// caller's duty and stated in each op's header. Zero-sized calls are no-ops.
 #pragma once
 
 #include "kernels/include/activation.h"
@@ -40,7 +40,8 @@ struct KernelTable {
   void (*adamw)(const AdamW&, Stream&);
   void (*sgd)(const Sgd&, Stream&);
 
-  // Bytes of `workspace` for these arguments (pointers are not read) on a stream of num_workers; a pure function.
+  // Bytes of `workspace` for these arguments (pointers are not read) on a stream of num_workers; a pure
+  // function.
   int64_t (*matmul_workspace_bytes)(const Matmul&, int32_t num_workers);
   int64_t (*norm_backward_workspace_bytes)(const NormBackward&, int32_t num_workers);
   int64_t (*attention_forward_workspace_bytes)(const AttentionForward&, int32_t num_workers);

@@ -1,4 +1,5 @@
-// The CPU arena: anonymous memory mapped once. Pages arrive zeroed and are touched by whoever writes them first.
+// The CPU arena: anonymous memory mapped once. Pages arrive zeroed and are touched by whoever writes them
+// first.
 #include "engine/device/arena.h"
 
 #include <sys/mman.h>
@@ -40,7 +41,8 @@ int64_t address_space_left() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return INT64_MAX;
   const int64_t pages = read_number("/proc/self/statm");
-  return std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - std::max<int64_t>(0, pages) * sysconf(_SC_PAGESIZE));
+  return std::max<int64_t>(
+      0, static_cast<int64_t>(limit.rlim_cur) - std::max<int64_t>(0, pages) * sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace
@@ -48,7 +50,8 @@ int64_t address_space_left() {
 int64_t available_memory() {
   int64_t bytes = std::min(free_memory(), address_space_left());
   const int64_t cgroup = read_number("/sys/fs/cgroup/memory.max");
-  if (cgroup >= 0) bytes = std::min(bytes, std::max<int64_t>(0, cgroup - read_number("/sys/fs/cgroup/memory.current")));
+  if (cgroup >= 0)
+    bytes = std::min(bytes, std::max<int64_t>(0, cgroup - read_number("/sys/fs/cgroup/memory.current")));
   return bytes;
 }
 
@@ -56,10 +59,11 @@ std::shared_ptr<Arena> Arena::create(int64_t bytes) {
   if (bytes == 0) return std::shared_ptr<Arena>(new Arena(nullptr, 0));
   // Aligned to a huge page by mapping one more and giving the rest back.
   const int64_t mapped = (bytes + kHugePage - 1) / kHugePage * kHugePage + kHugePage;
-  void* p = mmap(nullptr, static_cast<size_t>(mapped), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                 -1, 0);
+  void* p = mmap(nullptr, static_cast<size_t>(mapped), PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED)
-    fail(Code::kOutOfMemory, "out of memory: the arena needs {} bytes, {} are available", bytes, available_memory());
+    fail(Code::kOutOfMemory, "out of memory: the arena needs {} bytes, {} are available", bytes,
+         available_memory());
   char* const begin = static_cast<char*>(p);
   const uintptr_t address = reinterpret_cast<uintptr_t>(begin);
   char* const data = begin + (kHugePage - address % kHugePage) % kHugePage;

@@ -16,8 +16,9 @@ namespace hawser::device {
 int32_t default_threads() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  int32_t n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                          : static_cast<int32_t>(std::thread::hardware_concurrency());
+  int32_t n = sched_getaffinity(0, sizeof set, &set) == 0
+                  ? CPU_COUNT(&set)
+                  : static_cast<int32_t>(std::thread::hardware_concurrency());
   std::ifstream quota_file("/sys/fs/cgroup/cpu.max");
   std::string quota;
   double period = 0;
@@ -33,13 +34,14 @@ ThreadPool::ThreadPool(int32_t threads) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    for (int32_t worker = 1; worker < threads; ++worker) threads_.emplace_back([this, worker] { worker_main(worker); });
+    for (int32_t worker = 1; worker < threads; ++worker)
+      threads_.emplace_back([this, worker] { worker_main(worker); });
   } catch (const std::system_error& e) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     const size_t made = threads_.size();
     stop();
-    fail(Code::kUnavailable, "cannot make thread {} of {}: {}; lower /cpu/threads or the limit on threads", made + 2,
-         threads, e.what());
+    fail(Code::kUnavailable, "cannot make thread {} of {}: {}; lower /cpu/threads or the limit on threads",
+         made + 2, threads, e.what());
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -85,8 +87,11 @@ void ThreadPool::take_tasks(int32_t worker) {
   const int64_t tasks = tasks_.load(std::memory_order_relaxed);
   const TaskFn fn = fn_.load(std::memory_order_relaxed);
   void* const arg = arg_.load(std::memory_order_relaxed);
-  while (ticket >> 32 == epoch && (ticket & kClosed) != kClosed && static_cast<int64_t>(ticket & kClosed) < tasks) {
-    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+  while (ticket >> 32 == epoch && (ticket & kClosed) != kClosed &&
+         static_cast<int64_t>(ticket & kClosed) < tasks) {
+    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
+                                       std::memory_order_acquire))
+      continue;
     fn(arg, static_cast<int64_t>(ticket & kClosed), worker);
     done_.fetch_add(1, std::memory_order_acq_rel);
     ticket = ticket_.load(std::memory_order_acquire);

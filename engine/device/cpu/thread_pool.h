@@ -13,9 +13,9 @@ namespace hawser::device {
 /// Threads this process may keep busy: affinity mask and cgroup CPU quota.
 int32_t default_threads();
 
-/// One loop at a time, started by one thread at a time. Tasks are handed out one by one, so results must not depend
-/// on who runs them. Workers spin for a moment between loops (only while threads do not outnumber cores), then
-/// sleep. A worker that wakes late is not waited for. Threads block all signals.
+/// One loop at a time, started by one thread at a time. Tasks are handed out one by one, so results must not
+/// depend on who runs them. Workers spin for a moment between loops (only while threads do not outnumber
+/// cores), then sleep. A worker that wakes late is not waited for. Threads block all signals.
 class ThreadPool {
  public:
   /// Throws kUnavailable if a thread cannot be made; none is left then.
@@ -38,9 +38,9 @@ class ThreadPool {
   void worker_main(int32_t worker);
   void stop();
 
-  // A loop is open while ticket_ = (epoch, next task) with next < tasks_; kClosed in the low half means none is. Its
-  // description changes only while closed, so a worker that wins the compare-exchange on (epoch, next) has read
-  // the description of that epoch.
+  // A loop is open while ticket_ = (epoch, next task) with next < tasks_; kClosed in the low half means none
+  // is. Its description changes only while closed, so a worker that wins the compare-exchange on (epoch,
+  // next) has read the description of that epoch.
   static constexpr uint64_t kClosed = 0xFFFFFFFFull;
   std::atomic<uint64_t> ticket_{kClosed};
   std::atomic<int64_t> tasks_{0};
