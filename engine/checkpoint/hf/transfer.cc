@@ -44,6 +44,20 @@ struct Columns {
   int64_t begin, outs;
 };
 
+/// The columns of each parameter of a transposed binding, in order; `locate` is its sink or source.
+template <typename T, typename Locate>
+std::vector<Columns<T>> columns_of(const Binding& binding, const nn::ParameterTable& table,
+                                   const Locate& locate) {
+  std::vector<Columns<T>> parts;
+  int64_t column = 0;
+  for (const std::string& name : binding.parameters) {
+    parts.push_back({locate(name), column, table.at(name).shape[0]});
+    HWS_CHECK(parts.back().data != nullptr);
+    column += parts.back().outs;
+  }
+  return parts;
+}
+
 }  // namespace
 
 void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Binding& binding,
@@ -69,13 +83,7 @@ void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Bin
     return;
   }
   const int64_t ins = info.shape[0], total = info.shape[1];
-  std::vector<Columns<float>> parts;
-  int64_t column = 0;
-  for (const std::string& name : binding.parameters) {
-    parts.push_back({sink(name), column, table.at(name).shape[0]});
-    HWS_CHECK(parts.back().data != nullptr);
-    column += parts.back().outs;
-  }
+  const std::vector<Columns<float>> parts = columns_of<float>(binding, table, sink);
   const int64_t rows = std::max<int64_t>(kChunk / std::max<int64_t>(total, 1), 1);
   std::vector<float> block(static_cast<size_t>(std::min(rows, ins) * total));
   for (int64_t first = 0; first < ins; first += rows) {
@@ -100,13 +108,7 @@ void write_binding(SafetensorsWriter* writer, DType dtype, const Binding& bindin
     return;
   }
   const int64_t ins = binding.hf_shape[0], total = binding.hf_shape[1];
-  std::vector<Columns<const float>> parts;
-  int64_t column = 0;
-  for (const std::string& name : binding.parameters) {
-    parts.push_back({source(name), column, table.at(name).shape[0]});
-    HWS_CHECK(parts.back().data != nullptr);
-    column += parts.back().outs;
-  }
+  const std::vector<Columns<const float>> parts = columns_of<const float>(binding, table, source);
   const int64_t rows = std::max<int64_t>(kChunk / std::max<int64_t>(total, 1), 1);
   std::vector<float> block(static_cast<size_t>(std::min(rows, ins) * total));
   for (int64_t first = 0; first < ins; first += rows) {
