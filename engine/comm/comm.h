@@ -1,0 +1,58 @@
+// Comm: all ranks that this process holds, and how they reach the others. Ranks may be threads of one process
+// (local), processes and hosts over TCP (address), or whatever the host program connects them with (host).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/comm/process_group.h"
+#include "kernels/include/table.h"
+
+namespace hawser::comm {
+
+/// One rank's end of a Comm: its groups and the one thread that carries out its calls in the order in which
+/// they were issued, whichever group they belong to. Used by one thread at a time, but for abort.
+class RankComm {
+ public:
+  virtual ~RankComm() = default;
+  virtual int32_t rank() const = 0;
+  virtual int32_t world_size() const = 0;
+  /// The group of `members` (world ranks, ascending, this rank among them). Every member makes its groups in
+  /// the same order. `name` goes into messages. Groups end before their RankComm.
+  virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) = 0;
+  /// Everyone's waiting and later calls throw Error(code, message with this rank's number). Any thread.
+  virtual void abort(Code code, std::string_view message) noexcept = 0;
+  /// Bytes of memory that the transport holds for this rank (staging), fixed when it was made.
+  virtual int64_t transport_bytes() const = 0;
+  /// Finished calls since the last take, oldest first, at most `most`; older ones beyond the ring of 2,048
+  /// are lost. Allocates nothing.
+  virtual int64_t take_records(Record* out, int64_t most) = 0;
+};
+
+struct CommOptions {
+  double timeout_seconds = 60;                    ///< of each call, from the moment its turn comes
+  const kernels::KernelTable* kernels = nullptr;  ///< for the sums; must outlive the Comm
+  /// > 0: every call takes at least bytes / this, for experiments with overlap (local transport only).
+  double bandwidth_limit = 0;
+};
+
+class Comm {
+ public:
+  virtual ~Comm() = default;
+  virtual int32_t world_size() const = 0;
+  virtual std::span<const int32_t> local_ranks() const = 0;  ///< world ranks held here, ascending
+  /// Connects one local rank; called on each, at the same time from threads of their own or one after the
+  /// other (nothing blocks here). A Comm is connected by one engine at a time: throws kBusy otherwise.
+  virtual std::unique_ptr<RankComm> connect(int32_t rank, const CommOptions& options) = 0;
+};
+
+/// n ranks as threads of this process, over shared memory. After an error all RankComms must go; then the
+/// Comm can be connected anew.
+std::shared_ptr<Comm> make_local(int32_t ranks);
+
+}  // namespace hawser::comm
