@@ -1,31 +1,18 @@
 #include "engine/optim/grad_norm.h"
 
-#include <algorithm>
 #include <cmath>
 
+#include "engine/mesh/flat_shard.h"
+
 namespace hawser::optim {
-namespace {
 
-int64_t blocks_of(const nn::Parameter& p) { return (p.size + kernels::kNormBlock - 1) / kernels::kNormBlock; }
+static_assert(kernels::kNormBlock == mesh::kShardAlign, "a shard must begin at a block of the norm");
 
-}  // namespace
-
-int64_t grad_norm_partials(const nn::ParameterTable& table) {
-  int64_t most = 0;
-  for (const nn::Parameter& p : table.all()) most = std::max(most, blocks_of(p));
-  return most;
-}
-
-double grad_norm(const nn::ParameterTable& table, const float* gradients, double* partial,
+void add_squares(ExactSum* sum, const float* gradients, int64_t n, ExactSum* workspace,
                  const kernels::KernelTable& kernels, Stream& stream) {
-  double sum = 0;
-  for (const nn::Parameter& p : table.all()) {
-    kernels.sum_of_squares({partial, gradients + p.offset, p.size}, stream);
-    double parameter_sum = 0;
-    for (int64_t i = 0; i < blocks_of(p); ++i) parameter_sum += partial[i];
-    sum += parameter_sum;
-  }
-  return std::sqrt(sum);
+  kernels.sum_of_squares({sum, gradients, n, workspace}, stream);
 }
+
+double grad_norm(const ExactSum& squares) { return std::sqrt(squares.value()); }
 
 }  // namespace hawser::optim

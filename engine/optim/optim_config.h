@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace hawser::optim {
 
@@ -13,7 +15,8 @@ struct OptimizerConfig {
   double weight_decay = 0.1;
   double momentum = 0.0;
   bool nesterov = false;
-  double clip_norm = 1.0;  ///< 0: no clipping
+  double clip_norm = 1.0;           ///< 0: no clipping
+  std::vector<std::string> frozen;  ///< patterns (* and ?) over names of parameters that do not move
 };
 
 enum class ScheduleKind { kConstant, kLinear, kCosine, kWsd, kInverseSqrt };

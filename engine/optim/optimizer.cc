@@ -1,5 +1,6 @@
 #include "engine/optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace hawser::optim {
@@ -9,12 +10,14 @@ int64_t moment_count(const OptimizerConfig& config) {
   return config.momentum > 0 ? 1 : 0;
 }
 
-Optimizer::Optimizer(const nn::ParameterTable& table, const OptimizerConfig& config) : config_(config) {
+Optimizer::Optimizer(const nn::ParameterTable& table, const OptimizerConfig& config)
+    : ranges_(table.groups().size()), config_(config) {
   for (const nn::Parameter& p : table.all()) {
-    if (!ranges_.empty() && ranges_.back().decay == p.decay)
-      ranges_.back().end = p.offset + p.size;
+    std::vector<Range>& ranges = ranges_[static_cast<size_t>(p.group)];
+    if (!ranges.empty() && ranges.back().decay == p.decay)
+      ranges.back().end = p.offset + p.size;
     else
-      ranges_.push_back({p.offset, p.offset + p.size, p.decay});
+      ranges.push_back({p.offset, p.offset + p.size, p.decay});
   }
 }
 
@@ -25,21 +28,23 @@ kernels::OptimizerScalars Optimizer::scalars(double learning_rate, double clip, 
           static_cast<float>(1.0 - std::pow(config_.beta2, t))};
 }
 
-void Optimizer::step(const OptimizerBuffers& b, const kernels::OptimizerScalars* scalars,
+void Optimizer::step(int32_t group, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
                      const kernels::KernelTable& kernels, Stream& stream) const {
-  for (const Range& r : ranges_) {
+  for (const Range& r : ranges_[static_cast<size_t>(group)]) {
+    const int64_t begin = std::max(r.begin, run.begin), end = std::min(r.end, run.end),
+                  at = begin - run.begin;
+    if (begin >= end) continue;
     const float decay = r.decay ? static_cast<float>(config_.weight_decay) : 0.0f;
-    void* const copy = b.copy ? static_cast<char*>(b.copy) + r.begin * dtype_bytes(DType::kBf16) : nullptr;
+    void* const copy = run.copy ? static_cast<char*>(run.copy) + at * dtype_bytes(DType::kBf16) : nullptr;
     if (config_.kind == OptimizerKind::kAdamW) {
-      kernels.adamw({b.weights + r.begin, copy, b.moment1 + r.begin, b.moment2 + r.begin,
-                     b.gradients + r.begin, scalars, r.end - r.begin, static_cast<float>(config_.beta1),
-                     static_cast<float>(config_.beta2), static_cast<float>(config_.eps), decay},
+      kernels.adamw({run.weights + at, copy, run.moment1 + at, run.moment2 + at, run.gradients + at, scalars,
+                     end - begin, static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),
+                     static_cast<float>(config_.eps), decay},
                     stream);
     } else {
-      kernels.sgd(
-          {b.weights + r.begin, copy, b.moment1 ? b.moment1 + r.begin : nullptr, b.gradients + r.begin,
-           scalars, r.end - r.begin, static_cast<float>(config_.momentum), decay, config_.nesterov},
-          stream);
+      kernels.sgd({run.weights + at, copy, run.moment1 ? run.moment1 + at : nullptr, run.gradients + at,
+                   scalars, end - begin, static_cast<float>(config_.momentum), decay, config_.nesterov},
+                  stream);
     }
   }
 }

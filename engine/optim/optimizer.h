@@ -1,4 +1,4 @@
-// Optimizer: one step of AdamW or SGD over the flat buffers.
+// Optimizer: one step of AdamW or SGD over any run of a parameter group's elements.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,14 @@
 
 namespace hawser::optim {
 
-/// Moment buffers the optimizer keeps, each as long as the flat weights: AdamW 2, SGD 1 with momentum, else
-/// 0.
+/// Moment buffers the optimizer keeps, each as long as the trainable weights: AdamW 2, SGD 1 with momentum,
+/// else 0.
 int64_t moment_count(const OptimizerConfig& config);
 
-/// The flat buffers of a step: f32 master weights, their bf16 copy (null in fp32), gradients, moments.
-struct OptimizerBuffers {
+/// Elements [begin, end) of one group; every pointer is that of element `begin`: f32 weights (masters), their
+/// bf16 copy (null: there is none), gradients, moments.
+struct OptimizerRun {
+  int64_t begin = 0, end = 0;
   float* weights = nullptr;
   void* copy = nullptr;
   const float* gradients = nullptr;
@@ -30,7 +32,7 @@ class Optimizer {
   /// Values of one step: count = accepted steps including this one, clip = factor on the gradients.
   kernels::OptimizerScalars scalars(double learning_rate, double clip, int64_t count) const;
   /// *scalars is read when the kernels run.
-  void step(const OptimizerBuffers& buffers, const kernels::OptimizerScalars* scalars,
+  void step(int32_t group, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
             const kernels::KernelTable& kernels, Stream& stream) const;
 
  private:
@@ -39,7 +41,7 @@ class Optimizer {
     int64_t begin, end;
     bool decay;
   };
-  std::vector<Range> ranges_;
+  std::vector<std::vector<Range>> ranges_;  // by group
   OptimizerConfig config_;
 };
 

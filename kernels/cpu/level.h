@@ -29,6 +29,7 @@ void column_sum(const ColumnSum& args, Stream& stream);
 void sum_of_squares(const SumOfSquares& args, Stream& stream);
 void add(const Add& args, Stream& stream);
 void convert(const Convert& args, Stream& stream);
+void ordered_sum(const OrderedSum& args, Stream& stream);
 void adamw(const AdamW& args, Stream& stream);
 void sgd(const Sgd& args, Stream& stream);
 

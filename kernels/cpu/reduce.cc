@@ -1,5 +1,4 @@
-// Sums over rows and over everything, in orders that neither the number of workers nor the level's vector
-// width changes (sum_of_squares) or that the number of workers does not change (column_sum).
+// Sums over rows and of two buffers, in an order that the number of workers does not change.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
 #include HWS_SIMD
@@ -67,22 +66,6 @@ void column_sum_typed(const ColumnSum& args, Stream& stream) {
   });
 }
 
-/// Sixteen interleaved sums, then a fixed tree: the same bits on every level, since each square is exact in
-/// fp64.
-double block_sum_of_squares(const float* g, int64_t n) {
-  constexpr int kSums = 16;
-  double sums[kSums] = {};
-  int64_t i = 0;
-  for (; i + kSums <= n; i += kSums) {
-    for (int k = 0; k < kSums; ++k) sums[k] += static_cast<double>(g[i + k]) * static_cast<double>(g[i + k]);
-  }
-  for (int k = 0; i < n; ++i, ++k) sums[k] += static_cast<double>(g[i]) * static_cast<double>(g[i]);
-  for (int width = kSums / 2; width > 0; width /= 2) {
-    for (int k = 0; k < width; ++k) sums[k] += sums[k + width];
-  }
-  return sums[0];
-}
-
 }  // namespace
 
 void column_sum(const ColumnSum& args, Stream& stream) {
@@ -94,17 +77,6 @@ void column_sum(const ColumnSum& args, Stream& stream) {
 }
 
 int64_t column_sum_workspace_bytes(const ColumnSum&, int32_t) { return 0; }
-
-void sum_of_squares(const SumOfSquares& args, Stream& stream) {
-  constexpr int64_t kBlocks = 4;  // of one task
-  const int64_t blocks = (args.n + kNormBlock - 1) / kNormBlock;
-  parallel_ranges(stream, blocks, kBlocks, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t at = i * kNormBlock, left = args.n - at;
-      args.partial[i] = block_sum_of_squares(args.g + at, left < kNormBlock ? left : kNormBlock);
-    }
-  });
-}
 
 void add(const Add& args, Stream& stream) {
   parallel_ranges(stream, args.n, kAddGrain, [&](int64_t begin, int64_t end) {

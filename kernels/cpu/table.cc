@@ -23,6 +23,7 @@ const KernelTable kTable = {
     .sum_of_squares = sum_of_squares,
     .add = add,
     .convert = convert,
+    .ordered_sum = ordered_sum,
     .adamw = adamw,
     .sgd = sgd,
     .matmul_workspace_bytes = matmul_workspace_bytes,

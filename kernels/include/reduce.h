@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/base/dtype.h"
+#include "engine/base/exact_sum.h"
 #include "engine/base/stream.h"
 
 namespace hawser::kernels {
@@ -17,16 +18,23 @@ struct ColumnSum {
   void* workspace = nullptr;
 };
 
-/// Elements in one block of SumOfSquares.
-inline constexpr int64_t kNormBlock = 4096;
+/// Elements whose squares SumOfSquares adds in fp64 before they join the exact sum. Equal to the alignment of
+/// flat shards (engine/mesh/flat_shard.h), so that cutting g into shards moves no element to another block.
+inline constexpr int64_t kNormBlock = 64;
 
-/// partial[i] = sum of squares, in fp64, of elements [i * kNormBlock, ...) of g: f32 [n]. ceil(n /
-/// kNormBlock) partials; blocks are counted in the parameter's own elements, so the sum in block order does
-/// not depend on how the parameter is laid out.
+/// Accumulators that SumOfSquares works with: the most tasks that it cuts g into.
+inline constexpr int64_t kNormTasks = 64;
+
+/// sum += the squares of g: f32 [n]. Squares are exact in fp64; the kNormBlock squares of each block, counted
+/// from g, are added in fp64 in one order (i and i + 16 first, then halves of the sixteen), and the blocks'
+/// sums exactly. So sum->value() has the same bits on every level, for any number of workers, and however g
+/// is cut into calls, shards or ranks at multiples of kNormBlock. workspace: ExactSum [kNormTasks], whose
+/// content does not matter.
 struct SumOfSquares {
-  double* partial = nullptr;
+  ExactSum* sum = nullptr;
   const float* g = nullptr;
   int64_t n = 0;
+  ExactSum* workspace = nullptr;
 };
 
 /// y[i] = a[i] + b[i], f32; y may be a or b. Joins the two gradients of a tied embedding.

@@ -10,6 +10,7 @@
 #include "kernels/include/matmul.h"
 #include "kernels/include/norm.h"
 #include "kernels/include/optimizer.h"
+#include "kernels/include/ordered_sum.h"
 #include "kernels/include/reduce.h"
 #include "kernels/include/residual.h"
 #include "kernels/include/rope.h"
@@ -37,6 +38,7 @@ struct KernelTable {
   void (*sum_of_squares)(const SumOfSquares&, Stream&);
   void (*add)(const Add&, Stream&);
   void (*convert)(const Convert&, Stream&);
+  void (*ordered_sum)(const OrderedSum&, Stream&);
   void (*adamw)(const AdamW&, Stream&);
   void (*sgd)(const Sgd&, Stream&);
 

@@ -28,9 +28,9 @@ double round_f16(double x) {
 }  // namespace
 
 const std::vector<std::string>& all_ops() {
-  // A new entry of KernelTable (a name, twenty ops and five workspace sizes so far) needs a name here and a
+  // A new entry of KernelTable (a name, twenty-one ops and five workspace sizes so far) needs a name here and a
   // row.
-  static_assert(sizeof(kernels::KernelTable) == 26 * sizeof(void*));
+  static_assert(sizeof(kernels::KernelTable) == 27 * sizeof(void*));
   static const std::vector<std::string> ops = {"matmul",
                                                "embedding_forward",
                                                "embedding_backward",
@@ -49,6 +49,7 @@ const std::vector<std::string>& all_ops() {
                                                "sum_of_squares",
                                                "add",
                                                "convert",
+                                               "ordered_sum",
                                                "adamw",
                                                "sgd"};
   return ops;
@@ -95,6 +96,7 @@ const std::vector<OpCase>& op_cases() {
     add_activation_cases(cases);
     add_cross_entropy_cases(cases);
     add_matmul_cases(cases);
+    add_ordered_sum_cases(cases);
     add_stream_cases(cases);
     add_vector_cases(cases);
     return cases;

@@ -87,6 +87,7 @@ void add_norm_cases(std::vector<OpCase>& cases);
 void add_activation_cases(std::vector<OpCase>& cases);
 void add_cross_entropy_cases(std::vector<OpCase>& cases);
 void add_matmul_cases(std::vector<OpCase>& cases);
+void add_ordered_sum_cases(std::vector<OpCase>& cases);
 void add_stream_cases(std::vector<OpCase>& cases);
 void add_vector_cases(std::vector<OpCase>& cases);
 void add_attention_gradients(std::vector<GradientCase>& cases);

@@ -177,32 +177,104 @@ TEST(ColumnSum, MatchesTheLoopsAndIgnoresTheNumberOfWorkers) {
   }
 }
 
-TEST(SumOfSquares, GivesFp64PartialsWithTheSameBitsOnEveryLevel) {
+/// The exact sum of the reference's blocks.
+ExactSum squares_by_reference(const std::vector<double>& g) {
+  const auto n = static_cast<int64_t>(g.size());
+  std::vector<double> blocks(static_cast<size_t>((n + kNormBlock - 1) / kNormBlock));
+  sum_of_squares_reference(n, blocks.data(), g.data());
+  ExactSum sum;
+  for (const double block : blocks) sum.add(block);
+  return sum;
+}
+
+bool same_sum(ExactSum a, ExactSum b) {
+  a.normalise();
+  b.normalise();
+  return std::memcmp(a.words, b.words, sizeof(a.words)) == 0;
+}
+
+void add_squares(const KernelTable& table, ExactSum* sum, const float* g, int64_t n, int32_t workers) {
+  GuardedBuffer<ExactSum> workspace(kNormTasks);
+  SerialStream stream(workers, TaskOrder::kShuffled);
+  table.sum_of_squares({sum, g, n, workspace.data()}, stream);
+  EXPECT_TRUE(workspace.intact()) << table.name;
+}
+
+TEST(SumOfSquares, IsTheExactSumOfTheBlocksOnEveryLevel) {
   std::mt19937 random(5);
-  for (const int64_t n : {0, 1, 15, 16, 17, 4095, 4096, 4097, 50000}) {
+  std::uniform_int_distribution<int> exponent(-149, 127);
+  for (const int64_t n : {0, 1, 15, 16, 17, 63, 64, 65, 4097, 50000, 64 * 256 * 64 + 129, 1200001}) {
     TypedValues g(DType::kF32, n);
     g.fill(random);
-    const int64_t blocks = (n + kNormBlock - 1) / kNormBlock;
-    GuardedBuffer<double> expected(blocks);
+    for (int64_t i = 0; i < n; i += 3) {  // all exponents, subnormals too
+      g.set(i, std::ldexp(static_cast<float>(g.values[static_cast<size_t>(i)]), exponent(random)));
+    }
+    const ExactSum expected = squares_by_reference(g.values);
     for (const KernelTable* table : testing::kernel_tables()) {
       for (const int32_t workers : {1, 3}) {
-        GuardedBuffer<double> partial(blocks);
-        SerialStream stream(workers, TaskOrder::kShuffled);
-        table->sum_of_squares({partial.data(), static_cast<const float*>(g.data()), n}, stream);
-        EXPECT_TRUE(partial.intact());
-        if (table == testing::kernel_tables()[0] && workers == 1) {
-          std::memcpy(expected.data(), partial.data(), static_cast<size_t>(blocks) * 8);
-        }
-        EXPECT_TRUE(partial.same_bits(expected)) << table->name;
-        for (int64_t b = 0; b < blocks; ++b) {
-          double sum = 0;
-          for (int64_t i = b * kNormBlock; i < std::min(n, (b + 1) * kNormBlock); ++i) {
-            sum += g.values[static_cast<size_t>(i)] * g.values[static_cast<size_t>(i)];
-          }
-          ASSERT_NEAR(sum, partial[b], 1e-12 * sum) << table->name;
-        }
+        ExactSum sum;
+        add_squares(*table, &sum, static_cast<const float*>(g.data()), n, workers);
+        EXPECT_TRUE(same_sum(sum, expected)) << table->name << " n " << n;
       }
     }
+  }
+}
+
+TEST(SumOfSquares, NoCutAtBlocksChangesABit) {
+  std::mt19937 random(6);
+  const int64_t n = 300 * kNormBlock + 11;
+  TypedValues g(DType::kF32, n);
+  for (int64_t i = 0; i < n; ++i) {  // exponents so far apart that sums within a block round
+    const float x = std::uniform_real_distribution<float>(1, 2)(random);
+    g.set(i, std::ldexp(x, -static_cast<int>(random() % 24)));
+  }
+  const auto* data = static_cast<const float*>(g.data());
+  const ExactSum expected = squares_by_reference(g.values);
+  for (const KernelTable* table : testing::kernel_tables()) {
+    for (int round = 0; round < 5; ++round) {
+      ExactSum ranks[3];
+      for (int64_t begin = 0; begin < n;) {
+        const int64_t size = std::min<int64_t>(n - begin, static_cast<int64_t>(random() % 50) * kNormBlock);
+        add_squares(*table, &ranks[random() % 3], data + begin, size, 2);
+        begin += size;
+      }
+      ExactSum sum = ranks[2];
+      sum.merge(ranks[0]);
+      sum.merge(ranks[1]);
+      EXPECT_TRUE(same_sum(sum, expected)) << table->name;
+      EXPECT_EQ(sum.value(), expected.value()) << table->name;
+    }
+    ExactSum off;  // while a cut inside a block may: the test can tell
+    for (int64_t begin = 0; begin < n; begin += 33) {
+      add_squares(*table, &off, data + begin, std::min<int64_t>(33, n - begin), 1);
+    }
+    EXPECT_FALSE(same_sum(off, expected)) << table->name;
+  }
+}
+
+TEST(SumOfSquares, AddsToWhatTheSumHolds) {
+  const std::vector<float> g = {3, -4};
+  for (const KernelTable* table : testing::kernel_tables()) {
+    ExactSum sum;
+    sum.add(-0.5);
+    add_squares(*table, &sum, g.data(), 2, 1);
+    add_squares(*table, &sum, g.data(), 1, 1);
+    EXPECT_EQ(sum.value(), 33.5) << table->name;
+  }
+}
+
+TEST(SumOfSquares, TellsInfinityFromNan) {
+  for (const KernelTable* table : testing::kernel_tables()) {
+    std::vector<float> g(1000, std::numeric_limits<float>::max());
+    ExactSum sum;
+    add_squares(*table, &sum, g.data(), 1000, 2);
+    EXPECT_EQ(sum.value(), 1000 * std::pow(static_cast<double>(g[0]), 2)) << table->name;
+    g[700] = -std::numeric_limits<float>::infinity();
+    add_squares(*table, &sum, g.data(), 1000, 2);
+    EXPECT_EQ(sum.value(), HUGE_VAL) << table->name;
+    g[999] = std::numeric_limits<float>::quiet_NaN();
+    add_squares(*table, &sum, g.data(), 1000, 2);
+    EXPECT_TRUE(std::isnan(sum.value())) << table->name;
   }
 }
 

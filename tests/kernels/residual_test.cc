@@ -112,6 +112,33 @@ TEST(Residual, DropsTheSameElementsWhateverTheBatchTheyCameIn) {
   }
 }
 
+TEST(Residual, MasksAreTheWordsOfTheContractBitForBit) {
+  const int64_t d = 1000, seq = 40, rows = 4 * seq;
+  const std::vector<float> x(static_cast<size_t>(rows * d), 1.0f);
+  const float exactly_one_word =  // a word that equals p is kept
+      philox_uniform(dropout_words(dropout(0.5f).key, kSamples[1], 3, 17).v[2]);
+  for (const float p :
+       {1.0f / 16777216.0f, 0.1f, 1.0f / 3.0f, 0.5f, exactly_one_word, 16777215.0f / 16777216.0f}) {
+    ResidualForward args;
+    args.x = x.data(), args.rows = rows, args.d = d, args.seq = seq, args.dropout = dropout(p);
+    std::vector<float> expected(x.size());
+    for (int64_t i = 0; i < rows * d; ++i) {
+      const int64_t r = i / d, j = i % d;
+      const PhiloxBlock words = dropout_words(args.dropout.key, kSamples[r / seq],
+                                              static_cast<uint64_t>(r % seq), static_cast<uint64_t>(j / 4));
+      const bool dropped = philox_uniform(words.v[j % 4]) < p;
+      expected[static_cast<size_t>(i)] = dropped ? 0.0f : 1.0f / (1.0f - p);
+    }
+    for (const KernelTable* table : testing::kernel_tables()) {
+      std::vector<float> y(x.size());
+      SerialStream stream(2);
+      args.y = y.data();
+      table->residual_forward(args, stream);
+      EXPECT_EQ(0, std::memcmp(expected.data(), y.data(), y.size() * 4)) << table->name << " p " << p;
+    }
+  }
+}
+
 TEST(ResidualReference, BackwardIsTheComplexStepDerivative) {
   using Complex = std::complex<double>;
   ResidualForward forward;

@@ -110,6 +110,23 @@ HWS_INLINE void vstore_f16_n(uint16_t* p, vf v, int n) {
   _mm256_mask_storeu_epi16(p, first_lanes(n), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
+using vd = __m512d;
+HWS_INLINE vd vload_widened(const float* p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
+HWS_INLINE double vsum(vd a) {
+  const __m256d b = _mm256_add_pd(_mm512_castpd512_pd256(a), _mm512_extractf64x4_pd(a, 1));
+  const __m128d c = _mm_add_pd(_mm256_castpd256_pd128(b), _mm256_extractf128_pd(b, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(c, _mm_unpackhi_pd(c, c)));
+}
+
+typedef uint64_t vu64 __attribute__((vector_size(64)));
+HWS_INLINE vu64 vmul_low_halves(vu64 a, vu64 b) { return (vu64)_mm512_mul_epu32((__m512i)a, (__m512i)b); }
+HWS_INLINE vu64 vfirst_of_pairs(vu64 a, vu64 b) {
+  return (vu64)_mm512_unpacklo_epi64((__m512i)a, (__m512i)b);
+}
+HWS_INLINE vu64 vsecond_of_pairs(vu64 a, vu64 b) {
+  return (vu64)_mm512_unpackhi_epi64((__m512i)a, (__m512i)b);
+}
+
 /// rows[i][j] <-> rows[j][i].
 HWS_INLINE void vtranspose(vf rows[16]) {
   vf a[16], b[16];

@@ -101,6 +101,20 @@ HWS_INLINE void vstore_f16_n(uint16_t* p, vf v, int n) {
 HWS_INLINE vf vload_f16(const uint16_t* p) { return vload_f16_n(p, 4); }
 HWS_INLINE void vstore_f16(uint16_t* p, vf v) { vstore_f16_n(p, v, 4); }
 
+/// Half as many doubles; + and * are the compiler's.
+typedef double vd __attribute__((vector_size(16)));
+HWS_INLINE vd vload_widened(const float* p) { return vd{p[0], p[1]}; }
+/// Halves are added until one is left: lane i to lane i + lanes / 2 first.
+HWS_INLINE double vsum(vd a) { return a[0] + a[1]; }
+
+/// 64-bit lanes; operators are the compiler's, as for vd.
+typedef uint64_t vu64 __attribute__((vector_size(16)));
+/// The whole products of the low halves.
+HWS_INLINE vu64 vmul_low_halves(vu64 a, vu64 b) { return (a & 0xffffffffu) * (b & 0xffffffffu); }
+/// In each pair of lanes: the first (or the second) of a, then that of b.
+HWS_INLINE vu64 vfirst_of_pairs(vu64 a, vu64 b) { return vu64{a[0], b[0]}; }
+HWS_INLINE vu64 vsecond_of_pairs(vu64 a, vu64 b) { return vu64{a[1], b[1]}; }
+
 /// rows[i][j] <-> rows[j][i].
 HWS_INLINE void vtranspose(vf rows[4]) {
   const vf a = rows[0], b = rows[1], c = rows[2], d = rows[3];

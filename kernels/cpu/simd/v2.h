@@ -111,6 +111,17 @@ HWS_INLINE void vstore_f16_n(uint16_t* p, vf v, int n) {
 HWS_INLINE vf vload_f16(const uint16_t* p) { return vload_f16_n(p, 4); }
 HWS_INLINE void vstore_f16(uint16_t* p, vf v) { vstore_f16_n(p, v, 4); }
 
+using vd = __m128d;
+HWS_INLINE vd vload_widened(const float* p) {
+  return _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+HWS_INLINE double vsum(vd a) { return _mm_cvtsd_f64(_mm_add_sd(a, _mm_unpackhi_pd(a, a))); }
+
+typedef uint64_t vu64 __attribute__((vector_size(16)));
+HWS_INLINE vu64 vmul_low_halves(vu64 a, vu64 b) { return (vu64)_mm_mul_epu32((__m128i)a, (__m128i)b); }
+HWS_INLINE vu64 vfirst_of_pairs(vu64 a, vu64 b) { return (vu64)_mm_unpacklo_epi64((__m128i)a, (__m128i)b); }
+HWS_INLINE vu64 vsecond_of_pairs(vu64 a, vu64 b) { return (vu64)_mm_unpackhi_epi64((__m128i)a, (__m128i)b); }
+
 /// rows[i][j] <-> rows[j][i].
 HWS_INLINE void vtranspose(vf rows[4]) { _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]); }
 

@@ -124,6 +124,22 @@ HWS_INLINE void vstore_f16_n(uint16_t* p, vf v, int n) {
   for (int i = 0; i < n; ++i) p[i] = t[i];
 }
 
+using vd = __m256d;
+HWS_INLINE vd vload_widened(const float* p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
+HWS_INLINE double vsum(vd a) {
+  const __m128d b = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(b, _mm_unpackhi_pd(b, b)));
+}
+
+typedef uint64_t vu64 __attribute__((vector_size(32)));
+HWS_INLINE vu64 vmul_low_halves(vu64 a, vu64 b) { return (vu64)_mm256_mul_epu32((__m256i)a, (__m256i)b); }
+HWS_INLINE vu64 vfirst_of_pairs(vu64 a, vu64 b) {
+  return (vu64)_mm256_unpacklo_epi64((__m256i)a, (__m256i)b);
+}
+HWS_INLINE vu64 vsecond_of_pairs(vu64 a, vu64 b) {
+  return (vu64)_mm256_unpackhi_epi64((__m256i)a, (__m256i)b);
+}
+
 /// rows[i][j] <-> rows[j][i].
 HWS_INLINE void vtranspose(vf rows[8]) {
   vf a[8], b[8];

@@ -1,0 +1,67 @@
+// ExactSum: a sum of doubles that rounds once, at the end, so that neither order nor grouping nor the number
+// of ranks changes a bit of it. A fixed-point number over the whole range of double (a Kulisch accumulator;
+// the limbs with room for late carries are those of Neal, "Fast exact summation using small and large
+// superaccumulators", 2015): every double is a multiple of 2^-1074 below 2^1024, so it is added to at most
+// three limbs with integer additions. No C++ library header: ISA-level kernels use it too.
+#pragma once
+
+#include <stdint.h>
+
+namespace hawser {
+
+/// Zeroed memory is an empty sum. Not thread-safe: one thread adds, then sums are merged.
+///
+/// All words of two sums add up to the words of their joint sum, so ranks may join theirs by an integer
+/// all-reduce (sum of int64) over kWords: normalise() before, and up to 2^31 ranks have room.
+struct ExactSum {
+  static constexpr int kLimbBits = 32;
+  static constexpr int kLimbs = 66;
+  // What stands behind the limbs: how often each non-finite value was added, and how many additions the limbs
+  // have taken without a carry.
+  static constexpr int kNan = kLimbs, kPlusInfinity = kLimbs + 1, kMinusInfinity = kLimbs + 2;
+  static constexpr int kAdds = kLimbs + 3;
+  static constexpr int kWords = kLimbs + 4;
+  /// Each addition changes a limb by less than 2^32, so this many fit in an int64.
+  static constexpr int64_t kMaxAdds = (int64_t{1} << 31) - 1;
+
+  /// words[i], i < kLimbs, counts units of 2^(32 i - 1074). The last limb is never carried over: it has room
+  /// for 2^44 additions of the largest double.
+  int64_t words[kWords] = {};
+
+  /// Adds x, exactly.
+  void add(double x);
+
+  /// Adds all that was added to `other`.
+  void merge(const ExactSum& other);
+
+  /// Carries: every limb but the last comes to lie in [0, 2^32). Afterwards equal sums have equal words.
+  void normalise();
+
+  /// The sum, rounded once to nearest even; infinity where that exceeds the largest double. With a NaN, or
+  /// infinities of both signs, NaN; with infinities of one sign, that infinity. A zero sum is +0.
+  double value() const;
+};
+
+/// words += x without counting it: the caller sees to it that no more than kMaxAdds additions come between
+/// two carries, and adds their number to words[ExactSum::kAdds] afterwards.
+static inline void exact_sum_add(int64_t* words, double x) {
+  const uint64_t bits = __builtin_bit_cast(uint64_t, x);
+  const uint64_t exponent = (bits >> 52) & 0x7ff, fraction = bits & 0xfffffffffffffull;
+  if (__builtin_expect(exponent == 0x7ff, 0)) {
+    const int infinity = (bits >> 63) != 0 ? ExactSum::kMinusInfinity : ExactSum::kPlusInfinity;
+    ++words[fraction != 0 ? ExactSum::kNan : infinity];
+    return;
+  }
+  // x = +-mantissa * 2^(shift - 1074); subnormals share the exponent of the smallest normal.
+  const uint64_t normal = exponent != 0 ? 1 : 0;
+  const uint64_t mantissa = fraction | (normal << 52), shift = exponent - normal;
+  const uint64_t within = shift % ExactSum::kLimbBits;
+  const uint64_t low = mantissa << within, high = (mantissa >> 1) >> (63 - within);
+  const int64_t sign = -static_cast<int64_t>(bits >> 63);  // 0 or -1; (v ^ sign) - sign is +-v
+  int64_t* limb = words + shift / ExactSum::kLimbBits;
+  limb[0] += (static_cast<int64_t>(low & 0xffffffffu) ^ sign) - sign;
+  limb[1] += (static_cast<int64_t>(low >> 32) ^ sign) - sign;
+  limb[2] += (static_cast<int64_t>(high) ^ sign) - sign;
+}
+
+}  // namespace hawser

@@ -1,0 +1,161 @@
+// The ordered sum: bound by memory, so a few vectors of each member at a time, every addend read once.
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/parallel.h"
+#include HWS_SIMD
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+constexpr int kDeepest = 31;  ///< levels of a tree over an int32_t of members
+
+HWS_INLINE vf through_bf16(vf x) {
+  uint16_t t[kLanes];
+  vstore_bf16(t, x);
+  return vload_bf16(t);
+}
+HWS_INLINE vf through_f16(vf x) {
+  uint16_t t[kLanes];
+  vstore_f16(t, x);
+  return vload_f16(t);
+}
+HWS_INLINE vf through(vf x, DType type) {
+  if (type == DType::kBf16) return through_bf16(x);
+  return type == DType::kF16 ? through_f16(x) : x;
+}
+
+// One addend's vector, by how it lies in memory and what it is rounded to.
+struct F32 {
+  using Type = float;
+  static HWS_INLINE vf get(const Type* p) { return vload(p); }
+  static HWS_INLINE vf get_n(const Type* p, int n) { return vload_n(p, n); }
+};
+struct F32AsBf16 {
+  using Type = float;
+  static HWS_INLINE vf get(const Type* p) { return through_bf16(vload(p)); }
+  static HWS_INLINE vf get_n(const Type* p, int n) { return through_bf16(vload_n(p, n)); }
+};
+struct F32AsF16 {
+  using Type = float;
+  static HWS_INLINE vf get(const Type* p) { return through_f16(vload(p)); }
+  static HWS_INLINE vf get_n(const Type* p, int n) { return through_f16(vload_n(p, n)); }
+};
+struct Bf16 {
+  using Type = uint16_t;
+  static HWS_INLINE vf get(const Type* p) { return vload_bf16(p); }
+  static HWS_INLINE vf get_n(const Type* p, int n) { return vload_bf16_n(p, n); }
+};
+struct F16 {
+  using Type = uint16_t;
+  static HWS_INLINE vf get(const Type* p) { return vload_f16(p); }
+  static HWS_INLINE vf get_n(const Type* p, int n) { return vload_f16_n(p, n); }
+};
+
+/// kVectors whole vectors, or (kVectors = 1) the first `count` lanes of one.
+template <class A, int kVectors>
+struct Block {
+  vf x[kVectors];
+
+  static HWS_INLINE Block load(const OrderedSum& args, int32_t member, int64_t i, int count) {
+    const auto* p = static_cast<const typename A::Type*>(args.in[member]) + i;
+    Block b;
+    if (count < kVectors * kLanes) {
+      b.x[0] = A::get_n(p, count);
+      return b;
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) b.x[v] = A::get(p + v * kLanes);
+    return b;
+  }
+  HWS_INLINE void add_to_left(const Block& left) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) x[v] = vadd(left.x[v], x[v]);
+  }
+  HWS_INLINE void add(const Block& right) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) x[v] = vadd(x[v], right.x[v]);
+  }
+};
+
+template <class A, int kVectors>
+HWS_INLINE Block<A, kVectors> sum_in_order(const OrderedSum& args, int64_t i, int count) {
+  using B = Block<A, kVectors>;
+  const int32_t group = args.sum_group == 0 ? args.members : args.sum_group;
+  B total = B::load(args, 0, i, count);
+  for (int32_t m = 1; m < group; ++m) total.add(B::load(args, m, i, count));
+  for (int32_t g = group; g < args.members; g += group) {
+    B sum = B::load(args, g, i, count);
+    for (int32_t m = g + 1; m < g + group; ++m) sum.add(B::load(args, m, i, count));
+    total.add(sum);
+  }
+  return total;
+}
+
+/// Subtrees that wait for their right neighbour lie on a stack; member m closes as many as m has trailing
+/// ones.
+template <class A>
+HWS_INLINE Block<A, 1> sum_by_tree(const OrderedSum& args, int64_t i, int count) {
+  Block<A, 1> stack[kDeepest + 1];
+  int depth = 0;
+  for (int32_t m = 0; m < args.members; ++m) {
+    Block<A, 1> sum = Block<A, 1>::load(args, m, i, count);
+    for (uint32_t bits = static_cast<uint32_t>(m); (bits & 1u) != 0; bits >>= 1) {
+      sum.add_to_left(stack[--depth]);
+    }
+    stack[depth++] = sum;
+  }
+  return stack[0];
+}
+
+template <class A, int kVectors>
+HWS_INLINE void finish(const OrderedSum& args, const Block<A, kVectors>& sum, int64_t i, int count) {
+  float* out = args.out + i;
+  if (count < kVectors * kLanes) {
+    const vf total = through(sum.x[0], args.round_to);
+    vstore_n(out, args.accumulate ? vadd(vload_n(out, count), total) : total, count);
+    return;
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) {
+    const vf total = through(sum.x[v], args.round_to);
+    vstore(out + v * kLanes, args.accumulate ? vadd(vload(out + v * kLanes), total) : total);
+  }
+}
+
+template <class A>
+void sum_range(const OrderedSum& args, int64_t begin, int64_t end) {
+  constexpr int kVectors = 4, kStep = kVectors * kLanes;
+  int64_t i = begin;
+  for (; !args.tree && i + kStep <= end; i += kStep) {
+    finish<A, kVectors>(args, sum_in_order<A, kVectors>(args, i, kStep), i, kStep);
+  }
+  for (; i < end; i += kLanes) {
+    const int count = end - i < kLanes ? static_cast<int>(end - i) : kLanes;
+    finish<A, 1>(args, args.tree ? sum_by_tree<A>(args, i, count) : sum_in_order<A, 1>(args, i, count), i,
+                 count);
+  }
+}
+
+template <class A>
+void sum_addends(const OrderedSum& args, Stream& stream) {
+  parallel_ranges(stream, args.n, kGrain,
+                  [&](int64_t begin, int64_t end) { sum_range<A>(args, begin, end); });
+}
+
+}  // namespace
+
+void ordered_sum(const OrderedSum& args, Stream& stream) {
+  if (args.in_type == DType::kBf16) {
+    sum_addends<Bf16>(args, stream);
+  } else if (args.in_type == DType::kF16) {
+    sum_addends<F16>(args, stream);
+  } else if (args.round_in == DType::kBf16) {
+    sum_addends<F32AsBf16>(args, stream);
+  } else if (args.round_in == DType::kF16) {
+    sum_addends<F32AsF16>(args, stream);
+  } else {
+    sum_addends<F32>(args, stream);
+  }
+}
+
+}  // namespace hawser::kernels::HWS_LEVEL

@@ -1,0 +1,66 @@
+// The exact sum of squares behind gradient norms: short fp64 sums over fixed blocks in vector lanes, then
+// three integer additions per block, which stay hidden behind the reading of g.
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/parallel.h"
+#include HWS_SIMD
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+constexpr int kSums = 16;  ///< of one block, side by side
+constexpr int kDoubles = kLanes / 2, kVectors = kSums / kDoubles;
+constexpr int64_t kMinBlocks = 256;  ///< of one task: 64 KiB
+
+/// Of kNormBlock elements. A square is exact, so every level gets the same bits, with or without fused
+/// multiply-add.
+HWS_INLINE double block_sum(const float* g) {
+  vd sums[kVectors];
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) {
+    const vd x = vload_widened(g + v * kDoubles);
+    sums[v] = x * x;
+  }
+#pragma GCC unroll 16
+  for (int i = kSums; i < kNormBlock; i += kSums) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      const vd x = vload_widened(g + i + v * kDoubles);
+      sums[v] += x * x;
+    }
+  }
+#pragma GCC unroll 16
+  for (int half = kVectors / 2; half > 0; half /= 2) {
+#pragma GCC unroll 16
+    for (int v = 0; v < half; ++v) sums[v] += sums[v + half];
+  }
+  return vsum(sums[0]);
+}
+
+/// Overwrites *sum with the squares of g.
+void task_sum(ExactSum* sum, const float* g, int64_t n) {
+  __builtin_memset(static_cast<void*>(sum), 0, sizeof(*sum));
+  int64_t i = 0;
+  for (; i + kNormBlock <= n; i += kNormBlock) exact_sum_add(sum->words, block_sum(g + i));
+  if (i < n) {
+    float last[kNormBlock] = {};  // zeros add nothing
+    __builtin_memcpy(last, g + i, static_cast<size_t>(n - i) * sizeof(float));
+    exact_sum_add(sum->words, block_sum(last));
+  }
+  sum->words[ExactSum::kAdds] = (n + kNormBlock - 1) / kNormBlock;  // below kMaxAdds up to n = 2^37 a task
+}
+
+}  // namespace
+
+void sum_of_squares(const SumOfSquares& args, Stream& stream) {
+  const int64_t blocks = (args.n + kNormBlock - 1) / kNormBlock;
+  const int64_t share = (blocks + kNormTasks - 1) / kNormTasks;
+  const int64_t grain = (share > kMinBlocks ? share : kMinBlocks) * kNormBlock;
+  const int64_t tasks = (args.n + grain - 1) / grain;
+  parallel(stream, tasks, [&](int64_t task, int32_t) {
+    const int64_t begin = task * grain, left = args.n - begin;
+    task_sum(args.workspace + task, args.g + begin, left < grain ? left : grain);
+  });
+  for (int64_t task = 0; task < tasks; ++task) args.sum->merge(args.workspace[task]);
+}
+
+}  // namespace hawser::kernels::HWS_LEVEL

@@ -1,0 +1,30 @@
+// A sum over members whose order is part of its meaning: what makes reductions between ranks exact.
+#pragma once
+
+#include "engine/base/dtype.h"
+#include "engine/base/stream.h"
+
+namespace hawser::kernels {
+
+/// out[i] (+)= round(sum over members m of addend(m, i)), n elements, in plain f32 additions.
+///   addend   in[m][i]; of f32 inputs rounded to `round_in` first (f32: as it is).
+///   order    members ascending inside groups of `sum_group` (0: all), then the groups' sums ascending; or,
+///   with
+///            `tree`, one balanced binary tree over adjacent members (`members` a power of two, no groups).
+///   round    of the finished sum to `round_to` (f32: as it is), before it is accumulated.
+/// The same bits on every level and for every cut of i. in: `members` >= 1 pointers, any number; `out` may be
+/// any of the f32 inputs, but no other overlap.
+struct OrderedSum {
+  float* out = nullptr;
+  const void* const* in = nullptr;
+  DType in_type = DType::kF32;   ///< f32, bf16 or f16
+  DType round_in = DType::kF32;  ///< f32, bf16 or f16; f32 unless in_type is f32
+  DType round_to = DType::kF32;  ///< f32, bf16 or f16
+  int32_t members = 0;
+  int32_t sum_group = 0;  ///< divides members
+  bool tree = false;
+  bool accumulate = false;
+  int64_t n = 0;
+};
+
+}  // namespace hawser::kernels
