@@ -1,10 +1,12 @@
 // The ledger: what was sent, exactly. Bytes are those that one member sends under the ring forms of each
 // operation, whatever the transport really does: reduce_scatter, all_gather and all_to_all (N-1) * shard
 // bytes, all_reduce twice that of its padded shard, broadcast its bytes once from the root, send its bytes,
-// each with the operation's own wire type.
+// each with the operation's own wire type (of all_reduce: addends in `wire`, finished sums in `round_to`; its
+// shard is ceil(elements / N)).
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace hawser::comm {

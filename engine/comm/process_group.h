@@ -79,7 +79,9 @@ class ProcessGroup {
   virtual Work all_to_all_v(void* out, std::span<const int64_t> out_bytes, const void* in,
                             std::span<const int64_t> in_bytes) = 0;
   virtual Work broadcast(void* data, int64_t bytes, int32_t root) = 0;
-  /// Point to point inside the group. Sends and receives between two members match in order.
+  /// Point to point inside the group. Sends and receives between two members match in order. A send may hold
+  /// up its rank's later calls until its receiver has taken it: of two members that pass to each other, one
+  /// must begin by receiving.
   virtual Work send(const void* data, int64_t bytes, int32_t to) = 0;
   virtual Work recv(void* data, int64_t bytes, int32_t from) = 0;
   virtual Work barrier() = 0;

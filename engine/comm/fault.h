@@ -1,0 +1,38 @@
+// Fault: why a Comm is broken. The first reason stays; everyone who waits throws it.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+
+#include "engine/base/error.h"
+
+namespace hawser::comm {
+
+class Fault {
+ public:
+  bool is_set() const { return set_.load(std::memory_order_seq_cst); }
+  /// True if this was the first.
+  bool set(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    if (set_.load()) return false;
+    error_ = error;
+    set_.store(true, std::memory_order_seq_cst);
+    return true;
+  }
+  /// A copy of the reason; only once it is set.
+  Error error() const {
+    const std::lock_guard lock(mutex_);
+    return error_;
+  }
+  void raise_if_set() const {
+    if (is_set()) throw error();
+  }
+
+ private:
+  std::atomic<bool> set_{false};
+  mutable std::mutex mutex_;
+  Error error_{Code::kInternal, ""};
+};
+
+}  // namespace hawser::comm

@@ -1,0 +1,40 @@
+// Gate: where one thread sleeps until another has changed something. A version that waiters compare, so no
+// change is missed between looking and sleeping; a futex, because sleeping needs a deadline.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+
+namespace hawser::comm {
+
+/// Seconds of the steady clock.
+double steady_seconds();
+inline constexpr double kNoDeadline = std::numeric_limits<double>::infinity();
+
+class Gate {
+ public:
+  /// After a change that a waiter may wait for.
+  void notify();
+  uint32_t version() const { return version_.load(std::memory_order_seq_cst); }
+  /// Returns once version() is not `seen`, at the deadline, or earlier for no reason. Spins `spins` times
+  /// first.
+  void wait(uint32_t seen, double deadline, int32_t spins);
+
+  /// False at the deadline. `ready` must become true only beside a notify.
+  template <class Ready>
+  bool wait_until(double deadline, int32_t spins, const Ready& ready) {
+    for (;;) {
+      const uint32_t seen = version();
+      if (ready()) return true;
+      if (deadline != kNoDeadline && steady_seconds() >= deadline) return false;
+      wait(seen, deadline, spins);
+    }
+  }
+
+ private:
+  std::atomic<uint32_t> version_{0};
+  std::atomic<int32_t> sleepers_{0};
+};
+
+}  // namespace hawser::comm

@@ -1,0 +1,177 @@
+#include "engine/comm/local/collectives.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "engine/comm/agreement.h"
+
+namespace hawser::comm {
+namespace {
+
+/// Elements of an all_reduce that stay in the cache between the sum and its way to all members.
+constexpr int64_t kPart = 8192;
+/// Elements of a sum, and bytes of a copy, between two looks for a fault.
+constexpr int64_t kSumStep = int64_t{1} << 20, kCopyStep = int64_t{4} << 20;
+/// Parts of one array begin on cache lines of their own, where the array does.
+constexpr int64_t kAlign = 16;
+
+struct Range {
+  int64_t begin = 0, end = 0;
+};
+
+/// Member `m`'s part of `elements`. Sums do not depend on where arrays are cut.
+Range part_of(int64_t elements, int32_t m, int32_t members) {
+  const int64_t share = (reduce_share(elements, members) + kAlign - 1) / kAlign * kAlign;
+  return {std::min(elements, m * share), std::min(elements, (m + 1) * share)};
+}
+
+const char* bytes_at(const void* p, int64_t offset) { return static_cast<const char*>(p) + offset; }
+char* bytes_at(void* p, int64_t offset) { return static_cast<char*>(p) + offset; }
+
+}  // namespace
+
+LocalCollectives::LocalCollectives(Meeting& meeting, int32_t member, const kernels::KernelTable& kernels,
+                                   const Fault& fault)
+    : meeting_(meeting),
+      me_(member),
+      size_(meeting.size()),
+      kernels_(kernels),
+      fault_(fault),
+      addends_(static_cast<size_t>(size_)),
+      scratch_(static_cast<size_t>(kPart)) {}
+
+void LocalCollectives::work(const Call& call) {
+  check_agreement(meeting_.name, call.sequence, meeting_.members,
+                  [&](int32_t m) -> const Signature& { return of(m).signature; });
+  switch (call.signature.operation) {
+    case Operation::kAllGather:
+      return all_gather(call);
+    case Operation::kReduceScatter:
+      return reduce_scatter(call);
+    case Operation::kAllReduce:
+      return all_reduce(call);
+    case Operation::kAllReduceI64:
+      return all_reduce_i64(call);
+    case Operation::kAllToAll:
+      return all_to_all(call);
+    case Operation::kBroadcast:
+      return copy(call.out, of(call.signature.root).out, call.bytes);
+    default:
+      return;  // a barrier is over once all have come
+  }
+}
+
+void LocalCollectives::all_gather(const Call& call) {
+  for (size_t i = 0; i < call.gather.size(); ++i) {
+    const GatherPiece& piece = call.gather[i];
+    const int64_t bytes = piece.shard_elements * dtype_bytes(call.signature.type);
+    for (int32_t k = 0; k < size_; ++k) {  // each member begins elsewhere, so that they do not read in step
+      const int32_t m = (me_ + k) % size_;
+      copy(bytes_at(piece.full, m * bytes), of(m).gather[i].shard, bytes);
+    }
+  }
+}
+
+void LocalCollectives::reduce_scatter(const Call& call) {
+  for (size_t i = 0; i < call.reduce.size(); ++i) {
+    const ReducePiece& piece = call.reduce[i];
+    for (int64_t at = 0; at < piece.shard_elements; at += kSumStep) {
+      fault_.raise_if_set();
+      for (int32_t m = 0; m < size_; ++m)
+        addends_[m] = of(m).reduce[i].full + me_ * piece.shard_elements + at;
+      sum(piece.shard + at, call.reduction, call.reduction.accumulate,
+          std::min(kSumStep, piece.shard_elements - at));
+    }
+  }
+}
+
+void LocalCollectives::all_reduce(const Call& call) {
+  for (size_t i = 0; i < call.all_reduce.size(); ++i) {
+    const Range mine = part_of(call.all_reduce[i].elements, me_, size_);
+    for (int64_t at = mine.begin; at < mine.end; at += kPart) {
+      if ((at - mine.begin) % kSumStep == 0) fault_.raise_if_set();
+      all_reduce_part(call, i, at, std::min(kPart, mine.end - at));
+    }
+  }
+}
+
+/// Only this member reads [begin, begin + count) of anyone's `in`, so it may write there into everyone's
+/// `out`.
+void LocalCollectives::all_reduce_part(const Call& call, size_t piece, int64_t begin, int64_t count) {
+  for (int32_t m = 0; m < size_; ++m) addends_[m] = of(m).all_reduce[piece].in + begin;
+  bool any_accumulates = false;
+  for (int32_t m = 0; m < size_; ++m) any_accumulates |= of(m).reduction.accumulate;
+  float* finished = any_accumulates ? scratch_.data() : call.all_reduce[piece].out + begin;
+  sum(finished, call.reduction, false, count);
+  for (int32_t m = 0; m < size_; ++m) {
+    float* out = of(m).all_reduce[piece].out + begin;
+    if (of(m).reduction.accumulate) {
+      kernels_.add({out, out, finished, count}, stream_);
+    } else if (out != finished) {
+      std::memcpy(out, finished, static_cast<size_t>(count) * sizeof(float));
+    }
+  }
+}
+
+void LocalCollectives::all_reduce_i64(const Call& call) {
+  const Range mine = part_of(call.bytes, me_, size_);
+  for (int64_t i = mine.begin; i < mine.end; ++i) {
+    uint64_t total = 0;  // wraps as two's complement does, without undefined behaviour
+    for (int32_t m = 0; m < size_; ++m) total += static_cast<uint64_t>(static_cast<int64_t*>(of(m).out)[i]);
+    for (int32_t m = 0; m < size_; ++m) static_cast<int64_t*>(of(m).out)[i] = static_cast<int64_t>(total);
+  }
+}
+
+void LocalCollectives::all_to_all(const Call& call) {
+  if (call.signature.own_sizes == 0) {
+    for (int32_t k = 0; k < size_; ++k) {
+      const int32_t m = (me_ + k) % size_;
+      copy(bytes_at(call.out, m * call.bytes), bytes_at(of(m).in, me_ * call.bytes), call.bytes);
+    }
+    return;
+  }
+  check_byte_counts(call);
+  int64_t at = 0;
+  for (int32_t m = 0; m < size_; ++m) {
+    const Call& other = of(m);
+    const int64_t offset = std::accumulate(other.in_bytes.begin(), other.in_bytes.begin() + me_, int64_t{0});
+    copy(bytes_at(call.out, at), bytes_at(other.in, offset), call.out_bytes[m]);
+    at += call.out_bytes[m];
+  }
+}
+
+/// All pairs, so that all members see the same mistake first.
+void LocalCollectives::check_byte_counts(const Call& call) const {
+  for (int32_t from = 0; from < size_; ++from) {
+    for (int32_t to = 0; to < size_; ++to) {
+      const int64_t sent = of(from).in_bytes[to], expected = of(to).out_bytes[from];
+      if (sent == expected) continue;
+      fail_bytes(Operation::kAllToAll, meeting_.name, call.sequence, meeting_.members[from], sent,
+                 meeting_.members[to], expected);
+    }
+  }
+}
+
+void LocalCollectives::copy(void* to, const void* from, int64_t bytes) const {
+  if (to == from) return;
+  for (int64_t at = 0; at < bytes; at += kCopyStep) {
+    fault_.raise_if_set();
+    std::memcpy(bytes_at(to, at), bytes_at(from, at), static_cast<size_t>(std::min(kCopyStep, bytes - at)));
+  }
+}
+
+void LocalCollectives::sum(float* out, const Reduction& reduction, bool accumulate, int64_t count) {
+  kernels_.ordered_sum({.out = out,
+                        .in = addends_.data(),
+                        .round_in = reduction.wire,
+                        .round_to = reduction.round_to,
+                        .members = size_,
+                        .sum_group = reduction.sum_group,
+                        .tree = reduction.tree,
+                        .accumulate = accumulate,
+                        .n = count},
+                       stream_);
+}
+
+}  // namespace hawser::comm

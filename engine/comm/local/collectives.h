@@ -1,0 +1,45 @@
+// What a member does once all have entered a call: it reads the others' memory and writes what is its own to
+// write. No two members ever write the same element, nor does one write what another still reads.
+#pragma once
+
+#include <vector>
+
+#include "engine/comm/local/meeting.h"
+#include "engine/comm/serial_stream.h"
+#include "kernels/include/table.h"
+
+namespace hawser::comm {
+
+/// One member's part. All memory is taken when it is made.
+class LocalCollectives {
+ public:
+  LocalCollectives(Meeting& meeting, int32_t member, const kernels::KernelTable& kernels, const Fault& fault);
+
+  /// Every side's call is there. Stops early, by throwing, where a fault is set.
+  void work(const Call& call);
+
+ private:
+  const Call& of(int32_t member) const {
+    return *meeting_.sides[member].call.load(std::memory_order_acquire);
+  }
+  void check_byte_counts(const Call& call) const;
+  void all_gather(const Call& call);
+  void reduce_scatter(const Call& call);
+  void all_reduce(const Call& call);
+  void all_reduce_part(const Call& call, size_t piece, int64_t begin, int64_t count);
+  void all_reduce_i64(const Call& call);
+  void all_to_all(const Call& call);
+  void copy(void* to, const void* from, int64_t bytes) const;
+  void sum(float* out, const Reduction& reduction, bool accumulate, int64_t count);
+
+  Meeting& meeting_;
+  const int32_t me_;
+  const int32_t size_;
+  const kernels::KernelTable& kernels_;
+  const Fault& fault_;
+  SerialStream stream_;
+  std::vector<const void*> addends_;  ///< by member
+  std::vector<float> scratch_;        ///< a finished sum that is then accumulated
+};
+
+}  // namespace hawser::comm

@@ -1,0 +1,182 @@
+#include "engine/comm/local/local_transport.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/comm/agreement.h"
+
+namespace hawser::comm {
+
+LocalTransport::LocalTransport(std::shared_ptr<Session> session, int32_t rank, const CommOptions& options)
+    : session_(std::move(session)),
+      rank_(rank),
+      timeout_seconds_(options.timeout_seconds),
+      bandwidth_limit_(options.bandwidth_limit),
+      kernels_(*options.kernels),
+      gate_(session_->gate(rank)) {}
+
+void LocalTransport::add_group(int32_t, const std::vector<int32_t>& members, const std::string& name) {
+  auto group = std::make_unique<Group>();
+  group->meeting = session_->meeting(members, name, made_[{members, name}]++);
+  group->member = static_cast<int32_t>(std::find(members.begin(), members.end(), rank_) - members.begin());
+  group->collectives =
+      std::make_unique<LocalCollectives>(*group->meeting, group->member, kernels_, session_->fault());
+  const std::lock_guard lock(groups_mutex_);
+  groups_.push_back(std::move(group));
+}
+
+LocalTransport::Group& LocalTransport::group_of(const Call& call) {
+  const std::lock_guard lock(groups_mutex_);
+  return *groups_[static_cast<size_t>(call.group)];
+}
+
+void LocalTransport::run(const Call& call) {
+  Group& group = group_of(call);
+  try {
+    switch (call.signature.operation) {
+      case Operation::kSend:
+        return send(group, call);
+      case Operation::kRecv:
+        return recv(group, call);
+      default:
+        return collective(group, call);
+    }
+  } catch (const Error& error) {
+    abort(error);
+    // Others may be reading this member's memory, which its owner is free to give back once this returns.
+    gate_.wait_until(kNoDeadline, session_->spins(), [&] { return group.meeting->working.load() == 0; });
+    throw;
+  }
+}
+
+void LocalTransport::abort(const Error& error) noexcept {
+  session_->fault().set(error);
+  session_->notify_all();
+}
+
+void LocalTransport::collective(Group& group, const Call& call) {
+  Meeting& meeting = *group.meeting;
+  Meeting::Member& side = meeting.sides[group.member];
+  const uint64_t all = static_cast<uint64_t>(meeting.size()) * (call.sequence + 1);
+  side.call.store(&call, std::memory_order_release);
+  side.entered.store(call.sequence + 1, std::memory_order_release);
+  if (meeting.arrivals.fetch_add(1) + 1 == all) notify_members(meeting);
+  wait_for_all(group, call, "entered", [&] { return meeting.arrivals.load() >= all; });
+  const double met = steady_seconds();
+  touch_memory(meeting, [&] { group.collectives->work(call); });
+  slow_down(met, call.ledger_bytes);
+  if (meeting.finishes.fetch_add(1) + 1 == all) notify_members(meeting);
+  wait_for_all(group, call, "finished", [&] { return meeting.finishes.load() >= all; });
+}
+
+/// A send is done when its receiver has taken it.
+void LocalTransport::send(Group& group, const Call& call) {
+  Meeting::Pair& pair = group.meeting->pair(group.member, call.peer);
+  pair.sent.store(&call, std::memory_order_release);
+  pair.posted.store(call.sequence + 1);
+  session_->gate(group.meeting->members[call.peer]).notify();
+  wait_for_peer(group, call, "took it", [&] { return pair.taken.load() > call.sequence; });
+}
+
+void LocalTransport::recv(Group& group, const Call& call) {
+  Meeting& meeting = *group.meeting;
+  Meeting::Pair& pair = meeting.pair(call.peer, group.member);
+  wait_for_peer(group, call, "sent it", [&] { return pair.posted.load() > call.sequence; });
+  const double met = steady_seconds();
+  touch_memory(meeting, [&] {
+    const Call& sent = *pair.sent.load(std::memory_order_acquire);
+    if (sent.bytes != call.bytes) {
+      fail_bytes(Operation::kRecv, meeting.name, call.sequence, meeting.members[call.peer], sent.bytes, rank_,
+                 call.bytes);
+    }
+    if (call.bytes > 0) std::memcpy(call.out, sent.in, static_cast<size_t>(call.bytes));
+  });
+  slow_down(met, call.bytes);
+  pair.taken.store(call.sequence + 1);
+  session_->gate(meeting.members[call.peer]).notify();
+}
+
+/// Waits until ready(); throws the fault, or names the members that have not come.
+template <class Ready>
+void LocalTransport::wait_for_all(const Group& group, const Call& call, const char* verb,
+                                  const Ready& ready) {
+  const Meeting& meeting = *group.meeting;
+  const auto missing = [&] {
+    std::vector<int32_t> ranks;
+    for (int32_t m = 0; m < meeting.size(); ++m) {
+      if (meeting.sides[m].entered.load() <= call.sequence) ranks.push_back(meeting.members[m]);
+    }
+    return ranks;
+  };
+  const auto left = [&] {
+    return session_->any_gone() && std::any_of(meeting.members.begin(), meeting.members.end(),
+                                               [&](int32_t r) { return session_->gone(r); });
+  };
+  const bool woken = gate_.wait_until(call.begun + timeout_seconds_, session_->spins(),
+                                      [&] { return ready() || session_->fault().is_set() || left(); });
+  if (ready()) return;
+  session_->fault().raise_if_set();
+  std::vector<int32_t> ranks = missing();
+  if (woken) {
+    std::erase_if(ranks, [&](int32_t r) { return !session_->gone(r); });
+    fail(Code::kUnavailable, "{} {} of group '{}': {} ended before it",
+         operation_name(call.signature.operation), call.sequence, meeting.name, name_ranks(ranks));
+  }
+  fail_missing(group, call, ranks, verb);
+}
+
+template <class Ready>
+void LocalTransport::wait_for_peer(const Group& group, const Call& call, const char* verb,
+                                   const Ready& ready) {
+  const int32_t peer = group.meeting->members[call.peer];
+  const bool woken = gate_.wait_until(call.begun + timeout_seconds_, session_->spins(), [&] {
+    return ready() || session_->fault().is_set() || session_->gone(peer);
+  });
+  if (ready()) return;
+  session_->fault().raise_if_set();
+  if (woken) {
+    fail(Code::kUnavailable, "{} {} of group '{}': rank {} ended before it",
+         operation_name(call.signature.operation), call.sequence, group.meeting->name, peer);
+  }
+  fail_missing(group, call, {peer}, verb);
+}
+
+/// Runs what reads or writes other members' memory; see Meeting::working.
+template <class Body>
+void LocalTransport::touch_memory(Meeting& meeting, const Body& body) {
+  meeting.working.fetch_add(1);
+  const struct Leave {
+    LocalTransport& self;
+    Meeting& meeting;
+    ~Leave() {
+      meeting.working.fetch_sub(1);
+      if (self.session_->fault().is_set()) self.notify_members(meeting);
+    }
+  } leave{*this, meeting};
+  session_->fault().raise_if_set();
+  body();
+}
+
+void LocalTransport::fail_missing(const Group& group, const Call& call, const std::vector<int32_t>& missing,
+                                  const char* verb) const {
+  fail(Code::kTimeout,
+       "{} {} of group '{}' ({} members) waited {} s on rank {}: {} never {}; look there for what holds it "
+       "up, or "
+       "raise the timeout",
+       operation_name(call.signature.operation), call.sequence, group.meeting->name, group.meeting->size(),
+       timeout_seconds_, rank_, missing.empty() ? "a member" : name_ranks(missing), verb);
+}
+
+void LocalTransport::notify_members(const Meeting& meeting) {
+  for (const int32_t r : meeting.members) {
+    if (r != rank_ || session_->fault().is_set()) session_->gate(r).notify();
+  }
+}
+
+void LocalTransport::slow_down(double since, int64_t bytes) {
+  if (bandwidth_limit_ <= 0) return;
+  gate_.wait_until(since + static_cast<double>(bytes) / bandwidth_limit_, 0,
+                   [&] { return session_->fault().is_set(); });
+}
+
+}  // namespace hawser::comm

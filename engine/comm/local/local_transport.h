@@ -1,0 +1,57 @@
+// The transport between threads of one process: members meet, work on each other's memory, and part.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "engine/comm/comm.h"
+#include "engine/comm/local/collectives.h"
+#include "engine/comm/transport.h"
+
+namespace hawser::comm {
+
+class LocalTransport final : public Transport {
+ public:
+  LocalTransport(std::shared_ptr<Session> session, int32_t rank, const CommOptions& options);
+
+  int32_t rank() const override { return rank_; }
+  int32_t world_size() const override { return session_->ranks(); }
+  void add_group(int32_t group, const std::vector<int32_t>& members, const std::string& name) override;
+  void run(const Call& call) override;
+  void abort(const Error& error) noexcept override;
+  Fault& fault() override { return session_->fault(); }
+  void leave() noexcept override { session_->leave(rank_); }
+  int64_t bytes() const override { return 0; }  // members read each other's memory where it lies
+
+ private:
+  struct Group {
+    std::shared_ptr<Meeting> meeting;
+    int32_t member = 0;
+    std::unique_ptr<LocalCollectives> collectives;
+  };
+  Group& group_of(const Call& call);
+  void collective(Group& group, const Call& call);
+  void send(Group& group, const Call& call);
+  void recv(Group& group, const Call& call);
+  template <class Ready>
+  void wait_for_all(const Group& group, const Call& call, const char* verb, const Ready& came);
+  template <class Ready>
+  void wait_for_peer(const Group& group, const Call& call, const char* verb, const Ready& ready);
+  template <class Body>
+  void touch_memory(Meeting& meeting, const Body& body);
+  [[noreturn]] void fail_missing(const Group& group, const Call& call, const std::vector<int32_t>& missing,
+                                 const char* verb) const;
+  void notify_members(const Meeting& meeting);
+  void slow_down(double since, int64_t bytes);
+
+  const std::shared_ptr<Session> session_;
+  const int32_t rank_;
+  const double timeout_seconds_, bandwidth_limit_;
+  const kernels::KernelTable& kernels_;
+  Gate& gate_;
+  std::mutex groups_mutex_;
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::map<std::pair<std::vector<int32_t>, std::string>, int32_t> made_;
+};
+
+}  // namespace hawser::comm

@@ -1,0 +1,51 @@
+#include "engine/comm/local/meeting.h"
+
+#include "engine/device/cpu/thread_pool.h"
+
+namespace hawser::comm {
+namespace {
+
+/// Spinning pays only where every rank's progress thread and caller have a core of their own.
+int32_t spins_for(int32_t ranks) { return 2 * ranks <= device::default_threads() ? 2000 : 0; }
+
+}  // namespace
+
+Meeting::Meeting(std::vector<int32_t> ranks, std::string group)
+    : members(std::move(ranks)),
+      name(std::move(group)),
+      sides(std::make_unique<Member[]>(members.size())),
+      pairs(std::make_unique<Pair[]>(members.size() * members.size())) {}
+
+Session::Session(int32_t ranks)
+    : ranks_(ranks),
+      spins_(spins_for(ranks)),
+      gates_(std::make_unique<Gate[]>(static_cast<size_t>(ranks))),
+      gone_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(ranks))),
+      joined_(static_cast<size_t>(ranks)) {}
+
+void Session::notify_all() {
+  for (int32_t r = 0; r < ranks_; ++r) gate(r).notify();
+}
+
+bool Session::join(int32_t rank) {
+  const std::lock_guard lock(mutex_);
+  if (joined_[static_cast<size_t>(rank)]) return false;
+  joined_[static_cast<size_t>(rank)] = true;
+  return true;
+}
+
+void Session::leave(int32_t rank) {
+  gone_[static_cast<size_t>(rank)].store(true);
+  gone_count_.fetch_add(1);
+  notify_all();
+}
+
+std::shared_ptr<Meeting> Session::meeting(const std::vector<int32_t>& members, const std::string& name,
+                                          int32_t occurrence) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Meeting>& place = meetings_[{{members, name}, occurrence}];
+  if (place == nullptr) place = std::make_shared<Meeting>(members, name);
+  return place;
+}
+
+}  // namespace hawser::comm

@@ -1,0 +1,143 @@
+#include "engine/comm/point_to_point/collectives.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "engine/comm/agreement.h"
+
+namespace hawser::comm {
+namespace {
+
+const char* bytes_at(const void* p, int64_t offset) { return static_cast<const char*>(p) + offset; }
+char* bytes_at(void* p, int64_t offset) { return static_cast<char*>(p) + offset; }
+
+void move(void* to, const void* from, int64_t bytes) {
+  if (bytes > 0 && to != from) std::memmove(to, from, static_cast<size_t>(bytes));
+}
+
+int64_t sum_before(std::span<const int64_t> sizes, int32_t end) {
+  return std::accumulate(sizes.begin(), sizes.begin() + end, int64_t{0});
+}
+
+}  // namespace
+
+Staging::Staging(int32_t world_size) {
+  constexpr int64_t kBytes = int64_t{8} << 20, kLeastChunk = 1024;
+  const int64_t least = (int64_t{world_size} + 2) * kLeastChunk;
+  floats.resize(static_cast<size_t>(std::max(kBytes / int64_t{sizeof(float)}, least)));
+}
+
+PeerCollectives::PeerCollectives(Link& link, Staging& staging, const kernels::KernelTable& kernels,
+                                 const Fault& fault, int32_t world_size)
+    : link_(link),
+      staging_(staging),
+      kernels_(kernels),
+      fault_(fault),
+      addends_(static_cast<size_t>(world_size)),
+      headers_(static_cast<size_t>(world_size)) {}
+
+void PeerCollectives::run(const PeerGroup& group, const Call& call, double deadline, double timeout_seconds) {
+  group_ = &group;
+  call_ = &call;
+  deadline_ = deadline;
+  timeout_seconds_ = timeout_seconds;
+  const Operation operation = call.signature.operation;
+  if (operation == Operation::kSend) return send();
+  if (operation == Operation::kRecv) return recv();
+  agree();
+  switch (operation) {
+    case Operation::kAllGather:
+      return all_gather();
+    case Operation::kReduceScatter:
+      return reduce_scatter();
+    case Operation::kAllReduce:
+      return all_reduce();
+    case Operation::kAllReduceI64:
+      return all_reduce_i64();
+    case Operation::kAllToAll:
+      return all_to_all();
+    case Operation::kBroadcast:
+      return broadcast();
+    default:
+      return;  // a barrier is over once all have come
+  }
+}
+
+void PeerCollectives::send() {
+  send_header(call_->peer, call_->bytes);
+  link_.send(group_->members[call_->peer], call_->in, call_->bytes, deadline_);
+}
+
+void PeerCollectives::recv() {
+  const Header header = expect_header(call_->peer);
+  check_header(call_->peer, header);
+  if (header.signature.operation != Operation::kSend) {
+    fail_mismatch(group_->name, call_->sequence, link_.rank(), call_->signature, group_->members[call_->peer],
+                  header.signature);
+  }
+  if (header.bytes != call_->bytes) {
+    fail_bytes(Operation::kRecv, group_->name, call_->sequence, group_->members[call_->peer], header.bytes,
+               link_.rank(), call_->bytes);
+  }
+  link_.recv(group_->members[call_->peer], call_->out, call_->bytes, deadline_);
+}
+
+void PeerCollectives::all_gather() {
+  for (const GatherPiece& piece : call_->gather) {
+    const int64_t bytes = piece.shard_elements * dtype_bytes(call_->signature.type);
+    move(bytes_at(piece.full, group_->member * bytes), piece.shard, bytes);
+    for_each_partner(
+        [&](int32_t m) { exchange(m, piece.shard, bytes, bytes_at(piece.full, m * bytes), bytes); });
+  }
+}
+
+/// A binomial tree: in step s, those that have the data pass it to the member 2^s further from the root.
+void PeerCollectives::broadcast() {
+  const int32_t n = group_->size(), root = call_->signature.root;
+  const int32_t place = (group_->member - root + n) % n;
+  const auto rank_at = [&](int32_t p) { return group_->members[(p + root) % n]; };
+  for (int32_t step = 1; step < n; step *= 2) {
+    if (place < step && place + step < n) {
+      link_.send(rank_at(place + step), call_->out, call_->bytes, deadline_);
+    } else if (place >= step && place < 2 * step) {
+      link_.recv(rank_at(place - step), call_->out, call_->bytes, deadline_);
+    }
+  }
+}
+
+void PeerCollectives::all_to_all() {
+  const bool own_sizes = call_->signature.own_sizes != 0;
+  const auto in_size = [&](int32_t m) { return own_sizes ? call_->in_bytes[m] : call_->bytes; };
+  const auto out_size = [&](int32_t m) { return own_sizes ? call_->out_bytes[m] : call_->bytes; };
+  const auto in_at = [&](int32_t m) {
+    return bytes_at(call_->in, own_sizes ? sum_before(call_->in_bytes, m) : m * call_->bytes);
+  };
+  const auto out_at = [&](int32_t m) {
+    return bytes_at(call_->out, own_sizes ? sum_before(call_->out_bytes, m) : m * call_->bytes);
+  };
+  const int32_t me = group_->member;
+  move(out_at(me), in_at(me), in_size(me));
+  for_each_partner([&](int32_t m) { exchange(m, in_at(m), in_size(m), out_at(m), out_size(m)); });
+}
+
+/// Counts are few: everyone gets everyone's and adds them, in blocks that fit the staging.
+void PeerCollectives::all_reduce_i64() {
+  auto* const data = static_cast<int64_t*>(call_->out);
+  const int64_t most = chunk_elements() / 2;
+  for (int64_t at = 0; at < call_->bytes; at += most) {
+    const int64_t count = std::min(most, call_->bytes - at);
+    for_each_partner([&](int32_t m) { exchange(m, data + at, count * 8, slot(m), count * 8); });
+    for (int32_t m = 0; m < group_->size(); ++m) {
+      if (m == group_->member) continue;
+      const char* from = reinterpret_cast<const char*>(slot(m));
+      for (int64_t i = 0; i < count; ++i) {
+        uint64_t other;
+        std::memcpy(&other, from + i * 8, 8);
+        data[at + i] = static_cast<int64_t>(static_cast<uint64_t>(data[at + i]) + other);
+      }
+    }
+  }
+}
+
+}  // namespace hawser::comm

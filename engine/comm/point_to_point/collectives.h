@@ -1,0 +1,95 @@
+// Collectives from sends and receives. Members meet in pairs, in an order that all share: in round k, members
+// m and (k - m) mod N exchange. Each round is a matching and all go through the rounds in order, so nobody
+// waits in a circle, however little the transport buffers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/comm/call.h"
+#include "engine/comm/fault.h"
+#include "engine/comm/point_to_point/header.h"
+#include "engine/comm/point_to_point/link.h"
+#include "engine/comm/serial_stream.h"
+#include "kernels/include/table.h"
+
+namespace hawser::comm {
+
+/// Memory between the wire and the sums, taken once for each rank: `bytes` and not more, however many groups.
+struct Staging {
+  explicit Staging(int32_t world_size);
+  int64_t bytes() const { return static_cast<int64_t>(floats.size() * sizeof(float)); }
+  std::vector<float> floats;
+};
+
+struct PeerGroup {
+  std::vector<int32_t> members;  ///< world ranks
+  std::string name;
+  int32_t member = 0;
+  uint64_t mark = 0;  ///< Header::group_mark
+  int32_t size() const { return static_cast<int32_t>(members.size()); }
+};
+
+/// One call of one group, on the progress thread.
+class PeerCollectives {
+ public:
+  PeerCollectives(Link& link, Staging& staging, const kernels::KernelTable& kernels, const Fault& fault,
+                  int32_t world_size);
+
+  /// All messages before `deadline`; `timeout_seconds` for the text of its error.
+  void run(const PeerGroup& group, const Call& call, double deadline, double timeout_seconds);
+
+ private:
+  // agreement.cc of this folder
+  void agree();
+  void send_header(int32_t member, int64_t bytes);
+  Header expect_header(int32_t member);
+  void check_header(int32_t member, const Header& header) const;
+  [[noreturn]] void fail_missing(int32_t first);
+
+  void send();
+  void recv();
+  void all_gather();
+  void broadcast();
+  void all_to_all();
+  void all_reduce_i64();
+
+  // reduction.cc
+  void reduce_scatter();
+  void all_reduce();
+  template <class Range>
+  void sum_part(const float* in, const Range& range_of, float* out, bool accumulate);
+  template <class Range>
+  void spread_part(float* out, const Range& range_of);
+  void convert(void* to, DType to_type, const void* from, DType from_type, int64_t n);
+  int64_t chunk_elements() const;
+  float* slot(int32_t index) { return staging_.floats.data() + index * chunk_elements(); }
+
+  /// visit(partner) for each other member, in the shared order.
+  template <class Visit>
+  void for_each_partner(const Visit& visit) {
+    const int32_t n = group_->size();
+    for (int32_t k = 0; k < n; ++k) {
+      const int32_t partner = (k - group_->member + n) % n;
+      fault_.raise_if_set();
+      if (partner != group_->member) visit(partner);
+    }
+  }
+  void exchange(int32_t member, const void* out, int64_t out_bytes, void* in, int64_t in_bytes) {
+    link_.exchange(group_->members[member], out, out_bytes, in, in_bytes, deadline_);
+  }
+
+  Link& link_;
+  Staging& staging_;
+  const kernels::KernelTable& kernels_;
+  const Fault& fault_;
+  SerialStream stream_;
+  std::vector<const void*> addends_;
+  std::vector<Header> headers_;
+  const PeerGroup* group_ = nullptr;  ///< of the call that runs
+  const Call* call_ = nullptr;
+  double deadline_ = 0, timeout_seconds_ = 0;
+};
+
+}  // namespace hawser::comm

@@ -1,0 +1,39 @@
+// Link: a HostTransport as C++ sees it: deadlines in place of timeouts, errors in place of statuses,
+// ownership.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/comm/fault.h"
+#include "engine/comm/host/host_transport.h"
+
+namespace hawser::comm {
+
+class Link {
+ public:
+  Link(const HostTransport& transport, int32_t rank) : transport_(transport), rank_(rank) {}
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  int32_t rank() const { return rank_; }
+  /// Ranks are those of the world. Zero bytes: nothing happens. Throws Error with the transport's code.
+  void send(int32_t to, const void* data, int64_t bytes, double deadline);
+  void recv(int32_t from, void* data, int64_t bytes, double deadline);
+  /// False if nothing came in time; other failures throw as in recv.
+  bool recv_in_time(int32_t from, void* data, int64_t bytes, double deadline);
+  /// Both ways with one rank; both sides call it, in the same order of pairs on all ranks.
+  void exchange(int32_t peer, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
+                double deadline);
+  void abort(const Error& error) noexcept;
+
+ private:
+  std::string reason() const;
+  void check(int32_t status, const char* verb, int32_t peer);
+
+  HostTransport transport_;
+  int32_t rank_;
+};
+
+}  // namespace hawser::comm

@@ -1,0 +1,105 @@
+#include "engine/comm/point_to_point/peer_transport.h"
+
+#include <algorithm>
+
+#include "engine/comm/queued_rank.h"
+
+namespace hawser::comm {
+namespace {
+
+/// FNV-1a: the same on every rank for the same members and name.
+uint64_t mark_of(const std::vector<int32_t>& members, const std::string& name) {
+  uint64_t mark = 0xcbf29ce484222325ull;
+  const auto add = [&](uint64_t value) { mark = (mark ^ value) * 0x100000001b3ull; };
+  for (const int32_t m : members) add(static_cast<uint64_t>(m));
+  for (const char c : name) add(static_cast<uint8_t>(c));
+  return mark;
+}
+
+class PeerComm final : public Comm {
+ public:
+  PeerComm(std::shared_ptr<Link> link, int32_t world_size)
+      : link_(std::move(link)), rank_{link_->rank()}, world_size_(world_size) {}
+  int32_t world_size() const override { return world_size_; }
+  std::span<const int32_t> local_ranks() const override { return rank_; }
+
+  std::unique_ptr<RankComm> connect(int32_t rank, const CommOptions& options) override {
+    check_connect(rank, world_size_, options);
+    if (rank != rank_[0]) {
+      fail(Code::kInvalidArgument, "rank {} is not held here: this comm holds rank {}", rank, rank_[0]);
+    }
+    const std::lock_guard lock(mutex_);
+    if (!connected_.expired()) {
+      fail(Code::kBusy, "rank {} is connected already: a comm serves one engine at a time", rank);
+    }
+    // A link of its own: it ends with the RankComm, which is how the comm knows that it is free again.
+    const auto held = std::shared_ptr<Link>(link_.get(), [keep = link_](Link*) {});
+    connected_ = held;
+    return std::make_unique<QueuedRank>(std::make_unique<PeerTransport>(held, world_size_, options), 0);
+  }
+
+ private:
+  std::shared_ptr<Link> link_;
+  std::array<int32_t, 1> rank_;
+  int32_t world_size_;
+  std::mutex mutex_;
+  std::weak_ptr<Link> connected_;
+};
+
+}  // namespace
+
+PeerTransport::PeerTransport(std::shared_ptr<Link> link, int32_t world_size, const CommOptions& options)
+    : link_(std::move(link)),
+      world_size_(world_size),
+      timeout_seconds_(options.timeout_seconds),
+      staging_(world_size),
+      collectives_(*link_, staging_, *options.kernels, fault_, world_size) {}
+
+void PeerTransport::add_group(int32_t, const std::vector<int32_t>& members, const std::string& name) {
+  auto group = std::make_unique<PeerGroup>();
+  group->members = members;
+  group->name = name;
+  group->member = static_cast<int32_t>(std::find(members.begin(), members.end(), rank()) - members.begin());
+  const uint64_t mark = mark_of(members, name);
+  group->mark = mark + made_[mark]++;
+  const std::lock_guard lock(groups_mutex_);
+  groups_.push_back(std::move(group));
+}
+
+void PeerTransport::run(const Call& call) {
+  const PeerGroup* group = nullptr;
+  {
+    const std::lock_guard lock(groups_mutex_);
+    group = groups_[static_cast<size_t>(call.group)].get();
+  }
+  try {
+    collectives_.run(*group, call, call.begun + timeout_seconds_, timeout_seconds_);
+  } catch (const Error& error) {
+    abort(error);
+    fault_.raise_if_set();  // the first reason, which may be another one
+  }
+}
+
+void PeerTransport::abort(const Error& error) noexcept {
+  if (fault_.set(error)) link_->abort(error);
+}
+
+std::shared_ptr<Comm> make_peer_comm(std::shared_ptr<Link> link, int32_t world_size) {
+  return std::make_shared<PeerComm>(std::move(link), world_size);
+}
+
+std::shared_ptr<Comm> make_host(const HostTransport& transport, int32_t rank, int32_t world_size) {
+  auto link = std::make_shared<Link>(transport, rank);
+  if (transport.send == nullptr || transport.recv == nullptr || transport.abort == nullptr) {
+    fail(Code::kInvalidArgument, "a host transport needs send, recv and abort; {} is NULL",
+         transport.send == nullptr   ? "send"
+         : transport.recv == nullptr ? "recv"
+                                     : "abort");
+  }
+  if (world_size < 1 || rank < 0 || rank >= world_size) {
+    fail(Code::kInvalidArgument, "rank {} in a world of {}", rank, world_size);
+  }
+  return make_peer_comm(std::move(link), world_size);
+}
+
+}  // namespace hawser::comm

@@ -1,0 +1,60 @@
+// Progress: the one thread that carries out a rank's calls, in the order in which they were issued, and the
+// queue between it and the thread that issues them. All memory is taken when it is made.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine/comm/gate.h"
+#include "engine/comm/transport.h"
+
+namespace hawser::comm {
+
+class Progress {
+ public:
+  static constexpr uint64_t kQueue = 512;     ///< calls in flight; one more makes the issuer wait
+  static constexpr uint64_t kRecords = 2048;  ///< finished calls that are remembered
+
+  /// Called on the progress thread after each call that succeeded, before it counts as done.
+  using Finished = void (*)(void* user, const Call& call);
+
+  /// Throws kUnavailable if the thread cannot be made. `spins` before sleeping.
+  Progress(Transport& transport, int32_t spins, Finished finished, void* user);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// Queues a call; its ticket. One thread at a time. Throws the fault if there is one.
+  uint64_t push(Call call);
+  void wait(uint64_t ticket);
+  bool done(uint64_t ticket) const;
+  bool idle() const { return retired_.load() == issued_.load(); }
+  int64_t take_records(Record* out, int64_t most);
+  /// A fault was set by another thread: whoever waits here should look.
+  void notify() { asked_.notify(); }
+
+ private:
+  void main_loop();
+  void carry_out(Call& call);
+  void remember(const Call& call, double ended);
+
+  Transport& transport_;
+  int32_t spins_;
+  Finished finished_;
+  void* user_;
+  std::vector<Call> queue_;
+  // Ticket t lies in queue_[(t - 1) % kQueue] from `issued_` reaching t until `retired_` does.
+  std::atomic<uint64_t> issued_{0}, retired_{0};
+  std::atomic<uint64_t> first_failed_{~uint64_t{0}};
+  std::atomic<bool> stop_{false};
+  Gate asked_, answered_;  ///< for the progress thread, for the issuer
+  std::mutex records_mutex_;
+  std::array<Record, kRecords> records_{};
+  uint64_t recorded_ = 0, taken_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace hawser::comm

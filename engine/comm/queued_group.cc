@@ -1,0 +1,245 @@
+#include "engine/comm/queued_group.h"
+
+#include <bit>
+
+namespace hawser::comm {
+namespace {
+
+/// FNV-1a over whole numbers: which sizes, in which order.
+class SizesMark {
+ public:
+  void add(int64_t size) { mark_ = (mark_ ^ static_cast<uint64_t>(size)) * 0x100000001b3ull; }
+  uint64_t value() const { return mark_; }
+
+ private:
+  uint64_t mark_ = 0xcbf29ce484222325ull;
+};
+
+bool travels(DType type) { return type == DType::kF32 || type == DType::kBf16 || type == DType::kF16; }
+
+}  // namespace
+
+QueuedGroup::QueuedGroup(Progress& progress, GroupCounters& counters, int32_t index, int32_t rank,
+                         std::vector<int32_t> members, std::string name)
+    : ProcessGroup(rank, std::move(members), std::move(name)),
+      progress_(progress),
+      counters_(counters),
+      index_(index),
+      sent_(this->members().size()),
+      received_(this->members().size()) {}
+
+Work QueuedGroup::all_gather(std::span<const GatherPiece> pieces, DType type) {
+  Call call = start(Operation::kAllGather);
+  call.signature.type = type;
+  call.signature.pieces = static_cast<int64_t>(pieces.size());
+  SizesMark mark;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const GatherPiece& piece = pieces[i];
+    const auto index = static_cast<int64_t>(i);
+    check_memory(Operation::kAllGather, "full of array", index, piece.full, piece.shard_elements);
+    check_memory(Operation::kAllGather, "shard of array", index, piece.shard, piece.shard_elements);
+    call.signature.elements += piece.shard_elements;
+    mark.add(piece.shard_elements);
+  }
+  call.signature.sizes_mark = mark.value();
+  call.gather = pieces;
+  return issue(call);
+}
+
+Work QueuedGroup::reduce_scatter(std::span<const ReducePiece> pieces, const Reduction& reduction) {
+  Call call = start(Operation::kReduceScatter);
+  call.reduction = reduction;
+  check_reduction(call);
+  call.signature.pieces = static_cast<int64_t>(pieces.size());
+  SizesMark mark;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const ReducePiece& piece = pieces[i];
+    const auto index = static_cast<int64_t>(i);
+    check_memory(Operation::kReduceScatter, "shard of array", index, piece.shard, piece.shard_elements);
+    check_memory(Operation::kReduceScatter, "full of array", index, piece.full, piece.shard_elements);
+    call.signature.elements += piece.shard_elements;
+    mark.add(piece.shard_elements);
+  }
+  call.signature.sizes_mark = mark.value();
+  call.reduce = pieces;
+  return issue(call);
+}
+
+Work QueuedGroup::all_reduce(std::span<const AllReducePiece> pieces, const Reduction& reduction) {
+  Call call = start(Operation::kAllReduce);
+  call.reduction = reduction;
+  check_reduction(call);
+  call.signature.pieces = static_cast<int64_t>(pieces.size());
+  SizesMark mark;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const AllReducePiece& piece = pieces[i];
+    const auto index = static_cast<int64_t>(i);
+    check_memory(Operation::kAllReduce, "out of array", index, piece.out, piece.elements);
+    check_memory(Operation::kAllReduce, "in of array", index, piece.in, piece.elements);
+    call.signature.elements += piece.elements;
+    mark.add(piece.elements);
+  }
+  call.signature.sizes_mark = mark.value();
+  call.all_reduce = pieces;
+  return issue(call);
+}
+
+Work QueuedGroup::all_reduce_i64(int64_t* data, int64_t count) {
+  Call call = start(Operation::kAllReduceI64);
+  check_memory(Operation::kAllReduceI64, "data", -1, data, count);
+  call.signature.type = DType::kI64;
+  call.signature.elements = call.bytes = count;
+  call.out = data;
+  return issue(call);
+}
+
+Work QueuedGroup::all_to_all(void* out, const void* in, int64_t bytes) {
+  Call call = start(Operation::kAllToAll);
+  check_memory(Operation::kAllToAll, "out", -1, out, bytes);
+  check_memory(Operation::kAllToAll, "in", -1, in, bytes);
+  call.signature.elements = call.bytes = bytes;
+  call.out = out;
+  call.in = in;
+  return issue(call);
+}
+
+Work QueuedGroup::all_to_all_v(void* out, std::span<const int64_t> out_bytes, const void* in,
+                               std::span<const int64_t> in_bytes) {
+  Call call = start(Operation::kAllToAll);
+  const auto members = static_cast<size_t>(size());
+  if (out_bytes.size() != members || in_bytes.size() != members) {
+    fail(Code::kInvalidArgument, "all_to_all_v in group '{}': {} out_bytes and {} in_bytes for {} members",
+         name(), out_bytes.size(), in_bytes.size(), members);
+  }
+  for (int32_t m = 0; m < size(); ++m) {
+    check_memory(Operation::kAllToAll, "out of member", m, out, out_bytes[m]);
+    check_memory(Operation::kAllToAll, "in for member", m, in, in_bytes[m]);
+  }
+  call.signature.own_sizes = 1;
+  call.out = out;
+  call.in = in;
+  call.out_bytes = out_bytes;
+  call.in_bytes = in_bytes;
+  return issue(call);
+}
+
+Work QueuedGroup::broadcast(void* data, int64_t bytes, int32_t root) {
+  Call call = start(Operation::kBroadcast);
+  check_memory(Operation::kBroadcast, "data", -1, data, bytes);
+  check_member(Operation::kBroadcast, "root", root);
+  call.signature.root = root;
+  call.signature.elements = call.bytes = bytes;
+  call.out = data;
+  return issue(call);
+}
+
+Work QueuedGroup::send(const void* data, int64_t bytes, int32_t to) {
+  Call call = start(Operation::kSend);
+  check_memory(Operation::kSend, "data", -1, data, bytes);
+  check_member(Operation::kSend, "receiver", to);
+  call.signature.elements = call.bytes = bytes;
+  call.in = data;
+  return pass(call, to, sent_[static_cast<size_t>(to)]);
+}
+
+Work QueuedGroup::recv(void* data, int64_t bytes, int32_t from) {
+  Call call = start(Operation::kRecv);
+  check_memory(Operation::kRecv, "data", -1, data, bytes);
+  check_member(Operation::kRecv, "sender", from);
+  call.signature.elements = call.bytes = bytes;
+  call.out = data;
+  return pass(call, from, received_[static_cast<size_t>(from)]);
+}
+
+Work QueuedGroup::barrier() {
+  Call call = start(Operation::kBarrier);
+  return issue(call);
+}
+
+Traffic QueuedGroup::traffic() const {
+  Traffic traffic;
+  for (size_t i = 0; i < traffic.by_operation.size(); ++i) {
+    const GroupCounters::Entry& entry = counters_.by_operation[i];
+    traffic.by_operation[i] = {entry.calls.load(std::memory_order_relaxed),
+                               entry.bytes.load(std::memory_order_relaxed)};
+  }
+  return traffic;
+}
+
+Call QueuedGroup::start(Operation operation) const {
+  Call call;
+  call.signature.operation = operation;
+  call.group = index_;
+  return call;
+}
+
+Work QueuedGroup::issue(Call& call) {
+  if (call.signature.operation == Operation::kReduceScatter ||
+      call.signature.operation == Operation::kAllReduce) {
+    call.reduction.sum_group = call.reduction.sum_group == 0 ? size() : call.reduction.sum_group;
+    call.signature.type = call.reduction.wire;
+    call.signature.round_to = call.reduction.round_to;
+    call.signature.tree = call.reduction.tree ? 1 : 0;
+    call.signature.sum_group = call.reduction.sum_group;
+  }
+  call.sequence = sequence_;
+  call.ledger_bytes = ledger_bytes(call, rank(), size());
+  const Work work{progress_.push(call)};
+  ++sequence_;
+  return work;
+}
+
+Work QueuedGroup::pass(Call& call, int32_t peer, uint64_t& sequence) {
+  if (peer == rank()) {
+    fail(Code::kInvalidArgument, "{} in group '{}': member {} is this rank itself",
+         operation_name(call.signature.operation), name(), peer);
+  }
+  call.peer = peer;
+  call.sequence = sequence;
+  call.ledger_bytes = ledger_bytes(call, rank(), size());
+  const Work work{progress_.push(call)};
+  ++sequence;
+  return work;
+}
+
+void QueuedGroup::check_reduction(const Call& call) const {
+  const Reduction& r = call.reduction;
+  const char* operation = operation_name(call.signature.operation);
+  if (!travels(r.wire) || !travels(r.round_to)) {
+    fail(Code::kInvalidArgument, "{} in group '{}': wire {} and round_to {}; each is F32, BF16 or F16",
+         operation, name(), dtype_name(r.wire), dtype_name(r.round_to));
+  }
+  if (r.sum_group < 0 || (r.sum_group > 0 && size() % r.sum_group != 0)) {
+    fail(Code::kInvalidArgument, "{} in group '{}': sum_group {} does not divide its {} members", operation,
+         name(), r.sum_group, size());
+  }
+  if (!r.tree) return;
+  if (!std::has_single_bit(static_cast<uint32_t>(size())) || (r.sum_group != 0 && r.sum_group != size())) {
+    fail(Code::kInvalidArgument,
+         "{} in group '{}': a tree needs a power of two of members and no sum_group; there "
+         "are {} members and sum_group {}",
+         operation, name(), size(), r.sum_group);
+  }
+}
+
+void QueuedGroup::check_size(Operation operation, const char* what, int64_t index, int64_t size) const {
+  if (size >= 0) return;
+  fail(Code::kInvalidArgument, "{} in group '{}': {}{} has size {}", operation_name(operation), name(), what,
+       index < 0 ? "" : fmt::format(" {}", index), size);
+}
+
+void QueuedGroup::check_memory(Operation operation, const char* what, int64_t index, const void* data,
+                               int64_t size) const {
+  check_size(operation, what, index, size);
+  if (data != nullptr || size == 0) return;
+  fail(Code::kInvalidArgument, "{} in group '{}': {}{} is NULL, but its size is {}",
+       operation_name(operation), name(), what, index < 0 ? "" : fmt::format(" {}", index), size);
+}
+
+void QueuedGroup::check_member(Operation operation, const char* what, int32_t member) const {
+  if (member >= 0 && member < size()) return;
+  fail(Code::kInvalidArgument, "{} in group '{}': {} is member {}; the group has members 0 to {}",
+       operation_name(operation), name(), what, member, size() - 1);
+}
+
+}  // namespace hawser::comm

@@ -1,0 +1,47 @@
+// A ProcessGroup in front of a Progress: every call is checked where it is issued, so that a bad argument is
+// seen by its caller and breaks nothing.
+#pragma once
+
+#include "engine/comm/queued_rank.h"
+
+namespace hawser::comm {
+
+class QueuedGroup final : public ProcessGroup {
+ public:
+  QueuedGroup(Progress& progress, GroupCounters& counters, int32_t index, int32_t rank,
+              std::vector<int32_t> members, std::string name);
+
+  Work all_gather(std::span<const GatherPiece> pieces, DType type) override;
+  Work reduce_scatter(std::span<const ReducePiece> pieces, const Reduction& reduction) override;
+  Work all_reduce(std::span<const AllReducePiece> pieces, const Reduction& reduction) override;
+  Work all_reduce_i64(int64_t* data, int64_t count) override;
+  Work all_to_all(void* out, const void* in, int64_t bytes) override;
+  Work all_to_all_v(void* out, std::span<const int64_t> out_bytes, const void* in,
+                    std::span<const int64_t> in_bytes) override;
+  Work broadcast(void* data, int64_t bytes, int32_t root) override;
+  Work send(const void* data, int64_t bytes, int32_t to) override;
+  Work recv(void* data, int64_t bytes, int32_t from) override;
+  Work barrier() override;
+
+  void wait(Work work) override { progress_.wait(work.ticket); }
+  bool done(Work work) const override { return progress_.done(work.ticket); }
+  Traffic traffic() const override;
+
+ private:
+  Call start(Operation operation) const;
+  Work issue(Call& call);
+  Work pass(Call& call, int32_t peer, uint64_t& sequence);
+  void check_reduction(const Call& call) const;
+  void check_size(Operation operation, const char* what, int64_t index, int64_t size) const;
+  void check_memory(Operation operation, const char* what, int64_t index, const void* data,
+                    int64_t size) const;
+  void check_member(Operation operation, const char* what, int32_t member) const;
+
+  Progress& progress_;
+  GroupCounters& counters_;
+  int32_t index_;
+  uint64_t sequence_ = 0;
+  std::vector<uint64_t> sent_, received_;  ///< by member
+};
+
+}  // namespace hawser::comm

@@ -1,0 +1,69 @@
+#include "engine/comm/queued_rank.h"
+
+#include <algorithm>
+
+#include "engine/comm/queued_group.h"
+
+namespace hawser::comm {
+
+void check_connect(int32_t rank, int32_t world_size, const CommOptions& options) {
+  if (rank < 0 || rank >= world_size) {
+    fail(Code::kInvalidArgument, "rank {} in a world of {}", rank, world_size);
+  }
+  if (options.kernels == nullptr) fail(Code::kInvalidArgument, "CommOptions::kernels is NULL");
+  if (!(options.timeout_seconds > 0)) {
+    fail(Code::kInvalidArgument, "a timeout of {} s; it must be above 0", options.timeout_seconds);
+  }
+}
+
+QueuedRank::QueuedRank(std::unique_ptr<Transport> transport, int32_t spins)
+    : transport_(std::move(transport)) {
+  progress_ = std::make_unique<Progress>(*transport_, spins, &QueuedRank::count, this);
+}
+
+QueuedRank::~QueuedRank() {
+  progress_.reset();
+  transport_->leave();
+}
+
+std::unique_ptr<ProcessGroup> QueuedRank::make_group(std::vector<int32_t> members, std::string name) {
+  transport_->fault().raise_if_set();
+  const auto self = std::find(members.begin(), members.end(), rank());
+  if (self == members.end()) {
+    fail(Code::kInvalidArgument, "rank {} makes group '{}' without being a member of it", rank(), name);
+  }
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (members[i] < 0 || members[i] >= world_size() || (i > 0 && members[i] <= members[i - 1])) {
+      fail(Code::kInvalidArgument,
+           "member {} of group '{}' is rank {}; members are ascending ranks of a world of {}", i, name,
+           members[i], world_size());
+    }
+  }
+  const auto place = static_cast<int32_t>(self - members.begin());
+  GroupCounters* counters = nullptr;
+  int32_t index = 0;
+  {
+    const std::lock_guard lock(groups_mutex_);
+    index = static_cast<int32_t>(groups_.size());
+    groups_.push_back(std::make_unique<GroupCounters>());
+    counters = groups_.back().get();
+  }
+  transport_->add_group(index, members, name);
+  return std::make_unique<QueuedGroup>(*progress_, *counters, index, place, std::move(members),
+                                       std::move(name));
+}
+
+void QueuedRank::abort(Code code, std::string_view message) noexcept {
+  transport_->abort(Error(code, fmt::format("rank {}: {}", rank(), message)));
+}
+
+void QueuedRank::count(void* self, const Call& call) {
+  auto& rank = *static_cast<QueuedRank*>(self);
+  const std::lock_guard lock(rank.groups_mutex_);
+  GroupCounters::Entry& entry =
+      rank.groups_[call.group]->by_operation[static_cast<size_t>(call.signature.operation)];
+  entry.calls.fetch_add(1, std::memory_order_relaxed);
+  entry.bytes.fetch_add(call.ledger_bytes, std::memory_order_relaxed);
+}
+
+}  // namespace hawser::comm

@@ -1,0 +1,46 @@
+// The RankComm and the ProcessGroups of every transport: they check a call, note what the ledger needs and
+// queue it for the progress thread.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/comm/comm.h"
+#include "engine/comm/progress.h"
+
+namespace hawser::comm {
+
+/// A group's counters; they outlive the ProcessGroup, because queued calls may.
+struct GroupCounters {
+  struct Entry {
+    std::atomic<int64_t> calls{0}, bytes{0};
+  };
+  std::array<Entry, static_cast<size_t>(Operation::kCount)> by_operation;
+};
+
+/// Throws kInvalidArgument for a rank outside the world and for options that no transport can serve.
+void check_connect(int32_t rank, int32_t world_size, const CommOptions& options);
+
+class QueuedRank final : public RankComm {
+ public:
+  QueuedRank(std::unique_ptr<Transport> transport, int32_t spins);
+  ~QueuedRank() override;
+
+  int32_t rank() const override { return transport_->rank(); }
+  int32_t world_size() const override { return transport_->world_size(); }
+  std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) override;
+  void abort(Code code, std::string_view message) noexcept override;
+  int64_t transport_bytes() const override { return transport_->bytes(); }
+  int64_t take_records(Record* out, int64_t most) override { return progress_->take_records(out, most); }
+
+ private:
+  static void count(void* self, const Call& call);
+
+  std::unique_ptr<Transport> transport_;
+  // Held in one block that grows only when a group is made; the progress thread reads it.
+  std::mutex groups_mutex_;
+  std::vector<std::unique_ptr<GroupCounters>> groups_;
+  std::unique_ptr<Progress> progress_;
+};
+
+}  // namespace hawser::comm

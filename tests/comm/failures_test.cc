@@ -1,0 +1,205 @@
+// What goes wrong: every rank gets the same class of error, soon, and it names who and what.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <thread>
+
+#include "tests/comm/operations.h"
+#include "tests/comm/worlds.h"
+#include "tests/harness/spawn_ranks.h"
+
+namespace hawser::testing {
+namespace {
+
+using comm::Reduction;
+constexpr auto code = [](Code c) { return static_cast<int32_t>(c); };
+
+class Failures : public ::testing::TestWithParam<WorldKind> {
+ protected:
+  std::vector<Caught> run(int32_t ranks, const RankFn& fn, double timeout = 20) const {
+    comm::CommOptions options = test_comm_options();
+    options.timeout_seconds = timeout;
+    std::vector<Caught> all;
+    for (const auto& error : run_world(GetParam().make(ranks), fn, options)) all.push_back(caught(error));
+    return all;
+  }
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_P(Failures, ATimeoutNamesWhoDidNotComeToWhichCall) {
+  std::atomic<int32_t> waiting{3};
+  std::barrier ready(5);  // what it takes to make a rank is not what is waited for
+  const auto errors = run(
+      5,
+      [&](comm::RankComm& rank) {
+        const auto group = world_group(rank);
+        ready.arrive_and_wait();
+        group->wait(group->barrier());
+        if (rank.rank() == 1 || rank.rank() == 3) {
+          while (waiting > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          return;
+        }
+        float x = 1;
+        const comm::AllReducePiece piece = {&x, &x, 1};
+        const comm::Work work = group->all_reduce({&piece, 1}, Reduction{});
+        const struct Count {
+          std::atomic<int32_t>& n;
+          ~Count() { --n; }
+        } count{waiting};
+        group->wait(work);
+      },
+      0.6);
+  for (const size_t r : {0, 2, 4}) {
+    EXPECT_EQ(errors[r].code, code(Code::kTimeout)) << errors[r].message;
+    EXPECT_TRUE(contains(errors[r].message, "all_reduce 1 of group 'world'")) << errors[r].message;
+    EXPECT_TRUE(contains(errors[r].message, "rank 1 and rank 3 never entered")) << errors[r].message;
+  }
+}
+
+TEST_P(Failures, CallsThatDifferAreFoundOnEveryRankAndBothSidesNamed) {
+  struct Case {
+    const char* what;
+    std::function<comm::Work(comm::ProcessGroup&, bool odd, float* x)> call;
+  };
+  static comm::AllReducePiece pieces[2][4];
+  const Case cases[] = {
+      {"all_reduce",
+       [](comm::ProcessGroup& g, bool odd, float* x) {
+         comm::AllReducePiece& piece = pieces[0][g.rank()] = {x, x, odd ? 3 : 2};
+         return g.all_reduce({&piece, 1}, Reduction{});
+       }},
+      {"BF16",
+       [](comm::ProcessGroup& g, bool odd, float* x) {
+         comm::AllReducePiece& piece = pieces[1][g.rank()] = {x, x, 2};
+         return g.all_reduce({&piece, 1}, {.wire = odd ? DType::kBf16 : DType::kF32});
+       }},
+      {"barrier",
+       [](comm::ProcessGroup& g, bool odd, float* x) { return odd ? g.barrier() : g.broadcast(x, 4, 0); }},
+      {"from member 1",
+       [](comm::ProcessGroup& g, bool odd, float* x) { return g.broadcast(x, 4, odd ? 1 : 0); }},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.what);
+    const auto errors = run(4, [&](comm::RankComm& rank) {
+      const auto group = world_group(rank);
+      float x[4] = {};
+      group->wait(c.call(*group, rank.rank() == 2, x));
+    });
+    for (const Caught& error : errors) {
+      EXPECT_EQ(error.code, code(Code::kInvalidArgument)) << error.message;
+      EXPECT_TRUE(contains(error.message, "group 'world'")) << error.message;
+      EXPECT_TRUE(contains(error.message, "rank 2") && contains(error.message, "rank 0")) << error.message;
+      EXPECT_TRUE(contains(error.message, c.what)) << error.message;
+    }
+  }
+}
+
+TEST_P(Failures, SizesThatDifferBetweenTwoMembersAreFound) {
+  auto errors = run(2, [](comm::RankComm& rank) {
+    const auto group = world_group(rank);
+    char x[16] = {};
+    group->wait(rank.rank() == 0 ? group->send(x, 8, 1) : group->recv(x, 9, 0));
+    group->wait(group->barrier());  // a send may be over before its receiver looks
+  });
+  for (const Caught& error : errors) {
+    EXPECT_EQ(error.code, code(Code::kInvalidArgument)) << error.message;
+    EXPECT_TRUE(contains(error.message, "rank 0 sends 8 bytes, rank 1 expects 9")) << error.message;
+  }
+  errors = run(3, [](comm::RankComm& rank) {
+    const auto group = world_group(rank);
+    char in[16] = {}, out[16] = {};
+    const std::vector<int64_t> ones(3, 1), wrong = {1, 1, 2};
+    group->wait(group->all_to_all_v(out, ones, in, rank.rank() == 1 ? wrong : ones));
+  });
+  for (const Caught& error : errors) {
+    EXPECT_EQ(error.code, code(Code::kInvalidArgument)) << error.message;
+    EXPECT_TRUE(contains(error.message, "rank 1 sends 2 bytes, rank 2 expects 1")) << error.message;
+  }
+}
+
+TEST_P(Failures, AbortFromAnyThreadReachesWaitingAndLaterCallsOfAll) {
+  const auto errors = run(3, [](comm::RankComm& rank) {
+    const auto group = world_group(rank);
+    group->wait(group->barrier());
+    if (rank.rank() == 1) {
+      std::thread([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        rank.abort(Code::kNumeric, "the loss is not a number");
+      }).join();
+    }
+    try {
+      group->wait(group->barrier());
+      ADD_FAILURE() << "rank " << rank.rank() << " was not told";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.message(), "rank 1: the loss is not a number");
+    }
+    group->wait(group->barrier());
+  });
+  for (const Caught& error : errors) {
+    EXPECT_EQ(error.code, code(Code::kNumeric));
+    EXPECT_EQ(error.message, "rank 1: the loss is not a number");
+  }
+}
+
+TEST_P(Failures, AbortInTheMiddleOfLargeCallsLeavesNobodyReading) {
+  const int64_t n = 400'000;
+  const auto errors = run(4, [&](comm::RankComm& rank) {
+    const auto group = world_group(rank);
+    std::thread aborter;
+    if (rank.rank() == 3) {
+      aborter = std::thread([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(15));
+        rank.abort(Code::kCancelled, "enough");
+      });
+    }
+    try {
+      for (;;) {  // memory of its own for each call: a late reader is seen by a sanitizer
+        std::vector<float> x(static_cast<size_t>(n), 1.0f);
+        const comm::AllReducePiece piece = {x.data(), x.data(), n};
+        group->wait(group->all_reduce({&piece, 1}, {}));
+      }
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kCancelled) << error.message();
+    }
+    if (aborter.joinable()) aborter.join();
+  });
+  for (const Caught& error : errors) EXPECT_EQ(error.code, 0) << error.message;
+}
+
+TEST_P(Failures, BadArgumentsAreRefusedWhereTheyAreMadeAndBreakNothing) {
+  expect_world(GetParam().make(6), [](comm::RankComm& rank) {
+    const auto group = world_group(rank);
+    float x[6] = {};
+    const comm::AllReducePiece null_out = {nullptr, x, 2}, negative = {x, x, -1}, fine = {x, x, 1};
+    const auto refused = [&](const auto& call, const char* part) {
+      try {
+        call();
+        ADD_FAILURE() << "accepted: " << part;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::kInvalidArgument);
+        EXPECT_TRUE(contains(error.message(), part)) << error.message();
+      }
+    };
+    refused([&] { group->all_reduce({&null_out, 1}, {}); }, "out of array 0 is NULL");
+    refused([&] { group->all_reduce({&negative, 1}, {}); }, "has size -1");
+    refused([&] { group->all_reduce({&fine, 1}, {.wire = DType::kI32}); }, "wire I32");
+    refused([&] { group->all_reduce({&fine, 1}, {.sum_group = 4}); }, "sum_group 4 does not divide");
+    refused([&] { group->all_reduce({&fine, 1}, {.tree = true}); }, "power of two");
+    refused([&] { group->broadcast(x, 4, 6); }, "member 6");
+    refused([&] { group->send(x, 4, rank.rank()); }, "this rank itself");
+    refused([&] { group->wait(comm::Work{1000}); }, "no call with ticket 1000");
+    refused([&] { rank.make_group({(rank.rank() + 1) % 6}, "others"); }, "without being a member");
+    group->wait(group->barrier());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Transport, Failures, ::testing::ValuesIn(world_kinds()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace hawser::testing

@@ -1,0 +1,18 @@
+// Worlds over TCP on this machine.
+#pragma once
+
+#include "engine/comm/gloo/address.h"
+#include "tests/comm/worlds.h"
+
+namespace hawser::testing {
+
+/// "127.0.0.1:port" with a port that was free a moment ago.
+std::string free_address();
+
+/// What rank `rank` of `world` asks for at `address`, with the module of this build.
+comm::AddressOptions address_options(const std::string& address, int32_t rank, int32_t world);
+
+/// All ranks as threads of this process, each with connections of its own.
+std::vector<std::shared_ptr<comm::Comm>> gloo_world(int32_t ranks);
+
+}  // namespace hawser::testing

@@ -1,0 +1,127 @@
+// What only the local transport promises.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "tests/comm/worlds.h"
+#include "tests/harness/spawn_ranks.h"
+
+namespace hawser::testing {
+namespace {
+
+constexpr auto code = [](Code c) { return static_cast<int32_t>(c); };
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(LocalFailures, AMemberThatEndsIsNamedAtOnce) {
+  const auto errors = run_world(
+      local_world(3),
+      [](comm::RankComm& rank) {
+        const auto group = world_group(rank);
+        group->wait(group->barrier());
+        if (rank.rank() == 2) return;
+        group->wait(group->barrier());
+      },
+      test_comm_options());
+  for (const size_t r : {0, 1}) {
+    EXPECT_EQ(caught(errors[r]).code, code(Code::kUnavailable));
+    EXPECT_TRUE(contains(caught(errors[r]).message, "rank 2 ended before it")) << caught(errors[r]).message;
+  }
+}
+
+TEST(LocalFailures, ACommConnectsAnewOnceAllRanksOfABrokenOneAreGone) {
+  const auto comm = comm::make_local(2);
+  auto first = comm->connect(0, test_comm_options());
+  EXPECT_THROW(comm->connect(0, test_comm_options()), Error);
+  auto second = comm->connect(1, test_comm_options());
+  first->abort(Code::kAborted, "for the test");
+  first.reset();
+  try {
+    comm->connect(0, test_comm_options());
+    ADD_FAILURE() << "a broken comm was connected";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kBusy);
+  }
+  second.reset();
+  spawn_ranks(*comm, [](comm::RankComm& rank) {
+    const auto group = world_group(rank);
+    group->wait(group->barrier());
+  });
+}
+
+TEST(Local, TheLedgerCountsTheRingForms) {
+  spawn_ranks(4, [](comm::RankComm& rank) {
+    const auto group = world_group(rank);
+    std::vector<float> x(4 * 103), out(4 * 103);
+    const comm::GatherPiece gather = {out.data(), x.data(), 103};
+    const comm::ReducePiece reduce = {x.data(), out.data(), 103};
+    const comm::AllReducePiece all_reduce = {x.data(), x.data(), 103};
+    group->all_gather({&gather, 1}, DType::kBf16);
+    group->reduce_scatter({&reduce, 1}, {.wire = DType::kF16});
+    group->all_reduce({&all_reduce, 1}, {});
+    group->all_reduce({&all_reduce, 1}, {.wire = DType::kBf16, .round_to = DType::kBf16});
+    group->all_to_all(out.data(), x.data(), 10);
+    group->wait(group->broadcast(x.data(), 12, 1));
+    const comm::Traffic traffic = group->traffic();
+    const auto entry = [&](comm::Operation op) { return traffic.by_operation[static_cast<size_t>(op)]; };
+    EXPECT_EQ(entry(comm::Operation::kAllGather).bytes, 3 * 103 * 2);
+    EXPECT_EQ(entry(comm::Operation::kReduceScatter).bytes, 3 * 103 * 2);
+    EXPECT_EQ(entry(comm::Operation::kAllReduce).bytes, 2 * 3 * 26 * 4 + 2 * 3 * 26 * 2);
+    EXPECT_EQ(entry(comm::Operation::kAllReduce).calls, 2);
+    EXPECT_EQ(entry(comm::Operation::kAllToAll).bytes, 30);
+    EXPECT_EQ(entry(comm::Operation::kBroadcast).bytes, rank.rank() == 1 ? 12 : 0);
+  });
+}
+
+TEST(Local, RecordsAreTakenOldestFirstAndTheRingForgetsTheOldest) {
+  spawn_ranks(2, [](comm::RankComm& rank) {
+    const auto group = world_group(rank);
+    comm::Work work;
+    for (int i = 0; i < 3000; ++i) work = group->barrier();  // more than the queue holds
+    group->wait(work);
+    std::vector<comm::Record> records(4096);
+    EXPECT_EQ(rank.take_records(records.data(), 100), 100);
+    EXPECT_EQ(records[0].ticket, 3000u - 2048 + 1);
+    for (int i = 0; i < 100; ++i) {
+      EXPECT_EQ(records[i].ticket, records[0].ticket + static_cast<uint64_t>(i));
+      EXPECT_LE(records[i].issued, records[i].begun);
+      EXPECT_LE(records[i].begun, records[i].ended);
+    }
+    EXPECT_EQ(rank.take_records(records.data(), 4096), 1948);
+    EXPECT_EQ(rank.take_records(records.data(), 4096), 0);
+  });
+}
+
+TEST(Local, ABandwidthLimitMakesCallsTakeAsLongAsItSays) {
+  comm::CommOptions options = test_comm_options();
+  options.bandwidth_limit = 1e6;
+  spawn_ranks(
+      2,
+      [](comm::RankComm& rank) {
+        const auto group = world_group(rank);
+        std::vector<float> x(10000);
+        const comm::AllReducePiece piece = {x.data(), x.data(), 10000};  // 2 * 5000 * 4 bytes: 40 ms
+        group->wait(group->barrier());
+        const auto begin = std::chrono::steady_clock::now();
+        group->wait(group->all_reduce({&piece, 1}, {}));
+        EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(40));
+      },
+      options);
+}
+
+TEST(Local, WorkIsDoneOnceItsResultsAreThere) {
+  spawn_ranks(2, [](comm::RankComm& rank) {
+    const auto group = world_group(rank);
+    EXPECT_TRUE(group->done(comm::Work{}));
+    group->wait(comm::Work{});
+    int64_t x = rank.rank() + 1;
+    const comm::Work work = group->all_reduce_i64(&x, 1);
+    while (!group->done(work)) std::this_thread::yield();
+    EXPECT_EQ(x, 3);
+  });
+}
+
+}  // namespace
+}  // namespace hawser::testing

@@ -1,0 +1,252 @@
+#include "tests/comm/operations.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "tests/comm/serial_reference.h"
+#include "tests/harness/spawn_ranks.h"
+
+namespace hawser::testing {
+namespace {
+
+using comm::AllReducePiece;
+using comm::GatherPiece;
+using comm::ProcessGroup;
+using comm::ReducePiece;
+using comm::Reduction;
+
+constexpr int64_t kSizes[] = {0, 1, 3, 17, 64, 2501};
+
+/// Every way to reduce that a group of this size allows.
+std::vector<Reduction> reductions(int32_t members) {
+  std::vector<Reduction> all;
+  for (const DType wire : {DType::kF32, DType::kBf16, DType::kF16}) {
+    for (const DType round_to : {DType::kF32, DType::kBf16, DType::kF16}) {
+      if (wire == DType::kF32 && round_to != DType::kF32 && round_to != DType::kBf16) continue;
+      all.push_back({.wire = wire, .round_to = round_to});
+    }
+  }
+  for (int32_t group = 1; group < members; ++group) {
+    if (members % group == 0) all.push_back({.sum_group = group});
+  }
+  if ((members & (members - 1)) == 0) all.push_back({.tree = true});
+  for (size_t i = 0, n = all.size(); i < n; ++i) {
+    all.push_back(all[i]);
+    all.back().accumulate = true;
+  }
+  return all;
+}
+
+/// Element i of the sum of all members' arrays made from `seed`.
+std::vector<float> reference_sums(int32_t members, int64_t n, uint32_t seed, const Reduction& reduction) {
+  std::vector<std::vector<float>> in;
+  for (int32_t m = 0; m < members; ++m) in.push_back(member_values(n, m, seed));
+  std::vector<float> sums(static_cast<size_t>(n)), addends(static_cast<size_t>(members));
+  for (int64_t i = 0; i < n; ++i) {
+    for (int32_t m = 0; m < members; ++m) addends[m] = in[m][i];
+    sums[i] = reference_sum(addends, reduction);
+  }
+  return sums;
+}
+
+std::string named(const Reduction& r) {
+  return std::string(dtype_name(r.wire)) + " to " + dtype_name(r.round_to) + " group " +
+         std::to_string(r.sum_group) + (r.tree ? " tree" : "") + (r.accumulate ? " accumulate" : "");
+}
+
+}  // namespace
+
+void check_all_gather(comm::RankComm& rank) {
+  const auto group = world_group(rank);
+  const int32_t n = group->size(), me = group->rank();
+  for (const bool in_place : {false, true}) {
+    std::vector<std::vector<float>> full, shard;
+    std::vector<GatherPiece> pieces;
+    for (const int64_t size : kSizes) {
+      full.emplace_back(static_cast<size_t>(size * n), NAN);
+      shard.push_back(member_values(size, me, static_cast<uint32_t>(size)));
+    }
+    for (size_t i = 0; i < full.size(); ++i) {
+      const auto size = static_cast<int64_t>(shard[i].size());
+      float* place = full[i].data() + me * size;
+      std::copy(shard[i].begin(), shard[i].end(), in_place ? place : shard[i].data());
+      pieces.push_back({full[i].data(), in_place ? place : shard[i].data(), size});
+    }
+    group->wait(group->all_gather(pieces, DType::kF32));
+    for (size_t i = 0; i < full.size(); ++i) {
+      std::vector<float> expected;
+      for (int32_t m = 0; m < n; ++m) {
+        const auto part = member_values(kSizes[i], m, static_cast<uint32_t>(kSizes[i]));
+        expected.insert(expected.end(), part.begin(), part.end());
+      }
+      EXPECT_TRUE(same_bits(full[i], expected)) << kSizes[i] << " elements, in place " << in_place;
+    }
+  }
+}
+
+void check_reduce_scatter(comm::RankComm& rank) {
+  const auto group = world_group(rank);
+  const int32_t n = group->size(), me = group->rank();
+  for (const Reduction& reduction : reductions(n)) {
+    for (const bool in_place : {false, true}) {
+      std::vector<std::vector<float>> full, shard;
+      for (const int64_t size : kSizes) {
+        full.push_back(member_values(size * n, me, static_cast<uint32_t>(size)));
+        shard.emplace_back(static_cast<size_t>(size), 0.5f);
+      }
+      std::vector<std::vector<float>> held = shard;
+      std::vector<ReducePiece> pieces;
+      for (size_t i = 0; i < full.size(); ++i) {
+        float* place = full[i].data() + me * kSizes[i];
+        if (in_place) held[i].assign(place, place + kSizes[i]);
+        pieces.push_back({in_place ? place : shard[i].data(), full[i].data(), kSizes[i]});
+      }
+      group->wait(group->reduce_scatter(pieces, reduction));
+      for (size_t i = 0; i < full.size(); ++i) {
+        const int64_t size = kSizes[i];
+        const auto sums = reference_sums(n, size * n, static_cast<uint32_t>(size), reduction);
+        std::vector<float> expected(sums.begin() + me * size, sums.begin() + (me + 1) * size);
+        for (int64_t k = 0; reduction.accumulate && k < size; ++k) expected[k] = held[i][k] + expected[k];
+        const std::vector<float> got(pieces[i].shard, pieces[i].shard + size);
+        EXPECT_TRUE(same_bits(got, expected)) << size << " elements, " << named(reduction);
+      }
+    }
+  }
+}
+
+void check_all_reduce(comm::RankComm& rank) {
+  const auto group = world_group(rank);
+  const int32_t n = group->size(), me = group->rank();
+  for (const Reduction& reduction : reductions(n)) {
+    for (const bool in_place : {false, true}) {
+      std::vector<std::vector<float>> in, out;
+      for (const int64_t size : kSizes) {
+        in.push_back(member_values(size, me, static_cast<uint32_t>(size)));
+        out.emplace_back(static_cast<size_t>(size), 0.25f);
+      }
+      const std::vector<std::vector<float>> held = in_place ? in : out;
+      std::vector<AllReducePiece> pieces;
+      for (size_t i = 0; i < in.size(); ++i) {
+        pieces.push_back({in_place ? in[i].data() : out[i].data(), in[i].data(), kSizes[i]});
+      }
+      group->wait(group->all_reduce(pieces, reduction));
+      for (size_t i = 0; i < in.size(); ++i) {
+        auto expected = reference_sums(n, kSizes[i], static_cast<uint32_t>(kSizes[i]), reduction);
+        for (int64_t k = 0; reduction.accumulate && k < kSizes[i]; ++k)
+          expected[k] = held[i][k] + expected[k];
+        EXPECT_TRUE(same_bits(in_place ? in[i] : out[i], expected)) << kSizes[i] << ", " << named(reduction);
+      }
+    }
+  }
+}
+
+void check_all_reduce_i64(comm::RankComm& rank) {
+  const auto group = world_group(rank);
+  for (const int64_t count : {0, 1, 5, 100, 3000}) {
+    std::vector<int64_t> data(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) data[i] = (int64_t{1} << 53) + i * (group->rank() + 1);
+    group->wait(group->all_reduce_i64(data.data(), count));
+    const int64_t n = group->size();
+    for (int64_t i = 0; i < count; ++i) ASSERT_EQ(data[i], n * (int64_t{1} << 53) + i * n * (n + 1) / 2);
+  }
+}
+
+void check_all_to_all(comm::RankComm& rank) {
+  const auto group = world_group(rank);
+  const int32_t n = group->size(), me = group->rank();
+  for (const int64_t bytes : {0, 1, 7, 1001}) {
+    std::vector<uint8_t> in(static_cast<size_t>(bytes * n)), out(in.size(), 0xee);
+    for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<uint8_t>(i * 31 + me * 7);
+    group->wait(group->all_to_all(out.data(), in.data(), bytes));
+    for (int32_t s = 0; s < n; ++s) {
+      for (int64_t i = 0; i < bytes; ++i) {
+        ASSERT_EQ(out[s * bytes + i], static_cast<uint8_t>((me * bytes + i) * 31 + s * 7));
+      }
+    }
+  }
+}
+
+void check_all_to_all_v(comm::RankComm& rank) {
+  const auto group = world_group(rank);
+  const int32_t n = group->size(), me = group->rank();
+  const auto size_of = [](int32_t from, int32_t to) { return int64_t{(from * 5 + to * 3) % 7 * 100 + from}; };
+  std::vector<int64_t> in_bytes, out_bytes;
+  std::vector<uint8_t> in, expected;
+  for (int32_t m = 0; m < n; ++m) {
+    in_bytes.push_back(size_of(me, m));
+    out_bytes.push_back(size_of(m, me));
+    in.insert(in.end(), static_cast<size_t>(size_of(me, m)), static_cast<uint8_t>(me * 16 + m));
+    expected.insert(expected.end(), static_cast<size_t>(size_of(m, me)), static_cast<uint8_t>(m * 16 + me));
+  }
+  std::vector<uint8_t> out(expected.size(), 0xee);
+  group->wait(group->all_to_all_v(out.data(), out_bytes, in.data(), in_bytes));
+  EXPECT_EQ(out, expected);
+}
+
+void check_broadcast(comm::RankComm& rank) {
+  const auto group = world_group(rank);
+  for (int32_t root = 0; root < group->size(); ++root) {
+    for (const int64_t n : {0, 1, 5000}) {
+      std::vector<float> data = member_values(n, group->rank(), 5);
+      group->wait(group->broadcast(data.data(), n * 4, root));
+      EXPECT_TRUE(same_bits(data, member_values(n, root, 5))) << "root " << root;
+    }
+  }
+}
+
+void check_send_recv(comm::RankComm& rank) {
+  const auto group = world_group(rank);
+  const int32_t n = group->size(), me = group->rank();
+  if (n == 1) return;
+  for (const int64_t size : {0, 1, 9001}) {
+    const std::vector<float> mine = member_values(size, me, 9);
+    std::vector<float> first(static_cast<size_t>(size)), second(first);
+    const int32_t next = (me + 1) % n, previous = (me + n - 1) % n;
+    comm::Work work;
+    if (me == 0) {  // someone must begin by receiving
+      group->recv(first.data(), size * 4, previous);
+      group->recv(second.data(), size * 4, previous);
+    }
+    group->send(mine.data(), size * 4, next);
+    work = group->send(mine.data(), size * 4, next);
+    if (me != 0) {
+      group->recv(first.data(), size * 4, previous);
+      work = group->recv(second.data(), size * 4, previous);
+    }
+    group->wait(work);
+    EXPECT_TRUE(same_bits(first, member_values(size, previous, 9)));
+    EXPECT_TRUE(same_bits(second, first));
+  }
+}
+
+/// Larger than any staging: about 3 million elements.
+void check_large(comm::RankComm& rank) {
+  const auto group = world_group(rank);
+  const int64_t n = 3'000'001;
+  std::vector<float> data(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) data[i] = static_cast<float>((i * 7 + group->rank()) % 1024);
+  const AllReducePiece piece = {data.data(), data.data(), n};
+  group->wait(group->all_reduce({&piece, 1}, {}));
+  for (int64_t i = 0; i < n; ++i) {
+    float expected = 0;
+    for (int32_t m = 0; m < group->size(); ++m) expected += static_cast<float>((i * 7 + m) % 1024);
+    ASSERT_EQ(data[i], expected) << i;
+  }
+}
+
+void check_every_operation(comm::RankComm& rank) {
+  check_all_gather(rank);
+  check_reduce_scatter(rank);
+  check_all_reduce(rank);
+  check_all_reduce_i64(rank);
+  check_all_to_all(rank);
+  check_all_to_all_v(rank);
+  check_broadcast(rank);
+  check_send_recv(rank);
+  const auto group = world_group(rank);
+  group->wait(group->barrier());
+}
+
+}  // namespace hawser::testing

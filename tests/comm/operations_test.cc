@@ -1,0 +1,43 @@
+// Every operation, over every transport of this binary, on worlds of several sizes.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/comm/operations.h"
+#include "tests/comm/worlds.h"
+
+namespace hawser::testing {
+namespace {
+
+class Worlds : public ::testing::TestWithParam<std::tuple<WorldKind, int32_t>> {
+ protected:
+  std::vector<std::shared_ptr<comm::Comm>> make() const {
+    return std::get<0>(GetParam()).make(std::get<1>(GetParam()));
+  }
+};
+
+TEST_P(Worlds, GiveTheReferencesBits) { expect_world(make(), check_every_operation); }
+
+TEST_P(Worlds, GiveTheReferencesBitsForRandomCallsOverSeveralGroups) {
+  const uint32_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  expect_world(make(), [&](comm::RankComm& rank) { check_random_calls(rank, seed, 60); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Transport, Worlds,
+                         ::testing::Combine(::testing::ValuesIn(world_kinds()),
+                                            ::testing::ValuesIn(world_sizes())),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param).name) + "_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+TEST(Worlds, SumArraysLargerThanAnyStaging) {
+  for (const WorldKind& kind : world_kinds()) {
+    SCOPED_TRACE(kind.name);
+    expect_world(kind.make(3), check_large);
+  }
+}
+
+}  // namespace
+}  // namespace hawser::testing

@@ -1,0 +1,59 @@
+// What every operation must give, computed by one thread from all members' inputs, as the contract of
+// ProcessGroup reads.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "engine/comm/process_group.h"
+#include "tests/harness/kernel_levels.h"
+
+namespace hawser::testing {
+
+/// x rounded to bf16 or f16 by way of the conversion kernel of the lowest level, or as it is.
+inline float rounded_to(float x, DType type) {
+  if (type == DType::kF32) return x;
+  if (type == DType::kBf16) return from_bf16(to_bf16(x));
+  return static_cast<float>(static_cast<_Float16>(x));
+}
+
+/// One element's sum over members in the order that `reduction` asks for.
+inline float reference_sum(const std::vector<float>& addends, const comm::Reduction& reduction) {
+  const auto members = static_cast<int32_t>(addends.size());
+  std::vector<float> partial;
+  for (const float x : addends) partial.push_back(rounded_to(x, reduction.wire));
+  if (reduction.tree) {
+    while (partial.size() > 1) {
+      std::vector<float> next;
+      for (size_t i = 0; i < partial.size(); i += 2) next.push_back(partial[i] + partial[i + 1]);
+      partial = next;
+    }
+    return rounded_to(partial[0], reduction.round_to);
+  }
+  const int32_t group = reduction.sum_group == 0 ? members : reduction.sum_group;
+  float total = 0;
+  for (int32_t g = 0; g < members; g += group) {
+    float sum = partial[g];
+    for (int32_t m = g + 1; m < g + group; ++m) sum += partial[m];
+    total = g == 0 ? sum : total + sum;
+  }
+  return rounded_to(total, reduction.round_to);
+}
+
+/// Whether two runs of floats have the same bits.
+inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+/// Member m's values of a test array: all magnitudes, both signs, the same for the same arguments.
+inline std::vector<float> member_values(int64_t n, int32_t member, uint32_t seed) {
+  std::mt19937 random(seed * 1000 + static_cast<uint32_t>(member));
+  std::uniform_real_distribution<float> mantissa(-1, 1);
+  std::vector<float> values(static_cast<size_t>(n));
+  for (float& x : values) x = std::ldexp(mantissa(random), static_cast<int>(random() % 20) - 10);
+  return values;
+}
+
+}  // namespace hawser::testing
