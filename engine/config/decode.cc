@@ -110,14 +110,20 @@ ModelConfig decode_model(const Config& c) {
   return model;
 }
 
+std::vector<std::string> texts(const Config& c, const char* pointer) {
+  std::vector<std::string> result;
+  if (const Value* array = c.find(pointer)) {
+    for (const Value& item : array->items) result.push_back(item.text);
+  }
+  return result;
+}
+
 InitConfig decode_init(const Config& c) {
   InitConfig init;
   init.from = text_or_empty(c, "/init/from");
   init.std = c.number("/init/std");
   init.scale_residual = c.flag("/init/scale_residual");
-  if (const Value* keys = c.find("/init/ignore_keys")) {
-    for (const Value& key : keys->items) init.ignore_keys.push_back(key.text);
-  }
+  init.ignore_keys = texts(c, "/init/ignore_keys");
   return init;
 }
 
@@ -176,6 +182,7 @@ OptimizerConfig decode_optimizer(const Config& c) {
   optimizer.momentum = c.number("/optimizer/momentum");
   optimizer.nesterov = c.flag("/optimizer/nesterov");
   optimizer.clip_norm = c.number("/optimizer/clip_norm");
+  optimizer.frozen = texts(c, "/optimizer/frozen");
   return optimizer;
 }
 
@@ -223,6 +230,27 @@ CheckpointConfig decode_checkpoint(const Config& c) {
   return checkpoint;
 }
 
+ZeroConfig decode_zero(const Config& c) {
+  ZeroConfig zero;
+  zero.stage = c.integer("/zero/stage");
+  zero.reduce = named<ReducePolicy>(
+      c, "/zero/reduce",
+      {{"per_step", ReducePolicy::kPerStep}, {"per_micro_batch", ReducePolicy::kPerMicroBatch}});
+  zero.reshard_after_forward = named<ReshardAfterForward>(c, "/zero/reshard_after_forward",
+                                                          {{"full", ReshardAfterForward::kFull},
+                                                           {"keep", ReshardAfterForward::kKeep},
+                                                           {"group", ReshardAfterForward::kGroup}});
+  if (c.has("/zero/reshard_group")) zero.reshard_group = c.integer("/zero/reshard_group");
+  zero.prefetch = c.integer("/zero/prefetch");
+  zero.gradient_type =
+      named<DType>(c, "/zero/gradient_type", {{"fp32", DType::kF32}, {"bf16", DType::kBf16}});
+  zero.bucket_bytes = c.integer("/zero/bucket_bytes");
+  zero.first_bucket_bytes = c.integer("/zero/first_bucket_bytes");
+  zero.sum_order =
+      named<SumOrder>(c, "/zero/sum_order", {{"ranks", SumOrder::kRanks}, {"tree", SumOrder::kTree}});
+  return zero;
+}
+
 }  // namespace
 
 ResolvedConfig decode(const Effective& c) {
@@ -243,6 +271,11 @@ ResolvedConfig decode(const Effective& c) {
   resolved.checkpoint = decode_checkpoint(c);
   resolved.cpu.threads = c.integer("/cpu/threads");
   resolved.cpu.max_isa = text_or_empty(c, "/cpu/max_isa");
+  resolved.mesh.dp_replicate = c.integer("/mesh/dp_replicate");
+  resolved.mesh.dp_shard = c.integer("/mesh/dp_shard");
+  resolved.zero = decode_zero(c);
+  resolved.comm.sum_group = c.integer("/comm/sum_group");
+  resolved.comm.timeout_seconds = c.number("/comm/timeout_seconds");
   return resolved;
 }
 

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "engine/data/data_config.h"
+#include "engine/mesh/mesh_config.h"
 #include "engine/nn/model_config.h"
 #include "engine/optim/optim_config.h"
+#include "engine/parallel/parallel_config.h"
 
 namespace hawser::config {
 
@@ -18,6 +20,7 @@ using data::DataFormat;
 using data::DataSource;
 using data::TokenType;
 using data::VocabularyKind;
+using mesh::MeshConfig;
 using nn::BiasConfig;
 using nn::MlpKind;
 using nn::ModelConfig;
@@ -31,6 +34,11 @@ using optim::OptimizerKind;
 using optim::OutlierPolicy;
 using optim::ScheduleConfig;
 using optim::ScheduleKind;
+using parallel::CommConfig;
+using parallel::ReducePolicy;
+using parallel::ReshardAfterForward;
+using parallel::SumOrder;
+using parallel::ZeroConfig;
 
 struct InitConfig {
   std::string from;  ///< checkpoint or Hugging Face folder; empty: random
@@ -83,6 +91,9 @@ struct ResolvedConfig {
   TrainConfig train;
   CheckpointConfig checkpoint;
   CpuConfig cpu;
+  MeshConfig mesh;
+  ZeroConfig zero;
+  CommConfig comm;
 };
 
 }  // namespace hawser::config

@@ -41,12 +41,13 @@ struct Dependence {
   const char* pointer;
   const char* selector;  ///< the field that decides
   std::vector<std::string_view>
-      values;  ///< at which values of the selector (enum names) the field has an effect
+      values;  ///< at which values of the selector (enum names, whole numbers) the field has an effect
 };
 
 std::span<const Derivation> derivations();
 std::span<const Check> model_checks();
 std::span<const Check> training_checks();
+std::span<const Check> parallel_checks();
 std::span<const Dependence> dependences();
 
 /// False if `pointer` depends on a field that now says otherwise, or that has no effect itself.

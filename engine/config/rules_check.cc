@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/config/rules.h"
+#include "engine/config/rules_batch.h"
 #include "engine/config/schema_view.h"
 #include "engine/config/tree.h"
 
@@ -54,16 +55,25 @@ void check_table(const Effective& c, std::span<const Check> checks, std::vector<
   }
 }
 
+/// The selector says `value`, the name of an enum's item or a whole number.
+bool says(const Effective& c, const char* selector, std::string_view value) {
+  const Value* found = c.find(selector);
+  if (found != nullptr && found->kind == Value::Kind::kInt) return fmt::format("{}", found->integer) == value;
+  return c.is(selector, value);
+}
+
 void check_dependences(const Effective& c, std::vector<Problem>* problems) {
   for (const Dependence& row : dependences()) {
     if (!c.is_asked(row.pointer) || !c.has(row.pointer) || has_effect(c, row.pointer)) continue;
     std::string selector(row.selector + 1), needed;
     std::replace(selector.begin(), selector.end(), '/', '.');
+    const Value* chosen = c.find(row.selector);
+    const char* quotes = chosen != nullptr && chosen->kind == Value::Kind::kInt ? "" : "\"";
     for (size_t i = 0; i < row.values.size(); ++i) {
       needed += (i == 0                       ? ""
                  : i + 1 == row.values.size() ? " or "
                                               : ", ") +
-                fmt::format("\"{}\"", row.values[i]);
+                fmt::format("{0}{1}{0}", quotes, row.values[i]);
     }
     problems->push_back(
         {row.pointer,
@@ -85,6 +95,21 @@ void check_sources(const Effective& c, const char* pointer, std::vector<Problem>
   }
 }
 
+void check_frozen(const Effective& c, std::vector<Problem>* problems) {
+  for (size_t i = 0; i < c.count("/optimizer/frozen"); ++i) {
+    const std::string pointer = fmt::format("/optimizer/frozen/{}", i);
+    const std::string& pattern = c.text(pointer);
+    if (pattern.empty()) {
+      problems->push_back({pointer, "is empty, so it is no parameter's name", "remove it"});
+    } else if (const size_t at = pattern.find_first_of("[]{}\\|^$()+"); at != std::string::npos) {
+      problems->push_back(
+          {pointer,
+           fmt::format("'{}' is in no parameter's name, and only * and ? stand for others", pattern[at]),
+           "use a pattern such as \"blocks.0.*\""});
+    }
+  }
+}
+
 }  // namespace
 
 bool has_effect(const Effective& config, std::string_view pointer) {
@@ -92,7 +117,7 @@ bool has_effect(const Effective& config, std::string_view pointer) {
     if (pointer != row.pointer) continue;
     return has_effect(config, row.selector) &&
            std::any_of(row.values.begin(), row.values.end(),
-                       [&](std::string_view value) { return config.is(row.selector, value); });
+                       [&](std::string_view value) { return says(config, row.selector, value); });
   }
   return true;
 }
@@ -101,10 +126,13 @@ std::vector<Problem> check_rules(const Effective& config, bool complete) {
   std::vector<Problem> problems;
   if (complete) check_required(config, &problems);
   check_table(config, model_checks(), &problems);
+  check_table(config, batch_checks(), &problems);
   check_table(config, training_checks(), &problems);
+  check_table(config, parallel_checks(), &problems);
   check_dependences(config, &problems);
   check_sources(config, "/data/sources", &problems);
   check_sources(config, "/data/validation_sources", &problems);
+  check_frozen(config, &problems);
   return problems;
 }
 

@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "engine/config/rules.h"
+#include "engine/config/rules_batch.h"
 #include "engine/config/schema_view.h"
 #include "engine/config/tree.h"
 
 namespace hawser::config {
 namespace {
 
-constexpr int64_t kUsualMicroBatch = 8;
+constexpr int64_t kUsualFirstBucket = 1 << 20;
 
 bool is_gated(const Effective& c) { return c.is("/model/mlp", "swiglu") || c.is("/model/mlp", "geglu"); }
 
@@ -38,34 +39,6 @@ bool has_biases(const Effective& c) {
   return c.has("/model/bias/all") ? c.flag("/model/bias/all") : c.is("/model/norm", "layer_norm");
 }
 Value usual_bias(const Effective& c) { return Value::of_bool(has_biases(c)); }
-
-/// Set, and not by a preset whose batch a file or a `set` overrules with a global_batch.
-bool stands(const Effective& c, const char* pointer) {
-  const bool overruled =
-      c.origin(pointer) == Origin::kPreset && c.origin("/batch/global_batch") > Origin::kPreset;
-  return c.is_given(pointer) && !overruled;
-}
-
-Value usual_micro_batch(const Effective& c) {
-  if (stands(c, "/batch/micro_batch")) return Value();
-  if (!c.has("/batch/global_batch")) return Value::of_int(kUsualMicroBatch);
-  const int64_t global = c.integer("/batch/global_batch");
-  if (stands(c, "/batch/grad_accum_steps") && c.has("/batch/grad_accum_steps")) {
-    const int64_t steps = c.integer("/batch/grad_accum_steps");
-    return global % steps == 0 ? Value::of_int(global / steps) : Value();
-  }
-  const int64_t wish = c.has("/batch/micro_batch") ? c.integer("/batch/micro_batch") : kUsualMicroBatch;
-  int64_t rows = std::min(global, wish);
-  while (global % rows != 0) --rows;
-  return Value::of_int(rows);
-}
-
-Value usual_grad_accum_steps(const Effective& c) {
-  if (stands(c, "/batch/grad_accum_steps")) return Value();
-  if (!c.has("/batch/global_batch")) return Value::of_int(1);
-  const int64_t global = c.integer("/batch/global_batch"), rows = c.integer("/batch/micro_batch");
-  return global % rows == 0 ? Value::of_int(global / rows) : Value();
-}
 
 constexpr Derivation kDerivations[] = {
     {"data.sources = [data.path]", "/data/sources", {"/data/path"}, sources_of_path, true},
@@ -136,22 +109,34 @@ constexpr Derivation kDerivations[] = {
      "/batch/sequence",
      {"/model/context"},
      [](const Effective& c) { return Value::of_int(c.integer("/model/context")); }},
-    {"batch.micro_batch = global_batch / grad_accum_steps; 8 or the next divisor below where they are not "
+    {"batch.micro_batch = global_batch / grad_accum_steps / dp; 8 or the next divisor below where they are "
+     "not "
      "given",
      "/batch/micro_batch",
-     {},
+     {"/mesh/dp_replicate", "/mesh/dp_shard"},
      usual_micro_batch,
      true},
-    {"batch.grad_accum_steps = global_batch / micro_batch; 1 where global_batch is not given",
+    {"batch.grad_accum_steps = global_batch / micro_batch / dp; 1 where global_batch is not given",
      "/batch/grad_accum_steps",
-     {"/batch/micro_batch"},
+     {"/batch/micro_batch", "/mesh/dp_replicate", "/mesh/dp_shard"},
      usual_grad_accum_steps,
      true},
-    {"batch.global_batch = micro_batch * grad_accum_steps",
+    {"batch.global_batch = micro_batch * grad_accum_steps * dp_replicate * dp_shard",
      "/batch/global_batch",
-     {"/batch/micro_batch", "/batch/grad_accum_steps"},
+     {"/batch/micro_batch", "/batch/grad_accum_steps", "/mesh/dp_replicate", "/mesh/dp_shard"},
+     product_of_batch},
+    {"zero.first_bucket_bytes = 1 MiB, at most bucket_bytes",
+     "/zero/first_bucket_bytes",
+     {"/zero/bucket_bytes"},
      [](const Effective& c) {
-       return Value::of_int(c.integer("/batch/micro_batch") * c.integer("/batch/grad_accum_steps"));
+       return Value::of_int(std::min(kUsualFirstBucket, c.integer("/zero/bucket_bytes")));
+     }},
+    {"comm.sum_group = dp_shard where there are replicas of shards, else all data-parallel ranks",
+     "/comm/sum_group",
+     {"/mesh/dp_replicate", "/mesh/dp_shard"},
+     [](const Effective& c) {
+       const int64_t shard = c.integer("/mesh/dp_shard");
+       return Value::of_int(shard > 1 ? shard : data_parallel_ranks(c));
      }},
     {"schedule.decay_steps = train.steps",
      "/schedule/decay_steps",

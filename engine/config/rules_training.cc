@@ -1,16 +1,12 @@
-// What contradicts what in the sections on data, batch, optimizer, schedule and training, and what has an
+// What contradicts what in the sections on data, optimizer, schedule and training, and what has an
 // effect only with something else.
 #include <fmt/format.h>
-
-#include <algorithm>
 
 #include "engine/config/rules.h"
 #include "engine/config/tree.h"
 
 namespace hawser::config {
 namespace {
-
-constexpr int64_t kMostTokens = 2147483647;  // of a micro-batch: sizes of every buffer stay far below 2^63
 
 bool decays(const Effective& c) {
   return c.is("/schedule/kind", "linear") || c.is("/schedule/kind", "cosine") ||
@@ -69,53 +65,6 @@ constexpr Check kTrainingChecks[] = {
      },
      "train.eval_every asks for validations, but no data is kept for them",
      "use 0.1, or give validation_sources, or set eval_every to 0"},
-
-    {"/batch/sequence",
-     {"/batch/sequence", "/model/context"},
-     [](const Effective& c) { return c.integer("/batch/sequence") > c.integer("/model/context"); },
-     "rows of {/batch/sequence} tokens are longer than the model's context {/model/context}",
-     "use {/model/context} or less"},
-    {"/batch/global_batch",
-     {"/batch/global_batch", "/batch/micro_batch"},
-     [](const Effective& c) {
-       return c.integer("/batch/global_batch") % c.integer("/batch/micro_batch") != 0;
-     },
-     "global_batch {/batch/global_batch} is not a multiple of micro_batch {/batch/micro_batch}",
-     "use {}",
-     [](const Effective& c) {
-       const int64_t rows = c.integer("/batch/micro_batch"), global = c.integer("/batch/global_batch");
-       return fmt::format("{}", std::max(rows, (global + rows / 2) / rows * rows));
-     }},
-    {"/batch/global_batch",
-     {"/batch/global_batch", "/batch/micro_batch", "/batch/grad_accum_steps"},
-     [](const Effective& c) {
-       const int64_t global = c.integer("/batch/global_batch"), rows = c.integer("/batch/micro_batch");
-       return global % rows == 0 && global / rows != c.integer("/batch/grad_accum_steps");
-     },
-     "global_batch {/batch/global_batch} is not micro_batch {/batch/micro_batch} times grad_accum_steps "
-     "{/batch/grad_accum_steps}",
-     "use {}, or leave grad_accum_steps out",
-     [](const Effective& c) {
-       return fmt::format("{}", c.integer("/batch/micro_batch") * c.integer("/batch/grad_accum_steps"));
-     }},
-    {"/batch/global_batch",
-     {"/batch/global_batch", "/batch/grad_accum_steps"},
-     [](const Effective& c) {
-       return !c.has("/batch/micro_batch") &&
-              c.integer("/batch/global_batch") % c.integer("/batch/grad_accum_steps") != 0;
-     },
-     "global_batch {/batch/global_batch} is not a multiple of grad_accum_steps {/batch/grad_accum_steps}",
-     "use a multiple of {/batch/grad_accum_steps}"},
-    {"/batch/micro_batch",
-     {"/batch/micro_batch", "/batch/sequence"},
-     [](const Effective& c) {
-       return c.integer("/batch/micro_batch") * c.integer("/batch/sequence") > kMostTokens;
-     },
-     "a micro-batch of {/batch/micro_batch} rows of {/batch/sequence} tokens has more than 2147483647 tokens",
-     "use {} rows, and grad_accum_steps for more",
-     [](const Effective& c) {
-       return fmt::format("{}", std::max<int64_t>(1, kMostTokens / c.integer("/batch/sequence")));
-     }},
 
     {"/optimizer/momentum",
      {"/optimizer/nesterov", "/optimizer/momentum"},
@@ -181,6 +130,12 @@ const std::vector<Dependence>& dependence_table() {
       {"/optimizer/nesterov", "/optimizer/kind", {"sgd"}},
       {"/schedule/stable_steps", "/schedule/kind", {"wsd"}},
       {"/guard/outlier_z", "/guard/outlier", {"skip"}},
+      {"/zero/reshard_after_forward", "/zero/stage", {"3"}},
+      {"/zero/reshard_group", "/zero/reshard_after_forward", {"group"}},
+      {"/zero/prefetch", "/zero/stage", {"3"}},
+      {"/zero/bucket_bytes", "/zero/stage", {"0", "1", "2"}},
+      {"/zero/first_bucket_bytes", "/zero/stage", {"0", "1", "2"}},
+      {"/comm/sum_group", "/zero/sum_order", {"ranks"}},
   };
   return *table;
 }

@@ -4,16 +4,23 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <string>
+#include <initializer_list>
+#include <span>
 #include <vector>
 
 namespace hawser::mesh {
 
 enum class Axis : uint8_t { kPp, kDpReplicate, kDpShard, kCp, kTp, kEdp, kEp, kEtp, kCount };
+constexpr size_t kAxes = static_cast<size_t>(Axis::kCount);
 const char* axis_name(Axis axis);  ///< "pp", "dp_replicate", ...
+/// edp, ep and etp, which arrange the ranks of a stage for experts. pp belongs to both arrangements.
+constexpr bool is_expert_axis(Axis axis) { return axis >= Axis::kEdp; }
+constexpr bool is_dense_axis(Axis axis) { return axis > Axis::kPp && axis < Axis::kEdp; }
 
-/// Degrees; each at least 1. world = pp * dp_replicate * dp_shard * cp * tp; ep * etp must divide world / pp.
+/// Degrees; each at least 1. world = pp * dp_replicate * dp_shard * cp * tp, at most 2^31 - 1; ep * etp must
+/// divide world / pp.
 struct Degrees {
   int64_t pp = 1, dp_replicate = 1, dp_shard = 1, cp = 1, tp = 1;
   int64_t ep = 1, etp = 1;
@@ -22,22 +29,39 @@ struct Degrees {
 class DeviceMesh {
  public:
   DeviceMesh() = default;  ///< one rank
-  /// Throws kInvalidArgument for degrees under 1 and expert degrees that do not divide.
+  /// Throws kInvalidArgument for degrees under 1, too many ranks, and expert degrees that do not divide.
   explicit DeviceMesh(const Degrees& degrees);
 
-  int64_t world_size() const;
-  int64_t degree(Axis axis) const;
+  int64_t world_size() const { return degree(Axis::kPp) * stage_size(); }
+  int64_t degree(Axis axis) const { return degree_[static_cast<size_t>(axis)]; }
   /// This rank's place on `axis`, from 0.
-  int64_t coordinate(int64_t rank, Axis axis) const;
+  int64_t coordinate(int64_t rank, Axis axis) const { return rank / stride(axis) % degree(axis); }
+  /// The rank that differs from `rank` on `axis` alone, where its place is `coordinate`.
+  int64_t at(int64_t rank, Axis axis, int64_t coordinate) const {
+    return rank + (coordinate - this->coordinate(rank, axis)) * stride(axis);
+  }
   /// World ranks that differ from `rank` on `axes` alone (all dense or all expert axes, besides pp),
-  /// ascending.
-  std::vector<int64_t> group(int64_t rank, std::initializer_list<Axis> axes) const;
+  /// ascending. Throws kInvalidArgument for a rank that does not exist and for axes of both arrangements.
+  std::vector<int64_t> group(int64_t rank, std::span<const Axis> axes) const;
+  std::vector<int64_t> group(int64_t rank, std::initializer_list<Axis> axes) const {
+    return group(rank, std::span(axes.begin(), axes.size()));
+  }
   /// Data-parallel ranks in the order in which they share a global batch: dp_replicate outer, dp_shard inner.
   int64_t dp_size() const { return degree(Axis::kDpReplicate) * degree(Axis::kDpShard); }
-  int64_t dp_rank(int64_t rank) const;
+  int64_t dp_rank(int64_t rank) const {
+    return coordinate(rank, Axis::kDpReplicate) * degree(Axis::kDpShard) + coordinate(rank, Axis::kDpShard);
+  }
 
  private:
-  std::array<int64_t, static_cast<size_t>(Axis::kCount)> degree_{1, 1, 1, 1, 1, 1, 1, 1};
+  /// Ranks of one pipeline stage.
+  int64_t stage_size() const {
+    return degree(Axis::kDpReplicate) * degree(Axis::kDpShard) * degree(Axis::kCp) * degree(Axis::kTp);
+  }
+  /// How far two ranks are apart that are neighbours on `axis`.
+  int64_t stride(Axis axis) const { return stride_[static_cast<size_t>(axis)]; }
+
+  std::array<int64_t, kAxes> degree_{1, 1, 1, 1, 1, 1, 1, 1};
+  std::array<int64_t, kAxes> stride_{1, 1, 1, 1, 1, 1, 1, 1};
 };
 
 }  // namespace hawser::mesh

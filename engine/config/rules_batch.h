@@ -1,0 +1,23 @@
+// How a global batch is shared: rows of a micro-batch x micro-batches x data-parallel ranks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/config/rules.h"
+
+namespace hawser::config {
+
+constexpr int64_t kMostRanks = 1 << 20;
+
+/// dp_replicate * dp_shard; kMostRanks where it is more, which a check refuses. Both must have a value.
+int64_t data_parallel_ranks(const Effective& c);
+
+// Derived where nobody set them (Derivation::value).
+Value usual_micro_batch(const Effective& c);
+Value usual_grad_accum_steps(const Effective& c);
+Value product_of_batch(const Effective& c);
+
+std::span<const Check> batch_checks();
+
+}  // namespace hawser::config

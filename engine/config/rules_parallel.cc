@@ -1,0 +1,146 @@
+// What contradicts what in the sections on mesh, zero and comm. Fields that only say how ranks share work
+// hold for one rank too, where there is nothing to share; what would change results and cannot is refused.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+#include "engine/config/rules.h"
+#include "engine/config/rules_batch.h"
+
+namespace hawser::config {
+namespace {
+
+bool is_power_of_two(int64_t n) { return std::has_single_bit(static_cast<uint64_t>(n)); }
+
+/// The powers of two on both sides.
+std::string nearest_powers(int64_t n) {
+  const int64_t below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n)));
+  return fmt::format("{} or {}", below, 2 * below);
+}
+
+/// The divisor of n, at least `least`, that is nearest to `wish`; the smaller of two.
+int64_t nearest_divisor(int64_t n, int64_t wish, int64_t least) {
+  int64_t best = n;
+  for (int64_t d = least; d <= n; ++d) {
+    if (n % d == 0 && std::abs(d - wish) < std::abs(best - wish)) best = d;
+  }
+  return best;
+}
+
+/// More than can be, which a check of its own refuses.
+bool has_too_many_ranks(const Effective& c) {
+  return c.integer("/mesh/dp_replicate") * c.integer("/mesh/dp_shard") > kMostRanks;
+}
+
+bool sums_by_tree(const Effective& c) { return c.is("/zero/sum_order", "tree"); }
+
+constexpr Check kParallelChecks[] = {
+    {"/mesh/dp_replicate",
+     {"/mesh/dp_replicate", "/mesh/dp_shard"},
+     has_too_many_ranks,
+     "dp_replicate {/mesh/dp_replicate} x dp_shard {/mesh/dp_shard} are more than 1048576 ranks",
+     "use {} or less",
+     [](const Effective& c) { return fmt::format("{}", kMostRanks / c.integer("/mesh/dp_shard")); }},
+
+    {"/zero/stage",
+     {"/zero/stage", "/mesh/dp_shard"},
+     [](const Effective& c) { return c.integer("/zero/stage") > 0 && c.integer("/mesh/dp_shard") == 1; },
+     "stage {/zero/stage} has nothing to shard over: mesh.dp_shard is 1",
+     "set /mesh/dp_shard to 2 or more, or stage to 0"},
+    {"/zero/reshard_group",
+     {"/zero/reshard_after_forward"},
+     [](const Effective& c) {
+       return c.is("/zero/reshard_after_forward", "group") && !c.is_given("/zero/reshard_group");
+     },
+     "is missing: reshard_after_forward is \"group\"",
+     "give the ranks that keep a secondary shard, such as those of one host; it divides mesh.dp_shard"},
+    {"/zero/reshard_group",
+     {"/zero/reshard_group", "/mesh/dp_shard"},
+     [](const Effective& c) {
+       return c.integer("/mesh/dp_shard") > 1 && has_effect(c, "/zero/reshard_group") &&
+              c.integer("/mesh/dp_shard") % c.integer("/zero/reshard_group") != 0;
+     },
+     "a group of {/zero/reshard_group} ranks does not divide mesh.dp_shard {/mesh/dp_shard}",
+     "use {}",
+     [](const Effective& c) {
+       return fmt::format("{}",
+                          nearest_divisor(c.integer("/mesh/dp_shard"), c.integer("/zero/reshard_group"), 2));
+     }},
+    {"/zero/first_bucket_bytes",
+     {"/zero/first_bucket_bytes", "/zero/bucket_bytes"},
+     [](const Effective& c) {
+       return c.integer("/zero/first_bucket_bytes") > c.integer("/zero/bucket_bytes");
+     },
+     "the first bucket of {/zero/first_bucket_bytes} bytes is larger than the others, "
+     "{/zero/bucket_bytes}",
+     "use {/zero/bucket_bytes} or less"},
+    {"/zero/gradient_type",
+     {"/zero/gradient_type", "/mesh/dp_replicate", "/mesh/dp_shard"},
+     [](const Effective& c) { return !c.is("/zero/gradient_type", "fp32") && data_parallel_ranks(c) == 1; },
+     "{/zero/gradient_type} has no effect: with one data-parallel rank no gradient travels",
+     "remove it, or set /mesh/dp_replicate or /mesh/dp_shard to 2 or more"},
+    {"/zero/gradient_type",
+     {"/zero/gradient_type", "/zero/sum_order"},
+     [](const Effective& c) { return sums_by_tree(c) && !c.is("/zero/gradient_type", "fp32"); },
+     "gradients rounded to {/zero/gradient_type} on their way differ with the number of ranks, which "
+     "sum_order "
+     "\"tree\" rules out",
+     "use \"fp32\", or set zero.sum_order to \"ranks\""},
+    {"/zero/reduce",
+     {"/zero/reduce", "/zero/sum_order"},
+     [](const Effective& c) { return sums_by_tree(c) && c.is("/zero/reduce", "per_micro_batch"); },
+     "reduce \"per_micro_batch\" sums ranks before micro-batches; the tree of sum_order \"tree\" takes the "
+     "micro-batches of a rank first",
+     "use \"per_step\", or set zero.sum_order to \"ranks\""},
+
+    {"/mesh/dp_replicate",
+     {"/mesh/dp_replicate", "/zero/sum_order"},
+     [](const Effective& c) { return sums_by_tree(c) && !is_power_of_two(c.integer("/mesh/dp_replicate")); },
+     "sum_order \"tree\" needs powers of two, and dp_replicate {/mesh/dp_replicate} is none",
+     "use {}, or set zero.sum_order to \"ranks\"",
+     [](const Effective& c) { return nearest_powers(c.integer("/mesh/dp_replicate")); }},
+    {"/mesh/dp_shard",
+     {"/mesh/dp_shard", "/zero/sum_order"},
+     [](const Effective& c) { return sums_by_tree(c) && !is_power_of_two(c.integer("/mesh/dp_shard")); },
+     "sum_order \"tree\" needs powers of two, and dp_shard {/mesh/dp_shard} is none",
+     "use {}, or set zero.sum_order to \"ranks\"",
+     [](const Effective& c) { return nearest_powers(c.integer("/mesh/dp_shard")); }},
+    {"/batch/grad_accum_steps",
+     {"/batch/grad_accum_steps", "/zero/sum_order"},
+     [](const Effective& c) {
+       return sums_by_tree(c) && !is_power_of_two(c.integer("/batch/grad_accum_steps"));
+     },
+     "sum_order \"tree\" needs powers of two, and grad_accum_steps {/batch/grad_accum_steps} is none",
+     "use {}, or set zero.sum_order to \"ranks\"",
+     [](const Effective& c) { return nearest_powers(c.integer("/batch/grad_accum_steps")); }},
+
+    {"/comm/sum_group",
+     {"/comm/sum_group", "/mesh/dp_replicate", "/mesh/dp_shard"},
+     [](const Effective& c) {
+       return !has_too_many_ranks(c) && data_parallel_ranks(c) % c.integer("/comm/sum_group") != 0;
+     },
+     "a group of {/comm/sum_group} ranks does not divide the data-parallel ranks, dp_replicate "
+     "{/mesh/dp_replicate} x dp_shard {/mesh/dp_shard}",
+     "use {}",
+     [](const Effective& c) {
+       return fmt::format("{}", nearest_divisor(data_parallel_ranks(c), c.integer("/comm/sum_group"), 1));
+     }},
+    {"/comm/sum_group",
+     {"/comm/sum_group", "/mesh/dp_replicate", "/mesh/dp_shard", "/zero/stage"},
+     [](const Effective& c) {
+       const int64_t shard = c.integer("/mesh/dp_shard"), group = c.integer("/comm/sum_group");
+       return c.integer("/zero/stage") > 0 && c.integer("/mesh/dp_replicate") > 1 && shard > 1 &&
+              group != shard && data_parallel_ranks(c) % group == 0;
+     },
+     "with replicas of shards, sums go over the {/mesh/dp_shard} ranks of dp_shard first, not over "
+     "{/comm/sum_group}",
+     "use {/mesh/dp_shard}, or leave it out"},
+};
+
+}  // namespace
+
+std::span<const Check> parallel_checks() { return kParallelChecks; }
+
+}  // namespace hawser::config

@@ -1,0 +1,17 @@
+// How the ranks of a run are arranged, as the config says it.
+#pragma once
+
+#include <cstdint>
+
+namespace hawser::mesh {
+
+/// Degrees of the axes, each at least 1; world size = their product.
+struct MeshConfig {
+  int64_t dp_replicate = 1;
+  int64_t dp_shard = 1;
+
+  /// Ranks that share out a global batch.
+  int64_t dp() const { return dp_replicate * dp_shard; }
+};
+
+}  // namespace hawser::mesh

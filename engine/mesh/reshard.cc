@@ -1,0 +1,41 @@
+#include "engine/mesh/reshard.h"
+
+#include "engine/base/error.h"
+
+namespace hawser::mesh {
+namespace {
+
+/// The part of a block that `box`, which lies inside of its box, is.
+Block part_of(const Block& block, const Box& box) { return {box, block.position(box.begin), block.strides}; }
+
+/// Which of the ranks that hold what `owner` holds sends to `to_rank`.
+int64_t sender(const PlacedTensor& from, int64_t owner, int64_t to_rank) {
+  if (from.has_place(to_rank) && from.owner(to_rank) == owner) return to_rank;
+  const std::vector<int64_t> replicas = from.replicas(owner);
+  return replicas[static_cast<size_t>(to_rank) % replicas.size()];
+}
+
+}  // namespace
+
+std::vector<Transfer> transfers_to(const PlacedTensor& from, const PlacedTensor& to, int64_t to_rank) {
+  if (from.shape() != to.shape())
+    fail(Code::kInvalidArgument, "reshard: the two layouts are of different shapes");
+  if (has_partial(from.layout()) || has_partial(to.layout()))
+    fail(Code::kInvalidArgument, "reshard: a Partial tensor has no values to move; reduce it first");
+  std::vector<Transfer> transfers;
+  const std::vector<Block> wanted = to.blocks(to_rank);
+  if (wanted.empty()) return transfers;
+  for (const int64_t owner : from.owners()) {
+    const int64_t from_rank = sender(from, owner, to_rank);
+    for (const Block& held : from.blocks(owner)) {  // as on every replica
+      for (const Block& want : wanted) {
+        const Box box = intersection(held.box, want.box);
+        if (box.is_empty()) continue;
+        transfers.push_back({from_rank, to_rank, part_of(held, box), part_of(want, box)});
+      }
+    }
+  }
+  return transfers;
+}
+
+}  // namespace hawser::mesh
