@@ -34,12 +34,15 @@ struct Description {
 
 /// Writes `path` (must not exist; its parent is made). Either the whole checkpoint is there afterwards,
 /// fsynced, or an Error is thrown (kIo, kAlreadyExists, kPermission, kInvalidArgument) and nothing is left.
-/// Shards of at most shard_bytes. A name step-N is also put into the parent's hint file LATEST.
+/// Shards of at most shard_bytes unless one tensor alone has more. A name step-N is also put into the
+/// parent's hint file LATEST. For one rank that has every tensor whole; many save together through
+/// sharded_save.h.
 void save(const std::string& path, const std::vector<TensorView>& tensors, const Description& description,
           int64_t shard_bytes = int64_t{4} << 30);
 
-/// An open checkpoint. Opening reads and checks manifest, headers (sizes, overlaps, names) and extra files;
-/// digests of tensors are checked by read and verify. Const members may run beside each other.
+/// An open checkpoint. Opening reads and checks manifest (every element stored exactly once), headers (sizes,
+/// overlaps, names) and extra files; digests of tensors are checked by read and verify. Const members may run
+/// beside each other.
 class Reader {
  public:
   static std::unique_ptr<Reader> open(const std::string& path);
@@ -53,6 +56,12 @@ class Reader {
   /// Reads the whole tensor into dst (bytes = size of its dtype times its elements). Throws kNotFound,
   /// kCheckpointIncompatible when `bytes` is not that, kCheckpointCorrupt when its digest does not fit.
   virtual void read(const std::string& name, void* dst, int64_t bytes) const = 0;
+  /// Reads elements [begin, end) of the row-major tensor into dst, wherever their pieces lie: what any rank
+  /// of any layout holds of it. Pieces read from end to end are checked against their digests; of the others,
+  /// which would have to be read whole for that, nothing is (verify checks all). Throws as read, and
+  /// kOutOfRange for what is no range of the tensor's elements.
+  virtual void read_range(const std::string& name, int64_t begin, int64_t end, void* dst,
+                          int64_t bytes) const = 0;
   /// Checks every digest; throws kCheckpointCorrupt naming file, tensor and byte range.
   virtual void verify() const = 0;
 };
@@ -67,7 +76,8 @@ std::string newest_valid(const std::string& folder, std::vector<std::string>* sk
 /// directories that dead saves left behind. keep_last <= 0: all stay.
 void retain(const std::string& folder, int64_t keep_last);
 
-/// JSON about a checkpoint: format, step, parameters, tensors (name, dtype, shape), files, sizes, config.
+/// JSON about a checkpoint: format, step, parameters, files (name, bytes, digest, pieces of tensors in it),
+/// tensors (name, dtype, shape, and of each piece its range of elements and its file), sizes, config.
 std::string inspect(const std::string& path);
 
 }  // namespace hawser::checkpoint

@@ -21,21 +21,33 @@ std::string inspect(const std::string& path) {
       parse_manifest(folder.read_file(kManifestName, kMaxManifestBytes), folder.path_of(kManifestName));
   Json json;
   json["format"] = "hawser-checkpoint";
-  json["version"] = kManifestVersion;
+  json["version"] = manifest.version();
   json["step"] = manifest.description.step;
-  int64_t parameters = 0, bytes = 0;
+  int64_t parameters = 0, bytes = 0, shards = 0;
   Json tensors = Json::array(), files = Json::array();
+  std::map<std::string, int64_t> pieces_in;
   for (const auto& [name, tensor] : manifest.tensors) {
-    if (name.compare(0, kOptimizer.size(), kOptimizer) != 0)
-      parameters += tensor.bytes / dtype_bytes(tensor.dtype);
-    tensors.push_back({{"name", name}, {"dtype", dtype_name(tensor.dtype)}, {"shape", tensor.shape}});
+    if (name.compare(0, kOptimizer.size(), kOptimizer) != 0) parameters += tensor.elements;
+    Json pieces = Json::array();
+    for (const StoredPiece& piece : tensor.pieces) {
+      pieces.push_back({{"range", {piece.begin, piece.end}}, {"file", piece.file}});
+      ++pieces_in[piece.file];
+    }
+    tensors.push_back({{"name", name},
+                       {"dtype", dtype_name(tensor.dtype)},
+                       {"shape", tensor.shape},
+                       {"pieces", std::move(pieces)}});
   }
   for (const auto& [name, file] : manifest.files) {
     bytes += file.bytes;
     files.push_back({{"name", name}, {"bytes", file.bytes}, {"digest", file.digest}});
+    if (is_extra_file(name, nullptr)) continue;
+    files.back()["pieces"] = pieces_in[name];
+    ++shards;
   }
   json["parameters"] = parameters;
   json["bytes"] = bytes;
+  json["shards"] = shards;
   json["model"] = Json::parse(manifest.description.model_json);
   json["state"] = Json::parse(manifest.description.state_json);
   json["vocabulary"] = Json::parse(manifest.description.vocabulary_json);

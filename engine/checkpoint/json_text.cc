@@ -12,8 +12,8 @@ namespace {
 /// Builds nothing; throws at the first thing that is wrong.
 class Checker : public nlohmann::json_sax<nlohmann::json> {
  public:
-  Checker(const std::string& where, Code code, int max_depth)
-      : where_(where), code_(code), max_depth_(max_depth) {}
+  Checker(const std::string& where, Code code, int max_depth, int64_t max_values)
+      : where_(where), code_(code), max_depth_(max_depth), max_values_(max_values) {}
 
   bool null() override { return value(); }
   bool boolean(bool) override { return value(); }
@@ -41,12 +41,16 @@ class Checker : public nlohmann::json_sax<nlohmann::json> {
  private:
   bool value() {
     if (keys_.empty()) fail(code_, "{} is not a JSON object", where_);
-    return true;
+    return count();
   }
   bool open() {
     if (static_cast<int>(keys_.size()) >= max_depth_)
       fail(code_, "{}: JSON is nested deeper than {} levels", where_, max_depth_);
     keys_.emplace_back();
+    return count();
+  }
+  bool count() {
+    if (++values_ > max_values_) fail(code_, "{}: JSON has more than {} values", where_, max_values_);
     return true;
   }
   bool close() {
@@ -57,13 +61,15 @@ class Checker : public nlohmann::json_sax<nlohmann::json> {
   const std::string& where_;
   Code code_;
   int max_depth_;
+  int64_t max_values_, values_ = 0;
   std::vector<std::set<std::string>> keys_;  // of each open level
 };
 
 }  // namespace
 
-void check_json_object(std::string_view text, const std::string& where, Code code, int max_depth) {
-  Checker checker(where, code, max_depth);
+void check_json_object(std::string_view text, const std::string& where, Code code, int max_depth,
+                       int64_t max_values) {
+  Checker checker(where, code, max_depth, max_values);
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &checker))
     fail(code, "{} is not valid JSON", where);
 }

@@ -1,7 +1,6 @@
 // Opening a checkpoint: manifest, then the header of every file against it, then carried files. Tensors are
-// read with pread (a file cut short meanwhile is an error, not a fault) and checked against their digests.
-#include <fmt/format.h>
-
+// put together from their pieces with pread (a file cut short meanwhile is an error, not a fault) and checked
+// against the digests.
 #include <algorithm>
 #include <utility>
 
@@ -12,21 +11,13 @@
 #include "engine/checkpoint/json_text.h"
 #include "engine/checkpoint/manifest.h"
 #include "engine/checkpoint/safetensors.h"
+#include "engine/checkpoint/shard_file.h"
 
 namespace hawser::checkpoint {
 namespace {
 
-constexpr int64_t kChunk = int64_t{4} << 20;
-
-[[noreturn]] void corrupt_tensor(const std::string& path, const std::string& name,
-                                 const StoredTensor& tensor) {
-  throw Error(
-      Code::kCheckpointCorrupt,
-      fmt::format("{}: tensor {} (bytes {} to {}) is damaged: its digest is not that of the manifest; use an "
-                  "older checkpoint",
-                  path, in_quotes(name), tensor.offset, tensor.offset + tensor.bytes),
-      fmt::format(R"({{"begin": {}, "end": {}}})", tensor.offset, tensor.offset + tensor.bytes));
-}
+// Several readers (the ranks of one process) stay well below the usual limit of 1024 open files.
+constexpr size_t kMaxOpenFiles = 64;
 
 class ReaderImpl : public Reader {
  public:
@@ -35,56 +26,78 @@ class ReaderImpl : public Reader {
       fail(Code::kNotFound, "{} is no checkpoint: it has no {}", path, kManifestName);
     manifest_ =
         parse_manifest(folder_.read_file(kManifestName, kMaxManifestBytes), folder_.path_of(kManifestName));
-    for (const auto& [name, file] : manifest_.files) open_file(name, file);
-    for (const auto& [name, tensor] : manifest_.tensors) check_tensor(name, tensor);
-    for (const auto& [name, file] : files_)
-      if (file.tensors().size() != tensors_in_[name])
-        fail(Code::kCheckpointCorrupt, "{} has {} tensors, but the manifest has {} in it", file.path(),
-             file.tensors().size(), tensors_in_[name]);
+    std::map<std::string, std::vector<PieceRef>> pieces_in;
+    for (const auto& [name, tensor] : manifest_.tensors) {
+      entries_[name] = {tensor.dtype, tensor.shape};
+      for (const StoredPiece& piece : tensor.pieces)
+        pieces_in[piece.file].push_back({&name, &tensor, &piece});
+    }
+    for (const auto& [name, stored] : manifest_.files) {
+      std::string extra;
+      if (is_extra_file(name, &extra))
+        read_extra(extra, stored);
+      else
+        files_.try_emplace(name, folder_, name, stored, std::move(pieces_in[name]),
+                           files_.size() < kMaxOpenFiles);
+    }
   }
 
   const Description& description() const override { return manifest_.description; }
   const std::map<std::string, Entry>& tensors() const override { return entries_; }
 
   void read(const std::string& name, void* dst, int64_t bytes) const override {
-    const auto found = manifest_.tensors.find(name);
-    if (found == manifest_.tensors.end())
-      fail(Code::kNotFound, "the checkpoint {} has no tensor {}", folder_.path(), in_quotes(name));
-    const StoredTensor& tensor = found->second;
-    if (bytes != tensor.bytes)
+    const StoredTensor& tensor = tensor_at(name);
+    if (bytes != tensor.bytes())
       fail(Code::kCheckpointIncompatible, "{}: tensor {} is {} {} ({} bytes), but {} bytes are expected",
-           folder_.path(), in_quotes(name), dtype_name(tensor.dtype), shape_text(tensor.shape), tensor.bytes,
-           bytes);
-    const SafetensorsFile& file = files_.at(tensor.file);
-    file.file().read_at(tensor.offset, dst, bytes);
-    if (Digest::of(dst, bytes) != tensor.digest) corrupt_tensor(file.path(), name, tensor);
+           folder_.path(), in_quotes(name), dtype_name(tensor.dtype), shape_text(tensor.shape),
+           tensor.bytes(), bytes);
+    read_pieces(name, tensor, 0, tensor.elements, dst);
+  }
+
+  void read_range(const std::string& name, int64_t begin, int64_t end, void* dst,
+                  int64_t bytes) const override {
+    const StoredTensor& tensor = tensor_at(name);
+    if (begin < 0 || end < begin || end > tensor.elements)
+      fail(Code::kOutOfRange, "{}: tensor {} of shape {} has {} elements; [{}, {}) is no range of them",
+           folder_.path(), in_quotes(name), shape_text(tensor.shape), tensor.elements, begin, end);
+    const int64_t expected = (end - begin) * dtype_bytes(tensor.dtype);
+    if (bytes != expected)
+      fail(Code::kCheckpointIncompatible,
+           "{}: elements [{}, {}) of tensor {} are {} bytes of {}, but {} bytes are expected", folder_.path(),
+           begin, end, in_quotes(name), expected, dtype_name(tensor.dtype), bytes);
+    read_pieces(name, tensor, begin, end, dst);
   }
 
   void verify() const override {
-    for (const auto& [name, file] : files_) verify_file(file, manifest_.files.at(name));
+    for (const auto& [name, file] : files_) file.verify();
   }
 
  private:
-  void open_file(const std::string& name, const StoredFile& stored) {
-    const std::string extra = std::string(kExtraFolder) + "/";
-    if (name.compare(0, extra.size(), extra) == 0) {
-      read_extra(name.substr(extra.size()), stored);
-      return;
+  const StoredTensor& tensor_at(const std::string& name) const {
+    const auto found = manifest_.tensors.find(name);
+    if (found == manifest_.tensors.end())
+      fail(Code::kNotFound, "the checkpoint {} has no tensor {}", folder_.path(), in_quotes(name));
+    return found->second;
+  }
+
+  /// Pieces are sorted and without gaps: the first one that ends after `begin` holds it, and so on.
+  void read_pieces(const std::string& name, const StoredTensor& tensor, int64_t begin, int64_t end,
+                   void* dst) const {
+    const int64_t size = dtype_bytes(tensor.dtype);
+    auto piece = std::upper_bound(tensor.pieces.begin(), tensor.pieces.end(), begin,
+                                  [](int64_t at, const StoredPiece& p) { return at < p.end; });
+    char* to = static_cast<char*>(dst);
+    for (int64_t at = begin; at < end; ++piece) {
+      const int64_t stop = std::min(end, piece->end);
+      const int64_t bytes = (stop - at) * size;
+      const ShardFile& file = files_.at(piece->file);
+      file.read(piece->offset + (at - piece->begin) * size, to, bytes);
+      const bool is_all_of_it = at == piece->begin && stop == piece->end;
+      if (is_all_of_it && Digest::of(to, bytes) != piece->digest)
+        fail_damaged(file.path(), {&name, &tensor, &*piece});
+      to += bytes;
+      at = stop;
     }
-    SafetensorsFile file = open_listed(name);
-    check_size(file.path(), file.file().size(), stored);
-    files_.emplace(name, std::move(file));
-  }
-
-  SafetensorsFile open_listed(const std::string& name) const {
-    if (!folder_.has_file(name) && !path_exists(folder_.path_of(name)))
-      fail(Code::kCheckpointCorrupt, "{} is missing, though the manifest lists it", folder_.path_of(name));
-    return SafetensorsFile::open(folder_, name);
-  }
-
-  static void check_size(const std::string& path, int64_t bytes, const StoredFile& stored) {
-    if (bytes != stored.bytes)
-      fail(Code::kCheckpointCorrupt, "{} has {} bytes, but the manifest says {}", path, bytes, stored.bytes);
   }
 
   void read_extra(const std::string& name, const StoredFile& stored) {
@@ -93,11 +106,13 @@ class ReaderImpl : public Reader {
       fail(Code::kCheckpointCorrupt, "{} is missing, though the manifest lists it", path);
     const Folder extra = folder_.open_folder(kExtraFolder);
     const File file = extra.open_file(name);
-    check_size(path, file.size(), stored);
-    extra_bytes_ += stored.bytes;
-    if (extra_bytes_ > kMaxExtraBytes)
+    if (file.size() != stored.bytes)
+      fail(Code::kCheckpointCorrupt, "{} has {} bytes, but the manifest says {}", path, file.size(),
+           stored.bytes);
+    if (stored.bytes > kMaxExtraBytes - extra_bytes_)
       fail(Code::kCheckpointCorrupt, "the carried files in {} have more than {} bytes together", extra.path(),
            kMaxExtraBytes);
+    extra_bytes_ += stored.bytes;
     std::string text(static_cast<size_t>(stored.bytes), '\0');
     file.read_at(0, text.data(), stored.bytes);
     if (Digest::of(text.data(), stored.bytes) != stored.digest)
@@ -105,54 +120,9 @@ class ReaderImpl : public Reader {
     manifest_.description.extra_files[name] = std::move(text);
   }
 
-  void check_tensor(const std::string& name, const StoredTensor& tensor) {
-    const auto file = files_.find(tensor.file);
-    const TensorInfo* info = file == files_.end() ? nullptr : file->second.find(name);
-    if (info == nullptr)
-      fail(Code::kCheckpointCorrupt, "{} has no tensor {}, though the manifest says so",
-           folder_.path_of(tensor.file), in_quotes(name));
-    if (info->dtype != dtype_name(tensor.dtype) || info->shape != tensor.shape ||
-        info->begin != tensor.offset || info->bytes() != tensor.bytes)
-      fail(Code::kCheckpointCorrupt,
-           "{}: tensor {} is {} {} at byte {}, but the manifest says {} {} at byte {}",
-           folder_.path_of(tensor.file), in_quotes(name), info->dtype, shape_text(info->shape), info->begin,
-           dtype_name(tensor.dtype), shape_text(tensor.shape), tensor.offset);
-    entries_[name] = {tensor.dtype, tensor.shape};
-    ++tensors_in_[tensor.file];
-  }
-
-  /// One pass: the digest of the file, and of each tensor in it.
-  void verify_file(const SafetensorsFile& file, const StoredFile& stored) const {
-    std::vector<char> buffer(static_cast<size_t>(std::min(kChunk, std::max<int64_t>(stored.bytes, 1))));
-    Digest whole;
-    const auto pass = [&](int64_t begin, int64_t end, Digest* part) {
-      for (int64_t at = begin; at < end; at += kChunk) {
-        const int64_t n = std::min(kChunk, end - at);
-        file.file().read_at(at, buffer.data(), n);
-        whole.add(buffer.data(), n);
-        if (part != nullptr) part->add(buffer.data(), n);
-      }
-    };
-    pass(0, file.data_begin(), nullptr);
-    for (const TensorInfo& info : file.tensors()) {
-      const StoredTensor& tensor = manifest_.tensors.at(info.name);
-      Digest digest;
-      pass(info.begin, info.end, &digest);
-      if (digest.text() != tensor.digest) corrupt_tensor(file.path(), info.name, tensor);
-    }
-    if (file.file().size() != stored.bytes || whole.text() != stored.digest)
-      throw Error(
-          Code::kCheckpointCorrupt,
-          fmt::format(
-              "{}: the header (bytes 0 to {}) is damaged: the file's digest is not that of the manifest",
-              file.path(), file.data_begin()),
-          fmt::format(R"({{"begin": 0, "end": {}}})", file.data_begin()));
-  }
-
   Folder folder_;
   Manifest manifest_;
-  std::map<std::string, SafetensorsFile> files_;
-  std::map<std::string, size_t> tensors_in_;
+  std::map<std::string, ShardFile> files_;
   std::map<std::string, Entry> entries_;
   int64_t extra_bytes_ = 0;
 };

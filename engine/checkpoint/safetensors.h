@@ -44,6 +44,7 @@ class SafetensorsFile {
 
   const std::string& path() const { return file_.path(); }
   const File& file() const { return file_; }
+  File take_file() { return std::move(file_); }  ///< ends the use of this object for reading
   int64_t data_begin() const { return data_begin_; }
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  ///< in order of their bytes
   const TensorInfo* find(const std::string& name) const;               ///< null if there is none

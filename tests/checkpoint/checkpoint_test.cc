@@ -8,33 +8,11 @@
 
 #include "engine/checkpoint/folder_names.h"
 #include "engine/checkpoint/temporary_folder.h"
+#include "tests/checkpoint/sample.h"
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint {
 namespace {
-
-struct Sample {
-  std::vector<float> weight = std::vector<float>(35);
-  std::vector<uint16_t> half = {1, 2, 3};
-  int64_t count = 42;
-  Description description;
-  std::vector<TensorView> tensors;
-
-  explicit Sample(int64_t step = 7) {
-    for (size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(i) * 0.25f;
-    description.step = step;
-    description.state_json = R"({"cursor": 18446744073709551615, "loss": 0.1, "list": [1, 2]})";
-    description.config_json = R"({"model": {"width": 8}})";
-    description.vocabulary_json = R"({"characters": "a\u00e4"})";
-    description.model_json = R"({"width": 8})";
-    description.extra_files = {{"config.json", "{\"a\": 1}\n"},
-                               {"tokenizer.json", std::string("\0\xff binary", 9)}};
-    tensors = {{"weight", DType::kF32, {5, 7}, weight.data()},
-               {"half", DType::kBf16, {3}, half.data()},
-               {"none", DType::kF32, {0}, nullptr},
-               {"count", DType::kI64, {}, &count}};
-  }
-};
 
 TEST(Checkpoint, GivesBackWhatWasSaved) {
   const Scratch scratch;
@@ -226,7 +204,7 @@ TEST(Checkpoint, RefusesDeepAndForeignManifests) {
     EXPECT_EQ(error_of([&] { Reader::open(scratch / "x"); }).code(), Code::kCheckpointCorrupt)
         << text.substr(0, 20);
   }
-  write_text(scratch / "x/manifest.json", R"({"format": "hawser-checkpoint", "version": 2})");
+  write_text(scratch / "x/manifest.json", R"({"format": "hawser-checkpoint", "version": 3})");
   const Error error = error_of([&] { Reader::open(scratch / "x"); });
   EXPECT_EQ(error.code(), Code::kCheckpointIncompatible);
   EXPECT_NE(error.message().find("newer"), std::string::npos);

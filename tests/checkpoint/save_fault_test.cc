@@ -5,7 +5,10 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <functional>
+
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/sharded_save.h"
 #include "tests/checkpoint/scratch.h"
 
 namespace {
@@ -53,22 +56,15 @@ int __wrap_renameat2(int a, const char* from, int b, const char* to, unsigned fl
 namespace hawser::checkpoint {
 namespace {
 
-TEST(SaveFault, EveryFailingOperationLeavesTheOldAndNothingElse) {
-  const Scratch scratch;
-  const std::vector<float> weight(100, 1.5f);
-  const std::vector<TensorView> tensors = {{"a", DType::kF32, {50}, weight.data()},
-                                           {"b", DType::kF32, {100}, weight.data()}};
-  Description description;
-  description.extra_files["config.json"] = "{}";
-  save(scratch / "best", tensors, description, 200);
+/// `save_next` makes "next" beside "best"; returns how many of its runs failed.
+int let_each_operation_fail(const Scratch& scratch, const std::function<void()>& save_next) {
   int failed = 0;
   for (const int error : {EIO, ENOSPC, EINTR}) {
-    for (int n = 0;; ++n) {
-      ASSERT_LT(n, 200);
+    for (int n = 0; n < 200; ++n) {
       fault = {n, error, false};
       bool thrown = false;
       try {
-        save(scratch / "next", tensors, description, 200);
+        save_next();
       } catch (const Error& e) {
         thrown = true;
         EXPECT_FALSE(e.message().empty());
@@ -84,9 +80,40 @@ TEST(SaveFault, EveryFailingOperationLeavesTheOldAndNothingElse) {
         std::filesystem::remove_all(scratch / "next");
       }
       if (!happened) break;
+      EXPECT_LT(n, 199) << "a save does not come to its end";
     }
   }
-  EXPECT_GT(failed, 20);
+  return failed;
+}
+
+TEST(SaveFault, EveryFailingOperationLeavesTheOldAndNothingElse) {
+  const Scratch scratch;
+  const std::vector<float> weight(100, 1.5f);
+  const std::vector<TensorView> tensors = {{"a", DType::kF32, {50}, weight.data()},
+                                           {"b", DType::kF32, {100}, weight.data()}};
+  Description description;
+  description.extra_files["config.json"] = "{}";
+  save(scratch / "best", tensors, description, 200);
+  EXPECT_GT(let_each_operation_fail(scratch, [&] { save(scratch / "next", tensors, description, 200); }), 20);
+}
+
+TEST(SaveFault, AnyRankThatFailsLeavesTheOldAndNothingElse) {
+  const Scratch scratch;
+  const std::vector<float> weight(100, 1.5f);
+  Description description;
+  description.extra_files["config.json"] = "{}";
+  save(scratch / "best", {{"a", DType::kF32, {100}, weight.data()}}, description);
+  const auto save_next = [&] {
+    ShardedSave save(scratch / "next");
+    std::vector<std::string> indexes;
+    for (int rank = 0; rank < 3; ++rank)
+      indexes.push_back(write_shard(
+          save.folder(), rank, 3,
+          {{"a", DType::kF32, {100}, rank * 30, rank == 2 ? 100 : rank * 30 + 30, weight.data() + rank * 30}},
+          1000));
+    save.finish(indexes, description);
+  };
+  EXPECT_GT(let_each_operation_fail(scratch, save_next), 20);
 }
 
 }  // namespace

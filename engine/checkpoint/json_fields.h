@@ -1,0 +1,37 @@
+// Typed access to the fields of a JSON object that was read from somewhere: whatever is missing or of another
+// kind is damage, and the error names the place, the object and the field.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hawser::checkpoint {
+
+/// Borrows its object and the place; for use while parsing.
+class JsonFields {
+ public:
+  /// `where`: the file; `what`: the object in it. Both for messages.
+  JsonFields(const nlohmann::json& object, const std::string& where, std::string what);
+  [[noreturn]] void corrupt(const std::string& problem) const;  ///< throws kCheckpointCorrupt
+
+  bool has(const char* key) const { return object_.contains(key); }
+  const nlohmann::json& at(const char* key) const;
+  int64_t integer(const char* key) const;  ///< a natural number below 2^63
+  std::string text(const char* key) const;
+  /// Natural numbers, at most `most`.
+  std::vector<int64_t> integers(const char* key, size_t most) const;
+  std::string object(const char* key) const;               ///< its text
+  const nlohmann::json& object_at(const char* key) const;  ///< itself
+  const nlohmann::json& array_at(const char* key) const;
+
+ private:
+  int64_t integer_of(const nlohmann::json& value, const char* key) const;
+  const nlohmann::json& object_;
+  const std::string& where_;
+  std::string what_;
+};
+
+}  // namespace hawser::checkpoint

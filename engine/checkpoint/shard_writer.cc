@@ -1,0 +1,105 @@
+// One rank's part of a save: its pieces, packed into files in the order given, and the index of them. Each
+// digest is taken from memory before the bytes are written.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/checkpoint/json_text.h"
+#include "engine/checkpoint/safetensors_writer.h"
+#include "engine/checkpoint/shard_index.h"
+#include "engine/checkpoint/sharded_save.h"
+
+namespace hawser::checkpoint {
+namespace {
+
+[[noreturn]] void refuse(const PieceView& piece, const std::string& problem) {
+  fail(Code::kInvalidArgument, "tensor {} {}", in_quotes(piece.name), problem);
+}
+
+/// The piece's tensor in the index, made if this is its first piece.
+StoredTensor* tensor_of(const PieceView& piece, ShardIndex* index) {
+  const std::optional<int64_t> elements = element_count(piece.dtype, piece.shape);
+  if (!elements) refuse(piece, "has the shape " + shape_text(piece.shape) + ", which cannot be stored");
+  StoredTensor& tensor =
+      index->tensors.try_emplace(piece.name, StoredTensor{piece.dtype, piece.shape, *elements, {}})
+          .first->second;
+  if (tensor.dtype != piece.dtype || tensor.shape != piece.shape)
+    refuse(piece, fmt::format("is given as {} {} and as {} {}", dtype_name(tensor.dtype),
+                              shape_text(tensor.shape), dtype_name(piece.dtype), shape_text(piece.shape)));
+  if (piece.begin < 0 || piece.end < piece.begin || piece.end > *elements)
+    refuse(piece, fmt::format("has {} elements; there is no piece [{}, {}) of it", *elements, piece.begin,
+                              piece.end));
+  if (piece.data == nullptr && piece.end > piece.begin)
+    refuse(piece, fmt::format("has no data for its elements [{}, {})", piece.begin, piece.end));
+  return &tensor;
+}
+
+struct Part {
+  const PieceView* view;
+  StoredTensor* tensor;
+  StoredPiece piece;
+};
+
+/// Consecutive pieces together, at most shard_bytes in each group unless one piece alone has more.
+std::vector<std::vector<Part>> make_shards(const std::vector<PieceView>& pieces, int64_t shard_bytes,
+                                           ShardIndex* index) {
+  std::vector<std::vector<Part>> shards;
+  int64_t filled = 0;
+  for (const PieceView& view : pieces) {
+    StoredTensor* tensor = tensor_of(view, index);
+    Part part{&view, tensor, {view.begin, view.end, {}, 0, {}}};
+    if (view.begin == view.end && tensor->elements > 0) continue;  // nothing of it is here
+    const int64_t bytes = tensor->bytes_of(part.piece);
+    if (shards.empty() || (!shards.back().empty() && bytes > shard_bytes - filled)) {
+      shards.emplace_back();
+      filled = 0;
+    }
+    shards.back().push_back(std::move(part));
+    filled += bytes;
+  }
+  return shards;
+}
+
+void write_file(const Folder& folder, const std::string& name, std::vector<Part>* parts, ShardIndex* index) {
+  std::vector<TensorInfo> infos;
+  for (const Part& part : *parts)
+    infos.push_back({stored_name(part.view->name, *part.tensor, part.piece), dtype_name(part.view->dtype),
+                     stored_shape(*part.tensor, part.piece), 0, 0});
+  SafetensorsWriter writer(folder, name, std::move(infos), {{"format", "hawser"}});
+  for (size_t i = 0; i < parts->size(); ++i) {
+    Part& part = (*parts)[i];
+    const TensorInfo& info = writer.tensors()[i];
+    part.piece.file = name;
+    part.piece.offset = info.begin;
+    part.piece.digest = Digest::of(part.view->data, info.bytes());
+    writer.append(part.view->data, info.bytes());
+    part.tensor->pieces.push_back(std::move(part.piece));
+  }
+  writer.finish();
+  index->files[name] = {writer.bytes(), writer.digest()};
+}
+
+/// With one rank the names are as every reader of safetensors knows them.
+std::string file_name(int rank, int world, size_t number, size_t count) {
+  const std::string part = fmt::format("{:05}-of-{:05}", number, count);
+  return world == 1 ? fmt::format("tensors-{}.safetensors", part)
+                    : fmt::format("tensors-rank-{:05}-of-{:05}-{}.safetensors", rank, world, part);
+}
+
+}  // namespace
+
+std::string write_shard(const std::string& folder, int rank, int world, const std::vector<PieceView>& pieces,
+                        int64_t shard_bytes) {
+  if (world < 1 || rank < 0 || rank >= world)
+    fail(Code::kInvalidArgument, "there is no rank {} in a world of {} that could save", rank, world);
+  ShardIndex index{rank, world, {}, {}};
+  auto shards = make_shards(pieces, std::max<int64_t>(shard_bytes, 1), &index);
+  const Folder open = Folder::open(folder);
+  for (size_t i = 0; i < shards.size(); ++i)
+    write_file(open, file_name(rank, world, i + 1, shards.size()), &shards[i], &index);
+  return index_text(index);
+}
+
+}  // namespace hawser::checkpoint

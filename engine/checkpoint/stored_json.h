@@ -1,0 +1,34 @@
+// Files and tensors as JSON: the form that the manifest and the ranks' indexes share.
+//
+//   files:   {"tensors-00001-of-00001.safetensors": {"bytes": 1000, "digest": "xxh3-128:.."}}
+//   tensors: {"head.weight": {"dtype": "F32", "shape": [4, 2], "pieces": [PIECE, ..]}}
+//   PIECE:   {"begin": [0, 0], "end": [4, 2], "file": "..", "offset": 96, "bytes": 32, "digest": ".."}
+//        or  {"range": [3, 8],                "file": "..", "offset": 96, "bytes": 20, "digest": ".."}
+// A piece is a rectangle of global coordinates (only ever the whole tensor) or a range of its elements in
+// row-major order. Offsets count from the start of the file.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "engine/checkpoint/stored_tensor.h"
+
+namespace hawser::checkpoint {
+
+inline constexpr const char* kExtraFolder = "extra";
+
+/// True for "extra/<name>": a carried file, not one of tensors. `name` may be null.
+bool is_extra_file(std::string_view file, std::string* name);
+
+nlohmann::json files_json(const StoredFiles& files);
+nlohmann::json tensors_json(const StoredTensors& tensors);
+
+/// Both throw kCheckpointCorrupt, naming file or tensor, for all that is not as written above, and for files
+/// that lead out of the checkpoint. `where`: what was parsed, for messages.
+StoredFiles parse_files(const nlohmann::json& json, const std::string& where);
+/// Pieces lie in `files`, within their tensor, and no more than kMaxPieces; whether they cover it is not
+/// looked at here (require_covered).
+StoredTensors parse_tensors(const nlohmann::json& json, const StoredFiles& files, const std::string& where);
+
+}  // namespace hawser::checkpoint

@@ -1,0 +1,64 @@
+// What of a tensor is stored where. A tensor may lie in any number of pieces, each a range of elements of the
+// global row-major tensor, so that whatever ranks wrote it, others read it. Together the pieces hold every
+// element exactly once; nothing else about the writers is kept.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/dtype.h"
+#include "engine/base/error.h"
+
+namespace hawser::checkpoint {
+
+/// Most pieces of all tensors of one checkpoint together; bounds what a manifest can make a reader allocate.
+inline constexpr int64_t kMaxPieces = int64_t{1} << 20;
+
+struct StoredFile {
+  int64_t bytes = 0;
+  std::string digest;
+};
+
+/// Elements [begin, end), at byte `offset` of `file`. Empty only as the one piece of a tensor without
+/// elements.
+struct StoredPiece {
+  int64_t begin = 0, end = 0;
+  std::string file;
+  int64_t offset = 0;
+  std::string digest;  ///< of these bytes alone
+};
+
+struct StoredTensor {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  int64_t elements = 0;             ///< element_count(dtype, shape)
+  std::vector<StoredPiece> pieces;  ///< ascending once require_covered has passed
+
+  int64_t bytes() const { return elements * dtype_bytes(dtype); }
+  int64_t bytes_of(const StoredPiece& piece) const { return (piece.end - piece.begin) * dtype_bytes(dtype); }
+  bool is_whole(const StoredPiece& piece) const { return piece.begin == 0 && piece.end == elements; }
+};
+
+using StoredFiles = std::map<std::string, StoredFile>;
+using StoredTensors = std::map<std::string, StoredTensor>;
+
+/// Elements of a tensor of this shape; nothing for a negative dim, too many dims, or a size in bytes that
+/// does not fit in 63 bits.
+std::optional<int64_t> element_count(DType dtype, const std::vector<int64_t>& shape);
+
+/// Under which name and shape a safetensors file holds a piece: the tensor's own when it is whole, else
+/// "name[begin:end]" and one dim.
+std::string stored_name(const std::string& name, const StoredTensor& tensor, const StoredPiece& piece);
+std::vector<int64_t> stored_shape(const StoredTensor& tensor, const StoredPiece& piece);
+
+/// Sorts the pieces and throws `code` (naming tensor and elements) unless they hold every element exactly
+/// once; a tensor without elements has exactly one piece. `where`: a file or a call, for messages.
+void require_covered(const std::string& name, StoredTensor* tensor, const std::string& where, Code code);
+
+/// Throws `code` where all tensors together have more than kMaxPieces.
+void require_few_pieces(int64_t pieces, const std::string& where, Code code);
+
+}  // namespace hawser::checkpoint

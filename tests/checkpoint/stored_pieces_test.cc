@@ -1,0 +1,177 @@
+// The manifest's pieces: checkpoints of the first version load and are still written byte by byte; manifests
+// that lie about pieces are refused with the name of the tensor, whatever they say.
+#include <nlohmann/json.hpp>
+
+#include "engine/checkpoint/digest.h"
+#include "engine/checkpoint/json_text.h"
+#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/sharded_save.h"
+#include "tests/checkpoint/sample.h"
+#include "tests/checkpoint/scratch.h"
+
+namespace hawser::checkpoint {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string kVersion1 = HAWSER_CHECKPOINT_FIXTURES "/version_1";
+
+TEST(StoredPieces, CheckpointsOfVersion1Load) {
+  const Sample sample;
+  const auto reader = Reader::open(kVersion1);
+  reader->verify();
+  EXPECT_EQ(reader->description().step, 7);
+  EXPECT_EQ(reader->description().extra_files, sample.description.extra_files);
+  ASSERT_EQ(reader->tensors().size(), 4u);
+  std::vector<float> weight(35);
+  reader->read("weight", weight.data(), 140);
+  EXPECT_EQ(weight, sample.weight);
+  std::vector<uint16_t> half(2);
+  reader->read_range("half", 1, 3, half.data(), 4);
+  EXPECT_EQ(half, (std::vector<uint16_t>{2, 3}));
+  int64_t count = 0;
+  reader->read_range("count", 0, 1, &count, 8);
+  EXPECT_EQ(count, 42);
+  reader->read_range("none", 0, 0, nullptr, 0);
+}
+
+TEST(StoredPieces, OneRankWritesTheBytesOfVersion1) {
+  const Scratch scratch;
+  const Sample sample;
+  save(scratch / "x", sample.tensors, sample.description, 16);
+  EXPECT_EQ(listing(scratch / "x"), listing(kVersion1));
+  for (const char* file : {"manifest.json", "tensors-00001-of-00002.safetensors",
+                           "tensors-00002-of-00002.safetensors", "extra/config.json", "extra/tokenizer.json"})
+    EXPECT_EQ(read_text(scratch / "x" + "/" + file), read_text(kVersion1 + "/" + file)) << file;
+}
+
+TEST(StoredPieces, RangesAreChecked) {
+  const auto reader = Reader::open(kVersion1);
+  std::vector<float> weight(35);
+  const auto code_of = [&](const char* name, int64_t begin, int64_t end, int64_t bytes) {
+    return error_of([&] { reader->read_range(name, begin, end, weight.data(), bytes); }).code();
+  };
+  EXPECT_EQ(code_of("other", 0, 1, 4), Code::kNotFound);
+  EXPECT_EQ(code_of("weight", -1, 1, 8), Code::kOutOfRange);
+  EXPECT_EQ(code_of("weight", 3, 2, -4), Code::kOutOfRange);
+  EXPECT_EQ(code_of("weight", 30, 36, 24), Code::kOutOfRange);
+  EXPECT_EQ(code_of("weight", 0, INT64_MAX, 140), Code::kOutOfRange);
+  EXPECT_EQ(code_of("weight", INT64_MIN, INT64_MAX, 140), Code::kOutOfRange);
+  EXPECT_EQ(code_of("weight", 0, 35, 136), Code::kCheckpointIncompatible);
+  EXPECT_EQ(code_of("weight", 4, 4, 4), Code::kCheckpointIncompatible);
+}
+
+/// A checkpoint in three pieces, whose manifest is then changed and given its digest anew.
+class Forged {
+ public:
+  Forged() {
+    ShardedSave save(scratch_ / "x");
+    std::vector<std::string> indexes;
+    for (int r = 0; r < 3; ++r)
+      indexes.push_back(write_shard(save.folder(), r, 3,
+                                    {{"w", DType::kF32, {2, 3}, 2 * r, 2 * r + 2, values_ + 2 * r}}, 100));
+    save.finish(indexes, {});
+    honest_ = Json::parse(read_text(path() + "/manifest.json"));
+    honest_.erase("manifest_digest");
+  }
+  std::string path() const { return scratch_ / "x"; }
+
+  void write(const Json& json) const {
+    std::string text = json.dump(1);
+    text.resize(text.size() - 2);
+    const std::string digest = Digest::of(text.data(), static_cast<int64_t>(text.size()));
+    write_text(path() + "/manifest.json", text + ",\n \"manifest_digest\": \"" + digest + "\"\n}\n");
+  }
+
+  /// Opens it with the value at `pointer` replaced.
+  Error open_with(const std::string& pointer, const Json& value) const {
+    Json json = honest_;
+    json[Json::json_pointer(pointer)] = value;
+    return open(json);
+  }
+  Error open(const Json& json) const {
+    write(json);
+    return error_of([&] { Reader::open(path())->verify(); });
+  }
+  const Json& honest() const { return honest_; }
+
+ private:
+  const Scratch scratch_;
+  const float values_[6] = {1, 2, 3, 4, 5, 6};
+  Json honest_;
+};
+
+void expect_corrupt(const Error& error, const std::string& text) {
+  EXPECT_EQ(error.code(), Code::kCheckpointCorrupt) << error.message();
+  EXPECT_NE(error.message().find(text), std::string::npos) << error.message();
+}
+
+TEST(StoredPieces, TheHonestManifestOpensInAnyOrderOfPieces) {
+  const Forged forged;
+  Json json = forged.honest();
+  std::swap(json["tensors"]["w"]["pieces"][0], json["tensors"]["w"]["pieces"][2]);
+  forged.write(json);
+  const auto reader = Reader::open(forged.path());
+  reader->verify();
+  float got[6];
+  reader->read("w", got, 24);
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(got[i], static_cast<float>(i + 1));
+}
+
+TEST(StoredPieces, GapsAndOverlapsNameTensorAndElements) {
+  const Forged forged;
+  Json json = forged.honest();
+  json["tensors"]["w"]["pieces"].erase(1);
+  expect_corrupt(forged.open(json), "tensor 'w' is incomplete: no piece has its elements [2, 4) of 6");
+  json["tensors"]["w"]["pieces"] = Json::array();
+  expect_corrupt(forged.open(json), "no piece has its elements [0, 6) of 6");
+  json = forged.honest();
+  json["tensors"]["w"]["pieces"].push_back(json["tensors"]["w"]["pieces"][1]);
+  expect_corrupt(forged.open(json), "tensor 'w' has its elements [2, 4) twice");
+  json = forged.honest();
+  json["tensors"]["w"]["pieces"][1]["range"] = {1, 4};
+  json["tensors"]["w"]["pieces"][1]["bytes"] = 12;
+  expect_corrupt(forged.open(json), "tensor 'w' has its elements [1, 2) twice");
+  json = forged.honest();
+  json["tensors"]["w[2:4]"] = {
+      {"dtype", "F32"}, {"shape", {2}}, {"pieces", {json["tensors"]["w"]["pieces"][1]}}};
+  json["tensors"]["w[2:4]"]["pieces"][0]["range"] = {0, 2};
+  expect_corrupt(forged.open(json), "the manifest has the tensor 'w[2:4]' twice");
+}
+
+TEST(StoredPieces, PiecesThatLieAreRefused) {
+  const Forged forged;
+  const std::string piece = "/tensors/w/pieces/1";
+  for (const Json& range : {Json{2}, Json{2, 4, 6}, Json{4, 2}, Json{2, 2}, Json{2, 7}, Json{-1, 2},
+                            Json{2.0, 4.0}, Json{0, UINT64_MAX}, Json(7), Json("x"), Json{2, INT64_MAX}})
+    expect_corrupt(forged.open_with(piece + "/range", range), "a piece of tensor 'w'");
+  expect_corrupt(forged.open_with(piece + "/begin", {0, 0}), "a range and a rectangle");
+  expect_corrupt(forged.open_with(piece + "/bytes", 4), "a piece of tensor 'w' has 4 bytes");
+  expect_corrupt(forged.open_with(piece + "/file", "../x"), "unlisted");
+  expect_corrupt(forged.open_with(piece + "/file", "manifest.json"), "unlisted");
+  expect_corrupt(forged.open_with(piece + "/offset", INT64_MAX), "at byte");
+  expect_corrupt(forged.open_with(piece + "/offset", 0), "at byte");
+  expect_corrupt(forged.open_with(piece + "/digest", "xxh3-128:0"), "elements [2, 4)");
+  expect_corrupt(forged.open_with(piece, {{"begin", {0, 0}}, {"end", {1, 2}}}), "not the whole tensor");
+  expect_corrupt(forged.open_with("/tensors/w/pieces", 3), "not an array");
+  expect_corrupt(forged.open_with("/tensors/w/shape", {int64_t{1} << 40, int64_t{1} << 40}), "overflows");
+  expect_corrupt(forged.open_with("/tensors/w/shape", {INT64_MAX}), "overflows");
+  expect_corrupt(forged.open_with("/tensors/w/shape", std::vector<int>(9, 1)), "of 9 numbers");
+  expect_corrupt(forged.open_with("/tensors/w/dtype", "BF16"), "tensor 'w'");
+  expect_corrupt(forged.open_with("/version", 1), "has version 1");
+  expect_corrupt(forged.open_with("/tensors/w/shape", {2, 4}), "no piece has its elements [6, 8) of 8");
+}
+
+TEST(StoredPieces, TheirNumberIsBounded) {
+  const Forged forged;
+  Json pieces = Json::array();
+  for (int64_t i = 0; i <= kMaxPieces; ++i) pieces.push_back(0);
+  const Error error = forged.open_with("/tensors/w/pieces", pieces);
+  expect_corrupt(error, std::to_string(kMaxPieces + 1) + " pieces");
+  EXPECT_EQ(error_of([] { check_json_object(R"({"a": [1, 2, {"b": 3}]})", "x", Code::kIo, 9, 5); }).code(),
+            Code::kIo);
+  check_json_object(R"({"a": [1, 2, {"b": 3}]})", "x", Code::kIo, 9, 6);
+}
+
+}  // namespace
+}  // namespace hawser::checkpoint
