@@ -45,6 +45,7 @@ int run_schema();
 /// file "" writes to stdout.
 int run_init(const std::string& preset, const std::string& file);
 int run_plan(const ConfigOptions& options, bool json);
+int run_prove(const ConfigOptions& options, int steps, bool json);
 /// "explain [CONFIG] [/POINTER]": a word is the pointer if it begins with '/' and names no file.
 void split_explain_words(const std::vector<std::string>& words, std::string* config, std::string* pointer);
 /// config "" explains the defaults; pointer "" explains every field.

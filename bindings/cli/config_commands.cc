@@ -1,4 +1,4 @@
-// The commands about configs: init, presets, schema, plan, explain.
+// The commands about configs: init, presets, schema, plan, prove, explain.
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -94,6 +94,35 @@ int run_plan(const ConfigOptions& options, bool json) {
   const Plan plan = make<Plan>(hws_plan_create, config.get());
   print(text_of(hws_plan_report, plan.get(), json ? HWS_FORMAT_JSON : HWS_FORMAT_TEXT));
   return kExitOk;
+}
+
+int run_prove(const ConfigOptions& options, int steps, bool json) {
+  const Config config = load_config(options);
+  const std::string text = text_of(hws_config_prove_layout, config.get(), steps);
+  const ordered_json proof = ordered_json::parse(text);
+  const bool equal = proof.at("equal").get<bool>();
+  if (json) {
+    print(text);
+    return equal ? kExitOk : kExitRuntime;
+  }
+  for (const auto& change : proof.at("shrunk"))
+    std::printf("shrunk  %s from %s to %s\n", change.at("pointer").get<std::string>().c_str(),
+                change.at("from").dump().c_str(), change.at("to").dump().c_str());
+  std::printf("%d ranks, %d steps, %lld tensors with %lld elements compared with one rank that plays all\n",
+              proof.at("ranks").get<int>(), steps, proof.at("tensors").get<long long>(),
+              proof.at("elements").get<long long>());
+  const auto& distance = proof.at("distance_to_f64");
+  if (!distance.is_null())
+    std::printf(
+        "first gradients lie %.1e from f64 (relative); the same sums in ascending and descending order %.1e, "
+        "%.1e\n",
+        distance.at("ranks").get<double>(), distance.at("ascending").get<double>(),
+        distance.at("descending").get<double>());
+  if (equal)
+    std::printf("equal: every loss, gradient, weight and moment is the same, bit for bit\n");
+  else
+    std::printf("DIFFERENT: %s\n", proof.at("first_difference").dump().c_str());
+  return equal ? kExitOk : kExitRuntime;
 }
 
 void split_explain_words(const std::vector<std::string>& words, std::string* config, std::string* pointer) {

@@ -28,6 +28,10 @@ void validate_on_everything(hws_config* config) {
 int run_eval(const EvalOptions& options) {
   const ModelPath model = find_model(options.checkpoint);
   int64_t sequence = options.sequence;
+  if (sequence > 0 && sequence > model_context(model)) {
+    refuse("--sequence " + std::to_string(sequence) + ": the model's context is " +
+           std::to_string(model_context(model)) + " tokens; give at most that");
+  }
   if (sequence == 0) sequence = trained_sequence(model);
   if (sequence == 0) sequence = kDefaultSequence;
   Config config = model_config(model, sequence, options.threads);

@@ -37,15 +37,17 @@ std::vector<int32_t> encode(const hws_engine* engine, const std::string& text) {
   return std::vector<int32_t>(ids, ids + hws_buffer_size(buffer.get()) / sizeof(int32_t));
 }
 
-/// Where the new tokens go.
+/// Where the new tokens go. The prompt stands before the first one, so that a refusal prints no text.
 struct Printer {
   const hws_engine* engine;
   bool text;
+  std::string prompt;
   int64_t count = 0;
 };
 
 int32_t print_token(void* user, int32_t token) {
   auto* printer = static_cast<Printer*>(user);
+  if (printer->count == 0) std::fwrite(printer->prompt.data(), 1, printer->prompt.size(), stdout);
   if (printer->text) {
     hws_buffer* raw = nullptr;
     if (hws_text_decode(printer->engine, &token, 1, &raw) != HWS_OK) return 1;
@@ -86,11 +88,10 @@ int run_generate(const GenerateOptions& options) {
   request.top_p = options.top_p;
   request.seed = options.seed;
 
-  Printer printer{engine.get(), options.has_prompt};
-  if (options.has_prompt) std::fwrite(options.prompt.data(), 1, options.prompt.size(), stdout);
+  Printer printer{engine.get(), options.has_prompt, options.prompt};
   const InterruptScope interrupt(engine.get());
   const int32_t status = hws_engine_generate(engine.get(), &request, print_token, &printer, nullptr);
-  if (printer.count > 0 || options.has_prompt) std::printf("\n");
+  if (printer.count > 0) std::printf("\n");
   if (status == HWS_CANCELLED && InterruptScope::interrupted()) return kExitInterrupted;
   check(status);
   return kExitOk;

@@ -7,7 +7,10 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+
+#include "bindings/cli/file_failure.h"
 
 namespace fs = std::filesystem;
 
@@ -15,17 +18,6 @@ namespace hawser::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-int32_t status_of_errno(int error) {
-  if (error == ENOENT || error == ENOTDIR) return HWS_NOT_FOUND;
-  if (error == EACCES || error == EPERM || error == EROFS) return HWS_PERMISSION;
-  return HWS_IO;
-}
-
-[[noreturn]] void fail_file(const char* what, const std::string& path, int error) {
-  throw Failure(status_of_errno(error),
-                std::string("cannot ") + what + " " + path + ": " + std::strerror(error));
-}
 
 bool ends_with(const std::string& text, const char* end) {
   const size_t n = std::strlen(end);
@@ -38,11 +30,11 @@ bool is_set(const hws_config* config, const char* pointer) {
   return tree.contains(ordered_json::json_pointer(pointer));
 }
 
-/// A copy of the config without the fields that name data files.
-Config without_data_paths(const hws_config* config) {
+/// A copy of the config without the fields of its data section in `keys`.
+Config without_data_fields(const hws_config* config, std::initializer_list<const char*> keys) {
   auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
   if (tree.contains("data") && tree["data"].is_object()) {
-    for (const char* key : {"path", "sources", "validation_sources"}) tree["data"].erase(key);
+    for (const char* key : keys) tree["data"].erase(key);
   }
   const std::string text = tree.dump();
   return make<Config>(hws_config_parse, static_cast<const void*>(text.data()), text.size(), HWS_FORMAT_JSON);
@@ -64,28 +56,28 @@ void make_absolute(hws_config* config, const ordered_json& tree, const std::stri
 
 std::string read_file(const std::string& path) {
   std::FILE* file = std::fopen(path.c_str(), "rb");
-  if (file == nullptr) fail_file("open", path, errno);
+  if (file == nullptr) fail_file("cannot open " + path, errno);
   std::string text;
   char block[1 << 16];
   size_t n;
   while ((n = std::fread(block, 1, sizeof block, file)) > 0) text.append(block, n);
   const int error = std::ferror(file) != 0 ? errno : 0;
   std::fclose(file);
-  if (error != 0) fail_file("read", path, error);
+  if (error != 0) fail_file("cannot read " + path, error);
   return text;
 }
 
 void replace_file(const std::string& path, std::string_view text) {
   const std::string temporary = path + ".tmp-" + std::to_string(getpid());
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) fail_file("write", path, errno);
+  if (file == nullptr) fail_file("cannot write " + path, errno);
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   int error = written ? 0 : errno;
   if (std::fclose(file) != 0 && error == 0) error = errno;
   if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error == 0) return;
   std::remove(temporary.c_str());
-  fail_file("write", path, error);
+  fail_file("cannot write " + path, error);
 }
 
 Config load_config(const std::string& name) {
@@ -145,8 +137,12 @@ void apply_data(Config* config, const std::string& file) {
     format = "tokens";
   }
   for (const char* pointer : {"/data/path", "/data/sources", "/data/validation_sources"}) {
-    if (is_set(config->get(), pointer)) *config = without_data_paths(config->get());
+    if (is_set(config->get(), pointer))
+      *config = without_data_fields(config->get(), {"path", "sources", "validation_sources"});
   }
+  // A preset that reads text says how; token ids come as they are.
+  if (format != "text" && is_set(config->get(), "/data/vocabulary"))
+    *config = without_data_fields(config->get(), {"vocabulary"});
   set_string(config->get(), "/data/path", path);
   // A config that says text says how to read text; the name of a token file says that it is none.
   if (format != "text" || !is_set(config->get(), "/data/format"))

@@ -6,12 +6,14 @@
 #include <functional>
 #include <string>
 
+#include "bindings/cli/argument_checks.h"
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
 
 namespace {
 
 using hawser::cli::ConfigOptions;
+using hawser::cli::number_from_zero, hawser::cli::seed_number, hawser::cli::share, hawser::cli::whole_number;
 
 /// What the chosen subcommand will do; set while the arguments are read.
 using Action = std::function<int()>;
@@ -31,11 +33,13 @@ void add_train(CLI::App* app, Action* action) {
   sub->add_option("--data", o->config.data, "Train on this file (text, token file or Megatron .bin/.idx)")
       ->type_name("FILE");
   CLI::Option* out =
-      sub->add_option("--out", o->out, "New folder for config, metrics, report and checkpoints");
+      sub->add_option("--out", o->out, "New folder for config, metrics, report and checkpoints")
+          ->type_name("DIR");
   sub->add_option("--resume", o->resume, "Continue the run in this folder from its newest valid checkpoint")
+      ->type_name("DIR")
       ->excludes(out);
   sub->add_option("--threads", o->config.threads, "CPU threads (default: as the config says)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   sub->callback([=] { *action = [o] { return hawser::cli::run_train(*o); }; });
 }
 
@@ -45,10 +49,10 @@ void add_eval(CLI::App* app, Action* action) {
   sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
   sub->add_option("--data", o->data, "Text or token file to measure on")->type_name("FILE")->required();
   sub->add_option("--sequence", o->sequence, "Tokens per row (default: as trained, else 1024)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   sub->add_option("--max-batches", o->max_batches, "Stop after so many batches (default: the whole file)")
-      ->check(CLI::NonNegativeNumber);
-  sub->add_option("--threads", o->threads, "CPU threads")->check(CLI::PositiveNumber);
+      ->check(whole_number(0));
+  sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
   sub->add_flag("--json", o->json, "Print JSON");
   sub->callback([=] { *action = [o] { return hawser::cli::run_eval(*o); }; });
 }
@@ -60,18 +64,24 @@ void add_generate(CLI::App* app, Action* action) {
   CLI::Option* prompt =
       sub->add_option("--prompt", o->prompt, "Text to continue (byte and character models)");
   CLI::Option* tokens =
-      sub->add_option("--tokens", o->tokens, "Token ids to continue: 1,2,3 (prints new ids)");
+      sub->add_option("--tokens", o->tokens, "Token ids to continue: 1,2,3 (prints new ids)")
+          ->type_name("IDS");
   prompt->type_name("TEXT")->excludes(tokens);
   sub->add_option("--max-tokens", o->max_tokens, "New tokens at most")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->capture_default_str();
-  sub->add_option("--temperature", o->temperature, "0: always the likeliest token")->capture_default_str();
-  sub->add_option("--top-k", o->top_k, "Choose among the k likeliest; 0: all")->capture_default_str();
+  sub->add_option("--temperature", o->temperature, "0: always the likeliest token")
+      ->check(number_from_zero())
+      ->capture_default_str();
+  sub->add_option("--top-k", o->top_k, "Choose among the k likeliest; 0: all")
+      ->check(whole_number(0))
+      ->capture_default_str();
   sub->add_option("--top-p", o->top_p, "Choose among the likeliest with this total probability; 1: all")
+      ->check(share())
       ->capture_default_str();
-  sub->add_option("--seed", o->seed, "Same seed, same text")->capture_default_str();
-  sub->add_option("--stop-token", o->stop_token, "End after this token id");
-  sub->add_option("--threads", o->threads, "CPU threads")->check(CLI::PositiveNumber);
+  sub->add_option("--seed", o->seed, "Same seed, same text")->check(seed_number())->capture_default_str();
+  sub->add_option("--stop-token", o->stop_token, "End after this token id")->check(whole_number(0));
+  sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
   sub->callback([=] {
     o->has_prompt = prompt->count() > 0;
     *action = [o] { return hawser::cli::run_generate(*o); };
@@ -82,7 +92,8 @@ void add_config_commands(CLI::App* app, Action* action) {
   CLI::App* init = app->add_subcommand("init", "Write a preset's config, to edit");
   auto preset = std::make_shared<std::string>(), file = std::make_shared<std::string>();
   init->add_option("preset", *preset, "A name from `hawser presets`")->required();
-  init->add_option("-o,--output", *file, "File to write (default: stdout); must not exist");
+  init->add_option("-o,--output", *file, "File to write (default: stdout); must not exist")
+      ->type_name("FILE");
   init->callback([=] { *action = [=] { return hawser::cli::run_init(*preset, *file); }; });
 
   app->add_subcommand("presets", "List the built-in configs")->callback([=] {
@@ -100,6 +111,20 @@ void add_config_commands(CLI::App* app, Action* action) {
   add_sets(plan, plan_options.get());
   plan->add_flag("--json", *plan_json, "Print JSON");
   plan->callback([=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *plan_json); }; });
+
+  CLI::App* prove = app->add_subcommand(
+      "prove", "Prove that the config's ranks compute what one rank computes, on a shrunk model");
+  auto prove_options = std::make_shared<ConfigOptions>();
+  auto prove_steps = std::make_shared<int>(4);
+  auto prove_json = std::make_shared<bool>(false);
+  prove->add_option("config", prove_options->config, "Config file, preset name or model folder")->required();
+  add_sets(prove, prove_options.get());
+  prove->add_option("--steps", *prove_steps, "Steps to train")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  prove->add_flag("--json", *prove_json, "Print JSON");
+  prove->callback(
+      [=] { *action = [=] { return hawser::cli::run_prove(*prove_options, *prove_steps, *prove_json); }; });
 
   CLI::App* explain =
       app->add_subcommand("explain", "Say what a field means, its value and where it came from");
@@ -147,7 +172,7 @@ void add_model_commands(CLI::App* app, Action* action) {
   auto d = std::make_shared<hawser::cli::DeviceOptions>();
   CLI::App* device = app->add_subcommand("device", "List devices and measure this machine's peaks");
   device->add_option("--threads", d->threads, "CPU threads (default: all this process may use)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   device->add_option("--seconds", d->seconds, "Time to measure for")
       ->check(CLI::Range(0.01, 60.0))
       ->capture_default_str();

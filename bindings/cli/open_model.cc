@@ -5,10 +5,21 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "bindings/cli/load_config.h"
+
 namespace fs = std::filesystem;
 
 namespace hawser::cli {
 using nlohmann::ordered_json;
+
+namespace {
+
+/// Every field of the config that the model's folder gives.
+ordered_json resolved_model(const ModelPath& model) {
+  return resolved_tree(make<Config>(hws_config_from_model, model.path.c_str()).get());
+}
+
+}  // namespace
 
 ModelPath find_model(const std::string& path) {
   std::error_code ignored;
@@ -40,20 +51,21 @@ ModelPath find_model(const std::string& path) {
 Config model_config(const ModelPath& model, int64_t sequence, int64_t threads) {
   const Config imported = make<Config>(hws_config_from_model, model.path.c_str());
   auto tree = ordered_json::parse(text_of(hws_config_serialize, imported.get(), HWS_FORMAT_JSON));
-  const auto resolved =
-      ordered_json::parse(text_of(hws_config_serialize, imported.get(), HWS_FORMAT_RESOLVED));
-  const auto context = resolved.at("model").at("context").get<int64_t>();
-  tree["batch"] = {{"micro_batch", 1}, {"grad_accum_steps", 1}, {"sequence", std::min(sequence, context)}};
+  const auto context = resolved_tree(imported.get()).at("model").at("context").get<int64_t>();
+  const int64_t row = std::min(sequence, context);
+  tree["batch"] = {{"micro_batch", 1}, {"grad_accum_steps", 1}, {"sequence", row}};
   if (threads > 0) tree["cpu"]["threads"] = threads;
   const std::string text = tree.dump();
   return make<Config>(hws_config_parse, static_cast<const void*>(text.data()), text.size(), HWS_FORMAT_JSON);
 }
 
+int64_t model_context(const ModelPath& model) {
+  return resolved_model(model).at("model").at("context").get<int64_t>();
+}
+
 int64_t trained_sequence(const ModelPath& model) {
   if (model.kind == ModelKind::kHuggingFace) return 0;
-  const Config config = make<Config>(hws_config_from_model, model.path.c_str());
-  const auto tree = ordered_json::parse(text_of(hws_config_serialize, config.get(), HWS_FORMAT_RESOLVED));
-  return tree.at("batch").at("sequence").get<int64_t>();
+  return resolved_model(model).at("batch").at("sequence").get<int64_t>();
 }
 
 bool has_text_vocabulary(const hws_engine* engine) {

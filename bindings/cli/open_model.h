@@ -23,6 +23,9 @@ ModelPath find_model(const std::string& path);
 /// through init.from, no data. Rows have `sequence` tokens, or the model's context where that is shorter.
 Config model_config(const ModelPath& model, int64_t sequence, int64_t threads);
 
+/// The longest text that the model can see at once, in tokens.
+int64_t model_context(const ModelPath& model);
+
 /// Tokens per row that the checkpoint was trained with; 0 where nothing says so (Hugging Face folders).
 int64_t trained_sequence(const ModelPath& model);
 

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bindings/cli/file_failure.h"
 #include "bindings/cli/load_config.h"
 
 namespace fs = std::filesystem;
@@ -23,16 +24,11 @@ using nlohmann::ordered_json;
 
 constexpr const char* kStepPrefix = "step-";
 
-[[noreturn]] void fail(const std::string& what, int error) {
-  const bool denied = error == EACCES || error == EPERM || error == EROFS;
-  throw Failure(denied ? HWS_PERMISSION : HWS_IO, what + ": " + std::strerror(error));
-}
-
 void write_all(int file, std::string_view text, const std::string& path) {
   while (!text.empty()) {
     const ssize_t n = ::write(file, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("cannot write " + path, errno);
+    if (n < 0) fail_file("cannot write " + path, errno);
     text.remove_prefix(static_cast<size_t>(n));
   }
 }
@@ -67,7 +63,7 @@ void RunFolder::check_unused(const std::string& path) {
   if (!fs::is_directory(parent, error))
     throw Failure(HWS_NOT_FOUND, "--out " + path + ": " + parent.string() + " is not a folder");
   if (access(parent.c_str(), W_OK) != 0)
-    fail("--out " + path + ": cannot write in " + parent.string(), errno);
+    fail_file("--out " + path + ": cannot write in " + parent.string(), errno);
 }
 
 RunFolder RunFolder::create(const std::string& path, const std::string& config_json,
@@ -75,14 +71,14 @@ RunFolder RunFolder::create(const std::string& path, const std::string& config_j
   check_unused(path);
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) fail("cannot make the folder " + path, error.value());
+  if (error) fail_file("cannot make the folder " + path, error.value());
   RunFolder folder(path);
   folder.lock();
   folder.write_config(config_json, resolved_json);
   replace_file(path + "/overrides.json", ordered_json(overrides).dump() + "\n");
   folder.metrics_ =
       ::open(folder.metrics_path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
-  if (folder.metrics_ < 0) fail("cannot make " + folder.metrics_path(), errno);
+  if (folder.metrics_ < 0) fail_file("cannot make " + folder.metrics_path(), errno);
   return folder;
 }
 
@@ -112,7 +108,7 @@ RunFolder::~RunFolder() {
 
 void RunFolder::lock() {
   lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0) fail("cannot open " + path_, errno);
+  if (lock_ < 0) fail_file("cannot open " + path_, errno);
   if (flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     throw Failure(HWS_FAILED_PRECONDITION,
                   "another process is training in " + path_ + "; wait for it or stop it first");
@@ -153,7 +149,7 @@ std::vector<MetricRow> RunFolder::keep_rows_until(int64_t step) {
   }
   replace_file(metrics_path(), kept);
   metrics_ = ::open(metrics_path().c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (metrics_ < 0) fail("cannot open " + metrics_path(), errno);
+  if (metrics_ < 0) fail_file("cannot open " + metrics_path(), errno);
   return rows;
 }
 
@@ -170,7 +166,7 @@ std::vector<std::string> RunFolder::set_aside_checkpoints_after(int64_t step) co
       aside = path.parent_path() / ("damaged-" + path.filename().string() + "-" + std::to_string(i));
     }
     fs::rename(path, aside, error);
-    if (error) fail("cannot move " + path.string() + " aside", error.value());
+    if (error) fail_file("cannot move " + path.string() + " aside", error.value());
     names.push_back(aside.string());
   }
   return names;

@@ -155,20 +155,27 @@ int train(const std::string& name, const RunConfig& config, hws_engine* engine, 
   return session.run();
 }
 
+/// Whether anything (file, preset, --set, --data) says what to train on.
+bool names_data(const hws_config* config) {
+  const auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
+  return tree.contains(ordered_json::json_pointer("/data/path")) ||
+         tree.contains(ordered_json::json_pointer("/data/sources"));
+}
+
 int start(const TrainOptions& options) {
   if (options.config.config.empty())
     refuse("train needs a CONFIG: a JSON file, a preset name (see `hawser presets`) or a model folder");
   const bool keep = !options.out.empty();
   if (keep) RunFolder::check_unused(options.out);
   const Config config = load_config(options.config);
+  if (!names_data(config.get())) {
+    refuse("the config names no data to train on; give --data FILE, or set /data/path and /data/format");
+  }
   make_paths_absolute(config.get());
   const Config run_config = make<Config>(hws_config_clone, config.get());
   if (keep) set_checkpoint_path(run_config.get(), options.out);
   const Engine engine = make<Engine>(hws_engine_create, run_config.get(), 0u);
   const std::string name = keep ? folder_name(options.out) : options.config.config;
-  if (!ordered_json::parse(text_of(hws_data_info, engine.get())).contains("train_tokens")) {
-    refuse("the config names no data to train on; give --data FILE, or set /data/path and /data/format");
-  }
   const RunConfig described = describe(config.get());
   std::optional<RunFolder> folder;
   if (keep) {
@@ -193,7 +200,9 @@ int resume(const TrainOptions& options) {
   }
   std::vector<MetricRow> rows = folder.keep_rows_until(step);
   const RunConfig described = describe(config.get());
-  folder.write_config(described.as_set_text, described.resolved_text);
+  if (step < number_at(described.resolved, "/train/steps")) {  // else nothing will run, and nothing changes
+    folder.write_config(described.as_set_text, described.resolved_text);
+  }
   std::printf("resuming %s from %s\n", folder.path().c_str(), checkpoint.c_str());
   return train(folder_name(folder.path()), described, engine.get(), &folder, std::move(rows));
 }

@@ -113,7 +113,8 @@ HWS_API int32_t hws_error_take(hws_error** out);
 HWS_API int32_t hws_error_code(const hws_error* error);
 /* What, where, which value, what to do. Lives as long as the handle; "" for a bad handle. */
 HWS_API const char* hws_error_message(const hws_error* error);
-/* JSON object with what machines want: "pointer", "problems", "file", "offset", "tensor", ... */
+/* JSON object with what machines want: "pointer", "problems", "file", "offset", "tensor", "argument", ...; the
+ * "function" where there is nothing else. */
 HWS_API const char* hws_error_details(const hws_error* error);
 HWS_API void hws_error_destroy(hws_error* error);
 
@@ -152,6 +153,16 @@ HWS_API int32_t hws_config_validate(const hws_config* config, hws_buffer** out);
 /* For the field or section at `pointer` ("" for all): value, origin (default, preset, imported, file, set,
  * rule), rule, default, bounds, unit, documentation, as JSON. */
 HWS_API int32_t hws_config_explain(const hws_config* config, const char* pointer, hws_buffer** out);
+/* Proves that the config's layout of ranks changes no number: shrinks model and batch until it takes seconds,
+ * trains `steps` steps (1 to 1000) on the config's own mesh with ranks as threads of this process, and
+ * compares losses, raw gradients, weights and moments bit by bit with one rank that plays all of them in
+ * turn, without buckets, shards or communication. *out is JSON: {"equal": true or false, "first_difference":
+ * null or {"step", "what", "tensor", "index", "ranks", "one_rank"}, "ranks", "steps", "tensors", "elements"
+ * (compared), "distance_to_f64": {"ranks", "ascending", "descending"} (relative, of the first gradients: what
+ * orders of summation make), "shrunk": [{"pointer", "from", "to"}]}. The status is HWS_OK in both cases.
+ * Errors: as hws_engine_create; HWS_CONFIG_INVALID for a mesh of one rank. Reads the files that init.from
+ * names. */
+HWS_API int32_t hws_config_prove_layout(const hws_config* config, int32_t steps, hws_buffer** out);
 /* HWS_FORMAT_JSON, _BINARY or _RESOLVED. parse(serialize(x)) means the same as x. */
 HWS_API int32_t hws_config_serialize(const hws_config* config, int32_t format, hws_buffer** out);
 /* JSON Schema (HWS_FORMAT_JSON) or the binary FlatBuffers schema (HWS_FORMAT_BINARY). */

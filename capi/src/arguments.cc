@@ -13,8 +13,8 @@ constexpr size_t kAddressSpace = sizeof(void*) == 8 ? size_t{1} << 56 : SIZE_MAX
 
 }  // namespace
 
-void Call::invalid(const char* argument, std::string_view problem) const {
-  throw Error(Code::kInvalidArgument, fmt::format("{}: `{}` {}", function_, argument, problem),
+void Call::invalid(const char* argument, std::string_view problem, Code code) const {
+  throw Error(code, fmt::format("{}: `{}` {}", function_, argument, problem),
               fmt::format("{{\"function\":\"{}\",\"argument\":\"{}\"}}", function_, argument));
 }
 

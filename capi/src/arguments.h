@@ -18,8 +18,9 @@ class Call {
   explicit Call(const char* function) : function_(function) {}
   const char* function() const { return function_; }
 
-  /// Throws kInvalidArgument: "hws_x: `argument` problem".
-  [[noreturn]] void invalid(const char* argument, std::string_view problem) const;
+  /// Throws `code`: "hws_x: `argument` problem", with both names in the details.
+  [[noreturn]] void invalid(const char* argument, std::string_view problem,
+                            Code code = Code::kInvalidArgument) const;
 
   /// Checks a required pointer: not NULL, aligned for T.
   template <typename T>

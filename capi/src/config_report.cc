@@ -1,4 +1,4 @@
-// hws_config_validate and hws_config_explain: what a config means once the files that it names have been
+// hws_config_validate, _explain and _prove_layout: what a config means once the files that it names have been
 // read, and everything that is wrong with it.
 #include <nlohmann/json.hpp>
 
@@ -7,6 +7,7 @@
 #include "capi/src/guard.h"
 #include "engine/data/dataset.h"
 #include "engine/train/assemble.h"
+#include "engine/train/prove_layout.h"
 #include "engine/train/trainer.h"
 
 using namespace hawser::capi;
@@ -110,5 +111,14 @@ int32_t hws_config_explain(const hws_config* config, const char* pointer, hws_bu
       if (!is_problem(error.code())) throw;
     }
     publish_text(hawser::config::explain(tree, where), out);
+  });
+}
+
+int32_t hws_config_prove_layout(const hws_config* config, int32_t steps, hws_buffer** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    if (steps < 1 || steps > 1000) call.invalid("steps", fmt::format("is {}; give 1 to 1000", steps));
+    const ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
+    publish_text(hawser::train::prove_layout(tree, steps), out);
   });
 }

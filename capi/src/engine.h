@@ -28,6 +28,21 @@ class Engine : public Object {
   std::unique_ptr<train::Trainer> trainer;
 };
 
+/// Copies the fields that hws_step_result and hws_train_record share, which have the same names and types in
+/// both.
+template <typename Host>
+void copy_step(const train::StepResult& from, Host* to) {
+  to->outcome = static_cast<int32_t>(from.outcome);
+  to->step = from.step;
+  to->loss = from.loss;
+  to->grad_norm = from.grad_norm;
+  to->learning_rate = from.learning_rate;
+  to->tokens = from.tokens;
+  to->samples = from.samples;
+  to->skipped = from.skipped;
+  to->seconds = from.seconds;
+}
+
 /// The host's batch as the trainer takes it, after all checks that need no model. Throws.
 train::BatchView batch_view(const Call& call, const hws_batch* batch, bool needs_targets);
 

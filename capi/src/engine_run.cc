@@ -18,15 +18,7 @@ static_assert(offsetof(hws_generate_request, prompt) == 8);
 hws_train_record to_host(const TrainRecord& from) {
   hws_train_record to = {};
   to.struct_size = sizeof to;
-  to.outcome = static_cast<int32_t>(from.result.outcome);
-  to.step = from.result.step;
-  to.loss = from.result.loss;
-  to.grad_norm = from.result.grad_norm;
-  to.learning_rate = from.result.learning_rate;
-  to.tokens = from.result.tokens;
-  to.samples = from.result.samples;
-  to.skipped = from.result.skipped;
-  to.seconds = from.result.seconds;
+  copy_step(from.result, &to);
   to.validation_loss = from.validation_loss;
   to.tokens_per_second = from.tokens_per_second;
   to.total_steps = from.total_steps;

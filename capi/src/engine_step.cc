@@ -4,7 +4,6 @@
 
 using namespace hawser::capi;
 using hawser::train::Outcome;
-using hawser::train::StepResult;
 
 namespace {
 
@@ -16,27 +15,15 @@ static_assert(HWS_STEP_SKIPPED_OUTLIER == static_cast<int32_t>(Outcome::kSkipped
 static_assert(HWS_STEP_DISCARDED == static_cast<int32_t>(Outcome::kDiscarded));
 static_assert(HWS_STEP_PENDING == static_cast<int32_t>(Outcome::kPending));
 
-hws_step_result to_host(const StepResult& from) {
-  hws_step_result to = {};
-  to.outcome = static_cast<int32_t>(from.outcome);
-  to.step = from.step;
-  to.loss = from.loss;
-  to.grad_norm = from.grad_norm;
-  to.learning_rate = from.learning_rate;
-  to.tokens = from.tokens;
-  to.samples = from.samples;
-  to.skipped = from.skipped;
-  to.seconds = from.seconds;
-  return to;
-}
-
 /// One half or the whole of a step: checks, does `work` on the trainer, writes the result.
 template <typename Work>
 int32_t step(const char* function, hws_engine* engine, hws_step_result* result, Work&& work) noexcept {
   return guard(function, [&](const Call& call) {
     const CopyOut<hws_step_result> out(call, result, kStepResultSize, "result");
     const Use<Engine> use(call, engine, Access::kExclusive);
-    out.write(to_host(work(*use->trainer)));
+    hws_step_result host = {};
+    copy_step(work(*use->trainer), &host);
+    out.write(host);
   });
 }
 

@@ -47,7 +47,9 @@ int32_t store(Code code, const char* function, const std::string* message, const
     auto record = std::make_unique<ErrorRecord>();
     record->code = code;
     record->message = message != nullptr ? *message : fmt::format("{}: {}", function, what);
-    if (details != nullptr) record->details = *details;
+    // An error that names no file, pointer or argument still says which call it came from.
+    record->details =
+        details != nullptr && *details != "{}" ? *details : fmt::format(R"({{"function":"{}"}})", function);
     keep(record.release());
   } catch (...) {
     keep_fallback(code == Code::kOutOfMemory ? Fallback::kOutOfMemory : Fallback::kTextLost, code);

@@ -22,17 +22,18 @@ uint32_t check_struct(const Call& call, const T* user, uint32_t first_size, cons
   call.pointer(user, argument);
   const uint32_t size = user->struct_size;
   if (size < first_size || size > kStructLimit) {
-    fail(Code::kAbiMismatch, "{}: `{}`.struct_size is {}; set it to sizeof of the struct ({} here)",
-         call.function(), argument, size, sizeof(T));
+    call.invalid(argument,
+                 fmt::format("has struct_size {}; set it to sizeof of the struct ({} here)", size, sizeof(T)),
+                 Code::kAbiMismatch);
   }
   const auto* bytes = reinterpret_cast<const unsigned char*>(user);
   for (uint32_t at = sizeof(T); at < size; ++at) {
     if (bytes[at] != 0) {
-      fail(Code::kAbiMismatch,
-           "{}: `{}` sets byte {}, a field of a newer version that this library ({}, struct of {} bytes) "
-           "does not "
-           "know; set it to 0 or use a newer library",
-           call.function(), argument, at, HAWSER_VERSION, sizeof(T));
+      call.invalid(argument,
+                   fmt::format("sets byte {}, a field of a newer version that this library ({}, struct of {} "
+                               "bytes) does not know; set it to 0 or use a newer library",
+                               at, HAWSER_VERSION, sizeof(T)),
+                   Code::kAbiMismatch);
     }
   }
   return size;

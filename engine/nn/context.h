@@ -5,10 +5,18 @@
 #include <cstdint>
 
 #include "engine/base/dtype.h"
+#include "engine/nn/parameter.h"
 #include "engine/nn/region.h"
 #include "kernels/include/table.h"
 
 namespace hawser::nn {
+
+/// Where a ParameterGroup lies during one call: its weights (of the compute type where matrix products read
+/// them, else f32) and its gradients (f32; null: frozen, or no gradients are wanted).
+struct GroupPointers {
+  const char* weights = nullptr;
+  float* gradients = nullptr;
+};
 
 struct Context {
   const kernels::KernelTable* kernels = nullptr;
@@ -29,16 +37,21 @@ struct Context {
   /// Of what branches store between products. Look-ups, norms, the residual stream and what meets it are
   /// always f32.
   DType activation = DType::kF32;
-  const char* weights = nullptr;  ///< of `type`: what matrix products read
-  const float* master =
-      nullptr;  ///< fp32: what look-ups, norms and biases read (the weights themselves in fp32)
-  float* gradients = nullptr;
-  bool accumulate = false;  ///< add to gradients (micro-batches after the first)
-  bool training = false;    ///< dropout on
+  const GroupPointers* groups = nullptr;  ///< by ParameterGroup; only those that the call needs are set
+  bool accumulate = false;                ///< add to gradients (micro-batches after the first)
+  bool training = false;                  ///< dropout on
   uint64_t seed = 0;
 
-  const char* weight(int64_t offset) const { return weights + offset * dtype_bytes(type); }
-  float* gradient(int64_t offset) const { return gradients + offset; }
+  DType weight_type(Place p) const { return p.read == Read::kLookup ? DType::kF32 : type; }
+  const char* weight(Place p) const {
+    return groups[p.group].weights + p.offset * dtype_bytes(weight_type(p));
+  }
+  /// f32 weights of a norm, bias or table; null for a parameter that is not there.
+  const float* lookup(Place p) const { return p ? reinterpret_cast<const float*>(weight(p)) : nullptr; }
+  /// Null for a parameter that is not there or takes no gradient.
+  float* gradient(Place p) const {
+    return p && groups[p.group].gradients ? groups[p.group].gradients + p.offset : nullptr;
+  }
 
   kernels::Dropout dropout(double p, int64_t layer, int64_t site) const {
     if (!training || p <= 0) return {};

@@ -63,9 +63,11 @@ kernels::KernelTable dry_kernels(const kernels::KernelTable& real) {
 /// One context over dry kernels and fake addresses; each call measured on its own.
 class DryRun {
  public:
-  DryRun(const kernels::KernelTable& kernels, int32_t workers, DType type, int64_t batch, int64_t seq,
-         bool training)
+  DryRun(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type, int64_t batch,
+         int64_t seq, bool training)
       : table_(dry_kernels(kernels)) {
+    for (const ParameterGroup& g : model.table().groups())
+      groups_.push_back({static_cast<const char*>(fake()), g.trainable ? fake_floats() : nullptr});
     stream_.base = {nullptr, workers};
     ctx_.kernels = &table_;
     ctx_.stream = &stream_.base;
@@ -74,9 +76,7 @@ class DryRun {
     ctx_.seq = seq;
     ctx_.type = type;
     ctx_.training = training;
-    ctx_.weights = static_cast<const char*>(fake());
-    ctx_.master = fake_floats();
-    ctx_.gradients = static_cast<float*>(fake());
+    ctx_.groups = groups_.data();
     ctx_.tokens_BT = ctx_.targets_BT = ctx_.positions_BT = static_cast<const int32_t*>(fake());
   }
 
@@ -95,6 +95,7 @@ class DryRun {
 
  private:
   kernels::KernelTable table_;
+  std::vector<GroupPointers> groups_;
   CountingStream stream_;
   Region workspace_;
   Context ctx_;
@@ -104,7 +105,7 @@ class DryRun {
 
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type,
                          int64_t batch, int64_t seq, bool training) {
-  DryRun dry(kernels, workers, type, batch, seq, training);
+  DryRun dry(model, kernels, workers, type, batch, seq, training);
   float* const f = DryRun::fake_floats();
   const LmHeadLoss& head = model.head();
   ModelCosts costs;
@@ -118,7 +119,9 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
     costs.block_backward.push_back(
         dry.measure([&](const Context& c, Region& s) { block.backward(c, s, f, f, f); }));
   }
-  costs.loss = dry.measure([&](const Context& c, Region&) { head.forward_backward(c, f, f, f, f, f); });
+  const bool tied = model.trains_tied_head();
+  costs.loss = dry.measure(
+      [&](const Context& c, Region&) { head.forward_backward(c, f, f, tied ? f : nullptr, f, f); });
   costs.loss_eval = dry.measure([&](const Context& c, Region&) { head.forward(c, f, f); });
   costs.logits = dry.measure([&](const Context& c, Region&) { head.logits(c, f, f, c.rows()); });
   return costs;
@@ -126,7 +129,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
 
 int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                                  DType type, int64_t rows, int64_t capacity) {
-  DryRun dry(kernels, workers, type, 1, rows, false);
+  DryRun dry(model, kernels, workers, type, 1, rows, false);
   float* const f = DryRun::fake_floats();
   const KvCache cache{DryRun::fake(), DryRun::fake(), capacity - rows};
   int64_t bytes = dry.measure([&](const Context& c, Region&) { model.head().logits(c, f, f, 1); }).workspace;

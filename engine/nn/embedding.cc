@@ -3,15 +3,15 @@
 namespace hawser::nn {
 
 Embedding::Embedding(const ParameterTable& table, const ModelConfig& model)
-    : model_(model), tokens_(table.at("embedding.tokens.weight").offset) {
-  if (model.position == Position::kLearned) positions_ = table.at("embedding.positions.weight").offset;
-}
+    : model_(model),
+      tokens_(table.place("embedding.tokens.weight")),
+      positions_(table.place("embedding.positions.weight")) {}
 
 void Embedding::forward(const Context& ctx, float* x) const {
   kernels::EmbeddingForward e;
   e.x = x;
-  e.tokens_weight = ctx.master + tokens_;
-  e.positions_weight = positions_ >= 0 ? ctx.master + positions_ : nullptr;
+  e.tokens_weight = ctx.lookup(tokens_);
+  e.positions_weight = ctx.lookup(positions_);
   e.tokens = ctx.tokens_BT;
   e.positions = ctx.positions_BT;
   e.weight_type = DType::kF32;
@@ -45,9 +45,9 @@ void Embedding::backward(const Context& ctx, float* dx) const {
   b.skip = static_cast<int32_t>(model_.padding_token);
   b.scale = static_cast<float>(model_.embedding_scale);
   b.accumulate = ctx.accumulate;
-  ctx.kernels->embedding_backward(b, *ctx.stream);
-  if (positions_ < 0) return;
+  if (b.dweight) ctx.kernels->embedding_backward(b, *ctx.stream);
   b.dweight = ctx.gradient(positions_);
+  if (b.dweight == nullptr) return;
   b.index = ctx.positions_BT;
   b.table_rows = model_.context;
   b.skip = -1;

@@ -22,7 +22,7 @@ class Embedding {
 
  private:
   const ModelConfig& model_;
-  int64_t tokens_, positions_ = -1;
+  Place tokens_, positions_;
 };
 
 }  // namespace hawser::nn

@@ -9,7 +9,9 @@
 
 namespace hawser::nn {
 
-/// weights[p.size] f32 of one parameter. Box-Muller on Philox words: element 4i..4i+3 from counter i.
-void fill_initial(float* weights, const Parameter& p, double std, uint64_t seed, Stream& stream);
+/// weights[end - begin] f32: elements [begin, end) of one parameter. Box-Muller on Philox words: element
+/// 4i..4i+3 from counter i.
+void fill_initial(float* weights, const Parameter& p, int64_t begin, int64_t end, double std, uint64_t seed,
+                  Stream& stream);
 
 }  // namespace hawser::nn

@@ -1,20 +1,26 @@
 #include "engine/nn/linear.h"
 
 namespace hawser::nn {
+namespace {
+
+/// `next` begins where `first` of `size` elements ends.
+bool follows(Place next, Place first, int64_t size) {
+  return next && first && next.group == first.group && next.offset == first.offset + size;
+}
+
+}  // namespace
+
 Linear::Linear(const ParameterTable& table, const std::vector<std::string>& prefixes) {
   for (const std::string& prefix : prefixes) {
     const Parameter& weight = table.at(prefix + ".weight");
-    const Parameter* bias = table.find(prefix + ".bias");
+    const Part part{table.place(prefix + ".weight"), table.place(prefix + ".bias"), out_, weight.shape[0]};
     in_ = weight.shape[1];
-    HWS_CHECK(parts_.empty() || weight.offset == parts_.back().weight + parts_.back().out * in_);
     if (!parts_.empty()) {
       const Part& last = parts_.back();
-      const bool both_none = last.bias < 0 && bias == nullptr;
-      one_product_ =
-          one_product_ &&
-          (both_none || (last.bias >= 0 && bias != nullptr && bias->offset == last.bias + last.out));
+      HWS_CHECK(follows(part.weight, last.weight, last.out * in_));
+      one_product_ = one_product_ && ((!last.bias && !part.bias) || follows(part.bias, last.bias, last.out));
     }
-    parts_.push_back({weight.offset, bias ? bias->offset : -1, out_, weight.shape[0]});
+    parts_.push_back(part);
     out_ += weight.shape[0];
   }
 }
@@ -25,7 +31,7 @@ void Linear::product(const Context& ctx, const Part& part, void* y, DType y_type
   m.c = y;
   m.a = x;
   m.b = ctx.weight(part.weight);
-  m.bias = part.bias >= 0 ? ctx.master + part.bias : nullptr;
+  m.bias = ctx.lookup(part.bias);
   m.c_type = y_type, m.a_type = ctx.activation, m.b_type = ctx.type;
   m.m = rows, m.n = part.out, m.k = in_;
   m.ldc = ldy, m.lda = in_, m.ldb = in_;
@@ -67,9 +73,9 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
   m.ldc = in_, m.lda = out_, m.ldb = in_;
   m.a_transposed = true;
   m.accumulate = ctx.accumulate;
-  ctx.matmul(m);
+  if (m.c != nullptr) ctx.matmul(m);
   for (const Part& part : parts_) {
-    if (part.bias < 0) continue;
+    if (ctx.gradient(part.bias) == nullptr) continue;
     RegionScope scope(*ctx.workspace);
     kernels::ColumnSum s;
     s.dbias = ctx.gradient(part.bias);

@@ -35,7 +35,8 @@ class Linear {
 
  private:
   struct Part {
-    int64_t weight, bias, begin, out;  // offsets in the flat buffers (bias -1: none), first column, columns
+    Place weight, bias;
+    int64_t begin, out;  // first column, columns
   };
   void product(const Context& ctx, const Part& part, void* y, DType y_type, int64_t ldy, const void* x,
                int64_t rows) const;

@@ -6,7 +6,7 @@ namespace hawser::nn {
 LmHeadLoss::LmHeadLoss(const ParameterTable& table, const ModelConfig& model)
     : model_(model),
       norm_(table, model, "final_norm"),
-      weight_(table.at(model.tied_head ? "embedding.tokens.weight" : "head.weight").offset),
+      weight_(table.place(model.tied_head ? "embedding.tokens.weight" : "head.weight")),
       tied_(model.tied_head) {}
 
 int64_t LmHeadLoss::chunk_rows() const {
@@ -26,7 +26,7 @@ LmHeadLoss::Chunk LmHeadLoss::compute_logits(const Context& ctx, const float* x,
   m.c = chunk.logits;
   m.a = chunk.n;
   m.b = ctx.weight(weight_);
-  m.a_type = ctx.activation, m.b_type = ctx.type;
+  m.a_type = ctx.activation, m.b_type = ctx.weight_type(weight_);
   m.m = rows, m.n = model_.vocab_size, m.k = width;
   m.ldc = model_.vocab_size, m.lda = width, m.ldb = width;
   m.b_transposed = true;
@@ -66,14 +66,14 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     dw.ldc = width, dw.lda = vocab, dw.ldb = width;
     dw.a_transposed = true;
     dw.accumulate = chunk_ctx.accumulate;
-    ctx.matmul(dw);
+    if (dw.c != nullptr) ctx.matmul(dw);
 
     float* const dn = ctx.workspace->take_as<float>(chunk.rows * width);
     kernels::Matmul m;  // dn[rows, C] = dlogits W
     m.c = dn;
     m.a = chunk.logits;
     m.b = ctx.weight(weight_);
-    m.b_type = ctx.type;
+    m.b_type = ctx.weight_type(weight_);
     m.m = chunk.rows, m.n = width, m.k = vocab;
     m.ldc = width, m.lda = vocab, m.ldb = width;
     ctx.matmul(m);

@@ -43,7 +43,7 @@ class LmHeadLoss {
 
   const ModelConfig& model_;
   NormLayer norm_;
-  int64_t weight_;
+  Place weight_;
   bool tied_;
 };
 

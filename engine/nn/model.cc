@@ -2,10 +2,23 @@
 
 namespace hawser::nn {
 
-Model::Model(const ModelConfig& config, bool scale_residual)
-    : config_(config), table_(config_, scale_residual), embedding_(table_, config_), head_(table_, config_) {
+Model::Model(const ModelConfig& config, bool scale_residual, const std::vector<std::string>& frozen)
+    : config_(config),
+      table_(config_, scale_residual, frozen),
+      embedding_(table_, config_),
+      head_(table_, config_) {
   blocks_.reserve(static_cast<size_t>(config.layers));
   for (int64_t layer = 0; layer < config.layers; ++layer) blocks_.emplace_back(table_, config_, layer);
+}
+
+bool Model::trains_tied_head() const {
+  return config_.tied_head && table_.at("embedding.tokens.weight").trainable;
+}
+
+int64_t Model::first_trainable_block() const {
+  for (const ParameterGroup& g : table_.groups())
+    if (g.trainable) return g.block;
+  return config_.layers + 1;
 }
 
 int64_t Model::matmul_parameters() const {

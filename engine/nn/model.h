@@ -15,7 +15,8 @@ namespace hawser::nn {
 
 class Model {
  public:
-  explicit Model(const ModelConfig& config, bool scale_residual = true);
+  explicit Model(const ModelConfig& config, bool scale_residual = true,
+                 const std::vector<std::string>& frozen = {});
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
@@ -24,6 +25,11 @@ class Model {
   const Embedding& embedding() const { return embedding_; }
   const Block& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
   const LmHeadLoss& head() const { return head_; }
+
+  /// The head's matrix is the embedding's, and it is trained: two gradients meet.
+  bool trains_tied_head() const;
+  /// The lowest block (0: embedding) with anything to train: no gradient goes below it.
+  int64_t first_trainable_block() const;
 
   /// Parameters that take part in matrix products (head included, embedding look-up not).
   int64_t matmul_parameters() const;

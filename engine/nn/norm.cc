@@ -8,9 +8,9 @@ NormLayer::NormLayer(const ParameterTable& table, const ModelConfig& model, cons
       eps_(static_cast<float>(model.norm_eps)),
       weight_offset_(static_cast<float>(model.norm_weight_offset)) {
   const Parameter& weight = table.at(prefix + ".weight");
-  weight_ = weight.offset;
+  weight_ = table.place(prefix + ".weight");
+  bias_ = table.place(prefix + ".bias");
   d_ = weight.shape[0];
-  if (const Parameter* bias = table.find(prefix + ".bias")) bias_ = bias->offset;
 }
 
 NormSaved NormLayer::take_saved(Region& region, int64_t vectors) const {
@@ -27,8 +27,8 @@ void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, DTy
   n.mean = saved.mean;
   n.rstd = saved.rstd;
   n.x = x;
-  n.weight = ctx.master + weight_;
-  n.bias = bias_ >= 0 ? ctx.master + bias_ : nullptr;
+  n.weight = ctx.lookup(weight_);
+  n.bias = ctx.lookup(bias_);
   n.y_type = y_type;
   n.weight_type = DType::kF32;
   n.x_type = x_type;
@@ -45,10 +45,11 @@ void NormLayer::backward(const Context& ctx, const NormSaved& saved, void* dx, D
   kernels::NormBackward n;
   n.dx = dx;
   n.dweight = ctx.gradient(weight_);
-  n.dbias = bias_ >= 0 ? ctx.gradient(bias_) : nullptr;
+  if (n.dweight == nullptr) n.dweight = ctx.workspace->take_as<float>(d_);  // frozen: computed, not kept
+  n.dbias = ctx.gradient(bias_);
   n.dy = dy;
   n.x = x;
-  n.weight = ctx.master + weight_;
+  n.weight = ctx.lookup(weight_);
   n.mean = saved.mean;
   n.rstd = saved.rstd;
   n.dx_type = dx_type, n.dy_type = dy_type, n.weight_type = DType::kF32, n.x_type = x_type;

@@ -39,7 +39,8 @@ class NormLayer {
   int64_t width() const { return d_; }
 
  private:
-  int64_t weight_ = 0, bias_ = -1, d_ = 0;
+  Place weight_, bias_;
+  int64_t d_ = 0;
   bool rms_;
   float eps_, weight_offset_;
 };

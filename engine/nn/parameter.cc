@@ -1,6 +1,7 @@
 #include "engine/nn/parameter.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <cmath>
 
@@ -8,67 +9,157 @@
 
 namespace hawser::nn {
 
-void ParameterTable::add(std::string name, std::vector<int64_t> shape, int64_t block, InitialValue initial,
-                         bool packed) {
-  int64_t size = 1;
-  for (int64_t d : shape) size *= d;
-  if (!packed) flat_size_ = (flat_size_ + kParameterAlign - 1) / kParameterAlign * kParameterAlign;
-  parameters_.push_back({std::move(name), shape, block, flat_size_, size, shape.size() >= 2, initial});
-  flat_size_ += size;
-  count_ += size;
-}
+struct ParameterTable::Declaration {
+  Parameter parameter;
+  bool packed;  // lies back to back with the one before
+};
 
-ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual) {
-  using Kind = InitialValue::Kind;
-  const InitialValue normal{Kind::kNormal, 1.0};
-  const InitialValue into_residual{
-      Kind::kNormal, scale_residual ? 1.0 / std::sqrt(2.0 * static_cast<double>(m.layers)) : 1.0};
-  const InitialValue one{Kind::kConstant, 1.0 - m.norm_weight_offset}, zero{Kind::kConstant, 0.0};
-  const int64_t q_width = m.heads * m.head_dim, kv_width = m.kv_heads * m.head_dim;
-  const bool gated = m.mlp == MlpKind::kSwiGlu || m.mlp == MlpKind::kGeGlu;
+/// What the model has, block by block, before anything has a place.
+class ParameterTable::Declarations {
+ public:
+  Declarations(const ModelConfig& model, bool scale_residual)
+      : m_(model),
+        into_residual_{InitialValue::Kind::kNormal,
+                       scale_residual ? 1.0 / std::sqrt(2.0 * static_cast<double>(model.layers)) : 1.0},
+        one_{InitialValue::Kind::kConstant, 1.0 - model.norm_weight_offset} {}
 
-  auto norm = [&](const std::string& name, int64_t block, int64_t width, bool may_have_bias = true) {
-    add(name + ".weight", {width}, block, one);
-    if (may_have_bias && m.norm == Norm::kLayerNorm && m.bias.norm) add(name + ".bias", {width}, block, zero);
-  };
-
-  add("embedding.tokens.weight", {m.vocab_size, m.width}, 0, normal);
-  if (m.position == Position::kLearned) add("embedding.positions.weight", {m.context, m.width}, 0, normal);
-
-  for (int64_t layer = 0; layer < m.layers; ++layer) {
-    const std::string p = fmt::format("blocks.{}.", layer);
-    const int64_t block = layer + 1;
-    norm(p + "attention_norm", block, m.width);
-    add(p + "attention.q.weight", {q_width, m.width}, block, normal);
-    add(p + "attention.k.weight", {kv_width, m.width}, block, normal, true);
-    add(p + "attention.v.weight", {kv_width, m.width}, block, normal, true);
-    bool packed = false;
-    for (const auto& [letter, width, has] :
-         {std::tuple{"q", q_width, m.bias.q}, {"k", kv_width, m.bias.k}, {"v", kv_width, m.bias.v}}) {
-      if (!has) continue;
-      add(p + "attention." + letter + ".bias", {width}, block, zero, packed);
-      packed = true;
-    }
-    if (m.qk_norm) {
-      add(p + "attention.q_norm.weight", {m.head_dim}, block, one);
-      add(p + "attention.k_norm.weight", {m.head_dim}, block, one);
-    }
-    add(p + "attention.o.weight", {m.width, q_width}, block, into_residual);
-    if (m.bias.o) add(p + "attention.o.bias", {m.width}, block, zero);
-    if (m.post_norm) norm(p + "attention_post_norm", block, m.width, false);
-    norm(p + "mlp_norm", block, m.width);
-    if (gated) add(p + "mlp.gate.weight", {m.mlp_width, m.width}, block, normal);
-    add(p + "mlp.up.weight", {m.mlp_width, m.width}, block, normal, gated);
-    if (gated && m.bias.gate) add(p + "mlp.gate.bias", {m.mlp_width}, block, zero);
-    if (m.bias.up) add(p + "mlp.up.bias", {m.mlp_width}, block, zero, gated && m.bias.gate);
-    add(p + "mlp.down.weight", {m.width, m.mlp_width}, block, into_residual);
-    if (m.bias.down) add(p + "mlp.down.bias", {m.width}, block, zero);
-    if (m.post_norm) norm(p + "mlp_post_norm", block, m.width, false);
+  std::vector<Declaration> embedding() {
+    add("embedding.tokens.weight", {m_.vocab_size, m_.width}, normal_, false, Read::kLookup);
+    if (m_.position == Position::kLearned)
+      add("embedding.positions.weight", {m_.context, m_.width}, normal_, false, Read::kLookup);
+    return take(0);
   }
 
-  norm("final_norm", m.layers + 1, m.width);
-  if (!m.tied_head) add("head.weight", {m.vocab_size, m.width}, m.layers + 1, normal);
-  flat_size_ = (flat_size_ + kParameterAlign - 1) / kParameterAlign * kParameterAlign;
+  std::vector<Declaration> layer(int64_t layer) {
+    prefix_ = fmt::format("blocks.{}.", layer);
+    attention();
+    mlp();
+    return take(layer + 1);
+  }
+
+  std::vector<Declaration> head() {
+    prefix_.clear();
+    norm("final_norm");
+    if (!m_.tied_head) add("head.weight", {m_.vocab_size, m_.width}, normal_);
+    return take(m_.layers + 1);
+  }
+
+ private:
+  void attention() {
+    const int64_t q_width = m_.heads * m_.head_dim, kv_width = m_.kv_heads * m_.head_dim;
+    norm("attention_norm");
+    add("attention.q.weight", {q_width, m_.width}, normal_);
+    add("attention.k.weight", {kv_width, m_.width}, normal_, true);
+    add("attention.v.weight", {kv_width, m_.width}, normal_, true);
+    bool packed = false;
+    for (const auto& [letter, width, has] :
+         {std::tuple{"q", q_width, m_.bias.q}, {"k", kv_width, m_.bias.k}, {"v", kv_width, m_.bias.v}}) {
+      if (!has) continue;
+      add(fmt::format("attention.{}.bias", letter), {width}, zero_, packed);
+      packed = true;
+    }
+    if (m_.qk_norm) {
+      add("attention.q_norm.weight", {m_.head_dim}, one_);
+      add("attention.k_norm.weight", {m_.head_dim}, one_);
+    }
+    add("attention.o.weight", {m_.width, q_width}, into_residual_);
+    if (m_.bias.o) add("attention.o.bias", {m_.width}, zero_);
+    if (m_.post_norm) norm("attention_post_norm", false);
+  }
+
+  void mlp() {
+    const bool gated = m_.mlp == MlpKind::kSwiGlu || m_.mlp == MlpKind::kGeGlu;
+    norm("mlp_norm");
+    if (gated) add("mlp.gate.weight", {m_.mlp_width, m_.width}, normal_);
+    add("mlp.up.weight", {m_.mlp_width, m_.width}, normal_, gated);
+    if (gated && m_.bias.gate) add("mlp.gate.bias", {m_.mlp_width}, zero_);
+    if (m_.bias.up) add("mlp.up.bias", {m_.mlp_width}, zero_, gated && m_.bias.gate);
+    add("mlp.down.weight", {m_.width, m_.mlp_width}, into_residual_);
+    if (m_.bias.down) add("mlp.down.bias", {m_.width}, zero_);
+    if (m_.post_norm) norm("mlp_post_norm", false);
+  }
+
+  void norm(const char* name, bool may_have_bias = true) {
+    add(fmt::format("{}.weight", name), {m_.width}, one_);
+    if (may_have_bias && m_.norm == Norm::kLayerNorm && m_.bias.norm)
+      add(fmt::format("{}.bias", name), {m_.width}, zero_);
+  }
+
+  void add(std::string name, std::vector<int64_t> shape, InitialValue initial, bool packed = false,
+           Read read = Read::kProduct) {
+    Parameter p;
+    p.name = prefix_ + std::move(name);
+    p.size = 1;
+    for (int64_t d : shape) p.size *= d;
+    p.decay = shape.size() >= 2;
+    p.read = p.decay ? read : Read::kLookup;
+    p.shape = std::move(shape);
+    p.initial = initial;
+    block_.push_back({std::move(p), packed});
+  }
+
+  std::vector<Declaration> take(int64_t block) {
+    for (Declaration& d : block_) d.parameter.block = block;
+    return std::exchange(block_, {});
+  }
+
+  const ModelConfig& m_;
+  const InitialValue normal_{InitialValue::Kind::kNormal, 1.0}, zero_{InitialValue::Kind::kConstant, 0.0};
+  InitialValue into_residual_, one_;
+  std::string prefix_;
+  std::vector<Declaration> block_;
+};
+
+ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
+                               const std::vector<std::string>& frozen) {
+  std::vector<bool> matched(frozen.size());
+  const auto place = [&](std::vector<Declaration> block) {
+    for (Declaration& d : block)
+      for (size_t i = 0; i < frozen.size(); ++i)
+        if (fnmatch(frozen[i].c_str(), d.parameter.name.c_str(), FNM_NOESCAPE) == 0)
+          d.parameter.trainable = false, matched[i] = true;
+    lay_out(block);
+  };
+  Declarations declare(m, scale_residual);
+  place(declare.embedding());
+  for (int64_t layer = 0; layer < m.layers; ++layer) place(declare.layer(layer));
+  place(declare.head());
+  for (size_t i = 0; i < frozen.size(); ++i)
+    if (!matched[i])
+      fail(Code::kConfigInvalid,
+           "/optimizer/frozen: no parameter's name matches \"{}\"; names look like \"{}\" (hws_tensor_list)",
+           frozen[i], parameters_.front().name);
+  if (trainable_count() == 0)
+    fail(Code::kConfigInvalid, "/optimizer/frozen freezes every parameter: there is nothing to train");
+}
+
+/// Groups of a block: products and look-ups, trainable ones first; inside a group the declared order.
+void ParameterTable::lay_out(const std::vector<Declaration>& block) {
+  for (size_t i = 1; i < block.size(); ++i)
+    if (block[i].packed && block[i].parameter.trainable != block[i - 1].parameter.trainable)
+      fail(Code::kConfigInvalid,
+           "/optimizer/frozen takes one of {} and {} but not the other; they are one matrix product: freeze "
+           "both or none",
+           block[i - 1].parameter.name, block[i].parameter.name);
+  const size_t first = parameters_.size();
+  for (const Declaration& d : block) parameters_.push_back(d.parameter), count_ += d.parameter.size;
+  for (const bool trainable : {true, false}) {
+    for (const Read read : {Read::kProduct, Read::kLookup}) {
+      ParameterGroup group{block.front().parameter.block, trainable, read, 0};
+      for (size_t i = 0; i < block.size(); ++i) {
+        Parameter& p = parameters_[first + i];
+        if (p.trainable != trainable || p.read != read) continue;
+        if (!block[i].packed)
+          group.elements = (group.elements + kParameterAlign - 1) / kParameterAlign * kParameterAlign;
+        p.group = static_cast<int32_t>(groups_.size());
+        p.offset = group.elements;
+        group.elements += p.size;
+      }
+      if (group.elements == 0) continue;
+      group.elements = (group.elements + kGroupAlign - 1) / kGroupAlign * kGroupAlign;
+      groups_.push_back(group);
+    }
+  }
 }
 
 const Parameter* ParameterTable::find(std::string_view name) const {
@@ -80,6 +171,17 @@ const Parameter* ParameterTable::find(std::string_view name) const {
 const Parameter& ParameterTable::at(std::string_view name) const {
   if (const Parameter* p = find(name)) return *p;
   fail(Code::kNotFound, "there is no parameter named \"{}\" in this model", name);
+}
+
+Place ParameterTable::place(std::string_view name) const {
+  const Parameter* p = find(name);
+  return p ? Place{p->group, p->offset, p->read} : Place{};
+}
+
+int64_t ParameterTable::trainable_count() const {
+  int64_t n = 0;
+  for (const Parameter& p : parameters_) n += p.trainable ? p.size : 0;
+  return n;
 }
 
 }  // namespace hawser::nn

@@ -31,36 +31,67 @@ struct InitialValue {
   double value = 1.0;  ///< factor on init.std, or the constant
 };
 
+/// How a parameter is read: as an operand of matrix products, in the compute type, or in f32 (look-ups,
+/// norms, biases).
+enum class Read : uint8_t { kProduct, kLookup };
+
 struct Parameter {
   std::string name;
   std::vector<int64_t> shape;
   int64_t block = 0;   ///< 0: embedding, 1..layers: blocks, layers + 1: final norm and head
-  int64_t offset = 0;  ///< first element in the flat buffers
+  int32_t group = 0;   ///< its ParameterGroup
+  int64_t offset = 0;  ///< first element in its group
   int64_t size = 0;    ///< elements
   bool decay = true;   ///< takes weight decay (two or more dimensions)
+  Read read = Read::kProduct;
+  bool trainable = true;
   InitialValue initial;
 };
 
-/// All parameters in flat order. Blocks are contiguous; parts that one kernel reads together (q, k, v; gate,
-/// up) lie back to back, everything else starts at a multiple of kParameterAlign elements.
+/// The parameters of one block that are held alike: one run of elements, the unit of sharding. Gradients,
+/// masters and moments of a group are runs of the same elements.
+struct ParameterGroup {
+  int64_t block = 0;
+  bool trainable = true;
+  Read read = Read::kProduct;
+  int64_t elements = 0;  ///< a multiple of kGroupAlign; gaps between parameters are zero
+};
+
+/// Where a module finds a parameter.
+struct Place {
+  int32_t group = -1;  ///< -1: there is no such parameter
+  int64_t offset = 0;
+  Read read = Read::kProduct;
+  explicit operator bool() const { return group >= 0; }
+};
+
+/// All parameters, in the order of their blocks. Parts that one kernel reads together (q, k, v; gate, up) lie
+/// back to back in their group, everything else starts at a multiple of kParameterAlign elements.
 class ParameterTable {
  public:
-  static constexpr int64_t kParameterAlign = 16;
+  static constexpr int64_t kParameterAlign = 16, kGroupAlign = 64;
 
-  explicit ParameterTable(const ModelConfig& model, bool scale_residual = true);
+  /// `frozen`: patterns (* and ?) of names of parameters that are not trained. Throws kConfigInvalid for a
+  /// pattern without a match, and where parts that are multiplied together are not frozen together.
+  explicit ParameterTable(const ModelConfig& model, bool scale_residual = true,
+                          const std::vector<std::string>& frozen = {});
 
   const std::vector<Parameter>& all() const { return parameters_; }
   const Parameter* find(std::string_view name) const;  ///< null if there is none
   const Parameter& at(std::string_view name) const;    ///< throws kNotFound
-  int64_t flat_size() const { return flat_size_; }     ///< elements of a flat buffer, padding included
-  int64_t count() const { return count_; }             ///< parameters, padding not included
+  Place place(std::string_view name) const;            ///< of no group if there is none
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
+  int64_t count() const { return count_; }  ///< parameters, padding not included
+  int64_t trainable_count() const;
 
  private:
-  void add(std::string name, std::vector<int64_t> shape, int64_t block, InitialValue initial,
-           bool packed = false);
+  struct Declaration;
+  class Declarations;
+  void lay_out(const std::vector<Declaration>& block);
 
   std::vector<Parameter> parameters_;
-  int64_t flat_size_ = 0, count_ = 0;
+  std::vector<ParameterGroup> groups_;
+  int64_t count_ = 0;
 };
 
 }  // namespace hawser::nn

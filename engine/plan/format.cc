@@ -28,30 +28,40 @@ std::string bytes_text(int64_t bytes) {
 }  // namespace
 
 const char* category_name(Category category) {
-  constexpr const char* kNames[] = {"weights",   "gradients", "optimizer", "activations",
-                                    "workspace", "staging",   "tables"};
+  constexpr const char* kNames[] = {"weights", "gradients", "optimizer", "activations",
+                                    "buckets", "workspace", "staging",   "tables"};
   return kNames[static_cast<size_t>(category)];
 }
 
 const char* op_name(Op op) {
-  constexpr const char* kNames[] = {"LOAD_MICRO_BATCH", "COUNT_TOKENS",  "FORWARD",  "LOSS",
-                                    "EVAL_LOSS",        "LOGITS",        "BACKWARD", "REDUCE_GRAD",
-                                    "GRAD_NORM",        "OPTIMIZER_STEP"};
+  constexpr const char* kNames[] = {"LOAD_MICRO_BATCH", "COUNT_TOKENS", "FORWARD",         "LOSS",
+                                    "EVAL_LOSS",        "LOGITS",       "BACKWARD",        "JOIN_HEAD_GRAD",
+                                    "ADD_GRAD",         "REDUCE_GRAD",  "REDUCE_REPLICAS", "GATHER_GRAD",
+                                    "UNSHARD",          "RESHARD",      "GRAD_NORM",       "OPTIMIZER_STEP"};
   return kNames[static_cast<size_t>(op)];
 }
 
 std::string format_instructions(const Plan& plan) {
-  std::string text =
-      fmt::format("plan {}: {} instructions\n{:>5}  {:<16} {:>5} {:>4} {:>9}  reads -> writes\n", plan.name,
-                  plan.instructions.size(), "#", "instruction", "block", "mb", "GFLOP");
+  bool ranks = false;
+  for (const Instruction& n : plan.instructions) ranks = ranks || n.stream == StreamId::kCommunication;
+  std::string text = fmt::format("plan {}: {} instructions\n{:>5}  {:<16} {:>5} {:>4} {:>9}  ", plan.name,
+                                 plan.instructions.size(), "#", "instruction", "block", "mb", "GFLOP");
+  if (ranks) text += fmt::format("{:>6} {:>11} {:>6}  ", "bucket", "bytes sent", "waits");
+  text += "reads -> writes\n";
+  const auto number = [](int64_t v) { return v < 0 ? std::string("-") : fmt::format("{}", v); };
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& n = plan.instructions[i];
     if (i == plan.commit && i > 0) text += "       ---- durable from here ----\n";
-    const auto number = [](int32_t v) { return v < 0 ? std::string("-") : fmt::format("{}", v); };
-    text +=
-        fmt::format("{:>5}  {:<16} {:>5} {:>4} {:>9.3f}  {} -> {}\n", i, op_name(n.op), number(n.block),
-                    number(n.micro_batch), n.flops * 1e-9, operands(plan, n.reads), operands(plan, n.writes));
+    text += fmt::format("{:>5}{} {:<16} {:>5} {:>4} {:>9.3f}  ", i,
+                        n.stream == StreamId::kCommunication ? '~' : ' ', op_name(n.op), number(n.block),
+                        number(n.micro_batch), n.flops * 1e-9);
+    if (ranks)
+      text += fmt::format("{:>6} {:>11} {:>6}  ", number(n.bucket),
+                          number(n.sent_bytes > 0 ? n.sent_bytes : -1), number(n.waits_for));
+    text += fmt::format("{} -> {}\n", operands(plan, n.reads), operands(plan, n.writes));
   }
+  if (ranks)
+    text += "(~: on the communication stream, beside what computes; waits: the transfer that must be done)\n";
   return text;
 }
 
@@ -85,13 +95,19 @@ std::string plan_json(const Plan& plan) {
                              {"persistent", s.persistent}});
   json["commit"] = plan.commit;
   for (const Instruction& n : plan.instructions)
-    json["instructions"].push_back({{"op", op_name(n.op)},
-                                    {"block", n.block},
-                                    {"micro_batch", n.micro_batch},
-                                    {"reads", n.reads},
-                                    {"writes", n.writes},
-                                    {"scratch", n.scratch},
-                                    {"flops", n.flops}});
+    json["instructions"].push_back(
+        {{"op", op_name(n.op)},
+         {"block", n.block},
+         {"micro_batch", n.micro_batch},
+         {"reads", n.reads},
+         {"writes", n.writes},
+         {"scratch", n.scratch},
+         {"bucket", n.bucket},
+         {"stream", n.stream == StreamId::kCommunication ? "communication" : "compute"},
+         {"accumulate", n.accumulate},
+         {"sent_bytes", n.sent_bytes},
+         {"waits_for", n.waits_for},
+         {"flops", n.flops}});
   return json.dump();
 }
 

@@ -13,12 +13,28 @@ enum class Category : uint8_t {
   kGradients,
   kOptimizer,
   kActivations,
+  kBuckets,  ///< gathered weights and gradients on their way between ranks
   kWorkspace,
   kStaging,
   kTables,
   kCount
 };
 const char* category_name(Category category);
+
+/// What a slot is to the executor. A block's state is laid out inside its slots as parallel/shard_layout.h
+/// says.
+enum class Role : uint8_t {
+  kOther,
+  kWeights,         ///< whole weights of a block, as compute reads them
+  kWeightShards,    ///< this rank's part of them
+  kSecondary,       ///< this rank's part of them inside the smaller group of /zero/reshard_group
+  kMaster,          ///< f32 masters of what is narrower in compute
+  kGradients,       ///< whole gradients of a block
+  kGradientShards,  ///< this rank's part of the reduced ones
+  kHeadGradient,    ///< second accumulator of a tied embedding
+  kMoment1,
+  kMoment2,
+};
 
 /// An index into Plan::slots; -1: none.
 using SlotId = int32_t;
@@ -30,22 +46,32 @@ struct Slot {
   Category category = Category::kActivations;
   int64_t bytes = 0;
   bool persistent = false;
+  Role role = Role::kOther;
+  int32_t block = -1;             ///< whose state it is
   int32_t first = -1, last = -1;  ///< instructions; -1 when no one names it
   int64_t offset = -1;            ///< bytes into the arena
+  int32_t last_transfer = -1;     ///< the newest instruction of the communication stream that uses it
 };
 
-/// Operands by op (reads | writes; scratch is the workspace; all that compute also read weights and masters):
-///   kLoadMicroBatch               | batch
-///   kCountTokens     batches...   | scalars
-///   kForward         block 0:     batch | x_1       (embedding)
-///                    block b:     x_b, batch | x_b+1, saved_b
-///   kLoss            x, batch, scalars | losses, dx, gradients     (norm, head, loss, and their backward)
-///   kEvalLoss        x, batch | losses
-///   kLogits          x, batch |
-///   kBackward        block b:     x_b, saved_b, batch | dx, gradients;  block 0: batch | dx, gradients
-///   kReduceGrad      head_gradient | gradients        (joins the two gradients of a tied embedding)
-///   kGradNorm        gradients | partials
-///   kOptimizerStep   gradients, scalars | weights, optimizer state
+/// Operands by op (reads | writes; scratch is the workspace; what computes also reads its blocks' weights and
+/// writes their gradients):
+///   kLoadMicroBatch                | batch
+///   kCountTokens      batches...   | scalars
+///   kForward          block 0:     batch | x_1       (embedding)
+///                     block b:     x_b, batch | x_b+1, saved_b
+///   kLoss             x, batch, scalars | losses, dx     (norm, head, loss, and their backward)
+///   kEvalLoss         x, batch | losses
+///   kLogits           x, batch |
+///   kBackward         block b:     x_b, saved_b, batch | dx;  block 0: batch | dx
+///   kJoinHeadGrad     head_gradient | gradients     (the two gradients of a tied embedding become one)
+///   kAddGrad          gradients | gradients         (adds one micro-batch's gradients to another's)
+///   kReduceGrad       gradients | gradients or gradient shards      sums over ranks, each keeps its shard
+///   kReduceReplicas   gradient shards | gradient shards             sums over replicas of a shard
+///   kGatherGrad       gradient shards | gradients                   everyone gets the sums
+///   kUnshard          weight shards | weights                       everyone gets a block's weights
+///   kReshard          weights | secondary                           keeps a part for the backward
+///   kGradNorm         block b: gradients | norm;  no block: norm | norm     (agreed by all ranks)
+///   kOptimizerStep    block b: gradients, scalars | weights, master, moments
 enum class Op : uint8_t {
   kLoadMicroBatch,
   kCountTokens,
@@ -54,19 +80,37 @@ enum class Op : uint8_t {
   kEvalLoss,
   kLogits,
   kBackward,
+  kJoinHeadGrad,
+  kAddGrad,
   kReduceGrad,
+  kReduceReplicas,
+  kGatherGrad,
+  kUnshard,
+  kReshard,
   kGradNorm,
   kOptimizerStep,
 };
 const char* op_name(Op op);
 
+/// Where an instruction runs. The communication stream runs beside the compute stream, in order.
+enum class StreamId : uint8_t { kCompute, kCommunication };
+
 struct Instruction {
   Op op = Op::kForward;
   int32_t micro_batch = -1;
-  int32_t block = -1;  ///< 0 embedding, 1..layers blocks, layers + 1 head
+  int32_t block = -1;   ///< 0 embedding, 1..layers blocks, layers + 1 head
+  int32_t bucket = -1;  ///< of the blocks whose gradients or weights travel together
+  StreamId stream = StreamId::kCompute;
+  bool accumulate = false;  ///< adds to the gradients that it writes
   std::vector<SlotId> reads, writes;
+  std::vector<SlotId>
+      holds;  ///< not touched, but kept alive, so that an earlier transfer need not be awaited
   SlotId scratch = -1;
   double flops = 0;
+  int64_t sent_bytes = 0;  ///< by this rank, by the ring form of the operation (comm/ledger.h)
+  /// The newest instruction of the communication stream that must be done before this one starts; -1: none.
+  /// It follows from the arena bytes that both use.
+  int32_t waits_for = -1;
 };
 
 }  // namespace hawser::plan

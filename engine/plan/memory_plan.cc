@@ -2,15 +2,12 @@
 #include <algorithm>
 #include <numeric>
 
-#include "engine/base/error.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::plan {
 namespace {
 
-int64_t align_up(int64_t bytes) {
-  return (bytes + PlanBuilder::kAlign - 1) / PlanBuilder::kAlign * PlanBuilder::kAlign;
-}
+int64_t align_up(int64_t bytes) { return (bytes + Plan::kAlign - 1) / Plan::kAlign * Plan::kAlign; }
 
 bool overlap(const Slot& a, const Slot& b) { return a.first <= b.last && b.first <= a.last; }
 
@@ -24,6 +21,7 @@ void assign_lifetimes(Plan* plan) {
     const Instruction& instruction = plan->instructions[i];
     for (SlotId id : instruction.reads) touch(id, static_cast<int32_t>(i));
     for (SlotId id : instruction.writes) touch(id, static_cast<int32_t>(i));
+    for (SlotId id : instruction.holds) touch(id, static_cast<int32_t>(i));
     if (instruction.scratch >= 0) touch(instruction.scratch, static_cast<int32_t>(i));
   }
 }
@@ -90,36 +88,35 @@ void assign_memory(Plan* plan) {
   count_peak(plan);
 }
 
-SlotId PlanBuilder::slot(std::string name, Category category, int64_t bytes, bool persistent) {
-  if (bytes == 0) return -1;
-  plan_.slots.push_back({std::move(name), category, bytes, persistent});
-  return static_cast<SlotId>(plan_.slots.size()) - 1;
+SlotId Plan::add_slot(Slot slot) {
+  if (slot.bytes == 0) return -1;
+  slots.push_back(std::move(slot));
+  return static_cast<SlotId>(slots.size()) - 1;
 }
 
-SlotId PlanBuilder::persistent(std::string name, Category category, int64_t bytes) {
-  return slot(std::move(name), category, bytes, true);
+Instruction& Plan::add(Instruction instruction, int64_t scratch_bytes) {
+  std::erase(instruction.reads, -1);
+  std::erase(instruction.writes, -1);
+  if (scratch_bytes > 0) instruction.scratch = add_slot({"workspace", Category::kWorkspace, scratch_bytes});
+  instructions.push_back(std::move(instruction));
+  return instructions.back();
 }
 
-SlotId PlanBuilder::transient(std::string name, Category category, int64_t bytes) {
-  return slot(std::move(name), category, bytes, false);
-}
-
-void PlanBuilder::add(Op op, int32_t micro_batch, int32_t block, std::vector<SlotId> reads,
-                      std::vector<SlotId> writes, int64_t scratch_bytes, double flops) {
-  std::erase(reads, -1);
-  std::erase(writes, -1);
-  const SlotId scratch = transient("workspace", Category::kWorkspace, scratch_bytes);
-  plan_.instructions.push_back({op, micro_batch, block, std::move(reads), std::move(writes), scratch, flops});
-}
-
-Plan PlanBuilder::finish() {
-  assign_memory(&plan_);
-  return std::move(plan_);
+void finish(Plan* plan) {
+  assign_memory(plan);
+  assign_waits(plan);
 }
 
 SlotId find_slot(const Plan& plan, std::string_view name) {
   for (size_t i = 0; i < plan.slots.size(); ++i)
     if (plan.slots[i].name == name) return static_cast<SlotId>(i);
+  return -1;
+}
+
+SlotId find_state(const Plan& plan, Role role, int32_t block) {
+  for (size_t i = 0; i < plan.slots.size(); ++i)
+    if (plan.slots[i].persistent && plan.slots[i].role == role && plan.slots[i].block == block)
+      return static_cast<SlotId>(i);
   return -1;
 }
 

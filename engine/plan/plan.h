@@ -1,5 +1,8 @@
 // Plan: the instruction list of one rank, made once, with the lifetime and place of every slot. It can be
 // printed, and the executor runs it as it stands.
+//
+// A plan is made in three steps: a schedule lays down instructions (serial.h), passes of the strategies
+// insert theirs (engine/parallel), finish places slots and finds out who must wait for whom.
 #pragma once
 
 #include <array>
@@ -15,6 +18,8 @@ namespace hawser::plan {
 using MemoryByCategory = std::array<int64_t, static_cast<size_t>(Category::kCount)>;
 
 struct Plan {
+  static constexpr int64_t kAlign = 64;
+
   std::string name;
   std::vector<Slot> slots;
   std::vector<Instruction> instructions;
@@ -22,37 +27,28 @@ struct Plan {
   int64_t persistent_bytes = 0;
   int64_t peak_bytes = 0;      ///< arena bytes that this plan needs: the end of its highest slot
   MemoryByCategory at_peak{};  ///< bytes of live slots at the instruction where they are most
-};
 
-/// Makes plans: add slots and instructions, then finish.
-class PlanBuilder {
- public:
-  static constexpr int64_t kAlign = 64;
-
-  explicit PlanBuilder(std::string name) { plan_.name = std::move(name); }
-
+  const Slot& slot(SlotId id) const { return slots[static_cast<size_t>(id)]; }
   /// 0 bytes give -1, an operand that is not there.
-  SlotId persistent(std::string name, Category category, int64_t bytes);
-  SlotId transient(std::string name, Category category, int64_t bytes);
+  SlotId add_slot(Slot slot);
   /// Operands of -1 are left out; scratch_bytes > 0 adds a workspace slot of its own.
-  void add(Op op, int32_t micro_batch, int32_t block, std::vector<SlotId> reads, std::vector<SlotId> writes,
-           int64_t scratch_bytes = 0, double flops = 0);
-  /// Everything added from here on is durable.
-  void commit_begins() { plan_.commit = plan_.instructions.size(); }
-  /// Assigns lifetimes and offsets (memory_plan.cc).
-  Plan finish();
-
- private:
-  SlotId slot(std::string name, Category category, int64_t bytes, bool persistent);
-  Plan plan_;
+  Instruction& add(Instruction instruction, int64_t scratch_bytes = 0);
 };
+
+/// Lifetimes, places and waits: the plan is complete then.
+void finish(Plan* plan);
 
 /// Fills first, last, offset of each slot and the plan's byte counts. Persistent slots lie first, in order;
 /// the others are placed largest first at the lowest offset free for their whole lifetime.
 void assign_memory(Plan* plan);
+/// Fills waits_for: an instruction waits for transfers that use bytes which it writes, or write bytes which
+/// it uses. Transfers run in order, so the newest of them is enough.
+void assign_waits(Plan* plan);
 
 /// The slot's id by name; -1 if there is none.
 SlotId find_slot(const Plan& plan, std::string_view name);
+/// The persistent slot of a block with this role; -1 if there is none.
+SlotId find_state(const Plan& plan, Role role, int32_t block);
 
 /// The instruction list as a table, one line each: number, op, block, micro-batch, reads -> writes, FLOPs.
 std::string format_instructions(const Plan& plan);

@@ -5,132 +5,265 @@
 namespace hawser::plan {
 namespace {
 
-struct State {
-  SlotId weights, master, gradients, head_gradient, moment1, moment2, rope, scalars, partials;
+/// Builds one plan: the state that all plans share, then instructions.
+class Schedule {
+ public:
+  Schedule(const char* name, const Sizes& sizes) : s_(sizes) {
+    plan_.name = name;
+    add_state();
+  }
+
+  Plan take() { return std::move(plan_); }
+  void commit_begins() { plan_.commit = plan_.instructions.size(); }
+
+  SlotId transient(std::string name, Category category, int64_t bytes) {
+    return plan_.add_slot({std::move(name), category, bytes});
+  }
+  Instruction& add(Op op, int32_t mb, int32_t block, std::vector<SlotId> reads, std::vector<SlotId> writes,
+                   const Cost& cost = {}) {
+    Instruction n;
+    n.op = op, n.micro_batch = mb, n.block = block;
+    n.reads = std::move(reads), n.writes = std::move(writes);
+    n.flops = cost.flops;
+    return plan_.add(std::move(n), cost.workspace);
+  }
+
+  SlotId load(int32_t mb, int64_t bytes) {
+    const SlotId batch = transient(fmt::format("batch.{}", mb), Category::kStaging, bytes);
+    add(Op::kLoadMicroBatch, mb, -1, {}, {batch});
+    return batch;
+  }
+  /// Embedding and blocks of one micro-batch; returns the last residual. What backward will read is kept.
+  SlotId forward(int32_t mb, SlotId batch);
+  /// Head, loss and all backwards. Gradients go to `gradients` (by block).
+  void loss_and_backward(int32_t mb, SlotId batch, SlotId x, const std::vector<SlotId>& gradients,
+                         bool accumulate);
+  void evaluate(Op head, const Cost& cost, int64_t result);
+  void train(int32_t micro_batches, Accumulation accumulation);
+  void generate();
+
+ private:
+  void add_state();
+  SlotId state(const char* name, Category category, int64_t bytes, Role role, int32_t block) {
+    std::string full = block < 0 ? std::string(name) : fmt::format("{}.{}", name, block);
+    return plan_.add_slot({std::move(full), category, bytes, true, role, block});
+  }
+  SlotId weights(int32_t block) const { return weights_[static_cast<size_t>(block)]; }
+  std::vector<SlotId> head_weights() const {
+    return s_.tied_head ? std::vector{weights(s_.head()), weights(0)} : std::vector{weights(s_.head())};
+  }
+  std::vector<SlotId> fresh_gradients(int32_t mb);
+  void add_gradients(const std::vector<SlotId>& to, const std::vector<SlotId>& from);
+  void tree(int32_t micro_batches, const std::vector<SlotId>& batches);
+  void update();
+
+  const Sizes& s_;
+  Plan plan_;
+  std::vector<SlotId> weights_, gradients_;
+  SlotId head_gradient_ = -1, rope_ = -1, scalars_ = -1, norm_ = -1;
+  std::vector<SlotId> inputs_, saved_;  // of the last forward, by block from 1
 };
 
 /// The same slots in the same order in every plan, so that they share their places.
-State add_state(PlanBuilder& b, const Sizes& s) {
-  State st;
-  st.weights = b.persistent("weights", Category::kWeights, s.weights);
-  st.master = b.persistent("master", Category::kOptimizer, s.master);
-  st.gradients = b.persistent("gradients", Category::kGradients, s.gradients);
-  st.head_gradient = b.persistent("head_gradient", Category::kGradients, s.head_gradient);
-  st.moment1 = b.persistent("moment1", Category::kOptimizer, s.moment1);
-  st.moment2 = b.persistent("moment2", Category::kOptimizer, s.moment2);
-  st.rope = b.persistent("rope_table", Category::kTables, s.rope_table);
-  st.scalars = b.persistent("scalars", Category::kTables, s.scalars);
-  st.partials = b.persistent("partials", Category::kTables, s.partials);
-  return st;
+void Schedule::add_state() {
+  const auto blocks = static_cast<int32_t>(s_.state.size());
+  const auto each = [&](auto&& add) {
+    for (int32_t b = 0; b < blocks; ++b) add(b, s_.state[static_cast<size_t>(b)]);
+  };
+  each([&](int32_t b, const BlockState& st) {
+    const Role role = st.unsharded > 0 ? Role::kWeightShards : Role::kWeights;
+    weights_.push_back(state("weights", Category::kWeights, st.weights, role, b));
+  });
+  each([&](int32_t b, const BlockState& st) {
+    state("master", Category::kOptimizer, st.master, Role::kMaster, b);
+  });
+  each([&](int32_t b, const BlockState& st) {
+    gradients_.push_back(state("gradients", Category::kGradients, st.gradients, Role::kGradients, b));
+  });
+  head_gradient_ = state("head_gradient", Category::kGradients, s_.head_gradient, Role::kHeadGradient, -1);
+  each([&](int32_t b, const BlockState& st) {
+    const Category category = st.gradients > 0 ? Category::kBuckets : Category::kGradients;
+    state("gradient_shards", category, st.gradient_shards, Role::kGradientShards, b);
+  });
+  each([&](int32_t b, const BlockState& st) {
+    state("moment1", Category::kOptimizer, st.moment1, Role::kMoment1, b);
+  });
+  each([&](int32_t b, const BlockState& st) {
+    state("moment2", Category::kOptimizer, st.moment2, Role::kMoment2, b);
+  });
+  rope_ = state("rope_table", Category::kTables, s_.rope_table, Role::kOther, -1);
+  scalars_ = state("scalars", Category::kTables, s_.scalars, Role::kOther, -1);
+  norm_ = state("norm", Category::kTables, s_.norm, Role::kOther, -1);
 }
 
-/// Embedding and blocks of one micro-batch; returns the last residual. `saved` collects what backward will
-/// read.
-SlotId add_forward(PlanBuilder& b, const Sizes& s, const State& st, int32_t mb, SlotId batch,
-                   std::vector<SlotId>* inputs, std::vector<SlotId>* saved) {
+SlotId Schedule::forward(int32_t mb, SlotId batch) {
   const auto x_slot = [&](size_t block) {
-    return b.transient(fmt::format("x{}.{}", block, mb), Category::kActivations, s.residual);
+    return transient(fmt::format("x{}.{}", block, mb), Category::kActivations, s_.residual);
   };
+  inputs_.assign(1, -1);
+  saved_.assign(1, -1);
   SlotId x = x_slot(1);
-  b.add(Op::kForward, mb, 0, {batch, st.weights, st.master}, {x}, s.embedding_forward.workspace,
-        s.embedding_forward.flops);
-  for (size_t layer = 0; layer < s.block_forward.size(); ++layer) {
-    const Cost& cost = s.block_forward[layer];
-    const SlotId kept =
-        b.transient(fmt::format("saved{}.{}", layer + 1, mb), Category::kActivations, cost.saved);
+  add(Op::kForward, mb, 0, {batch, weights(0)}, {x}, s_.embedding_forward);
+  for (size_t layer = 0; layer < s_.block_forward.size(); ++layer) {
+    const Cost& cost = s_.block_forward[layer];
+    const auto block = static_cast<int32_t>(layer) + 1;
+    const SlotId kept = transient(fmt::format("saved{}.{}", block, mb), Category::kActivations, cost.saved);
     const SlotId y = x_slot(layer + 2);
-    b.add(Op::kForward, mb, static_cast<int32_t>(layer) + 1, {x, batch, st.weights, st.master}, {y, kept},
-          cost.workspace, cost.flops);
-    inputs->push_back(x);
-    saved->push_back(kept);
+    add(Op::kForward, mb, block, {x, batch, weights(block)}, {y, kept}, cost);
+    inputs_.push_back(x);
+    saved_.push_back(kept);
     x = y;
   }
   return x;
 }
 
-void add_micro_batch(PlanBuilder& b, const Sizes& s, const State& st, int32_t mb, SlotId batch) {
-  std::vector<SlotId> inputs, saved;
-  const SlotId x = add_forward(b, s, st, mb, batch, &inputs, &saved);
-  const auto head = static_cast<int32_t>(s.block_forward.size()) + 1;
-  const SlotId losses = b.transient(fmt::format("losses.{}", mb), Category::kStaging, s.losses);
-  const SlotId dx = b.transient(fmt::format("dx.{}", mb), Category::kActivations, s.residual);
-  b.add(Op::kLoss, mb, head, {x, batch, st.scalars, st.weights, st.master},
-        {losses, dx, st.gradients, st.head_gradient}, s.loss.workspace, s.loss.flops);
-  for (size_t layer = s.block_backward.size(); layer-- > 0;) {
-    const Cost& cost = s.block_backward[layer];
-    b.add(Op::kBackward, mb, static_cast<int32_t>(layer) + 1,
-          {inputs[layer], saved[layer], batch, st.weights, st.master}, {dx, st.gradients}, cost.workspace,
-          cost.flops);
+void Schedule::loss_and_backward(int32_t mb, SlotId batch, SlotId x, const std::vector<SlotId>& gradients,
+                                 bool accumulate) {
+  const SlotId losses = transient(fmt::format("losses.{}", mb), Category::kStaging, s_.losses);
+  const SlotId dx = transient(fmt::format("dx.{}", mb), Category::kActivations, s_.residual);
+  std::vector<SlotId> reads{x, batch, scalars_};
+  const std::vector<SlotId> head = head_weights();
+  reads.insert(reads.end(), head.begin(), head.end());
+  add(Op::kLoss, mb, s_.head(), std::move(reads), {losses, dx, gradients.back(), head_gradient_}, s_.loss)
+      .accumulate = accumulate;
+  for (int32_t block = s_.head() - 1; block >= std::max(1, s_.first_trainable); --block) {
+    const auto i = static_cast<size_t>(block);
+    add(Op::kBackward, mb, block, {inputs_[i], saved_[i], batch, weights(block)}, {dx, gradients[i]},
+        s_.block_backward[i - 1])
+        .accumulate = accumulate;
   }
-  b.add(Op::kBackward, mb, 0, {batch}, {dx, st.gradients}, s.embedding_backward.workspace,
-        s.embedding_backward.flops);
+  if (s_.first_trainable > 0) return;
+  add(Op::kBackward, mb, 0, {batch}, {dx, gradients[0]}, s_.embedding_backward).accumulate = accumulate;
 }
 
-SlotId batch_slot(PlanBuilder& b, const Sizes& s, int32_t mb) {
-  return b.transient(fmt::format("batch.{}", mb), Category::kStaging, s.batch);
+void Schedule::train(int32_t micro_batches, Accumulation accumulation) {
+  std::vector<SlotId> batches;
+  for (int32_t mb = 0; mb < micro_batches; ++mb) batches.push_back(load(mb, s_.batch));
+  add(Op::kCountTokens, -1, -1, batches, {scalars_});
+  if (accumulation == Accumulation::kTree) {
+    tree(micro_batches, batches);
+  } else {
+    const bool fresh = accumulation == Accumulation::kFresh;
+    for (int32_t mb = 0; mb < micro_batches; ++mb) {
+      const SlotId batch = batches[static_cast<size_t>(mb)];
+      loss_and_backward(mb, batch, forward(mb, batch), gradients_, !fresh && mb > 0);
+      if (head_gradient_ >= 0 && (fresh || mb + 1 == micro_batches))
+        add(Op::kJoinHeadGrad, mb, 0, {head_gradient_}, {gradients_[0]}).accumulate = true;
+    }
+  }
+  update();
 }
 
-/// One micro-batch forward and a head that keeps `losses` bytes of result.
-Plan forward_plan(const char* name, const Sizes& s, Op head, const Cost& cost, int64_t losses) {
-  PlanBuilder b(name);
-  const State st = add_state(b, s);
-  const SlotId batch = batch_slot(b, s, 0);
-  b.add(Op::kLoadMicroBatch, 0, -1, {}, {batch});
-  std::vector<SlotId> inputs, saved;
-  const SlotId x = add_forward(b, s, st, 0, batch, &inputs, &saved);
-  const SlotId result = b.transient("losses.0", Category::kStaging, losses);
-  b.add(head, 0, static_cast<int32_t>(s.block_forward.size()) + 1, {x, batch, st.weights, st.master},
-        {result}, cost.workspace, cost.flops);
-  b.commit_begins();
-  return b.finish();
+std::vector<SlotId> Schedule::fresh_gradients(int32_t mb) {
+  std::vector<SlotId> slots;
+  for (size_t b = 0; b < s_.state.size(); ++b)
+    slots.push_back(
+        plan_.add_slot({fmt::format("gradients.{}.{}", b, mb), Category::kGradients,
+                        s_.state[b].gradient_bucket, false, Role::kGradients, static_cast<int32_t>(b)}));
+  return slots;
+}
+
+void Schedule::add_gradients(const std::vector<SlotId>& to, const std::vector<SlotId>& from) {
+  for (size_t b = to.size(); b-- > 0;)
+    if (to[b] >= 0) add(Op::kAddGrad, -1, static_cast<int32_t>(b), {from[b]}, {to[b]}).accumulate = true;
+}
+
+/// A binary counter of finished subtrees: gradients of micro-batch 0 stand where all will be at last.
+void Schedule::tree(int32_t micro_batches, const std::vector<SlotId>& batches) {
+  struct Subtree {
+    std::vector<SlotId> gradients;
+    int32_t micro_batches;
+  };
+  std::vector<Subtree> stack;
+  for (int32_t mb = 0; mb < micro_batches; ++mb) {
+    const SlotId batch = batches[static_cast<size_t>(mb)];
+    stack.push_back({mb == 0 ? gradients_ : fresh_gradients(mb), 1});
+    loss_and_backward(mb, batch, forward(mb, batch), stack.back().gradients, false);
+    if (head_gradient_ >= 0)
+      add(Op::kJoinHeadGrad, mb, 0, {head_gradient_}, {stack.back().gradients[0]}).accumulate = true;
+    while (stack.size() > 1 && stack[stack.size() - 2].micro_batches == stack.back().micro_batches) {
+      add_gradients(stack[stack.size() - 2].gradients, stack.back().gradients);
+      stack.pop_back();
+      stack.back().micro_batches *= 2;
+    }
+  }
+}
+
+/// Norms from the head down, as gradients become final; weights from the embedding up, as the next step needs
+/// them.
+void Schedule::update() {
+  for (int32_t b = s_.head(); b >= 0; --b)
+    if (gradients_[static_cast<size_t>(b)] >= 0 || s_.state[static_cast<size_t>(b)].gradient_bucket > 0)
+      add(Op::kGradNorm, -1, b, {gradients_[static_cast<size_t>(b)]}, {norm_}, {s_.norm_workspace});
+  add(Op::kGradNorm, -1, -1, {norm_}, {norm_});
+  commit_begins();
+  for (int32_t b = 0; b <= s_.head(); ++b) {
+    const auto i = static_cast<size_t>(b);
+    if (s_.state[i].gradient_bucket == 0) continue;
+    add(Op::kOptimizerStep, -1, b, {gradients_[i], scalars_},
+        {weights(b), find_state(plan_, Role::kMaster, b), find_state(plan_, Role::kMoment1, b),
+         find_state(plan_, Role::kMoment2, b)});
+  }
+}
+
+void Schedule::evaluate(Op head, const Cost& cost, int64_t result_bytes) {
+  const SlotId batch = load(0, s_.batch);
+  std::vector<SlotId> reads{forward(0, batch), batch};
+  const std::vector<SlotId> weights = head_weights();
+  reads.insert(reads.end(), weights.begin(), weights.end());
+  const SlotId result = transient("losses.0", Category::kStaging, result_bytes);
+  add(head, 0, s_.head(), std::move(reads), {result}, cost);
+  commit_begins();
+}
+
+void Schedule::generate() {
+  const SlotId batch = transient("batch.0", Category::kStaging, s_.generate_batch);
+  const SlotId x = transient("x", Category::kActivations, s_.generate_residual);
+  // The caches keep their contents from call to call: all of them live over the whole plan.
+  std::vector<SlotId> caches, all{batch, x};
+  for (size_t layer = 0; layer < s_.block_forward.size(); ++layer) {
+    caches.push_back(transient(fmt::format("kv{}", layer + 1), Category::kActivations, s_.kv_cache));
+    all.push_back(caches.back());
+  }
+  add(Op::kLoadMicroBatch, 0, -1, {}, all);
+  add(Op::kForward, 0, 0, {batch, weights(0)}, {x}, {s_.generate_workspace});
+  for (size_t layer = 0; layer < caches.size(); ++layer) {
+    const auto block = static_cast<int32_t>(layer) + 1;
+    add(Op::kForward, 0, block, {x, batch, weights(block), caches[layer]}, {x, caches[layer]},
+        {s_.generate_workspace});
+  }
+  std::vector<SlotId> last{x, batch};
+  const std::vector<SlotId> head = head_weights();
+  last.insert(last.end(), head.begin(), head.end());
+  last.insert(last.end(), caches.begin(), caches.end());
+  add(Op::kLogits, 0, s_.head(), std::move(last), {}, {s_.generate_workspace});
+  commit_begins();
 }
 
 }  // namespace
 
-Plan train_plan(const Sizes& s, int32_t micro_batches) {
-  PlanBuilder b("train");
-  const State st = add_state(b, s);
-  std::vector<SlotId> batches;
-  for (int32_t mb = 0; mb < micro_batches; ++mb) {
-    batches.push_back(batch_slot(b, s, mb));
-    b.add(Op::kLoadMicroBatch, mb, -1, {}, {batches.back()});
-  }
-  b.add(Op::kCountTokens, -1, -1, batches, {st.scalars});
-  for (int32_t mb = 0; mb < micro_batches; ++mb)
-    add_micro_batch(b, s, st, mb, batches[static_cast<size_t>(mb)]);
-  if (st.head_gradient >= 0) b.add(Op::kReduceGrad, -1, 0, {st.head_gradient}, {st.gradients});
-  b.add(Op::kGradNorm, -1, -1, {st.gradients}, {st.partials});
-  b.commit_begins();
-  b.add(Op::kOptimizerStep, -1, -1, {st.gradients, st.scalars},
-        {st.weights, st.master, st.moment1, st.moment2});
-  return b.finish();
+Plan train_plan(const Sizes& s, int32_t micro_batches, Accumulation accumulation) {
+  Schedule schedule("train", s);
+  schedule.train(micro_batches, accumulation);
+  return schedule.take();
 }
 
-Plan eval_plan(const Sizes& s) { return forward_plan("eval", s, Op::kEvalLoss, s.loss_eval, s.losses); }
+Plan eval_plan(const Sizes& s) {
+  Schedule schedule("eval", s);
+  schedule.evaluate(Op::kEvalLoss, s.loss_eval, s.losses);
+  return schedule.take();
+}
 
-Plan logits_plan(const Sizes& s) { return forward_plan("logits", s, Op::kLogits, s.logits, 0); }
+Plan logits_plan(const Sizes& s) {
+  Schedule schedule("logits", s);
+  schedule.evaluate(Op::kLogits, s.logits, 0);
+  return schedule.take();
+}
 
 Plan generate_plan(const Sizes& s) {
-  PlanBuilder b("generate");
-  const State st = add_state(b, s);
-  const SlotId batch = b.transient("batch.0", Category::kStaging, s.generate_batch);
-  const SlotId x = b.transient("x", Category::kActivations, s.generate_residual);
-  // The caches keep their contents from call to call: all of them live over the whole plan.
-  std::vector<SlotId> caches, all{batch, x};
-  for (size_t layer = 0; layer < s.block_forward.size(); ++layer) {
-    caches.push_back(b.transient(fmt::format("kv{}", layer + 1), Category::kActivations, s.kv_cache));
-    all.push_back(caches.back());
-  }
-  b.add(Op::kLoadMicroBatch, 0, -1, {}, all);
-  b.add(Op::kForward, 0, 0, {batch, st.weights, st.master}, {x}, s.generate_workspace);
-  for (size_t layer = 0; layer < caches.size(); ++layer)
-    b.add(Op::kForward, 0, static_cast<int32_t>(layer) + 1, {x, batch, st.weights, st.master, caches[layer]},
-          {x, caches[layer]}, s.generate_workspace);
-  std::vector<SlotId> last{x, st.weights, st.master, batch};
-  last.insert(last.end(), caches.begin(), caches.end());
-  b.add(Op::kLogits, 0, static_cast<int32_t>(caches.size()) + 1, last, {}, s.generate_workspace);
-  b.commit_begins();
-  return b.finish();
+  Schedule schedule("generate", s);
+  schedule.generate();
+  return schedule.take();
 }
 
 }  // namespace hawser::plan

@@ -9,6 +9,8 @@
 #include "engine/device/cpu/thread_pool.h"
 #include "engine/nn/rope_table.h"
 #include "engine/optim/grad_norm.h"
+#include "engine/parallel/data_parallel.h"
+#include "engine/parallel/zero.h"
 #include "engine/plan/serial.h"
 #include "engine/train/executor.h"
 #include "kernels/include/levels.h"
@@ -19,30 +21,27 @@ namespace {
 plan::Cost cost_of(const nn::CallCost& c) { return {c.workspace, c.saved, c.flops}; }
 
 void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::ResolvedConfig& config,
-                     bool inference) {
-  const int64_t flat = model.table().flat_size();
-  const DType type = compute_type(config);
-  s->weights = flat * dtype_bytes(type);
+                     const parallel::ShardLayout& layout, bool inference) {
+  for (int32_t b = 0; b < layout.blocks(); ++b) s->state.push_back(layout.block_state(b));
+  s->tied_head = model.config().tied_head;
+  s->first_trainable = static_cast<int32_t>(model.first_trainable_block());
   s->rope_table = nn::rope_table_size(model.config(), config.batch.sequence) * 4;
-  if (type != DType::kF32) s->master = flat * 4;
   if (inference) return;
-  s->gradients = flat * 4;
-  if (model.config().tied_head) s->head_gradient = model.config().vocab_size * model.config().width * 4;
-  const int64_t moments = optim::moment_count(config.optimizer);
-  if (moments > 0) s->moment1 = flat * 4;
-  if (moments > 1) s->moment2 = flat * 4;
+  if (model.trains_tied_head()) s->head_gradient = model.config().vocab_size * model.config().width * 4;
   s->scalars = static_cast<int64_t>(sizeof(StepScalars));
-  s->partials = optim::grad_norm_partials(model.table()) * 8;
+  s->norm = static_cast<int64_t>(sizeof(StepSums));
+  s->norm_workspace = optim::kAddSquaresWorkspaceBytes;
 }
 
 plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& config,
-                     const kernels::KernelTable& kernels, int32_t threads, bool inference) {
+                     const kernels::KernelTable& kernels, const parallel::ShardLayout& layout,
+                     int32_t threads, bool inference) {
   const nn::ModelConfig& m = model.config();
   const int64_t batch = config.batch.micro_batch, seq = config.batch.sequence;
   const DType type = compute_type(config);
   const nn::ModelCosts costs = nn::measure_costs(model, kernels, threads, type, batch, seq, true);
   plan::Sizes s;
-  add_state_sizes(&s, model, config, inference);
+  add_state_sizes(&s, model, config, layout, inference);
   s.residual = batch * seq * m.width * 4;
   s.batch = MicroBatch::bytes(batch, seq);
   s.losses = batch * seq * 4;
@@ -84,26 +83,85 @@ const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config)
   return kernels::cpu_kernels(std::min(static_cast<kernels::CpuLevel>(level), kernels::best_cpu_level()));
 }
 
-int32_t choose_threads(const config::ResolvedConfig& config) {
-  return config.cpu.threads > 0 ? static_cast<int32_t>(config.cpu.threads) : device::default_threads();
+int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks) {
+  const auto wanted = static_cast<int32_t>(config.cpu.threads);
+  return std::max(1, (wanted > 0 ? wanted : device::default_threads()) / ranks);
 }
+
+parallel::DataParallel choose_strategy(const config::ResolvedConfig& config) {
+  const parallel::ZeroConfig& zero = config.zero;
+  parallel::DataParallel d;
+  d.stage = zero.stage;
+  d.shards = zero.stage == 0 ? config.mesh.dp() : config.mesh.dp_shard;
+  d.replicas = zero.stage == 0 ? 1 : config.mesh.dp_replicate;
+  d.per_micro_batch = zero.reduce == parallel::ReducePolicy::kPerMicroBatch;
+  d.tree = zero.sum_order == parallel::SumOrder::kTree;
+  d.reshard = zero.reshard_after_forward;
+  d.reshard_group = zero.reshard_group;
+  d.prefetch = zero.prefetch;
+  d.wire = zero.gradient_type;
+  d.sum_group = config.comm.sum_group;
+  // Stage 3 works block by block.
+  d.bucket_bytes = zero.stage == 3 ? 1 : zero.bucket_bytes;
+  d.first_bucket_bytes = zero.stage == 3 ? 1 : zero.first_bucket_bytes;
+  return d;
+}
+
+parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& config,
+                                              const parallel::DataParallel& strategy, int64_t index,
+                                              bool inference) {
+  const int64_t micro_batches = config.batch.grad_accum_steps;
+  parallel::ShardLayout::Options o;
+  o.compute = compute_type(config);
+  o.stage = strategy.stage;
+  o.parts = strategy.shards, o.index = index;
+  if (strategy.reshard == parallel::ReshardAfterForward::kGroup) {
+    o.secondary_parts = strategy.reshard_group;
+    o.secondary_index = index % strategy.reshard_group;
+  }
+  o.training = !inference;
+  o.moments = inference ? 0 : optim::moment_count(config.optimizer);
+  o.gradient_buckets = strategy.gradient_buckets(micro_batches);
+  o.own_gradient_shards = o.gradient_buckets || strategy.reduces_each(micro_batches);
+  return o;
+}
+
+namespace {
+
+plan::Accumulation accumulation_of(const parallel::DataParallel& strategy, int64_t micro_batches) {
+  if (strategy.tree && micro_batches > 1) return plan::Accumulation::kTree;
+  return strategy.reduces_each(micro_batches) ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace;
+}
+
+}  // namespace
 
 EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config,
                        const kernels::KernelTable& kernels, int32_t threads, bool inference) {
-  const plan::Sizes sizes = sizes_of(model, config, kernels, threads, inference);
   EnginePlans plans;
-  if (!inference) plans.train = plan::train_plan(sizes, static_cast<int32_t>(config.batch.grad_accum_steps));
+  plans.strategy = choose_strategy(config);
+  const parallel::DataParallel& strategy = plans.strategy;
+  const parallel::ShardLayout layout(model.table(), layout_options(config, strategy, 0, inference));
+  const plan::Sizes sizes = sizes_of(model, config, kernels, layout, threads, inference);
+  const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
+  if (!inference) {
+    plans.train = plan::train_plan(sizes, micro_batches, accumulation_of(strategy, micro_batches));
+    parallel::reduce_gradients(&plans.train, layout, strategy, micro_batches);
+    parallel::gather_updated_weights(&plans.train, layout, strategy);
+  }
   plans.eval = plan::eval_plan(sizes);
   plans.logits = plan::logits_plan(sizes);
   plans.generate = plan::generate_plan(sizes);
-  plans.arena_bytes = std::max(
-      {plans.train.peak_bytes, plans.eval.peak_bytes, plans.logits.peak_bytes, plans.generate.peak_bytes});
+  for (plan::Plan* plan : {&plans.train, &plans.eval, &plans.logits, &plans.generate}) {
+    parallel::gather_weights_for_use(plan, layout, strategy);
+    plan::finish(plan);
+    plans.arena_bytes = std::max(plans.arena_bytes, plan->peak_bytes);
+  }
   return plans;
 }
 
 void check_memory(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
-                  const kernels::KernelTable& kernels, int32_t threads, bool inference) {
-  const int64_t available = device::available_memory();
+                  const kernels::KernelTable& kernels, int32_t threads, int32_t ranks, bool inference) {
+  const int64_t available = device::available_memory() / ranks;
   if (plans.arena_bytes <= available) return;
   std::string advice;
   const auto suggest = [&](const std::string& setting, const config::ResolvedConfig& smaller) {
@@ -130,8 +188,8 @@ void check_memory(const EnginePlans& plans, const nn::Model& model, const config
     c.optimizer.momentum = 0;
     suggest("/optimizer/kind sgd without momentum", c);
   }
-  fail(Code::kOutOfMemory, "out of memory: the plan needs {} ({} bytes), {} are available{}",
-       gib(plans.arena_bytes), plans.arena_bytes, gib(available), advice);
+  fail(Code::kOutOfMemory, "out of memory: the plan needs {} ({} bytes){}, {} are available{}",
+       gib(plans.arena_bytes), plans.arena_bytes, ranks > 1 ? " on each rank" : "", gib(available), advice);
 }
 
 }  // namespace hawser::train

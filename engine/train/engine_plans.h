@@ -6,12 +6,16 @@
 
 #include "engine/config/resolved_config.h"
 #include "engine/nn/model.h"
+#include "engine/parallel/shard_layout.h"
+#include "engine/parallel/strategy.h"
 #include "engine/plan/plan.h"
 #include "kernels/include/table.h"
 
 namespace hawser::train {
 
+/// The plans of one rank. All ranks of a mesh have the same ones: shards are padded to equal sizes.
 struct EnginePlans {
+  parallel::DataParallel strategy;
   plan::Plan train;  ///< no instructions for inference
   plan::Plan eval, logits, generate;
   int64_t arena_bytes = 0;  ///< the largest of them
@@ -22,19 +26,27 @@ struct EnginePlans {
 /// Rows of one generation call at most: longer prompts go in pieces.
 int64_t generate_rows(const config::ResolvedConfig& config);
 
-/// Type of weights and branch activations.
+/// Type of weights that matrix products read.
 DType compute_type(const config::ResolvedConfig& config);
 
 /// The kernels that `config` chooses on this machine. Throws kConfigInvalid, kDeviceUnavailable.
 const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config);
-int32_t choose_threads(const config::ResolvedConfig& config);
+/// Threads of each of `ranks` ranks that share this process.
+int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks);
+
+/// How the config's ranks share a model.
+parallel::DataParallel choose_strategy(const config::ResolvedConfig& config);
+/// What shard `index` keeps.
+parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& config,
+                                              const parallel::DataParallel& strategy, int64_t index,
+                                              bool inference);
 
 EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config,
                        const kernels::KernelTable& kernels, int32_t threads, bool inference);
 
-/// Throws kOutOfMemory unless `plans` fit into the memory available, with what each smaller setting would
-/// save.
+/// Throws kOutOfMemory unless `ranks` times `plans` fit into the memory available, with what each smaller
+/// setting would save.
 void check_memory(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
-                  const kernels::KernelTable& kernels, int32_t threads, bool inference);
+                  const kernels::KernelTable& kernels, int32_t threads, int32_t ranks, bool inference);
 
 }  // namespace hawser::train

@@ -1,54 +1,34 @@
 #include "engine/train/executor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "engine/base/error.h"
-#include "engine/optim/grad_norm.h"
 
 namespace hawser::train {
 namespace {
 
-int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /// Calls fn once for each slot that `instruction` names.
 template <typename Fn>
-void for_each_slot(const plan::Instruction& instruction, Fn fn) {
-  for (plan::SlotId id : instruction.reads) fn(id);
-  for (plan::SlotId id : instruction.writes)
-    if (std::find(instruction.reads.begin(), instruction.reads.end(), id) == instruction.reads.end()) fn(id);
-  if (instruction.scratch >= 0) fn(instruction.scratch);
+void for_each_slot(const plan::Instruction& n, Fn fn) {
+  const auto in = [](const std::vector<plan::SlotId>& ids, plan::SlotId id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  for (plan::SlotId id : n.reads) fn(id);
+  for (plan::SlotId id : n.writes)
+    if (!in(n.reads, id)) fn(id);
+  for (plan::SlotId id : n.holds)
+    if (!in(n.reads, id) && !in(n.writes, id)) fn(id);
+  if (n.scratch >= 0) fn(n.scratch);
 }
 
 }  // namespace
 
-int64_t MicroBatch::bytes(int64_t batch, int64_t seq) {
-  return 4 * aligned(batch * seq * 4) + aligned(batch * 8);
-}
-
-MicroBatch MicroBatch::in_slot(char* slot, int64_t batch, int64_t seq) {
-  const int64_t array = aligned(batch * seq * 4);
-  const auto ints = [&](int64_t i) { return reinterpret_cast<int32_t*>(slot + i * array); };
-  return {batch, seq, ints(0), ints(1), ints(2), ints(3), reinterpret_cast<uint64_t*>(slot + 4 * array)};
-}
-
-Executor::Executor(Setup setup, const plan::Plan& plan) : s_(std::move(setup)) {
-  const auto slot = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };
-  state_.weights = slot("weights");
-  state_.master = reinterpret_cast<float*>(s_.type == DType::kF32 ? state_.weights : slot("master"));
-  state_.gradients = reinterpret_cast<float*>(slot("gradients"));
-  state_.head_gradient = reinterpret_cast<float*>(slot("head_gradient"));
-  state_.moment1 = reinterpret_cast<float*>(slot("moment1"));
-  state_.moment2 = reinterpret_cast<float*>(slot("moment2"));
-  state_.rope_table = reinterpret_cast<float*>(slot("rope_table"));
-  state_.scalars = reinterpret_cast<StepScalars*>(slot("scalars"));
-  state_.partials = reinterpret_cast<double*>(slot("partials"));
-  for (const plan::Slot& s : plan.slots)
-    if (s.persistent) acquire(s);
-  device::poison(s_.arena->data() + plan.persistent_bytes, s_.arena->bytes() - plan.persistent_bytes);
-}
-
 char* Executor::at(const plan::Plan& plan, plan::SlotId slot) const {
-  return slot < 0 ? nullptr : s_.arena->data() + plan.slots[static_cast<size_t>(slot)].offset;
+  return slot < 0 ? nullptr : s_.arena->data() + plan.slot(slot).offset;
 }
 
 void Executor::acquire(const plan::Slot& slot) {
@@ -57,34 +37,81 @@ void Executor::acquire(const plan::Slot& slot) {
   live_bytes_ += slot.bytes;
   high_water_ = std::max(high_water_, slot.offset + slot.bytes);
   if (live_bytes_ > most_live_) most_live_ = live_bytes_, live_at_peak_ = live_;
+  if (slot.role != plan::Role::kGradients || slot.persistent) return;
+  for (const Gap& gap : gaps_[static_cast<size_t>(slot.block)])
+    std::memset(s_.arena->data() + slot.offset + gap.begin, 0, static_cast<size_t>(gap.bytes));
 }
 
-void Executor::release(const plan::Slot& slot) {
-  device::poison(s_.arena->data() + slot.offset, slot.bytes);
+/// The bytes stay usable until the last transfer that uses them is done.
+void Executor::release(const plan::Plan& plan, plan::SlotId id) {
+  const plan::Slot& slot = plan.slot(id);
   live_[static_cast<size_t>(slot.category)] -= slot.bytes;
   live_bytes_ -= slot.bytes;
+  if (slot.last_transfer > done_)
+    draining_.push_back(id);
+  else
+    device::poison(s_.arena->data() + slot.offset, slot.bytes);
+}
+
+void Executor::wait_for(const plan::Plan& plan, int32_t transfer) {
+  if (transfer <= done_) return;
+  s_.runtime->wait(works_[static_cast<size_t>(transfer)]);
+  done_ = transfer;
+  std::erase_if(draining_, [&](plan::SlotId id) {
+    const plan::Slot& slot = plan.slot(id);
+    if (slot.last_transfer > done_) return false;
+    device::poison(s_.arena->data() + slot.offset, slot.bytes);
+    return true;
+  });
 }
 
 void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
+  works_.resize(std::max(works_.size(), plan.instructions.size()));
+  draining_.reserve(plan.slots.size());
+  done_ = started_ = static_cast<int32_t>(begin) - 1;
   for (size_t i = begin; i < end; ++i) {
-    const plan::Instruction& instruction = plan.instructions[i];
-    const auto step = static_cast<int32_t>(i);
-    for_each_slot(instruction, [&](plan::SlotId id) {
-      const plan::Slot& slot = plan.slots[static_cast<size_t>(id)];
-      if (!slot.persistent && slot.first == step) acquire(slot);
-    });
-    // A failing instruction (bad data) must not leave slots live: they are released at its end either way.
+    // A failing instruction must not leave slots live or transfers in flight.
     try {
-      execute(plan, instruction, run);
+      step(plan, i, run);
     } catch (...) {
-      for (const plan::Slot& slot : plan.slots)
-        if (!slot.persistent && slot.first <= step && step <= slot.last) release(slot);
+      give_up(plan, static_cast<int32_t>(i));
       throw;
     }
-    for_each_slot(instruction, [&](plan::SlotId id) {
-      const plan::Slot& slot = plan.slots[static_cast<size_t>(id)];
-      if (!slot.persistent && slot.last == step) release(slot);
-    });
+  }
+  wait_for(plan, started_);
+}
+
+void Executor::step(const plan::Plan& plan, size_t index, Run* run) {
+  const plan::Instruction& n = plan.instructions[index];
+  const auto now = static_cast<int32_t>(index);
+  wait_for(plan, n.waits_for);
+  for_each_slot(n, [&](plan::SlotId id) {
+    if (!plan.slot(id).persistent && plan.slot(id).first == now) acquire(plan.slot(id));
+  });
+  if (n.stream == plan::StreamId::kCommunication) {
+    works_[index] = s_.runtime->start(plan, index);
+    started_ = now;
+  } else {
+    execute(plan, n, run);
+  }
+  for_each_slot(n, [&](plan::SlotId id) {
+    if (!plan.slot(id).persistent && plan.slot(id).last == now) release(plan, id);
+  });
+}
+
+void Executor::give_up(const plan::Plan& plan, int32_t step) {
+  for (size_t id = 0; id < plan.slots.size(); ++id) {
+    const plan::Slot& slot = plan.slots[id];
+    if (!slot.persistent && slot.first <= step && step <= slot.last)
+      release(plan, static_cast<plan::SlotId>(id));
+  }
+  try {
+    wait_for(plan, started_);
+  } catch (...) {  // the transfers are over either way, and what failed first is what counts
+    done_ = started_;
+    for (plan::SlotId id : draining_)
+      device::poison(s_.arena->data() + plan.slot(id).offset, plan.slot(id).bytes);
+    draining_.clear();
   }
 }
 
@@ -94,8 +121,7 @@ void Executor::execute(const plan::Plan& plan, const plan::Instruction& n, Run* 
   const nn::Context ctx = context(plan, n, *run, &workspace);
   switch (n.op) {
     case Op::kLoadMicroBatch:
-      return run->source->load(n.micro_batch,
-                               MicroBatch::in_slot(at(plan, n.writes[0]), run->batch, run->seq));
+      return load(plan, n, run);
     case Op::kCountTokens:
       return count_tokens(plan, n, run);
     case Op::kForward:
@@ -107,19 +133,24 @@ void Executor::execute(const plan::Plan& plan, const plan::Instruction& n, Run* 
       return logits(plan, n, ctx, *run);
     case Op::kBackward:
       return backward(plan, n, ctx);
-    case Op::kReduceGrad: {
-      const nn::Parameter& embedding = s_.model->table().all().front();
-      float* const gradient = state_.gradients + embedding.offset;
-      return s_.kernels->add({gradient, gradient, state_.head_gradient, embedding.size}, *s_.stream);
+    case Op::kJoinHeadGrad:
+      return join_head_gradient(plan, n);
+    case Op::kAddGrad: {
+      float* const to = as<float>(plan, n.writes[0]);
+      return s_.kernels->add({to, to, as<float>(plan, n.reads[0]), plan.slot(n.writes[0]).bytes / 4},
+                             *s_.stream);
     }
+    case Op::kReshard:
+      return s_.runtime->keep_secondary(plan, n);
     case Op::kGradNorm:
-      run->grad_norm =
-          optim::grad_norm(s_.model->table(), state_.gradients, state_.partials, *s_.kernels, *s_.stream);
-      return;
+      return grad_norm(plan, n, run);
     case Op::kOptimizerStep:
-      return s_.optimizer->step({state_.master, s_.type == DType::kF32 ? nullptr : state_.weights,
-                                 state_.gradients, state_.moment1, state_.moment2},
-                                &state_.scalars->optimizer, *s_.kernels, *s_.stream);
+      return optimizer_step(plan, n);
+    case Op::kReduceGrad:
+    case Op::kReduceReplicas:
+    case Op::kGatherGrad:
+    case Op::kUnshard:
+      HWS_CHECK(!"a transfer is on the communication stream");
   }
 }
 
@@ -127,24 +158,21 @@ void Executor::execute(const plan::Plan& plan, const plan::Instruction& n, Run* 
 nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n, const Run& run,
                               nn::Region* workspace) {
   nn::Context ctx;
-  if (n.scratch >= 0) {
-    const plan::Slot& slot = plan.slots[static_cast<size_t>(n.scratch)];
-    *workspace = nn::Region(s_.arena->data() + slot.offset, slot.bytes);
-  }
+  if (n.scratch >= 0) *workspace = nn::Region(at(plan, n.scratch), plan.slot(n.scratch).bytes);
+  for (plan::SlotId id : n.reads) point_groups(plan, id);
+  for (plan::SlotId id : n.writes) point_groups(plan, id);
   ctx.kernels = s_.kernels;
   ctx.stream = s_.stream;
   ctx.workspace = workspace;
   ctx.batch = run.batch;
   ctx.seq = run.seq;
   ctx.type = s_.type;
-  ctx.weights = state_.weights;
-  ctx.master = state_.master;
-  ctx.gradients = state_.gradients;
-  ctx.accumulate = n.micro_batch > 0;
+  ctx.groups = pointers_.data();
+  ctx.accumulate = n.accumulate;
   ctx.training = run.training;
   ctx.seed = s_.seed;
   for (plan::SlotId id : n.reads) {
-    if (plan.slots[static_cast<size_t>(id)].category != plan::Category::kStaging) continue;
+    if (plan.slot(id).category != plan::Category::kStaging) continue;
     const MicroBatch batch = MicroBatch::in_slot(at(plan, id), run.batch, run.seq);
     ctx.tokens_BT = batch.tokens;
     ctx.targets_BT = batch.targets;
@@ -156,62 +184,191 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   return ctx;
 }
 
+/// A slot with whole weights or gradients of a block is where modules find its groups from now on.
+void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
+  const plan::Slot& slot = plan.slot(id);
+  if (slot.role != plan::Role::kWeights && slot.role != plan::Role::kGradients) return;
+  for (const int32_t g : s_.layout->groups_of(slot.block)) {
+    const parallel::GroupLayout& group = s_.layout->group(g);
+    nn::GroupPointers& pointers = pointers_[static_cast<size_t>(g)];
+    if (slot.role == plan::Role::kWeights)
+      pointers.weights = at(plan, id) + group.weights;
+    else if (group.trainable)
+      pointers.gradients = reinterpret_cast<float*>(at(plan, id) + group.gradients);
+  }
+}
+
+/// Bad data is kept until COUNT_TOKENS, where all ranks learn of it together.
+void Executor::load(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
+  if (n.micro_batch == 0) load_error_ = nullptr;
+  if (load_error_) return;
+  const bool ranks = s_.groups->dp && run->training;
+  try {
+    run->source->load(n.micro_batch, MicroBatch::in_slot(at(plan, n.writes[0]), run->batch, run->seq));
+  } catch (const Error&) {
+    if (!ranks) throw;
+    load_error_ = std::current_exception();
+  }
+}
+
+namespace {
+
+/// What every rank of dp says in COUNT_TOKENS: tokens, wish to stop, and by rank the code of what went wrong.
+constexpr size_t kTokens = 0, kCancelled = 1, kCodes = 2;
+
+int64_t code_of(const std::exception_ptr& error) {
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return static_cast<int64_t>(e.code());
+  }
+  return 0;
+}
+
+}  // namespace
+
 void Executor::count_tokens(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
   run->tokens = 0;
   for (plan::SlotId id : n.reads) {
+    if (load_error_) break;
     const MicroBatch batch = MicroBatch::in_slot(at(plan, id), run->batch, run->seq);
     run->tokens += std::count_if(batch.targets, batch.targets + run->batch * run->seq,
                                  [](int32_t t) { return t != -100; });
   }
+  sums_->losses = {};
+  sums_->squares = {};
+  if (comm::ProcessGroup* dp = s_.groups->dp.get()) {
+    std::fill(agreement_.begin(), agreement_.end(), 0);
+    agreement_[kTokens] = run->tokens;
+    agreement_[kCancelled] = run->cancelled ? 1 : 0;
+    agreement_[kCodes + static_cast<size_t>(dp->rank())] = code_of(load_error_);
+    dp->wait(dp->all_reduce_i64(agreement_.data(), static_cast<int64_t>(agreement_.size())));
+    fail_together(dp);
+    run->tokens = agreement_[kTokens];
+    run->cancelled = agreement_[kCancelled] > 0;
+  }
   if (run->tokens == 0)
-    fail(Code::kDataInvalid,
-         "every target of the global batch is masked (-100): there is nothing to learn from");
-  state_.scalars->grad_scale = static_cast<float>(1.0 / static_cast<double>(run->tokens));
+    throw AgreedError(Code::kDataInvalid,
+                      "every target of the global batch is masked (-100): there is nothing to learn from");
+  scalars_->grad_scale = static_cast<float>(1.0 / static_cast<double>(run->tokens));
+}
+
+/// Throws on all ranks if one could not load its part of the batch: there with its reason, elsewhere naming
+/// it.
+void Executor::fail_together(comm::ProcessGroup* dp) {
+  if (load_error_) {
+    try {
+      std::rethrow_exception(std::exchange(load_error_, nullptr));
+    } catch (const Error& e) {
+      throw AgreedError(e.code(), e.message(), e.details());
+    }
+  }
+  for (size_t r = 0; kCodes + r < agreement_.size(); ++r)
+    if (agreement_[kCodes + r] != 0)
+      throw AgreedError(
+          static_cast<Code>(agreement_[kCodes + r]),
+          fmt::format("rank {} could not load its part of the batch; its own error says what is "
+                      "wrong with the data",
+                      dp->members()[r]));
 }
 
 void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
                        const Run& run) {
   if (n.block == 0) return s_.model->embedding().forward(ctx, as<float>(plan, n.writes[0]));
   const nn::Block& block = s_.model->block(n.block - 1);
+  const int64_t bytes = plan.slot(n.writes[1]).bytes;
   if (run.cached >= 0) {
-    const int64_t half = plan.slots[static_cast<size_t>(n.writes[1])].bytes / 2;
     char* const cache = at(plan, n.writes[1]);
-    return block.forward_cached(ctx, {cache, cache + half, run.cached}, state_.rope_table,
+    return block.forward_cached(ctx, {cache, cache + bytes / 2, run.cached}, rope_table_,
                                 as<float>(plan, n.writes[0]));
   }
-  nn::Region saved(at(plan, n.writes[1]), plan.slots[static_cast<size_t>(n.writes[1])].bytes);
-  block.forward(ctx, saved, state_.rope_table, as<float>(plan, n.writes[0]), as<float>(plan, n.reads[0]));
+  nn::Region saved(at(plan, n.writes[1]), bytes);
+  block.forward(ctx, saved, rope_table_, as<float>(plan, n.writes[0]), as<float>(plan, n.reads[0]));
 }
 
 void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
   float* const dx = as<float>(plan, n.writes[0]);
   if (n.block == 0) return s_.model->embedding().backward(ctx, dx);
-  nn::Region saved(at(plan, n.reads[1]), plan.slots[static_cast<size_t>(n.reads[1])].bytes);
-  s_.model->block(n.block - 1).backward(ctx, saved, state_.rope_table, dx, as<float>(plan, n.reads[0]));
+  nn::Region saved(at(plan, n.reads[1]), plan.slot(n.reads[1]).bytes);
+  s_.model->block(n.block - 1).backward(ctx, saved, rope_table_, dx, as<float>(plan, n.reads[0]));
 }
 
 void Executor::loss(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx, Run* run) {
   const float* const x = as<float>(plan, n.reads[0]);
   float* const losses = as<float>(plan, n.writes[0]);
-  if (n.op == plan::Op::kLoss) {
-    s_.model->head().forward_backward(ctx, losses, as<float>(plan, n.writes[1]), state_.head_gradient, x,
-                                      &state_.scalars->grad_scale);
+  const bool training = n.op == plan::Op::kLoss;
+  if (training) {
+    s_.model->head().forward_backward(ctx, losses, as<float>(plan, n.writes[1]), head_gradient_, x,
+                                      &scalars_->grad_scale);
   } else {
     s_.model->head().forward(ctx, losses, x);
     run->tokens +=
         std::count_if(ctx.targets_BT, ctx.targets_BT + ctx.rows(), [](int32_t t) { return t != -100; });
   }
-  double sum = 0;
-  for (int64_t i = 0; i < ctx.rows(); ++i) sum += static_cast<double>(losses[i]);
-  run->loss_sum += sum;
+  ExactSum& sum = training ? sums_->losses : run->losses;
+  for (int64_t i = 0; i < ctx.rows(); ++i) sum.add(static_cast<double>(losses[i]));
 }
 
 /// To the caller's memory: of every row, or in generation of the last one.
 void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
                       const Run& run) {
+  if (run.logits == nullptr) return;  // a rank that only helps others with its weights
   const int64_t first = run.cached >= 0 ? ctx.rows() - 1 : 0;
   const float* const x = as<float>(plan, n.reads[0]) + first * s_.model->config().width;
   s_.model->head().logits(ctx, run.logits, x, ctx.rows() - first);
+}
+
+void Executor::join_head_gradient(const plan::Plan& plan, const plan::Instruction& n) {
+  const nn::Parameter& embedding = s_.model->table().all().front();
+  point_groups(plan, n.writes[0]);
+  float* const gradient = pointers_[static_cast<size_t>(embedding.group)].gradients + embedding.offset;
+  s_.kernels->add({gradient, gradient, head_gradient_, embedding.size}, *s_.stream);
+}
+
+/// Block by block the squares of what this rank owns; at last their sum, and the losses', over all ranks.
+void Executor::grad_norm(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
+  if (n.block >= 0) {
+    auto* const workspace = as<ExactSum>(plan, n.scratch);
+    for (const int32_t g : s_.layout->groups_of(n.block)) {
+      if (!s_.layout->group(g).trainable || !s_.counts_norm) continue;
+      optim::add_squares(&sums_->squares, reduced(plan, n.reads[0], g), state(g).range.size(), workspace,
+                         *s_.kernels, *s_.stream);
+    }
+    return;
+  }
+  if (comm::ProcessGroup* dp = s_.groups->dp.get()) {
+    sums_->squares.normalise();
+    sums_->losses.normalise();
+    dp->wait(dp->all_reduce_i64(sums_->squares.words, sizeof(StepSums) / sizeof(int64_t)));
+  }
+  run->grad_norm = optim::grad_norm(sums_->squares);
+  run->losses = sums_->losses;
+  run->loss_sum = sums_->losses.value();
+}
+
+void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n) {
+  for (const int32_t g : s_.layout->groups_of(n.block)) {
+    if (!s_.layout->group(g).trainable) continue;
+    const GroupState& s = state(g);
+    s_.optimizer->step(
+        g, {s.range.begin, s.range.end, s.f32, s.copy, reduced(plan, n.reads[0], g), s.moment1, s.moment2},
+        &scalars_->optimizer, *s_.kernels, *s_.stream);
+  }
+}
+
+/// Reduced gradient of element state(g).range.begin, in a slot of whole gradients or of shards.
+const float* Executor::reduced(const plan::Plan& plan, plan::SlotId slot, int32_t g) const {
+  const parallel::GroupLayout& group = s_.layout->group(g);
+  const bool whole = plan.slot(slot).role == plan::Role::kGradients;
+  const int64_t offset = whole ? group.gradients + state(g).range.begin * 4 : group.gradient_shard;
+  return reinterpret_cast<const float*>(at(plan, slot) + offset);
+}
+
+const float* Executor::gradients(const plan::Plan& plan, int32_t g) const {
+  const auto block = static_cast<int32_t>(s_.model->table().groups()[static_cast<size_t>(g)].block);
+  const plan::SlotId shards = find_state(plan, plan::Role::kGradientShards, block);
+  const bool apart = shards >= 0 && s_.layout->options().stage > 0;
+  return reduced(plan, apart ? shards : find_state(plan, plan::Role::kGradients, block), g);
 }
 
 }  // namespace hawser::train

@@ -1,14 +1,21 @@
-// Executor: runs a plan's instructions over the arena: one switch. It decides nothing; the plan did.
+// Executor: runs a plan's instructions over the arena of one rank: one switch. It decides nothing; the plan
+// did. What the communication stream does is started and goes on beside what follows; an instruction that
+// needs it waits for it, as the plan says.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <vector>
 
+#include "engine/base/error.h"
+#include "engine/base/exact_sum.h"
 #include "engine/device/arena.h"
 #include "engine/nn/model.h"
+#include "engine/optim/grad_norm.h"
 #include "engine/optim/optimizer.h"
+#include "engine/parallel/bucket_runtime.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::train {
@@ -26,7 +33,7 @@ struct MicroBatch {
   static MicroBatch in_slot(char* slot, int64_t batch, int64_t seq);
 };
 
-/// Fills micro-batches. Allocates nothing.
+/// Fills micro-batches of one rank. Allocates nothing.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
@@ -39,17 +46,24 @@ struct StepScalars {
   float grad_scale = 0;  ///< 1 / unmasked targets of the global batch
 };
 
-/// The long-lived buffers in the arena. master is the weights themselves in fp32.
-struct StateBuffers {
-  char* weights = nullptr;
-  float* master = nullptr;
-  float* gradients = nullptr;
-  float* head_gradient = nullptr;
+/// Sums that ranks agree on, and scratch to make them: the slot `norm`.
+struct StepSums {
+  ExactSum squares, losses;
+};
+
+/// State of one parameter group on this rank; every pointer is that of element `range.begin`.
+struct GroupState {
+  mesh::FlatRange range;
+  float* f32 = nullptr;  ///< masters, or weights where these are f32
+  void* copy = nullptr;  ///< weights where they are narrower; else null
   float* moment1 = nullptr;
   float* moment2 = nullptr;
-  float* rope_table = nullptr;
-  StepScalars* scalars = nullptr;
-  double* partials = nullptr;
+};
+
+/// An error that all ranks of the world throw together: they stay in touch.
+class AgreedError : public Error {
+ public:
+  using Error::Error;
 };
 
 /// One execution: what goes in beside the plan, and what comes out.
@@ -58,12 +72,13 @@ struct Run {
   int64_t batch = 0, seq = 0;  ///< of each micro-batch; at most the planned sizes
   bool training = false;
   bool documents = false;   ///< kv_begin matters
+  bool cancelled = false;   ///< in: here; out: on any rank (training only)
   float* logits = nullptr;  ///< kLogits: where they go; in generation those of the last row only
   int64_t cached = -1;      ///< generation: positions in the caches already; -1: no caches
   // Results.
-  int64_t tokens = 0;  ///< unmasked targets
-  double loss_sum = 0;
-  double grad_norm = 0;
+  int64_t tokens = 0;                  ///< unmasked targets: training, of all ranks; evaluation, of this one
+  ExactSum losses;                     ///< evaluation: of this rank
+  double loss_sum = 0, grad_norm = 0;  ///< training: of all ranks
 };
 
 class Executor {
@@ -76,27 +91,45 @@ class Executor {
     std::shared_ptr<device::Arena> arena;
     DType type = DType::kF32;
     uint64_t seed = 0;
+    const parallel::ShardLayout* layout = nullptr;
+    const parallel::DataParallelGroups* groups = nullptr;
+    parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
+    bool counts_norm = true;                     ///< this rank's share of the norm is no one else's too
   };
   /// All plans run here share their persistent slots with `plan`.
   Executor(Setup setup, const plan::Plan& plan);
 
-  /// Runs instructions [begin, end). Allocates nothing.
+  /// Runs instructions [begin, end) and waits for every transfer. Allocates nothing. After a throw nothing is
+  /// in flight and no slot is live.
   void run(const plan::Plan& plan, size_t begin, size_t end, Run* run);
 
-  const StateBuffers& state() const { return state_; }
+  const GroupState& state(int32_t group) const { return state_[static_cast<size_t>(group)]; }
+  float* rope_table() const { return rope_table_; }
+  StepScalars* scalars() const { return scalars_; }
+  /// Reduced gradients of the group's elements state(group).range, after the first half of `plan`.
+  const float* gradients(const plan::Plan& plan, int32_t group) const;
   /// End of the highest slot ever live, and live bytes by category when they were most: equal to the plan's.
   int64_t high_water() const { return high_water_; }
   const plan::MemoryByCategory& live_at_peak() const { return live_at_peak_; }
 
  private:
   void execute(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
+  void load(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
+  void count_tokens(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
+  void fail_together(comm::ProcessGroup* dp);
   void forward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
                const Run& run);
   void backward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   void loss(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx, Run* run);
   void logits(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
               const Run& run);
-  void count_tokens(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
+  void join_head_gradient(const plan::Plan& plan, const plan::Instruction& instruction);
+  void grad_norm(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
+  void optimizer_step(const plan::Plan& plan, const plan::Instruction& instruction);
+  const float* reduced(const plan::Plan& plan, plan::SlotId slot, int32_t group) const;
+
+  void bind_state(const plan::Plan& plan);
+  void point_groups(const plan::Plan& plan, plan::SlotId slot);
   nn::Context context(const plan::Plan& plan, const plan::Instruction& instruction, const Run& run,
                       nn::Region* workspace);
   char* at(const plan::Plan& plan, plan::SlotId slot) const;
@@ -104,11 +137,32 @@ class Executor {
   T* as(const plan::Plan& plan, plan::SlotId slot) const {
     return reinterpret_cast<T*>(at(plan, slot));
   }
+  void step(const plan::Plan& plan, size_t index, Run* run);
+  void wait_for(const plan::Plan& plan, int32_t transfer);
   void acquire(const plan::Slot& slot);
-  void release(const plan::Slot& slot);
+  void release(const plan::Plan& plan, plan::SlotId id);
+  void give_up(const plan::Plan& plan, int32_t step);
+
+  /// A gap between parameters of a group: bytes of a block's gradient slot that no backward writes.
+  struct Gap {
+    int64_t begin, bytes;
+  };
 
   Setup s_;
-  StateBuffers state_;
+  std::vector<GroupState> state_;
+  std::vector<nn::GroupPointers> pointers_;
+  std::vector<std::vector<Gap>> gaps_;  // by block
+  float* head_gradient_ = nullptr;
+  float* rope_table_ = nullptr;
+  StepScalars* scalars_ = nullptr;
+  StepSums* sums_ = nullptr;
+
+  std::vector<comm::Work> works_;       // of transfers in flight, by instruction
+  std::vector<plan::SlotId> draining_;  // given back, but still used by a transfer
+  int32_t done_ = -1;                   // the newest transfer that is known to be done
+  int32_t started_ = -1;                // the newest transfer
+  std::vector<int64_t> agreement_;      // what COUNT_TOKENS sums over ranks
+  std::exception_ptr load_error_;
   plan::MemoryByCategory live_{}, live_at_peak_{};
   int64_t live_bytes_ = 0, most_live_ = 0, high_water_ = 0;
 };

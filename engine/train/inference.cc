@@ -1,12 +1,45 @@
 // Evaluation, logits and generation: the forward half of the model under plans of their own.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "engine/base/error.h"
 #include "engine/train/token_sampler.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
+
+namespace {
+
+/// Rows that count for nothing: for a rank that has none left while others still need its weights.
+class MaskedSource final : public BatchSource {
+ public:
+  void load(int32_t, const MicroBatch& out) override {
+    const int64_t n = out.batch * out.seq;
+    std::fill_n(out.tokens, n, 0);
+    std::fill_n(out.targets, n, -100);
+    std::fill_n(out.positions, n, 0);
+    std::fill_n(out.kv_begin, n, 0);
+    std::fill_n(out.samples, out.batch, 0);
+  }
+};
+
+/// What ranks add up after an evaluation.
+struct EvalSums {
+  ExactSum losses;
+  int64_t tokens = 0;
+};
+
+/// Whether any rank of dp says so.
+bool any_rank(comm::ProcessGroup* dp, bool here) {
+  int64_t count = here ? 1 : 0;
+  if (dp) dp->wait(dp->all_reduce_i64(&count, 1));
+  return count > 0;
+}
+
+}  // namespace
 
 Evaluation TrainerImpl::eval(const BatchView* batch, int64_t max_batches) {
   if (batch == nullptr && (dataset_ == nullptr || dataset_->validation_samples() == 0))
@@ -17,25 +50,51 @@ Evaluation TrainerImpl::eval(const BatchView* batch, int64_t max_batches) {
   const int64_t limit = max_batches > 0 ? max_batches : config_.train.eval_batches;
   int64_t rows = batch ? batch->rows : dataset_->validation_samples();
   if (batch == nullptr && limit > 0) rows = std::min(rows, limit * config_.batch.global_batch);
+  Evaluation result;
+  on_ranks([&](Rank& rank, int32_t i) {
+    const Evaluation e = eval_rows(rank, batch, rows, batch ? batch->cols : config_.batch.sequence);
+    if (i == 0) result = e;
+  });
+  if (result.tokens == 0) fail(Code::kDataInvalid, "every target of the evaluation is masked (-100)");
+  return result;
+}
 
+/// The ranks of dp take micro-batches in turn, all the same number of times.
+Evaluation TrainerImpl::eval_rows(Rank& rank, const BatchView* batch, int64_t rows, int64_t cols) {
+  comm::ProcessGroup* const dp = rank.groups().dp.get();
+  const int64_t micro = config_.batch.micro_batch, stride = micro * world_;
   Run run;
-  run.seq = batch ? batch->cols : config_.batch.sequence;
+  run.seq = cols;
   run.documents = batch ? batch->document_begin != nullptr : config_.data.packing;
-  for (int64_t row = 0; row < rows; row += config_.batch.micro_batch) {
-    if (cancelled()) fail(Code::kCancelled, "the evaluation was cancelled after {} of {} rows", row, rows);
-    run.batch = std::min(config_.batch.micro_batch, rows - row);
-    if (batch) {
-      BatchViewSource source(*batch, row, 0);
-      run.source = &source;
-      executor_->run(plans_.eval, 0, plans_.eval.instructions.size(), &run);
-    } else {
-      DatasetSource source(*dataset_, data::Split::kValidation, static_cast<uint64_t>(row));
-      run.source = &source;
-      executor_->run(plans_.eval, 0, plans_.eval.instructions.size(), &run);
-    }
+  for (int64_t begin = 0; begin < rows; begin += stride) {
+    if (any_rank(dp, cancelled()))
+      throw AgreedError(Code::kCancelled,
+                        fmt::format("the evaluation was cancelled after {} of {} rows", begin, rows));
+    const int64_t row = begin + rank.dp_rank() * micro;
+    run.batch = row < rows ? std::min(micro, rows - row) : 1;
+    MaskedSource none;
+    std::optional<BatchViewSource> view;
+    std::optional<DatasetSource> data;
+    run.source = &none;
+    if (row < rows && batch) run.source = &view.emplace(*batch, row, 0);
+    if (row < rows && !batch)
+      run.source = &data.emplace(*dataset_, data::Split::kValidation, static_cast<uint64_t>(row));
+    rank.run(plans_.eval, &run);
   }
-  if (run.tokens == 0) fail(Code::kDataInvalid, "every target of the evaluation is masked (-100)");
-  return {run.loss_sum / static_cast<double>(run.tokens), run.tokens};
+  EvalSums sums{run.losses, run.tokens};
+  sums.losses.normalise();
+  if (dp) dp->wait(dp->all_reduce_i64(sums.losses.words, sizeof sums / sizeof(int64_t)));
+  return {sums.losses.value() / static_cast<double>(sums.tokens), sums.tokens};
+}
+
+/// The first rank here computes what is asked; the others run along where it needs their weights.
+void TrainerImpl::run_for_all(const plan::Plan& plan, const Run& run) {
+  on_ranks([&](Rank& rank, int32_t i) {
+    if (i > 0 && !rank.layout().weights_sharded()) return;
+    Run mine = run;
+    if (i > 0) mine.logits = nullptr;
+    rank.run(plan, &mine);
+  });
 }
 
 void TrainerImpl::forward(const BatchView& batch, float* logits, size_t logits_bytes) {
@@ -52,7 +111,7 @@ void TrainerImpl::forward(const BatchView& batch, float* logits, size_t logits_b
     BatchViewSource source(batch, row, 0);
     run.source = &source;
     run.logits = logits + row * per_row;
-    executor_->run(plans_.logits, 0, plans_.logits.instructions.size(), &run);
+    run_for_all(plans_.logits, run);
   }
 }
 
@@ -67,7 +126,7 @@ void TrainerImpl::feed(const int32_t* tokens, int64_t n, int64_t cached, float* 
     run.cached = cached + done;
     TextSource source(tokens + done, run.cached);
     run.source = &source;
-    executor_->run(plans_.generate, 0, plans_.generate.instructions.size(), &run);
+    run_for_all(plans_.generate, run);
   }
 }
 

@@ -20,9 +20,9 @@ using Json = nlohmann::ordered_json;
 
 std::string plan_report(const config::ConfigTree& config, bool json) {
   const Assembly a = assemble(config);
-  const nn::Model model(a.config.model, a.config.init.scale_residual);
+  const nn::Model model(a.config.model, a.config.init.scale_residual, a.config.optimizer.frozen);
   const kernels::KernelTable& kernels = choose_kernels(a.config);
-  const int32_t threads = choose_threads(a.config);
+  const int32_t threads = choose_threads(a.config, static_cast<int32_t>(a.config.mesh.dp()));
   const EnginePlans plans = make_plans(model, a.config, kernels, threads, false);
   const double flops = model.flops_per_token(a.config.batch.sequence);
   if (json) {

@@ -5,10 +5,8 @@
 #include <optional>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/checkpoint.h"
-#include "engine/nn/initial_values.h"
-#include "engine/nn/rope_table.h"
 #include "engine/optim/lr_schedule.h"
+#include "engine/train/agreement.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
@@ -24,34 +22,88 @@ std::unique_ptr<data::Dataset> open_data(const Assembly& a) {
   return data::Dataset::open(c.data, a.vocabulary, c.seed, c.batch.sequence, c.model.vocab_size);
 }
 
+mesh::DeviceMesh mesh_of(const config::ResolvedConfig& c) {
+  mesh::Degrees degrees;
+  degrees.dp_replicate = c.mesh.dp_replicate;
+  degrees.dp_shard = c.mesh.dp_shard;
+  return mesh::DeviceMesh(degrees);
+}
+
+int32_t ranks_here(const comm::Comm* comm) {
+  return comm ? static_cast<int32_t>(comm->local_ranks().size()) : 1;
+}
+
+/// The world's size; throws kConfigInvalid unless the mesh has as many ranks.
+int64_t world_of(const comm::Comm* comm, const config::ResolvedConfig& c) {
+  const int64_t world = comm ? comm->world_size() : 1;
+  if (world != c.mesh.dp())
+    fail(Code::kConfigInvalid,
+         "/mesh has {} ranks (dp_replicate {} x dp_shard {}), but {} {}; make them equal", c.mesh.dp(),
+         c.mesh.dp_replicate, c.mesh.dp_shard,
+         comm ? "the comm connects" : "an engine without a comm (hws_engine_create_ranks) has", world);
+  return world;
+}
+
 }  // namespace
 
 std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool inference,
-                                         std::atomic<bool>* cancel) {
-  return std::make_unique<TrainerImpl>(assemble(config), inference, cancel);
+                                         std::atomic<bool>* cancel, std::shared_ptr<comm::Comm> comm) {
+  return std::make_unique<TrainerImpl>(assemble(config), inference, cancel, std::move(comm));
 }
 
-TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* cancel)
+TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* cancel,
+                         std::shared_ptr<comm::Comm> comm)
     : a_(std::move(assembly)),
       config_(a_.config),
       inference_(inference),
       cancel_(cancel),
-      model_(config_.model, config_.init.scale_residual),
+      model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen),
       kernels_(choose_kernels(config_)),
       dataset_(open_data(a_)),
-      plans_(make_plans(model_, config_, kernels_, choose_threads(config_), inference)),
-      pool_(choose_threads(config_)),
+      comm_(std::move(comm)),
+      world_(world_of(comm_.get(), config_)),
+      threads_(choose_threads(config_, ranks_here(comm_.get()))),
+      plans_(make_plans(model_, config_, kernels_, threads_, inference)),
       optimizer_(model_.table(), config_.optimizer),
-      guard_(config_.guard) {
-  check_memory(plans_, model_, config_, kernels_, pool_.threads(), inference);
-  arena_ = device::Arena::create(plans_.arena_bytes);
-  executor_ = std::make_unique<Executor>(
-      Executor::Setup{&model_, inference ? nullptr : &optimizer_, &kernels_, &pool_.stream(), arena_,
-                      compute_type(config_), philox_derive(config_.seed, 2, 0)},
-      plans_.any());
-  if (executor_->state().rope_table)
-    nn::fill_rope_table(executor_->state().rope_table, config_.model, config_.batch.sequence);
+      guard_(config_.guard),
+      shared_{model_, config_, kernels_, plans_, optimizer_, mesh_of(config_), threads_, inference},
+      team_(ranks_here(comm_.get())),
+      runs_(static_cast<size_t>(team_.size())) {
+  check_memory(plans_, model_, config_, kernels_, threads_, team_.size(), inference);
+  make_ranks();
   initialize_weights();
+}
+
+/// All ranks connect at the same time, each on its thread. One that fails tells the others.
+void TrainerImpl::make_ranks() {
+  ranks_.resize(static_cast<size_t>(team_.size()));
+  if (world_ == 1) {
+    ranks_[0] = std::make_unique<Rank>(shared_, 0, nullptr);
+    return;
+  }
+  comm::CommOptions options;
+  options.timeout_seconds = config_.comm.timeout_seconds;
+  options.kernels = &kernels_;
+  for (const int32_t rank : comm_->local_ranks()) ends_.push_back(comm_->connect(rank, options));
+  team_.run([&](int32_t i) {
+    const auto at = static_cast<size_t>(i);
+    try {
+      agree_on_config(ends_[at].get(), a_.tree.to_json());
+      ranks_[at] = std::make_unique<Rank>(shared_, ends_[at]->rank(), ends_[at].get());
+    } catch (const AgreedError&) {
+      throw;
+    } catch (const Error& error) {
+      ends_[at]->abort(error.code(), error.message());
+      throw;
+    }
+  });
+}
+
+void TrainerImpl::check_ranks() const {
+  if (broken_)
+    fail(Code::kAborted,
+         "the ranks of this engine lost each other in an earlier call; make a new engine and load the last "
+         "checkpoint");
 }
 
 void TrainerImpl::require_training(const char* what) const {
@@ -66,43 +118,39 @@ void TrainerImpl::require_pending(bool pending) const {
   fail(Code::kFailedPrecondition, "a step is pending: commit or discard it first");
 }
 
-/// bf16 weights follow their masters.
-void TrainerImpl::refresh_copy() {
-  const StateBuffers& s = executor_->state();
-  if (compute_type(config_) == DType::kF32 || s.master == nullptr) return;
-  kernels_.convert({s.weights, s.master, compute_type(config_), DType::kF32, model_.table().flat_size()},
-                   pool_.stream());
-}
-
 StepResult TrainerImpl::forward_backward() {
   require_training("forward_backward");
   require_pending(false);
   if (!pushed_.waiting() && dataset_ == nullptr)
     fail(Code::kFailedPrecondition, "there is no batch: push one (hws_data_push), or give the config data");
   const double start = now();
-  run_ = {};
-  run_.batch = config_.batch.micro_batch;
-  run_.seq = config_.batch.sequence;
-  run_.training = true;
-  const auto cursor = static_cast<uint64_t>(state_.samples);
-  BatchViewSource pushed(pushed_.view(), 0, cursor);
-  std::optional<DatasetSource> data;
-  if (dataset_) data.emplace(*dataset_, data::Split::kTrain, cursor);
   const bool from_push = pushed_.waiting();
-  run_.source = from_push ? static_cast<BatchSource*>(&pushed) : &*data;
-  run_.documents = from_push ? pushed_.view().document_begin != nullptr : config_.data.packing;
   try {
-    executor_->run(plans_.train, 0, plans_.train.commit, &run_);
+    on_ranks([&](Rank& rank, int32_t i) {
+      Run& run = runs_[static_cast<size_t>(i)] = {};
+      run.batch = config_.batch.micro_batch;
+      run.seq = config_.batch.sequence;
+      run.training = true;
+      run.cancelled = training_ && cancel_->load();
+      run.documents = from_push ? pushed_.view().document_begin != nullptr : config_.data.packing;
+      const auto cursor = static_cast<uint64_t>(state_.samples);
+      BatchViewSource pushed(pushed_.view(), rank.first_row(), cursor);
+      std::optional<DatasetSource> data;
+      if (dataset_)
+        data.emplace(*dataset_, data::Split::kTrain, cursor + static_cast<uint64_t>(rank.first_row()));
+      run.source = from_push ? static_cast<BatchSource*>(&pushed) : &*data;
+      rank.executor().run(plans_.train, 0, plans_.train.commit, &run);
+    });
   } catch (...) {
     pushed_.drop();
     throw;
   }
-  run_.source = nullptr;
-
+  const Run& run = runs_.front();
+  if (run.cancelled) cancel_->store(true);  // some other process asked for it
   learning_rate_ = optim::learning_rate(config_.schedule, config_.optimizer.learning_rate, state_.step + 1);
   pending_ = true;
-  result_ = {Outcome::kPending, state_.step + 1, run_.loss_sum / static_cast<double>(run_.tokens),
-             run_.grad_norm,    learning_rate_,  run_.tokens,
+  result_ = {Outcome::kPending, state_.step + 1, run.loss_sum / static_cast<double>(run.tokens),
+             run.grad_norm,     learning_rate_,  run.tokens,
              state_.samples,    state_.skipped,  now() - start};
   return result_;
 }
@@ -111,9 +159,13 @@ StepResult TrainerImpl::commit() {
   require_pending(true);
   const double start = now();
   const double clip = config_.optimizer.clip_norm;
-  const double factor = clip > 0 ? std::min(1.0, clip / (run_.grad_norm + 1e-6)) : 1.0;
-  executor_->state().scalars->optimizer = optimizer_.scalars(learning_rate_, factor, state_.accepted + 1);
-  executor_->run(plans_.train, plans_.train.commit, plans_.train.instructions.size(), &run_);
+  const double factor = clip > 0 ? std::min(1.0, clip / (result_.grad_norm + 1e-6)) : 1.0;
+  const kernels::OptimizerScalars scalars = optimizer_.scalars(learning_rate_, factor, state_.accepted + 1);
+  on_ranks([&](Rank& rank, int32_t i) {
+    rank.executor().scalars()->optimizer = scalars;
+    rank.executor().run(plans_.train, plans_.train.commit, plans_.train.instructions.size(),
+                        &runs_[static_cast<size_t>(i)]);
+  });
   state_.accepted += 1;
   state_.skipped_in_row = 0;
   guard_.accepted(result_.loss, result_.grad_norm);

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/comm/comm.h"
 #include "engine/config/config_tree.h"
 #include "engine/data/vocabulary.h"
 #include "engine/device/arena.h"
@@ -78,8 +79,11 @@ struct Evaluation {
 class Trainer {
  public:
   /// `cancel` outlives the trainer; storing true ends train, eval and generate at their next step boundary.
+  /// `comm`: the ranks that this process holds; null: one, and a mesh of one. With several processes every
+  /// call is collective: all make it, with the same arguments.
   static std::unique_ptr<Trainer> create(const config::ConfigTree& config, bool inference,
-                                         std::atomic<bool>* cancel);
+                                         std::atomic<bool>* cancel,
+                                         std::shared_ptr<comm::Comm> comm = nullptr);
   virtual ~Trainer() = default;
 
   virtual StepResult train_step() = 0;

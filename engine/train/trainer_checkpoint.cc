@@ -1,11 +1,15 @@
 // Saving, loading, exporting, and the weights an engine starts with.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/nn/initial_values.h"
+#include "engine/train/save_together.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
@@ -14,6 +18,7 @@ namespace {
 using Json = nlohmann::json;  // sorted keys: sections are compared whatever order they were written in
 
 const char* const kMomentPrefix[] = {"optimizer.m.", "optimizer.v."};
+constexpr int64_t kShardBytes = int64_t{4} << 30;
 
 /// Names of model fields in which two model sections differ; dropout does not make another model.
 std::string model_difference(const std::string& ours, const std::string& theirs) {
@@ -55,40 +60,109 @@ std::string hf_family(const nn::ModelConfig& model, const checkpoint::hf::ExtraF
 
 }  // namespace
 
+namespace {
+
+/// Calls fn(parameter, its first element here, one past its last, pointer to the first) for all parameters of
+/// which `rank` has any master weights.
+template <typename Fn>
+void each_part(const Rank& rank, const nn::ParameterTable& table, Fn fn) {
+  for (const nn::Parameter& p : table.all()) {
+    const GroupState& s = rank.executor().state(p.group);
+    const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
+    if (begin < end) fn(p, begin - p.offset, end - p.offset, begin - s.range.begin, s);
+  }
+}
+
+float* moment_of(const GroupState& s, int i) { return i == 0 ? s.moment1 : s.moment2; }
+
+}  // namespace
+
 void TrainerImpl::initialize_weights() {
-  const StateBuffers& s = executor_->state();
   const std::string& from = config_.init.from;
   const nn::ParameterTable& table = model_.table();
   if (from.empty()) {
-    for (const nn::Parameter& p : table.all())
-      nn::fill_initial(s.master + p.offset, p, config_.init.std, config_.seed, pool_.stream());
+    on_ranks([&](Rank& rank, int32_t) {
+      each_part(rank, table,
+                [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
+                  nn::fill_initial(s.f32 + at, p, begin, end, config_.init.std, config_.seed, rank.stream());
+                });
+      rank.publish_weights();
+    });
   } else if (checkpoint::is_checkpoint(from)) {
     const auto reader = checkpoint::Reader::open(from);
     check_model(from, a_.model_json, reader->description().model_json);
     for (const nn::Parameter& p : table.all()) check_tensor(*reader, from, p.name, p);
-    for (const nn::Parameter& p : table.all()) reader->read(p.name, s.master + p.offset, p.size * 4);
+    reader->verify();
+    load_tensors(*reader, false);
     extra_files_ = reader->description().extra_files;
   } else {
-    extra_files_ = checkpoint::hf::import_weights(from, config_.model, table, [&](const std::string& name) {
-      return s.master + table.at(name).offset;
-    });
+    import_hf(from);
   }
-  refresh_copy();
   const std::string family = hf_family(config_.model, extra_files_);
   if (!family.empty()) bindings_ = checkpoint::hf::bindings(family, config_.model, table);
 }
 
-void TrainerImpl::save(const std::string& path) {
-  require_pending(false);
-  std::vector<checkpoint::TensorView> tensors;
-  const auto add = [&](const std::string& prefix, const float* base) {
-    if (base == nullptr) return;
-    for (const nn::Parameter& p : model_.table().all())
-      tensors.push_back({prefix + p.name, DType::kF32, p.shape, base + p.offset});
-  };
-  add("", executor_->state().master);
-  add(kMomentPrefix[0], executor_->state().moment1);
-  add(kMomentPrefix[1], executor_->state().moment2);
+/// Each rank reads its own elements.
+void TrainerImpl::load_tensors(const checkpoint::Reader& reader, bool moments) {
+  on_ranks([&](Rank& rank, int32_t) {
+    each_part(rank, model_.table(),
+              [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
+                const int64_t bytes = (end - begin) * 4;
+                reader.read_range(p.name, begin, end, s.f32 + at, bytes);
+                for (int i = 0; moments && i < 2; ++i)
+                  if (moment_of(s, i))
+                    reader.read_range(kMomentPrefix[i] + p.name, begin, end, moment_of(s, i) + at, bytes);
+              });
+    rank.publish_weights();
+  });
+}
+
+/// One rank alone takes the folder's tensors straight into its masters; several share one whole copy.
+void TrainerImpl::import_hf(const std::string& folder) {
+  const nn::ParameterTable& table = model_.table();
+  const bool whole = !first().layout().state_sharded() && ranks_.size() == 1;
+  std::map<std::string, std::vector<float>> copy;
+  extra_files_ = checkpoint::hf::import_weights(folder, config_.model, table, [&](const std::string& name) {
+    const nn::Parameter& p = table.at(name);
+    if (whole) return first().executor().state(p.group).f32 + p.offset;
+    std::vector<float>& tensor = copy[name];
+    tensor.resize(static_cast<size_t>(p.size));
+    return tensor.data();
+  });
+  on_ranks([&](Rank& rank, int32_t) {
+    if (!whole)
+      each_part(rank, table,
+                [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
+                  std::copy_n(copy.at(p.name).data() + begin, end - begin, s.f32 + at);
+                });
+    rank.publish_weights();
+  });
+}
+
+/// What `rank` writes: its share of the tensors that it has a first copy of. Ranks that hold the same
+/// elements write a part of them each.
+std::vector<checkpoint::PieceView> TrainerImpl::pieces_of(const Rank& rank) const {
+  std::vector<checkpoint::PieceView> pieces;
+  if (!rank.holds_first_copy()) return pieces;
+  const bool shared = !rank.layout().state_sharded();
+  each_part(rank, model_.table(),
+            [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
+              if (shared) {
+                const int64_t from = p.size * rank.dp_rank() / world_,
+                              to = p.size * (rank.dp_rank() + 1) / world_;
+                begin = from, end = to, at = p.offset + from;
+                if (begin == end) return;
+              }
+              pieces.push_back({p.name, DType::kF32, p.shape, begin, end, s.f32 + at});
+              for (int i = 0; i < 2; ++i)
+                if (p.trainable && moment_of(s, i))
+                  pieces.push_back(
+                      {kMomentPrefix[i] + p.name, DType::kF32, p.shape, begin, end, moment_of(s, i) + at});
+            });
+  return pieces;
+}
+
+checkpoint::Description TrainerImpl::description() {
   state_.losses = guard_.losses();
   state_.norms = guard_.norms();
   checkpoint::Description d;
@@ -99,7 +173,28 @@ void TrainerImpl::save(const std::string& path) {
   d.data_json = data_fingerprint();
   d.model_json = a_.model_json;
   d.extra_files = extra_files_;
-  checkpoint::save(path, tensors, d);
+  return d;
+}
+
+/// The rank with number 0 opens the folder and finishes; all write at the same time. Whoever fails says so
+/// before anything else is done, so that all fail and nothing is left.
+void TrainerImpl::save(const std::string& path) {
+  require_pending(false);
+  const checkpoint::Description d = description();
+  checkpoint::check_description(d);
+  on_ranks([&](Rank& rank, int32_t) {
+    SaveTogether together(rank.groups().dp.get());
+    std::optional<checkpoint::ShardedSave> save;
+    std::string folder = together.from_first([&] { return save.emplace(path).folder(); });
+    const std::vector<std::string> indexes = together.from_all([&] {
+      return checkpoint::write_shard(folder, rank.number(), static_cast<int>(world_), pieces_of(rank),
+                                     kShardBytes);
+    });
+    together.from_first([&] {
+      save->finish(indexes, d);
+      return std::string();
+    });
+  });
 }
 
 void TrainerImpl::load(const std::string& path, bool allow_other_data) {
@@ -117,22 +212,16 @@ void TrainerImpl::load(const std::string& path, bool allow_other_data) {
         "checkpoint {} was trained on other data: {} there, {} here; give the same data, or allow other data "
         "(HWS_LOAD_OTHER_DATA)",
         path, d.data_json, data_fingerprint());
-  const StateBuffers& s = executor_->state();
-  float* const moments[] = {s.moment1, s.moment2};
+  const int64_t moments = optim::moment_count(config_.optimizer);
   for (const nn::Parameter& p : model_.table().all()) {
     check_tensor(*reader, path, p.name, p);
-    for (int i = 0; i < 2; ++i)
-      if (moments[i]) check_tensor(*reader, path, kMomentPrefix[i] + p.name, p);
+    for (int64_t i = 0; i < moments && p.trainable; ++i)
+      check_tensor(*reader, path, kMomentPrefix[i] + p.name, p);
   }
   const RunState loaded = run_state_from_json(d.state_json);
   reader->verify();
   // Nothing can be wrong any more: now the engine changes.
-  for (const nn::Parameter& p : model_.table().all()) {
-    reader->read(p.name, s.master + p.offset, p.size * 4);
-    for (int i = 0; i < 2; ++i)
-      if (moments[i]) reader->read(kMomentPrefix[i] + p.name, moments[i] + p.offset, p.size * 4);
-  }
-  refresh_copy();
+  load_tensors(*reader, true);
   state_ = loaded;
   guard_.restore(loaded.losses, loaded.norms);
   extra_files_ = d.extra_files;
@@ -140,10 +229,18 @@ void TrainerImpl::load(const std::string& path, bool allow_other_data) {
 }
 
 void TrainerImpl::export_hf(const std::string& folder, const std::string& dtype) const {
-  const float* const master = executor_->state().master;
   const nn::ParameterTable& table = model_.table();
+  std::map<std::string, std::vector<float>> gathered;
   checkpoint::hf::export_folder(
-      folder, config_.model, table, [&](const std::string& name) { return master + table.at(name).offset; },
+      folder, config_.model, table,
+      [&](const std::string& name) -> const float* {
+        const nn::Parameter& p = table.at(name);
+        if (!first().layout().state_sharded()) return first().executor().state(p.group).f32 + p.offset;
+        std::vector<float>& tensor = gathered[name];
+        if (tensor.empty())
+          tensor.resize(static_cast<size_t>(p.size)), collect(TensorKind::kWeight, p, tensor.data());
+        return tensor.data();
+      },
       extra_files_, dtype);
 }
 

@@ -1,5 +1,8 @@
 // The Trainer behind the interface. Its parts, by file: trainer.cc (creation, steps), train_loop.cc,
 // inference.cc (eval, forward, generate), trainer_tensors.cc, trainer_checkpoint.cc, trainer_reports.cc.
+//
+// It decides for all ranks: what every process does with the same numbers comes out the same everywhere.
+// Tensors and plans are the ranks' (rank.h), each on its own thread.
 #pragma once
 
 #include <memory>
@@ -7,15 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/hf/hf_model.h"
+#include "engine/checkpoint/sharded_save.h"
 #include "engine/config/resolved_config.h"
 #include "engine/data/dataset.h"
-#include "engine/device/cpu/thread_pool.h"
 #include "engine/optim/step_guard.h"
 #include "engine/train/assemble.h"
 #include "engine/train/batch_sources.h"
 #include "engine/train/engine_plans.h"
-#include "engine/train/executor.h"
+#include "engine/train/rank.h"
+#include "engine/train/rank_team.h"
 #include "engine/train/run_state.h"
 #include "engine/train/trainer.h"
 
@@ -23,7 +28,7 @@ namespace hawser::train {
 
 class TrainerImpl final : public Trainer {
  public:
-  TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* cancel);
+  TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* cancel, std::shared_ptr<comm::Comm> comm);
 
   StepResult train_step() override;
   StepResult forward_backward() override;
@@ -53,8 +58,14 @@ class TrainerImpl final : public Trainer {
 
  private:
   // trainer.cc
-  void initialize_weights();
-  void refresh_copy();
+  void make_ranks();
+  /// fn(rank, its index here) on every rank of this process, each on its thread; throws what was thrown
+  /// first. A rank that fails alone makes all others fail.
+  template <typename Fn>
+  void on_ranks(Fn&& fn) const;
+  void check_ranks() const;
+  Rank& first() const { return *ranks_.front(); }
+  bool all_here() const { return world_ == static_cast<int64_t>(ranks_.size()); }
   StepResult end_step(Outcome outcome, bool advance);
   void require_training(const char* what) const;
   void require_pending(bool pending) const;
@@ -67,12 +78,21 @@ class TrainerImpl final : public Trainer {
   /// boundary.
   bool cancelled() { return training_ ? cancel_->load() : take_cancel(); }
   // inference.cc
+  Evaluation eval_rows(Rank& rank, const BatchView* batch, int64_t rows, int64_t cols);
+  void run_for_all(const plan::Plan& plan, const Run& run);
   void feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits);
   // trainer_tensors.cc
-  float* buffer(TensorKind kind) const;
+  float* state_of(const Rank& rank, TensorKind kind, int32_t group) const;
   void check_kind(TensorKind kind) const;
+  void collect(TensorKind kind, const nn::Parameter& p, float* out) const;
+  void scatter(TensorKind kind, const nn::Parameter& p, const float* data);
   const checkpoint::hf::Binding& binding(std::string_view name) const;
   // trainer_checkpoint.cc
+  void initialize_weights();
+  void load_tensors(const checkpoint::Reader& reader, bool moments);
+  void import_hf(const std::string& folder);
+  std::vector<checkpoint::PieceView> pieces_of(const Rank& rank) const;
+  checkpoint::Description description();
   std::string data_fingerprint() const { return dataset_ ? dataset_->fingerprint() : "{}"; }
 
   Assembly a_;
@@ -82,13 +102,18 @@ class TrainerImpl final : public Trainer {
   nn::Model model_;
   const kernels::KernelTable& kernels_;
   std::unique_ptr<data::Dataset> dataset_;
+  std::shared_ptr<comm::Comm> comm_;
+  const int64_t world_;
+  int32_t threads_;  // of each rank
   EnginePlans plans_;
-  device::ThreadPool pool_;
   optim::Optimizer optimizer_;
   optim::StepGuard guard_;
-  std::shared_ptr<device::Arena> arena_;
-  std::unique_ptr<Executor> executor_;
-  checkpoint::hf::ExtraFiles extra_files_;  // carried along to every checkpoint and export
+  Rank::Shared shared_;
+  mutable RankTeam team_;
+  std::vector<std::unique_ptr<comm::RankComm>> ends_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  mutable std::atomic<bool> broken_{false};  // ranks lost each other
+  checkpoint::hf::ExtraFiles extra_files_;   // carried along to every checkpoint and export
   std::vector<checkpoint::hf::Binding> bindings_;
 
   RunState state_;
@@ -96,7 +121,7 @@ class TrainerImpl final : public Trainer {
   bool training_ = false;  // inside train
   // The step between forward_backward and commit or discard.
   bool pending_ = false;
-  Run run_;
+  std::vector<Run> runs_;  // by rank of this process
   StepResult result_;
   double learning_rate_ = 0;
 
@@ -104,5 +129,24 @@ class TrainerImpl final : public Trainer {
   mutable std::mutex metrics_mutex_;  // guards last_: metrics may be pulled beside a step
   StepResult last_;
 };
+
+template <typename Fn>
+void TrainerImpl::on_ranks(Fn&& fn) const {
+  check_ranks();
+  team_.run([&](int32_t i) {
+    Rank& rank = *ranks_[static_cast<size_t>(i)];
+    try {
+      fn(rank, i);
+    } catch (const AgreedError&) {
+      throw;
+    } catch (const Error& error) {
+      if (rank.comm()) broken_ = true, rank.comm()->abort(error.code(), error.message());
+      throw;
+    } catch (const std::bad_alloc&) {
+      if (rank.comm()) broken_ = true, rank.comm()->abort(Code::kOutOfMemory, "out of memory");
+      throw;
+    }
+  });
+}
 
 }  // namespace hawser::train

@@ -36,7 +36,9 @@ std::string TrainerImpl::info_json() const {
   json["precision"] = config_.precision == config::Precision::kBf16 ? "bf16" : "fp32";
   json["device"] = "cpu";
   json["cpu_level"] = kernels_.name;
-  json["threads"] = pool_.threads();
+  json["threads"] = threads_;
+  json["ranks"] = world_;
+  json["trainable_parameters"] = model_.table().trainable_count();
   json["inference"] = inference_;
   json["step"] = state_.step;
   json["accepted_steps"] = state_.accepted;
@@ -47,7 +49,7 @@ std::string TrainerImpl::info_json() const {
   json["global_batch"] = config_.batch.global_batch;
   json["sequence"] = config_.batch.sequence;
   json["vocabulary"] = Json::parse(a_.vocabulary.to_json());
-  json["memory"] = memory_json(plans_, *executor_);
+  json["memory"] = memory_json(plans_, first().executor());
   return json.dump();
 }
 
@@ -75,6 +77,7 @@ std::string TrainerImpl::tensors_json() const {
                     {"shape", p.shape},
                     {"count", p.size},
                     {"decay", p.decay},
+                    {"trainable", p.trainable},
                     {"hugging_face_name", hf}});
   }
   return json.dump();
@@ -83,11 +86,15 @@ std::string TrainerImpl::tensors_json() const {
 std::string TrainerImpl::statistics_json() const {
   check_kind(TensorKind::kGradient);
   Json json = Json::array();
+  std::vector<float> gradient;
   for (const nn::Parameter& p : model_.table().all()) {
+    if (!p.trainable) continue;
+    gradient.resize(static_cast<size_t>(p.size));
+    collect(TensorKind::kGradient, p, gradient.data());
     double squares = 0, largest = 0;
     int64_t non_finite = 0;
-    for (int64_t i = 0; i < p.size; ++i) {
-      const double g = static_cast<double>(executor_->state().gradients[p.offset + i]);
+    for (const float value : gradient) {
+      const double g = static_cast<double>(value);
       if (!std::isfinite(g)) {
         ++non_finite;
         continue;

@@ -7,20 +7,22 @@
 namespace hawser::train {
 namespace {
 
-/// Calls fn(index in the Hugging Face tensor, index in the flat buffers) for each element of `binding`.
+/// Calls fn(index in the Hugging Face tensor, index in the parameter) for each element of `p`, a part of
+/// `binding` that begins at its row `row` of `total_rows`.
 template <typename Fn>
-void for_each_element(const checkpoint::hf::Binding& binding, const nn::ParameterTable& table, Fn fn) {
-  int64_t total_rows = 0, row = 0;
-  for (const std::string& name : binding.parameters) total_rows += table.at(name).shape[0];
-  for (const std::string& name : binding.parameters) {
-    const nn::Parameter& p = table.at(name);
-    const int64_t cols = p.size / p.shape[0];
-    for (int64_t i = 0; i < p.size; ++i) {
-      const int64_t r = row + i / cols, c = i % cols;
-      fn(binding.transposed ? c * total_rows + r : r * cols + c, p.offset + i);
-    }
-    row += p.shape[0];
+void for_each_element(const checkpoint::hf::Binding& binding, const nn::Parameter& p, int64_t row,
+                      int64_t total_rows, Fn fn) {
+  const int64_t cols = p.size / p.shape[0];
+  for (int64_t i = 0; i < p.size; ++i) {
+    const int64_t r = row + i / cols, c = i % cols;
+    fn(binding.transposed ? c * total_rows + r : r * cols + c, i);
   }
+}
+
+int64_t rows_of(const checkpoint::hf::Binding& binding, const nn::ParameterTable& table) {
+  int64_t rows = 0;
+  for (const std::string& name : binding.parameters) rows += table.at(name).shape[0];
+  return rows;
 }
 
 int64_t binding_size(const checkpoint::hf::Binding& b) {
@@ -42,13 +44,15 @@ void check_bytes(std::string_view name, int64_t elements, size_t bytes) {
 
 }  // namespace
 
-float* TrainerImpl::buffer(TensorKind kind) const {
-  const StateBuffers& s = executor_->state();
+/// Element state(group).range.begin of the buffer; null where this rank keeps none.
+float* TrainerImpl::state_of(const Rank& rank, TensorKind kind, int32_t group) const {
+  const GroupState& s = rank.executor().state(group);
   switch (kind) {
     case TensorKind::kWeight:
-      return s.master;
+      return s.f32;
     case TensorKind::kGradient:
-      return s.gradients;
+      if (inference_ || !rank.layout().group(group).trainable) return nullptr;
+      return const_cast<float*>(rank.executor().gradients(plans_.train, group));
     case TensorKind::kMoment1:
       return s.moment1;
     case TensorKind::kMoment2:
@@ -60,13 +64,59 @@ float* TrainerImpl::buffer(TensorKind kind) const {
 void TrainerImpl::check_kind(TensorKind kind) const {
   if (static_cast<uint32_t>(kind) > 3)
     fail(Code::kInvalidArgument, "tensor kind {} is none of 0..3", static_cast<int32_t>(kind));
-  if (buffer(kind) == nullptr)
+  const int64_t moments = inference_ ? 0 : optim::moment_count(config_.optimizer);
+  const int64_t kept[] = {1, inference_ ? 0 : 1, moments > 0, moments > 1};
+  if (kept[static_cast<size_t>(kind)] == 0)
     fail(Code::kFailedPrecondition,
          "this engine keeps no {} tensors (it was created for inference, or its optimizer has none)",
          kind_name(kind));
   if (kind == TensorKind::kGradient && !pending_)
     fail(Code::kFailedPrecondition,
          "gradients can be read between forward_backward and commit or discard only");
+}
+
+namespace {
+
+void check_trainable(TensorKind kind, const nn::Parameter& p) {
+  if (kind != TensorKind::kWeight && !p.trainable)
+    fail(Code::kFailedPrecondition, "parameter \"{}\" is frozen (/optimizer/frozen): it has no {}", p.name,
+         kind_name(kind));
+}
+
+}  // namespace
+
+/// The whole tensor, from all who hold a part of it. Collective where ranks are elsewhere.
+void TrainerImpl::collect(TensorKind kind, const nn::Parameter& p, float* out) const {
+  check_trainable(kind, p);
+  on_ranks([&](Rank& rank, int32_t) {
+    const GroupState& s = rank.executor().state(p.group);
+    const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
+    const bool mine = rank.holds_first_copy() && (rank.layout().state_sharded() || &rank == &first());
+    if (begin < end && (mine || !all_here()))
+      std::copy_n(state_of(rank, kind, p.group) + (begin - s.range.begin), end - begin,
+                  out + (begin - p.offset));
+    if (all_here() || !rank.layout().state_sharded()) return;
+    comm::ProcessGroup& group = *rank.groups().shard;
+    const int64_t elements = rank.layout().group(p.group).elements;
+    for (int32_t r = 0; r < group.size(); ++r) {
+      const mesh::FlatRange part = mesh::shard_range(elements, group.size(), r);
+      const int64_t from = std::max(p.offset, part.begin), to = std::min(p.offset + p.size, part.end);
+      if (from < to) group.wait(group.broadcast(out + (from - p.offset), (to - from) * 4, r));
+    }
+  });
+}
+
+/// Everyone who keeps a part takes it.
+void TrainerImpl::scatter(TensorKind kind, const nn::Parameter& p, const float* data) {
+  check_trainable(kind, p);
+  on_ranks([&](Rank& rank, int32_t) {
+    const GroupState& s = rank.executor().state(p.group);
+    const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
+    if (begin < end)
+      std::copy_n(data + (begin - p.offset), end - begin,
+                  state_of(rank, kind, p.group) + (begin - s.range.begin));
+    if (kind == TensorKind::kWeight) rank.publish_weights();
+  });
 }
 
 const checkpoint::hf::Binding& TrainerImpl::binding(std::string_view name) const {
@@ -78,35 +128,56 @@ const checkpoint::hf::Binding& TrainerImpl::binding(std::string_view name) const
 
 void TrainerImpl::tensor_get(TensorKind kind, std::string_view name, float* data, size_t bytes) const {
   check_kind(kind);
-  float* const base = buffer(kind);
   if (const nn::Parameter* p = model_.table().find(name)) {
     check_bytes(name, p->size, bytes);
-    std::copy_n(base + p->offset, p->size, data);
-    return;
+    return collect(kind, *p, data);
   }
   const checkpoint::hf::Binding& b = binding(name);
   check_bytes(name, binding_size(b), bytes);
-  for_each_element(b, model_.table(), [&](int64_t hf, int64_t flat) { data[hf] = base[flat]; });
+  const int64_t total = rows_of(b, model_.table());
+  int64_t row = 0;
+  std::vector<float> tensor;
+  for (const std::string& part : b.parameters) {
+    const nn::Parameter& p = model_.table().at(part);
+    tensor.resize(static_cast<size_t>(p.size));
+    collect(kind, p, tensor.data());
+    for_each_element(b, p, row, total,
+                     [&](int64_t hf, int64_t i) { data[hf] = tensor[static_cast<size_t>(i)]; });
+    row += p.shape[0];
+  }
 }
 
 void TrainerImpl::tensor_set(TensorKind kind, std::string_view name, const float* data, size_t bytes) {
   check_kind(kind);
-  float* const base = buffer(kind);
   if (const nn::Parameter* p = model_.table().find(name)) {
     check_bytes(name, p->size, bytes);
-    std::copy_n(data, p->size, base + p->offset);
-  } else {
-    const checkpoint::hf::Binding& b = binding(name);
-    check_bytes(name, binding_size(b), bytes);
-    for_each_element(b, model_.table(), [&](int64_t hf, int64_t flat) { base[flat] = data[hf]; });
+    return scatter(kind, *p, data);
   }
-  if (kind == TensorKind::kWeight) refresh_copy();
+  const checkpoint::hf::Binding& b = binding(name);
+  check_bytes(name, binding_size(b), bytes);
+  const int64_t total = rows_of(b, model_.table());
+  int64_t row = 0;
+  std::vector<float> tensor;
+  for (const std::string& part : b.parameters) {
+    const nn::Parameter& p = model_.table().at(part);
+    tensor.resize(static_cast<size_t>(p.size));
+    for_each_element(b, p, row, total,
+                     [&](int64_t hf, int64_t i) { tensor[static_cast<size_t>(i)] = data[hf]; });
+    scatter(kind, p, tensor.data());
+    row += p.shape[0];
+  }
 }
 
 TensorLocation TrainerImpl::tensor_location(TensorKind kind, std::string_view name) const {
   check_kind(kind);
   const nn::Parameter& p = model_.table().at(name);
-  return {buffer(kind) + p.offset, p.shape, arena_};
+  check_trainable(kind, p);
+  if (first().layout().state_sharded())
+    fail(Code::kUnimplemented,
+         "tensor \"{}\" lies in shards on {} ranks (/zero/stage): there is no view of it; copy it with "
+         "hws_tensor_get",
+         name, first().layout().options().parts);
+  return {state_of(first(), kind, p.group) + p.offset, p.shape, first().arena()};
 }
 
 }  // namespace hawser::train

@@ -48,6 +48,18 @@ static void set_and_explain(void) {
   hws_config_destroy(config);
 }
 
+static void prove_layout(void) {
+  hws_config* config = tiny_config();
+  hws_buffer* out = NULL;
+  CHECK_ERROR(hws_config_prove_layout(config, 2, &out), HWS_CONFIG_INVALID, "one rank");
+  CHECK_OK(hws_config_set(config, "/mesh/dp_shard", "3"));
+  CHECK_OK(hws_config_set(config, "/zero/stage", "3"));
+  CHECK_OK(hws_config_prove_layout(config, 2, &out));
+  CHECK(strstr(check_text(out), "\"equal\":true") != NULL);
+  CHECK_ERROR(hws_config_prove_layout(config, 0, &out), HWS_INVALID_ARGUMENT, "steps");
+  hws_config_destroy(config);
+}
+
 static void validate(void) {
   hws_config* config = tiny_config();
   hws_buffer* out = NULL;
@@ -110,6 +122,7 @@ int main(void) {
   check_begin();
   parse_and_serialize();
   set_and_explain();
+  prove_layout();
   validate();
   presets_and_schema();
   plan();

@@ -44,6 +44,7 @@ TEST(Guard, TurnsWhateverIsThrownIntoAStatusAndAText) {
   taken = take();
   EXPECT_EQ(taken.code, HWS_OUT_OF_MEMORY);
   EXPECT_NE(taken.message.find("f: "), std::string::npos) << taken.message;
+  EXPECT_EQ(taken.details, R"({"function":"f"})");
 
   EXPECT_EQ(guard("f", [](const Call&) { throw std::runtime_error("boom"); }), HWS_INTERNAL);
   EXPECT_EQ(take().message, "f: boom");

@@ -39,6 +39,7 @@ static int32_t clone_config(void* h) {
 }
 static int32_t set_config(void* h) { return hws_config_set(h, "/seed", "1"); }
 static int32_t validate(void* h) { return hws_config_validate(h, &g_out); }
+static int32_t prove(void* h) { return hws_config_prove_layout(h, 1, &g_out); }
 static int32_t explain(void* h) { return hws_config_explain(h, "", &g_out); }
 static int32_t serialize(void* h) { return hws_config_serialize(h, HWS_FORMAT_JSON, &g_out); }
 static int32_t plan_create(void* h) {
@@ -117,6 +118,7 @@ static const struct {
     {"hws_config_set", kConfig, set_config},
     {"hws_config_validate", kConfig, validate},
     {"hws_config_explain", kConfig, explain},
+    {"hws_config_prove_layout", kConfig, prove},
     {"hws_config_serialize", kConfig, serialize},
     {"hws_plan_create", kConfig, plan_create},
     {"hws_plan_report", kPlan, plan_report},

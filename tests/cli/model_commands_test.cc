@@ -27,6 +27,8 @@ TEST_F(ModelCommands, EvalTakesRunFoldersCheckpointsAndHuggingFaceFolders) {
   refused("eval run --data missing.txt", {"missing.txt"});
   refused("eval missing --data text.txt", {"missing"});
   refused("eval text.txt --data text.txt", {"text.txt"});
+  refused("eval run --data text.txt --sequence 33", {"--sequence 33", "32"});
+  refused("eval run --data text.txt --sequence 0", {"\"0\" is not a whole number from 1 on"});
 }
 
 TEST_F(ModelCommands, GenerateContinuesTextAndTokens) {
@@ -48,7 +50,13 @@ TEST_F(ModelCommands, GenerateRefusesWhatItCannotContinue) {
   refused("generate run --prompt ''", {"empty"});
   refused("generate run --tokens 1,x", {"1,x"});
   refused("generate run --tokens 1,999", {"999"});
-  refused("generate run --prompt a --temperature -1", {"temperature"});
+  for (const char* number :
+       {"--temperature -1", "--temperature nan", "--top-p 0", "--top-p 1.5", "--top-k -1", "--max-tokens 0",
+        "--seed -1", "--seed 18446744073709551616", "--stop-token -2"}) {
+    const std::string flag = std::string(number).substr(0, std::string(number).find(' '));
+    EXPECT_EQ(refused(std::string("generate run --prompt a ") + number, {flag}).out, "") << number;
+  }
+  succeed("generate run --prompt a --max-tokens 1 --seed 18446744073709551615");
   refused("generate missing --prompt a", {"missing"});
 }
 

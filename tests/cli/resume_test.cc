@@ -137,6 +137,9 @@ TEST_F(Resume, TakesTheRunsOwnConfigBesideIt) {
   EXPECT_EQ(metric_rows(folder_ / "run").size(), 12u);
   const CommandResult done = succeed("train --resume run");
   EXPECT_NE(done.out.find("already"), std::string::npos) << done.out;
+  const std::string before = read_text(path("run/config.json"));
+  EXPECT_NE(succeed("train --resume run --set /train/steps=5").out.find("already"), std::string::npos);
+  EXPECT_EQ(read_text(path("run/config.json")), before);  // nothing ran, so nothing changes
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ TEST_F(TrainCommand, AUsedFolderIsRefused) {
 
 TEST_F(TrainCommand, WrongInputWritesNothing) {
   refused("train config.json --data missing.txt --out run", {"missing.txt"});
-  refused("train config.json --out run", {"data"});
+  refused("train config.json --out run", {"--data FILE"});
   refused("train config.json --data text.txt --set /model/heads=5 --out run", {"/model/heads"});
   refused("train config.json --data text.txt --set /model/width=nan --out run", {"/model/width"});
   write_text(path("empty.txt"), "");
@@ -91,6 +91,14 @@ TEST_F(TrainCommand, AModelThatDoesNotFitSaysWhatItNeeds) {
   write_text(path("tokens.u16"), std::string(4000, '\0'));
   refused("train llama-3.1-405b --set /batch/sequence=64 --data tokens.u16 --out run", {"available"});
   EXPECT_FALSE(fs::exists(path("run")));
+}
+
+TEST_F(TrainCommand, ATokenFileTakesThePlaceOfAPresetsText) {
+  write_text(path("tokens.u16"), std::string(4000, '\0'));
+  succeed(
+      "train quickstart --data tokens.u16 --set /model/vocab_size=7 --set /model/context=16 --set "
+      "/model/layers=1 "
+      "--set /model/width=12 --set /schedule/warmup_steps=0 --set /train/steps=1");
 }
 
 TEST_F(TrainCommand, WithoutOutNothingIsKept) {

@@ -2,15 +2,17 @@
 // the C API alone: import, logits, gradients under their Hugging Face names, the training steps, export.
 // Prints error over tolerance per tensor.
 //
-//   golden_check DIR [--precision fp32|bf16] [--config FILE]
+//   golden_check DIR [--precision fp32|bf16] [--config FILE] [--max-isa LEVEL]
 //
-// FILE is a file of DIR to be read in place of its config.json (such as config.v4.json). Exit code: 0 all
-// within tolerance, 1 not, or the library refused, 2 wrong usage or a folder that is not a golden case.
+// FILE is a file of DIR to be read in place of its config.json (such as config.v4.json). LEVEL is a
+// cpu.max_isa of the config: kernels of a lower level than the machine has. Exit code: 0 all within
+// tolerance, 1 not, or the library refused, 2 wrong usage or a folder that is not a golden case.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -25,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Arguments {
-  std::string folder, precision = "fp32", config = "config.json";
+  std::string folder, precision = "fp32", config = "config.json", max_isa;
 };
 
 /// A temporary folder that goes away with this object.
@@ -62,7 +64,7 @@ void copy_model(const Arguments& arguments, const std::string& folder) {
 
 /// The training run that every golden case describes.
 std::string engine_config(const Arguments& arguments, const std::string& model, const TokenBatch& batch) {
-  const nlohmann::json config = {
+  nlohmann::json config = {
       {"init", {{"from", model}}},
       {"precision", arguments.precision},
       {"model", {{"dropout", {{"embedding", 0.0}, {"attention", 0.0}, {"residual", 0.0}}}}},
@@ -77,6 +79,7 @@ std::string engine_config(const Arguments& arguments, const std::string& model, 
         {"clip_norm", 1.0}}},
       {"schedule", {{"kind", "constant"}, {"warmup_steps", 0}}},
   };
+  if (!arguments.max_isa.empty()) config["cpu"]["max_isa"] = arguments.max_isa;
   return config.dump();
 }
 
@@ -187,23 +190,30 @@ bool run(const Arguments& arguments) {
   } catch (const std::exception& error) {
     report.require("the library", false, error.what());
   }
-  report.print(arguments.folder + " " + arguments.precision + " " + arguments.config);
+  report.print(arguments.folder + " " + arguments.precision + " " + arguments.config +
+               (arguments.max_isa.empty() ? "" : " " + arguments.max_isa));
   return report.passed();
 }
 
 int usage(const std::string& problem) {
-  std::fprintf(stderr, "golden_check: %s\nusage: golden_check DIR [--precision fp32|bf16] [--config FILE]\n",
+  std::fprintf(stderr,
+               "golden_check: %s\n"
+               "usage: golden_check DIR [--precision fp32|bf16] [--config FILE] [--max-isa LEVEL]\n",
                problem.c_str());
   return 2;
 }
 
 int main_with(int argc, char** argv) {
   Arguments arguments;
+  const std::map<std::string, std::string*> options = {{"--precision", &arguments.precision},
+                                                       {"--config", &arguments.config},
+                                                       {"--max-isa", &arguments.max_isa}};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word == "--precision" || word == "--config") {
+    const auto option = options.find(word);
+    if (option != options.end()) {
       if (i + 1 == argc) return usage(word + " needs a value");
-      (word == "--config" ? arguments.config : arguments.precision) = argv[++i];
+      *option->second = argv[++i];
     } else if (word.starts_with("-") || !arguments.folder.empty()) {
       return usage("unexpected argument " + word);
     } else {

@@ -16,6 +16,7 @@
 #include "kernels/include/levels.h"
 #include "tests/harness/complex_step.h"
 #include "tests/harness/kernel_levels.h"
+#include "tests/nn/model_memory.h"
 #include "tests/nn/model_variants.h"
 #include "tests/nn/reference_model.h"
 
@@ -41,11 +42,13 @@ class Reference {
   explicit Reference(const ModelVariant& variant)
       : config_(resolve_variant(variant)),
         table_(config_.model),
+        layout_(table_),
         batch_(variant_batch(variant, config_.model.vocab_size)),
         weights_(variant_weights(table_, config_.model.norm_weight_offset)),
         exact_(weights_.begin(), weights_.end()) {}
 
   const nn::ParameterTable& table() const { return table_; }
+  const FlatLayout& layout() const { return layout_; }
   const ReferenceBatch& batch() const { return batch_; }
   const std::vector<float>& weights() const { return weights_; }
 
@@ -53,15 +56,14 @@ class Reference {
   double complex_step(const Probe& probe) const {
     std::vector<Complex> moved(exact_.begin(), exact_.end());
     for (size_t i = 0; i < probe.direction.size(); ++i)
-      moved[static_cast<size_t>(probe.parameter->offset) + i] +=
-          Complex(0, kComplexStep * probe.direction[i]);
+      moved[first(probe) + i] += Complex(0, kComplexStep * probe.direction[i]);
     return loss_of(moved).imag() / kComplexStep;
   }
   double central_difference(const Probe& probe) const {
     const auto at = [&](double step) {
       std::vector<double> moved = exact_;
       for (size_t i = 0; i < probe.direction.size(); ++i)
-        moved[static_cast<size_t>(probe.parameter->offset) + i] += step * probe.direction[i];
+        moved[first(probe) + i] += step * probe.direction[i];
       return loss_of(moved);
     };
     const double h = kCentralStep;
@@ -69,6 +71,7 @@ class Reference {
   }
 
  private:
+  size_t first(const Probe& probe) const { return static_cast<size_t>(layout_.at(*probe.parameter)); }
   template <class T>
   T loss_of(const std::vector<T>& weights) const {
     return ReferenceModel<T>(config_.model, table_, weights, exact_, philox_derive(config_.seed, 2, 0))
@@ -77,6 +80,7 @@ class Reference {
 
   config::ResolvedConfig config_;
   nn::ParameterTable table_;
+  FlatLayout layout_;
   ReferenceBatch batch_;
   std::vector<float> weights_;
   std::vector<double> exact_;
@@ -106,17 +110,18 @@ std::vector<double> engine_gradients(const ModelVariant& variant, const Referenc
   const auto config = config::ConfigTree::from_json(variant_config(variant, level, threads));
   const std::unique_ptr<train::Trainer> trainer = train::Trainer::create(config, false, &cancel);
   for (const nn::Parameter& p : reference.table().all())
-    trainer->tensor_set(train::TensorKind::kWeight, p.name, reference.weights().data() + p.offset,
+    trainer->tensor_set(train::TensorKind::kWeight, p.name,
+                        reference.weights().data() + reference.layout().at(p),
                         static_cast<size_t>(p.size) * 4);
   const ReferenceBatch& b = reference.batch();
   trainer->push({b.rows, b.seq, b.tokens.data(), b.targets.data(),
                  b.document_begin.empty() ? nullptr : b.document_begin.data()});
   EXPECT_NEAR(trainer->forward_backward().loss, loss, kLossError * loss) << level;
-  std::vector<double> gradients(static_cast<size_t>(reference.table().flat_size()));
+  std::vector<double> gradients(static_cast<size_t>(reference.layout().size()));
   for (const nn::Parameter& p : reference.table().all()) {
     std::vector<float> gradient(static_cast<size_t>(p.size));
     trainer->tensor_get(train::TensorKind::kGradient, p.name, gradient.data(), gradient.size() * 4);
-    std::copy(gradient.begin(), gradient.end(), gradients.begin() + p.offset);
+    std::copy(gradient.begin(), gradient.end(), gradients.begin() + reference.layout().at(p));
   }
   return gradients;
 }
@@ -129,15 +134,15 @@ double norm(const double* x, int64_t n) {
 
 /// What errors of a probe's derivative are measured against: the gradient norm of its parameter, or a part of
 /// the whole gradient's where that vanishes (a key's bias without rotation moves every score alike).
-double scale_of(const Probe& probe, const std::vector<double>& gradients) {
-  return std::max(norm(gradients.data() + probe.parameter->offset, probe.parameter->size),
+double scale_of(const Probe& probe, const FlatLayout& layout, const std::vector<double>& gradients) {
+  return std::max(norm(gradients.data() + layout.at(*probe.parameter), probe.parameter->size),
                   1e-2 * norm(gradients.data(), static_cast<int64_t>(gradients.size())));
 }
 
-double along(const Probe& probe, const std::vector<double>& gradients) {
+double along(const Probe& probe, const FlatLayout& layout, const std::vector<double>& gradients) {
   double sum = 0;
   for (size_t i = 0; i < probe.direction.size(); ++i)
-    sum += gradients[static_cast<size_t>(probe.parameter->offset) + i] * probe.direction[i];
+    sum += gradients[static_cast<size_t>(layout.at(*probe.parameter)) + i] * probe.direction[i];
   return sum;
 }
 
@@ -172,8 +177,9 @@ TEST_P(BlockGradient, OfTheEngineEqualsTheDerivativeOfAnObviousForward) {
     threads = 2;
     double squares = 0, directions = 0;
     for (const Probe& probe : probes) {
-      const double derivative = along(probe, gradients), difference = std::abs(derivative - probe.derivative);
-      const double error = difference / scale_of(probe, gradients);
+      const double derivative = along(probe, reference.layout(), gradients),
+                   difference = std::abs(derivative - probe.derivative);
+      const double error = difference / scale_of(probe, reference.layout(), gradients);
       worst = std::max(worst, error);
       EXPECT_LE(error, kGradientError) << probe.parameter->name << " on " << level->name << ": " << derivative
                                        << ", by complex step " << probe.derivative;

@@ -11,6 +11,7 @@
 #include "engine/nn/rope_table.h"
 #include "tests/harness/kernel_levels.h"
 #include "tests/harness/test_stream.h"
+#include "tests/nn/model_memory.h"
 #include "tests/nn/model_variants.h"
 
 namespace hawser::testing {
@@ -24,14 +25,12 @@ class TextRun {
         stream_(2),
         seq_(seq),
         width_(model.config().width),
-        master_(variant_weights(model.table(), model.config().norm_weight_offset)),
-        narrow_(master_.size()),
+        weights_(model.table(), variant_weights(model.table(), model.config().norm_weight_offset), type,
+                 kernels, stream_),
         rope_(static_cast<size_t>(nn::rope_table_size(model.config(), seq))),
         positions_(static_cast<size_t>(seq)),
         memory_(1 << 22) {
     if (!rope_.empty()) nn::fill_rope_table(rope_.data(), model.config(), seq);
-    const auto size = static_cast<int64_t>(master_.size());
-    kernels.convert({narrow_.data(), master_.data(), DType::kBf16, DType::kF32, size}, stream_);
     std::iota(positions_.begin(), positions_.end(), 0);
     for (int64_t t = 0; t < seq; ++t)
       tokens_.push_back(static_cast<int32_t>((t * t + 1) % model.config().vocab_size));
@@ -39,9 +38,7 @@ class TextRun {
     ctx_.stream = &stream_;
     ctx_.batch = 1;
     ctx_.type = type;
-    ctx_.weights = type == DType::kF32 ? reinterpret_cast<const char*>(master_.data())
-                                       : reinterpret_cast<const char*>(narrow_.data());
-    ctx_.master = master_.data();
+    ctx_.groups = weights_.groups();
   }
 
   /// x[seq, width] after the last block.
@@ -92,8 +89,7 @@ class TextRun {
   const nn::Model& model_;
   SerialStream stream_;
   int64_t seq_, width_;
-  std::vector<float> master_;
-  std::vector<uint16_t> narrow_;
+  ModelMemory weights_;
   std::vector<float> rope_;
   std::vector<int32_t> positions_, tokens_;
   std::vector<char> memory_;

@@ -14,6 +14,7 @@
 #include "tests/harness/guarded_buffer.h"
 #include "tests/harness/kernel_levels.h"
 #include "tests/harness/test_stream.h"
+#include "tests/nn/model_memory.h"
 #include "tests/nn/model_variants.h"
 
 namespace hawser::testing {
@@ -27,15 +28,11 @@ class RealRun {
       : model_(model),
         stream_(workers),
         batch_(variant_batch(variant, model.config().vocab_size)),
-        master_(variant_weights(model.table(), model.config().norm_weight_offset)),
-        narrow_(master_.size()),
-        gradients_(master_.size()),
+        memory_(model.table(), variant_weights(model.table(), model.config().norm_weight_offset), type,
+                kernels, stream_),
         rope_(static_cast<size_t>(nn::rope_table_size(model.config(), variant.sequence))),
         samples_(static_cast<size_t>(variant.micro_batch)) {
     if (!rope_.empty()) nn::fill_rope_table(rope_.data(), model.config(), variant.sequence);
-    kernels.convert(
-        {narrow_.data(), master_.data(), DType::kBf16, DType::kF32, static_cast<int64_t>(master_.size())},
-        stream_);
     std::iota(samples_.begin(), samples_.end(), 0);
     positions_.resize(batch_.tokens.size());
     for (size_t i = 0; i < positions_.size(); ++i) {
@@ -50,10 +47,7 @@ class RealRun {
     ctx_.kv_begin_BT = variant.documents ? batch_.document_begin.data() : nullptr;
     ctx_.samples_B = samples_.data();
     ctx_.type = type;
-    ctx_.weights = type == DType::kF32 ? reinterpret_cast<const char*>(master_.data())
-                                       : reinterpret_cast<const char*>(narrow_.data());
-    ctx_.master = master_.data();
-    ctx_.gradients = gradients_.data();
+    ctx_.groups = memory_.groups();
     ctx_.training = true;
     ctx_.seed = 9;
   }
@@ -77,9 +71,8 @@ class RealRun {
   const nn::Model& model_;
   SerialStream stream_;
   ReferenceBatch batch_;
-  std::vector<float> master_;
-  std::vector<uint16_t> narrow_;
-  std::vector<float> gradients_, rope_;
+  ModelMemory memory_;
+  std::vector<float> rope_;
   std::vector<uint64_t> samples_;
   std::vector<int32_t> positions_;
   nn::Context ctx_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,7 @@ Parameter matrix(const std::string& name, int64_t size, double factor = 1.0) {
 
 std::vector<float> filled(const Parameter& p, double std, uint64_t seed, Stream& stream) {
   std::vector<float> weights(static_cast<size_t>(p.size) + 1, 77.0f);
-  fill_initial(weights.data(), p, std, seed, stream);
+  fill_initial(weights.data(), p, 0, p.size, std, seed, stream);
   EXPECT_EQ(weights.back(), 77.0f) << "wrote behind its end";
   weights.pop_back();
   return weights;
@@ -54,6 +55,33 @@ TEST(InitialValues, AnElementDoesNotDependOnTheSizeOfItsTensor) {
   const std::vector<float> small = filled(matrix("w", 1001), 0.02, 1),
                            large = filled(matrix("w", 50000), 0.02, 1);
   EXPECT_TRUE(std::equal(small.begin(), small.end(), large.begin()));
+}
+
+TEST(InitialValues, ARangeOfThemIsThatRangeOfTheWhole) {
+  // A rank fills what it owns: any cut must give the bits of the whole, and write nothing beside it.
+  constexpr int64_t kSize = 70001;
+  constexpr uint32_t kSeed = 41;
+  std::mt19937 random(kSeed);
+  Parameter constant = matrix("final_norm.weight", kSize);
+  constant.initial = {InitialValue::Kind::kConstant, 0.75};
+  for (const Parameter& p : {matrix("blocks.0.mlp.up.weight", kSize, 0.5), constant}) {
+    const std::vector<float> whole = filled(p, 0.02, 7);
+    for (int i = 0; i < 200; ++i) {
+      // Short ranges of any alignment, long ones, empty ones, and ends beyond which nothing is.
+      const int64_t most = i % 2 == 0 ? 9 : kSize;
+      int64_t begin = static_cast<int64_t>(random()) % kSize,
+              end = begin + static_cast<int64_t>(random()) % most;
+      if (i % 5 == 0) begin = 0;
+      end = i % 7 == 0 ? kSize : std::min(end, kSize);
+      SerialStream stream(3, TaskOrder::kShuffled);
+      std::vector<float> part(static_cast<size_t>(end - begin) + 2, 77.0f);
+      fill_initial(part.data() + 1, p, begin, end, 0.02, 7, stream);
+      ASSERT_TRUE(std::equal(part.begin() + 1, part.end() - 1, whole.begin() + begin))
+          << p.name << " [" << begin << ", " << end << "), seed " << kSeed;
+      ASSERT_TRUE(part.front() == 77.0f && part.back() == 77.0f)
+          << p.name << " [" << begin << ", " << end << ") wrote outside, seed " << kSeed;
+    }
+  }
 }
 
 TEST(InitialValues, AreNormalWithTheAskedDeviation) {

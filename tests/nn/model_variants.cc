@@ -5,6 +5,7 @@
 #include <random>
 
 #include "engine/config/config_tree.h"
+#include "tests/nn/model_memory.h"
 
 namespace hawser::testing {
 namespace {
@@ -138,7 +139,8 @@ ReferenceBatch variant_batch(const ModelVariant& v, int64_t vocab_size) {
 }
 
 std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_weight_offset) {
-  std::vector<float> weights(static_cast<size_t>(table.flat_size()), 0.0f);
+  const FlatLayout layout(table);
+  std::vector<float> weights(static_cast<size_t>(layout.size()), 0.0f);
   std::mt19937 random(3);
   std::normal_distribution<double> normal;
   for (const nn::Parameter& p : table.all()) {
@@ -148,7 +150,7 @@ std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_
     const double spread = p.block == 0 ? 1.0 : query_or_key ? 0.3 : 0.15;
     const double centre = matrix || bias ? 0.0 : 1.0 - norm_weight_offset;
     for (int64_t i = 0; i < p.size; ++i)
-      weights[static_cast<size_t>(p.offset + i)] = static_cast<float>(centre + spread * normal(random));
+      weights[static_cast<size_t>(layout.at(p) + i)] = static_cast<float>(centre + spread * normal(random));
   }
   return weights;
 }

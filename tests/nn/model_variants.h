@@ -31,7 +31,8 @@ config::ResolvedConfig resolve_variant(const ModelVariant& variant);
 /// A global batch with some masked targets (more in the second row, so that micro-batches weigh differently).
 ReferenceBatch variant_batch(const ModelVariant& variant, int64_t vocab_size);
 
-/// Weights in the flat layout, far from any special value (norm weights and biases too), the same every time.
+/// Weights in the flat layout (model_memory.h), far from any special value (norm weights and biases too), the
+/// same every time.
 std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_weight_offset);
 
 }  // namespace hawser::testing

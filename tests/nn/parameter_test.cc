@@ -1,4 +1,4 @@
-// The parameter table: names, shapes, places in the flat buffers, counts of published models.
+// The parameter table: names, shapes, groups and places in them, frozen patterns, counts of published models.
 #include "engine/nn/parameter.h"
 
 #include <gtest/gtest.h>
@@ -90,11 +90,17 @@ TEST(ParameterTable, NamesShapesAndBlocksWithEveryOption) {
   EXPECT_EQ(lines[1], "blocks.0.attention_norm.weight 6 @1");
 }
 
-TEST(ParameterTable, PlacesAreAlignedAscendAndDoNotOverlap) {
-  for (const char* json : {kGpt, kEverything}) {
-    const ParameterTable table(resolve(json));
-    int64_t end = 0, count = 0;
+/// Every frozen pattern set that tests below lay out.
+const std::vector<std::vector<std::string>> kFrozenSets = {
+    {}, {"embedding.*"}, {"*norm.weight"}, {"blocks.1.*"}, {"blocks.0.attention.?.weight", "*.bias"}};
+
+TEST(ParameterTable, PlacesAreAlignedAscendAndDoNotOverlapInTheirGroup) {
+  for (const auto& frozen : kFrozenSets) {
+    const ParameterTable table(resolve(kEverything), true, frozen);
+    std::vector<int64_t> ends(table.groups().size());
+    int64_t count = 0, trainable = 0;
     for (const Parameter& p : table.all()) {
+      int64_t& end = ends.at(static_cast<size_t>(p.group));
       EXPECT_GE(p.offset, end) << p.name;
       EXPECT_LT(p.offset - end, ParameterTable::kParameterAlign) << p.name;
       EXPECT_TRUE(p.offset == end || p.offset % ParameterTable::kParameterAlign == 0) << p.name;
@@ -103,18 +109,115 @@ TEST(ParameterTable, PlacesAreAlignedAscendAndDoNotOverlap) {
       EXPECT_EQ(p.size, size) << p.name;
       end = p.offset + p.size;
       count += p.size;
+      trainable += p.trainable ? p.size : 0;
     }
-    EXPECT_GE(table.flat_size(), end);
-    EXPECT_EQ(table.flat_size() % ParameterTable::kParameterAlign, 0);
+    for (size_t g = 0; g < ends.size(); ++g) {
+      EXPECT_GT(ends[g], 0) << "group " << g << " is empty";
+      EXPECT_EQ(table.groups()[g].elements, (ends[g] + 63) / 64 * 64) << "group " << g;
+    }
     EXPECT_EQ(table.count(), count);
+    EXPECT_EQ(table.trainable_count(), trainable);
   }
+}
+
+TEST(ParameterTable, AGroupHoldsParametersOfOneBlockThatAreHeldAlike) {
+  for (const auto& frozen : kFrozenSets) {
+    const ParameterTable table(resolve(kEverything), true, frozen);
+    for (const Parameter& p : table.all()) {
+      const ParameterGroup& group = table.groups().at(static_cast<size_t>(p.group));
+      EXPECT_EQ(group.block, p.block) << p.name;
+      EXPECT_EQ(group.trainable, p.trainable) << p.name;
+      EXPECT_EQ(group.read, p.read) << p.name;
+      const Place place = table.place(p.name);
+      EXPECT_TRUE(place && place.group == p.group && place.offset == p.offset && place.read == p.read);
+    }
+    // Blocks ascend, and no two groups of a block are alike.
+    for (size_t g = 1; g < table.groups().size(); ++g) {
+      const ParameterGroup &a = table.groups()[g - 1], &b = table.groups()[g];
+      EXPECT_LE(a.block, b.block);
+      EXPECT_TRUE(a.block < b.block || a.trainable != b.trainable || a.read != b.read) << "group " << g;
+    }
+  }
+}
+
+TEST(ParameterTable, MatricesThatAreMultipliedAreReadInTheComputeTypeAllElseInF32) {
+  for (const char* json : {kGpt, kEverything}) {
+    const ParameterTable table(resolve(json));
+    for (const Parameter& p : table.all()) {
+      const bool product = p.shape.size() == 2 && !p.name.starts_with("embedding.");
+      EXPECT_EQ(p.read, product ? Read::kProduct : Read::kLookup) << p.name;
+    }
+  }
+}
+
+/// What a pattern freezes, as names.
+std::vector<std::string> frozen_names(const std::vector<std::string>& patterns) {
+  std::vector<std::string> names;
+  const ParameterTable table(resolve(kEverything), true, patterns);
+  for (const Parameter& p : table.all())
+    if (!p.trainable) names.push_back(p.name);
+  return names;
+}
+
+TEST(FrozenPatterns, MatchWholeNamesByStarAndQuestionMark) {
+  EXPECT_TRUE(frozen_names({}).empty());
+  EXPECT_EQ(frozen_names({"head.weight"}), std::vector<std::string>{"head.weight"});
+  EXPECT_EQ(frozen_names({"*_norm.weight", "embedding.*"}).size(), 1u + 2 * (2 + 2 + 2) + 1)
+      << "two norms, two of QK-norm and two post-norms of each layer, the final one, the embedding";
+  const std::vector<std::string> projections = {"blocks.1.attention.q.weight", "blocks.1.attention.k.weight",
+                                                "blocks.1.attention.v.weight", "blocks.1.attention.o.weight"};
+  EXPECT_EQ(frozen_names({"blocks.1.attention.?.weight"}), projections);
+  EXPECT_EQ(frozen_names({"blocks.?.mlp.down.weight", "blocks.1.mlp.*.weight"}),
+            (std::vector<std::string>{"blocks.0.mlp.down.weight", "blocks.1.mlp.gate.weight",
+                                      "blocks.1.mlp.up.weight", "blocks.1.mlp.down.weight"}))
+      << "patterns may overlap";
+}
+
+/// The message of the kConfigInvalid that patterns are answered with.
+std::string refusal(const std::vector<std::string>& patterns) {
+  try {
+    const ParameterTable table(resolve(kEverything), true, patterns);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kConfigInvalid);
+    EXPECT_NE(std::string(error.what()).find("/optimizer/frozen"), std::string::npos) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+TEST(FrozenPatterns, WithoutAMatchAreNamed) {
+  EXPECT_NE(refusal({"head.weight", "block.0.*"}).find("\"block.0.*\""), std::string::npos);
+  for (const char* pattern : {"head", "head.weigh", "*.weight.*", "Head.weight", ""})
+    EXPECT_NE(refusal({pattern}).find("\"" + std::string(pattern) + "\""), std::string::npos) << pattern;
+}
+
+TEST(FrozenPatterns, MustLeaveSomethingToTrain) {
+  EXPECT_NE(refusal({"*"}).find("nothing to train"), std::string::npos);
+  EXPECT_NE(refusal({"*.weight", "*.bias"}).find("nothing to train"), std::string::npos);
+}
+
+TEST(FrozenPatterns, MayNotPartWhatIsMultipliedTogether) {
+  const std::vector<std::pair<const char*, std::pair<const char*, const char*>>> apart = {
+      {"blocks.0.attention.q.weight", {"blocks.0.attention.q.weight", "blocks.0.attention.k.weight"}},
+      {"*.attention.v.weight", {"blocks.0.attention.k.weight", "blocks.0.attention.v.weight"}},
+      {"blocks.1.mlp.gate.weight", {"blocks.1.mlp.gate.weight", "blocks.1.mlp.up.weight"}},
+      {"*.attention.q.bias", {"blocks.0.attention.q.bias", "blocks.0.attention.v.bias"}},
+      {"*.mlp.up.bias", {"blocks.0.mlp.gate.bias", "blocks.0.mlp.up.bias"}}};
+  for (const auto& [pattern, names] : apart) {
+    const std::string message = refusal({pattern});
+    EXPECT_NE(message.find(names.first), std::string::npos) << message;
+    EXPECT_NE(message.find(names.second), std::string::npos) << message;
+  }
+  // Weights without their biases are no such case.
+  EXPECT_EQ(frozen_names({"*.attention.?.weight"}).size(), 8u);
 }
 
 TEST(ParameterTable, WhatOneKernelReadsTogetherLiesBackToBack) {
   const ParameterTable table(resolve(kEverything));
   const auto follows = [&](const char* second, const char* first) {
     const Parameter &a = table.at(first), &b = table.at(second);
-    return b.offset == a.offset + a.size;
+    return b.group == a.group && b.offset == a.offset + a.size;
   };
   EXPECT_TRUE(follows("blocks.1.attention.k.weight", "blocks.1.attention.q.weight"));
   EXPECT_TRUE(follows("blocks.1.attention.v.weight", "blocks.1.attention.k.weight"));

@@ -18,6 +18,7 @@
 #include "engine/nn/parameter.h"
 #include "engine/nn/rope_table.h"
 #include "kernels/cpu/reference_number.h"
+#include "tests/nn/model_memory.h"
 
 namespace hawser::testing {
 
@@ -33,11 +34,11 @@ class ReferenceModel {
   /// One row of the batch: [seq][features].
   using Rows = std::vector<std::vector<T>>;
 
-  /// `flat` is laid out as `table` says. `frozen` are the same weights without any perturbation: what a
+  /// `flat` is laid out as FlatLayout says. `frozen` are the same weights without any perturbation: what a
   /// look-up of the padding token reads, because it passes no gradient on. `seed` is the seed of dropout.
   ReferenceModel(const nn::ModelConfig& model, const nn::ParameterTable& table, const std::vector<T>& flat,
                  const std::vector<double>& frozen, uint64_t seed)
-      : m_(model), table_(table), flat_(flat), frozen_(frozen), seed_(seed) {
+      : m_(model), table_(table), layout_(table), flat_(flat), frozen_(frozen), seed_(seed) {
     angles_.resize(static_cast<size_t>(nn::rope_table_size(model, model.context)));
     if (!angles_.empty()) nn::fill_rope_table(angles_.data(), model, model.context);
   }
@@ -66,7 +67,7 @@ class ReferenceModel {
  private:
   const T* find(const std::string& name) const {
     const nn::Parameter* p = table_.find(name);
-    return p == nullptr ? nullptr : flat_.data() + p->offset;
+    return p == nullptr ? nullptr : flat_.data() + layout_.at(*p);
   }
 
   static T log_sum_exp(const std::vector<T>& z) {
@@ -92,7 +93,7 @@ class ReferenceModel {
   }
 
   Rows embed(const std::vector<int32_t>& tokens) const {
-    const int64_t token_table = table_.at("embedding.tokens.weight").offset;
+    const int64_t token_table = layout_.at(table_.at("embedding.tokens.weight"));
     const T* positions = find("embedding.positions.weight");
     Rows x(tokens.size(), std::vector<T>(static_cast<size_t>(m_.width)));
     for (size_t t = 0; t < tokens.size(); ++t) {
@@ -241,6 +242,7 @@ class ReferenceModel {
 
   const nn::ModelConfig& m_;
   const nn::ParameterTable& table_;
+  const FlatLayout layout_;
   const std::vector<T>& flat_;
   const std::vector<double>& frozen_;
   const uint64_t seed_;

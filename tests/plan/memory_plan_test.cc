@@ -15,23 +15,27 @@ namespace {
 Plan random_plan(uint32_t seed) {
   std::mt19937 random(seed);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
-  PlanBuilder b("random");
+  Plan plan;
+  plan.name = "random";
   std::vector<SlotId> slots;
   for (int64_t i = 0, n = 1 + below(40); i < n; ++i) {
-    const auto category = static_cast<Category>(below(static_cast<int64_t>(Category::kCount)));
-    const int64_t bytes = below(4) == 0 ? 64 * below(20) : 1 + below(5000);
-    const std::string name = "slot" + std::to_string(i);
-    slots.push_back(below(5) == 0 ? b.persistent(name, category, bytes) : b.transient(name, category, bytes));
+    Slot slot{"slot" + std::to_string(i)};
+    slot.category = static_cast<Category>(below(static_cast<int64_t>(Category::kCount)));
+    slot.bytes = below(4) == 0 ? 64 * (1 + below(20)) : 1 + below(5000);
+    slot.persistent = below(5) == 0;
+    slots.push_back(plan.add_slot(slot));
   }
+  const auto any = [&] { return slots[static_cast<size_t>(below(static_cast<int64_t>(slots.size())))]; };
   for (int64_t i = 0, n = below(60); i < n; ++i) {
-    std::vector<SlotId> reads, writes;
-    for (int64_t k = below(4); k > 0; --k)
-      reads.push_back(slots[static_cast<size_t>(below(static_cast<int64_t>(slots.size())))]);
-    for (int64_t k = below(3); k > 0; --k)
-      writes.push_back(slots[static_cast<size_t>(below(static_cast<int64_t>(slots.size())))]);
-    b.add(Op::kForward, 0, static_cast<int32_t>(i), reads, writes, below(2) * below(3000));
+    Instruction instruction;
+    instruction.block = static_cast<int32_t>(i);
+    for (int64_t k = below(4); k > 0; --k) instruction.reads.push_back(any());
+    for (int64_t k = below(3); k > 0; --k) instruction.writes.push_back(any());
+    if (below(4) == 0) instruction.holds.push_back(any());
+    plan.add(instruction, below(2) * below(3000));
   }
-  return b.finish();
+  finish(&plan);
+  return plan;
 }
 
 bool alive(const Slot& slot, int32_t step) {
@@ -40,7 +44,8 @@ bool alive(const Slot& slot, int32_t step) {
 
 bool named_by(const Instruction& n, SlotId id) {
   return std::count(n.reads.begin(), n.reads.end(), id) > 0 ||
-         std::count(n.writes.begin(), n.writes.end(), id) > 0 || n.scratch == id;
+         std::count(n.writes.begin(), n.writes.end(), id) > 0 ||
+         std::count(n.holds.begin(), n.holds.end(), id) > 0 || n.scratch == id;
 }
 
 constexpr uint32_t kPlans = 300;
@@ -71,7 +76,7 @@ TEST(MemoryPlan, SlotsAliveTogetherNeverShareBytes) {
       std::sort(live.begin(), live.end(), [](const Slot* a, const Slot* b) { return a->offset < b->offset; });
       for (size_t i = 0; i < live.size(); ++i) {
         ASSERT_GE(live[i]->offset, 0) << "seed " << seed;
-        ASSERT_EQ(live[i]->offset % PlanBuilder::kAlign, 0) << "seed " << seed << ", " << live[i]->name;
+        ASSERT_EQ(live[i]->offset % Plan::kAlign, 0) << "seed " << seed << ", " << live[i]->name;
         if (i == 0) continue;
         ASSERT_LE(live[i - 1]->offset + live[i - 1]->bytes, live[i]->offset)
             << "seed " << seed << ", step " << step << ": " << live[i - 1]->name << " and " << live[i]->name;
@@ -87,7 +92,7 @@ TEST(MemoryPlan, PersistentSlotsLieInFrontInOrder) {
     for (const Slot& slot : plan.slots) {
       if (!slot.persistent) continue;
       ASSERT_EQ(slot.offset, end) << "seed " << seed;
-      end = (slot.offset + slot.bytes + PlanBuilder::kAlign - 1) / PlanBuilder::kAlign * PlanBuilder::kAlign;
+      end = (slot.offset + slot.bytes + Plan::kAlign - 1) / Plan::kAlign * Plan::kAlign;
     }
     ASSERT_EQ(plan.persistent_bytes, end) << "seed " << seed;
     for (const Slot& slot : plan.slots) {
@@ -120,32 +125,63 @@ TEST(MemoryPlan, ThePeakIsTheEndOfTheHighestSlotAndAtPeakASlowRecount) {
   }
 }
 
+SlotId add(Plan* plan, std::string name, int64_t bytes, bool persistent = false) {
+  return plan->add_slot({std::move(name), Category::kActivations, bytes, persistent});
+}
+
+/// Reads and writes of an instruction of its own.
+void step(Plan* plan, std::vector<SlotId> reads, std::vector<SlotId> writes, std::vector<SlotId> holds = {}) {
+  Instruction n;
+  n.reads = std::move(reads), n.writes = std::move(writes), n.holds = std::move(holds);
+  plan->add(n);
+}
+
 TEST(MemoryPlan, SlotsThatNeverMeetShareTheirPlace) {
-  PlanBuilder b("chain");
-  const SlotId kept = b.persistent("kept", Category::kWeights, 100);
-  SlotId x = b.transient("x0", Category::kActivations, 1000);
-  b.add(Op::kForward, 0, 0, {kept}, {x});
+  Plan plan;
+  const SlotId kept = add(&plan, "kept", 100, true);
+  SlotId x = add(&plan, "x0", 1000);
+  step(&plan, {kept}, {x});
   for (int32_t i = 1; i < 9; ++i) {
-    const SlotId y = b.transient("x" + std::to_string(i), Category::kActivations, 1000);
-    b.add(Op::kForward, 0, i, {x, kept}, {y});
+    const SlotId y = add(&plan, "x" + std::to_string(i), 1000);
+    step(&plan, {x, kept}, {y});
     x = y;
   }
-  const Plan plan = b.finish();
+  finish(&plan);
   EXPECT_EQ(plan.persistent_bytes, 128);
   EXPECT_EQ(plan.peak_bytes, 128 + 1024 + 1000) << "a chain needs room for two";
-  EXPECT_EQ(plan.at_peak[static_cast<size_t>(Category::kActivations)], 2000);
+  EXPECT_EQ(plan.at_peak[static_cast<size_t>(Category::kActivations)], 2100);
+}
+
+TEST(MemoryPlan, WhatIsHeldKeepsItsPlaceThoughNobodyTouchesIt) {
+  for (const bool held : {false, true}) {
+    Plan plan;
+    const SlotId first = add(&plan, "first", 1000), second = add(&plan, "second", 1000);
+    step(&plan, {}, {first});
+    step(&plan, {}, {second}, held ? std::vector{first} : std::vector<SlotId>{});
+    finish(&plan);
+    EXPECT_EQ(plan.peak_bytes, held ? 1024 + 1000 : 1000);
+  }
 }
 
 TEST(MemoryPlan, ASlotOfNoBytesIsNoOperand) {
-  PlanBuilder b("empty");
-  EXPECT_EQ(b.persistent("nothing", Category::kWeights, 0), -1);
-  EXPECT_EQ(b.transient("nothing", Category::kWeights, 0), -1);
-  b.add(Op::kForward, 0, 0, {-1, -1}, {-1});
-  const Plan plan = b.finish();
+  Plan plan;
+  EXPECT_EQ(add(&plan, "nothing", 0, true), -1);
+  EXPECT_EQ(add(&plan, "nothing", 0), -1);
+  step(&plan, {-1, -1}, {-1});
+  finish(&plan);
   EXPECT_TRUE(plan.slots.empty());
   EXPECT_TRUE(plan.instructions[0].reads.empty() && plan.instructions[0].writes.empty());
   EXPECT_EQ(plan.instructions[0].scratch, -1);
   EXPECT_EQ(plan.peak_bytes, 0);
+}
+
+TEST(MemoryPlan, FinishingAPlanTwiceChangesNothing) {
+  for (uint32_t seed = 0; seed < 50; ++seed) {
+    Plan plan = random_plan(seed);
+    const std::string once = plan_json(plan);
+    finish(&plan);
+    ASSERT_EQ(plan_json(plan), once) << "seed " << seed;
+  }
 }
 
 }  // namespace

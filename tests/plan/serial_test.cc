@@ -6,98 +6,268 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
+
+#include "tests/plan/plan_text.h"
 
 namespace hawser::plan {
 namespace {
 
-Sizes small_sizes(int64_t layers, bool tied) {
-  Sizes s;
-  s.weights = 1000, s.gradients = 2000, s.moment1 = 2000, s.moment2 = 2000;
-  s.head_gradient = tied ? 640 : 0;
-  s.scalars = 32, s.partials = 64;
-  s.residual = 256, s.batch = 128, s.losses = 64;
-  s.embedding_forward = {0, 0, 0}, s.embedding_backward = {0, 0, 0};
-  s.block_forward.assign(static_cast<size_t>(layers), {100, 700, 2e9});
-  s.block_backward.assign(static_cast<size_t>(layers), {200, 700, 4e9});
-  s.loss = {300, 0, 3e9}, s.loss_eval = {150, 0, 1e9}, s.logits = {150, 0, 1e9};
-  s.generate_residual = 64, s.generate_batch = 64, s.generate_workspace = 96, s.kv_cache = 512;
-  return s;
-}
+using testing::finished;
+using testing::small_sizes;
+using testing::text_of;
 
-/// One line each: op block micro-batch: reads -> writes.
-std::string text_of(const Plan& plan) {
-  const auto names = [&](const std::vector<SlotId>& ids) {
-    std::string text;
-    for (const SlotId id : ids) text += " " + plan.slots[static_cast<size_t>(id)].name;
-    return text;
-  };
-  std::ostringstream text;
-  for (size_t i = 0; i < plan.instructions.size(); ++i) {
-    const Instruction& n = plan.instructions[i];
-    if (i == plan.commit) text << "durable\n";
-    text << op_name(n.op) << " " << n.block << " " << n.micro_batch << ":" << names(n.reads) << " ->"
-         << names(n.writes) << "\n";
-  }
-  return text.str();
-}
-
-TEST(SerialPlan, TrainsTwoMicroBatchesOfTwoBlocksInThisOrder) {
-  EXPECT_EQ(text_of(train_plan(small_sizes(2, true), 2)),
+TEST(SerialPlan, AddsTwoMicroBatchesInPlaceInThisOrder) {
+  EXPECT_EQ(text_of(train_plan(small_sizes(2, true), 2, Accumulation::kInPlace)),
             "LOAD_MICRO_BATCH -1 0: -> batch.0\n"
             "LOAD_MICRO_BATCH -1 1: -> batch.1\n"
             "COUNT_TOKENS -1 -1: batch.0 batch.1 -> scalars\n"
-            "FORWARD 0 0: batch.0 weights -> x1.0\n"
-            "FORWARD 1 0: x1.0 batch.0 weights -> x2.0 saved1.0\n"
-            "FORWARD 2 0: x2.0 batch.0 weights -> x3.0 saved2.0\n"
-            "LOSS 3 0: x3.0 batch.0 scalars weights -> losses.0 dx.0 gradients head_gradient\n"
-            "BACKWARD 2 0: x2.0 saved2.0 batch.0 weights -> dx.0 gradients\n"
-            "BACKWARD 1 0: x1.0 saved1.0 batch.0 weights -> dx.0 gradients\n"
-            "BACKWARD 0 0: batch.0 -> dx.0 gradients\n"
-            "FORWARD 0 1: batch.1 weights -> x1.1\n"
-            "FORWARD 1 1: x1.1 batch.1 weights -> x2.1 saved1.1\n"
-            "FORWARD 2 1: x2.1 batch.1 weights -> x3.1 saved2.1\n"
-            "LOSS 3 1: x3.1 batch.1 scalars weights -> losses.1 dx.1 gradients head_gradient\n"
-            "BACKWARD 2 1: x2.1 saved2.1 batch.1 weights -> dx.1 gradients\n"
-            "BACKWARD 1 1: x1.1 saved1.1 batch.1 weights -> dx.1 gradients\n"
-            "BACKWARD 0 1: batch.1 -> dx.1 gradients\n"
-            "REDUCE_GRAD 0 -1: head_gradient -> gradients\n"
-            "GRAD_NORM -1 -1: gradients -> partials\n"
+            "FORWARD 0 0: batch.0 weights.0 -> x1.0\n"
+            "FORWARD 1 0: x1.0 batch.0 weights.1 -> x2.0 saved1.0\n"
+            "FORWARD 2 0: x2.0 batch.0 weights.2 -> x3.0 saved2.0\n"
+            "LOSS 3 0: x3.0 batch.0 scalars weights.3 weights.0 -> losses.0 dx.0 gradients.3 head_gradient\n"
+            "BACKWARD 2 0: x2.0 saved2.0 batch.0 weights.2 -> dx.0 gradients.2\n"
+            "BACKWARD 1 0: x1.0 saved1.0 batch.0 weights.1 -> dx.0 gradients.1\n"
+            "BACKWARD 0 0: batch.0 -> dx.0 gradients.0\n"
+            "FORWARD 0 1: batch.1 weights.0 -> x1.1\n"
+            "FORWARD 1 1: x1.1 batch.1 weights.1 -> x2.1 saved1.1\n"
+            "FORWARD 2 1: x2.1 batch.1 weights.2 -> x3.1 saved2.1\n"
+            "LOSS 3 1: x3.1 batch.1 scalars weights.3 weights.0 +> losses.1 dx.1 gradients.3 head_gradient\n"
+            "BACKWARD 2 1: x2.1 saved2.1 batch.1 weights.2 +> dx.1 gradients.2\n"
+            "BACKWARD 1 1: x1.1 saved1.1 batch.1 weights.1 +> dx.1 gradients.1\n"
+            "BACKWARD 0 1: batch.1 +> dx.1 gradients.0\n"
+            "JOIN_HEAD_GRAD 0 1: head_gradient +> gradients.0\n"
+            "GRAD_NORM 3 -1: gradients.3 -> norm\n"
+            "GRAD_NORM 2 -1: gradients.2 -> norm\n"
+            "GRAD_NORM 1 -1: gradients.1 -> norm\n"
+            "GRAD_NORM 0 -1: gradients.0 -> norm\n"
+            "GRAD_NORM -1 -1: norm -> norm\n"
             "durable\n"
-            "OPTIMIZER_STEP -1 -1: gradients scalars -> weights moment1 moment2\n");
+            "OPTIMIZER_STEP 0 -1: gradients.0 scalars -> weights.0 moment1.0 moment2.0\n"
+            "OPTIMIZER_STEP 1 -1: gradients.1 scalars -> weights.1 moment1.1 moment2.1\n"
+            "OPTIMIZER_STEP 2 -1: gradients.2 scalars -> weights.2 moment1.2 moment2.2\n"
+            "OPTIMIZER_STEP 3 -1: gradients.3 scalars -> weights.3 moment1.3 moment2.3\n");
 }
 
-TEST(SerialPlan, WithoutATiedHeadNothingIsReduced) {
-  for (const Instruction& n : train_plan(small_sizes(1, false), 1).instructions)
-    EXPECT_NE(n.op, Op::kReduceGrad);
+TEST(SerialPlan, WritesFreshGradientsForEachMicroBatchInThisOrder) {
+  EXPECT_EQ(text_of(train_plan(small_sizes(1, true), 2, Accumulation::kFresh)),
+            "LOAD_MICRO_BATCH -1 0: -> batch.0\n"
+            "LOAD_MICRO_BATCH -1 1: -> batch.1\n"
+            "COUNT_TOKENS -1 -1: batch.0 batch.1 -> scalars\n"
+            "FORWARD 0 0: batch.0 weights.0 -> x1.0\n"
+            "FORWARD 1 0: x1.0 batch.0 weights.1 -> x2.0 saved1.0\n"
+            "LOSS 2 0: x2.0 batch.0 scalars weights.2 weights.0 -> losses.0 dx.0 gradients.2 head_gradient\n"
+            "BACKWARD 1 0: x1.0 saved1.0 batch.0 weights.1 -> dx.0 gradients.1\n"
+            "BACKWARD 0 0: batch.0 -> dx.0 gradients.0\n"
+            "JOIN_HEAD_GRAD 0 0: head_gradient +> gradients.0\n"
+            "FORWARD 0 1: batch.1 weights.0 -> x1.1\n"
+            "FORWARD 1 1: x1.1 batch.1 weights.1 -> x2.1 saved1.1\n"
+            "LOSS 2 1: x2.1 batch.1 scalars weights.2 weights.0 -> losses.1 dx.1 gradients.2 head_gradient\n"
+            "BACKWARD 1 1: x1.1 saved1.1 batch.1 weights.1 -> dx.1 gradients.1\n"
+            "BACKWARD 0 1: batch.1 -> dx.1 gradients.0\n"
+            "JOIN_HEAD_GRAD 0 1: head_gradient +> gradients.0\n"
+            "GRAD_NORM 2 -1: gradients.2 -> norm\n"
+            "GRAD_NORM 1 -1: gradients.1 -> norm\n"
+            "GRAD_NORM 0 -1: gradients.0 -> norm\n"
+            "GRAD_NORM -1 -1: norm -> norm\n"
+            "durable\n"
+            "OPTIMIZER_STEP 0 -1: gradients.0 scalars -> weights.0 moment1.0 moment2.0\n"
+            "OPTIMIZER_STEP 1 -1: gradients.1 scalars -> weights.1 moment1.1 moment2.1\n"
+            "OPTIMIZER_STEP 2 -1: gradients.2 scalars -> weights.2 moment1.2 moment2.2\n");
+}
+
+TEST(SerialPlan, AddsFourMicroBatchesAsATreeInThisOrder) {
+  EXPECT_EQ(text_of(train_plan(small_sizes(1, false), 4, Accumulation::kTree)),
+            "LOAD_MICRO_BATCH -1 0: -> batch.0\n"
+            "LOAD_MICRO_BATCH -1 1: -> batch.1\n"
+            "LOAD_MICRO_BATCH -1 2: -> batch.2\n"
+            "LOAD_MICRO_BATCH -1 3: -> batch.3\n"
+            "COUNT_TOKENS -1 -1: batch.0 batch.1 batch.2 batch.3 -> scalars\n"
+            "FORWARD 0 0: batch.0 weights.0 -> x1.0\n"
+            "FORWARD 1 0: x1.0 batch.0 weights.1 -> x2.0 saved1.0\n"
+            "LOSS 2 0: x2.0 batch.0 scalars weights.2 -> losses.0 dx.0 gradients.2\n"
+            "BACKWARD 1 0: x1.0 saved1.0 batch.0 weights.1 -> dx.0 gradients.1\n"
+            "BACKWARD 0 0: batch.0 -> dx.0 gradients.0\n"
+            "FORWARD 0 1: batch.1 weights.0 -> x1.1\n"
+            "FORWARD 1 1: x1.1 batch.1 weights.1 -> x2.1 saved1.1\n"
+            "LOSS 2 1: x2.1 batch.1 scalars weights.2 -> losses.1 dx.1 gradients.2.1\n"
+            "BACKWARD 1 1: x1.1 saved1.1 batch.1 weights.1 -> dx.1 gradients.1.1\n"
+            "BACKWARD 0 1: batch.1 -> dx.1 gradients.0.1\n"
+            "ADD_GRAD 2 -1: gradients.2.1 +> gradients.2\n"
+            "ADD_GRAD 1 -1: gradients.1.1 +> gradients.1\n"
+            "ADD_GRAD 0 -1: gradients.0.1 +> gradients.0\n"
+            "FORWARD 0 2: batch.2 weights.0 -> x1.2\n"
+            "FORWARD 1 2: x1.2 batch.2 weights.1 -> x2.2 saved1.2\n"
+            "LOSS 2 2: x2.2 batch.2 scalars weights.2 -> losses.2 dx.2 gradients.2.2\n"
+            "BACKWARD 1 2: x1.2 saved1.2 batch.2 weights.1 -> dx.2 gradients.1.2\n"
+            "BACKWARD 0 2: batch.2 -> dx.2 gradients.0.2\n"
+            "FORWARD 0 3: batch.3 weights.0 -> x1.3\n"
+            "FORWARD 1 3: x1.3 batch.3 weights.1 -> x2.3 saved1.3\n"
+            "LOSS 2 3: x2.3 batch.3 scalars weights.2 -> losses.3 dx.3 gradients.2.3\n"
+            "BACKWARD 1 3: x1.3 saved1.3 batch.3 weights.1 -> dx.3 gradients.1.3\n"
+            "BACKWARD 0 3: batch.3 -> dx.3 gradients.0.3\n"
+            "ADD_GRAD 2 -1: gradients.2.3 +> gradients.2.2\n"
+            "ADD_GRAD 1 -1: gradients.1.3 +> gradients.1.2\n"
+            "ADD_GRAD 0 -1: gradients.0.3 +> gradients.0.2\n"
+            "ADD_GRAD 2 -1: gradients.2.2 +> gradients.2\n"
+            "ADD_GRAD 1 -1: gradients.1.2 +> gradients.1\n"
+            "ADD_GRAD 0 -1: gradients.0.2 +> gradients.0\n"
+            "GRAD_NORM 2 -1: gradients.2 -> norm\n"
+            "GRAD_NORM 1 -1: gradients.1 -> norm\n"
+            "GRAD_NORM 0 -1: gradients.0 -> norm\n"
+            "GRAD_NORM -1 -1: norm -> norm\n"
+            "durable\n"
+            "OPTIMIZER_STEP 0 -1: gradients.0 scalars -> weights.0 moment1.0 moment2.0\n"
+            "OPTIMIZER_STEP 1 -1: gradients.1 scalars -> weights.1 moment1.1 moment2.1\n"
+            "OPTIMIZER_STEP 2 -1: gradients.2 scalars -> weights.2 moment1.2 moment2.2\n");
+}
+
+TEST(SerialPlan, GoesNoDeeperThanTheFirstBlockThatTrains) {
+  EXPECT_EQ(text_of(train_plan(small_sizes(2, false, 2), 1, Accumulation::kInPlace)),
+            "LOAD_MICRO_BATCH -1 0: -> batch.0\n"
+            "COUNT_TOKENS -1 -1: batch.0 -> scalars\n"
+            "FORWARD 0 0: batch.0 weights.0 -> x1.0\n"
+            "FORWARD 1 0: x1.0 batch.0 weights.1 -> x2.0 saved1.0\n"
+            "FORWARD 2 0: x2.0 batch.0 weights.2 -> x3.0 saved2.0\n"
+            "LOSS 3 0: x3.0 batch.0 scalars weights.3 -> losses.0 dx.0 gradients.3\n"
+            "BACKWARD 2 0: x2.0 saved2.0 batch.0 weights.2 -> dx.0 gradients.2\n"
+            "GRAD_NORM 3 -1: gradients.3 -> norm\n"
+            "GRAD_NORM 2 -1: gradients.2 -> norm\n"
+            "GRAD_NORM -1 -1: norm -> norm\n"
+            "durable\n"
+            "OPTIMIZER_STEP 2 -1: gradients.2 scalars -> weights.2 moment1.2 moment2.2\n"
+            "OPTIMIZER_STEP 3 -1: gradients.3 scalars -> weights.3 moment1.3 moment2.3\n");
+}
+
+/// What the gradients of each block are at last, as sums of micro-batches' own: "0+1" of a block, and of the
+/// tied head "h0".
+std::map<int32_t, std::string> symbolic_gradients(const Plan& plan) {
+  std::map<SlotId, std::string> value;
+  const auto put = [&](SlotId id, const std::string& what, bool accumulate) {
+    value[id] = accumulate ? "(" + value.at(id) + "+" + what + ")" : what;
+  };
+  for (const Instruction& n : plan.instructions) {
+    for (const SlotId id : n.writes) {
+      const Role role = plan.slot(id).role;
+      if (role != Role::kGradients && role != Role::kHeadGradient) continue;
+      const std::string own = (role == Role::kHeadGradient ? "h" : "") + std::to_string(n.micro_batch);
+      const bool from_slot = n.op == Op::kAddGrad || n.op == Op::kJoinHeadGrad;
+      put(id, from_slot ? value.at(n.reads[0]) : own, n.accumulate);
+    }
+  }
+  std::map<int32_t, std::string> gradients;
+  for (const Instruction& n : plan.instructions)
+    if (n.op == Op::kOptimizerStep) gradients[n.block] = value.at(n.reads[0]);
+  return gradients;
+}
+
+TEST(SerialPlan, GradientsAreSumsOfTheirShape) {
+  using Shape = std::pair<Accumulation, int32_t>;
+  const std::map<Shape, std::pair<std::string, std::string>> expected = {
+      // of blocks, of a tied embedding
+      {{Accumulation::kInPlace, 1}, {"0", "(0+h0)"}},
+      {{Accumulation::kInPlace, 4}, {"(((0+1)+2)+3)", "((((0+1)+2)+3)+(((h0+h1)+h2)+h3))"}},
+      {{Accumulation::kFresh, 3}, {"2", "(2+h2)"}},  // a pass has taken away those before
+      {{Accumulation::kTree, 1}, {"0", "(0+h0)"}},
+      {{Accumulation::kTree, 2}, {"(0+1)", "((0+h0)+(1+h1))"}},
+      {{Accumulation::kTree, 4}, {"((0+1)+(2+3))", "(((0+h0)+(1+h1))+((2+h2)+(3+h3)))"}},
+      {{Accumulation::kTree, 8},
+       {"(((0+1)+(2+3))+((4+5)+(6+7)))",
+        "((((0+h0)+(1+h1))+((2+h2)+(3+h3)))+(((4+h4)+(5+h5))+((6+h6)+(7+h7))))"}},
+  };
+  for (const auto& [shape, sums] : expected) {
+    for (const bool tied : {true, false}) {
+      const Plan plan = train_plan(small_sizes(3, tied), shape.second, shape.first);
+      const std::map<int32_t, std::string> gradients = symbolic_gradients(plan);
+      ASSERT_EQ(gradients.size(), 5u);
+      for (const auto& [block, sum] : gradients)
+        EXPECT_EQ(sum, tied && block == 0 ? sums.second : sums.first) << "block " << block;
+    }
+  }
+}
+
+TEST(SerialPlan, ATreeHoldsAsManyGradientsAsItIsDeepAndOneMore) {
+  // Gradients outweigh all else here, so the peak is where most of them live.
+  Sizes s = small_sizes(3, true);
+  int64_t one_set = 0;
+  for (BlockState& block : s.state) {
+    block.gradients = block.gradient_bucket = int64_t{1} << 20;
+    one_set += block.gradients;
+  }
+  for (const auto& [micro_batches, sets] : {std::pair{1, 1}, {2, 2}, {4, 3}, {8, 4}, {16, 5}}) {
+    const Plan plan = finished(train_plan(s, micro_batches, Accumulation::kTree));
+    EXPECT_EQ(plan.at_peak[static_cast<size_t>(Category::kGradients)], sets * one_set + s.head_gradient)
+        << micro_batches;
+    for (const Accumulation other : {Accumulation::kInPlace, Accumulation::kFresh})
+      EXPECT_EQ(
+          finished(train_plan(s, micro_batches, other)).at_peak[static_cast<size_t>(Category::kGradients)],
+          one_set + s.head_gradient);
+  }
+}
+
+TEST(SerialPlan, WhatIsFrozenHasNoGradientNoNormAndNoStep) {
+  for (const int32_t frozen : {0, 1, 3, 4}) {
+    for (const Accumulation a : {Accumulation::kInPlace, Accumulation::kFresh, Accumulation::kTree}) {
+      const Plan plan = finished(train_plan(small_sizes(3, false, frozen), 2, a));
+      std::set<int32_t> normed, stepped;
+      for (const Instruction& n : plan.instructions) {
+        EXPECT_TRUE(n.op != Op::kBackward || n.block >= frozen);
+        if (n.op == Op::kGradNorm && n.block >= 0) {
+          EXPECT_TRUE(normed.insert(n.block).second);
+        } else if (n.op == Op::kOptimizerStep) {
+          EXPECT_TRUE(stepped.insert(n.block).second);
+        }
+        for (const SlotId id : n.writes)
+          EXPECT_TRUE(plan.slot(id).role != Role::kGradients || plan.slot(id).block >= frozen);
+      }
+      std::set<int32_t> trained;
+      for (int32_t b = frozen; b < 5; ++b) trained.insert(b);
+      EXPECT_EQ(normed, trained);
+      EXPECT_EQ(stepped, trained);
+    }
+  }
+}
+
+TEST(SerialPlan, WithoutATiedHeadNothingIsJoined) {
+  for (const Accumulation a : {Accumulation::kInPlace, Accumulation::kFresh, Accumulation::kTree})
+    for (const Instruction& n : train_plan(small_sizes(1, false), 2, a).instructions)
+      EXPECT_NE(n.op, Op::kJoinHeadGrad);
+}
+
+TEST(SerialPlan, OnOneRankNothingTravelsAndNobodyWaits) {
+  for (const Instruction& n :
+       finished(train_plan(small_sizes(2, true), 4, Accumulation::kTree)).instructions) {
+    EXPECT_EQ(n.stream, StreamId::kCompute);
+    EXPECT_EQ(n.waits_for, -1);
+    EXPECT_EQ(n.sent_bytes, 0);
+  }
 }
 
 TEST(SerialPlan, EvaluatesInThisOrder) {
   EXPECT_EQ(text_of(eval_plan(small_sizes(2, true))),
             "LOAD_MICRO_BATCH -1 0: -> batch.0\n"
-            "FORWARD 0 0: batch.0 weights -> x1.0\n"
-            "FORWARD 1 0: x1.0 batch.0 weights -> x2.0 saved1.0\n"
-            "FORWARD 2 0: x2.0 batch.0 weights -> x3.0 saved2.0\n"
-            "EVAL_LOSS 3 0: x3.0 batch.0 weights -> losses.0\n");
+            "FORWARD 0 0: batch.0 weights.0 -> x1.0\n"
+            "FORWARD 1 0: x1.0 batch.0 weights.1 -> x2.0 saved1.0\n"
+            "FORWARD 2 0: x2.0 batch.0 weights.2 -> x3.0 saved2.0\n"
+            "EVAL_LOSS 3 0: x3.0 batch.0 weights.3 weights.0 -> losses.0\n");
 }
 
 TEST(SerialPlan, ReturnsLogitsInThisOrder) {
   EXPECT_EQ(text_of(logits_plan(small_sizes(1, true))),
             "LOAD_MICRO_BATCH -1 0: -> batch.0\n"
-            "FORWARD 0 0: batch.0 weights -> x1.0\n"
-            "FORWARD 1 0: x1.0 batch.0 weights -> x2.0 saved1.0\n"
-            "LOGITS 2 0: x2.0 batch.0 weights ->\n");
+            "FORWARD 0 0: batch.0 weights.0 -> x1.0\n"
+            "FORWARD 1 0: x1.0 batch.0 weights.1 -> x2.0 saved1.0\n"
+            "LOGITS 2 0: x2.0 batch.0 weights.2 weights.0 ->\n");
 }
 
 TEST(SerialPlan, GeneratesThroughCachesThatLiveOverTheWholePlan) {
-  const Plan plan = generate_plan(small_sizes(2, true));
+  const Plan plan = finished(generate_plan(small_sizes(2, true)));
   EXPECT_EQ(text_of(plan),
             "LOAD_MICRO_BATCH -1 0: -> batch.0 x kv1 kv2\n"
-            "FORWARD 0 0: batch.0 weights -> x\n"
-            "FORWARD 1 0: x batch.0 weights kv1 -> x kv1\n"
-            "FORWARD 2 0: x batch.0 weights kv2 -> x kv2\n"
-            "LOGITS 3 0: x weights batch.0 kv1 kv2 ->\n");
+            "FORWARD 0 0: batch.0 weights.0 -> x\n"
+            "FORWARD 1 0: x batch.0 weights.1 kv1 -> x kv1\n"
+            "FORWARD 2 0: x batch.0 weights.2 kv2 -> x kv2\n"
+            "LOGITS 3 0: x batch.0 weights.3 weights.0 kv1 kv2 ->\n");
   for (const char* cache : {"kv1", "kv2"}) {
     const Slot& slot = plan.slots[static_cast<size_t>(find_slot(plan, cache))];
     EXPECT_EQ(slot.first, 0);
@@ -107,7 +277,12 @@ TEST(SerialPlan, GeneratesThroughCachesThatLiveOverTheWholePlan) {
 
 std::vector<Plan> all_plans(int64_t layers, bool tied, int32_t micro_batches) {
   const Sizes s = small_sizes(layers, tied);
-  return {train_plan(s, micro_batches), eval_plan(s), logits_plan(s), generate_plan(s)};
+  return {finished(train_plan(s, micro_batches, Accumulation::kInPlace)),
+          finished(train_plan(s, micro_batches, Accumulation::kFresh)),
+          finished(train_plan(s, 4, Accumulation::kTree)),
+          finished(eval_plan(s)),
+          finished(logits_plan(s)),
+          finished(generate_plan(s))};
 }
 
 TEST(SerialPlan, NothingIsReadThatNobodyWrote) {
@@ -142,7 +317,7 @@ TEST(SerialPlan, ScratchBelongsToOneInstructionAlone) {
 }
 
 TEST(SerialPlan, WhatAForwardSavesLivesUntilItsBackwardAndNoLonger) {
-  const Plan plan = train_plan(small_sizes(4, true), 2);
+  const Plan plan = finished(train_plan(small_sizes(4, true), 2, Accumulation::kInPlace));
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& n = plan.instructions[i];
     if (n.op != Op::kBackward || n.block == 0) continue;
@@ -155,7 +330,7 @@ TEST(SerialPlan, WhatAForwardSavesLivesUntilItsBackwardAndNoLonger) {
 }
 
 TEST(SerialPlan, AnEvaluationKeepsNothingFromBlockToBlock) {
-  const Plan plan = eval_plan(small_sizes(6, true));
+  const Plan plan = finished(eval_plan(small_sizes(6, true)));
   int64_t widest = 0;
   for (const Slot& slot : plan.slots) {
     if (!slot.name.starts_with("saved")) continue;
@@ -163,14 +338,19 @@ TEST(SerialPlan, AnEvaluationKeepsNothingFromBlockToBlock) {
     widest = std::max(widest, slot.bytes);
   }
   EXPECT_EQ(widest, 700);
-  EXPECT_EQ(eval_plan(small_sizes(60, true)).peak_bytes, plan.peak_bytes) << "depth must not cost memory";
+  const Plan deep = finished(eval_plan(small_sizes(60, true)));
+  EXPECT_EQ(deep.peak_bytes - deep.persistent_bytes, plan.peak_bytes - plan.persistent_bytes)
+      << "depth must not cost memory";
 }
 
 TEST(SerialPlan, AccumulationCostsNoActivationMemory) {
   const auto activations = [](const Plan& plan) {
     return plan.at_peak[static_cast<size_t>(Category::kActivations)];
   };
-  const Plan one = train_plan(small_sizes(3, true), 1), four = train_plan(small_sizes(3, true), 4);
+  const auto train = [](int32_t micro_batches) {
+    return finished(train_plan(small_sizes(3, true), micro_batches, Accumulation::kInPlace));
+  };
+  const Plan one = train(1), four = train(4);
   EXPECT_EQ(activations(one), activations(four));
   EXPECT_LE(four.peak_bytes, one.peak_bytes + 3 * 128) << "only the staged batches may be more";
 }
@@ -189,12 +369,12 @@ TEST(SerialPlan, PersistentSlotsLieAtTheSamePlacesInEveryPlan) {
 }
 
 TEST(SerialPlan, PrintsOneLineForEachInstruction) {
-  const Plan plan = train_plan(small_sizes(1, true), 1);
+  const Plan plan = finished(train_plan(small_sizes(1, true), 1, Accumulation::kInPlace));
   const std::string text = format_instructions(plan);
   // A heading of two lines, and the line where the durable part begins.
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), static_cast<int64_t>(plan.instructions.size()) + 3)
       << text;
-  EXPECT_NE(text.find("FORWARD              1    0     2.000  x1.0, batch.0, weights -> x2.0, saved1.0\n"),
+  EXPECT_NE(text.find("FORWARD              1    0     2.000  x1.0, batch.0, weights.1 -> x2.0, saved1.0\n"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("durable from here"), std::string::npos);

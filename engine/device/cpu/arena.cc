@@ -1,5 +1,6 @@
 // The CPU arena: anonymous memory mapped once. Pages arrive zeroed and are touched by whoever writes them
-// first.
+// first. They are asked for as huge pages: the first step of a small model is mostly page faults otherwise,
+// and weights that are walked through in columns cost fewer TLB misses.
 #include "engine/device/arena.h"
 
 #include <sys/mman.h>
@@ -71,6 +72,8 @@ std::shared_ptr<Arena> Arena::create(int64_t bytes) {
   char* const end = begin + mapped;
   char* const data_end = data + (bytes + 4095) / 4096 * 4096;
   if (end > data_end) munmap(data_end, static_cast<size_t>(end - data_end));
+  // A wish: where it is refused, pages are small.
+  madvise(data, static_cast<size_t>(data_end - data), MADV_HUGEPAGE);
   return std::shared_ptr<Arena>(new Arena(data, bytes));
 }
 

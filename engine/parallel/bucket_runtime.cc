@@ -1,0 +1,128 @@
+#include "engine/parallel/bucket_runtime.h"
+
+#include <cstring>
+
+namespace hawser::parallel {
+
+using plan::Instruction;
+using plan::Op;
+using plan::Plan;
+using plan::Role;
+using plan::SlotId;
+
+BucketRuntime::BucketRuntime(const ShardLayout& layout, const DataParallel& strategy,
+                             const DataParallelGroups& groups, char* arena)
+    : layout_(layout), strategy_(strategy), groups_(groups), arena_(arena) {}
+
+void BucketRuntime::bind(const Plan& plan) {
+  std::vector<Transfer>& transfers = bound_[&plan];
+  transfers.clear();
+  for (const Instruction& n : plan.instructions)
+    transfers.push_back(n.stream == plan::StreamId::kCommunication ? prepare(plan, n) : Transfer{});
+}
+
+/// This rank's shard of sums: in a slot of its own, or at its place in the whole.
+float* BucketRuntime::shard_in(const Plan& plan, SlotId slot, const GroupLayout& g) const {
+  const int64_t in_whole = g.gradients + layout_.options().index * g.shard * 4;
+  const int64_t offset = plan.slot(slot).role == Role::kGradients ? in_whole : g.gradient_shard;
+  return reinterpret_cast<float*>(at(plan, slot) + offset);
+}
+
+BucketRuntime::Transfer BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
+  Transfer t;
+  t.group = groups_.shard.get();
+  t.reduction.accumulate = n.accumulate;
+  t.reduction.tree = strategy_.tree;
+  switch (n.op) {
+    case Op::kReduceGrad:
+      t.reduction.wire = strategy_.wire;
+      t.reduction.round_to = strategy_.replicas > 1 ? DType::kF32 : strategy_.wire;
+      if (strategy_.replicas == 1) t.reduction.sum_group = static_cast<int32_t>(strategy_.sum_group);
+      for (size_t i = 0; i < n.reads.size(); ++i)
+        each_trainable(plan, n.reads[i], [&](const GroupLayout& g) {
+          const float* whole = reinterpret_cast<const float*>(at(plan, n.reads[i]) + g.gradients);
+          t.reduce.push_back({shard_in(plan, n.writes[i], g), whole, g.shard});
+        });
+      return t;
+    case Op::kReduceReplicas:
+      t.group = groups_.replica.get();
+      t.reduction.round_to = strategy_.wire;
+      for (size_t i = 0; i < n.reads.size(); ++i)
+        each_trainable(plan, n.reads[i], [&](const GroupLayout& g) {
+          t.all_reduce.push_back({shard_in(plan, n.writes[i], g), shard_in(plan, n.reads[i], g), g.shard});
+        });
+      return t;
+    case Op::kGatherGrad:
+      for (size_t i = 0; i < n.reads.size(); ++i)
+        each_trainable(plan, n.reads[i], [&](const GroupLayout& g) {
+          t.gather_f32.push_back(
+              {at(plan, n.writes[i]) + g.gradients, shard_in(plan, n.reads[i], g), g.shard});
+        });
+      return t;
+    default:
+      prepare_unshard(plan, n, false, &t);
+      return t;
+  }
+}
+
+void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool frozen, Transfer* t) const {
+  const bool in_place = n.reads.empty();  // stages 1 and 2: what the optimizer changed
+  const Role from = in_place ? Role::kWeights : plan.slot(n.reads[0]).role;
+  if (from == Role::kSecondary) t->group = groups_.secondary.get();
+  for (const SlotId whole : n.writes) {
+    for (const int32_t index : layout_.groups_of(plan.slot(whole).block)) {
+      const GroupLayout& g = layout_.group(index);
+      if (in_place && !g.trainable && !frozen) continue;
+      comm::GatherPiece piece{at(plan, whole) + g.weights, nullptr, g.shard};
+      if (in_place) piece.shard = at(plan, whole) + g.weight_shard;
+      if (from == Role::kWeightShards) piece.shard = at(plan, n.reads[0]) + g.weight_shard;
+      if (from == Role::kSecondary) {
+        piece.shard = at(plan, n.reads[0]) + g.secondary;
+        piece.shard_elements = mesh::shard_elements(g.elements, layout_.options().secondary_parts);
+      }
+      (g.type == DType::kF32 ? t->gather_f32 : t->gather_narrow).push_back(piece);
+    }
+  }
+}
+
+comm::Work BucketRuntime::start(const Plan& plan, size_t index) const {
+  return start(bound_.at(&plan)[index]);
+}
+
+comm::Work BucketRuntime::start(const Transfer& t) const {
+  if (!t.reduce.empty()) return t.group->reduce_scatter(t.reduce, t.reduction);
+  if (!t.all_reduce.empty()) return t.group->all_reduce(t.all_reduce, t.reduction);
+  comm::Work work;
+  if (!t.gather_f32.empty()) work = t.group->all_gather(t.gather_f32, DType::kF32);
+  if (!t.gather_narrow.empty()) work = t.group->all_gather(t.gather_narrow, layout_.options().compute);
+  return work;
+}
+
+void BucketRuntime::keep_secondary(const Plan& plan, const Instruction& n) const {
+  for (const int32_t index : layout_.groups_of(plan.slot(n.reads[0]).block)) {
+    const GroupLayout& g = layout_.group(index);
+    const int64_t bytes =
+        mesh::shard_elements(g.elements, layout_.options().secondary_parts) * dtype_bytes(g.type);
+    std::memcpy(at(plan, n.writes[0]) + g.secondary,
+                at(plan, n.reads[0]) + g.weights + layout_.options().secondary_index * bytes,
+                static_cast<size_t>(bytes));
+  }
+}
+
+void BucketRuntime::publish_weights(const Plan& plan) const {
+  if (!layout_.state_sharded() || layout_.weights_sharded()) return;
+  Instruction all;
+  all.op = Op::kUnshard;
+  for (int32_t b = 0; b < layout_.blocks(); ++b)
+    all.writes.push_back(plan::find_state(plan, Role::kWeights, b));
+  Transfer t;
+  t.group = groups_.shard.get();
+  prepare_unshard(plan, all, true, &t);
+  wait(start(t));
+}
+
+void BucketRuntime::wait(comm::Work work) const {
+  if (work.ticket != 0) groups_.dp->wait(work);
+}
+
+}  // namespace hawser::parallel

@@ -1,0 +1,71 @@
+// BucketRuntime: carries out the transfers of data parallelism. One runtime serves DDP, every ZeRO stage and
+// HSDP: an instruction names slots, the ShardLayout says where each group's elements lie in them, and both
+// together are a list of pieces that is made once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/comm/process_group.h"
+#include "engine/parallel/shard_layout.h"
+#include "engine/parallel/strategy.h"
+#include "engine/plan/plan.h"
+
+namespace hawser::parallel {
+
+/// The groups of one rank. Null where there is nobody to talk to.
+struct DataParallelGroups {
+  std::unique_ptr<comm::ProcessGroup> dp;         ///< everyone who sees samples of the global batch
+  std::unique_ptr<comm::ProcessGroup> shard;      ///< who shares one copy; stage 0: as dp
+  std::unique_ptr<comm::ProcessGroup> replica;    ///< who holds the same shard
+  std::unique_ptr<comm::ProcessGroup> secondary;  ///< the smaller group of /zero/reshard_group
+};
+
+class BucketRuntime {
+ public:
+  /// `layout`, `groups` and the arena must outlive the runtime.
+  BucketRuntime(const ShardLayout& layout, const DataParallel& strategy, const DataParallelGroups& groups,
+                char* arena);
+
+  /// Prepares the transfers of a plan, which must stay where it is.
+  void bind(const plan::Plan& plan);
+  /// Starts the transfer of instruction `index` of a bound plan. Allocates nothing.
+  comm::Work start(const plan::Plan& plan, size_t index) const;
+  /// RESHARD: copies this rank's part for the smaller group.
+  void keep_secondary(const plan::Plan& plan, const plan::Instruction& instruction) const;
+  void wait(comm::Work work) const;
+  /// Stages 1 and 2, after shards changed outside of a step: everyone gets all weights of all blocks, frozen
+  /// ones too. `plan`: any, for the persistent slots.
+  void publish_weights(const plan::Plan& plan) const;
+
+ private:
+  struct Transfer {
+    comm::ProcessGroup* group = nullptr;
+    std::vector<comm::ReducePiece> reduce;
+    std::vector<comm::AllReducePiece> all_reduce;
+    std::vector<comm::GatherPiece> gather_f32, gather_narrow;  // by the type of their elements
+    comm::Reduction reduction;
+  };
+  Transfer prepare(const plan::Plan& plan, const plan::Instruction& instruction) const;
+  void prepare_unshard(const plan::Plan& plan, const plan::Instruction& instruction, bool frozen,
+                       Transfer* out) const;
+  comm::Work start(const Transfer& transfer) const;
+  char* at(const plan::Plan& plan, plan::SlotId slot) const { return arena_ + plan.slot(slot).offset; }
+  /// Calls fn(group layout) for each trainable group of the block of `slot`.
+  template <typename Fn>
+  void each_trainable(const plan::Plan& plan, plan::SlotId slot, Fn fn) const {
+    for (const int32_t g : layout_.groups_of(plan.slot(slot).block))
+      if (layout_.group(g).trainable) fn(layout_.group(g));
+  }
+  float* shard_in(const plan::Plan& plan, plan::SlotId slot, const GroupLayout& group) const;
+
+  const ShardLayout& layout_;
+  const DataParallel& strategy_;
+  const DataParallelGroups& groups_;
+  char* arena_;
+  std::unordered_map<const plan::Plan*, std::vector<Transfer>> bound_;
+};
+
+}  // namespace hawser::parallel

@@ -1,0 +1,179 @@
+#include "engine/parallel/data_parallel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "engine/parallel/traffic.h"
+
+namespace hawser::parallel {
+namespace {
+
+using plan::Instruction;
+using plan::Op;
+using plan::Role;
+using plan::SlotId;
+
+/// The block whose gradients an instruction makes; -1: none.
+int32_t produces_gradient_of(const Instruction& n) {
+  const bool makes = n.op == Op::kLoss || n.op == Op::kBackward || n.op == Op::kJoinHeadGrad;
+  return makes ? n.block : -1;
+}
+
+class Pass {
+ public:
+  Pass(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy, int32_t micro_batches)
+      : plan_(*plan),
+        layout_(layout),
+        s_(strategy),
+        each_(strategy.reduces_each(micro_batches)),
+        last_(micro_batches - 1) {
+    std::vector<int64_t> bytes;
+    for (int32_t b = 0; b < layout.blocks(); ++b) bytes.push_back(layout.block_state(b).gradient_bucket);
+    buckets_ = gradient_buckets(bytes, s_.bucket_bytes, s_.first_bucket_bytes);
+  }
+
+  void run() {
+    if (layout_.options().gradient_buckets) give_buckets_slots();
+    find_ready();
+    std::vector<Instruction> schedule = std::move(plan_.instructions);
+    plan_.instructions.clear();
+    const size_t commit = plan_.commit;
+    for (size_t i = 0; i < schedule.size(); ++i) {
+      if (i == commit) plan_.commit = plan_.instructions.size();
+      if (schedule[i].block >= 0 && (schedule[i].op == Op::kGradNorm || schedule[i].op == Op::kOptimizerStep))
+        read_reduced(&schedule[i]);
+      plan_.instructions.push_back(std::move(schedule[i]));
+      for (const auto& [micro_batch, bucket] : ready_[i]) reduce(micro_batch, bucket);
+    }
+    if (commit == schedule.size()) plan_.commit = plan_.instructions.size();
+  }
+
+ private:
+  /// Micro-batches whose gradients are final on their own count apart; else all are one.
+  int32_t part_of(int32_t micro_batch) const { return each_ ? micro_batch : last_; }
+
+  /// Whole gradients get a place for as long as they are needed.
+  void give_buckets_slots() {
+    for (Instruction& n : plan_.instructions) {
+      const int32_t block = produces_gradient_of(n);
+      if (block < 0 || layout_.block_state(block).gradient_bucket == 0) continue;
+      SlotId& slot = whole_.try_emplace({part_of(n.micro_batch), block}, -1).first->second;
+      if (slot < 0)
+        slot = plan_.add_slot({fmt::format("gradients.{}.{}", block, n.micro_batch), plan::Category::kBuckets,
+                               layout_.block_state(block).gradient_bucket, false, Role::kGradients, block});
+      n.writes.push_back(slot);
+    }
+  }
+
+  SlotId whole(int32_t part, int32_t block) const {
+    const auto found = whole_.find({part, block});
+    return found != whole_.end() ? found->second : find_state(plan_, Role::kGradients, block);
+  }
+  /// Where the sums of this rank's shard end up: a place of their own, or their place in the whole.
+  SlotId reduced(int32_t part, int32_t block) const {
+    const SlotId own = find_state(plan_, Role::kGradientShards, block);
+    return own >= 0 ? own : whole(part, block);
+  }
+
+  /// A bucket is ready after the last instruction that writes a gradient of its blocks.
+  void find_ready() {
+    std::map<std::pair<int32_t, int32_t>, size_t> last_write;  // by part and block
+    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+      const Instruction& n = plan_.instructions[i];
+      for (const SlotId id : n.writes) {
+        const plan::Slot& slot = plan_.slot(id);
+        const int32_t part = n.micro_batch < 0 ? last_ : part_of(n.micro_batch);
+        if (slot.role == Role::kGradients && whole(part, slot.block) == id)
+          last_write[{part, slot.block}] = i;
+      }
+    }
+    ready_.resize(plan_.instructions.size());
+    for (int32_t part = each_ ? 0 : last_; part <= last_; ++part) {
+      for (size_t k = 0; k < buckets_.size(); ++k) {
+        size_t at = 0;
+        for (const int32_t block : buckets_[k]) at = std::max(at, last_write.at({part, block}));
+        ready_[at].emplace_back(part, static_cast<int32_t>(k));
+      }
+    }
+  }
+
+  Instruction transfer(Op op, int32_t part, int32_t bucket) const {
+    Instruction n;
+    n.op = op;
+    n.stream = plan::StreamId::kCommunication;
+    n.micro_batch = each_ ? part : -1;
+    n.bucket = bucket;
+    n.accumulate = each_ && part > 0;
+    return n;
+  }
+
+  void reduce(int32_t part, int32_t bucket) {
+    const std::vector<int32_t>& blocks = buckets_[static_cast<size_t>(bucket)];
+    const bool hop = s_.replicas > 1 && each_;  // sums of a shard wait for those of its replicas
+    Instruction sum = transfer(Op::kReduceGrad, part, bucket);
+    Instruction across = transfer(Op::kReduceReplicas, part, bucket);
+    Instruction gather = transfer(Op::kGatherGrad, part, bucket);
+    for (const int32_t block : blocks) {
+      const SlotId from = whole(part, block), to = reduced(part, block);
+      const SlotId shard =
+          hop ? plan_.add_slot({fmt::format("shard_sums.{}.{}", block, part), plan::Category::kBuckets,
+                                layout_.block_state(block).gradient_shards, false, Role::kGradientShards,
+                                block})
+              : to;
+      sum.reads.push_back(from), sum.writes.push_back(shard);
+      across.reads.push_back(shard), across.writes.push_back(to);
+      gather.reads.push_back(to), gather.writes.push_back(whole(part, block));
+    }
+    if (hop) sum.accumulate = false;
+    if (layout_.options().gradient_buckets) sum.holds = std::exchange(in_flight_, sum.reads);
+    sum.sent_bytes = reduce_scatter_bytes(layout_, blocks, s_.wire);
+    across.sent_bytes = replica_bytes(layout_, blocks, s_.replicas);
+    gather.sent_bytes = gradient_gather_bytes(layout_, blocks);
+    plan_.instructions.push_back(std::move(sum));
+    if (s_.replicas > 1) plan_.instructions.push_back(std::move(across));
+    if (s_.stage == 0 && part == last_) plan_.instructions.push_back(std::move(gather));
+  }
+
+  /// Norm and optimizer see the sums: of everything under DDP, of this rank's shard under ZeRO.
+  void read_reduced(Instruction* n) {
+    std::erase_if(n->reads, [&](SlotId id) { return plan_.slot(id).role == Role::kGradients; });
+    n->reads.insert(n->reads.begin(), s_.stage == 0 ? whole(last_, n->block) : reduced(last_, n->block));
+  }
+
+  plan::Plan& plan_;
+  const ShardLayout& layout_;
+  const DataParallel& s_;
+  bool each_;
+  int32_t last_;
+  std::vector<std::vector<int32_t>> buckets_;
+  std::map<std::pair<int32_t, int32_t>, SlotId> whole_;          // by part and block, where not persistent
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> ready_;  // by instruction: part and bucket
+  std::vector<SlotId> in_flight_;                                // whole gradients of the last transfer
+};
+
+}  // namespace
+
+std::vector<std::vector<int32_t>> gradient_buckets(const std::vector<int64_t>& bytes_by_block,
+                                                   int64_t bucket_bytes, int64_t first_bucket_bytes) {
+  std::vector<std::vector<int32_t>> buckets;
+  int64_t filled = 0;
+  bool open = false;
+  for (size_t b = bytes_by_block.size(); b-- > 0;) {
+    if (bytes_by_block[b] == 0) continue;
+    if (!open) buckets.emplace_back(), filled = 0;
+    buckets.back().push_back(static_cast<int32_t>(b));
+    filled += bytes_by_block[b];
+    open = filled < (buckets.size() == 1 ? first_bucket_bytes : bucket_bytes);
+  }
+  return buckets;
+}
+
+void reduce_gradients(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy,
+                      int32_t micro_batches) {
+  if (strategy.many()) Pass(plan, layout, strategy, micro_batches).run();
+}
+
+}  // namespace hawser::parallel

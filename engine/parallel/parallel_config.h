@@ -1,0 +1,33 @@
+// What data parallelism is told: what its ranks share out, when, in which type and in which order they sum.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/dtype.h"
+
+namespace hawser::parallel {
+
+enum class ReducePolicy { kPerStep, kPerMicroBatch };
+enum class ReshardAfterForward { kFull, kKeep, kGroup };
+enum class SumOrder { kRanks, kTree };
+
+/// Fields that the stage gives no effect hold their defaults.
+struct ZeroConfig {
+  int64_t stage =
+      0;  ///< 0: plain data parallelism; 1: optimizer sharded; 2: and gradients; 3: and parameters
+  ReducePolicy reduce = ReducePolicy::kPerStep;
+  ReshardAfterForward reshard_after_forward = ReshardAfterForward::kFull;  ///< stage 3
+  int64_t reshard_group = 0;             ///< kGroup: ranks of the secondary shard; divides dp_shard. Else 0
+  int64_t prefetch = 1;                  ///< stage 3: blocks gathered ahead
+  DType gradient_type = DType::kF32;     ///< in which gradients travel: f32 or bf16. Sums are f32
+  int64_t bucket_bytes = 25 << 20;       ///< stages 0-2
+  int64_t first_bucket_bytes = 1 << 20;  ///< stages 0-2; at most bucket_bytes
+  SumOrder sum_order = SumOrder::kRanks;
+};
+
+struct CommConfig {
+  int64_t sum_group = 1;  ///< data-parallel ranks summed together first; divides dp
+  double timeout_seconds = 60;
+};
+
+}  // namespace hawser::parallel

@@ -1,0 +1,34 @@
+// DataParallel: how ranks that see different samples share one model, with every choice made. What the passes
+// of this folder are told.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/dtype.h"
+#include "engine/parallel/parallel_config.h"
+
+namespace hawser::parallel {
+
+struct DataParallel {
+  int64_t stage = 0;             ///< 0: DDP; ZeRO 1, 2, 3
+  int64_t shards = 1;            ///< ranks that share one copy of what is sharded; stage 0: all of them
+  int64_t replicas = 1;          ///< copies of it (HSDP); stage 0: 1
+  bool per_micro_batch = false;  ///< gradients of each micro-batch are reduced on their own
+  bool tree = false;             ///< micro-batches and ranks are summed by one binary tree (promise L3)
+  ReshardAfterForward reshard = ReshardAfterForward::kFull;
+  int64_t reshard_group = 0;  ///< ranks of the smaller group
+  int64_t prefetch = 1;       ///< blocks gathered ahead
+  DType wire = DType::kF32;   ///< in which gradients travel
+  int64_t sum_group = 0;      ///< ranks summed together first; 0: all
+  int64_t bucket_bytes = 25 << 20, first_bucket_bytes = 1 << 20;
+
+  bool many() const { return shards * replicas > 1; }
+  /// Whole gradients stand only while they are made and reduced.
+  bool gradient_buckets(int64_t micro_batches) const {
+    return many() && stage >= 2 && (per_micro_batch || micro_batches == 1);
+  }
+  /// Every micro-batch's gradients are reduced and added to what the shard's owner has.
+  bool reduces_each(int64_t micro_batches) const { return many() && per_micro_batch && micro_batches > 1; }
+};
+
+}  // namespace hawser::parallel

@@ -1,0 +1,51 @@
+// Bytes that one rank sends for the blocks of a bucket, by the ring forms of the operations (comm/ledger.h),
+// padding included.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/parallel/shard_layout.h"
+
+namespace hawser::parallel {
+
+/// REDUCE_GRAD: (N - 1) shards of every trainable group, in the wire type.
+inline int64_t reduce_scatter_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks,
+                                    DType wire) {
+  int64_t elements = 0;
+  for (const int32_t b : blocks)
+    for (const int32_t g : layout.groups_of(b))
+      if (layout.group(g).trainable) elements += layout.group(g).shard;
+  return (layout.options().parts - 1) * elements * dtype_bytes(wire);
+}
+
+/// GATHER_GRAD: (N - 1) shards of sums, f32.
+inline int64_t gradient_gather_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks) {
+  return reduce_scatter_bytes(layout, blocks, DType::kF32);
+}
+
+/// REDUCE_REPLICAS: an all-reduce of the shard among `replicas`, f32: 2 (R - 1) pieces of ceil(shard / R).
+inline int64_t replica_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks,
+                             int64_t replicas) {
+  int64_t elements = 0;
+  for (const int32_t b : blocks)
+    for (const int32_t g : layout.groups_of(b))
+      if (layout.group(g).trainable) elements += mesh::shard_elements(layout.group(g).shard, replicas);
+  return 2 * (replicas - 1) * elements * 4;
+}
+
+/// UNSHARD: (parts - 1) shards of every group (only trainable ones: `updated`), in the type of its weights.
+inline int64_t unshard_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks, int64_t parts,
+                             bool updated) {
+  int64_t bytes = 0;
+  for (const int32_t b : blocks) {
+    for (const int32_t g : layout.groups_of(b)) {
+      const GroupLayout& group = layout.group(g);
+      if (updated && !group.trainable) continue;
+      bytes += mesh::shard_elements(group.elements, parts) * dtype_bytes(group.type);
+    }
+  }
+  return (parts - 1) * bytes;
+}
+
+}  // namespace hawser::parallel

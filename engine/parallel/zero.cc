@@ -1,0 +1,200 @@
+#include "engine/parallel/zero.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "engine/parallel/data_parallel.h"
+#include "engine/parallel/traffic.h"
+
+namespace hawser::parallel {
+namespace {
+
+using plan::Instruction;
+using plan::Op;
+using plan::Role;
+using plan::SlotId;
+
+Instruction unshard(int32_t block) {
+  Instruction n;
+  n.op = Op::kUnshard;
+  n.stream = plan::StreamId::kCommunication;
+  n.block = block;
+  return n;
+}
+
+/// Stage 3. A period is a run of uses of one block's weights that one gathered copy serves.
+class GatherForUse {
+ public:
+  GatherForUse(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy)
+      : plan_(*plan), layout_(layout), s_(strategy) {}
+
+  void run() {
+    find_uses();
+    for (int32_t block = 0; block < layout_.blocks(); ++block) find_periods(block);
+    place_gathers();
+    std::vector<Instruction> schedule = std::move(plan_.instructions);
+    plan_.instructions.clear();
+    const size_t commit = plan_.commit;
+    for (size_t i = 0; i < schedule.size(); ++i) {
+      if (i == commit) plan_.commit = plan_.instructions.size();
+      for (const size_t p : gathers_[i]) gather(periods_[p]);
+      plan_.instructions.push_back(std::move(schedule[i]));
+      for (const size_t p : reshards_[i]) reshard(periods_[p]);
+    }
+    if (commit == schedule.size()) plan_.commit = plan_.instructions.size();
+  }
+
+ private:
+  struct Use {
+    size_t at;      // instruction
+    size_t number;  // among those that use any weights
+  };
+  struct Period {
+    int32_t block;
+    std::vector<Use> uses;
+    SlotId weights = -1;
+    SlotId secondary = -1;    // where a part is kept when the period ends
+    SlotId gather_from = -1;  // the secondary part that it is gathered from; -1: everyone's shards
+  };
+
+  bool uses_weights(const Instruction& n) const {
+    return n.op == Op::kForward || n.op == Op::kLoss || n.op == Op::kEvalLoss || n.op == Op::kLogits ||
+           n.op == Op::kBackward;
+  }
+
+  void find_uses() {
+    uses_.resize(static_cast<size_t>(layout_.blocks()));
+    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+      const Instruction& n = plan_.instructions[i];
+      if (!uses_weights(n)) continue;
+      by_number_.push_back(i);
+      for (const SlotId id : n.reads)
+        if (plan_.slot(id).role == Role::kWeightShards)
+          uses_[static_cast<size_t>(plan_.slot(id).block)].push_back({i, by_number_.size() - 1});
+    }
+  }
+
+  /// Uses right after each other share a copy; under kKeep so do all of one micro-batch.
+  bool joins(const Use& before, const Use& next) const {
+    const bool same = plan_.instructions[before.at].micro_batch == plan_.instructions[next.at].micro_batch;
+    return next.number == before.number + 1 || (s_.reshard == ReshardAfterForward::kKeep && same);
+  }
+
+  void find_periods(int32_t block) {
+    size_t first = periods_.size();
+    for (const Use& use : uses_[static_cast<size_t>(block)]) {
+      if (periods_.size() == first || !joins(periods_.back().uses.back(), use))
+        periods_.push_back({block, {}});
+      periods_.back().uses.push_back(use);
+    }
+    for (size_t p = first; p < periods_.size(); ++p) {
+      Period& period = periods_[p];
+      const Use& use = period.uses.front();
+      period.weights =
+          plan_.add_slot({fmt::format("unsharded.{}.{}", block, use.number), plan::Category::kBuckets,
+                          layout_.block_state(block).unsharded, false, Role::kWeights, block});
+      for (const Use& each : period.uses) rewire(&plan_.instructions[each.at], block, period.weights);
+    }
+    if (s_.reshard == ReshardAfterForward::kGroup) keep_parts(first);
+  }
+
+  void rewire(Instruction* n, int32_t block, SlotId weights) {
+    for (SlotId& id : n->reads)
+      if (plan_.slot(id).role == Role::kWeightShards && plan_.slot(id).block == block) id = weights;
+  }
+
+  /// The copy that a forward gathers leaves a part of itself for the backward of the same micro-batch.
+  void keep_parts(size_t first) {
+    for (size_t p = first; p + 1 < periods_.size(); ++p) {
+      Period &forward = periods_[p], &next = periods_[p + 1];
+      const Instruction &a = plan_.instructions[forward.uses.back().at],
+                        &b = plan_.instructions[next.uses.front().at];
+      if (a.op != Op::kForward || a.micro_batch != b.micro_batch) continue;
+      next.gather_from = forward.secondary = plan_.add_slot(
+          {fmt::format("secondary.{}.{}", forward.block, a.micro_batch), plan::Category::kBuckets,
+           layout_.block_state(forward.block).secondary, false, Role::kSecondary, forward.block});
+    }
+  }
+
+  /// A copy is asked for `prefetch` uses before it is needed, but not before what it is gathered from is
+  /// there.
+  void place_gathers() {
+    gathers_.resize(plan_.instructions.size());
+    reshards_.resize(plan_.instructions.size());
+    std::vector<size_t> order(periods_.size());
+    for (size_t p = 0; p < order.size(); ++p) order[p] = p;
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::pair(periods_[a].uses.front().number, periods_[a].block) <
+             std::pair(periods_[b].uses.front().number, periods_[b].block);
+    });
+    const auto ahead = static_cast<size_t>(s_.prefetch);
+    for (const size_t p : order) {
+      const size_t number = periods_[p].uses.front().number;
+      size_t at = by_number_[number > ahead ? number - ahead : 0];
+      if (periods_[p].gather_from >= 0) at = std::max(at, periods_[p - 1].uses.back().at + 1);
+      gathers_[at].push_back(p);
+      if (periods_[p].secondary >= 0) reshards_[periods_[p].uses.back().at].push_back(p);
+    }
+  }
+
+  void gather(const Period& period) {
+    Instruction n = unshard(period.block);
+    const bool from_group = period.gather_from >= 0;
+    n.reads = {from_group ? period.gather_from : find_state(plan_, Role::kWeightShards, period.block)};
+    n.writes = {period.weights};
+    n.sent_bytes =
+        unshard_bytes(layout_, {period.block},
+                      from_group ? layout_.options().secondary_parts : layout_.options().parts, false);
+    plan_.instructions.push_back(std::move(n));
+  }
+
+  void reshard(const Period& period) {
+    Instruction n;
+    n.op = Op::kReshard;
+    n.block = period.block;
+    n.reads = {period.weights};
+    n.writes = {period.secondary};
+    plan_.instructions.push_back(std::move(n));
+  }
+
+  plan::Plan& plan_;
+  const ShardLayout& layout_;
+  const DataParallel& s_;
+  std::vector<std::vector<Use>> uses_;  // by block
+  std::vector<size_t> by_number_;       // instruction of each use
+  std::vector<Period> periods_;
+  std::vector<std::vector<size_t>> gathers_, reshards_;  // by instruction: before and after it
+};
+
+}  // namespace
+
+void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy) {
+  if (!layout.state_sharded() || layout.weights_sharded()) return;
+  std::vector<int64_t> bytes;
+  for (int32_t b = 0; b < layout.blocks(); ++b)
+    bytes.push_back(layout.block_state(b).gradient_bucket > 0 ? layout.block_state(b).weights : 0);
+  const auto buckets = gradient_buckets(bytes, strategy.bucket_bytes, strategy.first_bucket_bytes);
+  std::vector<Instruction> schedule = std::move(plan->instructions);
+  plan->instructions.clear();
+  for (Instruction& n : schedule) {
+    const bool step = n.op == Op::kOptimizerStep;
+    const int32_t block = n.block;
+    plan->instructions.push_back(std::move(n));
+    for (size_t k = 0; step && k < buckets.size(); ++k) {
+      if (buckets[k].front() != block) continue;  // blocks descend: the first is updated last
+      Instruction gather = unshard(-1);
+      gather.bucket = static_cast<int32_t>(k);
+      for (const int32_t b : buckets[k]) gather.writes.push_back(find_state(*plan, Role::kWeights, b));
+      gather.sent_bytes = unshard_bytes(layout, buckets[k], layout.options().parts, true);
+      plan->instructions.push_back(std::move(gather));
+    }
+  }
+}
+
+void gather_weights_for_use(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy) {
+  if (layout.weights_sharded()) GatherForUse(plan, layout, strategy).run();
+}
+
+}  // namespace hawser::parallel

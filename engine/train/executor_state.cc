@@ -1,0 +1,77 @@
+// Where the executor finds the state of its rank: pointers into the persistent slots, made once.
+#include <algorithm>
+
+#include "engine/train/executor.h"
+
+namespace hawser::train {
+namespace {
+
+int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+int64_t MicroBatch::bytes(int64_t batch, int64_t seq) {
+  return 4 * aligned(batch * seq * 4) + aligned(batch * 8);
+}
+
+MicroBatch MicroBatch::in_slot(char* slot, int64_t batch, int64_t seq) {
+  const int64_t array = aligned(batch * seq * 4);
+  const auto ints = [&](int64_t i) { return reinterpret_cast<int32_t*>(slot + i * array); };
+  return {batch, seq, ints(0), ints(1), ints(2), ints(3), reinterpret_cast<uint64_t*>(slot + 4 * array)};
+}
+
+Executor::Executor(Setup setup, const plan::Plan& plan)
+    : s_(std::move(setup)), pointers_(s_.model->table().groups().size()) {
+  const auto named = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };
+  head_gradient_ = reinterpret_cast<float*>(named("head_gradient"));
+  rope_table_ = reinterpret_cast<float*>(named("rope_table"));
+  scalars_ = reinterpret_cast<StepScalars*>(named("scalars"));
+  sums_ = reinterpret_cast<StepSums*>(named("norm"));
+  if (s_.groups->dp) agreement_.resize(2 + static_cast<size_t>(s_.groups->dp->size()));
+  bind_state(plan);
+  for (size_t id = 0; id < plan.slots.size(); ++id) {
+    if (!plan.slots[id].persistent) continue;
+    acquire(plan.slots[id]);
+    point_groups(plan, static_cast<plan::SlotId>(id));
+  }
+  device::poison(s_.arena->data() + plan.persistent_bytes, s_.arena->bytes() - plan.persistent_bytes);
+}
+
+void Executor::bind_state(const plan::Plan& plan) {
+  using plan::Role;
+  const std::vector<nn::ParameterGroup>& groups = s_.model->table().groups();
+  gaps_.resize(static_cast<size_t>(s_.layout->blocks()));
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const parallel::GroupLayout& layout = s_.layout->group(static_cast<int32_t>(i));
+    const auto block = static_cast<int32_t>(groups[i].block);
+    const auto slot = [&](Role role) { return at(plan, plan::find_state(plan, role, block)); };
+    const bool sharded = s_.layout->weights_sharded();
+    char* weights = slot(sharded ? Role::kWeightShards : Role::kWeights);
+    weights += sharded ? layout.weight_shard : layout.weights + layout.state.begin * dtype_bytes(layout.type);
+    GroupState state{layout.state, reinterpret_cast<float*>(weights), nullptr, nullptr, nullptr};
+    if (layout.has_master) {
+      state.f32 = reinterpret_cast<float*>(slot(Role::kMaster) + layout.master);
+      state.copy = weights;
+    }
+    const auto moment = [&](Role role) {
+      char* const begin = slot(role);
+      return begin && layout.trainable ? reinterpret_cast<float*>(begin + layout.moments) : nullptr;
+    };
+    state.moment1 = moment(Role::kMoment1), state.moment2 = moment(Role::kMoment2);
+    state_.push_back(state);
+
+    if (!layout.trainable) continue;
+    int64_t end = 0;
+    const auto gap_until = [&](int64_t begin) {
+      if (begin > end) gaps_[groups[i].block].push_back({layout.gradients + end * 4, (begin - end) * 4});
+    };
+    for (const nn::Parameter& p : s_.model->table().all()) {
+      if (p.group != static_cast<int32_t>(i)) continue;
+      gap_until(p.offset);
+      end = p.offset + p.size;
+    }
+    gap_until(layout.elements);
+  }
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,80 @@
+#include "engine/train/rank.h"
+
+#include <algorithm>
+
+#include "engine/nn/rope_table.h"
+
+namespace hawser::train {
+namespace {
+
+std::vector<int32_t> to_ranks(const std::vector<int64_t>& ranks) {
+  return std::vector<int32_t>(ranks.begin(), ranks.end());
+}
+
+}  // namespace
+
+Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm)
+    : shared_(shared),
+      number_(rank),
+      dp_rank_(shared.mesh.dp_rank(rank)),
+      comm_(comm),
+      pool_(shared.threads) {
+  const parallel::DataParallel& strategy = shared.plans.strategy;
+  const int64_t shard = strategy.stage == 0 ? dp_rank_ : shared.mesh.coordinate(rank, mesh::Axis::kDpShard);
+  first_copy_ = strategy.stage == 0 || shared.mesh.coordinate(rank, mesh::Axis::kDpReplicate) == 0;
+  layout_ = std::make_unique<parallel::ShardLayout>(
+      shared.model.table(), layout_options(shared.config, strategy, shard, shared.inference));
+  arena_ = device::Arena::create(shared.plans.arena_bytes);
+  if (comm_) {
+    make_groups();
+    runtime_ = std::make_unique<parallel::BucketRuntime>(*layout_, strategy, groups_, arena_->data());
+    for (const plan::Plan* plan :
+         {&shared.plans.train, &shared.plans.eval, &shared.plans.logits, &shared.plans.generate})
+      runtime_->bind(*plan);
+  }
+  Executor::Setup setup;
+  setup.model = &shared.model;
+  setup.optimizer = shared.inference ? nullptr : &shared.optimizer;
+  setup.kernels = &shared.kernels;
+  setup.stream = &pool_.stream();
+  setup.arena = arena_;
+  setup.type = compute_type(shared.config);
+  setup.seed = philox_derive(shared.config.seed, 2, 0);
+  setup.layout = layout_.get();
+  setup.groups = &groups_;
+  setup.runtime = runtime_.get();
+  setup.counts_norm = strategy.stage == 0 ? dp_rank_ == 0 : first_copy_;
+  executor_ = std::make_unique<Executor>(std::move(setup), shared.plans.any());
+  if (executor_->rope_table())
+    nn::fill_rope_table(executor_->rope_table(), shared.config.model, shared.config.batch.sequence);
+}
+
+void Rank::make_groups() {
+  using mesh::Axis;
+  const mesh::DeviceMesh& mesh = shared_.mesh;
+  const parallel::DataParallel& strategy = shared_.plans.strategy;
+  const auto make = [&](std::initializer_list<Axis> axes, const char* name) {
+    return comm_->make_group(to_ranks(mesh.group(number_, axes)), name);
+  };
+  groups_.dp = make({Axis::kDpReplicate, Axis::kDpShard}, "dp");
+  groups_.shard = strategy.stage == 0 ? make({Axis::kDpReplicate, Axis::kDpShard}, "gradients")
+                                      : make({Axis::kDpShard}, "dp_shard");
+  if (strategy.replicas > 1) groups_.replica = make({Axis::kDpReplicate}, "dp_replicate");
+  if (strategy.reshard != parallel::ReshardAfterForward::kGroup) return;
+  const std::vector<int32_t>& all = groups_.shard->members();
+  const auto first = all.begin() + groups_.shard->rank() / strategy.reshard_group * strategy.reshard_group;
+  groups_.secondary =
+      comm_->make_group(std::vector<int32_t>(first, first + strategy.reshard_group), "secondary");
+}
+
+void Rank::publish_weights() {
+  for (size_t i = 0; i < shared_.model.table().groups().size(); ++i) {
+    const GroupState& s = executor_->state(static_cast<int32_t>(i));
+    if (s.copy == nullptr || s.range.size() == 0) continue;
+    shared_.kernels.convert({s.copy, s.f32, compute_type(shared_.config), DType::kF32, s.range.size()},
+                            pool_.stream());
+  }
+  if (runtime_) runtime_->publish_weights(shared_.plans.any());
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,53 @@
+// RankTeam: the threads that ranks of one process run on. Rank 0 of the team runs on the caller's thread, so
+// one rank needs no other.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace hawser::train {
+
+class RankTeam {
+ public:
+  /// Throws kUnavailable if a thread cannot be made; none is left then.
+  explicit RankTeam(int32_t members);
+  ~RankTeam();
+  RankTeam(const RankTeam&) = delete;
+  RankTeam& operator=(const RankTeam&) = delete;
+
+  int32_t size() const { return members_; }
+
+  /// fn(i) for every member i, at the same time; returns when all are done and throws what was thrown first.
+  /// Allocates nothing. Calls from several threads take turns; fn must not run anything on its team.
+  template <typename Fn>
+  void run(Fn&& fn) {
+    using Type = std::remove_reference_t<Fn>;
+    dispatch([](void* f, int32_t i) { (*static_cast<Type*>(f))(i); },
+             const_cast<void*>(static_cast<const void*>(&fn)));
+  }
+
+ private:
+  using Call = void (*)(void* fn, int32_t member);
+  void dispatch(Call call, void* fn);
+  void guarded(Call call, void* fn, int32_t member) noexcept;
+  void member_main(int32_t member);
+  void stop();
+
+  const int32_t members_;
+  std::mutex turn_;  // held through a run
+  std::mutex mutex_;
+  std::condition_variable begin_, end_;
+  uint64_t epoch_ = 0;  // counts calls of run
+  int32_t busy_ = 0;
+  bool stopping_ = false;
+  Call call_ = nullptr;
+  void* fn_ = nullptr;
+  std::exception_ptr first_error_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace hawser::train

@@ -1,0 +1,170 @@
+#include "tests/harness/layout_run.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/philox.h"
+#include "engine/config/config_tree.h"
+
+namespace hawser::testing {
+namespace {
+
+constexpr int64_t kVocabulary = 53;
+
+using Json = nlohmann::ordered_json;
+
+}  // namespace
+
+std::string Layout::name() const {
+  std::string text =
+      fmt::format("zero{} {}x{} accumulation {} {}", stage, dp_replicate, dp_shard, accumulation, reduce);
+  if (stage == 3)
+    text += " reshard " + reshard + (reshard_group ? fmt::format(" {}", reshard_group) : "") +
+            fmt::format(" prefetch {}", prefetch);
+  if (sum_group) text += fmt::format(" sum_group {}", sum_group);
+  if (bucket_bytes) text += fmt::format(" bucket {}", bucket_bytes);
+  if (tree) text += " tree";
+  if (gradient_type != "fp32") text += " gradients " + gradient_type;
+  return text;
+}
+
+std::string Layout::sections() const {
+  Json json;
+  json["mesh"] = {{"dp_replicate", dp_replicate}, {"dp_shard", dp_shard}};
+  Json& zero = json["zero"];
+  zero = Json::object();
+  if (stage > 0) zero["stage"] = stage;
+  if (dp() > 1 || accumulation > 1) zero["reduce"] = reduce;
+  if (stage == 3) {
+    zero["reshard_after_forward"] = reshard;
+    zero["prefetch"] = prefetch;
+    if (reshard == "group") zero["reshard_group"] = reshard_group;
+  }
+  if (bucket_bytes > 0)
+    zero["bucket_bytes"] = bucket_bytes, zero["first_bucket_bytes"] = std::max<int64_t>(1, bucket_bytes / 4);
+  if (tree) zero["sum_order"] = "tree";
+  if (gradient_type != "fp32") zero["gradient_type"] = gradient_type;
+  if (sum_group > 0) json["comm"] = {{"sum_group", sum_group}};
+  return json.dump();
+}
+
+std::string layout_config(const Problem& p, const Layout& layout) {
+  Json json = Json::parse(layout.sections());
+  json["seed"] = 7;
+  json["precision"] = p.precision;
+  json["model"] = {{"vocab_size", kVocabulary},
+                   {"context", 24},
+                   {"layers", 2},
+                   {"width", 24},
+                   {"heads", 4},
+                   {"kv_heads", 2},
+                   {"norm", "layer_norm"},
+                   {"mlp", "gelu_tanh"},
+                   {"mlp_width", 40},
+                   {"position", "learned"},
+                   {"tied_head", p.tied}};
+  for (const char* site : {"embedding", "attention", "residual"}) json["model"]["dropout"][site] = p.dropout;
+  json["batch"] = {
+      {"micro_batch", p.micro_batch}, {"grad_accum_steps", layout.accumulation}, {"sequence", p.sequence}};
+  json["optimizer"] = {
+      {"kind", p.optimizer}, {"learning_rate", p.optimizer == "sgd" ? 0.1 : 0.003}, {"clip_norm", 0.7}};
+  if (p.optimizer == "sgd") json["optimizer"]["momentum"] = 0.9;
+  if (p.frozen) json["optimizer"]["frozen"] = {"embedding.positions.weight", "blocks.0.mlp.*"};
+  json["schedule"] = {{"warmup_steps", 2}};
+  json["train"] = {{"steps", 100}};
+  json["cpu"] = {{"threads", 1}};
+  return json.dump();
+}
+
+Rows rows_of(const Problem& p, int64_t rows, int64_t step) {
+  Rows r{rows, p.sequence, {}, {}};
+  for (int64_t i = 0; i < rows; ++i) {
+    const uint64_t row = static_cast<uint64_t>(step * rows + i);
+    const uint32_t keep = philox(p.seed, row, 1).v[0] % 5;  // 0: nothing of this row is learned
+    for (int64_t t = 0; t < p.sequence; ++t) {
+      const PhiloxBlock word = philox(p.seed, row, 2 + static_cast<uint64_t>(t));
+      r.tokens.push_back(static_cast<int32_t>(word.v[0] % kVocabulary));
+      r.targets.push_back(word.v[1] % 4 < keep ? static_cast<int32_t>(word.v[2] % kVocabulary) : -100);
+    }
+  }
+  return r;
+}
+
+LayoutRun::LayoutRun(const Problem& problem, const Layout& layout) : problem_(problem), layout_(layout) {
+  const config::ConfigTree config = config::ConfigTree::from_json(layout_config(problem, layout));
+  std::shared_ptr<comm::Comm> comm;
+  if (layout.dp() > 1) comm = comm::make_local(static_cast<int32_t>(layout.dp()));
+  trainer_ = train::Trainer::create(config, false, &cancel_, comm);
+}
+
+StepRecord LayoutRun::step() {
+  const Rows rows = rows_of(problem_, problem_.micro_batch * layout_.accumulation * layout_.dp(), steps_++);
+  trainer_->push({rows.rows, rows.cols, rows.tokens.data(), rows.targets.data(), nullptr});
+  const train::StepResult result = trainer_->forward_backward();
+  StepRecord record;
+  record.loss = result.loss, record.grad_norm = result.grad_norm, record.tokens = result.tokens;
+  const Json tensors = Json::parse(trainer_->tensors_json());
+  const auto take = [&](train::TensorKind kind, std::map<std::string, std::vector<float>>* into) {
+    for (const Json& t : tensors) {
+      if (kind != train::TensorKind::kWeight && !t.at("trainable").get<bool>()) continue;
+      std::vector<float>& values = (*into)[t.at("name").get<std::string>()];
+      values.resize(t.at("count").get<size_t>());
+      trainer_->tensor_get(kind, t.at("name").get<std::string>(), values.data(),
+                           values.size() * sizeof(float));
+    }
+  };
+  take(train::TensorKind::kGradient, &record.gradients);
+  trainer_->commit();
+  take(train::TensorKind::kWeight, &record.weights);
+  take(train::TensorKind::kMoment1, &record.moment1);
+  if (problem_.optimizer == "adamw") take(train::TensorKind::kMoment2, &record.moment2);
+  return record;
+}
+
+std::vector<StepRecord> run_layout(const Problem& problem, const Layout& layout, int steps) {
+  LayoutRun run(problem, layout);
+  std::vector<StepRecord> records;
+  for (int i = 0; i < steps; ++i) records.push_back(run.step());
+  return records;
+}
+
+namespace {
+
+using Tensors = std::map<std::string, std::vector<float>>;
+
+std::string difference(const char* what, const Tensors& a, const Tensors& b) {
+  if (a.size() != b.size()) return fmt::format("{} {} tensors, not {}", a.size(), what, b.size());
+  for (const auto& [name, values] : a) {
+    const std::vector<float>& others = b.at(name);
+    if (values.size() != others.size()) return fmt::format("{} {}: sizes differ", what, name);
+    for (size_t i = 0; i < values.size(); ++i)
+      if (std::memcmp(&values[i], &others[i], sizeof(float)) != 0)
+        return fmt::format("{} {}[{}]: {:.9g} and {:.9g}", what, name, i, values[i], others[i]);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string first_difference(const std::vector<StepRecord>& a, const std::vector<StepRecord>& b) {
+  if (a.size() != b.size()) return "different numbers of steps";
+  for (size_t i = 0; i < a.size(); ++i) {
+    const auto at = [i](const std::string& text) { return fmt::format("step {}: {}", i + 1, text); };
+    if (a[i].tokens != b[i].tokens) return at(fmt::format("tokens {} and {}", a[i].tokens, b[i].tokens));
+    if (a[i].loss != b[i].loss) return at(fmt::format("loss {:.17g} and {:.17g}", a[i].loss, b[i].loss));
+    for (const std::string& text :
+         {difference("gradient", a[i].gradients, b[i].gradients),
+          a[i].grad_norm == b[i].grad_norm
+              ? std::string()
+              : fmt::format("gradient norm {:.17g} and {:.17g}", a[i].grad_norm, b[i].grad_norm),
+          difference("moment 1", a[i].moment1, b[i].moment1),
+          difference("moment 2", a[i].moment2, b[i].moment2),
+          difference("weight", a[i].weights, b[i].weights)})
+      if (!text.empty()) return at(text);
+  }
+  return "";
+}
+
+}  // namespace hawser::testing

@@ -1,0 +1,83 @@
+// One layout of ranks, run for some steps on data that is awkward on purpose, with everything that two
+// layouts can be compared by: loss, gradient norm, every raw gradient, every weight, every moment after each
+// step.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/comm/comm.h"
+#include "engine/train/trainer.h"
+
+namespace hawser::testing {
+
+/// How a run is laid out over ranks. The global batch is micro_batch * accumulation * dp rows.
+struct Layout {
+  int64_t dp_replicate = 1, dp_shard = 1, stage = 0;
+  int64_t accumulation = 1;
+  std::string reduce = "per_step", reshard = "full";
+  int64_t reshard_group = 0, prefetch = 1, sum_group = 0;
+  int64_t bucket_bytes = 0;  ///< 0: the default
+  bool tree = false;
+  std::string gradient_type = "fp32";
+
+  int64_t dp() const { return dp_replicate * dp_shard; }
+  std::string name() const;
+  /// The sections mesh, zero, comm of a config.
+  std::string sections() const;
+};
+
+/// What is trained. 53 words (which nothing divides), unequal and empty rows of targets, dropout.
+struct Problem {
+  std::string precision = "fp32";
+  std::string optimizer = "adamw";
+  bool tied = true;
+  bool frozen = false;
+  double dropout = 0.1;
+  int64_t micro_batch = 2, sequence = 12;
+  uint64_t seed = 1;
+};
+
+struct StepRecord {
+  double loss = 0, grad_norm = 0;
+  int64_t tokens = 0;
+  std::map<std::string, std::vector<float>> gradients, weights, moment1, moment2;
+};
+
+std::string layout_config(const Problem& problem, const Layout& layout);
+
+/// A trainer over ranks as threads of this process.
+class LayoutRun {
+ public:
+  LayoutRun(const Problem& problem, const Layout& layout);
+  /// One step on global batch number `step`; what is recorded is all that can differ.
+  StepRecord step();
+  /// The next step takes global batch number `step`.
+  void skip_to(int64_t step) { steps_ = step; }
+  train::Trainer& trainer() { return *trainer_; }
+
+ private:
+  Problem problem_;
+  Layout layout_;
+  std::atomic<bool> cancel_{false};
+  std::unique_ptr<train::Trainer> trainer_;
+  int64_t steps_ = 0;
+};
+
+std::vector<StepRecord> run_layout(const Problem& problem, const Layout& layout, int steps);
+
+/// "" where both are the same bits, else the first difference in words.
+std::string first_difference(const std::vector<StepRecord>& a, const std::vector<StepRecord>& b);
+
+/// Rows of global batch `step`: tokens and targets, some masked, a row now and then whole.
+struct Rows {
+  int64_t rows = 0, cols = 0;
+  std::vector<int32_t> tokens, targets;
+};
+Rows rows_of(const Problem& problem, int64_t rows, int64_t step);
+
+}  // namespace hawser::testing

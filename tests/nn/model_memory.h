@@ -1,0 +1,62 @@
+// The weights and gradients of a whole model in plain host memory, all groups one behind the other, for tests
+// that call modules themselves.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/nn/context.h"
+#include "engine/nn/parameter.h"
+#include "kernels/include/table.h"
+
+namespace hawser::testing {
+
+/// One flat place for every element of a model: its group's begin and its offset there.
+class FlatLayout {
+ public:
+  explicit FlatLayout(const nn::ParameterTable& table) {
+    for (const nn::ParameterGroup& g : table.groups()) begins_.push_back(size_), size_ += g.elements;
+  }
+  int64_t size() const { return size_; }
+  int64_t begin(size_t group) const { return begins_[group]; }
+  int64_t at(const nn::Parameter& p) const { return begins_[static_cast<size_t>(p.group)] + p.offset; }
+
+ private:
+  std::vector<int64_t> begins_;
+  int64_t size_ = 0;
+};
+
+class ModelMemory {
+ public:
+  /// `weights`: f32 in the flat layout; products read them in `type`.
+  ModelMemory(const nn::ParameterTable& table, std::vector<float> weights, DType type,
+              const kernels::KernelTable& kernels, Stream& stream)
+      : layout_(table), weights_(std::move(weights)), narrow_(weights_.size()), gradients_(weights_.size()) {
+    kernels.convert({narrow_.data(), weights_.data(), DType::kBf16, DType::kF32, layout_.size()}, stream);
+    for (size_t g = 0; g < table.groups().size(); ++g) {
+      const nn::ParameterGroup& group = table.groups()[g];
+      const auto begin = static_cast<size_t>(layout_.begin(g));
+      const bool wide = group.read == nn::Read::kLookup || type == DType::kF32;
+      groups_.push_back({wide ? reinterpret_cast<const char*>(weights_.data() + begin)
+                              : reinterpret_cast<const char*>(narrow_.data() + begin),
+                         group.trainable ? gradients_.data() + begin : nullptr});
+    }
+  }
+  ModelMemory(const ModelMemory&) = delete;
+  ModelMemory& operator=(const ModelMemory&) = delete;
+
+  /// What Context::groups points to.
+  const nn::GroupPointers* groups() const { return groups_.data(); }
+  /// Of trainable parameters; f32 in the flat layout.
+  std::vector<float>& gradients() { return gradients_; }
+  const FlatLayout& layout() const { return layout_; }
+
+ private:
+  FlatLayout layout_;
+  std::vector<float> weights_;
+  std::vector<uint16_t> narrow_;
+  std::vector<float> gradients_;
+  std::vector<nn::GroupPointers> groups_;
+};
+
+}  // namespace hawser::testing

@@ -1,0 +1,57 @@
+// Real ranks against one rank that plays them in turn, by the proof that ships to users: bit for bit, for
+// every stage, reduce, order of sums and gradient type.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/config/config_tree.h"
+#include "engine/train/prove_layout.h"
+#include "tests/harness/layout_run.h"
+
+namespace hawser::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+void expect_proof(const Problem& problem, const Layout& layout) {
+  const Json proof =
+      Json::parse(train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 3));
+  EXPECT_TRUE(proof.at("equal").get<bool>()) << layout.name() << ": " << proof.at("first_difference");
+  // Promise L4: an order of ranks is as far from f64 as other orders of the same sums are.
+  const Json& distance = proof.at("distance_to_f64");
+  const double other =
+      std::max(distance.at("ascending").get<double>(), distance.at("descending").get<double>());
+  if (layout.gradient_type != "fp32") return;
+  EXPECT_LE(distance.at("ranks").get<double>(), 2 * other) << layout.name();
+}
+
+TEST(PlayedRanks, GiveTheBitsOfRealRanks) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const int64_t dp : {2, 3, 4, 6})
+      for (const char* reduce : {"per_step", "per_micro_batch"})
+        for (const int64_t stage : {0, 1, 2, 3}) {
+          Problem problem;
+          problem.precision = precision, problem.tied = dp != 3, problem.frozen = dp == 4;
+          if (stage == 1) problem.optimizer = "sgd";
+          Layout layout;
+          layout.dp_shard = dp, layout.accumulation = 2, layout.reduce = reduce, layout.stage = stage;
+          expect_proof(problem, layout);
+        }
+}
+
+TEST(PlayedRanks, OfHybridShardsNarrowGradientsAndTrees) {
+  Layout hybrid;
+  hybrid.dp_replicate = 2, hybrid.dp_shard = 3, hybrid.stage = 2, hybrid.accumulation = 2;
+  expect_proof(Problem(), hybrid);
+  hybrid.gradient_type = "bf16", hybrid.reduce = "per_micro_batch";
+  expect_proof(Problem(), hybrid);
+  Layout sum_group;
+  sum_group.dp_shard = 4, sum_group.stage = 1, sum_group.sum_group = 2;
+  expect_proof(Problem(), sum_group);
+  Layout tree;
+  tree.dp_shard = 4, tree.stage = 3, tree.accumulation = 2, tree.tree = true;
+  expect_proof(Problem(), tree);
+}
+
+}  // namespace
+}  // namespace hawser::testing

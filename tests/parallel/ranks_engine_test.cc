@@ -1,0 +1,234 @@
+// Everything else that an engine does, over ranks: evaluation, logits, generation, memory, checkpoints
+// between all layouts, and errors that all ranks share.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/config/config_tree.h"
+#include "tests/harness/layout_run.h"
+#include "tests/train/small_config.h"
+
+namespace hawser::testing {
+namespace {
+
+using Json = nlohmann::json;
+using train::TensorKind;
+
+Layout layout(int64_t replicate, int64_t shard, int64_t stage, int64_t accumulation) {
+  Layout l;
+  l.dp_replicate = replicate, l.dp_shard = shard, l.stage = stage, l.accumulation = accumulation;
+  return l;
+}
+
+/// One of each kind; all see a global batch of twelve micro-batches.
+std::vector<Layout> layouts_up_to_four() {
+  std::vector<Layout> all = {layout(1, 1, 0, 12), layout(1, 2, 0, 6), layout(1, 2, 1, 6),
+                             layout(1, 2, 3, 6),  layout(1, 3, 2, 4), layout(3, 1, 0, 4),
+                             layout(1, 4, 3, 3),  layout(2, 2, 2, 3), layout(2, 2, 3, 3)};
+  all[4].reduce = all[6].reduce = "per_micro_batch";
+  return all;
+}
+
+TEST(RanksEngine, EvaluatesLikeOneRank) {
+  for (const char* precision : {"fp32", "bf16"}) {
+    Problem p;
+    p.precision = precision;
+    LayoutRun serial(p, layout(1, 1, 0, 1));
+    for (const int64_t rows : {1, 5, 13}) {
+      const Rows batch = rows_of(p, rows, 3);
+      const train::BatchView view = {rows, batch.cols, batch.tokens.data(), batch.targets.data(), nullptr};
+      const train::Evaluation expected = serial.trainer().eval(&view, 0);
+      std::vector<float> logits(static_cast<size_t>(rows * batch.cols * 53)), others(logits.size());
+      serial.trainer().forward(view, logits.data(), logits.size() * 4);
+      for (const Layout& l : layouts_up_to_four()) {
+        LayoutRun run(p, l);
+        const train::Evaluation got = run.trainer().eval(&view, 0);
+        EXPECT_EQ(got.loss, expected.loss) << l.name();
+        EXPECT_EQ(got.tokens, expected.tokens) << l.name();
+        run.trainer().forward(view, others.data(), others.size() * 4);
+        EXPECT_EQ(others, logits) << l.name();
+      }
+    }
+  }
+}
+
+TEST(RanksEngine, GeneratesLikeOneRank) {
+  const auto text = [](train::Trainer& trainer) {
+    const std::vector<int32_t> prompt = {5, 17, 3};
+    train::GenerateRequest request;
+    request.prompt = prompt.data(), request.prompt_length = 3, request.max_tokens = 20;
+    request.temperature = 1, request.seed = 4;
+    std::vector<int32_t> tokens;
+    trainer.generate(request, [&](int32_t token) { return tokens.push_back(token), true; });
+    return tokens;
+  };
+  LayoutRun serial(Problem(), layout(1, 1, 0, 1));
+  const std::vector<int32_t> expected = text(serial.trainer());
+  EXPECT_EQ(expected.size(), 20u);
+  for (const Layout& l : layouts_up_to_four())
+    EXPECT_EQ(text(LayoutRun(Problem(), l).trainer()), expected) << l.name();
+}
+
+TEST(RanksEngine, TakesToTheByteWhatItsPlanSays) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const Layout& l : layouts_up_to_four()) {
+      Problem p;
+      p.precision = precision;
+      LayoutRun run(p, l);
+      run.step();
+      const Json memory = Json::parse(run.trainer().info_json()).at("memory");
+      EXPECT_EQ(memory.at("high_water"), memory.at("planned")) << l.name();
+      EXPECT_EQ(memory.at("high_water_bytes"), memory.at("planned_bytes")) << l.name();
+    }
+}
+
+/// All state of a trainer, by kind and name.
+std::map<std::string, std::vector<float>> state_of(train::Trainer& trainer) {
+  std::map<std::string, std::vector<float>> state;
+  for (const Json& t : Json::parse(trainer.tensors_json()))
+    for (const TensorKind kind : {TensorKind::kWeight, TensorKind::kMoment1, TensorKind::kMoment2}) {
+      if (kind != TensorKind::kWeight && !t.at("trainable").get<bool>()) continue;
+      const std::string name = t.at("name").get<std::string>();
+      std::vector<float>& values = state[std::to_string(static_cast<int>(kind)) + name];
+      values.resize(t.at("count").get<size_t>());
+      trainer.tensor_get(kind, name, values.data(), values.size() * sizeof(float));
+    }
+  return state;
+}
+
+Json counters(train::Trainer& trainer) {
+  Json info = Json::parse(trainer.info_json()), kept;
+  for (const char* key : {"step", "accepted_steps", "skipped_steps", "samples"}) kept[key] = info.at(key);
+  return kept;
+}
+
+TEST(RanksEngine, AnyLayoutLoadsWhatAnyOtherSaved) {
+  const ScratchFolder folder;
+  Problem p;
+  p.precision = "bf16", p.frozen = true;
+  const std::vector<Layout> layouts = layouts_up_to_four();
+  for (size_t from = 0; from < layouts.size(); ++from) {
+    LayoutRun saver(p, layouts[from]);
+    for (int i = 0; i < 2; ++i) saver.step();
+    const std::string path = folder.file("from-" + std::to_string(from));
+    saver.trainer().save(path);
+    checkpoint::Reader::open(path)->verify();
+    const auto expected = state_of(saver.trainer());
+    for (const Layout& to : layouts) {
+      LayoutRun loader(p, to);
+      loader.trainer().load(path, false);
+      EXPECT_EQ(state_of(loader.trainer()), expected) << layouts[from].name() << " -> " << to.name();
+      EXPECT_EQ(counters(loader.trainer()), counters(saver.trainer())) << to.name();
+    }
+    // The same layout goes on bit for bit.
+    LayoutRun resumed(p, layouts[from]);
+    resumed.trainer().load(path, false);
+    resumed.skip_to(2);
+    EXPECT_EQ(first_difference({saver.step()}, {resumed.step()}), "") << layouts[from].name();
+  }
+}
+
+TEST(RanksEngine, LeavesNothingWhereASaveFails) {
+  const ScratchFolder folder;
+  LayoutRun run(Problem(), layout(1, 3, 2, 2));
+  run.step();
+  const std::string path = folder.file("step-1");
+  std::filesystem::create_directory(path);
+  try {
+    run.trainer().save(path);
+    ADD_FAILURE() << "a used path was taken";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kAlreadyExists);
+    EXPECT_NE(e.message().find("rank 0"), std::string::npos) << e.message();
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.file("")), {}), 1);
+  run.trainer().save(folder.file("step-2"));  // the ranks are still in touch
+  run.step();
+}
+
+/// The stream of samples does not know of ranks: rows come in the same order whatever dp is.
+TEST(RanksEngine, SeeTheSameSamplesAtEveryDegree) {
+  const ScratchFolder folder;
+  const std::string tokens = write_tokens(folder, 4000);
+  std::vector<double> losses;
+  for (const int64_t dp : {1, 2, 4}) {
+    config::ConfigTree config = small_config(tokens);
+    config.set("/batch", R"({"micro_batch": 1, "sequence": 24, "global_batch": 8})");
+    config.set("/zero", dp > 1 ? R"({"sum_order": "tree", "stage": 2})" : R"({"sum_order": "tree"})");
+    config.set("/mesh/dp_shard", std::to_string(dp));
+    std::atomic<bool> cancel{false};
+    const auto trainer = train::Trainer::create(
+        config, false, &cancel, dp > 1 ? comm::make_local(static_cast<int32_t>(dp)) : nullptr);
+    std::vector<double> these;
+    for (int i = 0; i < 4; ++i) these.push_back(trainer->train_step().loss);
+    if (losses.empty()) losses = these;
+    EXPECT_EQ(these, losses) << dp;
+  }
+}
+
+TEST(RanksEngine, BadDataOnOneRankFailsAllAndTheStepCanBeRepeated) {
+  const ScratchFolder folder;
+  const std::string tokens = write_tokens(folder, 4000);
+  {
+    std::fstream file(tokens, std::ios::binary | std::ios::in | std::ios::out);
+    const uint16_t outside = 60000;
+    file.seekp(2 * 1900);
+    file.write(reinterpret_cast<const char*>(&outside), 2);
+  }
+  config::ConfigTree config = small_config(tokens);
+  config.set("/mesh/dp_shard", "3");
+  config.set("/zero/stage", "3");
+  std::atomic<bool> cancel{false};
+  const auto trainer = train::Trainer::create(config, false, &cancel, comm::make_local(3));
+  int failures = 0;
+  for (int i = 0; i < 40 && failures < 2; ++i) {
+    try {
+      trainer->train_step();
+    } catch (const Error& e) {
+      ++failures;
+      EXPECT_EQ(e.code(), Code::kDataInvalid) << e.message();
+    }
+  }
+  EXPECT_EQ(failures, 2) << "the bad sample stays where it is, and so do the ranks";
+}
+
+TEST(RanksEngine, NeedsACommOfTheMeshsSize) {
+  Problem p;
+  const config::ConfigTree config = config::ConfigTree::from_json(layout_config(p, layout(1, 4, 1, 1)));
+  std::atomic<bool> cancel{false};
+  for (const auto& comm : {std::shared_ptr<comm::Comm>(), comm::make_local(3)}) {
+    try {
+      train::Trainer::create(config, false, &cancel, comm);
+      ADD_FAILURE() << "a mesh of 4 ran on other ranks";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Code::kConfigInvalid);
+      EXPECT_NE(e.message().find("4 ranks"), std::string::npos) << e.message();
+    }
+  }
+}
+
+TEST(RanksEngine, SkipsAStepTogether) {
+  Problem p;
+  p.frozen = false;
+  LayoutRun run(p, layout(1, 3, 3, 1));
+  run.step();
+  const auto before = state_of(run.trainer());
+  std::vector<float> broken(53 * 24, 0.0f);
+  broken[100] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> kept(broken.size());
+  run.trainer().tensor_get(TensorKind::kWeight, "embedding.tokens.weight", kept.data(), kept.size() * 4);
+  run.trainer().tensor_set(TensorKind::kWeight, "embedding.tokens.weight", broken.data(), broken.size() * 4);
+  const Rows rows = rows_of(p, 6, 9);
+  run.trainer().push({rows.rows, rows.cols, rows.tokens.data(), rows.targets.data(), nullptr});
+  const train::StepResult result = run.trainer().train_step();
+  EXPECT_EQ(result.outcome, train::Outcome::kSkippedNonFinite);
+  run.trainer().tensor_set(TensorKind::kWeight, "embedding.tokens.weight", kept.data(), kept.size() * 4);
+  EXPECT_EQ(state_of(run.trainer()), before);
+}
+
+}  // namespace
+}  // namespace hawser::testing
