@@ -17,7 +17,12 @@ namespace {
 /// Value of a field that somebody gave on a command line: JSON, or plain text where a string is wanted.
 Value read_given(std::string_view text, const FieldView& field, const std::string& pointer) {
   const bool takes_text = field.kind == FieldKind::kString || field.kind == FieldKind::kEnum;
-  if (!takes_text || nlohmann::json::accept(text)) return read_json(text, field, pointer, Origin::kSet);
+  const bool is_json = nlohmann::json::accept(text);
+  if (!is_json && !takes_text && is_clean_text(text)) {
+    throw_if_any({{pointer, fmt::format("`{}` is no JSON value", text),
+                   "give a number, true, false, or what the schema says of this field"}});
+  }
+  if (!takes_text || is_json) return read_json(text, field, pointer, Origin::kSet);
   if (!is_clean_text(text)) {
     throw_if_any({{pointer, "the string is not UTF-8, or has a NUL character in it", "use UTF-8"}});
   }

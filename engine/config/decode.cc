@@ -89,7 +89,8 @@ ModelConfig decode_model(const Config& c) {
                              {{"gelu", MlpKind::kGelu},
                               {"gelu_tanh", MlpKind::kGeluTanh},
                               {"swiglu", MlpKind::kSwiGlu},
-                              {"geglu", MlpKind::kGeGlu}});
+                              {"geglu", MlpKind::kGeGlu},
+                              {"geglu_exact", MlpKind::kGeGluExact}});
   model.position = named<Position>(
       c, "/model/position",
       {{"learned", Position::kLearned}, {"rotary", Position::kRotary}, {"none", Position::kNone}});
@@ -276,6 +277,7 @@ ResolvedConfig decode(const Effective& c) {
   resolved.zero = decode_zero(c);
   resolved.comm.sum_group = c.integer("/comm/sum_group");
   resolved.comm.timeout_seconds = c.number("/comm/timeout_seconds");
+  resolved.comm.bandwidth_limit = c.number("/comm/bandwidth_limit");
   return resolved;
 }
 

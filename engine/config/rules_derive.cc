@@ -13,7 +13,9 @@ namespace {
 
 constexpr int64_t kUsualFirstBucket = 1 << 20;
 
-bool is_gated(const Effective& c) { return c.is("/model/mlp", "swiglu") || c.is("/model/mlp", "geglu"); }
+bool is_gated(const Effective& c) {
+  return c.is("/model/mlp", "swiglu") || c.is("/model/mlp", "geglu") || c.is("/model/mlp", "geglu_exact");
+}
 
 /// One source from data.path, unless sources were given later than (or with) it.
 Value sources_of_path(const Effective& c) {

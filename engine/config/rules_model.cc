@@ -61,10 +61,10 @@ constexpr Check kModelChecks[] = {
     {"/model/bias/gate",
      {"/model/bias/gate", "/model/mlp"},
      [](const Effective& c) {
-       return c.flag("/model/bias/gate") && !c.is("/model/mlp", "swiglu") && !c.is("/model/mlp", "geglu");
+       return c.flag("/model/bias/gate") && (c.is("/model/mlp", "gelu") || c.is("/model/mlp", "gelu_tanh"));
      },
      "mlp {/model/mlp} has no gate that could have a bias",
-     "use false, or mlp \"swiglu\" or \"geglu\""},
+     "use false, or mlp \"swiglu\", \"geglu\" or \"geglu_exact\""},
     {"/model/window_layers",
      {"/model/window_layers", "/model/layers"},
      [](const Effective& c) {

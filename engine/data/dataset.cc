@@ -120,6 +120,10 @@ Part make_part(const TokenSource& source, int64_t begin, int64_t end, int64_t co
   return {&source, begin, end, (end - begin - 1) / cols};
 }
 
+/// Files of at most so many tokens are read once when they are opened (some 50 ms); of larger ones each row
+/// is checked when it is read.
+constexpr int64_t kCheckedTokens = int64_t{64} << 20;
+
 class FileDataset final : public Dataset {
  public:
   FileDataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed, int64_t cols,
@@ -136,6 +140,10 @@ class FileDataset final : public Dataset {
         mixture_(weights_of(config, sources_.size())) {
     split(config);
     fingerprint_ = make_fingerprint(config, seed, cols, train_, validation_);
+    if (config.format == DataFormat::kText) return;  // its tokens come from a vocabulary
+    for (const Sources* sources : {&sources_, &validation_sources_})
+      for (const auto& source : *sources)
+        if (source->size() <= kCheckedTokens) check_ids(*source);
   }
 
   void read(Split split, uint64_t first_sample, const Rows& out) const override {
@@ -246,15 +254,35 @@ class FileDataset final : public Dataset {
 
   /// The row's cols + 1 tokens are the first one and the targets.
   void check_ids(const Window& window, int32_t first, const int32_t* targets) const {
-    uint32_t largest = static_cast<uint32_t>(first);  // -1, no id, becomes the largest of all
-    for (int64_t t = 0; t < cols_; ++t) largest = std::max(largest, static_cast<uint32_t>(targets[t]));
-    if (largest < id_limit_) return;
-    int64_t bad = 0;
-    if (static_cast<uint32_t>(first) < id_limit_) {
-      while (static_cast<uint32_t>(targets[bad]) < id_limit_) ++bad;
-      ++bad;
+    if (static_cast<uint32_t>(first) >= id_limit_) fail_id(*window.source, window.first);
+    const int64_t bad = first_bad(targets, cols_);
+    if (bad < cols_) fail_id(*window.source, window.first + 1 + bad);
+  }
+
+  /// Every token of a file, so that a bad one is found before anything is trained or written.
+  void check_ids(const TokenSource& source) const {
+    std::vector<int32_t> tokens(1 << 16);
+    for (int64_t at = 0; at < source.size();) {
+      const int64_t n = std::min<int64_t>(source.size() - at, static_cast<int64_t>(tokens.size()));
+      source.copy(at, n, tokens.data());
+      const int64_t bad = first_bad(tokens.data(), n);
+      if (bad < n) fail_id(source, at + bad);
+      at += n;
     }
-    const TokenSource::Place place = window.source->locate(window.first + bad);
+  }
+
+  /// Index of the first of n tokens that is no id of the model; n if there is none.
+  int64_t first_bad(const int32_t* tokens, int64_t n) const {
+    uint32_t largest = 0;  // -1, no id, becomes the largest of all
+    for (int64_t t = 0; t < n; ++t) largest = std::max(largest, static_cast<uint32_t>(tokens[t]));
+    if (largest < id_limit_) return n;
+    int64_t bad = 0;
+    while (static_cast<uint32_t>(tokens[bad]) < id_limit_) ++bad;
+    return bad;
+  }
+
+  [[noreturn]] void fail_id(const TokenSource& source, int64_t index) const {
+    const TokenSource::Place place = source.locate(index);
     const std::string limit = id_limit_ <= static_cast<uint32_t>(std::numeric_limits<int32_t>::max())
                                   ? fmt::format("outside the vocabulary of {} tokens", id_limit_)
                                   : "no possible token id";

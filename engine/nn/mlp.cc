@@ -5,11 +5,10 @@
 namespace hawser::nn {
 namespace {
 
-bool is_gated(MlpKind kind) { return kind == MlpKind::kSwiGlu || kind == MlpKind::kGeGlu; }
-
 kernels::Activation activation_of(MlpKind kind) {
   switch (kind) {
     case MlpKind::kGelu:
+    case MlpKind::kGeGluExact:
       return kernels::Activation::kGelu;
     case MlpKind::kGeluTanh:
       return kernels::Activation::kGeluTanh;

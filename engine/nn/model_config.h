@@ -7,7 +7,12 @@
 namespace hawser::nn {
 
 enum class Norm { kLayerNorm, kRmsNorm };
-enum class MlpKind { kGelu, kGeluTanh, kSwiGlu, kGeGlu };  // GeGLU gates with the tanh form, as Gemma does
+/// GeGLU gates with the tanh form, as Gemma does; kGeGluExact with that of the error function.
+enum class MlpKind { kGelu, kGeluTanh, kSwiGlu, kGeGlu, kGeGluExact };
+
+inline bool is_gated(MlpKind kind) {
+  return kind == MlpKind::kSwiGlu || kind == MlpKind::kGeGlu || kind == MlpKind::kGeGluExact;
+}
 enum class Position { kLearned, kRotary, kNone };
 enum class RopeScaling { kNone, kLinear, kLlama3, kYarn };
 

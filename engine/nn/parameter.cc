@@ -68,7 +68,7 @@ class ParameterTable::Declarations {
   }
 
   void mlp() {
-    const bool gated = m_.mlp == MlpKind::kSwiGlu || m_.mlp == MlpKind::kGeGlu;
+    const bool gated = is_gated(m_.mlp);
     norm("mlp_norm");
     if (gated) add("mlp.gate.weight", {m_.mlp_width, m_.width}, normal_);
     add("mlp.up.weight", {m_.mlp_width, m_.width}, normal_, gated);

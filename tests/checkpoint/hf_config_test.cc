@@ -170,6 +170,8 @@ TEST(HfConfig, QwenAndGemma) {
   const Json gemma =
       model_of(with(small("gemma2"), {{"query_pre_attn_scalar", 144}, {"head_dim", 8}, {"pad_token_id", 0}}));
   EXPECT_EQ(gemma["mlp"], "geglu");
+  EXPECT_EQ(model_of(with(small("gemma2"), {{"hidden_activation", "gelu"}}))["mlp"], "geglu_exact");
+  EXPECT_EQ(model_of(with(small("llama"), {{"hidden_act", "gelu"}}))["mlp"], "geglu_exact");
   EXPECT_EQ(gemma["norm_weight_offset"], 1.0);
   EXPECT_EQ(gemma["post_norm"], true);
   EXPECT_EQ(gemma["attention_scale"], 1.0 / 12.0);
@@ -217,7 +219,6 @@ TEST(HfConfig, RefusesByNameWhatItDoesNotHonour) {
       {"gpt2", {{"hidden_size", 25}}, "/hidden_size"},
       {"gpt2", {{"embd_pdrop", 1.0}}, "/embd_pdrop"},
       {"gpt2", {{"tie_word_embeddings", 1}}, "/tie_word_embeddings"},
-      {"llama", {{"hidden_act", "gelu"}}, "/hidden_act"},
       {"llama", {{"hidden_act", "relu"}}, "/hidden_act"},
       {"llama", {{"num_key_value_heads", 3}}, "/num_key_value_heads"},
       {"llama", {{"head_dim", 7}}, "/head_dim"},

@@ -53,7 +53,7 @@ TEST(ConfigSet, RefusesWithoutChangingAnything) {
   } cases[] = {
       {"/model/layer", "4", "/model/layer: there is no such field; did you mean \"layers\"?"},
       {"model/layers", "4", "not a JSON pointer; write it as /section/field"},
-      {"/model/layers", "four", "config JSON"},
+      {"/model/layers", "four", "`four` is no JSON value"},
       {"/model/layers", "4.5", "expected integer"},
       {"/model/layers", "\"4\"", "write 4 without quotes"},
       {"/model/layers/0", "4", "/model/layers has no fields"},
@@ -162,7 +162,7 @@ TEST(ConfigSchema, JsonSchemaDescribesEveryField) {
   EXPECT_EQ(schema.at("additionalProperties"), false);
   const nlohmann::json& model = schema.at("$defs").at("Model");
   EXPECT_EQ(model.at("properties").at("layers").at("maximum"), 10000);
-  EXPECT_EQ(model.at("properties").at("mlp").at("enum").size(), 4u);
+  EXPECT_EQ(model.at("properties").at("mlp").at("enum").size(), 5u);
   EXPECT_EQ(model.at("properties").at("rope").at("$ref"), "#/$defs/Rope");
   EXPECT_EQ(schema.at("$defs").at("OptimizerSection").at("properties").at("beta1").at("exclusiveMaximum"),
             1.0);

@@ -15,7 +15,7 @@ int64_t count_parameters(const ModelConfig& m) {
   const auto linear = [](int64_t in, int64_t out, bool bias) { return in * out + (bias ? out : 0); };
   const int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
   const int64_t norm = m.width * (m.bias.norm ? 2 : 1);
-  const bool gated = m.mlp == MlpKind::kSwiGlu || m.mlp == MlpKind::kGeGlu;
+  const bool gated = nn::is_gated(m.mlp);
   int64_t layer = linear(m.width, q, m.bias.q) + linear(m.width, kv, m.bias.k) +
                   linear(m.width, kv, m.bias.v) + linear(q, m.width, m.bias.o) +
                   linear(m.width, m.mlp_width, m.bias.up) + linear(m.mlp_width, m.width, m.bias.down) +

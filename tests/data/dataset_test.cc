@@ -174,15 +174,26 @@ TEST_F(DatasetTest, TooShortNamesNeededAndFound) {
   expect_error(Code::kInvalidArgument, {"a directory"}, [&] { open(tokens_config({{path("")}}), 4); });
 }
 
-TEST_F(DatasetTest, TokensOutsideTheVocabularyAreFoundWhenRead) {
+TEST_F(DatasetTest, TokensThatGoBadAfterOpeningAreFoundWhenRead) {
+  std::vector<uint32_t> tokens = counting<uint32_t>(9);
+  DataConfig config = tokens_config({{write_tokens("a", tokens)}});
+  config.shuffle = false;
+  const auto dataset = open(config, 4, 1, 50257);
+  const uint32_t bad = 70000;
+  std::fstream file(path("a"), std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(32).write(reinterpret_cast<const char*>(&bad), 4).flush();
+  EXPECT_NO_THROW(read_rows(*dataset, Split::kTrain, 0, 1, 4));
+  expect_error(Code::kDataInvalid, {path("a"), "token 8", "byte offset 32", "is 70000", "50257"},
+               [&] { read_rows(*dataset, Split::kTrain, 1, 1, 4); });
+}
+
+TEST_F(DatasetTest, TokensOutsideTheVocabularyAreFoundWhenOpened) {
   std::vector<uint32_t> tokens = counting<uint32_t>(9);
   tokens[8] = 70000;
   DataConfig config = tokens_config({{write_tokens("a", tokens)}});
   config.shuffle = false;
-  const auto dataset = open(config, 4, 1, 50257);
-  EXPECT_NO_THROW(read_rows(*dataset, Split::kTrain, 0, 1, 4));
   expect_error(Code::kDataInvalid, {path("a"), "token 8", "byte offset 32", "is 70000", "50257"},
-               [&] { read_rows(*dataset, Split::kTrain, 1, 1, 4); });
+               [&] { open(config, 4, 1, 50257); });
   EXPECT_NO_THROW(read_rows(*open(config, 4), Split::kTrain, 1, 1, 4));  // not checked
   expect_error(Code::kDataInvalid, {"token 5 ", "is 5,"},
                [&] { read_rows(*open(config, 4, 1, 5), Split::kTrain, 1, 1, 4); });

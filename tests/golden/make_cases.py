@@ -83,6 +83,7 @@ def cases():
             "Gemma2", num_attention_heads=3, num_key_value_heads=1, hidden_size=18, head_dim=8, sliding_window=5,
             query_pre_attn_scalar=11, attn_logit_softcapping=4.0, final_logit_softcapping=6.0, pad_token_id=0), 12,
             old_config=True),
+        "llama_gelu": Case(rotary_model("Llama", hidden_act="gelu"), 11),
     }
 
 

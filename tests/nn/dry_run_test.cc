@@ -81,7 +81,7 @@ class RealRun {
 /// The closed form of block.h: bytes that a block's forward leaves, each array rounded up to 64 bytes.
 int64_t saved_bytes(const nn::ModelConfig& m, int64_t rows, int64_t e) {
   const int64_t c = m.width, h = m.heads, k = m.kv_heads, d = m.head_dim, f = m.mlp_width;
-  const bool gated = m.mlp == nn::MlpKind::kSwiGlu || m.mlp == nn::MlpKind::kGeGlu;
+  const bool gated = nn::is_gated(m.mlp);
   const int64_t statistics = m.norm == nn::Norm::kLayerNorm ? 2 : 1;
   std::vector<int64_t> arrays = {e * c, e * c, e * (h + 2 * k) * d, e * h * d, e * f * (gated ? 2 : 1), e * f,
                                  4 * c, 4 * h};

@@ -36,6 +36,10 @@ constexpr const char* kGemma = R"({"vocab_size": 23, "context": 16, "layers": 2,
     "mlp": "geglu", "position": "rotary", "post_norm": true, "embedding_scale": 4, "attention_scale": 0.3,
     "attention_softcap": 2, "logit_softcap": 1.5, "window": 4, "window_layers": [0], "tied_head": true})";
 
+constexpr const char* kExactGeGlu = R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4,
+    "mlp_width": 20, "mlp": "geglu_exact", "norm": "rms_norm", "position": "rotary",
+    "bias": {"gate": true, "up": true}})";
+
 constexpr const char* kOdd = R"({"vocab_size": 37, "context": 13, "layers": 1, "width": 15, "heads": 3,
     "kv_heads": 1, "head_dim": 7, "mlp_width": 11, "mlp": "gelu", "position": "learned"})";
 
@@ -79,6 +83,7 @@ const std::vector<ModelVariant>& model_variants() {
       {"post_norm", llama(R"(, "post_norm": true)")},
       {"post_norm_layer_norm", gpt(R"(, "post_norm": true)")},
       {"gemma", kGemma},
+      {"geglu_exact", kExactGeGlu},
       {"gemma_accumulated_documents", kGemma, 1, 2, 16, true},
       {"rope_linear", llama(R"(, "rope": {"scaling": "linear", "factor": 2})")},
       {"rope_llama3", llama(R"(, "rope": {"scaling": "llama3", "factor": 4, "original_context": 4})")},

@@ -219,7 +219,7 @@ class ReferenceModel {
 
   Rows mlp(const Rows& x, const std::string& p) const {
     Rows h = product(x, p + "up", m_.mlp_width);
-    const bool gated = m_.mlp == nn::MlpKind::kSwiGlu || m_.mlp == nn::MlpKind::kGeGlu;
+    const bool gated = nn::is_gated(m_.mlp);
     const Rows gate = gated ? product(x, p + "gate", m_.mlp_width) : Rows();
     for (size_t t = 0; t < h.size(); ++t)
       for (size_t j = 0; j < h[t].size(); ++j)
@@ -230,6 +230,7 @@ class ReferenceModel {
   T activation(const T& x) const {
     switch (m_.mlp) {
       case nn::MlpKind::kGelu:
+      case nn::MlpKind::kGeGluExact:
         return 0.5 * x * (1.0 + kernels::reference_erf(x / std::sqrt(2.0)));
       case nn::MlpKind::kSwiGlu:
         return x / (1.0 + std::exp(-x));

@@ -60,8 +60,8 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   const Windows windows = windows_of(m, &same);
   if (m.position != nn::Position::kRotary) return "positions are not rotary";
   if (m.norm != nn::Norm::kRmsNorm) return "norms are not RMSNorm";
-  if (m.mlp != nn::MlpKind::kSwiGlu && m.mlp != nn::MlpKind::kGeGlu) return "the MLP is not gated";
-  if (gemma && m.mlp != nn::MlpKind::kGeGlu) return "the MLP is not GeGLU";
+  if (!nn::is_gated(m.mlp)) return "the MLP is not gated";
+  if (gemma && m.mlp == nn::MlpKind::kSwiGlu) return "the MLP is not GeGLU";
   if (bias.gate != bias.up || bias.up != bias.down)
     return "some projections of the MLP have a bias, some not";
   if (bias.gate && !llama) return "the MLP has biases";
@@ -124,7 +124,7 @@ bool same_model(const ModelConfig& a, const ModelConfig& b) {
         yarn ? r.mscale_all_dim : 0,    yarn && r.truncate ? 1.0 : 0.0};
   };
   const auto biases = [](const ModelConfig& m) {
-    const bool gated = m.mlp == nn::MlpKind::kSwiGlu || m.mlp == nn::MlpKind::kGeGlu;
+    const bool gated = nn::is_gated(m.mlp);
     return std::vector<bool>{m.bias.q,
                              m.bias.k,
                              m.bias.v,

@@ -31,6 +31,8 @@ constexpr FamilyDefaults kDefaults[] = {
 };
 
 /// GELU by the tanh formula goes by several names. Nothing for another activation.
+bool is_exact_gelu(const std::string& name) { return name == "gelu" || name == "gelu_python"; }
+
 bool is_tanh_gelu(const std::string& name) {
   return name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_python_tanh" ||
          name == "gelu_accurate";
@@ -93,7 +95,7 @@ void read_gpt2(ConfigFields* fields, const FamilyDefaults& defaults, ModelConfig
   model->norm_eps = fields->number("layer_norm_epsilon", defaults.norm_eps, 1e-30, 1.0);
   const std::string activation = fields->text("activation_function", "gelu_new");
   model->mlp = is_tanh_gelu(activation) ? MlpKind::kGeluTanh : MlpKind::kGelu;
-  if (!is_tanh_gelu(activation) && activation != "gelu" && activation != "gelu_python")
+  if (!is_tanh_gelu(activation) && !is_exact_gelu(activation))
     fields->problem("activation_function",
                     fmt::format("is \"{}\"; supported are gelu and gelu_new", activation));
   model->position = Position::kLearned;
@@ -166,10 +168,13 @@ void read_family_windows(ConfigFields* fields, const std::string& family, ModelC
 
 void read_activation(ConfigFields* fields, const char* key, const char* fallback, ModelConfig* model) {
   const std::string activation = fields->text(key, fallback);
-  model->mlp = is_tanh_gelu(activation) ? MlpKind::kGeGlu : MlpKind::kSwiGlu;
-  if (!is_tanh_gelu(activation) && activation != "silu" && activation != "swish")
+  model->mlp = is_tanh_gelu(activation)    ? MlpKind::kGeGlu
+               : is_exact_gelu(activation) ? MlpKind::kGeGluExact
+                                           : MlpKind::kSwiGlu;
+  if (model->mlp == MlpKind::kSwiGlu && activation != "silu" && activation != "swish")
     fields->problem(
-        key, fmt::format("is \"{}\"; a gated MLP is supported with silu and gelu_pytorch_tanh", activation));
+        key,
+        fmt::format("is \"{}\"; a gated MLP is supported with silu, gelu and gelu_pytorch_tanh", activation));
 }
 
 void read_sizes(ConfigFields* fields, const FamilyDefaults& defaults, ModelConfig* model) {

@@ -11,6 +11,12 @@
 namespace hawser::checkpoint::hf {
 namespace {
 
+/// What Transformers calls the function of the gate.
+const char* gate_name(nn::MlpKind kind) {
+  if (kind == nn::MlpKind::kGeGluExact) return "gelu";
+  return kind == nn::MlpKind::kGeGlu ? "gelu_pytorch_tanh" : "silu";
+}
+
 using Json = nlohmann::json;  // sorted keys, as Transformers writes them
 using nn::ModelConfig;
 
@@ -106,8 +112,7 @@ Json gated_json(std::string_view family, const ModelConfig& model) {
   json["rope_parameters"] = parameters;
   if (family == "llama" || family == "qwen3" || family == "gemma2") json["attention_bias"] = model.bias.q;
   if (family == "llama") json["mlp_bias"] = model.bias.gate;
-  json[family == "gemma2" ? "hidden_activation" : "hidden_act"] =
-      model.mlp == nn::MlpKind::kGeGlu ? "gelu_pytorch_tanh" : "silu";
+  json[family == "gemma2" ? "hidden_activation" : "hidden_act"] = gate_name(model.mlp);
   if (family == "gemma2") {
     json["query_pre_attn_scalar"] = static_cast<int64_t>(std::llround(std::pow(model.attention_scale, -2)));
     json["attn_logit_softcapping"] =

@@ -21,6 +21,8 @@ const char* mlp_name(nn::MlpKind kind) {
       return "swiglu";
     case nn::MlpKind::kGeGlu:
       return "geglu";
+    case nn::MlpKind::kGeGluExact:
+      return "geglu_exact";
   }
   return "";
 }
@@ -65,7 +67,7 @@ Json bias_json(const ModelConfig& model) {
   json["k"] = model.bias.k;
   json["v"] = model.bias.v;
   json["o"] = model.bias.o;
-  if (model.mlp == nn::MlpKind::kSwiGlu || model.mlp == nn::MlpKind::kGeGlu) json["gate"] = model.bias.gate;
+  if (nn::is_gated(model.mlp)) json["gate"] = model.bias.gate;
   json["up"] = model.bias.up;
   json["down"] = model.bias.down;
   json["norm"] = model.bias.norm;
