@@ -23,7 +23,7 @@ void BucketRuntime::bind(const Plan& plan) {
 
 /// This rank's shard of sums: in a slot of its own, or at its place in the whole.
 float* BucketRuntime::shard_in(const Plan& plan, SlotId slot, const GroupLayout& g) const {
-  const int64_t in_whole = g.gradients + layout_.options().index * g.shard * 4;
+  const int64_t in_whole = g.gradients + layout_.index() * g.shard * 4;
   const int64_t offset = plan.slot(slot).role == Role::kGradients ? in_whole : g.gradient_shard;
   return reinterpret_cast<float*>(at(plan, slot) + offset);
 }
@@ -78,7 +78,7 @@ void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool
       if (from == Role::kWeightShards) piece.shard = at(plan, n.reads[0]) + g.weight_shard;
       if (from == Role::kSecondary) {
         piece.shard = at(plan, n.reads[0]) + g.secondary;
-        piece.shard_elements = mesh::shard_elements(g.elements, layout_.options().secondary_parts);
+        piece.shard_elements = g.secondary_shard;
       }
       (g.type == DType::kF32 ? t->gather_f32 : t->gather_narrow).push_back(piece);
     }
@@ -101,10 +101,9 @@ comm::Work BucketRuntime::start(const Transfer& t) const {
 void BucketRuntime::keep_secondary(const Plan& plan, const Instruction& n) const {
   for (const int32_t index : layout_.groups_of(plan.slot(n.reads[0]).block)) {
     const GroupLayout& g = layout_.group(index);
-    const int64_t bytes =
-        mesh::shard_elements(g.elements, layout_.options().secondary_parts) * dtype_bytes(g.type);
+    const int64_t bytes = g.secondary_shard * dtype_bytes(g.type);
     std::memcpy(at(plan, n.writes[0]) + g.secondary,
-                at(plan, n.reads[0]) + g.weights + layout_.options().secondary_index * bytes,
+                at(plan, n.reads[0]) + g.weights + layout_.secondary_index() * bytes,
                 static_cast<size_t>(bytes));
   }
 }

@@ -106,7 +106,6 @@ class Pass {
     n.stream = plan::StreamId::kCommunication;
     n.micro_batch = each_ ? part : -1;
     n.bucket = bucket;
-    n.accumulate = each_ && part > 0;
     return n;
   }
 
@@ -127,20 +126,23 @@ class Pass {
       across.reads.push_back(shard), across.writes.push_back(to);
       gather.reads.push_back(to), gather.writes.push_back(whole(part, block));
     }
-    if (hop) sum.accumulate = false;
+    (hop ? across : sum).accumulate = each_ && part > 0;
     if (layout_.options().gradient_buckets) sum.holds = std::exchange(in_flight_, sum.reads);
     sum.sent_bytes = reduce_scatter_bytes(layout_, blocks, s_.wire);
-    across.sent_bytes = replica_bytes(layout_, blocks, s_.replicas);
+    across.sent_bytes = replica_bytes(layout_, blocks, s_.replicas, s_.wire);
     gather.sent_bytes = gradient_gather_bytes(layout_, blocks);
     plan_.instructions.push_back(std::move(sum));
     if (s_.replicas > 1) plan_.instructions.push_back(std::move(across));
-    if (s_.stage == 0 && part == last_) plan_.instructions.push_back(std::move(gather));
+    if (layout_.over_mesh().reduction().gather && part == last_)
+      plan_.instructions.push_back(std::move(gather));
   }
 
-  /// Norm and optimizer see the sums: of everything under DDP, of this rank's shard under ZeRO.
+  /// Norm and optimizer see the sums: whole where the reduction makes them so (DDP), else of this rank's
+  /// shard.
   void read_reduced(Instruction* n) {
     std::erase_if(n->reads, [&](SlotId id) { return plan_.slot(id).role == Role::kGradients; });
-    n->reads.insert(n->reads.begin(), s_.stage == 0 ? whole(last_, n->block) : reduced(last_, n->block));
+    n->reads.insert(n->reads.begin(), layout_.over_mesh().reduction().gather ? whole(last_, n->block)
+                                                                             : reduced(last_, n->block));
   }
 
   plan::Plan& plan_;

@@ -1,5 +1,7 @@
 #include "engine/parallel/shard_layout.h"
 
+#include <algorithm>
+
 namespace hawser::parallel {
 namespace {
 
@@ -12,40 +14,46 @@ int64_t take(int64_t* slot, int64_t bytes) {
 
 }  // namespace
 
-ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options) : options_(options) {
+ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options)
+    : options_(options), over_mesh_(options.mesh, options.stage, options.reshard_group) {
   const std::vector<nn::ParameterGroup>& groups = table.groups();
   by_block_.resize(static_cast<size_t>(groups.back().block) + 1);
   states_.resize(by_block_.size());
+  const std::vector<int64_t> same = over_mesh_.state(whole_group(groups[0].elements)).replicas(options.rank);
+  replicas_ = static_cast<int64_t>(same.size());
+  replica_ = std::lower_bound(same.begin(), same.end(), options.rank) - same.begin();
   for (size_t i = 0; i < groups.size(); ++i) {
     const nn::ParameterGroup& from = groups[i];
     plan::BlockState& slots = states_[static_cast<size_t>(from.block)];
     GroupLayout g;
     g.elements = from.elements;
-    g.shard = mesh::shard_elements(g.elements, options.parts);
-    g.owned = mesh::shard_range(g.elements, options.parts, options.index);
-    g.state = state_sharded() ? g.owned : mesh::FlatRange{0, g.elements};
+    const GroupedTensor group = whole_group(g.elements);
+    const mesh::PlacedTensor parts = over_mesh_.parts(group), state = over_mesh_.state(group);
+    g.shard = parts.local_elements();
+    g.owned = run_of(parts, options.rank);
+    g.state = run_of(state, options.rank);
+    if (!over_mesh_.secondary_axes().empty())
+      g.secondary_shard = over_mesh_.secondary(group).local_elements();
     g.type = from.read == nn::Read::kLookup ? DType::kF32 : options.compute;
     g.has_master = g.type != DType::kF32;
     g.trainable = from.trainable;
 
-    const int64_t whole = options.parts * g.shard, bytes = dtype_bytes(g.type);
-    const int64_t state = state_sharded() ? g.shard : g.elements;
+    const int64_t whole = this->parts() * g.shard, bytes = dtype_bytes(g.type);
+    const int64_t state_bytes = state.local_elements() * 4;
     if (weights_sharded()) {
       g.weights = take(&slots.unsharded, whole * bytes);
       g.weight_shard = take(&slots.weights, g.shard * bytes);
-      if (options.secondary_parts > 0)
-        g.secondary =
-            take(&slots.secondary, mesh::shard_elements(g.elements, options.secondary_parts) * bytes);
+      g.secondary = take(&slots.secondary, g.secondary_shard * bytes);
     } else {
       g.weights = take(&slots.weights, whole * bytes);
-      g.weight_shard = g.weights + options.index * g.shard * bytes;
+      g.weight_shard = g.weights + index() * g.shard * bytes;
     }
-    if (g.has_master) g.master = take(&slots.master, state * 4);
+    if (g.has_master) g.master = take(&slots.master, state_bytes);
     if (options.training && g.trainable) {
       g.gradients = take(&slots.gradient_bucket, whole * 4);
       g.gradient_shard = options.own_gradient_shards ? take(&slots.gradient_shards, g.shard * 4)
-                                                     : g.gradients + options.index * g.shard * 4;
-      g.moments = take(&slots.moment1, state * 4);
+                                                     : g.gradients + index() * g.shard * 4;
+      g.moments = take(&slots.moment1, state_bytes);
     }
     by_block_[static_cast<size_t>(from.block)].push_back(static_cast<int32_t>(i));
     groups_.push_back(g);

@@ -1,25 +1,26 @@
 // ShardLayout: what one rank keeps of every parameter group, and where inside the slots of its block. The
 // planner sizes slots by it, the executor, the optimizer and checkpoints find their elements by it, so it is
-// said once. ZeRO (Rajbhandari et al., arXiv 1910.02054): stage 1 shards masters and moments, stage 2
-// gradients too, stage 3 weights too. One part: everything is whole, which is the serial layout.
+// said once. Which elements those are follows from the layouts over the mesh (state_layout.h); this adds the
+// bytes. One part: everything is whole, which is the serial layout.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "engine/base/dtype.h"
-#include "engine/mesh/flat_shard.h"
 #include "engine/nn/parameter.h"
+#include "engine/parallel/state_layout.h"
 #include "engine/plan/serial.h"
 
 namespace hawser::parallel {
 
 /// One group on this rank. Offsets are bytes from the start of the block's slot of that role.
 struct GroupLayout {
-  int64_t elements = 0;   ///< of the whole group
-  int64_t shard = 0;      ///< elements of one shard, padding included
-  mesh::FlatRange owned;  ///< the real elements of this rank's shard
-  mesh::FlatRange state;  ///< the elements whose master and moments are here: `owned`, or all
+  int64_t elements = 0;         ///< of the whole group
+  int64_t shard = 0;            ///< elements of one shard, padding included
+  int64_t secondary_shard = 0;  ///< likewise, of the smaller group; 0: there is none
+  mesh::FlatRange owned;        ///< the real elements of this rank's shard
+  mesh::FlatRange state;        ///< the elements whose master and moments are here: `owned`, or all
   DType type = DType::kF32;
   bool has_master = false;  ///< an f32 master stands beside the weights
   bool trainable = true;
@@ -32,8 +33,10 @@ class ShardLayout {
  public:
   struct Options {
     DType compute = DType::kF32;
-    int64_t stage = 0, parts = 1, index = 0;           ///< ZeRO stage; this is shard `index` of `parts`
-    int64_t secondary_parts = 0, secondary_index = 0;  ///< in the smaller group; 0: there is none
+    mesh::DeviceMesh mesh;
+    int64_t rank = 0;           ///< in the world
+    int64_t stage = 0;          ///< ZeRO
+    int64_t reshard_group = 0;  ///< stage 3: ranks of the smaller group; 0: there is none
     int64_t moments = 2;
     bool training = true;
     bool gradient_buckets = false;     ///< whole gradients stand only while they are made and reduced
@@ -48,11 +51,35 @@ class ShardLayout {
   /// Bytes of a block's slots.
   plan::BlockState block_state(int32_t block) const;
 
-  bool weights_sharded() const { return options_.stage >= 3 && options_.parts > 1; }
-  bool state_sharded() const { return options_.stage >= 1 && options_.parts > 1; }
+  /// The layouts over the mesh that all this follows from.
+  const StateLayout& over_mesh() const { return over_mesh_; }
+  bool weights_sharded() const { return over_mesh_.weights_sharded(); }
+  bool state_sharded() const { return over_mesh_.state_sharded(); }
+  /// Shards of a reduction, and which of them is this rank's; likewise in the smaller group.
+  int64_t parts() const { return degree(options_.mesh, over_mesh_.reduction().scatter); }
+  int64_t index() const { return coordinate(options_.mesh, options_.rank, over_mesh_.reduction().scatter); }
+  int64_t secondary_parts() const { return degree(options_.mesh, over_mesh_.secondary_axes()); }
+  int64_t secondary_index() const {
+    return coordinate(options_.mesh, options_.rank, over_mesh_.secondary_axes());
+  }
+
+  /// No rank with a smaller number keeps the same masters and moments. Owners count them in the norm.
+  bool owns_state() const { return replica_ == 0; }
+  /// Of a run of state that this rank keeps, the part that it writes to a checkpoint, maybe empty: all ranks
+  /// that keep the same share the work.
+  mesh::FlatRange to_write(const mesh::FlatRange& kept) const {
+    return {kept.begin + kept.size() * replica_ / replicas_,
+            kept.begin + kept.size() * (replica_ + 1) / replicas_};
+  }
+  /// The elements of a group whose master and moments are on `rank` of the world.
+  mesh::FlatRange state_on(int32_t group, int64_t rank) const {
+    return run_of(over_mesh_.state(whole_group(this->group(group).elements)), rank);
+  }
 
  private:
   Options options_;
+  StateLayout over_mesh_;
+  int64_t replicas_ = 1, replica_ = 0;  // ranks that keep the same state, and this one's place among them
   std::vector<GroupLayout> groups_;
   std::vector<std::vector<int32_t>> by_block_;
   std::vector<plan::BlockState> states_;

@@ -16,7 +16,7 @@ inline int64_t reduce_scatter_bytes(const ShardLayout& layout, const std::vector
   for (const int32_t b : blocks)
     for (const int32_t g : layout.groups_of(b))
       if (layout.group(g).trainable) elements += layout.group(g).shard;
-  return (layout.options().parts - 1) * elements * dtype_bytes(wire);
+  return (layout.parts() - 1) * elements * dtype_bytes(wire);
 }
 
 /// GATHER_GRAD: (N - 1) shards of sums, f32.
@@ -24,14 +24,15 @@ inline int64_t gradient_gather_bytes(const ShardLayout& layout, const std::vecto
   return reduce_scatter_bytes(layout, blocks, DType::kF32);
 }
 
-/// REDUCE_REPLICAS: an all-reduce of the shard among `replicas`, f32: 2 (R - 1) pieces of ceil(shard / R).
-inline int64_t replica_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks,
-                             int64_t replicas) {
+/// REDUCE_REPLICAS: an all-reduce of the shard among `replicas`: (R - 1) pieces of ceil(shard / R) as f32
+/// addends, and as many as sums in the wire type.
+inline int64_t replica_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks, int64_t replicas,
+                             DType wire) {
   int64_t elements = 0;
   for (const int32_t b : blocks)
     for (const int32_t g : layout.groups_of(b))
-      if (layout.group(g).trainable) elements += mesh::shard_elements(layout.group(g).shard, replicas);
-  return 2 * (replicas - 1) * elements * 4;
+      if (layout.group(g).trainable) elements += (layout.group(g).shard + replicas - 1) / replicas;
+  return (replicas - 1) * elements * (dtype_bytes(DType::kF32) + dtype_bytes(wire));
 }
 
 /// UNSHARD: (parts - 1) shards of every group (only trainable ones: `updated`), in the type of its weights.
@@ -46,6 +47,11 @@ inline int64_t unshard_bytes(const ShardLayout& layout, const std::vector<int32_
     }
   }
   return (parts - 1) * bytes;
+}
+
+/// Exact sums of `count` numbers over `ranks`: 2 (N - 1) pieces of ceil(count / N) numbers of 8 bytes.
+inline int64_t agreement_bytes(int64_t count, int64_t ranks) {
+  return 2 * (ranks - 1) * ((count + ranks - 1) / ranks) * 8;
 }
 
 }  // namespace hawser::parallel

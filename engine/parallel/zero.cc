@@ -144,9 +144,8 @@ class GatherForUse {
     const bool from_group = period.gather_from >= 0;
     n.reads = {from_group ? period.gather_from : find_state(plan_, Role::kWeightShards, period.block)};
     n.writes = {period.weights};
-    n.sent_bytes =
-        unshard_bytes(layout_, {period.block},
-                      from_group ? layout_.options().secondary_parts : layout_.options().parts, false);
+    n.sent_bytes = unshard_bytes(layout_, {period.block},
+                                 from_group ? layout_.secondary_parts() : layout_.parts(), false);
     plan_.instructions.push_back(std::move(n));
   }
 
@@ -187,7 +186,7 @@ void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const D
       Instruction gather = unshard(-1);
       gather.bucket = static_cast<int32_t>(k);
       for (const int32_t b : buckets[k]) gather.writes.push_back(find_state(*plan, Role::kWeights, b));
-      gather.sent_bytes = unshard_bytes(layout, buckets[k], layout.options().parts, true);
+      gather.sent_bytes = unshard_bytes(layout, buckets[k], layout.parts(), true);
       plan->instructions.push_back(std::move(gather));
     }
   }

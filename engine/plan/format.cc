@@ -1,6 +1,7 @@
 // Plans for people and for machines.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -18,14 +19,19 @@ std::string operands(const Plan& plan, const std::vector<SlotId>& ids) {
   return text;
 }
 
+bool of_many_ranks(const Plan& plan) {
+  return std::any_of(plan.instructions.begin(), plan.instructions.end(),
+                     [](const Instruction& n) { return n.sent_bytes > 0; });
+}
+
+}  // namespace
+
 std::string bytes_text(int64_t bytes) {
   const double b = static_cast<double>(bytes);
   if (bytes >= int64_t{1} << 30) return fmt::format("{:.2f} GiB", b / (1 << 30));
   if (bytes >= 1 << 20) return fmt::format("{:.2f} MiB", b / (1 << 20));
   return fmt::format("{:.1f} KiB", b / 1024);
 }
-
-}  // namespace
 
 const char* category_name(Category category) {
   constexpr const char* kNames[] = {"weights", "gradients", "optimizer", "activations",
@@ -42,10 +48,10 @@ const char* op_name(Op op) {
 }
 
 std::string format_instructions(const Plan& plan) {
-  bool ranks = false;
-  for (const Instruction& n : plan.instructions) ranks = ranks || n.stream == StreamId::kCommunication;
-  std::string text = fmt::format("plan {}: {} instructions\n{:>5}  {:<16} {:>5} {:>4} {:>9}  ", plan.name,
-                                 plan.instructions.size(), "#", "instruction", "block", "mb", "GFLOP");
+  const bool ranks = of_many_ranks(plan);
+  std::string text = fmt::format("plan {}{}: {} instructions\n{:>5}  {:<16} {:>5} {:>4} {:>9}  ", plan.name,
+                                 ranks ? " of each rank" : "", plan.instructions.size(), "#", "instruction",
+                                 "block", "mb", "GFLOP");
   if (ranks) text += fmt::format("{:>6} {:>11} {:>6}  ", "bucket", "bytes sent", "waits");
   text += "reads -> writes\n";
   const auto number = [](int64_t v) { return v < 0 ? std::string("-") : fmt::format("{}", v); };
@@ -66,7 +72,8 @@ std::string format_instructions(const Plan& plan) {
 }
 
 std::string format_memory(const Plan& plan) {
-  std::string text = fmt::format("memory of plan {} at its peak\n", plan.name);
+  std::string text =
+      fmt::format("memory of plan {} at its peak{}\n", plan.name, of_many_ranks(plan) ? ", per rank" : "");
   for (size_t c = 0; c < plan.at_peak.size(); ++c)
     if (plan.at_peak[c] > 0)
       text += fmt::format("  {:<12} {:>14} bytes  {}\n", category_name(static_cast<Category>(c)),

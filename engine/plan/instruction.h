@@ -107,7 +107,9 @@ struct Instruction {
       holds;  ///< not touched, but kept alive, so that an earlier transfer need not be awaited
   SlotId scratch = -1;
   double flops = 0;
-  int64_t sent_bytes = 0;  ///< by this rank, by the ring form of the operation (comm/ledger.h)
+  /// By this rank, by the ring form of the operation (comm/ledger.h). On the compute stream: what it agrees
+  /// on with all other ranks before it goes on.
+  int64_t sent_bytes = 0;
   /// The newest instruction of the communication stream that must be done before this one starts; -1: none.
   /// It follows from the arena bytes that both use.
   int32_t waits_for = -1;

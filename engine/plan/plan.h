@@ -52,6 +52,8 @@ SlotId find_state(const Plan& plan, Role role, int32_t block);
 
 /// The instruction list as a table, one line each: number, op, block, micro-batch, reads -> writes, FLOPs.
 std::string format_instructions(const Plan& plan);
+/// "12.00 MiB".
+std::string bytes_text(int64_t bytes);
 /// "weights 12.0 MiB" and so on, with the total.
 std::string format_memory(const Plan& plan);
 /// The same as JSON text: {"instructions": [...], "slots": [...], "memory": {...}, "peak_bytes": n}.

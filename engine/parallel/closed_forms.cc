@@ -1,0 +1,113 @@
+#include "engine/parallel/closed_forms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace hawser::parallel {
+namespace {
+
+using plan::Op;
+
+/// (parts - 1) / parts of Φ.
+int64_t others(int64_t phi, int64_t parts) { return phi / parts * (parts - 1); }
+
+class Forms {
+ public:
+  Forms(const ShardLayout& layout, const DataParallel& strategy, int64_t micro_batches,
+        const WeightUses& uses)
+      : layout_(layout), s_(strategy), micro_batches_(micro_batches), uses_(uses) {}
+
+  std::vector<ClosedForm> take() {
+    const int64_t n = s_.shards;
+    const bool each = s_.reduces_each(micro_batches_);
+    const int64_t reductions = each ? micro_batches_ : 1;
+    const std::string times = each ? "A" : "";
+    const int64_t wire = dtype_bytes(s_.wire);
+    add(Op::kReduceGrad, times + "(N-1)/N·Φg", reductions * others(gradients(wire), n));
+    add_replicas(times, reductions);
+    if (s_.stage == 0) add(Op::kGatherGrad, "(N-1)/N·Φs", others(gradients(4), n));
+    if (s_.stage == 1 || s_.stage == 2)
+      add(Op::kUnshard, "(N-1)/N·Φw", others(weights(0, layout_.blocks() - 1, n, true), n));
+    if (s_.stage == 3) add_gathers();
+    return std::move(forms_);
+  }
+
+ private:
+  void add(Op op, std::string formula, int64_t bytes) {
+    if (bytes > 0) forms_.push_back({op, std::move(formula), bytes});
+  }
+
+  /// f32 addends go round once, sums in the wire type once.
+  void add_replicas(const std::string& times, int64_t reductions) {
+    const int64_t r = s_.replicas;
+    int64_t share = 0;
+    for (int32_t b = 0; b < layout_.blocks(); ++b)
+      for (const int32_t g : layout_.groups_of(b))
+        if (layout_.group(g).trainable) share += (layout_.group(g).shard + r - 1) / r;
+    const bool narrow = s_.wire != DType::kF32;
+    const std::string formula =
+        narrow ? times + "(R-1)/R·(Φs+Φg)/N" : (times.empty() ? "2" : "2A") + std::string("(R-1)/R·Φs/N");
+    add(Op::kReduceReplicas, formula, reductions * (r - 1) * share * (4 + dtype_bytes(s_.wire)));
+  }
+
+  int64_t gradients(int64_t element_bytes) const {
+    int64_t elements = 0;
+    for (int32_t b = 0; b < layout_.blocks(); ++b)
+      for (const int32_t g : layout_.groups_of(b))
+        if (layout_.group(g).trainable)
+          elements += mesh::padded_elements(layout_.group(g).elements, s_.shards);
+    return elements * element_bytes;
+  }
+  int64_t weights(int32_t first, int32_t last, int64_t parts, bool trainable_only) const {
+    int64_t bytes = 0;
+    for (int32_t b = first; b <= last; ++b)
+      for (const int32_t g : layout_.groups_of(b))
+        if (layout_.group(g).trainable || !trainable_only)
+          bytes +=
+              mesh::padded_elements(layout_.group(g).elements, parts) * dtype_bytes(layout_.group(g).type);
+    return bytes;
+  }
+
+  /// Stage 3. A block is gathered for its forward and again for its backward; the head once, for loss and
+  /// backward are one; the embedding for the look-up, and if it is tied for the head.
+  void add_gathers() {
+    const int64_t n = s_.shards, small = s_.reshard_group;
+    const int32_t head = layout_.blocks() - 1;
+    const int32_t lowest = std::max(1, uses_.first_trainable);
+    const int64_t all = others(weights(0, head, n, false), n);
+    const auto again = [&](int64_t parts) {
+      return others(weights(lowest, head - 1, parts, false), parts) +
+             (uses_.tied_head ? others(weights(0, 0, parts, false), parts) : 0);
+    };
+    const std::string with_backward = uses_.first_trainable > 1 ? "Φb'" : "Φb";
+    const std::string twice = uses_.first_trainable > 1 ? "Φb+Φb'" : "2Φb";
+    switch (s_.reshard) {
+      case ReshardAfterForward::kKeep:
+        return add(Op::kUnshard, "A(N-1)/N·Φw", micro_batches_ * all);
+      case ReshardAfterForward::kFull:
+        return add(Op::kUnshard, fmt::format("A(N-1)/N·({}Φe+{}+Φh)", uses_.tied_head ? "2" : "", twice),
+                   micro_batches_ * (all + again(n)));
+      case ReshardAfterForward::kGroup:
+        return add(Op::kUnshard,
+                   fmt::format("A(N-1)/N·Φw+A(S-1)/S·({}{})", uses_.tied_head ? "Φe+" : "", with_backward),
+                   micro_batches_ * (all + again(small)));
+    }
+  }
+
+  const ShardLayout& layout_;
+  const DataParallel& s_;
+  int64_t micro_batches_;
+  const WeightUses& uses_;
+  std::vector<ClosedForm> forms_;
+};
+
+}  // namespace
+
+std::vector<ClosedForm> closed_forms(const ShardLayout& layout, const DataParallel& strategy,
+                                     int64_t micro_batches, const WeightUses& uses) {
+  if (!strategy.many()) return {};
+  return Forms(layout, strategy, micro_batches, uses).take();
+}
+
+}  // namespace hawser::parallel

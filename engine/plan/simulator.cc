@@ -1,0 +1,149 @@
+#include "engine/plan/simulator.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/error.h"
+
+namespace hawser::plan {
+namespace {
+
+void check_cost(const char* name, double value) {
+  if (!(value >= 0) || !std::isfinite(value))
+    fail(Code::kInvalidArgument, "simulate: {} is {}; it must be 0 or more, and finite", name, value);
+}
+
+void check_costs(const Plan& plan, const CostTable& costs) {
+  if (!costs.seconds.empty() && costs.seconds.size() != plan.instructions.size())
+    fail(Code::kInvalidArgument, "simulate: {} measured costs for the {} instructions of plan {}",
+         costs.seconds.size(), plan.instructions.size(), plan.name);
+  for (const double seconds : costs.seconds) check_cost("seconds of an instruction", seconds);
+  check_cost("seconds_per_flop", costs.seconds_per_flop);
+  check_cost("seconds_per_instruction", costs.seconds_per_instruction);
+  check_cost("latency", costs.latency);
+  for (const Instruction& n : plan.instructions)
+    if (n.sent_bytes > 0 && !(costs.bytes_per_second > 0))
+      fail(Code::kInvalidArgument, "simulate: bytes_per_second is {}, but plan {} sends bytes",
+           costs.bytes_per_second, plan.name);
+}
+
+void check_wait(const Plan& plan, size_t index) {
+  const Instruction& n = plan.instructions[index];
+  if (n.waits_for < 0) return;
+  const auto awaited = static_cast<size_t>(n.waits_for);
+  if (awaited >= index)
+    fail(Code::kInternal, "plan {}: instruction {} ({}) waits for instruction {}, which comes no earlier",
+         plan.name, index, op_name(n.op), awaited);
+  if (plan.instructions[awaited].stream != StreamId::kCommunication)
+    fail(Code::kInternal, "plan {}: instruction {} ({}) waits for instruction {} ({}), which is no transfer",
+         plan.name, index, op_name(n.op), awaited, op_name(plan.instructions[awaited].op));
+}
+
+/// One rank: its compute stream. Seconds from the beginning.
+class RankClock {
+ public:
+  RankClock(const Plan& plan, const CostTable& costs) : plan_(plan), costs_(costs) {
+    line_.times.resize(plan.instructions.size());
+  }
+
+  double now() const { return now_; }
+  Timeline take() { return std::move(line_); }
+  double transfer_seconds(const Instruction& n) const {
+    return costs_.latency +
+           (n.sent_bytes > 0 ? static_cast<double>(n.sent_bytes) / costs_.bytes_per_second : 0);
+  }
+  void stand_still(size_t instruction, double until) {
+    if (until <= now_) return;
+    line_.waits.push_back({instruction, now_, until});
+    now_ = until;
+  }
+
+  /// The compute stream comes to an instruction; when what it waits for is there.
+  double turn(size_t i) {
+    const Instruction& n = plan_.instructions[i];
+    line_.times[i].ready = now_;
+    return n.waits_for < 0 ? now_ : std::max(now_, line_.times[static_cast<size_t>(n.waits_for)].sent_end);
+  }
+  void transfer(size_t i, double begin, double end) {
+    line_.times[i].sent_begin = begin, line_.times[i].sent_end = end;
+    if (plan_.instructions[i].stream == StreamId::kCommunication)
+      line_.times[i].begin = begin, line_.times[i].end = end;
+  }
+  void compute(size_t i) {
+    Times& t = line_.times[i];
+    t.begin = now_;
+    now_ += costs_.seconds.empty()
+                ? costs_.seconds_per_instruction + plan_.instructions[i].flops * costs_.seconds_per_flop
+                : costs_.seconds[i];
+    t.end = now_;
+    if (!meets_others(plan_.instructions[i])) t.sent_begin = t.sent_end = t.begin;
+  }
+
+ private:
+  const Plan& plan_;
+  const CostTable& costs_;
+  Timeline line_;
+  double now_ = 0;
+};
+
+/// All ranks, and the communication stream that they share.
+class Simulation {
+ public:
+  Simulation(const Plan& plan, const std::vector<CostTable>& ranks) : plan_(plan) {
+    for (const CostTable& costs : ranks) ranks_.emplace_back(plan, costs);
+  }
+
+  std::vector<Timeline> run() {
+    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+      if (i == plan_.commit) drain(i);
+      check_wait(plan_, i);
+      step(i);
+    }
+    drain(plan_.instructions.size());
+    std::vector<Timeline> lines;
+    for (RankClock& rank : ranks_) lines.push_back(rank.take());
+    return lines;
+  }
+
+ private:
+  void step(size_t i) {
+    const Instruction& n = plan_.instructions[i];
+    const bool meets = meets_others(n), transfer = n.stream == StreamId::kCommunication;
+    double handed_over = free_, takes = 0;
+    for (RankClock& rank : ranks_) {
+      const double can_go = rank.turn(i);
+      if (!meets) rank.stand_still(i, can_go);
+      handed_over = std::max(handed_over, can_go);
+      takes = std::max(takes, rank.transfer_seconds(n));
+    }
+    if (transfer || meets) {
+      free_ = handed_over + takes;
+      for (RankClock& rank : ranks_) rank.transfer(i, handed_over, free_);
+    }
+    for (RankClock& rank : ranks_) {
+      if (meets) rank.stand_still(i, free_);
+      if (!transfer) rank.compute(i);
+    }
+  }
+
+  void drain(size_t instruction) {
+    for (RankClock& rank : ranks_) rank.stand_still(instruction, free_);
+  }
+
+  const Plan& plan_;
+  std::vector<RankClock> ranks_;
+  double free_ = 0;  // when the communication stream is
+};
+
+}  // namespace
+
+std::vector<Timeline> simulate(const Plan& plan, const std::vector<CostTable>& ranks) {
+  for (const CostTable& costs : ranks) check_costs(plan, costs);
+  return Simulation(plan, ranks).run();
+}
+
+Timeline simulate(const Plan& plan, const CostTable& costs) {
+  return std::move(simulate(plan, std::vector<CostTable>{costs}).front());
+}
+
+}  // namespace hawser::plan

@@ -1,0 +1,270 @@
+// The plan's report (hws_plan_report, `hawser plan`): what one rank does, holds and sends in a step, and what
+// it would under every other ZeRO stage, so that users can choose before anything is allocated.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/device/cpu/thread_pool.h"
+#include "engine/parallel/closed_forms.h"
+#include "engine/plan/timeline.h"
+#include "engine/train/assemble.h"
+#include "engine/train/engine_plans.h"
+#include "engine/train/executor.h"
+#include "engine/train/trainer.h"
+#include "kernels/include/levels.h"
+
+namespace hawser::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* reduce_name(parallel::ReducePolicy reduce) {
+  return reduce == parallel::ReducePolicy::kPerStep ? "per_step" : "per_micro_batch";
+}
+
+/// What the dp_shard ranks share out.
+const char* sharded_state(int64_t stage) {
+  constexpr const char* kShared[] = {"nothing", "optimizer state", "optimizer state and gradients",
+                                     "optimizer state, gradients and parameters"};
+  return kShared[stage];
+}
+
+/// "data parallel" or "ZeRO-2" and the like.
+std::string strategy_name(const parallel::DataParallel& strategy) {
+  if (!strategy.many()) return "serial";
+  return strategy.stage == 0 ? "data parallel" : fmt::format("ZeRO-{}", strategy.stage);
+}
+
+/// What all transfers of one kind send in a step, and the formula, if there is one.
+struct TrafficRow {
+  plan::Op op;
+  int64_t instructions = 0, bytes = 0;
+  std::string formula;
+};
+
+class PlanReport {
+ public:
+  explicit PlanReport(const config::ConfigTree& config)
+      : a_(assemble(config)),
+        model_(a_.config.model, a_.config.init.scale_residual, a_.config.optimizer.frozen),
+        kernels_(choose_kernels(a_.config)),
+        threads_(choose_threads(a_.config, static_cast<int32_t>(a_.config.mesh.dp()))),
+        plans_(make_plans(model_, a_.config, kernels_, threads_, false)) {
+    if (!plans_.strategy.many()) return;
+    count_traffic();
+    compare_stages();
+  }
+
+  std::string json() const;
+  std::string text() const;
+
+ private:
+  /// The same config under another stage and reduce policy.
+  struct Choice {
+    int64_t stage;
+    parallel::ReducePolicy reduce;
+    bool chosen;
+    plan::MemoryByCategory at_peak;
+    int64_t peak_bytes, sent_bytes;
+    int64_t bytes(plan::Category c) const { return at_peak[static_cast<size_t>(c)]; }
+  };
+  void count_traffic();
+  void compare_stages();
+  Choice choice(int64_t stage, parallel::ReducePolicy reduce) const;
+  std::string strategy_words() const;
+  std::string traffic_text() const;
+  std::string stages_text() const;
+  Json strategy_json() const;
+  void add_ranks(Json* report) const;
+
+  Assembly a_;
+  nn::Model model_;
+  const kernels::KernelTable& kernels_;
+  int32_t threads_;  // of each rank
+  EnginePlans plans_;
+  std::vector<TrafficRow> traffic_;
+  std::vector<Choice> choices_;
+};
+
+int64_t sent_bytes(const plan::Plan& plan) {
+  int64_t bytes = 0;
+  for (const plan::Instruction& n : plan.instructions) bytes += n.sent_bytes;
+  return bytes;
+}
+
+void PlanReport::count_traffic() {
+  for (const plan::Instruction& n : plans_.train.instructions) {
+    if (n.sent_bytes == 0) continue;
+    auto row =
+        std::find_if(traffic_.begin(), traffic_.end(), [&](const TrafficRow& r) { return r.op == n.op; });
+    if (row == traffic_.end()) row = traffic_.insert(row, {n.op, 0, 0, ""});
+    row->instructions += 1;
+    row->bytes += n.sent_bytes;
+  }
+  const parallel::ShardLayout layout(model_.table(), layout_options(a_.config, plans_.strategy, 0, false));
+  const parallel::WeightUses uses{model_.config().tied_head,
+                                  static_cast<int32_t>(model_.first_trainable_block())};
+  for (const parallel::ClosedForm& form :
+       parallel::closed_forms(layout, plans_.strategy, a_.config.batch.grad_accum_steps, uses))
+    for (TrafficRow& row : traffic_)
+      if (row.op == form.op && row.bytes == form.bytes) row.formula = form.formula;
+  for (TrafficRow& row : traffic_) {
+    const bool tokens = row.op == plan::Op::kCountTokens;
+    if (!tokens && row.op != plan::Op::kGradNorm) continue;
+    row.formula =
+        fmt::format("2(D-1)·⌈{}/D⌉·8, D = {} ranks agree",
+                    tokens ? agreement_words(a_.config.mesh.dp()) : kSumsWords, a_.config.mesh.dp());
+  }
+}
+
+PlanReport::Choice PlanReport::choice(int64_t stage, parallel::ReducePolicy reduce) const {
+  config::ResolvedConfig c = a_.config;
+  const bool chosen = c.zero.stage == stage && c.zero.reduce == reduce;
+  if (stage != 3 || c.zero.stage != 3) {
+    const parallel::ZeroConfig defaults;
+    c.zero.reshard_after_forward = defaults.reshard_after_forward;
+    c.zero.reshard_group = defaults.reshard_group;
+    c.zero.prefetch = defaults.prefetch;
+  }
+  c.zero.stage = stage, c.zero.reduce = reduce;
+  if (c.mesh.dp_shard == 1 && !chosen) std::swap(c.mesh.dp_shard, c.mesh.dp_replicate);
+  const plan::Plan plan = make_plans(model_, c, kernels_, threads_, false).train;
+  return {stage, reduce, chosen, plan.at_peak, plan.peak_bytes, sent_bytes(plan)};
+}
+
+void PlanReport::compare_stages() {
+  using parallel::ReducePolicy;
+  const bool accumulates = a_.config.batch.grad_accum_steps > 1;
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    if (accumulates) {
+      choices_.push_back(choice(stage, ReducePolicy::kPerStep));
+      choices_.push_back(choice(stage, ReducePolicy::kPerMicroBatch));
+    } else {
+      choices_.push_back(choice(stage, a_.config.zero.reduce));
+    }
+  }
+}
+
+std::string PlanReport::strategy_words() const {
+  const parallel::DataParallel& d = plans_.strategy;
+  if (!d.many()) return "1 rank\n\n";
+  std::string text = fmt::format("{} ranks (dp_replicate {} x dp_shard {}), {}: they share {}",
+                                 a_.config.mesh.dp(), a_.config.mesh.dp_replicate, a_.config.mesh.dp_shard,
+                                 strategy_name(d), sharded_state(d.stage));
+  if (d.stage > 0) text += fmt::format(", cut into {} shards", d.shards);
+  if (d.replicas > 1) text += fmt::format(", each of them on {} ranks", d.replicas);
+  return text +
+         fmt::format(
+             ".\nGradients are summed over ranks {}. What follows is per rank, the same on each.\n\n",
+             d.reduces_each(a_.config.batch.grad_accum_steps) ? "after each micro-batch" : "once a step");
+}
+
+std::string PlanReport::traffic_text() const {
+  const parallel::DataParallel& d = plans_.strategy;
+  std::string text =
+      fmt::format("traffic of one step: what each rank sends\n  {:<16} {:>9} {:>14}  {:>10}  {}\n",
+                  "instruction", "number", "bytes", "", "closed form");
+  for (const TrafficRow& row : traffic_)
+    text += fmt::format("  {:<16} {:>9} {:>14}  {:>10}  {}\n", plan::op_name(row.op), row.instructions,
+                        row.bytes, plan::bytes_text(row.bytes), row.formula.empty() ? "-" : row.formula);
+  const int64_t total = sent_bytes(plans_.train);
+  text += fmt::format("  {:<16} {:>9} {:>14}  {:>10}\n", "total", "", total, plan::bytes_text(total));
+  text += fmt::format("  N = {} ranks share a copy", d.shards);
+  if (d.replicas > 1) text += fmt::format(", R = {} hold the same shard", d.replicas);
+  if (d.reshard == parallel::ReshardAfterForward::kGroup)
+    text += fmt::format(", S = {} gather for the backward", d.reshard_group);
+  return text + fmt::format(
+                    ", A = {} micro-batches. Φ: bytes as they travel, padding included: g gradients, s their "
+                    "sums, w "
+                    "weights\n  (e of the embedding, b of the blocks, h of the head)\n\n",
+                    a_.config.batch.grad_accum_steps);
+}
+
+std::string PlanReport::stages_text() const {
+  const auto row = [](const auto&... cells) {
+    return fmt::format("{} {:>5}  {:<15} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", cells...);
+  };
+  std::string text = "every stage of this config, per rank (*: this one)\n";
+  text += row(" ", "stage", "reduce", "weights", "gradients", "optimizer", "buckets", "peak", "sent/step");
+  using plan::Category;
+  for (const Choice& c : choices_)
+    text +=
+        row(c.chosen ? "*" : " ", c.stage, reduce_name(c.reduce),
+            plan::bytes_text(c.bytes(Category::kWeights)), plan::bytes_text(c.bytes(Category::kGradients)),
+            plan::bytes_text(c.bytes(Category::kOptimizer)), plan::bytes_text(c.bytes(Category::kBuckets)),
+            plan::bytes_text(c.peak_bytes), plan::bytes_text(c.sent_bytes));
+  return text + "\n";
+}
+
+Json PlanReport::strategy_json() const {
+  const parallel::DataParallel& d = plans_.strategy;
+  return {{"name", strategy_name(d)},
+          {"stage", d.stage},
+          {"dp_replicate", a_.config.mesh.dp_replicate},
+          {"dp_shard", a_.config.mesh.dp_shard},
+          {"shared", sharded_state(d.stage)},
+          {"reduce", reduce_name(a_.config.zero.reduce)}};
+}
+
+/// Adds what one rank sends, and what other stages would cost.
+void PlanReport::add_ranks(Json* report) const {
+  Json& json = *report;
+  json["sent_bytes"] = sent_bytes(plans_.train);
+  for (const TrafficRow& row : traffic_)
+    json["traffic"].push_back({{"op", plan::op_name(row.op)},
+                               {"instructions", row.instructions},
+                               {"bytes", row.bytes},
+                               {"closed_form", row.formula.empty() ? Json() : Json(row.formula)}});
+  for (const Choice& c : choices_) {
+    Json memory;
+    for (size_t i = 0; i < c.at_peak.size(); ++i)
+      memory[plan::category_name(static_cast<plan::Category>(i))] = c.at_peak[i];
+    json["stages"].push_back({{"stage", c.stage},
+                              {"reduce", reduce_name(c.reduce)},
+                              {"chosen", c.chosen},
+                              {"memory", memory},
+                              {"peak_bytes", c.peak_bytes},
+                              {"sent_bytes", c.sent_bytes}});
+  }
+}
+
+std::string PlanReport::json() const {
+  Json report = Json::parse(plan::plan_json(plans_.train));
+  report["total_bytes"] = plans_.arena_bytes;
+  report["parameters"] = model_.table().count();
+  report["flops_per_token"] = model_.flops_per_token(a_.config.batch.sequence);
+  report["ranks"] = a_.config.mesh.dp();
+  report["strategy"] = strategy_json();
+  report["threads"] = threads_;
+  report["cpu_level"] = kernels_.name;
+  for (const plan::Plan* p : {&plans_.eval, &plans_.logits, &plans_.generate})
+    report["plans"][p->name] = p->peak_bytes;
+  if (plans_.strategy.many()) add_ranks(&report);
+  return report.dump();
+}
+
+std::string PlanReport::text() const {
+  const bool many = plans_.strategy.many();
+  std::string text = strategy_words();
+  text += plan::format_instructions(plans_.train) + "\n" + plan::format_memory(plans_.train) + "\n";
+  if (many) text += traffic_text() + stages_text();
+  for (const plan::Plan* p : {&plans_.eval, &plans_.logits, &plans_.generate})
+    text += fmt::format("plan {:<10} {:>14} bytes\n", p->name, p->peak_bytes);
+  text += fmt::format("arena           {:>14} bytes (the largest plan){}\n\n", plans_.arena_bytes,
+                      many ? " on each rank" : "");
+  text += fmt::format("parameters      {:>14}\nFLOPs per token {:>14.0f}\n", model_.table().count(),
+                      model_.flops_per_token(a_.config.batch.sequence));
+  text += fmt::format("on {} threads{} of {}, kernels {}\n", threads_, many ? " per rank" : "",
+                      kernels::cpu_name(), kernels_.name);
+  return text;
+}
+
+}  // namespace
+
+std::string plan_report(const config::ConfigTree& config, bool json) {
+  const PlanReport report(config);
+  return json ? report.json() : report.text();
+}
+
+}  // namespace hawser::train
