@@ -40,6 +40,7 @@ struct Destroyer {
 using Error = std::unique_ptr<hws_error, Destroyer<hws_error, hws_error_destroy>>;
 using Buffer = std::unique_ptr<hws_buffer, Destroyer<hws_buffer, hws_buffer_destroy>>;
 using Config = std::unique_ptr<hws_config, Destroyer<hws_config, hws_config_destroy>>;
+using Comm = std::unique_ptr<hws_comm, Destroyer<hws_comm, hws_comm_destroy>>;
 using Plan = std::unique_ptr<hws_plan, Destroyer<hws_plan, hws_plan_destroy>>;
 using Engine = std::unique_ptr<hws_engine, Destroyer<hws_engine, hws_engine_destroy>>;
 

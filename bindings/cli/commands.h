@@ -17,14 +17,32 @@ struct ConfigOptions {
   int64_t threads = 0;            ///< --threads; 0: as the config says
 };
 
+/// Which rank this process is, where ranks are processes; without --comm it holds all of them.
+struct RankOptions {
+  std::string comm;  ///< HOST:PORT where rank 0 listens
+  int32_t rank = -1, world = 0;
+  std::string host, network_interface;  ///< own address, or the interface that it is on
+  int32_t processes_here = 1;           ///< of this job on this machine: they share its CPU threads
+};
+
 struct TrainOptions {
   ConfigOptions config;
   std::string out, resume;
+  RankOptions ranks;
 };
 int run_train(const TrainOptions& options);
 
+struct LaunchOptions {
+  int32_t processes = 0;
+  std::string address;             ///< HOST:PORT to meet at; "": a free port of the loopback
+  std::vector<std::string> words;  ///< what each process is told: train CONFIG ...
+};
+/// `train`: what `words` say.
+int run_launch(const LaunchOptions& options, const TrainOptions& train);
+
 struct EvalOptions {
   std::string checkpoint, data;
+  std::vector<std::string> sets;
   int64_t threads = 0, sequence = 0, max_batches = 0;
   bool json = false;
 };
@@ -32,6 +50,7 @@ int run_eval(const EvalOptions& options);
 
 struct GenerateOptions {
   std::string checkpoint, prompt, tokens;
+  std::vector<std::string> sets;
   bool has_prompt = false;
   int64_t max_tokens = 200, top_k = 0, threads = 0;
   int32_t stop_token = -1;

@@ -8,6 +8,7 @@
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
+#include "bindings/cli/ranks.h"
 
 namespace hawser::cli {
 namespace {
@@ -37,7 +38,8 @@ int run_eval(const EvalOptions& options) {
   Config config = model_config(model, sequence, options.threads);
   apply_data(&config, options.data);
   validate_on_everything(config.get());
-  const Engine engine = make<Engine>(hws_engine_create, config.get(), HWS_ENGINE_INFERENCE);
+  apply_sets(config.get(), options.sets);
+  const Engine engine = make_engine(config.get(), HWS_ENGINE_INFERENCE, {});
   const auto info = ordered_json::parse(text_of(hws_engine_info, engine.get()));
   sequence = info.at("sequence").get<int64_t>();  // the context, where that is shorter
   double loss = 0.0;

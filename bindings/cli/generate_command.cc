@@ -7,7 +7,9 @@
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
 #include "bindings/cli/interrupt.h"
+#include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
+#include "bindings/cli/ranks.h"
 
 namespace hawser::cli {
 namespace {
@@ -70,7 +72,8 @@ int run_generate(const GenerateOptions& options) {
   const auto prompt_size = static_cast<int64_t>(options.has_prompt ? options.prompt.size() : ids.size());
   const Config config =
       model_config(find_model(options.checkpoint), prompt_size + options.max_tokens, options.threads);
-  const Engine engine = make<Engine>(hws_engine_create, config.get(), HWS_ENGINE_INFERENCE);
+  apply_sets(config.get(), options.sets);
+  const Engine engine = make_engine(config.get(), HWS_ENGINE_INFERENCE, {});
   if (options.has_prompt && !has_text_vocabulary(engine.get())) {
     refuse(options.checkpoint +
            " has no byte or character vocabulary, so text cannot be encoded; use --tokens");

@@ -55,7 +55,10 @@ std::string LiveLine::text(const MetricRow& row, size_t width) const {
   parts.push_back({count_text(rate()) + " tok/s", 6});
   const double mfu = facts_->mfu(rate());
   if (std::isfinite(mfu)) parts.push_back({format_text("MFU %.0f%%", 100.0 * mfu), 2});
-  if (facts_->memory_bytes > 0) parts.push_back({bytes_text(facts_->memory_bytes), 1});
+  if (facts_->ranks > 1)
+    parts.push_back({format_text("%lld ranks", static_cast<long long>(facts_->ranks)), 2});
+  if (facts_->memory_bytes > 0)
+    parts.push_back({bytes_text(facts_->memory_bytes) + (facts_->ranks > 1 ? " each" : ""), 1});
   const double done = static_cast<double>(row.step - first_step_);
   const double left =
       (seconds_since(begin_) - excluded_) / done * static_cast<double>(facts_->total_steps - row.step);

@@ -18,18 +18,40 @@ using hawser::cli::number_from_zero, hawser::cli::seed_number, hawser::cli::shar
 /// What the chosen subcommand will do; set while the arguments are read.
 using Action = std::function<int()>;
 
-void add_sets(CLI::App* app, ConfigOptions* options) {
-  app->add_option("--set", options->sets, "Change one field of the config: /json/pointer=value (repeatable)")
+void add_sets(CLI::App* app, std::vector<std::string>* sets) {
+  app->add_option("--set", *sets, "Change one field of the config: /json/pointer=value (repeatable)")
       ->type_name("/POINTER=VALUE")
       ->allow_extra_args(false);
 }
 
-void add_train(CLI::App* app, Action* action) {
+void add_ranks(CLI::App* sub, hawser::cli::RankOptions* o) {
+  const char* group = "One rank of a job of processes";
+  sub->add_option("--comm", o->comm, "Where rank 0 listens and all meet")
+      ->type_name("HOST:PORT")
+      ->group(group);
+  sub->add_option("--rank", o->rank, "Which rank this process is, from 0; rank 0 prints and writes the run")
+      ->check(whole_number(0))
+      ->group(group);
+  sub->add_option("--world", o->world, "How many there are; as many as the config's mesh has")
+      ->check(whole_number(1))
+      ->group(group);
+  CLI::Option* host = sub->add_option("--host", o->host, "Own address, which the other ranks connect to");
+  host->type_name("ADDRESS")->group(group);
+  sub->add_option("--interface", o->network_interface, "The same as a network interface's name")
+      ->type_name("NAME")
+      ->excludes(host)
+      ->group(group);
+  sub->add_option("--processes-here", o->processes_here, "Ranks on this machine, which share its CPU threads")
+      ->check(whole_number(1))
+      ->group(group);
+}
+
+std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* action) {
   auto o = std::make_shared<hawser::cli::TrainOptions>();
   CLI::App* sub = app->add_subcommand("train", "Train a model; --out keeps the run in a folder");
   sub->add_option("config", o->config.config, "Config file, preset name, or model folder to fine-tune")
       ->type_name("CONFIG");
-  add_sets(sub, &o->config);
+  add_sets(sub, &o->config.sets);
   sub->add_option("--data", o->config.data, "Train on this file (text, token file or Megatron .bin/.idx)")
       ->type_name("FILE");
   CLI::Option* out =
@@ -40,7 +62,44 @@ void add_train(CLI::App* app, Action* action) {
       ->excludes(out);
   sub->add_option("--threads", o->config.threads, "CPU threads (default: as the config says)")
       ->check(whole_number(1));
+  add_ranks(sub, &o->ranks);
   sub->callback([=] { *action = [o] { return hawser::cli::run_train(*o); }; });
+  return o;
+}
+
+/// The words after launch are read as each process will read them, so that mistakes are found here, once.
+int launch(hawser::cli::LaunchOptions options) {
+  if (options.words.empty() || options.words[0] != "train") {
+    hawser::cli::refuse("launch needs a command after its options: hawser launch -n 4 train CONFIG ...");
+  }
+  CLI::App app("", "hawser launch");
+  Action unused;
+  app.require_subcommand(1);
+  const auto train = add_train(&app, &unused);
+  try {
+    app.parse(std::vector<std::string>(options.words.rbegin(), options.words.rend()));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    hawser::cli::refuse(std::string("launch train: ") + error.what());
+  }
+  return hawser::cli::run_launch(options, *train);
+}
+
+void add_launch(CLI::App* app, Action* action) {
+  auto o = std::make_shared<hawser::cli::LaunchOptions>();
+  CLI::App* sub =
+      app->add_subcommand("launch", "Run `train` as several processes of this machine, one per rank");
+  sub->add_option("-n,--processes", o->processes, "Ranks; as many as the config's mesh has")
+      ->check(CLI::Range(1, 4096))
+      ->required();
+  sub->add_option("--address", o->address, "Where they meet (default: a free port of 127.0.0.1)")
+      ->type_name("HOST:PORT");
+  sub->prefix_command();
+  sub->footer("hawser launch -n 4 train CONFIG --set /mesh/dp_shard=4 --out DIR");
+  sub->callback([=] {
+    o->words = sub->remaining();
+    *action = [o] { return launch(*o); };
+  });
 }
 
 void add_eval(CLI::App* app, Action* action) {
@@ -53,6 +112,7 @@ void add_eval(CLI::App* app, Action* action) {
   sub->add_option("--max-batches", o->max_batches, "Stop after so many batches (default: the whole file)")
       ->check(whole_number(0));
   sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
+  add_sets(sub, &o->sets);
   sub->add_flag("--json", o->json, "Print JSON");
   sub->callback([=] { *action = [o] { return hawser::cli::run_eval(*o); }; });
 }
@@ -82,6 +142,7 @@ void add_generate(CLI::App* app, Action* action) {
   sub->add_option("--seed", o->seed, "Same seed, same text")->check(seed_number())->capture_default_str();
   sub->add_option("--stop-token", o->stop_token, "End after this token id")->check(whole_number(0));
   sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
+  add_sets(sub, &o->sets);
   sub->callback([=] {
     o->has_prompt = prompt->count() > 0;
     *action = [o] { return hawser::cli::run_generate(*o); };
@@ -108,7 +169,7 @@ void add_config_commands(CLI::App* app, Action* action) {
   auto plan_options = std::make_shared<ConfigOptions>();
   auto plan_json = std::make_shared<bool>(false);
   plan->add_option("config", plan_options->config, "Config file, preset name or model folder")->required();
-  add_sets(plan, plan_options.get());
+  add_sets(plan, &plan_options->sets);
   plan->add_flag("--json", *plan_json, "Print JSON");
   plan->callback([=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *plan_json); }; });
 
@@ -118,7 +179,7 @@ void add_config_commands(CLI::App* app, Action* action) {
   auto prove_steps = std::make_shared<int>(4);
   auto prove_json = std::make_shared<bool>(false);
   prove->add_option("config", prove_options->config, "Config file, preset name or model folder")->required();
-  add_sets(prove, prove_options.get());
+  add_sets(prove, &prove_options->sets);
   prove->add_option("--steps", *prove_steps, "Steps to train")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -134,7 +195,7 @@ void add_config_commands(CLI::App* app, Action* action) {
   explain->add_option("words", *words, "CONFIG, /json/pointer, or both")
       ->type_name("[CONFIG] [/POINTER]")
       ->expected(0, 2);
-  add_sets(explain, explain_options.get());
+  add_sets(explain, &explain_options->sets);
   explain->add_flag("--json", *explain_json, "Print JSON");
   explain->callback([=] {
     *action = [=] {
@@ -195,13 +256,15 @@ void print_error(const std::string& message) { std::fprintf(stderr, "hawser: err
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains transformer language models: on this machine, from a JSON config, in one process.",
-               "hawser");
+  CLI::App app(
+      "Trains transformer language models: on this machine, from a JSON config, in one process or many.",
+      "hawser");
   Action action;
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("hawser ") + hws_library_version());
   app.failure_message(CLI::FailureMessage::help);
   add_train(&app, &action);
+  add_launch(&app, &action);
   add_eval(&app, &action);
   add_generate(&app, &action);
   add_config_commands(&app, &action);

@@ -166,7 +166,8 @@ std::string tiles(const RunFacts& facts, const std::vector<MetricRow>& rows) {
   if (std::isfinite(facts.mfu(speed))) {
     out += tile("of the measured matmul peak (MFU)", format_text("%.0f %%", 100.0 * facts.mfu(speed)));
   }
-  out += tile("planned memory", bytes_text(facts.memory_bytes));
+  out += tile(facts.ranks > 1 ? "planned memory of each rank" : "planned memory",
+              bytes_text(facts.memory_bytes));
   return out + "</div>\n";
 }
 

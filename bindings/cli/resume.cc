@@ -12,13 +12,15 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Step count and logging, and threads, on which no result depends.
-constexpr const char* kChangeable[] = {"/train/steps", "/train/log_every", "/train/sample_every",
-                                       "/cpu/threads"};
+/// Step count and logging; threads, on which no result depends; and how the global batch is spread over ranks
+/// and micro-batches, on which only the order of sums depends.
+constexpr const char* kChangeable[] = {
+    "/train/steps", "/train/log_every",   "/train/sample_every",    "/cpu/threads", "/mesh", "/zero",
+    "/comm",        "/batch/micro_batch", "/batch/grad_accum_steps"};
 
 bool is_changeable(const std::string& pointer) {
   return std::any_of(std::begin(kChangeable), std::end(kChangeable),
-                     [&](const char* p) { return pointer == p; });
+                     [&](const std::string& p) { return pointer == p || pointer.starts_with(p + "/"); });
 }
 
 std::string changeable_names() {
@@ -88,17 +90,43 @@ void check_data(const hws_config* run, const std::string& data) {
   }
 }
 
+int64_t integer_at(const ordered_json& tree, const char* pointer) {
+  const ordered_json::json_pointer at(pointer);
+  return tree.contains(at) && tree[at].is_number() ? tree[at].get<int64_t>() : 1;
+}
+
+/// Whatever its ranks, a step of the run takes the same rows.
+void check_global_batch(const ordered_json& before, const ordered_json& after) {
+  const int64_t was = integer_at(before, "/batch/global_batch"),
+                is = integer_at(after, "/batch/global_batch");
+  if (was == is) return;
+  const int64_t ranks = integer_at(after, "/mesh/dp_replicate") * integer_at(after, "/mesh/dp_shard");
+  const int64_t unit = ranks * integer_at(after, "/batch/micro_batch");
+  std::string text = "the resumed run would take " + std::to_string(is) +
+                     " rows per step (micro_batch x grad_accum_steps x ranks) where it took " +
+                     std::to_string(was) + ", which would make it another run; ";
+  if (was % unit == 0) {
+    text += "keep them with --set /batch/grad_accum_steps=" + std::to_string(was / unit);
+  } else {
+    text += "choose /mesh, /batch/micro_batch and /batch/grad_accum_steps whose product is " +
+            std::to_string(was);
+  }
+  refuse(text);
+}
+
 }  // namespace
 
 Config resume_config(const RunFolder& folder, const ConfigOptions& options) {
   check_sets(options.sets);
   Config run = load_config(folder.config_path());
+  const ordered_json before = resolved_tree(run.get());
   if (!options.config.empty()) compare_with_run(run.get(), folder, options.config);
   if (!options.data.empty()) check_data(run.get(), options.data);
   apply_sets(run.get(), options.sets);
   if (options.threads > 0) {
     check(hws_config_set(run.get(), "/cpu/threads", std::to_string(options.threads).c_str()));
   }
+  check_global_batch(before, resolved_tree(run.get()));
   return run;
 }
 

@@ -83,6 +83,12 @@ RunFolder RunFolder::create(const std::string& path, const std::string& config_j
 }
 
 RunFolder RunFolder::open(const std::string& path) {
+  RunFolder folder = look_into(path);
+  folder.lock();
+  return folder;
+}
+
+RunFolder RunFolder::look_into(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) throw Failure(HWS_NOT_FOUND, "--resume " + path + ": no such folder");
   RunFolder folder(path);
@@ -92,7 +98,6 @@ RunFolder RunFolder::open(const std::string& path) {
                       ": not the folder of a run (config.json and metrics.jsonl are not both there); "
                       "start one with --out");
   }
-  folder.lock();
   return folder;
 }
 

@@ -24,6 +24,8 @@ class RunFolder {
                           const std::string& resolved_json, const std::vector<std::string>& overrides);
   /// Opens the folder of an earlier run and locks it.
   static RunFolder open(const std::string& path);
+  /// Opens it to read its config; another process may be using it.
+  static RunFolder look_into(const std::string& path);
 
   RunFolder(RunFolder&& other) noexcept;
   RunFolder(const RunFolder&) = delete;

@@ -9,8 +9,10 @@
 
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
+#include "bindings/cli/follow.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/quantity.h"
+#include "bindings/cli/ranks.h"
 #include "bindings/cli/resume.h"
 #include "bindings/cli/run_folder.h"
 #include "bindings/cli/train_session.h"
@@ -67,11 +69,15 @@ std::string only_text_file(const ordered_json& resolved) {
   return several ? "" : text_at(resolved, "/data/path");
 }
 
-SessionSettings make_settings(const ordered_json& resolved, const ordered_json& info) {
+SessionSettings make_settings(const ordered_json& resolved, const ordered_json& info,
+                              const RankOptions& ranks) {
   SessionSettings settings;
   settings.log_every = static_cast<int64_t>(number_at(resolved, "/train/log_every", 10));
   settings.sample_every = static_cast<int64_t>(number_at(resolved, "/train/sample_every"));
   settings.threads = static_cast<int32_t>(number_at(info, "/threads"));
+  const auto world = static_cast<int32_t>(number_at(info, "/ranks", 1));
+  settings.ranks_here = ranks.comm.empty() ? world : 1;
+  settings.processes = world / settings.ranks_here;
   settings.bf16 = text_at(resolved, "/precision") == "bf16";
   settings.text_file = only_text_file(resolved);
   settings.validation_fraction = number_at(resolved, "/data/validation_fraction");
@@ -111,36 +117,45 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
                    ", vocabulary " + at("/model/vocab_size"));
   row("parameters", count_text(facts.parameters));
   row("precision", at("/precision"));
+  facts.ranks = static_cast<int64_t>(number_at(info, "/ranks", 1));
+  const bool many = facts.ranks > 1;
   row("batch", at("/batch/micro_batch") + " rows of " + at("/batch/sequence") + " tokens, " +
-                   at("/batch/grad_accum_steps") + " micro-batch(es) per step");
+                   at("/batch/grad_accum_steps") + " micro-batch(es) per step" +
+                   (many ? " on each rank, " + at("/batch/global_batch") + " rows in all" : ""));
   row("optimizer", at("/optimizer/kind") + ", learning rate " + at("/optimizer/learning_rate") + ", " +
                        at("/schedule/kind") + ", weight decay " + at("/optimizer/weight_decay") + ", clip " +
                        at("/optimizer/clip_norm"));
   row("data", count_text(number_at(data, "/train_tokens")) + " training tokens, " +
                   count_text(number_at(data, "/validation_tokens")) + " validation tokens");
   row("seed", at("/seed"));
-  row("CPU", text_at(info, "/cpu_level") + ", " + text_at(info, "/threads") + " threads");
-  row("planned memory", bytes_text(facts.memory_bytes));
+  if (many) {
+    row("ranks", std::to_string(facts.ranks) + " (dp_replicate " + at("/mesh/dp_replicate") + " x dp_shard " +
+                     at("/mesh/dp_shard") + "), ZeRO stage " + at("/zero/stage"));
+  }
+  row("CPU", text_at(info, "/cpu_level") + ", " + text_at(info, "/threads") + " threads" +
+                 (many ? " for each rank" : ""));
+  row("planned memory", bytes_text(facts.memory_bytes) + (many ? " for each rank" : ""));
   row("library", std::string("hawser ") + hws_library_version());
   return facts;
 }
 
 void print_heading(const RunFacts& facts, const RunFolder* folder) {
-  std::printf("%s: %s parameters, %s planned\n", facts.name.c_str(), count_text(facts.parameters).c_str(),
-              bytes_text(facts.memory_bytes).c_str());
+  std::printf("%s: %s parameters, %s planned%s\n", facts.name.c_str(), count_text(facts.parameters).c_str(),
+              bytes_text(facts.memory_bytes).c_str(), facts.ranks > 1 ? " for each rank" : "");
   for (const auto& [label, value] : facts.table) {
-    if (label == "data" || label == "CPU") std::printf("%s: %s\n", label.c_str(), value.c_str());
+    if (label == "data" || label == "ranks" || label == "CPU")
+      std::printf("%s: %s\n", label.c_str(), value.c_str());
   }
   if (folder != nullptr) std::printf("run: %s\n", folder->path().c_str());
   std::fflush(stdout);
 }
 
-int train(const std::string& name, const RunConfig& config, hws_engine* engine, RunFolder* folder,
-          std::vector<MetricRow> rows) {
+int train(const std::string& name, const RunConfig& config, hws_engine* engine, const RankOptions& ranks,
+          RunFolder* folder, std::vector<MetricRow> rows) {
   const auto info = ordered_json::parse(text_of(hws_engine_info, engine));
   const auto data = ordered_json::parse(text_of(hws_data_info, engine));
   RunFacts facts = make_facts(name, config, info, data);
-  const SessionSettings settings = make_settings(config.resolved, info);
+  const SessionSettings settings = make_settings(config.resolved, info, ranks);
   const auto step = static_cast<int64_t>(number_at(info, "/step"));
   print_heading(facts, folder);
   if (step >= facts.total_steps) {
@@ -162,6 +177,10 @@ bool names_data(const hws_config* config) {
          tree.contains(ordered_json::json_pointer("/data/sources"));
 }
 
+int64_t sample_every(const RunConfig& config) {
+  return static_cast<int64_t>(number_at(config.resolved, "/train/sample_every"));
+}
+
 int start(const TrainOptions& options) {
   if (options.config.config.empty())
     refuse("train needs a CONFIG: a JSON file, a preset name (see `hawser presets`) or a model folder");
@@ -172,39 +191,44 @@ int start(const TrainOptions& options) {
     refuse("the config names no data to train on; give --data FILE, or set /data/path and /data/format");
   }
   make_paths_absolute(config.get());
+  check_ranks(options.ranks, config.get());
   const Config run_config = make<Config>(hws_config_clone, config.get());
   if (keep) set_checkpoint_path(run_config.get(), options.out);
-  const Engine engine = make<Engine>(hws_engine_create, run_config.get(), 0u);
+  const Engine engine = make_engine(run_config.get(), 0u, options.ranks);
   const std::string name = keep ? folder_name(options.out) : options.config.config;
   const RunConfig described = describe(config.get());
+  if (!leads(options.ranks)) return follow(engine.get(), sample_every(described));
   std::optional<RunFolder> folder;
   if (keep) {
     folder.emplace(RunFolder::create(options.out, described.as_set_text, described.resolved_text,
                                      override_pointers(options.config)));
   }
-  return train(name, described, engine.get(), folder ? &*folder : nullptr, {});
+  return train(name, described, engine.get(), options.ranks, folder ? &*folder : nullptr, {});
 }
 
 int resume(const TrainOptions& options) {
-  RunFolder folder = RunFolder::open(options.resume);
+  const bool first = leads(options.ranks);
+  RunFolder folder = first ? RunFolder::open(options.resume) : RunFolder::look_into(options.resume);
   const Config config = resume_config(folder, options.config);
+  check_ranks(options.ranks, config.get());
   const Config run_config = make<Config>(hws_config_clone, config.get());
   set_checkpoint_path(run_config.get(), folder.path());
   const std::string checkpoint = text_of(hws_checkpoint_latest, folder.checkpoints_path().c_str());
-  const Engine engine = make<Engine>(hws_engine_create, run_config.get(), 0u);
+  const Engine engine = make_engine(run_config.get(), 0u, options.ranks);
   check(hws_checkpoint_load(engine.get(), checkpoint.c_str(), 0u));
+  const RunConfig described = describe(config.get());
+  if (!first) return follow(engine.get(), sample_every(described));
   const auto info = ordered_json::parse(text_of(hws_engine_info, engine.get()));
   const auto step = static_cast<int64_t>(number_at(info, "/step"));
   for (const std::string& path : folder.set_aside_checkpoints_after(step)) {
     std::fprintf(stderr, "hawser: note: a damaged checkpoint was moved to %s\n", path.c_str());
   }
   std::vector<MetricRow> rows = folder.keep_rows_until(step);
-  const RunConfig described = describe(config.get());
   if (step < number_at(described.resolved, "/train/steps")) {  // else nothing will run, and nothing changes
     folder.write_config(described.as_set_text, described.resolved_text);
   }
   std::printf("resuming %s from %s\n", folder.path().c_str(), checkpoint.c_str());
-  return train(folder_name(folder.path()), described, engine.get(), &folder, std::move(rows));
+  return train(folder_name(folder.path()), described, engine.get(), options.ranks, &folder, std::move(rows));
 }
 
 }  // namespace

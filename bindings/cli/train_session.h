@@ -19,7 +19,8 @@ namespace hawser::cli {
 struct SessionSettings {
   int64_t log_every = 10;
   int64_t sample_every = 0;  ///< 0: no samples
-  int32_t threads = 0;
+  int32_t threads = 0;       ///< of each rank
+  int32_t ranks_here = 1, processes = 1;
   bool bf16 = false;
   std::string text_file;           ///< the one text file trained on; "": other data
   double validation_fraction = 0;  ///< its last share, which is not trained on
@@ -39,6 +40,7 @@ class TrainSession {
  private:
   static int32_t on_step(void* user, const hws_train_record* record);
   void step(const hws_train_record& record);
+  bool peak_is_due(const MetricRow& row) const;
   void measure_peak();
   void show_sample(int64_t step);
   void write_report();
@@ -52,7 +54,8 @@ class TrainSession {
   std::vector<MetricRow> rows_;
   const int64_t first_step_;
   LiveLine live_;
-  bool text_;  // the model has a vocabulary for text
+  int measurements_ = 0;  // of the peak
+  bool text_;             // the model has a vocabulary for text
   std::chrono::steady_clock::time_point reported_at_;
   std::exception_ptr callback_error_;
 };

@@ -16,7 +16,7 @@
  * const calls that run, and any second call meanwhile, const ones too, gets HWS_BUSY, never undefined
  * behaviour. Different handles are independent. hws_engine_metrics and hws_engine_cancel work at any time,
  * the latter also in a signal handler. After fork, a child gets HWS_FORKED for engines of its parent (destroy
- * only forgets them) and may create its own.
+ * only forgets them) and may create its own; the same holds for comms.
  *  5. Structs that cross start with `uint32_t struct_size` (set it to sizeof); they only ever grow at the
  * end. The library reads or writes min(struct_size, its own size) and refuses a non-zero unknown tail
  *     (HWS_ABI_MISMATCH).
@@ -26,7 +26,8 @@
  * registration fails. From a train or metrics callback only hws_engine_info, _metrics, _eval, _forward,
  * _generate, hws_tensor_get, hws_text_*, hws_checkpoint_save and hws_engine_cancel of that engine may be
  * called; from a token callback those of them whose handle is const; on the callback's own thread. A callback
- * must not let an exception out; one that does ends the call with HWS_CALLBACK.
+ * must not let an exception out; one that does ends the call with HWS_CALLBACK. A transport's functions
+ * (hws_comm_host) run on threads of the library and may call nothing of it.
  *  8. The library writes nothing to stdout or stderr, reads no environment variable, installs no signal
  * handler and never ends the process.
  *  9. Tokens and targets are int32, row-major [rows, cols]. targets[t] is what position t predicts (targets
@@ -86,6 +87,7 @@ typedef struct hws_error hws_error;
 typedef struct hws_buffer hws_buffer;
 typedef struct hws_config hws_config;
 typedef struct hws_plan hws_plan;
+typedef struct hws_comm hws_comm;
 typedef struct hws_engine hws_engine;
 
 /* -----------------------------------------------------------------------------------------------------
@@ -113,7 +115,7 @@ HWS_API int32_t hws_error_take(hws_error** out);
 HWS_API int32_t hws_error_code(const hws_error* error);
 /* What, where, which value, what to do. Lives as long as the handle; "" for a bad handle. */
 HWS_API const char* hws_error_message(const hws_error* error);
-/* JSON object with what machines want: "pointer", "problems", "file", "offset", "tensor", "argument", ...; the
+/* JSON object with what machines want: "pointer", "problems", "file", "offset", "tensor", "argument", ...;
  * "function" where there is nothing else. */
 HWS_API const char* hws_error_details(const hws_error* error);
 HWS_API void hws_error_destroy(hws_error* error);
@@ -174,30 +176,129 @@ HWS_API void hws_config_destroy(hws_config* config);
 /* --------------------------------------------------------------------------------------------------------
  * plan */
 
-/* The exact memory and schedule plan of a config. Allocates no tensor. Errors as hws_engine_create, but for
- * memory. */
+/* The exact memory and schedule plan of a config, of each rank where its mesh has several: it needs no comm
+ * and as many ranks as you like, because all ranks have the same plan. Allocates no tensor. Errors as
+ * hws_engine_create, but for memory. */
 HWS_API int32_t hws_plan_create(const hws_config* config, hws_plan** out);
 /* HWS_FORMAT_TEXT: the instruction list and memory by category for people; HWS_FORMAT_JSON: the same for
  * machines
- * ({"instructions":[...],"memory":{category: bytes},"total_bytes","parameters","flops_per_token",...}). */
+ * ({"instructions":[...],"memory":{category: bytes},"total_bytes","parameters","flops_per_token","ranks",
+ * "strategy",...}). Memory and bytes sent are those of one rank, FLOPs those of the whole. */
 HWS_API int32_t hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out);
 HWS_API void hws_plan_destroy(hws_plan* plan);
 
+/* -------------------------------------------------------------------------------------------------------
+ * comm */
+
+/* A comm stands for the ranks that this process holds and how they reach the others: threads of this process,
+ * processes and hosts over TCP, or whatever the host program connects them with. Ranks are numbered from 0.
+ * It serves one engine at a time (hws_engine_create_ranks); an engine keeps what it needs of its comm alive,
+ * so the handle may be destroyed before the engine. All functions here may be called on any thread.
+ *
+ * When one rank fails, all do: every call that waits for it returns the same status, with a message that
+ * names the rank, at latest comm.timeout_seconds of the config later. Local ranks can be used for a new
+ * engine once the engine is destroyed; a comm of the other kinds is used up, in all processes: make new ones.
+ */
+
+/* `ranks` ranks as threads of this process. No thread is made before an engine is. Errors:
+ * HWS_INVALID_ARGUMENT unless ranks is from 1 to 4,096. */
+HWS_API int32_t hws_comm_create_local(int32_t ranks, hws_comm** out);
+
+typedef struct hws_comm_address {
+  uint32_t struct_size;
+  int32_t rank; /* of this process; each of 0 ... world_size - 1 is taken once */
+  int32_t world_size;
+  int32_t reserved;    /* 0 */
+  const char* address; /* "host:port": where rank 0 listens and all others look for it */
+  const char* host;    /* own address, which the other ranks connect to; NULL: 127.0.0.1 if `address`
+                          is on the loopback too, that of `address` on rank 0, else an error */
+  const char* network_interface; /* the same as an interface's name ("eth0"); NULL: as `host` says */
+  double timeout_seconds;        /* for all ranks to arrive and connect; 0: 60 */
+} hws_comm_address;
+
+/* One rank of a job of processes, on one host or many, over TCP (Gloo): waits until all have come. Every
+ * process calls it, in any order.
+ * The connections are neither encrypted nor authenticated: use a network that you trust.
+ * Errors, on every rank: HWS_INVALID_ARGUMENT (an address that is none, a rank outside the world or taken
+ * twice, world sizes that differ), HWS_TIMEOUT (names the ranks that did not come), HWS_UNAVAILABLE (no Gloo
+ * or no hawser-0/libhawser_gloo.so, with the paths tried; an address that cannot be listened on; a process
+ * that died meanwhile), HWS_ABI_MISMATCH (a module of another build). */
+HWS_API int32_t hws_comm_create_address(const hws_comm_address* address, hws_comm** out);
+
+/* A transport of the host program's: how this process's one rank reaches the others. Between two ranks,
+ * messages arrive in the order and with the sizes in which they were sent; none is empty. One thread at a
+ * time, not always the same one, calls all functions but abort. A status is HWS_OK or an HWS_* code, such as
+ * HWS_TIMEOUT after timeout_seconds and HWS_UNAVAILABLE for a peer that is gone. */
+typedef struct hws_comm_host {
+  uint32_t struct_size;
+  int32_t rank;
+  int32_t world_size;
+  int32_t reserved; /* 0 */
+  void* user;       /* passed to each function */
+  /* Sends `bytes` to a rank; may return before they are there. Must not wait for the receiver if bytes <= 512
+   * and fewer than two such messages are under way to it (any socket's buffer holds those). Required. */
+  int32_t (*send)(void* user, int32_t to_rank, const void* data, int64_t bytes, double timeout_seconds);
+  /* Receives exactly `bytes` from a rank. Required. */
+  int32_t (*recv)(void* user, int32_t from_rank, void* data, int64_t bytes, double timeout_seconds);
+  /* Both with one rank at the same time, for speed. NULL: the lower rank sends first. */
+  int32_t (*exchange)(void* user, int32_t rank, const void* out, int64_t out_bytes, void* in,
+                      int64_t in_bytes, double timeout_seconds);
+  /* This rank has failed: its running and later calls return `code` at once, and its peers' soon. Any thread,
+   * also beside a running call. NULL: they return at their timeouts. */
+  void (*abort)(void* user, int32_t code, const char* message);
+  /* Why the last call failed; valid until the next one. NULL, or a result of NULL or "": a text is made from
+   * the status. */
+  const char* (*message)(void* user);
+  /* Called exactly once, when nothing uses the transport any more, also when hws_comm_create_host fails (but
+   * not if `host` itself is NULL, misaligned or has no sensible struct_size, and so cannot be read). On
+   * whichever thread is last. NULL: nothing to do. */
+  void (*destroy)(void* user);
+} hws_comm_host;
+
+/* One rank over a transport of the host's; `host` is copied. Errors: HWS_INVALID_ARGUMENT without send or
+ * recv, or for a rank outside the world. */
+HWS_API int32_t hws_comm_create_host(const hws_comm_host* host, hws_comm** out);
+
+/* JSON: kind ("local", "address", "host"), world_size, local_ranks (an array). */
+HWS_API int32_t hws_comm_info(const hws_comm* comm, hws_buffer** out);
+HWS_API void hws_comm_destroy(hws_comm* comm);
+
 /* ------------------------------------------------------------------------------------------------------
  * engine */
+
+/* An engine is all ranks that this process holds; one call drives all of them. Results (losses, norms,
+ * logits, tokens, tensors) are those of the whole model and the whole global batch, whatever the mesh.
+ *
+ * Where a comm spans several processes, each of the following is collective: every process calls it, in the
+ * same order and with the same arguments, or it fails in all of them:
+ *   hws_engine_create_ranks, _train_step, _forward_backward, _commit, _discard, _train, _eval, _forward,
+ *   _generate, _export, hws_tensor_get, _set, _statistics, hws_checkpoint_save, _load.
+ * So each process pushes the same global batch, and callbacks of all processes make the same collective
+ * calls; a token callback returns the same on all, while a train callback that ends the run in one process
+ * ends it in all. A checkpoint's path is one folder that all processes see. hws_engine_cancel is told to all:
+ * one call in one process ends train, eval and generate in every one, at the same place. The other functions
+ * concern this process alone. */
 
 #define HWS_ENGINE_INFERENCE 1u /* only eval, forward and generate: no gradients, no optimizer state */
 
 /* Builds the model, its memory (one arena of exactly the planned size), threads and data readers; gives
  * weights their initial values or those of init.from. flags: 0 or HWS_ENGINE_INFERENCE. Errors:
  * HWS_CONFIG_INVALID (all problems), HWS_OUT_OF_MEMORY (needed, available, which setting saves how much),
- * HWS_NOT_FOUND, HWS_DATA_INVALID, HWS_CHECKPOINT_*. */
+ * HWS_NOT_FOUND, HWS_DATA_INVALID, HWS_CHECKPOINT_*. One rank: a config whose mesh has more needs
+ * hws_engine_create_ranks. */
 HWS_API int32_t hws_engine_create(const hws_config* config, uint32_t flags, hws_engine** out);
+/* The same over all ranks of a comm, arranged as `mesh` of the config says. Collective: returns in each
+ * process when all have called it. Processes may differ in the sections cpu and checkpoint only. Errors also:
+ * HWS_CONFIG_INVALID where the mesh has another number of ranks than the comm, or processes were given
+ * different configs (names the first field that differs); HWS_BUSY while another engine uses the comm;
+ * HWS_TIMEOUT, HWS_UNAVAILABLE and what made another rank fail. */
+HWS_API int32_t hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, uint32_t flags,
+                                        hws_engine** out);
 /* Waits for a running call, frees everything, ends the engine's threads. Views (hws_tensor_view) keep the
  * arena. */
 HWS_API void hws_engine_destroy(hws_engine* engine);
 /* JSON: model, parameters, flops_per_token (training, 6 per matmul weight + causal attention), memory by
- * category, step, samples, threads, cpu level, steps to go. */
+ * category (of each rank), step, samples, ranks, threads (of each rank), cpu level, steps to go. */
 HWS_API int32_t hws_engine_info(const hws_engine* engine, hws_buffer** out);
 
 #define HWS_STEP_ACCEPTED 0

@@ -1,24 +1,42 @@
-// hws_engine_create, _destroy, _info and _cancel.
+// hws_engine_create, _create_ranks, _destroy, _info and _cancel.
 #include "capi/src/engine.h"
 
 #include "capi/src/buffer.h"
+#include "capi/src/comm.h"
 #include "capi/src/config.h"
 #include "capi/src/guard.h"
 
 using namespace hawser::capi;
 
+namespace {
+
+void create(const Call& call, const hws_config* config, std::shared_ptr<hawser::comm::Comm> comm,
+            uint32_t flags, hws_engine** out) {
+  if ((flags & ~HWS_ENGINE_INFERENCE) != 0) {
+    call.invalid("flags", fmt::format("is 0x{:x}; only HWS_ENGINE_INFERENCE is known", flags));
+  }
+  const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
+  Reservation reservation(Engine::kType);
+  const bool inference = (flags & HWS_ENGINE_INFERENCE) != 0;
+  auto trainer = hawser::train::Trainer::create(tree, inference, reservation.cancel(), std::move(comm));
+  auto engine = std::make_unique<Engine>(reservation.slot(), std::move(trainer));
+  *out = static_cast<hws_engine*>(reservation.publish(std::move(engine)));
+}
+
+}  // namespace
+
 int32_t hws_engine_create(const hws_config* config, uint32_t flags, hws_engine** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
-    if ((flags & ~HWS_ENGINE_INFERENCE) != 0) {
-      call.invalid("flags", fmt::format("is 0x{:x}; only HWS_ENGINE_INFERENCE is known", flags));
-    }
-    const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
-    Reservation reservation(Engine::kType);
-    const bool inference = (flags & HWS_ENGINE_INFERENCE) != 0;
-    auto trainer = hawser::train::Trainer::create(tree, inference, reservation.cancel());
-    auto engine = std::make_unique<Engine>(reservation.slot(), std::move(trainer));
-    *out = static_cast<hws_engine*>(reservation.publish(std::move(engine)));
+    create(call, config, nullptr, flags, out);
+  });
+}
+
+int32_t hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, uint32_t flags,
+                                hws_engine** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    create(call, config, Use<CommObject>(call, comm, Access::kShared)->comm, flags, out);
   });
 }
 

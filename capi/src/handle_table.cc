@@ -143,11 +143,14 @@ void recycle(Slot* slot) {
   push_free(slot);
 }
 
+/// Whether an object has threads or connections, which do not come along into a forked child.
+bool stays_with_process(HandleType type) { return type == HandleType::kEngine || type == HandleType::kComm; }
+
 /// Frees the object of a slot that nobody uses any more. The slot goes first: destructors run host code,
 /// which may create new handles.
 void finish(Slot* slot) {
   Object* object = std::exchange(slot->object, nullptr);
-  const bool orphan = slot->type == HandleType::kEngine && slot->pid != ::getpid();
+  const bool orphan = stays_with_process(slot->type) && slot->pid != ::getpid();
   recycle(slot);
   if (!orphan) delete object;
 }
@@ -175,6 +178,8 @@ const char* type_name(uint32_t type) {
       return "an hws_plan";
     case HandleType::kEngine:
       return "an hws_engine";
+    case HandleType::kComm:
+      return "an hws_comm";
   }
   return "no handle of this library";
 }
@@ -236,11 +241,12 @@ Reference::Reference(const Call& call, HandleType type, const void* handle, Acce
 }
 
 void Reference::begin(const Call& call, HandleType type, Access access) {
-  if (type == HandleType::kEngine && slot_->pid != ::getpid()) {
+  if (stays_with_process(type) && slot_->pid != ::getpid()) {
     fail(Code::kForked,
-         "{}: this engine belongs to the parent process; its threads do not exist after fork, so "
-         "create engines in the process that uses them",
-         call.function());
+         "{}: this {} belongs to the parent process; its threads do not exist after fork, so create engines "
+         "and "
+         "comms in the process that uses them",
+         call.function(), type == HandleType::kEngine ? "engine" : "comm");
   }
   if (access == Access::kAlways) return;
   uint32_t held = slot_->access.load(std::memory_order_acquire);
@@ -301,13 +307,13 @@ Reference::~Reference() {
 Object* Reference::object() const { return slot_->object; }
 
 CallbackScope::CallbackScope(Slot* slot, Callback kind)
-    : slot_(slot), outer_(slot->callback.exchange(kind, std::memory_order_relaxed)) {
+    : slot_(slot), outer_(slot ? slot->callback.exchange(kind, std::memory_order_relaxed) : Callback::kNone) {
   ++t_callback_depth;
 }
 
 CallbackScope::~CallbackScope() {
   --t_callback_depth;
-  slot_->callback.store(outer_, std::memory_order_relaxed);
+  if (slot_) slot_->callback.store(outer_, std::memory_order_relaxed);
 }
 
 // ------------------------------------------------------------------------------------------- destroy and

@@ -1,4 +1,5 @@
-// hws_engine_set_metrics and hws_engine_metrics: pushed and pulled metrics.
+// hws_engine_set_metrics and hws_engine_metrics: pushed and pulled metrics. hws_engine_set_trace and
+// hws_engine_trace: when each instruction of a step ran.
 #include "capi/src/buffer.h"
 #include "capi/src/engine.h"
 #include "capi/src/guard.h"
@@ -27,5 +28,23 @@ int32_t hws_engine_metrics(const hws_engine* engine, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     publish_text(Use<Engine>(call, engine, Access::kAlways)->trainer->metrics_json(), out);
+  });
+}
+
+int32_t hws_engine_set_trace(hws_engine* engine, int32_t on) {
+  return guard(__func__, [&](const Call& call) {
+    Use<Engine>(call, engine, Access::kExclusive)->trainer->set_trace(on != 0);
+  });
+}
+
+int32_t hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    const Use<Engine> use(call, engine, Access::kShared);
+    if (format != HWS_FORMAT_TEXT && format != HWS_FORMAT_JSON) {
+      call.invalid("format",
+                   fmt::format("is {}; this function takes HWS_FORMAT_TEXT and HWS_FORMAT_JSON", format));
+    }
+    publish_text(use->trainer->trace_report(format == HWS_FORMAT_JSON), out);
   });
 }

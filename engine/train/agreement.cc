@@ -54,11 +54,12 @@ std::vector<std::string> all_texts(comm::ProcessGroup* world, const std::string&
 
 }  // namespace
 
-void agree_on_config(comm::RankComm* rank, const std::string& config_json) {
+void agree_on_config(comm::RankComm* rank, const std::string& config_json, const std::string& kernel_level) {
   std::vector<int32_t> everyone(static_cast<size_t>(rank->world_size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   const auto world = rank->make_group(std::move(everyone), "world");
   const std::vector<std::string> texts = all_texts(world.get(), config_json);
+  const std::vector<std::string> levels = all_texts(world.get(), kernel_level);
   Json first = Json::parse(texts[0]);
   forget_what_may_differ(&first);
   for (size_t r = 1; r < texts.size(); ++r) {
@@ -68,6 +69,12 @@ void agree_on_config(comm::RankComm* rank, const std::string& config_json) {
     if (!text.empty())
       throw AgreedError(Code::kConfigInvalid, "the ranks were given different configs: " + text +
                                                   "; start all ranks with the same config");
+    if (levels[r] != levels[0])
+      throw AgreedError(
+          Code::kConfigInvalid,
+          fmt::format("rank 0 computes with kernels {} and rank {} with {}, whose last bits differ; set "
+                      "/cpu/max_isa on all ranks to the lower of the two",
+                      levels[0], r, levels[r]));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "engine/nn/rope_table.h"
 #include "engine/optim/grad_norm.h"
 #include "engine/parallel/data_parallel.h"
+#include "engine/parallel/traffic.h"
 #include "engine/parallel/zero.h"
 #include "engine/plan/serial.h"
 #include "engine/train/executor.h"
@@ -88,12 +89,21 @@ int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks) {
   return std::max(1, (wanted > 0 ? wanted : device::default_threads()) / ranks);
 }
 
+mesh::DeviceMesh mesh_of(const config::ResolvedConfig& config) {
+  mesh::Degrees degrees;
+  degrees.dp_replicate = config.mesh.dp_replicate;
+  degrees.dp_shard = config.mesh.dp_shard;
+  return mesh::DeviceMesh(degrees);
+}
+
 parallel::DataParallel choose_strategy(const config::ResolvedConfig& config) {
   const parallel::ZeroConfig& zero = config.zero;
   parallel::DataParallel d;
   d.stage = zero.stage;
-  d.shards = zero.stage == 0 ? config.mesh.dp() : config.mesh.dp_shard;
-  d.replicas = zero.stage == 0 ? 1 : config.mesh.dp_replicate;
+  const mesh::DeviceMesh mesh = mesh_of(config);
+  const parallel::StateLayout layout(mesh, zero.stage, 0);
+  d.shards = degree(mesh, layout.reduction().scatter);
+  d.replicas = degree(mesh, layout.reduction().across);
   d.per_micro_batch = zero.reduce == parallel::ReducePolicy::kPerMicroBatch;
   d.tree = zero.sum_order == parallel::SumOrder::kTree;
   d.reshard = zero.reshard_after_forward;
@@ -108,17 +118,14 @@ parallel::DataParallel choose_strategy(const config::ResolvedConfig& config) {
 }
 
 parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& config,
-                                              const parallel::DataParallel& strategy, int64_t index,
+                                              const parallel::DataParallel& strategy, int64_t rank,
                                               bool inference) {
   const int64_t micro_batches = config.batch.grad_accum_steps;
   parallel::ShardLayout::Options o;
   o.compute = compute_type(config);
   o.stage = strategy.stage;
-  o.parts = strategy.shards, o.index = index;
-  if (strategy.reshard == parallel::ReshardAfterForward::kGroup) {
-    o.secondary_parts = strategy.reshard_group;
-    o.secondary_index = index % strategy.reshard_group;
-  }
+  o.mesh = mesh_of(config), o.rank = rank;
+  if (strategy.reshard == parallel::ReshardAfterForward::kGroup) o.reshard_group = strategy.reshard_group;
   o.training = !inference;
   o.moments = inference ? 0 : optim::moment_count(config.optimizer);
   o.gradient_buckets = strategy.gradient_buckets(micro_batches);
@@ -131,6 +138,16 @@ namespace {
 plan::Accumulation accumulation_of(const parallel::DataParallel& strategy, int64_t micro_batches) {
   if (strategy.tree && micro_batches > 1) return plan::Accumulation::kTree;
   return strategy.reduces_each(micro_batches) ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace;
+}
+
+/// What all data-parallel ranks agree on in a step is sent, too.
+void count_agreements(plan::Plan* plan, int64_t ranks) {
+  for (plan::Instruction& n : plan->instructions) {
+    if (n.op == plan::Op::kCountTokens)
+      n.sent_bytes = parallel::agreement_bytes(agreement_words(ranks), ranks);
+    if (n.op == plan::Op::kGradNorm && n.block < 0)
+      n.sent_bytes = parallel::agreement_bytes(kSumsWords, ranks);
+  }
 }
 
 }  // namespace
@@ -147,6 +164,7 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
     plans.train = plan::train_plan(sizes, micro_batches, accumulation_of(strategy, micro_batches));
     parallel::reduce_gradients(&plans.train, layout, strategy, micro_batches);
     parallel::gather_updated_weights(&plans.train, layout, strategy);
+    count_agreements(&plans.train, config.mesh.dp());
   }
   plans.eval = plan::eval_plan(sizes);
   plans.logits = plan::logits_plan(sizes);

@@ -34,11 +34,12 @@ const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config)
 /// Threads of each of `ranks` ranks that share this process.
 int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks);
 
+mesh::DeviceMesh mesh_of(const config::ResolvedConfig& config);
 /// How the config's ranks share a model.
 parallel::DataParallel choose_strategy(const config::ResolvedConfig& config);
-/// What shard `index` keeps.
+/// What `rank` of the world keeps.
 parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& config,
-                                              const parallel::DataParallel& strategy, int64_t index,
+                                              const parallel::DataParallel& strategy, int64_t rank,
                                               bool inference);
 
 EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config,

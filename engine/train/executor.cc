@@ -69,6 +69,8 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   works_.resize(std::max(works_.size(), plan.instructions.size()));
   draining_.reserve(plan.slots.size());
   done_ = started_ = static_cast<int32_t>(begin) - 1;
+  recording_ = trace_ && trace_->is_of(plan) ? trace_ : nullptr;
+  if (recording_) recording_->begin_half(begin);
   for (size_t i = begin; i < end; ++i) {
     // A failing instruction must not leave slots live or transfers in flight.
     try {
@@ -78,21 +80,27 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
       throw;
     }
   }
+  if (recording_) recording_->drains();
   wait_for(plan, started_);
+  if (recording_) recording_->end_half(end);
 }
 
 void Executor::step(const plan::Plan& plan, size_t index, Run* run) {
   const plan::Instruction& n = plan.instructions[index];
   const auto now = static_cast<int32_t>(index);
+  if (recording_) recording_->turn(index);
   wait_for(plan, n.waits_for);
+  if (recording_) recording_->starts(index);
   for_each_slot(n, [&](plan::SlotId id) {
     if (!plan.slot(id).persistent && plan.slot(id).first == now) acquire(plan.slot(id));
   });
   if (n.stream == plan::StreamId::kCommunication) {
     works_[index] = s_.runtime->start(plan, index);
     started_ = now;
+    if (recording_) recording_->issued(index, works_[index]);
   } else {
     execute(plan, n, run);
+    if (recording_) recording_->ended(index);
   }
   for_each_slot(n, [&](plan::SlotId id) {
     if (!plan.slot(id).persistent && plan.slot(id).last == now) release(plan, id);
@@ -339,7 +347,7 @@ void Executor::grad_norm(const plan::Plan& plan, const plan::Instruction& n, Run
   if (comm::ProcessGroup* dp = s_.groups->dp.get()) {
     sums_->squares.normalise();
     sums_->losses.normalise();
-    dp->wait(dp->all_reduce_i64(sums_->squares.words, sizeof(StepSums) / sizeof(int64_t)));
+    dp->wait(dp->all_reduce_i64(sums_->squares.words, kSumsWords));
   }
   run->grad_norm = optim::grad_norm(sums_->squares);
   run->losses = sums_->losses;
@@ -367,7 +375,7 @@ const float* Executor::reduced(const plan::Plan& plan, plan::SlotId slot, int32_
 const float* Executor::gradients(const plan::Plan& plan, int32_t g) const {
   const auto block = static_cast<int32_t>(s_.model->table().groups()[static_cast<size_t>(g)].block);
   const plan::SlotId shards = find_state(plan, plan::Role::kGradientShards, block);
-  const bool apart = shards >= 0 && s_.layout->options().stage > 0;
+  const bool apart = shards >= 0 && s_.layout->state_sharded();
   return reduced(plan, apart ? shards : find_state(plan, plan::Role::kGradients, block), g);
 }
 

@@ -17,6 +17,7 @@
 #include "engine/optim/optimizer.h"
 #include "engine/parallel/bucket_runtime.h"
 #include "engine/plan/plan.h"
+#include "engine/train/step_trace.h"
 
 namespace hawser::train {
 
@@ -60,6 +61,11 @@ struct GroupState {
   float* moment2 = nullptr;
 };
 
+/// Numbers that `ranks` ranks sum in COUNT_TOKENS.
+inline int64_t agreement_words(int64_t ranks) { return 2 + ranks; }
+/// Numbers that they sum in the last GRAD_NORM.
+inline constexpr int64_t kSumsWords = sizeof(StepSums) / sizeof(int64_t);
+
 /// An error that all ranks of the world throw together: they stay in touch.
 class AgreedError : public Error {
  public:
@@ -102,6 +108,9 @@ class Executor {
   /// Runs instructions [begin, end) and waits for every transfer. Allocates nothing. After a throw nothing is
   /// in flight and no slot is live.
   void run(const plan::Plan& plan, size_t begin, size_t end, Run* run);
+
+  /// Records every run of its plan from now on; null: no more. It must outlive the recording.
+  void set_trace(StepTrace* trace) { trace_ = trace; }
 
   const GroupState& state(int32_t group) const { return state_[static_cast<size_t>(group)]; }
   float* rope_table() const { return rope_table_; }
@@ -163,6 +172,8 @@ class Executor {
   int32_t started_ = -1;                // the newest transfer
   std::vector<int64_t> agreement_;      // what COUNT_TOKENS sums over ranks
   std::exception_ptr load_error_;
+  StepTrace* trace_ = nullptr;
+  StepTrace* recording_ = nullptr;  // the trace, while what runs is its plan
   plan::MemoryByCategory live_{}, live_at_peak_{};
   int64_t live_bytes_ = 0, most_live_ = 0, high_water_ = 0;
 };

@@ -27,7 +27,7 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   rope_table_ = reinterpret_cast<float*>(named("rope_table"));
   scalars_ = reinterpret_cast<StepScalars*>(named("scalars"));
   sums_ = reinterpret_cast<StepSums*>(named("norm"));
-  if (s_.groups->dp) agreement_.resize(2 + static_cast<size_t>(s_.groups->dp->size()));
+  if (s_.groups->dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.groups->dp->size())));
   bind_state(plan);
   for (size_t id = 0; id < plan.slots.size(); ++id) {
     if (!plan.slots[id].persistent) continue;

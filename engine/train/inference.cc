@@ -130,6 +130,18 @@ void TrainerImpl::feed(const int32_t* tokens, int64_t n, int64_t cached, float* 
   }
 }
 
+/// Asked by all processes at the same place, so that they stop together.
+bool TrainerImpl::cancelled_anywhere() {
+  bool result = cancelled();
+  if (all_here()) return result;
+  const bool here = result;
+  on_ranks([&](Rank& rank, int32_t i) {
+    const bool any = any_rank(rank.groups().dp.get(), here);
+    if (i == 0) result = any;
+  });
+  return result;
+}
+
 void TrainerImpl::generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn) {
   const int64_t window = config_.batch.sequence, vocab = config_.model.vocab_size;
   if (request.prompt == nullptr || request.prompt_length < 1)
@@ -147,7 +159,7 @@ void TrainerImpl::generate(const GenerateRequest& request, const std::function<b
   const SamplerConfig sampler{request.temperature, request.top_k, request.top_p, request.seed};
   int64_t cached = 0, fed = std::max<int64_t>(0, request.prompt_length - window);
   for (int64_t i = 0; i < request.max_tokens; ++i) {
-    if (cancelled()) fail(Code::kCancelled, "the generation was cancelled after {} tokens", i);
+    if (cancelled_anywhere()) fail(Code::kCancelled, "the generation was cancelled after {} tokens", i);
     const auto length = static_cast<int64_t>(text.size());
     if (cached == window)
       cached = 0, fed = length - window;  // the window moved: every position is another one now

@@ -20,10 +20,8 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm)
       comm_(comm),
       pool_(shared.threads) {
   const parallel::DataParallel& strategy = shared.plans.strategy;
-  const int64_t shard = strategy.stage == 0 ? dp_rank_ : shared.mesh.coordinate(rank, mesh::Axis::kDpShard);
-  first_copy_ = strategy.stage == 0 || shared.mesh.coordinate(rank, mesh::Axis::kDpReplicate) == 0;
   layout_ = std::make_unique<parallel::ShardLayout>(
-      shared.model.table(), layout_options(shared.config, strategy, shard, shared.inference));
+      shared.model.table(), layout_options(shared.config, strategy, rank, shared.inference));
   arena_ = device::Arena::create(shared.plans.arena_bytes);
   if (comm_) {
     make_groups();
@@ -43,28 +41,21 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm)
   setup.layout = layout_.get();
   setup.groups = &groups_;
   setup.runtime = runtime_.get();
-  setup.counts_norm = strategy.stage == 0 ? dp_rank_ == 0 : first_copy_;
+  setup.counts_norm = layout_->owns_state();
   executor_ = std::make_unique<Executor>(std::move(setup), shared.plans.any());
   if (executor_->rope_table())
     nn::fill_rope_table(executor_->rope_table(), shared.config.model, shared.config.batch.sequence);
 }
 
 void Rank::make_groups() {
-  using mesh::Axis;
-  const mesh::DeviceMesh& mesh = shared_.mesh;
-  const parallel::DataParallel& strategy = shared_.plans.strategy;
-  const auto make = [&](std::initializer_list<Axis> axes, const char* name) {
-    return comm_->make_group(to_ranks(mesh.group(number_, axes)), name);
+  const parallel::StateLayout& layout = layout_->over_mesh();
+  const auto make = [&](const std::vector<mesh::SubAxis>& axes, const char* name) {
+    return comm_->make_group(to_ranks(group(shared_.mesh, number_, axes)), name);
   };
-  groups_.dp = make({Axis::kDpReplicate, Axis::kDpShard}, "dp");
-  groups_.shard = strategy.stage == 0 ? make({Axis::kDpReplicate, Axis::kDpShard}, "gradients")
-                                      : make({Axis::kDpShard}, "dp_shard");
-  if (strategy.replicas > 1) groups_.replica = make({Axis::kDpReplicate}, "dp_replicate");
-  if (strategy.reshard != parallel::ReshardAfterForward::kGroup) return;
-  const std::vector<int32_t>& all = groups_.shard->members();
-  const auto first = all.begin() + groups_.shard->rank() / strategy.reshard_group * strategy.reshard_group;
-  groups_.secondary =
-      comm_->make_group(std::vector<int32_t>(first, first + strategy.reshard_group), "secondary");
+  groups_.dp = make(layout.data_axes(), "dp");
+  groups_.shard = make(layout.reduction().scatter, layout.state_sharded() ? "dp_shard" : "gradients");
+  if (!layout.reduction().across.empty()) groups_.replica = make(layout.reduction().across, "dp_replicate");
+  if (!layout.secondary_axes().empty()) groups_.secondary = make(layout.secondary_axes(), "secondary");
 }
 
 void Rank::publish_weights() {

@@ -48,9 +48,6 @@ class Rank {
   int64_t first_row() const {
     return dp_rank_ * shared_.config.batch.grad_accum_steps * shared_.config.batch.micro_batch;
   }
-  /// What this rank holds is held by no rank with a smaller number.
-  bool holds_first_copy() const { return first_copy_; }
-
   /// After masters changed outside of a step: compute weights follow, on every rank that has them.
   void publish_weights();
   /// Runs all instructions of a plan, or its half before or after commit.
@@ -62,7 +59,6 @@ class Rank {
   const Shared& shared_;
   int32_t number_;
   int64_t dp_rank_;
-  bool first_copy_ = true;
   comm::RankComm* comm_;
   parallel::DataParallelGroups groups_;
   std::unique_ptr<parallel::ShardLayout> layout_;

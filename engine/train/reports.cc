@@ -1,4 +1,4 @@
-// Reports that need no engine: plans, conversion, devices, the library itself.
+// Reports that need no engine: conversion, devices, the library itself.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -9,41 +9,12 @@
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/device/arena.h"
 #include "engine/device/cpu/thread_pool.h"
-#include "engine/train/assemble.h"
-#include "engine/train/engine_plans.h"
 #include "engine/train/trainer.h"
 #include "kernels/include/levels.h"
 
 namespace hawser::train {
 
 using Json = nlohmann::ordered_json;
-
-std::string plan_report(const config::ConfigTree& config, bool json) {
-  const Assembly a = assemble(config);
-  const nn::Model model(a.config.model, a.config.init.scale_residual, a.config.optimizer.frozen);
-  const kernels::KernelTable& kernels = choose_kernels(a.config);
-  const int32_t threads = choose_threads(a.config, static_cast<int32_t>(a.config.mesh.dp()));
-  const EnginePlans plans = make_plans(model, a.config, kernels, threads, false);
-  const double flops = model.flops_per_token(a.config.batch.sequence);
-  if (json) {
-    Json report = Json::parse(plan::plan_json(plans.train));
-    report["total_bytes"] = plans.arena_bytes;
-    report["parameters"] = model.table().count();
-    report["flops_per_token"] = flops;
-    report["threads"] = threads;
-    report["cpu_level"] = kernels.name;
-    for (const plan::Plan* p : {&plans.eval, &plans.logits, &plans.generate})
-      report["plans"][p->name] = p->peak_bytes;
-    return report.dump();
-  }
-  std::string text = plan::format_instructions(plans.train) + "\n" + plan::format_memory(plans.train) + "\n";
-  for (const plan::Plan* p : {&plans.eval, &plans.logits, &plans.generate})
-    text += fmt::format("plan {:<10} {:>14} bytes\n", p->name, p->peak_bytes);
-  text += fmt::format("arena           {:>14} bytes (the largest plan)\n\n", plans.arena_bytes);
-  text += fmt::format("parameters      {:>14}\nFLOPs per token {:>14.0f}\n", model.table().count(), flops);
-  text += fmt::format("on {} threads of {}, kernels {}\n", threads, kernels::cpu_name(), kernels.name);
-  return text;
-}
 
 void import_checkpoint(const std::string& hf_folder, const std::string& path,
                        const std::vector<std::string>& ignore_keys) {

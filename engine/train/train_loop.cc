@@ -1,13 +1,13 @@
 // The train loop: steps, validation when it is due, checkpoints when they are due, a record for the host
 // after each step.
-#include <unistd.h>
-
 #include <fmt/format.h>
 #include <filesystem>
+#include <functional>
 #include <limits>
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/train/save_together.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
@@ -18,11 +18,10 @@ void TrainerImpl::train(int64_t until_step, const std::function<bool(const Train
   require_pending(false);
   const int64_t total = until_step > 0 ? until_step : config_.train.steps;
   const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
-  int64_t saved_at = -1;
   training_ = true;
   const std::unique_ptr<bool, void (*)(bool*)> leave(&training_, [](bool* training) { *training = false; });
-  while (state_.step < total) {
-    stop_if_cancelled(saved_at == state_.step);
+  bool stop = stop_requested(), saved = false;
+  while (!stop && state_.step < total) {
     TrainRecord record;
     record.result = train_step();
     record.total_steps = total;
@@ -36,24 +35,42 @@ void TrainerImpl::train(int64_t until_step, const std::function<bool(const Train
       record.best = record.validation_loss < state_.best_validation_loss;
       if (record.best) state_.best_validation_loss = record.validation_loss;
     }
-    if (!config_.checkpoint.path.empty()) {
-      const bool step_checkpoint = last || due(config_.checkpoint.every);
-      save_into_run(&record, step_checkpoint, record.best && config_.checkpoint.keep_best);
-      if (step_checkpoint) saved_at = state_.step;
-    }
-    if (fn && !fn(record)) {
-      if (!config_.checkpoint.path.empty() && saved_at != state_.step) save_into_run(nullptr, true, false);
+    saved = last || due(config_.checkpoint.every);
+    record.saved = saved && !config_.checkpoint.path.empty();
+    // The host hears of a step before its checkpoint is there: a record is never missing for a step that a
+    // resumed run begins with.
+    const bool enough = fn && !fn(record);
+    save_into_run(saved, record.best && config_.checkpoint.keep_best);
+    if (on_any_process(enough)) {
+      save_into_run(!saved, false);
       return;
     }
+    stop = stop_requested();
   }
-  stop_if_cancelled(saved_at == state_.step);
+  if (!stop) return;
+  save_into_run(!saved, false);
+  fail(Code::kCancelled, "training was cancelled after step {}", state_.step);
 }
 
-/// Ends the run if it was cancelled, with a checkpoint of the last step.
-void TrainerImpl::stop_if_cancelled(bool saved) {
-  if (!take_cancel()) return;
-  if (!config_.checkpoint.path.empty() && !saved) save_into_run(nullptr, true, false);
-  fail(Code::kCancelled, "training was cancelled after step {}", state_.step);
+/// The host's wish to end, as all processes know it: here at once, with others by way of the last step's
+/// reduction.
+bool TrainerImpl::stop_requested() {
+  if (all_here()) return take_cancel();
+  if (!agreed_cancel_) return false;
+  agreed_cancel_ = false;
+  cancel_->store(false);
+  return true;
+}
+
+/// Whether any process says so; the same answer on all.
+bool TrainerImpl::on_any_process(bool here) const {
+  if (all_here()) return here;
+  int64_t count = here ? 1 : 0;
+  on_ranks([&](Rank& rank, int32_t) {
+    comm::ProcessGroup& dp = *rank.groups().dp;
+    dp.wait(dp.all_reduce_i64(&count, 1));
+  });
+  return count > 0;
 }
 
 /// Mean loss of the validation data; NaN if it was cancelled, which ends the run after the step's record.
@@ -67,23 +84,35 @@ double TrainerImpl::validation_loss() {
 }
 
 /// step-N and best below checkpoint.path. `best` is written beside and swapped in, so there always is one.
-void TrainerImpl::save_into_run(TrainRecord* record, bool step_checkpoint, bool best) {
+/// What is not a save is done by the process of rank 0, and all see it done.
+void TrainerImpl::save_into_run(bool step_checkpoint, bool best) {
   const fs::path folder = config_.checkpoint.path;
+  if (folder.empty()) return;
   if (step_checkpoint) {
     const fs::path path = folder / fmt::format("step-{}", state_.step);
-    if (!fs::exists(path)) save(path);
-    checkpoint::retain(folder, config_.checkpoint.keep_last);
-    if (record) record->saved = true;
+    if (!on_first_process([&] { return fs::exists(path); })) save(path);
+    on_first_process([&] { return checkpoint::retain(folder, config_.checkpoint.keep_last), true; });
   }
-  if (best) {
-    const fs::path path = folder / "best", next = folder / "best.next", old = folder / "best.old";
-    fs::remove_all(next);
-    fs::remove_all(old);
-    save(next);
+  if (!best) return;
+  const fs::path path = folder / "best", next = folder / "best.next", old = folder / "best.old";
+  on_first_process([&] { return fs::remove_all(next), fs::remove_all(old), true; });
+  save(next);
+  on_first_process([&] {
     if (fs::exists(path)) fs::rename(path, old);
     fs::rename(next, path);
-    fs::remove_all(old);
-  }
+    return fs::remove_all(old), true;
+  });
+}
+
+/// Runs `fn` on the process of rank 0 alone; its answer, or its error, on all.
+bool TrainerImpl::on_first_process(const std::function<bool()>& fn) const {
+  if (all_here()) return fn();
+  bool result = false;
+  on_ranks([&](Rank& rank, int32_t) {
+    SaveTogether together(rank.groups().dp.get());
+    result = together.from_first([&] { return std::string(fn() ? "1" : "0"); }) == "1";
+  });
+  return result;
 }
 
 }  // namespace hawser::train

@@ -8,6 +8,7 @@
 #include "engine/optim/lr_schedule.h"
 #include "engine/train/agreement.h"
 #include "engine/train/trainer_impl.h"
+#include "kernels/include/levels.h"
 
 namespace hawser::train {
 namespace {
@@ -20,13 +21,6 @@ std::unique_ptr<data::Dataset> open_data(const Assembly& a) {
   const config::ResolvedConfig& c = a.config;
   if (c.data.format == config::DataFormat::kNone) return nullptr;
   return data::Dataset::open(c.data, a.vocabulary, c.seed, c.batch.sequence, c.model.vocab_size);
-}
-
-mesh::DeviceMesh mesh_of(const config::ResolvedConfig& c) {
-  mesh::Degrees degrees;
-  degrees.dp_replicate = c.mesh.dp_replicate;
-  degrees.dp_shard = c.mesh.dp_shard;
-  return mesh::DeviceMesh(degrees);
 }
 
 int32_t ranks_here(const comm::Comm* comm) {
@@ -44,11 +38,29 @@ int64_t world_of(const comm::Comm* comm, const config::ResolvedConfig& c) {
   return world;
 }
 
+/// A process that fails before its ranks connect (a file that only it lacks) must not let the others wait.
+void tell_other_processes(comm::Comm* comm, const Error& error) noexcept {
+  if (static_cast<size_t>(comm->world_size()) == comm->local_ranks().size()) return;
+  try {
+    comm::CommOptions options;
+    options.kernels = &kernels::cpu_kernels(kernels::best_cpu_level());
+    comm->connect(comm->local_ranks().front(), options)->abort(error.code(), error.message());
+  } catch (const std::exception&) {  // it is broken already, and they know
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool inference,
                                          std::atomic<bool>* cancel, std::shared_ptr<comm::Comm> comm) {
-  return std::make_unique<TrainerImpl>(assemble(config), inference, cancel, std::move(comm));
+  try {
+    return std::make_unique<TrainerImpl>(assemble(config), inference, cancel, comm);
+  } catch (const AgreedError&) {
+    throw;
+  } catch (const Error& error) {
+    if (comm) tell_other_processes(comm.get(), error);
+    throw;
+  }
 }
 
 TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* cancel,
@@ -79,16 +91,18 @@ void TrainerImpl::make_ranks() {
   ranks_.resize(static_cast<size_t>(team_.size()));
   if (world_ == 1) {
     ranks_[0] = std::make_unique<Rank>(shared_, 0, nullptr);
+    traffic_.emplace(first().groups());
     return;
   }
   comm::CommOptions options;
   options.timeout_seconds = config_.comm.timeout_seconds;
+  options.bandwidth_limit = config_.comm.bandwidth_limit;
   options.kernels = &kernels_;
   for (const int32_t rank : comm_->local_ranks()) ends_.push_back(comm_->connect(rank, options));
   team_.run([&](int32_t i) {
     const auto at = static_cast<size_t>(i);
     try {
-      agree_on_config(ends_[at].get(), a_.tree.to_json());
+      agree_on_config(ends_[at].get(), a_.tree.to_json(), kernels_.name);
       ranks_[at] = std::make_unique<Rank>(shared_, ends_[at]->rank(), ends_[at].get());
     } catch (const AgreedError&) {
       throw;
@@ -97,6 +111,7 @@ void TrainerImpl::make_ranks() {
       throw;
     }
   });
+  traffic_.emplace(first().groups());
 }
 
 void TrainerImpl::check_ranks() const {
@@ -125,13 +140,14 @@ StepResult TrainerImpl::forward_backward() {
     fail(Code::kFailedPrecondition, "there is no batch: push one (hws_data_push), or give the config data");
   const double start = now();
   const bool from_push = pushed_.waiting();
+  traffic_->clear();
   try {
-    on_ranks([&](Rank& rank, int32_t i) {
+    step_on_ranks([&](Rank& rank, int32_t i) {
       Run& run = runs_[static_cast<size_t>(i)] = {};
       run.batch = config_.batch.micro_batch;
       run.seq = config_.batch.sequence;
       run.training = true;
-      run.cancelled = training_ && cancel_->load();
+      run.cancelled = cancel_->load();
       run.documents = from_push ? pushed_.view().document_begin != nullptr : config_.data.packing;
       const auto cursor = static_cast<uint64_t>(state_.samples);
       BatchViewSource pushed(pushed_.view(), rank.first_row(), cursor);
@@ -146,7 +162,7 @@ StepResult TrainerImpl::forward_backward() {
     throw;
   }
   const Run& run = runs_.front();
-  if (run.cancelled) cancel_->store(true);  // some other process asked for it
+  agreed_cancel_ = agreed_cancel_ || run.cancelled;
   learning_rate_ = optim::learning_rate(config_.schedule, config_.optimizer.learning_rate, state_.step + 1);
   pending_ = true;
   result_ = {Outcome::kPending, state_.step + 1, run.loss_sum / static_cast<double>(run.tokens),
@@ -161,7 +177,7 @@ StepResult TrainerImpl::commit() {
   const double clip = config_.optimizer.clip_norm;
   const double factor = clip > 0 ? std::min(1.0, clip / (result_.grad_norm + 1e-6)) : 1.0;
   const kernels::OptimizerScalars scalars = optimizer_.scalars(learning_rate_, factor, state_.accepted + 1);
-  on_ranks([&](Rank& rank, int32_t i) {
+  step_on_ranks([&](Rank& rank, int32_t i) {
     rank.executor().scalars()->optimizer = scalars;
     rank.executor().run(plans_.train, plans_.train.commit, plans_.train.instructions.size(),
                         &runs_[static_cast<size_t>(i)]);
@@ -192,12 +208,13 @@ StepResult TrainerImpl::end_step(Outcome outcome, bool advance) {
   {
     const std::lock_guard lock(metrics_mutex_);
     last_ = result_;
+    last_traffic_ = traffic_->step();
   }
   return result_;
 }
 
 StepResult TrainerImpl::train_step() {
-  if (!training_ && take_cancel()) fail(Code::kCancelled, "cancelled before step {}", state_.step + 1);
+  if (!training_ && stop_requested()) fail(Code::kCancelled, "cancelled before step {}", state_.step + 1);
   forward_backward();
   const optim::Verdict verdict = guard_.judge(result_.loss, result_.grad_norm);
   if (verdict == optim::Verdict::kAccept) {

@@ -17,6 +17,7 @@
 #include "engine/config/config_tree.h"
 #include "engine/data/vocabulary.h"
 #include "engine/device/arena.h"
+#include "engine/plan/timeline.h"
 
 namespace hawser::train {
 
@@ -112,6 +113,15 @@ class Trainer {
   virtual std::string tensors_json() const = 0;
   virtual std::string statistics_json() const = 0;
   virtual std::string metrics_json() const = 0;  ///< safe beside a running step
+  /// Records when each instruction of a step runs, from the next step on; off: no more, and what was recorded
+  /// is dropped. Throws kFailedPrecondition for inference and while a step is pending.
+  virtual void set_trace(bool on) = 0;
+  /// The last step of every rank of this process, as trace events (json: what Perfetto and chrome://tracing
+  /// read) or in words. Throws kFailedPrecondition where no step was recorded.
+  virtual std::string trace_report(bool json) const = 0;
+  /// The same of one rank, by its index in this process.
+  virtual plan::Timeline timeline(int32_t index) const = 0;
+  virtual const plan::Plan& train_plan() const = 0;
   virtual void set_metrics(std::function<void(const std::string&)> fn) = 0;
 };
 

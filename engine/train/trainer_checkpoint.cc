@@ -139,25 +139,19 @@ void TrainerImpl::import_hf(const std::string& folder) {
   });
 }
 
-/// What `rank` writes: its share of the tensors that it has a first copy of. Ranks that hold the same
-/// elements write a part of them each.
+/// What `rank` writes: of what it holds, the part that falls to it among all who hold the same.
 std::vector<checkpoint::PieceView> TrainerImpl::pieces_of(const Rank& rank) const {
   std::vector<checkpoint::PieceView> pieces;
-  if (!rank.holds_first_copy()) return pieces;
-  const bool shared = !rank.layout().state_sharded();
   each_part(rank, model_.table(),
             [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
-              if (shared) {
-                const int64_t from = p.size * rank.dp_rank() / world_,
-                              to = p.size * (rank.dp_rank() + 1) / world_;
-                begin = from, end = to, at = p.offset + from;
-                if (begin == end) return;
-              }
-              pieces.push_back({p.name, DType::kF32, p.shape, begin, end, s.f32 + at});
+              const auto [from, to] = rank.layout().to_write({begin, end});
+              if (from == to) return;
+              at += from - begin;
+              pieces.push_back({p.name, DType::kF32, p.shape, from, to, s.f32 + at});
               for (int i = 0; i < 2; ++i)
                 if (p.trainable && moment_of(s, i))
                   pieces.push_back(
-                      {kMomentPrefix[i] + p.name, DType::kF32, p.shape, begin, end, moment_of(s, i) + at});
+                      {kMomentPrefix[i] + p.name, DType::kF32, p.shape, from, to, moment_of(s, i) + at});
             });
   return pieces;
 }

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@
 #include "engine/train/rank.h"
 #include "engine/train/rank_team.h"
 #include "engine/train/run_state.h"
+#include "engine/train/step_trace.h"
+#include "engine/train/step_traffic.h"
 #include "engine/train/trainer.h"
 
 namespace hawser::train {
@@ -54,6 +57,10 @@ class TrainerImpl final : public Trainer {
   std::string tensors_json() const override;
   std::string statistics_json() const override;
   std::string metrics_json() const override;
+  void set_trace(bool on) override;
+  std::string trace_report(bool json) const override;
+  plan::Timeline timeline(int32_t index) const override;
+  const plan::Plan& train_plan() const override { return plans_.train; }
   void set_metrics(std::function<void(const std::string&)> fn) override { metrics_fn_ = std::move(fn); }
 
  private:
@@ -63,6 +70,9 @@ class TrainerImpl final : public Trainer {
   /// first. A rank that fails alone makes all others fail.
   template <typename Fn>
   void on_ranks(Fn&& fn) const;
+  /// The same, and what the first rank sends belongs to the step.
+  template <typename Fn>
+  void step_on_ranks(Fn&& fn);
   void check_ranks() const;
   Rank& first() const { return *ranks_.front(); }
   bool all_here() const { return world_ == static_cast<int64_t>(ranks_.size()); }
@@ -70,9 +80,11 @@ class TrainerImpl final : public Trainer {
   void require_training(const char* what) const;
   void require_pending(bool pending) const;
   // train_loop.cc
-  void save_into_run(TrainRecord* record, bool step_checkpoint, bool best);
+  void save_into_run(bool step_checkpoint, bool best);
   bool take_cancel() { return cancel_->exchange(false); }
-  void stop_if_cancelled(bool saved);
+  bool stop_requested();
+  bool on_any_process(bool here) const;
+  bool on_first_process(const std::function<bool()>& fn) const;
   double validation_loss();
   /// For what may run on its own or inside train: there the flag stays, so that the run ends at its step
   /// boundary.
@@ -80,6 +92,7 @@ class TrainerImpl final : public Trainer {
   // inference.cc
   Evaluation eval_rows(Rank& rank, const BatchView* batch, int64_t rows, int64_t cols);
   void run_for_all(const plan::Plan& plan, const Run& run);
+  bool cancelled_anywhere();
   void feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits);
   // trainer_tensors.cc
   float* state_of(const Rank& rank, TensorKind kind, int32_t group) const;
@@ -121,14 +134,25 @@ class TrainerImpl final : public Trainer {
   bool training_ = false;  // inside train
   // The step between forward_backward and commit or discard.
   bool pending_ = false;
-  std::vector<Run> runs_;  // by rank of this process
+  std::vector<Run> runs_;       // by rank of this process
+  bool agreed_cancel_ = false;  // some process wished to stop, and all know
   StepResult result_;
   double learning_rate_ = 0;
 
   std::function<void(const std::string&)> metrics_fn_;
-  mutable std::mutex metrics_mutex_;  // guards last_: metrics may be pulled beside a step
+  std::optional<StepTraffic> traffic_;  // of the first rank here
+  std::vector<StepTrace> traces_;       // by rank of this process; empty: nothing is recorded
+  mutable std::mutex metrics_mutex_;    // guards last_...: metrics may be pulled beside a step
   StepResult last_;
+  StepTraffic::Totals last_traffic_{};
 };
+
+template <typename Fn>
+void TrainerImpl::step_on_ranks(Fn&& fn) {
+  traffic_->begin();
+  on_ranks(std::forward<Fn>(fn));
+  traffic_->end();
+}
 
 template <typename Fn>
 void TrainerImpl::on_ranks(Fn&& fn) const {

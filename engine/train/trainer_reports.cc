@@ -110,12 +110,15 @@ std::string TrainerImpl::statistics_json() const {
 
 std::string TrainerImpl::metrics_json() const {
   StepResult r;
+  StepTraffic::Totals traffic;
   {
     const std::lock_guard lock(metrics_mutex_);
     r = last_;
+    traffic = last_traffic_;
   }
   constexpr const char* kOutcomes[] = {"accepted", "skipped_non_finite", "skipped_outlier", "discarded",
                                        "pending"};
+  const StepTraffic::Totals total = traffic_->total();
   const Json json = {{"step", r.step},
                      {"outcome", kOutcomes[static_cast<size_t>(r.outcome)]},
                      {"loss", number(r.loss)},
@@ -125,7 +128,12 @@ std::string TrainerImpl::metrics_json() const {
                      {"samples", r.samples},
                      {"skipped", r.skipped},
                      {"seconds", r.seconds},
-                     {"arena_bytes", plans_.arena_bytes}};
+                     {"arena_bytes", plans_.arena_bytes},
+                     {"rank", first().number()},
+                     {"communication", traffic_->json(traffic)},
+                     {"communication_bytes", sent_bytes(traffic)},
+                     {"communication_total", traffic_->json(total)},
+                     {"communication_total_bytes", sent_bytes(total)}};
   return json.dump();
 }
 

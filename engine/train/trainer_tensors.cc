@@ -91,15 +91,13 @@ void TrainerImpl::collect(TensorKind kind, const nn::Parameter& p, float* out) c
   on_ranks([&](Rank& rank, int32_t) {
     const GroupState& s = rank.executor().state(p.group);
     const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
-    const bool mine = rank.holds_first_copy() && (rank.layout().state_sharded() || &rank == &first());
-    if (begin < end && (mine || !all_here()))
+    if (begin < end && (rank.layout().owns_state() || !all_here()))
       std::copy_n(state_of(rank, kind, p.group) + (begin - s.range.begin), end - begin,
                   out + (begin - p.offset));
     if (all_here() || !rank.layout().state_sharded()) return;
     comm::ProcessGroup& group = *rank.groups().shard;
-    const int64_t elements = rank.layout().group(p.group).elements;
     for (int32_t r = 0; r < group.size(); ++r) {
-      const mesh::FlatRange part = mesh::shard_range(elements, group.size(), r);
+      const mesh::FlatRange part = rank.layout().state_on(p.group, group.members()[static_cast<size_t>(r)]);
       const int64_t from = std::max(p.offset, part.begin), to = std::min(p.offset + p.size, part.end);
       if (from < to) group.wait(group.broadcast(out + (from - p.offset), (to - from) * 4, r));
     }
@@ -176,7 +174,7 @@ TensorLocation TrainerImpl::tensor_location(TensorKind kind, std::string_view na
     fail(Code::kUnimplemented,
          "tensor \"{}\" lies in shards on {} ranks (/zero/stage): there is no view of it; copy it with "
          "hws_tensor_get",
-         name, first().layout().options().parts);
+         name, first().layout().parts());
   return {state_of(first(), kind, p.group) + p.offset, p.shape, first().arena()};
 }
 

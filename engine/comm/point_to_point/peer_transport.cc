@@ -28,6 +28,11 @@ class PeerComm final : public Comm {
     if (rank != rank_[0]) {
       fail(Code::kInvalidArgument, "rank {} is not held here: this comm holds rank {}", rank, rank_[0]);
     }
+    if (options.bandwidth_limit > 0) {
+      fail(Code::kConfigInvalid,
+           "/comm/bandwidth_limit is {}, but only ranks of one process can be slowed down; leave it out",
+           options.bandwidth_limit);
+    }
     const std::lock_guard lock(mutex_);
     if (!connected_.expired()) {
       fail(Code::kBusy, "rank {} is connected already: a comm serves one engine at a time", rank);

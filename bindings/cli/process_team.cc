@@ -1,0 +1,231 @@
+// Processes, their signals and their errors.
+#include "bindings/cli/process_team.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "bindings/cli/client.h"
+
+namespace hawser::cli {
+namespace {
+
+constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP};
+/// How long the others have to say what they know and end by themselves, then after SIGTERM, before SIGKILL.
+constexpr std::chrono::seconds kPatience{10};
+
+volatile std::sig_atomic_t g_signals[3] = {0, 0, 0};  // how often each of kForwarded came
+
+extern "C" void on_team_signal(int number) {
+  for (size_t i = 0; i < std::size(kForwarded); ++i) {
+    if (kForwarded[i] == number) g_signals[i] = g_signals[i] + 1;
+  }
+}
+extern "C" void on_child(int /*number*/) {}  // only ends the poll
+
+void install(int number, void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  sigaction(number, &action, nullptr);
+}
+
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  for (const int number : kForwarded) sigaddset(&set, number);
+  return set;
+}
+
+[[noreturn]] void fail_start(const char* what) {
+  throw Failure(HWS_UNAVAILABLE, std::string("cannot start a rank: ") + what + ": " + std::strerror(errno));
+}
+
+/// In the new process, up to exec. Only async-signal-safe calls.
+[[noreturn]] void become_rank(char* const* words, int errors, bool first, pid_t parent) {
+  // A group of its own: Ctrl-C of the terminal goes to the launcher, which passes it on once.
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(128 + SIGTERM);  // it died before that
+  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  dup2(nothing, STDIN_FILENO);
+  if (!first) dup2(nothing, STDOUT_FILENO);
+  dup2(errors, STDERR_FILENO);
+  for (const int number : kForwarded) std::signal(number, SIG_DFL);
+  std::signal(SIGCHLD, SIG_DFL);
+  const sigset_t watched = watched_signals();
+  sigprocmask(SIG_UNBLOCK, &watched, nullptr);
+  execv("/proc/self/exe", words);
+  _exit(127);
+}
+
+}  // namespace
+
+ProcessTeam::ProcessTeam() {
+  const sigset_t watched = watched_signals();
+  sigprocmask(SIG_BLOCK, &watched, nullptr);  // they arrive in ppoll only
+  for (const int number : kForwarded) install(number, on_team_signal);
+  install(SIGCHLD, on_child);
+}
+
+ProcessTeam::~ProcessTeam() {
+  for (Member& member : members_) {
+    if (member.running) {
+      kill(member.pid, SIGKILL);
+      waitpid(member.pid, nullptr, 0);
+    }
+    if (member.errors >= 0) close(member.errors);
+  }
+  for (const int number : kForwarded) install(number, SIG_DFL);
+  install(SIGCHLD, SIG_DFL);
+  const sigset_t watched = watched_signals();
+  sigprocmask(SIG_UNBLOCK, &watched, nullptr);
+}
+
+void ProcessTeam::start(const std::vector<std::string>& words) {
+  std::vector<char*> arguments = {const_cast<char*>("hawser")};
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail_start("pipe");
+  const pid_t parent = getpid(), pid = fork();
+  if (pid == 0) become_rank(arguments.data(), ends[1], members_.empty(), parent);
+  const int error = errno;
+  close(ends[1]);
+  if (pid < 0) {
+    close(ends[0]);
+    errno = error;
+    fail_start("fork");
+  }
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  Member member;
+  member.pid = pid;
+  member.errors = ends[0];
+  members_.push_back(std::move(member));
+}
+
+int ProcessTeam::wait() {
+  std::array<int, std::size(kForwarded)> passed_on = {};
+  sigset_t none;
+  sigemptyset(&none);
+  while (any_running() || any_output()) {
+    for (size_t i = 0; i < passed_on.size(); ++i) {
+      for (; passed_on[i] < g_signals[i]; ++passed_on[i]) signal_all(kForwarded[i]);
+    }
+    collect_ended();
+    if (code_ != 0 && any_running()) hurry();
+    std::vector<pollfd> polled;
+    std::vector<size_t> ranks;
+    for (size_t r = 0; r < members_.size(); ++r) {
+      if (members_[r].errors < 0) continue;
+      polled.push_back({members_[r].errors, POLLIN, 0});
+      ranks.push_back(r);
+    }
+    if (!any_running() && polled.empty()) break;
+    const timespec second = {1, 0};
+    if (ppoll(polled.data(), polled.size(), &second, &none) <= 0) continue;
+    for (size_t i = 0; i < polled.size(); ++i) {
+      if (polled[i].revents != 0) read_errors(ranks[i]);
+    }
+  }
+  return code_ != 0 ? code_ : interrupted_ ? kExitInterrupted : kExitOk;
+}
+
+bool ProcessTeam::any_running() const {
+  for (const Member& member : members_) {
+    if (member.running) return true;
+  }
+  return false;
+}
+
+bool ProcessTeam::any_output() const {
+  for (const Member& member : members_) {
+    if (member.errors >= 0) return true;
+  }
+  return false;
+}
+
+void ProcessTeam::read_errors(size_t rank) {
+  Member& member = members_[rank];
+  char block[4096];
+  const ssize_t n = read(member.errors, block, sizeof block);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (n <= 0) {
+    close(member.errors);
+    member.errors = -1;
+    if (!member.line.empty()) show(rank, std::exchange(member.line, ""));
+    return;
+  }
+  for (const char c : std::string_view(block, static_cast<size_t>(n))) {
+    if (c != '\n') {
+      member.line += c;
+    } else {
+      show(rank, std::exchange(member.line, ""));
+    }
+  }
+}
+
+/// "hawser: error: TEXT" becomes "hawser: error: rank R: TEXT", unless TEXT names a rank itself, as what a
+/// rank has heard from another does.
+void ProcessTeam::show(size_t rank, std::string line) {
+  size_t at = 0;
+  for (const char* head : {"hawser: error: ", "hawser: note: "}) {
+    if (line.starts_with(head)) at = std::strlen(head);
+  }
+  if (line.compare(at, 5, "rank ") != 0) line.insert(at, "rank " + std::to_string(rank) + ": ");
+  if (shown_.insert(line).second) std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+void ProcessTeam::collect_ended() {
+  std::vector<std::pair<size_t, int>> found;
+  for (size_t r = 0; r < members_.size(); ++r) {
+    int status = 0;
+    if (members_[r].running && waitpid(members_[r].pid, &status, WNOHANG) == members_[r].pid) {
+      members_[r].running = false;
+      found.emplace_back(r, status);
+    }
+  }
+  // Of those that ended since the last look, one that was killed is the cause.
+  for (const bool killed : {true, false}) {
+    for (const auto& [rank, status] : found) {
+      if (WIFSIGNALED(status) == killed) ended(rank, status);
+    }
+  }
+}
+
+void ProcessTeam::ended(size_t rank, int status) {
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (code == kExitInterrupted) interrupted_ = true;
+  if (code == kExitOk || code == kExitInterrupted || code_ != 0) return;
+  code_ = code;
+  failed_at_ = Clock::now();
+  if (WIFSIGNALED(status)) {
+    show(rank, "hawser: error: rank " + std::to_string(rank) + " was killed by signal " +
+                   std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")");
+  }
+}
+
+/// After a failure: patience, SIGTERM, patience, SIGKILL.
+void ProcessTeam::hurry() {
+  if (Clock::now() - failed_at_ < kPatience * (pushes_ + 1)) return;
+  ++pushes_;
+  signal_all(pushes_ == 1 ? SIGTERM : SIGKILL);
+}
+
+void ProcessTeam::signal_all(int number) {
+  for (const Member& member : members_) {
+    if (member.running) kill(member.pid, number);
+  }
+}
+
+}  // namespace hawser::cli

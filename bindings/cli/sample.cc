@@ -1,0 +1,45 @@
+// Drawing text samples.
+#include "bindings/cli/sample.h"
+
+#include "bindings/cli/client.h"
+
+namespace hawser::cli {
+namespace {
+
+constexpr int64_t kSampleTokens = 200;
+constexpr double kSampleTemperature = 0.8;
+
+/// A line break where the vocabulary has one, else its first token.
+std::vector<int32_t> sample_prompt(const hws_engine* engine) {
+  hws_buffer* raw = nullptr;
+  if (hws_text_encode(engine, "\n", 1, &raw) != HWS_OK) return {0};
+  const Buffer buffer(raw);
+  const auto* ids = static_cast<const int32_t*>(hws_buffer_data(buffer.get()));
+  return std::vector<int32_t>(ids, ids + hws_buffer_size(buffer.get()) / sizeof(int32_t));
+}
+
+int32_t collect_token(void* user, int32_t token) {
+  static_cast<std::vector<int32_t>*>(user)->push_back(token);
+  return 0;
+}
+
+}  // namespace
+
+int32_t draw_sample(hws_engine* engine, int64_t step, std::vector<int32_t>* tokens) {
+  const std::vector<int32_t> prompt = sample_prompt(engine);
+  hws_generate_request request{};
+  request.struct_size = sizeof request;
+  request.stop_token = -1;
+  request.prompt = prompt.data();
+  request.prompt_length = static_cast<int64_t>(prompt.size());
+  request.max_tokens = kSampleTokens;
+  request.temperature = kSampleTemperature;
+  request.top_p = 1.0;
+  request.seed = static_cast<uint64_t>(step);
+  const int32_t status = hws_engine_generate(engine, &request, collect_token, tokens, nullptr);
+  // Ctrl-C came meanwhile and ended the sample: it was meant for the run.
+  if (status == HWS_CANCELLED) hws_engine_cancel(engine);
+  return status;
+}
+
+}  // namespace hawser::cli
