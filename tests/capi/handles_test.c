@@ -53,6 +53,21 @@ static int32_t create(void* h) {
   CHECK(status == HWS_OK || out == NULL);
   return status;
 }
+static hws_comm* g_comm; /* of one rank */
+static int32_t create_ranks(void* h) {
+  hws_engine* out = NULL;
+  const int32_t status = hws_engine_create_ranks(h, g_comm, 0, &out);
+  CHECK(status == HWS_OK || out == NULL);
+  return status;
+}
+static hws_config* g_config;
+static int32_t create_over(void* h) {
+  hws_engine* out = NULL;
+  const int32_t status = hws_engine_create_ranks(g_config, h, 0, &out);
+  CHECK(status == HWS_OK || out == NULL);
+  return status;
+}
+static int32_t comm_info(void* h) { return hws_comm_info(h, &g_out); }
 static int32_t info(void* h) { return hws_engine_info(h, &g_out); }
 static int32_t train_step(void* h) { return hws_engine_train_step(h, NULL); }
 static int32_t forward_backward(void* h) { return hws_engine_forward_backward(h, NULL); }
@@ -105,9 +120,11 @@ static int32_t set_metrics(void* h) {
   return status;
 }
 static int32_t metrics(void* h) { return hws_engine_metrics(h, &g_out); }
+static int32_t set_trace(void* h) { return hws_engine_set_trace(h, 1); }
+static int32_t trace(void* h) { return hws_engine_trace(h, HWS_FORMAT_JSON, &g_out); }
 static int32_t error_code(void* h) { return hws_error_code(h); }
 
-typedef enum { kError, kConfig, kPlan, kEngine, kTypes } type;
+typedef enum { kError, kConfig, kPlan, kEngine, kComm, kTypes } type;
 static const struct {
   const char* name;
   type takes;
@@ -123,6 +140,9 @@ static const struct {
     {"hws_plan_create", kConfig, plan_create},
     {"hws_plan_report", kPlan, plan_report},
     {"hws_engine_create", kConfig, create},
+    {"hws_engine_create_ranks", kConfig, create_ranks},
+    {"hws_engine_create_ranks", kComm, create_over},
+    {"hws_comm_info", kComm, comm_info},
     {"hws_engine_info", kEngine, info},
     {"hws_engine_train_step", kEngine, train_step},
     {"hws_engine_forward_backward", kEngine, forward_backward},
@@ -147,6 +167,8 @@ static const struct {
     {"hws_engine_export", kEngine, export_hf},
     {"hws_engine_set_metrics", kEngine, set_metrics},
     {"hws_engine_metrics", kEngine, metrics},
+    {"hws_engine_set_trace", kEngine, set_trace},
+    {"hws_engine_trace", kEngine, trace},
 };
 
 static void expect_bad(size_t row, void* handle, const char* what) {
@@ -180,6 +202,11 @@ int main(void) {
   handles[kConfig] = config;
   handles[kPlan] = plan;
   handles[kEngine] = tiny_engine(0);
+  hws_comm* comm = NULL;
+  CHECK_OK(hws_comm_create_local(1, &comm));
+  CHECK_OK(hws_comm_create_local(1, &g_comm));
+  handles[kComm] = comm;
+  g_config = tiny_config();
   const size_t rows = sizeof kCalls / sizeof kCalls[0];
   for (size_t i = 0; i < rows; ++i) {
     expect_bad(i, NULL, "NULL");
@@ -198,14 +225,19 @@ int main(void) {
   hws_config_destroy(config);
   hws_plan_destroy(plan);
   hws_engine_destroy(handles[kEngine]);
+  hws_comm_destroy(comm);
   for (size_t i = 0; i < rows; ++i) expect_bad(i, handles[kCalls[i].takes], "a destroyed handle");
   hws_error_destroy(error);
   hws_config_destroy(config);
   hws_plan_destroy(plan);
   hws_engine_destroy(handles[kEngine]);
+  hws_comm_destroy(comm);
+  hws_comm_destroy(g_comm);
+  hws_config_destroy(g_config);
   hws_error_destroy(NULL);
   hws_config_destroy(NULL);
   hws_plan_destroy(NULL);
   hws_engine_destroy(NULL);
+  hws_comm_destroy(NULL);
   return check_end();
 }

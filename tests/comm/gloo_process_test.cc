@@ -77,5 +77,17 @@ TEST(GlooAddress, AMissingModuleIsNamedWithThePathsTried) {
   }
 }
 
+TEST(GlooAddress, AModuleOfAnotherBuildIsRefused) {
+  comm::AddressOptions options = address_options(free_address(), 0, 1);
+  options.module_folder = HAWSER_OTHER_BUILD;
+  try {
+    comm::make_address(options);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kAbiMismatch);
+    EXPECT_NE(error.message().find("0.0.0 some other compiler"), std::string::npos) << error.message();
+  }
+}
+
 }  // namespace
 }  // namespace hawser::testing

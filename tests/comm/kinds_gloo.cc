@@ -4,13 +4,8 @@
 namespace hawser::testing {
 
 const std::vector<WorldKind>& world_kinds() {
-  static const std::vector<WorldKind> kinds = {{"gloo", gloo_world}};
+  static const std::vector<WorldKind> kinds = {{"gloo", gloo_world, {1, 2, 3, 4}}};
   return kinds;
-}
-
-const std::vector<int32_t>& world_sizes() {
-  static const std::vector<int32_t> sizes = {1, 2, 3, 4};
-  return sizes;
 }
 
 }  // namespace hawser::testing

@@ -4,14 +4,10 @@
 namespace hawser::testing {
 
 const std::vector<WorldKind>& world_kinds() {
-  static const std::vector<WorldKind> kinds = {
-      {"local", local_world}, {"memory", memory_world}, {"synchronous", synchronous_world}};
+  static const std::vector<WorldKind> kinds = {{"local", local_world, {1, 2, 3, 4, 5, 6, 7, 8}},
+                                               {"memory", memory_world, {1, 2, 3, 4, 5, 8}},
+                                               {"synchronous", synchronous_world, {2, 3, 5}}};
   return kinds;
-}
-
-const std::vector<int32_t>& world_sizes() {
-  static const std::vector<int32_t> sizes = {1, 2, 3, 4, 5, 6, 7, 8};
-  return sizes;
 }
 
 }  // namespace hawser::testing

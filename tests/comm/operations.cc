@@ -17,7 +17,7 @@ using comm::ProcessGroup;
 using comm::ReducePiece;
 using comm::Reduction;
 
-constexpr int64_t kSizes[] = {0, 1, 3, 17, 64, 2501};
+constexpr int64_t kSizes[] = {0, 1, 3, 17, 64, 1003};
 
 /// Every way to reduce that a group of this size allows.
 std::vector<Reduction> reductions(int32_t members) {
@@ -39,16 +39,31 @@ std::vector<Reduction> reductions(int32_t members) {
   return all;
 }
 
-/// Element i of the sum of all members' arrays made from `seed`.
-std::vector<float> reference_sums(int32_t members, int64_t n, uint32_t seed, const Reduction& reduction) {
-  std::vector<std::vector<float>> in;
-  for (int32_t m = 0; m < members; ++m) in.push_back(member_values(n, m, seed));
-  std::vector<float> sums(static_cast<size_t>(n)), addends(static_cast<size_t>(members));
-  for (int64_t i = 0; i < n; ++i) {
-    for (int32_t m = 0; m < members; ++m) addends[m] = in[m][i];
-    sums[i] = reference_sum(addends, reduction);
+/// All members' arrays of n elements, and what they add up to.
+class Inputs {
+ public:
+  Inputs(int32_t members, int64_t n) {
+    for (int32_t m = 0; m < members; ++m) in_.push_back(member_values(n, m, static_cast<uint32_t>(n)));
   }
-  return sums;
+  const std::vector<float>& of(int32_t member) const { return in_[static_cast<size_t>(member)]; }
+  std::vector<float> sums(int64_t begin, int64_t count, const Reduction& reduction) const {
+    std::vector<float> sums(static_cast<size_t>(count)), addends(in_.size());
+    for (int64_t i = 0; i < count; ++i) {
+      for (size_t m = 0; m < in_.size(); ++m) addends[m] = in_[m][static_cast<size_t>(begin + i)];
+      sums[static_cast<size_t>(i)] = reference_sum(addends, reduction);
+    }
+    return sums;
+  }
+
+ private:
+  std::vector<std::vector<float>> in_;
+};
+
+/// One Inputs for each of kSizes, times `factor`.
+std::vector<Inputs> inputs_of_all_sizes(int32_t members, int64_t factor) {
+  std::vector<Inputs> all;
+  for (const int64_t size : kSizes) all.emplace_back(members, size * factor);
+  return all;
 }
 
 std::string named(const Reduction& r) {
@@ -89,12 +104,13 @@ void check_all_gather(comm::RankComm& rank) {
 void check_reduce_scatter(comm::RankComm& rank) {
   const auto group = world_group(rank);
   const int32_t n = group->size(), me = group->rank();
+  const std::vector<Inputs> inputs = inputs_of_all_sizes(n, n);
   for (const Reduction& reduction : reductions(n)) {
     for (const bool in_place : {false, true}) {
       std::vector<std::vector<float>> full, shard;
-      for (const int64_t size : kSizes) {
-        full.push_back(member_values(size * n, me, static_cast<uint32_t>(size)));
-        shard.emplace_back(static_cast<size_t>(size), 0.5f);
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        full.push_back(inputs[i].of(me));
+        shard.emplace_back(static_cast<size_t>(kSizes[i]), 0.5f);
       }
       std::vector<std::vector<float>> held = shard;
       std::vector<ReducePiece> pieces;
@@ -106,8 +122,7 @@ void check_reduce_scatter(comm::RankComm& rank) {
       group->wait(group->reduce_scatter(pieces, reduction));
       for (size_t i = 0; i < full.size(); ++i) {
         const int64_t size = kSizes[i];
-        const auto sums = reference_sums(n, size * n, static_cast<uint32_t>(size), reduction);
-        std::vector<float> expected(sums.begin() + me * size, sums.begin() + (me + 1) * size);
+        std::vector<float> expected = inputs[i].sums(me * size, size, reduction);
         for (int64_t k = 0; reduction.accumulate && k < size; ++k) expected[k] = held[i][k] + expected[k];
         const std::vector<float> got(pieces[i].shard, pieces[i].shard + size);
         EXPECT_TRUE(same_bits(got, expected)) << size << " elements, " << named(reduction);
@@ -119,12 +134,13 @@ void check_reduce_scatter(comm::RankComm& rank) {
 void check_all_reduce(comm::RankComm& rank) {
   const auto group = world_group(rank);
   const int32_t n = group->size(), me = group->rank();
+  const std::vector<Inputs> inputs = inputs_of_all_sizes(n, 1);
   for (const Reduction& reduction : reductions(n)) {
     for (const bool in_place : {false, true}) {
       std::vector<std::vector<float>> in, out;
-      for (const int64_t size : kSizes) {
-        in.push_back(member_values(size, me, static_cast<uint32_t>(size)));
-        out.emplace_back(static_cast<size_t>(size), 0.25f);
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        in.push_back(inputs[i].of(me));
+        out.emplace_back(static_cast<size_t>(kSizes[i]), 0.25f);
       }
       const std::vector<std::vector<float>> held = in_place ? in : out;
       std::vector<AllReducePiece> pieces;
@@ -133,7 +149,7 @@ void check_all_reduce(comm::RankComm& rank) {
       }
       group->wait(group->all_reduce(pieces, reduction));
       for (size_t i = 0; i < in.size(); ++i) {
-        auto expected = reference_sums(n, kSizes[i], static_cast<uint32_t>(kSizes[i]), reduction);
+        auto expected = inputs[i].sums(0, kSizes[i], reduction);
         for (int64_t k = 0; reduction.accumulate && k < kSizes[i]; ++k)
           expected[k] = held[i][k] + expected[k];
         EXPECT_TRUE(same_bits(in_place ? in[i] : out[i], expected)) << kSizes[i] << ", " << named(reduction);

@@ -2,8 +2,11 @@
 // ProcessGroup reads.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <random>
 #include <vector>
 
 #include "engine/comm/process_group.h"
@@ -11,11 +14,18 @@
 
 namespace hawser::testing {
 
-/// x rounded to bf16 or f16 by way of the conversion kernel of the lowest level, or as it is.
+/// x rounded to half, to nearest even, from its definition: eleven significant bits, units of 2^-24 at least.
+inline float rounded_to_half(float x) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  const int exponent = std::max(std::ilogb(x), -14);
+  const float value = std::ldexp(std::nearbyint(std::ldexp(x, 10 - exponent)), exponent - 10);
+  return std::abs(value) > 65504.0f ? std::copysign(INFINITY, x) : value;
+}
+
+/// x rounded to bf16 or f16, or as it is.
 inline float rounded_to(float x, DType type) {
   if (type == DType::kF32) return x;
-  if (type == DType::kBf16) return from_bf16(to_bf16(x));
-  return static_cast<float>(static_cast<_Float16>(x));
+  return type == DType::kBf16 ? from_bf16(to_bf16(x)) : rounded_to_half(x);
 }
 
 /// One element's sum over members in the order that `reduction` asks for.

@@ -20,15 +20,18 @@ using Clock = std::chrono::steady_clock;
 /// Queues between all pairs of ranks, and why they are broken.
 struct Mailboxes {
   Mailboxes(int32_t world, bool wait_for_receiver)
-      : ranks(world), synchronous(wait_for_receiver), boxes(static_cast<size_t>(world * world)) {}
+      : ranks(world),
+        synchronous(wait_for_receiver),
+        boxes(static_cast<size_t>(world * world)),
+        changed(std::make_unique<std::condition_variable[]>(static_cast<size_t>(world))) {}
   std::deque<std::vector<char>>& box(int32_t from, int32_t to) {
     return boxes[static_cast<size_t>(from * ranks + to)];
   }
   int32_t ranks;
   bool synchronous;
   std::mutex mutex;
-  std::condition_variable changed;
   std::vector<std::deque<std::vector<char>>> boxes;
+  std::unique_ptr<std::condition_variable[]> changed;  ///< by the rank that waits
   int32_t broken = 0;
   std::string why;
 };
@@ -41,8 +44,9 @@ struct MailUser {
   template <class Ready>
   int32_t wait(std::unique_lock<std::mutex>& lock, double seconds, const Ready& ready) {
     message.clear();
-    const bool in_time = mail->changed.wait_until(lock, Clock::now() + std::chrono::duration<double>(seconds),
-                                                  [&] { return mail->broken != 0 || ready(); });
+    const bool in_time =
+        mail->changed[rank].wait_until(lock, Clock::now() + std::chrono::duration<double>(seconds),
+                                       [&] { return mail->broken != 0 || ready(); });
     if (mail->broken == 0) return in_time ? 0 : static_cast<int32_t>(Code::kTimeout);
     message = mail->why;
     return mail->broken;
@@ -52,7 +56,7 @@ struct MailUser {
     auto& box = mail->box(rank, to);
     const char* from = static_cast<const char*>(data);
     box.emplace_back(from, from + bytes);
-    mail->changed.notify_all();
+    mail->changed[to].notify_all();
     const bool wait_here = mail->synchronous && bytes > comm::kEagerBytes;
     return wait(lock, seconds, [&] { return !wait_here || box.empty(); });
   }
@@ -67,7 +71,7 @@ struct MailUser {
     }
     std::memcpy(data, box.front().data(), static_cast<size_t>(bytes));
     box.pop_front();
-    mail->changed.notify_all();
+    mail->changed[from].notify_all();
     return 0;
   }
 };
@@ -87,7 +91,7 @@ comm::HostTransport mail_transport(const std::shared_ptr<Mailboxes>& mail, int32
     Mailboxes& mail = *self(user).mail;
     const std::lock_guard lock(mail.mutex);
     if (mail.broken == 0) mail.broken = code, mail.why = message;
-    mail.changed.notify_all();
+    for (int32_t r = 0; r < mail.ranks; ++r) mail.changed[r].notify_all();
   };
   t.message = [](void* user) { return self(user).message.c_str(); };
   t.destroy = [](void* user) { delete static_cast<MailUser*>(user); };

@@ -16,11 +16,11 @@ struct WorldKind {
   const char* name;
   /// One Comm for each entry; together they hold ranks 0 to n - 1.
   std::vector<std::shared_ptr<comm::Comm>> (*make)(int32_t ranks);
+  std::vector<int32_t> sizes;  ///< of the worlds that every operation is tried on
 };
 
-/// What a test binary runs its cases over (kinds_*.cc): transports, and sizes of the world.
+/// The transports that a test binary runs its cases over (kinds_*.cc).
 const std::vector<WorldKind>& world_kinds();
-const std::vector<int32_t>& world_sizes();
 
 std::vector<std::shared_ptr<comm::Comm>> local_world(int32_t ranks);
 /// Host transports over queues in memory: sends return at once.

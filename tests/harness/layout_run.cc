@@ -92,10 +92,10 @@ Rows rows_of(const Problem& p, int64_t rows, int64_t step) {
   return r;
 }
 
-LayoutRun::LayoutRun(const Problem& problem, const Layout& layout) : problem_(problem), layout_(layout) {
+LayoutRun::LayoutRun(const Problem& problem, const Layout& layout, std::shared_ptr<comm::Comm> comm)
+    : problem_(problem), layout_(layout) {
   const config::ConfigTree config = config::ConfigTree::from_json(layout_config(problem, layout));
-  std::shared_ptr<comm::Comm> comm;
-  if (layout.dp() > 1) comm = comm::make_local(static_cast<int32_t>(layout.dp()));
+  if (!comm && layout.dp() > 1) comm = comm::make_local(static_cast<int32_t>(layout.dp()));
   trainer_ = train::Trainer::create(config, false, &cancel_, comm);
 }
 
@@ -123,11 +123,28 @@ StepRecord LayoutRun::step() {
   return record;
 }
 
-std::vector<StepRecord> run_layout(const Problem& problem, const Layout& layout, int steps) {
-  LayoutRun run(problem, layout);
+std::vector<StepRecord> run_layout(const Problem& problem, const Layout& layout, int steps,
+                                   std::shared_ptr<comm::Comm> comm) {
+  LayoutRun run(problem, layout, std::move(comm));
   std::vector<StepRecord> records;
   for (int i = 0; i < steps; ++i) records.push_back(run.step());
   return records;
+}
+
+std::string summary_of(const std::vector<StepRecord>& records) {
+  std::string text;
+  for (const StepRecord& r : records) {
+    uint64_t digest = 1469598103934665603u;  // FNV-1a over all tensors in the order of their names
+    for (const auto* tensors : {&r.gradients, &r.weights, &r.moment1, &r.moment2})
+      for (const auto& [name, values] : *tensors)
+        for (const float value : values) {
+          uint32_t bits = 0;
+          std::memcpy(&bits, &value, sizeof bits);
+          digest = (digest ^ bits) * 1099511628211u;
+        }
+    text += fmt::format("{} {:.17g} {:.17g} {:016x}\n", r.tokens, r.loss, r.grad_norm, digest);
+  }
+  return text;
 }
 
 namespace {

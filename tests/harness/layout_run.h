@@ -50,10 +50,10 @@ struct StepRecord {
 
 std::string layout_config(const Problem& problem, const Layout& layout);
 
-/// A trainer over ranks as threads of this process.
+/// A trainer over ranks as threads of this process, or over those of `comm`.
 class LayoutRun {
  public:
-  LayoutRun(const Problem& problem, const Layout& layout);
+  LayoutRun(const Problem& problem, const Layout& layout, std::shared_ptr<comm::Comm> comm = nullptr);
   /// One step on global batch number `step`; what is recorded is all that can differ.
   StepRecord step();
   /// The next step takes global batch number `step`.
@@ -68,7 +68,11 @@ class LayoutRun {
   int64_t steps_ = 0;
 };
 
-std::vector<StepRecord> run_layout(const Problem& problem, const Layout& layout, int steps);
+std::vector<StepRecord> run_layout(const Problem& problem, const Layout& layout, int steps,
+                                   std::shared_ptr<comm::Comm> comm = nullptr);
+
+/// A line for each step that differs where any bit differs: to compare runs of several processes.
+std::string summary_of(const std::vector<StepRecord>& records);
 
 /// "" where both are the same bits, else the first difference in words.
 std::string first_difference(const std::vector<StepRecord>& a, const std::vector<StepRecord>& b);

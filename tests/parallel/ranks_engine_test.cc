@@ -1,6 +1,8 @@
 // Everything else that an engine does, over ranks: evaluation, logits, generation, memory, checkpoints
 // between all layouts, and errors that all ranks share.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
@@ -150,6 +152,43 @@ TEST(RanksEngine, LeavesNothingWhereASaveFails) {
   run.step();
 }
 
+/// No file may grow beyond a few bytes: every rank fails to write.
+class FullDisk {
+ public:
+  FullDisk() {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit small = {100, before_.rlim_max};
+    handler_ = ::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+TEST(RanksEngine, KeepsTheOldCheckpointWhereWritingANewOneFails) {
+  const ScratchFolder folder;
+  LayoutRun run(Problem(), layout(1, 3, 3, 2));
+  run.step();
+  run.trainer().save(folder.file("step-1"));
+  run.step();
+  {
+    const FullDisk disk;
+    EXPECT_THROW(run.trainer().save(folder.file("step-2")), Error);
+  }
+  checkpoint::Reader::open(folder.file("step-1"))->verify();
+  EXPECT_FALSE(std::filesystem::exists(folder.file("step-2")));
+  for (const auto& entry : std::filesystem::directory_iterator(folder.file("")))
+    EXPECT_TRUE(entry.path().filename() == "step-1" || entry.path().filename() == "LATEST") << entry.path();
+  run.trainer().save(folder.file("step-2"));
+  checkpoint::Reader::open(folder.file("step-2"))->verify();
+}
+
 /// The stream of samples does not know of ranks: rows come in the same order whatever dp is.
 TEST(RanksEngine, SeeTheSameSamplesAtEveryDegree) {
   const ScratchFolder folder;
@@ -173,17 +212,17 @@ TEST(RanksEngine, SeeTheSameSamplesAtEveryDegree) {
 TEST(RanksEngine, BadDataOnOneRankFailsAllAndTheStepCanBeRepeated) {
   const ScratchFolder folder;
   const std::string tokens = write_tokens(folder, 4000);
-  {
-    std::fstream file(tokens, std::ios::binary | std::ios::in | std::ios::out);
-    const uint16_t outside = 60000;
-    file.seekp(2 * 1900);
-    file.write(reinterpret_cast<const char*>(&outside), 2);
-  }
   config::ConfigTree config = small_config(tokens);
   config.set("/mesh/dp_shard", "3");
   config.set("/zero/stage", "3");
   std::atomic<bool> cancel{false};
   const auto trainer = train::Trainer::create(config, false, &cancel, comm::make_local(3));
+  {  // the file is checked when it is opened, so it goes bad afterwards
+    std::fstream file(tokens, std::ios::binary | std::ios::in | std::ios::out);
+    const uint16_t outside = 60000;
+    file.seekp(2 * 1900);
+    file.write(reinterpret_cast<const char*>(&outside), 2);
+  }
   int failures = 0;
   for (int i = 0; i < 40 && failures < 2; ++i) {
     try {

@@ -1,5 +1,5 @@
 // A step allocates nothing: with file data, after the first step, 20 steps call malloc, operator new and mmap
-// zero times.
+// zero times, on any thread; so do two ranks under DDP and ZeRO-3.
 #include <gtest/gtest.h>
 
 #include "tests/train/small_config.h"
@@ -28,6 +28,24 @@ TEST(Allocation, StepsAllocateNothing) {
     for (int i = 0; i < 20; ++i) trainer->train_step();
     EXPECT_EQ(g_allocations - before, 0) << precision;
   }
+}
+
+TEST(Allocation, StepsOfManyRanksAllocateNothing) {
+  const testing::ScratchFolder folder;
+  const std::string tokens = testing::write_tokens(folder, 20000);
+  std::atomic<bool> cancel{false};
+  for (const char* zero : {R"("stage": 0)", R"("stage": 3)", R"("stage": 3, "reduce": "per_micro_batch")"})
+    for (const char* precision : {"fp32", "bf16"})
+      for (const bool trace : {false, true}) {
+        const std::string more = std::string(R"(, "mesh": {"dp_shard": 2}, "zero": {)") + zero + "}";
+        const auto trainer = train::Trainer::create(testing::small_config(tokens, precision, 4, more), false,
+                                                    &cancel, comm::make_local(2));
+        trainer->set_trace(trace);
+        trainer->train_step();
+        const long before = g_allocations;
+        for (int i = 0; i < 20; ++i) trainer->train_step();
+        EXPECT_EQ(g_allocations - before, 0) << zero << " " << precision << (trace ? ", traced" : "");
+      }
 }
 
 }  // namespace

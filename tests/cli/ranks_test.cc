@@ -1,0 +1,223 @@
+// Many ranks: threads of one process by the mesh, processes by `launch`; resumed, evaluated and sampled on
+// others.
+#include <fcntl.h>
+
+#include "tests/cli/run_command.h"
+
+namespace hawser::cli_test {
+namespace {
+
+using nlohmann::json;
+
+class Ranks : public CommandTest {
+ protected:
+  void SetUp() override {
+    CommandTest::SetUp();
+    auto c = config();
+    c["batch"] = {{"micro_batch", 1}, {"global_batch", 4}};
+    c["train"] = {{"steps", 6}, {"eval_every", 3}, {"eval_batches", 1}, {"log_every", 2}};
+    c["data"]["path"] = path("text.txt");
+    write_text(path("config.json"), c.dump());
+  }
+
+  /// Options for `ranks` ranks that share everything.
+  static std::string mesh(int ranks) {
+    return " --set /mesh/dp_shard=" + std::to_string(ranks) +
+           " --set /zero/stage=" + (ranks > 1 ? "3 " : "0 ");
+  }
+
+  void expect_same_run(const std::string& a, const std::string& b) const {
+    EXPECT_EQ(metric_rows(folder_ / a), metric_rows(folder_ / b));
+    for (const char* checkpoint : {"checkpoints/step-6", "checkpoints/best"}) {
+      const auto files = tensor_files(folder_ / a / checkpoint);
+      EXPECT_FALSE(files.empty());
+      EXPECT_EQ(files, tensor_files(folder_ / b / checkpoint)) << checkpoint;
+    }
+  }
+};
+
+TEST_F(Ranks, AMeshOfFourTrainsAsOneRank) {
+  const CommandResult result = succeed("train config.json --out four" + mesh(4));
+  for (const char* words :
+       {"ranks: 4 (dp_replicate 1 x dp_shard 4), ZeRO stage 3", "| 4 ranks |", "for each rank"}) {
+    EXPECT_NE(result.out.find(words), std::string::npos) << words << " in\n" << result.out;
+  }
+  EXPECT_NE(read_text(path("four/report.html")).find("4 (dp_replicate 1 x dp_shard 4)"), std::string::npos);
+  const CommandResult one = succeed("train config.json --out one");
+  EXPECT_EQ(one.out.find("ranks"), std::string::npos);
+  const auto many_rows = metric_rows(folder_ / "four"), one_rows = metric_rows(folder_ / "one");
+  ASSERT_EQ(many_rows.size(), 6u);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_NEAR(many_rows[i].at("loss").get<double>(), one_rows[i].at("loss").get<double>(), 1e-5) << i;
+    EXPECT_EQ(many_rows[i].at("tokens"), one_rows[i].at("tokens")) << i;
+  }
+}
+
+TEST_F(Ranks, ThePlanIsPerRank) {
+  const CommandResult text = succeed("plan config.json" + mesh(4));
+  EXPECT_EQ(text.out.find("4 ranks (dp_replicate 1 x dp_shard 4), ZeRO-3"), 0u) << text.out;
+  const auto plan = json::parse(succeed("plan config.json --json" + mesh(4)).out);
+  EXPECT_EQ(plan.at("ranks"), 4);
+  const auto one = json::parse(succeed("plan config.json --json").out);
+  EXPECT_LT(plan.at("memory").at("optimizer"), one.at("memory").at("optimizer"));
+}
+
+TEST_F(Ranks, ResumesOnFewerRanks) {
+  succeed("train config.json --out run" + mesh(4));
+  const CommandResult result = succeed("train --resume run --set /train/steps=9" + mesh(2));
+  EXPECT_NE(result.out.find("ranks: 2"), std::string::npos) << result.out;
+  succeed("train --resume run --set /train/steps=10 " + mesh(1));
+  const auto rows = metric_rows(folder_ / "run");
+  ASSERT_EQ(rows.size(), 10u);
+  EXPECT_EQ(rows.back().at("samples"), 40);
+  EXPECT_LT(rows.back().at("loss").get<double>(), rows.front().at("loss").get<double>());
+}
+
+TEST_F(Ranks, AResumedRunKeepsItsGlobalBatch) {
+  auto c = json::parse(read_text(path("config.json")));
+  c["batch"] = {{"micro_batch", 1}};
+  write_text(path("free.json"), c.dump());
+  succeed("train free.json --out run" + mesh(4));
+  const std::string before = read_text(path("run/metrics.jsonl"));
+  refused("train --resume run --set /train/steps=8 --set /mesh/dp_shard=2",
+          {"2 rows per step", "4", "--set /batch/grad_accum_steps=2"});
+  refused("train --resume run --set /train/steps=8 --set /mesh/dp_shard=3",
+          {"3 rows per step", "product is 4"});
+  refused("train --resume run --set /batch/global_batch=8", {"/batch/global_batch", "/mesh, /zero, /comm"});
+  EXPECT_EQ(read_text(path("run/metrics.jsonl")), before);
+  succeed("train --resume run --set /train/steps=8 --set /mesh/dp_shard=2 --set /batch/grad_accum_steps=2");
+  EXPECT_EQ(metric_rows(folder_ / "run").back().at("samples"), 32);
+}
+
+TEST_F(Ranks, EvaluatesAndGeneratesAsOneRank) {
+  succeed("train config.json --out run" + mesh(2));
+  const auto one = json::parse(succeed("eval run --data text.txt --json").out);
+  const auto many = json::parse(succeed("eval run --data text.txt --json" + mesh(4)).out);
+  EXPECT_EQ(one.at("loss"), many.at("loss"));
+  EXPECT_EQ(one.at("tokens"), many.at("tokens"));
+  const std::string words = "generate run --prompt the --max-tokens 20";
+  EXPECT_EQ(succeed(words).out, succeed(words + mesh(2)).out);
+}
+
+TEST_F(Ranks, RefusesRanksThatDoNotFit) {
+  const std::string two = " --comm 127.0.0.1:1 --world 2 ";
+  refused("train config.json --out run --rank 0" + two,
+          {"mesh has 1 ranks", "2 processes", "/mesh/dp_shard=2"});
+  refused("train config.json --out run --rank 2" + two + mesh(2), {"--rank 2", "from 0 to 1"});
+  refused("train config.json --out run" + two + mesh(2), {"--rank"});
+  refused("train config.json --out run --rank 0", {"--comm"});
+  refused("launch -n 4 train config.json --out run" + mesh(2), {"mesh has 2 ranks", "4 processes"});
+  refused("launch -n 2 train config.json --out run --rank 1" + mesh(2), {"--rank"});
+  refused("launch -n 2 train config.json --outt run" + mesh(2), {"--outt"});
+  refused("launch -n 2 plan config.json" + mesh(2), {"launch", "train"});
+  refused("launch -n 0 train config.json" + mesh(2), {"--processes", "1 to 4096"});
+  refused("launch -n 2 train config.json --data nothing.txt --out run" + mesh(2), {"nothing.txt"});
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+/// Ranks as processes, where the module for TCP is built.
+class Launch : public Ranks {
+ protected:
+  void SetUp() override {
+    Ranks::SetUp();
+    const fs::path module = fs::path(HAWSER_COMMAND).parent_path() / "hawser-0" / "libhawser_gloo.so";
+    if (!fs::exists(module)) GTEST_SKIP() << module << " is not built";
+  }
+
+  /// A launch of 3,000 steps on two ranks, in the background.
+  pid_t begin(const std::string& run) const {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      if (chdir(folder_.c_str()) != 0) _exit(99);
+      for (const auto& [name, fd] : {std::pair{"stdout", 1}, std::pair{"stderr", 2}}) {
+        dup2(::open(name, O_CREAT | O_WRONLY | O_TRUNC, 0666), fd);
+      }
+      execl(HAWSER_COMMAND, "hawser", "launch", "-n", "2", "train", "config.json", "--out", run.c_str(),
+            "--set", "/mesh/dp_shard=2", "--set", "/train/steps=3000", "--set", "/train/eval_every=0",
+            "--set", "/checkpoint/every=0", static_cast<char*>(nullptr));
+      _exit(99);
+    }
+    for (int i = 0; i < 3000 && lines_of(read_text(folder_ / run / "metrics.jsonl")).size() < 3; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return pid;
+  }
+
+  static std::vector<pid_t> ranks_of(pid_t launcher) {
+    const std::string process = "/proc/" + std::to_string(launcher);
+    std::istringstream words(read_text(process + "/task/" + std::to_string(launcher) + "/children"));
+    std::vector<pid_t> pids;
+    for (pid_t pid; words >> pid;) pids.push_back(pid);
+    return pids;
+  }
+
+  static int end_of(pid_t pid) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  static void expect_gone(const std::vector<pid_t>& pids) {
+    for (const pid_t pid : pids) {
+      bool gone = false;
+      for (int i = 0; i < 2000 && !gone; ++i) {
+        const std::string status = read_text("/proc/" + std::to_string(pid) + "/status");
+        gone = status.empty() || status.find("State:\tZ") != std::string::npos;
+        if (!gone) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      EXPECT_TRUE(gone) << pid;
+    }
+  }
+};
+
+TEST_F(Launch, ComputesWhatLocalRanksCompute) {
+  succeed("train config.json --out local" + mesh(2));
+  const CommandResult result = succeed("launch -n 2 train config.json --out launched" + mesh(2));
+  expect_same_run("local", "launched");
+  EXPECT_EQ(result.err, "");
+  size_t headings = 0;  // only rank 0 prints
+  for (const std::string& line : lines_of(result.out)) headings += line.starts_with("ranks: 2") ? 1 : 0;
+  EXPECT_EQ(headings, 1u) << result.out;
+  EXPECT_EQ(json::parse(read_text(path("local/config.json"))),
+            json::parse(read_text(path("launched/config.json"))));
+  succeed("launch -n 2 train --resume launched --set /train/steps=8");
+  succeed("train --resume local --set /train/steps=8");
+  EXPECT_EQ(metric_rows(folder_ / "local"), metric_rows(folder_ / "launched"));
+}
+
+TEST_F(Launch, CtrlCEndsAllWithACheckpoint) {
+  const pid_t launcher = begin("run");
+  const std::vector<pid_t> ranks = ranks_of(launcher);
+  EXPECT_EQ(ranks.size(), 2u);
+  kill(launcher, SIGINT);
+  EXPECT_EQ(end_of(launcher), 130);
+  expect_gone(ranks);
+  const size_t steps = metric_rows(folder_ / "run").size();
+  EXPECT_LT(steps, 3000u);
+  EXPECT_TRUE(fs::exists(path("run/checkpoints/step-" + std::to_string(steps) + "/manifest.json")));
+  EXPECT_EQ(read_text(path("stderr")), "");
+}
+
+TEST_F(Launch, OneRankThatIsKilledEndsAll) {
+  const pid_t launcher = begin("run");
+  const std::vector<pid_t> ranks = ranks_of(launcher);
+  ASSERT_EQ(ranks.size(), 2u);
+  kill(ranks[1], SIGKILL);
+  EXPECT_EQ(end_of(launcher), 128 + SIGKILL);
+  expect_gone(ranks);
+  const std::string err = read_text(path("stderr"));
+  EXPECT_NE(err.find("rank 1 was killed by signal 9"), std::string::npos) << err;
+  EXPECT_NE(err.find("rank 1 of 2 is gone"), std::string::npos) << err;
+}
+
+TEST_F(Launch, LeavesNoRankBehind) {
+  const pid_t launcher = begin("run");
+  const std::vector<pid_t> ranks = ranks_of(launcher);
+  ASSERT_EQ(ranks.size(), 2u);
+  kill(launcher, SIGKILL);
+  EXPECT_EQ(end_of(launcher), 128 + SIGKILL);
+  expect_gone(ranks);
+}
+
+}  // namespace
+}  // namespace hawser::cli_test

@@ -1,0 +1,209 @@
+// The ledger: what a step sends equals the closed forms to the byte, and the plan's own count. N ranks share
+// a copy, R hold the same shard, A micro-batches; Φ is counted with its padding, in the type that travels.
+//
+// reduce_scatter: (N-1)/N·Φ, once per step or per micro-batch.
+// all_gather: DDP sums and ZeRO-1/2 updated weights, (N-1)/N·Φ; so 2(N-1)/N·Φ with the above, and
+// (A+1)(N-1)/N·Φ where each micro-batch is reduced. ZeRO-3, per micro-batch: 2(N-1)/N·Φ of the blocks, one
+// less of the head (one copy serves its loss and backward) and of the embedding (its backward needs no
+// weights), but for a tied one, which the head needs as well. Under reshard "keep" once at most; under
+// "group" the second time among S ranks only, (S-1)/S·Φ. all_reduce: HSDP, 2(R-1)/R of the shards, once per
+// step or per micro-batch.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/mesh/flat_shard.h"
+#include "engine/nn/model.h"
+#include "engine/train/assemble.h"
+#include "engine/train/executor.h"
+#include "tests/harness/layout_run.h"
+
+namespace hawser::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Sent {
+  int64_t reduce_scatter = 0, all_gather = 0, secondary = 0, all_reduce = 0, agreements = 0;
+  bool operator==(const Sent&) const = default;
+  friend void PrintTo(const Sent& s, std::ostream* out) {
+    *out << "reduce_scatter " << s.reduce_scatter << ", all_gather " << s.all_gather
+         << ", in the small group " << s.secondary << ", all_reduce " << s.all_reduce << ", agreements "
+         << s.agreements;
+  }
+};
+
+/// Bytes that one rank sends to give or take one copy of `elements` among `ranks`: (N-1)/N of the padded Φ.
+int64_t pass(int64_t elements, int64_t ranks, int64_t bytes) {
+  const int64_t phi = mesh::padded_elements(elements, ranks) * bytes;
+  return phi / ranks * (ranks - 1);
+}
+
+Sent closed_form(const Problem& p, const Layout& l) {
+  const train::Assembly a = train::assemble(config::ConfigTree::from_json(layout_config(p, l)));
+  const nn::Model model(a.config.model, a.config.init.scale_residual, a.config.optimizer.frozen);
+  const int64_t n = l.stage == 0 ? l.dp() : l.dp_shard, replicas = l.stage == 0 ? 1 : l.dp_replicate;
+  const int64_t micro_batches = l.accumulation, reductions = l.reduce == "per_step" ? 1 : micro_batches;
+  const int64_t wire = l.gradient_type == "bf16" ? 2 : 4;
+  const auto& groups = model.table().groups();
+  const auto head = groups.back().block;
+  Sent sent;
+  for (const nn::ParameterGroup& g : groups) {
+    const int64_t weight = p.precision == "bf16" && g.read != nn::Read::kLookup ? 2 : 4;
+    if (g.trainable) {
+      sent.reduce_scatter += reductions * pass(g.elements, n, wire);
+      const int64_t shard = mesh::shard_elements(g.elements, n);
+      const int64_t share = (shard + replicas - 1) / replicas;
+      sent.all_reduce += reductions * (replicas - 1) * share * (4 + wire);
+      if (l.stage < 3) sent.all_gather += pass(g.elements, n, l.stage == 0 ? 4 : weight);
+    }
+    if (l.stage < 3) continue;
+    const bool inner = g.block > 0 && g.block < head;
+    const int64_t first = pass(g.elements, n, weight);
+    int64_t whole = 1, small = 0;  // gathers of a micro-batch
+    const bool twice = inner || (g.block == 0 && p.tied);
+    if (twice && l.reshard == "full") whole = 2;
+    if (twice && l.reshard == "group") small = 1;
+    sent.all_gather += micro_batches * whole * first;
+    if (small) sent.secondary += micro_batches * pass(g.elements, l.reshard_group, weight);
+  }
+  for (const int64_t words : {train::agreement_words(l.dp()), train::kSumsWords})
+    sent.agreements += 2 * (l.dp() - 1) * ((words + l.dp() - 1) / l.dp()) * 8;
+  return sent;
+}
+
+int64_t bytes(const Json& communication, const char* group, const char* operation) {
+  if (!communication.contains(group) || !communication[group].contains(operation)) return 0;
+  return communication[group][operation]["bytes"].get<int64_t>();
+}
+
+Sent ledger_of(const Json& communication, int64_t stage) {
+  const char* shard = stage == 0 ? "gradients" : "dp_shard";
+  return {bytes(communication, shard, "reduce_scatter"), bytes(communication, shard, "all_gather"),
+          bytes(communication, "secondary", "all_gather"), bytes(communication, "dp_replicate", "all_reduce"),
+          bytes(communication, "dp", "all_reduce_i64")};
+}
+
+/// The plan counts gathers of both groups as one kind.
+Sent planned(const plan::Plan& plan) {
+  Sent sent;
+  for (const plan::Instruction& n : plan.instructions) {
+    switch (n.op) {
+      case plan::Op::kReduceGrad:
+        sent.reduce_scatter += n.sent_bytes;
+        break;
+      case plan::Op::kGatherGrad:
+        sent.all_gather += n.sent_bytes;
+        break;
+      case plan::Op::kUnshard: {
+        const bool small = !n.reads.empty() && plan.slot(n.reads[0]).role == plan::Role::kSecondary;
+        (small ? sent.secondary : sent.all_gather) += n.sent_bytes;
+        break;
+      }
+      case plan::Op::kReduceReplicas:
+        sent.all_reduce += n.sent_bytes;
+        break;
+      default:
+        sent.agreements += n.sent_bytes;
+    }
+  }
+  return sent;
+}
+
+int64_t total(const Sent& s) {
+  return s.reduce_scatter + s.all_gather + s.secondary + s.all_reduce + s.agreements;
+}
+
+void expect_exact(const Problem& p, const Layout& l) {
+  SCOPED_TRACE(l.name() + " " + p.precision + (p.tied ? " tied" : "") + (p.frozen ? " frozen" : ""));
+  const Sent expected = closed_form(p, l);
+  LayoutRun run(p, l);
+  EXPECT_EQ(planned(run.trainer().train_plan()), expected);
+  int64_t reductions = 0;
+  for (const plan::Instruction& n : run.trainer().train_plan().instructions)
+    reductions += n.op == plan::Op::kReduceGrad;
+  for (int step = 0; step < 2; ++step) {
+    run.step();  // which also reads tensors of other ranks: not the step's
+    const Json metrics = Json::parse(run.trainer().metrics_json());
+    const Json& communication = metrics["communication"];
+    EXPECT_EQ(ledger_of(communication, l.stage), expected);
+    EXPECT_EQ(metrics["communication_bytes"].get<int64_t>(), total(expected)) << communication;
+    const char* shard = l.stage == 0 ? "gradients" : "dp_shard";
+    EXPECT_EQ(communication[shard]["reduce_scatter"]["calls"].get<int64_t>(), reductions);
+    EXPECT_EQ(communication["dp"]["all_reduce_i64"]["calls"].get<int64_t>(), 2);
+    EXPECT_GE(metrics["communication_total_bytes"].get<int64_t>(), (step + 1) * total(expected));
+  }
+}
+
+std::vector<Layout> stages(int64_t dp, int64_t accumulation, const char* reduce) {
+  std::vector<Layout> layouts;
+  for (const int64_t stage : {0, 1, 2, 3}) {
+    Layout l;
+    l.dp_shard = dp, l.stage = stage, l.accumulation = accumulation, l.reduce = reduce;
+    layouts.push_back(l);
+  }
+  return layouts;
+}
+
+TEST(Ledger, EveryStageSendsWhatItsClosedFormSays) {
+  for (const int64_t dp : {2, 3})
+    for (const int64_t accumulation : {1, 3})
+      for (const char* reduce : {"per_step", "per_micro_batch"})
+        for (const Layout& l : stages(dp, accumulation, reduce)) expect_exact(Problem(), l);
+  for (const Layout& l : stages(4, 2, "per_micro_batch")) expect_exact(Problem(), l);
+}
+
+TEST(Ledger, CountsEachTypeThatTravels) {
+  for (const bool tied : {true, false})
+    for (const bool frozen : {true, false})
+      for (Layout l : stages(3, 2, "per_micro_batch")) {
+        Problem p;
+        p.precision = "bf16", p.tied = tied, p.frozen = frozen;
+        expect_exact(p, l);
+        l.gradient_type = "bf16";
+        expect_exact(p, l);
+      }
+}
+
+TEST(Ledger, BucketSizesChangeNoByte) {
+  for (Layout l : stages(2, 1, "per_step")) {
+    if (l.stage == 3) continue;
+    l.bucket_bytes = 4096;
+    expect_exact(Problem(), l);
+  }
+}
+
+TEST(Ledger, HybridShardsSendInsideAndAcross) {
+  for (const char* reduce : {"per_step", "per_micro_batch"})
+    for (const char* type : {"fp32", "bf16"})
+      for (Layout l : stages(2, 2, reduce)) {
+        if (l.stage == 0) continue;
+        l.dp_replicate = 2, l.gradient_type = type;
+        expect_exact(Problem(), l);
+      }
+}
+
+TEST(Ledger, ReshardChoicesTradeBytesForMemory) {
+  Layout l;
+  l.dp_shard = 4, l.stage = 3, l.accumulation = 2;
+  for (const bool tied : {true, false}) {
+    Problem p;
+    p.tied = tied;
+    l.reshard = "keep", l.reshard_group = 0;
+    expect_exact(p, l);
+    l.reshard = "group", l.reshard_group = 2;
+    expect_exact(p, l);
+  }
+}
+
+TEST(Ledger, OneRankSendsNothing) {
+  LayoutRun run(Problem{}, Layout{});
+  run.step();
+  const Json metrics = Json::parse(run.trainer().metrics_json());
+  EXPECT_EQ(metrics["communication"], Json::object());
+  EXPECT_EQ(metrics["communication_bytes"], 0);
+  EXPECT_EQ(metrics["communication_total"], Json::object());
+}
+
+}  // namespace
+}  // namespace hawser::testing

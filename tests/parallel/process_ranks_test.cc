@@ -1,0 +1,112 @@
+// Ranks as processes over TCP give the bits that ranks as threads of one process give, in every process.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/comm/gloo/address.h"
+#include "tests/harness/layout_run.h"
+
+namespace hawser::testing {
+namespace {
+
+/// A port of the loopback that nobody listens on now.
+int free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
+  socklen_t size = sizeof address;
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  ::close(fd);
+  return ntohs(address.sin_port);
+}
+
+/// What fn(comm) returns in each of `world` forked processes.
+std::vector<std::string> in_processes(int32_t world,
+                                      const std::function<std::string(std::shared_ptr<comm::Comm>)>& fn) {
+  comm::AddressOptions options;
+  options.address = "127.0.0.1:" + std::to_string(free_port());
+  options.world_size = world;
+  options.timeout_seconds = 20;
+  options.module_folder = HAWSER_GLOO_FOLDER;
+  std::vector<std::pair<pid_t, int>> children;
+  for (int32_t rank = 0; rank < world; ++rank) {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      std::string text;
+      try {
+        options.rank = rank;
+        text = fn(comm::make_address(options));
+      } catch (const Error& e) {
+        text = "error " + e.message();
+      }
+      [[maybe_unused]] const ssize_t written = ::write(ends[1], text.data(), text.size());
+      ::_exit(0);
+    }
+    ::close(ends[1]);
+    children.emplace_back(child, ends[0]);
+  }
+  std::vector<std::string> texts;
+  for (const auto& [child, end] : children) {
+    texts.emplace_back();
+    char buffer[4096];
+    for (ssize_t n = 0; (n = ::read(end, buffer, sizeof buffer)) > 0;)
+      texts.back().append(buffer, static_cast<size_t>(n));
+    ::close(end);
+    ::waitpid(child, nullptr, 0);
+  }
+  return texts;
+}
+
+Layout layout(int64_t replicate, int64_t shard, int64_t stage, const char* reduce) {
+  Layout l;
+  l.dp_replicate = replicate, l.dp_shard = shard, l.stage = stage, l.accumulation = 2, l.reduce = reduce;
+  return l;
+}
+
+TEST(ProcessRanks, GiveTheBitsOfThreads) {
+  for (const Layout& l : {layout(1, 2, 0, "per_step"), layout(1, 3, 1, "per_micro_batch"),
+                          layout(1, 2, 3, "per_step"), layout(2, 2, 2, "per_micro_batch")}) {
+    Problem p;
+    p.precision = l.stage == 3 ? "bf16" : "fp32";
+    const std::vector<std::string> texts = in_processes(
+        static_cast<int32_t>(l.dp()),
+        [&](std::shared_ptr<comm::Comm> comm) { return summary_of(run_layout(p, l, 3, std::move(comm))); });
+    const std::string expected = summary_of(run_layout(p, l, 3));
+    for (size_t r = 0; r < texts.size(); ++r) EXPECT_EQ(texts[r], expected) << l.name() << ", process " << r;
+  }
+}
+
+TEST(ProcessRanks, SaveOneCheckpointTogetherThatThreadsLoad) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("hawser-processes-" + std::to_string(::getpid()));
+  const std::string path = (folder / "step-2").string();
+  const Layout l = layout(1, 2, 3, "per_step");
+  const std::vector<std::string> texts = in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
+    LayoutRun run(Problem(), l, std::move(comm));
+    run.step(), run.step();
+    run.trainer().save(path);
+    return summary_of({run.step()});
+  });
+  LayoutRun loader(Problem(), layout(2, 1, 0, "per_step"));
+  loader.trainer().load(path, false);
+  loader.skip_to(2);
+  const std::string next = summary_of({loader.step()});
+  EXPECT_EQ(texts[0], next);
+  EXPECT_EQ(texts[1], next);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace hawser::testing

@@ -1,0 +1,143 @@
+// The trace of a step of many ranks: every instruction of the plan is there, on its stream, in order, and
+// nothing ran before what it waits for.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "tests/harness/layout_run.h"
+
+namespace hawser::testing {
+namespace {
+
+using Json = nlohmann::json;
+using plan::StreamId;
+
+void expect_sound(const plan::Plan& plan, const plan::Timeline& line) {
+  ASSERT_EQ(line.times.size(), plan.instructions.size());
+  double compute = 0, communication = 0;  // the ends of what came before
+  for (size_t i = 0; i < line.times.size(); ++i) {
+    SCOPED_TRACE(i);
+    const plan::Instruction& n = plan.instructions[i];
+    const plan::Times& t = line.times[i];
+    EXPECT_LE(compute, t.ready);
+    EXPECT_LE(t.begin, t.end);
+    if (n.sent_bytes > 0) {
+      EXPECT_LE(communication, t.sent_begin);
+      EXPECT_LT(t.sent_begin, t.sent_end);
+      EXPECT_LE(t.ready, t.sent_begin);
+      communication = t.sent_end;
+    }
+    if (n.stream == StreamId::kCommunication) continue;
+    EXPECT_LE(t.ready, t.begin);
+    if (n.waits_for >= 0) {
+      EXPECT_LE(line.times[static_cast<size_t>(n.waits_for)].sent_end, t.begin);
+    }
+    if (plan::meets_others(n)) {
+      EXPECT_LE(t.sent_end, t.begin);
+    }
+    compute = t.end;
+  }
+  const plan::Overlap o = plan::overlap_of(plan, line);
+  EXPECT_GT(o.communication_busy, 0);
+  EXPECT_LE(o.hidden, o.communication_busy);
+  EXPECT_LE(o.behind_backward, o.hidden);
+  EXPECT_LE(o.compute_busy + o.exposed, o.makespan);
+}
+
+TEST(Trace, HoldsEveryInstructionOfEveryRank) {
+  for (const int64_t stage : {0, 1, 2, 3})
+    for (const char* precision : {"fp32", "bf16"}) {
+      Problem p;
+      p.precision = precision;
+      Layout l;
+      l.dp_shard = 3, l.stage = stage, l.accumulation = 2, l.reduce = "per_micro_batch";
+      SCOPED_TRACE(l.name());
+      LayoutRun run(p, l);
+      run.trainer().set_trace(true);
+      for (int step = 0; step < 2; ++step) {
+        run.step();
+        for (int r = 0; r < 3; ++r) expect_sound(run.trainer().train_plan(), run.trainer().timeline(r));
+      }
+    }
+}
+
+/// A rank remembers 2,048 finished calls; steps may have more.
+TEST(Trace, LosesNothingOfALongStep) {
+  Problem p;
+  p.micro_batch = 1, p.sequence = 4;
+  Layout l;
+  l.dp_shard = 2, l.stage = 3, l.accumulation = 512, l.reduce = "per_micro_batch";
+  LayoutRun run(p, l);
+  int64_t transfers = 0;
+  for (const plan::Instruction& n : run.trainer().train_plan().instructions)
+    transfers += n.stream == StreamId::kCommunication;
+  ASSERT_GT(transfers, 2 * 2048);
+  run.trainer().set_trace(true);
+  run.step();
+  expect_sound(run.trainer().train_plan(), run.trainer().timeline(0));
+}
+
+TEST(Trace, SaysTheSameAsTraceEvents) {
+  Layout l;
+  l.dp_shard = 2, l.stage = 3;
+  LayoutRun run({}, l);
+  run.trainer().set_trace(true);
+  run.step();
+  const plan::Plan& plan = run.trainer().train_plan();
+  const Json report = Json::parse(run.trainer().trace_report(true));
+  std::map<std::pair<int, int>, std::vector<Json>> threads;  // rank and stream
+  std::map<std::pair<int, int>, std::string> names;
+  for (const Json& e : report.at("traceEvents")) {
+    const std::pair thread(e.at("pid").get<int>(), e.at("tid").get<int>());
+    if (e.at("ph") == "X") threads[thread].push_back(e);
+    if (e.at("name") == "thread_name") names[thread] = e.at("args").at("name").get<std::string>();
+  }
+  ASSERT_EQ(threads.size(), 4u);
+  for (const auto& [thread, events] : threads) {
+    EXPECT_EQ(names[thread], thread.second == 0 ? "compute" : "communication");
+    int64_t bytes = 0;
+    size_t instructions = 0;
+    for (const Json& e : events) {
+      EXPECT_GE(e.at("ts").get<double>(), 0);
+      EXPECT_GE(e.at("dur").get<double>(), 0);
+      instructions += e.at("cat") == "compute";
+      if (thread.second == 1) bytes += e.at("args").at("bytes").get<int64_t>();
+    }
+    int64_t sent = 0;
+    size_t computed = 0;
+    for (const plan::Instruction& n : plan.instructions)
+      sent += n.sent_bytes, computed += n.stream == StreamId::kCompute;
+    EXPECT_EQ(bytes, thread.second == 1 ? sent : 0);
+    EXPECT_EQ(instructions, thread.second == 0 ? computed : 0);
+  }
+  ASSERT_EQ(report.at("otherData").at("ranks").size(), 2u);
+  const double hidden = plan::overlap_of(plan, run.trainer().timeline(1)).hidden_share();
+  EXPECT_EQ(report.at("otherData").at("ranks")[1].at("hidden_share").get<double>(), hidden);
+}
+
+TEST(Trace, IsThereOnlyWhenItWasAskedFor) {
+  Layout l;
+  l.dp_shard = 2;
+  LayoutRun run({}, l);
+  const auto refuses = [&] {
+    try {
+      run.trainer().trace_report(true);
+    } catch (const Error& e) {
+      return e.code() == Code::kFailedPrecondition;
+    }
+    return false;
+  };
+  run.step();
+  EXPECT_TRUE(refuses());
+  run.trainer().set_trace(true);
+  EXPECT_TRUE(refuses());
+  run.step();
+  EXPECT_FALSE(refuses());
+  run.trainer().set_trace(false);
+  EXPECT_TRUE(refuses());
+}
+
+}  // namespace
+}  // namespace hawser::testing
