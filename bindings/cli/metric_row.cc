@@ -36,6 +36,7 @@ MetricRow row_of(const hws_train_record& record) {
   row.seconds = record.seconds;
   row.skipped = record.skipped;
   row.outcome = record.outcome;
+  row.communication_bytes = record.communication_bytes;
   return row;
 }
 
@@ -57,6 +58,7 @@ std::string to_json(const MetricRow& row) {
   json["seconds"] = row.seconds;
   json["skipped"] = row.skipped;
   json["outcome"] = outcome_name(row.outcome);
+  if (row.communication_bytes > 0) json["communication_bytes"] = row.communication_bytes;
   return json.dump();
 }
 
@@ -73,6 +75,7 @@ bool from_json(const std::string& line, MetricRow* row) {
   row->tokens_per_second = number(json, "tokens_per_second");
   row->seconds = number(json, "seconds");
   row->skipped = integer(json, "skipped");
+  row->communication_bytes = integer(json, "communication_bytes");
   const std::string outcome = json.value("outcome", "");
   for (int32_t i = 0; i < static_cast<int32_t>(std::size(kOutcomes)); ++i) {
     if (outcome == kOutcomes[i]) row->outcome = i;

@@ -13,13 +13,14 @@ struct MetricRow {
   double loss = 0;             ///< nats per token
   double validation_loss = 0;  ///< NaN: this step had no validation
   double learning_rate = 0;
-  double grad_norm = 0;          ///< before clipping
-  int64_t tokens = 0;            ///< unmasked targets
-  int64_t samples = 0;           ///< rows consumed since the start
-  double tokens_per_second = 0;  ///< positions, masked ones too
-  double seconds = 0;            ///< wall time of the step
-  int64_t skipped = 0;           ///< steps skipped so far
-  int32_t outcome = 0;           ///< HWS_STEP_*
+  double grad_norm = 0;             ///< before clipping
+  int64_t tokens = 0;               ///< unmasked targets
+  int64_t samples = 0;              ///< rows consumed since the start
+  double tokens_per_second = 0;     ///< positions, masked ones too
+  double seconds = 0;               ///< wall time of the step
+  int64_t skipped = 0;              ///< steps skipped so far
+  int32_t outcome = 0;              ///< HWS_STEP_*
+  int64_t communication_bytes = 0;  ///< sent by the first rank here; 0: one rank
 };
 
 MetricRow row_of(const hws_train_record& record);

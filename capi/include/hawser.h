@@ -343,11 +343,12 @@ typedef struct hws_train_record {
   int64_t samples;
   int64_t skipped;
   double seconds;
-  double validation_loss;   /* NaN when this step had no validation */
-  double tokens_per_second; /* of this step: positions, masked ones too */
-  int64_t total_steps;      /* the step at which this run ends */
-  int32_t saved;            /* 1: a checkpoint was written after this step */
-  int32_t best;             /* 1: the lowest validation loss so far */
+  double validation_loss;      /* NaN when this step had no validation */
+  double tokens_per_second;    /* of this step: positions, masked ones too */
+  int64_t total_steps;         /* the step at which this run ends */
+  int32_t saved;               /* 1: a checkpoint of this step is written as soon as the callback returns */
+  int32_t best;                /* 1: the lowest validation loss so far */
+  int64_t communication_bytes; /* sent in this step by the first rank of this process; 0 with one rank */
 } hws_train_record;
 
 /* Called on the thread that called hws_engine_train, after each step. Non-zero ends the run after this step
@@ -477,8 +478,18 @@ typedef void (*hws_metrics_fn)(void* user, const char* json, size_t size);
 /* fn NULL: no callback any more. The one before is destroyed. */
 HWS_API int32_t hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn fn, void* user,
                                        void (*destroy)(void*));
-/* The same object on demand: last step, totals, memory by category. */
+/* The same object on demand: the last step, and what one rank of this process sent in it ("communication", by
+ * process group and operation: calls and bytes) and since the engine was made ("communication_total"). */
 HWS_API int32_t hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
+
+/* on != 0: from the next step on, note when each instruction of a step begins and ends on every rank of this
+ * process; 0: no more, at no cost. HWS_FAILED_PRECONDITION for inference and while a step is pending. */
+HWS_API int32_t hws_engine_set_trace(hws_engine* engine, int32_t on);
+/* The last step. HWS_FORMAT_JSON: trace events, which Perfetto and chrome://tracing show: a process per rank,
+ * a thread per stream (compute, communication), microseconds; in "otherData" per rank how much of the
+ * communication was hidden. HWS_FORMAT_TEXT: that alone, as a table. HWS_FAILED_PRECONDITION if no step was
+ * traced. */
+HWS_API int32_t hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out);
 
 #ifdef __cplusplus
 }

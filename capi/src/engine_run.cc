@@ -23,6 +23,7 @@ hws_train_record to_host(const TrainRecord& from) {
   to.tokens_per_second = from.tokens_per_second;
   to.total_steps = from.total_steps;
   to.saved = from.saved ? 1 : 0;
+  to.communication_bytes = from.communication_bytes;
   to.best = from.best ? 1 : 0;
   return to;
 }

@@ -159,7 +159,9 @@ void TrainerImpl::generate(const GenerateRequest& request, const std::function<b
   const SamplerConfig sampler{request.temperature, request.top_k, request.top_p, request.seed};
   int64_t cached = 0, fed = std::max<int64_t>(0, request.prompt_length - window);
   for (int64_t i = 0; i < request.max_tokens; ++i) {
-    if (cancelled_anywhere()) fail(Code::kCancelled, "the generation was cancelled after {} tokens", i);
+    // Processes ask each other only now and then: a question costs more than a small model's token.
+    if ((all_here() || i % 16 == 0) && cancelled_anywhere())
+      fail(Code::kCancelled, "the generation was cancelled after {} tokens", i);
     const auto length = static_cast<int64_t>(text.size());
     if (cached == window)
       cached = 0, fed = length - window;  // the window moved: every position is another one now

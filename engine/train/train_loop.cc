@@ -25,6 +25,7 @@ void TrainerImpl::train(int64_t until_step, const std::function<bool(const Train
     TrainRecord record;
     record.result = train_step();
     record.total_steps = total;
+    record.communication_bytes = sent_bytes(last_traffic_);
     record.validation_loss = std::numeric_limits<double>::quiet_NaN();
     record.tokens_per_second =
         static_cast<double>(config_.batch.global_batch * config_.batch.sequence) / record.result.seconds;

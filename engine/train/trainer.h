@@ -43,6 +43,7 @@ struct TrainRecord {
   double tokens_per_second = 0;
   int64_t total_steps = 0;
   bool saved = false, best = false;
+  int64_t communication_bytes = 0;  ///< sent in this step by the first rank here
 };
 
 /// A batch of the caller's, borrowed for the call. targets, document_begin may be null.

@@ -222,20 +222,26 @@ void TrainerImpl::load(const std::string& path, bool allow_other_data) {
   pushed_.drop();
 }
 
+/// Where ranks are elsewhere, all gather the tensors and the process of rank 0 writes them.
 void TrainerImpl::export_hf(const std::string& folder, const std::string& dtype) const {
   const nn::ParameterTable& table = model_.table();
   std::map<std::string, std::vector<float>> gathered;
-  checkpoint::hf::export_folder(
-      folder, config_.model, table,
-      [&](const std::string& name) -> const float* {
-        const nn::Parameter& p = table.at(name);
-        if (!first().layout().state_sharded()) return first().executor().state(p.group).f32 + p.offset;
-        std::vector<float>& tensor = gathered[name];
-        if (tensor.empty())
-          tensor.resize(static_cast<size_t>(p.size)), collect(TensorKind::kWeight, p, tensor.data());
-        return tensor.data();
-      },
-      extra_files_, dtype);
+  const auto whole = [&](const std::string& name) -> const float* {
+    const nn::Parameter& p = table.at(name);
+    if (!first().layout().state_sharded()) return first().executor().state(p.group).f32 + p.offset;
+    std::vector<float>& tensor = gathered[name];
+    if (tensor.empty()) {
+      tensor.resize(static_cast<size_t>(p.size));
+      collect(TensorKind::kWeight, p, tensor.data());
+    }
+    return tensor.data();
+  };
+  if (!all_here())
+    for (const nn::Parameter& p : table.all()) whole(p.name);
+  on_first_process([&] {
+    checkpoint::hf::export_folder(folder, config_.model, table, whole, extra_files_, dtype);
+    return true;
+  });
 }
 
 }  // namespace hawser::train
