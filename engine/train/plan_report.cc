@@ -75,6 +75,7 @@ class PlanReport {
   std::string strategy_words() const;
   std::string traffic_text() const;
   std::string stages_text() const;
+  std::string types_text() const;
   Json strategy_json() const;
   void add_ranks(Json* report) const;
 
@@ -197,6 +198,16 @@ std::string PlanReport::stages_text() const {
   return text + "\n";
 }
 
+/// The mixed-precision policy: what is multiplied, what travels, what comes out.
+std::string PlanReport::types_text() const {
+  const bool narrow = compute_type(a_.config) != DType::kF32;
+  std::string text =
+      narrow ? "products multiply bf16 weights; look-ups, norms and biases read f32" : "parameters f32";
+  if (plans_.strategy.many())
+    text += plans_.strategy.wire == DType::kF32 ? "; gradients travel as f32" : "; gradients travel as bf16";
+  return text + "; gradients, their sums, losses and logits are f32";
+}
+
 Json PlanReport::strategy_json() const {
   const parallel::DataParallel& d = plans_.strategy;
   return {{"name", strategy_name(d)},
@@ -236,6 +247,7 @@ std::string PlanReport::json() const {
   report["flops_per_token"] = model_.flops_per_token(a_.config.batch.sequence);
   report["ranks"] = a_.config.mesh.dp();
   report["strategy"] = strategy_json();
+  report["types"] = types_text();
   report["threads"] = threads_;
   report["cpu_level"] = kernels_.name;
   for (const plan::Plan* p : {&plans_.eval, &plans_.logits, &plans_.generate})
@@ -255,6 +267,7 @@ std::string PlanReport::text() const {
                       many ? " on each rank" : "");
   text += fmt::format("parameters      {:>14}\nFLOPs per token {:>14.0f}\n", model_.table().count(),
                       model_.flops_per_token(a_.config.batch.sequence));
+  text += "types           " + types_text() + "\n";
   text += fmt::format("on {} threads{} of {}, kernels {}\n", threads_, many ? " per rank" : "",
                       kernels::cpu_name(), kernels_.name);
   return text;

@@ -66,12 +66,14 @@ bool TrainerImpl::stop_requested() {
 /// Whether any process says so; the same answer on all.
 bool TrainerImpl::on_any_process(bool here) const {
   if (all_here()) return here;
-  int64_t count = here ? 1 : 0;
-  on_ranks([&](Rank& rank, int32_t) {
+  bool result = here;
+  on_ranks([&](Rank& rank, int32_t i) {
+    int64_t count = here ? 1 : 0;
     comm::ProcessGroup& dp = *rank.groups().dp;
     dp.wait(dp.all_reduce_i64(&count, 1));
+    if (i == 0) result = count > 0;
   });
-  return count > 0;
+  return result;
 }
 
 /// Mean loss of the validation data; NaN if it was cancelled, which ends the run after the step's record.
@@ -109,9 +111,10 @@ void TrainerImpl::save_into_run(bool step_checkpoint, bool best) {
 bool TrainerImpl::on_first_process(const std::function<bool()>& fn) const {
   if (all_here()) return fn();
   bool result = false;
-  on_ranks([&](Rank& rank, int32_t) {
+  on_ranks([&](Rank& rank, int32_t i) {
     SaveTogether together(rank.groups().dp.get());
-    result = together.from_first([&] { return std::string(fn() ? "1" : "0"); }) == "1";
+    const bool answer = together.from_first([&] { return std::string(fn() ? "1" : "0"); }) == "1";
+    if (i == 0) result = answer;
   });
   return result;
 }

@@ -26,8 +26,11 @@ std::vector<Layout> equal_layouts(int64_t dp, int64_t accumulation, const std::s
   add([&](Layout& l) { l.dp_shard = dp, l.stage = 3, l.prefetch = 0; });
   add([&](Layout& l) { l.dp_shard = dp, l.stage = 3, l.reshard = "keep", l.prefetch = 3; });
   for (int64_t group = 2; group < dp; ++group)
-    if (dp % group == 0)
-      add([&](Layout& l) { l.dp_shard = dp, l.stage = 3, l.reshard = "group", l.reshard_group = group; });
+    for (const int64_t prefetch : {1, 3})
+      if (dp % group == 0)
+        add([&](Layout& l) {
+          l.dp_shard = dp, l.stage = 3, l.reshard = "group", l.reshard_group = group, l.prefetch = prefetch;
+        });
   return layouts;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "engine/base/error.h"
 #include "engine/comm/gloo/address.h"
 #include "tests/harness/layout_run.h"
+#include "tests/train/small_config.h"
 
 namespace hawser::testing {
 namespace {
@@ -106,6 +108,28 @@ TEST(ProcessRanks, SaveOneCheckpointTogetherThatThreadsLoad) {
   EXPECT_EQ(texts[0], next);
   EXPECT_EQ(texts[1], next);
   std::filesystem::remove_all(folder);
+}
+
+/// The wish of one process travels in the reduction of the step that it falls into.
+TEST(ProcessRanks, StopAfterTheSameStepWhenOneOfThemIsCancelled) {
+  const ScratchFolder folder;
+  config::ConfigTree config = small_config(write_tokens(folder, 4000));
+  config.set("/mesh/dp_shard", "2");
+  const std::vector<std::string> texts = in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
+    const bool cancels = comm->local_ranks().front() == 1;
+    std::atomic<bool> cancel{false};
+    const auto trainer = train::Trainer::create(config, false, &cancel, std::move(comm));
+    try {
+      trainer->train(30, [&](const train::TrainRecord& record) {
+        if (cancels && record.result.step == 3) cancel = true;
+        return true;
+      });
+    } catch (const Error& e) {
+      return std::string(e.code() == Code::kCancelled ? "" : "another error: ") + e.message();
+    }
+    return std::string("never stopped");
+  });
+  for (const std::string& text : texts) EXPECT_EQ(text, "training was cancelled after step 4");
 }
 
 }  // namespace

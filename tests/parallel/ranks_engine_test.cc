@@ -1,5 +1,6 @@
 // Everything else that an engine does, over ranks: evaluation, logits, generation, memory, checkpoints
 // between all layouts, and errors that all ranks share.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -100,6 +101,34 @@ std::map<std::string, std::vector<float>> state_of(train::Trainer& trainer) {
       trainer.tensor_get(kind, name, values.data(), values.size() * sizeof(float));
     }
   return state;
+}
+
+/// Sets every weight, frozen ones too, to a value that no seed gives.
+void set_all_weights(train::Trainer& trainer) {
+  for (const Json& t : Json::parse(trainer.tensors_json())) {
+    std::vector<float> values(t.at("count").get<size_t>());
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = 0.1f * static_cast<float>(static_cast<int64_t>(i * 31 % 17) - 8);
+    trainer.tensor_set(TensorKind::kWeight, t.at("name").get<std::string>(), values.data(),
+                       values.size() * sizeof(float));
+  }
+}
+
+TEST(RanksEngine, WeightsThatTheCallerSetsReachEveryRank) {
+  for (const char* precision : {"fp32", "bf16"}) {
+    Problem p;
+    p.precision = precision, p.frozen = true;
+    const Rows batch = rows_of(p, 13, 3);
+    const train::BatchView view = {13, batch.cols, batch.tokens.data(), batch.targets.data(), nullptr};
+    LayoutRun serial(p, layout(1, 1, 0, 1));
+    set_all_weights(serial.trainer());
+    const double expected = serial.trainer().eval(&view, 0).loss;
+    for (const Layout& l : layouts_up_to_four()) {
+      LayoutRun run(p, l);
+      set_all_weights(run.trainer());
+      EXPECT_EQ(run.trainer().eval(&view, 0).loss, expected) << l.name();
+    }
+  }
 }
 
 Json counters(train::Trainer& trainer) {
@@ -209,6 +238,27 @@ TEST(RanksEngine, SeeTheSameSamplesAtEveryDegree) {
   }
 }
 
+/// Nor does it know of micro-batches: before the first update the loss, dropout included, is that of the
+/// samples alone.
+TEST(RanksEngine, SeeTheSameSamplesInMicroBatchesOfAnySize) {
+  const ScratchFolder folder;
+  const std::string tokens = write_tokens(folder, 4000);
+  std::vector<double> losses;
+  for (const int64_t micro_batch : {1, 2, 4}) {
+    for (const int64_t dp : {1, 2}) {
+      config::ConfigTree config = small_config(tokens);
+      config.set("/batch",
+                 fmt::format(R"({{"micro_batch": {}, "sequence": 24, "global_batch": 8}})", micro_batch));
+      config.set("/mesh/dp_shard", std::to_string(dp));
+      std::atomic<bool> cancel{false};
+      const auto trainer = train::Trainer::create(
+          config, false, &cancel, dp > 1 ? comm::make_local(static_cast<int32_t>(dp)) : nullptr);
+      losses.push_back(trainer->train_step().loss);
+      EXPECT_EQ(losses.back(), losses.front()) << "micro-batches of " << micro_batch << ", dp " << dp;
+    }
+  }
+}
+
 TEST(RanksEngine, BadDataOnOneRankFailsAllAndTheStepCanBeRepeated) {
   const ScratchFolder folder;
   const std::string tokens = write_tokens(folder, 4000);
@@ -267,6 +317,35 @@ TEST(RanksEngine, SkipsAStepTogether) {
   EXPECT_EQ(result.outcome, train::Outcome::kSkippedNonFinite);
   run.trainer().tensor_set(TensorKind::kWeight, "embedding.tokens.weight", kept.data(), kept.size() * 4);
   EXPECT_EQ(state_of(run.trainer()), before);
+}
+
+/// Only the embedding learns, and one row alone has words of its last rows, one of which is no number: loss
+/// and gradients are finite everywhere but on the last rank.
+TEST(RanksEngine, SkipsAStepThatIsNotFiniteOnOneRankAlone) {
+  for (const int64_t stage : {1, 2, 3}) {
+    Problem p;
+    p.tied = false;
+    Json json = Json::parse(layout_config(p, layout(1, 3, stage, 1)));
+    json["optimizer"]["frozen"] = {"embedding.positions.weight", "blocks.*", "final_norm.*", "head.*"};
+    std::atomic<bool> cancel{false};
+    const auto trainer = train::Trainer::create(config::ConfigTree::from_json(json.dump()), false, &cancel,
+                                                comm::make_local(3));
+    for (const Json& t : Json::parse(trainer->tensors_json()))
+      ASSERT_EQ(t.at("trainable").get<bool>(), t.at("name") == "embedding.tokens.weight") << t.dump();
+    std::vector<float> words(53 * 24);
+    const size_t bytes = words.size() * sizeof(float);
+    trainer->tensor_get(TensorKind::kWeight, "embedding.tokens.weight", words.data(), bytes);
+    words[50 * 24] = std::numeric_limits<float>::quiet_NaN();
+    trainer->tensor_set(TensorKind::kWeight, "embedding.tokens.weight", words.data(), bytes);
+    Rows rows = rows_of(p, 6, 0);
+    for (int64_t i = 0; i < rows.rows * rows.cols; ++i) {
+      int32_t& token = rows.tokens[static_cast<size_t>(i)];
+      token = i / rows.cols == 5 ? 41 + token % 12 : token % 30;
+      if (i == rows.rows * rows.cols - 1) token = 50, rows.targets.back() = 7;
+    }
+    trainer->push({rows.rows, rows.cols, rows.tokens.data(), rows.targets.data(), nullptr});
+    EXPECT_EQ(trainer->train_step().outcome, train::Outcome::kSkippedNonFinite) << "stage " << stage;
+  }
 }
 
 }  // namespace

@@ -45,6 +45,18 @@ TEST(PlanReport, SaysInWordsHowRanksShareTheModel) {
       "Gradients are summed over ranks after each micro-batch. What follows is per rank, the same on each.");
 }
 
+TEST(PlanReport, SaysInWhichTypesItComputesAndSends) {
+  Problem p;
+  Layout l;
+  EXPECT_EQ(report_json(p, l).at("types"),
+            "parameters f32; gradients, their sums, losses and logits are f32");
+  p.precision = "bf16", l.dp_shard = 2, l.gradient_type = "bf16";
+  const std::string types = report_json(p, l).at("types");
+  EXPECT_NE(types.find("products multiply bf16 weights"), std::string::npos) << types;
+  EXPECT_NE(types.find("gradients travel as bf16"), std::string::npos) << types;
+  EXPECT_NE(report(p, l, false).find("types           " + types), std::string::npos);
+}
+
 TEST(PlanReport, OneRankHasNoTraffic) {
   const std::string text = report({}, {}, false);
   for (const char* word : {"traffic", "stage", "per rank", "bytes sent"})

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Mutation score of the data-parallel tests: plants one bug at a time and says which test catches it.
+
+Each file of patches/ is a bug as people write it in distributed training: a first line that says what it models, then
+a diff of a few lines. This script works in a copy of the tree in a temporary directory, never in the tree itself: it
+plants a patch, builds the tests of data parallelism, runs them until the first one fails, and takes the patch out
+again. What is left is a table and a score: bugs caught / bugs planted. A bug that hangs or crashes the tests is caught
+too, and the table says so.
+
+    run.py              everything; about an hour on two cores, less with ccache
+    run.py --only 7 12  these patches
+    run.py --check      only that all patches still apply (what CI runs); 77: there is no git here
+"""
+import argparse
+import filecmp
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+FEWEST_PATCHES = 24
+MOST_CHANGED_LINES = 8  # of a patch, added and removed together
+
+# Cheapest first. Tests of deadlines are left out: on a busy machine they would take the credit for any bug.
+TESTS = [
+    ("plan_memory_plan_test", []),
+    ("plan_waits_test", []),
+    ("plan_serial_test", []),
+    ("kernels_ordered_sum_test", []),
+    ("mesh_test", ["--gtest_filter=FlatShard.*"]),
+    ("parallel_shard_layout_test", []),
+    ("parallel_state_layout_test", []),
+    ("parallel_data_parallel_test", []),
+    ("parallel_reductions_test", []),
+    ("parallel_zero_test", []),
+    ("agreement_test", []),
+    ("save_together_test", []),
+    ("played_ranks_test", []),
+    ("ledger_test", []),
+    ("ranks_engine_test", []),
+    ("layout_matrix_test", []),
+    ("process_ranks_test", []),
+    ("comm_test", ["--gtest_filter=-*Failures*"]),
+]
+OPTIONAL = {"process_ranks_test"}  # needs Gloo, which is not everywhere
+RACE = "Race: "  # a patch with such a line may need several runs of the tests
+RACE_RUNS = 5
+
+
+def title(patch):
+    return patch.read_text().split("\n", 1)[0]
+
+
+def git_apply(tree, patch, *options):
+    return subprocess.run(["git", "apply", *options, str(patch)], cwd=tree, text=True, capture_output=True)
+
+
+def check(patches):
+    """What is wrong with the patches, in words; empty where nothing is."""
+    wrong = []
+    if len(patches) < FEWEST_PATCHES:
+        wrong.append(f"{len(patches)} patches; at least {FEWEST_PATCHES} are expected")
+    for patch in patches:
+        text = patch.read_text()
+        changed = len(re.findall(r"^[+-](?![+-])", text, re.M))
+        if text.startswith("diff") or not title(patch).strip():
+            wrong.append(f"{patch.name}: the first line must say what the bug models")
+        if not 1 <= changed <= MOST_CHANGED_LINES:
+            wrong.append(f"{patch.name}: {changed} changed lines; a bug is small")
+        applied = git_apply(ROOT, patch, "--check")
+        if applied.returncode != 0:
+            wrong.append(f"{patch.name}: {applied.stderr.strip()}; plant the same bug in the code as it is now")
+    return wrong
+
+
+class Workshop:
+    """A copy of the tree with a build of the tests."""
+
+    def __init__(self, folder, jobs, timeout):
+        self.tree = folder
+        self.build_folder = folder / "build"  # where it lies in the tree itself, so that cached objects serve
+        self.jobs, self.timeout = jobs, timeout
+        self.env = {**os.environ, "CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1"}
+
+    def copy_tree(self):
+        """The working tree as it stands: tracked files and new ones, but nothing that is ignored. What is the same
+        already is left alone, so that only what differs is built again."""
+        listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, check=True,
+                                capture_output=True).stdout
+        wanted = {file for file in listed.decode().split("\0") if file and (ROOT / file).is_file()}
+        for old in self.tree.rglob("*"):
+            if old.is_file() and self.build_folder not in old.parents and str(old.relative_to(self.tree)) not in wanted:
+                old.unlink()
+        for file in wanted:
+            target = self.tree / file
+            if target.is_file() and filecmp.cmp(ROOT / file, target, shallow=False):
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / file, target)  # not the time: a file that changes back must be built again
+
+    def build(self):
+        """None, or the end of what the compiler said."""
+        if not (self.build_folder / "build.ninja").exists():
+            subprocess.run(["cmake", "-S", self.tree, "-B", self.build_folder, "-G", "Ninja"], env=self.env,
+                           check=True, stdout=subprocess.DEVNULL)
+        known = (self.build_folder / "build.ninja").read_text()
+        self.tests = [t for t in TESTS if t[0] not in OPTIONAL or f"tests/{t[0]}:" in known]
+        targets = [binary for binary, _ in self.tests]
+        built = subprocess.run(["ninja", "-C", self.build_folder, f"-j{self.jobs}", *targets], env=self.env,
+                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return None if built.returncode == 0 else built.stdout[-3000:]
+
+    def run_test(self, binary, options):
+        """None where all passes, else who failed and how."""
+        command = [self.build_folder / "tests" / binary, "--gtest_fail_fast", *options]
+        # A session of its own: whatever it started ends with it.
+        process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   errors="replace", start_new_session=True)
+        try:
+            output, _ = process.communicate(timeout=self.timeout)
+            ending = ""
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            ending = f" (hangs: no answer in {self.timeout} s)"
+        except BaseException:  # this script is being ended
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        if process.returncode == 0:
+            return None
+        failed = re.search(r"\[  FAILED  \] ([\w./]+)", output)
+        if failed:
+            return f"`{failed[1]}`"
+        if not ending:
+            code = process.returncode
+            ending = f" (crashes: {signal.Signals(-code).name})" if code < 0 else " (ends early)"
+        begun = re.findall(r"\[ RUN      \] ([\w./]+)", output)
+        return f"`{begun[-1] if begun else binary}`{ending}"
+
+    def first_failure(self, runs):
+        for _ in range(runs):
+            for binary, options in self.tests:
+                failure = self.run_test(binary, options)
+                if failure:
+                    return failure
+        return None
+
+    def try_patch(self, patch):
+        """(caught or None, seconds). Raises RuntimeError where the patch is no mutant: it must apply and build."""
+        begin = time.monotonic()
+        applied = git_apply(self.tree, patch)
+        if applied.returncode != 0:
+            raise RuntimeError(f"{patch.name} does not apply: {applied.stderr}")
+        try:
+            broken = self.build()
+            if broken:
+                raise RuntimeError(f"{patch.name} does not build:\n{broken}")
+            runs = RACE_RUNS if f"\n{RACE}" in patch.read_text() else 1
+            return self.first_failure(runs), time.monotonic() - begin
+        finally:
+            git_apply(self.tree, patch, "-R")
+
+
+def score(workshop, patches):
+    workshop.copy_tree()
+    broken = workshop.build()
+    if broken:
+        sys.exit(f"the tree does not build without a bug:\n{broken}")
+    failure = workshop.first_failure(1)
+    if failure:
+        sys.exit(f"{failure} fails without a bug; the score would mean nothing")
+    print("| patch | models | caught by |\n|---|---|---|", flush=True)
+    caught = planted = 0
+    for patch in patches:
+        try:
+            by, seconds = workshop.try_patch(patch)
+        except RuntimeError as error:
+            print(f"| {patch.stem} | {title(patch)} | NO MUTANT: see below |", flush=True)
+            print(error, file=sys.stderr, flush=True)
+            continue
+        planted += 1
+        caught += by is not None
+        print(f"| {patch.stem} | {title(patch)} | {by or '**SURVIVED**'} |", flush=True)
+        print(f"{patch.stem}: {seconds:.0f} s", file=sys.stderr, flush=True)
+    print(f"\nScore: {caught} of {planted} ({100 * caught / max(planted, 1):.0f} %)")
+    return caught == len(patches)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only check that every patch applies")
+    parser.add_argument("--only", nargs="+", type=int, metavar="NN", help="only the patches with these numbers")
+    parser.add_argument("--build", type=Path, metavar="DIR",
+                        help="work in DIR, a folder of this script's own, and keep it: the next run builds less")
+    parser.add_argument("--jobs", type=int, default=2, help="compilers at a time (default 2)")
+    parser.add_argument("--timeout", type=int, default=180, help="seconds for one test binary (default 180)")
+    args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that tests under way end too
+    if shutil.which("git") is None:
+        print("there is no git here")
+        return 77
+    patches = sorted((HERE / "patches").glob("*.patch"))
+    wrong = check(patches)
+    if wrong:
+        print("\n".join(wrong))
+        return 1
+    if args.check:
+        print(f"{len(patches)} patches apply")
+        return 0
+    if args.only:
+        patches = [p for p in patches if int(p.stem.split("-")[0]) in args.only]
+    if args.build:
+        args.build.mkdir(parents=True, exist_ok=True)
+        if any(args.build.iterdir()) and not (args.build / "build" / "build.ninja").exists():
+            sys.exit(f"{args.build} is neither empty nor left by this script: give another folder")
+        if (args.build / ".git").exists():
+            sys.exit(f"{args.build} is a checkout: give a folder of its own")
+        return 0 if score(Workshop(args.build.resolve(), args.jobs, args.timeout), patches) else 1
+    with tempfile.TemporaryDirectory(prefix="hawser-mutation-") as folder:
+        return 0 if score(Workshop(Path(folder), args.jobs, args.timeout), patches) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
