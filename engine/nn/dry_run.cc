@@ -3,6 +3,7 @@
 // drift.
 #include <algorithm>
 
+#include "engine/nn/kernel_work.h"
 #include "engine/nn/model.h"
 
 namespace hawser::nn {
@@ -15,25 +16,9 @@ struct CountingStream {
 
 double& flops_of(Stream& stream) { return reinterpret_cast<CountingStream&>(stream).flops; }
 
-void count_matmul(const kernels::Matmul& m, Stream& s) {
-  flops_of(s) += 2.0 * static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(m.k);
-}
-
-/// Pairs (query, key) under the causal mask and the window.
-double visible_pairs(const kernels::AttentionShape& s) {
-  double pairs = 0;
-  for (int64_t t = 0; t < s.seq_q; ++t) {
-    const int64_t seen = s.q_offset + t + 1;
-    pairs += static_cast<double>(s.window > 0 ? std::min(seen, s.window) : seen);
-  }
-  return pairs * static_cast<double>(s.batch * s.heads);
-}
-
-void count_attention(const kernels::AttentionForward& a, Stream& s) {
-  flops_of(s) += 4.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim);
-}
-void count_attention_backward(const kernels::AttentionBackward& a, Stream& s) {
-  flops_of(s) += 10.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim);
+template <typename Args>
+void count(const Args& args, Stream& s) {
+  flops_of(s) += work_of(args).flops;
 }
 
 template <typename Args>
@@ -42,7 +27,7 @@ void nothing(const Args&, Stream&) {}
 /// `real` with its computing functions replaced; workspace sizes stay.
 kernels::KernelTable dry_kernels(const kernels::KernelTable& real) {
   kernels::KernelTable t = real;
-  t.matmul = count_matmul;
+  t.matmul = count;
   t.embedding_forward = nothing;
   t.embedding_backward = nothing;
   t.norm_forward = nothing;
@@ -52,8 +37,8 @@ kernels::KernelTable dry_kernels(const kernels::KernelTable& real) {
   t.rope = nothing;
   t.residual_forward = nothing;
   t.residual_backward = nothing;
-  t.attention_forward = count_attention;
-  t.attention_backward = count_attention_backward;
+  t.attention_forward = count;
+  t.attention_backward = count;
   t.cross_entropy = nothing;
   t.soft_cap = nothing;
   t.column_sum = nothing;

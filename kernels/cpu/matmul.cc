@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kPackPanelsA = 96 / kTileRows;  ///< panels of one packing task
 constexpr int64_t kPackPanelsB = 128 / kTileColumns;
+constexpr int64_t kShortPanelWords = 4096;  ///< of op(b), half of a first-level cache
 constexpr int64_t kInlinePackWords = 8192;  ///< op(a) up to this size is packed without a parallel loop
 
 /// A rectangle of C and where in the packed panels its lines stand.
@@ -108,47 +109,93 @@ class MatmulRun {
       for (int64_t block = 0; block < blocks; ++block) {
         tile.a = packed_a_ + (block * panels_a * kTileRows + i) * plan_.block_words;
         tile.b = packed_b_ + (block * panels_b * kTileColumns + j) * plan_.block_words;
-        compute_tile(tile, first_block + block);
+        NothingAhead nothing;
+        compute_tile(tile, first_block + block, nothing);
       }
     });
   }
 
   void run_columnwise() {
-    const int64_t panels = divide_up(args_.m, kTileRows),
-                  tasks = plan_.blocks * divide_up(panels, kPackPanelsA);
+    for (int64_t first = 0; first < plan_.blocks; first += plan_.group) {
+      const int64_t blocks = smaller(plan_.group, plan_.blocks - first);
+      pack_a_of(first, blocks);
+      parallel(stream_, divide_up(args_.n, plan_.tile_n), [&](int64_t task, int32_t worker) {
+        for (int64_t block = first; block < first + blocks; ++block)
+          compute_columns(task, worker, first, block);
+      });
+    }
+  }
+
+  /// op(a) of some blocks.
+  void pack_a_of(int64_t first, int64_t blocks) {
+    const int64_t panels = divide_up(args_.m, kTileRows), tasks = blocks * divide_up(panels, kPackPanelsA);
     const auto pack_a = [&](int64_t task, int32_t) {
-      pack_task<kTileRows>(packed_a_, a_, task, kPackPanelsA, 0, panels, 0);
+      pack_task<kTileRows>(packed_a_, a_, task, kPackPanelsA, 0, panels, first);
     };
     if (args_.m * args_.k <= kInlinePackWords) {
       for (int64_t task = 0; task < tasks; ++task) pack_a(task, 0);
     } else {
       parallel(stream_, tasks, pack_a);
     }
-    parallel(stream_, divide_up(args_.n, plan_.tile_n), [&](int64_t task, int32_t worker) {
-      const int64_t j = task * plan_.tile_n;
-      float* b = packed_b_ + worker * plan_.tile_n * plan_.block_words;
-      float* sums = sums_ != nullptr ? sums_ + worker * plan_.tile_m * plan_.tile_n : nullptr;
-      const int64_t columns = smaller(plan_.tile_n, args_.n - j);
-      for (int64_t block = 0; block < plan_.blocks; ++block) {
-        pack<Words, kTileColumns>(b, plan_.block_words * kTileColumns, b_, j,
-                                  divide_up(columns, kTileColumns), block_begin(block), block_length(block));
-        const float* a = packed_a_ + block * panels * kTileRows * plan_.block_words;
-        compute_tile({0, args_.m, j, columns, a, b, sums, plan_.tile_n}, block);
-      }
-    });
   }
 
-  /// Adds one block of k to a tile: row panels outside, so that one of op(a) stays in L1 while those of op(b)
-  /// pass.
-  void compute_tile(const Tile& tile, int64_t block) const {
+  /// One block of k of the columns of one task, of a group that begins at block `first`.
+  void compute_columns(int64_t task, int32_t worker, int64_t first, int64_t block) const {
+    const int64_t j = task * plan_.tile_n, columns = smaller(plan_.tile_n, args_.n - j);
+    const int64_t tasks = divide_up(args_.n, plan_.tile_n), end = smaller(first + plan_.group, plan_.blocks);
+    float* const b = packed_b_ + worker * plan_.tile_n * plan_.block_words;
+    float* const sums = sums_ != nullptr ? sums_ + worker * plan_.tile_m * plan_.tile_n : nullptr;
+    pack<Words, kTileColumns>(b, plan_.block_words * kTileColumns, b_, j, divide_up(columns, kTileColumns),
+                              block_begin(block), block_length(block));
+    int64_t next_task = task, next_block = block + 1;
+    if (next_block == end) {
+      next_task += stream_.num_workers;
+      next_block = first;
+      if (next_task >= tasks) next_task -= tasks, next_block = end;
+    }
+    Ahead next = ahead(next_task * plan_.tile_n, next_block);
+    const int64_t a_block = round_up(args_.m, kTileRows) * plan_.block_words;
+    compute_tile({0, args_.m, j, columns, packed_a_ + (block - first) * a_block, b, sums, plan_.tile_n},
+                 block, next);
+  }
+
+  /// What a task of the column-wise form packs next: columns [column, column + tile_n) of op(b) in one block.
+  /// Which task comes next is a guess, and costs nothing where it is wrong.
+  Ahead ahead(int64_t column, int64_t block) const {
+    Ahead next;
+    if (column >= args_.n || block >= plan_.blocks) return next;
+    const int64_t columns = smaller(plan_.tile_n, args_.n - column), k = block_length(block);
+    const int64_t bytes = b_.is_f32 ? 4 : 2, at_k = block_begin(block);
+    next.row_bytes = b_.ld * bytes;
+    next.rows = b_.k_contiguous ? columns : k;
+    next.row_lines = next.left_in_row = divide_up((b_.k_contiguous ? k : columns) * bytes, 64);
+    next.at = static_cast<const char*>(b_.data) +
+              (b_.k_contiguous ? column * b_.ld + at_k : at_k * b_.ld + column) * bytes;
+    const int64_t all_words =
+        divide_up(args_.m, kTileRows) * divide_up(columns, kTileColumns) * plan_.block_words;
+    next.words_between = larger(4, all_words / (next.rows * next.row_lines + 1));
+    return next;
+  }
+
+  /// Adds one block of k to a tile. The panel of the outer loop stays in L1 while those of the other operand
+  /// pass: the one of op(a), or of op(b) where it is short.
+  template <class Next>
+  void compute_tile(const Tile& tile, int64_t block, Next& next) const {
     const int64_t words = words_of(block);
-    for (int64_t i = 0; i < tile.rows; i += kTileRows) {
+    const auto at = [&](int64_t i, int64_t j) {
+      micro_kernel_rows<Words, Next>(static_cast<int>(smaller(kTileRows, tile.rows - i)), words,
+                                     tile.a + i * plan_.block_words, tile.b + j * plan_.block_words,
+                                     output(tile, i, j, block),
+                                     static_cast<int>(smaller(kTileColumns, tile.columns - j)), next);
+    };
+    if (words * kTileColumns <= kShortPanelWords) {
       for (int64_t j = 0; j < tile.columns; j += kTileColumns) {
-        micro_kernel_rows<Words>(static_cast<int>(smaller(kTileRows, tile.rows - i)), words,
-                                 tile.a + i * plan_.block_words, tile.b + j * plan_.block_words,
-                                 output(tile, i, j, block),
-                                 static_cast<int>(smaller(kTileColumns, tile.columns - j)));
+        for (int64_t i = 0; i < tile.rows; i += kTileRows) at(i, j);
       }
+      return;
+    }
+    for (int64_t i = 0; i < tile.rows; i += kTileRows) {
+      for (int64_t j = 0; j < tile.columns; j += kTileColumns) at(i, j);
     }
   }
 

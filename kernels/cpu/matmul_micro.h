@@ -50,28 +50,97 @@ inline void write_tile(const float* sums, const TileOutput& t, int rows, int col
   }
 }
 
+/// A tile without a lower or right edge goes from registers to fp32 memory, without a detour through the
+/// stack.
+template <int kRows>
+HWS_INLINE void write_whole_tile(vf (&sum)[kRows][kTileVectors], const TileOutput& t) {
+  float* const out = static_cast<float*>(t.out);
+  if (t.bias != nullptr) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kTileVectors; ++v) {
+      const vf bias = load_either(t.bias, t.bias_is_bf16, v * kLanes, kLanes);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) sum[r][v] = vadd(sum[r][v], bias);
+    }
+  }
+  if (t.add != nullptr) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kTileVectors; ++v)
+        sum[r][v] = vadd(vload(t.add + r * t.add_ld + v * kLanes), sum[r][v]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kTileVectors; ++v) vstore(out + r * t.ld + v * kLanes, sum[r][v]);
+  }
+}
+
+/// Memory that will be packed next, fetched into the second-level cache a line at a time while products are
+/// formed: its stored rows are too far apart for the hardware to foresee them.
+struct Ahead {
+  const char* at = nullptr;
+  int64_t row_lines = 0, left_in_row = 0;  ///< cache lines
+  int64_t row_bytes = 0;                   ///< between stored rows
+  int64_t rows = 0;                        ///< left
+  int64_t words_between = 1 << 30;         ///< words of the micro-kernel from one line to the next
+
+  HWS_INLINE void fetch_one() {
+    if (rows <= 0) return;
+    __builtin_prefetch(at, 0, 2);
+    at += 64;
+    if (--left_in_row > 0) return;
+    at += row_bytes - 64 * row_lines;
+    left_in_row = row_lines;
+    --rows;
+  }
+};
+
+/// Where nothing is to be fetched, which then costs nothing.
+struct NothingAhead {};
+
 /// a: panel [words][kTileRows]; b: panel [words][kTileColumns].
-template <class Words, int kRows>
-void micro_kernel(int64_t words, const float* a, const float* b, const TileOutput& t, int columns) {
+template <class Words, int kRows, class Next>
+void micro_kernel(int64_t words, const float* a, const float* b, const TileOutput& t, int columns,
+                  Next& ahead) {
   vf sum[kRows][kTileVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < kTileVectors; ++v) sum[r][v] = vzero();
   }
-  for (int64_t p = 0; p < words; ++p) {
-    vf bv[kTileVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < kTileVectors; ++v) bv[v] = vload(b + v * kLanes);
+  if (!t.is_bf16) {  // C was written long ago, or never: fetch it while the sums are formed
+    const float* const c = static_cast<const float*>(t.out);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const vf av = vset(a[r]);
 #pragma GCC unroll 4
-      for (int v = 0; v < kTileVectors; ++v) sum[r][v] = Words::multiply_add(av, bv[v], sum[r][v]);
+      for (int v = 0; v < kTileVectors; ++v) __builtin_prefetch(c + r * t.ld + v * kLanes, 1);
     }
-    a += kTileRows;
-    b += kTileColumns;
   }
+  for (int64_t left = words; left > 0;) {
+    int64_t length = left;
+    if constexpr (__is_same(Next, Ahead)) {
+      if (ahead.words_between < left) length = ahead.words_between;
+      ahead.fetch_one();
+    }
+    left -= length;
+    for (int64_t p = 0; p < length; ++p) {
+      vf bv[kTileVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kTileVectors; ++v) bv[v] = vload(b + v * kLanes);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const vf av = vset(a[r]);
+#pragma GCC unroll 4
+        for (int v = 0; v < kTileVectors; ++v) sum[r][v] = Words::multiply_add(av, bv[v], sum[r][v]);
+      }
+      a += kTileRows;
+      b += kTileColumns;
+    }
+  }
+  if (columns == kTileColumns && !t.is_bf16) return write_whole_tile<kRows>(sum, t);
   float sums[kRows * kTileColumns];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
@@ -82,13 +151,13 @@ void micro_kernel(int64_t words, const float* a, const float* b, const TileOutpu
 }
 
 /// micro_kernel of as many rows as exist.
-template <class Words, int kRows = kTileRows>
+template <class Words, class Next, int kRows = kTileRows>
 HWS_INLINE void micro_kernel_rows(int rows, int64_t words, const float* a, const float* b,
-                                  const TileOutput& t, int columns) {
+                                  const TileOutput& t, int columns, Next& ahead) {
   if (rows >= kRows) {
-    micro_kernel<Words, kRows>(words, a, b, t, columns);
+    micro_kernel<Words, kRows, Next>(words, a, b, t, columns, ahead);
   } else if constexpr (kRows > 1) {
-    micro_kernel_rows<Words, kRows - 1>(rows, words, a, b, t, columns);
+    micro_kernel_rows<Words, Next, kRows - 1>(rows, words, a, b, t, columns, ahead);
   }
 }
 

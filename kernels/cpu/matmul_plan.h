@@ -3,9 +3,9 @@
 // shows in the result.
 //
 // Two forms. Shared: the rows of op(a) and columns of op(b) of a chunk are packed by all workers, then tiles
-// of C are computed from them. Column-wise: op(a) is packed whole, and each task packs the columns of op(b)
-// that it alone uses, while they are warm; this saves a barrier and serves small m (decoding) without packing
-// anything twice.
+// of C are computed from them. Column-wise: all rows of op(a) are packed, of as many blocks of k as fit, and
+// each task packs the columns of op(b) that it alone uses, while they are warm; this saves a barrier and
+// serves small m (decoding) without packing anything twice.
 #pragma once
 
 #include "kernels/cpu/matmul_micro.h"
@@ -16,8 +16,8 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int64_t kBlockK = 384;           ///< most values of k in one block: a panel of op(a) stays in L1
-constexpr int64_t kGroupK = 4 * kBlockK;   ///< most values of k packed at once in the shared form
+constexpr int64_t kBlockK = 384;           ///< most words of k in one block: a panel of op(a) stays in L1
+constexpr int64_t kGroupK = 4 * kBlockK;   ///< most words of k packed at once in the shared form
 constexpr int64_t kPackedWords = 3 << 19;  ///< most words of one packed operand (6 MiB)
 constexpr int64_t kMaxTileRows = 96;       ///< of a task
 constexpr int64_t kMaxTileColumns = 256;   ///< of a task: its block of op(b) stays in L2
@@ -82,7 +82,7 @@ inline int64_t chunk_lines(int64_t lines, int64_t line_words, int64_t panel) {
 inline MatmulPlan plan_matmul(const Matmul& args, int32_t num_workers) {
   MatmulPlan plan{};
   const int64_t per_word = words_hold(args), workers = larger(1, num_workers);
-  plan.blocks = larger(1, divide_up(args.k, kBlockK));
+  plan.blocks = larger(1, divide_up(args.k, kBlockK * per_word));
   plan.block_k = round_up(divide_up(args.k, plan.blocks), 16);
   if (plan.block_k > 0) plan.blocks = divide_up(args.k, plan.block_k);
   plan.block_words = plan.block_k / per_word;
@@ -90,21 +90,23 @@ inline MatmulPlan plan_matmul(const Matmul& args, int32_t num_workers) {
   // A barrier costs about 5 microseconds.
   const double barrier = 4e5 / static_cast<double>(larger(1, args.k));
   const bool sums = args.c_type == DType::kBf16 && plan.blocks > 1;
-  const int64_t all_a_words = round_up(args.m, kTileRows) * plan.block_words * plan.blocks;
+  const int64_t a_block_words = larger(1, round_up(args.m, kTileRows) * plan.block_words);
+  const int64_t columnwise_group = smaller(plan.blocks, kPackedWords / a_block_words);
   const double shared_cost = choose_tiles(plan, false, args.m, args.n, workers) + barrier;
-  plan.columnwise = all_a_words <= kPackedWords && (!sums || args.m <= kMaxColumnwiseSumRows);
+  plan.columnwise =
+      sums ? columnwise_group == plan.blocks && args.m <= kMaxColumnwiseSumRows : columnwise_group > 0;
   if (plan.columnwise) {
     MatmulPlan other = plan;
     plan.columnwise = choose_tiles(other, true, args.m, args.n, workers) <= shared_cost;
     if (plan.columnwise) plan = other;
   }
   if (plan.columnwise) {
-    plan.group = plan.blocks;
+    plan.group = columnwise_group;
     plan.chunk_m = round_up(args.m, kTileRows);
     plan.chunk_n = round_up(args.n, kTileColumns);
     plan.b_words = workers * plan.tile_n * plan.block_words;
   } else {
-    plan.group = smaller(plan.blocks, larger(1, kGroupK / larger(1, plan.block_k)));
+    plan.group = smaller(plan.blocks, larger(1, kGroupK * per_word / larger(1, plan.block_k)));
     plan.chunk_m = chunk_lines(args.m, plan.group * plan.block_words, kTileRows);
     plan.chunk_n = chunk_lines(args.n, plan.group * plan.block_words, kTileColumns);
     plan.b_words = plan.chunk_n * plan.group * plan.block_words;

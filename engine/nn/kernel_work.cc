@@ -1,0 +1,148 @@
+#include "engine/nn/kernel_work.h"
+
+#include <algorithm>
+
+namespace hawser::nn {
+namespace {
+
+/// Pairs (query, key) under the causal mask and the window, over batch and heads.
+double visible_pairs(const kernels::AttentionShape& s) {
+  double pairs = 0;
+  for (int64_t t = 0; t < s.seq_q; ++t) {
+    const int64_t seen = s.q_offset + t + 1;
+    pairs += static_cast<double>(s.window > 0 ? std::min(seen, s.window) : seen);
+  }
+  return pairs * static_cast<double>(s.batch * s.heads);
+}
+
+/// Bytes of q and what is shaped like it, and of k and v.
+double query_bytes(const kernels::AttentionShape& s) {
+  return static_cast<double>(s.batch * s.seq_q * s.heads * s.head_dim * dtype_bytes(s.type));
+}
+double key_value_bytes(const kernels::AttentionShape& s) {
+  return 2 * static_cast<double>(s.batch * s.seq_k * s.kv_heads * s.head_dim * dtype_bytes(s.type));
+}
+
+KernelWork work(Kernel kernel, DType type, int64_t bytes, double flops = 0) {
+  KernelWork w;
+  w.kernel = kernel;
+  w.type = type;
+  w.flops = flops;
+  w.bytes = static_cast<double>(bytes);
+  return w;
+}
+
+}  // namespace
+
+const char* kernel_name(Kernel kernel) {
+  static constexpr const char* kNames[] = {"matmul",
+                                           "attention_forward",
+                                           "attention_backward",
+                                           "norm_forward",
+                                           "norm_backward",
+                                           "residual_forward",
+                                           "residual_backward",
+                                           "activation_forward",
+                                           "activation_backward",
+                                           "rope",
+                                           "embedding_forward",
+                                           "embedding_backward",
+                                           "cross_entropy",
+                                           "soft_cap",
+                                           "column_sum",
+                                           "sum_of_squares",
+                                           "add",
+                                           "convert",
+                                           "ordered_sum",
+                                           "adamw",
+                                           "sgd"};
+  return kNames[static_cast<uint8_t>(kernel)];
+}
+
+KernelWork work_of(const kernels::Matmul& m) {
+  KernelWork w = work(Kernel::kMatmul, kernels::multiplies_bf16(m) ? DType::kBf16 : DType::kF32,
+                      m.m * m.k * dtype_bytes(m.a_type) + m.k * m.n * dtype_bytes(m.b_type) +
+                          m.m * m.n * dtype_bytes(m.c_type) * (m.accumulate ? 2 : 1),
+                      2.0 * static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(m.k));
+  w.m = m.m, w.n = m.n, w.k = m.k;
+  w.a_transposed = m.a_transposed, w.b_transposed = m.b_transposed;
+  return w;
+}
+
+/// 4 operations per pair and value of head_dim: scores, and values weighted by them.
+KernelWork work_of(const kernels::AttentionForward& a) {
+  KernelWork w = work(Kernel::kAttentionForward, a.s.type, 0,
+                      4.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim));
+  w.bytes = 2 * query_bytes(a.s) + key_value_bytes(a.s);
+  return w;
+}
+/// 10: scores again, dv, dp, dq, dk.
+KernelWork work_of(const kernels::AttentionBackward& a) {
+  KernelWork w = work(Kernel::kAttentionBackward, a.s.type, 0,
+                      10.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim));
+  w.bytes = 4 * query_bytes(a.s) + 2 * key_value_bytes(a.s);
+  return w;
+}
+
+KernelWork work_of(const kernels::NormForward& n) {
+  return work(Kernel::kNormForward, n.x_type,
+              n.rows * n.groups * n.d * (dtype_bytes(n.y_type) + dtype_bytes(n.x_type)));
+}
+KernelWork work_of(const kernels::NormBackward& n) {
+  const int64_t dx = dtype_bytes(n.dx_type) * (n.dx_accumulate ? 2 : 1);
+  return work(Kernel::kNormBackward, n.x_type,
+              n.rows * n.groups * n.d * (dx + dtype_bytes(n.dy_type) + dtype_bytes(n.x_type)));
+}
+KernelWork work_of(const kernels::ResidualForward& r) {
+  return work(Kernel::kResidualForward, DType::kF32, r.rows * r.d * (8 + dtype_bytes(r.branch_type)));
+}
+KernelWork work_of(const kernels::ResidualBackward& r) {
+  return work(Kernel::kResidualBackward, DType::kF32, r.rows * r.d * (4 + dtype_bytes(r.branch_type)));
+}
+KernelWork work_of(const kernels::ActivationForward& a) {
+  return work(Kernel::kActivationForward, a.type, a.rows * a.f * dtype_bytes(a.type) * (a.gated ? 3 : 2));
+}
+KernelWork work_of(const kernels::ActivationBackward& a) {
+  return work(Kernel::kActivationBackward, a.type, a.rows * a.f * dtype_bytes(a.type) * (a.gated ? 5 : 3));
+}
+KernelWork work_of(const kernels::Rope& r) {
+  return work(Kernel::kRope, r.type, 2 * r.rows * r.heads * r.d * dtype_bytes(r.type));
+}
+KernelWork work_of(const kernels::EmbeddingForward& e) {
+  const int64_t tables = e.positions_weight != nullptr ? 2 : 1;
+  return work(Kernel::kEmbeddingForward, e.weight_type,
+              e.rows * e.d * (4 + tables * dtype_bytes(e.weight_type)));
+}
+/// Without accumulate the whole table is written.
+KernelWork work_of(const kernels::EmbeddingBackward& e) {
+  return work(Kernel::kEmbeddingBackward, DType::kF32,
+              4 * e.d * (e.accumulate ? 3 * e.rows : e.rows + e.table_rows));
+}
+KernelWork work_of(const kernels::CrossEntropy& c) {
+  return work(Kernel::kCrossEntropy, DType::kF32, c.rows * c.vocab * (c.backward ? 8 : 4));
+}
+KernelWork work_of(const kernels::SoftCap& s) { return work(Kernel::kSoftCap, DType::kF32, 8 * s.n); }
+KernelWork work_of(const kernels::ColumnSum& s) {
+  return work(Kernel::kColumnSum, s.type, s.rows * s.n * dtype_bytes(s.type));
+}
+KernelWork work_of(const kernels::SumOfSquares& s) {
+  return work(Kernel::kSumOfSquares, DType::kF32, 4 * s.n);
+}
+KernelWork work_of(const kernels::Add& a) { return work(Kernel::kAdd, DType::kF32, 12 * a.n); }
+KernelWork work_of(const kernels::Convert& c) {
+  return work(Kernel::kConvert, c.y_type, c.n * (dtype_bytes(c.y_type) + dtype_bytes(c.x_type)));
+}
+KernelWork work_of(const kernels::OrderedSum& s) {
+  return work(Kernel::kOrderedSum, s.in_type,
+              s.n * (s.members * dtype_bytes(s.in_type) + (s.accumulate ? 8 : 4)));
+}
+/// Weight and both moments read and written, the gradient read, a bf16 copy written.
+KernelWork work_of(const kernels::AdamW& a) {
+  return work(Kernel::kAdamW, DType::kF32, a.n * (a.copy != nullptr ? 30 : 28));
+}
+KernelWork work_of(const kernels::Sgd& s) {
+  return work(Kernel::kSgd, DType::kF32,
+              s.n * (12 + (s.buf != nullptr ? 8 : 0) + (s.copy != nullptr ? 2 : 0)));
+}
+
+}  // namespace hawser::nn
