@@ -28,6 +28,7 @@ struct RankOptions {
 struct TrainOptions {
   ConfigOptions config;
   std::string out, resume;
+  bool profile = false;  ///< time every kernel, print where the time went
   RankOptions ranks;
 };
 int run_train(const TrainOptions& options);

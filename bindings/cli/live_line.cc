@@ -63,6 +63,8 @@ std::string LiveLine::text(const MetricRow& row, size_t width) const {
   const double left =
       (seconds_since(begin_) - excluded_) / done * static_cast<double>(facts_->total_steps - row.step);
   parts.push_back({"ETA " + duration_text(left), 5});
+  if (facts_->failed_saves > 0)
+    parts.push_back({format_text("NOT SAVED %lld", static_cast<long long>(facts_->failed_saves)), 8});
   if (row.skipped > 0) parts.push_back({format_text("skipped %lld", static_cast<long long>(row.skipped)), 5});
 
   for (int drop = 1;; ++drop) {

@@ -62,6 +62,8 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
       ->excludes(out);
   sub->add_option("--threads", o->config.threads, "CPU threads (default: as the config says)")
       ->check(whole_number(1));
+  sub->add_flag("--profile", o->profile,
+                "At the end, show where the time went; --out also gets trace.json for ui.perfetto.dev");
   add_ranks(sub, &o->ranks);
   sub->callback([=] { *action = [o] { return hawser::cli::run_train(*o); }; });
   return o;

@@ -18,8 +18,9 @@ struct RunFacts {
   double parameters = 0;
   double flops_per_token = 0;  ///< forward and backward
   int64_t ranks = 1;
-  double memory_bytes = 0;  ///< planned peak of each rank
-  double peak_flops = 0;    ///< measured matrix-product rate in the config's precision; 0: not measured yet
+  int64_t failed_saves = 0;  ///< checkpoints that could not be written
+  double memory_bytes = 0;   ///< planned peak of each rank
+  double peak_flops = 0;     ///< measured matrix-product rate in the config's precision; 0: not measured yet
   double order1_loss =
       std::numeric_limits<double>::quiet_NaN();  ///< of a bigram model on the validation part
   double best_validation = std::numeric_limits<double>::quiet_NaN();

@@ -4,6 +4,7 @@
 //   overrides.json   the fields that --set, --data and --threads gave
 //   metrics.jsonl    one row per step, in order, none twice
 //   report.html      the picture of the run
+//   trace.json       with --profile: when each kernel of the last step ran
 //   checkpoints/     step-N and best
 #pragma once
 
@@ -35,6 +36,7 @@ class RunFolder {
   const std::string& path() const { return path_; }
   std::string config_path() const { return path_ + "/config.json"; }
   std::string report_path() const { return path_ + "/report.html"; }
+  std::string trace_path() const { return path_ + "/trace.json"; }
   std::string checkpoints_path() const { return path_ + "/checkpoints"; }
 
   /// Pointers of the fields that the first command line set.

@@ -70,8 +70,10 @@ std::string only_text_file(const ordered_json& resolved) {
 }
 
 SessionSettings make_settings(const ordered_json& resolved, const ordered_json& info,
-                              const RankOptions& ranks) {
+                              const TrainOptions& options) {
+  const RankOptions& ranks = options.ranks;
   SessionSettings settings;
+  settings.profile = options.profile;
   settings.log_every = static_cast<int64_t>(number_at(resolved, "/train/log_every", 10));
   settings.sample_every = static_cast<int64_t>(number_at(resolved, "/train/sample_every"));
   settings.threads = static_cast<int32_t>(number_at(info, "/threads"));
@@ -150,12 +152,12 @@ void print_heading(const RunFacts& facts, const RunFolder* folder) {
   std::fflush(stdout);
 }
 
-int train(const std::string& name, const RunConfig& config, hws_engine* engine, const RankOptions& ranks,
+int train(const std::string& name, const RunConfig& config, hws_engine* engine, const TrainOptions& options,
           RunFolder* folder, std::vector<MetricRow> rows) {
   const auto info = ordered_json::parse(text_of(hws_engine_info, engine));
   const auto data = ordered_json::parse(text_of(hws_data_info, engine));
   RunFacts facts = make_facts(name, config, info, data);
-  const SessionSettings settings = make_settings(config.resolved, info, ranks);
+  const SessionSettings settings = make_settings(config.resolved, info, options);
   const auto step = static_cast<int64_t>(number_at(info, "/step"));
   print_heading(facts, folder);
   if (step >= facts.total_steps) {
@@ -203,7 +205,7 @@ int start(const TrainOptions& options) {
     folder.emplace(RunFolder::create(options.out, described.as_set_text, described.resolved_text,
                                      override_pointers(options.config)));
   }
-  return train(name, described, engine.get(), options.ranks, folder ? &*folder : nullptr, {});
+  return train(name, described, engine.get(), options, folder ? &*folder : nullptr, {});
 }
 
 int resume(const TrainOptions& options) {
@@ -228,7 +230,7 @@ int resume(const TrainOptions& options) {
     folder.write_config(described.as_set_text, described.resolved_text);
   }
   std::printf("resuming %s from %s\n", folder.path().c_str(), checkpoint.c_str());
-  return train(folder_name(folder.path()), described, engine.get(), options.ranks, &folder, std::move(rows));
+  return train(folder_name(folder.path()), described, engine.get(), options, &folder, std::move(rows));
 }
 
 }  // namespace

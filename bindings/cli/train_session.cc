@@ -10,6 +10,7 @@
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/order1.h"
+#include "bindings/cli/profile_table.h"
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/report.h"
 #include "bindings/cli/sample.h"
@@ -21,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 using nlohmann::ordered_json;
 
 constexpr double kSecondsBetweenReports = 15.0;
-constexpr double kMeasureSeconds = 0.2;
+constexpr double kMeasureSeconds = 0.2, kProfileMeasureSeconds = 1.5;
 constexpr int kMostMeasurements = 8;
 
 double seconds_since(Clock::time_point begin) {
@@ -69,6 +70,7 @@ void TrainSession::step(const hws_train_record& record) {
     facts_.best_validation = row.validation_loss;
     facts_.best_step = row.step;
   }
+  if (record.save_failures > failed_saves_) tell_of_failed_saves();
   live_.step(row, record.saved != 0, record.best != 0);
   if (row.step < record.total_steps && peak_is_due(row)) measure_peak();
   if (text_ && settings_.sample_every > 0 && row.step % settings_.sample_every == 0) show_sample(row.step);
@@ -108,6 +110,17 @@ void TrainSession::show_sample(int64_t step) {
   live_.print(format_text("--- sample after step %lld ---\n", static_cast<long long>(step)) + text + "\n---");
 }
 
+/// At once: who watches a run may still free some space before its end.
+void TrainSession::tell_of_failed_saves() {
+  const auto metrics = ordered_json::parse(text_of(hws_engine_metrics, engine_));
+  const auto count = metrics.value("save_failures", int64_t{0});
+  if (count == failed_saves_) return;
+  failed_saves_ = count;
+  save_error_ = metrics.value("save_error", std::string());
+  facts_.failed_saves = count;
+  live_.print("a checkpoint could not be written: " + save_error_);
+}
+
 void TrainSession::write_report() {
   if (folder_ == nullptr) return;
   replace_file(folder_->report_path(), report_html(facts_, rows_));
@@ -124,6 +137,10 @@ void TrainSession::finish(const std::string& state) {
 }
 
 void TrainSession::print_summary() {
+  if (failed_saves_ > 0) {
+    std::printf("%lld checkpoint(s) could not be written; the last: %s\n",
+                static_cast<long long>(failed_saves_), save_error_.c_str());
+  }
   if (std::isfinite(facts_.best_validation)) {
     std::printf("validation loss %.4f nats (best, step %lld)", facts_.best_validation,
                 static_cast<long long>(facts_.best_step));
@@ -146,8 +163,35 @@ void TrainSession::print_summary() {
   }
 }
 
+/// The limits are measured now, beside nothing: what was measured during the run may be of a moment when the
+/// machine was busy, but so was the run.
+void TrainSession::show_profile() {
+  if (!settings_.profile || rows_.empty()) return;
+  hws_buffer* raw = nullptr;
+  if (hws_engine_profile(engine_, HWS_FORMAT_JSON, &raw) != HWS_OK) return;  // ended before a step was over
+  const Buffer profile(raw);
+  raw = nullptr;
+  ordered_json measured;
+  if (hws_device_measure(settings_.threads * settings_.ranks_here, kProfileMeasureSeconds, &raw) == HWS_OK)
+    measured = ordered_json::parse(static_cast<const char*>(hws_buffer_data(raw)));
+  const Buffer owner(raw);
+  std::printf(
+      "\n%s",
+      profile_table(ordered_json::parse(static_cast<const char*>(hws_buffer_data(profile.get()))), measured)
+          .c_str());
+  if (measured.is_object())
+    std::printf("limits measured now: %.0f GFLOP/s fp32, %.0f bf16, %.0f GB/s\n",
+                measured.at("fp32_gflops").get<double>(), measured.at("bf16_gflops").get<double>(),
+                measured.at("bandwidth_gbs").get<double>());
+  if (folder_ != nullptr) {
+    replace_file(folder_->trace_path(), text_of(hws_engine_trace, engine_, HWS_FORMAT_JSON));
+    std::printf("trace        %s (open in ui.perfetto.dev)\n", folder_->trace_path().c_str());
+  }
+}
+
 int TrainSession::run() {
   int32_t status = HWS_OK;
+  if (settings_.profile) check(hws_engine_set_trace(engine_, HWS_TRACE_KERNELS));
   {
     const InterruptScope interrupt(engine_);
     status = hws_engine_train(engine_, 0, on_step, this, nullptr);
@@ -158,20 +202,25 @@ int TrainSession::run() {
     std::rethrow_exception(callback_error_);
   }
   if (status == HWS_OK) {
+    tell_of_failed_saves();
     finish("finished");
     print_summary();
+    show_profile();
     return kExitOk;
   }
   if (status == HWS_CANCELLED) {  // a signal, here or at another rank
+    tell_of_failed_saves();
     finish("interrupted");
     std::printf("interrupted after step %lld\n", step);
     print_summary();
+    show_profile();
     if (folder_ != nullptr) std::printf("continue with: hawser train --resume %s\n", folder_->path().c_str());
     return kExitInterrupted;
   }
   try {
     check(status);
   } catch (const Failure& failure) {
+    tell_of_failed_saves();
     finish(std::string("failed: ") + failure.what());
     throw;
   }

@@ -22,6 +22,7 @@ struct SessionSettings {
   int32_t threads = 0;       ///< of each rank
   int32_t ranks_here = 1, processes = 1;
   bool bf16 = false;
+  bool profile = false;            ///< time every kernel
   std::string text_file;           ///< the one text file trained on; "": other data
   double validation_fraction = 0;  ///< its last share, which is not trained on
 };
@@ -44,8 +45,10 @@ class TrainSession {
   void measure_peak();
   void show_sample(int64_t step);
   void write_report();
+  void tell_of_failed_saves();
   void finish(const std::string& state);
   void print_summary();
+  void show_profile();
 
   hws_engine* engine_;
   RunFolder* folder_;
@@ -55,7 +58,9 @@ class TrainSession {
   const int64_t first_step_;
   LiveLine live_;
   int measurements_ = 0;  // of the peak
-  bool text_;             // the model has a vocabulary for text
+  int64_t failed_saves_ = 0;
+  std::string save_error_;  // of the last of them
+  bool text_;               // the model has a vocabulary for text
   std::chrono::steady_clock::time_point reported_at_;
   std::exception_ptr callback_error_;
 };

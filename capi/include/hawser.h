@@ -24,10 +24,11 @@
  * handles.
  *  7. A callback is `fn + user + destroy`; `destroy(user)` (may be NULL) runs exactly once, also when
  * registration fails. From a train or metrics callback only hws_engine_info, _metrics, _eval, _forward,
- * _generate, hws_tensor_get, hws_text_*, hws_checkpoint_save and hws_engine_cancel of that engine may be
- * called; from a token callback those of them whose handle is const; on the callback's own thread. A callback
- * must not let an exception out; one that does ends the call with HWS_CALLBACK. A transport's functions
- * (hws_comm_host) run on threads of the library and may call nothing of it.
+ * _generate, hws_tensor_get, hws_text_*, hws_checkpoint_save, _save_async and hws_engine_cancel of that
+ * engine may be called (and hws_op_*, which work anywhere); from a token callback those of them whose handle
+ * is const; on the callback's own thread. A callback must not let an exception out; one that does ends the
+ * call with HWS_CALLBACK. A transport's functions (hws_comm_host) run on threads of the library and may call
+ * nothing of it.
  *  8. The library writes nothing to stdout or stderr, reads no environment variable, installs no signal
  * handler and never ends the process.
  *  9. Tokens and targets are int32, row-major [rows, cols]. targets[t] is what position t predicts (targets
@@ -89,6 +90,7 @@ typedef struct hws_config hws_config;
 typedef struct hws_plan hws_plan;
 typedef struct hws_comm hws_comm;
 typedef struct hws_engine hws_engine;
+typedef struct hws_op hws_op;
 
 /* -----------------------------------------------------------------------------------------------------
  * library */
@@ -288,9 +290,9 @@ HWS_API void hws_comm_destroy(hws_comm* comm);
  * hws_engine_create_ranks. */
 HWS_API int32_t hws_engine_create(const hws_config* config, uint32_t flags, hws_engine** out);
 /* The same over all ranks of a comm, arranged as `mesh` of the config says. Collective: returns in each
- * process when all have called it. Processes may differ in the sections cpu and checkpoint only. Errors also:
- * HWS_CONFIG_INVALID where the mesh has another number of ranks than the comm, or processes were given
- * different configs (names the first field that differs); HWS_BUSY while another engine uses the comm;
+ * process when all have called it. Processes may differ in the section cpu and in checkpoint.path only.
+ * Errors also: HWS_CONFIG_INVALID where the mesh has another number of ranks than the comm, or processes were
+ * given different configs (names the first field that differs); HWS_BUSY while another engine uses the comm;
  * HWS_TIMEOUT, HWS_UNAVAILABLE and what made another rank fail. */
 HWS_API int32_t hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, uint32_t flags,
                                         hws_engine** out);
@@ -343,12 +345,15 @@ typedef struct hws_train_record {
   int64_t samples;
   int64_t skipped;
   double seconds;
-  double validation_loss;      /* NaN when this step had no validation */
-  double tokens_per_second;    /* of this step: positions, masked ones too */
-  int64_t total_steps;         /* the step at which this run ends */
-  int32_t saved;               /* 1: a checkpoint of this step is written as soon as the callback returns */
-  int32_t best;                /* 1: the lowest validation loss so far */
+  double validation_loss;   /* NaN when this step had no validation */
+  double tokens_per_second; /* of this step: positions, masked ones too */
+  int64_t total_steps;      /* the step at which this run ends */
+  int32_t saved;            /* 1: a checkpoint of this step is written as soon as the callback returns (with
+                               checkpoint.async: begun then) */
+  int32_t best;             /* 1: the lowest validation loss so far */
   int64_t communication_bytes; /* sent in this step by the first rank of this process; 0 with one rank */
+  int64_t save_failures; /* checkpoints that this engine could not write so far; hws_engine_metrics has the
+                            last one's path and error ("save_error") */
 } hws_train_record;
 
 /* Called on the thread that called hws_engine_train, after each step. Non-zero ends the run after this step
@@ -358,7 +363,10 @@ typedef int32_t (*hws_train_fn)(void* user, const hws_train_record* record);
 /* Trains until step `until_step` (0: train.steps of the config), validating and saving as the config says
  * (train.eval_every, checkpoint.*; at the end and when cancelled too, if checkpoint.path is set). fn and
  * destroy may be NULL. Returns HWS_CANCELLED after hws_engine_cancel, at a step boundary, with a state that
- * trains on. */
+ * trains on. A checkpoint that cannot be written ends the run with its error, or, with checkpoint.on_error
+ * go_on (the default), is counted and told (save_failures), while training goes on and older checkpoints
+ * stay; but the last one of a run is tried once more and must be written, or the run ends with its error.
+ * Waits for that one with checkpoint.async too. */
 HWS_API int32_t hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn fn, void* user,
                                  void (*destroy)(void*));
 /* One atomic store; any thread, any time, signal handlers included (so it sets no last error). Ends a running
@@ -446,6 +454,16 @@ HWS_API int32_t hws_tensor_statistics(const hws_engine* engine, hws_buffer** out
 
 /* Writes a checkpoint directory that must not exist: whole and durable afterwards, or not there. */
 HWS_API int32_t hws_checkpoint_save(hws_engine* engine, const char* path);
+/* The same beside training: returns as soon as the state is copied (into memory outside the arena, as much as
+ * the plan reports as staging; taken with the first such save and kept), and a thread of the engine writes
+ * the copy, the same files byte for byte. *out: how far it is (hws_op_*). While it runs, another save waits
+ * for it or gets HWS_BUSY, as checkpoint.when_busy says; hws_checkpoint_load, hws_engine_export and
+ * hws_engine_destroy wait. A failure that no hws_op_wait returned is, with checkpoint.on_error stop, the
+ * error of the next save, train or train_step call, which then does nothing; it is counted in any case
+ * ("save_failures", "save_error" of hws_engine_metrics).
+ * Errors: HWS_ALREADY_EXISTS, HWS_OUT_OF_MEMORY for the copy (needed, available), HWS_UNIMPLEMENTED where
+ * ranks are in several processes; whatever the file system answers comes through the op. */
+HWS_API int32_t hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op** out);
 #define HWS_LOAD_OTHER_DATA 1u /* go on although the data is not what the checkpoint was trained on */
 /* Restores weights, optimizer, counters and data cursor: training goes on bitwise. Everything is checked
  * before anything changes. */
@@ -463,6 +481,26 @@ HWS_API int32_t hws_checkpoint_import(const char* hf_folder, const char* path, c
 HWS_API int32_t hws_checkpoint_export(const char* path, const char* hf_folder, const char* dtype);
 /* The engine's weights -> Hugging Face folder. */
 HWS_API int32_t hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype);
+
+/* ------------------------------------------------------------------------------------------------------
+ * operations */
+
+/* Something that the library does beside its caller. These functions may be called on any thread at any time,
+ * also several at once on one handle, in callbacks, and after the engine is gone. */
+
+/* Waits at most `timeout_seconds` for the end (negative: as long as it takes; 0: not at all). HWS_TIMEOUT: it
+ * still runs. Otherwise its own status: HWS_OK, HWS_CANCELLED, or what it failed with. */
+HWS_API int32_t hws_op_wait(const hws_op* op, double timeout_seconds);
+/* *ended: 1 when it has ended, well or not, else 0. */
+HWS_API int32_t hws_op_poll(const hws_op* op, int32_t* ended);
+/* Bytes of tensors written so far, and in all. Either may be NULL. All are written a little before the end:
+ * then they are made durable. */
+HWS_API int32_t hws_op_progress(const hws_op* op, int64_t* done_bytes, int64_t* total_bytes);
+/* Wishes that it end: nothing of it is left then, and its status is HWS_CANCELLED, unless it was just ending.
+ * Does not wait. */
+HWS_API int32_t hws_op_cancel(const hws_op* op);
+/* Forgets the operation, which goes on. Waits for an hws_op_wait on another thread. */
+HWS_API void hws_op_destroy(hws_op* op);
 
 /* ------------------------------------------------------------------------------------------ devices,
  * telemetry */
@@ -482,14 +520,24 @@ HWS_API int32_t hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn fn, vo
  * process group and operation: calls and bytes) and since the engine was made ("communication_total"). */
 HWS_API int32_t hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
 
-/* on != 0: from the next step on, note when each instruction of a step begins and ends on every rank of this
- * process; 0: no more, at no cost. HWS_FAILED_PRECONDITION for inference and while a step is pending. */
-HWS_API int32_t hws_engine_set_trace(hws_engine* engine, int32_t on);
+#define HWS_TRACE_OFF 0          /* nothing is noted, at no cost */
+#define HWS_TRACE_INSTRUCTIONS 1 /* when each instruction of a step begins and ends */
+#define HWS_TRACE_KERNELS 2      /* and every kernel call in them */
+/* From the next step on, on every rank of this process; what was noted before is dropped.
+ * HWS_FAILED_PRECONDITION for inference and while a step is pending. */
+HWS_API int32_t hws_engine_set_trace(hws_engine* engine, int32_t detail);
 /* The last step. HWS_FORMAT_JSON: trace events, which Perfetto and chrome://tracing show: a process per rank,
  * a thread per stream (compute, communication), microseconds; in "otherData" per rank how much of the
  * communication was hidden. HWS_FORMAT_TEXT: that alone, as a table. HWS_FAILED_PRECONDITION if no step was
  * traced. */
 HWS_API int32_t hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out);
+/* Where the time of steps went since HWS_TRACE_KERNELS was set; the first step, which warms up, is left out
+ * as soon as there is another. HWS_FORMAT_JSON: {"ranks": [{"rank", "steps", "seconds", "waited_seconds",
+ * "communication": {"calls", "seconds", "bytes"}, "kernels": [{"kernel", "type", "calls", "seconds", "flops",
+ * "bytes"}]}]}, slowest kernel first; a matmul is listed by shape ("m", "n", "k", "a_transposed",
+ * "b_transposed"), flops are those of matrix products and attention, bytes those of operands, each read or
+ * written once. HWS_FORMAT_TEXT: the same as a table. HWS_FAILED_PRECONDITION if no step was profiled. */
+HWS_API int32_t hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out);
 
 #ifdef __cplusplus
 }

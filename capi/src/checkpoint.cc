@@ -4,6 +4,7 @@
 #include "capi/src/buffer.h"
 #include "capi/src/engine.h"
 #include "capi/src/guard.h"
+#include "capi/src/op.h"
 
 using namespace hawser::capi;
 using hawser::Code;
@@ -13,6 +14,18 @@ int32_t hws_checkpoint_save(hws_engine* engine, const char* path) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kNested);
     use->trainer->save(call.path(path, "path"));
+  });
+}
+
+int32_t hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    const Use<Engine> use(call, engine, Access::kNested);
+    const std::string where = call.path(path, "path");
+    Reservation reservation(Op::kType);  // before anything begins that could not be told of
+    auto op = std::make_unique<Op>();
+    op->save = use->trainer->save_async(where);
+    *out = static_cast<hws_op*>(reservation.publish(std::move(op)));
   });
 }
 

@@ -10,8 +10,9 @@ using hawser::train::TrainRecord;
 
 namespace {
 
-static_assert(sizeof(hws_train_record) == kTrainRecordSize && offsetof(hws_train_record, step) == 8);
+static_assert(sizeof(hws_train_record) == kTrainRecordSize + 8 && offsetof(hws_train_record, step) == 8);
 static_assert(offsetof(hws_train_record, validation_loss) == 72 && offsetof(hws_train_record, best) == 100);
+static_assert(offsetof(hws_train_record, save_failures) == kTrainRecordSize);
 static_assert(sizeof(hws_generate_request) == kGenerateRequestSize);
 static_assert(offsetof(hws_generate_request, prompt) == 8);
 
@@ -25,6 +26,7 @@ hws_train_record to_host(const TrainRecord& from) {
   to.saved = from.saved ? 1 : 0;
   to.communication_bytes = from.communication_bytes;
   to.best = from.best ? 1 : 0;
+  to.save_failures = from.save_failures;
   return to;
 }
 

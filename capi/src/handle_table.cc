@@ -144,7 +144,9 @@ void recycle(Slot* slot) {
 }
 
 /// Whether an object has threads or connections, which do not come along into a forked child.
-bool stays_with_process(HandleType type) { return type == HandleType::kEngine || type == HandleType::kComm; }
+bool stays_with_process(HandleType type) {
+  return type == HandleType::kEngine || type == HandleType::kComm || type == HandleType::kOp;
+}
 
 /// Frees the object of a slot that nobody uses any more. The slot goes first: destructors run host code,
 /// which may create new handles.
@@ -180,6 +182,8 @@ const char* type_name(uint32_t type) {
       return "an hws_engine";
     case HandleType::kComm:
       return "an hws_comm";
+    case HandleType::kOp:
+      return "an hws_op";
   }
   return "no handle of this library";
 }
@@ -242,11 +246,11 @@ Reference::Reference(const Call& call, HandleType type, const void* handle, Acce
 
 void Reference::begin(const Call& call, HandleType type, Access access) {
   if (stays_with_process(type) && slot_->pid != ::getpid()) {
-    fail(Code::kForked,
-         "{}: this {} belongs to the parent process; its threads do not exist after fork, so create engines "
-         "and "
-         "comms in the process that uses them",
-         call.function(), type == HandleType::kEngine ? "engine" : "comm");
+    fail(
+        Code::kForked,
+        "{}: this is {} of the parent process; its threads do not exist after fork, so create engines, comms "
+        "and ops in the process that uses them",
+        call.function(), type_name(static_cast<uint32_t>(type)));
   }
   if (access == Access::kAlways) return;
   uint32_t held = slot_->access.load(std::memory_order_acquire);

@@ -21,7 +21,15 @@
 
 namespace hawser::capi {
 
-enum class HandleType : uint32_t { kError = 1, kBuffer = 2, kConfig = 3, kPlan = 4, kEngine = 5, kComm = 6 };
+enum class HandleType : uint32_t {
+  kError = 1,
+  kBuffer = 2,
+  kConfig = 3,
+  kPlan = 4,
+  kEngine = 5,
+  kComm = 6,
+  kOp = 7
+};
 
 /// What a slot holds. Freed on whichever thread ends the last call after its destroy.
 class Object {
@@ -70,7 +78,7 @@ class Reservation {
 /// A running call's hold on an object.
 class Reference {
  public:
-  /// Throws kBadHandle, kBusy, or kForked for an engine or a comm of the parent process.
+  /// Throws kBadHandle, kBusy, or kForked for an engine, a comm or an op of the parent process.
   Reference(const Call& call, HandleType type, const void* handle, Access access);
   ~Reference();
   Reference(const Reference&) = delete;
@@ -103,8 +111,8 @@ void publish(std::unique_ptr<T> object, Handle** out) {
   *out = static_cast<Handle*>(reservation.publish(std::move(object)));
 }
 
-/// Marks the time that the host's code runs inside a call. `slot` is that of the call's exclusive object; null
-/// where the code runs on a thread of the library and may call nothing back.
+/// Marks the time that the host's code runs inside a call. `slot` is that of the call's exclusive object;
+/// null where the code runs on a thread of the library and may call nothing back.
 class CallbackScope {
  public:
   CallbackScope(Slot* slot, Callback kind);

@@ -1,5 +1,5 @@
 // hws_engine_set_metrics and hws_engine_metrics: pushed and pulled metrics. hws_engine_set_trace and
-// hws_engine_trace: when each instruction of a step ran.
+// hws_engine_trace: when each instruction of a step ran. hws_engine_profile: where the time of steps went.
 #include "capi/src/buffer.h"
 #include "capi/src/engine.h"
 #include "capi/src/guard.h"
@@ -31,20 +31,44 @@ int32_t hws_engine_metrics(const hws_engine* engine, hws_buffer** out) {
   });
 }
 
-int32_t hws_engine_set_trace(hws_engine* engine, int32_t on) {
+int32_t hws_engine_set_trace(hws_engine* engine, int32_t detail) {
   return guard(__func__, [&](const Call& call) {
-    Use<Engine>(call, engine, Access::kExclusive)->trainer->set_trace(on != 0);
+    const Use<Engine> use(call, engine, Access::kExclusive);
+    if (detail < HWS_TRACE_OFF || detail > HWS_TRACE_KERNELS) {
+      call.invalid("detail",
+                   fmt::format("is {}; it is one of HWS_TRACE_OFF (0), HWS_TRACE_INSTRUCTIONS (1) and "
+                               "HWS_TRACE_KERNELS (2)",
+                               detail));
+    }
+    use->trainer->set_trace(detail != HWS_TRACE_OFF, detail == HWS_TRACE_KERNELS);
   });
 }
+
+namespace {
+
+/// Whether `format` asks for JSON; it may ask for text.
+bool wants_json(const Call& call, int32_t format) {
+  if (format != HWS_FORMAT_TEXT && format != HWS_FORMAT_JSON) {
+    call.invalid("format",
+                 fmt::format("is {}; this function takes HWS_FORMAT_TEXT and HWS_FORMAT_JSON", format));
+  }
+  return format == HWS_FORMAT_JSON;
+}
+
+}  // namespace
 
 int32_t hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Engine> use(call, engine, Access::kShared);
-    if (format != HWS_FORMAT_TEXT && format != HWS_FORMAT_JSON) {
-      call.invalid("format",
-                   fmt::format("is {}; this function takes HWS_FORMAT_TEXT and HWS_FORMAT_JSON", format));
-    }
-    publish_text(use->trainer->trace_report(format == HWS_FORMAT_JSON), out);
+    publish_text(use->trainer->trace_report(wants_json(call, format)), out);
+  });
+}
+
+int32_t hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    const Use<Engine> use(call, engine, Access::kShared);
+    publish_text(use->trainer->profile_report(wants_json(call, format)), out);
   });
 }

@@ -76,6 +76,15 @@ std::string newest_valid(const std::string& folder, std::vector<std::string>* sk
 /// directories that dead saves left behind. keep_last <= 0: all stay.
 void retain(const std::string& folder, int64_t keep_last);
 
+/// Removes what dead saves left behind in `folder`: temporary directories that no living save holds. A
+/// folder that is not there is swept already.
+void sweep(const std::string& folder);
+
+/// Puts the directory `next` where `path` is; what was there before goes. One exchange of names where the
+/// file system has that, so that `path` is always one or the other. Durable afterwards. Throws kIo,
+/// kPermission.
+void put_in_place(const std::string& next, const std::string& path);
+
 /// JSON about a checkpoint: format, step, parameters, files (name, bytes, digest, pieces of tensors in it),
 /// tensors (name, dtype, shape, and of each piece its range of elements and its file), sizes, config.
 std::string inspect(const std::string& path);

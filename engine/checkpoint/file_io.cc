@@ -308,6 +308,12 @@ void rename_new(const std::string& from, const std::string& to) {
   if (rename(from.c_str(), to.c_str()) != 0) fail_errno("rename to", to, errno);
 }
 
+bool exchange_names(const std::string& a, const std::string& b) {
+  if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
+  if (errno == EINVAL || errno == ENOSYS) return false;
+  fail_errno("rename to", b, errno);
+}
+
 void rename_over(const std::string& from, const std::string& to) {
   if (rename(from.c_str(), to.c_str()) != 0) fail_errno("rename to", to, errno);
 }

@@ -116,6 +116,9 @@ void make_folders(const std::string& path);
 std::string unique_suffix();
 /// Renames; throws kAlreadyExists where `to` exists.
 void rename_new(const std::string& from, const std::string& to);
+/// Two names of one file system change places at once. False where the file system cannot do that; throws as
+/// rename_new for other failures.
+bool exchange_names(const std::string& a, const std::string& b);
 /// Renames over what is there.
 void rename_over(const std::string& from, const std::string& to);
 /// Removes a file or a directory with all in it, following no link. Never throws; false if something stayed.

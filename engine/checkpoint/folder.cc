@@ -38,7 +38,7 @@ bool is_valid(const std::string& path, std::string* problem) {
 }
 
 /// Left over: a temporary name that no living save holds locked.
-void sweep(const Folder& folder) {
+void sweep_open(const Folder& folder) {
   for (const Folder::Entry& entry : folder.list()) {
     if (!is_temporary_name(entry.name)) continue;
     if (!entry.is_folder) {
@@ -101,10 +101,33 @@ std::string newest_valid(const std::string& folder, std::vector<std::string>* sk
   return "";
 }
 
+void sweep(const std::string& folder) {
+  if (path_exists(folder)) sweep_open(Folder::open(folder));
+}
+
+void put_in_place(const std::string& next, const std::string& path) {
+  const Folder parent = Folder::open(split_path(path).parent);
+  if (!path_exists(path)) {
+    rename_new(next, path);
+    parent.sync();
+    return;
+  }
+  if (!exchange_names(next, path)) {
+    const std::string old = parent.path_of(temporary_name(split_path(path).name));
+    rename_new(path, old);
+    rename_new(next, path);
+    parent.sync();
+    remove_tree(old);
+    return;
+  }
+  parent.sync();
+  remove_tree(next);
+}
+
 void retain(const std::string& folder, int64_t keep_last) {
   if (!path_exists(folder)) return;
   const Folder parent = Folder::open(folder);
-  sweep(parent);
+  sweep_open(parent);
   std::vector<Step> steps = list_steps(parent);
   if (keep_last <= 0 || static_cast<int64_t>(steps.size()) <= keep_last) return;
   // Something will go: one that is kept must have been read back whole, if need be an older one.

@@ -14,6 +14,8 @@
 namespace hawser::checkpoint {
 namespace {
 
+constexpr int64_t kChunk = int64_t{16} << 20;
+
 [[noreturn]] void refuse(const PieceView& piece, const std::string& problem) {
   fail(Code::kInvalidArgument, "tensor {} {}", in_quotes(piece.name), problem);
 }
@@ -62,7 +64,19 @@ std::vector<std::vector<Part>> make_shards(const std::vector<PieceView>& pieces,
   return shards;
 }
 
-void write_file(const Folder& folder, const std::string& name, std::vector<Part>* parts, ShardIndex* index) {
+/// In chunks, so that a wish to cancel is heard soon.
+void append(SafetensorsWriter* writer, const void* data, int64_t bytes, SaveProgress* progress) {
+  const char* from = static_cast<const char*>(data);
+  for (int64_t at = 0; at < bytes; at += kChunk) {
+    const int64_t n = std::min(kChunk, bytes - at);
+    progress->check();
+    writer->append(from + at, n);
+    progress->add(n);
+  }
+}
+
+void write_file(const Folder& folder, const std::string& name, std::vector<Part>* parts, ShardIndex* index,
+                SaveProgress* progress) {
   std::vector<TensorInfo> infos;
   for (const Part& part : *parts)
     infos.push_back({stored_name(part.view->name, *part.tensor, part.piece), dtype_name(part.view->dtype),
@@ -74,7 +88,7 @@ void write_file(const Folder& folder, const std::string& name, std::vector<Part>
     part.piece.file = name;
     part.piece.offset = info.begin;
     part.piece.digest = Digest::of(part.view->data, info.bytes());
-    writer.append(part.view->data, info.bytes());
+    append(&writer, part.view->data, info.bytes(), progress);
     part.tensor->pieces.push_back(std::move(part.piece));
   }
   writer.finish();
@@ -91,14 +105,16 @@ std::string file_name(int rank, int world, size_t number, size_t count) {
 }  // namespace
 
 std::string write_shard(const std::string& folder, int rank, int world, const std::vector<PieceView>& pieces,
-                        int64_t shard_bytes) {
+                        int64_t shard_bytes, SaveProgress* progress) {
   if (world < 1 || rank < 0 || rank >= world)
     fail(Code::kInvalidArgument, "there is no rank {} in a world of {} that could save", rank, world);
   ShardIndex index{rank, world, {}, {}};
   auto shards = make_shards(pieces, std::max<int64_t>(shard_bytes, 1), &index);
   const Folder open = Folder::open(folder);
+  SaveProgress unwatched;
   for (size_t i = 0; i < shards.size(); ++i)
-    write_file(open, file_name(rank, world, i + 1, shards.size()), &shards[i], &index);
+    write_file(open, file_name(rank, world, i + 1, shards.size()), &shards[i], &index,
+               progress != nullptr ? progress : &unwatched);
   return index_text(index);
 }
 

@@ -102,7 +102,12 @@ void check_description(const Description& description) {
 
 ShardedSave::ShardedSave(const std::string& path) : path_(path), temporary_(path) {}
 
-void ShardedSave::finish(const std::vector<std::string>& indexes, const Description& description) {
+void SaveProgress::check() const {
+  if (cancelled_.load(std::memory_order_relaxed)) fail(Code::kCancelled, "the save was cancelled");
+}
+
+void ShardedSave::finish(const std::vector<std::string>& indexes, const Description& description,
+                         const SaveProgress* progress) {
   HWS_CHECK(!finished_);
   check_description(description);
   const Folder& folder = temporary_.folder();
@@ -111,6 +116,7 @@ void ShardedSave::finish(const std::vector<std::string>& indexes, const Descript
   write_extra(folder, description.extra_files, &manifest);
   folder.sync();
   write_file(folder, kManifestName, manifest_text(manifest));
+  if (progress != nullptr) progress->check();
   temporary_.publish();
   finished_ = true;
   const SplitPath split = split_path(path_);

@@ -11,6 +11,7 @@
 // (checkpoint.h) is this with one rank: there is one way in which checkpoints are written.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,6 +31,22 @@ struct PieceView {
   const void* data = nullptr;  ///< element `begin`; may be null where begin = end
 };
 
+/// How far a save is, for other threads to watch, and their wish that it end. Thread-safe.
+class SaveProgress {
+ public:
+  int64_t bytes_written() const { return written_.load(std::memory_order_relaxed); }
+  /// The save ends at its next chunk with kCancelled, unless it is published already.
+  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+
+  /// The writer's side. Throws kCancelled.
+  void add(int64_t bytes) { written_.fetch_add(bytes, std::memory_order_relaxed); }
+  void check() const;
+
+ private:
+  std::atomic<int64_t> written_{0};
+  std::atomic<bool> cancelled_{false};
+};
+
 /// A save under way, owned by one rank; not thread-safe. It is an object and not a name because it holds the
 /// lock that tells a living save from what a killed one left behind (retain sweeps that).
 class ShardedSave {
@@ -46,11 +63,12 @@ class ShardedSave {
 
   /// indexes[r]: what write_shard returned on rank r. Checks that every tensor is there exactly once and that
   /// every file is, writes extra files and, last, the manifest, and renames the folder to the path. A name
-  /// step-N is also put into the parent's hint file LATEST. Call it once.
+  /// step-N is also put into the parent's hint file LATEST. Call it once. `progress` may be null.
   /// Throws kInvalidArgument (gaps and overlaps, with tensor and elements; ranks that differ in dtype or
   /// shape; a description that cannot be stored), kCheckpointCorrupt (a damaged index), kIo, kAlreadyExists,
   /// kPermission; nothing is then at the path.
-  void finish(const std::vector<std::string>& indexes, const Description& description);
+  void finish(const std::vector<std::string>& indexes, const Description& description,
+              const SaveProgress* progress = nullptr);
 
  private:
   std::string path_;
@@ -63,9 +81,10 @@ class ShardedSave {
 /// allowed (of a tensor without elements, exactly one rank gives a piece). Ranks may run at the same time;
 /// each calls once. Returns the index for ShardedSave::finish: some 150 bytes for each piece. Throws
 /// kInvalidArgument (rank, range, shape or name that cannot be; two dtypes or shapes of one tensor),
-/// kNotFound where `folder` is not there, kIo, kPermission.
+/// kNotFound where `folder` is not there, kIo, kPermission. `progress` may be null; it counts the bytes of
+/// tensors, and its cancel throws kCancelled.
 std::string write_shard(const std::string& folder, int rank, int world, const std::vector<PieceView>& pieces,
-                        int64_t shard_bytes);
+                        int64_t shard_bytes, SaveProgress* progress = nullptr);
 
 /// Throws kInvalidArgument for a description that no checkpoint can hold: sections that are not JSON objects,
 /// a negative step, names or sizes of extra files. To find that before the tensors are written.

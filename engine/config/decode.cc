@@ -228,6 +228,11 @@ CheckpointConfig decode_checkpoint(const Config& c) {
   checkpoint.every = c.integer("/checkpoint/every");
   checkpoint.keep_last = c.integer("/checkpoint/keep_last");
   checkpoint.keep_best = c.flag("/checkpoint/keep_best");
+  checkpoint.async = c.flag("/checkpoint/async");
+  checkpoint.when_busy =
+      named<SaveBusy>(c, "/checkpoint/when_busy", {{"wait", SaveBusy::kWait}, {"refuse", SaveBusy::kRefuse}});
+  checkpoint.on_error = named<SaveFailure>(c, "/checkpoint/on_error",
+                                           {{"stop", SaveFailure::kStop}, {"go_on", SaveFailure::kGoOn}});
   return checkpoint;
 }
 

@@ -64,11 +64,19 @@ struct TrainConfig {
   int64_t log_every = 10;
 };
 
+/// What a run does when a checkpoint of its own cannot be written.
+enum class SaveFailure { kStop, kGoOn };
+/// What a save does while an asynchronous one is being written.
+enum class SaveBusy { kWait, kRefuse };
+
 struct CheckpointConfig {
   std::string path;   ///< folder for step-N; empty: train saves nothing by itself
   int64_t every = 0;  ///< steps; 0: only at the end
   int64_t keep_last = 3;
   bool keep_best = true;  ///< keep the best by validation loss as `best`
+  bool async = false;     ///< train writes beside training
+  SaveBusy when_busy = SaveBusy::kWait;
+  SaveFailure on_error = SaveFailure::kGoOn;  ///< of all but the last checkpoint of a run
 };
 
 struct CpuConfig {

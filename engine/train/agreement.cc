@@ -15,10 +15,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Where a process may differ from another: what it uses of its own machine, and where it writes.
+/// Where a process may differ from another: what it uses of its own machine, and how it sees the folder that
+/// it writes to. When it saves, and whether it goes on after a failure, all must agree on.
 void forget_what_may_differ(Json* config) {
-  for (const char* section : {"cpu", "checkpoint"})
-    if (config->contains(section)) config->erase(section);
+  config->erase("cpu");
+  if (!config->contains("checkpoint")) return;
+  Json& checkpoint = (*config)["checkpoint"];
+  checkpoint.erase("path");
+  if (checkpoint.empty()) config->erase("checkpoint");
 }
 
 /// The first pointer at which the two differ, with both values; "" where they do not.

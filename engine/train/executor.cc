@@ -70,6 +70,9 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   draining_.reserve(plan.slots.size());
   done_ = started_ = static_cast<int32_t>(begin) - 1;
   recording_ = trace_ && trace_->is_of(plan) ? trace_ : nullptr;
+  KernelProfile* const profile = recording_ ? recording_->profile() : nullptr;
+  kernels_ = profile ? &profile->table() : s_.kernels;
+  stream_ = profile ? &profile->stream() : s_.stream;
   if (recording_) recording_->begin_half(begin);
   for (size_t i = begin; i < end; ++i) {
     // A failing instruction must not leave slots live or transfers in flight.
@@ -145,8 +148,7 @@ void Executor::execute(const plan::Plan& plan, const plan::Instruction& n, Run* 
       return join_head_gradient(plan, n);
     case Op::kAddGrad: {
       float* const to = as<float>(plan, n.writes[0]);
-      return s_.kernels->add({to, to, as<float>(plan, n.reads[0]), plan.slot(n.writes[0]).bytes / 4},
-                             *s_.stream);
+      return kernels_->add({to, to, as<float>(plan, n.reads[0]), plan.slot(n.writes[0]).bytes / 4}, *stream_);
     }
     case Op::kReshard:
       return s_.runtime->keep_secondary(plan, n);
@@ -169,8 +171,8 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   if (n.scratch >= 0) *workspace = nn::Region(at(plan, n.scratch), plan.slot(n.scratch).bytes);
   for (plan::SlotId id : n.reads) point_groups(plan, id);
   for (plan::SlotId id : n.writes) point_groups(plan, id);
-  ctx.kernels = s_.kernels;
-  ctx.stream = s_.stream;
+  ctx.kernels = kernels_;
+  ctx.stream = stream_;
   ctx.workspace = workspace;
   ctx.batch = run.batch;
   ctx.seq = run.seq;
@@ -330,7 +332,7 @@ void Executor::join_head_gradient(const plan::Plan& plan, const plan::Instructio
   const nn::Parameter& embedding = s_.model->table().all().front();
   point_groups(plan, n.writes[0]);
   float* const gradient = pointers_[static_cast<size_t>(embedding.group)].gradients + embedding.offset;
-  s_.kernels->add({gradient, gradient, head_gradient_, embedding.size}, *s_.stream);
+  kernels_->add({gradient, gradient, head_gradient_, embedding.size}, *stream_);
 }
 
 /// Block by block the squares of what this rank owns; at last their sum, and the losses', over all ranks.
@@ -340,7 +342,7 @@ void Executor::grad_norm(const plan::Plan& plan, const plan::Instruction& n, Run
     for (const int32_t g : s_.layout->groups_of(n.block)) {
       if (!s_.layout->group(g).trainable || !s_.counts_norm) continue;
       optim::add_squares(&sums_->squares, reduced(plan, n.reads[0], g), state(g).range.size(), workspace,
-                         *s_.kernels, *s_.stream);
+                         *kernels_, *stream_);
     }
     return;
   }
@@ -360,7 +362,7 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
     const GroupState& s = state(g);
     s_.optimizer->step(
         g, {s.range.begin, s.range.end, s.f32, s.copy, reduced(plan, n.reads[0], g), s.moment1, s.moment2},
-        &scalars_->optimizer, *s_.kernels, *s_.stream);
+        &scalars_->optimizer, *kernels_, *stream_);
   }
 }
 

@@ -173,7 +173,9 @@ class Executor {
   std::vector<int64_t> agreement_;      // what COUNT_TOKENS sums over ranks
   std::exception_ptr load_error_;
   StepTrace* trace_ = nullptr;
-  StepTrace* recording_ = nullptr;  // the trace, while what runs is its plan
+  StepTrace* recording_ = nullptr;                 // the trace, while what runs is its plan
+  const kernels::KernelTable* kernels_ = nullptr;  // of the run: the setup's, or a profile around them
+  Stream* stream_ = nullptr;
   plan::MemoryByCategory live_{}, live_at_peak_{};
   int64_t live_bytes_ = 0, most_live_ = 0, high_water_ = 0;
 };

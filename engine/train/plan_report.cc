@@ -11,6 +11,7 @@
 #include "engine/train/assemble.h"
 #include "engine/train/engine_plans.h"
 #include "engine/train/executor.h"
+#include "engine/train/staging.h"
 #include "engine/train/trainer.h"
 #include "kernels/include/levels.h"
 
@@ -50,7 +51,9 @@ class PlanReport {
         model_(a_.config.model, a_.config.init.scale_residual, a_.config.optimizer.frozen),
         kernels_(choose_kernels(a_.config)),
         threads_(choose_threads(a_.config, static_cast<int32_t>(a_.config.mesh.dp()))),
-        plans_(make_plans(model_, a_.config, kernels_, threads_, false)) {
+        plans_(make_plans(model_, a_.config, kernels_, threads_, false)),
+        staging_(staging_bytes({model_.table(), layout_options(a_.config, plans_.strategy, 0, false)},
+                               model_.table())) {
     if (!plans_.strategy.many()) return;
     count_traffic();
     compare_stages();
@@ -84,6 +87,7 @@ class PlanReport {
   const kernels::KernelTable& kernels_;
   int32_t threads_;  // of each rank
   EnginePlans plans_;
+  int64_t staging_;  // bytes that rank 0 copies for an asynchronous save; no rank has more than a few beyond
   std::vector<TrafficRow> traffic_;
   std::vector<Choice> choices_;
 };
@@ -243,6 +247,7 @@ void PlanReport::add_ranks(Json* report) const {
 std::string PlanReport::json() const {
   Json report = Json::parse(plan::plan_json(plans_.train));
   report["total_bytes"] = plans_.arena_bytes;
+  report["staging_bytes"] = staging_;
   report["parameters"] = model_.table().count();
   report["flops_per_token"] = model_.flops_per_token(a_.config.batch.sequence);
   report["ranks"] = a_.config.mesh.dp();
@@ -263,8 +268,11 @@ std::string PlanReport::text() const {
   if (many) text += traffic_text() + stages_text();
   for (const plan::Plan* p : {&plans_.eval, &plans_.logits, &plans_.generate})
     text += fmt::format("plan {:<10} {:>14} bytes\n", p->name, p->peak_bytes);
-  text += fmt::format("arena           {:>14} bytes (the largest plan){}\n\n", plans_.arena_bytes,
+  text += fmt::format("arena           {:>14} bytes (the largest plan){}\n", plans_.arena_bytes,
                       many ? " on each rank" : "");
+  text += fmt::format(
+      "staging         {:>14} bytes outside the arena, from the first asynchronous save on ({})\n\n",
+      staging_, a_.config.checkpoint.async ? "checkpoint.async" : "hws_checkpoint_save_async");
   text += fmt::format("parameters      {:>14}\nFLOPs per token {:>14.0f}\n", model_.table().count(),
                       model_.flops_per_token(a_.config.batch.sequence));
   text += "types           " + types_text() + "\n";

@@ -1,29 +1,25 @@
 #include "engine/train/rank_team.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <system_error>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/signals_blocked.h"
 
 namespace hawser::train {
 
 RankTeam::RankTeam(int32_t members) : members_(members) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the host's signals are not for these threads
+  const SignalsBlocked blocked;  // the host's signals are not for these threads
   try {
     for (int32_t i = 1; i < members; ++i) threads_.emplace_back([this, i] { member_main(i); });
   } catch (const std::system_error& e) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     const size_t made = threads_.size();
     stop();
     fail(Code::kUnavailable, "cannot make the thread of rank {} of {}: {}; raise the limit on threads",
          made + 1, members, e.what());
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 RankTeam::~RankTeam() { stop(); }

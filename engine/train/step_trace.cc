@@ -14,6 +14,8 @@ using plan::StreamId;
 constexpr size_t kMostCalls = 2;
 /// A rank remembers 2,048 finished calls: they are taken before as many can have come together.
 constexpr int64_t kTakeEvery = 512;
+/// Kernel calls of an instruction, on average at most: a block's forward makes about 12, its backward 25.
+constexpr size_t kMostKernels = 32;
 
 size_t calls_of(const plan::Plan& plan) {
   size_t calls = 0;
@@ -32,6 +34,9 @@ StepTrace::StepTrace(const plan::Plan& plan, comm::RankComm* comm)
 /// What other calls left behind is none of this step's.
 void StepTrace::begin_half(size_t first) {
   if (first == 0) halves_.clear(), recorded_ = 0;
+  half_begin_ = first;
+  half_records_ = recorded_;
+  if (profile_ && first == 0) begin_sums();
   in_flight_ = 0;
   if (!comm_) return;
   const auto room = static_cast<int64_t>(records_.size() - recorded_);
@@ -55,6 +60,31 @@ void StepTrace::end_half(size_t end) {
   halves_.back().drain_end = comm::steady_seconds();
   halves_.back().end = end;
   take_records();
+  if (profile_) add_half();
+}
+
+void StepTrace::add_profile(const kernels::KernelTable& kernels, Stream& stream) {
+  profile_ = std::make_unique<KernelProfile>(kernels, stream, kMostKernels * plan_.instructions.size());
+}
+
+void StepTrace::begin_sums() {
+  profile_->begin_step();
+  if (++steps_begun_ != 2) return;
+  profile_->clear_sums();
+  sums_ = {};
+}
+
+void StepTrace::add_half() {
+  const Half& half = halves_.back();
+  sums_.steps += half_begin_ == 0 ? 1 : 0;
+  sums_.seconds += half.drain_end - (half.end > half_begin_ ? marks_[half_begin_].ready : half.drain_begin);
+  sums_.waited += half.drain_end - half.drain_begin;
+  for (size_t i = half_begin_; i < half.end; ++i) sums_.waited += marks_[i].begin - marks_[i].ready;
+  for (size_t i = half_records_; i < recorded_; ++i) {
+    ++sums_.transfers;
+    sums_.sent_bytes += records_[i].bytes;
+    sums_.communicating += records_[i].ended - records_[i].begun;
+  }
 }
 
 void StepTrace::take_records() {

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/comm/comm.h"
 #include "engine/plan/timeline.h"
+#include "engine/train/kernel_profile.h"
 
 namespace hawser::train {
 
@@ -15,6 +17,20 @@ class StepTrace {
  public:
   /// `plan` and `comm` outlive the trace. `comm`: null for one rank.
   StepTrace(const plan::Plan& plan, comm::RankComm* comm);
+
+  /// From now on every kernel call is timed too, and times are added up over steps.
+  void add_profile(const kernels::KernelTable& kernels, Stream& stream);
+  KernelProfile* profile() { return profile_.get(); }
+  const KernelProfile* profile() const { return profile_.get(); }
+  /// Sums over profiled steps. The first step warms caches up and touches memory for the first time, so sums
+  /// begin anew after it.
+  struct Sums {
+    int64_t steps = 0, transfers = 0, sent_bytes = 0;
+    double seconds = 0;        ///< both halves, first instruction to last
+    double waited = 0;         ///< of these, what the compute stream waited for transfers
+    double communicating = 0;  ///< beside or under them
+  };
+  const Sums& sums() const { return sums_; }
 
   bool is_of(const plan::Plan& plan) const { return &plan == &plan_; }
 
@@ -40,6 +56,8 @@ class StepTrace {
     size_t end = 0;  ///< instructions up to here are recorded
     double drain_begin = 0, drain_end = 0;
   };
+  void begin_sums();
+  void add_half();
   void take_records();
   void add_transfers(plan::Timeline* timeline) const;
 
@@ -50,6 +68,10 @@ class StepTrace {
   std::vector<comm::Record> records_;
   size_t recorded_ = 0;
   int64_t in_flight_ = 0;  ///< calls since the records were last taken, at most
+  std::unique_ptr<KernelProfile> profile_;
+  Sums sums_;
+  size_t half_begin_ = 0, half_records_ = 0;  ///< instruction and record that the running half began with
+  int64_t steps_begun_ = 0;
 };
 
 }  // namespace hawser::train

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "engine/train/profile_report.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
@@ -44,6 +45,15 @@ class Events {
       if (w.end > w.begin) event(w.instruction, "wait", w.begin, w.end);
   }
 
+  /// Calls of kernels, inside the instructions that made them.
+  void add(const KernelProfile& profile) {
+    for (const KernelProfile::Call& c : profile.calls()) {
+      Json args = {{"bytes", c.work.bytes}};
+      if (c.work.flops > 0) args["flops"] = c.work.flops;
+      push(kernel_label(c.work), "kernel", c.begin, c.end, kComputeThread, std::move(args));
+    }
+  }
+
  private:
   void name(const char* what, int thread, const std::string& text) {
     out_.push_back(
@@ -57,14 +67,19 @@ class Events {
     if (category == "wait") text = "wait: " + text;
     Json args = {{"instruction", index}};
     if (sends) args["bytes"] = plan_.instructions[index].sent_bytes;
+    push(text, category, begin, end, sends ? kCommunicationThread : kComputeThread, std::move(args));
+  }
+
+  void push(const std::string& text, const std::string& category, double begin, double end, int thread,
+            Json args) {
     out_.push_back({{"name", text},
                     {"cat", category},
                     {"ph", "X"},
                     {"ts", (begin - zero_) * 1e6},
                     {"dur", (end - begin) * 1e6},
                     {"pid", rank_},
-                    {"tid", sends ? kCommunicationThread : kComputeThread},
-                    {"args", args}});
+                    {"tid", thread},
+                    {"args", std::move(args)}});
   }
 
   const plan::Plan& plan_;
@@ -85,7 +100,7 @@ Json overlap_json(int32_t rank, const plan::Overlap& o) {
 
 }  // namespace
 
-void TrainerImpl::set_trace(bool on) {
+void TrainerImpl::set_trace(bool on, bool kernels) {
   require_training("set_trace");
   require_pending(false);
   traces_.clear();
@@ -94,6 +109,7 @@ void TrainerImpl::set_trace(bool on) {
     rank->executor().set_trace(nullptr);
     if (!on) continue;
     traces_.emplace_back(plans_.train, rank->comm());
+    if (kernels) traces_.back().add_profile(kernels_, rank->stream());
     rank->executor().set_trace(&traces_.back());
   }
 }
@@ -119,7 +135,11 @@ std::string TrainerImpl::trace_report(bool json) const {
   for (size_t i = 0; i < lines.size(); ++i) {
     const int32_t rank = ranks_[i]->number();
     const plan::Overlap o = plan::overlap_of(plans_.train, lines[i]);
-    if (json) Events(plans_.train, rank, zero, &report["traceEvents"]).add(lines[i]);
+    if (json) {
+      Events events(plans_.train, rank, zero, &report["traceEvents"]);
+      events.add(lines[i]);
+      if (const KernelProfile* profile = traces_[i].profile()) events.add(*profile);
+    }
     report["otherData"]["ranks"].push_back(overlap_json(rank, o));
     text += fmt::format("{:>6} {:>10.6f} {:>10.6f} {:>14.6f} {:>10.6f} {:>7.1f} % {:>14.1f} %\n", rank,
                         o.makespan, o.compute_busy, o.communication_busy, o.exposed, 100 * o.hidden_share(),

@@ -1,26 +1,24 @@
 // The train loop: steps, validation when it is due, checkpoints when they are due, a record for the host
 // after each step.
 #include <fmt/format.h>
-#include <filesystem>
 #include <functional>
 #include <limits>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/checkpoint.h"
 #include "engine/train/save_together.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
-namespace fs = std::filesystem;
 
 void TrainerImpl::train(int64_t until_step, const std::function<bool(const TrainRecord&)>& fn) {
   require_training("train");
   require_pending(false);
+  saver_.raise_unheard();
   const int64_t total = until_step > 0 ? until_step : config_.train.steps;
   const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
   training_ = true;
   const std::unique_ptr<bool, void (*)(bool*)> leave(&training_, [](bool* training) { *training = false; });
-  bool stop = stop_requested(), saved = false;
+  bool stop = stop_requested(), saved = false, ran = false;
   while (!stop && state_.step < total) {
     TrainRecord record;
     record.result = train_step();
@@ -36,20 +34,19 @@ void TrainerImpl::train(int64_t until_step, const std::function<bool(const Train
       record.best = record.validation_loss < state_.best_validation_loss;
       if (record.best) state_.best_validation_loss = record.validation_loss;
     }
-    saved = last || due(config_.checkpoint.every);
-    record.saved = saved && !config_.checkpoint.path.empty();
+    const bool save_step = last || due(config_.checkpoint.every);
+    record.saved = save_step && !config_.checkpoint.path.empty();
+    record.save_failures = saver_.failures().count;
     // The host hears of a step before its checkpoint is there: a record is never missing for a step that a
     // resumed run begins with.
     const bool enough = fn && !fn(record);
-    save_into_run(saved, record.best && config_.checkpoint.keep_best);
-    if (on_any_process(enough)) {
-      save_into_run(!saved, false);
-      return;
-    }
+    saved = save_into_run({state_.step, save_step, record.best && config_.checkpoint.keep_best});
+    if (on_any_process(enough)) return end_run(saved);
     stop = stop_requested();
+    ran = true;
   }
+  if (ran || stop) end_run(saved);
   if (!stop) return;
-  save_into_run(!saved, false);
   fail(Code::kCancelled, "training was cancelled after step {}", state_.step);
 }
 
@@ -84,27 +81,6 @@ double TrainerImpl::validation_loss() {
     if (error.code() != Code::kCancelled) throw;
     return std::numeric_limits<double>::quiet_NaN();
   }
-}
-
-/// step-N and best below checkpoint.path. `best` is written beside and swapped in, so there always is one.
-/// What is not a save is done by the process of rank 0, and all see it done.
-void TrainerImpl::save_into_run(bool step_checkpoint, bool best) {
-  const fs::path folder = config_.checkpoint.path;
-  if (folder.empty()) return;
-  if (step_checkpoint) {
-    const fs::path path = folder / fmt::format("step-{}", state_.step);
-    if (!on_first_process([&] { return fs::exists(path); })) save(path);
-    on_first_process([&] { return checkpoint::retain(folder, config_.checkpoint.keep_last), true; });
-  }
-  if (!best) return;
-  const fs::path path = folder / "best", next = folder / "best.next", old = folder / "best.old";
-  on_first_process([&] { return fs::remove_all(next), fs::remove_all(old), true; });
-  save(next);
-  on_first_process([&] {
-    if (fs::exists(path)) fs::rename(path, old);
-    fs::rename(next, path);
-    return fs::remove_all(old), true;
-  });
 }
 
 /// Runs `fn` on the process of rank 0 alone; its answer, or its error, on all.

@@ -80,8 +80,10 @@ TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* c
       guard_(config_.guard),
       shared_{model_, config_, kernels_, plans_, optimizer_, mesh_of(config_), threads_, inference},
       team_(ranks_here(comm_.get())),
-      runs_(static_cast<size_t>(team_.size())) {
+      runs_(static_cast<size_t>(team_.size())),
+      saver_(config_.checkpoint) {
   check_memory(plans_, model_, config_, kernels_, threads_, team_.size(), inference);
+  if (config_.checkpoint.async) require_one_process("/checkpoint/async");
   make_ranks();
   initialize_weights();
 }
@@ -215,6 +217,7 @@ StepResult TrainerImpl::end_step(Outcome outcome, bool advance) {
 
 StepResult TrainerImpl::train_step() {
   if (!training_ && stop_requested()) fail(Code::kCancelled, "cancelled before step {}", state_.step + 1);
+  saver_.raise_unheard();
   forward_backward();
   const optim::Verdict verdict = guard_.judge(result_.loss, result_.grad_norm);
   if (verdict == optim::Verdict::kAccept) {

@@ -18,6 +18,7 @@
 #include "engine/data/vocabulary.h"
 #include "engine/device/arena.h"
 #include "engine/plan/timeline.h"
+#include "engine/train/save_operation.h"
 
 namespace hawser::train {
 
@@ -44,6 +45,7 @@ struct TrainRecord {
   int64_t total_steps = 0;
   bool saved = false, best = false;
   int64_t communication_bytes = 0;  ///< sent in this step by the first rank here
+  int64_t save_failures = 0;        ///< checkpoints that this engine could not write, before this step's
 };
 
 /// A batch of the caller's, borrowed for the call. targets, document_begin may be null.
@@ -104,7 +106,12 @@ class Trainer {
   virtual void tensor_set(TensorKind kind, std::string_view name, const float* data, size_t bytes) = 0;
   virtual TensorLocation tensor_location(TensorKind kind, std::string_view name) const = 0;
 
+  /// Waits for a running asynchronous save, or throws kBusy, as the config says; so does save_async.
   virtual void save(const std::string& path) = 0;
+  /// Copies the state into memory of its own (kept; throws kOutOfMemory) and writes it on another thread,
+  /// beside whatever is called next. The same files, byte for byte, as save. Throws kUnimplemented with ranks
+  /// in several processes. load, export_hf and the destructor wait for it.
+  virtual std::shared_ptr<SaveOperation> save_async(const std::string& path) = 0;
   virtual void load(const std::string& path, bool allow_other_data) = 0;
   virtual void export_hf(const std::string& folder, const std::string& dtype) const = 0;
 
@@ -115,12 +122,16 @@ class Trainer {
   virtual std::string statistics_json() const = 0;
   virtual std::string metrics_json() const = 0;  ///< safe beside a running step
   /// Records when each instruction of a step runs, from the next step on; off: no more, and what was recorded
-  /// is dropped. Throws kFailedPrecondition for inference and while a step is pending.
-  virtual void set_trace(bool on) = 0;
+  /// is dropped. kernels: every kernel call in them too. Throws kFailedPrecondition for inference and while a
+  /// step is pending.
+  virtual void set_trace(bool on, bool kernels = false) = 0;
   /// The last step of every rank of this process, as trace events (json: what Perfetto and chrome://tracing
   /// read) or in words. Throws kFailedPrecondition where no step was recorded.
   virtual std::string trace_report(bool json) const = 0;
-  /// The same of one rank, by its index in this process.
+  /// Where the time of all steps but the first went since set_trace(true, true), by kernel and shape, for
+  /// every rank of this process. Throws kFailedPrecondition where no step was profiled.
+  virtual std::string profile_report(bool json) const = 0;
+  /// The trace of one rank, by its index in this process.
   virtual plan::Timeline timeline(int32_t index) const = 0;
   virtual const plan::Plan& train_plan() const = 0;
   virtual void set_metrics(std::function<void(const std::string&)> fn) = 0;

@@ -1,15 +1,13 @@
-// Saving, loading, exporting, and the weights an engine starts with.
+// Loading, exporting, the weights an engine starts with, and what of it a checkpoint holds.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/nn/initial_values.h"
-#include "engine/train/save_together.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
@@ -18,7 +16,6 @@ namespace {
 using Json = nlohmann::json;  // sorted keys: sections are compared whatever order they were written in
 
 const char* const kMomentPrefix[] = {"optimizer.m.", "optimizer.v."};
-constexpr int64_t kShardBytes = int64_t{4} << 30;
 
 /// Names of model fields in which two model sections differ; dropout does not make another model.
 std::string model_difference(const std::string& ours, const std::string& theirs) {
@@ -170,30 +167,10 @@ checkpoint::Description TrainerImpl::description() {
   return d;
 }
 
-/// The rank with number 0 opens the folder and finishes; all write at the same time. Whoever fails says so
-/// before anything else is done, so that all fail and nothing is left.
-void TrainerImpl::save(const std::string& path) {
-  require_pending(false);
-  const checkpoint::Description d = description();
-  checkpoint::check_description(d);
-  on_ranks([&](Rank& rank, int32_t) {
-    SaveTogether together(rank.groups().dp.get());
-    std::optional<checkpoint::ShardedSave> save;
-    std::string folder = together.from_first([&] { return save.emplace(path).folder(); });
-    const std::vector<std::string> indexes = together.from_all([&] {
-      return checkpoint::write_shard(folder, rank.number(), static_cast<int>(world_), pieces_of(rank),
-                                     kShardBytes);
-    });
-    together.from_first([&] {
-      save->finish(indexes, d);
-      return std::string();
-    });
-  });
-}
-
 void TrainerImpl::load(const std::string& path, bool allow_other_data) {
   require_training("hws_checkpoint_load");
   require_pending(false);
+  saver_.wait();  // it may be this very checkpoint
   const auto reader = checkpoint::Reader::open(path);
   const checkpoint::Description& d = reader->description();
   check_model(path, a_.model_json, d.model_json);
@@ -224,6 +201,7 @@ void TrainerImpl::load(const std::string& path, bool allow_other_data) {
 
 /// Where ranks are elsewhere, all gather the tensors and the process of rank 0 writes them.
 void TrainerImpl::export_hf(const std::string& folder, const std::string& dtype) const {
+  saver_.wait();
   const nn::ParameterTable& table = model_.table();
   std::map<std::string, std::vector<float>> gathered;
   const auto whole = [&](const std::string& name) -> const float* {

@@ -1,5 +1,6 @@
 // The Trainer behind the interface. Its parts, by file: trainer.cc (creation, steps), train_loop.cc,
-// inference.cc (eval, forward, generate), trainer_tensors.cc, trainer_checkpoint.cc, trainer_reports.cc.
+// inference.cc (eval, forward, generate), trainer_tensors.cc, trainer_checkpoint.cc, trainer_saves.cc,
+// trainer_reports.cc.
 //
 // It decides for all ranks: what every process does with the same numbers comes out the same everywhere.
 // Tensors and plans are the ranks' (rank.h), each on its own thread.
@@ -18,11 +19,14 @@
 #include "engine/data/dataset.h"
 #include "engine/optim/step_guard.h"
 #include "engine/train/assemble.h"
+#include "engine/train/background_saver.h"
 #include "engine/train/batch_sources.h"
 #include "engine/train/engine_plans.h"
 #include "engine/train/rank.h"
 #include "engine/train/rank_team.h"
+#include "engine/train/run_checkpoints.h"
 #include "engine/train/run_state.h"
+#include "engine/train/staging.h"
 #include "engine/train/step_trace.h"
 #include "engine/train/step_traffic.h"
 #include "engine/train/trainer.h"
@@ -49,6 +53,7 @@ class TrainerImpl final : public Trainer {
   TensorLocation tensor_location(TensorKind kind, std::string_view name) const override;
 
   void save(const std::string& path) override;
+  std::shared_ptr<SaveOperation> save_async(const std::string& path) override;
   void load(const std::string& path, bool allow_other_data) override;
   void export_hf(const std::string& folder, const std::string& dtype) const override;
 
@@ -57,8 +62,9 @@ class TrainerImpl final : public Trainer {
   std::string tensors_json() const override;
   std::string statistics_json() const override;
   std::string metrics_json() const override;
-  void set_trace(bool on) override;
+  void set_trace(bool on, bool kernels) override;
   std::string trace_report(bool json) const override;
+  std::string profile_report(bool json) const override;
   plan::Timeline timeline(int32_t index) const override;
   const plan::Plan& train_plan() const override { return plans_.train; }
   void set_metrics(std::function<void(const std::string&)> fn) override { metrics_fn_ = std::move(fn); }
@@ -80,7 +86,6 @@ class TrainerImpl final : public Trainer {
   void require_training(const char* what) const;
   void require_pending(bool pending) const;
   // train_loop.cc
-  void save_into_run(bool step_checkpoint, bool best);
   bool take_cancel() { return cancel_->exchange(false); }
   bool stop_requested();
   bool on_any_process(bool here) const;
@@ -100,6 +105,16 @@ class TrainerImpl final : public Trainer {
   void collect(TensorKind kind, const nn::Parameter& p, float* out) const;
   void scatter(TensorKind kind, const nn::Parameter& p, const float* data);
   const checkpoint::hf::Binding& binding(std::string_view name) const;
+  // trainer_saves.cc
+  using Write = std::function<void(const std::string& path)>;
+  void write_now(const std::string& path);
+  std::shared_ptr<SaveOperation> save_beside(const std::string& path, int64_t copies,
+                                             std::function<void(const Write&)> job);
+  void write_staged(const std::string& path, const checkpoint::Description& d,
+                    checkpoint::SaveProgress* progress) const;
+  void require_one_process(const char* what) const;
+  bool save_into_run(const DueCheckpoints& due);
+  void end_run(bool saved);
   // trainer_checkpoint.cc
   void initialize_weights();
   void load_tensors(const checkpoint::Reader& reader, bool moments);
@@ -145,6 +160,8 @@ class TrainerImpl final : public Trainer {
   mutable std::mutex metrics_mutex_;    // guards last_...: metrics may be pulled beside a step
   StepResult last_;
   StepTraffic::Totals last_traffic_{};
+  std::vector<Staging> staging_;  // by rank of this process; empty before the first asynchronous save
+  BackgroundSaver saver_;         // last: while it is destroyed, its thread still reads the rest
 };
 
 template <typename Fn>

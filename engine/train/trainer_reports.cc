@@ -50,6 +50,7 @@ std::string TrainerImpl::info_json() const {
   json["sequence"] = config_.batch.sequence;
   json["vocabulary"] = Json::parse(a_.vocabulary.to_json());
   json["memory"] = memory_json(plans_, first().executor());
+  json["memory"]["staging_bytes"] = staging_bytes(first().layout(), model_.table());
   return json.dump();
 }
 
@@ -119,6 +120,7 @@ std::string TrainerImpl::metrics_json() const {
   constexpr const char* kOutcomes[] = {"accepted", "skipped_non_finite", "skipped_outlier", "discarded",
                                        "pending"};
   const StepTraffic::Totals total = traffic_->total();
+  const BackgroundSaver::Failures failures = saver_.failures();
   const Json json = {{"step", r.step},
                      {"outcome", kOutcomes[static_cast<size_t>(r.outcome)]},
                      {"loss", number(r.loss)},
@@ -127,6 +129,9 @@ std::string TrainerImpl::metrics_json() const {
                      {"tokens", r.tokens},
                      {"samples", r.samples},
                      {"skipped", r.skipped},
+                     {"saving", saver_.running()},
+                     {"save_failures", failures.count},
+                     {"save_error", failures.last},
                      {"seconds", r.seconds},
                      {"arena_bytes", plans_.arena_bytes},
                      {"rank", first().number()},

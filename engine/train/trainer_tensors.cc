@@ -7,22 +7,25 @@
 namespace hawser::train {
 namespace {
 
-/// Calls fn(index in the Hugging Face tensor, index in the parameter) for each element of `p`, a part of
-/// `binding` that begins at its row `row` of `total_rows`.
+/// Calls fn(parameter, a tensor of its size, each_element) for each parameter of a Hugging Face tensor, where
+/// each_element(g) calls g(index in the Hugging Face tensor, that element of the tensor).
 template <typename Fn>
-void for_each_element(const checkpoint::hf::Binding& binding, const nn::Parameter& p, int64_t row,
-                      int64_t total_rows, Fn fn) {
-  const int64_t cols = p.size / p.shape[0];
-  for (int64_t i = 0; i < p.size; ++i) {
-    const int64_t r = row + i / cols, c = i % cols;
-    fn(binding.transposed ? c * total_rows + r : r * cols + c, i);
+void for_each_part(const checkpoint::hf::Binding& binding, const nn::ParameterTable& table, Fn fn) {
+  int64_t total_rows = 0, row = 0;
+  for (const std::string& name : binding.parameters) total_rows += table.at(name).shape[0];
+  std::vector<float> tensor;
+  for (const std::string& name : binding.parameters) {
+    const nn::Parameter& p = table.at(name);
+    const int64_t cols = p.size / p.shape[0];
+    tensor.resize(static_cast<size_t>(p.size));
+    fn(p, tensor, [&](auto each) {
+      for (int64_t i = 0; i < p.size; ++i) {
+        const int64_t r = row + i / cols, c = i % cols;
+        each(binding.transposed ? c * total_rows + r : r * cols + c, tensor[static_cast<size_t>(i)]);
+      }
+    });
+    row += p.shape[0];
   }
-}
-
-int64_t rows_of(const checkpoint::hf::Binding& binding, const nn::ParameterTable& table) {
-  int64_t rows = 0;
-  for (const std::string& name : binding.parameters) rows += table.at(name).shape[0];
-  return rows;
 }
 
 int64_t binding_size(const checkpoint::hf::Binding& b) {
@@ -132,17 +135,11 @@ void TrainerImpl::tensor_get(TensorKind kind, std::string_view name, float* data
   }
   const checkpoint::hf::Binding& b = binding(name);
   check_bytes(name, binding_size(b), bytes);
-  const int64_t total = rows_of(b, model_.table());
-  int64_t row = 0;
-  std::vector<float> tensor;
-  for (const std::string& part : b.parameters) {
-    const nn::Parameter& p = model_.table().at(part);
-    tensor.resize(static_cast<size_t>(p.size));
-    collect(kind, p, tensor.data());
-    for_each_element(b, p, row, total,
-                     [&](int64_t hf, int64_t i) { data[hf] = tensor[static_cast<size_t>(i)]; });
-    row += p.shape[0];
-  }
+  for_each_part(b, model_.table(),
+                [&](const nn::Parameter& p, std::vector<float>& tensor, auto each_element) {
+                  collect(kind, p, tensor.data());
+                  each_element([&](int64_t hf, float& value) { data[hf] = value; });
+                });
 }
 
 void TrainerImpl::tensor_set(TensorKind kind, std::string_view name, const float* data, size_t bytes) {
@@ -153,17 +150,11 @@ void TrainerImpl::tensor_set(TensorKind kind, std::string_view name, const float
   }
   const checkpoint::hf::Binding& b = binding(name);
   check_bytes(name, binding_size(b), bytes);
-  const int64_t total = rows_of(b, model_.table());
-  int64_t row = 0;
-  std::vector<float> tensor;
-  for (const std::string& part : b.parameters) {
-    const nn::Parameter& p = model_.table().at(part);
-    tensor.resize(static_cast<size_t>(p.size));
-    for_each_element(b, p, row, total,
-                     [&](int64_t hf, int64_t i) { tensor[static_cast<size_t>(i)] = data[hf]; });
-    scatter(kind, p, tensor.data());
-    row += p.shape[0];
-  }
+  for_each_part(b, model_.table(),
+                [&](const nn::Parameter& p, std::vector<float>& tensor, auto each_element) {
+                  each_element([&](int64_t hf, float& value) { value = data[hf]; });
+                  scatter(kind, p, tensor.data());
+                });
 }
 
 TensorLocation TrainerImpl::tensor_location(TensorKind kind, std::string_view name) const {

@@ -1,4 +1,5 @@
 /* Checkpoints: save and load bitwise, inspect, verify, latest, and Hugging Face folders both ways. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +30,50 @@ static void trains_on_bitwise(void) {
   CHECK_OK(hws_checkpoint_save(whole, check_path("run/step-6")));
   hws_engine_destroy(second);
   hws_engine_destroy(whole);
+}
+
+static void save_beside_training(void) {
+  hws_engine* engine = tiny_engine(0);
+  hws_engine* second = tiny_engine(0);
+  hws_op* op = NULL;
+  int32_t ended = -1;
+  int64_t done = -1, total = -1;
+  for (uint32_t i = 0; i < 3; ++i) push_and_step(engine, i);
+  CHECK_OK(hws_checkpoint_save_async(engine, check_path("run/async-3"), &op));
+  for (uint32_t i = 3; i < 6; ++i) push_and_step(engine, i);
+  CHECK_OK(hws_op_wait(op, -1));
+  CHECK_OK(hws_op_wait(op, 0));
+  CHECK_OK(hws_op_poll(op, &ended));
+  CHECK_OK(hws_op_progress(op, &done, &total));
+  CHECK_OK(hws_op_progress(op, NULL, NULL));
+  CHECK(ended == 1 && done == total && total > 1000);
+  CHECK_OK(hws_op_cancel(op)); /* too late: nothing happens */
+  CHECK_OK(hws_op_wait(op, 1e300));
+  CHECK_ERROR(hws_op_wait(op, (double)NAN), HWS_INVALID_ARGUMENT, "timeout_seconds");
+  CHECK_ERROR(hws_op_poll(op, NULL), HWS_INVALID_ARGUMENT, "ended");
+  CHECK_OK(hws_checkpoint_load(second, check_path("run/async-3"), 0));
+  for (uint32_t i = 3; i < 6; ++i) push_and_step(second, i);
+  same_weights(engine, second);
+  hws_op_destroy(op);
+
+  CHECK_STATUS(hws_checkpoint_save_async(engine, check_path("run/async-3"), &op), HWS_ALREADY_EXISTS);
+  CHECK(op == NULL);
+  CHECK_ERROR(hws_checkpoint_save_async(engine, "", &op), HWS_INVALID_ARGUMENT, "path");
+  CHECK_ERROR(hws_checkpoint_save_async(engine, check_path("x"), NULL), HWS_INVALID_ARGUMENT, "out");
+  FILE* file = fopen(check_path("a-file"), "wb");
+  CHECK(file != NULL && fclose(file) == 0);
+  CHECK_OK(hws_checkpoint_save_async(engine, check_path("a-file/step-1"), &op));
+  CHECK_ERROR(hws_op_wait(op, -1), HWS_NOT_FOUND, "a-file");
+  hws_op_destroy(op);
+  CHECK_OK(hws_checkpoint_save_async(engine, check_path("forgotten"), &op));
+  hws_op_destroy(op); /* the save goes on, and the end of the engine waits for it */
+  CHECK_OK(hws_checkpoint_save_async(second, check_path("outlives"), &op));
+  hws_engine_destroy(engine);
+  hws_engine_destroy(second);
+  CHECK_OK(hws_checkpoint_verify(check_path("forgotten")));
+  CHECK_OK(hws_op_wait(op, 0));
+  CHECK_OK(hws_checkpoint_verify(check_path("outlives")));
+  hws_op_destroy(op);
 }
 
 static void tells_what_is_there(void) {
@@ -118,6 +163,7 @@ static void hugging_face_both_ways(void) {
 int main(void) {
   check_begin();
   trains_on_bitwise();
+  save_beside_training();
   tells_what_is_there();
   other_data_is_a_choice();
   find_damage();

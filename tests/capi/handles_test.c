@@ -111,6 +111,16 @@ static int32_t tensor_view(void* h) {
 }
 static int32_t statistics(void* h) { return hws_tensor_statistics(h, &g_out); }
 static int32_t save(void* h) { return hws_checkpoint_save(h, check_path("never")); }
+static int32_t save_async(void* h) {
+  hws_op* out = (hws_op*)(void*)g_ids;
+  const int32_t status = hws_checkpoint_save_async(h, check_path("never"), &out);
+  CHECK(status == HWS_OK || out == NULL);
+  return status;
+}
+static int32_t op_wait(void* h) { return hws_op_wait(h, 0); }
+static int32_t op_poll(void* h) { return hws_op_poll(h, g_ids); }
+static int32_t op_progress(void* h) { return hws_op_progress(h, NULL, NULL); }
+static int32_t op_cancel(void* h) { return hws_op_cancel(h); }
 static int32_t load(void* h) { return hws_checkpoint_load(h, check_path("never"), 0); }
 static int32_t export_hf(void* h) { return hws_engine_export(h, check_path("never"), ""); }
 static int32_t set_metrics(void* h) {
@@ -120,11 +130,12 @@ static int32_t set_metrics(void* h) {
   return status;
 }
 static int32_t metrics(void* h) { return hws_engine_metrics(h, &g_out); }
+static int32_t profile(void* h) { return hws_engine_profile(h, HWS_FORMAT_JSON, &g_out); }
 static int32_t set_trace(void* h) { return hws_engine_set_trace(h, 1); }
 static int32_t trace(void* h) { return hws_engine_trace(h, HWS_FORMAT_JSON, &g_out); }
 static int32_t error_code(void* h) { return hws_error_code(h); }
 
-typedef enum { kError, kConfig, kPlan, kEngine, kComm, kTypes } type;
+typedef enum { kError, kConfig, kPlan, kEngine, kComm, kOp, kTypes } type;
 static const struct {
   const char* name;
   type takes;
@@ -163,10 +174,16 @@ static const struct {
     {"hws_tensor_view", kEngine, tensor_view},
     {"hws_tensor_statistics", kEngine, statistics},
     {"hws_checkpoint_save", kEngine, save},
+    {"hws_checkpoint_save_async", kEngine, save_async},
+    {"hws_op_wait", kOp, op_wait},
+    {"hws_op_poll", kOp, op_poll},
+    {"hws_op_progress", kOp, op_progress},
+    {"hws_op_cancel", kOp, op_cancel},
     {"hws_checkpoint_load", kEngine, load},
     {"hws_engine_export", kEngine, export_hf},
     {"hws_engine_set_metrics", kEngine, set_metrics},
     {"hws_engine_metrics", kEngine, metrics},
+    {"hws_engine_profile", kEngine, profile},
     {"hws_engine_set_trace", kEngine, set_trace},
     {"hws_engine_trace", kEngine, trace},
 };
@@ -202,6 +219,9 @@ int main(void) {
   handles[kConfig] = config;
   handles[kPlan] = plan;
   handles[kEngine] = tiny_engine(0);
+  hws_op* op = NULL;
+  CHECK_OK(hws_checkpoint_save_async(handles[kEngine], check_path("saved"), &op));
+  handles[kOp] = op;
   hws_comm* comm = NULL;
   CHECK_OK(hws_comm_create_local(1, &comm));
   CHECK_OK(hws_comm_create_local(1, &g_comm));
@@ -226,12 +246,14 @@ int main(void) {
   hws_plan_destroy(plan);
   hws_engine_destroy(handles[kEngine]);
   hws_comm_destroy(comm);
+  hws_op_destroy(op);
   for (size_t i = 0; i < rows; ++i) expect_bad(i, handles[kCalls[i].takes], "a destroyed handle");
   hws_error_destroy(error);
   hws_config_destroy(config);
   hws_plan_destroy(plan);
   hws_engine_destroy(handles[kEngine]);
   hws_comm_destroy(comm);
+  hws_op_destroy(op);
   hws_comm_destroy(g_comm);
   hws_config_destroy(g_config);
   hws_error_destroy(NULL);
@@ -239,5 +261,6 @@ int main(void) {
   hws_plan_destroy(NULL);
   hws_engine_destroy(NULL);
   hws_comm_destroy(NULL);
+  hws_op_destroy(NULL);
   return check_end();
 }

@@ -39,6 +39,36 @@ static void shows_the_last_step(void) {
   hws_engine_destroy(engine);
 }
 
+static void adds_up_what_kernels_took(void) {
+  hws_engine* engine = tiny_engine(0);
+  hws_buffer* out = NULL;
+  CHECK_OK(hws_engine_set_trace(engine, HWS_TRACE_INSTRUCTIONS));
+  push_and_step(engine, 1);
+  CHECK_ERROR(hws_engine_profile(engine, HWS_FORMAT_JSON, &out), HWS_FAILED_PRECONDITION,
+              "HWS_TRACE_KERNELS");
+  CHECK_ERROR(hws_engine_set_trace(engine, 3), HWS_INVALID_ARGUMENT, "detail");
+  CHECK_ERROR(hws_engine_set_trace(engine, -1), HWS_INVALID_ARGUMENT, "detail");
+
+  CHECK_OK(hws_engine_set_trace(engine, HWS_TRACE_KERNELS));
+  CHECK_ERROR(hws_engine_profile(engine, HWS_FORMAT_TEXT, &out), HWS_FAILED_PRECONDITION, "no step");
+  for (uint32_t i = 2; i < 6; ++i) push_and_step(engine, i);
+  CHECK_OK(hws_engine_profile(engine, HWS_FORMAT_JSON, &out));
+  const char* json = check_text(out);
+  /* the first of four steps is left out; 2 micro-batches x 2 blocks x 3 steps */
+  CHECK(strstr(json, "\"steps\":3,") != NULL);
+  CHECK(strstr(json, "\"kernel\":\"attention_backward\",\"type\":\"F32\",\"calls\":12,") != NULL);
+  CHECK(strstr(json, "\"kernel\":\"adamw\"") != NULL && strstr(json, "\"kernel\":\"cross_entropy\"") != NULL);
+  CHECK(strstr(json, "\"b_transposed\":true") != NULL);
+  CHECK_OK(hws_engine_profile(engine, HWS_FORMAT_TEXT, &out));
+  const char* text = check_text(out);
+  CHECK(strstr(text, "attention_forward fp32") != NULL && strstr(text, "between kernels") != NULL);
+  CHECK_ERROR(hws_engine_profile(engine, HWS_FORMAT_BINARY, &out), HWS_INVALID_ARGUMENT, "format");
+
+  CHECK_OK(hws_engine_trace(engine, HWS_FORMAT_JSON, &out));
+  CHECK(count(check_text(out), "\"attention_backward fp32\",\"cat\":\"kernel\"") == 4);
+  hws_engine_destroy(engine);
+}
+
 static void shows_half_a_step_that_was_discarded(void) {
   hws_engine* engine = tiny_engine(0);
   hws_buffer* out = NULL;
@@ -64,6 +94,7 @@ static void is_of_training(void) {
 int main(void) {
   check_begin();
   shows_the_last_step();
+  adds_up_what_kernels_took();
   shows_half_a_step_that_was_discarded();
   is_of_training();
   return check_end();

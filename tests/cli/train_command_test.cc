@@ -56,6 +56,30 @@ TEST_F(TrainCommand, PipedOutputIsPlainLines) {
   EXPECT_GT(mfu, result.out.find('\n', first)) << "the peak is measured after the first report";
 }
 
+/// Every kernel of the step is in the table and in the trace, inside an instruction.
+TEST_F(TrainCommand, ProfileShowsWhereTheTimeWent) {
+  const CommandResult result =
+      succeed("train config.json --data text.txt --set /train/eval_every=5 --profile --out run");
+  for (const char* name : {"of limit", "matmul 128 x 96 x 32 NT fp32", "attention_forward fp32", "adamw fp32",
+                           "cross_entropy fp32", "between kernels", "limits measured now"}) {
+    EXPECT_NE(result.out.find(name), std::string::npos) << name << " in\n" << result.out;
+  }
+  const auto trace = nlohmann::json::parse(read_text(folder_ / "run/trace.json"));
+  int kernels = 0;
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event.value("cat", "") != "kernel") continue;
+    ++kernels;
+    const double begin = event.at("ts"), end = begin + event.at("dur").get<double>();
+    bool inside = false;
+    for (const auto& other : trace.at("traceEvents"))
+      inside =
+          inside || (other.value("cat", "") == "compute" && other.at("ts").get<double>() <= begin + 1e-3 &&
+                     end <= other.at("ts").get<double>() + other.at("dur").get<double>() + 1e-3);
+    EXPECT_TRUE(inside) << event;
+  }
+  EXPECT_GT(kernels, 20);
+}
+
 TEST_F(TrainCommand, ShowsSamples) {
   const CommandResult result =
       succeed("train config.json --data text.txt --set /train/sample_every=10 --out run");
@@ -99,6 +123,22 @@ TEST_F(TrainCommand, ATokenFileTakesThePlaceOfAPresetsText) {
       "train quickstart --data tokens.u16 --set /model/vocab_size=7 --set /model/context=16 --set "
       "/model/layers=1 "
       "--set /model/width=12 --set /schedule/warmup_steps=0 --set /train/steps=1");
+}
+
+TEST_F(TrainCommand, GoesOnWithoutACheckpointAndFailsWithoutTheLast) {
+  const std::string train =
+      "train config.json --data text.txt --set /checkpoint/path=text.txt/no-folder --set /checkpoint/every=5";
+  for (const char* async : {"false", "true"}) {
+    const CommandResult result = run(train + " --set /checkpoint/async=" + async);
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_NE(result.out.find("a checkpoint could not be written: "), std::string::npos) << result.out;
+    EXPECT_NE(result.out.find("| NOT SAVED "), std::string::npos) << result.out;
+    EXPECT_NE(result.out.find("step 20/20"), std::string::npos) << result.out;
+    EXPECT_NE(result.err.find("text.txt is not a folder"), std::string::npos) << result.err;
+  }
+  const CommandResult stopped = run(train + " --set /checkpoint/on_error=stop");
+  EXPECT_NE(stopped.exit_code, 0);
+  EXPECT_EQ(stopped.out.find("step 10/20"), std::string::npos) << stopped.out;
 }
 
 TEST_F(TrainCommand, WithoutOutNothingIsKept) {

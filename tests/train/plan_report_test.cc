@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "engine/config/config_tree.h"
 #include "tests/harness/layout_run.h"
@@ -23,6 +22,23 @@ std::string section(const std::string& text, const std::string& from) {
   const size_t begin = text.find("\n" + from);
   if (begin == std::string::npos) return "no section " + from;
   return text.substr(begin + 1, text.find("\n\n", begin + 1) - begin);
+}
+
+/// The table with " # KiB" for the last but one figure of each line.
+std::string without_peaks(const std::string& table) {
+  std::string masked;
+  for (size_t begin = 0, end; begin < table.size(); begin = end + 1) {
+    end = table.find('\n', begin);
+    std::string line = table.substr(begin, end - begin);
+    const size_t last = line.rfind(" KiB");
+    if (last != std::string::npos && last + 4 == line.size()) {
+      const size_t unit = line.rfind(" KiB", last - 1);
+      const size_t before = line.find_last_not_of(' ', line.rfind(' ', unit - 1));
+      line = line.substr(0, before + 1) + " # KiB" + line.substr(unit + 4);
+    }
+    masked += line + "\n";
+  }
+  return masked;
 }
 
 TEST(PlanReport, SaysInWordsHowRanksShareTheModel) {
@@ -79,10 +95,7 @@ TEST(PlanReport, TablesLookLikeThis) {
   (e of the embedding, b of the blocks, h of the head)
 )");
   // The peak holds workspaces, which other kernels may need more or less of.
-  std::string stages = section(text, "every stage");
-  stages = std::regex_replace(stages, std::regex(R"([0-9.]+ KiB( +[0-9.]+ KiB\n))"), "# KiB$1");
-  stages = std::regex_replace(stages, std::regex(R"( +#)"), " #");
-  EXPECT_EQ(stages, R"(every stage of this config, per rank (*: this one)
+  EXPECT_EQ(without_peaks(section(text, "every stage")), R"(every stage of this config, per rank (*: this one)
   stage  reduce              weights   gradients   optimizer     buckets        peak   sent/step
       0  per_step           40.0 KiB    45.0 KiB    77.0 KiB     0.0 KiB # KiB    41.1 KiB
       0  per_micro_batch    40.0 KiB    45.0 KiB    77.0 KiB    20.0 KiB # KiB    61.1 KiB

@@ -1,0 +1,80 @@
+#include "engine/train/staging.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/error.h"
+
+namespace hawser::train {
+namespace {
+
+constexpr int64_t kTaskBytes = int64_t{4} << 20;
+
+int64_t bytes_of(const checkpoint::PieceView& piece) {
+  return (piece.end - piece.begin) * dtype_bytes(piece.dtype);
+}
+
+struct Copy {
+  char* to;
+  const char* from;
+  int64_t bytes;
+};
+
+void copy_task(void* arg, int64_t task, int32_t) {
+  const Copy& copy = *static_cast<const Copy*>(arg);
+  const int64_t begin = task * kTaskBytes;
+  std::memcpy(copy.to + begin, copy.from + begin,
+              static_cast<size_t>(std::min(kTaskBytes, copy.bytes - begin)));
+}
+
+}  // namespace
+
+void Staging::lay_out(std::vector<checkpoint::PieceView> pieces) {
+  int64_t bytes = 0;
+  for (const checkpoint::PieceView& piece : pieces) bytes += bytes_of(piece);
+  if (!memory_ || memory_->bytes() < bytes) {
+    const int64_t available = device::available_memory();
+    if (bytes > available)
+      fail(Code::kOutOfMemory,
+           "out of memory: an asynchronous save copies the state of a rank into {} bytes outside the arena, "
+           "{} "
+           "are available; save without /checkpoint/async (hws_checkpoint_save needs no copy)",
+           bytes, available);
+    memory_ = device::Arena::create(bytes);
+  }
+  std::vector<const void*> sources;
+  char* at = memory_->data();
+  for (checkpoint::PieceView& piece : pieces) {
+    sources.push_back(piece.data);
+    piece.data = at;
+    at += bytes_of(piece);
+  }
+  copies_.swap(pieces);
+  sources_.swap(sources);
+  bytes_ = bytes;
+}
+
+void Staging::copy(Stream& stream) {
+  for (size_t i = 0; i < copies_.size(); ++i) {
+    Copy copy{static_cast<char*>(const_cast<void*>(copies_[i].data)), static_cast<const char*>(sources_[i]),
+              bytes_of(copies_[i])};
+    stream.run(&stream, (copy.bytes + kTaskBytes - 1) / kTaskBytes, copy_task, &copy);
+  }
+}
+
+int64_t staging_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table) {
+  const parallel::ShardLayout::Options& options = layout.options();
+  int64_t bytes = 0;
+  for (const nn::Parameter& p : table.all()) {
+    const mesh::FlatRange& state = layout.group(p.group).state;
+    const int64_t begin = std::max(p.offset, state.begin), end = std::min(p.offset + p.size, state.end);
+    if (begin >= end) continue;
+    const int64_t copies = 1 + (p.trainable && options.training ? options.moments : 0);
+    bytes += layout.to_write({begin - p.offset, end - p.offset}).size() * copies * 4;
+  }
+  return bytes;
+}
+
+}  // namespace hawser::train

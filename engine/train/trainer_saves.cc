@@ -1,0 +1,136 @@
+// Saving: at once, or beside training from a copy of the state; and what a run saves by itself.
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "engine/base/error.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/file_io.h"
+#include "engine/train/run_checkpoints.h"
+#include "engine/train/save_together.h"
+#include "engine/train/trainer_impl.h"
+
+namespace hawser::train {
+namespace {
+
+constexpr int64_t kShardBytes = int64_t{4} << 30;
+
+}  // namespace
+
+void TrainerImpl::save(const std::string& path) {
+  require_pending(false);
+  saver_.raise_unheard();
+  saver_.make_way();
+  write_now(path);
+}
+
+std::shared_ptr<SaveOperation> TrainerImpl::save_async(const std::string& path) {
+  require_pending(false);
+  require_one_process("hws_checkpoint_save_async");
+  saver_.raise_unheard();
+  return save_beside(path, 1, [path](const Write& write) { write(path); });
+}
+
+/// The rank with number 0 opens the folder and finishes; all write at the same time. Whoever fails says so
+/// before anything else is done, so that all fail and nothing is left.
+void TrainerImpl::write_now(const std::string& path) {
+  const checkpoint::Description d = description();
+  checkpoint::check_description(d);
+  on_ranks([&](Rank& rank, int32_t) {
+    SaveTogether together(rank.groups().dp.get());
+    std::optional<checkpoint::ShardedSave> save;
+    std::string folder = together.from_first([&] { return save.emplace(path).folder(); });
+    const std::vector<std::string> indexes = together.from_all([&] {
+      return checkpoint::write_shard(folder, rank.number(), static_cast<int>(world_), pieces_of(rank),
+                                     kShardBytes);
+    });
+    together.from_first([&] {
+      save->finish(indexes, d);
+      return std::string();
+    });
+  });
+}
+
+/// Copies the state, and has `job` write it to `copies` paths on the saver's thread.
+std::shared_ptr<SaveOperation> TrainerImpl::save_beside(const std::string& path, int64_t copies,
+                                                        std::function<void(const Write&)> job) {
+  saver_.make_way();  // from here on nobody reads the staged copy
+  if (checkpoint::path_exists(path))
+    fail(Code::kAlreadyExists, "{} exists already; choose another name or remove it", path);
+  auto d = std::make_shared<const checkpoint::Description>(description());
+  checkpoint::check_description(*d);
+  int64_t bytes = 0;
+  staging_.resize(ranks_.size());
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    staging_[i].lay_out(pieces_of(*ranks_[i]));
+    bytes += staging_[i].bytes();
+  }
+  on_ranks([&](Rank& rank, int32_t i) { staging_[static_cast<size_t>(i)].copy(rank.stream()); });
+  auto operation = std::make_shared<SaveOperation>(path, bytes * copies);
+  checkpoint::SaveProgress* const progress = operation->progress();
+  saver_.start(operation, [this, d, progress, job = std::move(job)] {
+    job([&](const std::string& to) { write_staged(to, *d, progress); });
+  });
+  return operation;
+}
+
+/// On the saver's thread: reads nothing but the staged copies and what never changes.
+void TrainerImpl::write_staged(const std::string& path, const checkpoint::Description& d,
+                               checkpoint::SaveProgress* progress) const {
+  const int world = static_cast<int>(world_);
+  std::vector<std::string> indexes(static_cast<size_t>(world));
+  checkpoint::ShardedSave save(path);
+  for (size_t i = 0; i < staging_.size(); ++i) {
+    const int32_t number = ranks_[i]->number();
+    indexes[static_cast<size_t>(number)] =
+        checkpoint::write_shard(save.folder(), number, world, staging_[i].pieces(), kShardBytes, progress);
+  }
+  save.finish(indexes, d, progress);
+}
+
+void TrainerImpl::require_one_process(const char* what) const {
+  if (world_ != team_.size())
+    fail(Code::kUnimplemented,
+         "{}: asynchronous saves are not there yet for ranks in several processes (here {} of {}); use "
+         "hws_checkpoint_save, and leave /checkpoint/async out",
+         what, team_.size(), world_);
+}
+
+/// What is due of the run's own checkpoints. True: step-N is there or on its way. Under on_error go_on a
+/// failure is counted, unless ranks lost each other, which no step would survive.
+bool TrainerImpl::save_into_run(const DueCheckpoints& due) {
+  const config::CheckpointConfig& c = config_.checkpoint;
+  if (c.path.empty() || !due.any()) return false;
+  const auto on_first = [this](const std::function<bool()>& fn) { return on_first_process(fn); };
+  try {
+    if (c.async) {
+      const auto once = [](const std::function<bool()>& fn) { return fn(); };
+      const std::string path = due.step_checkpoint ? step_path(c, due.step) : c.path + "/best";
+      save_beside(path, due.count(), [&c, due, once](const Write& write) { write_due(c, due, write, once); });
+    } else {
+      saver_.make_way();  // for one that the host began
+      write_due(
+          c, due, [this](const std::string& path) { write_now(path); }, on_first);
+    }
+  } catch (const Error& error) {
+    if (c.on_error == config::SaveFailure::kStop || broken_) throw;
+    saver_.count_failure(step_path(c, due.step), error);
+    return false;
+  }
+  return due.step_checkpoint;
+}
+
+/// A run ends with its last step on disk, or with the error why it is not. `saved`: that was begun.
+void TrainerImpl::end_run(bool saved) {
+  const config::CheckpointConfig& c = config_.checkpoint;
+  if (c.path.empty()) return;
+  saver_.wait();
+  saver_.raise_unheard();
+  if (c.async && saved && saver_.last()) saved = !saver_.last()->error();
+  if (saved) return;
+  write_due(
+      c, {state_.step, true, false}, [this](const std::string& path) { write_now(path); },
+      [this](const std::function<bool()>& fn) { return on_first_process(fn); });
+}
+
+}  // namespace hawser::train

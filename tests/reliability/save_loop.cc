@@ -1,0 +1,74 @@
+// The victim of kill_test: trains a small model, saves after each step and says so on stdout, until somebody
+// kills it. Goes on from the newest checkpoint of its folder, like any run.
+//
+//   save_loop FOLDER TOKENS (sync|async|train)
+//
+// Each line is the number of a step whose checkpoint is durable: after `sync` and `async` saves at once, of
+// `train` (checkpoints of the train loop, beside training, with `best`) only the one that it began with.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "engine/base/error.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "tests/train/small_config.h"
+
+namespace hawser {
+namespace {
+
+void say(int64_t step) {
+  char line[32];
+  const int length = std::snprintf(line, sizeof line, "%lld\n", static_cast<long long>(step));
+  if (::write(STDOUT_FILENO, line, static_cast<size_t>(length)) != length) ::_exit(3);
+}
+
+config::ConfigTree config_for(const std::string& folder, const std::string& tokens, bool in_train) {
+  config::ConfigTree config = testing::small_config(tokens);
+  if (!in_train) return config;
+  config.set("/data/validation_fraction", "0.1");
+  config.set("/train", R"({"steps": 1000000, "eval_every": 2, "eval_batches": 1})");
+  config.set("/checkpoint", R"({"path": ")" + folder + R"(", "every": 1, "keep_last": 2, "async": true})");
+  return config;
+}
+
+void save_for_ever(train::Trainer* trainer, const std::string& folder, bool async) {
+  while (true) {
+    const int64_t step = trainer->train_step().step;
+    const std::string path = folder + "/step-" + std::to_string(step);
+    if (async)
+      trainer->save_async(path)->wait(-1);
+    else
+      trainer->save(path);
+    say(step);
+    checkpoint::retain(folder, 2);
+  }
+}
+
+int run(const std::string& folder, const std::string& tokens, const std::string& mode) {
+  std::atomic<bool> cancel{false};
+  const auto trainer = train::Trainer::create(config_for(folder, tokens, mode == "train"), false, &cancel);
+  const std::string newest = checkpoint::newest_valid(folder, nullptr);
+  if (!newest.empty()) {
+    trainer->load(newest, false);
+    say(std::strtoll(newest.c_str() + newest.rfind('-') + 1, nullptr, 10));
+  }
+  if (mode == "train")
+    trainer->train(0, nullptr);
+  else
+    save_for_ever(trainer.get(), folder, mode == "async");
+  return 0;
+}
+
+}  // namespace
+}  // namespace hawser
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  try {
+    return hawser::run(argv[1], argv[2], argv[3]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "save_loop: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,152 @@
+// What a run does when its own checkpoints cannot be written: a full disk and a read-only folder, for a while
+// and for good, with saves at once and beside training.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "engine/base/error.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "tests/train/file_faults.h"
+#include "tests/train/small_config.h"
+
+namespace hawser {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::Fault;
+using testing::FaultyDisk;
+using train::Trainer;
+using train::TrainRecord;
+
+std::set<std::string> names_in(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
+  return names;
+}
+
+struct Case {
+  Fault fault;
+  bool async;
+  const char* words;
+};
+
+class RunCheckpoints : public ::testing::TestWithParam<Case> {
+ protected:
+  std::unique_ptr<Trainer> make(const std::string& on_error, int64_t keep_last = 10) {
+    config::ConfigTree config = testing::small_config(tokens_);
+    config.set("/data/validation_fraction", "0.1");
+    config.set("/train", R"({"steps": 8, "eval_every": 2, "eval_batches": 1})");
+    config.set("/checkpoint", json({{"path", path_},
+                                    {"every", 2},
+                                    {"keep_last", keep_last},
+                                    {"async", GetParam().async},
+                                    {"on_error", on_error}})
+                                  .dump());
+    return Trainer::create(config, false, &cancel_);
+  }
+  /// Until a save beside training has ended, so that a case means the same steps with it and without.
+  static void settle(const Trainer& trainer) {
+    while (json::parse(trainer.metrics_json()).at("saving").get<bool>())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  void verify(const std::string& name) const { checkpoint::Reader::open(path_ + "/" + name)->verify(); }
+
+  testing::ScratchFolder folder_;
+  const std::string tokens_ = testing::write_tokens(folder_, 20000);
+  const std::string path_ = folder_.file("run");
+  std::atomic<bool> cancel_{false};
+};
+
+TEST_P(RunCheckpoints, AFaultThatPassesCostsOnlyTheCheckpointsOfItsTime) {
+  const auto trainer = make("go_on");
+  std::optional<FaultyDisk> fault;
+  std::vector<int64_t> counted;
+  std::string told;
+  trainer->train(0, [&](const TrainRecord& record) {
+    settle(*trainer);
+    counted.push_back(record.save_failures);
+    if (record.result.step == 3) fault.emplace(GetParam().fault);
+    if (record.result.step == 5) {
+      fault.reset();
+      told = json::parse(trainer->metrics_json()).at("save_error").get<std::string>();
+      EXPECT_EQ(names_in(path_), (std::set<std::string>{"LATEST", "best", "step-2"}));
+    }
+    return true;
+  });
+  EXPECT_EQ(counted.size(), 8u);
+  EXPECT_EQ(counted[3], 0);
+  EXPECT_EQ(counted[7], 1);
+  EXPECT_NE(told.find("step-4"), std::string::npos) << told;
+  EXPECT_NE(told.find(GetParam().words), std::string::npos) << told;
+  EXPECT_EQ(names_in(path_), (std::set<std::string>{"LATEST", "best", "step-2", "step-6", "step-8"}));
+  for (const char* name : {"best", "step-2", "step-6", "step-8"}) verify(name);
+}
+
+TEST_P(RunCheckpoints, AFaultThatStaysEndsTheRunWithItsErrorAtTheEnd) {
+  const auto trainer = make("go_on");
+  std::optional<FaultyDisk> fault;
+  int64_t steps = 0;
+  try {
+    trainer->train(0, [&](const TrainRecord& record) {
+      settle(*trainer);
+      steps = record.result.step;
+      if (steps == 3) fault.emplace(GetParam().fault);
+      return true;
+    });
+    FAIL() << "the last checkpoint is not there, and nothing was said";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find(GetParam().words), std::string::npos) << error.message();
+  }
+  EXPECT_EQ(steps, 8);
+  EXPECT_EQ(names_in(path_), (std::set<std::string>{"LATEST", "best", "step-2"}));
+  verify("step-2");
+  verify("best");
+  fault.reset();
+  trainer->save(path_ + "/step-8");  // the engine is as good as before
+}
+
+TEST_P(RunCheckpoints, OnErrorStopEndsTheRunThere) {
+  const auto trainer = make("stop");
+  std::optional<FaultyDisk> fault;
+  int64_t steps = 0;
+  EXPECT_THROW(trainer->train(0,
+                              [&](const TrainRecord& record) {
+                                settle(*trainer);
+                                steps = record.result.step;
+                                if (steps == 3) fault.emplace(GetParam().fault);
+                                return true;
+                              }),
+               Error);
+  fault.reset();
+  EXPECT_GE(steps, 4);
+  EXPECT_LE(steps,
+            GetParam().async ? 5 : 4);  // beside training, a step may begin before the failure is known
+  EXPECT_EQ(names_in(path_), (std::set<std::string>{"LATEST", "best", "step-2"}));
+}
+
+TEST_P(RunCheckpoints, ARunSweepsWhatAKilledSaveLeftBehind) {
+  const auto trainer = make("go_on", 2);
+  for (const char* name : {"step-2.0123456789abcdef.tmp", "best.next"})
+    fs::create_directories(path_ + "/" + name + "/extra");
+  trainer->train(0, nullptr);
+  EXPECT_EQ(names_in(path_), (std::set<std::string>{"LATEST", "best", "step-6", "step-8"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, RunCheckpoints,
+                         ::testing::Values(Case{Fault::kDiskFull, false, "No space left"},
+                                           Case{Fault::kDiskFull, true, "No space left"},
+                                           Case{Fault::kReadOnly, false, "Read-only file system"},
+                                           Case{Fault::kReadOnly, true, "Read-only file system"}),
+                         [](const auto& info) {
+                           return std::string(info.param.fault == Fault::kDiskFull ? "DiskFull"
+                                                                                   : "ReadOnly") +
+                                  (info.param.async ? "Async" : "");
+                         });
+
+}  // namespace
+}  // namespace hawser
