@@ -1,7 +1,7 @@
 #include "engine/comm/progress.h"
+#include "engine/base/signals_blocked.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <system_error>
@@ -10,18 +10,14 @@ namespace hawser::comm {
 
 Progress::Progress(Transport& transport, int32_t spins, Finished finished, void* user)
     : transport_(transport), spins_(spins), finished_(finished), user_(user), queue_(kQueue) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   try {
     thread_ = std::thread([this] { main_loop(); });
   } catch (const std::system_error& e) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     fail(Code::kUnavailable,
          "cannot make the communication thread of rank {}: {}; raise the limit on threads", transport.rank(),
          e.what());
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(thread_.native_handle(),
                      fmt::format("hws-comm-{}", transport.rank()).substr(0, 15).c_str());
 }

@@ -27,7 +27,7 @@ struct ZeroConfig {
 
 struct CommConfig {
   int64_t sum_group = 1;  ///< data-parallel ranks summed together first; divides dp
-  double timeout_seconds = 60;
+  double timeout_seconds = 600;
   double bandwidth_limit = 0;  ///< bytes per second that every transfer is slowed down to; 0: none
 };
 

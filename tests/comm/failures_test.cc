@@ -53,7 +53,7 @@ TEST_P(Failures, ATimeoutNamesWhoDidNotComeToWhichCall) {
         } count{waiting};
         group->wait(work);
       },
-      0.6);
+      1.5);
   for (const size_t r : {0, 2, 4}) {
     EXPECT_EQ(errors[r].code, code(Code::kTimeout)) << errors[r].message;
     EXPECT_TRUE(contains(errors[r].message, "all_reduce 1 of group 'world'")) << errors[r].message;

@@ -48,6 +48,7 @@ class EngineSession {
   std::vector<float> tensor(int32_t kind, const std::string& name, int64_t count) const;
   std::string info() const;  ///< JSON of hws_engine_info
   void export_to(const std::string& folder, const char* dtype) const;
+  hws_engine* handle() { return engine_; }  ///< for calls that this class does not make; not to be destroyed
 
  private:
   hws_engine* engine_ = nullptr;

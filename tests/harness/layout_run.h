@@ -77,7 +77,8 @@ std::string summary_of(const std::vector<StepRecord>& records);
 /// "" where both are the same bits, else the first difference in words.
 std::string first_difference(const std::vector<StepRecord>& a, const std::vector<StepRecord>& b);
 
-/// Rows of global batch `step`: tokens and targets, some masked, a row now and then whole.
+/// Rows of global batch `step`: tokens and targets, some masked, a row now and then whole; in batch 1 those
+/// of the last ranks altogether.
 struct Rows {
   int64_t rows = 0, cols = 0;
   std::vector<int32_t> tokens, targets;

@@ -13,7 +13,7 @@
 
 #include "engine/base/error.h"
 #include "engine/comm/gloo/address.h"
-#include "tests/harness/layout_run.h"
+#include "tests/harness/layout_cells.h"
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {
@@ -87,6 +87,22 @@ TEST(ProcessRanks, GiveTheBitsOfThreads) {
         [&](std::shared_ptr<comm::Comm> comm) { return summary_of(run_layout(p, l, 3, std::move(comm))); });
     const std::string expected = summary_of(run_layout(p, l, 3));
     for (size_t r = 0; r < texts.size(); ++r) EXPECT_EQ(texts[r], expected) << l.name() << ", process " << r;
+  }
+}
+
+/// Every day other cells of the layout matrix.
+TEST(ProcessRanks, GiveTheBitsOfThreadsInCellsOfTheMatrix) {
+  const uint64_t seed = seed_of_today();
+  std::vector<Cell> cells = all_cells(4);
+  std::erase_if(cells, [](const Cell& cell) { return cell.layout.dp() == 1; });
+  for (const Cell& cell : sample_of(std::move(cells), 5, seed)) {
+    const std::vector<std::string> texts =
+        in_processes(static_cast<int32_t>(cell.layout.dp()), [&](std::shared_ptr<comm::Comm> comm) {
+          return summary_of(run_layout(cell.problem, cell.layout, 2, std::move(comm)));
+        });
+    const std::string expected = summary_of(run_layout(cell.problem, cell.layout, 2));
+    for (size_t r = 0; r < texts.size(); ++r)
+      EXPECT_EQ(texts[r], expected) << name_of(cell) << ", process " << r << ", seed " << seed;
   }
 }
 

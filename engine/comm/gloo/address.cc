@@ -3,13 +3,13 @@
 #include "engine/comm/gloo/address.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <thread>
 
+#include "engine/base/signals_blocked.h"
 #include "engine/comm/gate.h"
 #include "engine/comm/gloo/open_module.h"
 #include "engine/comm/point_to_point/peer_transport.h"
@@ -117,18 +117,14 @@ void AddressLink::connect_mesh(const AddressOptions& options, double deadline) {
 }
 
 void AddressLink::start_watch() {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   try {
     watcher_ = std::thread([this] { watch(); });
   } catch (const std::system_error& e) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     mesh_.destroy(mesh_.user);
     fail(Code::kUnavailable, "cannot make the watching thread of rank {}: {}; raise the limit on threads",
          rank_, e.what());
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(watcher_.native_handle(), fmt::format("hws-watch-{}", rank_).substr(0, 15).c_str());
 }
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <system_error>
 
 #include "engine/base/error.h"
+#include "engine/base/signals_blocked.h"
 #include "engine/comm/agreement.h"
 #include "engine/comm/gate.h"
 
@@ -42,19 +42,15 @@ StoreServer::StoreServer(const HostPort& address, int32_t world_size)
   if (pipe2(wake_, O_CLOEXEC | O_NONBLOCK) != 0) {
     fail(Code::kUnavailable, "the rendezvous of rank 0 cannot make a pipe: {}", std::strerror(errno));
   }
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   try {
     thread_ = std::thread([this] { main_loop(); });
   } catch (const std::system_error& e) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ::close(wake_[0]);
     ::close(wake_[1]);
     fail(Code::kUnavailable, "cannot make the rendezvous thread of rank 0: {}; raise the limit on threads",
          e.what());
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(thread_.native_handle(), "hws-rendezvous");
 }
 

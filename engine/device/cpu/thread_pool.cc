@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <fstream>
@@ -10,6 +9,7 @@
 #include <system_error>
 
 #include "engine/base/error.h"
+#include "engine/base/signals_blocked.h"
 #include "engine/device/cpu/pause.h"
 
 namespace hawser::device {
@@ -30,20 +30,16 @@ int32_t default_threads() {
 ThreadPool::ThreadPool(int32_t threads) {
   stream_ = {{&ThreadPool::run, std::max(1, threads)}, this};
   spins_ = threads <= default_threads() ? 20000 : 0;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   try {
     for (int32_t worker = 1; worker < threads; ++worker)
       threads_.emplace_back([this, worker] { worker_main(worker); });
   } catch (const std::system_error& e) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     const size_t made = threads_.size();
     stop();
     fail(Code::kUnavailable, "cannot make thread {} of {}: {}; lower /cpu/threads or the limit on threads",
          made + 2, threads, e.what());
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 ThreadPool::~ThreadPool() { stop(); }

@@ -3,7 +3,6 @@
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <stdexcept>
 
 #include "engine/base/error.h"
+#include "engine/base/signals_blocked.h"
 
 namespace hawser::comm {
 namespace {
@@ -61,26 +61,17 @@ Mesh::Mesh(const GlooRequest& request)
   gloo::transport::tcp::attr attr;
   attr.hostname = request.host;
   attr.iface = request.interface;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // for Gloo's threads, too
-  try {
-    auto device = gloo::transport::tcp::CreateDevice(attr);
-    context_->setTimeout(milliseconds(request.timeout_seconds));
-    RequestStore store(request);
-    context_->connectFullMesh(store, device);
-    inbox_ = over(inbox_bytes_.data(), kEagerBytes);
-    for (Outbox& box : outboxes_) {
-      box.bytes.resize(kRing * kEagerBytes);
-      for (size_t i = 0; i < kRing; ++i)
-        box.buffers[i] = over(box.bytes.data() + i * kEagerBytes, kEagerBytes);
-    }
-    timer_ = std::thread([this] { timer_loop(); });
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
+  const SignalsBlocked blocked;  // for Gloo's threads, too
+  auto device = gloo::transport::tcp::CreateDevice(attr);
+  context_->setTimeout(milliseconds(request.timeout_seconds));
+  RequestStore store(request);
+  context_->connectFullMesh(store, device);
+  inbox_ = over(inbox_bytes_.data(), kEagerBytes);
+  for (Outbox& box : outboxes_) {
+    box.bytes.resize(kRing * kEagerBytes);
+    for (size_t i = 0; i < kRing; ++i) box.buffers[i] = over(box.bytes.data() + i * kEagerBytes, kEagerBytes);
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  timer_ = std::thread([this] { timer_loop(); });
   pthread_setname_np(timer_.native_handle(), "hws-gloo-timer");
 }
 

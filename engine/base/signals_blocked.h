@@ -1,0 +1,25 @@
+// Threads of Hawser take none of the host's signals: they are made while these are blocked.
+#pragma once
+
+#include <pthread.h>
+#include <signal.h>
+
+namespace hawser {
+
+/// Blocks all signals of this thread, and so of threads that it makes, until it goes.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace hawser
