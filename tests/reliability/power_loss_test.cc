@@ -50,10 +50,12 @@ void check_state(const std::string& folder, const std::vector<std::string>& prom
   const std::string found = checkpoint::newest_valid(folder, nullptr);
   EXPECT_EQ(found, newest < 0 ? "" : folder + "/step-" + std::to_string(newest));
   EXPECT_GE(newest, 1) << "no checkpoint is left";
-  const int64_t best = whole_step(folder + "/best");
+  whole_step(folder + "/best");
   for (const std::string& promise : promises) {
-    const int64_t found_step = promise.starts_with("best-") ? best : newest;
-    EXPECT_GE(found_step, std::stoll(promise.substr(5))) << promise << " was durable and is gone";
+    const std::string name = promise.substr(0, promise.find('-'));
+    const int64_t found_step = name == "step" ? newest : whole_step(folder + "/" + name);
+    EXPECT_GE(found_step, std::stoll(promise.substr(name.size() + 1)))
+        << promise << " was durable and is gone";
   }
   checkpoint::sweep(folder);
   for (const auto& entry : fs::directory_iterator(folder))
@@ -107,6 +109,16 @@ TEST(PowerLoss, ASaveIsThereWholeOrNotAtAll) {
               recorder->done("step-2");
             }),
             400);
+}
+
+/// Only step-N is also put into LATEST, which flushes the folder once more.
+TEST(PowerLoss, ASaveUnderAnyNameIsDurable) {
+  EXPECT_GT(drill([](const std::string& folder, Recorder* recorder) {
+              const Sample sample(2);
+              checkpoint::save(folder + "/mine", sample.tensors, sample.description);
+              recorder->done("mine-2");
+            }),
+            300);
 }
 
 TEST(PowerLoss, ASaveOfManyRanksToo) {
