@@ -396,8 +396,8 @@ HWS_API int32_t hws_data_info(const hws_engine* engine, hws_buffer** out);
  * (may be NULL): unmasked targets. */
 HWS_API int32_t hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_batches, double* loss,
                                 int64_t* tokens);
-/* Logits (soft-capped) of each position: logits is f32 [rows, cols, vocab], caller's. batch->targets may be
- * NULL. */
+/* Logits (soft-capped) of each position: logits is f32 [rows, cols, vocab], caller's, rounded to
+ * /output_type. batch->targets may be NULL. */
 HWS_API int32_t hws_engine_forward(hws_engine* engine, const hws_batch* batch, float* logits,
                                    size_t logits_bytes);
 

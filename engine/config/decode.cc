@@ -266,6 +266,8 @@ ResolvedConfig decode(const Effective& c) {
   resolved.deterministic = c.flag("/deterministic");
   resolved.precision =
       named<Precision>(c, "/precision", {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}});
+  resolved.output_type =
+      named<Precision>(c, "/output_type", {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}});
   resolved.model = decode_model(c);
   resolved.init = decode_init(c);
   resolved.data = decode_data(c);

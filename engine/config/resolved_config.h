@@ -95,6 +95,7 @@ struct ResolvedConfig {
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   Precision precision = Precision::kFp32;
+  Precision output_type = Precision::kFp32;  ///< what forward rounds logits to
   GuardConfig guard;
   TrainConfig train;
   CheckpointConfig checkpoint;

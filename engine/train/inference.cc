@@ -113,6 +113,17 @@ void TrainerImpl::forward(const BatchView& batch, float* logits, size_t logits_b
     run.logits = logits + row * per_row;
     run_for_all(plans_.logits, run);
   }
+  if (config_.output_type == config::Precision::kBf16) round_to_bf16(logits, batch.rows * per_row);
+}
+
+/// The nearest bf16, as f32.
+void TrainerImpl::round_to_bf16(float* values, int64_t n) {
+  std::vector<uint16_t> narrow(static_cast<size_t>(std::min<int64_t>(n, 1 << 16)));
+  for (int64_t at = 0; at < n; at += static_cast<int64_t>(narrow.size())) {
+    const int64_t count = std::min<int64_t>(n - at, static_cast<int64_t>(narrow.size()));
+    kernels_.convert({narrow.data(), values + at, DType::kBf16, DType::kF32, count}, first().stream());
+    kernels_.convert({values + at, narrow.data(), DType::kF32, DType::kBf16, count}, first().stream());
+  }
 }
 
 /// Runs tokens[0, n) at positions from `cached` on; logits[vocab] are those of the last. Pieces of

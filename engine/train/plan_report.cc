@@ -209,7 +209,9 @@ std::string PlanReport::types_text() const {
       narrow ? "products multiply bf16 weights; look-ups, norms and biases read f32" : "parameters f32";
   if (plans_.strategy.many())
     text += plans_.strategy.wire == DType::kF32 ? "; gradients travel as f32" : "; gradients travel as bf16";
-  return text + "; gradients, their sums, losses and logits are f32";
+  text += "; gradients, their sums and losses are f32";
+  return text + (a_.config.output_type == config::Precision::kBf16 ? ", logits are rounded to bf16"
+                                                                   : ", and so are logits");
 }
 
 Json PlanReport::strategy_json() const {

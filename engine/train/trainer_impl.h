@@ -97,6 +97,7 @@ class TrainerImpl final : public Trainer {
   // inference.cc
   Evaluation eval_rows(Rank& rank, const BatchView* batch, int64_t rows, int64_t cols);
   void run_for_all(const plan::Plan& plan, const Run& run);
+  void round_to_bf16(float* values, int64_t n);
   bool cancelled_anywhere();
   void feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits);
   // trainer_tensors.cc

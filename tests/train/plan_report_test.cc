@@ -65,7 +65,7 @@ TEST(PlanReport, SaysInWhichTypesItComputesAndSends) {
   Problem p;
   Layout l;
   EXPECT_EQ(report_json(p, l).at("types"),
-            "parameters f32; gradients, their sums, losses and logits are f32");
+            "parameters f32; gradients, their sums and losses are f32, and so are logits");
   p.precision = "bf16", l.dp_shard = 2, l.gradient_type = "bf16";
   const std::string types = report_json(p, l).at("types");
   EXPECT_NE(types.find("products multiply bf16 weights"), std::string::npos) << types;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "engine/base/error.h"
 #include "tests/train/small_config.h"
@@ -164,6 +165,26 @@ TEST_F(StepTest, PeakIsPlannedToTheByte) {
     const std::string seen = info.substr(info.find("\"high_water\":") + 13, planned.size());
     EXPECT_EQ(planned, seen);
   }
+}
+
+TEST_F(StepTest, LogitsAreRoundedToTheOutputType) {
+  const config::ConfigTree full = small_config(tokens_);
+  config::ConfigTree rounded = full;
+  rounded.set("/output_type", "bf16");
+  const std::vector<int32_t> tokens = {1, 5, 9, 2, 7, 3};
+  const train::BatchView view = {2, 3, tokens.data(), nullptr, nullptr};
+  std::vector<float> exact(2 * 3 * 53), narrow(exact.size());
+  const auto a = make(full), b = make(rounded);
+  a->forward(view, exact.data(), exact.size() * 4);
+  b->forward(view, narrow.data(), narrow.size() * 4);
+  EXPECT_NE(exact, narrow);
+  for (size_t i = 0; i < exact.size(); ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &narrow[i], 4);
+    EXPECT_EQ(bits & 0xFFFF, 0u);
+    EXPECT_LE(std::abs(narrow[i] - exact[i]), std::abs(exact[i]) / 256) << i;
+  }
+  EXPECT_EQ(a->train_step().loss, b->train_step().loss) << "training does not know of it";
 }
 
 TEST_F(StepTest, GreedyTextIsTheArgmaxOfForward) {
