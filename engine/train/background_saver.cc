@@ -1,12 +1,12 @@
 #include "engine/train/background_saver.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <new>
 #include <system_error>
 #include <utility>
+
+#include "engine/base/signals_blocked.h"
 
 namespace hawser::train {
 
@@ -32,26 +32,21 @@ void BackgroundSaver::wait() const {
 void BackgroundSaver::start(std::shared_ptr<SaveOperation> operation, std::function<void()> write) {
   HWS_CHECK(!last_ || last_->ended());
   if (thread_.joinable()) thread_.join();  // it has nothing left to do
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   running_ = true;
   try {
     thread_ =
         std::thread([this, operation, write = std::move(write)] { write_and_end(operation.get(), write); });
   } catch (const std::system_error& e) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     running_ = false;
     fail(Code::kUnavailable,
          "cannot make the thread that writes {}: {}; raise the limit on threads, or save "
          "without it",
          operation->path(), e.what());
   } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     running_ = false;
     throw;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   last_ = std::move(operation);
 }
 
