@@ -31,7 +31,13 @@ char* Executor::at(const plan::Plan& plan, plan::SlotId slot) const {
   return slot < 0 ? nullptr : s_.arena->data() + plan.slot(slot).offset;
 }
 
-void Executor::acquire(const plan::Slot& slot) {
+/// Bytes that an earlier slot still drains may go to a transfer behind the one that uses them: they are live
+/// again.
+void Executor::acquire(const plan::Plan& plan, const plan::Slot& slot) {
+  std::erase_if(draining_, [&](plan::SlotId id) {
+    const plan::Slot& old = plan.slot(id);
+    return old.offset < slot.offset + slot.bytes && slot.offset < old.offset + old.bytes;
+  });
   device::unpoison(s_.arena->data() + slot.offset, slot.bytes);
   live_[static_cast<size_t>(slot.category)] += slot.bytes;
   live_bytes_ += slot.bytes;
@@ -95,7 +101,7 @@ void Executor::step(const plan::Plan& plan, size_t index, Run* run) {
   wait_for(plan, n.waits_for);
   if (recording_) recording_->starts(index);
   for_each_slot(n, [&](plan::SlotId id) {
-    if (!plan.slot(id).persistent && plan.slot(id).first == now) acquire(plan.slot(id));
+    if (!plan.slot(id).persistent && plan.slot(id).first == now) acquire(plan, plan.slot(id));
   });
   if (n.stream == plan::StreamId::kCommunication) {
     works_[index] = s_.runtime->start(plan, index);

@@ -148,7 +148,7 @@ class Executor {
   }
   void step(const plan::Plan& plan, size_t index, Run* run);
   void wait_for(const plan::Plan& plan, int32_t transfer);
-  void acquire(const plan::Slot& slot);
+  void acquire(const plan::Plan& plan, const plan::Slot& slot);
   void release(const plan::Plan& plan, plan::SlotId id);
   void give_up(const plan::Plan& plan, int32_t step);
 

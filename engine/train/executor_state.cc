@@ -31,7 +31,7 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   bind_state(plan);
   for (size_t id = 0; id < plan.slots.size(); ++id) {
     if (!plan.slots[id].persistent) continue;
-    acquire(plan.slots[id]);
+    acquire(plan, plan.slots[id]);
     point_groups(plan, static_cast<plan::SlotId>(id));
   }
   device::poison(s_.arena->data() + plan.persistent_bytes, s_.arena->bytes() - plan.persistent_bytes);
