@@ -28,20 +28,30 @@ QueuedGroup::QueuedGroup(Progress& progress, GroupCounters& counters, int32_t in
       sent_(this->members().size()),
       received_(this->members().size()) {}
 
+/// What the members compare: how many arrays, of which sizes. An array has two ends in memory.
+template <typename Piece, typename First, typename Second>
+void QueuedGroup::sign_pieces(Call* call, std::span<const Piece> pieces, int64_t Piece::*elements,
+                              const char* first_name, First Piece::*first, const char* second_name,
+                              Second Piece::*second) const {
+  Signature& signature = call->signature;
+  signature.pieces = static_cast<int64_t>(pieces.size());
+  SizesMark mark;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const Piece& piece = pieces[i];
+    const auto index = static_cast<int64_t>(i);
+    check_memory(signature.operation, first_name, index, piece.*first, piece.*elements);
+    check_memory(signature.operation, second_name, index, piece.*second, piece.*elements);
+    signature.elements += piece.*elements;
+    mark.add(piece.*elements);
+  }
+  signature.sizes_mark = mark.value();
+}
+
 Work QueuedGroup::all_gather(std::span<const GatherPiece> pieces, DType type) {
   Call call = start(Operation::kAllGather);
   call.signature.type = type;
-  call.signature.pieces = static_cast<int64_t>(pieces.size());
-  SizesMark mark;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const GatherPiece& piece = pieces[i];
-    const auto index = static_cast<int64_t>(i);
-    check_memory(Operation::kAllGather, "full of array", index, piece.full, piece.shard_elements);
-    check_memory(Operation::kAllGather, "shard of array", index, piece.shard, piece.shard_elements);
-    call.signature.elements += piece.shard_elements;
-    mark.add(piece.shard_elements);
-  }
-  call.signature.sizes_mark = mark.value();
+  sign_pieces(&call, pieces, &GatherPiece::shard_elements, "full of array", &GatherPiece::full,
+              "shard of array", &GatherPiece::shard);
   call.gather = pieces;
   return issue(call);
 }
@@ -50,17 +60,8 @@ Work QueuedGroup::reduce_scatter(std::span<const ReducePiece> pieces, const Redu
   Call call = start(Operation::kReduceScatter);
   call.reduction = reduction;
   check_reduction(call);
-  call.signature.pieces = static_cast<int64_t>(pieces.size());
-  SizesMark mark;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const ReducePiece& piece = pieces[i];
-    const auto index = static_cast<int64_t>(i);
-    check_memory(Operation::kReduceScatter, "shard of array", index, piece.shard, piece.shard_elements);
-    check_memory(Operation::kReduceScatter, "full of array", index, piece.full, piece.shard_elements);
-    call.signature.elements += piece.shard_elements;
-    mark.add(piece.shard_elements);
-  }
-  call.signature.sizes_mark = mark.value();
+  sign_pieces(&call, pieces, &ReducePiece::shard_elements, "shard of array", &ReducePiece::shard,
+              "full of array", &ReducePiece::full);
   call.reduce = pieces;
   return issue(call);
 }
@@ -69,17 +70,8 @@ Work QueuedGroup::all_reduce(std::span<const AllReducePiece> pieces, const Reduc
   Call call = start(Operation::kAllReduce);
   call.reduction = reduction;
   check_reduction(call);
-  call.signature.pieces = static_cast<int64_t>(pieces.size());
-  SizesMark mark;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const AllReducePiece& piece = pieces[i];
-    const auto index = static_cast<int64_t>(i);
-    check_memory(Operation::kAllReduce, "out of array", index, piece.out, piece.elements);
-    check_memory(Operation::kAllReduce, "in of array", index, piece.in, piece.elements);
-    call.signature.elements += piece.elements;
-    mark.add(piece.elements);
-  }
-  call.signature.sizes_mark = mark.value();
+  sign_pieces(&call, pieces, &AllReducePiece::elements, "out of array", &AllReducePiece::out, "in of array",
+              &AllReducePiece::in);
   call.all_reduce = pieces;
   return issue(call);
 }

@@ -33,6 +33,10 @@ class QueuedGroup final : public ProcessGroup {
   Work pass(Call& call, int32_t peer, uint64_t& sequence);
   void check_reduction(const Call& call) const;
   void check_size(Operation operation, const char* what, int64_t index, int64_t size) const;
+  template <typename Piece, typename First, typename Second>
+  void sign_pieces(Call* call, std::span<const Piece> pieces, int64_t Piece::*elements,
+                   const char* first_name, First Piece::*first, const char* second_name,
+                   Second Piece::*second) const;
   void check_memory(Operation operation, const char* what, int64_t index, const void* data,
                     int64_t size) const;
   void check_member(Operation operation, const char* what, int32_t member) const;

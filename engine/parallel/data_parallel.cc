@@ -38,17 +38,13 @@ class Pass {
   void run() {
     if (layout_.options().gradient_buckets) give_buckets_slots();
     find_ready();
-    std::vector<Instruction> schedule = std::move(plan_.instructions);
-    plan_.instructions.clear();
-    const size_t commit = plan_.commit;
-    for (size_t i = 0; i < schedule.size(); ++i) {
-      if (i == commit) plan_.commit = plan_.instructions.size();
-      if (schedule[i].block >= 0 && (schedule[i].op == Op::kGradNorm || schedule[i].op == Op::kOptimizerStep))
-        read_reduced(&schedule[i]);
-      plan_.instructions.push_back(std::move(schedule[i]));
+    const auto before = [&](size_t, Instruction* n) {
+      if (n->block >= 0 && (n->op == Op::kGradNorm || n->op == Op::kOptimizerStep)) read_reduced(n);
+    };
+    const auto after = [&](size_t i) {
       for (const auto& [micro_batch, bucket] : ready_[i]) reduce(micro_batch, bucket);
-    }
-    if (commit == schedule.size()) plan_.commit = plan_.instructions.size();
+    };
+    insert_around(&plan_, before, after);
   }
 
  private:

@@ -34,16 +34,13 @@ class GatherForUse {
     find_uses();
     for (int32_t block = 0; block < layout_.blocks(); ++block) find_periods(block);
     place_gathers();
-    std::vector<Instruction> schedule = std::move(plan_.instructions);
-    plan_.instructions.clear();
-    const size_t commit = plan_.commit;
-    for (size_t i = 0; i < schedule.size(); ++i) {
-      if (i == commit) plan_.commit = plan_.instructions.size();
+    const auto before = [&](size_t i, Instruction*) {
       for (const size_t p : gathers_[i]) gather(periods_[p]);
-      plan_.instructions.push_back(std::move(schedule[i]));
+    };
+    const auto after = [&](size_t i) {
       for (const size_t p : reshards_[i]) reshard(periods_[p]);
-    }
-    if (commit == schedule.size()) plan_.commit = plan_.instructions.size();
+    };
+    insert_around(&plan_, before, after);
   }
 
  private:
@@ -175,21 +172,19 @@ void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const D
   for (int32_t b = 0; b < layout.blocks(); ++b)
     bytes.push_back(layout.block_state(b).gradient_bucket > 0 ? layout.block_state(b).weights : 0);
   const auto buckets = gradient_buckets(bytes, strategy.bucket_bytes, strategy.first_bucket_bytes);
-  std::vector<Instruction> schedule = std::move(plan->instructions);
-  plan->instructions.clear();
-  for (Instruction& n : schedule) {
-    const bool step = n.op == Op::kOptimizerStep;
-    const int32_t block = n.block;
-    plan->instructions.push_back(std::move(n));
-    for (size_t k = 0; step && k < buckets.size(); ++k) {
-      if (buckets[k].front() != block) continue;  // blocks descend: the first is updated last
+  int32_t updated = -1;  // the block that the instruction at hand updates
+  const auto before = [&](size_t, Instruction* n) { updated = n->op == Op::kOptimizerStep ? n->block : -1; };
+  const auto after = [&](size_t) {
+    for (size_t k = 0; k < buckets.size(); ++k) {
+      if (buckets[k].front() != updated) continue;  // blocks descend: the first is updated last
       Instruction gather = unshard(-1);
       gather.bucket = static_cast<int32_t>(k);
       for (const int32_t b : buckets[k]) gather.writes.push_back(find_state(*plan, Role::kWeights, b));
       gather.sent_bytes = unshard_bytes(layout, buckets[k], layout.parts(), true);
       plan->instructions.push_back(std::move(gather));
     }
-  }
+  };
+  insert_around(plan, before, after);
 }
 
 void gather_weights_for_use(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy) {

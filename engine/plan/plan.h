@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/plan/instruction.h"
@@ -34,6 +35,21 @@ struct Plan {
   /// Operands of -1 are left out; scratch_bytes > 0 adds a workspace slot of its own.
   Instruction& add(Instruction instruction, int64_t scratch_bytes = 0);
 };
+
+/// How a pass adds to a schedule: lays its instructions down anew, with what before(i, &instruction) and
+/// after(i) append to plan->instructions ahead of and behind instruction i. before may change it.
+template <typename Before, typename After>
+void insert_around(Plan* plan, Before before, After after) {
+  std::vector<Instruction> schedule = std::exchange(plan->instructions, {});
+  const size_t commit = plan->commit;
+  for (size_t i = 0; i < schedule.size(); ++i) {
+    if (i == commit) plan->commit = plan->instructions.size();
+    before(i, &schedule[i]);
+    plan->instructions.push_back(std::move(schedule[i]));
+    after(i);
+  }
+  if (commit == schedule.size()) plan->commit = plan->instructions.size();
+}
 
 /// Lifetimes, places and waits: the plan is complete then.
 void finish(Plan* plan);
