@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -9,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/train/executor.h"
+#include "engine/train/together.h"
 
 namespace hawser::train {
 namespace {
@@ -40,30 +42,16 @@ std::string difference(const Json& ours, const Json& theirs, int32_t our_rank, i
   return "";
 }
 
-/// Everyone's bytes, by rank.
-std::vector<std::string> all_texts(comm::ProcessGroup* world, const std::string& mine) {
-  const auto size = static_cast<size_t>(world->size());
-  std::vector<int64_t> sizes(size);
-  const auto my_size = static_cast<int64_t>(mine.size());
-  const comm::GatherPiece piece{sizes.data(), &my_size, 1};
-  world->wait(world->all_gather({&piece, 1}, DType::kI64));
-  std::vector<std::string> texts;
-  for (size_t r = 0; r < size; ++r) {
-    texts.emplace_back(static_cast<size_t>(sizes[r]), '\0');
-    if (static_cast<int32_t>(r) == world->rank()) texts[r] = mine;
-    world->wait(world->broadcast(texts[r].data(), sizes[r], static_cast<int32_t>(r)));
-  }
-  return texts;
-}
-
 }  // namespace
 
-void agree_on_config(comm::RankComm* rank, const std::string& config_json, const std::string& kernel_level) {
+kernels::CpuLevel agree_on_start(comm::RankComm* rank, const std::string& config_json,
+                                 kernels::CpuLevel level) {
   std::vector<int32_t> everyone(static_cast<size_t>(rank->world_size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   const auto world = rank->make_group(std::move(everyone), "world");
-  const std::vector<std::string> texts = all_texts(world.get(), config_json);
-  const std::vector<std::string> levels = all_texts(world.get(), kernel_level);
+  Together together(world.get());
+  const std::vector<std::string> texts = together.from_all([&] { return config_json; });
+  const std::vector<std::string> levels = together.from_all([&] { return kernels::cpu_level_name(level); });
   Json first = Json::parse(texts[0]);
   forget_what_may_differ(&first);
   for (size_t r = 1; r < texts.size(); ++r) {
@@ -73,13 +61,15 @@ void agree_on_config(comm::RankComm* rank, const std::string& config_json, const
     if (!text.empty())
       throw AgreedError(Code::kConfigInvalid, "the ranks were given different configs: " + text +
                                                   "; start all ranks with the same config");
-    if (levels[r] != levels[0])
-      throw AgreedError(
-          Code::kConfigInvalid,
-          fmt::format("rank 0 computes with kernels {} and rank {} with {}, whose last bits differ; set "
-                      "/cpu/max_isa on all ranks to the lower of the two",
-                      levels[0], r, levels[r]));
+    level = std::min(level, static_cast<kernels::CpuLevel>(kernels::cpu_level_from_name(levels[r])));
   }
+  return std::min(level, static_cast<kernels::CpuLevel>(kernels::cpu_level_from_name(levels[0])));
+}
+
+bool on_any_rank(comm::ProcessGroup* group, bool here) {
+  int64_t count = here ? 1 : 0;
+  if (group) group->wait(group->all_reduce_i64(&count, 1));
+  return count > 0;
 }
 
 }  // namespace hawser::train

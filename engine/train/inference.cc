@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "engine/base/error.h"
+#include "engine/train/agreement.h"
 #include "engine/train/token_sampler.h"
 #include "engine/train/trainer_impl.h"
 
@@ -31,13 +32,6 @@ struct EvalSums {
   ExactSum losses;
   int64_t tokens = 0;
 };
-
-/// Whether any rank of dp says so.
-bool any_rank(comm::ProcessGroup* dp, bool here) {
-  int64_t count = here ? 1 : 0;
-  if (dp) dp->wait(dp->all_reduce_i64(&count, 1));
-  return count > 0;
-}
 
 }  // namespace
 
@@ -67,7 +61,7 @@ Evaluation TrainerImpl::eval_rows(Rank& rank, const BatchView* batch, int64_t ro
   run.seq = cols;
   run.documents = batch ? batch->document_begin != nullptr : config_.data.packing;
   for (int64_t begin = 0; begin < rows; begin += stride) {
-    if (any_rank(dp, cancelled()))
+    if (on_any_rank(dp, cancelled()))
       throw AgreedError(Code::kCancelled,
                         fmt::format("the evaluation was cancelled after {} of {} rows", begin, rows));
     const int64_t row = begin + rank.dp_rank() * micro;
@@ -141,18 +135,6 @@ void TrainerImpl::feed(const int32_t* tokens, int64_t n, int64_t cached, float* 
   }
 }
 
-/// Asked by all processes at the same place, so that they stop together.
-bool TrainerImpl::cancelled_anywhere() {
-  bool result = cancelled();
-  if (all_here()) return result;
-  const bool here = result;
-  on_ranks([&](Rank& rank, int32_t i) {
-    const bool any = any_rank(rank.groups().dp.get(), here);
-    if (i == 0) result = any;
-  });
-  return result;
-}
-
 void TrainerImpl::generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn) {
   const int64_t window = config_.batch.sequence, vocab = config_.model.vocab_size;
   if (request.prompt == nullptr || request.prompt_length < 1)
@@ -171,7 +153,7 @@ void TrainerImpl::generate(const GenerateRequest& request, const std::function<b
   int64_t cached = 0, fed = std::max<int64_t>(0, request.prompt_length - window);
   for (int64_t i = 0; i < request.max_tokens; ++i) {
     // Processes ask each other only now and then: a question costs more than a small model's token.
-    if ((all_here() || i % 16 == 0) && cancelled_anywhere())
+    if ((all_here() || i % 16 == 0) && on_any_process(cancelled()))
       fail(Code::kCancelled, "the generation was cancelled after {} tokens", i);
     const auto length = static_cast<int64_t>(text.size());
     if (cached == window)

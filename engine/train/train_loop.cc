@@ -5,7 +5,8 @@
 #include <limits>
 
 #include "engine/base/error.h"
-#include "engine/train/save_together.h"
+#include "engine/train/agreement.h"
+#include "engine/train/together.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
@@ -65,10 +66,8 @@ bool TrainerImpl::on_any_process(bool here) const {
   if (all_here()) return here;
   bool result = here;
   on_ranks([&](Rank& rank, int32_t i) {
-    int64_t count = here ? 1 : 0;
-    comm::ProcessGroup& dp = *rank.groups().dp;
-    dp.wait(dp.all_reduce_i64(&count, 1));
-    if (i == 0) result = count > 0;
+    const bool any = on_any_rank(rank.groups().dp.get(), here);
+    if (i == 0) result = any;
   });
   return result;
 }
@@ -88,7 +87,7 @@ bool TrainerImpl::on_first_process(const std::function<bool()>& fn) const {
   if (all_here()) return fn();
   bool result = false;
   on_ranks([&](Rank& rank, int32_t i) {
-    SaveTogether together(rank.groups().dp.get());
+    Together together(rank.groups().dp.get());
     const bool answer = together.from_first([&] { return std::string(fn() ? "1" : "0"); }) == "1";
     if (i == 0) result = answer;
   });

@@ -38,48 +38,65 @@ int64_t world_of(const comm::Comm* comm, const config::ResolvedConfig& c) {
   return world;
 }
 
-/// A process that fails before its ranks connect (a file that only it lacks) must not let the others wait.
-void tell_other_processes(comm::Comm* comm, const Error& error) noexcept {
-  if (static_cast<size_t>(comm->world_size()) == comm->local_ranks().size()) return;
+/// A process that fails before its ranks are whole (a file that only it lacks) must not let the others wait.
+void tell_other_processes(ConnectedRanks* ranks, const Error& error) noexcept {
+  comm::Comm* const comm = ranks->comm.get();
+  if (comm == nullptr || static_cast<size_t>(comm->world_size()) == comm->local_ranks().size()) return;
   try {
     comm::CommOptions options;
     options.kernels = &kernels::cpu_kernels(kernels::best_cpu_level());
-    comm->connect(comm->local_ranks().front(), options)->abort(error.code(), error.message());
+    if (ranks->ends.empty()) ranks->ends.push_back(comm->connect(comm->local_ranks().front(), options));
+    ranks->ends.front()->abort(error.code(), error.message());
   } catch (const std::exception&) {  // it is broken already, and they know
   }
+}
+
+/// Nothing for a world of one.
+void connect(ConnectedRanks* ranks, const config::ResolvedConfig& config) {
+  if (world_of(ranks->comm.get(), config) == 1) return;
+  comm::CommOptions options;
+  options.timeout_seconds = config.comm.timeout_seconds;
+  options.bandwidth_limit = config.comm.bandwidth_limit;
+  options.kernels = &choose_kernels(config);
+  for (const int32_t rank : ranks->comm->local_ranks())
+    ranks->ends.push_back(ranks->comm->connect(rank, options));
 }
 
 }  // namespace
 
 std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool inference,
                                          std::atomic<bool>* cancel, std::shared_ptr<comm::Comm> comm) {
+  const auto ranks = std::make_shared<ConnectedRanks>();
+  ranks->comm = std::move(comm);
   try {
-    return std::make_unique<TrainerImpl>(assemble(config), inference, cancel, comm);
+    Assembly assembly = assemble(config);
+    connect(ranks.get(), assembly.config);
+    return std::make_unique<TrainerImpl>(std::move(assembly), inference, cancel, ranks);
   } catch (const AgreedError&) {
     throw;
   } catch (const Error& error) {
-    if (comm) tell_other_processes(comm.get(), error);
+    tell_other_processes(ranks.get(), error);
     throw;
   }
 }
 
 TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* cancel,
-                         std::shared_ptr<comm::Comm> comm)
+                         std::shared_ptr<ConnectedRanks> connected)
     : a_(std::move(assembly)),
       config_(a_.config),
       inference_(inference),
       cancel_(cancel),
       model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen),
-      kernels_(choose_kernels(config_)),
-      dataset_(open_data(a_)),
-      comm_(std::move(comm)),
-      world_(world_of(comm_.get(), config_)),
-      threads_(choose_threads(config_, ranks_here(comm_.get()))),
+      connected_(std::move(connected)),
+      team_(ranks_here(connected_->comm.get())),
+      world_(world_of(connected_->comm.get(), config_)),
+      dataset_(open_data(a_)),  // what may fail here alone comes before the ranks meet
+      kernels_(agree_on_kernels()),
+      threads_(choose_threads(config_, team_.size())),
       plans_(make_plans(model_, config_, kernels_, threads_, inference)),
       optimizer_(model_.table(), config_.optimizer),
       guard_(config_.guard),
       shared_{model_, config_, kernels_, plans_, optimizer_, mesh_of(config_), threads_, inference},
-      team_(ranks_here(comm_.get())),
       runs_(static_cast<size_t>(team_.size())),
       saver_(config_.checkpoint) {
   check_memory(plans_, model_, config_, kernels_, threads_, team_.size(), inference);
@@ -88,31 +105,43 @@ TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* c
   initialize_weights();
 }
 
-/// All ranks connect at the same time, each on its thread. One that fails tells the others.
-void TrainerImpl::make_ranks() {
-  ranks_.resize(static_cast<size_t>(team_.size()));
-  if (world_ == 1) {
-    ranks_[0] = std::make_unique<Rank>(shared_, 0, nullptr);
-    traffic_.emplace(first().groups());
-    return;
-  }
-  comm::CommOptions options;
-  options.timeout_seconds = config_.comm.timeout_seconds;
-  options.bandwidth_limit = config_.comm.bandwidth_limit;
-  options.kernels = &kernels_;
-  for (const int32_t rank : comm_->local_ranks()) ends_.push_back(comm_->connect(rank, options));
+/// fn(end, its index here) on the thread of every rank here. One that fails tells the others.
+template <typename Fn>
+void TrainerImpl::on_ends(Fn&& fn) const {
   team_.run([&](int32_t i) {
-    const auto at = static_cast<size_t>(i);
+    comm::RankComm* const end = connected_->ends[static_cast<size_t>(i)].get();
     try {
-      agree_on_config(ends_[at].get(), a_.tree.to_json(), kernels_.name);
-      ranks_[at] = std::make_unique<Rank>(shared_, ends_[at]->rank(), ends_[at].get());
+      fn(end, static_cast<size_t>(i));
     } catch (const AgreedError&) {
       throw;
     } catch (const Error& error) {
-      ends_[at]->abort(error.code(), error.message());
+      end->abort(error.code(), error.message());
       throw;
     }
   });
+}
+
+/// The config's kernels, or lower ones where another rank of the world has no others.
+const kernels::KernelTable& TrainerImpl::agree_on_kernels() const {
+  const kernels::KernelTable& mine = choose_kernels(config_);
+  if (world_ == 1) return mine;
+  const auto my_level = static_cast<kernels::CpuLevel>(kernels::cpu_level_from_name(mine.name));
+  kernels::CpuLevel level = my_level;
+  on_ends([&](comm::RankComm* end, size_t i) {
+    const kernels::CpuLevel lowest = agree_on_start(end, a_.tree.to_json(), my_level);
+    if (i == 0) level = lowest;
+  });
+  return kernels::cpu_kernels(level);
+}
+
+void TrainerImpl::make_ranks() {
+  ranks_.resize(static_cast<size_t>(team_.size()));
+  if (world_ == 1)
+    ranks_[0] = std::make_unique<Rank>(shared_, 0, nullptr);
+  else
+    on_ends([&](comm::RankComm* end, size_t i) {
+      ranks_[i] = std::make_unique<Rank>(shared_, end->rank(), end);
+    });
   traffic_.emplace(first().groups());
 }
 

@@ -33,9 +33,16 @@
 
 namespace hawser::train {
 
+/// The comm, and the ends of the ranks that this process holds; no ends in a world of one.
+struct ConnectedRanks {
+  std::shared_ptr<comm::Comm> comm;
+  std::vector<std::unique_ptr<comm::RankComm>> ends;
+};
+
 class TrainerImpl final : public Trainer {
  public:
-  TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* cancel, std::shared_ptr<comm::Comm> comm);
+  TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* cancel,
+              std::shared_ptr<ConnectedRanks> connected);
 
   StepResult train_step() override;
   StepResult forward_backward() override;
@@ -71,6 +78,9 @@ class TrainerImpl final : public Trainer {
 
  private:
   // trainer.cc
+  template <typename Fn>
+  void on_ends(Fn&& fn) const;
+  const kernels::KernelTable& agree_on_kernels() const;
   void make_ranks();
   /// fn(rank, its index here) on every rank of this process, each on its thread; throws what was thrown
   /// first. A rank that fails alone makes all others fail.
@@ -98,7 +108,6 @@ class TrainerImpl final : public Trainer {
   Evaluation eval_rows(Rank& rank, const BatchView* batch, int64_t rows, int64_t cols);
   void run_for_all(const plan::Plan& plan, const Run& run);
   void round_to_bf16(float* values, int64_t n);
-  bool cancelled_anywhere();
   void feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits);
   // trainer_tensors.cc
   float* state_of(const Rank& rank, TensorKind kind, int32_t group) const;
@@ -129,17 +138,16 @@ class TrainerImpl final : public Trainer {
   const bool inference_;
   std::atomic<bool>* const cancel_;
   nn::Model model_;
-  const kernels::KernelTable& kernels_;
-  std::unique_ptr<data::Dataset> dataset_;
-  std::shared_ptr<comm::Comm> comm_;
+  const std::shared_ptr<ConnectedRanks> connected_;
+  mutable RankTeam team_;
   const int64_t world_;
+  std::unique_ptr<data::Dataset> dataset_;
+  const kernels::KernelTable& kernels_;
   int32_t threads_;  // of each rank
   EnginePlans plans_;
   optim::Optimizer optimizer_;
   optim::StepGuard guard_;
   Rank::Shared shared_;
-  mutable RankTeam team_;
-  std::vector<std::unique_ptr<comm::RankComm>> ends_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   mutable std::atomic<bool> broken_{false};  // ranks lost each other
   checkpoint::hf::ExtraFiles extra_files_;   // carried along to every checkpoint and export

@@ -7,7 +7,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/file_io.h"
 #include "engine/train/run_checkpoints.h"
-#include "engine/train/save_together.h"
+#include "engine/train/together.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
@@ -37,7 +37,7 @@ void TrainerImpl::write_now(const std::string& path) {
   const checkpoint::Description d = description();
   checkpoint::check_description(d);
   on_ranks([&](Rank& rank, int32_t) {
-    SaveTogether together(rank.groups().dp.get());
+    Together together(rank.groups().dp.get());
     std::optional<checkpoint::ShardedSave> save;
     std::string folder = together.from_first([&] { return save.emplace(path).folder(); });
     const std::vector<std::string> indexes = together.from_all([&] {

@@ -41,7 +41,7 @@ TESTS = [
     ("parallel_reductions_test", []),
     ("parallel_zero_test", []),
     ("agreement_test", []),
-    ("save_together_test", []),
+    ("together_test", []),
     ("played_ranks_test", []),
     ("ledger_test", []),
     ("ranks_engine_test", []),

@@ -1,5 +1,6 @@
 // Ranks as processes over TCP give the bits that ranks as threads of one process give, in every process.
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -8,6 +9,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -124,6 +126,33 @@ TEST(ProcessRanks, SaveOneCheckpointTogetherThatThreadsLoad) {
   EXPECT_EQ(texts[0], next);
   EXPECT_EQ(texts[1], next);
   std::filesystem::remove_all(folder);
+}
+
+/// One of two machines has an older processor: both compute with its kernels.
+TEST(ProcessRanks, OfUnlikeProcessorsTakeTheKernelsThatAllCanRun) {
+  const ScratchFolder folder;
+  const config::ConfigTree usual = [&] {
+    config::ConfigTree config = small_config(write_tokens(folder, 4000));
+    config.set("/mesh/dp_shard", "2");
+    return config;
+  }();
+  config::ConfigTree older = usual;
+  older.set("/cpu/max_isa", "\"x86-64-v2\"");
+  const auto two_steps = [](const config::ConfigTree& config, std::shared_ptr<comm::Comm> comm) {
+    std::atomic<bool> cancel{false};
+    const auto trainer = train::Trainer::create(config, false, &cancel, std::move(comm));
+    trainer->train_step();
+    const std::string level = nlohmann::json::parse(trainer->info_json()).at("cpu_level");
+    return fmt::format("{} {}", level, trainer->train_step().loss);
+  };
+  const std::string expected = two_steps(older, comm::make_local(2));
+  EXPECT_EQ(expected.substr(0, 9), "x86-64-v2");
+  for (const int32_t odd_one : {0, 1})
+    for (const std::string& text : in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
+           const bool old = comm->local_ranks().front() == odd_one;
+           return two_steps(old ? older : usual, std::move(comm));
+         }))
+      EXPECT_EQ(text, expected) << "the old one is rank " << odd_one;
 }
 
 /// The wish of one process travels in the reduction of the step that it falls into.

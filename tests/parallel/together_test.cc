@@ -1,6 +1,6 @@
 // What ranks do together for a checkpoint: everyone's answer reaches everyone, and a rank that fails,
 // whichever it is, makes all fail with its code, its number and its reason.
-#include "engine/train/save_together.h"
+#include "engine/train/together.h"
 
 #include <gtest/gtest.h>
 
@@ -11,21 +11,21 @@
 namespace hawser::testing {
 namespace {
 
-TEST(SaveTogether, EveryoneLearnsEveryonesAnswer) {
+TEST(Together, EveryoneLearnsEveryonesAnswer) {
   spawn_ranks(3, [](comm::RankComm& rank) {
     const auto world = world_group(rank);
-    train::SaveTogether together(world.get());
+    train::Together together(world.get());
     const auto mine = [&] { return std::string(static_cast<size_t>(rank.rank()), 'x'); };
     EXPECT_EQ(together.from_all(mine), (std::vector<std::string>{"", "x", "xx"}));
     EXPECT_EQ(together.from_first([&] { return "of rank " + std::to_string(rank.rank()); }), "of rank 0");
   });
 }
 
-TEST(SaveTogether, ARankThatFailsMakesAllFail) {
+TEST(Together, ARankThatFailsMakesAllFail) {
   for (int32_t failing = 0; failing < 3; ++failing) {
     spawn_ranks(3, [&](comm::RankComm& rank) {
       const auto world = world_group(rank);
-      train::SaveTogether together(world.get());
+      train::Together together(world.get());
       try {
         together.from_all([&]() -> std::string {
           if (rank.rank() == failing) fail(Code::kIo, "the disk is full");

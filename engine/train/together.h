@@ -1,5 +1,5 @@
-// SaveTogether: the steps of a save that ranks take together. After each, all know whether all could; if not,
-// all throw the same error class, naming the rank where it began, and none goes on.
+// Together: steps that ranks take together (of a start, of a save). After each, all know whether all could;
+// if not, all throw the same error class, naming the rank where it began, and none goes on.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace hawser::train {
 
-class SaveTogether {
+class Together {
  public:
   /// `group`: null for one rank.
-  explicit SaveTogether(comm::ProcessGroup* group) : group_(group) {}
+  explicit Together(comm::ProcessGroup* group) : group_(group) {}
 
   /// What `make` returns on member 0; only there it runs.
   std::string from_first(const std::function<std::string()>& make);
-  /// What `make` returns on each member. Complete on all.
+  /// What `make` returns on each member, by member. Complete on all.
   std::vector<std::string> from_all(const std::function<std::string()>& make);
 
  private:

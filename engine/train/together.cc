@@ -1,4 +1,4 @@
-#include "engine/train/save_together.h"
+#include "engine/train/together.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 namespace hawser::train {
 
-SaveTogether::Answer SaveTogether::attempt(const std::function<std::string()>& make) const {
+Together::Answer Together::attempt(const std::function<std::string()>& make) const {
   try {
     return {0, make()};
   } catch (const Error& e) {
@@ -18,7 +18,7 @@ SaveTogether::Answer SaveTogether::attempt(const std::function<std::string()>& m
 }
 
 /// Everyone's answer, by member.
-std::vector<SaveTogether::Answer> SaveTogether::exchange(const Answer& mine) const {
+std::vector<Together::Answer> Together::exchange(const Answer& mine) const {
   const auto size = static_cast<size_t>(group_->size());
   const int64_t head[2] = {mine.code, static_cast<int64_t>(mine.text.size())};
   std::vector<int64_t> heads(2 * size);
@@ -34,13 +34,13 @@ std::vector<SaveTogether::Answer> SaveTogether::exchange(const Answer& mine) con
   return answers;
 }
 
-std::string SaveTogether::from_first(const std::function<std::string()>& make) {
+std::string Together::from_first(const std::function<std::string()>& make) {
   if (group_ == nullptr) return make();
   const bool first = group_->rank() == 0;
   return from_all([&] { return first ? make() : std::string(); }).front();
 }
 
-std::vector<std::string> SaveTogether::from_all(const std::function<std::string()>& make) {
+std::vector<std::string> Together::from_all(const std::function<std::string()>& make) {
   if (group_ == nullptr) return {make()};
   std::vector<std::string> texts;
   const std::vector<Answer> answers = exchange(attempt(make));
