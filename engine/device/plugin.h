@@ -1,0 +1,37 @@
+// The contract between the core and a library that brings a kind of device, such as
+// hawser-0/libhawser_cuda.so: plain structs, C functions, status codes and the pure-virtual Device. Both
+// sides compare build ids (version, compiler, hash of all headers of the contract) before anything else is
+// called.
+#pragma once
+
+#include <stdint.h>
+
+#include "engine/device/device.h"
+
+namespace hawser::device {
+
+/// What the core lends to a device; outlives it.
+struct DeviceRequest {
+  int32_t index = 0;
+  /// Whether results must be the same bits from the same run, also where that costs speed.
+  bool deterministic = true;
+  /// The rank's own threads and the kernels of this CPU, for what a device leaves to the host.
+  Stream* host_stream = nullptr;
+  const kernels::KernelTable* host_kernels = nullptr;
+};
+
+struct DevicePlugin {
+  const char* build_id;
+  /// The devices of this machine, up to `capacity` of them, and their number. On failure returns a status and
+  /// writes up to error_bytes of text (what is missing: a driver, a library and the path tried); so does
+  /// open.
+  Status (*list)(DeviceInfo* out, int32_t capacity, int32_t* count, char* error, int64_t error_bytes);
+  Status (*open)(const DeviceRequest* request, Device** out, char* error, int64_t error_bytes);
+};
+
+/// extern "C" const DevicePlugin* hawser_device_plugin();
+using DevicePluginEntry = const DevicePlugin* (*)();
+inline constexpr const char* kDevicePluginEntry = "hawser_device_plugin";
+inline constexpr const char* kCudaLibrary = "libhawser_cuda.so";
+
+}  // namespace hawser::device
