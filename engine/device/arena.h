@@ -4,14 +4,24 @@
 #include <cstdint>
 #include <memory>
 
+#include "engine/device/cpu/host_memory.h"
+#include "engine/device/device.h"
+
 namespace hawser::device {
 
-/// Zeroed, 2 MiB-aligned, page-granular memory from the operating system; freed with the last reference
-/// (views keep it). Under AddressSanitizer ranges may be poisoned.
+/// Zeroed memory, freed with the last reference (views keep it), which keeps its device. Under
+/// AddressSanitizer ranges may be poisoned.
 class Arena {
  public:
-  /// Throws kOutOfMemory (needed and available bytes). bytes may be 0.
+  // Each throws kOutOfMemory (needed and available bytes). bytes may be 0.
+
+  /// Of this host, as map_memory gives it.
   static std::shared_ptr<Arena> create(int64_t bytes);
+  /// Of a device.
+  static std::shared_ptr<Arena> create(std::shared_ptr<Device> device, int64_t bytes);
+  /// Of this host, pinned for copies to and from a device.
+  static std::shared_ptr<Arena> create_pinned(std::shared_ptr<Device> device, int64_t bytes);
+
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -20,7 +30,12 @@ class Arena {
   int64_t bytes() const { return bytes_; }
 
  private:
-  Arena(char* data, int64_t bytes) : data_(data), bytes_(bytes) {}
+  enum class Source : uint8_t { kHost, kDevice, kPinned };
+  Arena(std::shared_ptr<Device> device, Source source, void* data, int64_t bytes)
+      : device_(std::move(device)), source_(source), data_(static_cast<char*>(data)), bytes_(bytes) {}
+
+  std::shared_ptr<Device> device_;
+  Source source_;
   char* data_;
   int64_t bytes_;
 };
@@ -29,8 +44,5 @@ class Arena {
 /// poison_asan.cc or poison_none.cc.
 void poison(void* p, int64_t bytes);
 void unpoison(void* p, int64_t bytes);
-
-/// Memory that this process may still take: the least of free memory, cgroup and address-space limits.
-int64_t available_memory();
 
 }  // namespace hawser::device

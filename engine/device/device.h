@@ -7,8 +7,8 @@
 // given. A call that takes a StreamId may return before its work is done (on the CPU none does); what it
 // names belongs to it until then. Several Devices may share one GPU.
 //
-// Threading: one thread at a time, but for release and release_host (any thread, nothing of theirs in
-// flight).
+// Threading: one thread at a time, not always the same, but for release and release_host (any thread, nothing
+// of theirs in flight).
 #pragma once
 
 #include <stdint.h>
@@ -73,7 +73,7 @@ class Device {
   virtual Status copy_inside(void* to, const void* from, int64_t bytes, StreamId on) noexcept = 0;
   virtual Status fill_zero(void* to, int64_t bytes, StreamId on) noexcept = 0;
 
-  // Order. Events cost nothing on the host and are made before a step.
+  // Order. Events are made before a step; one that was never recorded has happened.
 
   virtual Status make_event(Event** out) noexcept = 0;
   virtual void free_event(Event* event) noexcept = 0;

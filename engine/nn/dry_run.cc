@@ -89,7 +89,7 @@ class DryRun {
 }  // namespace
 
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type,
-                         int64_t batch, int64_t seq, bool training) {
+                         int64_t batch, int64_t seq, bool training, bool chunk_logits) {
   DryRun dry(model, kernels, workers, type, batch, seq, training);
   float* const f = DryRun::fake_floats();
   const LmHeadLoss& head = model.head();
@@ -108,16 +108,23 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
   costs.loss = dry.measure(
       [&](const Context& c, Region&) { head.forward_backward(c, f, f, tied ? f : nullptr, f, f); });
   costs.loss_eval = dry.measure([&](const Context& c, Region&) { head.forward(c, f, f); });
-  costs.logits = dry.measure([&](const Context& c, Region&) { head.logits(c, f, f, c.rows()); });
+  costs.logits = dry.measure([&](const Context& c, Region&) {
+    if (chunk_logits) head.take_logits(c, c.rows());
+    head.logits(c, f, f, c.rows());
+  });
   return costs;
 }
 
 int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
-                                 DType type, int64_t rows, int64_t capacity) {
+                                 DType type, int64_t rows, int64_t capacity, bool chunk_logits) {
   DryRun dry(model, kernels, workers, type, 1, rows, false);
   float* const f = DryRun::fake_floats();
   const KvCache cache{DryRun::fake(), DryRun::fake(), capacity - rows};
-  int64_t bytes = dry.measure([&](const Context& c, Region&) { model.head().logits(c, f, f, 1); }).workspace;
+  const CallCost logits = dry.measure([&](const Context& c, Region&) {
+    if (chunk_logits) model.head().take_logits(c, 1);
+    model.head().logits(c, f, f, 1);
+  });
+  int64_t bytes = logits.workspace;
   for (int64_t layer = 0; layer < model.config().layers; ++layer) {
     const Block& block = model.block(layer);
     bytes = std::max(

@@ -15,6 +15,10 @@ int64_t LmHeadLoss::chunk_rows() const {
   return std::clamp<int64_t>((int64_t{1} << 21) / model_.vocab_size, 256, 4096);
 }
 
+float* LmHeadLoss::take_logits(const Context& ctx, int64_t rows) const {
+  return ctx.workspace->take_as<float>(std::min(chunk_rows(), rows) * model_.vocab_size);
+}
+
 LmHeadLoss::Chunk LmHeadLoss::compute_logits(const Context& ctx, const float* x, int64_t begin, int64_t rows,
                                              float* out) const {
   const int64_t width = model_.width;

@@ -27,6 +27,8 @@ class LmHeadLoss {
                         const float* grad_scale) const;
   /// losses[rows] alone.
   void forward(const Context& ctx, float* losses, const float* x) const;
+  /// Room in the workspace for the logits of a chunk out of `rows` rows.
+  float* take_logits(const Context& ctx, int64_t rows) const;
   /// logits[rows, V] f32, soft-capped, of `rows` rows of x.
   void logits(const Context& ctx, float* logits, const float* x, int64_t rows) const;
 

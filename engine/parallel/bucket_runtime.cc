@@ -1,6 +1,7 @@
 #include "engine/parallel/bucket_runtime.h"
 
-#include <cstring>
+#include <algorithm>
+#include <utility>
 
 namespace hawser::parallel {
 
@@ -11,14 +12,20 @@ using plan::Role;
 using plan::SlotId;
 
 BucketRuntime::BucketRuntime(const ShardLayout& layout, const DataParallel& strategy,
-                             const DataParallelGroups& groups, char* arena)
-    : layout_(layout), strategy_(strategy), groups_(groups), arena_(arena) {}
+                             const DataParallelGroups& groups, char* arena, device::HostLink* link,
+                             char* staging)
+    : layout_(layout), strategy_(strategy), groups_(groups), arena_(arena), link_(link), staging_(staging) {}
 
 void BucketRuntime::bind(const Plan& plan) {
   std::vector<Transfer>& transfers = bound_[&plan];
   transfers.clear();
   for (const Instruction& n : plan.instructions)
-    transfers.push_back(n.stream == plan::StreamId::kCommunication ? prepare(plan, n) : Transfer{});
+    transfers.push_back(n.stream == plan::StreamId::kCommunication ? staged(prepare(plan, n)) : Transfer{});
+}
+
+Transfer BucketRuntime::staged(Transfer t) const {
+  if (!link_->in_place()) stage(&t, staging_);
+  return t;
 }
 
 /// This rank's shard of sums: in a slot of its own, or at its place in the whole.
@@ -28,9 +35,11 @@ float* BucketRuntime::shard_in(const Plan& plan, SlotId slot, const GroupLayout&
   return reinterpret_cast<float*>(at(plan, slot) + offset);
 }
 
-BucketRuntime::Transfer BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
+Transfer BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   Transfer t;
   t.group = groups_.shard.get();
+  t.members = layout_.parts();
+  t.narrow = layout_.options().compute;
   t.reduction.accumulate = n.accumulate;
   t.reduction.tree = strategy_.tree;
   switch (n.op) {
@@ -68,7 +77,7 @@ BucketRuntime::Transfer BucketRuntime::prepare(const Plan& plan, const Instructi
 void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool frozen, Transfer* t) const {
   const bool in_place = n.reads.empty();  // stages 1 and 2: what the optimizer changed
   const Role from = in_place ? Role::kWeights : plan.slot(n.reads[0]).role;
-  if (from == Role::kSecondary) t->group = groups_.secondary.get();
+  if (from == Role::kSecondary) t->group = groups_.secondary.get(), t->members = layout_.secondary_parts();
   for (const SlotId whole : n.writes) {
     for (const int32_t index : layout_.groups_of(plan.slot(whole).block)) {
       const GroupLayout& g = layout_.group(index);
@@ -90,38 +99,56 @@ comm::Work BucketRuntime::start(const Plan& plan, size_t index) const {
 }
 
 comm::Work BucketRuntime::start(const Transfer& t) const {
-  if (!t.reduce.empty()) return t.group->reduce_scatter(t.reduce, t.reduction);
-  if (!t.all_reduce.empty()) return t.group->all_reduce(t.all_reduce, t.reduction);
-  comm::Work work;
-  if (!t.gather_f32.empty()) work = t.group->all_gather(t.gather_f32, DType::kF32);
-  if (!t.gather_narrow.empty()) work = t.group->all_gather(t.gather_narrow, layout_.options().compute);
-  return work;
+  for (const Transfer::Copy& c : t.before) link_->fetch(c.host, c.arena, c.bytes);
+  if (!t.before.empty()) link_->wait();
+  const comm::Work work = issue(t);
+  if (t.after.empty()) return work;
+  wait(work);
+  for (const Transfer::Copy& c : t.after) link_->send(c.arena, c.host, c.bytes);
+  return {};
 }
 
 void BucketRuntime::keep_secondary(const Plan& plan, const Instruction& n) const {
   for (const int32_t index : layout_.groups_of(plan.slot(n.reads[0]).block)) {
     const GroupLayout& g = layout_.group(index);
     const int64_t bytes = g.secondary_shard * dtype_bytes(g.type);
-    std::memcpy(at(plan, n.writes[0]) + g.secondary,
-                at(plan, n.reads[0]) + g.weights + layout_.secondary_index() * bytes,
-                static_cast<size_t>(bytes));
+    link_->copy(at(plan, n.writes[0]) + g.secondary,
+                at(plan, n.reads[0]) + g.weights + layout_.secondary_index() * bytes, bytes);
   }
 }
 
-void BucketRuntime::publish_weights(const Plan& plan) const {
-  if (!layout_.state_sharded() || layout_.weights_sharded()) return;
+Transfer BucketRuntime::prepare_publish(const Plan& plan, int32_t block) const {
   Instruction all;
   all.op = Op::kUnshard;
-  for (int32_t b = 0; b < layout_.blocks(); ++b)
-    all.writes.push_back(plan::find_state(plan, Role::kWeights, b));
+  all.writes.push_back(plan::find_state(plan, Role::kWeights, block));
   Transfer t;
   t.group = groups_.shard.get();
+  t.members = layout_.parts();
+  t.narrow = layout_.options().compute;
   prepare_unshard(plan, all, true, &t);
-  wait(start(t));
+  return t;
+}
+
+/// Block by block, so that staging holds no more than in a step.
+void BucketRuntime::publish_weights(const Plan& plan) const {
+  for (int32_t b = 0; publishes() && b < layout_.blocks(); ++b) wait(start(staged(prepare_publish(plan, b))));
 }
 
 void BucketRuntime::wait(comm::Work work) const {
   if (work.ticket != 0) groups_.dp->wait(work);
+}
+
+int64_t transfer_staging_bytes(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {
+  if (!strategy.many()) return 0;
+  char* const nowhere = reinterpret_cast<char*>(uintptr_t{4096});  // addresses are counted with, not used
+  const DataParallelGroups nobody;
+  const BucketRuntime runtime(layout, strategy, nobody, nowhere, nullptr, nullptr);
+  int64_t bytes = 0;
+  const auto need = [&](Transfer t) { bytes = std::max(bytes, stage(&t, nowhere)); };
+  for (const Instruction& n : plan.instructions)
+    if (n.stream == plan::StreamId::kCommunication) need(runtime.prepare(plan, n));
+  for (int32_t b = 0; runtime.publishes() && b < layout.blocks(); ++b) need(runtime.prepare_publish(plan, b));
+  return bytes;
 }
 
 }  // namespace hawser::parallel

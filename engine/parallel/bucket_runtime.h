@@ -8,9 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/comm/process_group.h"
+#include "engine/device/host_link.h"
 #include "engine/parallel/shard_layout.h"
 #include "engine/parallel/strategy.h"
+#include "engine/parallel/transfer.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::parallel {
@@ -25,13 +26,15 @@ struct DataParallelGroups {
 
 class BucketRuntime {
  public:
-  /// `layout`, `groups` and the arena must outlive the runtime.
+  /// `layout`, `strategy`, `groups`, `link` and the arena must outlive the runtime. `staging`: host memory of
+  /// transfer_staging_bytes for every plan bound here, or null where `link` is in place.
   BucketRuntime(const ShardLayout& layout, const DataParallel& strategy, const DataParallelGroups& groups,
-                char* arena);
+                char* arena, device::HostLink* link, char* staging);
 
   /// Prepares the transfers of a plan, which must stay where it is.
   void bind(const plan::Plan& plan);
-  /// Starts the transfer of instruction `index` of a bound plan. Allocates nothing.
+  /// Starts the transfer of instruction `index` of a bound plan; one that is staged is done on return.
+  /// Allocates nothing.
   comm::Work start(const plan::Plan& plan, size_t index) const;
   /// RESHARD: copies this rank's part for the smaller group.
   void keep_secondary(const plan::Plan& plan, const plan::Instruction& instruction) const;
@@ -41,16 +44,14 @@ class BucketRuntime {
   void publish_weights(const plan::Plan& plan) const;
 
  private:
-  struct Transfer {
-    comm::ProcessGroup* group = nullptr;
-    std::vector<comm::ReducePiece> reduce;
-    std::vector<comm::AllReducePiece> all_reduce;
-    std::vector<comm::GatherPiece> gather_f32, gather_narrow;  // by the type of their elements
-    comm::Reduction reduction;
-  };
+  friend int64_t transfer_staging_bytes(const plan::Plan& plan, const ShardLayout& layout,
+                                        const DataParallel& strategy);
   Transfer prepare(const plan::Plan& plan, const plan::Instruction& instruction) const;
   void prepare_unshard(const plan::Plan& plan, const plan::Instruction& instruction, bool frozen,
                        Transfer* out) const;
+  Transfer prepare_publish(const plan::Plan& plan, int32_t block) const;
+  bool publishes() const { return layout_.state_sharded() && !layout_.weights_sharded(); }
+  Transfer staged(Transfer transfer) const;
   comm::Work start(const Transfer& transfer) const;
   char* at(const plan::Plan& plan, plan::SlotId slot) const { return arena_ + plan.slot(slot).offset; }
   /// Calls fn(group layout) for each trainable group of the block of `slot`.
@@ -65,7 +66,13 @@ class BucketRuntime {
   const DataParallel& strategy_;
   const DataParallelGroups& groups_;
   char* arena_;
+  device::HostLink* link_;
+  char* staging_;
   std::unordered_map<const plan::Plan*, std::vector<Transfer>> bound_;
 };
+
+/// Host memory that the transfers of a plan, one at a time, need where the host cannot reach the arena.
+int64_t transfer_staging_bytes(const plan::Plan& plan, const ShardLayout& layout,
+                               const DataParallel& strategy);
 
 }  // namespace hawser::parallel

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/device/arena.h"
 #include "engine/device/cpu/thread_pool.h"
 #include "engine/nn/rope_table.h"
 #include "engine/optim/grad_norm.h"
@@ -34,13 +33,13 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
   s->norm_workspace = optim::kAddSquaresWorkspaceBytes;
 }
 
-plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& config,
-                     const kernels::KernelTable& kernels, const parallel::ShardLayout& layout,
-                     int32_t threads, bool inference) {
+plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
+                     const parallel::ShardLayout& layout, bool inference) {
   const nn::ModelConfig& m = model.config();
   const int64_t batch = config.batch.micro_batch, seq = config.batch.sequence;
   const DType type = compute_type(config);
-  const nn::ModelCosts costs = nn::measure_costs(model, kernels, threads, type, batch, seq, true);
+  const nn::ModelCosts costs =
+      nn::measure_costs(model, *target.kernels, target.workers, type, batch, seq, true, !target.in_place);
   plan::Sizes s;
   add_state_sizes(&s, model, config, layout, inference);
   s.residual = batch * seq * m.width * 4;
@@ -57,7 +56,8 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   const int64_t rows = generate_rows(config);
   s.generate_residual = rows * m.width * 4;
   s.generate_batch = MicroBatch::bytes(1, rows);
-  s.generate_workspace = nn::measure_cached_workspace(model, kernels, threads, type, rows, seq);
+  s.generate_workspace =
+      nn::measure_cached_workspace(model, *target.kernels, target.workers, type, rows, seq, !target.in_place);
   s.kv_cache = 2 * seq * m.kv_heads * m.head_dim * dtype_bytes(DType::kF32);
   return s;
 }
@@ -75,9 +75,6 @@ DType compute_type(const config::ResolvedConfig& config) {
 }
 
 const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config) {
-  if (config.device != "cpu" && config.device != "auto")
-    fail(Code::kDeviceUnavailable, "device \"{}\" (/device) is not available in this build; use \"cpu\"",
-         config.device);
   if (config.cpu.max_isa.empty()) return kernels::cpu_kernels(kernels::best_cpu_level());
   const int32_t level = kernels::cpu_level_from_name(config.cpu.max_isa);
   if (level < 0) fail(Code::kConfigInvalid, "/cpu/max_isa \"{}\" is no CPU level", config.cpu.max_isa);
@@ -152,13 +149,13 @@ void count_agreements(plan::Plan* plan, int64_t ranks) {
 
 }  // namespace
 
-EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config,
-                       const kernels::KernelTable& kernels, int32_t threads, bool inference) {
+EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
+                       bool inference) {
   EnginePlans plans;
   plans.strategy = choose_strategy(config);
   const parallel::DataParallel& strategy = plans.strategy;
   const parallel::ShardLayout layout(model.table(), layout_options(config, strategy, 0, inference));
-  const plan::Sizes sizes = sizes_of(model, config, kernels, layout, threads, inference);
+  const plan::Sizes sizes = sizes_of(model, config, target, layout, inference);
   const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
   if (!inference) {
     plans.train = plan::train_plan(sizes, micro_batches, accumulation_of(strategy, micro_batches));
@@ -173,18 +170,22 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
     parallel::gather_weights_for_use(plan, layout, strategy);
     plan::finish(plan);
     plans.arena_bytes = std::max(plans.arena_bytes, plan->peak_bytes);
+    if (!target.in_place)
+      plans.staging.transfers =
+          std::max(plans.staging.transfers, parallel::transfer_staging_bytes(*plan, layout, strategy));
   }
+  if (!target.in_place)
+    plans.staging.step =
+        StepStaging::bytes(inference ? 1 : micro_batches, config.batch.micro_batch, config.batch.sequence);
   return plans;
 }
 
 void check_memory(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
-                  const kernels::KernelTable& kernels, int32_t threads, int32_t ranks, bool inference) {
-  const int64_t available = device::available_memory() / ranks;
+                  const Target& target, int64_t available, bool inference) {
   if (plans.arena_bytes <= available) return;
   std::string advice;
   const auto suggest = [&](const std::string& setting, const config::ResolvedConfig& smaller) {
-    const int64_t saved =
-        plans.arena_bytes - make_plans(model, smaller, kernels, threads, inference).arena_bytes;
+    const int64_t saved = plans.arena_bytes - make_plans(model, smaller, target, inference).arena_bytes;
     if (saved > 0) advice += fmt::format("\n  {} saves {}", setting, gib(saved));
   };
   if (config.batch.micro_batch > 1) {
@@ -207,7 +208,8 @@ void check_memory(const EnginePlans& plans, const nn::Model& model, const config
     suggest("/optimizer/kind sgd without momentum", c);
   }
   fail(Code::kOutOfMemory, "out of memory: the plan needs {} ({} bytes){}, {} are available{}",
-       gib(plans.arena_bytes), plans.arena_bytes, ranks > 1 ? " on each rank" : "", gib(available), advice);
+       gib(plans.arena_bytes), plans.arena_bytes, config.mesh.dp() > 1 ? " on each rank" : "", gib(available),
+       advice);
 }
 
 }  // namespace hawser::train

@@ -13,12 +13,28 @@
 
 namespace hawser::train {
 
+/// What plans must know of the device that will run them.
+struct Target {
+  const kernels::KernelTable* kernels = nullptr;
+  int32_t workers = 1;   ///< of its streams
+  bool in_place = true;  ///< the host works in its memory
+};
+
+/// Pinned memory of the host beside the arena, for what goes back and forth in a step; none where the device
+/// is worked on in place.
+struct HostStaging {
+  int64_t step = 0;       ///< micro-batches, losses, scalars (StepStaging)
+  int64_t transfers = 0;  ///< the largest transfer between ranks
+  int64_t bytes() const { return step + transfers; }
+};
+
 /// The plans of one rank. All ranks of a mesh have the same ones: shards are padded to equal sizes.
 struct EnginePlans {
   parallel::DataParallel strategy;
   plan::Plan train;  ///< no instructions for inference
   plan::Plan eval, logits, generate;
   int64_t arena_bytes = 0;  ///< the largest of them
+  HostStaging staging;
 
   const plan::Plan& any() const { return eval; }  ///< for the persistent slots, which all share
 };
@@ -29,7 +45,7 @@ int64_t generate_rows(const config::ResolvedConfig& config);
 /// Type of weights that matrix products read.
 DType compute_type(const config::ResolvedConfig& config);
 
-/// The kernels that `config` chooses on this machine. Throws kConfigInvalid, kDeviceUnavailable.
+/// The CPU kernels that `config` chooses on this machine. Throws kConfigInvalid.
 const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config);
 /// Threads of each of `ranks` ranks that share this process.
 int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks);
@@ -42,12 +58,12 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
                                               const parallel::DataParallel& strategy, int64_t rank,
                                               bool inference);
 
-EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config,
-                       const kernels::KernelTable& kernels, int32_t threads, bool inference);
+EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
+                       bool inference);
 
-/// Throws kOutOfMemory unless `ranks` times `plans` fit into the memory available, with what each smaller
+/// Throws kOutOfMemory unless `plans` fit into `available` bytes for each rank, with what each smaller
 /// setting would save.
 void check_memory(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
-                  const kernels::KernelTable& kernels, int32_t threads, int32_t ranks, bool inference);
+                  const Target& target, int64_t available, bool inference);
 
 }  // namespace hawser::train

@@ -1,9 +1,6 @@
 #include "engine/train/executor.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -45,7 +42,7 @@ void Executor::acquire(const plan::Plan& plan, const plan::Slot& slot) {
   if (live_bytes_ > most_live_) most_live_ = live_bytes_, live_at_peak_ = live_;
   if (slot.role != plan::Role::kGradients || slot.persistent) return;
   for (const Gap& gap : gaps_[static_cast<size_t>(slot.block)])
-    std::memset(s_.arena->data() + slot.offset + gap.begin, 0, static_cast<size_t>(gap.bytes));
+    s_.link->zero(s_.arena->data() + slot.offset + gap.begin, gap.bytes);
 }
 
 /// The bytes stay usable until the last transfer that uses them is done.
@@ -74,11 +71,14 @@ void Executor::wait_for(const plan::Plan& plan, int32_t transfer) {
 void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   works_.resize(std::max(works_.size(), plan.instructions.size()));
   draining_.reserve(plan.slots.size());
+  fetched_losses_.reserve(plan.instructions.size());
+  fetched_losses_.clear();
   done_ = started_ = static_cast<int32_t>(begin) - 1;
   recording_ = trace_ && trace_->is_of(plan) ? trace_ : nullptr;
   KernelProfile* const profile = recording_ ? recording_->profile() : nullptr;
-  kernels_ = profile ? &profile->table() : s_.kernels;
-  stream_ = profile ? &profile->stream() : s_.stream;
+  device::Device& device = s_.link->device();
+  kernels_ = profile ? &profile->table() : &device.kernels();
+  stream_ = profile ? &profile->stream() : &device.stream(device::StreamId::kCompute);
   if (recording_) recording_->begin_half(begin);
   for (size_t i = begin; i < end; ++i) {
     // A failing instruction must not leave slots live or transfers in flight.
@@ -140,7 +140,7 @@ void Executor::execute(const plan::Plan& plan, const plan::Instruction& n, Run* 
     case Op::kLoadMicroBatch:
       return load(plan, n, run);
     case Op::kCountTokens:
-      return count_tokens(plan, n, run);
+      return count_tokens(run);
     case Op::kForward:
       return forward(plan, n, ctx, *run);
     case Op::kLoss:
@@ -214,80 +214,6 @@ void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
   }
 }
 
-/// Bad data is kept until COUNT_TOKENS, where all ranks learn of it together.
-void Executor::load(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
-  if (n.micro_batch == 0) load_error_ = nullptr;
-  if (load_error_) return;
-  const bool ranks = s_.groups->dp && run->training;
-  try {
-    run->source->load(n.micro_batch, MicroBatch::in_slot(at(plan, n.writes[0]), run->batch, run->seq));
-  } catch (const Error&) {
-    if (!ranks) throw;
-    load_error_ = std::current_exception();
-  }
-}
-
-namespace {
-
-/// What every rank of dp says in COUNT_TOKENS: tokens, wish to stop, and by rank the code of what went wrong.
-constexpr size_t kTokens = 0, kCancelled = 1, kCodes = 2;
-
-int64_t code_of(const std::exception_ptr& error) {
-  try {
-    if (error) std::rethrow_exception(error);
-  } catch (const Error& e) {
-    return static_cast<int64_t>(e.code());
-  }
-  return 0;
-}
-
-}  // namespace
-
-void Executor::count_tokens(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
-  run->tokens = 0;
-  for (plan::SlotId id : n.reads) {
-    if (load_error_) break;
-    const MicroBatch batch = MicroBatch::in_slot(at(plan, id), run->batch, run->seq);
-    run->tokens += std::count_if(batch.targets, batch.targets + run->batch * run->seq,
-                                 [](int32_t t) { return t != -100; });
-  }
-  sums_->losses = {};
-  sums_->squares = {};
-  if (comm::ProcessGroup* dp = s_.groups->dp.get()) {
-    std::fill(agreement_.begin(), agreement_.end(), 0);
-    agreement_[kTokens] = run->tokens;
-    agreement_[kCancelled] = run->cancelled ? 1 : 0;
-    agreement_[kCodes + static_cast<size_t>(dp->rank())] = code_of(load_error_);
-    dp->wait(dp->all_reduce_i64(agreement_.data(), static_cast<int64_t>(agreement_.size())));
-    fail_together(dp);
-    run->tokens = agreement_[kTokens];
-    run->cancelled = agreement_[kCancelled] > 0;
-  }
-  if (run->tokens == 0)
-    throw AgreedError(Code::kDataInvalid,
-                      "every target of the global batch is masked (-100): there is nothing to learn from");
-  scalars_->grad_scale = static_cast<float>(1.0 / static_cast<double>(run->tokens));
-}
-
-/// Throws on all ranks if one could not load its part of the batch: there with its reason, elsewhere naming
-/// it.
-void Executor::fail_together(comm::ProcessGroup* dp) {
-  if (load_error_) {
-    try {
-      std::rethrow_exception(std::exchange(load_error_, nullptr));
-    } catch (const Error& e) {
-      throw AgreedError(e.code(), e.message(), e.details());
-    }
-  }
-  for (size_t r = 0; kCodes + r < agreement_.size(); ++r)
-    if (agreement_[kCodes + r] != 0)
-      throw AgreedError(
-          static_cast<Code>(agreement_[kCodes + r]),
-          fmt::format("rank {} could not load its part of the batch; its own error says what is "
-                      "wrong with the data",
-                      dp->members()[r]));
-}
-
 void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
                        const Run& run) {
   if (n.block == 0) return s_.model->embedding().forward(ctx, as<float>(plan, n.writes[0]));
@@ -318,20 +244,31 @@ void Executor::loss(const plan::Plan& plan, const plan::Instruction& n, const nn
                                       &scalars_->grad_scale);
   } else {
     s_.model->head().forward(ctx, losses, x);
-    run->tokens +=
-        std::count_if(ctx.targets_BT, ctx.targets_BT + ctx.rows(), [](int32_t t) { return t != -100; });
   }
-  ExactSum& sum = training ? sums_->losses : run->losses;
-  for (int64_t i = 0; i < ctx.rows(); ++i) sum.add(static_cast<double>(losses[i]));
+  float* const host = s_.staging.losses(n.micro_batch, losses);
+  s_.link->fetch(host, losses, ctx.rows() * static_cast<int64_t>(sizeof(float)));
+  fetched_losses_.push_back({host, ctx.rows()});
+  // In training GRAD_NORM sums them, so that the host need not wait here; in place they would be gone by
+  // then.
+  if (!training || s_.link->in_place()) sum_losses(training ? &host_sums_->losses : &run->losses);
 }
 
-/// To the caller's memory: of every row, or in generation of the last one.
+/// To the caller's memory, chunk by chunk: of every row, or in generation of the last one.
 void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
                       const Run& run) {
   if (run.logits == nullptr) return;  // a rank that only helps others with its weights
   const int64_t first = run.cached >= 0 ? ctx.rows() - 1 : 0;
-  const float* const x = as<float>(plan, n.reads[0]) + first * s_.model->config().width;
-  s_.model->head().logits(ctx, run.logits, x, ctx.rows() - first);
+  const nn::LmHeadLoss& head = s_.model->head();
+  const int64_t width = s_.model->config().width, vocab = s_.model->config().vocab_size;
+  for (int64_t row = first; row < ctx.rows(); row += head.chunk_rows()) {
+    const nn::RegionScope scope(*ctx.workspace);
+    const int64_t rows = std::min(head.chunk_rows(), ctx.rows() - row);
+    float* const host = run.logits + (row - first) * vocab;
+    float* const out = s_.link->in_place() ? host : head.take_logits(ctx, ctx.rows() - first);
+    head.logits(ctx, out, as<float>(plan, n.reads[0]) + row * width, rows);
+    s_.link->fetch(host, out, rows * vocab * static_cast<int64_t>(sizeof(float)));
+  }
+  s_.link->wait();
 }
 
 void Executor::join_head_gradient(const plan::Plan& plan, const plan::Instruction& n) {
@@ -339,27 +276,6 @@ void Executor::join_head_gradient(const plan::Plan& plan, const plan::Instructio
   point_groups(plan, n.writes[0]);
   float* const gradient = pointers_[static_cast<size_t>(embedding.group)].gradients + embedding.offset;
   kernels_->add({gradient, gradient, head_gradient_, embedding.size}, *stream_);
-}
-
-/// Block by block the squares of what this rank owns; at last their sum, and the losses', over all ranks.
-void Executor::grad_norm(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
-  if (n.block >= 0) {
-    auto* const workspace = as<ExactSum>(plan, n.scratch);
-    for (const int32_t g : s_.layout->groups_of(n.block)) {
-      if (!s_.layout->group(g).trainable || !s_.counts_norm) continue;
-      optim::add_squares(&sums_->squares, reduced(plan, n.reads[0], g), state(g).range.size(), workspace,
-                         *kernels_, *stream_);
-    }
-    return;
-  }
-  if (comm::ProcessGroup* dp = s_.groups->dp.get()) {
-    sums_->squares.normalise();
-    sums_->losses.normalise();
-    dp->wait(dp->all_reduce_i64(sums_->squares.words, kSumsWords));
-  }
-  run->grad_norm = optim::grad_norm(sums_->squares);
-  run->losses = sums_->losses;
-  run->loss_sum = sums_->losses.value();
 }
 
 void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n) {

@@ -1,6 +1,6 @@
 // Executor: runs a plan's instructions over the arena of one rank: one switch. It decides nothing; the plan
 // did. What the communication stream does is started and goes on beside what follows; an instruction that
-// needs it waits for it, as the plan says.
+// needs it waits for it, as the plan says. What the host reads or writes of the arena goes over a HostLink.
 #pragma once
 
 #include <array>
@@ -10,29 +10,17 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/base/exact_sum.h"
 #include "engine/device/arena.h"
+#include "engine/device/host_link.h"
 #include "engine/nn/model.h"
 #include "engine/optim/grad_norm.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parallel/bucket_runtime.h"
 #include "engine/plan/plan.h"
+#include "engine/train/step_staging.h"
 #include "engine/train/step_trace.h"
 
 namespace hawser::train {
-
-/// One micro-batch in its staging slot; arrays as nn::Context names them.
-struct MicroBatch {
-  int64_t batch = 0, seq = 0;
-  int32_t* tokens = nullptr;
-  int32_t* targets = nullptr;
-  int32_t* positions = nullptr;
-  int32_t* kv_begin = nullptr;
-  uint64_t* samples = nullptr;
-  /// Bytes of the slot for [batch, seq].
-  static int64_t bytes(int64_t batch, int64_t seq);
-  static MicroBatch in_slot(char* slot, int64_t batch, int64_t seq);
-};
 
 /// Fills micro-batches of one rank. Allocates nothing.
 class BatchSource {
@@ -41,18 +29,8 @@ class BatchSource {
   virtual void load(int32_t micro_batch, const MicroBatch& out) = 0;
 };
 
-/// What changes from step to step and is read by kernels.
-struct StepScalars {
-  kernels::OptimizerScalars optimizer;
-  float grad_scale = 0;  ///< 1 / unmasked targets of the global batch
-};
-
-/// Sums that ranks agree on, and scratch to make them: the slot `norm`.
-struct StepSums {
-  ExactSum squares, losses;
-};
-
-/// State of one parameter group on this rank; every pointer is that of element `range.begin`.
+/// State of one parameter group on this rank, in device memory; every pointer is that of element
+/// `range.begin`.
 struct GroupState {
   mesh::FlatRange range;
   float* f32 = nullptr;  ///< masters, or weights where these are f32
@@ -60,11 +38,6 @@ struct GroupState {
   float* moment1 = nullptr;
   float* moment2 = nullptr;
 };
-
-/// Numbers that `ranks` ranks sum in COUNT_TOKENS.
-inline int64_t agreement_words(int64_t ranks) { return 2 + ranks; }
-/// Numbers that they sum in the last GRAD_NORM.
-inline constexpr int64_t kSumsWords = sizeof(StepSums) / sizeof(int64_t);
 
 /// An error that all ranks of the world throw together: they stay in touch.
 class AgreedError : public Error {
@@ -92,9 +65,9 @@ class Executor {
   struct Setup {
     const nn::Model* model = nullptr;
     const optim::Optimizer* optimizer = nullptr;  ///< null for inference
-    const kernels::KernelTable* kernels = nullptr;
-    Stream* stream = nullptr;
+    device::HostLink* link = nullptr;             ///< to the device that computes
     std::shared_ptr<device::Arena> arena;
+    StepStaging staging;
     DType type = DType::kF32;
     uint64_t seed = 0;
     const parallel::ShardLayout* layout = nullptr;
@@ -114,7 +87,10 @@ class Executor {
 
   const GroupState& state(int32_t group) const { return state_[static_cast<size_t>(group)]; }
   float* rope_table() const { return rope_table_; }
-  StepScalars* scalars() const { return scalars_; }
+  /// What the optimizer reads in the second half.
+  void set_scalars(const kernels::OptimizerScalars& scalars);
+  /// Instead of what COUNT_TOKENS found.
+  void set_grad_scale(float scale);
   /// Reduced gradients of the group's elements state(group).range, after the first half of `plan`.
   const float* gradients(const plan::Plan& plan, int32_t group) const;
   /// End of the highest slot ever live, and live bytes by category when they were most: equal to the plan's.
@@ -124,12 +100,13 @@ class Executor {
  private:
   void execute(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
   void load(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
-  void count_tokens(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
+  void count_tokens(Run* run);
   void fail_together(comm::ProcessGroup* dp);
   void forward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
                const Run& run);
   void backward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   void loss(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx, Run* run);
+  void sum_losses(ExactSum* sum);
   void logits(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
               const Run& run);
   void join_head_gradient(const plan::Plan& plan, const plan::Instruction& instruction);
@@ -165,7 +142,14 @@ class Executor {
   float* rope_table_ = nullptr;
   StepScalars* scalars_ = nullptr;
   StepSums* sums_ = nullptr;
+  StepScalars* host_scalars_ = nullptr;  // the host's side of them
+  StepSums* host_sums_ = nullptr;
 
+  struct Losses {
+    const float* values;
+    int64_t count;
+  };
+  std::vector<Losses> fetched_losses_;  // not yet summed
   std::vector<comm::Work> works_;       // of transfers in flight, by instruction
   std::vector<plan::SlotId> draining_;  // given back, but still used by a transfer
   int32_t done_ = -1;                   // the newest transfer that is known to be done

@@ -4,22 +4,6 @@
 #include "engine/train/executor.h"
 
 namespace hawser::train {
-namespace {
-
-int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace
-
-int64_t MicroBatch::bytes(int64_t batch, int64_t seq) {
-  return 4 * aligned(batch * seq * 4) + aligned(batch * 8);
-}
-
-MicroBatch MicroBatch::in_slot(char* slot, int64_t batch, int64_t seq) {
-  const int64_t array = aligned(batch * seq * 4);
-  const auto ints = [&](int64_t i) { return reinterpret_cast<int32_t*>(slot + i * array); };
-  return {batch, seq, ints(0), ints(1), ints(2), ints(3), reinterpret_cast<uint64_t*>(slot + 4 * array)};
-}
-
 Executor::Executor(Setup setup, const plan::Plan& plan)
     : s_(std::move(setup)), pointers_(s_.model->table().groups().size()) {
   const auto named = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };
@@ -27,6 +11,8 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   rope_table_ = reinterpret_cast<float*>(named("rope_table"));
   scalars_ = reinterpret_cast<StepScalars*>(named("scalars"));
   sums_ = reinterpret_cast<StepSums*>(named("norm"));
+  host_scalars_ = s_.staging.scalars(scalars_);
+  host_sums_ = s_.staging.sums(sums_);
   if (s_.groups->dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.groups->dp->size())));
   bind_state(plan);
   for (size_t id = 0; id < plan.slots.size(); ++id) {

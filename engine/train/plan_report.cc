@@ -11,6 +11,7 @@
 #include "engine/train/assemble.h"
 #include "engine/train/engine_plans.h"
 #include "engine/train/executor.h"
+#include "engine/train/machine.h"
 #include "engine/train/staging.h"
 #include "engine/train/trainer.h"
 #include "kernels/include/levels.h"
@@ -51,7 +52,9 @@ class PlanReport {
         model_(a_.config.model, a_.config.init.scale_residual, a_.config.optimizer.frozen),
         kernels_(choose_kernels(a_.config)),
         threads_(choose_threads(a_.config, static_cast<int32_t>(a_.config.mesh.dp()))),
-        plans_(make_plans(model_, a_.config, kernels_, threads_, false)),
+        device_(choose_device(a_.config.device)),
+        target_(target_of(device_, a_.config, kernels_, threads_, &machine_)),
+        plans_(make_plans(model_, a_.config, target_, false)),
         staging_(staging_bytes({model_.table(), layout_options(a_.config, plans_.strategy, 0, false)},
                                model_.table())) {
     if (!plans_.strategy.many()) return;
@@ -86,6 +89,9 @@ class PlanReport {
   nn::Model model_;
   const kernels::KernelTable& kernels_;
   int32_t threads_;  // of each rank
+  DeviceChoice device_;
+  std::unique_ptr<Machine> machine_;
+  Target target_;
   EnginePlans plans_;
   int64_t staging_;  // bytes that rank 0 copies for an asynchronous save; no rank has more than a few beyond
   std::vector<TrafficRow> traffic_;
@@ -134,7 +140,7 @@ PlanReport::Choice PlanReport::choice(int64_t stage, parallel::ReducePolicy redu
   }
   c.zero.stage = stage, c.zero.reduce = reduce;
   if (c.mesh.dp_shard == 1 && !chosen) std::swap(c.mesh.dp_shard, c.mesh.dp_replicate);
-  const plan::Plan plan = make_plans(model_, c, kernels_, threads_, false).train;
+  const plan::Plan plan = make_plans(model_, c, target_, false).train;
   return {stage, reduce, chosen, plan.at_peak, plan.peak_bytes, sent_bytes(plan)};
 }
 
@@ -250,6 +256,8 @@ std::string PlanReport::json() const {
   Json report = Json::parse(plan::plan_json(plans_.train));
   report["total_bytes"] = plans_.arena_bytes;
   report["staging_bytes"] = staging_;
+  report["host_staging_bytes"] = plans_.staging.bytes();
+  report["device"] = kind_name(device_.kind);
   report["parameters"] = model_.table().count();
   report["flops_per_token"] = model_.flops_per_token(a_.config.batch.sequence);
   report["ranks"] = a_.config.mesh.dp();
@@ -272,6 +280,9 @@ std::string PlanReport::text() const {
     text += fmt::format("plan {:<10} {:>14} bytes\n", p->name, p->peak_bytes);
   text += fmt::format("arena           {:>14} bytes (the largest plan){}\n", plans_.arena_bytes,
                       many ? " on each rank" : "");
+  if (plans_.staging.bytes() > 0)
+    text += fmt::format("host staging    {:>14} bytes of pinned memory: {} for a step, {} for transfers\n",
+                        plans_.staging.bytes(), plans_.staging.step, plans_.staging.transfers);
   text += fmt::format(
       "staging         {:>14} bytes outside the arena, from the first asynchronous save on ({})\n\n",
       staging_, a_.config.checkpoint.async ? "checkpoint.async" : "hws_checkpoint_save_async");

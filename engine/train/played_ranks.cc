@@ -55,14 +55,16 @@ class Player {
       : assembly_(assemble(alone(config, micro_batches))),
         config_(assembly_.config),
         model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen),
-        kernels_(choose_kernels(config_)),
-        plans_(make_plans(model_, config_, kernels_, 1, false)),
+        machine_(choose_device(config_.device), config_, choose_kernels(config_), 1, 0),
+        plans_(make_plans(model_, config_, machine_.target(), false)),
         optimizer_(model_.table(), config_.optimizer),
-        shared_{model_, config_, kernels_, plans_, optimizer_, mesh::DeviceMesh(), 1, false},
-        rank_(shared_, 0, nullptr) {
+        shared_{model_, config_, plans_, optimizer_, mesh::DeviceMesh(), false},
+        rank_(shared_, 0, nullptr, &machine_) {
     for (const nn::Parameter& p : model_.table().all())
-      nn::fill_initial(rank_.executor().state(p.group).f32 + p.offset, p, 0, p.size, config_.init.std,
-                       config_.seed, rank_.stream());
+      rank_.link().produce(
+          state(p.group).f32 + p.offset, p.size, [&](float* values, int64_t from, int64_t n) {
+            nn::fill_initial(values, p, from, from + n, config_.init.std, config_.seed, rank_.stream());
+          });
     rank_.publish_weights();
   }
 
@@ -81,35 +83,44 @@ class Player {
     run.source = &source;
     Executor& executor = rank_.executor();
     executor.run(plans_.train, 0, after_count, &run);
-    executor.scalars()->grad_scale = static_cast<float>(1.0 / static_cast<double>(tokens));
+    executor.set_grad_scale(static_cast<float>(1.0 / static_cast<double>(tokens)));
     executor.run(plans_.train, after_count, plans_.train.commit, &run);
     losses->merge(run.losses);
     GroupGradients gradients;
-    each_group([&](float* g, int64_t n) { gradients.emplace_back(g, g + n); });
+    each_group([&](float* g, int64_t n) {
+      gradients.emplace_back(static_cast<size_t>(n));
+      rank_.link().read(gradients.back().data(), g, n * 4);
+    });
     return gradients;
   }
 
   void step(const GroupGradients& sums, double grad_norm, int64_t number) {
     size_t i = 0;
-    each_group([&](float* g, int64_t) { std::copy(sums[i].begin(), sums[i].end(), g), ++i; });
+    each_group([&](float* g, int64_t n) { rank_.link().write(g, sums[i++].data(), n * 4); });
     const double clip = config_.optimizer.clip_norm;
     const double factor = clip > 0 ? std::min(1.0, clip / (grad_norm + 1e-6)) : 1.0;
     const double rate = optim::learning_rate(config_.schedule, config_.optimizer.learning_rate, number);
-    rank_.executor().scalars()->optimizer = optimizer_.scalars(rate, factor, number);
+    rank_.executor().set_scalars(optimizer_.scalars(rate, factor, number));
     Run run;
     rank_.executor().run(plans_.train, plans_.train.commit, plans_.train.instructions.size(), &run);
   }
 
   /// Takes over the other's weights.
   void follow(const Player& other) {
-    for (size_t g = 0; g < model_.table().groups().size(); ++g)
-      std::copy_n(other.rank_.executor().state(static_cast<int32_t>(g)).f32,
-                  model_.table().groups()[g].elements, rank_.executor().state(static_cast<int32_t>(g)).f32);
+    std::vector<float> weights;
+    for (size_t g = 0; g < model_.table().groups().size(); ++g) {
+      const auto group = static_cast<int32_t>(g);
+      weights.resize(static_cast<size_t>(model_.table().groups()[g].elements));
+      const auto bytes = static_cast<int64_t>(weights.size() * sizeof(float));
+      other.rank_.link().read(weights.data(), other.state(group).f32, bytes);
+      rank_.link().write(state(group).f32, weights.data(), bytes);
+    }
     rank_.publish_weights();
   }
 
   const nn::Model& model() const { return model_; }
   const GroupState& state(int32_t group) const { return rank_.executor().state(group); }
+  const device::HostLink& link() const { return rank_.link(); }
 
  private:
   template <typename Fn>
@@ -124,7 +135,7 @@ class Player {
   Assembly assembly_;
   const config::ResolvedConfig& config_;
   nn::Model model_;
-  const kernels::KernelTable& kernels_;
+  Machine machine_;
   EnginePlans plans_;
   optim::Optimizer optimizer_;
   Rank::Shared shared_;
@@ -191,12 +202,15 @@ class PlayedRanksImpl final : public PlayedRanks {
     return sums[at].data() + p.offset;
   }
 
-  const float* state(TensorKind kind, const nn::Parameter& p) const override {
+  bool state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const override {
     const GroupState& s = player_.state(p.group);
     const float* const base = kind == TensorKind::kWeight    ? s.f32
                               : kind == TensorKind::kMoment1 ? s.moment1
                                                              : s.moment2;
-    return base ? base + p.offset : nullptr;
+    if (base == nullptr) return false;
+    out->resize(static_cast<size_t>(p.size));
+    player_.link().read(out->data(), base + p.offset, p.size * 4);
+    return true;
   }
 
  private:

@@ -48,8 +48,8 @@ class PlayedRanks {
   virtual const nn::ParameterTable& table() const = 0;
   /// The parameter's gradient in `sums`.
   virtual const float* gradient(const GroupGradients& sums, const nn::Parameter& p) const = 0;
-  /// f32 weights or moments; null where there are none.
-  virtual const float* state(TensorKind kind, const nn::Parameter& p) const = 0;
+  /// f32 weights or moments; false where there are none.
+  virtual bool state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const = 0;
 };
 
 /// The sum over ranks as `strategy` orders and rounds it; `ranks` is used up.

@@ -117,6 +117,7 @@ std::string prove_layout(const config::ConfigTree& config, int64_t steps) {
   const auto one = PlayedRanks::create(small);
   Comparison compare(*ranks, *one);
   Json distances;
+  std::vector<float> state;
   for (int64_t step = 1; step <= steps && compare.difference().is_null(); ++step) {
     const RandomBatch batch(resolved, step - 1);
     PlayedRanks::Orders orders;
@@ -138,7 +139,9 @@ std::string prove_layout(const config::ConfigTree& config, int64_t steps) {
     for (const auto& [kind, what] : {std::pair{TensorKind::kMoment1, "moment 1"},
                                      {TensorKind::kMoment2, "moment 2"},
                                      {TensorKind::kWeight, "weight"}})
-      compare.tensors(step, kind, what, [&, k = kind](const nn::Parameter& p) { return one->state(k, p); });
+      compare.tensors(step, kind, what, [&, k = kind](const nn::Parameter& p) {
+        return one->state(k, p, &state) ? state.data() : nullptr;
+      });
   }
   Json json;
   json["equal"] = compare.difference().is_null();

@@ -13,19 +13,19 @@ std::vector<int32_t> to_ranks(const std::vector<int64_t>& ranks) {
 
 }  // namespace
 
-Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm)
-    : shared_(shared),
-      number_(rank),
-      dp_rank_(shared.mesh.dp_rank(rank)),
-      comm_(comm),
-      pool_(shared.threads) {
+Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* machine)
+    : shared_(shared), number_(rank), dp_rank_(shared.mesh.dp_rank(rank)), comm_(comm), machine_(*machine) {
   const parallel::DataParallel& strategy = shared.plans.strategy;
   layout_ = std::make_unique<parallel::ShardLayout>(
       shared.model.table(), layout_options(shared.config, strategy, rank, shared.inference));
-  arena_ = device::Arena::create(shared.plans.arena_bytes);
+  device::HostLink& link = machine_.link();
+  const HostStaging& staging = shared.plans.staging;
+  arena_ = device::Arena::create(link.shared_device(), shared.plans.arena_bytes);
+  staging_ = device::Arena::create_pinned(link.shared_device(), staging.bytes());
   if (comm_) {
     make_groups();
-    runtime_ = std::make_unique<parallel::BucketRuntime>(*layout_, strategy, groups_, arena_->data());
+    runtime_ = std::make_unique<parallel::BucketRuntime>(*layout_, strategy, groups_, arena_->data(), &link,
+                                                         staging_->data() + staging.step);
     for (const plan::Plan* plan :
          {&shared.plans.train, &shared.plans.eval, &shared.plans.logits, &shared.plans.generate})
       runtime_->bind(*plan);
@@ -33,9 +33,11 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm)
   Executor::Setup setup;
   setup.model = &shared.model;
   setup.optimizer = shared.inference ? nullptr : &shared.optimizer;
-  setup.kernels = &shared.kernels;
-  setup.stream = &pool_.stream();
+  setup.link = &link;
   setup.arena = arena_;
+  if (!link.in_place())
+    setup.staging = StepStaging(staging_->data(), shared.inference ? 1 : shared.config.batch.grad_accum_steps,
+                                shared.config.batch.micro_batch, shared.config.batch.sequence);
   setup.type = compute_type(shared.config);
   setup.seed = philox_derive(shared.config.seed, 2, 0);
   setup.layout = layout_.get();
@@ -43,8 +45,16 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm)
   setup.runtime = runtime_.get();
   setup.counts_norm = layout_->owns_state();
   executor_ = std::make_unique<Executor>(std::move(setup), shared.plans.any());
-  if (executor_->rope_table())
-    nn::fill_rope_table(executor_->rope_table(), shared.config.model, shared.config.batch.sequence);
+  fill_rope_table();
+}
+
+void Rank::fill_rope_table() {
+  if (executor_->rope_table() == nullptr) return;
+  const nn::ModelConfig& model = shared_.config.model;
+  const int64_t positions = shared_.config.batch.sequence, size = nn::rope_table_size(model, positions);
+  std::vector<float> table(static_cast<size_t>(size));
+  nn::fill_rope_table(table.data(), model, positions);
+  link().write(executor_->rope_table(), table.data(), size * static_cast<int64_t>(sizeof(float)));
 }
 
 void Rank::make_groups() {
@@ -59,11 +69,12 @@ void Rank::make_groups() {
 }
 
 void Rank::publish_weights() {
+  device::Device& device = machine_.device();
   for (size_t i = 0; i < shared_.model.table().groups().size(); ++i) {
     const GroupState& s = executor_->state(static_cast<int32_t>(i));
     if (s.copy == nullptr || s.range.size() == 0) continue;
-    shared_.kernels.convert({s.copy, s.f32, compute_type(shared_.config), DType::kF32, s.range.size()},
-                            pool_.stream());
+    device.kernels().convert({s.copy, s.f32, compute_type(shared_.config), DType::kF32, s.range.size()},
+                             device.stream(device::StreamId::kCompute));
   }
   if (runtime_) runtime_->publish_weights(shared_.plans.any());
 }

@@ -1,4 +1,4 @@
-// Rank: one rank's share of an engine: its memory, its pool of threads, its process groups, its executor.
+// Rank: one rank's share of an engine: its memory, its process groups, its executor, on its machine.
 // What all ranks of a process share (model, plans, config) stands beside them in the trainer.
 #pragma once
 
@@ -8,10 +8,10 @@
 
 #include "engine/comm/comm.h"
 #include "engine/config/resolved_config.h"
-#include "engine/device/cpu/thread_pool.h"
 #include "engine/mesh/mesh.h"
 #include "engine/train/engine_plans.h"
 #include "engine/train/executor.h"
+#include "engine/train/machine.h"
 
 namespace hawser::train {
 
@@ -21,17 +21,15 @@ class Rank {
   struct Shared {
     const nn::Model& model;
     const config::ResolvedConfig& config;
-    const kernels::KernelTable& kernels;
     const EnginePlans& plans;
     const optim::Optimizer& optimizer;
     mesh::DeviceMesh mesh;
-    int32_t threads = 1;  ///< of each rank's pool
     bool inference = false;
   };
 
-  /// `comm`: null for a world of one; outlives the rank. Called on the rank's own thread; makes its groups,
-  /// so all ranks of the world are in it together.
-  Rank(const Shared& shared, int32_t rank, comm::RankComm* comm);
+  /// `comm`: null for a world of one; it and `machine` outlive the rank. Called on the rank's own thread;
+  /// makes its groups, so all ranks of the world are in it together.
+  Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* machine);
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
@@ -42,7 +40,10 @@ class Rank {
   const parallel::ShardLayout& layout() const { return *layout_; }
   Executor& executor() { return *executor_; }
   const Executor& executor() const { return *executor_; }
-  Stream& stream() { return pool_.stream(); }
+  /// The host's threads of this rank.
+  Stream& stream() { return machine_.host_stream(); }
+  /// To what the executor's pointers lead.
+  device::HostLink& link() const { return machine_.link(); }
   const std::shared_ptr<device::Arena>& arena() const { return arena_; }
   /// First row of this rank in a global batch: dp ranks take runs of rows, in order.
   int64_t first_row() const {
@@ -55,6 +56,7 @@ class Rank {
 
  private:
   void make_groups();
+  void fill_rope_table();
 
   const Shared& shared_;
   int32_t number_;
@@ -62,8 +64,9 @@ class Rank {
   comm::RankComm* comm_;
   parallel::DataParallelGroups groups_;
   std::unique_ptr<parallel::ShardLayout> layout_;
-  device::ThreadPool pool_;
+  Machine& machine_;
   std::shared_ptr<device::Arena> arena_;
+  std::shared_ptr<device::Arena> staging_;  // the host's side, where the device is not worked on in place
   std::unique_ptr<parallel::BucketRuntime> runtime_;
   std::unique_ptr<Executor> executor_;
 };

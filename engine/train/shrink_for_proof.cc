@@ -109,7 +109,7 @@ void shrink_frozen(Shrinker* s, const nn::ModelConfig& model) {
 config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::string* changes) {
   Json json = Json::parse(config::resolved_json(assemble(config).tree));
   // Batches are pushed, weights are initial, nothing is saved.
-  for (const char* section : {"data", "checkpoint", "train", "device", "cpu"}) json.erase(section);
+  for (const char* section : {"data", "checkpoint", "train", "cpu"}) json.erase(section);
   for (const char* key : {"from", "ignore_keys"}) json["init"].erase(key);
   json["cpu"] = {{"threads", 1}};
   Shrinker shrinker(std::move(json));

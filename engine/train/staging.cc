@@ -39,8 +39,7 @@ void Staging::lay_out(std::vector<checkpoint::PieceView> pieces) {
     if (bytes > available)
       fail(Code::kOutOfMemory,
            "out of memory: an asynchronous save copies the state of a rank into {} bytes outside the arena, "
-           "{} "
-           "are available; save without /checkpoint/async (hws_checkpoint_save needs no copy)",
+           "{} are available; save without /checkpoint/async (hws_checkpoint_save needs no copy)",
            bytes, available);
     memory_ = device::Arena::create(bytes);
   }
@@ -56,11 +55,14 @@ void Staging::lay_out(std::vector<checkpoint::PieceView> pieces) {
   bytes_ = bytes;
 }
 
-void Staging::copy(Stream& stream) {
+void Staging::copy(const device::HostLink& link, Stream& stream) {
   for (size_t i = 0; i < copies_.size(); ++i) {
     Copy copy{static_cast<char*>(const_cast<void*>(copies_[i].data)), static_cast<const char*>(sources_[i]),
               bytes_of(copies_[i])};
-    stream.run(&stream, (copy.bytes + kTaskBytes - 1) / kTaskBytes, copy_task, &copy);
+    if (!link.in_place())
+      link.read(copy.to, copy.from, copy.bytes);
+    else
+      stream.run(&stream, (copy.bytes + kTaskBytes - 1) / kTaskBytes, copy_task, &copy);
   }
 }
 

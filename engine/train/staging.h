@@ -9,6 +9,7 @@
 #include "engine/base/stream.h"
 #include "engine/checkpoint/sharded_save.h"
 #include "engine/device/arena.h"
+#include "engine/device/host_link.h"
 #include "engine/nn/parameter.h"
 #include "engine/parallel/shard_layout.h"
 
@@ -19,8 +20,9 @@ class Staging {
   /// Takes the memory for these pieces, if it is not there yet, and lays them out in it. Throws kOutOfMemory
   /// (needed, available, what to do), with what was there before unchanged.
   void lay_out(std::vector<checkpoint::PieceView> pieces);
-  /// Copies what lay_out was given, on the rank's threads. Allocates nothing, never fails.
-  void copy(Stream& stream);
+  /// Copies what lay_out was given, on the rank's threads where its memory is the host's. Allocates nothing.
+  /// Throws what a device has to say.
+  void copy(const device::HostLink& link, Stream& stream);
 
   /// The copies: names, shapes and ranges as given to lay_out.
   const std::vector<checkpoint::PieceView>& pieces() const { return copies_; }

@@ -109,7 +109,8 @@ void TrainerImpl::set_trace(bool on, bool kernels) {
     rank->executor().set_trace(nullptr);
     if (!on) continue;
     traces_.emplace_back(plans_.train, rank->comm());
-    if (kernels) traces_.back().add_profile(kernels_, rank->stream());
+    device::Device& device = rank->link().device();
+    if (kernels) traces_.back().add_profile(device.kernels(), device.stream(device::StreamId::kCompute));
     rank->executor().set_trace(&traces_.back());
   }
 }

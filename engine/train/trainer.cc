@@ -91,18 +91,28 @@ TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* c
       team_(ranks_here(connected_->comm.get())),
       world_(world_of(connected_->comm.get(), config_)),
       dataset_(open_data(a_)),  // what may fail here alone comes before the ranks meet
+      device_(choose_device(config_.device)),
       kernels_(agree_on_kernels()),
       threads_(choose_threads(config_, team_.size())),
-      plans_(make_plans(model_, config_, kernels_, threads_, inference)),
+      machines_(make_machines()),
+      plans_(make_plans(model_, config_, machines_.front()->target(), inference)),
       optimizer_(model_.table(), config_.optimizer),
       guard_(config_.guard),
-      shared_{model_, config_, kernels_, plans_, optimizer_, mesh_of(config_), threads_, inference},
+      shared_{model_, config_, plans_, optimizer_, mesh_of(config_), inference},
       runs_(static_cast<size_t>(team_.size())),
       saver_(config_.checkpoint) {
-  check_memory(plans_, model_, config_, kernels_, threads_, team_.size(), inference);
+  check_memory(plans_, model_, config_, machines_.front()->target(),
+               machines_.front()->available_bytes(device_, team_.size()), inference);
   if (config_.checkpoint.async) require_one_process("/checkpoint/async");
   make_ranks();
   initialize_weights();
+}
+
+std::vector<std::unique_ptr<Machine>> TrainerImpl::make_machines() const {
+  std::vector<std::unique_ptr<Machine>> machines;
+  for (int32_t i = 0; i < team_.size(); ++i)
+    machines.push_back(std::make_unique<Machine>(device_, config_, kernels_, threads_, i));
+  return machines;
 }
 
 /// fn(end, its index here) on the thread of every rank here. One that fails tells the others.
@@ -137,10 +147,10 @@ const kernels::KernelTable& TrainerImpl::agree_on_kernels() const {
 void TrainerImpl::make_ranks() {
   ranks_.resize(static_cast<size_t>(team_.size()));
   if (world_ == 1)
-    ranks_[0] = std::make_unique<Rank>(shared_, 0, nullptr);
+    ranks_[0] = std::make_unique<Rank>(shared_, 0, nullptr, machines_.front().get());
   else
     on_ends([&](comm::RankComm* end, size_t i) {
-      ranks_[i] = std::make_unique<Rank>(shared_, end->rank(), end);
+      ranks_[i] = std::make_unique<Rank>(shared_, end->rank(), end, machines_[i].get());
     });
   traffic_.emplace(first().groups());
 }
@@ -209,7 +219,7 @@ StepResult TrainerImpl::commit() {
   const double factor = clip > 0 ? std::min(1.0, clip / (result_.grad_norm + 1e-6)) : 1.0;
   const kernels::OptimizerScalars scalars = optimizer_.scalars(learning_rate_, factor, state_.accepted + 1);
   step_on_ranks([&](Rank& rank, int32_t i) {
-    rank.executor().scalars()->optimizer = scalars;
+    rank.executor().set_scalars(scalars);
     rank.executor().run(plans_.train, plans_.train.commit, plans_.train.instructions.size(),
                         &runs_[static_cast<size_t>(i)]);
   });

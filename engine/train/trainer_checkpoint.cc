@@ -81,7 +81,10 @@ void TrainerImpl::initialize_weights() {
     on_ranks([&](Rank& rank, int32_t) {
       each_part(rank, table,
                 [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
-                  nn::fill_initial(s.f32 + at, p, begin, end, config_.init.std, config_.seed, rank.stream());
+                  rank.link().produce(s.f32 + at, end - begin, [&](float* values, int64_t first, int64_t n) {
+                    nn::fill_initial(values, p, begin + first, begin + first + n, config_.init.std,
+                                     config_.seed, rank.stream());
+                  });
                 });
       rank.publish_weights();
     });
@@ -104,11 +107,14 @@ void TrainerImpl::load_tensors(const checkpoint::Reader& reader, bool moments) {
   on_ranks([&](Rank& rank, int32_t) {
     each_part(rank, model_.table(),
               [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
-                const int64_t bytes = (end - begin) * 4;
-                reader.read_range(p.name, begin, end, s.f32 + at, bytes);
+                const auto read = [&](const std::string& name, float* to) {
+                  rank.link().produce(to + at, end - begin, [&](float* values, int64_t first, int64_t n) {
+                    reader.read_range(name, begin + first, begin + first + n, values, n * 4);
+                  });
+                };
+                read(p.name, s.f32);
                 for (int i = 0; moments && i < 2; ++i)
-                  if (moment_of(s, i))
-                    reader.read_range(kMomentPrefix[i] + p.name, begin, end, moment_of(s, i) + at, bytes);
+                  if (moment_of(s, i)) read(kMomentPrefix[i] + p.name, moment_of(s, i));
               });
     rank.publish_weights();
   });
@@ -117,7 +123,7 @@ void TrainerImpl::load_tensors(const checkpoint::Reader& reader, bool moments) {
 /// One rank alone takes the folder's tensors straight into its masters; several share one whole copy.
 void TrainerImpl::import_hf(const std::string& folder) {
   const nn::ParameterTable& table = model_.table();
-  const bool whole = !first().layout().state_sharded() && ranks_.size() == 1;
+  const bool whole = first().link().in_place() && !first().layout().state_sharded() && ranks_.size() == 1;
   std::map<std::string, std::vector<float>> copy;
   extra_files_ = checkpoint::hf::import_weights(folder, config_.model, table, [&](const std::string& name) {
     const nn::Parameter& p = table.at(name);
@@ -130,7 +136,7 @@ void TrainerImpl::import_hf(const std::string& folder) {
     if (!whole)
       each_part(rank, table,
                 [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
-                  std::copy_n(copy.at(p.name).data() + begin, end - begin, s.f32 + at);
+                  rank.link().write(s.f32 + at, copy.at(p.name).data() + begin, (end - begin) * 4);
                 });
     rank.publish_weights();
   });
@@ -206,7 +212,8 @@ void TrainerImpl::export_hf(const std::string& folder, const std::string& dtype)
   std::map<std::string, std::vector<float>> gathered;
   const auto whole = [&](const std::string& name) -> const float* {
     const nn::Parameter& p = table.at(name);
-    if (!first().layout().state_sharded()) return first().executor().state(p.group).f32 + p.offset;
+    if (first().link().in_place() && !first().layout().state_sharded())
+      return first().executor().state(p.group).f32 + p.offset;
     std::vector<float>& tensor = gathered[name];
     if (tensor.empty()) {
       tensor.resize(static_cast<size_t>(p.size));

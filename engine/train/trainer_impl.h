@@ -22,6 +22,7 @@
 #include "engine/train/background_saver.h"
 #include "engine/train/batch_sources.h"
 #include "engine/train/engine_plans.h"
+#include "engine/train/machine.h"
 #include "engine/train/rank.h"
 #include "engine/train/rank_team.h"
 #include "engine/train/run_checkpoints.h"
@@ -81,6 +82,7 @@ class TrainerImpl final : public Trainer {
   template <typename Fn>
   void on_ends(Fn&& fn) const;
   const kernels::KernelTable& agree_on_kernels() const;
+  std::vector<std::unique_ptr<Machine>> make_machines() const;
   void make_ranks();
   /// fn(rank, its index here) on every rank of this process, each on its thread; throws what was thrown
   /// first. A rank that fails alone makes all others fail.
@@ -142,8 +144,10 @@ class TrainerImpl final : public Trainer {
   mutable RankTeam team_;
   const int64_t world_;
   std::unique_ptr<data::Dataset> dataset_;
-  const kernels::KernelTable& kernels_;
-  int32_t threads_;  // of each rank
+  DeviceChoice device_;
+  const kernels::KernelTable& kernels_;  // of the CPU
+  int32_t threads_;                      // of each rank
+  std::vector<std::unique_ptr<Machine>> machines_;  // by rank of this process
   EnginePlans plans_;
   optim::Optimizer optimizer_;
   optim::StepGuard guard_;

@@ -34,7 +34,9 @@ std::string TrainerImpl::info_json() const {
   json["matmul_parameters"] = model_.matmul_parameters();
   json["flops_per_token"] = model_.flops_per_token(config_.batch.sequence);
   json["precision"] = config_.precision == config::Precision::kBf16 ? "bf16" : "fp32";
-  json["device"] = "cpu";
+  json["device"] = kind_name(device_.kind);
+  if (device_.plugin) json["device_name"] = first().link().device().info().name;
+  if (!device_.reason.empty()) json["device_reason"] = device_.reason;
   json["cpu_level"] = kernels_.name;
   json["threads"] = threads_;
   json["ranks"] = world_;
@@ -50,6 +52,7 @@ std::string TrainerImpl::info_json() const {
   json["sequence"] = config_.batch.sequence;
   json["vocabulary"] = Json::parse(a_.vocabulary.to_json());
   json["memory"] = memory_json(plans_, first().executor());
+  json["memory"]["host_staging_bytes"] = plans_.staging.bytes();
   json["memory"]["staging_bytes"] = staging_bytes(first().layout(), model_.table());
   return json.dump();
 }

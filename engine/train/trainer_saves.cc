@@ -41,8 +41,14 @@ void TrainerImpl::write_now(const std::string& path) {
     std::optional<checkpoint::ShardedSave> save;
     std::string folder = together.from_first([&] { return save.emplace(path).folder(); });
     const std::vector<std::string> indexes = together.from_all([&] {
-      return checkpoint::write_shard(folder, rank.number(), static_cast<int>(world_), pieces_of(rank),
-                                     kShardBytes);
+      std::vector<checkpoint::PieceView> pieces = pieces_of(rank);
+      Staging copy;  // files are written from the host's memory
+      if (!rank.link().in_place()) {
+        copy.lay_out(std::move(pieces));
+        copy.copy(rank.link(), rank.stream());
+        pieces = copy.pieces();
+      }
+      return checkpoint::write_shard(folder, rank.number(), static_cast<int>(world_), pieces, kShardBytes);
     });
     together.from_first([&] {
       save->finish(indexes, d);
@@ -65,7 +71,7 @@ std::shared_ptr<SaveOperation> TrainerImpl::save_beside(const std::string& path,
     staging_[i].lay_out(pieces_of(*ranks_[i]));
     bytes += staging_[i].bytes();
   }
-  on_ranks([&](Rank& rank, int32_t i) { staging_[static_cast<size_t>(i)].copy(rank.stream()); });
+  on_ranks([&](Rank& rank, int32_t i) { staging_[static_cast<size_t>(i)].copy(rank.link(), rank.stream()); });
   auto operation = std::make_shared<SaveOperation>(path, bytes * copies);
   checkpoint::SaveProgress* const progress = operation->progress();
   saver_.start(operation, [this, d, progress, job = std::move(job)] {

@@ -95,8 +95,8 @@ void TrainerImpl::collect(TensorKind kind, const nn::Parameter& p, float* out) c
     const GroupState& s = rank.executor().state(p.group);
     const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
     if (begin < end && (rank.layout().owns_state() || !all_here()))
-      std::copy_n(state_of(rank, kind, p.group) + (begin - s.range.begin), end - begin,
-                  out + (begin - p.offset));
+      rank.link().read(out + (begin - p.offset), state_of(rank, kind, p.group) + (begin - s.range.begin),
+                       (end - begin) * 4);
     if (all_here() || !rank.layout().state_sharded()) return;
     comm::ProcessGroup& group = *rank.groups().shard;
     for (int32_t r = 0; r < group.size(); ++r) {
@@ -114,8 +114,8 @@ void TrainerImpl::scatter(TensorKind kind, const nn::Parameter& p, const float* 
     const GroupState& s = rank.executor().state(p.group);
     const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
     if (begin < end)
-      std::copy_n(data + (begin - p.offset), end - begin,
-                  state_of(rank, kind, p.group) + (begin - s.range.begin));
+      rank.link().write(state_of(rank, kind, p.group) + (begin - s.range.begin), data + (begin - p.offset),
+                        (end - begin) * 4);
     if (kind == TensorKind::kWeight) rank.publish_weights();
   });
 }
@@ -161,6 +161,11 @@ TensorLocation TrainerImpl::tensor_location(TensorKind kind, std::string_view na
   check_kind(kind);
   const nn::Parameter& p = model_.table().at(name);
   check_trainable(kind, p);
+  if (!first().link().in_place())
+    fail(Code::kUnimplemented,
+         "tensor \"{}\" lies in the memory of a device (/device): there is no view of it; copy it with "
+         "hws_tensor_get",
+         name);
   if (first().layout().state_sharded())
     fail(Code::kUnimplemented,
          "tensor \"{}\" lies in shards on {} ranks (/zero/stage): there is no view of it; copy it with "

@@ -1,18 +1,15 @@
-// The CPU arena: anonymous memory mapped once. Pages arrive zeroed and are touched by whoever writes them
-// first. They are asked for as huge pages: the first step of a small model is mostly page faults otherwise,
-// and weights that are walked through in columns cost fewer TLB misses.
-#include "engine/device/arena.h"
+// Pages arrive zeroed and are touched by whoever writes them first. They are asked for as huge pages: the
+// first step of a small model is mostly page faults otherwise, and weights that are walked through in columns
+// cost fewer TLB misses.
+#include "engine/device/cpu/host_memory.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 #include <string>
-
-#include "engine/base/error.h"
 
 namespace hawser::device {
 namespace {
@@ -46,6 +43,8 @@ int64_t address_space_left() {
       0, static_cast<int64_t>(limit.rlim_cur) - std::max<int64_t>(0, pages) * sysconf(_SC_PAGESIZE));
 }
 
+int64_t whole_pages(int64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+
 }  // namespace
 
 int64_t available_memory() {
@@ -56,31 +55,24 @@ int64_t available_memory() {
   return bytes;
 }
 
-std::shared_ptr<Arena> Arena::create(int64_t bytes) {
-  if (bytes == 0) return std::shared_ptr<Arena>(new Arena(nullptr, 0));
+char* map_memory(int64_t bytes) {
   // Aligned to a huge page by mapping one more and giving the rest back.
   const int64_t mapped = (bytes + kHugePage - 1) / kHugePage * kHugePage + kHugePage;
   void* p = mmap(nullptr, static_cast<size_t>(mapped), PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED)
-    fail(Code::kOutOfMemory, "out of memory: the arena needs {} bytes, {} are available", bytes,
-         available_memory());
+  if (p == MAP_FAILED) return nullptr;
   char* const begin = static_cast<char*>(p);
   const uintptr_t address = reinterpret_cast<uintptr_t>(begin);
   char* const data = begin + (kHugePage - address % kHugePage) % kHugePage;
   if (data > begin) munmap(begin, static_cast<size_t>(data - begin));
   char* const end = begin + mapped;
-  char* const data_end = data + (bytes + 4095) / 4096 * 4096;
+  char* const data_end = data + whole_pages(bytes);
   if (end > data_end) munmap(data_end, static_cast<size_t>(end - data_end));
   // A wish: where it is refused, pages are small.
   madvise(data, static_cast<size_t>(data_end - data), MADV_HUGEPAGE);
-  return std::shared_ptr<Arena>(new Arena(data, bytes));
+  return data;
 }
 
-Arena::~Arena() {
-  if (data_ == nullptr) return;
-  unpoison(data_, bytes_);
-  munmap(data_, static_cast<size_t>((bytes_ + 4095) / 4096 * 4096));
-}
+void unmap_memory(char* memory, int64_t bytes) { munmap(memory, static_cast<size_t>(whole_pages(bytes))); }
 
 }  // namespace hawser::device

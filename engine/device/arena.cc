@@ -1,0 +1,40 @@
+#include "engine/device/arena.h"
+
+#include <utility>
+
+#include "engine/device/check.h"
+
+namespace hawser::device {
+
+std::shared_ptr<Arena> Arena::create(int64_t bytes) {
+  char* const data = bytes > 0 ? map_memory(bytes) : nullptr;
+  if (bytes > 0 && data == nullptr)
+    fail(Code::kOutOfMemory, "out of memory: {} bytes are needed, {} are available", bytes,
+         available_memory());
+  return std::shared_ptr<Arena>(new Arena(nullptr, Source::kHost, data, bytes));
+}
+
+std::shared_ptr<Arena> Arena::create(std::shared_ptr<Device> device, int64_t bytes) {
+  void* data = nullptr;
+  if (bytes > 0) check(*device, device->allocate(bytes, &data));
+  return std::shared_ptr<Arena>(new Arena(std::move(device), Source::kDevice, data, bytes));
+}
+
+std::shared_ptr<Arena> Arena::create_pinned(std::shared_ptr<Device> device, int64_t bytes) {
+  void* data = nullptr;
+  if (bytes > 0) check(*device, device->allocate_host(bytes, &data));
+  return std::shared_ptr<Arena>(new Arena(std::move(device), Source::kPinned, data, bytes));
+}
+
+Arena::~Arena() {
+  if (data_ == nullptr) return;
+  unpoison(data_, bytes_);
+  if (source_ == Source::kHost)
+    unmap_memory(data_, bytes_);
+  else if (source_ == Source::kDevice)
+    device_->release(data_, bytes_);
+  else
+    device_->release_host(data_, bytes_);
+}
+
+}  // namespace hawser::device

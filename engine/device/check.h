@@ -1,0 +1,14 @@
+// From a device's status to an Error.
+#pragma once
+
+#include "engine/base/error.h"
+#include "engine/device/device.h"
+
+namespace hawser::device {
+
+/// Throws what a failed call has to say.
+inline void check(const Device& device, Status status) {
+  if (status != 0) throw Error(static_cast<Code>(status), device.message());
+}
+
+}  // namespace hawser::device

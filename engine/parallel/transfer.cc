@@ -1,0 +1,80 @@
+#include "engine/parallel/transfer.h"
+
+namespace hawser::parallel {
+namespace {
+
+constexpr int64_t kAlign = 64;
+constexpr int64_t kFloat = dtype_bytes(DType::kF32);
+
+/// Hands out staging, array by array.
+class Stager {
+ public:
+  Stager(Transfer* transfer, char* host) : t_(*transfer), begin_(host), next_(host) {}
+
+  /// Staging for what a call reads at `arena`.
+  void* input(const void* arena, int64_t bytes) {
+    void* const host = take(bytes);
+    t_.before.push_back({const_cast<void*>(arena), host, bytes});
+    return host;
+  }
+  /// Staging for what a call writes to `arena`.
+  void* output(void* arena, int64_t bytes) {
+    void* const host = take(bytes);
+    t_.after.push_back({arena, host, bytes});
+    return host;
+  }
+  /// The same for a sum, which may be added to what is there.
+  float* sum(float* arena, int64_t bytes) {
+    void* const host = output(arena, bytes);
+    if (t_.reduction.accumulate) t_.before.push_back({arena, host, bytes});
+    return static_cast<float*>(host);
+  }
+  int64_t used() const { return next_ - begin_; }
+
+ private:
+  void* take(int64_t bytes) {
+    char* const at = next_;
+    next_ += (bytes + kAlign - 1) / kAlign * kAlign;
+    return at;
+  }
+
+  Transfer& t_;
+  char* begin_;
+  char* next_;
+};
+
+}  // namespace
+
+comm::Work issue(const Transfer& t) {
+  if (!t.reduce.empty()) return t.group->reduce_scatter(t.reduce, t.reduction);
+  if (!t.all_reduce.empty()) return t.group->all_reduce(t.all_reduce, t.reduction);
+  comm::Work work;
+  if (!t.gather_f32.empty()) work = t.group->all_gather(t.gather_f32, DType::kF32);
+  if (!t.gather_narrow.empty()) work = t.group->all_gather(t.gather_narrow, t.narrow);
+  return work;
+}
+
+int64_t stage(Transfer* t, char* host) {
+  Stager stager(t, host);
+  for (comm::ReducePiece& p : t->reduce) {
+    const int64_t bytes = p.shard_elements * kFloat;
+    p.full = static_cast<const float*>(stager.input(p.full, bytes * t->members));
+    p.shard = stager.sum(p.shard, bytes);
+  }
+  for (comm::AllReducePiece& p : t->all_reduce) {
+    p.in = static_cast<const float*>(stager.input(p.in, p.elements * kFloat));
+    p.out = stager.sum(p.out, p.elements * kFloat);
+  }
+  const auto gather = [&](std::vector<comm::GatherPiece>& pieces, DType type) {
+    for (comm::GatherPiece& p : pieces) {
+      const int64_t bytes = p.shard_elements * dtype_bytes(type);
+      p.shard = stager.input(p.shard, bytes);
+      p.full = stager.output(p.full, bytes * t->members);
+    }
+  };
+  gather(t->gather_f32, DType::kF32);
+  gather(t->gather_narrow, t->narrow);
+  return stager.used();
+}
+
+}  // namespace hawser::parallel

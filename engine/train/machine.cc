@@ -1,0 +1,44 @@
+#include "engine/train/machine.h"
+
+#include "engine/device/cpu/cpu_device.h"
+
+namespace hawser::train {
+namespace {
+
+std::shared_ptr<device::Device> open(const DeviceChoice& choice, bool deterministic,
+                                     const kernels::KernelTable& kernels, Stream& stream,
+                                     int32_t local_rank) {
+  if (choice.plugin == nullptr) return device::make_cpu_device(kernels, stream);
+  device::DeviceRequest request;
+  request.index = choice.index_of(local_rank);
+  request.deterministic = deterministic;
+  request.host_stream = &stream;
+  request.host_kernels = &kernels;
+  return device::open_device(*choice.plugin, request);
+}
+
+}  // namespace
+
+Machine::Machine(const DeviceChoice& choice, const config::ResolvedConfig& config,
+                 const kernels::KernelTable& kernels, int32_t threads, int32_t local_rank)
+    : pool_(threads), link_(open(choice, config.deterministic, kernels, pool_.stream(), local_rank)) {}
+
+Target Machine::target() const {
+  device::Device& d = device();
+  return {&d.kernels(), d.stream(device::StreamId::kCompute).num_workers, link_.in_place()};
+}
+
+int64_t Machine::available_bytes(const DeviceChoice& choice, int32_t local_ranks) const {
+  int64_t available = 0, total = 0;
+  device::check(device(), device().memory(&available, &total));
+  return available / choice.sharing(local_ranks);
+}
+
+Target target_of(const DeviceChoice& choice, const config::ResolvedConfig& config,
+                 const kernels::KernelTable& kernels, int32_t threads, std::unique_ptr<Machine>* machine) {
+  if (choice.plugin == nullptr) return {&kernels, threads, true};
+  *machine = std::make_unique<Machine>(choice, config, kernels, 1, 0);
+  return (*machine)->target();
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,40 @@
+// What a step hands to its kernels and gets from them, as it lies in slots of the arena.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/exact_sum.h"
+#include "kernels/include/optimizer.h"
+
+namespace hawser::train {
+
+/// One micro-batch in its staging slot; arrays as nn::Context names them.
+struct MicroBatch {
+  int64_t batch = 0, seq = 0;
+  int32_t* tokens = nullptr;
+  int32_t* targets = nullptr;
+  int32_t* positions = nullptr;
+  int32_t* kv_begin = nullptr;
+  uint64_t* samples = nullptr;
+  /// Bytes of the slot for [batch, seq].
+  static int64_t bytes(int64_t batch, int64_t seq);
+  static MicroBatch in_slot(char* slot, int64_t batch, int64_t seq);
+};
+
+/// What changes from step to step and is read by kernels.
+struct StepScalars {
+  kernels::OptimizerScalars optimizer;
+  float grad_scale = 0;  ///< 1 / unmasked targets of the global batch
+};
+
+/// Sums that ranks agree on, and scratch to make them: the slot `norm`.
+struct StepSums {
+  ExactSum squares, losses;
+};
+
+/// Numbers that `ranks` ranks sum in COUNT_TOKENS.
+inline int64_t agreement_words(int64_t ranks) { return 2 + ranks; }
+/// Numbers that they sum in the last GRAD_NORM.
+inline constexpr int64_t kSumsWords = sizeof(StepSums) / sizeof(int64_t);
+
+}  // namespace hawser::train
