@@ -59,15 +59,18 @@ std::string hf_family(const nn::ModelConfig& model, const checkpoint::hf::ExtraF
 
 namespace {
 
-/// Calls fn(parameter, its first element here, one past its last, pointer to the first) for all parameters of
-/// which `rank` has any master weights.
+/// Calls fn(parameter, its first element here, one past its last, place of the first in the group's state) if
+/// `rank` has any master weights of it.
+template <typename Fn>
+void part_of(const Rank& rank, const nn::Parameter& p, Fn fn) {
+  const GroupState& s = rank.executor().state(p.group);
+  const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
+  if (begin < end) fn(p, begin - p.offset, end - p.offset, begin - s.range.begin, s);
+}
+
 template <typename Fn>
 void each_part(const Rank& rank, const nn::ParameterTable& table, Fn fn) {
-  for (const nn::Parameter& p : table.all()) {
-    const GroupState& s = rank.executor().state(p.group);
-    const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
-    if (begin < end) fn(p, begin - p.offset, end - p.offset, begin - s.range.begin, s);
-  }
+  for (const nn::Parameter& p : table.all()) part_of(rank, p, fn);
 }
 
 float* moment_of(const GroupState& s, int i) { return i == 0 ? s.moment1 : s.moment2; }
@@ -120,26 +123,32 @@ void TrainerImpl::load_tensors(const checkpoint::Reader& reader, bool moments) {
   });
 }
 
-/// One rank alone takes the folder's tensors straight into its masters; several share one whole copy.
+/// One rank alone takes the folder's tensors straight into its masters; several share a copy of one at a
+/// time.
 void TrainerImpl::import_hf(const std::string& folder) {
   const nn::ParameterTable& table = model_.table();
   const bool whole = first().link().in_place() && !first().layout().state_sharded() && ranks_.size() == 1;
   std::map<std::string, std::vector<float>> copy;
-  extra_files_ = checkpoint::hf::import_weights(folder, config_.model, table, [&](const std::string& name) {
+  const auto place = [&](const std::string& name) {
     const nn::Parameter& p = table.at(name);
     if (whole) return first().executor().state(p.group).f32 + p.offset;
     std::vector<float>& tensor = copy[name];
     tensor.resize(static_cast<size_t>(p.size));
     return tensor.data();
-  });
-  on_ranks([&](Rank& rank, int32_t) {
-    if (!whole)
-      each_part(rank, table,
-                [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
-                  rank.link().write(s.f32 + at, copy.at(p.name).data() + begin, (end - begin) * 4);
-                });
-    rank.publish_weights();
-  });
+  };
+  const auto hand_out = [&] {
+    if (copy.empty()) return;
+    on_ranks([&](Rank& rank, int32_t) {
+      const auto take = [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at,
+                            const GroupState& s) {
+        rank.link().write(s.f32 + at, copy.at(p.name).data() + begin, (end - begin) * 4);
+      };
+      for (const auto& [name, unused] : copy) part_of(rank, table.at(name), take);
+    });
+    copy.clear();
+  };
+  extra_files_ = checkpoint::hf::import_weights(folder, config_.model, table, place, hand_out);
+  on_ranks([](Rank& rank, int32_t) { rank.publish_weights(); });
 }
 
 /// What `rank` writes: of what it holds, the part that falls to it among all who hold the same.

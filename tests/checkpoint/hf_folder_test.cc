@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 #include "engine/checkpoint/hf/hf_config.h"
 #include "engine/checkpoint/hf/hf_model.h"
@@ -106,8 +107,19 @@ struct Case {
 
   ExtraFiles import(const std::string& path) {
     for (const nn::Parameter& p : table->all()) values[p.name].assign(static_cast<size_t>(p.size), -7.0f);
-    return import_weights(path, model, *table,
-                          [&](const std::string& name) { return values.at(name).data(); });
+    std::set<std::string> asked, whole;
+    const auto place = [&](const std::string& name) {
+      asked.insert(name);
+      return values.at(name).data();
+    };
+    ExtraFiles extra = import_weights(path, model, *table, place, [&] {
+      EXPECT_LE(asked.size(), 3u) << "more than one stored tensor's parameters at once";
+      whole.merge(asked);
+      asked.clear();
+    });
+    EXPECT_TRUE(asked.empty());
+    EXPECT_EQ(whole.size(), table->all().size());
+    return extra;
   }
 
   void export_to(const std::string& path, const ExtraFiles& extra, const std::string& dtype = "") const {

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -160,6 +161,25 @@ TEST(RanksEngine, AnyLayoutLoadsWhatAnyOtherSaved) {
     resumed.trainer().load(path, false);
     resumed.skip_to(2);
     EXPECT_EQ(first_difference({saver.step()}, {resumed.step()}), "") << layouts[from].name();
+  }
+}
+
+/// A folder's tensors are stacked, transposed (gpt2) or neither (qwen2); ranks hand out one at a time.
+TEST(RanksEngine, AnyLayoutTakesAHuggingFaceFolder) {
+  for (const char* family : {"gpt2_tanh", "qwen2_window"}) {
+    const auto trainer_of = [&](const Layout& l, std::atomic<bool>* cancel) {
+      Json config = Json::parse(l.sections());
+      config["init"]["from"] = std::string(HAWSER_GOLDEN_CASES) + "/" + family;
+      config["batch"] = {{"micro_batch", 1}, {"sequence", 8}};
+      const auto tree = config::ConfigTree::from_json(config.dump());
+      const auto comm = l.dp() > 1 ? comm::make_local(static_cast<int32_t>(l.dp())) : nullptr;
+      return train::Trainer::create(tree, false, cancel, comm);
+    };
+    std::atomic<bool> cancel{false};
+    const auto serial = trainer_of(layout(1, 1, 0, 1), &cancel);
+    const auto expected = state_of(*serial);
+    for (const Layout& l : layouts_up_to_four())
+      EXPECT_EQ(state_of(*trainer_of(l, &cancel)), expected) << family << " " << l.name();
   }
 }
 

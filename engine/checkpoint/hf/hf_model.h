@@ -50,11 +50,13 @@ using ParameterSource = std::function<const float*(const std::string& name)>;
 /// record "hawser_import.json" (stored dtype per tensor, name prefix, shards).
 using ExtraFiles = std::map<std::string, std::string>;
 
-/// Reads all weights of `folder` into `sink` (bf16, f16, f32 widened exactly). Everything is checked
-/// (missing, unknown, shapes) before the first byte is written to a sink. Constant mask buffers are
+/// Reads all weights of `folder` into `sink` (bf16, f16, f32 widened exactly), and calls `taken` whenever the
+/// parameters that it asked for since the last call are whole: after each stored tensor. Everything is
+/// checked (missing, unknown, shapes) before the first byte is written to a sink. Constant mask buffers are
 /// recognised and skipped; GPT-2 with and without "transformer." prefix.
 ExtraFiles import_weights(const std::string& folder, const nn::ModelConfig& model,
-                          const nn::ParameterTable& table, const ParameterSink& sink);
+                          const nn::ParameterTable& table, const ParameterSink& sink,
+                          const std::function<void()>& taken);
 
 /// Writes `folder` (must not exist): config.json that Transformers loads, weights (stored dtypes and names of
 /// the import where `extra` knows them, else f32), carried files. dtype_override: "", "f32", "bf16", "f16".

@@ -104,7 +104,7 @@ class Importer {
                                    [&](const auto& tensor) { return starts_with(tensor.first, prefix_); });
   }
 
-  ExtraFiles run(const ParameterSink& sink) {
+  ExtraFiles run(const ParameterSink& sink, const std::function<void()>& taken) {
     ExtraFiles extra = read_carried(folder_);
     check_bindings();
     check_others();
@@ -114,6 +114,7 @@ class Importer {
     for (const Binding& binding : bindings_) {
       const WeightFiles::Place& place = files_.tensors.at(stored_name(binding.hf_name));
       read_binding(files_.file_of(place), *place.info, binding, table_, sink);
+      taken();
     }
     return extra;
   }
@@ -226,8 +227,9 @@ bool is_hf_folder(const std::string& path) {
 }
 
 ExtraFiles import_weights(const std::string& folder, const nn::ModelConfig& model,
-                          const nn::ParameterTable& table, const ParameterSink& sink) {
-  return Importer(folder, model, table).run(sink);
+                          const nn::ParameterTable& table, const ParameterSink& sink,
+                          const std::function<void()>& taken) {
+  return Importer(folder, model, table).run(sink, taken);
 }
 
 }  // namespace hawser::checkpoint::hf
