@@ -35,7 +35,7 @@ void Executor::acquire(const plan::Plan& plan, const plan::Slot& slot) {
     const plan::Slot& old = plan.slot(id);
     return old.offset < slot.offset + slot.bytes && slot.offset < old.offset + old.bytes;
   });
-  device::unpoison(s_.arena->data() + slot.offset, slot.bytes);
+  if (s_.link->in_place()) device::unpoison(s_.arena->data() + slot.offset, slot.bytes);
   live_[static_cast<size_t>(slot.category)] += slot.bytes;
   live_bytes_ += slot.bytes;
   high_water_ = std::max(high_water_, slot.offset + slot.bytes);
@@ -53,7 +53,12 @@ void Executor::release(const plan::Plan& plan, plan::SlotId id) {
   if (slot.last_transfer > done_)
     draining_.push_back(id);
   else
-    device::poison(s_.arena->data() + slot.offset, slot.bytes);
+    close(slot);
+}
+
+/// Elsewhere than on the host, what was given to the device may still have to run.
+void Executor::close(const plan::Slot& slot) {
+  if (s_.link->in_place()) device::poison(s_.arena->data() + slot.offset, slot.bytes);
 }
 
 void Executor::wait_for(const plan::Plan& plan, int32_t transfer) {
@@ -63,7 +68,7 @@ void Executor::wait_for(const plan::Plan& plan, int32_t transfer) {
   std::erase_if(draining_, [&](plan::SlotId id) {
     const plan::Slot& slot = plan.slot(id);
     if (slot.last_transfer > done_) return false;
-    device::poison(s_.arena->data() + slot.offset, slot.bytes);
+    close(slot);
     return true;
   });
 }
@@ -126,8 +131,7 @@ void Executor::give_up(const plan::Plan& plan, int32_t step) {
     wait_for(plan, started_);
   } catch (...) {  // the transfers are over either way, and what failed first is what counts
     done_ = started_;
-    for (plan::SlotId id : draining_)
-      device::poison(s_.arena->data() + plan.slot(id).offset, plan.slot(id).bytes);
+    for (plan::SlotId id : draining_) close(plan.slot(id));
     draining_.clear();
   }
 }

@@ -127,6 +127,7 @@ class Executor {
   void wait_for(const plan::Plan& plan, int32_t transfer);
   void acquire(const plan::Plan& plan, const plan::Slot& slot);
   void release(const plan::Plan& plan, plan::SlotId id);
+  void close(const plan::Slot& slot);
   void give_up(const plan::Plan& plan, int32_t step);
 
   /// A gap between parameters of a group: bytes of a block's gradient slot that no backward writes.

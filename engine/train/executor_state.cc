@@ -20,7 +20,8 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
     acquire(plan, plan.slots[id]);
     point_groups(plan, static_cast<plan::SlotId>(id));
   }
-  device::poison(s_.arena->data() + plan.persistent_bytes, s_.arena->bytes() - plan.persistent_bytes);
+  if (s_.link->in_place())
+    device::poison(s_.arena->data() + plan.persistent_bytes, s_.arena->bytes() - plan.persistent_bytes);
 }
 
 void Executor::bind_state(const plan::Plan& plan) {

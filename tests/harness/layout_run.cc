@@ -53,6 +53,7 @@ std::string Layout::sections() const {
 std::string layout_config(const Problem& p, const Layout& layout) {
   Json json = Json::parse(layout.sections());
   json["seed"] = 7;
+  json["device"] = p.device;
   json["precision"] = p.precision;
   json["model"] = {{"vocab_size", kVocabulary},
                    {"context", 24},

@@ -1,0 +1,288 @@
+// The engine on a device whose memory the host cannot touch and whose work is late
+// (tests/harness/far_device): whatever it does comes out as on the CPU, to the bit. One stray access, one
+// copy that is missing, one wait too few, and it would not.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/device/arena.h"
+#include "engine/device/cpu/thread_pool.h"
+#include "engine/device/host_link.h"
+#include "engine/train/choose_device.h"
+#include "engine/train/prove_layout.h"
+#include "kernels/include/levels.h"
+#include "tests/harness/far_device/far_device.h"
+#include "tests/harness/layout_run.h"
+#include "tests/train/small_config.h"
+
+namespace hawser::testing {
+namespace {
+
+using nlohmann::json;
+using train::TensorKind;
+using train::Trainer;
+
+std::shared_ptr<device::Device> open_far(Stream& stream) {
+  device::DeviceRequest request;
+  request.host_stream = &stream;
+  request.host_kernels = &kernels::cpu_kernels(kernels::best_cpu_level());
+  return device::open_device(device::open_cuda_plugin(), request);
+}
+
+class FarMemory : public ::testing::Test {
+ protected:
+  device::ThreadPool pool_{1};
+  std::shared_ptr<device::Device> device_ = open_far(pool_.stream());
+};
+
+TEST_F(FarMemory, CannotBeTouchedByTheHost) {
+  const auto arena = device::Arena::create(device_, 10000);
+  EXPECT_DEATH(arena->data()[9999] = 1, "");
+  EXPECT_DEATH(std::printf("%d", arena->data()[0]), "");
+}
+
+TEST_F(FarMemory, IsZeroAndComesBackOnlyToThoseWhoWait) {
+  device::HostLink link(device_);
+  ASSERT_FALSE(link.in_place());
+  const auto arena = device::Arena::create(device_, 64);
+  std::vector<char> sent(64, 'a'), fetched(64, '-'), read(64, '-');
+  link.read(read.data(), arena->data(), 64);
+  EXPECT_EQ(read, std::vector<char>(64, 0));
+  link.send(arena->data(), sent.data(), 64);
+  link.zero(arena->data() + 32, 32);
+  link.fetch(fetched.data(), arena->data(), 64);
+  EXPECT_EQ(fetched, std::vector<char>(64, '-')) << "nobody waited yet";
+  link.wait();
+  EXPECT_EQ(std::string(fetched.data(), 33), std::string(32, 'a') + '\0');
+}
+
+TEST_F(FarMemory, TakesWhatIsSentUntilItIsTaken) {
+  device::HostLink link(device_);
+  const auto arena = device::Arena::create(device_, 8);
+  char value = 'a', back = '-';
+  link.wait_sent();  // nothing was sent
+  link.send(arena->data(), &value, 1);
+  link.wait_sent();
+  value = 'b';
+  link.read(&back, arena->data(), 1);
+  EXPECT_EQ(back, 'a');
+}
+
+/// Equal bits after three steps, through all that a record holds.
+void expect_like_cpu(Problem problem, const Layout& layout) {
+  const std::vector<StepRecord> cpu = run_layout(problem, layout, 3);
+  problem.device = "cuda";
+  EXPECT_EQ(first_difference(cpu, run_layout(problem, layout, 3)), "") << layout.name();
+}
+
+TEST(FarDevice, TrainsAsTheCpuDoes) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const int64_t accumulation : {1, 3}) {
+      Problem problem;
+      problem.precision = precision, problem.tied = accumulation == 1;
+      Layout layout;
+      layout.accumulation = accumulation;
+      expect_like_cpu(problem, layout);
+    }
+  Problem sgd;
+  sgd.optimizer = "sgd", sgd.frozen = true;
+  Layout tree;
+  tree.accumulation = 4, tree.tree = true;
+  expect_like_cpu(sgd, tree);
+}
+
+TEST(FarDevice, TrainsOnRanksAsTheCpuDoes) {
+  Problem problem;
+  problem.precision = "bf16";
+  for (int64_t stage = 0; stage <= 3; ++stage)
+    for (const char* reduce : {"per_step", "per_micro_batch"}) {
+      Layout layout;
+      layout.dp_shard = 3, layout.stage = stage, layout.accumulation = 2, layout.reduce = reduce;
+      problem.frozen = stage == 1;
+      expect_like_cpu(problem, layout);
+    }
+  Layout two;
+  two.dp_shard = 2, two.stage = 3;
+  expect_like_cpu(Problem(), two);
+  Layout group;
+  group.dp_shard = 4, group.stage = 3, group.reshard = "group", group.reshard_group = 2;
+  expect_like_cpu(problem, group);
+  Layout hybrid;
+  hybrid.dp_replicate = 2, hybrid.dp_shard = 2, hybrid.stage = 2, hybrid.accumulation = 2;
+  hybrid.reduce = "per_micro_batch", hybrid.gradient_type = "bf16";
+  expect_like_cpu(problem, hybrid);
+}
+
+TEST(FarDevice, IsProvenAgainstRanksThatArePlayedOnIt) {
+  Problem problem;
+  problem.device = "cuda", problem.precision = "bf16";
+  Layout layout;
+  layout.dp_shard = 2, layout.stage = 3, layout.accumulation = 2;
+  const json proof =
+      json::parse(train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 2));
+  EXPECT_TRUE(proof.at("equal").get<bool>()) << proof.at("first_difference");
+}
+
+/// Two engines of one config, on the CPU and far away, and what of them must be equal.
+class FarEngine : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<Trainer> make(const std::string& device, bool inference = false, int32_t ranks = 1) {
+    std::string more = R"(, "device": ")" + device + "\"";
+    if (ranks > 1) more += R"(, "mesh": {"dp_shard": 2}, "zero": {"stage": 3})";
+    config::ConfigTree config = small_config(tokens_, GetParam(), 2, more);
+    config.set("/data/validation_fraction", "0.2");
+    return Trainer::create(config, inference, &cancel_, ranks > 1 ? comm::make_local(ranks) : nullptr);
+  }
+  std::string path(const std::string& name) const { return folder_.file(name); }
+
+  static void expect_equal_tensors(const Trainer& a, const Trainer& b) {
+    for (const json& p : json::parse(a.tensors_json()))
+      for (const TensorKind kind : {TensorKind::kWeight, TensorKind::kMoment1, TensorKind::kMoment2}) {
+        const auto name = p.at("name").get<std::string>();
+        const auto size = p.at("count").get<size_t>();
+        EXPECT_EQ(tensor(a, kind, name, size), tensor(b, kind, name, size)) << name;
+      }
+  }
+  static std::vector<int32_t> generated(Trainer& trainer, int64_t tokens) {
+    const std::vector<int32_t> prompt = {1, 2, 3, 4, 5};
+    std::vector<int32_t> out;
+    trainer.generate({prompt.data(), 5, tokens, 0.8, 10, 0.9, 3, -1}, [&](int32_t token) {
+      out.push_back(token);
+      return true;
+    });
+    return out;
+  }
+  static std::vector<float> logits_of(Trainer& trainer) {
+    std::vector<int32_t> tokens(5 * 24);
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 7 % 53);
+    std::vector<float> logits(tokens.size() * 53);
+    trainer.forward({5, 24, tokens.data(), nullptr, nullptr}, logits.data(), logits.size() * sizeof(float));
+    return logits;
+  }
+
+  ScratchFolder folder_;
+  const std::string tokens_ = write_tokens(folder_, 20000);
+  std::atomic<bool> cancel_{false};
+};
+
+TEST_P(FarEngine, EvaluatesGeneratesAndPredictsAsTheCpuDoes) {
+  for (const int32_t ranks : {1, 2}) {
+    const auto cpu = make("cpu", false, ranks), far = make("cuda", false, ranks);
+    cpu->train_step(), far->train_step();
+    const train::Evaluation a = cpu->eval(nullptr, 3), b = far->eval(nullptr, 3);
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_EQ(a.tokens, b.tokens);
+    EXPECT_EQ(logits_of(*cpu), logits_of(*far));
+    EXPECT_EQ(generated(*cpu, 40), generated(*far, 40)) << "beyond the window of 24";
+    cpu->train_step(), far->train_step();
+    expect_equal_tensors(*cpu, *far);
+  }
+}
+
+TEST_P(FarEngine, SavesAtOnceAndBesideTrainingWhatTheCpuLoads) {
+  for (const int32_t ranks : {1, 2}) {
+    const auto cpu = make("cpu", false, ranks), far = make("cuda", false, ranks);
+    for (Trainer* t : {cpu.get(), far.get()}) t->train_step();
+    const std::string at_once = path("at-once-" + std::to_string(ranks)),
+                      beside = path("beside-" + std::to_string(ranks));
+    far->save(at_once);
+    const auto operation = far->save_async(beside);
+    cpu->train_step(), far->train_step();
+    EXPECT_TRUE(operation->wait(-1));
+    for (const std::string& saved : {at_once, beside}) {
+      const auto loaded = make("cpu");
+      loaded->load(saved, false);
+      loaded->train_step();
+      if (ranks == 1) expect_equal_tensors(*cpu, *loaded);
+    }
+  }
+}
+
+TEST_P(FarEngine, LoadsWhatTheCpuSavedAndGoesOn) {
+  const auto cpu = make("cpu");
+  cpu->train_step();
+  cpu->save(path("cpu"));
+  cpu->train_step();
+  const auto far = make("cuda");
+  far->load(path("cpu"), false);
+  far->train_step();
+  expect_equal_tensors(*cpu, *far);
+}
+
+TEST_P(FarEngine, SetsTensorsDiscardsStepsAndReportsStatistics) {
+  const auto cpu = make("cpu"), far = make("cuda");
+  std::vector<float> bias(40);
+  for (size_t i = 0; i < bias.size(); ++i) bias[i] = 1.0f + 0.01f * static_cast<float>(i);
+  for (Trainer* t : {cpu.get(), far.get()}) {
+    t->tensor_set(TensorKind::kWeight, "final_norm.weight", bias.data(), bias.size() * sizeof(float));
+    t->forward_backward();
+  }
+  EXPECT_EQ(cpu->statistics_json(), far->statistics_json());
+  for (Trainer* t : {cpu.get(), far.get()}) {
+    t->discard(false);
+    t->train_step();
+  }
+  expect_equal_tensors(*cpu, *far);
+}
+
+TEST_P(FarEngine, ExportsAndStartsFromTheSameWeights) {
+  const auto far = make("cuda");
+  far->train_step();
+  far->save(path("saved"));
+  const std::string from = R"(, "init": {"from": ")" + path("saved") + R"("}, "device": ")";
+  const auto trainer = [&](const char* device) {
+    return Trainer::create(small_config(tokens_, GetParam(), 1, from + device + "\""), true, &cancel_);
+  };
+  EXPECT_EQ(logits_of(*trainer("cpu")), logits_of(*trainer("cuda")));
+  EXPECT_EQ(logits_of(*far), logits_of(*trainer("cuda")));
+}
+
+TEST_P(FarEngine, PlansItsMemoryToTheByte) {
+  const auto far = make("cuda", false, 2);
+  far->train_step();
+  const json info = json::parse(far->info_json()), memory = info.at("memory");
+  EXPECT_EQ(info.at("device"), "cuda");
+  EXPECT_EQ(info.at("device_name"), kFarName);
+  EXPECT_EQ(memory.at("planned"), memory.at("high_water"));
+  EXPECT_EQ(memory.at("planned_bytes"), memory.at("high_water_bytes"));
+  EXPECT_GT(memory.at("host_staging_bytes").get<int64_t>(), 0);
+  const json on_cpu = json::parse(make("cpu", false, 2)->info_json()).at("memory");
+  EXPECT_EQ(on_cpu.at("host_staging_bytes"), 0);
+  EXPECT_EQ(on_cpu.at("planned"), memory.at("planned")) << "logits are of another plan";
+}
+
+TEST_P(FarEngine, RefusesAViewAndWhatDoesNotFit) {
+  const auto far = make("cuda");
+  try {
+    far->tensor_location(TensorKind::kWeight, "final_norm.weight");
+    FAIL() << "the host could not read it";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kUnimplemented);
+    EXPECT_NE(error.message().find("hws_tensor_get"), std::string::npos) << error.message();
+  }
+  config::ConfigTree large = small_config(tokens_, GetParam(), 1, R"(, "device": "cuda")");
+  large.set("/batch/micro_batch", "20000");
+  try {
+    Trainer::create(large, false, &cancel_);
+    FAIL() << "more than the device has";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kOutOfMemory);
+    EXPECT_NE(error.message().find("0.25 GiB are available"), std::string::npos) << error.message();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, FarEngine, ::testing::Values("fp32", "bf16"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(FarDevice, IsWhatAutoTakes) {
+  const train::DeviceChoice choice = train::choose_device("auto");
+  EXPECT_EQ(choice.kind, device::Kind::kCuda);
+  EXPECT_EQ(choice.devices.size(), 2u);
+  EXPECT_EQ(choice.index_of(3), 1) << "ranks take turns";
+  EXPECT_EQ(choice.sharing(3), 2);
+  EXPECT_EQ(choice.reason, std::string("cuda, because ") + kFarName + " is there");
+}
+
+}  // namespace
+}  // namespace hawser::testing

@@ -1,0 +1,191 @@
+#include "tests/harness/far_device/far_device.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "engine/base/error.h"
+
+namespace hawser::testing {
+namespace {
+
+struct FarEvent {
+  device::StreamId on = device::StreamId::kCompute;
+  int64_t after = 0;  // pieces of work
+};
+
+FarEvent& event_of(device::Event* event) { return *reinterpret_cast<FarEvent*>(event); }
+
+size_t pages(int64_t bytes) { return static_cast<size_t>((bytes + 4095) / 4096 * 4096); }
+
+void* map(int64_t bytes, int flags) {
+  void* const p = mmap(nullptr, pages(bytes), flags, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+}  // namespace
+
+FarDevice::FarDevice(const device::DeviceRequest& request)
+    : request_(request), kernels_(*request.host_kernels) {
+  for (const StreamId id : {StreamId::kCompute, StreamId::kCommunication})
+    queue(id).stream = {{nullptr, request.host_stream->num_workers}, this, id};
+  wrap_kernels();
+}
+
+template <auto kKernel, typename Args>
+void FarDevice::queued(const Args& args, Stream& stream) {
+  FarStream& far = reinterpret_cast<FarStream&>(stream);
+  FarDevice* const device = far.device;
+  device->give(far.id, [device, args] {
+    (device->request_.host_kernels->*kKernel)(args, *device->request_.host_stream);
+  });
+}
+
+void FarDevice::wrap_kernels() {
+  using Table = kernels::KernelTable;
+  const Table& real = *request_.host_kernels;
+  kernels_.name = kFarName;
+  wrap<&Table::matmul>(real.matmul);
+  wrap<&Table::embedding_forward>(real.embedding_forward);
+  wrap<&Table::embedding_backward>(real.embedding_backward);
+  wrap<&Table::norm_forward>(real.norm_forward);
+  wrap<&Table::norm_backward>(real.norm_backward);
+  wrap<&Table::activation_forward>(real.activation_forward);
+  wrap<&Table::activation_backward>(real.activation_backward);
+  wrap<&Table::rope>(real.rope);
+  wrap<&Table::residual_forward>(real.residual_forward);
+  wrap<&Table::residual_backward>(real.residual_backward);
+  wrap<&Table::attention_forward>(real.attention_forward);
+  wrap<&Table::attention_backward>(real.attention_backward);
+  wrap<&Table::cross_entropy>(real.cross_entropy);
+  wrap<&Table::soft_cap>(real.soft_cap);
+  wrap<&Table::column_sum>(real.column_sum);
+  wrap<&Table::sum_of_squares>(real.sum_of_squares);
+  wrap<&Table::add>(real.add);
+  wrap<&Table::convert>(real.convert);
+  wrap<&Table::ordered_sum>(real.ordered_sum);
+  wrap<&Table::adamw>(real.adamw);
+  wrap<&Table::sgd>(real.sgd);
+}
+
+device::DeviceInfo FarDevice::info() const noexcept {
+  device::DeviceInfo info;
+  info.kind = device::Kind::kCuda;
+  info.index = request_.index;
+  info.name = kFarName;
+  info.total_bytes = kFarBytes;
+  return info;
+}
+
+FarDevice::Status FarDevice::memory(int64_t* available, int64_t* total) noexcept {
+  *available = *total = kFarBytes;
+  return 0;
+}
+
+FarDevice::Status FarDevice::allocate(int64_t bytes, void** out) noexcept {
+  *out = map(bytes, PROT_NONE);
+  if (*out == nullptr) return failed(static_cast<int32_t>(Code::kOutOfMemory), "far memory is full");
+  const std::lock_guard lock(mutex_);
+  blocks_.push_back({*out, bytes});
+  return 0;
+}
+
+void FarDevice::release(void* memory, int64_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(blocks_, [&](const Block& block) { return block.memory == memory; });
+  munmap(memory, pages(bytes));
+}
+
+FarDevice::Status FarDevice::allocate_host(int64_t bytes, void** out) noexcept {
+  *out = map(bytes, PROT_READ | PROT_WRITE);
+  return *out ? 0 : failed(static_cast<int32_t>(Code::kOutOfMemory), "the host's memory is full");
+}
+
+void FarDevice::release_host(void* memory, int64_t bytes) noexcept { munmap(memory, pages(bytes)); }
+
+FarDevice::Status FarDevice::copy_to_device(void* to, const void* host, int64_t bytes, StreamId on) noexcept {
+  return give(on, [=] { std::memcpy(to, host, static_cast<size_t>(bytes)); });
+}
+
+FarDevice::Status FarDevice::copy_to_host(void* host, const void* from, int64_t bytes, StreamId on) noexcept {
+  return give(on, [=] { std::memcpy(host, from, static_cast<size_t>(bytes)); });
+}
+
+FarDevice::Status FarDevice::copy_inside(void* to, const void* from, int64_t bytes, StreamId on) noexcept {
+  return give(on, [=] { std::memcpy(to, from, static_cast<size_t>(bytes)); });
+}
+
+FarDevice::Status FarDevice::fill_zero(void* to, int64_t bytes, StreamId on) noexcept {
+  return give(on, [=] { std::memset(to, 0, static_cast<size_t>(bytes)); });
+}
+
+FarDevice::Status FarDevice::make_event(device::Event** out) noexcept {
+  *out = reinterpret_cast<device::Event*>(new FarEvent);
+  return 0;
+}
+
+void FarDevice::free_event(device::Event* event) noexcept { delete &event_of(event); }
+
+FarDevice::Status FarDevice::record(device::Event* event, StreamId on) noexcept {
+  event_of(event) = {on, queue(on).given};
+  return 0;
+}
+
+FarDevice::Status FarDevice::wait(device::Event* event, StreamId on) noexcept {
+  const FarEvent until = event_of(event);
+  return give(on, [this, until] { run(until.on, until.after); });
+}
+
+FarDevice::Status FarDevice::wait_on_host(device::Event* event) noexcept {
+  run(event_of(event).on, event_of(event).after);
+  return 0;
+}
+
+FarDevice::Status FarDevice::synchronize(StreamId on) noexcept {
+  run(on, queue(on).given);
+  return 0;
+}
+
+FarDevice::Status FarDevice::elapsed(device::Event*, device::Event*, double*) noexcept {
+  return failed(static_cast<int32_t>(Code::kUnimplemented), "far memory keeps no time");
+}
+
+FarDevice::Status FarDevice::begin_capture(StreamId) noexcept {
+  return failed(static_cast<int32_t>(Code::kUnimplemented), "far memory captures nothing");
+}
+FarDevice::Status FarDevice::end_capture(StreamId on, device::Graph**) noexcept { return begin_capture(on); }
+FarDevice::Status FarDevice::launch(device::Graph*, StreamId on) noexcept { return begin_capture(on); }
+
+FarDevice::Status FarDevice::give(StreamId on, Work work) {
+  queue(on).work.push_back(std::move(work));
+  ++queue(on).given;
+  return 0;
+}
+
+void FarDevice::run(StreamId on, int64_t count) {
+  Queue& q = queue(on);
+  if (q.done >= count) return;
+  if (open_++ == 0) protect(PROT_READ | PROT_WRITE);
+  while (q.done < count) {
+    const Work work = std::move(q.work.front());
+    q.work.pop_front();
+    work();
+    ++q.done;
+  }
+  if (--open_ == 0) protect(PROT_NONE);
+}
+
+void FarDevice::protect(int flags) {
+  const std::lock_guard lock(mutex_);
+  for (const Block& block : blocks_)
+    if (mprotect(block.memory, pages(block.bytes), flags) != 0) std::abort();
+}
+
+FarDevice::Status FarDevice::failed(int32_t code, std::string message) {
+  message_ = std::move(message);
+  return code;
+}
+
+}  // namespace hawser::testing

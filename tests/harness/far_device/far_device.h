@@ -1,0 +1,106 @@
+// FarDevice: a device without a GPU that is as far away as one. Its kernels are those of the CPU, but the
+// engine must not touch its memory, and nothing is done before somebody waits:
+//   memory    is PROT_NONE except while work of this device runs, so that any stray access of the host
+//   crashes; work      (kernels, copies, fills) is only queued, and runs when the host waits for it. So what
+//   the host
+//             changes too early after a send, or reads too early after a fetch, comes out wrong.
+// It comes as a plugin (hawser-0/libhawser_cuda.so) and goes through the whole contract with the core.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/device/plugin.h"
+
+namespace hawser::testing {
+
+inline constexpr const char* kFarName = "far memory";
+inline constexpr int64_t kFarBytes = int64_t{256} << 20;  ///< of each device
+
+class FarDevice final : public device::Device {
+ public:
+  using Status = device::Status;
+  using StreamId = device::StreamId;
+
+  explicit FarDevice(const device::DeviceRequest& request);
+
+  device::DeviceInfo info() const noexcept override;
+  const kernels::KernelTable& kernels() const noexcept override { return kernels_; }
+  Stream& stream(StreamId id) noexcept override { return queue(id).stream.base; }
+
+  Status memory(int64_t* available, int64_t* total) noexcept override;
+  Status allocate(int64_t bytes, void** out) noexcept override;
+  void release(void* memory, int64_t bytes) noexcept override;
+  Status allocate_host(int64_t bytes, void** out) noexcept override;
+  void release_host(void* memory, int64_t bytes) noexcept override;
+
+  Status copy_to_device(void* to, const void* host, int64_t bytes, StreamId on) noexcept override;
+  Status copy_to_host(void* host, const void* from, int64_t bytes, StreamId on) noexcept override;
+  Status copy_inside(void* to, const void* from, int64_t bytes, StreamId on) noexcept override;
+  Status fill_zero(void* to, int64_t bytes, StreamId on) noexcept override;
+
+  Status make_event(device::Event** out) noexcept override;
+  void free_event(device::Event* event) noexcept override;
+  Status record(device::Event* event, StreamId on) noexcept override;
+  Status wait(device::Event* event, StreamId on) noexcept override;
+  Status wait_on_host(device::Event* event) noexcept override;
+  Status synchronize(StreamId on) noexcept override;
+  Status elapsed(device::Event* from, device::Event* to, double* seconds) noexcept override;
+
+  Status begin_capture(StreamId on) noexcept override;
+  Status end_capture(StreamId on, device::Graph** out) noexcept override;
+  Status launch(device::Graph* graph, StreamId on) noexcept override;
+  void free_graph(device::Graph*) noexcept override {}
+
+  Status error() noexcept override { return 0; }
+  const char* message() const noexcept override { return message_.c_str(); }
+  void destroy() noexcept override { delete this; }
+
+ private:
+  using Work = std::function<void()>;
+  struct Queue;
+  /// How a queued kernel finds its queue.
+  struct FarStream {
+    Stream base;
+    FarDevice* device;
+    StreamId id;
+  };
+  struct Queue {
+    FarStream stream;
+    std::deque<Work> work;
+    int64_t given = 0, done = 0;  // pieces of work
+  };
+  struct Block {
+    void* memory;
+    int64_t bytes;
+  };
+
+  template <auto kKernel, typename Args>
+  static void queued(const Args& args, Stream& stream);
+  template <auto kKernel, typename Args>
+  void wrap(void (*)(const Args&, Stream&)) {
+    kernels_.*kKernel = queued<kKernel, Args>;
+  }
+  void wrap_kernels();
+  Queue& queue(StreamId id) { return queues_[static_cast<size_t>(id)]; }
+  Status give(StreamId on, Work work);
+  /// Runs what the stream was given until `count` pieces are done.
+  void run(StreamId on, int64_t count);
+  void protect(int flags);
+  Status failed(int32_t code, std::string message);
+
+  const device::DeviceRequest request_;
+  kernels::KernelTable kernels_;
+  std::array<Queue, 2> queues_;
+  std::mutex mutex_;  // of blocks_
+  std::vector<Block> blocks_;
+  int open_ = 0;  // depth of running work
+  std::string message_;
+};
+
+}  // namespace hawser::testing

@@ -1,0 +1,40 @@
+// The one function that leaves the plugin of far memory.
+#include <cstring>
+
+#include "engine/base/error.h"
+
+#include "tests/harness/far_device/far_device.h"
+
+namespace hawser::testing {
+namespace {
+
+constexpr int32_t kDevices = 2;
+
+device::Status list(device::DeviceInfo* out, int32_t capacity, int32_t* count, char*, int64_t) {
+  *count = kDevices;
+  for (int32_t i = 0; i < kDevices && i < capacity; ++i) {
+    out[i].kind = device::Kind::kCuda;
+    out[i].index = i;
+    out[i].name = kFarName;
+    out[i].total_bytes = kFarBytes;
+  }
+  return 0;
+}
+
+device::Status open(const device::DeviceRequest* request, device::Device** out, char* error, int64_t bytes) {
+  if (request->index < 0 || request->index >= kDevices) {
+    std::strncpy(error, "there are two devices of far memory", static_cast<size_t>(bytes - 1));
+    return static_cast<device::Status>(Code::kInvalidArgument);
+  }
+  *out = new FarDevice(*request);
+  return 0;
+}
+
+constexpr device::DevicePlugin kPlugin = {HAWSER_DEVICE_BUILD_ID, &list, &open};
+
+}  // namespace
+}  // namespace hawser::testing
+
+extern "C" __attribute__((visibility("default"))) const hawser::device::DevicePlugin* hawser_device_plugin() {
+  return &hawser::testing::kPlugin;
+}
