@@ -505,7 +505,8 @@ HWS_API void hws_op_destroy(hws_op* op);
 /* ------------------------------------------------------------------------------------------ devices,
  * telemetry */
 
-/* JSON array of devices: name, kind, cores, memory, CPU level. */
+/* JSON array of devices: the CPU (name, kind, threads, available memory, level), then those of the CUDA module,
+ * which this opens (name, kind, index, memory), or one entry that says why there are none ("unavailable"). */
 HWS_API int32_t hws_device_list(hws_buffer** out);
 /* Measures matrix-product peaks (GFLOP/s, fp32 and bf16) and memory bandwidth (GB/s) of the CPU with
  * `threads` threads (0: default) for about `seconds` (0: 0.5). JSON. */

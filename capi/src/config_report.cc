@@ -7,6 +7,7 @@
 #include "capi/src/guard.h"
 #include "engine/data/dataset.h"
 #include "engine/train/assemble.h"
+#include "engine/train/choose_device.h"
 #include "engine/train/prove_layout.h"
 #include "engine/train/trainer.h"
 
@@ -110,7 +111,7 @@ int32_t hws_config_explain(const hws_config* config, const char* pointer, hws_bu
       // What the files would have said stays unset; everything else can still be explained.
       if (!is_problem(error.code())) throw;
     }
-    publish_text(hawser::config::explain(tree, where), out);
+    publish_text(hawser::train::explain_with_device(tree, where), out);
   });
 }
 

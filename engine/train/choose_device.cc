@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "engine/base/error.h"
 
 namespace hawser::train {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 DeviceChoice cuda() {
   DeviceChoice choice;
@@ -40,5 +45,29 @@ DeviceChoice choose_device(const std::string& device) {
 }
 
 const char* kind_name(device::Kind kind) { return kind == device::Kind::kCuda ? "cuda" : "cpu"; }
+
+std::string explain_with_device(const config::ConfigTree& config, std::string_view pointer) {
+  const std::string text = config::explain(config, pointer);
+  Json json = Json::parse(text);
+  const auto add = [](Json& field) {
+    if (field.at("pointer") != "/device" || field.at("value") != "auto") return false;
+    field["rule"] = choose_device("auto").reason;
+    return true;
+  };
+  if (json.is_object()) return add(json) ? json.dump(2) : text;
+  return std::any_of(json.begin(), json.end(), add) ? json.dump(2) : text;
+}
+
+std::string with_plugin_devices(std::string list) {
+  Json json = Json::parse(list);
+  const char* const kind = kind_name(device::Kind::kCuda);
+  try {
+    for (const device::DeviceInfo& d : cuda().devices)
+      json.push_back({{"name", d.name}, {"kind", kind}, {"index", d.index}, {"total_bytes", d.total_bytes}});
+  } catch (const Error& error) {
+    json.push_back({{"kind", kind}, {"unavailable", error.message()}});
+  }
+  return json.dump();
+}
 
 }  // namespace hawser::train

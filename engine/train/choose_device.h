@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "engine/config/config_tree.h"
 #include "engine/device/open_plugin.h"
 
 namespace hawser::train {
@@ -27,5 +29,12 @@ struct DeviceChoice {
 DeviceChoice choose_device(const std::string& device);
 
 const char* kind_name(device::Kind kind);
+
+/// config::explain, with what "auto" means here, and why, as the rule of /device.
+std::string explain_with_device(const config::ConfigTree& config, std::string_view pointer);
+
+/// Of every plugin: its devices as JSON objects {name, kind, index, total_bytes}, or one {kind, unavailable}
+/// with the reason. Appended to the JSON array `list`.
+std::string with_plugin_devices(std::string list);
 
 }  // namespace hawser::train

@@ -9,6 +9,7 @@
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/device/arena.h"
 #include "engine/device/cpu/thread_pool.h"
+#include "engine/train/choose_device.h"
 #include "engine/train/trainer.h"
 #include "kernels/include/levels.h"
 
@@ -41,7 +42,7 @@ std::string device_list_json() {
                     {"threads", device::default_threads()},
                     {"available_bytes", device::available_memory()},
                     {"level", kernels::cpu_level_name(kernels::best_cpu_level())}};
-  return Json::array({cpu}).dump();
+  return with_plugin_devices(Json::array({cpu}).dump());
 }
 
 std::string library_info_json() {

@@ -284,5 +284,26 @@ TEST(FarDevice, IsWhatAutoTakes) {
   EXPECT_EQ(choice.reason, std::string("cuda, because ") + kFarName + " is there");
 }
 
+TEST(FarDevice, IsListed) {
+  const json devices = json::parse(train::device_list_json());
+  ASSERT_EQ(devices.size(), 3u);
+  EXPECT_EQ(devices[2],
+            json({{"name", kFarName}, {"kind", "cuda"}, {"index", 1}, {"total_bytes", kFarBytes}}));
+}
+
+TEST(FarDevice, HasAPlanThatShowsTheHostsStaging) {
+  Problem problem;
+  problem.device = "cuda";
+  Layout layout;
+  layout.dp_shard = 2, layout.stage = 3;
+  const config::ConfigTree config = config::ConfigTree::from_json(layout_config(problem, layout));
+  const json plan = json::parse(train::plan_report(config, true));
+  EXPECT_EQ(plan.at("device"), "cuda");
+  LayoutRun run(problem, layout);
+  EXPECT_EQ(plan.at("host_staging_bytes"),
+            json::parse(run.trainer().info_json()).at("memory").at("host_staging_bytes"));
+  EXPECT_NE(train::plan_report(config, false).find("bytes of pinned memory"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace hawser::testing
