@@ -46,8 +46,10 @@ struct Graph;
 class Device {
  public:
   virtual DeviceInfo info() const noexcept = 0;
-  /// What computes here, and how its functions are called: with stream(id). `num_workers` of both streams is
-  /// the same and goes into workspace sizes. Neither changes; both live as long as the device.
+  /// What computes here, and how its functions are called: with stream(id). That is the first member of
+  /// whatever its kernels need; only they are called with it, so that `run` may be null. `num_workers` of
+  /// both streams is the same and goes into workspace sizes. Neither changes; both live as long as the
+  /// device.
   virtual const kernels::KernelTable& kernels() const noexcept = 0;
   virtual Stream& stream(StreamId id) noexcept = 0;
 

@@ -48,6 +48,9 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   fill_rope_table();
 }
 
+/// What was given to the device may still run; its memory goes after it. An error is no one's any more.
+Rank::~Rank() { (void)machine_.device().synchronize(device::StreamId::kCompute); }
+
 void Rank::fill_rope_table() {
   if (executor_->rope_table() == nullptr) return;
   const nn::ModelConfig& model = shared_.config.model;

@@ -30,6 +30,7 @@ class Rank {
   /// `comm`: null for a world of one; it and `machine` outlive the rank. Called on the rank's own thread;
   /// makes its groups, so all ranks of the world are in it together.
   Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* machine);
+  ~Rank();
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 

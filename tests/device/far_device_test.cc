@@ -272,6 +272,14 @@ TEST_P(FarEngine, RefusesAViewAndWhatDoesNotFit) {
   }
 }
 
+TEST_P(FarEngine, TracesItsSteps) {
+  const auto far = make("cuda", false, 2);
+  far->set_trace(true, true);
+  far->train_step();
+  EXPECT_FALSE(json::parse(far->trace_report(true)).at("traceEvents").empty());
+  EXPECT_NE(far->profile_report(false).find("matmul"), std::string::npos);
+}
+
 INSTANTIATE_TEST_SUITE_P(Precisions, FarEngine, ::testing::Values("fp32", "bf16"),
                          [](const auto& info) { return std::string(info.param); });
 

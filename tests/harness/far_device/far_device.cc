@@ -93,6 +93,8 @@ FarDevice::Status FarDevice::allocate(int64_t bytes, void** out) noexcept {
 }
 
 void FarDevice::release(void* memory, int64_t bytes) noexcept {
+  for (const Queue& q : queues_)
+    if (!q.work.empty()) std::abort();  // it may still use the memory
   const std::lock_guard lock(mutex_);
   std::erase_if(blocks_, [&](const Block& block) { return block.memory == memory; });
   munmap(memory, pages(bytes));
