@@ -8,7 +8,8 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int64_t kPackPanelsA = 96 / kTileRows;  ///< panels of one packing task
+constexpr int64_t kPackLinesA = 24;    ///< of one packing task, contiguous in k
+constexpr int64_t kPackColumnsA = 96;  ///< of one packing task, side by side in memory
 constexpr int64_t kPackPanelsB = 128 / kTileColumns;
 constexpr int64_t kShortPanelWords = 4096;  ///< of op(b), half of a first-level cache
 constexpr int64_t kInlinePackWords = 8192;  ///< op(a) up to this size is packed without a parallel loop
@@ -29,6 +30,7 @@ class MatmulRun {
       : args_(args), stream_(stream), plan_(plan_matmul(args, stream.num_workers)) {
     a_ = {args.a, args.lda, args.m, !args.a_transposed, args.a_type == DType::kF32};
     b_ = {args.b, args.ldb, args.n, args.b_transposed, args.b_type == DType::kF32};
+    panels_a_ = larger(1, (a_.k_contiguous ? kPackLinesA : kPackColumnsA) / kTileRows);
     packed_a_ = static_cast<float*>(args.workspace);
     packed_b_ = packed_a_ + plan_.a_words;
     sums_ = plan_.sum_words > 0 ? packed_b_ + plan_.b_words : nullptr;
@@ -79,11 +81,11 @@ class MatmulRun {
     const int64_t blocks = smaller(plan_.group, plan_.blocks - first_block);
     const int64_t panels_a = divide_up(smaller(plan_.chunk_m, args_.m - ic), kTileRows);
     const int64_t panels_b = divide_up(smaller(plan_.chunk_n, args_.n - jc), kTileColumns);
-    const int64_t tasks_a = pack_a ? blocks * divide_up(panels_a, kPackPanelsA) : 0;
+    const int64_t tasks_a = pack_a ? blocks * divide_up(panels_a, panels_a_) : 0;
     const int64_t tasks_b = pack_b ? blocks * divide_up(panels_b, kPackPanelsB) : 0;
     parallel(stream_, tasks_a + tasks_b, [&](int64_t task, int32_t) {
       if (task < tasks_a) {
-        pack_task<kTileRows>(packed_a_, a_, task, kPackPanelsA, ic, panels_a, first_block);
+        pack_task<kTileRows>(packed_a_, a_, task, panels_a_, ic, panels_a, first_block);
       } else {
         pack_task<kTileColumns>(packed_b_, b_, task - tasks_a, kPackPanelsB, jc, panels_b, first_block);
       }
@@ -128,9 +130,9 @@ class MatmulRun {
 
   /// op(a) of some blocks.
   void pack_a_of(int64_t first, int64_t blocks) {
-    const int64_t panels = divide_up(args_.m, kTileRows), tasks = blocks * divide_up(panels, kPackPanelsA);
+    const int64_t panels = divide_up(args_.m, kTileRows), tasks = blocks * divide_up(panels, panels_a_);
     const auto pack_a = [&](int64_t task, int32_t) {
-      pack_task<kTileRows>(packed_a_, a_, task, kPackPanelsA, 0, panels, first);
+      pack_task<kTileRows>(packed_a_, a_, task, panels_a_, 0, panels, first);
     };
     if (args_.m * args_.k <= kInlinePackWords) {
       for (int64_t task = 0; task < tasks; ++task) pack_a(task, 0);
@@ -227,6 +229,7 @@ class MatmulRun {
   Stream& stream_;
   MatmulPlan plan_;
   Operand a_, b_;
+  int64_t panels_a_;
   float* packed_a_;
   float* packed_b_;
   float* sums_;

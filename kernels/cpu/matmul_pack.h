@@ -96,7 +96,7 @@ template <class Words, int W, class T>
 void pack_typed(float* out, int64_t panel_words, const Operand& x, int64_t line, int64_t panels, int64_t k0,
                 int64_t k) {
   const T* data = static_cast<const T*>(x.data);
-  const int64_t most = x.k_contiguous ? larger(1, k) : 16;
+  const int64_t most = x.k_contiguous ? larger(1, k) : 8;
   for (int64_t strip = 0; strip < k; strip += most) {
     const int64_t length = smaller(most, k - strip), at_k = k0 + strip;
     for (int64_t i = 0; i < panels; ++i) {

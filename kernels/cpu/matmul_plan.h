@@ -20,7 +20,7 @@ constexpr int64_t kBlockK = 384;           ///< most words of k in one block: a 
 constexpr int64_t kGroupK = 4 * kBlockK;   ///< most words of k packed at once in the shared form
 constexpr int64_t kPackedWords = 3 << 19;  ///< most words of one packed operand (6 MiB)
 constexpr int64_t kMaxTileRows = 96;       ///< of a task
-constexpr int64_t kMaxTileColumns = 256;   ///< of a task: its block of op(b) stays in L2
+constexpr int64_t kMaxTileColumns = 128;   ///< of a task: its block of op(b) stays in L2
 constexpr int64_t kMaxColumnwiseSumRows = 256;  ///< of the column-wise form when it needs fp32 sums beside C
 constexpr int64_t kAlignWords = 16;
 

@@ -15,12 +15,10 @@ struct Bf16Words {
     const auto mask = static_cast<__mmask32>((uint64_t{1} << nk) - 1u);
     return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(mask, p));
   }
-  static HWS_INLINE vf along_k(const float* p) {
-    return join(round_bf16(vload(p)), round_bf16(vload(p + 16)));
-  }
+  static HWS_INLINE vf along_k(const float* p) { return round_pair(vload(p), vload(p + 16)); }
   static HWS_INLINE vf along_k(const float* p, int nk) {
     const int first = nk < 16 ? nk : 16;
-    return join(round_bf16(vload_n(p, first)), round_bf16(vload_n(p + first, nk - first)));
+    return round_pair(vload_n(p, first), vload_n(p + first, nk - first));
   }
 
   static HWS_INLINE vf across(const uint16_t* p, int64_t ld, int nk) {
@@ -34,11 +32,10 @@ struct Bf16Words {
                       nk > 1 ? _mm256_maskz_loadu_epi16(mask, p + ld) : _mm256_setzero_si256());
   }
   static HWS_INLINE vf across(const float* p, int64_t ld, int nk) {
-    return interleave(round_bf16(vload(p)), nk > 1 ? round_bf16(vload(p + ld)) : _mm256_setzero_si256());
+    return shuffled(round_pair(vload(p), nk > 1 ? vload(p + ld) : vzero()));
   }
   static HWS_INLINE vf across(const float* p, int64_t ld, int nk, int columns) {
-    return interleave(round_bf16(vload_n(p, columns)),
-                      nk > 1 ? round_bf16(vload_n(p + ld, columns)) : _mm256_setzero_si256());
+    return shuffled(round_pair(vload_n(p, columns), nk > 1 ? vload_n(p + ld, columns) : vzero()));
   }
 
   static HWS_INLINE vf multiply_add(vf a, vf b, vf sum) {
@@ -46,8 +43,16 @@ struct Bf16Words {
   }
 
  private:
-  static HWS_INLINE vf join(__m256i low, __m256i high) {
-    return _mm512_castsi512_ps(_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
+  /// 16 values, then 16 more, rounded to nearest even. Subnormal values become zero, which the product would
+  /// take them for anyway.
+  static HWS_INLINE vf round_pair(vf low, vf high) { return (vf)_mm512_cvtne2ps_pbh(high, low); }
+  /// 16 values, then their 16 neighbours in k -> 16 words.
+  static HWS_INLINE vf shuffled(vf halves) {
+    alignas(64) static constexpr uint16_t kOrder[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                        21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                        11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    return _mm512_castsi512_ps(
+        _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), _mm512_castps_si512(halves)));
   }
   static HWS_INLINE vf interleave(__m256i even, __m256i odd) {
     const __m512i high = _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16);
