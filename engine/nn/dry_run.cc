@@ -104,9 +104,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
     costs.block_backward.push_back(
         dry.measure([&](const Context& c, Region& s) { block.backward(c, s, f, f, f); }));
   }
-  const bool tied = model.trains_tied_head();
-  costs.loss = dry.measure(
-      [&](const Context& c, Region&) { head.forward_backward(c, f, f, tied ? f : nullptr, f, f); });
+  costs.loss = dry.measure([&](const Context& c, Region&) { head.forward_backward(c, f, f, f, f); });
   costs.loss_eval = dry.measure([&](const Context& c, Region&) { head.forward(c, f, f); });
   costs.logits = dry.measure([&](const Context& c, Region&) {
     if (chunk_logits) head.take_logits(c, c.rows());

@@ -28,7 +28,7 @@ void Embedding::forward(const Context& ctx, float* x) const {
   ctx.kernels->residual_forward(drop, *ctx.stream);
 }
 
-void Embedding::backward(const Context& ctx, float* dx) const {
+void Embedding::backward(const Context& ctx, float* dx, const LookupGradient* tied) const {
   kernels::ResidualBackward drop;
   drop.dropout = ctx.dropout(model_.dropout_embedding, -1, kSiteEmbedding);
   if (drop.dropout.p > 0) {
@@ -45,13 +45,32 @@ void Embedding::backward(const Context& ctx, float* dx) const {
   b.skip = static_cast<int32_t>(model_.padding_token);
   b.scale = static_cast<float>(model_.embedding_scale);
   b.accumulate = ctx.accumulate;
+  if (tied) {
+    b.dweight = tied->rows();
+    b.index = tied->index();
+    b.table_rows = tied->count();
+    b.skip = -1;
+    b.accumulate = true;
+  }
   if (b.dweight) ctx.kernels->embedding_backward(b, *ctx.stream);
   b.dweight = ctx.gradient(positions_);
   if (b.dweight == nullptr) return;
   b.index = ctx.positions_BT;
+  b.accumulate = ctx.accumulate;
   b.table_rows = model_.context;
   b.skip = -1;
   b.scale = 1.0f;
+  ctx.kernels->embedding_backward(b, *ctx.stream);
+}
+
+void Embedding::join(const Context& ctx, const LookupGradient& tied) const {
+  kernels::EmbeddingBackward b;
+  b.dweight = ctx.gradient(tokens_);
+  b.dx = tied.rows();
+  b.index = tied.tokens();
+  b.rows = tied.count(), b.d = model_.width, b.table_rows = model_.vocab_size;
+  b.skip = -1;
+  b.accumulate = true;
   ctx.kernels->embedding_backward(b, *ctx.stream);
 }
 

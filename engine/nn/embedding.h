@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/nn/context.h"
+#include "engine/nn/lookup_gradient.h"
 #include "engine/nn/model_config.h"
 #include "engine/nn/parameter.h"
 
@@ -17,8 +18,11 @@ class Embedding {
 
   /// x[rows, C] f32 from ctx.tokens_BT and ctx.positions_BT, dropout included.
   void forward(const Context& ctx, float* x) const;
-  /// Weight gradients from dx[rows, C], which is used up.
-  void backward(const Context& ctx, float* dx) const;
+  /// Weight gradients from dx[rows, C], which is used up. Those of a table that the head shares are added to
+  /// the rows that `tied` found for ctx.tokens_BT.
+  void backward(const Context& ctx, float* dx, const LookupGradient* tied = nullptr) const;
+  /// Adds what look-ups brought together to the table's gradient, which holds the head's.
+  void join(const Context& ctx, const LookupGradient& tied) const;
 
  private:
   const ModelConfig& model_;

@@ -6,8 +6,7 @@ namespace hawser::nn {
 LmHeadLoss::LmHeadLoss(const ParameterTable& table, const ModelConfig& model)
     : model_(model),
       norm_(table, model, "final_norm"),
-      weight_(table.place(model.tied_head ? "embedding.tokens.weight" : "head.weight")),
-      tied_(model.tied_head) {}
+      weight_(table.place(model.tied_head ? "embedding.tokens.weight" : "head.weight")) {}
 
 int64_t LmHeadLoss::chunk_rows() const {
   // About 8 MiB of logits, but enough rows that reading the head's weight and gradient once a chunk costs
@@ -51,8 +50,8 @@ void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* lo
   ctx.kernels->cross_entropy(c, *ctx.stream);
 }
 
-void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, float* head_gradient,
-                                  const float* x, const float* grad_scale) const {
+void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
+                                  const float* grad_scale) const {
   const int64_t width = model_.width, vocab = model_.vocab_size;
   Context chunk_ctx = ctx;
   for (int64_t begin = 0; begin < ctx.rows(); begin += chunk_rows()) {
@@ -62,7 +61,7 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     chunk_ctx.accumulate = ctx.accumulate || begin > 0;
 
     kernels::Matmul dw;  // dW[V, C] = dlogits^T n
-    dw.c = tied_ ? head_gradient : ctx.gradient(weight_);
+    dw.c = ctx.gradient(weight_);
     dw.a = chunk.logits;
     dw.b = chunk.n;
     dw.b_type = ctx.activation;

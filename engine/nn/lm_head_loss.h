@@ -21,9 +21,8 @@ class LmHeadLoss {
   int64_t chunk_rows() const;
 
   /// losses[rows] (f32, per token, 0 where masked), dx[rows, C] f32 (overwritten) and the gradients of norm
-  /// and head, from x[rows, C] and ctx.targets_BT. *grad_scale = 1 / unmasked targets of the global batch. A
-  /// tied head adds its gradient into head_gradient [V, C], an accumulator of its own; else that is null.
-  void forward_backward(const Context& ctx, float* losses, float* dx, float* head_gradient, const float* x,
+  /// and head, from x[rows, C] and ctx.targets_BT. *grad_scale = 1 / unmasked targets of the global batch.
+  void forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
                         const float* grad_scale) const;
   /// losses[rows] alone.
   void forward(const Context& ctx, float* losses, const float* x) const;
@@ -46,7 +45,6 @@ class LmHeadLoss {
   const ModelConfig& model_;
   NormLayer norm_;
   Place weight_;
-  bool tied_;
 };
 
 }  // namespace hawser::nn

@@ -16,10 +16,11 @@ using plan::Op;
 using plan::Role;
 using plan::SlotId;
 
-/// The block whose gradients an instruction makes; -1: none.
-int32_t produces_gradient_of(const Instruction& n) {
+/// The blocks whose gradients an instruction makes. A tied head makes some of the embedding's.
+std::vector<int32_t> produces_gradients_of(const Instruction& n, bool tied) {
   const bool makes = n.op == Op::kLoss || n.op == Op::kBackward || n.op == Op::kJoinHeadGrad;
-  return makes ? n.block : -1;
+  if (!makes) return {};
+  return n.op == Op::kLoss && tied ? std::vector{n.block, 0} : std::vector{n.block};
 }
 
 class Pass {
@@ -53,15 +54,18 @@ class Pass {
 
   /// Whole gradients get a place for as long as they are needed.
   void give_buckets_slots() {
-    for (Instruction& n : plan_.instructions) {
-      const int32_t block = produces_gradient_of(n);
-      if (block < 0 || layout_.block_state(block).gradient_bucket == 0) continue;
-      SlotId& slot = whole_.try_emplace({part_of(n.micro_batch), block}, -1).first->second;
-      if (slot < 0)
-        slot = plan_.add_slot({fmt::format("gradients.{}.{}", block, n.micro_batch), plan::Category::kBuckets,
-                               layout_.block_state(block).gradient_bucket, false, Role::kGradients, block});
-      n.writes.push_back(slot);
-    }
+    const bool tied = find_state(plan_, Role::kLookupGradient, -1) >= 0;
+    for (Instruction& n : plan_.instructions)
+      for (const int32_t block : produces_gradients_of(n, tied)) give_slot(&n, block);
+  }
+  void give_slot(Instruction* n, int32_t block) {
+    const int64_t bytes = layout_.block_state(block).gradient_bucket;
+    if (bytes == 0) return;
+    SlotId& slot = whole_.try_emplace({part_of(n->micro_batch), block}, -1).first->second;
+    if (slot < 0)
+      slot = plan_.add_slot({fmt::format("gradients.{}.{}", block, n->micro_batch), plan::Category::kBuckets,
+                             bytes, false, Role::kGradients, block});
+    n->writes.push_back(slot);
   }
 
   SlotId whole(int32_t part, int32_t block) const {

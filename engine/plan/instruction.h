@@ -31,7 +31,7 @@ enum class Role : uint8_t {
   kMaster,          ///< f32 masters of what is narrower in compute
   kGradients,       ///< whole gradients of a block
   kGradientShards,  ///< this rank's part of the reduced ones
-  kHeadGradient,    ///< second accumulator of a tied embedding
+  kLookupGradient,  ///< of a tied embedding: what look-ups add, apart from the head's
   kMoment1,
   kMoment2,
 };
@@ -62,11 +62,11 @@ struct Slot {
 ///   kLoss             x, batch, scalars | losses, dx     (norm, head, loss, and their backward)
 ///   kEvalLoss         x, batch | losses
 ///   kLogits           x, batch |
-///   kBackward         block b:     x_b, saved_b, batch | dx;  block 0: batch | dx
-///   kJoinHeadGrad     head_gradient | gradients     (the two gradients of a tied embedding become one)
-///   kAddGrad          gradients | gradients         (adds one micro-batch's gradients to another's)
-///   kReduceGrad       gradients | gradients or gradient shards      sums over ranks, each keeps its shard
-///   kReduceReplicas   gradient shards | gradient shards             sums over replicas of a shard
+///   kBackward         block b:     x_b, saved_b, batch | dx;  block 0: batch | dx, and lookup_gradient if
+///   the head is tied kJoinHeadGrad     lookup_gradient | gradients   (the two gradients of a tied embedding
+///   become one) kAddGrad          gradients | gradients         (adds one micro-batch's gradients to
+///   another's) kReduceGrad       gradients | gradients or gradient shards      sums over ranks, each keeps
+///   its shard kReduceReplicas   gradient shards | gradient shards             sums over replicas of a shard
 ///   kGatherGrad       gradient shards | gradients                   everyone gets the sums
 ///   kUnshard          weight shards | weights                       everyone gets a block's weights
 ///   kReshard          weights | secondary                           keeps a part for the backward

@@ -60,7 +60,7 @@ class Schedule {
   const Sizes& s_;
   Plan plan_;
   std::vector<SlotId> weights_, gradients_;
-  SlotId head_gradient_ = -1, rope_ = -1, scalars_ = -1, norm_ = -1;
+  SlotId lookup_gradient_ = -1, rope_ = -1, scalars_ = -1, norm_ = -1;
   std::vector<SlotId> inputs_, saved_;  // of the last forward, by block from 1
 };
 
@@ -80,7 +80,8 @@ void Schedule::add_state() {
   each([&](int32_t b, const BlockState& st) {
     gradients_.push_back(state("gradients", Category::kGradients, st.gradients, Role::kGradients, b));
   });
-  head_gradient_ = state("head_gradient", Category::kGradients, s_.head_gradient, Role::kHeadGradient, -1);
+  lookup_gradient_ =
+      state("lookup_gradient", Category::kGradients, s_.lookup_gradient, Role::kLookupGradient, -1);
   each([&](int32_t b, const BlockState& st) {
     const Category category = st.gradients > 0 ? Category::kBuckets : Category::kGradients;
     state("gradient_shards", category, st.gradient_shards, Role::kGradientShards, b);
@@ -124,7 +125,9 @@ void Schedule::loss_and_backward(int32_t mb, SlotId batch, SlotId x, const std::
   std::vector<SlotId> reads{x, batch, scalars_};
   const std::vector<SlotId> head = head_weights();
   reads.insert(reads.end(), head.begin(), head.end());
-  add(Op::kLoss, mb, s_.head(), std::move(reads), {losses, dx, gradients.back(), head_gradient_}, s_.loss)
+  // The gradient of a tied table begins with the head's part.
+  const SlotId shared = lookup_gradient_ >= 0 ? gradients[0] : -1;
+  add(Op::kLoss, mb, s_.head(), std::move(reads), {losses, dx, gradients.back(), shared}, s_.loss)
       .accumulate = accumulate;
   for (int32_t block = s_.head() - 1; block >= std::max(1, s_.first_trainable); --block) {
     const auto i = static_cast<size_t>(block);
@@ -133,7 +136,8 @@ void Schedule::loss_and_backward(int32_t mb, SlotId batch, SlotId x, const std::
         .accumulate = accumulate;
   }
   if (s_.first_trainable > 0) return;
-  add(Op::kBackward, mb, 0, {batch}, {dx, gradients[0]}, s_.embedding_backward).accumulate = accumulate;
+  add(Op::kBackward, mb, 0, {batch}, {dx, gradients[0], lookup_gradient_}, s_.embedding_backward).accumulate =
+      accumulate;
 }
 
 void Schedule::train(int32_t micro_batches, Accumulation accumulation) {
@@ -147,8 +151,8 @@ void Schedule::train(int32_t micro_batches, Accumulation accumulation) {
     for (int32_t mb = 0; mb < micro_batches; ++mb) {
       const SlotId batch = batches[static_cast<size_t>(mb)];
       loss_and_backward(mb, batch, forward(mb, batch), gradients_, !fresh && mb > 0);
-      if (head_gradient_ >= 0 && (fresh || mb + 1 == micro_batches))
-        add(Op::kJoinHeadGrad, mb, 0, {head_gradient_}, {gradients_[0]}).accumulate = true;
+      if (lookup_gradient_ >= 0 && (fresh || mb + 1 == micro_batches))
+        add(Op::kJoinHeadGrad, mb, 0, {lookup_gradient_}, {gradients_[0]}).accumulate = true;
     }
   }
   update();
@@ -179,8 +183,8 @@ void Schedule::tree(int32_t micro_batches, const std::vector<SlotId>& batches) {
     const SlotId batch = batches[static_cast<size_t>(mb)];
     stack.push_back({mb == 0 ? gradients_ : fresh_gradients(mb), 1});
     loss_and_backward(mb, batch, forward(mb, batch), stack.back().gradients, false);
-    if (head_gradient_ >= 0)
-      add(Op::kJoinHeadGrad, mb, 0, {head_gradient_}, {stack.back().gradients[0]}).accumulate = true;
+    if (lookup_gradient_ >= 0)
+      add(Op::kJoinHeadGrad, mb, 0, {lookup_gradient_}, {stack.back().gradients[0]}).accumulate = true;
     while (stack.size() > 1 && stack[stack.size() - 2].micro_batches == stack.back().micro_batches) {
       add_gradients(stack[stack.size() - 2].gradients, stack.back().gradients);
       stack.pop_back();

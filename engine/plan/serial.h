@@ -30,7 +30,7 @@ struct BlockState {
 /// What the schedule must know of the model: bytes only.
 struct Sizes {
   std::vector<BlockState> state;  ///< embedding, blocks, head
-  int64_t head_gradient = 0;      ///< the second accumulator of a tied embedding; else 0
+  int64_t lookup_gradient = 0;    ///< the second accumulator of a tied embedding; else 0
   bool tied_head = false;         ///< the head reads the embedding's weights
   int32_t first_trainable = 0;    ///< no gradient goes below this block
   int64_t rope_table = 0, scalars = 0, norm = 0;

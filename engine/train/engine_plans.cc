@@ -27,7 +27,8 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
   s->first_trainable = static_cast<int32_t>(model.first_trainable_block());
   s->rope_table = nn::rope_table_size(model.config(), config.batch.sequence) * 4;
   if (inference) return;
-  if (model.trains_tied_head()) s->head_gradient = model.config().vocab_size * model.config().width * 4;
+  if (model.trains_tied_head())
+    s->lookup_gradient = nn::LookupGradient::bytes(lookup_gradient_sizes(model, config));
   s->scalars = static_cast<int64_t>(sizeof(StepScalars));
   s->norm = static_cast<int64_t>(sizeof(StepSums));
   s->norm_workspace = optim::kAddSquaresWorkspaceBytes;
@@ -72,6 +73,12 @@ int64_t generate_rows(const config::ResolvedConfig& config) {
 
 DType compute_type(const config::ResolvedConfig& config) {
   return config.precision == config::Precision::kBf16 ? DType::kBf16 : DType::kF32;
+}
+
+nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model,
+                                                const config::ResolvedConfig& config) {
+  const int64_t batch = config.batch.micro_batch * config.batch.sequence;
+  return {model.config().vocab_size, model.config().width, config.batch.grad_accum_steps * batch, batch};
 }
 
 const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config) {
@@ -174,9 +181,11 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
       plans.staging.transfers =
           std::max(plans.staging.transfers, parallel::transfer_staging_bytes(*plan, layout, strategy));
   }
+  const bool tied = !inference && model.trains_tied_head();
   if (!target.in_place)
     plans.staging.step =
-        StepStaging::bytes(inference ? 1 : micro_batches, config.batch.micro_batch, config.batch.sequence);
+        StepStaging::bytes(inference ? 1 : micro_batches, config.batch.micro_batch, config.batch.sequence,
+                           tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(model, config)) : 0);
   return plans;
 }
 

@@ -45,6 +45,9 @@ int64_t generate_rows(const config::ResolvedConfig& config);
 /// Type of weights that matrix products read.
 DType compute_type(const config::ResolvedConfig& config);
 
+/// What look-ups of one step add to a tied embedding's gradient.
+nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model, const config::ResolvedConfig& config);
+
 /// The CPU kernels that `config` chooses on this machine. Throws kConfigInvalid.
 const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config);
 /// Threads of each of `ranks` ranks that share this process.

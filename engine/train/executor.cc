@@ -155,7 +155,7 @@ void Executor::execute(const plan::Plan& plan, const plan::Instruction& n, Run* 
     case Op::kBackward:
       return backward(plan, n, ctx);
     case Op::kJoinHeadGrad:
-      return join_head_gradient(plan, n);
+      return join_head_gradient(ctx);
     case Op::kAddGrad: {
       float* const to = as<float>(plan, n.writes[0]);
       return kernels_->add({to, to, as<float>(plan, n.reads[0]), plan.slot(n.writes[0]).bytes / 4}, *stream_);
@@ -234,7 +234,7 @@ void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const
 
 void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
   float* const dx = as<float>(plan, n.writes[0]);
-  if (n.block == 0) return s_.model->embedding().backward(ctx, dx);
+  if (n.block == 0) return embedding_backward(plan, n, ctx, dx);
   nn::Region saved(at(plan, n.reads[1]), plan.slot(n.reads[1]).bytes);
   s_.model->block(n.block - 1).backward(ctx, saved, rope_table_, dx, as<float>(plan, n.reads[0]));
 }
@@ -244,8 +244,7 @@ void Executor::loss(const plan::Plan& plan, const plan::Instruction& n, const nn
   float* const losses = as<float>(plan, n.writes[0]);
   const bool training = n.op == plan::Op::kLoss;
   if (training) {
-    s_.model->head().forward_backward(ctx, losses, as<float>(plan, n.writes[1]), head_gradient_, x,
-                                      &scalars_->grad_scale);
+    s_.model->head().forward_backward(ctx, losses, as<float>(plan, n.writes[1]), x, &scalars_->grad_scale);
   } else {
     s_.model->head().forward(ctx, losses, x);
   }
@@ -273,13 +272,6 @@ void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const 
     s_.link->fetch(host, out, rows * vocab * static_cast<int64_t>(sizeof(float)));
   }
   s_.link->wait();
-}
-
-void Executor::join_head_gradient(const plan::Plan& plan, const plan::Instruction& n) {
-  const nn::Parameter& embedding = s_.model->table().all().front();
-  point_groups(plan, n.writes[0]);
-  float* const gradient = pointers_[static_cast<size_t>(embedding.group)].gradients + embedding.offset;
-  kernels_->add({gradient, gradient, head_gradient_, embedding.size}, *stream_);
 }
 
 void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n) {

@@ -73,6 +73,7 @@ class Executor {
     const parallel::ShardLayout* layout = nullptr;
     const parallel::DataParallelGroups* groups = nullptr;
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
+    nn::LookupGradient::Sizes lookup_gradient;   ///< if the head is tied and trained
     bool counts_norm = true;                     ///< this rank's share of the norm is no one else's too
   };
   /// All plans run here share their persistent slots with `plan`.
@@ -105,11 +106,13 @@ class Executor {
   void forward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
                const Run& run);
   void backward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
+  void embedding_backward(const plan::Plan& plan, const plan::Instruction& instruction,
+                          const nn::Context& ctx, float* dx);
+  void join_head_gradient(const nn::Context& ctx);
   void loss(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx, Run* run);
   void sum_losses(ExactSum* sum);
   void logits(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
               const Run& run);
-  void join_head_gradient(const plan::Plan& plan, const plan::Instruction& instruction);
   void grad_norm(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
   void optimizer_step(const plan::Plan& plan, const plan::Instruction& instruction);
   const float* reduced(const plan::Plan& plan, plan::SlotId slot, int32_t group) const;
@@ -139,7 +142,7 @@ class Executor {
   std::vector<GroupState> state_;
   std::vector<nn::GroupPointers> pointers_;
   std::vector<std::vector<Gap>> gaps_;  // by block
-  float* head_gradient_ = nullptr;
+  nn::LookupGradient lookup_gradient_;
   float* rope_table_ = nullptr;
   StepScalars* scalars_ = nullptr;
   StepSums* sums_ = nullptr;

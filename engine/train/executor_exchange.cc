@@ -69,6 +69,30 @@ void Executor::count_tokens(Run* run) {
   set_grad_scale(static_cast<float>(1.0 / static_cast<double>(run->tokens)));
 }
 
+/// A table that the head shares has two gradients until JOIN_HEAD_GRAD. The host, which knows the tokens,
+/// says which rows the look-ups' has.
+void Executor::embedding_backward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
+                                  float* dx) {
+  const nn::Embedding& embedding = s_.model->embedding();
+  if (!s_.model->trains_tied_head()) return embedding.backward(ctx, dx);
+  nn::LookupGradient& tied = lookup_gradient_;
+  s_.link->wait_sent();  // what it sent last may still be on its way
+  if (!ctx.accumulate) tied.clear();
+  char* const host = s_.staging.micro_batch(n.micro_batch, at(plan, n.reads[0]));
+  const int64_t found = tied.find_rows(MicroBatch::in_slot(host, ctx.batch, ctx.seq).tokens, ctx.rows(),
+                                       static_cast<int32_t>(s_.model->config().padding_token));
+  const int64_t width = tied.sizes().width;
+  s_.link->zero(tied.rows() + (tied.count() - found) * width, found * width * 4);
+  s_.link->send(tied.index(), tied.host_index(), ctx.rows() * 4);
+  embedding.backward(ctx, dx, &tied);
+}
+
+void Executor::join_head_gradient(const nn::Context& ctx) {
+  const nn::LookupGradient& tied = lookup_gradient_;
+  s_.link->send(tied.tokens(), tied.host_tokens(), tied.count() * 4);
+  s_.model->embedding().join(ctx, tied);
+}
+
 void Executor::set_grad_scale(float scale) {
   host_scalars_->grad_scale = scale;
   s_.link->send(scalars_, host_scalars_, sizeof(StepScalars));

@@ -7,7 +7,8 @@ namespace hawser::train {
 Executor::Executor(Setup setup, const plan::Plan& plan)
     : s_(std::move(setup)), pointers_(s_.model->table().groups().size()) {
   const auto named = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };
-  head_gradient_ = reinterpret_cast<float*>(named("head_gradient"));
+  if (char* const memory = named("lookup_gradient"))
+    lookup_gradient_ = nn::LookupGradient(s_.staging.lookup_gradient(memory), memory, s_.lookup_gradient);
   rope_table_ = reinterpret_cast<float*>(named("rope_table"));
   scalars_ = reinterpret_cast<StepScalars*>(named("scalars"));
   sums_ = reinterpret_cast<StepSums*>(named("norm"));

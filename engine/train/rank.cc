@@ -43,6 +43,8 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   setup.layout = layout_.get();
   setup.groups = &groups_;
   setup.runtime = runtime_.get();
+  if (!shared.inference && shared.model.trains_tied_head())
+    setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);
   setup.counts_norm = layout_->owns_state();
   executor_ = std::make_unique<Executor>(std::move(setup), shared.plans.any());
   fill_rope_table();

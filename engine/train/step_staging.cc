@@ -19,9 +19,9 @@ MicroBatch MicroBatch::in_slot(char* slot, int64_t batch, int64_t seq) {
   return {batch, seq, ints(0), ints(1), ints(2), ints(3), reinterpret_cast<uint64_t*>(slot + 4 * array)};
 }
 
-int64_t StepStaging::bytes(int64_t micro_batches, int64_t batch, int64_t seq) {
+int64_t StepStaging::bytes(int64_t micro_batches, int64_t batch, int64_t seq, int64_t lookup_gradient) {
   return micro_batches * (MicroBatch::bytes(batch, seq) + aligned(batch * seq * 4)) + aligned(kScalarBytes) +
-         aligned(kSumBytes);
+         aligned(kSumBytes) + aligned(lookup_gradient);
 }
 
 StepStaging::StepStaging(char* memory, int64_t micro_batches, int64_t batch, int64_t seq)
@@ -31,6 +31,7 @@ StepStaging::StepStaging(char* memory, int64_t micro_batches, int64_t batch, int
   char* const scalars = losses_ + micro_batches * loss_bytes_;
   scalars_ = reinterpret_cast<StepScalars*>(scalars);
   sums_ = reinterpret_cast<StepSums*>(scalars + aligned(kScalarBytes));
+  lookup_gradient_ = scalars + aligned(kScalarBytes) + aligned(kSumBytes);
 }
 
 }  // namespace hawser::train

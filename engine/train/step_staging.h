@@ -12,8 +12,8 @@ namespace hawser::train {
 
 class StepStaging {
  public:
-  /// Of pinned memory, for `micro_batches` of [batch, seq].
-  static int64_t bytes(int64_t micro_batches, int64_t batch, int64_t seq);
+  /// Of pinned memory, for `micro_batches` of [batch, seq] and the host's side of a LookupGradient.
+  static int64_t bytes(int64_t micro_batches, int64_t batch, int64_t seq, int64_t lookup_gradient);
 
   /// In place.
   StepStaging() = default;
@@ -28,6 +28,7 @@ class StepStaging {
   }
   StepScalars* scalars(StepScalars* slot) const { return scalars_ ? scalars_ : slot; }
   StepSums* sums(StepSums* slot) const { return sums_ ? sums_ : slot; }
+  char* lookup_gradient(char* slot) const { return lookup_gradient_ ? lookup_gradient_ : slot; }
 
  private:
   static char* place(char* array, int32_t number, int64_t bytes, char* slot) {
@@ -39,6 +40,7 @@ class StepStaging {
   char* losses_ = nullptr;
   StepScalars* scalars_ = nullptr;
   StepSums* sums_ = nullptr;
+  char* lookup_gradient_ = nullptr;
 };
 
 }  // namespace hawser::train

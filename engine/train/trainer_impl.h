@@ -145,8 +145,8 @@ class TrainerImpl final : public Trainer {
   const int64_t world_;
   std::unique_ptr<data::Dataset> dataset_;
   DeviceChoice device_;
-  const kernels::KernelTable& kernels_;  // of the CPU
-  int32_t threads_;                      // of each rank
+  const kernels::KernelTable& kernels_;             // of the CPU
+  int32_t threads_;                                 // of each rank
   std::vector<std::unique_ptr<Machine>> machines_;  // by rank of this process
   EnginePlans plans_;
   optim::Optimizer optimizer_;

@@ -21,7 +21,6 @@ namespace hawser::testing {
 namespace {
 
 constexpr int32_t kWorkers = 2;
-constexpr const char* kHeadAccumulator = "head accumulator of a tied embedding";
 
 using Gradients = std::map<std::string, std::vector<float>>;  // by parameter
 
@@ -41,7 +40,10 @@ class Step {
         rope_(static_cast<size_t>(nn::rope_table_size(model_.config(), variant.sequence))),
         positions_(batch_.tokens.size()),
         samples_(static_cast<size_t>(batch_.rows)),
-        head_(static_cast<size_t>(model_.config().vocab_size * model_.config().width)) {
+        tied_sizes_{model_.config().vocab_size, model_.config().width,
+                    static_cast<int64_t>(batch_.tokens.size()), variant.micro_batch * variant.sequence},
+        tied_memory_(static_cast<size_t>(nn::LookupGradient::bytes(tied_sizes_) / 4)),
+        tied_(tied_memory_.data(), tied_memory_.data(), tied_sizes_) {
     if (!rope_.empty()) nn::fill_rope_table(rope_.data(), model_.config(), variant.sequence);
     std::iota(samples_.begin(), samples_.end(), 0);
     for (size_t i = 0; i < positions_.size(); ++i) {
@@ -58,12 +60,12 @@ class Step {
 
   Gradients run() {
     for (int64_t mb = 0; mb < variant_.grad_accum_steps; ++mb) micro_batch(mb);
+    if (model_.trains_tied_head()) model_.embedding().join(ctx_, tied_);
     Gradients gradients;
     for (const nn::Parameter& p : model_.table().all()) {
       const auto begin = memory_.gradients().begin() + memory_.layout().at(p);
       if (p.trainable) gradients[p.name].assign(begin, begin + p.size);
     }
-    if (model_.trains_tied_head()) gradients[kHeadAccumulator] = head_;
     return gradients;
   }
   /// Whether anything was written where a frozen group's gradients would be.
@@ -114,9 +116,7 @@ class Step {
     std::vector<float> losses(static_cast<size_t>(rows)), dx(residual);
     const float grad_scale = 0.1f;
     call(costs_.loss, [&](const nn::Context& c) {
-      model_.head().forward_backward(c, losses.data(), dx.data(),
-                                     model_.trains_tied_head() ? head_.data() : nullptr, x[layers].data(),
-                                     &grad_scale);
+      model_.head().forward_backward(c, losses.data(), dx.data(), x[layers].data(), &grad_scale);
     });
     for (size_t l = layers; l-- > 0;) {
       nn::Region region = saved_region(saved[l], l);
@@ -124,7 +124,10 @@ class Step {
         model_.block(static_cast<int64_t>(l)).backward(c, region, rope_.data(), dx.data(), x[l].data());
       });
     }
-    call(costs_.embedding_backward, [&](const nn::Context& c) { model_.embedding().backward(c, dx.data()); });
+    const bool tied = model_.trains_tied_head();
+    if (tied) tied_.find_rows(ctx_.tokens_BT, rows, static_cast<int32_t>(model_.config().padding_token));
+    call(costs_.embedding_backward,
+         [&](const nn::Context& c) { model_.embedding().backward(c, dx.data(), tied ? &tied_ : nullptr); });
   }
 
   nn::Region saved_region(std::vector<char>& memory, size_t layer) const {
@@ -141,7 +144,9 @@ class Step {
   std::vector<float> rope_;
   std::vector<int32_t> positions_;
   std::vector<uint64_t> samples_;
-  std::vector<float> head_;
+  nn::LookupGradient::Sizes tied_sizes_;
+  std::vector<int32_t> tied_memory_;
+  nn::LookupGradient tied_;
   nn::Context ctx_;
 };
 

@@ -53,7 +53,7 @@ class PlannedRank {
       : setting_(s), table_(odd_model(s.layers, s.tied), true, s.frozen), layout_(table_, options(s, index)) {
     const bool head = s.tied && table_.at("embedding.tokens.weight").trainable;
     sizes_ = small_sizes(s.layers, s.tied);
-    sizes_.head_gradient = head ? 37 * 12 * 4 : 0;
+    sizes_.lookup_gradient = head ? 37 * 12 * 4 : 0;
     sizes_.state.clear();
     sizes_.first_trainable = static_cast<int32_t>(s.layers) + 1;
     for (int32_t b = layout_.blocks() - 1; b >= 0; --b)

@@ -31,7 +31,7 @@ inline plan::Sizes small_sizes(int64_t layers, bool tied, int32_t frozen = 0) {
     s.state[b].weights = weights;
   }
   s.first_trainable = frozen;
-  s.head_gradient = tied && frozen == 0 ? 640 : 0;
+  s.lookup_gradient = tied && frozen == 0 ? 640 : 0;
   s.tied_head = tied;
   s.scalars = 32, s.norm = 64, s.norm_workspace = 128;
   s.residual = 256, s.batch = 128, s.losses = 64;

@@ -25,18 +25,18 @@ TEST(SerialPlan, AddsTwoMicroBatchesInPlaceInThisOrder) {
             "FORWARD 0 0: batch.0 weights.0 -> x1.0\n"
             "FORWARD 1 0: x1.0 batch.0 weights.1 -> x2.0 saved1.0\n"
             "FORWARD 2 0: x2.0 batch.0 weights.2 -> x3.0 saved2.0\n"
-            "LOSS 3 0: x3.0 batch.0 scalars weights.3 weights.0 -> losses.0 dx.0 gradients.3 head_gradient\n"
+            "LOSS 3 0: x3.0 batch.0 scalars weights.3 weights.0 -> losses.0 dx.0 gradients.3 gradients.0\n"
             "BACKWARD 2 0: x2.0 saved2.0 batch.0 weights.2 -> dx.0 gradients.2\n"
             "BACKWARD 1 0: x1.0 saved1.0 batch.0 weights.1 -> dx.0 gradients.1\n"
-            "BACKWARD 0 0: batch.0 -> dx.0 gradients.0\n"
+            "BACKWARD 0 0: batch.0 -> dx.0 gradients.0 lookup_gradient\n"
             "FORWARD 0 1: batch.1 weights.0 -> x1.1\n"
             "FORWARD 1 1: x1.1 batch.1 weights.1 -> x2.1 saved1.1\n"
             "FORWARD 2 1: x2.1 batch.1 weights.2 -> x3.1 saved2.1\n"
-            "LOSS 3 1: x3.1 batch.1 scalars weights.3 weights.0 +> losses.1 dx.1 gradients.3 head_gradient\n"
+            "LOSS 3 1: x3.1 batch.1 scalars weights.3 weights.0 +> losses.1 dx.1 gradients.3 gradients.0\n"
             "BACKWARD 2 1: x2.1 saved2.1 batch.1 weights.2 +> dx.1 gradients.2\n"
             "BACKWARD 1 1: x1.1 saved1.1 batch.1 weights.1 +> dx.1 gradients.1\n"
-            "BACKWARD 0 1: batch.1 +> dx.1 gradients.0\n"
-            "JOIN_HEAD_GRAD 0 1: head_gradient +> gradients.0\n"
+            "BACKWARD 0 1: batch.1 +> dx.1 gradients.0 lookup_gradient\n"
+            "JOIN_HEAD_GRAD 0 1: lookup_gradient +> gradients.0\n"
             "GRAD_NORM 3 -1: gradients.3 -> norm\n"
             "GRAD_NORM 2 -1: gradients.2 -> norm\n"
             "GRAD_NORM 1 -1: gradients.1 -> norm\n"
@@ -56,16 +56,16 @@ TEST(SerialPlan, WritesFreshGradientsForEachMicroBatchInThisOrder) {
             "COUNT_TOKENS -1 -1: batch.0 batch.1 -> scalars\n"
             "FORWARD 0 0: batch.0 weights.0 -> x1.0\n"
             "FORWARD 1 0: x1.0 batch.0 weights.1 -> x2.0 saved1.0\n"
-            "LOSS 2 0: x2.0 batch.0 scalars weights.2 weights.0 -> losses.0 dx.0 gradients.2 head_gradient\n"
+            "LOSS 2 0: x2.0 batch.0 scalars weights.2 weights.0 -> losses.0 dx.0 gradients.2 gradients.0\n"
             "BACKWARD 1 0: x1.0 saved1.0 batch.0 weights.1 -> dx.0 gradients.1\n"
-            "BACKWARD 0 0: batch.0 -> dx.0 gradients.0\n"
-            "JOIN_HEAD_GRAD 0 0: head_gradient +> gradients.0\n"
+            "BACKWARD 0 0: batch.0 -> dx.0 gradients.0 lookup_gradient\n"
+            "JOIN_HEAD_GRAD 0 0: lookup_gradient +> gradients.0\n"
             "FORWARD 0 1: batch.1 weights.0 -> x1.1\n"
             "FORWARD 1 1: x1.1 batch.1 weights.1 -> x2.1 saved1.1\n"
-            "LOSS 2 1: x2.1 batch.1 scalars weights.2 weights.0 -> losses.1 dx.1 gradients.2 head_gradient\n"
+            "LOSS 2 1: x2.1 batch.1 scalars weights.2 weights.0 -> losses.1 dx.1 gradients.2 gradients.0\n"
             "BACKWARD 1 1: x1.1 saved1.1 batch.1 weights.1 -> dx.1 gradients.1\n"
-            "BACKWARD 0 1: batch.1 -> dx.1 gradients.0\n"
-            "JOIN_HEAD_GRAD 0 1: head_gradient +> gradients.0\n"
+            "BACKWARD 0 1: batch.1 -> dx.1 gradients.0 lookup_gradient\n"
+            "JOIN_HEAD_GRAD 0 1: lookup_gradient +> gradients.0\n"
             "GRAD_NORM 2 -1: gradients.2 -> norm\n"
             "GRAD_NORM 1 -1: gradients.1 -> norm\n"
             "GRAD_NORM 0 -1: gradients.0 -> norm\n"
@@ -143,14 +143,18 @@ TEST(SerialPlan, GoesNoDeeperThanTheFirstBlockThatTrains) {
 /// tied head "h0".
 std::map<int32_t, std::string> symbolic_gradients(const Plan& plan) {
   std::map<SlotId, std::string> value;
+  const bool tied = find_state(plan, Role::kLookupGradient, -1) >= 0;
   const auto put = [&](SlotId id, const std::string& what, bool accumulate) {
     value[id] = accumulate ? "(" + value.at(id) + "+" + what + ")" : what;
   };
   for (const Instruction& n : plan.instructions) {
     for (const SlotId id : n.writes) {
       const Role role = plan.slot(id).role;
-      if (role != Role::kGradients && role != Role::kHeadGradient) continue;
-      const std::string own = (role == Role::kHeadGradient ? "h" : "") + std::to_string(n.micro_batch);
+      if (role != Role::kGradients && role != Role::kLookupGradient) continue;
+      if (tied && n.op == Op::kBackward && role == Role::kGradients && plan.slot(id).block == 0)
+        continue;  // of positions: the table's stand apart until they are joined
+      const bool head = n.op == Op::kLoss && plan.slot(id).block == 0;
+      const std::string own = (head ? "h" : "") + std::to_string(n.micro_batch);
       const bool from_slot = n.op == Op::kAddGrad || n.op == Op::kJoinHeadGrad;
       put(id, from_slot ? value.at(n.reads[0]) : own, n.accumulate);
     }
@@ -165,15 +169,15 @@ TEST(SerialPlan, GradientsAreSumsOfTheirShape) {
   using Shape = std::pair<Accumulation, int32_t>;
   const std::map<Shape, std::pair<std::string, std::string>> expected = {
       // of blocks, of a tied embedding
-      {{Accumulation::kInPlace, 1}, {"0", "(0+h0)"}},
-      {{Accumulation::kInPlace, 4}, {"(((0+1)+2)+3)", "((((0+1)+2)+3)+(((h0+h1)+h2)+h3))"}},
-      {{Accumulation::kFresh, 3}, {"2", "(2+h2)"}},  // a pass has taken away those before
-      {{Accumulation::kTree, 1}, {"0", "(0+h0)"}},
-      {{Accumulation::kTree, 2}, {"(0+1)", "((0+h0)+(1+h1))"}},
-      {{Accumulation::kTree, 4}, {"((0+1)+(2+3))", "(((0+h0)+(1+h1))+((2+h2)+(3+h3)))"}},
+      {{Accumulation::kInPlace, 1}, {"0", "(h0+0)"}},
+      {{Accumulation::kInPlace, 4}, {"(((0+1)+2)+3)", "((((h0+h1)+h2)+h3)+(((0+1)+2)+3))"}},
+      {{Accumulation::kFresh, 3}, {"2", "(h2+2)"}},  // a pass has taken away those before
+      {{Accumulation::kTree, 1}, {"0", "(h0+0)"}},
+      {{Accumulation::kTree, 2}, {"(0+1)", "((h0+0)+(h1+1))"}},
+      {{Accumulation::kTree, 4}, {"((0+1)+(2+3))", "(((h0+0)+(h1+1))+((h2+2)+(h3+3)))"}},
       {{Accumulation::kTree, 8},
        {"(((0+1)+(2+3))+((4+5)+(6+7)))",
-        "((((0+h0)+(1+h1))+((2+h2)+(3+h3)))+(((4+h4)+(5+h5))+((6+h6)+(7+h7))))"}},
+        "((((h0+0)+(h1+1))+((h2+2)+(h3+3)))+(((h4+4)+(h5+5))+((h6+6)+(h7+7))))"}},
   };
   for (const auto& [shape, sums] : expected) {
     for (const bool tied : {true, false}) {
@@ -196,12 +200,12 @@ TEST(SerialPlan, ATreeHoldsAsManyGradientsAsItIsDeepAndOneMore) {
   }
   for (const auto& [micro_batches, sets] : {std::pair{1, 1}, {2, 2}, {4, 3}, {8, 4}, {16, 5}}) {
     const Plan plan = finished(train_plan(s, micro_batches, Accumulation::kTree));
-    EXPECT_EQ(plan.at_peak[static_cast<size_t>(Category::kGradients)], sets * one_set + s.head_gradient)
+    EXPECT_EQ(plan.at_peak[static_cast<size_t>(Category::kGradients)], sets * one_set + s.lookup_gradient)
         << micro_batches;
     for (const Accumulation other : {Accumulation::kInPlace, Accumulation::kFresh})
       EXPECT_EQ(
           finished(train_plan(s, micro_batches, other)).at_peak[static_cast<size_t>(Category::kGradients)],
-          one_set + s.head_gradient);
+          one_set + s.lookup_gradient);
   }
 }
 
