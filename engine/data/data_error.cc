@@ -17,22 +17,22 @@ void fail_data(const std::string& file, int64_t offset, const std::string& probl
               details.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-void fail_character(const std::string& file, std::string_view text, size_t at, const Vocabulary& vocabulary) {
-  const int64_t offset = static_cast<int64_t>(at);
-  size_t end = at;
-  const uint32_t point = next_code_point(text.data(), text.size(), &end);
+void fail_character(const std::string& file, int64_t offset, std::string_view rest,
+                    const Vocabulary& vocabulary) {
+  size_t end = 0;
+  const uint32_t point = next_code_point(rest.data(), rest.size(), &end);
   if (point == kInvalidCodePoint) {
     fail_data(
         file, offset,
         fmt::format("byte 0x{:02x} at offset {} is not valid UTF-8; convert the text to UTF-8 or use the "
                     "bytes vocabulary",
-                    static_cast<uint8_t>(text[at]), at));
+                    static_cast<uint8_t>(rest[0]), offset));
   }
   fail_data(
       file, offset,
       fmt::format("character {} at offset {} is not in the vocabulary of {} characters; remove it, or make "
                   "the vocabulary from text that has it",
-                  describe_character(point), at, vocabulary.size()));
+                  describe_character(point), offset, vocabulary.size()));
 }
 
 std::string describe_character(uint32_t code_point) {

@@ -13,9 +13,9 @@ namespace hawser::data {
 /// pass a negative one where the problem has no place.
 [[noreturn]] void fail_data(const std::string& file, int64_t offset, const std::string& problem);
 
-/// Throws kDataInvalid for the character at text[at], which has no token: invalid UTF-8, or not in
-/// `vocabulary`.
-[[noreturn]] void fail_character(const std::string& file, std::string_view text, size_t at,
+/// Throws kDataInvalid for the character that `rest` (not empty) begins with, at byte `offset` of the file,
+/// which has no token: invalid UTF-8, or not in `vocabulary`.
+[[noreturn]] void fail_character(const std::string& file, int64_t offset, std::string_view rest,
                                  const Vocabulary& vocabulary);
 
 /// "U+00E9 'é'"; the character itself is left out where it would not print.

@@ -38,11 +38,12 @@ struct Rows {
 /// - Validation samples are those of all sources, one source after another.
 class Dataset {
  public:
-  /// Opens and validates all sources (memory-mapped). `cols` = tokens per row; a sample is cols + 1 tokens
+  /// Opens and validates all sources. `cols` = tokens per row; a sample is cols + 1 tokens
   /// giving cols targets. Token ids are checked against vocab_size (<= 0: only that they are ids at all), in
-  /// files of up to 64 Mi tokens here, in larger ones when rows are read. Throws as MappedFile::open for a file that cannot be opened; kDataInvalid,
-  /// with file, offset and value, for one that is damaged, foreign, empty or too short, in either part;
-  /// kConfigInvalid, with the pointer, for settings that contradict each other.
+  /// files of up to 64 Mi tokens here, in larger ones when rows are read. Throws as InputFile::open for a
+  /// file that cannot be opened; kDataInvalid, with file, offset and value, for one that is damaged, foreign,
+  /// empty or too short, in either part; kConfigInvalid, with the pointer, for settings that contradict each
+  /// other.
   static std::unique_ptr<Dataset> open(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed,
                                        int64_t cols, int64_t vocab_size);
   virtual ~Dataset() = default;

@@ -1,9 +1,8 @@
-// One loop per operation, over the element type; loads go through memcpy because a file promises no
-// alignment.
+// One loop per operation, over the element type and over blocks of the file.
 #include "engine/data/element_array.h"
 
+#include <algorithm>
 #include <bit>
-#include <cstring>
 #include <limits>
 
 namespace hawser::data {
@@ -12,11 +11,17 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "token files are little-endian and read as they are");
 
-template <typename T>
-T load(const uint8_t* data, int64_t index) {
-  T value;
-  std::memcpy(&value, data + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
-  return value;
+/// Calls fn(block, n) for one block of elements [first, end) after the other, until it returns false.
+template <typename T, typename Fn>
+void for_blocks(const InputFile& file, int64_t first, int64_t end, Fn&& fn) {
+  constexpr int64_t kElements = 8192 / sizeof(T);
+  T block[kElements];
+  for (bool more = true; more && first < end;) {
+    const int64_t n = std::min(kElements, end - first), bytes = static_cast<int64_t>(sizeof(T));
+    file.read_at(first * bytes, block, n * bytes);
+    more = fn(block, n);
+    first += n;
+  }
 }
 
 template <typename T>
@@ -65,21 +70,30 @@ const char* element_name(ElementType type) {
 
 void ElementArray::copy(int64_t first, int64_t count, int32_t* out) const {
   with_type(type, [&](auto zero) {
-    for (int64_t i = 0; i < count; ++i) out[i] = to_token(load<decltype(zero)>(data, first + i));
+    for_blocks<decltype(zero)>(*file, first, first + count, [&](const auto* block, int64_t n) {
+      out = std::transform(block, block + n, out, [](auto value) { return to_token(value); });
+      return true;
+    });
   });
 }
 
 int64_t ElementArray::find(int64_t first, int64_t end, int64_t value) const {
-  return with_type(type, [&](auto zero) {
-    for (int64_t i = first; i < end; ++i) {
-      if (static_cast<int64_t>(load<decltype(zero)>(data, i)) == value) return i;
-    }
-    return end;
+  with_type(type, [&](auto zero) {
+    for_blocks<decltype(zero)>(*file, first, end, [&](const auto* block, int64_t n) {
+      const auto* found = std::find_if(block, block + n,
+                                       [&](auto element) { return static_cast<int64_t>(element) == value; });
+      first += found - block;
+      return found == block + n;
+    });
   });
+  return first;
 }
 
 int64_t ElementArray::at(int64_t index) const {
-  return with_type(type, [&](auto zero) { return static_cast<int64_t>(load<decltype(zero)>(data, index)); });
+  return with_type(type, [&](auto element) {
+    file->read_at(index * static_cast<int64_t>(sizeof element), &element, sizeof element);
+    return static_cast<int64_t>(element);
+  });
 }
 
 }  // namespace hawser::data

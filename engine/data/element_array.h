@@ -1,8 +1,10 @@
-// ElementArray: integers of some width in a mapped file, read as token ids. Raw token files, Megatron files
-// and text by bytes are all such arrays.
+// ElementArray: integers of some width in a file, read as token ids. Raw token files, Megatron files and text
+// by bytes are all such arrays.
 #pragma once
 
 #include <cstdint>
+
+#include "engine/base/input_file.h"
 
 namespace hawser::data {
 
@@ -13,9 +15,9 @@ int64_t element_bytes(ElementType type);
 /// "u8", "i64", ... Static storage.
 const char* element_name(ElementType type);
 
-/// A borrowed view; the mapping must outlive it. Elements are little-endian and need no alignment.
+/// All of a file from its start; borrows the file. Elements are little-endian. Throws as InputFile::read_at.
 struct ElementArray {
-  const uint8_t* data = nullptr;
+  const InputFile* file = nullptr;
   int64_t size = 0;  ///< elements
   ElementType type = ElementType::kU8;
 

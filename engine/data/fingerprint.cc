@@ -14,24 +14,25 @@
 namespace hawser::data {
 namespace {
 
-constexpr size_t kDigestBytes = 64 * 1024;
+constexpr int64_t kDigestBytes = 64 * 1024;
 
-std::string digest(const uint8_t* data, size_t bytes) {
-  static constexpr uint8_t kNothing = 0;  // an empty file has no address
-  return fmt::format("{:016x}", XXH3_64bits(bytes > 0 ? data : &kNothing, bytes));
+std::string digest(const InputFile& file, int64_t offset, int64_t bytes) {
+  std::vector<uint8_t> data(static_cast<size_t>(bytes));
+  file.read_at(offset, data.data(), bytes);
+  return fmt::format("{:016x}", XXH3_64bits(data.data(), data.size()));
 }
 
-nlohmann::json describe(const MappedFile& file) {
-  const size_t bytes = std::min(file.size(), kDigestBytes);
+nlohmann::json describe(const InputFile& file) {
+  const int64_t bytes = std::min(file.size(), kDigestBytes);
   return {{"file", base_name(file.path())},
           {"bytes", file.size()},
-          {"head", digest(file.data(), bytes)},
-          {"tail", digest(file.data() + (file.size() - bytes), bytes)}};
+          {"head", digest(file, 0, bytes)},
+          {"tail", digest(file, file.size() - bytes, bytes)}};
 }
 
 nlohmann::json describe(const Part& part) {
   nlohmann::json files = nlohmann::json::array();
-  for (const MappedFile* file : part.source->files()) files.push_back(describe(*file));
+  for (const InputFile* file : part.source->files()) files.push_back(describe(*file));
   return {{"files", files}, {"tokens", part.source->size()}, {"begin", part.begin}, {"end", part.end}};
 }
 

@@ -37,10 +37,10 @@ class JoinedSource final : public TokenSource {
     return parts_[part]->locate(index - starts_[part]);
   }
   const std::string& name() const override { return name_; }
-  std::vector<const MappedFile*> files() const override {
-    std::vector<const MappedFile*> result;
+  std::vector<const InputFile*> files() const override {
+    std::vector<const InputFile*> result;
     for (const auto& part : parts_) {
-      for (const MappedFile* file : part->files()) result.push_back(file);
+      for (const InputFile* file : part->files()) result.push_back(file);
     }
     return result;
   }

@@ -23,13 +23,21 @@ constexpr int64_t kHeaderBytes = 9 + 8 + 1 + 8 + 8;
 constexpr int64_t kDtypeOffset = 17, kSequencesOffset = 18, kDocumentsOffset = 26;
 
 template <typename T>
-T load(const MappedFile& file, int64_t offset) {
+T load(const InputFile& file, int64_t offset) {
   T value;
-  std::memcpy(&value, file.data() + offset, sizeof(T));
+  file.read_at(offset, &value, sizeof value);
   return value;
 }
 
-ElementType element_of(const MappedFile& index) {
+/// The same from front to back.
+template <typename T>
+T load(FileWindow* window, int64_t offset) {
+  T value;
+  std::memcpy(&value, window->at(offset, sizeof value).data(), sizeof value);
+  return value;
+}
+
+ElementType element_of(const InputFile& index) {
   const int code = load<uint8_t>(index, kDtypeOffset);
   switch (code) {
     case 1:
@@ -63,13 +71,15 @@ struct Index {
   int64_t lengths_at = 0, pointers_at = 0, documents_at = 0;  // byte offsets
 };
 
-void check_header(const MappedFile& index) {
+void check_header(const InputFile& index) {
   if (!index.contains(0, kHeaderBytes)) {
-    fail_data(index.path(), static_cast<int64_t>(index.size()),
+    fail_data(index.path(), index.size(),
               fmt::format("{} bytes are too few for the {} of a Megatron index header; the file is cut off",
                           index.size(), kHeaderBytes));
   }
-  if (std::memcmp(index.data(), kMagic.data(), kMagic.size()) != 0) {
+  char magic[kMagic.size()];
+  index.read_at(0, magic, sizeof magic);
+  if (std::string_view(magic, sizeof magic) != kMagic) {
     fail_data(index.path(), 0,
               "does not start with \"MMIDIDX\", so it is no Megatron index; use data.format tokens "
               "for raw token ids");
@@ -80,10 +90,10 @@ void check_header(const MappedFile& index) {
   }
 }
 
-Index check_sizes(const MappedFile& index) {
+Index check_sizes(const InputFile& index) {
   const uint64_t sequences = load<uint64_t>(index, kSequencesOffset);
   const uint64_t documents = load<uint64_t>(index, kDocumentsOffset);
-  const uint64_t room = index.size() - kHeaderBytes;
+  const uint64_t size = static_cast<uint64_t>(index.size()), room = size - kHeaderBytes;
   const bool sequences_fit = sequences <= room / 12;
   if (!sequences_fit || documents > (room - 12 * sequences) / 8) {
     fail_data(
@@ -93,7 +103,7 @@ Index check_sizes(const MappedFile& index) {
                     sequences, documents, index.size()));
   }
   const uint64_t rest = room - 12 * sequences - 8 * documents;
-  const int64_t end = static_cast<int64_t>(index.size() - rest);
+  const int64_t end = static_cast<int64_t>(size - rest);
   if (rest != 0 && rest == sequences) {
     fail_data(index.path(), end,
               "holds sequence modes (multimodal data), which are not supported; write text only");
@@ -115,12 +125,13 @@ Index check_sizes(const MappedFile& index) {
 }
 
 /// Lengths and pointers: sequences follow one another from the start of the .bin file to its end.
-void check_sequences(const MappedFile& index, const Index& tables, const MappedFile& bin, int64_t element) {
-  const int64_t bytes = static_cast<int64_t>(bin.size());
+void check_sequences(const InputFile& index, const Index& tables, const InputFile& bin, int64_t element) {
+  FileWindow lengths(index), pointers(index);
+  const int64_t bytes = bin.size();
   int64_t expected = 0;  // stays <= bytes, so no sum overflows
   for (int64_t i = 0; i < tables.sequences; ++i) {
     const int64_t length_at = tables.lengths_at + 4 * i, pointer_at = tables.pointers_at + 8 * i;
-    const int64_t length = load<int32_t>(index, length_at), pointer = load<int64_t>(index, pointer_at);
+    const int64_t length = load<int32_t>(&lengths, length_at), pointer = load<int64_t>(&pointers, pointer_at);
     if (length < 0) {
       fail_data(
           index.path(), length_at,
@@ -149,10 +160,11 @@ void check_sequences(const MappedFile& index, const Index& tables, const MappedF
   }
 }
 
-void check_documents(const MappedFile& index, const Index& tables) {
+void check_documents(const InputFile& index, const Index& tables) {
+  FileWindow entries(index);
   int64_t last = 0;
   for (int64_t i = 0; i < tables.documents; ++i) {
-    const int64_t at = tables.documents_at + 8 * i, first = load<int64_t>(index, at);
+    const int64_t at = tables.documents_at + 8 * i, first = load<int64_t>(&entries, at);
     if (first < last || first > tables.sequences || (i == 0 && first != 0)) {
       fail_data(index.path(), at,
                 fmt::format(
@@ -176,48 +188,50 @@ void check_documents(const MappedFile& index, const Index& tables) {
 class MegatronSource final : public TokenSource {
  public:
   explicit MegatronSource(const std::string& prefix)
-      : name_(prefix), index_(MappedFile::open(prefix + ".idx")), bin_(MappedFile::open(prefix + ".bin")) {
+      : name_(prefix), index_(InputFile::open(prefix + ".idx")), bin_(InputFile::open(prefix + ".bin")) {
     check_header(index_);
     const ElementType type = element_of(index_);
     tables_ = check_sizes(index_);
     check_sequences(index_, tables_, bin_, element_bytes(type));
     check_documents(index_, tables_);
-    tokens_ = {bin_.data(), static_cast<int64_t>(bin_.size()) / element_bytes(type), type};
+    tokens_ = {&bin_, bin_.size() / element_bytes(type), type};
   }
 
   int64_t size() const override { return tokens_.size; }
   void copy(int64_t first, int64_t count, int32_t* out) const override { tokens_.copy(first, count, out); }
   int64_t document_end(int64_t at, int64_t limit) const override {
-    // The first entry that starts behind `at`; starts never fall, and entries may be empty documents.
-    int64_t low = 0, high = tables_.documents;
+    // Where the first entry behind `at` starts; starts never fall, and entries may be empty documents.
+    int64_t low = 0, high = tables_.documents, end = limit;
     while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      if (document_start(middle) > at) {
+      const int64_t middle = low + (high - low) / 2, start = document_start(middle);
+      if (start > at) {
         high = middle;
+        end = start;
       } else {
         low = middle + 1;
       }
     }
-    if (low == tables_.documents) return limit;
-    const int64_t end = document_start(low);
     return end < limit ? end : limit;
   }
   Place locate(int64_t index) const override {
     return {bin_.path(), index * element_bytes(tokens_.type), index, tokens_.at(index)};
   }
   const std::string& name() const override { return name_; }
-  std::vector<const MappedFile*> files() const override { return {&bin_, &index_}; }
+  std::vector<const InputFile*> files() const override { return {&bin_, &index_}; }
 
  private:
   /// First token of a document entry.
   int64_t document_start(int64_t entry) const {
     const int64_t sequence = load<int64_t>(index_, tables_.documents_at + 8 * entry);
     if (sequence == tables_.sequences) return tokens_.size;
+    if (sequence < 0 || sequence > tables_.sequences) {
+      fail_data(index_.path(), -1, "has changed since it was opened; leave data in place while it is used");
+    }
     return load<int64_t>(index_, tables_.pointers_at + 8 * sequence) / element_bytes(tokens_.type);
   }
 
   std::string name_;
-  MappedFile index_, bin_;
+  InputFile index_, bin_;
   Index tables_;
   ElementArray tokens_;
 };

@@ -2,7 +2,6 @@
 // wrong one is looked at: its size, and whether it starts with a header that other programs write.
 #include <fmt/format.h>
 
-#include <cstring>
 #include <string_view>
 
 #include "engine/data/data_error.h"
@@ -13,11 +12,11 @@ namespace hawser::data {
 namespace {
 
 /// llm.c's data files: 256 int32 (magic, version, number of tokens, zeros), then u16 or u32 ids.
-void refuse_llmc(const MappedFile& file) {
+void refuse_llmc(const InputFile& file) {
   constexpr int64_t kHeaderBytes = 256 * 4;
   int32_t header[3] = {};
-  if (file.size() < sizeof(header)) return;
-  std::memcpy(header, file.data(), sizeof(header));
+  if (!file.contains(0, sizeof header)) return;
+  file.read_at(0, header, sizeof header);
   const bool gpt2 = header[0] == 20240520, llama3 = header[0] == 20240801;
   if ((!gpt2 && !llama3) || header[1] < 0 || header[1] > 99) return;
   fail_data(
@@ -27,7 +26,7 @@ void refuse_llmc(const MappedFile& file) {
                   header[0], header[1], header[2], kHeaderBytes, kHeaderBytes + 1, gpt2 ? "u16" : "u32"));
 }
 
-void refuse_foreign_header(const MappedFile& file) {
+void refuse_foreign_header(const InputFile& file) {
   struct Magic {
     std::string_view bytes;
     const char* what;
@@ -38,9 +37,9 @@ void refuse_foreign_header(const MappedFile& file) {
       {{"\x93NUMPY", 6}, "is a NumPy file; write the array's bytes alone (numpy.ndarray.tofile)"},
   };
   refuse_llmc(file);
+  FileWindow start(file);
   for (const Magic& magic : kMagics) {
-    if (file.contains(0, magic.bytes.size()) &&
-        std::memcmp(file.data(), magic.bytes.data(), magic.bytes.size()) == 0) {
+    if (start.at(0, static_cast<int64_t>(magic.bytes.size())).starts_with(magic.bytes)) {
       fail_data(file.path(), 0, fmt::format("{}, not raw token ids", magic.what));
     }
   }
@@ -49,17 +48,17 @@ void refuse_foreign_header(const MappedFile& file) {
 class RawSource final : public TokenSource {
  public:
   RawSource(const std::string& path, TokenType type, int64_t separator)
-      : file_(MappedFile::open(path)), separator_(separator) {
+      : file_(InputFile::open(path)), separator_(separator) {
     refuse_foreign_header(file_);
     const ElementType element = type == TokenType::kU16 ? ElementType::kU16 : ElementType::kU32;
-    const int64_t bytes = element_bytes(element), size = static_cast<int64_t>(file_.size());
+    const int64_t bytes = element_bytes(element), size = file_.size();
     if (size % bytes != 0) {
       fail_data(path, size - size % bytes,
                 fmt::format("{} bytes are no multiple of the {} of a {} token id; the file is cut off, or "
                             "data.token_type is wrong",
                             size, bytes, element_name(element)));
     }
-    tokens_ = {file_.data(), size / bytes, element};
+    tokens_ = {&file_, size / bytes, element};
   }
 
   int64_t size() const override { return tokens_.size; }
@@ -73,10 +72,10 @@ class RawSource final : public TokenSource {
     return {file_.path(), index * element_bytes(tokens_.type), index, tokens_.at(index)};
   }
   const std::string& name() const override { return file_.path(); }
-  std::vector<const MappedFile*> files() const override { return {&file_}; }
+  std::vector<const InputFile*> files() const override { return {&file_}; }
 
  private:
-  MappedFile file_;
+  InputFile file_;
   int64_t separator_;
   ElementArray tokens_;
 };

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/mapped_file.h"
+#include "engine/base/input_file.h"
 #include "engine/data/data_config.h"
 #include "engine/data/vocabulary.h"
 
@@ -35,7 +35,7 @@ class TokenSource {
   /// What to call it in messages: its path as configured.
   virtual const std::string& name() const = 0;
   /// The files behind it, in order; borrowed.
-  virtual std::vector<const MappedFile*> files() const = 0;
+  virtual std::vector<const InputFile*> files() const = 0;
 };
 
 /// UTF-8 text; the file is one document. By bytes, any file will do; by characters, invalid UTF-8 and

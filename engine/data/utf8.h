@@ -9,6 +9,7 @@
 namespace hawser::data {
 
 inline constexpr uint32_t kInvalidCodePoint = 0xFFFFFFFFu;
+inline constexpr int64_t kMostUtf8Bytes = 4;  ///< of one code point
 
 /// Code point at text[*at], stepping over it. Needs *at < size. kInvalidCodePoint, with *at unchanged, where
 /// the bytes are not UTF-8.

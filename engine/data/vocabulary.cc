@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/base/mapped_file.h"
+#include "engine/base/input_file.h"
 #include "engine/data/data_error.h"
 #include "engine/data/utf8.h"
 
@@ -28,11 +28,15 @@ namespace {
 }
 
 /// Ascending distinct code points of one text, as marks.
-void mark_characters(const std::string& file, std::string_view text, std::vector<bool>* seen) {
-  for (size_t at = 0; at < text.size();) {
-    const uint32_t point = next_code_point(text.data(), text.size(), &at);
-    if (point == kInvalidCodePoint) fail_character(file, text, at, {});
+void mark_characters(const InputFile& file, std::vector<bool>* seen) {
+  FileWindow window(file);
+  for (int64_t at = 0; at < file.size();) {
+    const std::string_view rest = window.at(at, kMostUtf8Bytes);
+    size_t step = 0;
+    const uint32_t point = next_code_point(rest.data(), rest.size(), &step);
+    if (point == kInvalidCodePoint) fail_character(file.path(), at, rest, {});
     (*seen)[point] = true;
+    at += static_cast<int64_t>(step);
   }
 }
 
@@ -63,8 +67,7 @@ Vocabulary Vocabulary::bytes() {
 Vocabulary Vocabulary::characters_of(const std::vector<std::string>& paths) {
   std::vector<bool> seen(0x110000, false);
   for (const std::string& path : paths) {
-    const MappedFile file = MappedFile::open(path);
-    mark_characters(path, {reinterpret_cast<const char*>(file.data()), file.size()}, &seen);
+    mark_characters(InputFile::open(path), &seen);
   }
   std::vector<uint32_t> points = marked(seen);
   if (points.empty()) {
@@ -139,7 +142,7 @@ std::vector<int32_t> Vocabulary::encode(std::string_view text) const {
   tokens.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const int32_t token = next(text, &at);
-    if (token < 0) fail_character("text", text, at, *this);
+    if (token < 0) fail_character("text", static_cast<int64_t>(at), text.substr(at), *this);
     tokens.push_back(token);
   }
   return tokens;

@@ -18,7 +18,7 @@ class Vocabulary {
   Vocabulary() = default;  ///< none: encode and decode throw kFailedPrecondition
   static Vocabulary bytes();
   /// The distinct code points of the UTF-8 files, ascending. Throws kDataInvalid for invalid UTF-8, with the
-  /// offset, and when there is no character at all; and as MappedFile::open.
+  /// offset, and when there is no character at all; and as InputFile::open.
   static Vocabulary characters_of(const std::vector<std::string>& paths);
   /// As to_json wrote it; "{}" gives none. Throws kDataInvalid for anything else.
   static Vocabulary from_json(std::string_view json);

@@ -53,6 +53,25 @@ TEST_F(SourcesTest, RefusesForeignHeaders) {
                [&] { open_raw_tokens(write("c", "\x93NUMPY\x01\x00 "), TokenType::kU16, -1); });
 }
 
+TEST_F(SourcesTest, FilesThatChangeUnderTheirReaderAreErrors) {
+  std::vector<int32_t> tokens(600);
+  const auto raw = open_raw_tokens(write_tokens("r", counting<uint16_t>(600)), TokenType::kU16, 599);
+  const auto text = open_text(write("t", std::string(1200, 'x')), Vocabulary::bytes());
+  const auto characters = open_text(path("t"), Vocabulary::characters_of({path("t")}));
+  write_tokens("m.bin", counting<uint16_t>(600));
+  write("m.idx", MegatronIndex::of({200, 200, 200}, {0, 1, 2}, 8, 2).bytes());
+  const auto megatron = open_megatron(path("m"));
+  for (const char* name : {"r", "t", "m.bin"}) std::filesystem::resize_file(path(name), 100);
+  for (const auto* source : {&raw, &text, &characters, &megatron})
+    expect_error(Code::kDataInvalid, {"ends at byte 100, but had 1200"},
+                 [&] { (*source)->copy(0, 600, tokens.data()); });
+  expect_error(Code::kDataInvalid, {"r: ends at byte 100"}, [&] { raw->document_end(0, 600); });
+
+  EXPECT_EQ(megatron->document_end(200, 600), 400);
+  write("m.idx", MegatronIndex::of({200, 200, 200}, {0, 99, 99}, 8, 2).bytes());
+  expect_error(Code::kDataInvalid, {"m.idx", "has changed"}, [&] { megatron->document_end(200, 600); });
+}
+
 TEST_F(SourcesTest, SeparatorsEndDocuments) {
   const auto source = open_raw_tokens(write_tokens<uint16_t>("a", {1, 0, 2, 3, 0, 0, 4}), TokenType::kU16, 0);
   EXPECT_EQ(source->document_end(0, 7), 2);

@@ -1,0 +1,77 @@
+// InputFile: a file of data, read wherever it is needed. Token files may be larger than memory, so nothing is
+// read before it is asked for; and they belong to somebody else, who may cut them short at any time. A
+// mapping would then end the process (SIGBUS), so bytes are read by system calls, which only fail.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hawser {
+
+/// Owns a descriptor; movable, not copyable; const use is thread-safe. A process may open few files at a time
+/// (often 1,024), so where many are open already the descriptor is given back, and each read opens the file
+/// anew.
+class InputFile {
+ public:
+  InputFile() = default;  ///< no file: size 0, empty path
+  /// The regular file at `path`, links followed. Never blocks. Throws kNotFound (no such file), kPermission,
+  /// kInvalidArgument (a directory, FIFO, socket or device, or a path with a NUL) or kIo; each names the
+  /// path.
+  static InputFile open(const std::string& path);
+
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+  ~InputFile();
+
+  int64_t size() const { return size_; }  ///< bytes, when it was opened
+  const std::string& path() const { return path_; }
+  /// Bytes [offset, offset + bytes) into dst; the caller keeps them inside [0, size()). Allocates nothing.
+  /// Throws kDataInvalid where the file has become shorter or another file has its name, kIo.
+  void read_at(int64_t offset, void* dst, int64_t bytes) const;
+
+  /// Whether bytes [offset, offset + bytes) lie inside the file; safe for any values, including those whose
+  /// sum overflows. Ask it before using a length that a file states about itself.
+  bool contains(uint64_t offset, uint64_t bytes) const {
+    const uint64_t size = static_cast<uint64_t>(size_);
+    return offset <= size && bytes <= size - offset;
+  }
+
+ private:
+  int reopen() const;
+
+  int fd_ = -1;  ///< -1: opened for each read
+  int64_t size_ = 0;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;  ///< with the device: which file it was
+  std::string path_;
+};
+
+/// A walk through a file from front to back, a block at a time. For one thread; borrows the file.
+class FileWindow {
+ public:
+  explicit FileWindow(const InputFile& file) : file_(file) {}
+  FileWindow(const FileWindow&) = delete;
+  FileWindow& operator=(const FileWindow&) = delete;
+
+  /// Bytes from `offset` (at most the file's size) on: at least `least` of them, fewer only at the end of the
+  /// file. Valid until the next call. Throws as read_at.
+  std::string_view at(int64_t offset, int64_t least) {
+    if (offset < begin_ || offset + least > begin_ + bytes_) load(offset);
+    return {block_ + (offset - begin_), static_cast<size_t>(begin_ + bytes_ - offset)};
+  }
+
+ private:
+  void load(int64_t offset);
+
+  const InputFile& file_;
+  int64_t begin_ = 0, bytes_ = 0;
+  char block_[16 * 1024];
+};
+
+}  // namespace hawser
