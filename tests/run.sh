@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Builds Hawser and runs its tests, from nothing on Debian bookworm (as root or with sudo).
 #
-#   bash tests/run.sh [--full] [--asan | --tsan] [-- CTEST_ARGUMENT...]
+#   bash tests/run.sh [--full] [--asan | --tsan | --fuzz] [-- CTEST_ARGUMENT...]
 #
 #   (none)   release build in build/, every test but the long ones
 #   --full   the long ones too
 #   --asan   AddressSanitizer and UndefinedBehaviorSanitizer in build-asan/, tests labelled quick
 #   --tsan   ThreadSanitizer in build-tsan/, tests labelled threads
+#   --fuzz   the fuzzers alone, with clang and both of --asan in build-fuzz/, each for a minute (tests/fuzz)
 #
 # Installs the Debian packages that the build and the tests need where they are missing, and nothing else. Exits with
 # the status of the first thing that fails. Arguments after -- go to ctest, such as -R golden.
@@ -23,11 +24,17 @@ source packaging/install_packages.sh
 build=build
 configure=(-DCMAKE_BUILD_TYPE=Release)
 select=(-LE long)
+targets=()
 while [ $# -gt 0 ]; do
   case "$1" in
     --full) select=() ;;
     --asan) build=build-asan configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_CPU_LEVELS=v3) select=(-L quick) ;;
     --tsan) build=build-tsan configure+=(-DHAWSER_SANITIZE=thread -DHAWSER_CPU_LEVELS=v3) select=(-L threads) ;;
+    --fuzz)
+      build=build-fuzz packages+=(libclang-rt-14-dev) targets=(--target fuzzers) select=(-L fuzz)
+      configure+=(-DHAWSER_SANITIZE=fuzzer-no-link+address+undefined -DHAWSER_CPU_LEVELS=generic
+                  -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14)
+      ;;
     --) shift; break ;;
     -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) fail "unknown argument $1 (see --help)" ;;
@@ -38,5 +45,5 @@ done
 install_packages "${packages[@]}"
 jobs=$(nproc)
 cmake -S . -B "$build" -G Ninja "${configure[@]}"
-cmake --build "$build" --parallel "$jobs"
+cmake --build "$build" --parallel "$jobs" "${targets[@]}"
 ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "${select[@]}" "$@"

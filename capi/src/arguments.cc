@@ -3,7 +3,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "engine/data/utf8.h"
+#include "engine/base/utf8.h"
 
 namespace hawser::capi {
 namespace {
@@ -39,13 +39,17 @@ std::string_view Call::text(const char* text, const char* argument, size_t limit
   check_pointer(text, 1, argument);
   const size_t size = ::strnlen(text, limit + 1);
   if (size > limit) invalid(argument, fmt::format("is longer than {} bytes; is its end missing?", limit));
-  for (size_t at = 0; at < size;) {
-    if (data::next_code_point(text, size, &at) == data::kInvalidCodePoint) {
+  check_utf8({text, size}, argument);
+  return {text, size};
+}
+
+void Call::check_utf8(std::string_view text, const char* argument) const {
+  for (size_t at = 0; at < text.size();) {
+    if (next_code_point(text.data(), text.size(), &at) == kInvalidCodePoint) {
       invalid(argument,
               fmt::format("is not UTF-8 at byte {} (0x{:02x})", at, static_cast<unsigned char>(text[at])));
     }
   }
-  return {text, size};
 }
 
 std::string Call::path(const char* path, const char* argument) const {
@@ -54,6 +58,7 @@ std::string Call::path(const char* path, const char* argument) const {
   if (size == 0) invalid(argument, "is empty; give a path");
   if (size > kNameLimit)
     invalid(argument, fmt::format("is longer than {} bytes; is its end missing?", kNameLimit));
+  check_utf8({path, size}, argument);  // paths go into configs, manifests and messages
   return {path, size};
 }
 

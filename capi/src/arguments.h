@@ -61,6 +61,7 @@ class Call {
 
  private:
   void check_pointer(const void* pointer, size_t alignment, const char* argument) const;
+  void check_utf8(std::string_view text, const char* argument) const;
   void check_array(const void* data, size_t count, size_t size, size_t alignment, const char* argument) const;
 
   const char* function_;

@@ -1,6 +1,13 @@
 #include "engine/base/error.h"
 
+#include <utility>
+
+#include "engine/base/utf8.h"
+
 namespace hawser {
+
+Error::Error(Code code, std::string message, std::string details)
+    : code_(code), message_(as_utf8(std::move(message))), details_(std::move(details)) {}
 
 const char* code_name(Code code) {
   switch (code) {

@@ -50,8 +50,8 @@ const char* code_name(Code code);
 
 class Error : public std::exception {
  public:
-  Error(Code code, std::string message, std::string details = "{}")
-      : code_(code), message_(std::move(message)), details_(std::move(details)) {}
+  /// Messages are UTF-8: '?' stands for each byte, of a path or a damaged file, that is not.
+  Error(Code code, std::string message, std::string details = "{}");
   Code code() const { return code_; }
   const std::string& message() const { return message_; }
   const std::string& details() const { return details_; }

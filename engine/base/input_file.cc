@@ -122,13 +122,13 @@ void InputFile::read_at(int64_t offset, void* dst, int64_t bytes) const {
   const int fd = fd_ >= 0 ? fd_ : reopen();
   const int64_t done = read_all(fd, offset, static_cast<char*>(dst), bytes);
   const int error = errno;
+  const off_t end = done < bytes ? ::lseek(fd, 0, SEEK_END) : 0;
   if (fd != fd_) ::close(fd);
   if (done < 0) fail_errno(path_, "cannot read", error);
   if (done < bytes) {
-    fail_file(
-        Code::kDataInvalid, path_,
-        fmt::format("ends at byte {}, but had {} when it was opened; leave data in place while it is used",
-                    offset + done, size_));
+    fail_file(Code::kDataInvalid, path_,
+              fmt::format("has {} bytes, but had {} when it was opened; leave data in place while it is used",
+                          int64_t{end}, size_));
   }
 }
 

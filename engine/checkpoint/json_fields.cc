@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/base/error.h"
+#include "engine/checkpoint/json_text.h"
 
 namespace hawser::checkpoint {
 
@@ -52,7 +53,8 @@ const Json& JsonFields::array_at(const char* key) const {
 
 int64_t JsonFields::integer_of(const Json& value, const char* key) const {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX)
-    corrupt(fmt::format("has a {} that is not a natural number", key));
+    corrupt(
+        fmt::format("has the {} {}, which is no natural number below 2^63", key, in_quotes(value.dump())));
   return value.get<int64_t>();
 }
 

@@ -6,6 +6,8 @@
 #include <set>
 #include <vector>
 
+#include "engine/base/utf8.h"
+
 namespace hawser::checkpoint {
 namespace {
 
@@ -77,7 +79,7 @@ void check_json_object(std::string_view text, const std::string& where, Code cod
 std::string in_quotes(std::string_view text) {
   constexpr size_t kMost = 200;
   std::string result = "'";
-  for (const char c : text.substr(0, kMost))
+  for (const char c : cut_between_characters(text, kMost))
     result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
   result += text.size() > kMost ? "...'" : "'";
   return result;

@@ -185,8 +185,8 @@ void check_layout(const std::string& path, int64_t data_begin, int64_t data_byte
       corrupt(fmt::format("has data_offsets [{}, {}], but {} {} takes {} bytes", tensor.begin, tensor.end,
                           tensor.dtype, shape_text(tensor.shape), *bytes));
     if (tensor.begin != at)
-      corrupt(fmt::format("starts at data byte {} where {} was expected: a {}", tensor.begin, at,
-                          tensor.begin < at ? "overlap" : "hole"));
+      corrupt(fmt::format("starts at data byte {} where {} was expected: {}", tensor.begin, at,
+                          tensor.begin < at ? "an overlap" : "a hole"));
     if (tensor.end > data_bytes)
       corrupt(fmt::format("ends at data byte {}, but the file has only {}; it was cut short", tensor.end,
                           data_bytes));

@@ -8,7 +8,7 @@ namespace hawser::comm {
 
 void check_connect(int32_t rank, int32_t world_size, const CommOptions& options) {
   if (rank < 0 || rank >= world_size) {
-    fail(Code::kInvalidArgument, "rank {} in a world of {}", rank, world_size);
+    fail(Code::kInvalidArgument, "rank {} in a world of {}; ranks are numbered from 0", rank, world_size);
   }
   if (options.kernels == nullptr) fail(Code::kInvalidArgument, "CommOptions::kernels is NULL");
   if (!(options.timeout_seconds > 0)) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/utf8.h"
 
 namespace hawser::config {
 namespace {
@@ -57,7 +58,7 @@ void throw_if_any(const std::vector<Problem>& problems) {
 
 std::string quote(std::string_view text) {
   const bool cut = text.size() > kMostText;
-  const nlohmann::json json = std::string(text.substr(0, kMostText));
+  const nlohmann::json json = std::string(cut_between_characters(text, kMostText));
   std::string result = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::ignore);
   if (cut) result.insert(result.size() - 1, "...");
   return result;

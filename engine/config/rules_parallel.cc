@@ -23,8 +23,8 @@ std::string nearest_powers(int64_t n) {
 /// The divisor of n, at least `least`, that is nearest to `wish`; the smaller of two.
 int64_t nearest_divisor(int64_t n, int64_t wish, int64_t least) {
   int64_t best = n;
-  for (int64_t d = least; d <= n; ++d) {
-    if (n % d == 0 && std::abs(d - wish) < std::abs(best - wish)) best = d;
+  for (int64_t d = n; d >= least; --d) {
+    if (n % d == 0 && std::abs(d - wish) <= std::abs(best - wish)) best = d;
   }
   return best;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/utf8.h"
 #include "engine/config/problems.h"
 #include "engine/config/suggest.h"
 #include "engine/config/tree.h"
@@ -16,6 +17,8 @@ namespace hawser::config {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr size_t kMostKeyShown = 100;  // of an unknown key, in the pointer of its problem
 
 /// Receives nlohmann's SAX events. One frame per open object or array.
 class Reader {
@@ -26,7 +29,7 @@ class Reader {
   std::vector<Problem> take_problems() { return problems_.take(); }
 
   // What nlohmann calls; the names and signatures are its own. True: go on.
-  bool null() { return mismatch("null", "leave the field out to have its default"); }
+  bool null() { return mismatch("null", frames_.empty() ? "" : "leave the field out to have its default"); }
   bool boolean(bool v) {
     const Slot slot = next();
     if (slot.field == nullptr) return true;
@@ -185,7 +188,8 @@ bool Reader::key(std::string& name) {
   if (frame.self.field == nullptr) return true;
   const TableView& table = *frame.self.field->table;
   const FieldView* field = table.find(name);
-  const std::string pointer = frame.self.pointer + "/" + escape_token(name);
+  const std::string pointer =
+      frame.self.pointer + "/" + escape_token(cut_between_characters(name, kMostKeyShown));
   if (field == nullptr) {
     problems_.add(pointer, fmt::format("unknown key {}", quote(name)),
                   suggest_key(table, frame.self.pointer, name));

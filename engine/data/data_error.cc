@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/data/utf8.h"
+#include "engine/base/utf8.h"
 
 namespace hawser::data {
 

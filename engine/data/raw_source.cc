@@ -32,15 +32,18 @@ void refuse_foreign_header(const InputFile& file) {
     const char* what;
   };
   static constexpr Magic kMagics[] = {
-      {{"MMIDIDX\0\0", 9}, "is a Megatron index; use data.format megatron with the path without .idx"},
-      {{"TNTIDX\0\0", 8}, "is an old fairseq or Megatron index; convert the data to version 1 or to raw ids"},
-      {{"\x93NUMPY", 6}, "is a NumPy file; write the array's bytes alone (numpy.ndarray.tofile)"},
+      {{"MMIDIDX\0\0", 9},
+       "a Megatron index, not raw token ids; use data.format megatron with the path without .idx"},
+      {{"TNTIDX\0\0", 8},
+       "an old fairseq or Megatron index, not raw token ids; convert the data to version 1 or to raw ids"},
+      {{"\x93NUMPY", 6},
+       "a NumPy file, not raw token ids; write the array's bytes alone (numpy.ndarray.tofile)"},
   };
   refuse_llmc(file);
   FileWindow start(file);
   for (const Magic& magic : kMagics) {
     if (start.at(0, static_cast<int64_t>(magic.bytes.size())).starts_with(magic.bytes)) {
-      fail_data(file.path(), 0, fmt::format("{}, not raw token ids", magic.what));
+      fail_data(file.path(), 0, fmt::format("is {}", magic.what));
     }
   }
 }

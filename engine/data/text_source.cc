@@ -7,7 +7,7 @@
 #include "engine/data/data_error.h"
 #include "engine/data/element_array.h"
 #include "engine/data/token_source.h"
-#include "engine/data/utf8.h"
+#include "engine/base/utf8.h"
 
 namespace hawser::data {
 namespace {

@@ -9,7 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/input_file.h"
 #include "engine/data/data_error.h"
-#include "engine/data/utf8.h"
+#include "engine/base/utf8.h"
 
 namespace hawser::data {
 namespace {

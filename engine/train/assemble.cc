@@ -1,7 +1,5 @@
 #include "engine/train/assemble.h"
 
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -14,18 +12,11 @@ namespace hawser::train {
 namespace {
 
 using Json = nlohmann::ordered_json;
-namespace fs = std::filesystem;
 
 /// The JSON value at `pointer`, or null.
 Json get(const config::ConfigTree& tree, const char* pointer) {
   std::string text;
   return tree.get(pointer, &text) ? Json::parse(text) : Json();
-}
-
-std::string read_text(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) fail(Code::kNotFound, "cannot read {}", path.string());
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
 /// What init.from holds: a checkpoint's or a Hugging Face folder's model section and vocabulary.
@@ -41,8 +32,7 @@ Imported read_model(const std::string& path, const std::vector<std::string>& ign
     return {{{"model", Json::parse(d.model_json)}}, data::Vocabulary::from_json(d.vocabulary_json)};
   }
   if (checkpoint::hf::is_hf_folder(path))
-    return {Json::parse(checkpoint::hf::model_json(read_text(fs::path(path) / "config.json"), ignore_keys)),
-            {}};
+    return {Json::parse(checkpoint::hf::model_json(checkpoint::hf::read_config_text(path), ignore_keys)), {}};
   fail(Code::kNotFound,
        "/init/from \"{}\" is neither a checkpoint (manifest.json) nor a Hugging Face folder (config.json and "
        "model.safetensors)",

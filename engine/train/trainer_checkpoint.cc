@@ -48,6 +48,18 @@ void check_tensor(const checkpoint::Reader& reader, const std::string& path, con
          name);
 }
 
+/// Moments that this engine's optimizer does not keep would be dropped without a word.
+void check_no_more_moments(const checkpoint::Reader& reader, const std::string& path, int64_t moments) {
+  for (const auto& [name, entry] : reader.tensors())
+    for (size_t i = static_cast<size_t>(moments); i < std::size(kMomentPrefix); ++i)
+      if (name.starts_with(kMomentPrefix[i]))
+        fail(Code::kCheckpointIncompatible,
+             "checkpoint {} has \"{}\", which this engine's optimizer does not keep; give the optimizer that "
+             "it "
+             "was trained with (/optimizer), or start a new run from its weights (/init/from)",
+             path, name);
+}
+
 /// The family it was imported as, else the one that can express the model; "" if none can.
 std::string hf_family(const nn::ModelConfig& model, const checkpoint::hf::ExtraFiles& extra) {
   const auto config = extra.find("config.json");
@@ -204,6 +216,7 @@ void TrainerImpl::load(const std::string& path, bool allow_other_data) {
     for (int64_t i = 0; i < moments && p.trainable; ++i)
       check_tensor(*reader, path, kMomentPrefix[i] + p.name, p);
   }
+  check_no_more_moments(*reader, path, moments);
   const RunState loaded = run_state_from_json(d.state_json);
   reader->verify();
   // Nothing can be wrong any more: now the engine changes.

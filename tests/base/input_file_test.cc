@@ -81,7 +81,7 @@ TEST_F(InputFileTest, AFileThatIsCutShortIsAnError) {
   FileWindow window(file);
   EXPECT_EQ(window.at(0, 1).front(), 'a');
   ASSERT_EQ(::truncate(path("a").c_str(), 5000), 0);
-  expect_error([&] { read(file, 4000, 2000); }, Code::kDataInvalid, "ends at byte 5000, but had 9000");
+  expect_error([&] { read(file, 4000, 2000); }, Code::kDataInvalid, "has 5000 bytes, but had 9000");
   expect_error([&] { FileWindow(file).at(0, 1); }, Code::kDataInvalid, "leave data in place");
   EXPECT_EQ(read(file, 4000, 1000), std::string(1000, 'a'));
 }

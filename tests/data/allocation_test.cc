@@ -2,7 +2,7 @@
 // (counting_new.cc).
 #include <atomic>
 
-#include "engine/data/utf8.h"
+#include "engine/base/utf8.h"
 #include "tests/data/data_files.h"
 
 extern std::atomic<int64_t> operator_new_calls;

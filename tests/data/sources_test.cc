@@ -1,7 +1,7 @@
 // Files as token streams: raw tokens, text and Megatron, and what is refused.
 #include "engine/data/element_array.h"
 #include "engine/data/token_source.h"
-#include "engine/data/utf8.h"
+#include "engine/base/utf8.h"
 #include "tests/data/data_files.h"
 
 namespace hawser::data {
@@ -63,9 +63,9 @@ TEST_F(SourcesTest, FilesThatChangeUnderTheirReaderAreErrors) {
   const auto megatron = open_megatron(path("m"));
   for (const char* name : {"r", "t", "m.bin"}) std::filesystem::resize_file(path(name), 100);
   for (const auto* source : {&raw, &text, &characters, &megatron})
-    expect_error(Code::kDataInvalid, {"ends at byte 100, but had 1200"},
+    expect_error(Code::kDataInvalid, {"has 100 bytes, but had 1200"},
                  [&] { (*source)->copy(0, 600, tokens.data()); });
-  expect_error(Code::kDataInvalid, {"r: ends at byte 100"}, [&] { raw->document_end(0, 600); });
+  expect_error(Code::kDataInvalid, {"r: has 100 bytes"}, [&] { raw->document_end(0, 600); });
 
   EXPECT_EQ(megatron->document_end(200, 600), 400);
   write("m.idx", MegatronIndex::of({200, 200, 200}, {0, 99, 99}, 8, 2).bytes());

@@ -1,7 +1,7 @@
 // Vocabularies: encode, decode, JSON, and UTF-8 that is none.
 #include "engine/data/vocabulary.h"
 
-#include "engine/data/utf8.h"
+#include "engine/base/utf8.h"
 #include "tests/data/data_files.h"
 
 namespace hawser::data {

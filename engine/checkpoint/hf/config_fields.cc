@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/utf8.h"
 #include "engine/checkpoint/json_text.h"
 
 namespace hawser::checkpoint::hf {
@@ -126,7 +127,7 @@ std::vector<std::string> ConfigFields::unknown() const {
 
 std::string ConfigFields::value_text(const std::string& key) const {
   std::string text = has(key) ? impl_->json.at(key).dump() : "absent";
-  if (text.size() > 80) text = text.substr(0, 77) + "...";
+  if (text.size() > 80) text = std::string(cut_between_characters(text, 77)) + "...";
   return text;
 }
 

@@ -30,6 +30,8 @@ constexpr FamilyDefaults kDefaults[] = {
     {256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6, true},       // gemma2
 };
 
+constexpr int64_t kMaxLayers = 10000;  // as the config has it; bounds what is allocated per layer
+
 /// GELU by the tanh formula goes by several names. Nothing for another activation.
 bool is_exact_gelu(const std::string& name) { return name == "gelu" || name == "gelu_python"; }
 
@@ -72,19 +74,20 @@ double read_dropout(ConfigFields* fields, const char* key, double fallback) {
 }
 
 /// GPT-2 also answers to the general names of its sizes (its attribute_map).
-int64_t read_size(ConfigFields* fields, const char* key, const char* other_key, int64_t fallback) {
+int64_t read_size(ConfigFields* fields, const char* key, const char* other_key, int64_t fallback,
+                  int64_t maximum = INT32_MAX) {
   if (fields->has(key) && fields->has(other_key) && !fields->same_value(key, *fields, other_key))
     fields->problem(other_key, fmt::format("is {}, but {} is {}; remove the wrong one",
                                            fields->value_text(other_key), key, fields->value_text(key)));
-  const int64_t value = fields->integer(other_key, fallback);
-  return fields->integer(key, value);
+  const int64_t value = fields->integer(other_key, fallback, 1, maximum);
+  return fields->integer(key, value, 1, maximum);
 }
 
 void read_gpt2(ConfigFields* fields, const FamilyDefaults& defaults, ModelConfig* model) {
   model->vocab_size = fields->integer("vocab_size", defaults.vocab_size);
   model->context = read_size(fields, "n_positions", "max_position_embeddings", defaults.context);
   model->width = read_size(fields, "n_embd", "hidden_size", defaults.width);
-  model->layers = read_size(fields, "n_layer", "num_hidden_layers", defaults.layers);
+  model->layers = read_size(fields, "n_layer", "num_hidden_layers", defaults.layers, kMaxLayers);
   model->heads = model->kv_heads = read_size(fields, "n_head", "num_attention_heads", defaults.heads);
   if (model->width % model->heads != 0)
     fields->problem("n_head",
@@ -181,7 +184,7 @@ void read_sizes(ConfigFields* fields, const FamilyDefaults& defaults, ModelConfi
   model->vocab_size = fields->integer("vocab_size", defaults.vocab_size);
   model->context = fields->integer("max_position_embeddings", defaults.context);
   model->width = fields->integer("hidden_size", defaults.width);
-  model->layers = fields->integer("num_hidden_layers", defaults.layers, 1, 10000);
+  model->layers = fields->integer("num_hidden_layers", defaults.layers, 1, kMaxLayers);
   model->heads = fields->integer("num_attention_heads", defaults.heads);
   const bool as_heads = defaults.kv_heads == 0 || fields->is_null("num_key_value_heads");
   model->kv_heads = fields->integer("num_key_value_heads", as_heads ? model->heads : defaults.kv_heads);

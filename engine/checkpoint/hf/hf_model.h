@@ -19,6 +19,10 @@ namespace hawser::checkpoint::hf {
 
 bool is_hf_folder(const std::string& path);  ///< config.json and model.safetensors or its index
 
+/// config.json of the folder. Throws kCheckpointCorrupt for one of more than 1 MiB, for a link elsewhere, a
+/// FIFO or a device.
+std::string read_config_text(const std::string& path);
+
 /// One Hugging Face tensor made of parameters of ours: stacked along our rows (dimension 0) in order, then
 /// transposed if `transposed` (GPT-2's Conv1D stores [in, out]).
 struct Binding {

@@ -87,7 +87,7 @@ struct Mismatch {
                                {"unknown", unknown},
                                {"shapes", shapes},
                                {"dtypes", dtypes}}
-                    .dump());
+                    .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
 };
 
@@ -95,8 +95,7 @@ class Importer {
  public:
   Importer(const std::string& path, const nn::ModelConfig& model, const nn::ParameterTable& table)
       : folder_(Folder::open(path)), model_(model), table_(table) {
-    const std::string config = folder_.read_file("config.json", kMaxConfigBytes, kLinks);
-    family_ = read_config(config, {}, Strictness::kLenient).family;
+    family_ = read_config(read_config_text(path), {}, Strictness::kLenient).family;
     bindings_ = bindings(family_, model, table);
     files_ = open_weight_files(folder_);
     prefix_ = family_ == "gpt2" ? "transformer." : "model.";
@@ -224,6 +223,10 @@ bool is_hf_folder(const std::string& path) {
   } catch (const Error&) {
     return false;
   }
+}
+
+std::string read_config_text(const std::string& path) {
+  return Folder::open(path).read_file("config.json", kMaxConfigBytes, kLinks);
 }
 
 ExtraFiles import_weights(const std::string& folder, const nn::ModelConfig& model,

@@ -202,7 +202,8 @@ HostTransport AddressLink::transport() {
 
 std::shared_ptr<Comm> make_address(const AddressOptions& options) {
   if (options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
-    fail(Code::kInvalidArgument, "rank {} in a world of {}", options.rank, options.world_size);
+    fail(Code::kInvalidArgument, "rank {} in a world of {}; ranks are numbered from 0", options.rank,
+         options.world_size);
   }
   if (!(options.timeout_seconds > 0)) {
     fail(Code::kInvalidArgument, "a timeout of {} s; it must be above 0", options.timeout_seconds);

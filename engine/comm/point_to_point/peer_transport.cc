@@ -102,7 +102,7 @@ std::shared_ptr<Comm> make_host(const HostTransport& transport, int32_t rank, in
                                      : "abort");
   }
   if (world_size < 1 || rank < 0 || rank >= world_size) {
-    fail(Code::kInvalidArgument, "rank {} in a world of {}", rank, world_size);
+    fail(Code::kInvalidArgument, "rank {} in a world of {}; ranks are numbered from 0", rank, world_size);
   }
   return make_peer_comm(std::move(link), world_size);
 }

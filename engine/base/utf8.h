@@ -5,8 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
-namespace hawser::data {
+namespace hawser {
 
 inline constexpr uint32_t kInvalidCodePoint = 0xFFFFFFFFu;
 inline constexpr int64_t kMostUtf8Bytes = 4;  ///< of one code point
@@ -42,6 +43,21 @@ inline uint32_t next_code_point(const char* text, size_t size, size_t* at) {
   return kInvalidCodePoint;
 }
 
+/// The longest start of `text` with at most `most` bytes that ends between two characters.
+inline std::string_view cut_between_characters(std::string_view text, size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<uint8_t>(text[most]) & 0xC0u) == 0x80u) --most;
+  return text.substr(0, most);
+}
+
+/// The text with '?' for each byte that is not UTF-8.
+inline std::string as_utf8(std::string text) {
+  for (size_t at = 0; at < text.size();) {
+    if (next_code_point(text.data(), text.size(), &at) == kInvalidCodePoint) text[at++] = '?';
+  }
+  return text;
+}
+
 /// Whether `point` is a Unicode scalar value: what UTF-8 can hold.
 inline bool is_scalar_value(uint32_t point) {
   return point < 0xD800 || (point >= 0xE000 && point <= 0x10FFFF);
@@ -67,4 +83,4 @@ inline void append_code_point(uint32_t point, std::string* out) {
   }
 }
 
-}  // namespace hawser::data
+}  // namespace hawser

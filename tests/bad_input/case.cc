@@ -1,0 +1,50 @@
+#include "tests/bad_input/case.h"
+
+#include <hawser.h>
+
+#include "tests/bad_input/site.h"
+
+namespace hawser::bad_input {
+namespace {
+
+/// The folder of a site has another name each time.
+std::string without_folder(std::string text, const std::string& folder) {
+  for (size_t at = text.find(folder); at != std::string::npos; at = text.find(folder, at))
+    text.replace(at, folder.size(), "...");
+  return text;
+}
+
+}  // namespace
+
+std::vector<Area> library_areas() {
+  return {config_area(),     rules_area(),       binary_config_area(), data_area(), megatron_area(),
+          checkpoint_area(), safetensors_area(), hugging_face_area(),  call_area()};
+}
+
+Outcome run(const Case& row) {
+  Site site;
+  Outcome outcome;
+  outcome.status = row.act(site);
+  outcome.message = site.said();
+  outcome.details = "{}";
+  hws_error* error = nullptr;
+  if (outcome.message.empty() && hws_error_take(&error) == HWS_OK) {
+    outcome.message = hws_error_message(error);
+    outcome.details = hws_error_details(error);
+    hws_error_destroy(error);
+  }
+  outcome.message = without_folder(outcome.message, site.folder());
+  return outcome;
+}
+
+std::string difference(const Case& row, const Outcome& outcome) {
+  std::string text;
+  if (outcome.status != row.status)
+    text += "status " + std::to_string(outcome.status) + ", not " + std::to_string(row.status) + "; ";
+  for (const std::string& word : row.words)
+    if (outcome.message.find(word) == std::string::npos) text += "no \"" + word + "\"; ";
+  if (!Json::parse(outcome.details, nullptr, false).is_object()) text += "details are no JSON object; ";
+  return text.empty() ? text : row.what + ": " + text + "in: " + outcome.message;
+}
+
+}  // namespace hawser::bad_input

@@ -1,0 +1,117 @@
+// The command line: exit status 2 and one message for wrong input, before anything is written.
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/bad_input/case.h"
+#include "tests/bad_input/site.h"
+
+namespace hawser::bad_input {
+namespace {
+
+constexpr int32_t kWrongInput = 2;
+
+int32_t run_command(Site& site, const std::string& arguments) {
+  const std::string command =
+      "cd '" + site.folder() + "' && " HAWSER_COMMAND " " + arguments + " > out 2> err < /dev/null";
+  const int status = std::system(command.c_str());
+  site.say(site.read("err"));
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// With a sound config.json, a text and nothing else in the folder.
+Case command(const std::string& arguments, std::vector<std::string> words,
+             const std::function<void(Site&)>& prepare = nullptr) {
+  words.push_back("hawser: error: ");
+  return {"`hawser " + arguments + "`", kWrongInput, std::move(words), [=](Site& site) {
+            site.write("config.json", sound_config().dump());
+            site.write("text.txt", std::string(500, 'x'));
+            if (prepare) prepare(site);
+            return run_command(site, arguments);
+          }};
+}
+
+void sound_model(Site& site) { site.checkpoint(); }
+
+std::vector<Case> arguments() {
+  return {
+      command("", {"subcommand"}),
+      command("trane", {"trane", "train"}),
+      command("train --lr 3", {"--lr"}),
+      command("train", {"train needs a CONFIG"}),
+      command("train config.json --threads 0", {"--threads", "0"}),
+      command("train config.json --threads many", {"--threads", "many"}),
+      command("train config.json --set model.layers=2",
+              {"model.layers=2", "/json/pointer=value", "for example"}),
+      command("train config.json --set /model/layers", {"/model/layers", "="}),
+      command("train config.json --set /model/layrs=2", {"/model/layrs", "did you mean \"layers\"?"}),
+      command("train config.json --out new --resume old", {"--resume", "--out"}),
+      command("train quickstart --data text.txt --rank 1", {"--comm", "--world"}),
+      command("train quickstart --data text.txt --comm 127.0.0.1:1 --rank 3 --world 2", {"rank", "3", "2"}),
+      command("launch train config.json", {"--processes"}),
+      command("launch -n 0 train config.json", {"--processes", "0", "4096"}),
+      command("launch -n 2", {"launch needs a command", "hawser launch -n 4 train"}),
+      command("launch -n 2 eval config.json", {"launch needs a command", "train"}),
+      command("eval checkpoint", {"--data"}),
+      command("generate checkpoint --top-p 2", {"--top-p", "2"}),
+      command("generate checkpoint --temperature -1", {"--temperature", "-1"}),
+      command("generate checkpoint --prompt a --tokens 1", {"--tokens", "--prompt"}),
+      command("prove config.json --steps 0", {"--steps", "0"}),
+      command("device --seconds -1", {"--seconds", "-1"}),
+      command("convert a b --dtype f64", {"--dtype", "f64"}),
+  };
+}
+
+std::vector<Case> files() {
+  return {
+      command("train none.json", {"cannot open none.json"}),
+      command("train quickstat", {"quickstat", "did you mean", "quickstart"}),
+      command("train bad.json", {"bad.json", "line 1, column"},
+              [](Site& site) { site.write("bad.json", "{"); }),
+      command("train typo.json", {"typo.json", "/sede", "did you mean \"seed\"?"},
+              [](Site& site) { site.write("typo.json", "{\"sede\": 1}"); }),
+      command("train config.json", {"data"}),
+      command("train config.json --data none.txt", {"none.txt"}),
+      command("train quickstart --data short.txt", {"short.txt", "found 4 tokens of 5 in the training part"},
+              [](Site& site) { site.write("short.txt", "short"); }),
+      command("train config.json --data text.txt --out text.txt",
+              {"text.txt is a file", "name a new folder"}),
+      command("train --resume none", {"none"}),
+      command("train --resume empty", {"empty", "config.json"},
+              [](Site& site) { std::filesystem::create_directory(site.path("empty")); }),
+      command("plan none", {"none"}),
+      command("explain config.json /model/layrs", {"/model/layrs", "did you mean"}),
+      command("init gpt3", {"gpt3", "gpt2"}),
+      command("init quickstart -o config.json", {"config.json", "exists"}),
+      command("inspect .", {"checkpoint", "manifest.json"}),
+      command("verify none", {"none"}),
+      command("verify checkpoint", {"manifest.json", "not valid JSON"},
+              [](Site& site) {
+                sound_model(site);
+                site.write("checkpoint/manifest.json", "{");
+              }),
+      command("generate checkpoint --prompt hello", {"--tokens"}, sound_model),
+      command("generate checkpoint --tokens 1,two", {"--tokens", "two"}, sound_model),
+      command("generate checkpoint --tokens 1,61", {"61", "vocabulary of 61"}, sound_model),
+      command("eval checkpoint --data none.bin", {"none.bin"}, sound_model),
+      command("convert none out", {"none"}),
+      command("convert checkpoint text.txt", {"text.txt", "exists"}, sound_model),
+      command("prove config.json", {"/mesh has one rank", "/mesh/dp_shard"}),
+  };
+}
+
+}  // namespace
+
+Area command_area() {
+  Area area = {"The command",
+               "`hawser` with wrong arguments or files, in a folder with a sound `config.json`, a `text.txt` "
+               "and, where it is "
+               "named, a sound `checkpoint` of 61 tokens. Wrong input ends with status 2.",
+               arguments()};
+  const std::vector<Case> more = files();
+  area.cases.insert(area.cases.end(), more.begin(), more.end());
+  return area;
+}
+
+}  // namespace hawser::bad_input

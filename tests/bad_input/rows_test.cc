@@ -1,0 +1,25 @@
+// Every row of bad input: the status it must have, and the words.
+#include <gtest/gtest.h>
+
+#include "tests/bad_input/case.h"
+
+namespace hawser::bad_input {
+namespace {
+
+void check(const Area& area) {
+  EXPECT_FALSE(area.cases.empty());
+  for (const Case& row : area.cases) EXPECT_EQ(difference(row, run(row)), "");
+}
+
+TEST(BadInput, Configs) { check(config_area()); }
+TEST(BadInput, ConfigsThatContradictThemselves) { check(rules_area()); }
+TEST(BadInput, BinaryConfigs) { check(binary_config_area()); }
+TEST(BadInput, DataFiles) { check(data_area()); }
+TEST(BadInput, MegatronIndexes) { check(megatron_area()); }
+TEST(BadInput, Checkpoints) { check(checkpoint_area()); }
+TEST(BadInput, Safetensors) { check(safetensors_area()); }
+TEST(BadInput, HuggingFaceFolders) { check(hugging_face_area()); }
+TEST(BadInput, Calls) { check(call_area()); }
+
+}  // namespace
+}  // namespace hawser::bad_input

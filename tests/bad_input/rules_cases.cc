@@ -1,0 +1,159 @@
+// Configs that parse and mean nothing, or what no trainer can do. They are planned, never run.
+#include "tests/bad_input/case.h"
+#include "tests/bad_input/site.h"
+
+namespace hawser::bad_input {
+namespace {
+
+/// `patch` on top of sound_config.
+Case bad(const std::string& patch, std::vector<std::string> words, int32_t status = HWS_CONFIG_INVALID) {
+  return {"`" + patch + "`", status, std::move(words),
+          [patch](Site&) { return plan(sound_config(Json::parse(patch))); }};
+}
+
+Case alone(const std::string& json, std::vector<std::string> words) {
+  return {"nothing but `" + json + "`", HWS_CONFIG_INVALID, std::move(words),
+          [json](Site&) { return plan(Json::parse(json)); }};
+}
+
+std::vector<Case> ranges() {
+  return {
+      bad(R"({"model": {"layers": 0}})", {"/model/layers", "0 is less than the minimum 1", "use 1 or more"}),
+      bad(R"({"model": {"layers": 20000}})", {"/model/layers", "more than the maximum 10000"}),
+      bad(R"({"model": {"vocab_size": -5}})", {"/model/vocab_size", "-5", "minimum 1 tokens"}),
+      bad(R"({"model": {"vocab_size": 9223372036854775807}})", {"/model/vocab_size", "maximum 2147483647"}),
+      bad(R"({"model": {"width": 9223372036854775807, "heads": 1}})", {"/model/width", "1048576"}),
+      bad(R"({"model": {"norm_eps": 0}})", {"/model/norm_eps", "not greater than 0"}),
+      bad(R"({"model": {"dropout": {"residual": 1}}})", {"/model/dropout/residual", "not less than 1"}),
+      bad(R"({"optimizer": {"learning_rate": -1}})", {"/optimizer/learning_rate", "-1", "minimum 0"}),
+      bad(R"({"optimizer": {"beta1": 1.5}})", {"/optimizer/beta1", "1.5"}),
+      bad(R"({"batch": {"micro_batch": 0}})", {"/batch/micro_batch", "minimum 1 rows"}),
+      bad(R"({"train": {"steps": 0}})", {"/train/steps", "minimum 1"}),
+      bad(R"({"cpu": {"threads": 5000}})", {"/cpu/threads", "5000", "4096"}),
+      bad(R"({"cpu": {"max_isa": "avx2"}})", {"/cpu/max_isa", "\"avx2\" is not one of", "x86-64-v3"}),
+      bad(R"({"zero": {"stage": 4}})", {"/zero/stage", "4 is more than the maximum 3"}),
+      bad(R"({"comm": {"timeout_seconds": 0}})", {"/comm/timeout_seconds", "not greater than 0"}),
+      bad(R"({"data": {"format": "text", "vocabulary": "bytes", "path": "a", "validation_fraction": 1}})",
+          {"/data/validation_fraction", "not less than 1"}),
+  };
+}
+
+std::vector<Case> model() {
+  return {
+      alone("{}", {"/model", "describes no model", "preset"}),
+      alone(R"({"model": {"layers": 2}})",
+            {"/model/vocab_size: is missing", "/model/context", "/model/width", "/model/heads"}),
+      alone(R"({"preset": "gpt2-small"})", {"/preset", "\"gpt2-small\"", "gpt2"}),
+      bad(R"({"model": {"heads": 3}})", {"/model/heads", "3 heads do not divide the width 16", "use 2"}),
+      bad(R"({"model": {"heads": 4, "kv_heads": 3}})", {"/model/kv_heads", "3 key/value heads", "use 2"}),
+      bad(R"({"model": {"head_dim": 5, "position": "rotary"}})", {"/model/head_dim", "5 is odd", "use 6"}),
+      bad(R"({"model": {"norm": "rms_norm", "bias": {"norm": true}}})",
+          {"/model/bias/norm", "rms_norm has no bias"}),
+      bad(R"({"model": {"bias": {"gate": true}}})", {"/model/bias/gate", "gelu_tanh", "no gate"}),
+      bad(R"({"model": {"window": 4, "window_layers": [1]}})",
+          {"/model/window_layers", "1 layers", "use layers from 0 to 0"}),
+      bad(R"({"model": {"window": 4, "window_layers": [0, 0]}})", {"/model/window_layers", "twice", "once"}),
+      bad(R"({"model": {"window_layers": [0]}})", {"/model/window", "no window"}),
+      bad(R"({"model": {"position": "rotary", "rope": {"scaling": "yarn"}}})",
+          {"/model/rope/factor", "yarn", "such as 8"}),
+      bad(R"({"model": {"position": "rotary", "rope": {"scaling": "llama3", "factor": 8}}})",
+          {"/model/rope/original_context", "llama3", "8192"}),
+      bad(R"({"model": {"position": "rotary", "rope": {"scaling": "yarn", "factor": 4, "beta_fast": 1, "beta_slow": 2}}})",
+          {"/model/rope/beta_fast", "1", "2", "such as 32"}),
+      bad(R"({"model": {"position": "learned", "rope": {"theta": 500000}}})",
+          {"/model/rope/theta", "500000", "no effect", "rotary"}),
+      bad(R"({"model": {"padding_token": 61}})", {"/model/padding_token", "61", "0 to 60"}),
+      bad(R"({"batch": {"sequence": 32}})", {"/batch/sequence", "32", "context 16", "use 16 or less"}),
+      bad(R"({"batch": {"global_batch": 3}})", {"/batch/global_batch", "3", "micro_batch 2", "use 2 or 4"}),
+      bad(R"({"batch": {"global_batch": 12, "grad_accum_steps": 2}})",
+          {"/batch/global_batch", "12", "use 4"}),
+      bad(R"({"model": {"context": 16777216}, "batch": {"micro_batch": 1048576, "sequence": 16777216}})",
+          {"/batch/micro_batch", "2147483647 tokens", "use 127 rows"}),
+      bad(R"({"device": "cuda"})", {"/device", "\"cuda\"", "use \"cpu\""}, HWS_DEVICE_UNAVAILABLE),
+  };
+}
+
+std::vector<Case> training() {
+  return {
+      bad(R"({"data": {"path": "a"}})", {"/data/format", "no format", "megatron"}),
+      bad(R"({"data": {"format": "text", "path": "a"}})",
+          {"/data/vocabulary", "needs a vocabulary", "bytes"}),
+      bad(R"({"data": {"format": "tokens", "path": "a"}})", {"/data/token_type", "how wide", "u16"}),
+      bad(R"({"data": {"format": "tokens", "token_type": "u16", "path": "a", "packing": true}})",
+          {"/data/packing", "documents end", "data.separator"}),
+      bad(R"({"data": {"format": "tokens", "token_type": "u16", "path": "a", "separator": 61}})",
+          {"/data/separator", "61", "0 to 60"}),
+      bad(R"({"data": {"format": "text", "vocabulary": "bytes", "path": "a"}})",
+          {"/model/vocab_size", "61 token ids", "256"}),
+      bad(R"({"data": {"format": "tokens", "token_type": "u16", "sources": [{"weight": 1}]}})",
+          {"/data/sources/0/path", "is missing"}),
+      bad(R"({"data": {"format": "tokens", "token_type": "u16", "sources": [{"path": "a", "weight": 0}]}})",
+          {"/data/sources/0/weight", "not greater than 0"}),
+      bad(R"({"data": {"format": "tokens", "token_type": "u16", "path": "a", "sources": [{"path": "b"}]}})",
+          {"/data/sources", "both", "keep one"}),
+      bad(R"({"data": {"format": "megatron", "validation_sources": [{"path": "b"}]}})",
+          {"/data/sources", "nothing to train on"}),
+      bad(R"({"optimizer": {"momentum": 0.9}})", {"/optimizer/momentum", "no effect", "\"sgd\""}),
+      bad(R"({"optimizer": {"kind": "sgd", "nesterov": true}})",
+          {"/optimizer/momentum", "which is 0", "use 0.9"}),
+      bad(R"({"optimizer": {"frozen": [""]}})", {"/optimizer/frozen/0", "is empty", "remove it"}),
+      bad(R"({"optimizer": {"frozen": ["blocks.[01]"]}})", {"/optimizer/frozen/0", "'['", "blocks.0.*"}),
+      bad(R"({"optimizer": {"frozen": ["block.0.*"]}})", {"/optimizer/frozen", "block.0.*"}),
+      bad(R"({"schedule": {"min_learning_rate": 1}})",
+          {"/schedule/min_learning_rate", "above learning_rate"}),
+      bad(R"({"schedule": {"warmup_steps": 9, "decay_steps": 4}})",
+          {"/schedule/warmup_steps", "9 warm-up", "step 4"}),
+      bad(R"({"schedule": {"kind": "wsd", "warmup_steps": 1, "stable_steps": 9, "decay_steps": 4}})",
+          {"/schedule/stable_steps", "use 3 or less"}),
+      bad(R"({"guard": {"outlier_z": 3}})", {"/guard/outlier_z", "no effect", "\"skip\""}),
+  };
+}
+
+std::vector<Case> parallel() {
+  return {
+      bad(R"({"zero": {"stage": 2}})", {"/zero/stage", "nothing to shard", "/mesh/dp_shard"}),
+      bad(R"({"mesh": {"dp_shard": 3}, "batch": {"global_batch": 16, "micro_batch": 2}})",
+          {"/batch/global_batch", "16", "dp_shard 3", "use 12 or 18"}),
+      bad(R"({"mesh": {"dp_shard": 65536, "dp_replicate": 65536}})",
+          {"/mesh/dp_replicate", "1048576 ranks", "use 16 or less"}),
+      bad(R"({"mesh": {"dp_shard": 4}, "zero": {"stage": 3, "reshard_after_forward": "group"}})",
+          {"/zero/reshard_group", "is missing"}),
+      bad(R"({"mesh": {"dp_shard": 4}, "zero": {"stage": 3, "reshard_after_forward": "group", "reshard_group": 3}})",
+          {"/zero/reshard_group", "3 ranks", "use 2"}),
+      bad(R"({"mesh": {"dp_shard": 2}, "zero": {"bucket_bytes": 100, "first_bucket_bytes": 200}})",
+          {"/zero/first_bucket_bytes", "200", "use 100 or less"}),
+      bad(R"({"zero": {"gradient_type": "bf16"}})",
+          {"/zero/gradient_type", "no effect", "one data-parallel rank"}),
+      bad(R"({"mesh": {"dp_shard": 3}, "zero": {"sum_order": "tree"}})",
+          {"/mesh/dp_shard", "3 is none", "use 2 or 4"}),
+      bad(R"({"mesh": {"dp_shard": 4}, "comm": {"sum_group": 3}})", {"/comm/sum_group", "3 ranks", "use 2"}),
+      bad(R"({"mesh": {"tp": 2}})", {"/mesh/tp", "unknown key"}),
+      {"`{\"mesh\": {\"dp_shard\": 2}}` without a comm",
+       HWS_CONFIG_INVALID,
+       {"/mesh has 2 ranks", "make them equal"},
+       [](Site&) { return create(sound_config(Json::parse(R"({"mesh": {"dp_shard": 2}})"))); }},
+      {"a model that no machine holds: 60 layers of width 1,048,576",
+       HWS_OUT_OF_MEMORY,
+       {"out of memory: the plan needs", "GiB", "bytes), ", "are available", "/batch/sequence 8 saves"},
+       [](Site&) {
+         return create(
+             sound_config(Json::parse(R"({"model": {"layers": 60, "width": 1048576, "heads": 65536}})")));
+       },
+       true},
+  };
+}
+
+}  // namespace
+
+Area rules_area() {
+  Area area = {
+      "Configs that contradict themselves",
+      "Each row is merged into a sound config (one block of width 16 with 2 heads, 61 tokens, context 16, "
+      "micro_batch 2) and planned.",
+      ranges()};
+  for (const auto& more : {model(), training(), parallel()})
+    area.cases.insert(area.cases.end(), more.begin(), more.end());
+  return area;
+}
+
+}  // namespace hawser::bad_input

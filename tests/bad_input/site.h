@@ -1,0 +1,62 @@
+// Where a row happens: a folder of its own that goes afterwards, and the sound things that rows damage.
+#pragma once
+
+#include <hawser.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace hawser::bad_input {
+
+using Json = nlohmann::json;
+
+class Site {
+ public:
+  Site();
+  ~Site();
+  Site(const Site&) = delete;
+  Site& operator=(const Site&) = delete;
+
+  const std::string& folder() const { return folder_; }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  /// Writes a file (and the folders above it); returns its path.
+  std::string write(const std::string& name, const std::string& bytes) const;
+  std::string read(const std::string& name) const;
+
+  /// Copies of a sound checkpoint (of sound_config after one step) and a sound Hugging Face folder (GPT-2).
+  std::string checkpoint() const;    ///< "checkpoint"
+  std::string hugging_face() const;  ///< "model"
+  /// Changes manifest.json of that checkpoint and signs it again.
+  void change_manifest(const std::function<void(Json&)>& change) const;
+  /// Changes a JSON file in place.
+  void change_json(const std::string& name, const std::function<void(Json&)>& change) const;
+  /// Changes the header of a safetensors file; its data stay.
+  void change_header(const std::string& name, const std::function<void(Json&)>& change) const;
+  /// A safetensors file with this header text and data.
+  void write_safetensors(const std::string& name, const std::string& header, const std::string& data) const;
+
+  /// What a program other than the library said, where the status is its own.
+  void say(std::string message) { said_ = std::move(message); }
+  const std::string& said() const { return said_; }
+
+ private:
+  std::string folder_;
+  std::string said_;
+};
+
+/// A model of one block and 61 tokens whose batches are pushed, with `patch` (RFC 7396) merged in.
+Json sound_config(const Json& patch = Json::object());
+
+// Each gives back everything that it makes, and returns the status of the last call.
+int32_t parse(const std::string& text);
+int32_t parse_binary(const std::string& bytes);
+/// Parses and plans: every rule is asked, nothing is opened.
+int32_t plan(const Json& config);
+/// Parses and creates an engine, which `use` may then call.
+int32_t create(const Json& config, uint32_t flags = 0,
+               const std::function<int32_t(hws_engine*)>& use = nullptr);
+/// The same without the engine, for what takes a config.
+int32_t with_config(const Json& config, const std::function<int32_t(hws_config*)>& use);
+
+}  // namespace hawser::bad_input
