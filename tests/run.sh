@@ -15,7 +15,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(g++ clang cmake ninja-build pkg-config python3
-          nlohmann-json3-dev libflatbuffers-dev flatbuffers-compiler libfmt-dev libxxhash-dev libcli11-dev libgtest-dev libgloo-dev)
+          nlohmann-json3-dev libflatbuffers-dev flatbuffers-compiler libfmt-dev libxxhash-dev libcli11-dev libgtest-dev libsodium-dev libgloo-dev
+          openmpi-bin iproute2)
 
 fail() { echo "tests/run.sh: $*" >&2; exit 2; }
 

@@ -19,10 +19,13 @@ struct ConfigOptions {
 
 /// Which rank this process is, where ranks are processes; without --comm it holds all of them.
 struct RankOptions {
-  std::string comm;  ///< HOST:PORT where rank 0 listens
+  std::string comm;  ///< HOST:PORT where rank 0 listens, or "env": as the launcher's variables say
   int32_t rank = -1, world = 0;
   std::string host, network_interface;  ///< own address, or the interface that it is on
-  int32_t processes_here = 1;           ///< of this job on this machine: they share its CPU threads
+  int32_t processes_here = 0;  ///< of this job on this machine, which share its CPU threads; 0: not said
+  std::string secret_file;     ///< holds the job's secret
+  bool trust_network = false;  ///< go on without one on other addresses than the loopback
+  double dead_after = 0;       ///< seconds without a sign of life; 0: as usual
 };
 
 struct TrainOptions {
@@ -70,6 +73,8 @@ int run_prove(const ConfigOptions& options, int steps, bool json);
 void split_explain_words(const std::vector<std::string>& words, std::string* config, std::string* pointer);
 /// config "" explains the defaults; pointer "" explains every field.
 int run_explain(const ConfigOptions& options, const std::string& pointer, bool json);
+/// What --comm env goes by here.
+int run_explain_environment(bool json);
 
 int run_inspect(const std::string& checkpoint, bool json);
 int run_verify(const std::string& checkpoint);

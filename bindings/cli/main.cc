@@ -26,8 +26,9 @@ void add_sets(CLI::App* app, std::vector<std::string>* sets) {
 
 void add_ranks(CLI::App* sub, hawser::cli::RankOptions* o) {
   const char* group = "One rank of a job of processes";
-  sub->add_option("--comm", o->comm, "Where rank 0 listens and all meet")
-      ->type_name("HOST:PORT")
+  sub->add_option("--comm", o->comm,
+                  "Where rank 0 listens and all meet, or env: as torchrun, mpirun, srun or Kubernetes say")
+      ->type_name("HOST:PORT|env")
       ->group(group);
   sub->add_option("--rank", o->rank, "Which rank this process is, from 0; rank 0 prints and writes the run")
       ->check(whole_number(0))
@@ -43,6 +44,15 @@ void add_ranks(CLI::App* sub, hawser::cli::RankOptions* o) {
       ->group(group);
   sub->add_option("--processes-here", o->processes_here, "Ranks on this machine, which share its CPU threads")
       ->check(whole_number(1))
+      ->group(group);
+  sub->add_option("--secret-file", o->secret_file, "File with the job's secret, at least 32 bytes")
+      ->type_name("FILE")
+      ->group(group);
+  sub->add_flag("--trust-network", o->trust_network, "Go on without a secret outside the loopback")
+      ->group(group);
+  sub->add_option("--dead-after", o->dead_after,
+                  "Seconds without a sign of life from a process (default: 10)")
+      ->check(number_from_zero())
       ->group(group);
 }
 
@@ -199,8 +209,13 @@ void add_config_commands(CLI::App* app, Action* action) {
       ->expected(0, 2);
   add_sets(explain, &explain_options->sets);
   explain->add_flag("--json", *explain_json, "Print JSON");
+  auto explain_comm = std::make_shared<std::string>();
+  explain->add_option("--comm", *explain_comm, "What --comm env would go by: launcher, rank, variables")
+      ->check(CLI::IsMember({"env"}))
+      ->type_name("env");
   explain->callback([=] {
     *action = [=] {
+      if (!explain_comm->empty()) return hawser::cli::run_explain_environment(*explain_json);
       std::string pointer;
       hawser::cli::split_explain_words(*words, &explain_options->config, &pointer);
       return hawser::cli::run_explain(*explain_options, pointer, *explain_json);

@@ -2,6 +2,7 @@
 #include "bindings/cli/ranks.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/load_config.h"
@@ -11,15 +12,37 @@ namespace {
 
 using nlohmann::ordered_json;
 
-Comm connect(const RankOptions& options) {
+constexpr const char* kEnvironment = "env";
+
+/// The same for processes that were given the same config, but for what may differ between them.
+std::string config_mark(const hws_config* config) {
+  ordered_json resolved = resolved_tree(config);
+  resolved.erase("cpu");
+  if (resolved.contains("checkpoint")) {  // whether there is one, not which
+    ordered_json& path = resolved["checkpoint"]["path"];
+    path = path.is_string() && !path.get<std::string>().empty();
+  }
+  uint64_t mark = 0xcbf29ce484222325ull;  // FNV-1a
+  for (const char c : resolved.dump()) mark = (mark ^ static_cast<uint8_t>(c)) * 0x100000001b3ull;
+  char text[32];
+  std::snprintf(text, sizeof text, "config %016llx", static_cast<unsigned long long>(mark));
+  return text;
+}
+
+Comm connect(const RankOptions& options, const std::string& job) {
   const auto text = [](const std::string& word) { return word.empty() ? nullptr : word.c_str(); };
   hws_comm_address address{};
   address.struct_size = sizeof address;
+  address.host = text(options.host);
+  address.network_interface = text(options.network_interface);
+  address.silence_seconds = options.dead_after;
+  address.job = job.c_str();
+  address.secret_file = text(options.secret_file);
+  address.trust_network = options.trust_network ? 1 : 0;
+  if (options.comm == kEnvironment) return make<Comm>(hws_comm_create_env, &address);
   address.rank = options.rank;
   address.world_size = options.world;
   address.address = options.comm.c_str();
-  address.host = text(options.host);
-  address.network_interface = text(options.network_interface);
   return make<Comm>(hws_comm_create_address, &address);
 }
 
@@ -35,6 +58,20 @@ void share_threads(hws_config* config, int32_t processes) {
 
 }  // namespace
 
+RankOptions with_environment(RankOptions options) {
+  if (options.comm != kEnvironment) return options;
+  if (options.rank >= 0 || options.world > 0) {
+    refuse("--comm env takes rank and world from the launcher's variables; leave --rank and --world out");
+  }
+  const auto found = ordered_json::parse(text_of(hws_comm_read_env));
+  options.rank = found.at("rank").get<int32_t>();
+  options.world = found.at("world_size").get<int32_t>();
+  if (options.processes_here == 0 && found.at("local_world_size").is_number()) {
+    options.processes_here = found.at("local_world_size").get<int32_t>();
+  }
+  return options;
+}
+
 int64_t ranks_of(const hws_config* config) {
   const ordered_json resolved = resolved_tree(config);
   int64_t ranks = 1;
@@ -48,8 +85,11 @@ int64_t ranks_of(const hws_config* config) {
 void check_ranks(const RankOptions& options, const hws_config* config) {
   if (options.comm.empty()) {
     if (options.rank >= 0 || options.world > 0 || !options.host.empty() ||
-        !options.network_interface.empty()) {
-      refuse("--rank, --world, --host and --interface go with --comm HOST:PORT, where rank 0 listens");
+        !options.network_interface.empty() || !options.secret_file.empty() || options.trust_network ||
+        options.dead_after > 0) {
+      refuse(
+          "--rank, --world, --host, --interface, --secret-file, --trust-network and --dead-after go with "
+          "--comm HOST:PORT, where rank 0 listens, or --comm env");
     }
     return;
   }
@@ -79,9 +119,27 @@ Engine make_engine(const hws_config* config, uint32_t flags, const RankOptions& 
   check_ranks(options, config);
   const Config mine = make<Config>(hws_config_clone, config);
   if (options.processes_here > 1) share_threads(mine.get(), options.processes_here);
-  const Comm comm = connect(options);
+  const Comm comm = connect(options, config_mark(config));
   return make<Engine>(hws_engine_create_ranks, static_cast<const hws_config*>(mine.get()),
                       static_cast<const hws_comm*>(comm.get()), flags);
+}
+
+int run_explain_environment(bool json) {
+  const auto found = ordered_json::parse(text_of(hws_comm_read_env));
+  if (json) {
+    std::printf("%s\n", found.dump(2).c_str());
+    return kExitOk;
+  }
+  for (const auto& [name, value] : found.items()) {
+    if (name == "read") continue;
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    std::printf("%-18s%s\n", name.c_str(), text.empty() ? "-" : text.c_str());
+  }
+  for (const auto& variable : found.at("read")) {
+    std::printf("  read %s=%s\n", variable.at("name").get<std::string>().c_str(),
+                variable.at("value").get<std::string>().c_str());
+  }
+  return kExitOk;
 }
 
 }  // namespace hawser::cli

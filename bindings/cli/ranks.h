@@ -10,6 +10,9 @@
 
 namespace hawser::cli {
 
+/// What the options say, rank and world taken from the launcher's variables for --comm env.
+RankOptions with_environment(RankOptions options);
+
 /// Ranks in the mesh of a config.
 int64_t ranks_of(const hws_config* config);
 

@@ -235,7 +235,9 @@ int resume(const TrainOptions& options) {
 
 }  // namespace
 
-int run_train(const TrainOptions& options) {
+int run_train(const TrainOptions& asked) {
+  TrainOptions options = asked;
+  options.ranks = with_environment(asked.ranks);
   return options.resume.empty() ? start(options) : resume(options);
 }
 

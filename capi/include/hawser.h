@@ -29,8 +29,8 @@
  * is const; on the callback's own thread. A callback must not let an exception out; one that does ends the
  * call with HWS_CALLBACK. A transport's functions (hws_comm_host) run on threads of the library and may call
  * nothing of it.
- *  8. The library writes nothing to stdout or stderr, reads no environment variable, installs no signal
- * handler and never ends the process.
+ *  8. The library writes nothing to stdout or stderr, reads no environment variable (but for
+ * hws_comm_create_env and _read_env), installs no signal handler and never ends the process.
  *  9. Tokens and targets are int32, row-major [rows, cols]. targets[t] is what position t predicts (targets
  * are not shifted again); -100 masks a position.
  */
@@ -212,20 +212,61 @@ typedef struct hws_comm_address {
   int32_t world_size;
   int32_t reserved;    /* 0 */
   const char* address; /* "host:port": where rank 0 listens and all others look for it */
-  const char* host;    /* own address, which the other ranks connect to; NULL: 127.0.0.1 if `address`
-                          is on the loopback too, that of `address` on rank 0, else an error */
+  const char* host;    /* own address, on which this rank listens until all are connected; NULL: the one from
+                          which it reaches rank 0 */
   const char* network_interface; /* the same as an interface's name ("eth0"); NULL: as `host` says */
   double timeout_seconds;        /* for all ranks to arrive and connect; 0: 60 */
+  double silence_seconds;        /* without a sign of life until a process counts as stopped or cut off; rank
+                                    0's counts for all; 0: 10 */
+  const char* job; /* what all ranks must have been told alike, such as a job's name and a digest of its
+                      config, at most 127 bytes; NULL: "" */
+  const char* secret_file; /* holds the job's secret: 32 to 4,096 bytes (a newline at the end is none of
+                              them); not readable by every user. NULL: no secret, or as `secret` says */
+  /* Instead of secret_file: writes at most `capacity` bytes of the secret to `data` and their number to
+   * *bytes; non-zero ends the call with HWS_CALLBACK. Called at most once, before the function returns. */
+  int32_t (*secret)(void* user, void* data, size_t capacity, size_t* bytes);
+  void* secret_user;     /* passed to it */
+  int32_t trust_network; /* 1: go on without a secret where an address is not the loopback. 0: refuse that */
+  int32_t reserved_too;  /* 0 */
 } hws_comm_address;
 
-/* One rank of a job of processes, on one host or many, over TCP (Gloo): waits until all have come. Every
- * process calls it, in any order.
- * The connections are neither encrypted nor authenticated: use a network that you trust.
- * Errors, on every rank: HWS_INVALID_ARGUMENT (an address that is none, a rank outside the world or taken
- * twice, world sizes that differ), HWS_TIMEOUT (names the ranks that did not come), HWS_UNAVAILABLE (no Gloo
- * or no hawser-0/libhawser_gloo.so, with the paths tried; an address that cannot be listened on; a process
- * that died meanwhile), HWS_ABI_MISMATCH (a module of another build). */
+/* One rank of a job of processes, on one host or many, over TCP: waits until all have come. Every process
+ * calls it, in any order.
+ *
+ * Who may join: with a secret, every connection begins with a mutual proof that both sides know it
+ * (HMAC-SHA256 over fresh nonces, rank, world, job and version), before anything else is read; strangers,
+ * other jobs, recorded conversations and other versions are turned away while the job goes on. Without one
+ * the rest is compared, but nothing is proven. Nothing listens once all ranks are connected. What this does
+ * not do: connections are not encrypted, and not authenticated after their beginning. Who can read or change
+ * packets between the hosts can read weights, gradients and data and change them. Use a network of your own,
+ * or a tunnel, against that.
+ *
+ * Signs of life: a process that dies is told to all others at once, one that is stopped or cut off after
+ * silence_seconds; calls in all of them then return HWS_UNAVAILABLE and name it.
+ *
+ * Errors: HWS_INVALID_ARGUMENT (an address that is none, a rank outside the world or taken twice, world sizes
+ * or jobs that differ, a secret of the wrong size), HWS_PERMISSION (this rank does not know the others'
+ * secret, or they not its own; a secret's file that every user may read), HWS_FAILED_PRECONDITION (another
+ * address than the loopback with neither secret nor trust_network), HWS_TIMEOUT (names the ranks that did not
+ * come), HWS_UNAVAILABLE (an address that cannot be listened on; a process that died meanwhile; for a secret,
+ * no libsodium or no hawser-0/libhawser_identity.so, with the path tried), HWS_ABI_MISMATCH (another
+ * version). */
 HWS_API int32_t hws_comm_create_address(const hws_comm_address* address, hws_comm** out);
+
+/* The same with rank, world and address from the environment variables that a launcher set: torchrun, Open
+ * MPI (mpirun), Slurm (srun), PMIx, PMI (MPICH, Intel MPI) or an indexed job of Kubernetes, the innermost if
+ * there are several. HAWSER_RANK, HAWSER_WORLD_SIZE, HAWSER_LOCAL_WORLD_SIZE, HAWSER_ADDRESS, HAWSER_PORT,
+ * HAWSER_HOST, HAWSER_INTERFACE, HAWSER_JOB, HAWSER_SECRET_FILE and HAWSER_TRUST_NETWORK=1 say it where no
+ * launcher does, or otherwise than the launcher. This function and the next are the only ones that read the
+ * environment.
+ * `wishes` (NULL: none) counts more than variables where its fields are not 0 or NULL; its rank and
+ * world_size must be 0, and its job is added to the launcher's. Errors also: HWS_FAILED_PRECONDITION where no
+ * launcher is found or it does not say enough (names the missing variable). */
+HWS_API int32_t hws_comm_create_env(const hws_comm_address* wishes, hws_comm** out);
+/* What hws_comm_create_env would go by, without connecting. JSON: "launcher", "job", "rank", "world_size",
+ * "local_world_size" (ranks on this machine; null: unknown), "address", "host", "network_interface",
+ * "secret_file", "trust_network", "read" (an array of {"name", "value"}: the variables that had a part). */
+HWS_API int32_t hws_comm_read_env(hws_buffer** out);
 
 /* A transport of the host program's: how this process's one rank reaches the others. Between two ranks,
  * messages arrive in the order and with the sizes in which they were sent; none is empty. One thread at a
@@ -261,7 +302,8 @@ typedef struct hws_comm_host {
  * recv, or for a rank outside the world. */
 HWS_API int32_t hws_comm_create_host(const hws_comm_host* host, hws_comm** out);
 
-/* JSON: kind ("local", "address", "host"), world_size, local_ranks (an array). */
+/* JSON: kind ("local", "address", "env", "host"), world_size, local_ranks (an array); of "env" also
+ * "environment", as hws_comm_read_env gave it. */
 HWS_API int32_t hws_comm_info(const hws_comm* comm, hws_buffer** out);
 HWS_API void hws_comm_destroy(hws_comm* comm);
 

@@ -115,15 +115,9 @@ TEST_F(Ranks, RefusesRanksThatDoNotFit) {
   EXPECT_FALSE(fs::exists(path("run")));
 }
 
-/// Ranks as processes, where the module for TCP is built.
+/// Ranks as processes.
 class Launch : public Ranks {
  protected:
-  void SetUp() override {
-    Ranks::SetUp();
-    const fs::path module = fs::path(HAWSER_COMMAND).parent_path() / "hawser-0" / "libhawser_gloo.so";
-    if (!fs::exists(module)) GTEST_SKIP() << module << " is not built";
-  }
-
   /// A launch of 3,000 steps on two ranks, in the background.
   pid_t begin(const std::string& run) const {
     const pid_t pid = fork();

@@ -1,5 +1,5 @@
 // All-reduce of 64 MB between ranks of this machine, in turn in the same run: over shared memory; by Gloo's
-// own ring over the loopback device, unordered; and by our ordered sum over Gloo's connections. Prints
+// own ring over the loopback device, unordered; and by our ordered sum over TCP. Prints
 // milliseconds (median and best) and how many times faster the local transport is than Gloo's own. No test:
 // run it by hand. It includes the engine's own headers, because the C API offers no bare collectives.
 //
@@ -17,7 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tests/comm/gloo_worlds.h"
+#include "tests/comm/tcp_worlds.h"
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
@@ -105,7 +105,7 @@ double copy_rate(int64_t bytes) {
 void report(int32_t ranks, int64_t bytes, double rate) {
   const int64_t elements = bytes / 4;
   const Timing local = measure(local_world(ranks), elements), gloo = measure_gloo(ranks, elements),
-               ours = measure(gloo_world(ranks), elements);
+               ours = measure(tcp_world(ranks), elements);
   // Each owner reads its part of all inputs and writes it to all: 2 * bytes of traffic per rank.
   const double limit = 2.0 * static_cast<double>(bytes) / rate;
   std::printf("%d ranks, %.0f MB, milliseconds, median (best)\n", ranks, static_cast<double>(bytes) / 1e6);
@@ -113,7 +113,7 @@ void report(int32_t ranks, int64_t bytes, double rate) {
               local.median * 1e3, local.best * 1e3, limit * 1e3);
   std::printf("  Gloo's ring   %7.2f (%.2f); local is %.1f times as fast (best to best %.1f)\n",
               gloo.median * 1e3, gloo.best * 1e3, gloo.median / local.median, gloo.best / local.best);
-  std::printf("  ours on Gloo  %7.2f (%.2f)\n", ours.median * 1e3, ours.best * 1e3);
+  std::printf("  ours on TCP   %7.2f (%.2f)\n", ours.median * 1e3, ours.best * 1e3);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-// A libhawser_gloo.so that says it was built for another release.
-#include "engine/comm/gloo/gloo_module.h"
+// A libhawser_identity.so that says it was built for another release.
+#include "engine/comm/identity/identity_module.h"
 
-extern "C" __attribute__((visibility("default"))) const hawser::comm::GlooModule* hawser_gloo_module() {
-  static constexpr hawser::comm::GlooModule kModule = {"0.0.0 some other compiler", nullptr};
+extern "C" __attribute__((visibility("default"))) const hawser::comm::IdentityModule*
+hawser_identity_module() {
+  static constexpr hawser::comm::IdentityModule kModule = {"0.0.0 some other compiler", nullptr, nullptr};
   return &kModule;
 }

@@ -1,10 +1,14 @@
 // The store where ranks find each other: its requests, who is missing, who died, and strangers on the port.
 #include <gtest/gtest.h>
 
+#include <condition_variable>
+#include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 
 #include "engine/comm/gate.h"
+#include "engine/comm/rendezvous/rank_watch.h"
 #include "engine/comm/rendezvous/store_client.h"
 #include "engine/comm/rendezvous/store_server.h"
 
@@ -12,6 +16,42 @@ namespace hawser::comm {
 namespace {
 
 HostPort at(const StoreServer& server) { return {"127.0.0.1", std::to_string(server.port())}; }
+Membership member(int32_t rank, int32_t world, const std::string& job = "job") {
+  return {rank, world, job, nullptr};
+}
+/// A server of `world` ranks on a free port.
+struct Server : StoreServer {
+  explicit Server(int32_t world, double silence = 10)
+      : StoreServer({"127.0.0.1", "0"}, member(0, world), silence) {}
+};
+StoreClient client_of(const StoreServer& server, int32_t rank, int32_t world, double timeout = 5) {
+  return {at(server), member(rank, world), timeout};
+}
+/// What a RankWatch is told, in time.
+class Told {
+ public:
+  RankWatch::Told fn() {
+    return [this](const Error& error) {
+      const std::lock_guard lock(mutex_);
+      error_ = error;
+      told_.notify_all();
+    };
+  }
+  Error wait(double seconds = 5) {
+    std::unique_lock lock(mutex_);
+    told_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return error_.code() != Code::kOk; });
+    return error_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable told_;
+  Error error_{Code::kOk, ""};
+};
+std::unique_ptr<RankWatch> watch_of(StoreClient&& client, int32_t rank, int32_t world, Told& told,
+                                    double silence = 10) {
+  return std::make_unique<RankWatch>(std::move(client).watch(), rank, world, silence, told.fn());
+}
 
 /// The code of the Error that `call` throws; its message goes to `message`.
 template <class Call>
@@ -25,16 +65,12 @@ Code thrown(const Call& call, std::string* message) {
   return Code::kOk;
 }
 
-TEST(Rendezvous, KeepsValuesCountersAndFirstSettings) {
-  const StoreServer server({"127.0.0.1", "0"}, 2);
-  StoreClient a(at(server), 0, 2, 5), b(at(server), 1, 2, 5);
+TEST(Rendezvous, KeepsValuesAndWaitsForThem) {
+  const Server server(2);
+  StoreClient a = client_of(server, 0, 2), b = client_of(server, 1, 2);
   a.set("key", "one");
   EXPECT_EQ(b.get("key", 1), "one");
-  EXPECT_EQ(a.set_first("key", "two"), "one");
-  EXPECT_EQ(a.set_first("other", "two"), "two");
-  EXPECT_EQ(a.add("count", 5), 5);
-  EXPECT_EQ(b.add("count", -7), -2);
-  std::string large(3'000'000, 'x');
+  const std::string large(60'000, 'x');
   a.set("large", large);
   EXPECT_EQ(b.get("large", 5), large);
   std::thread later([&] { b.set("late", "now"); });
@@ -46,13 +82,12 @@ TEST(Rendezvous, KeepsValuesCountersAndFirstSettings) {
 }
 
 TEST(Rendezvous, NamesTheSameMissingRanksToAll) {
-  const StoreServer server({"127.0.0.1", "0"}, 5);
+  const Server server(5);
   std::vector<std::string> messages(5);
   std::vector<std::thread> threads;
   for (const int32_t r : {0, 2, 4}) {
     threads.emplace_back([&, r] {
-      StoreClient client(at(server), r, 5, 5);
-      client.say_hello();
+      StoreClient client = client_of(server, r, 5);
       EXPECT_EQ(thrown([&] { client.wait_for_all(0.3); }, &messages[r]), Code::kTimeout);
     });
   }
@@ -61,38 +96,106 @@ TEST(Rendezvous, NamesTheSameMissingRanksToAll) {
     EXPECT_EQ(messages[r], "rank 1 and rank 3 of 5 did not arrive within 0.3 s");
 }
 
-TEST(Rendezvous, RefusesARankThatCameTwiceAndAnotherWorldSize) {
-  const StoreServer server({"127.0.0.1", "0"}, 2);
-  StoreClient first(at(server), 1, 2, 5), second(at(server), 1, 2, 5), third(at(server), 0, 3, 5);
-  first.say_hello();
+TEST(Rendezvous, RefusesWhoDoesNotFitAndGoesOn) {
+  const Server server(2);
+  const StoreClient first = client_of(server, 1, 2);
   std::string message;
-  EXPECT_EQ(thrown([&] { second.say_hello(); }, &message), Code::kInvalidArgument);
+  EXPECT_EQ(thrown([&] { client_of(server, 1, 2); }, &message), Code::kInvalidArgument);
   EXPECT_NE(message.find("rank 1 of 2 came twice"), std::string::npos) << message;
-  EXPECT_EQ(thrown([&] { third.say_hello(); }, &message), Code::kInvalidArgument);
+  EXPECT_EQ(thrown([&] { client_of(server, 0, 3); }, &message), Code::kInvalidArgument);
   EXPECT_NE(message.find("a world of 3, rank 0 from one of 2"), std::string::npos) << message;
+  EXPECT_EQ(thrown([&] { StoreClient(at(server), member(0, 2, "other"), 5); }, &message),
+            Code::kInvalidArgument);
+  EXPECT_NE(message.find("the job \"other\", rank 0 from the job \"job\""), std::string::npos) << message;
+  StoreClient last = client_of(server, 0, 2);
+  last.wait_for_all(5);
 }
 
-TEST(Rendezvous, TellsEveryoneWhoVanishedButNotWhoSaidBye) {
-  const StoreServer server({"127.0.0.1", "0"}, 3);
-  StoreClient a(at(server), 0, 3, 5), watch(at(server), 0, 3, 5);
-  auto b = std::make_unique<StoreClient>(at(server), 1, 3, 5);
-  auto c = std::make_unique<StoreClient>(at(server), 2, 3, 5);
-  a.say_hello(), b->say_hello(), c->say_hello();
-  a.wait_for_all(5);
-  b->bye();
-  b.reset();
-  std::string message;
-  EXPECT_EQ(thrown([&] { watch.get(kFaultKey, 0.1); }, &message), Code::kTimeout);
-  c.reset();
-  EXPECT_EQ(watch.get(kFaultKey, 5).substr(4, 14), "rank 2 of 3 is");
+TEST(Rendezvous, ARankThatDiesBeforeAllHaveComeMayComeAgain) {
+  const Server server(2);
+  { const StoreClient dies = client_of(server, 1, 2); }
+  StoreClient zero = client_of(server, 0, 2);
+  std::optional<StoreClient> again;
+  for (std::string message; !again;) {  // the server may not have seen the end yet
+    thrown([&] { again.emplace(client_of(server, 1, 2)); }, &message);
+  }
+  zero.wait_for_all(5);
+}
+
+TEST(Rendezvous, TellsEveryoneWhoVanishedButNotWhoLeft) {
+  const Server server(3);
+  Told told[3];
+  std::vector<std::unique_ptr<RankWatch>> watches;
+  for (int32_t r = 0; r < 3; ++r) watches.push_back(watch_of(client_of(server, r, 3), r, 3, told[r]));
+  watches[1].reset();
+  EXPECT_EQ(told[0].wait(0.2).code(), Code::kOk);
+  // Rank 2 dies: its connection ends without a word.
+  Told unheard;
+  const Server other(2);
+  auto zero = watch_of(client_of(other, 0, 2), 0, 2, unheard);
+  { const Socket dies = client_of(other, 1, 2).watch(); }
+  EXPECT_EQ(unheard.wait().message().substr(0, 14), "rank 1 of 2 is");
+  EXPECT_EQ(unheard.wait().code(), Code::kUnavailable);
+}
+
+TEST(Rendezvous, NamesWhoFellSilentToAllOthers) {
+  const Server server(3, 0.6);
+  Told told[2];
+  const Socket silent = client_of(server, 2, 3).watch();
+  auto zero = watch_of(client_of(server, 0, 3), 0, 3, told[0], 0.6);
+  auto one = watch_of(client_of(server, 1, 3), 1, 3, told[1], 0.6);
+  for (Told& t : told) {
+    EXPECT_EQ(t.wait().code(), Code::kUnavailable);
+    EXPECT_EQ(t.wait().message(),
+              "rank 2 of 3 gave no sign of life for 0.6 s: stopped, or cut off from rank 0");
+  }
+}
+
+TEST(Rendezvous, ASilentRankZeroIsNoticedByTheOthers) {
+  Socket listener = listen_on({"127.0.0.1", "0"});
+  std::string why;
+  Socket client =
+      connect_until({"127.0.0.1", std::to_string(listening_port(listener))}, steady_seconds() + 5, &why);
+  Told told;
+  const RankWatch watch(std::move(client), 1, 2, 0.3, told.fn());
+  EXPECT_EQ(told.wait().message(),
+            "rank 0 of 2 gave no sign of life for 0.3 s: stopped, or cut off from rank 1");
+}
+
+TEST(Rendezvous, WhatOneRankTellsAllHearOnceAndTheFirstReasonStays) {
+  const Server server(3);
+  Told told[3];
+  std::vector<std::unique_ptr<RankWatch>> watches;
+  for (int32_t r = 0; r < 3; ++r) watches.push_back(watch_of(client_of(server, r, 3), r, 3, told[r]));
+  watches[1]->tell(Error(Code::kNumeric, "rank 1: not a number"));
+  for (Told& t : told) EXPECT_EQ(t.wait().message(), "rank 1: not a number");
+  watches[2]->tell(Error(Code::kTimeout, "too late"));
+  watches.clear();
+  for (Told& t : told) EXPECT_EQ(t.wait().code(), Code::kNumeric);
+}
+
+TEST(Rendezvous, NothingListensOnceAllWatch) {
+  const Server server(2);
+  Told told[2];
+  std::vector<std::unique_ptr<RankWatch>> watches;
+  for (int32_t r = 0; r < 2; ++r) watches.push_back(watch_of(client_of(server, r, 2), r, 2, told[r]));
+  const double until = steady_seconds() + 5;
+  bool open = true;
+  while (open && steady_seconds() < until) {
+    std::string why;
+    open = connect_until(at(server), steady_seconds(), &why).open();
+  }
+  EXPECT_FALSE(open);
 }
 
 TEST(Rendezvous, SaysWhoIsNotListeningAndEndsInPeace) {
   std::string message;
-  EXPECT_EQ(thrown([] { StoreClient({"127.0.0.1", "1"}, 3, 4, 0.2); }, &message), Code::kTimeout);
+  EXPECT_EQ(thrown([] { StoreClient({"127.0.0.1", "1"}, member(3, 4), 0.2); }, &message), Code::kTimeout);
   EXPECT_NE(message.find("rank 0 of 4 did not arrive within 0.2 s"), std::string::npos) << message;
-  auto server = std::make_unique<StoreServer>(HostPort{"127.0.0.1", "0"}, 1);
-  StoreClient client(at(*server), 0, 1, 5);
+  auto server = std::make_unique<Server>(2);
+  StoreClient client = client_of(*server, 0, 2);
+  Told told;
+  auto watch = watch_of(client_of(*server, 1, 2), 1, 2, told);
   std::thread end([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     server.reset();
@@ -100,34 +203,24 @@ TEST(Rendezvous, SaysWhoIsNotListeningAndEndsInPeace) {
   EXPECT_EQ(thrown([&] { client.get("never", kNoDeadline); }, &message), Code::kCancelled);
   end.join();
   EXPECT_EQ(thrown([&] { client.set("key", ""); }, &message), Code::kUnavailable);
+  EXPECT_EQ(told.wait(0.1).code(), Code::kOk);
 }
 
-TEST(Rendezvous, OutlivesStrangersAndGarbage) {
-  const StoreServer server({"127.0.0.1", "0"}, 1);
+TEST(Rendezvous, OutlivesAMemberThatSpeaksNonsense) {
   std::mt19937 random(17);
-  std::vector<Socket> held;
-  for (int i = 0; i < 300; ++i) {
-    std::string why;
-    Socket socket = connect_until(at(server), steady_seconds() + 5, &why);
-    ASSERT_TRUE(socket.open()) << why;
-    std::string bytes(random() % 200, '\0');
-    for (char& c : bytes) c = static_cast<char>(random());
-    if (i % 3 == 0) {  // a head of ours with impossible sizes, or a piece of one
-      StoreRequest request;
-      request.op = static_cast<StoreOp>(random() % 12);
-      request.key_bytes = random();
-      request.value_bytes = random();
-      bytes.assign(reinterpret_cast<const char*>(&request), random() % (sizeof(request) + 1));
-    }
+  for (int i = 0; i < 50; ++i) {
+    const Server server(2);
+    Told told;
+    auto zero = watch_of(client_of(server, 0, 2), 0, 2, told);
+    const Socket socket = client_of(server, 1, 2).watch();
+    StoreRequest request;
+    request.op = static_cast<StoreOp>(random() % 9);
+    request.key_bytes = random() % 3 == 0 ? random() : random() % 20;
+    request.value_bytes = random() % 3 == 0 ? random() : random() % 20;
+    std::string bytes(reinterpret_cast<const char*>(&request), sizeof(request));
+    bytes.resize(random() % 100, 'x');
     write_all(socket, bytes.data(), bytes.size(), steady_seconds() + 5);
-    if (i % 2 == 0) held.push_back(std::move(socket));
   }
-  held.clear();
-  StoreClient client(at(server), 0, 1, 5);
-  client.say_hello();
-  client.wait_for_all(5);
-  client.set("key", "value");
-  EXPECT_EQ(client.get("key", 5), "value");
 }
 
 TEST(Rendezvous, AddressesAreReadStrictly) {

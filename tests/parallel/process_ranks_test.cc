@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/comm/gloo/address.h"
+#include "engine/comm/tcp/address.h"
 #include "tests/harness/layout_cells.h"
 #include "tests/train/small_config.h"
 
@@ -41,7 +41,6 @@ std::vector<std::string> in_processes(int32_t world,
   options.address = "127.0.0.1:" + std::to_string(free_port());
   options.world_size = world;
   options.timeout_seconds = 20;
-  options.module_folder = HAWSER_GLOO_FOLDER;
   std::vector<std::pair<pid_t, int>> children;
   for (int32_t rank = 0; rank < world; ++rank) {
     int ends[2];

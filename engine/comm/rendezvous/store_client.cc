@@ -1,6 +1,8 @@
 #include "engine/comm/rendezvous/store_client.h"
 
-#include <cstring>
+#include <poll.h>
+
+#include <algorithm>
 
 #include "engine/comm/gate.h"
 
@@ -8,56 +10,42 @@ namespace hawser::comm {
 namespace {
 
 constexpr double kAnswerSeconds = 30;  ///< for the server to answer what needs no waiting
+constexpr int kPauseMilliseconds = 50;
 
 }  // namespace
 
-StoreClient::StoreClient(const HostPort& address, int32_t rank, int32_t world_size, double timeout_seconds)
-    : address_(address), rank_(rank), world_size_(world_size) {
-  std::string why;
-  socket_ = connect_until(address, steady_seconds() + timeout_seconds, &why);
-  if (!socket_.open()) {
-    fail(Code::kTimeout, "rank 0 of {} did not arrive within {} s: rank {} met {} at {}", world_size,
-         timeout_seconds, rank, why, address.text());
+StoreClient::StoreClient(const HostPort& address, const Membership& self, double timeout_seconds)
+    : address_(address), rank_(self.rank), world_size_(self.world_size) {
+  const double deadline = steady_seconds() + timeout_seconds;
+  for (std::string why;;) {
+    socket_ = connect_until(address, deadline, &why);
+    if (socket_.open() && introduce(socket_, self, 0, Purpose::kJoin, deadline, &why)) return;
+    if (steady_seconds() + kPauseMilliseconds * 1e-3 >= deadline) {
+      fail(Code::kTimeout, "rank 0 of {} did not arrive within {} s: rank {} met {} at {}", world_size_,
+           timeout_seconds, rank_, why, address.text());
+    }
+    poll(nullptr, 0, kPauseMilliseconds);
   }
 }
 
-void StoreClient::say_hello() {
-  const Hello hello{rank_, world_size_};
-  ask(StoreOp::kHello, "", {reinterpret_cast<const char*>(&hello), sizeof(hello)}, 0);
-}
-
-void StoreClient::wait_for_all(double timeout_seconds) {
+void StoreClient::wait_for_all(double timeout_seconds, double of_seconds) {
   try {
     ask(StoreOp::kArrived, "", "", timeout_seconds);
   } catch (const Error& error) {
     if (error.code() != Code::kTimeout) throw;
-    fail(Code::kTimeout, "{} did not arrive within {} s", error.message(), timeout_seconds);
+    fail(Code::kTimeout, "{} did not arrive within {} s", error.message(), of_seconds);
   }
 }
 
 void StoreClient::set(const std::string& key, std::string_view value) { ask(StoreOp::kSet, key, value, 0); }
 
-std::string StoreClient::set_first(const std::string& key, std::string_view value) {
-  return ask(StoreOp::kSetFirst, key, value, 0);
-}
-
 std::string StoreClient::get(const std::string& key, double timeout_seconds) {
   return ask(StoreOp::kGet, key, "", timeout_seconds);
 }
 
-int64_t StoreClient::add(const std::string& key, int64_t more) {
-  const std::string total = ask(StoreOp::kAdd, key, {reinterpret_cast<const char*>(&more), sizeof(more)}, 0);
-  if (total.size() != sizeof(more)) fail(Code::kInternal, "the rendezvous store answered add with no number");
-  std::memcpy(&more, total.data(), sizeof(more));
-  return more;
-}
-
-void StoreClient::bye() noexcept {
-  try {
-    const std::lock_guard lock(mutex_);
-    send(StoreOp::kBye, "", "", 0, steady_seconds() + 1);
-  } catch (const Error&) {  // the server is gone already
-  }
+Socket StoreClient::watch() && {
+  send(StoreOp::kWatch, "", "", 0, steady_seconds() + kAnswerSeconds);
+  return std::move(socket_);
 }
 
 void StoreClient::send(StoreOp op, std::string_view key, std::string_view value, double timeout_seconds,
@@ -67,14 +55,7 @@ void StoreClient::send(StoreOp op, std::string_view key, std::string_view value,
          "the rendezvous store takes keys of {} and values of {} bytes; {} and {} are too long",
          kMostKeyBytes, kMostValueBytes, key.size(), value.size());
   }
-  StoreRequest request;
-  request.op = op;
-  request.key_bytes = static_cast<uint32_t>(key.size());
-  request.value_bytes = static_cast<uint32_t>(value.size());
-  request.timeout_seconds = timeout_seconds;
-  std::string message(reinterpret_cast<const char*>(&request), sizeof(request));
-  message += key;
-  message += value;
+  const std::string message = store_request(op, key, value, timeout_seconds);
   if (!write_all(socket_, message.data(), message.size(), deadline)) {
     fail(Code::kUnavailable, "rank 0 of {} is gone: the rendezvous at {} takes nothing from rank {} any more",
          world_size_, address_.text(), rank_);
@@ -83,7 +64,6 @@ void StoreClient::send(StoreOp op, std::string_view key, std::string_view value,
 
 std::string StoreClient::ask(StoreOp op, std::string_view key, std::string_view value,
                              double timeout_seconds) {
-  const std::lock_guard lock(mutex_);
   const double deadline = steady_seconds() + timeout_seconds + kAnswerSeconds;
   send(op, key, value, timeout_seconds, deadline);
   StoreAnswer answer;
@@ -99,6 +79,18 @@ std::string StoreClient::ask(StoreOp op, std::string_view key, std::string_view 
   }
   if (answer.code != 0) throw Error(static_cast<Code>(answer.code), text);
   return text;
+}
+
+std::string store_request(StoreOp op, std::string_view key, std::string_view value, double timeout_seconds) {
+  StoreRequest request;
+  request.op = op;
+  request.key_bytes = static_cast<uint32_t>(key.size());
+  request.value_bytes = static_cast<uint32_t>(value.size());
+  request.timeout_seconds = timeout_seconds;
+  std::string message(reinterpret_cast<const char*>(&request), sizeof(request));
+  message += key;
+  message += value;
+  return message;
 }
 
 }  // namespace hawser::comm

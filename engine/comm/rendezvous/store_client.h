@@ -1,10 +1,11 @@
-// StoreClient: one rank's connection to the rendezvous store. Thread-safe; one request at a time.
+// StoreClient: one rank's connection to the rendezvous store, which stands for the rank: if it breaks, the
+// others are told. One thread at a time.
 #pragma once
 
-#include <mutex>
 #include <string>
 
 #include "engine/base/error.h"
+#include "engine/comm/identity/handshake.h"
 #include "engine/comm/rendezvous/socket.h"
 #include "engine/comm/rendezvous/store_protocol.h"
 
@@ -12,24 +13,23 @@ namespace hawser::comm {
 
 class StoreClient {
  public:
-  /// Connects, trying again until the deadline. Throws kTimeout naming rank 0 if nobody listens there.
-  StoreClient(const HostPort& address, int32_t rank, int32_t world_size, double timeout_seconds);
+  /// Connects and shows that it belongs to the job, trying again until the deadline. Throws kTimeout naming
+  /// rank 0 if nobody listens there, and what introduce throws. `self` stays the caller's.
+  StoreClient(const HostPort& address, const Membership& self, double timeout_seconds);
 
-  /// From here on the connection stands for the rank: if it breaks, the others are told. Throws
-  /// kInvalidArgument if the rank is taken or the world sizes differ.
-  void say_hello();
-  /// Returns when all ranks have said hello; throws kTimeout naming those that have not.
-  void wait_for_all(double timeout_seconds);
+  /// Returns when all ranks have come; throws kTimeout naming those that have not. `of_seconds` is for the
+  /// text, where part of a longer wait is over.
+  void wait_for_all(double timeout_seconds, double of_seconds);
+  void wait_for_all(double timeout_seconds) { wait_for_all(timeout_seconds, timeout_seconds); }
   void set(const std::string& key, std::string_view value);
-  /// What the key holds after setting it unless it was set.
-  std::string set_first(const std::string& key, std::string_view value);
-  /// Waits until the key is set; throws kTimeout, or kCancelled when rank 0 ends in peace.
+  /// Waits until the key is set; throws kTimeout, what broke the job meanwhile, or kCancelled when rank 0
+  /// ends.
   std::string get(const std::string& key, double timeout_seconds);
-  int64_t add(const std::string& key, int64_t more);
-  /// Leaves in peace.
-  void bye() noexcept;
-  /// Makes a running request fail with kUnavailable.
-  void interrupt() { socket_.shut_down(); }
+  /// The address of this machine over which the store is reached.
+  std::string own_address() const { return local_address(socket_); }
+  /// Asks for the rest of the job's life (rank_watch.h) and hands over the connection; nothing else may
+  /// follow.
+  Socket watch() &&;
 
  private:
   std::string ask(StoreOp op, std::string_view key, std::string_view value, double timeout_seconds);
@@ -38,8 +38,10 @@ class StoreClient {
 
   const HostPort address_;
   const int32_t rank_, world_size_;
-  std::mutex mutex_;
   Socket socket_;
 };
+
+/// A request as it travels.
+std::string store_request(StoreOp op, std::string_view key, std::string_view value, double timeout_seconds);
 
 }  // namespace hawser::comm

@@ -1,5 +1,6 @@
-// What clients and the server of the rendezvous store say to each other: a fixed head, then key and value.
-// Sizes are bounded, so that a stranger who connects to the port costs neither memory nor the job.
+// What a rank and the rendezvous store say to each other once the handshake is over: a fixed head, then key
+// and value. Sizes are bounded. The one connection stands for the rank: first the rank asks and the store
+// answers; from kWatch on both only give signs of life, until one tells of a fault or leaves.
 #pragma once
 
 #include <cstdint>
@@ -8,35 +9,37 @@
 namespace hawser::comm {
 
 enum class StoreOp : uint32_t {
-  kHello,     ///< value: Hello. Answered at once; the connection stands for this rank
-  kArrived,   ///< answered once all ranks have said hello, or at the timeout with who has not
-  kSet,       ///< key, value
-  kSetFirst,  ///< sets the key unless it is set; answers with what it holds then
-  kGet,       ///< answered once the key is set, or at the timeout
-  kAdd,       ///< value: int64; adds to a counter and answers with its new value
-  kBye,       ///< this rank leaves in peace; not answered
+  kArrived,  ///< answered once all ranks have come, or at the timeout with who has not
+  kSet,      ///< key, value
+  kGet,      ///< answered once the key is set, or at the timeout
+  kWatch,    ///< from here on the store answers unasked: beats, and the fault once there is one
+  kBeat,     ///< a sign of life; not answered
+  kFault,    ///< value: int32 code, message. This rank has failed; not answered
+  kBye,      ///< this rank leaves in peace; not answered
 };
 
 struct StoreRequest {
-  static constexpr uint64_t kMark = 0x31726f74732d7768ull;  ///< "hw-stor1"
+  static constexpr uint64_t kMark = 0x32726f74732d7768ull;  ///< "hw-stor2"
   uint64_t mark = kMark;
-  StoreOp op = StoreOp::kGet;
+  StoreOp op = StoreOp::kBeat;
   uint32_t key_bytes = 0, value_bytes = 0, zero = 0;
   double timeout_seconds = 0;
 };
 
 struct StoreAnswer {
-  int32_t code = 0;  ///< a Code; the value is the message of an error
+  int32_t code = 0;  ///< a Code; the value is the message of an error. 0 and no value to a watcher: a beat
   uint32_t value_bytes = 0;
 };
 
-struct Hello {
-  int32_t rank = 0, world_size = 0;
-};
-
-inline constexpr uint32_t kMostKeyBytes = 256, kMostValueBytes = 4u << 20;
+inline constexpr uint32_t kMostKeyBytes = 256, kMostValueBytes = 64u << 10;
 inline constexpr uint32_t kMostKeys = 1u << 20;
-inline constexpr const char* kFaultKey = "fault";  ///< why the job is broken: int32 code, then the message
+
+inline constexpr const char* kSilenceKey = "silence";  ///< rank 0's silence_seconds, as text
+/// Told with kCancelled when rank 0's process leaves the job though nothing is wrong.
+inline constexpr const char* kEndedInPeace = "rank 0 has ended";
+
+/// Between two signs of life, where `silence_seconds` without one mean that a process is stopped or cut off.
+inline double beat_seconds(double silence_seconds) { return silence_seconds < 4 ? silence_seconds / 4 : 1; }
 
 static_assert(std::is_trivially_copyable_v<StoreRequest> && std::is_trivially_copyable_v<StoreAnswer>);
 

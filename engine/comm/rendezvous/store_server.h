@@ -1,24 +1,25 @@
 // StoreServer: where the ranks of a job find each other. It lives in rank 0's process on one thread, keeps
-// small values by key, knows who has arrived, and tells everyone who vanished.
+// small values by key and knows who has come. Once all watch, nothing listens any more: from then on it gives
+// signs of life, expects them, and tells all ranks who failed, vanished or fell silent.
 #pragma once
 
-#include <atomic>
 #include <list>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "engine/comm/rendezvous/socket.h"
+#include "engine/comm/rendezvous/reception.h"
 #include "engine/comm/rendezvous/store_protocol.h"
 
 namespace hawser::comm {
 
 class StoreServer {
  public:
-  /// Listens and starts its thread. Throws kUnavailable if it cannot.
-  StoreServer(const HostPort& address, int32_t world_size);
-  /// Answers all who wait that it ends, and ends.
+  /// Listens and starts its thread. `self` is rank 0's. Throws kUnavailable if it cannot.
+  StoreServer(const HostPort& address, const Membership& self, double silence_seconds);
+  /// Tells all who are connected that it ends, and ends.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
@@ -28,39 +29,46 @@ class StoreServer {
  private:
   struct Client {
     Socket socket;
-    std::string in, out;
     int32_t rank = -1;
-    bool closing = false;  ///< once `out` is written
-    bool waits = false;
+    std::string in, out;
+    bool waits = false, watches = false, left = false, told = false;
     StoreOp waits_for = StoreOp::kGet;
     std::string key;
-    double deadline = 0;
+    double deadline = 0, heard = 0;
   };
 
   void main_loop();
+  void serve_all();
   int next_timeout() const;
-  void accept_all();
-  void drop_oldest_stranger();
+  std::string objection(int32_t rank) const;
+  void enter(Socket socket, int32_t rank);
   void read_from(Client& client);
   void write_to(Client& client);
   void take_requests(Client& client);
   void carry_out(Client& client, const StoreRequest& request, std::string key, std::string value);
-  void hello(Client& client, const std::string& value);
   void wait(Client& client, const StoreRequest& request, std::string key);
+  void watch(Client& client);
   void answer_waiting();
+  void give_beats();
+  void look_for_silence();
+  void tell_fault();
   void answer(Client& client, int32_t code, std::string_view value);
   void lost(const Client& client);
+  void set_fault(Code code, std::string message);
   std::string missing() const;
 
-  const int32_t world_size_;
-  Socket listener_;
+  const Membership self_;
+  const double silence_seconds_;
   int32_t port_ = 0;
+  std::optional<Reception> reception_;
   int wake_[2] = {-1, -1};
   std::list<Client> clients_;
   std::map<std::string, std::string> values_;
   std::vector<bool> arrived_;
-  int32_t arrivals_ = 0;
+  int32_t arrivals_ = 0, watchers_ = 0;
+  double next_beat_ = 0;
   std::string missed_;  ///< who had not arrived when the first rank gave up
+  std::optional<Error> fault_;
   std::thread thread_;
 };
 

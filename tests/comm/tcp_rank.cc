@@ -1,4 +1,4 @@
-// One rank as a process, for gloo_process_test: gloo_rank ADDRESS RANK WORLD (operations | die). Exits with 0
+// One rank as a process, for tcp_process_test: tcp_rank ADDRESS RANK WORLD (operations | die). Exits with 0
 // if all was as expected, and says on stderr what was not.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
-#include "tests/comm/gloo_worlds.h"
 #include "tests/comm/operations.h"
+#include "tests/comm/tcp_worlds.h"
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {

@@ -1,4 +1,4 @@
-#include "tests/comm/gloo_worlds.h"
+#include "tests/comm/tcp_worlds.h"
 
 #include <thread>
 
@@ -18,11 +18,10 @@ comm::AddressOptions address_options(const std::string& address, int32_t rank, i
   options.world_size = world;
   options.host = "127.0.0.1";
   options.timeout_seconds = 30;
-  options.module_folder = HAWSER_GLOO_FOLDER;
   return options;
 }
 
-std::vector<std::shared_ptr<comm::Comm>> gloo_world(int32_t ranks) {
+std::vector<std::shared_ptr<comm::Comm>> tcp_world(int32_t ranks) {
   const std::string address = free_address();
   std::vector<std::shared_ptr<comm::Comm>> world(static_cast<size_t>(ranks));
   std::vector<std::exception_ptr> errors(static_cast<size_t>(ranks));

@@ -1,7 +1,7 @@
 // Worlds over TCP on this machine.
 #pragma once
 
-#include "engine/comm/gloo/address.h"
+#include "engine/comm/tcp/address.h"
 #include "tests/comm/worlds.h"
 
 namespace hawser::testing {
@@ -13,6 +13,6 @@ std::string free_address();
 comm::AddressOptions address_options(const std::string& address, int32_t rank, int32_t world);
 
 /// All ranks as threads of this process, each with connections of its own.
-std::vector<std::shared_ptr<comm::Comm>> gloo_world(int32_t ranks);
+std::vector<std::shared_ptr<comm::Comm>> tcp_world(int32_t ranks);
 
 }  // namespace hawser::testing

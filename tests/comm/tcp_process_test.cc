@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "tests/comm/gloo_worlds.h"
+#include "tests/comm/tcp_worlds.h"
 
 extern char** environ;
 
@@ -18,11 +18,11 @@ std::vector<int> run_processes(int32_t world, const std::string& mode) {
   std::vector<pid_t> processes(static_cast<size_t>(world));
   for (int32_t r = 0; r < world; ++r) {
     const std::string rank = std::to_string(r);
-    const char* arguments[] = {HAWSER_GLOO_RANK, address.c_str(), rank.c_str(),
-                               size.c_str(),     mode.c_str(),    nullptr};
-    EXPECT_EQ(posix_spawn(&processes[r], HAWSER_GLOO_RANK, nullptr, nullptr, const_cast<char**>(arguments),
-                          environ),
-              0);
+    const char* arguments[] = {HAWSER_TCP_RANK, address.c_str(), rank.c_str(),
+                               size.c_str(),    mode.c_str(),    nullptr};
+    EXPECT_EQ(
+        posix_spawn(&processes[r], HAWSER_TCP_RANK, nullptr, nullptr, const_cast<char**>(arguments), environ),
+        0);
   }
   std::vector<int> statuses;
   for (const pid_t process : processes) {
@@ -33,17 +33,17 @@ std::vector<int> run_processes(int32_t world, const std::string& mode) {
   return statuses;
 }
 
-TEST(GlooProcesses, GiveTheReferencesBits) {
+TEST(TcpProcesses, GiveTheReferencesBits) {
   for (const int status : run_processes(3, "operations")) EXPECT_EQ(status, 0);
 }
 
-TEST(GlooProcesses, HearAtOnceWhichOneDied) {
+TEST(TcpProcesses, HearAtOnceWhichOneDied) {
   const std::vector<int> statuses = run_processes(4, "die");
   for (size_t r = 0; r < 3; ++r) EXPECT_EQ(statuses[r], 0) << "rank " << r;
   EXPECT_TRUE(WIFSIGNALED(statuses[3]));
 }
 
-TEST(GlooAddress, AMissingRankIsNamedOnAllOthers) {
+TEST(TcpAddress, AMissingRankIsNamedOnAllOthers) {
   const std::string address = free_address();
   std::vector<Caught> errors(4);
   std::vector<std::thread> threads;
@@ -62,30 +62,6 @@ TEST(GlooAddress, AMissingRankIsNamedOnAllOthers) {
   for (const int32_t r : {0, 1, 2}) {
     EXPECT_EQ(errors[r].code, static_cast<int32_t>(Code::kTimeout));
     EXPECT_EQ(errors[r].message, "rank 3 of 4 did not arrive within 0.5 s");
-  }
-}
-
-TEST(GlooAddress, AMissingModuleIsNamedWithThePathsTried) {
-  comm::AddressOptions options = address_options(free_address(), 0, 1);
-  options.module_folder = "/nowhere";
-  try {
-    comm::make_address(options);
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::kUnavailable);
-    EXPECT_NE(error.message().find("/nowhere/libhawser_gloo.so"), std::string::npos) << error.message();
-  }
-}
-
-TEST(GlooAddress, AModuleOfAnotherBuildIsRefused) {
-  comm::AddressOptions options = address_options(free_address(), 0, 1);
-  options.module_folder = HAWSER_OTHER_BUILD;
-  try {
-    comm::make_address(options);
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::kAbiMismatch);
-    EXPECT_NE(error.message().find("0.0.0 some other compiler"), std::string::npos) << error.message();
   }
 }
 

@@ -1,10 +1,10 @@
 // The same cases over TCP.
-#include "tests/comm/gloo_worlds.h"
+#include "tests/comm/tcp_worlds.h"
 
 namespace hawser::testing {
 
 const std::vector<WorldKind>& world_kinds() {
-  static const std::vector<WorldKind> kinds = {{"gloo", gloo_world, {1, 2, 3, 4}}};
+  static const std::vector<WorldKind> kinds = {{"tcp", tcp_world, {1, 2, 3, 4}}};
   return kinds;
 }
 

@@ -1,0 +1,40 @@
+// Secret: what the ranks of one job know and nobody else does. It proves itself without being said.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/comm/identity/identity_module.h"
+
+namespace hawser::comm {
+
+using Proof = std::array<uint8_t, kProofBytes>;
+
+class Secret {
+ public:
+  static constexpr size_t kLeastBytes = 32, kMostBytes = 4096;
+
+  /// `bytes` is copied. `module_folder`: where libhawser_identity.so lies; "": hawser-0/ beside this library.
+  /// Throws kInvalidArgument for fewer than 32 or more than 4,096 bytes, and what open_identity_module
+  /// throws.
+  Secret(std::string_view bytes, const std::string& module_folder);
+  ~Secret();
+  Secret(const Secret&) = delete;
+  Secret& operator=(const Secret&) = delete;
+
+  Proof prove(std::string_view text) const;
+  bool proves(std::string_view text, const Proof& proof) const;
+
+ private:
+  const IdentityModule& module_;
+  std::string bytes_;
+};
+
+/// The secret in a file: all of it but one newline at the end. Throws kNotFound, kIo, kInvalidArgument (also
+/// for anything but a regular file), and kPermission for a file that every user may read.
+std::shared_ptr<const Secret> read_secret(const std::string& path, const std::string& module_folder = "");
+
+}  // namespace hawser::comm

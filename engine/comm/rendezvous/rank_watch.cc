@@ -1,0 +1,119 @@
+#include "engine/comm/rendezvous/rank_watch.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <system_error>
+
+#include "engine/base/signals_blocked.h"
+#include "engine/comm/gate.h"
+#include "engine/comm/rendezvous/store_client.h"
+
+namespace hawser::comm {
+
+RankWatch::RankWatch(Socket socket, int32_t rank, int32_t world_size, double silence_seconds, Told told)
+    : socket_(std::move(socket)),
+      rank_(rank),
+      world_size_(world_size),
+      silence_seconds_(silence_seconds),
+      told_(std::move(told)),
+      heard_(steady_seconds()) {
+  const SignalsBlocked blocked;
+  try {
+    thread_ = std::thread([this] { main_loop(); });
+  } catch (const std::system_error& e) {
+    fail(Code::kUnavailable, "cannot make the watching thread of rank {}: {}; raise the limit on threads",
+         rank_, e.what());
+  }
+  pthread_setname_np(thread_.native_handle(), fmt::format("hws-watch-{}", rank_).substr(0, 15).c_str());
+}
+
+RankWatch::~RankWatch() {
+  say(store_request(StoreOp::kBye, "", "", 0));
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  socket_.shut_down();
+  thread_.join();
+}
+
+void RankWatch::tell(const Error& error) noexcept {
+  const auto code = static_cast<int32_t>(error.code());
+  const std::string code_bytes(reinterpret_cast<const char*>(&code), sizeof(code));
+  constexpr size_t kMost = 4096;  // fits a socket's buffer beside the beats
+  say(store_request(StoreOp::kFault, "", code_bytes + error.message().substr(0, kMost), 0));
+}
+
+/// A whole message or, if rank 0 takes nothing any more, none: then its silence will be noticed.
+void RankWatch::say(const std::string& message) noexcept {
+  const std::lock_guard lock(mutex_);
+  ::send(socket_.fd(), message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void RankWatch::main_loop() {
+  const std::string beat = store_request(StoreOp::kBeat, "", "", 0);
+  double next_beat = steady_seconds();
+  for (;;) {
+    const double wake = std::min(next_beat, heard_ + silence_seconds_);
+    pollfd entry{socket_.fd(), POLLIN, 0};
+    poll(&entry, 1, static_cast<int>(std::clamp(std::ceil((wake - steady_seconds()) * 1e3), 0.0, 1e6)));
+    if (!read()) return;  // before the silence is judged: this process may have been stopped itself
+    const double now = steady_seconds();
+    if (now >= heard_ + silence_seconds_) {
+      const Error error(
+          Code::kUnavailable,
+          fmt::format("rank 0 of {} gave no sign of life for {} s: stopped, or cut off from rank {}",
+                      world_size_, silence_seconds_, rank_));
+      told_(error);
+      return tell(error);  // so that rank 0 learns it too, should it wake up
+    }
+    if (now < next_beat) continue;
+    say(beat);
+    next_beat = now + beat_seconds(silence_seconds_);
+  }
+}
+
+/// False when there is nothing more to hear.
+bool RankWatch::read() {
+  char block[4096];
+  for (;;) {
+    const ssize_t got = recv(socket_.fd(), block, sizeof(block), MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    if (got <= 0) break;
+    heard_ = steady_seconds();
+    in_.append(block, static_cast<size_t>(got));
+    if (!take_answers()) return false;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (ending_) return false;
+  }
+  told_(Error(Code::kUnavailable,
+              fmt::format("rank 0 of {} is gone: its process ended or its connection broke", world_size_)));
+  return false;
+}
+
+/// False after the last one.
+bool RankWatch::take_answers() {
+  StoreAnswer answer;
+  while (in_.size() >= sizeof(answer)) {
+    std::memcpy(&answer, in_.data(), sizeof(answer));
+    if (answer.value_bytes > kMostValueBytes) answer.value_bytes = 0;
+    if (in_.size() < sizeof(answer) + answer.value_bytes) return true;
+    const std::string text = in_.substr(sizeof(answer), answer.value_bytes);
+    in_.erase(0, sizeof(answer) + answer.value_bytes);
+    if (answer.code == 0) continue;
+    const auto code = static_cast<Code>(answer.code);
+    if (code != Code::kCancelled || text != kEndedInPeace) told_(Error(code, text));
+    return false;
+  }
+  return true;
+}
+
+}  // namespace hawser::comm

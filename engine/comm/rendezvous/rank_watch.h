@@ -1,0 +1,49 @@
+// RankWatch: one rank's end of the connection to the rendezvous for the rest of the job's life, on a thread
+// of its own, so that a rank that computes for minutes is not taken for dead. It gives signs of life, expects
+// them, hears what broke the job, and says so when this rank fails.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "engine/base/error.h"
+#include "engine/comm/rendezvous/socket.h"
+
+namespace hawser::comm {
+
+class RankWatch {
+ public:
+  using Told = std::function<void(const Error&)>;
+
+  /// `socket` is what StoreClient::watch handed over. `told` is called at most once, on the watching thread:
+  /// with what broke the job, or kUnavailable if rank 0 is gone or silent for `silence_seconds`. Throws
+  /// kUnavailable if the thread cannot be made.
+  RankWatch(Socket socket, int32_t rank, int32_t world_size, double silence_seconds, Told told);
+  /// Leaves in peace.
+  ~RankWatch();
+  RankWatch(const RankWatch&) = delete;
+  RankWatch& operator=(const RankWatch&) = delete;
+
+  /// This rank has failed: all others will be told, unless the job is broken already. Any thread; never
+  /// waits.
+  void tell(const Error& error) noexcept;
+
+ private:
+  void main_loop();
+  bool read();
+  bool take_answers();
+  void say(const std::string& message) noexcept;
+
+  Socket socket_;
+  const int32_t rank_, world_size_;
+  const double silence_seconds_;
+  const Told told_;
+  std::string in_;
+  double heard_ = 0;
+  std::mutex mutex_;  ///< for writing
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace hawser::comm

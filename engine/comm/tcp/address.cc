@@ -1,0 +1,197 @@
+// A rank's life over TCP: rendezvous at rank 0, a link to each other rank, and a watch through which everyone
+// hears when one rank fails, dies or falls silent.
+#include "engine/comm/tcp/address.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <optional>
+
+#include "engine/comm/fault.h"
+#include "engine/comm/gate.h"
+#include "engine/comm/host/host_transport.h"
+#include "engine/comm/rendezvous/rank_watch.h"
+#include "engine/comm/rendezvous/store_client.h"
+#include "engine/comm/rendezvous/store_server.h"
+#include "engine/comm/tcp/links.h"
+#include "engine/comm/tcp/mesh.h"
+#include "engine/comm/tcp/wake.h"
+
+namespace hawser::comm {
+namespace {
+
+/// How long a failed call waits to hear from rank 0 why.
+constexpr double kHearSeconds = 1.0;
+
+Membership membership_of(const AddressOptions& options) {
+  return {options.rank, options.world_size, options.job, options.secret};
+}
+
+std::string link_key(int32_t rank) { return fmt::format("link/{}", rank); }
+
+class AddressLink {
+ public:
+  explicit AddressLink(const AddressOptions& options);
+  ~AddressLink();
+  HostTransport transport();
+
+ private:
+  static AddressLink& self(void* user) { return *static_cast<AddressLink*>(user); }
+  void meet(const AddressOptions& options);
+  std::vector<std::string> exchange_addresses(StoreClient& store, const std::string& own,
+                                              double deadline) const;
+  void told(const Error& error);
+  int32_t explain(int32_t status);
+  void abort(int32_t code, const char* message) noexcept;
+
+  const Membership self_;
+  std::unique_ptr<StoreServer> server_;  ///< on rank 0
+  Wake wake_;                            ///< up once fault_ is set
+  std::optional<RankWatch> watch_;
+  std::optional<Mesh> mesh_;
+  std::mutex mutex_;
+  std::condition_variable heard_;
+  Fault fault_;
+  std::string message_;
+};
+
+AddressLink::AddressLink(const AddressOptions& options) : self_(membership_of(options)) {
+  try {
+    meet(options);
+  } catch (const Error& error) {
+    watch_.reset();  // which may be telling meanwhile
+    fault_.raise_if_set();
+    throw;
+  }
+}
+
+AddressLink::~AddressLink() {
+  watch_.reset();
+  mesh_.reset();
+}
+
+void AddressLink::meet(const AddressOptions& options) {
+  HostPort address = parse_address(options.address);
+  const double deadline = steady_seconds() + options.timeout_seconds;
+  const std::string given = options.interface.empty() ? options.host : interface_address(options.interface);
+  if (self_.rank == 0) {
+    if (!given.empty()) address.host = given;
+    server_ = std::make_unique<StoreServer>(address, self_, options.silence_seconds);
+  }
+  StoreClient store(address, self_, options.timeout_seconds);
+  store.wait_for_all(std::max(0.0, deadline - steady_seconds()), options.timeout_seconds);
+  Links links(self_, given.empty() ? store.own_address() : given);
+  const std::vector<std::string> addresses = exchange_addresses(store, links.address(), deadline);
+  const double silence = std::stod(store.get(kSilenceKey, 1));  // rank 0's counts for all
+  watch_.emplace(std::move(store).watch(), self_.rank, self_.world_size, silence,
+                 [this](const Error& error) { told(error); });
+  try {
+    mesh_.emplace(links.connect_all(addresses, deadline, wake_.fd()), wake_.fd());
+  } catch (const Error& error) {
+    watch_->tell(error);
+    throw;
+  }
+}
+
+std::vector<std::string> AddressLink::exchange_addresses(StoreClient& store, const std::string& own,
+                                                         double deadline) const {
+  store.set(link_key(self_.rank), own);
+  std::vector<std::string> addresses;
+  for (int32_t r = 0; r < self_.world_size; ++r) {
+    try {
+      addresses.push_back(store.get(link_key(r), std::max(1.0, deadline - steady_seconds())));
+    } catch (const Error& error) {
+      if (error.code() != Code::kTimeout) throw;
+      fail(Code::kTimeout, "rank {} of {} came but fell silent before it said where it listens", r,
+           self_.world_size);
+    }
+  }
+  return addresses;
+}
+
+void AddressLink::told(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  fault_.set(error);
+  heard_.notify_all();
+  wake_.up();
+}
+
+/// What a failed call of the mesh returns: the job's reason, if there is one, else its own.
+int32_t AddressLink::explain(int32_t status) {
+  message_.clear();
+  if (status == 0) return 0;
+  std::unique_lock lock(mutex_);
+  if (status != static_cast<int32_t>(Code::kTimeout)) {
+    heard_.wait_for(lock, std::chrono::duration<double>(kHearSeconds), [&] { return fault_.is_set(); });
+  }
+  if (fault_.is_set()) {
+    const Error error = fault_.error();
+    message_ = error.message();
+    return static_cast<int32_t>(error.code());
+  }
+  message_ = mesh_->message;
+  return status;
+}
+
+void AddressLink::abort(int32_t code, const char* message) noexcept {
+  try {
+    const Error error(static_cast<Code>(code), message);
+    watch_->tell(error);
+    told(error);
+  } catch (...) {  // no memory for the text
+    wake_.up();
+  }
+}
+
+HostTransport AddressLink::transport() {
+  HostTransport t;
+  t.user = this;
+  t.send = [](void* user, int32_t to, const void* data, int64_t bytes, double seconds) {
+    return self(user).explain(self(user).mesh_->send(to, data, bytes, seconds));
+  };
+  t.recv = [](void* user, int32_t from, void* data, int64_t bytes, double seconds) {
+    return self(user).explain(self(user).mesh_->recv(from, data, bytes, seconds));
+  };
+  t.exchange = [](void* user, int32_t rank, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
+                  double seconds) {
+    return self(user).explain(self(user).mesh_->exchange(rank, out, out_bytes, in, in_bytes, seconds));
+  };
+  t.abort = [](void* user, int32_t code, const char* message) { self(user).abort(code, message); };
+  t.message = [](void* user) { return self(user).message_.c_str(); };
+  t.destroy = [](void* user) { delete &self(user); };
+  return t;
+}
+
+void check(const AddressOptions& options) {
+  if (options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
+    fail(Code::kInvalidArgument, "rank {} in a world of {}; ranks are numbered from 0", options.rank,
+         options.world_size);
+  }
+  for (const double seconds : {options.timeout_seconds, options.silence_seconds}) {
+    if (!(seconds > 0)) fail(Code::kInvalidArgument, "a timeout of {} s; it must be above 0", seconds);
+  }
+  if (options.job.size() > kMostJobBytes) {
+    fail(Code::kInvalidArgument, "a job's name of {} bytes; at most {} are possible", options.job.size(),
+         kMostJobBytes);
+  }
+  if (options.secret != nullptr || options.trust_network) return;
+  const std::string meeting = parse_address(options.address).host;
+  const std::string own = options.interface.empty() ? options.host : interface_address(options.interface);
+  for (const std::string& host : {meeting, own}) {
+    if (host.empty() || is_loopback(host)) continue;
+    fail(Code::kFailedPrecondition,
+         "rank {} would meet others at {} without a secret, so whoever reaches that network could join the "
+         "job; "
+         "give all ranks a secret, or say that the network is trusted",
+         options.rank, host);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Comm> make_address(const AddressOptions& options) {
+  check(options);
+  auto link = std::make_unique<AddressLink>(options);
+  return make_host(link.release()->transport(), options.rank, options.world_size);
+}
+
+}  // namespace hawser::comm

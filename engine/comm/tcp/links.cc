@@ -1,0 +1,75 @@
+#include "engine/comm/tcp/links.h"
+
+#include <algorithm>
+
+#include "engine/comm/agreement.h"
+#include "engine/comm/gate.h"
+#include "engine/comm/rendezvous/reception.h"
+
+namespace hawser::comm {
+namespace {
+
+bool readable(int fd) {
+  pollfd entry{fd, POLLIN, 0};
+  return poll(&entry, 1, 0) > 0;
+}
+
+}  // namespace
+
+Links::Links(const Membership& self, const std::string& host)
+    : self_(self), listener_(listen_on({host, "0"})) {
+  address_ = HostPort{host, std::to_string(listening_port(listener_))}.text();
+}
+
+std::vector<Socket> Links::connect_all(const std::vector<std::string>& addresses, double deadline,
+                                       int interrupt) {
+  std::vector<Socket> links(static_cast<size_t>(self_.world_size));
+  for (int32_t r = 0; r < self_.rank; ++r) links[r] = connect_to(r, addresses[r], deadline, interrupt);
+  accept_higher(links, deadline, interrupt);
+  return links;
+}
+
+Socket Links::connect_to(int32_t rank, const std::string& address, double deadline, int interrupt) const {
+  std::string why;
+  for (;;) {
+    Socket socket = connect_until(parse_address(address), deadline, &why, interrupt);
+    if (socket.open() && introduce(socket, self_, rank, Purpose::kLink, deadline, &why, interrupt))
+      return socket;
+    if (readable(interrupt)) fail(Code::kUnavailable, "interrupted");
+    if (steady_seconds() >= deadline) {
+      fail(Code::kTimeout,
+           "rank {} of {} could not connect to rank {} at {} in time: {}; does a firewall stand "
+           "between them?",
+           self_.rank, self_.world_size, rank, address, why);
+    }
+  }
+}
+
+void Links::accept_higher(std::vector<Socket>& links, double deadline, int interrupt) {
+  Reception reception(std::move(listener_), self_);
+  const auto objection = [&](int32_t rank, Purpose purpose) -> std::string {
+    const bool welcome = purpose == Purpose::kLink && rank > self_.rank && !links[rank].open();
+    return welcome ? "" : fmt::format("rank {} has no business at rank {}'s port of links", rank, self_.rank);
+  };
+  const auto enter = [&](Socket socket, int32_t rank, Purpose) { links[rank] = std::move(socket); };
+  std::vector<pollfd> polled;
+  for (;;) {
+    std::vector<int32_t> missing;
+    for (int32_t r = self_.rank + 1; r < self_.world_size; ++r) {
+      if (!links[r].open()) missing.push_back(r);
+    }
+    if (missing.empty()) return;
+    if (steady_seconds() >= deadline) {
+      fail(Code::kTimeout,
+           "{} of {} did not connect to rank {} at {} in time; does a firewall stand between them?",
+           name_ranks(missing), self_.world_size, self_.rank, address_);
+    }
+    polled.assign({{interrupt, POLLIN, 0}});
+    reception.add_polled(polled);
+    poll(polled.data(), polled.size(), milliseconds_until(std::min(deadline, reception.deadline())));
+    if (polled[0].revents != 0) fail(Code::kUnavailable, "interrupted");
+    reception.serve(objection, enter);
+  }
+}
+
+}  // namespace hawser::comm

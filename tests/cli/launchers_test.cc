@@ -1,0 +1,107 @@
+// `--comm env` under launchers: mpirun and torchrun for real where they are installed, the others' variables
+// by hand; and a job's secret.
+#include "tests/cli/run_command.h"
+
+namespace hawser::cli_test {
+namespace {
+
+using nlohmann::json;
+
+class Launchers : public CommandTest {
+ protected:
+  void SetUp() override {
+    CommandTest::SetUp();
+    auto c = config();
+    c["batch"] = {{"micro_batch", 1}, {"global_batch", 4}};
+    c["train"] = {{"steps", 6}, {"log_every", 2}, {"eval_every", 0}};
+    c["data"]["path"] = path("text.txt");
+    c["mesh"] = {{"dp_shard", 2}};
+    c["zero"] = {{"stage", 2}};
+    write_text(path("config.json"), c.dump());
+  }
+  bool shell(const std::string& command) const {
+    return std::system(("cd '" + folder_.string() + "' && { " + command + "; } >out.txt 2>err.txt </dev/null")
+                           .c_str()) == 0;
+  }
+  void expect_the_run_of_local_ranks(const std::string& run) const {
+    succeed("train config.json --out local");
+    EXPECT_EQ(metric_rows(folder_ / run), metric_rows(folder_ / "local"));
+    EXPECT_EQ(metric_rows(folder_ / run).size(), 6u);
+  }
+  /// A shell command for each of two ranks, at the same time; true if both succeeded.
+  bool both(const std::string& variables, const std::string& words) const {
+    const auto one = [&](int rank) {
+      return "env " + std::string("RANK=") + std::to_string(rank) + " WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 " +
+             variables + " " HAWSER_COMMAND " " + words;
+    };
+    return shell(one(1) + " & other=$!; " + one(0) + "; first=$?; wait $other && [ $first = 0 ]");
+  }
+  /// A port that is likely free: two tests of one machine differ.
+  static std::string port() { return std::to_string(10000 + getpid() % 10000); }
+};
+
+TEST_F(Launchers, MpirunStartsRanks) {
+  if (std::system("command -v mpirun >/dev/null") != 0)
+    GTEST_SKIP() << "Open MPI is not here (Debian: openmpi-bin)";
+  ASSERT_TRUE(shell("mpirun --allow-run-as-root --oversubscribe -n 2 " HAWSER_COMMAND
+                    " train config.json --comm env --out run"))
+      << read_text(path("err.txt"));
+  expect_the_run_of_local_ranks("run");
+}
+
+TEST_F(Launchers, TorchrunStartsRanks) {
+  if (std::system("command -v torchrun >/dev/null") != 0)
+    GTEST_SKIP() << "torchrun is not here (PyPI: torch)";
+  ASSERT_TRUE(shell("torchrun --standalone --nproc-per-node 2 --no-python " HAWSER_COMMAND
+                    " train config.json --comm env --out run"))
+      << read_text(path("err.txt"));
+  expect_the_run_of_local_ranks("run");
+}
+
+TEST_F(Launchers, VariablesAloneStartRanksAndSayWhichTheyWere) {
+  const std::string master = "MASTER_ADDR=localhost MASTER_PORT=" + port();
+  ASSERT_TRUE(both(master, "train config.json --comm env --out run")) << read_text(path("err.txt"));
+  expect_the_run_of_local_ranks("run");
+  ASSERT_TRUE(shell("env RANK=1 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 " + master +
+                    " " HAWSER_COMMAND " explain --comm env --json"))
+      << read_text(path("err.txt"));
+  const auto found = json::parse(read_text(path("out.txt")));
+  EXPECT_EQ(found.at("launcher"), "torchrun");
+  EXPECT_EQ(found.at("rank"), 1);
+  EXPECT_EQ(found.at("address"), "127.0.0.1:" + port());
+  EXPECT_EQ(found.at("read").at(0), (json{{"name", "RANK"}, {"value", "1"}}));
+}
+
+TEST_F(Launchers, NoLauncherIsSaid) {
+  refused("train config.json --comm env", {"no launcher started this process", "srun"});
+  refused("train config.json --comm env --rank 0 --world 2", {"--comm env takes rank and world"});
+  refused("train config.json --trust-network", {"--comm"});
+}
+
+TEST_F(Launchers, ASecretLetsRanksInThatKnowIt) {
+  if (!fs::exists(fs::path(HAWSER_COMMAND).parent_path() / "hawser-0" / "libhawser_identity.so")) {
+    GTEST_SKIP() << "libhawser_identity.so is not built";
+  }
+  write_text(path("secret"), std::string(32, 's') + "\n");
+  refused("train config.json --comm 127.0.0.1:1 --rank 0 --world 2 --secret-file secret", {"chmod 600"});
+  fs::permissions(path("secret"), fs::perms::owner_read | fs::perms::owner_write);
+  const std::string master = "MASTER_ADDR=localhost MASTER_PORT=" + port();
+  ASSERT_TRUE(both(master + " HAWSER_SECRET_FILE=secret", "train config.json --comm env --out run"))
+      << read_text(path("err.txt"));
+  expect_the_run_of_local_ranks("run");
+  // Rank 1 tries without the secret, with another config, and then as it should; rank 0 waits for that.
+  const std::string rank =
+      " WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 " + master + " " HAWSER_COMMAND " train config.json --comm env ";
+  const std::string late = "--secret-file secret --out late";
+  ASSERT_TRUE(shell("env RANK=0" + rank + late + " & zero=$!; env RANK=1" + rank +
+                    "--out late && exit 1; env RANK=1" + rank + late +
+                    " --set /seed=4 && exit 1; env RANK=1" + rank + late + " && wait $zero"))
+      << read_text(path("err.txt"));
+  const std::string err = read_text(path("err.txt"));
+  EXPECT_NE(err.find("rank 1 has no secret, who listens as rank 0 has one"), std::string::npos) << err;
+  EXPECT_NE(err.find("with the same config"), std::string::npos) << err;
+  EXPECT_EQ(metric_rows(folder_ / "late"), metric_rows(folder_ / "local"));
+}
+
+}  // namespace
+}  // namespace hawser::cli_test
