@@ -85,6 +85,9 @@ struct ConvertOptions {
 };
 int run_convert(const ConvertOptions& options);
 
+/// Records that ranks of a failed run left, as files or folders of them.
+int run_flight(const std::vector<std::string>& paths, bool json);
+
 struct DeviceOptions {
   int32_t threads = 0;
   double seconds = 0.5;

@@ -247,6 +247,14 @@ void add_model_commands(CLI::App* app, Action* action) {
       ->allow_extra_args(false);
   convert->callback([=] { *action = [c] { return hawser::cli::run_convert(*c); }; });
 
+  CLI::App* flight =
+      app->add_subcommand("flight", "After a failure: what each rank did last, and who never came");
+  auto flown = std::make_shared<std::vector<std::string>>();
+  auto flight_json = std::make_shared<bool>(false);
+  flight->add_option("records", *flown, "Run folder, or flight-rank-N.json files")->required();
+  flight->add_flag("--json", *flight_json, "Print JSON");
+  flight->callback([=] { *action = [=] { return hawser::cli::run_flight(*flown, *flight_json); }; });
+
   auto d = std::make_shared<hawser::cli::DeviceOptions>();
   CLI::App* device = app->add_subcommand("device", "List devices and measure this machine's peaks");
   device->add_option("--threads", d->threads, "CPU threads (default: all this process may use)")

@@ -9,6 +9,7 @@
 
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
+#include "bindings/cli/flight.h"
 #include "bindings/cli/follow.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/quantity.h"
@@ -183,6 +184,17 @@ int64_t sample_every(const RunConfig& config) {
   return static_cast<int64_t>(number_at(config.resolved, "/train/sample_every"));
 }
 
+/// Runs what trains; what ranks did last is kept if it fails.
+template <typename Run>
+int recorded(const hws_engine* engine, const TrainOptions& options, const std::string& folder, Run&& run) {
+  try {
+    return run();
+  } catch (const Failure& failure) {
+    keep_flight(engine, folder, options.ranks.rank, leads(options.ranks), failure);
+    throw;
+  }
+}
+
 int start(const TrainOptions& options) {
   if (options.config.config.empty())
     refuse("train needs a CONFIG: a JSON file, a preset name (see `hawser presets`) or a model folder");
@@ -199,13 +211,18 @@ int start(const TrainOptions& options) {
   const Engine engine = make_engine(run_config.get(), 0u, options.ranks);
   const std::string name = keep ? folder_name(options.out) : options.config.config;
   const RunConfig described = describe(config.get());
-  if (!leads(options.ranks)) return follow(engine.get(), sample_every(described));
+  if (!leads(options.ranks)) {
+    return recorded(engine.get(), options, options.out,
+                    [&] { return follow(engine.get(), sample_every(described)); });
+  }
   std::optional<RunFolder> folder;
   if (keep) {
     folder.emplace(RunFolder::create(options.out, described.as_set_text, described.resolved_text,
                                      override_pointers(options.config)));
   }
-  return train(name, described, engine.get(), options, folder ? &*folder : nullptr, {});
+  return recorded(engine.get(), options, options.out, [&] {
+    return train(name, described, engine.get(), options, folder ? &*folder : nullptr, {});
+  });
 }
 
 int resume(const TrainOptions& options) {
@@ -219,7 +236,10 @@ int resume(const TrainOptions& options) {
   const Engine engine = make_engine(run_config.get(), 0u, options.ranks);
   check(hws_checkpoint_load(engine.get(), checkpoint.c_str(), 0u));
   const RunConfig described = describe(config.get());
-  if (!first) return follow(engine.get(), sample_every(described));
+  if (!first) {
+    return recorded(engine.get(), options, folder.path(),
+                    [&] { return follow(engine.get(), sample_every(described)); });
+  }
   const auto info = ordered_json::parse(text_of(hws_engine_info, engine.get()));
   const auto step = static_cast<int64_t>(number_at(info, "/step"));
   for (const std::string& path : folder.set_aside_checkpoints_after(step)) {
@@ -230,7 +250,9 @@ int resume(const TrainOptions& options) {
     folder.write_config(described.as_set_text, described.resolved_text);
   }
   std::printf("resuming %s from %s\n", folder.path().c_str(), checkpoint.c_str());
-  return train(folder_name(folder.path()), described, engine.get(), options, &folder, std::move(rows));
+  return recorded(engine.get(), options, folder.path(), [&] {
+    return train(folder_name(folder.path()), described, engine.get(), options, &folder, std::move(rows));
+  });
 }
 
 }  // namespace

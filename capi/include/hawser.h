@@ -14,8 +14,8 @@
  * cancelled. Children keep what they need of their parents alive.
  *  4. A `const` handle allows concurrent calls. Any other call needs the handle for itself: it waits for the
  * const calls that run, and any second call meanwhile, const ones too, gets HWS_BUSY, never undefined
- * behaviour. Different handles are independent. hws_engine_metrics and hws_engine_cancel work at any time,
- * the latter also in a signal handler. After fork, a child gets HWS_FORKED for engines of its parent (destroy
+ * behaviour. Different handles are independent. hws_engine_metrics, _flight and _cancel work at any time,
+ * the last also in a signal handler. After fork, a child gets HWS_FORKED for engines of its parent (destroy
  * only forgets them) and may create its own; the same holds for comms.
  *  5. Structs that cross start with `uint32_t struct_size` (set it to sizeof); they only ever grow at the
  * end. The library reads or writes min(struct_size, its own size) and refuses a non-zero unknown tail
@@ -581,6 +581,15 @@ HWS_API int32_t hws_engine_trace(const hws_engine* engine, int32_t format, hws_b
  * "b_transposed"), flops are those of matrix products and attention, bytes those of operands, each read or
  * written once. HWS_FORMAT_TEXT: the same as a table. HWS_FAILED_PRECONDITION if no step was profiled. */
 HWS_API int32_t hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out);
+/* What the ranks of this process said to others last: up to 2,048 calls of each, whatever became of them,
+ * noted always and at no cost worth naming. Works at any time, also beside a call that does not return and
+ * after an error; on any thread. HWS_FORMAT_JSON: {"ranks": [{"rank", "world_size", "time", "groups":
+ * [{"name", "members"}], "calls": [{"ticket", "sequence", "operation", "group", "bytes", "state", "issued",
+ * "entered", "ended"}]}]}, oldest call first; "sequence" counts in the group and is the same on all its
+ * members; state is "queued", "running" (entered, waiting for others), "finished" or "failed"; times are
+ * seconds since 1970, null for what has not happened. HWS_FORMAT_TEXT: a table of the last few. No ranks for
+ * an engine of one. */
+HWS_API int32_t hws_engine_flight(const hws_engine* engine, int32_t format, hws_buffer** out);
 
 #ifdef __cplusplus
 }

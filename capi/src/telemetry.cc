@@ -1,5 +1,6 @@
 // hws_engine_set_metrics and hws_engine_metrics: pushed and pulled metrics. hws_engine_set_trace and
 // hws_engine_trace: when each instruction of a step ran. hws_engine_profile: where the time of steps went.
+// hws_engine_flight: what ranks said to others last.
 #include "capi/src/buffer.h"
 #include "capi/src/engine.h"
 #include "capi/src/guard.h"
@@ -70,5 +71,13 @@ int32_t hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer*
     call.out(out);
     const Use<Engine> use(call, engine, Access::kShared);
     publish_text(use->trainer->profile_report(wants_json(call, format)), out);
+  });
+}
+
+int32_t hws_engine_flight(const hws_engine* engine, int32_t format, hws_buffer** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    const bool json = wants_json(call, format);
+    publish_text(Use<Engine>(call, engine, Access::kAlways)->trainer->flight_report(json), out);
   });
 }

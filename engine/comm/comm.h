@@ -15,6 +15,11 @@
 
 namespace hawser::comm {
 
+struct GroupName {
+  std::string name;
+  std::vector<int32_t> members;  ///< world ranks
+};
+
 /// One rank's end of a Comm: its groups and the one thread that carries out its calls in the order in which
 /// they were issued, whichever group they belong to. Used by one thread at a time, but for abort.
 class RankComm {
@@ -29,9 +34,14 @@ class RankComm {
   virtual void abort(Code code, std::string_view message) noexcept = 0;
   /// Bytes of memory that the transport holds for this rank (staging), fixed when it was made.
   virtual int64_t transport_bytes() const = 0;
-  /// Finished calls since the last take, oldest first, at most `most`; older ones beyond the ring of 2,048
+  /// Finished calls since the last take, oldest first, at most `most`; older ones than the last 2,048 issued
   /// are lost. Allocates nothing.
   virtual int64_t take_records(Record* out, int64_t most) = 0;
+  /// The last calls, at most 2,048, oldest first, whatever became of them. Any thread, also beside calls and
+  /// after an error; waits for nothing.
+  virtual int64_t recall(Record* out, int64_t most) const = 0;
+  /// By Record::group. Any thread.
+  virtual std::vector<GroupName> group_names() const = 0;
 };
 
 struct CommOptions {

@@ -28,4 +28,18 @@ const char* operation_name(Operation operation) {
   return "unknown";
 }
 
+const char* state_name(CallState state) {
+  switch (state) {
+    case CallState::kQueued:
+      return "queued";
+    case CallState::kRunning:
+      return "running";
+    case CallState::kFinished:
+      return "finished";
+    case CallState::kFailed:
+      break;
+  }
+  return "failed";
+}
+
 }  // namespace hawser::comm

@@ -33,12 +33,22 @@ struct Traffic {
   std::array<Entry, static_cast<size_t>(Operation::kCount)> by_operation{};
 };
 
-/// One finished call, for timelines. Seconds of the steady clock.
+enum class CallState : uint8_t {
+  kQueued,   ///< issued; an earlier call of its rank still runs
+  kRunning,  ///< entered: from here on its rank waits for the other members
+  kFinished,
+  kFailed,
+};
+const char* state_name(CallState state);
+
+/// One call of one rank. Seconds of the steady clock, 0 for what has not happened.
 struct Record {
   Operation operation = Operation::kBarrier;
+  CallState state = CallState::kQueued;
   int32_t group = 0;  ///< in the order in which the rank made its groups
   uint64_t ticket = 0;
-  int64_t bytes = 0;
+  uint64_t sequence = 0;  ///< in the group, the same on all members; of send and recv, between the two
+  int64_t bytes = 0;      ///< as the ledger counts them
   double issued = 0, begun = 0, ended = 0;
 };
 

@@ -39,6 +39,12 @@ uint64_t Progress::push(Call call) {
   call.ticket = ticket;
   call.issued = steady_seconds();
   queue_[(ticket - 1) % kQueue] = call;
+  recorder_.queued({.operation = call.signature.operation,
+                    .group = call.group,
+                    .ticket = ticket,
+                    .sequence = call.sequence,
+                    .bytes = call.ledger_bytes,
+                    .issued = call.issued});
   issued_.store(ticket, std::memory_order_seq_cst);
   asked_.notify();
   return ticket;
@@ -55,16 +61,6 @@ void Progress::wait(uint64_t ticket) {
 
 bool Progress::done(uint64_t ticket) const { return retired_.load() >= ticket; }
 
-int64_t Progress::take_records(Record* out, int64_t most) {
-  const std::lock_guard lock(records_mutex_);
-  taken_ = std::max(taken_, recorded_ - std::min(recorded_, kRecords));
-  const uint64_t count =
-      std::min<uint64_t>(recorded_ - taken_, static_cast<uint64_t>(std::max<int64_t>(most, 0)));
-  for (uint64_t i = 0; i < count; ++i) out[i] = records_[(taken_ + i) % kRecords];
-  taken_ += count;
-  return static_cast<int64_t>(count);
-}
-
 void Progress::main_loop() {
   for (;;) {
     const uint64_t next = retired_.load(std::memory_order_relaxed) + 1;
@@ -80,8 +76,9 @@ void Progress::carry_out(Call& call) {
   try {
     transport_.fault().raise_if_set();
     call.begun = steady_seconds();
+    recorder_.running(call.ticket, call.begun);
     transport_.run(call);
-    remember(call, steady_seconds());
+    recorder_.ended(call.ticket, steady_seconds(), CallState::kFinished);
     finished_(user_, call);
     return;
   } catch (const Error& error) {
@@ -89,13 +86,8 @@ void Progress::carry_out(Call& call) {
   } catch (const std::exception& error) {
     transport_.abort(Error(Code::kInternal, fmt::format("rank {}: {}", transport_.rank(), error.what())));
   }
+  recorder_.ended(call.ticket, steady_seconds(), CallState::kFailed);
   if (call.ticket < first_failed_.load()) first_failed_.store(call.ticket);
-}
-
-void Progress::remember(const Call& call, double ended) {
-  const std::lock_guard lock(records_mutex_);
-  records_[recorded_++ % kRecords] = {
-      call.signature.operation, call.group, call.ticket, call.ledger_bytes, call.issued, call.begun, ended};
 }
 
 }  // namespace hawser::comm

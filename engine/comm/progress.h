@@ -2,12 +2,11 @@
 // queue between it and the thread that issues them. All memory is taken when it is made.
 #pragma once
 
-#include <array>
 #include <atomic>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "engine/comm/flight_recorder.h"
 #include "engine/comm/gate.h"
 #include "engine/comm/transport.h"
 
@@ -15,8 +14,7 @@ namespace hawser::comm {
 
 class Progress {
  public:
-  static constexpr uint64_t kQueue = 512;     ///< calls in flight; one more makes the issuer wait
-  static constexpr uint64_t kRecords = 2048;  ///< finished calls that are remembered
+  static constexpr uint64_t kQueue = 512;  ///< calls in flight; one more makes the issuer wait
 
   /// Called on the progress thread after each call that succeeded, before it counts as done.
   using Finished = void (*)(void* user, const Call& call);
@@ -32,14 +30,13 @@ class Progress {
   void wait(uint64_t ticket);
   bool done(uint64_t ticket) const;
   bool idle() const { return retired_.load() == issued_.load(); }
-  int64_t take_records(Record* out, int64_t most);
+  FlightRecorder& recorder() { return recorder_; }
   /// A fault was set by another thread: whoever waits here should look.
   void notify() { asked_.notify(); }
 
  private:
   void main_loop();
   void carry_out(Call& call);
-  void remember(const Call& call, double ended);
 
   Transport& transport_;
   int32_t spins_;
@@ -51,9 +48,7 @@ class Progress {
   std::atomic<uint64_t> first_failed_{~uint64_t{0}};
   std::atomic<bool> stop_{false};
   Gate asked_, answered_;  ///< for the progress thread, for the issuer
-  std::mutex records_mutex_;
-  std::array<Record, kRecords> records_{};
-  uint64_t recorded_ = 0, taken_ = 0;
+  FlightRecorder recorder_;
   std::thread thread_;
 };
 

@@ -47,10 +47,18 @@ std::unique_ptr<ProcessGroup> QueuedRank::make_group(std::vector<int32_t> member
     index = static_cast<int32_t>(groups_.size());
     groups_.push_back(std::make_unique<GroupCounters>());
     counters = groups_.back().get();
+    counters->named = {name, members};
   }
   transport_->add_group(index, members, name);
   return std::make_unique<QueuedGroup>(*progress_, *counters, index, place, std::move(members),
                                        std::move(name));
+}
+
+std::vector<GroupName> QueuedRank::group_names() const {
+  const std::lock_guard lock(groups_mutex_);
+  std::vector<GroupName> names;
+  for (const auto& group : groups_) names.push_back(group->named);
+  return names;
 }
 
 void QueuedRank::abort(Code code, std::string_view message) noexcept {

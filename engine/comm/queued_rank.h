@@ -10,12 +10,13 @@
 
 namespace hawser::comm {
 
-/// A group's counters; they outlive the ProcessGroup, because queued calls may.
+/// A group's name and counters; they outlive the ProcessGroup, because queued calls may.
 struct GroupCounters {
   struct Entry {
     std::atomic<int64_t> calls{0}, bytes{0};
   };
   std::array<Entry, static_cast<size_t>(Operation::kCount)> by_operation;
+  GroupName named;
 };
 
 /// Throws kInvalidArgument for a rank outside the world and for options that no transport can serve.
@@ -31,14 +32,18 @@ class QueuedRank final : public RankComm {
   std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) override;
   void abort(Code code, std::string_view message) noexcept override;
   int64_t transport_bytes() const override { return transport_->bytes(); }
-  int64_t take_records(Record* out, int64_t most) override { return progress_->take_records(out, most); }
+  int64_t take_records(Record* out, int64_t most) override {
+    return progress_->recorder().take_finished(out, most);
+  }
+  int64_t recall(Record* out, int64_t most) const override { return progress_->recorder().recall(out, most); }
+  std::vector<GroupName> group_names() const override;
 
  private:
   static void count(void* self, const Call& call);
 
   std::unique_ptr<Transport> transport_;
   // Held in one block that grows only when a group is made; the progress thread reads it.
-  std::mutex groups_mutex_;
+  mutable std::mutex groups_mutex_;
   std::vector<std::unique_ptr<GroupCounters>> groups_;
   std::unique_ptr<Progress> progress_;
 };

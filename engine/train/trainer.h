@@ -131,6 +131,9 @@ class Trainer {
   /// Where the time of all steps but the first went since set_trace(true, true), by kernel and shape, for
   /// every rank of this process. Throws kFailedPrecondition where no step was profiled.
   virtual std::string profile_report(bool json) const = 0;
+  /// The last calls of every rank of this process to others, whatever became of them. Safe beside a running
+  /// step and after an error.
+  virtual std::string flight_report(bool json) const = 0;
   /// The trace of one rank, by its index in this process.
   virtual plan::Timeline timeline(int32_t index) const = 0;
   virtual const plan::Plan& train_plan() const = 0;

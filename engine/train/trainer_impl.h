@@ -73,6 +73,7 @@ class TrainerImpl final : public Trainer {
   void set_trace(bool on, bool kernels) override;
   std::string trace_report(bool json) const override;
   std::string profile_report(bool json) const override;
+  std::string flight_report(bool json) const override;  // flight_report.cc
   plan::Timeline timeline(int32_t index) const override;
   const plan::Plan& train_plan() const override { return plans_.train; }
   void set_metrics(std::function<void(const std::string&)> fn) override { metrics_fn_ = std::move(fn); }

@@ -82,6 +82,13 @@ static void trains_over_local_ranks(void) {
     fill_batch(&batch, 9);
     CHECK_OK(hws_engine_eval(engine, &batch.batch, 0, &loss, &tokens));
     CHECK(loss > 0 && tokens > 0);
+    CHECK_OK(hws_engine_flight(engine, HWS_FORMAT_JSON, &out));
+    const char* flight = check_text(out);
+    CHECK((strstr(flight, "{\"ranks\":[]}") != NULL) == (i == 0));
+    CHECK((strstr(flight, "\"state\":\"finished\"") != NULL) == (i == 1));
+    CHECK_OK(hws_engine_flight(engine, HWS_FORMAT_TEXT, &out));
+    CHECK((strstr(check_text(out), "rank 3 of 4: its last 12 of") != NULL) == (i == 1));
+    CHECK_ERROR(hws_engine_flight(engine, HWS_FORMAT_BINARY, &out), HWS_INVALID_ARGUMENT, "format");
     hws_engine_destroy(engine);
   }
   CHECK(results[0].tokens == results[1].tokens && results[0].samples == results[1].samples);

@@ -202,6 +202,43 @@ TEST_F(Launch, OneRankThatIsKilledEndsAll) {
   const std::string err = read_text(path("stderr"));
   EXPECT_NE(err.find("rank 1 was killed by signal 9"), std::string::npos) << err;
   EXPECT_NE(err.find("rank 1 of 2 is gone"), std::string::npos) << err;
+  EXPECT_NE(err.find("rank 0 of 2: its last"), std::string::npos) << err;
+  const CommandResult flight = succeed("flight run");
+  for (const char* words :
+       {"flight-rank-0.json: rank 1 of 2 is gone", "group dp", "rank 1     left no record"}) {
+    EXPECT_NE(flight.out.find(words), std::string::npos) << words << " in\n" << flight.out;
+  }
+  const auto record = json::parse(succeed("flight run --json").out);
+  EXPECT_EQ(record.at("ranks").size(), 1u);
+  EXPECT_EQ(record.at("ranks").at(0).at("world_size"), 2);
+}
+
+/// Records that two ranks might have left; the third was killed.
+TEST_F(Ranks, AFlightRecordSaysWhoNeverCame) {
+  const auto record = [](int rank, int sequence, const char* state) {
+    const json group = {{"name", "dp"}, {"members", {0, 1, 2}}};
+    const json call = {{"ticket", 9},    {"sequence", sequence}, {"operation", "all_reduce"},
+                       {"group", 0},     {"bytes", 64},          {"state", state},
+                       {"issued", 99.0}, {"entered", 99.5},      {"ended", nullptr}};
+    const json entry = {{"rank", rank},
+                        {"world_size", 3},
+                        {"time", 100.0},
+                        {"groups", {group}},
+                        {"calls", json::array({call})}};
+    return json{{"ranks", {entry}}}.dump();
+  };
+  fs::create_directory(path("records"));
+  write_text(path("records/flight-rank-0.json"), record(0, 812, "running"));
+  write_text(path("records/flight-rank-1.json"), record(1, 811, "finished"));
+  const std::string out = succeed("flight records").out;
+  for (const char* words :
+       {"rank 0     all_reduce 812 running, 0.500 s before the end", "rank 1     all_reduce 811 finished",
+        "rank 2     left no record", "rank 1 never entered all_reduce 812 of group dp"}) {
+    EXPECT_NE(out.find(words), std::string::npos) << words << " in\n" << out;
+  }
+  refused("flight .", {"no flight-rank-N.json"});
+  write_text(path("records/flight-rank-1.json"), "[]");
+  refused("flight records", {"flight-rank-1.json is no record"});
 }
 
 TEST_F(Launch, LeavesNoRankBehind) {

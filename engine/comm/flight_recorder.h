@@ -1,0 +1,46 @@
+// FlightRecorder: a rank's last 2,048 calls, whatever became of them, for timelines of steps and for the time
+// after an accident. Nobody waits for it: the issuing thread and the progress thread write, any thread reads
+// beside them. A reader never sees half of an entry; one that is overwritten meanwhile is left out.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "engine/comm/ledger.h"
+
+namespace hawser::comm {
+
+class FlightRecorder {
+ public:
+  static constexpr uint64_t kEntries = 2048;
+
+  // The issuing thread, tickets ascending; then the progress thread.
+  void queued(const Record& record);
+  void running(uint64_t ticket, double now);
+  void ended(uint64_t ticket, double now, CallState state);
+
+  /// Calls that ended since the last take, oldest first, at most `most`; older ones than the last 2,048
+  /// issued are lost. One thread at a time.
+  int64_t take_finished(Record* out, int64_t most);
+  /// The last calls, at most `most`, oldest first. Any thread.
+  int64_t recall(Record* out, int64_t most) const;
+
+ private:
+  /// Fields are stored after `ticket` became 0 and loaded before it is looked at again.
+  struct Entry {
+    std::atomic<uint64_t> ticket{0}, sequence{0};
+    std::atomic<int64_t> bytes{0};
+    std::atomic<int32_t> group{0};
+    std::atomic<Operation> operation{Operation::kBarrier};
+    std::atomic<CallState> state{CallState::kQueued};
+    std::atomic<double> issued{0}, begun{0}, ended{0};
+  };
+  bool read(uint64_t ticket, Record* out) const;
+
+  std::array<Entry, kEntries> entries_{};
+  std::atomic<uint64_t> issued_{0}, ended_{0};  ///< tickets
+  uint64_t taken_ = 0;
+};
+
+}  // namespace hawser::comm

@@ -1,0 +1,92 @@
+// What the ranks of this process did last, for the time after an accident: which call of which group each had
+// entered and which it had not. Times are those of the wall clock, so that the records of several machines
+// can be laid beside each other.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "engine/comm/flight_recorder.h"
+#include "engine/comm/gate.h"
+#include "engine/train/trainer_impl.h"
+
+namespace hawser::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kLines = 12;  // of the table
+
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::vector<comm::Record> recall(const comm::RankComm& rank) {
+  std::vector<comm::Record> records(comm::FlightRecorder::kEntries);
+  records.resize(static_cast<size_t>(rank.recall(records.data(), static_cast<int64_t>(records.size()))));
+  return records;
+}
+
+/// A point of the steady clock as seconds since 1970; null for what has not happened.
+Json wall(double steady, double offset) { return steady > 0 ? Json(steady + offset) : Json(); }
+
+Json rank_json(const comm::RankComm& rank) {
+  const double now = unix_seconds(), offset = now - comm::steady_seconds();
+  Json json = {{"rank", rank.rank()}, {"world_size", rank.world_size()}, {"time", now}};
+  json["groups"] = Json::array();
+  for (const comm::GroupName& group : rank.group_names()) {
+    json["groups"].push_back({{"name", group.name}, {"members", group.members}});
+  }
+  json["calls"] = Json::array();
+  for (const comm::Record& record : recall(rank)) {
+    json["calls"].push_back({{"ticket", record.ticket},
+                             {"sequence", record.sequence},
+                             {"operation", comm::operation_name(record.operation)},
+                             {"group", record.group},
+                             {"bytes", record.bytes},
+                             {"state", comm::state_name(record.state)},
+                             {"issued", wall(record.issued, offset)},
+                             {"entered", wall(record.begun, offset)},
+                             {"ended", wall(record.ended, offset)}});
+  }
+  return json;
+}
+
+std::string rank_text(const comm::RankComm& rank) {
+  const double now = comm::steady_seconds();
+  const std::vector<comm::Record> records = recall(rank);
+  const std::vector<comm::GroupName> groups = rank.group_names();
+  const size_t first = records.size() - std::min(records.size(), kLines);
+  std::string text = fmt::format(
+      "rank {} of {}: its last {} of {} calls\n{:<16} {:>9} {:<16} {:>12} {:<9} {:>11} {:>11}\n", rank.rank(),
+      rank.world_size(), records.size() - first, records.empty() ? 0 : records.back().ticket, "group", "call",
+      "operation", "bytes", "state", "entered", "ended");
+  const auto ago = [&](double time) {
+    return time > 0 ? fmt::format("-{:.3f} s", now - time) : std::string("-");
+  };
+  for (size_t i = first; i < records.size(); ++i) {
+    const comm::Record& record = records[i];
+    text += fmt::format("{:<16} {:>9} {:<16} {:>12} {:<9} {:>11} {:>11}\n",
+                        groups[static_cast<size_t>(record.group)].name, record.sequence,
+                        comm::operation_name(record.operation), record.bytes, comm::state_name(record.state),
+                        ago(record.begun), ago(record.ended));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string TrainerImpl::flight_report(bool json) const {
+  Json ranks = Json::array();
+  std::string text;
+  for (const auto& end : connected_->ends) {
+    if (json) {
+      ranks.push_back(rank_json(*end));
+    } else {
+      text += rank_text(*end);
+    }
+  }
+  return json ? Json{{"ranks", ranks}}.dump() : text;
+}
+
+}  // namespace hawser::train
