@@ -44,7 +44,7 @@ struct ExactSum {
 
 /// words += x without counting it: the caller sees to it that no more than kMaxAdds additions come between
 /// two carries, and adds their number to words[ExactSum::kAdds] afterwards.
-static inline void exact_sum_add(int64_t* words, double x) {
+static constexpr inline void exact_sum_add(int64_t* words, double x) {
   const uint64_t bits = __builtin_bit_cast(uint64_t, x);
   const uint64_t exponent = (bits >> 52) & 0x7ff, fraction = bits & 0xfffffffffffffull;
   if (__builtin_expect(exponent == 0x7ff, 0)) {

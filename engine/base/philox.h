@@ -12,7 +12,7 @@ struct PhiloxBlock {
 };
 
 /// Four random words for a 128-bit counter under a 64-bit key.
-static inline PhiloxBlock philox(uint64_t key, uint64_t counter_low, uint64_t counter_high) {
+static constexpr inline PhiloxBlock philox(uint64_t key, uint64_t counter_low, uint64_t counter_high) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   uint32_t c0 = static_cast<uint32_t>(counter_low), c1 = static_cast<uint32_t>(counter_low >> 32);
   uint32_t c2 = static_cast<uint32_t>(counter_high), c3 = static_cast<uint32_t>(counter_high >> 32);
@@ -31,12 +31,12 @@ static inline PhiloxBlock philox(uint64_t key, uint64_t counter_low, uint64_t co
 }
 
 /// Word to float in [0, 1): 24 bits, every value representable.
-static inline float philox_uniform(uint32_t word) {
+static constexpr inline float philox_uniform(uint32_t word) {
   return static_cast<float>(word >> 8) * (1.0f / 16777216.0f);
 }
 
 /// Mixes two words into a key (one Philox block), to derive keys such as (seed, layer, site).
-static inline uint64_t philox_derive(uint64_t key, uint64_t a, uint64_t b) {
+static constexpr inline uint64_t philox_derive(uint64_t key, uint64_t a, uint64_t b) {
   const PhiloxBlock r = philox(key, a, b);
   return static_cast<uint64_t>(r.v[0]) | (static_cast<uint64_t>(r.v[1]) << 32);
 }

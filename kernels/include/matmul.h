@@ -28,7 +28,7 @@ struct Matmul {
 };
 
 /// Whether `m` is a product of bf16 values.
-static inline bool multiplies_bf16(const Matmul& m) {
+static constexpr inline bool multiplies_bf16(const Matmul& m) {
   return m.round_to_bf16 || m.a_type == DType::kBf16 || m.b_type == DType::kBf16;
 }
 

@@ -1,0 +1,206 @@
+// Attention backward (FlashAttention-2, algorithm 2) without atomics: probabilities are made again from the
+// saved log-sum-exp, once by the blocks that own tiles of keys (dk and dv, over the query heads of the group
+// in ascending order), once by those that own tiles of queries (dq). The workspace holds dout . o of every
+// query.
+#include "kernels/cuda/attention_tile.h"
+#include "kernels/cuda/table.h"
+
+namespace hawser::kernels::cuda {
+namespace {
+
+template <int kTile, int kHead>
+struct Shared {
+  HeadTile<kTile, kHead> q, dout, k, v;
+  ScoreTile<kTile> p, ds;  // dropped probabilities; gradients of scores
+  Mask<kTile> mask;
+  float lse[kTile], delta[kTile];
+};
+
+template <int kHead>
+constexpr int kBackwardTile = kHead <= 128 ? 32 : 16;
+
+/// What the kernels are told besides their arguments.
+struct Details {
+  int64_t tiles;
+  int width;
+  bool wide;
+};
+
+constexpr int kDeltaWarps = 8;
+
+/// delta[b, h, t] = dout . o, a warp each.
+template <class T>
+__global__ void __launch_bounds__(kDeltaWarps* kWarpLanes) delta_kernel(const AttentionBackward a) {
+  const AttentionShape& s = a.s;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kDeltaWarps + warp_of_thread();
+  if (i >= s.batch * s.heads * s.seq_q) return;
+  const Head head = {i / s.seq_q / s.heads, i / s.seq_q % s.heads};
+  const int64_t at = out_at(s, head, i % s.seq_q);
+  float sum = 0.0f;
+  for (int64_t j = lane_of_thread(); j < s.head_dim; j += kWarpLanes) {
+    sum = fmaf(to_float(static_cast<const T*>(a.dout)[at + j]), to_float(static_cast<const T*>(a.o)[at + j]),
+               sum);
+  }
+  sum = warp_sum(sum);
+  if (lane_of_thread() == 0) static_cast<float*>(a.workspace)[i] = sum;
+}
+
+/// Queries t0.. of a head, and what was saved of them.
+template <class T, int kTile, int kHead>
+__device__ __forceinline__ void load_queries(Shared<kTile, kHead>& shared, const AttentionBackward& a,
+                                             Head head, int64_t t0, bool wide) {
+  const AttentionShape& s = a.s;
+  load_head(shared.q, static_cast<const T*>(a.q) + query_at(s, head, t0), s.q_stride, t0, {0, s.seq_q},
+            s.head_dim, wide);
+  load_head(shared.dout, static_cast<const T*>(a.dout) + out_at(s, head, t0), s.o_stride, t0, {0, s.seq_q},
+            s.head_dim, wide);
+  const int row = static_cast<int>(threadIdx.x);
+  if (row >= kTile || t0 + row >= s.seq_q) return;
+  const int64_t at = (head.b * s.heads + head.h) * s.seq_q + t0 + row;
+  shared.lse[row] = a.lse[at];
+  shared.delta[row] = static_cast<const float*>(a.workspace)[at];
+}
+
+template <class T, int kTile, int kHead>
+__device__ __forceinline__ void load_keys(Shared<kTile, kHead>& shared, const AttentionBackward& a, int64_t b,
+                                          int64_t kv_head, int64_t key0, bool wide) {
+  const AttentionShape& s = a.s;
+  const int64_t from = key_at(s, b, kv_head, key0);
+  load_head(shared.k, static_cast<const T*>(a.k) + from, s.kv_stride, key0, {0, s.seq_k}, s.head_dim, wide);
+  load_head(shared.v, static_cast<const T*>(a.v) + from, s.kv_stride, key0, {0, s.seq_k}, s.head_dim, wide);
+}
+
+/// Fills p and ds from the tiles. With m the dropout factors: dp = m (dout . v), ds = p (dp - delta) times
+/// the slope of the cap and the scale.
+template <int kTile, int kHead>
+__device__ __forceinline__ void score_gradients(Shared<kTile, kHead>& shared, const AttentionShape& s,
+                                                int64_t key0, int width) {
+  constexpr int kEach = kTile / kSide;
+  float score[kEach][kEach], dp[kEach][kEach];
+  multiply_heads(score, shared.q, shared.k, width);
+  multiply_heads(dp, shared.dout, shared.v, width);
+#pragma unroll
+  for (int r = 0; r < kEach; ++r) {
+    const int row = thread_y() + r * kSide;
+#pragma unroll
+    for (int c = 0; c < kEach; ++c) {
+      const int column = thread_x() + c * kSide;
+      float x = s.scale * score[r][c], slope = s.scale, p = 0.0f, ds = 0.0f;
+      if (s.softcap > 0) {
+        const float ratio = tanhf(x / s.softcap);
+        x = s.softcap * ratio;
+        slope *= fmaf(-ratio, ratio, 1.0f);
+      }
+      if (sees(shared.mask, row, key0 + column)) {
+        p = expf(x - shared.lse[row]);
+        const float keep = keep_factor(shared.mask, s, row, column);
+        ds = p * (keep * dp[r][c] - shared.delta[row]) * slope;
+        p *= keep;
+      }
+      shared.p.row[row][column] = p;
+      shared.ds.row[row][column] = ds;
+    }
+  }
+}
+
+template <int kTile, int kHead, class T>
+__global__ void __launch_bounds__(kAttentionThreads)
+    key_gradients_kernel(const AttentionBackward a, Details d) {
+  auto& shared = shared_memory<Shared<kTile, kHead>>();
+  const AttentionShape& s = a.s;
+  const int64_t key0 = blockIdx.x % d.tiles * kTile, kv_head = blockIdx.x / d.tiles % s.kv_heads;
+  const int64_t b = blockIdx.x / d.tiles / s.kv_heads, group = s.heads / s.kv_heads;
+  load_keys<T>(shared, a, b, kv_head, key0, d.wide);
+  HeadSums<kTile, kHead> dk, dv;
+  for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+    for (int64_t t0 = key0; t0 < s.seq_q; t0 += kTile) {  // earlier queries see none of these keys
+      __syncthreads();
+      load_ranges(shared.mask, s, b, t0);
+      __syncthreads();
+      const Rows keys = seen_by_any(shared.mask);
+      if (keys.begin >= key0 + kTile || keys.end <= key0) continue;
+      load_queries<T>(shared, a, {b, h}, t0, d.wide);
+      load_kept(shared.mask, s, {b, h}, t0, key0);
+      __syncthreads();
+      score_gradients(shared, s, key0, d.width);
+      __syncthreads();
+      dv.add_products(shared.dout, [&shared](int key, int row) { return shared.p.row[row][key]; });
+      dk.add_products(shared.q, [&shared](int key, int row) { return shared.ds.row[row][key]; });
+    }
+  }
+  for (int r = 0; r < kTile / kSide; ++r) {
+    const int64_t key = key0 + thread_y() + r * kSide;
+    if (key >= s.seq_k) continue;
+    const int64_t at = key_at(s, b, kv_head, key);
+    dk.store_row(static_cast<T*>(a.dk) + at, r, s.head_dim, 1.0f);
+    dv.store_row(static_cast<T*>(a.dv) + at, r, s.head_dim, 1.0f);
+  }
+}
+
+template <int kTile, int kHead, class T>
+__global__ void __launch_bounds__(kAttentionThreads)
+    query_gradients_kernel(const AttentionBackward a, Details d) {
+  auto& shared = shared_memory<Shared<kTile, kHead>>();
+  const AttentionShape& s = a.s;
+  const int64_t t0 = (d.tiles - 1 - blockIdx.x % d.tiles) * kTile;  // the longest rows first
+  const Head head = {blockIdx.x / d.tiles / s.heads, blockIdx.x / d.tiles % s.heads};
+  load_ranges(shared.mask, s, head.b, t0);
+  load_queries<T>(shared, a, head, t0, d.wide);
+  __syncthreads();
+  const Rows keys = seen_by_any(shared.mask);
+  HeadSums<kTile, kHead> dq;
+  for (int64_t key0 = keys.begin / kTile * kTile; key0 < keys.end; key0 += kTile) {
+    load_keys<T>(shared, a, head.b, kv_head_of(s, head.h), key0, d.wide);
+    load_kept(shared.mask, s, head, t0, key0);
+    __syncthreads();
+    score_gradients(shared, s, key0, d.width);
+    __syncthreads();
+    dq.add_products(shared.k, [&shared](int row, int key) { return shared.ds.row[row][key]; });
+    __syncthreads();
+  }
+  for (int r = 0; r < kTile / kSide; ++r) {
+    const int64_t t = t0 + thread_y() + r * kSide;
+    if (t < s.seq_q) dq.store_row(static_cast<T*>(a.dq) + query_at(s, head, t), r, s.head_dim, 1.0f);
+  }
+}
+
+bool reads_wide(const AttentionBackward& a) {
+  const AttentionShape& s = a.s;
+  return s.head_dim % kWide == 0 && wide_rows(a.q, s.q_stride, s.type) &&
+         wide_rows(a.k, s.kv_stride, s.type) && wide_rows(a.v, s.kv_stride, s.type) &&
+         wide_rows(a.dout, s.o_stride, s.type);
+}
+
+template <int kHead, class T>
+void run(const AttentionBackward& args, CudaStream& stream) {
+  constexpr const char* kName = "attention_backward";
+  constexpr int kTile = kBackwardTile<kHead>;
+  constexpr size_t kBytes = sizeof(Shared<kTile, kHead>);
+  const AttentionShape& s = args.s;
+  const Details d = {blocks_for(s.seq_q, kTile), product_width(s.head_dim), reads_wide(args)};
+  launch(stream, kName,
+         {grid(blocks_for(s.batch * s.heads * s.seq_q, kDeltaWarps)), kDeltaWarps * kWarpLanes},
+         delta_kernel<T>, args);
+  launch(stream, kName, {grid(d.tiles * s.kv_heads * s.batch), kAttentionThreads, kBytes},
+         key_gradients_kernel<kTile, kHead, T>, args, d);
+  launch(stream, kName, {grid(d.tiles * s.heads * s.batch), kAttentionThreads, kBytes},
+         query_gradients_kernel<kTile, kHead, T>, args, d);
+}
+
+}  // namespace
+
+int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_t) {
+  const AttentionShape& s = args.s;
+  return s.batch * s.heads * s.seq_q * static_cast<int64_t>(sizeof(float));
+}
+
+void attention_backward(const AttentionBackward& args, Stream& stream) {
+  CudaStream& cuda = cuda_stream(stream);
+  const AttentionShape& s = args.s;
+  if (s.batch <= 0 || s.seq_q <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
+  for_head_size(cuda, "attention_backward", s.head_dim, [&](auto size) {
+    for_type(s.type, [&](auto tag) { run<decltype(size)::kHead, type_of<decltype(tag)>>(args, cuda); });
+  });
+}
+
+}  // namespace hawser::kernels::cuda

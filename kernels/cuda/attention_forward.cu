@@ -1,0 +1,133 @@
+// Attention forward (FlashAttention-2, algorithm 1): a block for each tile of queries of a head, key tiles
+// from left to right with an online softmax. Tiles that no query of the block sees are skipped.
+#include "kernels/cuda/attention_tile.h"
+#include "kernels/cuda/table.h"
+
+namespace hawser::kernels::cuda {
+namespace {
+
+template <int kTile, int kHead>
+struct Shared {
+  HeadTile<kTile, kHead> q, kv;  // keys, then values
+  ScoreTile<kTile> p;
+  Mask<kTile> mask;
+};
+
+/// Tiles are as large as 99 KiB of shared memory allow, what the smallest of the GPUs has.
+template <int kHead>
+constexpr int kForwardTile = kHead <= 128 ? 64 : 32;
+
+/// Running maximum and sum of the rows of a thread, the same on the sixteen threads of a row.
+template <int kEach>
+struct Softmax {
+  float max[kEach], sum[kEach];
+};
+
+/// Caps, masks and exponentiates scores, updates the running softmax, leaves dropped probabilities in shared
+/// memory, and rescales what was summed with the old maximum.
+template <int kTile, int kHead>
+__device__ __forceinline__ void softmax_tile(const AttentionShape& s,
+                                             float (&score)[kTile / kSide][kTile / kSide], int64_t key0,
+                                             Softmax<kTile / kSide>& running, HeadSums<kTile, kHead>& o,
+                                             Shared<kTile, kHead>& shared) {
+  constexpr int kEach = kTile / kSide;
+#pragma unroll
+  for (int r = 0; r < kEach; ++r) {
+    const int row = thread_y() + r * kSide;
+    float max = running.max[r];
+#pragma unroll
+    for (int c = 0; c < kEach; ++c) {
+      float x = s.scale * score[r][c];
+      if (s.softcap > 0) x = s.softcap * tanhf(x / s.softcap);
+      score[r][c] = sees(shared.mask, row, key0 + thread_x() + c * kSide) ? x : -INFINITY;
+      max = fmaxf(max, score[r][c]);
+    }
+    max = warp_max(max, kSide);
+    const float base = max == -INFINITY ? 0.0f : max, factor = expf(running.max[r] - base);
+    float sum = 0.0f;
+#pragma unroll
+    for (int c = 0; c < kEach; ++c) {
+      const int column = thread_x() + c * kSide;
+      const float p = expf(score[r][c] - base);
+      sum += p;
+      shared.p.row[row][column] = p * keep_factor(shared.mask, s, row, column);
+    }
+    running.sum[r] = fmaf(running.sum[r], factor, warp_sum(sum, kSide));
+    running.max[r] = max;
+#pragma unroll
+    for (auto& vector : o.sum[r]) {
+#pragma unroll
+      for (float& x : vector) x *= factor;
+    }
+  }
+}
+
+template <int kTile, int kHead, class T>
+__global__ void __launch_bounds__(kAttentionThreads)
+    attention_forward_kernel(const AttentionForward a, int64_t tiles, int width, bool wide) {
+  auto& shared = shared_memory<Shared<kTile, kHead>>();
+  const AttentionShape& s = a.s;
+  const int64_t tile = tiles - 1 - blockIdx.x % tiles;  // the longest rows first
+  const Head head = {blockIdx.x / tiles / s.heads, blockIdx.x / tiles % s.heads};
+  const int64_t t0 = tile * kTile, kv_head = kv_head_of(s, head.h);
+  load_ranges(shared.mask, s, head.b, t0);
+  load_head(shared.q, static_cast<const T*>(a.q) + query_at(s, head, t0), s.q_stride, t0, {0, s.seq_q},
+            s.head_dim, wide);
+  __syncthreads();
+  const Rows keys = seen_by_any(shared.mask);
+  HeadSums<kTile, kHead> o;
+  Softmax<kTile / kSide> running;
+  for (int r = 0; r < kTile / kSide; ++r) {
+    running.max[r] = -INFINITY;
+    running.sum[r] = 0.0f;
+  }
+  for (int64_t key0 = keys.begin / kTile * kTile; key0 < keys.end; key0 += kTile) {
+    const int64_t from = key_at(s, head.b, kv_head, key0);
+    load_head(shared.kv, static_cast<const T*>(a.k) + from, s.kv_stride, key0, keys, s.head_dim, wide);
+    load_kept(shared.mask, s, head, t0, key0);
+    __syncthreads();
+    float score[kTile / kSide][kTile / kSide];
+    multiply_heads(score, shared.q, shared.kv, width);
+    softmax_tile(s, score, key0, running, o, shared);
+    __syncthreads();
+    load_head(shared.kv, static_cast<const T*>(a.v) + from, s.kv_stride, key0, keys, s.head_dim, wide);
+    __syncthreads();
+    o.add_products(shared.kv, [&shared](int row, int key) { return shared.p.row[row][key]; });
+    __syncthreads();
+  }
+  for (int r = 0; r < kTile / kSide; ++r) {
+    const int64_t t = t0 + thread_y() + r * kSide;
+    if (t >= s.seq_q) continue;
+    o.store_row(static_cast<T*>(a.o) + out_at(s, head, t), r, s.head_dim, 1.0f / running.sum[r]);
+    if (thread_x() == 0)
+      a.lse[(head.b * s.heads + head.h) * s.seq_q + t] = running.max[r] + logf(running.sum[r]);
+  }
+}
+
+bool reads_wide(const AttentionForward& a) {
+  const AttentionShape& s = a.s;
+  return s.head_dim % kWide == 0 && wide_rows(a.q, s.q_stride, s.type) &&
+         wide_rows(a.k, s.kv_stride, s.type) && wide_rows(a.v, s.kv_stride, s.type);
+}
+
+}  // namespace
+
+int64_t attention_forward_workspace_bytes(const AttentionForward&, int32_t) { return 0; }
+
+void attention_forward(const AttentionForward& args, Stream& stream) {
+  CudaStream& cuda = cuda_stream(stream);
+  const AttentionShape& s = args.s;
+  if (s.batch <= 0 || s.seq_q <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
+  for_head_size(cuda, "attention_forward", s.head_dim, [&](auto size) {
+    constexpr int kHead = decltype(size)::kHead, kTile = kForwardTile<kHead>;
+    for_type(s.type, [&](auto tag) {
+      const int64_t tiles = blocks_for(s.seq_q, kTile);
+      launch(cuda, "attention_forward",
+             {grid(tiles * s.heads * s.batch), kAttentionThreads, sizeof(Shared<kTile, kHead>)},
+             attention_forward_kernel<kTile, kHead, type_of<decltype(tag)>>, args, tiles,
+             product_width(s.head_dim), reads_wide(args));
+    });
+  });
+}
+
+}  // namespace hawser::kernels::cuda

@@ -1,0 +1,237 @@
+// What the attention kernels share. A block of 16 x 16 threads works on tiles of kTile queries by kTile keys
+// in shared memory, in fp32: thread (y, x) has scores of rows y + 16 r and columns x + 16 c, and of
+// accumulated rows the columns 4 x + 64 m .. + 3. These are general-core kernels, the twins of what a library
+// does on tensor cores.
+#pragma once
+
+#include "kernels/cuda/dropout.h"
+#include "kernels/cuda/team.h"
+#include "kernels/cuda/types.h"
+#include "kernels/include/attention.h"
+
+namespace hawser::kernels::cuda {
+
+constexpr int kSide = 16, kAttentionThreads = kSide * kSide, kVector = 4;
+constexpr int kPad =
+    4;  ///< floats after each row of a tile, so that sixteen rows' vectors lie in different banks
+constexpr int64_t kLargestHead = 256;
+
+__device__ __forceinline__ int thread_y() { return static_cast<int>(threadIdx.x) / kSide; }
+__device__ __forceinline__ int thread_x() { return static_cast<int>(threadIdx.x) % kSide; }
+
+/// kRows rows of a head of up to kHead elements; zero beyond.
+template <int kRows, int kHead>
+struct HeadTile {
+  float row[kRows][kHead + kPad];
+};
+
+/// A number for each pair of a query and a key.
+template <int kTile>
+struct ScoreTile {
+  float row[kTile][kTile + kPad];
+};
+
+/// Keys whose dropout bits share a word.
+constexpr int kKeysPerWord = 16;
+
+/// The keys [begin, end) that each query of a tile sees, and for dropout which of them are kept, a bit each.
+template <int kTile>
+struct Mask {
+  int32_t begin[kTile], end[kTile];
+  uint16_t kept[kTile][kTile / kKeysPerWord];
+};
+
+/// Where a block's query head stands: batch row b, query head h.
+struct Head {
+  int64_t b, h;
+};
+
+__device__ __forceinline__ int64_t query_at(const AttentionShape& s, Head head, int64_t t) {
+  return (head.b * s.seq_q + t) * s.q_stride + head.h * s.head_dim;
+}
+__device__ __forceinline__ int64_t out_at(const AttentionShape& s, Head head, int64_t t) {
+  return (head.b * s.seq_q + t) * s.o_stride + head.h * s.head_dim;
+}
+__device__ __forceinline__ int64_t key_at(const AttentionShape& s, int64_t b, int64_t kv_head, int64_t key) {
+  return (b * s.kv_batch_rows + key) * s.kv_stride + kv_head * s.head_dim;
+}
+__device__ __forceinline__ int64_t kv_head_of(const AttentionShape& s, int64_t h) {
+  return h / (s.heads / s.kv_heads);
+}
+
+/// A run of rows of queries or keys.
+struct Rows {
+  int64_t begin, end;
+};
+
+/// Rows first.. of a head into a tile; p is where row `first` lies, `stride` elements before the next. Rows
+/// outside of `valid` are not read and become zero. All threads; the caller puts barriers.
+template <int kRows, int kHead, class T>
+__device__ __forceinline__ void load_head(HeadTile<kRows, kHead>& tile, const T* p, int64_t stride,
+                                          int64_t first, Rows valid, int64_t head_dim, bool wide) {
+  constexpr int kChunks = kHead / kWide;
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kChunks; i += kAttentionThreads) {
+    const int row = i / kChunks, start = i % kChunks * kWide;
+    float x[kWide];
+    const int64_t count = first + row >= valid.begin && first + row < valid.end ? head_dim - start : 0;
+    load_some(x, p + row * stride + start, count, wide);
+    store<kWide>(tile.row[row] + start, x);
+  }
+}
+
+/// Which keys the queries t0.. see. Queries beyond the last see none.
+template <int kTile>
+__device__ __forceinline__ void load_ranges(Mask<kTile>& mask, const AttentionShape& s, int64_t b,
+                                            int64_t t0) {
+  const int row = static_cast<int>(threadIdx.x);
+  if (row >= kTile) return;
+  const int64_t t = t0 + row, position = s.q_offset + t;
+  int64_t begin = 0, end = position + 1 < s.seq_k ? position + 1 : s.seq_k;
+  if (t >= s.seq_q) {
+    end = 0;
+  } else {
+    if (s.kv_begin != nullptr && s.kv_begin[b * s.seq_q + t] > begin) begin = s.kv_begin[b * s.seq_q + t];
+    if (s.window > 0 && position - s.window + 1 > begin) begin = position - s.window + 1;
+  }
+  mask.begin[row] = static_cast<int32_t>(begin);
+  mask.end[row] = static_cast<int32_t>(end);
+}
+
+/// The keys from the first to the last that any query of the tile sees.
+template <int kTile>
+__device__ __forceinline__ Rows seen_by_any(const Mask<kTile>& mask) {
+  Rows all = {INT32_MAX, 0};
+  for (int row = 0; row < kTile; ++row) {
+    if (mask.begin[row] >= mask.end[row]) continue;
+    if (mask.begin[row] < all.begin) all.begin = mask.begin[row];
+    if (mask.end[row] > all.end) all.end = mask.end[row];
+  }
+  return all;
+}
+
+template <int kTile>
+__device__ __forceinline__ void load_kept(Mask<kTile>& mask, const AttentionShape& s, Head head, int64_t t0,
+                                          int64_t key0) {
+  if (s.dropout.p == 0.0f) return;
+  constexpr int kWords = kTile / kKeysPerWord;
+  const uint64_t sample = s.dropout.samples[head.b];
+  for (int i = static_cast<int>(threadIdx.x); i < kTile * kWords; i += kAttentionThreads) {
+    const int row = i / kWords, word = i % kWords;
+    const uint64_t position = (static_cast<uint64_t>(head.h) << 32) + static_cast<uint64_t>(t0 + row);
+    unsigned bits = 0;
+#pragma unroll
+    for (int block = 0; block < kKeysPerWord / 4; ++block) {
+      const int64_t key = key0 + word * kKeysPerWord + block * 4;
+      const Kept kept = kept_features(s.dropout, sample, position, static_cast<uint64_t>(key / 4));
+#pragma unroll
+      for (int k = 0; k < 4; ++k) bits |= kept.feature[k] ? 1u << (block * 4 + k) : 0u;
+    }
+    mask.kept[row][word] = static_cast<uint16_t>(bits);
+  }
+}
+
+template <int kTile>
+__device__ __forceinline__ bool sees(const Mask<kTile>& mask, int row, int64_t key) {
+  return key >= mask.begin[row] && key < mask.end[row];
+}
+
+/// What the probability of (row, column) is multiplied with.
+template <int kTile>
+__device__ __forceinline__ float keep_factor(const Mask<kTile>& mask, const AttentionShape& s, int row,
+                                             int column) {
+  if (s.dropout.p == 0.0f) return 1.0f;
+  const unsigned word = mask.kept[row][column / kKeysPerWord];
+  return (word >> (column % kKeysPerWord) & 1) != 0 ? kept_scale(s.dropout) : 0.0f;
+}
+
+/// product[r][c] = a.row[y + 16 r] . b.row[x + 16 c], over the first `width` elements.
+template <int kTile, int kHead>
+__device__ __forceinline__ void multiply_heads(float (&product)[kTile / kSide][kTile / kSide],
+                                               const HeadTile<kTile, kHead>& a,
+                                               const HeadTile<kTile, kHead>& b, int width) {
+  constexpr int kEach = kTile / kSide;
+#pragma unroll
+  for (int r = 0; r < kEach; ++r) {
+#pragma unroll
+    for (int c = 0; c < kEach; ++c) product[r][c] = 0.0f;
+  }
+#pragma unroll 4
+  for (int j = 0; j < width; j += kVector) {
+    float left[kEach][kVector], right[kEach][kVector];
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) {
+      load<kVector>(left[e], a.row[thread_y() + e * kSide] + j);
+      load<kVector>(right[e], b.row[thread_x() + e * kSide] + j);
+    }
+#pragma unroll
+    for (int r = 0; r < kEach; ++r) {
+#pragma unroll
+      for (int c = 0; c < kEach; ++c) {
+#pragma unroll
+        for (int k = 0; k < kVector; ++k) product[r][c] = fmaf(left[r][k], right[c][k], product[r][c]);
+      }
+    }
+  }
+}
+
+/// Rows y + 16 r of a [kTile, kHead] sum, of each the columns that thread x has.
+template <int kTile, int kHead>
+struct HeadSums {
+  static constexpr int kRows = kTile / kSide, kVectors = kHead / (kSide * kVector);
+  float sum[kRows][kVectors][kVector] = {};
+
+  /// sum[i] += weights[i][j] * values[j] over all j, with weights[i][j] from weight(i, j).
+  template <class Weight>
+  __device__ __forceinline__ void add_products(const HeadTile<kTile, kHead>& values, const Weight& weight) {
+#pragma unroll 4
+    for (int j = 0; j < kTile; ++j) {
+      float x[kVectors][kVector];
+#pragma unroll
+      for (int m = 0; m < kVectors; ++m)
+        load<kVector>(x[m], values.row[j] + thread_x() * kVector + m * kSide * kVector);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        const float w = weight(thread_y() + r * kSide, j);
+#pragma unroll
+        for (int m = 0; m < kVectors; ++m) {
+#pragma unroll
+          for (int k = 0; k < kVector; ++k) sum[r][m][k] = fmaf(w, x[m][k], sum[r][m][k]);
+        }
+      }
+    }
+  }
+
+  /// Row r's columns, times factor, to `p`, where the row begins.
+  template <class T>
+  __device__ __forceinline__ void store_row(T* p, int r, int64_t head_dim, float factor) const {
+#pragma unroll
+    for (int m = 0; m < kVectors; ++m) {
+      const int64_t start = thread_x() * kVector + m * kSide * kVector;
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) {
+        if (start + k < head_dim) p[start + k] = from_float<T>(sum[r][m][k] * factor);
+      }
+    }
+  }
+};
+
+/// Elements of a head that products run over.
+inline int product_width(int64_t head_dim) {
+  return static_cast<int>((head_dim + kVector - 1) / kVector * kVector);
+}
+
+template <int kHeadSize>
+struct HeadSize {
+  static constexpr int kHead = kHeadSize;
+};
+
+/// body(HeadSize<64, 128 or 256>), the least that holds head_dim; keeps an error where none does.
+template <class Body>
+void for_head_size(CudaStream& stream, const char* operation, int64_t head_dim, const Body& body) {
+  if (head_dim <= 64) return body(HeadSize<64>{});
+  if (head_dim <= 128) return body(HeadSize<128>{});
+  if (head_dim <= kLargestHead) return body(HeadSize<256>{});
+  stream.keep_unimplemented(operation, "heads of more than 256 elements");
+}
+
+}  // namespace hawser::kernels::cuda

@@ -1,0 +1,50 @@
+// Conversions between f32, bf16 and f16, and the sum of two arrays.
+#include "kernels/cuda/elements.h"
+#include "kernels/cuda/table.h"
+#include "kernels/cuda/types.h"
+
+namespace hawser::kernels::cuda {
+namespace {
+
+template <class To, class From>
+struct Conversion {
+  Convert a;
+
+  template <int N>
+  __device__ void at(int64_t i) const {
+    float x[N];
+    load<N>(x, static_cast<const From*>(a.x) + i);
+    store<N>(static_cast<To*>(a.y) + i, x);
+  }
+};
+
+struct Sum {
+  Add a;
+
+  template <int N>
+  __device__ void at(int64_t i) const {
+    float x[N], y[N];
+    load<N>(x, a.a + i);
+    load<N>(y, a.b + i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) x[k] += y[k];
+    store<N>(a.y + i, x);
+  }
+};
+
+}  // namespace
+
+void convert(const Convert& args, Stream& stream) {
+  for_type_or_half(args.x_type, [&](auto from) {
+    for_type_or_half(args.y_type, [&](auto to) {
+      for_each_element(cuda_stream(stream), "convert", args.n, all_wide({args.y, args.x}),
+                       Conversion<type_of<decltype(to)>, type_of<decltype(from)>>{args});
+    });
+  });
+}
+
+void add(const Add& args, Stream& stream) {
+  for_each_element(cuda_stream(stream), "add", args.n, all_wide({args.y, args.a, args.b}), Sum{args});
+}
+
+}  // namespace hawser::kernels::cuda

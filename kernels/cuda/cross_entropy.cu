@@ -1,0 +1,180 @@
+// Softmax cross entropy, a block for each row of logits: one pass for the log of the sum of exponentials
+// (online, Milakov and Gimelshein, arXiv 1805.02867), and one that turns logits into their gradient where
+// they stand.
+#include "kernels/cuda/elements.h"
+#include "kernels/cuda/table.h"
+#include "kernels/cuda/team.h"
+
+namespace hawser::kernels::cuda {
+namespace {
+
+constexpr int kThreads = 512, kWarps = kThreads / kWarpLanes, kFour = 4;
+
+/// sum * exp(max) is the sum of exponentials; the sum in fp64, because a gradient at the target is p - 1.
+struct LogSumExp {
+  float max;
+  double sum;
+};
+
+__device__ __forceinline__ LogSumExp joined(const LogSumExp& a, const LogSumExp& b) {
+  const float max = fmaxf(a.max, b.max);
+  if (max == -INFINITY) return {max, 0.0};
+  return {max, a.sum * exp(static_cast<double>(a.max) - max) + b.sum * exp(static_cast<double>(b.max) - max)};
+}
+
+struct Shared {
+  LogSumExp warp[kWarps];
+};
+
+__device__ __forceinline__ float capped(float x, float softcap) {
+  return softcap > 0 ? softcap * tanhf(x / softcap) : x;
+}
+
+/// body(j, x, N) for all elements of a row: single ones up to the first 16-byte boundary, fours, and the
+/// rest.
+template <class Body>
+__device__ __forceinline__ void over_row(const float* z, int64_t n, const Body& body) {
+  const int64_t misaligned = (16 - static_cast<int64_t>(reinterpret_cast<uintptr_t>(z) % 16)) % 16 / 4;
+  const int64_t head = misaligned < n ? misaligned : n, fours = (n - head) / kFour,
+                tail = head + fours * kFour;
+  const int64_t thread = threadIdx.x;
+  float x[kFour];
+  if (thread < head) {
+    load<1>(x, z + thread);
+    body.template at<1>(thread, x);
+  }
+  for (int64_t i = thread; i < fours; i += kThreads) {
+    load<kFour>(x, z + head + i * kFour);
+    body.template at<kFour>(head + i * kFour, x);
+  }
+  if (thread < n - tail) {
+    load<1>(x, z + tail + thread);
+    body.template at<1>(tail + thread, x);
+  }
+}
+
+/// The first pass. Keeps capped logits where they are the result.
+struct Exponentials {
+  LogSumExp* all;
+  float* z;
+  float softcap;
+  bool keep;
+
+  template <int N>
+  __device__ void at(int64_t j, float* x) const {
+    float max = all->max;
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      x[k] = capped(x[k], softcap);
+      max = fmaxf(max, x[k]);
+    }
+    if (keep) store<N>(z + j, x);
+    if (max > all->max) {
+      all->sum *= exp(static_cast<double>(all->max) - max);
+      all->max = max;
+    }
+#pragma unroll
+    for (int k = 0; k < N; ++k) all->sum += static_cast<double>(expf(x[k] - max));
+  }
+};
+
+/// The second pass, but for the target.
+struct Gradient {
+  float* z;
+  float softcap, max, factor;
+
+  template <int N>
+  __device__ void at(int64_t j, float* x) const {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const float value = capped(x[k], softcap), ratio = softcap > 0 ? value / softcap : 0.0f;
+      x[k] = expf(value - max) * factor * fmaf(-ratio, ratio, 1.0f);
+    }
+    store<N>(z + j, x);
+  }
+};
+
+struct Masked {
+  float* z;
+  float softcap;
+  bool zero;
+
+  template <int N>
+  __device__ void at(int64_t j, float* x) const {
+#pragma unroll
+    for (int k = 0; k < N; ++k) x[k] = zero ? 0.0f : capped(x[k], softcap);
+    store<N>(z + j, x);
+  }
+};
+
+__device__ __forceinline__ LogSumExp over_warp(LogSumExp x) {
+#pragma unroll
+  for (int bits = kWarpLanes / 2; bits > 0; bits /= 2) {
+    x = joined(x, {__shfl_xor_sync(kAllLanes, x.max, bits), __shfl_xor_sync(kAllLanes, x.sum, bits)});
+  }
+  return x;
+}
+
+__device__ __forceinline__ LogSumExp over_block(LogSumExp x, Shared& shared) {
+  x = over_warp(x);
+  if (lane_of_thread() == 0) shared.warp[warp_of_thread()] = x;
+  __syncthreads();
+  const LogSumExp none = {-INFINITY, 0.0};
+  return over_warp(lane_of_thread() < kWarps ? shared.warp[lane_of_thread()] : none);
+}
+
+__global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntropy a) {
+  auto& shared = shared_memory<Shared>();
+  const int64_t row = blockIdx.x;
+  float* z = a.logits + row * a.vocab;
+  const int32_t target = a.targets[row];
+  if (target == -100) {
+    if (threadIdx.x == 0) a.losses[row] = 0.0f;
+    if (a.backward || a.softcap > 0) over_row(z, a.vocab, Masked{z, a.softcap, a.backward});
+    return;
+  }
+  // Read before anything is overwritten: the first barrier orders it.
+  const float at_target = capped(z[target], a.softcap);
+  LogSumExp all = {-INFINITY, 0.0};
+  __syncthreads();
+  over_row(z, a.vocab, Exponentials{&all, z, a.softcap, !a.backward && a.softcap > 0});
+  all = over_block(all, shared);
+  if (threadIdx.x == 0)
+    a.losses[row] = static_cast<float>(log(all.sum) + (static_cast<double>(all.max) - at_target));
+  if (!a.backward) return;
+  const float scale = *a.grad_scale;
+  over_row(z, a.vocab, Gradient{z, a.softcap, all.max, static_cast<float>(scale / all.sum)});
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  const double ratio = a.softcap > 0 ? static_cast<double>(at_target) / a.softcap : 0.0;
+  const double p = exp(static_cast<double>(at_target) - all.max) / all.sum;
+  z[target] = static_cast<float>((p - 1.0) * (1.0 - ratio * ratio) * scale);
+}
+
+struct Cap {
+  SoftCap a;
+
+  template <int N>
+  __device__ void at(int64_t i) const {
+    float x[N];
+    load<N>(x, a.x + i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) x[k] = capped(x[k], a.softcap);
+    store<N>(a.x + i, x);
+  }
+};
+
+}  // namespace
+
+void cross_entropy(const CrossEntropy& args, Stream& stream) {
+  if (args.rows <= 0 || args.vocab <= 0) return;
+  launch(cuda_stream(stream), "cross_entropy", {grid(args.rows), kThreads, sizeof(Shared)},
+         cross_entropy_kernel, args);
+}
+
+void soft_cap(const SoftCap& args, Stream& stream) {
+  if (!(args.softcap > 0)) return;
+  for_each_element(cuda_stream(stream), "soft_cap", args.n, all_wide({args.x}), Cap{args});
+}
+
+}  // namespace hawser::kernels::cuda

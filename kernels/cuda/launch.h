@@ -1,0 +1,45 @@
+// The one place where kernels are launched: no <<<>>>, so that g++ reads the kernels too
+// (tests/cuda_emulation), and every launch is checked.
+#pragma once
+
+#include "kernels/cuda/cuda_stream.h"
+
+namespace hawser::kernels::cuda {
+
+constexpr int kWarpLanes = 32;
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+/// threads: a multiple of kWarpLanes. shared_bytes: as the kernel's struct (shared_memory.h).
+struct LaunchShape {
+  dim3 blocks;
+  int threads = 0;
+  size_t shared_bytes = 0;
+};
+
+/// Queues kernel(args...) on the stream. `operation` names it in errors.
+template <class... Params, class... Args>
+void launch(CudaStream& stream, const char* operation, const LaunchShape& shape, void (*kernel)(Params...),
+            const Args&... args) {
+  constexpr size_t kAllowedWithoutAsking = 48 << 10;
+  if (shape.shared_bytes > kAllowedWithoutAsking &&
+      !stream.succeeded(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             static_cast<int>(shape.shared_bytes)),
+                        operation)) {
+    return;
+  }
+  cudaLaunchConfig_t config = {};
+  config.gridDim = shape.blocks;
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream.handle;
+  stream.succeeded(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), operation);
+}
+
+constexpr int64_t blocks_for(int64_t items, int64_t items_per_block) {
+  return (items + items_per_block - 1) / items_per_block;
+}
+
+/// A one-dimensional grid.
+inline dim3 grid(int64_t blocks) { return dim3(static_cast<unsigned>(blocks)); }
+
+}  // namespace hawser::kernels::cuda

@@ -1,0 +1,155 @@
+// Backward of LayerNorm and RMSNorm in one pass over x and dy: each team walks its share of the rows, writes
+// dx and keeps the column sums for dweight and dbias in registers; these partial sums are added up
+// afterwards. Shares depend on the number of rows and their length alone.
+#include "kernels/cuda/norm_row.h"
+#include "kernels/cuda/partial_sums.h"
+#include "kernels/cuda/table.h"
+
+namespace hawser::kernels::cuda {
+namespace {
+
+constexpr int64_t kPartialElements = int64_t{1} << 20, kFewestParts = 256, kMostParts = 2048;
+
+/// How rows (those of all groups) are shared among teams.
+struct Shares {
+  int64_t rows_each, parts;
+};
+
+Shares shares_of(const NormBackward& a) {
+  const int64_t rows = a.rows * a.groups;
+  int64_t parts = kPartialElements / (a.d > 0 ? a.d : 1);
+  parts = parts < kFewestParts ? kFewestParts : parts > kMostParts ? kMostParts : parts;
+  const int64_t rows_each = rows > 0 ? blocks_for(rows, parts) : 1;
+  return {rows_each, blocks_for(rows, rows_each)};
+}
+
+struct Shared {
+  WarpValues sums[2];
+};
+
+/// What a thread keeps of a row and of its columns.
+template <int kChunks>
+struct Columns {
+  float dweight[kChunks][kWide] = {}, dbias[kChunks][kWide] = {};
+};
+
+/// dx of one row from xhat and dxhat = dy * weight, which is in dy.
+template <class Team, int kChunks>
+__device__ __forceinline__ void input_gradient(const NormBackward& a, float rstd, float (&dy)[kChunks][kWide],
+                                               const float (&xhat)[kChunks][kWide], Shared& shared) {
+  float sum = 0.0f, product = 0.0f;
+#pragma unroll
+  for (int k = 0; k < kChunks; ++k) {
+#pragma unroll
+    for (int i = 0; i < kWide; ++i) {
+      sum += dy[k][i];
+      product = fmaf(dy[k][i], xhat[k][i], product);
+    }
+  }
+  const float n = static_cast<float>(a.d);
+  const float mean_dy = a.mean != nullptr ? Team::sum(sum, shared.sums[0]) / n : 0.0f;
+  const float mean_product = Team::sum(product, shared.sums[1]) / n;
+#pragma unroll
+  for (int k = 0; k < kChunks; ++k) {
+#pragma unroll
+    for (int i = 0; i < kWide; ++i) dy[k][i] = rstd * (dy[k][i] - mean_dy - xhat[k][i] * mean_product);
+  }
+}
+
+/// One row: adds to the columns' sums and writes dx.
+template <class Team, int kChunks, class X, class Dy>
+__device__ __forceinline__ void backward_row(const NormBackward& a, int64_t vector, Columns<kChunks>& columns,
+                                             Shared& shared, bool wide, bool wide_weight) {
+  const int64_t row = vector / a.groups, at = vector % a.groups * a.d;
+  const float mean = a.mean != nullptr ? a.mean[vector] : 0.0f, rstd = a.rstd[vector];
+  float x[kChunks][kWide], dy[kChunks][kWide];
+  load_row<Team>(x, static_cast<const X*>(a.x) + row * a.x_stride + at, a.d, wide);
+  load_row<Team>(dy, static_cast<const Dy*>(a.dy) + row * a.dy_stride + at, a.d, wide);
+#pragma unroll
+  for (int k = 0; k < kChunks; ++k) {
+    const int64_t start = chunk_start<Team>(k);
+    float weight[kWide];
+    load_weight(weight, a.weight, a.weight_type, start, a.d - start, wide_weight);
+#pragma unroll
+    for (int i = 0; i < kWide; ++i) {
+      x[k][i] = (x[k][i] - mean) * rstd;  // beyond the row dy is zero, and so is what this adds to
+      columns.dweight[k][i] = fmaf(dy[k][i], x[k][i], columns.dweight[k][i]);
+      columns.dbias[k][i] += dy[k][i];
+      dy[k][i] *= a.weight_offset + weight[i];
+    }
+  }
+  input_gradient<Team>(a, rstd, dy, x, shared);
+  if (a.dx_accumulate) {
+    auto* dx = static_cast<float*>(a.dx) + row * a.dx_stride + at;
+    load_row<Team>(x, dx, a.d, wide);
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) {
+#pragma unroll
+      for (int i = 0; i < kWide; ++i) x[k][i] += dy[k][i];
+    }
+    store_row<Team>(dx, x, a.d, wide);
+  } else if (a.dx_type == DType::kBf16) {
+    store_row<Team>(static_cast<bf16*>(a.dx) + row * a.dx_stride + at, dy, a.d, wide);
+  } else {
+    store_row<Team>(static_cast<float*>(a.dx) + row * a.dx_stride + at, dy, a.d, wide);
+  }
+}
+
+template <class Shape, class X, class Dy>
+__global__ void norm_backward_kernel(const NormBackward a, Shares shares, int teams, bool wide,
+                                     bool wide_weight) {
+  using Team = typename Shape::Team;
+  constexpr int kChunks = Shape::kChunks;
+  auto& shared = shared_memory<Shared>();
+  const int64_t part = static_cast<int64_t>(blockIdx.x) * teams + (teams == 1 ? 0 : warp_of_thread());
+  if (part >= shares.parts) return;
+  const int64_t rows = a.rows * a.groups, begin = part * shares.rows_each;
+  const int64_t end = begin + shares.rows_each < rows ? begin + shares.rows_each : rows;
+  Columns<kChunks> columns;
+  for (int64_t vector = begin; vector < end; ++vector) {
+    backward_row<Team, kChunks, X, Dy>(a, vector, columns, shared, wide, wide_weight);
+    Team::barrier();  // before the next row's sums take the same shared memory
+  }
+  auto* partial = static_cast<float*>(a.workspace) + part * a.d;
+  const bool wide_partial = a.d % 4 == 0;
+  store_row<Team>(partial, columns.dweight, a.d, wide_partial);
+  store_row<Team>(partial + shares.parts * a.d, columns.dbias, a.d, wide_partial);
+}
+
+bool reads_wide(const NormBackward& a) {
+  const int64_t group = a.groups > 1 ? a.d : 0;
+  return wide_rows(a.x, a.x_stride, a.x_type) && wide_rows(a.dy, a.dy_stride, a.dy_type) &&
+         wide_rows(a.dx, a.dx_stride, a.dx_type) && wide_rows(nullptr, group, a.x_type) &&
+         wide_rows(nullptr, group, a.dy_type) && wide_rows(nullptr, group, a.dx_type);
+}
+
+}  // namespace
+
+int64_t norm_backward_workspace_bytes(const NormBackward& args, int32_t) {
+  return 2 * shares_of(args).parts * args.d * static_cast<int64_t>(sizeof(float));
+}
+
+void norm_backward(const NormBackward& args, Stream& stream) {
+  CudaStream& cuda = cuda_stream(stream);
+  if (args.rows <= 0 || args.groups <= 0 || args.d <= 0) return;
+  const Shares shares = shares_of(args);
+  const bool wide = reads_wide(args), wide_weight = all_wide({args.weight});
+  for_row_shape(cuda, "norm_backward", args.d, [&](auto shape, RowBlock block) {
+    for_type(args.x_type, [&](auto x) {
+      for_type(args.dy_type, [&](auto dy) {
+        launch(cuda, "norm_backward",
+               {grid(blocks_for(shares.parts, block.teams)), block.threads, sizeof(Shared)},
+               norm_backward_kernel<decltype(shape), type_of<decltype(x)>, type_of<decltype(dy)>>, args,
+               shares, block.teams, wide, wide_weight);
+      });
+    });
+  });
+  auto* partial = static_cast<const float*>(args.workspace);
+  add_partial_sums(cuda, "norm_backward", args.dweight, partial, shares.parts, args.d,
+                   args.weights_accumulate);
+  if (args.dbias == nullptr) return;
+  add_partial_sums(cuda, "norm_backward", args.dbias, partial + shares.parts * args.d, shares.parts, args.d,
+                   args.weights_accumulate);
+}
+
+}  // namespace hawser::kernels::cuda

@@ -1,0 +1,91 @@
+// LayerNorm and RMSNorm: mean, then squared deviations from it, then the result, all from registers.
+#include "kernels/cuda/norm_row.h"
+#include "kernels/cuda/table.h"
+
+namespace hawser::kernels::cuda {
+namespace {
+
+struct Shared {
+  WarpValues sums[2];
+};
+
+/// Sum over the row of (x - shift)^2.
+template <class Team, int kChunks>
+__device__ float squares(const float (&x)[kChunks][kWide], int64_t d, float shift, WarpValues& values) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int k = 0; k < kChunks; ++k) {
+    const int64_t count = d - chunk_start<Team>(k);
+#pragma unroll
+    for (int i = 0; i < kWide; ++i) {
+      const float deviation = i < count ? x[k][i] - shift : 0.0f;
+      sum = fmaf(deviation, deviation, sum);
+    }
+  }
+  return Team::sum(sum, values);
+}
+
+template <class Team, int kChunks>
+__device__ float plain_sum(const float (&x)[kChunks][kWide], WarpValues& values) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int k = 0; k < kChunks; ++k) {
+#pragma unroll
+    for (int i = 0; i < kWide; ++i) sum += x[k][i];
+  }
+  return Team::sum(sum, values);
+}
+
+template <class Shape, class X, class Y>
+__global__ void norm_forward_kernel(const NormForward a, int teams, bool wide, bool wide_weight) {
+  using Team = typename Shape::Team;
+  constexpr int kChunks = Shape::kChunks;
+  auto& shared = shared_memory<Shared>();
+  const int64_t vector = static_cast<int64_t>(blockIdx.x) * teams + (teams == 1 ? 0 : warp_of_thread());
+  if (vector >= a.rows * a.groups) return;
+  const int64_t row = vector / a.groups, at = vector % a.groups * a.d;
+  float x[kChunks][kWide];
+  load_row<Team>(x, static_cast<const X*>(a.x) + row * a.x_stride + at, a.d, wide);
+  const float n = static_cast<float>(a.d);
+  const float mean = a.mean != nullptr ? plain_sum<Team>(x, shared.sums[0]) / n : 0.0f;
+  const float rstd = 1.0f / sqrtf(squares<Team>(x, a.d, mean, shared.sums[1]) / n + a.eps);
+#pragma unroll
+  for (int k = 0; k < kChunks; ++k) {
+    const int64_t start = chunk_start<Team>(k), count = a.d - start;
+    float weight[kWide], bias[kWide];
+    load_weight(weight, a.weight, a.weight_type, start, count, wide_weight);
+    load_weight(bias, a.bias, a.weight_type, start, count, wide_weight);
+#pragma unroll
+    for (int i = 0; i < kWide; ++i) {
+      x[k][i] = fmaf((x[k][i] - mean) * rstd, a.weight_offset + weight[i], bias[i]);
+    }
+  }
+  store_row<Team>(static_cast<Y*>(a.y) + row * a.y_stride + at, x, a.d, wide);
+  if (Team::rank() != 0) return;
+  a.rstd[vector] = rstd;
+  if (a.mean != nullptr) a.mean[vector] = mean;
+}
+
+}  // namespace
+
+void norm_forward(const NormForward& args, Stream& stream) {
+  CudaStream& cuda = cuda_stream(stream);
+  if (args.rows <= 0 || args.groups <= 0 || args.d <= 0) return;
+  const int64_t group = args.groups > 1 ? args.d : 0;
+  const bool wide = wide_rows(args.x, args.x_stride, args.x_type) &&
+                    wide_rows(args.y, args.y_stride, args.y_type) && wide_rows(nullptr, group, args.x_type) &&
+                    wide_rows(nullptr, group, args.y_type);
+  const bool wide_weight = all_wide({args.weight, args.bias});
+  for_row_shape(cuda, "norm_forward", args.d, [&](auto shape, RowBlock block) {
+    for_type(args.x_type, [&](auto x) {
+      for_type(args.y_type, [&](auto y) {
+        launch(cuda, "norm_forward",
+               {grid(blocks_for(args.rows * args.groups, block.teams)), block.threads, sizeof(Shared)},
+               norm_forward_kernel<decltype(shape), type_of<decltype(x)>, type_of<decltype(y)>>, args,
+               block.teams, wide, wide_weight);
+      });
+    });
+  });
+}
+
+}  // namespace hawser::kernels::cuda

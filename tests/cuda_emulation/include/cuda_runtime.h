@@ -1,0 +1,156 @@
+// What our .cu files use of <cuda_runtime.h>, for g++: the build puts this folder before any toolkit's, and
+// the kernels are then plain functions that the emulator (tests/cuda_emulation/block.h) calls once for each
+// thread of each block, as fibers of the calling thread. Memory of the device is memory of the host.
+//
+// Shared memory is dynamic only (kernels/cuda/shared_memory.h): `extern __shared__` names one array of the
+// emulator.
+#pragma once
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tuple>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __shared__
+#define __align__(n) __attribute__((aligned(n)))
+#define __launch_bounds__(...)
+
+struct uint3 {
+  unsigned x, y, z;
+};
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+
+using cudaStream_t = struct CUstream_st*;
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorLaunchFailure = 719,
+};
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+
+struct cudaLaunchAttribute;
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+
+namespace hawser::cuda_emulation {
+
+// Out of line, and so not seen by the race detector, which watches what kernels themselves do.
+uint3 thread_index();
+uint3 block_index();
+uint3 block_size();
+uint3 grid_size();
+void block_barrier();
+void warp_barrier(unsigned mask);
+/// The value that lane `from` of this warp brought along.
+uint64_t warp_exchange(unsigned mask, uint64_t value, unsigned from);
+unsigned warp_ballot(unsigned mask, bool vote);
+unsigned lane();
+cudaError_t launch(const cudaLaunchConfig_t& config, void (*run)(void* arg), void* arg);
+cudaError_t allow_shared_memory(int bytes);
+
+template <class T>
+T exchange(unsigned mask, T value, unsigned from) {
+  static_assert(sizeof(T) <= sizeof(uint64_t));
+  uint64_t bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof(T));
+  bits = warp_exchange(mask, bits, from);
+  __builtin_memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+}  // namespace hawser::cuda_emulation
+
+/// A built-in variable of kernels: reading a component asks the emulator.
+template <class Read>
+struct BuiltInComponent {
+  operator unsigned() const { return Read::value(); }
+};
+#define HWS_BUILT_IN(name, source)                   \
+  namespace hawser::cuda_emulation {                 \
+  struct name##_type {                               \
+    struct X {                                       \
+      static unsigned value() { return source().x; } \
+    };                                               \
+    struct Y {                                       \
+      static unsigned value() { return source().y; } \
+    };                                               \
+    struct Z {                                       \
+      static unsigned value() { return source().z; } \
+    };                                               \
+    BuiltInComponent<X> x;                           \
+    BuiltInComponent<Y> y;                           \
+    BuiltInComponent<Z> z;                           \
+  };                                                 \
+  }                                                  \
+  inline constexpr hawser::cuda_emulation::name##_type name = {};
+HWS_BUILT_IN(threadIdx, thread_index)
+HWS_BUILT_IN(blockIdx, block_index)
+HWS_BUILT_IN(blockDim, block_size)
+HWS_BUILT_IN(gridDim, grid_size)
+
+inline void __syncthreads() { hawser::cuda_emulation::block_barrier(); }
+inline void __syncwarp(unsigned mask = 0xffffffffu) { hawser::cuda_emulation::warp_barrier(mask); }
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
+  const unsigned lane = hawser::cuda_emulation::lane(), first = lane & ~(static_cast<unsigned>(width) - 1);
+  return hawser::cuda_emulation::exchange(mask, value, first + static_cast<unsigned>(from % width));
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32) {
+  const unsigned lane = hawser::cuda_emulation::lane(), from = lane ^ static_cast<unsigned>(bits);
+  const bool inside =
+      (from & ~(static_cast<unsigned>(width) - 1)) <= (lane & ~(static_cast<unsigned>(width) - 1));
+  return hawser::cuda_emulation::exchange(mask, value, inside ? from : lane);
+}
+inline unsigned __ballot_sync(unsigned mask, int vote) {
+  return hawser::cuda_emulation::warp_ballot(mask, vote != 0);
+}
+inline int __any_sync(unsigned mask, int vote) {
+  return hawser::cuda_emulation::warp_ballot(mask, vote != 0) != 0 ? 1 : 0;
+}
+inline int __ffs(int x) { return __builtin_ffs(x); }
+
+unsigned long long atomicAdd(unsigned long long* address, unsigned long long value);
+
+template <class... Params, class... Args>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...), Args&&... args) {
+  std::tuple<Params...> held(static_cast<Args&&>(args)...);
+  auto run = [&held, kernel] { std::apply(kernel, held); };
+  using Run = decltype(run);
+  return hawser::cuda_emulation::launch(
+      *config, [](void* arg) { (*static_cast<Run*>(arg))(); }, &run);
+}
+
+template <class Function>
+cudaError_t cudaFuncSetAttribute(Function*, cudaFuncAttribute, int bytes) {
+  return hawser::cuda_emulation::allow_shared_memory(bytes);
+}
+
+const char* cudaGetErrorName(cudaError_t error);
+const char* cudaGetErrorString(cudaError_t error);
+cudaError_t cudaGetLastError();
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream);

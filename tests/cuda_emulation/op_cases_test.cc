@@ -1,0 +1,38 @@
+// The op-case table through our CUDA kernels, emulated: every row against the same reference and in the same
+// tolerance as on the CPU, and the same bits for every order in which blocks and threads may run.
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/table.h"
+#include "tests/cuda_emulation/emulated_stream.h"
+#include "tests/harness/run_op_case.h"
+
+namespace hawser::testing {
+namespace {
+
+using cuda_emulation::Order;
+
+std::vector<std::vector<char>> run(const OpCase& c, Order order) {
+  std::vector<std::vector<char>> got;
+  cuda_emulation::run_in_order(
+      order, [&](Stream& stream) { got = run_fast(c, kernels::cuda::cuda_kernels(), stream); });
+  return got;
+}
+
+class EmulatedOpCases : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EmulatedOpCases, AgreeWithTheReferenceInEveryOrderOfThreads) {
+  for (const OpCase* c : cases_of(GetParam())) {
+    SCOPED_TRACE(c->op + "/" + c->name);
+    const int64_t before = cuda_emulation::launches();
+    const auto got = run(*c, Order::kAscending);
+    EXPECT_GT(cuda_emulation::launches(), before) << "no kernel ran";
+    expect_close(*c, got, run_reference(*c));
+    EXPECT_TRUE(run(*c, Order::kShuffled) == got) << "other bits in another order";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, EmulatedOpCases, ::testing::ValuesIn(all_ops()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace hawser::testing

@@ -1,0 +1,25 @@
+// Runs a row of the op-case table through a kernel table, and holds the result against the reference.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/harness/op_cases.h"
+
+namespace hawser::testing {
+
+/// The bytes of every operand after the fast path ran. Each operand and workspace is an allocation of its
+/// own, 64-byte aligned, that ends with its last byte; what is not input begins as bytes of 0xff.
+std::vector<std::vector<char>> run_fast(const OpCase& c, const kernels::KernelTable& table, Stream& stream);
+
+/// The operands after the reference ran.
+RealOperands run_reference(const OpCase& c);
+
+/// Adds a failure to the running test for each operand that the fast path wrote and that differs from the
+/// reference by more than its tolerance; names the worst element.
+void expect_close(const OpCase& c, const std::vector<std::vector<char>>& got, const RealOperands& want);
+
+/// Rows of one op.
+std::vector<const OpCase*> cases_of(const std::string& op);
+
+}  // namespace hawser::testing
