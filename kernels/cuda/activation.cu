@@ -66,7 +66,7 @@ struct Forward {
   __device__ void at(int64_t i) const {
     const Gate gate = gate_of(i, a.f, a.gated);
     const T* h = static_cast<const T*>(a.h);
-    float x[N], up[N];
+    float x[N], up[N] = {};
     load<N>(x, h + gate.gate);
     if (a.gated) load<N>(up, h + gate.up);
 #pragma unroll
@@ -87,7 +87,7 @@ struct Backward {
     const Gate gate = gate_of(i, a.f, a.gated);
     const T* h = static_cast<const T*>(a.h);
     T* dh = static_cast<T*>(a.dh);
-    float x[N], up[N], dy[N];
+    float x[N], up[N] = {}, dy[N];
     load<N>(x, h + gate.gate);
     load<N>(dy, static_cast<const T*>(a.dy) + i);
     if (a.gated) load<N>(up, h + gate.up);

@@ -1,5 +1,6 @@
 // Conversions between f32, bf16 and f16, and the sum of two arrays.
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/matmul.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/types.h"
 
@@ -15,6 +16,21 @@ struct Conversion {
     float x[N];
     load<N>(x, static_cast<const From*>(a.x) + i);
     store<N>(static_cast<To*>(a.y) + i, x);
+  }
+};
+
+/// Rows of f32 that may have gaps between them, rounded to dense bf16.
+struct Rounding {
+  bf16* out;
+  const float* in;
+  int64_t columns, ld;
+
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const int64_t row = i / columns;
+    float x[N];
+    load<N>(x, in + row * ld + (i - row * columns));
+    store<N>(out + i, x);
   }
 };
 
@@ -41,6 +57,13 @@ void convert(const Convert& args, Stream& stream) {
                        Conversion<type_of<decltype(to)>, type_of<decltype(from)>>{args});
     });
   });
+}
+
+void round_operand(void* out, const float* in, int64_t rows, int64_t columns, int64_t ld,
+                   CudaStream& stream) {
+  const bool wide = columns % kWide == 0 && all_wide({out}) && wide_rows(in, ld, DType::kF32);
+  for_each_element(stream, "matmul", rows * columns, wide,
+                   Rounding{static_cast<bf16*>(out), in, columns, ld});
 }
 
 void add(const Add& args, Stream& stream) {

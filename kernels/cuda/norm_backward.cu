@@ -96,8 +96,8 @@ __device__ __forceinline__ void backward_row(const NormBackward& a, int64_t vect
 }
 
 template <class Shape, class X, class Dy>
-__global__ void norm_backward_kernel(const NormBackward a, Shares shares, int teams, bool wide,
-                                     bool wide_weight) {
+__global__ void __launch_bounds__(Shape::kMostThreads)
+    norm_backward_kernel(const NormBackward a, Shares shares, int teams, bool wide, bool wide_weight) {
   using Team = typename Shape::Team;
   constexpr int kChunks = Shape::kChunks;
   auto& shared = shared_memory<Shared>();

@@ -37,7 +37,8 @@ __device__ float plain_sum(const float (&x)[kChunks][kWide], WarpValues& values)
 }
 
 template <class Shape, class X, class Y>
-__global__ void norm_forward_kernel(const NormForward a, int teams, bool wide, bool wide_weight) {
+__global__ void __launch_bounds__(Shape::kMostThreads)
+    norm_forward_kernel(const NormForward a, int teams, bool wide, bool wide_weight) {
   using Team = typename Shape::Team;
   constexpr int kChunks = Shape::kChunks;
   auto& shared = shared_memory<Shared>();

@@ -48,11 +48,12 @@ __device__ __forceinline__ void load_weight(float* out, const void* weight, DTyp
   }
 }
 
-/// A team and how many chunks its threads keep, as types for a template.
-template <class TeamType, int kChunkCount>
+/// A team and how many chunks its threads keep, as types for a template; and the threads that a block may
+/// have, which bound the registers of each.
+template <class TeamType, int kChunkCount, int kBlockThreads>
 struct RowShape {
   using Team = TeamType;
-  static constexpr int kChunks = kChunkCount;
+  static constexpr int kChunks = kChunkCount, kMostThreads = kBlockThreads;
 };
 
 /// Threads of a block, and rows that it handles at a time.
@@ -72,10 +73,10 @@ template <class Body>
 void for_row_shape(CudaStream& stream, const char* operation, int64_t d, const Body& body) {
   constexpr RowBlock kWarpTeams = {kNormWarps * kWarpLanes, kNormWarps};
   const int64_t chunks = blocks_for(d, kWide);
-  if (chunks <= 32) return body(RowShape<WarpTeam, 1>{}, kWarpTeams);
-  if (chunks <= 128) return body(RowShape<WarpTeam, 4>{}, kWarpTeams);
-  if (chunks <= 512) return body(RowShape<BlockTeam, 2>{}, block_team<2>(chunks));
-  if (d <= kLongestNorm) return body(RowShape<BlockTeam, 4>{}, block_team<4>(chunks));
+  if (chunks <= 32) return body(RowShape<WarpTeam, 1, 128>{}, kWarpTeams);
+  if (chunks <= 128) return body(RowShape<WarpTeam, 4, 128>{}, kWarpTeams);
+  if (chunks <= 1024) return body(RowShape<BlockTeam, 2, 512>{}, block_team<2>(chunks));
+  if (d <= kLongestNorm) return body(RowShape<BlockTeam, 4, 512>{}, block_team<4>(chunks));
   stream.keep_unimplemented(operation, "rows of more than 16384 elements");
 }
 

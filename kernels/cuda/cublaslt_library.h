@@ -1,0 +1,80 @@
+// The part of cuBLASLt that we use, as a table of functions: the library is opened when a GPU is first used
+// and not before (it takes 0.2 s and 150 MB), and no header of its own is needed to build. The numbers are
+// those of cublasLt.h 13; tests/cuda_emulation/cublaslt_header_check.cc holds them against that header where
+// there is one.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace hawser::kernels::cuda {
+
+namespace cublaslt {
+
+constexpr int kSuccess = 0, kNotSupported = 15;  // cublasStatus_t
+constexpr int kCompute32F = 68;                  // cublasComputeType_t: fp32, never TF32
+constexpr int kReal32F = 0, kReal16BF = 14;      // cudaDataType
+constexpr int kTranspose = 1;                    // cublasOperation_t
+constexpr int kDefaultEpilogue = 1, kBiasEpilogue = 4;
+enum DescAttribute { kTransA = 3, kTransB = 4, kEpilogue = 7, kBiasPointer = 8, kBiasDataType = 26 };
+enum PreferenceAttribute {
+  kMaxWorkspaceBytes = 1,
+  kReductionSchemeMask = 3,
+  kMinAlignmentA = 5,
+  kMinAlignmentB = 6,
+  kMinAlignmentC = 7,
+  kMinAlignmentD = 8
+};
+/// Sums of a cut k that go through the workspace, in one order; "in place" goes through atomics.
+constexpr uint32_t kReductionsInOrder = 2 | 4, kReductionInPlace = 1;
+
+using Handle = void*;
+using Desc = void*;
+using Layout = void*;
+using Preference = void*;
+
+struct Algorithm {
+  uint64_t data[8];
+};
+struct HeuristicResult {
+  Algorithm algorithm;
+  size_t workspace_bytes;
+  int state;
+  float waves;
+  int reserved[4];
+};
+
+}  // namespace cublaslt
+
+/// Each member is the function of that name after "cublasLt"; statuses are cublasStatus_t. Matrices are
+/// column-major.
+struct CublasLtApi {
+  int (*Create)(cublaslt::Handle*);
+  int (*Destroy)(cublaslt::Handle);
+  size_t (*GetVersion)();
+  const char* (*GetStatusName)(int);
+  int (*MatmulDescCreate)(cublaslt::Desc*, int compute_type, int scale_type);
+  int (*MatmulDescDestroy)(cublaslt::Desc);
+  int (*MatmulDescSetAttribute)(cublaslt::Desc, int attribute, const void* value, size_t bytes);
+  int (*MatrixLayoutCreate)(cublaslt::Layout*, int type, uint64_t rows, uint64_t columns, int64_t ld);
+  int (*MatrixLayoutDestroy)(cublaslt::Layout);
+  int (*MatmulPreferenceCreate)(cublaslt::Preference*);
+  int (*MatmulPreferenceDestroy)(cublaslt::Preference);
+  int (*MatmulPreferenceSetAttribute)(cublaslt::Preference, int attribute, const void* value, size_t bytes);
+  int (*MatmulAlgoGetHeuristic)(cublaslt::Handle, cublaslt::Desc, cublaslt::Layout a, cublaslt::Layout b,
+                                cublaslt::Layout c, cublaslt::Layout d, cublaslt::Preference, int requested,
+                                cublaslt::HeuristicResult* results, int* returned);
+  int (*Matmul)(cublaslt::Handle, cublaslt::Desc, const void* alpha, const void* a, cublaslt::Layout,
+                const void* b, cublaslt::Layout, const void* beta, const void* c, cublaslt::Layout, void* d,
+                cublaslt::Layout, const cublaslt::Algorithm*, void* workspace, size_t workspace_bytes,
+                void* stream);
+};
+
+/// The name under which the library is looked for, by the loader's rules.
+inline constexpr const char* kCublasLtName = "libcublasLt.so.13";
+
+/// Opens the library, once per process; it stays open. On failure returns null and writes what is missing
+/// (the library and what the loader says, or its version) to error.
+const CublasLtApi* open_cublaslt(char* error, size_t error_bytes);
+
+}  // namespace hawser::kernels::cuda

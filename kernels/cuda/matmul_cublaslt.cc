@@ -1,0 +1,209 @@
+// Products by cuBLASLt.
+#include "kernels/cuda/matmul_cublaslt.h"
+
+#include "engine/base/error.h"
+#include "kernels/cuda/matmul.h"
+
+namespace hawser::kernels::cuda {
+namespace {
+
+int32_t alignment_of(const void* p) {
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  int32_t alignment = 16;
+  while (address % static_cast<uintptr_t>(alignment) != 0) alignment /= 2;
+  return alignment;
+}
+
+int32_t data_type(DType type) { return type == DType::kBf16 ? cublaslt::kReal16BF : cublaslt::kReal32F; }
+
+/// The operands as they are multiplied: rounded copies in the workspace where the product is of bf16 values.
+struct Operands {
+  const void *a, *b;
+  int64_t lda, ldb;
+  void* library_workspace;
+};
+
+Operands operands_of(const Matmul& m, const MatmulWorkspace& w, CudaStream& stream) {
+  char* at = static_cast<char*>(m.workspace);
+  Operands o = {m.a, m.b, m.lda, m.ldb, at + w.a_bytes + w.b_bytes};
+  if (w.a_bytes > 0) {
+    const int64_t rows = m.a_transposed ? m.k : m.m, columns = m.a_transposed ? m.m : m.k;
+    round_operand(at, static_cast<const float*>(m.a), rows, columns, m.lda, stream);
+    o.a = at;
+    o.lda = columns;
+  }
+  if (w.b_bytes > 0) {
+    const int64_t rows = m.b_transposed ? m.n : m.k, columns = m.b_transposed ? m.k : m.n;
+    round_operand(at + w.a_bytes, static_cast<const float*>(m.b), rows, columns, m.ldb, stream);
+    o.b = at + w.a_bytes;
+    o.ldb = columns;
+  }
+  return o;
+}
+
+/// Where operands will lie, without moving anything: alignments and leading dimensions choose the algorithm.
+ProductShape shape_of(const Matmul& m, const MatmulWorkspace& w) {
+  ProductShape s;
+  s.m = m.m;
+  s.n = m.n;
+  s.k = m.k;
+  s.lda = w.a_bytes > 0 ? (m.a_transposed ? m.m : m.k) : m.lda;
+  s.ldb = w.b_bytes > 0 ? (m.b_transposed ? m.k : m.n) : m.ldb;
+  s.ldc = m.ldc;
+  s.library_bytes = w.library_bytes;
+  s.type = multiplies_bf16(m) ? cublaslt::kReal16BF : cublaslt::kReal32F;
+  s.c_type = data_type(m.c_type);
+  s.a_alignment = alignment_of(w.a_bytes > 0 ? m.workspace : m.a);
+  s.b_alignment = alignment_of(w.b_bytes > 0 ? m.workspace : m.b);
+  s.c_alignment = alignment_of(m.c);
+  s.a_transposed = m.a_transposed ? 1 : 0;
+  s.b_transposed = m.b_transposed ? 1 : 0;
+  s.bias = m.bias != nullptr ? 1 : 0;
+  s.bias_type = s.bias != 0 ? data_type(m.bias_type) : 0;
+  s.accumulate = m.accumulate ? 1 : 0;
+  return s;
+}
+
+size_t slot_of(const ProductShape& s, size_t slots) {
+  uint64_t hash = 1469598103934665603ull;  // FNV-1a over the fields
+  for (const int64_t field :
+       {s.m, s.n, s.k, s.lda, s.ldb, s.ldc, int64_t{s.type}, int64_t{s.c_type}, int64_t{s.bias_type},
+        int64_t{s.a_alignment}, int64_t{s.b_alignment}, int64_t{s.c_alignment}, int64_t{s.a_transposed},
+        int64_t{s.b_transposed}, int64_t{s.bias}, int64_t{s.accumulate}}) {
+    hash = (hash ^ static_cast<uint64_t>(field)) * 1099511628211ull;
+    hash ^= hash >> 29;
+  }
+  return hash % slots;
+}
+
+}  // namespace
+
+CublasLt::CublasLt(const CublasLtApi& api, bool deterministic, StickyError& error)
+    : api_(api), deterministic_(deterministic) {
+  int status = api_.Create(&handle_);
+  const char* function = "cublasLtCreate";
+  if (status == cublaslt::kSuccess) {
+    status = api_.MatmulPreferenceCreate(&preference_);
+    function = "cublasLtMatmulPreferenceCreate";
+  }
+  if (status == cublaslt::kSuccess) return;
+  error.keep(static_cast<int32_t>(Code::kDeviceUnavailable), function, "failed", api_.GetStatusName(status));
+}
+
+CublasLt::~CublasLt() {
+  for (Product& product : products_) forget(product);
+  if (preference_ != nullptr) api_.MatmulPreferenceDestroy(preference_);
+  if (handle_ != nullptr) api_.Destroy(handle_);
+}
+
+bool CublasLt::succeeded(int status, const char* function, CudaStream& stream) {
+  if (status == cublaslt::kSuccess) return true;
+  stream.error->keep(static_cast<int32_t>(Code::kDeviceUnavailable), "matmul", function,
+                     api_.GetStatusName(status));
+  return false;
+}
+
+void CublasLt::forget(Product& product) {
+  if (product.desc != nullptr) api_.MatmulDescDestroy(product.desc);
+  for (const cublaslt::Layout layout : {product.a, product.b, product.c}) {
+    if (layout != nullptr) api_.MatrixLayoutDestroy(layout);
+  }
+  product = {};
+}
+
+/// Column-major: what is stored row-major as [rows, columns] is a columns x rows matrix.
+bool CublasLt::describe(Product& product, const void* bias, CudaStream& stream) {
+  const ProductShape& s = product.shape;
+  const int32_t epilogue = s.bias != 0 ? cublaslt::kBiasEpilogue : cublaslt::kDefaultEpilogue;
+  const auto set = [&](int attribute, const auto& value) {
+    return succeeded(api_.MatmulDescSetAttribute(product.desc, attribute, &value, sizeof(value)),
+                     "cublasLtMatmulDescSetAttribute", stream);
+  };
+  const auto layout = [&](cublaslt::Layout& out, int32_t type, int64_t rows, int64_t columns, int64_t ld) {
+    return succeeded(
+        api_.MatrixLayoutCreate(&out, type, static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), ld),
+        "cublasLtMatrixLayoutCreate", stream);
+  };
+  const bool made =
+      succeeded(api_.MatmulDescCreate(&product.desc, cublaslt::kCompute32F, cublaslt::kReal32F),
+                "cublasLtMatmulDescCreate", stream) &&
+      set(cublaslt::kTransA, int32_t{s.b_transposed != 0 ? cublaslt::kTranspose : 0}) &&
+      set(cublaslt::kTransB, int32_t{s.a_transposed != 0 ? cublaslt::kTranspose : 0}) &&
+      set(cublaslt::kEpilogue, epilogue) &&
+      layout(product.a, s.type, s.a_transposed != 0 ? s.k : s.m, s.a_transposed != 0 ? s.m : s.k, s.lda) &&
+      layout(product.b, s.type, s.b_transposed != 0 ? s.n : s.k, s.b_transposed != 0 ? s.k : s.n, s.ldb) &&
+      layout(product.c, s.c_type, s.m, s.n, s.ldc);
+  return made &&
+         (s.bias == 0 || (set(cublaslt::kBiasPointer, bias) && set(cublaslt::kBiasDataType, s.bias_type)));
+}
+
+/// The library's first suggestion. None is no error: the product is then left to our own kernel.
+bool CublasLt::choose(Product& product, CudaStream& stream) {
+  const ProductShape& s = product.shape;
+  const auto prefer = [&](int attribute, const auto& value) {
+    return succeeded(api_.MatmulPreferenceSetAttribute(preference_, attribute, &value, sizeof(value)),
+                     "cublasLtMatmulPreferenceSetAttribute", stream);
+  };
+  const uint32_t schemes = cublaslt::kReductionsInOrder | (deterministic_ ? 0u : cublaslt::kReductionInPlace);
+  const bool set = prefer(cublaslt::kMaxWorkspaceBytes, static_cast<size_t>(s.library_bytes)) &&
+                   prefer(cublaslt::kReductionSchemeMask, schemes) &&
+                   prefer(cublaslt::kMinAlignmentA, static_cast<uint32_t>(s.b_alignment)) &&
+                   prefer(cublaslt::kMinAlignmentB, static_cast<uint32_t>(s.a_alignment)) &&
+                   prefer(cublaslt::kMinAlignmentC, static_cast<uint32_t>(s.c_alignment)) &&
+                   prefer(cublaslt::kMinAlignmentD, static_cast<uint32_t>(s.c_alignment));
+  if (!set) return false;
+  int found = 0;
+  const int status = api_.MatmulAlgoGetHeuristic(handle_, product.desc, product.b, product.a, product.c,
+                                                 product.c, preference_, 1, &product.choice, &found);
+  if (status == cublaslt::kNotSupported || (status == cublaslt::kSuccess && found == 0)) return true;
+  if (!succeeded(status, "cublasLtMatmulAlgoGetHeuristic", stream)) return false;
+  product.supported = product.choice.state == cublaslt::kSuccess;
+  return true;
+}
+
+/// The kept product of this shape, made where it is new. Null after an error. A full row of slots gives up
+/// its first.
+CublasLt::Product* CublasLt::product_of(const ProductShape& shape, const void* bias, CudaStream& stream) {
+  constexpr size_t kTries = 8;
+  const size_t home = slot_of(shape, kProducts);
+  Product* free = &products_[home];
+  for (size_t i = 0; i < kTries; ++i) {
+    Product& product = products_[(home + i) % kProducts];
+    if (product.used && product.shape == shape) return &product;
+    if (!product.used) {
+      free = &product;
+      break;
+    }
+  }
+  forget(*free);
+  free->shape = shape;
+  if (!describe(*free, bias, stream) || !choose(*free, stream)) {
+    forget(*free);
+    return nullptr;
+  }
+  free->used = true;
+  return free;
+}
+
+bool CublasLt::multiply(const Matmul& args, CudaStream& stream) {
+  if (preference_ == nullptr) return false;
+  const MatmulWorkspace w = matmul_workspace(args);
+  const ProductShape shape = shape_of(args, w);
+  Product* product = product_of(shape, args.bias, stream);
+  if (product == nullptr) return true;  // the error is kept
+  if (!product->supported) return false;
+  if (args.bias != nullptr && !succeeded(api_.MatmulDescSetAttribute(product->desc, cublaslt::kBiasPointer,
+                                                                     &args.bias, sizeof(args.bias)),
+                                         "cublasLtMatmulDescSetAttribute", stream)) {
+    return true;
+  }
+  const Operands o = operands_of(args, w, stream);
+  const float alpha = 1.0f, beta = args.accumulate ? 1.0f : 0.0f;
+  succeeded(api_.Matmul(handle_, product->desc, &alpha, o.b, product->b, o.a, product->a, &beta, args.c,
+                        product->c, args.c, product->c, &product->choice.algorithm, o.library_workspace,
+                        static_cast<size_t>(w.library_bytes), stream.handle),
+            "cublasLtMatmul", stream);
+  return true;
+}
+
+}  // namespace hawser::kernels::cuda

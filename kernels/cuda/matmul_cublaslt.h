@@ -1,0 +1,63 @@
+// Products by cuBLASLt. Row-major c = op(a) op(b) is column-major c^T = op(b)^T op(a)^T on the same memory,
+// so the library is given b first and computes an n x m matrix; a bias of n elements is then its bias along
+// rows.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "kernels/cuda/cublaslt_library.h"
+#include "kernels/cuda/cuda_stream.h"
+#include "kernels/include/matmul.h"
+
+namespace hawser::kernels::cuda {
+
+/// All that chooses an algorithm.
+struct ProductShape {
+  int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0, library_bytes = 0;
+  // Of the operands as multiplied; alignments in bytes, up to 16.
+  int32_t type = 0, c_type = 0, bias_type = 0, a_alignment = 0, b_alignment = 0, c_alignment = 0;
+  int32_t a_transposed = 0, b_transposed = 0, bias = 0, accumulate = 0;
+
+  bool operator==(const ProductShape&) const = default;
+};
+
+/// One stream's use of the library: descriptors and the algorithm of each shape are made at its first product
+/// and kept, so later ones allocate nothing. One thread at a time.
+class CublasLt {
+ public:
+  /// `deterministic` leaves out algorithms that add through atomics. The caller has made the device current.
+  /// Keeps an error in `error` if the library cannot start; multiply then does nothing but return false.
+  CublasLt(const CublasLtApi& api, bool deterministic, StickyError& error);
+  ~CublasLt();
+  CublasLt(const CublasLt&) = delete;
+  CublasLt& operator=(const CublasLt&) = delete;
+
+  /// Queues the product, sizes > 0. False, with nothing queued: the library has no algorithm for it. Errors
+  /// of the library go to the stream.
+  bool multiply(const Matmul& args, CudaStream& stream);
+
+ private:
+  struct Product {
+    ProductShape shape;
+    cublaslt::Desc desc = nullptr;
+    cublaslt::Layout a = nullptr, b = nullptr, c = nullptr;
+    cublaslt::HeuristicResult choice = {};
+    bool supported = false, used = false;
+  };
+  static constexpr size_t kProducts = 1024;  ///< kept; many more than a model has
+
+  Product* product_of(const ProductShape& shape, const void* bias, CudaStream& stream);
+  bool describe(Product& product, const void* bias, CudaStream& stream);
+  bool choose(Product& product, CudaStream& stream);
+  void forget(Product& product);
+  bool succeeded(int status, const char* function, CudaStream& stream);
+
+  const CublasLtApi& api_;
+  const bool deterministic_;
+  cublaslt::Handle handle_ = nullptr;
+  cublaslt::Preference preference_ = nullptr;
+  std::array<Product, kProducts> products_;
+};
+
+}  // namespace hawser::kernels::cuda

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Finds a CUDA toolkit, or fetches one, and prints its folder (the one with bin/nvcc), for cmake -DHAWSER_CUDA_TOOLKIT=.
+#
+#   packaging/cuda_toolkit.sh [--fetch] [--libraries]
+#
+#   (none)       nvcc of the PATH, /usr/local/cuda or the folder that an earlier run made; else from PyPI (105 MB)
+#   --fetch      from PyPI (or an earlier run) even if there is a system toolkit
+#   --libraries  also the headers of cuBLASLt, cuDNN and NCCL: only tests that compare our declarations with theirs want
+#                them. The libraries themselves are never needed to build: the plugin opens them when it needs them.
+#
+# The folder is ${XDG_CACHE_HOME:-$HOME/.cache}/hawser/cuda-VERSION. Needs python3 with pip (or venv) to fetch.
+set -euo pipefail
+
+version=13.0.88  # of nvcc
+compiler=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96
+          nvidia-cuda-cccl==13.0.85)
+libraries=(nvidia-cublas==13.1.0.3 nvidia-cudnn-cu13==9.19.0.56 nvidia-nccl-cu13==2.28.9)
+folder=${XDG_CACHE_HOME:-$HOME/.cache}/hawser/cuda-$version
+
+fail() { echo "cuda_toolkit.sh: $*" >&2; exit 2; }
+
+fetch=no with_libraries=no
+for argument in "$@"; do
+  case "$argument" in
+    --fetch) fetch=yes ;;
+    --libraries) with_libraries=yes ;;
+    -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
+    *) fail "unknown argument $argument (see --help)" ;;
+  esac
+done
+
+# A pip that can download: that of python3, or that of a throw-away environment.
+pip_of() {
+  if python3 -m pip --version >/dev/null 2>&1; then echo "python3 -m pip"; return; fi
+  python3 -m venv "$1/venv" >/dev/null 2>&1 || fail "python3 has neither pip nor venv: install python3-pip or python3-venv"
+  echo "$1/venv/bin/python -m pip"
+}
+
+# download FOLDER PREFIX WHEEL...: unpacks what lies under nvidia/PREFIX in each wheel.
+download() {
+  local into=$1 prefix=$2 pip
+  shift 2
+  pip=$(pip_of "$scratch")
+  $pip download --quiet --no-deps --disable-pip-version-check --dest "$scratch/wheels" "$@" >&2
+  python3 - "$scratch/wheels" "$into" "$prefix" <<'PYTHON'
+import pathlib, sys, zipfile
+wheels, into, prefix = sys.argv[1:]
+for wheel in sorted(pathlib.Path(wheels).glob("*.whl")):
+    with zipfile.ZipFile(wheel) as archive:
+        wanted = [n for n in archive.namelist() if n.startswith("nvidia/") and prefix in n]
+        archive.extractall(into, wanted)
+    wheel.unlink()
+PYTHON
+}
+
+# What is unpacked becomes visible under its name at once, by a rename.
+fetch_compiler() {
+  [ -x "$folder/bin/nvcc" ] && return
+  download "$scratch/compiler" "" "${compiler[@]}"
+  local root=$scratch/compiler/nvidia/cu13
+  chmod +x "$root"/bin/* "$root"/nvvm/bin/*
+  ln -s lib "$root/lib64"                     # where nvcc looks
+  mkdir -p "$(dirname "$folder")"
+  mv -T "$root" "$folder" 2>/dev/null || [ -x "$folder/bin/nvcc" ] || fail "cannot write $folder"
+}
+
+fetch_headers() {
+  [ -e "$folder/library_headers/.complete" ] && return
+  download "$scratch/headers" include/ "${libraries[@]}"
+  mkdir -p "$scratch/found"
+  find "$scratch/headers" -path '*/include/*.h' ! -path '*/include/*/*' -exec cp {} "$scratch/found" \;
+  touch "$scratch/found/.complete"
+  mv -T "$scratch/found" "$folder/library_headers" 2>/dev/null || [ -e "$folder/library_headers/.complete" ] ||
+    fail "cannot write $folder/library_headers"
+}
+
+system=""
+if [ "$fetch" = no ]; then
+  if command -v nvcc >/dev/null; then
+    system=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")
+  elif [ -x /usr/local/cuda/bin/nvcc ]; then
+    system=/usr/local/cuda
+  fi
+fi
+if [ -n "$system" ]; then
+  echo "$system"
+  exit 0
+fi
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/hawser-cuda.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+fetch_compiler
+[ "$with_libraries" = no ] || fetch_headers
+echo "$folder"
