@@ -27,7 +27,7 @@ std::vector<Problem> problems() {
   std::vector<Problem> all;
   for (const Activation kind : {Activation::kGelu, Activation::kGeluTanh, Activation::kSilu}) {
     for (const bool gated : {false, true}) {
-      for (const auto& [rows, f] : {std::pair<int64_t, int64_t>{1, 1}, {3, 37}, {70, 333}}) {
+      for (const auto& [rows, f] : {std::pair<int64_t, int64_t>{1, 1}, {3, 37}, {9, 64}, {70, 333}}) {
         all.push_back({kind, gated, rows, f});
       }
     }

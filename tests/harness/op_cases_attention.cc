@@ -53,7 +53,7 @@ Bound bind(const Problem& problem, DType type) {
   } else {
     s.q_stride = s.kv_stride = q_width + 2 * kv_width;
   }
-  s.o_stride = q_width + 1;
+  s.o_stride = q_width + (q_width % 16 == 0 ? 8 : 1);
   if (s.kv_batch_rows == 0) s.kv_batch_rows = s.seq_k;
   for (int64_t row = 0; row < s.batch * s.seq_q && problem.documents > 0; ++row) {
     // Documents of unequal length; the first query of one sees itself alone.

@@ -33,6 +33,8 @@ std::vector<Problem> problems() {
       {.name = "qk_norm", .rows = 40, .groups = 3, .d = 24, .gap = 50, .mean = false, .bias = false},
       {.name = "many_rows", .rows = 1500, .groups = 1, .d = 33},
       {.name = "one_element", .rows = 3, .groups = 1, .d = 1},
+      {.name = "long_rows", .rows = 5, .groups = 1, .d = 1600},
+      {.name = "odd_long_rows", .rows = 3, .groups = 1, .d = 9001, .mean = false, .bias = false},
   };
 }
 

@@ -292,6 +292,7 @@ void add_stream_cases(std::vector<OpCase>& cases) {
     for (const bool positions : {false, true}) {
       cases.push_back(embedding_case(1, 1, type, positions));
       cases.push_back(embedding_case(70, 101, type, positions));
+      cases.push_back(embedding_case(70, 64, type, positions));
     }
     for (const bool inverse : {false, true}) {
       cases.push_back(rope_case(turn(5, 1, 2, 0, type, inverse)));
@@ -299,17 +300,20 @@ void add_stream_cases(std::vector<OpCase>& cases) {
       cases.push_back(rope_case(turn(9, 2, 128, 64, type, inverse)));
     }
     for (const float p : {0.0f, 0.3f}) {
-      const Branch b = {3, 11, 45, p, type};
-      for (const bool in_place : {false, true}) {
-        cases.push_back(residual_case(b, true, in_place));
-        cases.push_back(residual_case(b, false, in_place));
-        if (!in_place || type == DType::kF32) cases.push_back(residual_backward_case(b, in_place));
+      for (const int64_t d : {45, 64}) {
+        const Branch b = {3, 11, d, p, type};
+        for (const bool in_place : {false, true}) {
+          cases.push_back(residual_case(b, true, in_place));
+          cases.push_back(residual_case(b, false, in_place));
+          if (!in_place || type == DType::kF32) cases.push_back(residual_backward_case(b, in_place));
+        }
       }
     }
   }
   for (const bool accumulate : {false, true}) {
     cases.push_back(embedding_backward_case(1, 1, 3, accumulate));
     cases.push_back(embedding_backward_case(300, 67, 20, accumulate));
+    cases.push_back(embedding_backward_case(300, 1032, 20, accumulate));
     cases.push_back(embedding_backward_case(300, 67, 20, accumulate, 19));  // the most frequent index
   }
 }

@@ -176,6 +176,7 @@ void add_vector_cases(std::vector<OpCase>& cases) {
     for (const bool accumulate : {false, true}) {
       cases.push_back(column_sum_case(1, 1, type, accumulate));
       cases.push_back(column_sum_case(333, 77, type, accumulate));
+      cases.push_back(column_sum_case(333, 508, type, accumulate));
     }
   }
   for (const int64_t n : {1, 4095, 4096, 20001}) {

@@ -1,0 +1,143 @@
+// Products through cuBLASLt's functions, emulated: all rows of the op-case table, what is asked of the
+// library, and what becomes of its errors.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "kernels/cuda/matmul_cublaslt.h"
+#include "kernels/cuda/table.h"
+#include "tests/cuda_emulation/emulated_cublaslt.h"
+#include "tests/cuda_emulation/emulated_stream.h"
+#include "tests/harness/run_op_case.h"
+
+namespace hawser::testing {
+namespace {
+
+using cuda_emulation::cublaslt_record;
+using cuda_emulation::EmulatedStream;
+using kernels::Matmul;
+using kernels::cuda::CublasLt;
+
+/// A stream that has the library.
+struct LibraryStream : EmulatedStream {
+  explicit LibraryStream(bool deterministic = true)
+      : library(std::make_unique<CublasLt>(cuda_emulation::emulated_cublaslt(), deterministic, sticky)) {
+    cublaslt = library.get();
+  }
+  std::unique_ptr<CublasLt> library;
+};
+
+class CublasLtProducts : public ::testing::Test {
+ protected:
+  void SetUp() override { cublaslt_record() = {}; }
+  void TearDown() override { EXPECT_EQ(cublaslt_record().live_objects, 0); }
+};
+
+TEST_F(CublasLtProducts, AgreeWithTheReference) {
+  LibraryStream stream;
+  int64_t by_library = 0, by_our_kernel = 0;
+  for (const OpCase* c : cases_of("matmul")) {
+    SCOPED_TRACE(c->name);
+    const int64_t products = cublaslt_record().products;
+    expect_close(*c, run_fast(*c, kernels::cuda::cuda_kernels(), stream), run_reference(*c));
+    ++(cublaslt_record().products > products ? by_library : by_our_kernel);
+  }
+  EXPECT_EQ(stream.sticky.code, 0) << stream.sticky.message;
+  EXPECT_GT(by_library, 200);
+  EXPECT_GT(by_our_kernel, 0);  // f32 to bf16, and k = 0
+}
+
+/// 4 x 6 x 8, f32.
+struct Small {
+  std::vector<float> a = std::vector<float>(32, 2), b = std::vector<float>(48, 3),
+                     c = std::vector<float>(24, 1);
+  std::vector<char> workspace;
+  Matmul args() {
+    Matmul m;
+    m.c = c.data();
+    m.a = a.data();
+    m.b = b.data();
+    m.m = 4;
+    m.n = m.ldb = m.ldc = 6;
+    m.k = m.lda = 8;
+    workspace.resize(static_cast<size_t>(kernels::cuda::matmul_workspace_bytes(m, 1)));
+    m.workspace = workspace.data();
+    return m;
+  }
+};
+
+TEST_F(CublasLtProducts, KeepTheAlgorithmOfAShape) {
+  Small small;
+  LibraryStream stream;
+  const Matmul m = small.args();
+  kernels::cuda::matmul(m, stream);
+  const int64_t objects = cublaslt_record().live_objects;
+  kernels::cuda::matmul(m, stream);
+  EXPECT_EQ(cublaslt_record().products, 2);
+  EXPECT_EQ(cublaslt_record().choices, 1);
+  EXPECT_EQ(cublaslt_record().live_objects, objects);
+  EXPECT_EQ(small.c[5], 48);
+}
+
+TEST_F(CublasLtProducts, RoundOperandsToBf16) {
+  Small small;
+  for (float& x : small.a) x = 1.001953125f;  // rounds to one
+  LibraryStream stream;
+  Matmul m = small.args();
+  m.round_to_bf16 = true;
+  small.workspace.resize(static_cast<size_t>(kernels::cuda::matmul_workspace_bytes(m, 1)));
+  m.workspace = small.workspace.data();
+  kernels::cuda::matmul(m, stream);
+  EXPECT_EQ(cublaslt_record().products, 1);
+  for (const float c : small.c) EXPECT_EQ(c, 24);
+  EXPECT_EQ(small.a[0], 1.001953125f);
+}
+
+TEST_F(CublasLtProducts, AddInOrderWhereDeterministic) {
+  Small small;
+  const Matmul m = small.args();
+  LibraryStream exact(true);
+  kernels::cuda::matmul(m, exact);
+  EXPECT_EQ(cublaslt_record().reduction_schemes, 6u);  // not 1, in place by atomics
+  LibraryStream free(false);
+  kernels::cuda::matmul(m, free);
+  EXPECT_EQ(cublaslt_record().reduction_schemes, 7u);
+}
+
+TEST_F(CublasLtProducts, FailWithTheStatusOfTheLibrary) {
+  Small small;
+  LibraryStream stream;
+  cublaslt_record().matmul_status = 14;
+  kernels::cuda::matmul(small.args(), stream);
+  EXPECT_NE(stream.sticky.code, 0);
+  EXPECT_STREQ(stream.sticky.message, "matmul: cublasLtMatmul: CUBLAS_STATUS_INTERNAL_ERROR");
+}
+
+TEST_F(CublasLtProducts, ForgetShapesThatNoLongerFit) {
+  LibraryStream stream;
+  std::vector<float> memory(4096);
+  std::vector<char> workspace(1 << 20);
+  for (int64_t n = 1; n <= 3000; ++n) {  // more than are kept
+    Matmul m;
+    m.m = m.k = m.lda = 1;
+    m.n = m.ldb = m.ldc = n;
+    std::vector<float> c(static_cast<size_t>(n));
+    m.a = m.b = memory.data();
+    m.c = c.data();
+    m.workspace = workspace.data();
+    kernels::cuda::matmul(m, stream);
+  }
+  EXPECT_EQ(stream.sticky.code, 0) << stream.sticky.message;
+  EXPECT_EQ(cublaslt_record().products, 3000);
+  EXPECT_LE(cublaslt_record().live_objects, 1024 * 4 + 2);
+}
+
+TEST(CublasLtLibrary, NamesWhatIsMissing) {
+  char error[256] = {};
+  if (kernels::cuda::open_cublaslt(error, sizeof(error)) != nullptr)
+    GTEST_SKIP() << "this machine has cuBLASLt";
+  EXPECT_NE(std::string(error).find("libcublasLt.so.13"), std::string::npos) << error;
+}
+
+}  // namespace
+}  // namespace hawser::testing
