@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "engine/base/error.h"
+#include "engine/base/code.h"
 
 namespace hawser::kernels::cuda {
 namespace {

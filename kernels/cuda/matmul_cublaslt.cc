@@ -1,7 +1,7 @@
 // Products by cuBLASLt.
 #include "kernels/cuda/matmul_cublaslt.h"
 
-#include "engine/base/error.h"
+#include "engine/base/code.h"
 #include "kernels/cuda/matmul.h"
 
 namespace hawser::kernels::cuda {
