@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include "engine/base/stream.h"
+#include "kernels/cuda/context.h"
 
 namespace hawser::kernels::cuda {
 
@@ -30,7 +31,8 @@ struct CudaStream : Stream {
   cudaStream_t handle;
   int32_t multiprocessors;
   StickyError* error;
-  CublasLt* cublaslt = nullptr;  ///< null: products by our own tiled kernel (matmul_tiled.cu)
+  const Context* context = nullptr;  ///< current while a kernel is given to it; null: whatever is
+  CublasLt* cublaslt = nullptr;      ///< null: products by our own tiled kernel (matmul_tiled.cu)
 
   /// Keeps what a runtime call returned, if it is no success; true if it is one.
   bool succeeded(cudaError_t result, const char* operation);

@@ -1,32 +1,49 @@
 // The CUDA kernel table: constant data.
 #include "kernels/cuda/table.h"
 
+#include "kernels/cuda/cuda_stream.h"
+
 namespace hawser::kernels::cuda {
+
+namespace {
+
+/// A kernel with the stream's GPU current on the calling thread, whichever that is.
+template <auto kKernel>
+struct InContext;
+template <class Args, void (*kKernel)(const Args&, Stream&)>
+struct InContext<kKernel> {
+  static void run(const Args& args, Stream& stream) {
+    const ContextScope scope(cuda_stream(stream).context);
+    kKernel(args, stream);
+  }
+};
+
+}  // namespace
 
 const KernelTable& cuda_kernels() {
   static constexpr KernelTable kTable = {
       .name = "cuda",
-      .matmul = matmul,
-      .embedding_forward = embedding_forward,
-      .embedding_backward = embedding_backward,
-      .norm_forward = norm_forward,
-      .norm_backward = norm_backward,
-      .activation_forward = activation_forward,
-      .activation_backward = activation_backward,
-      .rope = rope,
-      .residual_forward = residual_forward,
-      .residual_backward = residual_backward,
-      .attention_forward = attention_forward,
-      .attention_backward = attention_backward,
-      .cross_entropy = cross_entropy,
-      .soft_cap = soft_cap,
-      .column_sum = column_sum,
-      .sum_of_squares = sum_of_squares,
-      .add = add,
-      .convert = convert,
-      .ordered_sum = ordered_sum,
-      .adamw = adamw,
-      .sgd = sgd,
+      .matmul = InContext<matmul>::run,
+      .embedding_forward = InContext<embedding_forward>::run,
+      .embedding_backward = InContext<embedding_backward>::run,
+      .norm_forward = InContext<norm_forward>::run,
+      .norm_backward = InContext<norm_backward>::run,
+      .activation_forward = InContext<activation_forward>::run,
+      .activation_backward = InContext<activation_backward>::run,
+      .rope = InContext<rope>::run,
+      .residual_forward = InContext<residual_forward>::run,
+      .residual_backward = InContext<residual_backward>::run,
+      .attention_forward = InContext<attention_forward>::run,
+      .attention_backward = InContext<attention_backward>::run,
+      .cross_entropy = InContext<cross_entropy>::run,
+      .soft_cap = InContext<soft_cap>::run,
+      .column_sum = InContext<column_sum>::run,
+      .sum_of_squares = InContext<sum_of_squares>::run,
+      .add = InContext<add>::run,
+      .convert = InContext<convert>::run,
+      .ordered_sum = InContext<ordered_sum>::run,
+      .adamw = InContext<adamw>::run,
+      .sgd = InContext<sgd>::run,
       .matmul_workspace_bytes = matmul_workspace_bytes,
       .norm_backward_workspace_bytes = norm_backward_workspace_bytes,
       .attention_forward_workspace_bytes = attention_forward_workspace_bytes,

@@ -68,7 +68,6 @@ struct Machine {
   uint64_t launch = 0, blocks = 0;
   void (*run)(void*) = nullptr;
   void* argument = nullptr;
-  int shared_allowed = kSharedByDefault;
   Order order = Order::kAscending;
   std::mt19937 random{1};
   std::vector<std::string> findings;
@@ -163,16 +162,18 @@ void run_block(Machine& m) {
   }
 }
 
+/// Of this thread's next launch.
+thread_local int shared_allowed = kSharedByDefault;
+
 /// Null when the device would take this launch.
-const char* refusal(const Machine& m, const cudaLaunchConfig_t& config) {
+const char* refusal(const cudaLaunchConfig_t& config) {
   const dim3 &b = config.blockDim, &g = config.gridDim;
   const uint64_t threads = uint64_t{b.x} * b.y * b.z;
   if (threads == 0 || threads > kMostThreads || b.z > 64) return "a block has 1 to 1024 threads";
   if (threads % kWarp != 0) return "threads of a block come in whole warps here";
   if (g.x == 0 || g.y == 0 || g.z == 0) return "an empty grid";
   if (g.x > 0x7fffffffu || g.y > 0xffffu || g.z > 0xffffu) return "a grid too large";
-  if (config.dynamicSmemBytes > static_cast<size_t>(m.shared_allowed))
-    return "more shared memory than allowed";
+  if (config.dynamicSmemBytes > static_cast<size_t>(shared_allowed)) return "more shared memory than allowed";
   return nullptr;
 }
 
@@ -282,8 +283,8 @@ unsigned warp_ballot(unsigned mask, bool vote) {
 cudaError_t launch(const cudaLaunchConfig_t& config, void (*run)(void* arg), void* arg) {
   Machine& m = machine();
   const std::lock_guard lock(m.one_launch);
-  const char* no = refusal(m, config);
-  m.shared_allowed = kSharedByDefault;
+  const char* no = refusal(config);
+  shared_allowed = kSharedByDefault;
   if (no != nullptr) {
     report(no);
     return cudaErrorInvalidConfiguration;
@@ -300,8 +301,10 @@ cudaError_t launch(const cudaLaunchConfig_t& config, void (*run)(void* arg), voi
 
 cudaError_t allow_shared_memory(int bytes) {
   if (bytes > static_cast<int>(sizeof(dynamic_shared_memory))) return cudaErrorInvalidValue;
-  machine().shared_allowed = std::max(kSharedByDefault, bytes);
+  shared_allowed = std::max(kSharedByDefault, bytes);
   return cudaSuccess;
 }
+
+int take_allowed_shared_memory() { return std::exchange(shared_allowed, kSharedByDefault); }
 
 }  // namespace hawser::cuda_emulation

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <functional>
 #include <tuple>
 
 #define __global__
@@ -70,6 +71,10 @@ unsigned warp_ballot(unsigned mask, bool vote);
 unsigned lane();
 cudaError_t launch(const cudaLaunchConfig_t& config, void (*run)(void* arg), void* arg);
 cudaError_t allow_shared_memory(int bytes);
+/// What this thread's next launch may use; asking ends it.
+int take_allowed_shared_memory();
+/// Gives the stream work, which is run at once if it is null (streams.h).
+cudaError_t give(cudaStream_t stream, std::function<cudaError_t()> work);
 
 template <class T>
 T exchange(unsigned mask, T value, unsigned from) {
@@ -138,11 +143,15 @@ unsigned long long atomicAdd(unsigned long long* address, unsigned long long val
 
 template <class... Params, class... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...), Args&&... args) {
+  using namespace hawser::cuda_emulation;
   std::tuple<Params...> held(static_cast<Args&&>(args)...);
-  auto run = [&held, kernel] { std::apply(kernel, held); };
-  using Run = decltype(run);
-  return hawser::cuda_emulation::launch(
-      *config, [](void* arg) { (*static_cast<Run*>(arg))(); }, &run);
+  const int shared = take_allowed_shared_memory();
+  return give(config->stream, [held, kernel, shared, config = *config] {
+    auto run = [&held, kernel] { std::apply(kernel, held); };
+    using Run = decltype(run);
+    allow_shared_memory(shared);
+    return launch(config, [](void* arg) { (*static_cast<Run*>(arg))(); }, &run);
+  });
 }
 
 template <class Function>

@@ -1,0 +1,175 @@
+// The emulated GPUs, their memory and their contexts. Fresh memory is full of NaN.
+#include <stdlib.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string_view>
+
+#include "tests/cuda_emulation/streams.h"
+
+namespace hawser::cuda_emulation {
+namespace {
+
+struct Memory {
+  std::mutex mutex;
+  int devices = 1;
+  int64_t bytes = int64_t{2} << 30, taken = 0, contexts = 0;
+  std::map<void*, size_t> on_device, pinned;
+};
+
+Memory& memory() {
+  static Memory& memory = *new Memory;
+  return memory;
+}
+
+using Lock = std::lock_guard<std::mutex>;
+
+cudaError_t take(std::map<void*, size_t>& from, void** out, size_t bytes) {
+  if (posix_memalign(out, 4096, bytes) != 0) return cudaErrorMemoryAllocation;
+  std::memset(*out, 0xff, bytes);
+  from[*out] = bytes;
+  return cudaSuccess;
+}
+
+// Driver calls. A context is its GPU's number and one.
+
+thread_local void* current_context = nullptr;
+
+int init(unsigned) { return 0; }
+int device_get(int* out, int ordinal) {
+  *out = ordinal;
+  return ordinal < memory().devices ? 0 : cudaErrorInvalidDevice;
+}
+int retain(void** context, int device) {
+  const Lock lock(memory().mutex);
+  ++memory().contexts;
+  *context = reinterpret_cast<void*>(static_cast<uintptr_t>(device + 1));
+  return 0;
+}
+int release(int) {
+  const Lock lock(memory().mutex);
+  --memory().contexts;
+  return 0;
+}
+int get_current(void** context) {
+  *context = current_context;
+  return 0;
+}
+int push_current(void* context) {
+  current_context = context;
+  return 0;
+}
+int pop_current(void** context) {
+  *context = current_context;
+  current_context = nullptr;
+  return 0;
+}
+
+template <class Call>
+bool name_is(std::string_view symbol, std::string_view name, Call call, void** out) {
+  if (symbol == name) *out = reinterpret_cast<void*>(call);
+  return symbol == name;
+}
+
+}  // namespace
+
+void set_devices(int devices) { memory().devices = devices; }
+void set_memory(int64_t bytes) { memory().bytes = bytes; }
+
+int64_t allocations_alive() {
+  const Lock lock(memory().mutex);
+  return static_cast<int64_t>(memory().on_device.size() + memory().pinned.size());
+}
+int64_t contexts_alive() { return memory().contexts; }
+void* current() { return current_context; }
+
+}  // namespace hawser::cuda_emulation
+
+using namespace hawser::cuda_emulation;
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  const int devices = memory().devices;
+  *count = devices > 0 ? devices : 0;
+  return devices > 0 ? cudaSuccess : devices == 0 ? cudaErrorNoDevice : cudaErrorInsufficientDriver;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
+  if (device >= memory().devices) return cudaErrorInvalidDevice;
+  *out = {"emulated GPU", static_cast<size_t>(memory().bytes), 2, 9, 0};
+  return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = memory().devices < 0 ? 0 : 13000;
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** out, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* answer) {
+  const bool found = name_is(symbol, "cuInit", &init, out) ||
+                     name_is(symbol, "cuDeviceGet", &device_get, out) ||
+                     name_is(symbol, "cuDevicePrimaryCtxRetain", &retain, out) ||
+                     name_is(symbol, "cuDevicePrimaryCtxRelease", &release, out) ||
+                     name_is(symbol, "cuCtxGetCurrent", &get_current, out) ||
+                     name_is(symbol, "cuCtxPushCurrent", &push_current, out) ||
+                     name_is(symbol, "cuCtxPopCurrent", &pop_current, out);
+  *answer = found ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  const Lock lock(memory().mutex);
+  *free_bytes = static_cast<size_t>(memory().bytes - memory().taken);
+  *total_bytes = static_cast<size_t>(memory().bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** out, size_t bytes) {
+  const Lock lock(memory().mutex);
+  if (static_cast<int64_t>(bytes) > memory().bytes - memory().taken) return cudaErrorMemoryAllocation;
+  const cudaError_t result = take(memory().on_device, out, bytes);
+  if (result == cudaSuccess) memory().taken += static_cast<int64_t>(bytes);
+  return result;
+}
+
+cudaError_t cudaFree(void* pointer) {
+  const Lock lock(memory().mutex);
+  const auto at = memory().on_device.find(pointer);
+  if (at == memory().on_device.end()) return cudaErrorInvalidValue;
+  memory().taken -= static_cast<int64_t>(at->second);
+  memory().on_device.erase(at);
+  free(pointer);
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void** out, size_t bytes, unsigned) {
+  const Lock lock(memory().mutex);
+  return take(memory().pinned, out, bytes);
+}
+
+cudaError_t cudaFreeHost(void* pointer) {
+  const Lock lock(memory().mutex);
+  if (memory().pinned.erase(pointer) == 0) return cudaErrorInvalidValue;
+  free(pointer);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  return give(stream, [=] {
+    std::memcpy(to, from, bytes);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  return give(stream, [=] {
+    std::memset(to, value, bytes);
+    return cudaSuccess;
+  });
+}

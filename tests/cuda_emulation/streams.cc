@@ -1,0 +1,300 @@
+#include "tests/cuda_emulation/streams.h"
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace {
+
+using hawser::cuda_emulation::Work;
+
+/// Work noted between begin and end, in the order in which it was given: one that respects every wait.
+struct Capture {
+  std::vector<Work> work;
+  cudaStream_t origin = nullptr;
+  std::vector<cudaStream_t> streams;  ///< origin, and those that waited for one of these
+  bool broken = false;
+};
+
+}  // namespace
+
+struct CUstream_st {
+  void* context = nullptr;  ///< that it was made in: must be current where it is given work
+  std::deque<Work> queue;
+  uint64_t given = 0, done = 0;
+  std::shared_ptr<Capture> capture;
+  bool joined = true;  ///< captured: someone waits for its last work
+};
+
+struct CUevent_st {
+  CUstream_st* stream = nullptr;  ///< null: never recorded
+  uint64_t position = 0;          ///< happened once stream->done reaches it
+  double seconds = -1;
+  std::shared_ptr<Capture> capture;
+};
+
+struct CUgraph_st {
+  std::vector<Work> work;
+};
+struct CUgraphExec_st {
+  std::vector<Work> work;
+};
+
+namespace {
+
+struct Gpu {
+  std::recursive_mutex mutex;
+  bool eager = false;
+  cudaError_t broken = cudaSuccess;
+  int64_t streams = 0, events = 0, graphs = 0;
+};
+
+/// Never destroyed: other statics may outlive it.
+Gpu& gpu() {
+  static Gpu& gpu = *new Gpu;
+  return gpu;
+}
+
+using Lock = std::lock_guard<std::recursive_mutex>;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// A GPU that is broken runs nothing more.
+void run(const Work& work) {
+  Gpu& g = gpu();
+  if (g.broken == cudaSuccess) g.broken = work();
+}
+
+void run_until(CUstream_st& stream, uint64_t position) {
+  while (stream.done < position) {
+    const Work work = std::move(stream.queue.front());
+    stream.queue.pop_front();
+    run(work);
+    ++stream.done;
+  }
+}
+
+void queue(CUstream_st& stream, Work work) {
+  stream.queue.push_back(std::move(work));
+  ++stream.given;
+  if (gpu().eager) run_until(stream, stream.given);
+}
+
+}  // namespace
+
+namespace hawser::cuda_emulation {
+// memory.cc
+int64_t allocations_alive();
+int64_t contexts_alive();
+void* current();
+}  // namespace hawser::cuda_emulation
+
+namespace {
+
+using hawser::cuda_emulation::current;
+
+cudaError_t refuse_in_capture(CUstream_st& stream) {
+  if (!stream.capture) return cudaSuccess;
+  stream.capture->broken = true;
+  return cudaErrorStreamCaptureUnsupported;
+}
+
+}  // namespace
+
+namespace hawser::cuda_emulation {
+
+cudaError_t give(cudaStream_t stream, Work work) {
+  if (stream == nullptr) return work();
+  if (current() != stream->context) return cudaErrorInvalidResourceHandle;
+  const Lock lock(gpu().mutex);
+  if (stream->capture) {
+    stream->capture->work.push_back(std::move(work));
+    stream->joined = stream == stream->capture->origin;
+    return cudaSuccess;
+  }
+  queue(*stream, std::move(work));
+  return gpu().eager ? gpu().broken : cudaSuccess;
+}
+
+void set_eager(bool eager) { gpu().eager = eager; }
+
+void break_device(cudaError_t error) {
+  const Lock lock(gpu().mutex);
+  gpu().broken = error;
+}
+
+namespace {
+Alive streams_alive() { return {.streams = gpu().streams, .events = gpu().events, .graphs = gpu().graphs}; }
+}  // namespace
+
+Alive alive() {
+  Alive alive = streams_alive();
+  alive.allocations = allocations_alive();
+  alive.contexts = contexts_alive();
+  return alive;
+}
+
+}  // namespace hawser::cuda_emulation
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  *lowest = 0;
+  *highest = -5;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned, int) {
+  const Lock lock(gpu().mutex);
+  ++gpu().streams;
+  *out = new CUstream_st;
+  (*out)->context = current();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const Lock lock(gpu().mutex);
+  run_until(*stream, stream->given);
+  delete stream;
+  if (--gpu().streams == 0) gpu().broken = cudaSuccess;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const Lock lock(gpu().mutex);
+  if (const cudaError_t refused = refuse_in_capture(*stream); refused != cudaSuccess) return refused;
+  run_until(*stream, stream->given);
+  return gpu().broken;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
+  const Lock lock(gpu().mutex);
+  ++gpu().events;
+  *out = new CUevent_st;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const Lock lock(gpu().mutex);
+  if (event->stream != nullptr && !event->capture) run_until(*event->stream, event->position);
+  --gpu().events;
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (current() != stream->context) return cudaErrorInvalidResourceHandle;
+  const Lock lock(gpu().mutex);
+  event->stream = stream;
+  event->capture = stream->capture;
+  event->seconds = -1;
+  if (stream->capture) {
+    event->position = stream->capture->work.size();
+    return cudaSuccess;
+  }
+  queue(*stream, [event] {
+    event->seconds = now();
+    return cudaSuccess;
+  });
+  event->position = stream->given;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const Lock lock(gpu().mutex);
+  if (event->stream == nullptr) return cudaSuccess;
+  if (event->capture) {  // the waiting stream joins the capture
+    if (stream->capture && stream->capture != event->capture) return cudaErrorStreamCaptureIsolation;
+    if (!stream->capture) {
+      stream->capture = event->capture;
+      stream->capture->streams.push_back(stream);
+    }
+    if (event->stream != stream) event->stream->joined = true;
+    return cudaSuccess;
+  }
+  if (stream->capture) {
+    stream->capture->broken = true;
+    return cudaErrorStreamCaptureIsolation;
+  }
+  queue(*stream, [from = event->stream, position = event->position] {
+    run_until(*from, position);
+    return cudaSuccess;
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const Lock lock(gpu().mutex);
+  if (event->stream == nullptr) return cudaSuccess;
+  if (event->capture) return cudaErrorStreamCaptureUnsupported;
+  run_until(*event->stream, event->position);
+  return gpu().broken;
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  const Lock lock(gpu().mutex);
+  *milliseconds = 0;
+  if (from->stream == nullptr || to->stream == nullptr) return cudaErrorInvalidValue;
+  if (from->seconds < 0 || to->seconds < 0) return cudaErrorNotReady;
+  *milliseconds = static_cast<float>((to->seconds - from->seconds) * 1e3);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  const Lock lock(gpu().mutex);
+  if (stream->capture) return cudaErrorInvalidValue;
+  stream->capture = std::make_shared<Capture>();
+  stream->capture->origin = stream;
+  stream->capture->streams = {stream};
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
+  const Lock lock(gpu().mutex);
+  *out = nullptr;
+  const std::shared_ptr<Capture> capture = stream->capture;
+  if (!capture || capture->origin != stream) return cudaErrorInvalidValue;
+  bool joined = true;
+  for (CUstream_st* captured : capture->streams) {
+    joined = joined && captured->joined;
+    captured->capture = nullptr;
+    captured->joined = true;
+  }
+  if (capture->broken) return cudaErrorStreamCaptureUnsupported;
+  if (!joined) return cudaErrorStreamCaptureUnjoined;
+  *out = new CUgraph_st{capture->work};
+  ++gpu().graphs;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
+  const Lock lock(gpu().mutex);
+  *out = new CUgraphExec_st{graph->work};
+  ++gpu().graphs;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  const Lock lock(gpu().mutex);
+  delete graph;
+  --gpu().graphs;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  const Lock lock(gpu().mutex);
+  delete graph;
+  --gpu().graphs;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  return hawser::cuda_emulation::give(stream, [work = graph->work] {
+    for (const Work& piece : work) {
+      if (const cudaError_t result = piece(); result != cudaSuccess) return result;
+    }
+    return cudaSuccess;
+  });
+}

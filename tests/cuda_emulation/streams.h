@@ -1,0 +1,39 @@
+// Emulated streams: queues of work that nothing runs until somebody must have it (synchronisation, an event
+// that is waited for). That is later than any GPU is, and allowed by the same rules: a copy whose host memory
+// is used again too early, a result that is read before it is there, and a wait between streams that is
+// missing all give wrong values, every time. Work without a stream runs at once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "tests/cuda_emulation/include/cuda_runtime_api.h"
+
+namespace hawser::cuda_emulation {
+
+using Work = std::function<cudaError_t()>;
+
+/// Gives the stream work, or notes it while the stream is captured.
+cudaError_t give(cudaStream_t stream, Work work);
+
+/// Of all streams from now on: work runs when it is given (the other end of what is allowed).
+void set_eager(bool eager);
+
+/// The GPU breaks: the next piece of work that runs fails with this error, and so does everything after it,
+/// until the last stream is destroyed.
+void break_device(cudaError_t error);
+
+/// GPUs that there are; 0: cudaErrorNoDevice, -1: no driver.
+void set_devices(int devices);
+
+/// Of each GPU; allocations beyond it fail.
+void set_memory(int64_t bytes);
+
+/// What exists now of memory (device and pinned), streams, events, graphs and retained contexts.
+struct Alive {
+  int64_t allocations = 0, streams = 0, events = 0, graphs = 0, contexts = 0;
+  bool operator==(const Alive&) const = default;
+};
+Alive alive();
+
+}  // namespace hawser::cuda_emulation
