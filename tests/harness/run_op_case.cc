@@ -18,12 +18,10 @@ struct Free {
 };
 using Buffer = std::unique_ptr<char, Free>;
 
-/// `bytes` bytes, each 0xff: NaN in every floating type, -1 in every integer. The allocation ends with them.
-Buffer poisoned(int64_t bytes) {
-  const int64_t size = std::max<int64_t>(bytes, 1);
+/// The allocation ends with its last byte.
+Buffer allocated(int64_t bytes) {
   void* p = nullptr;
-  if (posix_memalign(&p, 64, static_cast<size_t>(size)) != 0) throw std::bad_alloc();
-  std::memset(p, 0xff, static_cast<size_t>(size));
+  if (posix_memalign(&p, 64, static_cast<size_t>(bytes)) != 0) throw std::bad_alloc();
   return Buffer(static_cast<char*>(p));
 }
 
@@ -143,24 +141,33 @@ void expect_operand_close(const Operand& operand, const std::vector<char>& bytes
 
 std::vector<std::vector<char>> run_fast(const OpCase& c, const kernels::KernelTable& table, Stream& stream) {
   std::vector<Buffer> buffers;
-  std::vector<Buffer> workspaces;
-  FastCall call = {table, stream, {}, [&](int64_t bytes) {
-                     workspaces.push_back(poisoned(bytes));
-                     return static_cast<void*>(workspaces.back().get());
-                   }};
+  return run_fast(c, table, stream, [&](int64_t bytes) {
+    buffers.push_back(allocated(bytes));
+    return buffers.back().get();
+  });
+}
+
+std::vector<std::vector<char>> run_fast(const OpCase& c, const kernels::KernelTable& table, Stream& stream,
+                                        const std::function<void*(int64_t bytes)>& allocate) {
+  const auto poisoned = [&](int64_t bytes) {
+    const int64_t size = std::max<int64_t>(bytes, 1);
+    return static_cast<char*>(std::memset(allocate(size), 0xff, static_cast<size_t>(size)));
+  };
+  FastCall call = {table, stream, {}, [&](int64_t bytes) { return static_cast<void*>(poisoned(bytes)); }};
+  std::vector<char*> memory;
   for (const Operand& operand : c.operands) {
     const int64_t size = dtype_bytes(operand.type), n = static_cast<int64_t>(operand.value.size());
-    buffers.push_back(poisoned(n * size));
-    call.data.push_back(buffers.back().get());
+    memory.push_back(poisoned(n * size));
+    call.data.push_back(memory.back());
     for (int64_t i = 0; i < n && operand.role != Role::kOutput; ++i) {
-      put_value(operand.type, buffers.back().get() + i * size, operand.value[static_cast<size_t>(i)]);
+      put_value(operand.type, memory.back() + i * size, operand.value[static_cast<size_t>(i)]);
     }
   }
   c.fast(call);
   std::vector<std::vector<char>> bytes;
-  for (size_t i = 0; i < buffers.size(); ++i) {
+  for (size_t i = 0; i < memory.size(); ++i) {
     const auto size = c.operands[i].value.size() * static_cast<size_t>(dtype_bytes(c.operands[i].type));
-    bytes.emplace_back(buffers[i].get(), buffers[i].get() + size);
+    bytes.emplace_back(memory[i], memory[i] + size);
   }
   return bytes;
 }

@@ -1,6 +1,7 @@
 // Runs a row of the op-case table through a kernel table, and holds the result against the reference.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,10 @@ namespace hawser::testing {
 /// The bytes of every operand after the fast path ran. Each operand and workspace is an allocation of its
 /// own, 64-byte aligned, that ends with its last byte; what is not input begins as bytes of 0xff.
 std::vector<std::vector<char>> run_fast(const OpCase& c, const kernels::KernelTable& table, Stream& stream);
+
+/// The same in memory that `allocate(bytes)` gives, which outlives the call.
+std::vector<std::vector<char>> run_fast(const OpCase& c, const kernels::KernelTable& table, Stream& stream,
+                                        const std::function<void*(int64_t bytes)>& allocate);
 
 /// The operands after the reference ran.
 RealOperands run_reference(const OpCase& c);

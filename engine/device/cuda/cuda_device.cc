@@ -1,0 +1,146 @@
+// A CUDA device's life, and what it says when something fails.
+#include "engine/device/cuda/cuda_device.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <new>
+
+#include "engine/device/cuda/products.h"
+#include "kernels/cuda/table.h"
+
+namespace hawser::device {
+
+using kernels::cuda::Context;
+using kernels::cuda::ContextScope;
+using kernels::cuda::CudaStream;
+using kernels::cuda::StickyError;
+
+namespace {
+
+/// What our kernels are written for; also the oldest that bf16 products exist on.
+constexpr int kOldestMajor = 8;
+
+int32_t code_of(cudaError_t result) {
+  return static_cast<int32_t>(result == cudaErrorMemoryAllocation ? Code::kOutOfMemory
+                                                                  : Code::kDeviceUnavailable);
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(const Context& context)
+    : context_(context), streams_{CudaStream(nullptr, 0, &sticky_), CudaStream(nullptr, 0, &sticky_)} {}
+
+CudaDevice* CudaDevice::open(const DeviceRequest& request, StickyError* failure) {
+  const char* operation = "";
+  const auto fails = [&](cudaError_t result) {
+    if (result == cudaSuccess) return false;
+    char what[64];
+    snprintf(what, sizeof what, "GPU %d: %s", static_cast<int>(request.index), cudaGetErrorName(result));
+    failure->keep(code_of(result), operation, what, cudaGetErrorString(result));
+    return true;
+  };
+  Context context;
+  if (fails(kernels::cuda::retain_context(request.index, &context, &operation))) return nullptr;
+  auto* const device = new (std::nothrow) CudaDevice(context);
+  if (device == nullptr) {
+    kernels::cuda::release_context(request.index);
+    failure->keep(static_cast<int32_t>(Code::kOutOfMemory), "CudaDevice", "no host memory is left", "");
+    return nullptr;
+  }
+  if (fails(device->describe(request.index, &operation)) || fails(device->make_streams(&operation)) ||
+      !device->make_products(request.deterministic, failure)) {
+    device->destroy();
+    return nullptr;
+  }
+  return device;
+}
+
+cudaError_t CudaDevice::describe(int32_t index, const char** operation) {
+  info_.kind = Kind::kCuda;
+  info_.index = index;
+  info_.name = name_;
+  info_.captures = true;
+  cudaDeviceProp properties;
+  *operation = "cudaGetDeviceProperties";
+  const cudaError_t result = cudaGetDeviceProperties(&properties, index);
+  if (result != cudaSuccess) return result;
+  snprintf(name_, sizeof name_, "%s", properties.name);
+  info_.total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+  for (CudaStream& stream : streams_) {
+    stream.multiprocessors = properties.multiProcessorCount;
+    stream.context = &context_;
+  }
+  *operation = "a GPU of compute capability 8.0 or newer is needed";
+  return properties.major >= kOldestMajor ? cudaSuccess : cudaErrorNoKernelImageForDevice;
+}
+
+/// Transfers go first: what others wait for should not queue behind what nobody does.
+cudaError_t CudaDevice::make_streams(const char** operation) {
+  const ContextScope scope(&context_);
+  int lowest = 0, highest = 0;
+  *operation = "cudaDeviceGetStreamPriorityRange";
+  cudaError_t result = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
+  const int priority[2] = {lowest, highest};
+  for (int i = 0; i < 2 && result == cudaSuccess; ++i) {
+    *operation = "cudaStreamCreateWithPriority";
+    result = cudaStreamCreateWithPriority(&streams_[i].handle, cudaStreamNonBlocking, priority[i]);
+  }
+  return result;
+}
+
+/// Only modules multiply, and they run on the compute stream.
+bool CudaDevice::make_products(bool deterministic, StickyError* failure) {
+  const ContextScope scope(&context_);
+  return start_products(&streams_[static_cast<int>(StreamId::kCompute)], deterministic, failure);
+}
+
+const kernels::KernelTable& CudaDevice::kernels() const noexcept { return kernels::cuda::cuda_kernels(); }
+
+/// The context goes with its last user, who need not be us.
+void CudaDevice::destroy() noexcept {
+  {
+    const ContextScope scope(&context_);
+    for (CudaStream& stream : streams_) {
+      if (stream.handle == nullptr) continue;
+      cudaStreamSynchronize(stream.handle);
+      end_products(&stream);
+      cudaStreamDestroy(stream.handle);
+    }
+    cudaGetLastError();
+  }
+  kernels::cuda::release_context(info_.index);
+  delete this;
+}
+
+Status CudaDevice::queued(cudaError_t result, const char* operation) {
+  if (result == cudaSuccess) return 0;
+  cudaGetLastError();
+  streams_[0].succeeded(result, operation);
+  return sticky();
+}
+
+Status CudaDevice::done(cudaError_t result, const char* operation) {
+  if (result == cudaSuccess) return 0;
+  cudaGetLastError();
+  failure_ = {};
+  failure_.keep(code_of(result), operation, cudaGetErrorName(result), cudaGetErrorString(result));
+  return failure_.code;
+}
+
+Status CudaDevice::failed(Code code, const char* format, ...) {
+  failure_.code = static_cast<int32_t>(code);
+  va_list values;
+  va_start(values, format);
+  vsnprintf(failure_.message, sizeof failure_.message, format, values);
+  va_end(values);
+  return failure_.code;
+}
+
+Status CudaDevice::sticky() {
+  if (sticky_.code != 0) failure_ = sticky_;
+  return sticky_.code;
+}
+
+}  // namespace hawser::device

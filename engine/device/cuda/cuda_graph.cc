@@ -1,0 +1,45 @@
+// Captured work. A capture that fails leaves the device as it was: the work has not run, and can be given
+// again without one.
+#include "engine/device/cuda/cuda_device.h"
+
+namespace hawser::device {
+
+using kernels::cuda::ContextScope;
+
+namespace {
+
+cudaGraphExec_t cuda_graph(Graph* graph) { return reinterpret_cast<cudaGraphExec_t>(graph); }
+
+}  // namespace
+
+/// Thread local: other ranks of the process, on threads of their own, may allocate meanwhile.
+Status CudaDevice::begin_capture(StreamId on) noexcept {
+  const ContextScope scope(&context_);
+  return done(cudaStreamBeginCapture(handle(on), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+}
+
+Status CudaDevice::end_capture(StreamId on, Graph** out) noexcept {
+  const ContextScope scope(&context_);
+  *out = nullptr;
+  cudaGraph_t graph = nullptr;
+  Status status = done(cudaStreamEndCapture(handle(on), &graph), "cudaStreamEndCapture");
+  if (status != 0) return status;
+  cudaGraphExec_t launchable = nullptr;
+  status = done(cudaGraphInstantiate(&launchable, graph, 0), "cudaGraphInstantiate");
+  cudaGraphDestroy(graph);
+  *out = reinterpret_cast<Graph*>(launchable);
+  return status;
+}
+
+Status CudaDevice::launch(Graph* graph, StreamId on) noexcept {
+  const ContextScope scope(&context_);
+  return queued(cudaGraphLaunch(cuda_graph(graph), handle(on)), "cudaGraphLaunch");
+}
+
+void CudaDevice::free_graph(Graph* graph) noexcept {
+  const ContextScope scope(&context_);
+  cudaGraphExecDestroy(cuda_graph(graph));
+  cudaGetLastError();
+}
+
+}  // namespace hawser::device

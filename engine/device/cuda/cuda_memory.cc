@@ -1,0 +1,96 @@
+// Memory of a GPU and of the host beside it. Taken when an engine is made, never in a step.
+#include <string.h>
+
+#include "engine/device/cuda/cuda_device.h"
+
+namespace hawser::device {
+
+using kernels::cuda::ContextScope;
+
+namespace {
+
+constexpr uintptr_t kAlignment = 4096;
+/// The driver maps memory in pieces of this size and begins each allocation of whole pieces with one; smaller
+/// ones may begin anywhere.
+constexpr int64_t kPiece = int64_t{2} << 20;
+
+bool is_aligned(const void* memory) { return reinterpret_cast<uintptr_t>(memory) % kAlignment == 0; }
+
+}  // namespace
+
+Status CudaDevice::memory(int64_t* available, int64_t* total) noexcept {
+  const ContextScope scope(&context_);
+  size_t free_bytes = 0, total_bytes = 0;
+  const Status status = done(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+  *available = static_cast<int64_t>(free_bytes);
+  *total = static_cast<int64_t>(total_bytes);
+  return status;
+}
+
+Status CudaDevice::allocate(int64_t bytes, void** out) noexcept {
+  const ContextScope scope(&context_);
+  const int64_t whole = (bytes + kPiece - 1) / kPiece * kPiece;
+  *out = nullptr;
+  void* memory = nullptr;
+  const cudaError_t result = cudaMalloc(&memory, static_cast<size_t>(whole));
+  if (result == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    size_t free_bytes = 0, total_bytes = 0;
+    cudaMemGetInfo(&free_bytes, &total_bytes);
+    return failed(Code::kOutOfMemory,
+                  "out of memory on GPU %d (%s): the arena needs %lld bytes, %lld of %lld are available",
+                  static_cast<int>(info_.index), name_, static_cast<long long>(bytes),
+                  static_cast<long long>(free_bytes), static_cast<long long>(total_bytes));
+  }
+  if (result != cudaSuccess) return queued(result, "cudaMalloc");
+  Status status = 0;
+  if (!is_aligned(memory))
+    status = failed(Code::kInternal, "cudaMalloc: %p is not aligned to %d bytes", memory,
+                    static_cast<int>(kAlignment));
+  if (status == 0) status = fill_zero(memory, whole, StreamId::kCompute);
+  if (status == 0) status = synchronize(StreamId::kCompute);
+  if (status != 0) {
+    cudaFree(memory);
+    return status;
+  }
+  *out = memory;
+  return 0;
+}
+
+void CudaDevice::release(void* memory, int64_t) noexcept {
+  const ContextScope scope(&context_);
+  cudaFree(memory);
+  cudaGetLastError();  // of a device that is broken; it has said so elsewhere
+}
+
+Status CudaDevice::allocate_host(int64_t bytes, void** out) noexcept {
+  const ContextScope scope(&context_);
+  *out = nullptr;
+  void* memory = nullptr;
+  const cudaError_t result = cudaHostAlloc(&memory, static_cast<size_t>(bytes), cudaHostAllocPortable);
+  if (result == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return failed(
+        Code::kOutOfMemory,
+        "out of memory: %lld bytes of pinned host memory for GPU %d are needed (ulimit -l and the host's "
+        "memory limit them)",
+        static_cast<long long>(bytes), static_cast<int>(info_.index));
+  }
+  if (result != cudaSuccess) return queued(result, "cudaHostAlloc");
+  if (!is_aligned(memory)) {
+    cudaFreeHost(memory);
+    return failed(Code::kInternal, "cudaHostAlloc: %p is not aligned to %d bytes", memory,
+                  static_cast<int>(kAlignment));
+  }
+  memset(memory, 0, static_cast<size_t>(bytes));
+  *out = memory;
+  return 0;
+}
+
+void CudaDevice::release_host(void* memory, int64_t) noexcept {
+  const ContextScope scope(&context_);
+  cudaFreeHost(memory);
+  cudaGetLastError();
+}
+
+}  // namespace hawser::device

@@ -1,0 +1,100 @@
+// The one function that leaves libhawser_cuda.so.
+#include <pthread.h>
+#include <stdio.h>
+
+#include "engine/base/code.h"
+#include "engine/device/cuda/cuda_device.h"
+
+namespace hawser::device {
+namespace {
+
+using kernels::cuda::StickyError;
+
+constexpr auto kNoDevice = static_cast<Status>(Code::kDeviceUnavailable);
+
+/// "13.0" of 13000, the way CUDA numbers itself.
+struct VersionText {
+  explicit VersionText(int version) {
+    snprintf(text, sizeof text, "%d.%d", version / 1000, version % 1000 / 10);
+  }
+  char text[16];
+};
+
+/// Why there is no GPU, and what to do.
+void explain_absence(cudaError_t result, char* error, int64_t error_bytes) {
+  int driver = 0, needed = 0;
+  cudaDriverGetVersion(&driver);  // 0: there is none
+  cudaRuntimeGetVersion(&needed);
+  char found[128] = "this machine has no NVIDIA driver (libcuda.so.1 was not found)";
+  if (driver != 0)
+    snprintf(found, sizeof found, "the NVIDIA driver here is for CUDA %s", VersionText(driver).text);
+  snprintf(error, static_cast<size_t>(error_bytes),
+           "no CUDA device: %s, and this library needs one for CUDA %s or newer [cudaGetDeviceCount: %s "
+           "(%d): %s]; "
+           "install or update the driver, or use \"cpu\"",
+           found, VersionText(needed).text, cudaGetErrorName(result), static_cast<int>(result),
+           cudaGetErrorString(result));
+}
+
+/// Names live as long as the library; every list writes the same.
+struct Names {
+  static constexpr int kMost = 64;
+  char text[kMost][256];
+};
+
+Status list_into(Names& names, DeviceInfo* out, int32_t capacity, int32_t* count, char* error,
+                 int64_t error_bytes) {
+  *count = 0;
+  int found = 0;
+  const cudaError_t result = cudaGetDeviceCount(&found);
+  cudaGetLastError();
+  if (result != cudaSuccess) {
+    explain_absence(result, error, error_bytes);
+    return kNoDevice;
+  }
+  for (int i = 0; i < found && i < capacity && i < Names::kMost; ++i) {
+    cudaDeviceProp properties;
+    const cudaError_t asked = cudaGetDeviceProperties(&properties, i);
+    if (asked != cudaSuccess) {
+      cudaGetLastError();
+      snprintf(error, static_cast<size_t>(error_bytes),
+               "GPU %d does not answer [cudaGetDeviceProperties: %s: %s]", i, cudaGetErrorName(asked),
+               cudaGetErrorString(asked));
+      return kNoDevice;
+    }
+    snprintf(names.text[i], sizeof names.text[i], "%s", properties.name);
+    out[i] = DeviceInfo{.kind = Kind::kCuda,
+                        .index = i,
+                        .name = names.text[i],
+                        .total_bytes = static_cast<int64_t>(properties.totalGlobalMem),
+                        .captures = true};
+  }
+  *count = found;
+  return 0;
+}
+
+Status list(DeviceInfo* out, int32_t capacity, int32_t* count, char* error, int64_t error_bytes) {
+  static Names names;
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&mutex);
+  const Status status = list_into(names, out, capacity, count, error, error_bytes);
+  pthread_mutex_unlock(&mutex);
+  return status;
+}
+
+Status open(const DeviceRequest* request, Device** out, char* error, int64_t error_bytes) {
+  StickyError failure;
+  *out = CudaDevice::open(*request, &failure);
+  if (*out != nullptr) return 0;
+  snprintf(error, static_cast<size_t>(error_bytes), "%s", failure.message);
+  return failure.code;
+}
+
+constexpr DevicePlugin kPlugin = {HAWSER_DEVICE_BUILD_ID, &list, &open};
+
+}  // namespace
+}  // namespace hawser::device
+
+extern "C" __attribute__((visibility("default"))) const hawser::device::DevicePlugin* hawser_device_plugin() {
+  return &hawser::device::kPlugin;
+}

@@ -1,0 +1,112 @@
+// What cannot be asked of a real GPU: one that breaks, one that is not there, work that is as late as it may
+// be, and whether everything is given back.
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "tests/cuda_emulation/streams.h"
+#include "tests/device/cuda/opened_device.h"
+
+namespace hawser::testing {
+namespace {
+
+using cuda_emulation::Alive;
+
+std::string list_error() {
+  try {
+    device::list_devices(plugin_under_test());
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kDeviceUnavailable);
+    return error.message();
+  }
+  return "";
+}
+
+TEST(EmulatedGpu, WithoutADriverTheListSaysWhatIsMissing) {
+  cuda_emulation::set_devices(-1);
+  expect_says(list_error(), {"no CUDA device", "no NVIDIA driver", "CUDA 13.0", "(35)", "use \"cpu\""});
+  cuda_emulation::set_devices(0);
+  expect_says(list_error(), {"no CUDA device", "CUDA 13.0", "(100)"});
+  cuda_emulation::set_devices(1);
+  EXPECT_EQ(list_error(), "");
+}
+
+TEST(EmulatedGpu, WorkIsAsLateAsItMayBe) {
+  OpenedDevice gpu;
+  float* const a = gpu.on_device<float>(4);
+  float* const host = gpu.on_host<float>(4);
+  gpu.write(a, std::vector<float>{1, 2, 3, 4});
+  gpu.ok(gpu->copy_to_host(host, a, 16, kCompute));
+  EXPECT_EQ(host[0], 0) << "read before it is there";
+  gpu.ok(gpu->synchronize(kCommunication));
+  EXPECT_EQ(host[0], 0) << "the other stream has nothing to do with it";
+  gpu.ok(gpu->synchronize(kCompute));
+  EXPECT_EQ(host[3], 4);
+}
+
+TEST(EmulatedGpu, ABrokenDeviceKeepsItsFirstErrorAndItsOperation) {
+  {
+    OpenedDevice gpu;
+    float* const a = gpu.on_device<float>(1000);
+    gpu.ok(gpu->fill_zero(a, 4000, kCompute));
+    cuda_emulation::break_device(cudaErrorIllegalAddress);
+    constexpr auto kGone = static_cast<int32_t>(Code::kDeviceUnavailable);
+    EXPECT_EQ(gpu->error(), 0) << "nobody has looked yet";
+    EXPECT_EQ(gpu->synchronize(kCompute), kGone);
+    const std::string first = gpu->message();
+    expect_says(first, {"cudaStreamSynchronize"});
+    EXPECT_EQ(gpu->error(), kGone);
+    EXPECT_EQ(gpu->synchronize(kCommunication), kGone);
+    EXPECT_EQ(gpu->message(), first);
+    EXPECT_EQ(gpu->wait_on_host(gpu.event()), kGone);
+    EXPECT_EQ(gpu->message(), first);
+  }
+  OpenedDevice next;
+  EXPECT_EQ(next->synchronize(kCompute), 0);
+}
+
+TEST(EmulatedGpu, AKernelThatRefusesIsHeardAtTheNextWait) {
+  OpenedDevice gpu;
+  gpu->stream(kCompute).run(&gpu->stream(kCompute), 1, nullptr, nullptr);  // no loop of the host belongs here
+  EXPECT_EQ(gpu->error(), static_cast<int32_t>(Code::kInternal));
+  EXPECT_EQ(gpu->synchronize(kCompute), static_cast<int32_t>(Code::kInternal));
+  expect_says(gpu->message(), {"Stream::run"});
+}
+
+TEST(EmulatedGpu, EverythingIsGivenBack) {
+  const Alive before = cuda_emulation::alive();
+  {
+    OpenedDevice gpu;
+    gpu.on_device<float>(1000);
+    gpu.on_host<float>(1000);
+    gpu.event();
+    gpu.ok(gpu->begin_capture(kCompute));
+    device::Graph* graph = nullptr;
+    gpu.ok(gpu->end_capture(kCompute, &graph));
+    EXPECT_EQ(cuda_emulation::alive(), (Alive{.allocations = before.allocations + 2,
+                                              .streams = before.streams + 2,
+                                              .events = before.events + 1,
+                                              .graphs = before.graphs + 1,
+                                              .contexts = before.contexts + 1}));
+    gpu->free_graph(graph);
+  }
+  EXPECT_EQ(cuda_emulation::alive(), before);
+  EXPECT_THROW(OpenedDevice(63), Error);
+  EXPECT_EQ(cuda_emulation::alive(), before);
+}
+
+TEST(EmulatedGpu, MemoryThatIsNotThereIsNotTaken) {
+  const Alive before = cuda_emulation::alive();
+  cuda_emulation::set_memory(int64_t{64} << 20);
+  {
+    OpenedDevice gpu;
+    gpu.on_device<char>(int64_t{40} << 20);
+    void* memory = nullptr;
+    EXPECT_EQ(gpu->allocate(int64_t{40} << 20, &memory), static_cast<int32_t>(Code::kOutOfMemory));
+    expect_says(gpu->message(), {std::to_string(24 << 20)});
+  }
+  EXPECT_EQ(cuda_emulation::alive(), before);
+  cuda_emulation::set_memory(int64_t{2} << 30);
+}
+
+}  // namespace
+}  // namespace hawser::testing

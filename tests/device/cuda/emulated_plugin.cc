@@ -1,0 +1,7 @@
+#include "tests/device/cuda/plugin_under_test.h"
+
+extern "C" const hawser::device::DevicePlugin* hawser_device_plugin();
+
+namespace hawser::testing {
+const device::DevicePlugin& plugin_under_test() { return *hawser_device_plugin(); }
+}  // namespace hawser::testing

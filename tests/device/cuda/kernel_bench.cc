@@ -1,0 +1,184 @@
+// How near kernels on a GPU come to what its memory and its matrix units give: each beside a copy, or beside
+// the best of three square products, measured in the same run. One JSON line per kernel (tests/gpu.sh puts
+// them in a table).
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <random>
+
+#include "tests/device/cuda/opened_device.h"
+
+namespace hawser::testing {
+namespace {
+
+using namespace kernels;
+
+constexpr int kRounds = 20, kWindows = 5;
+
+class Bench {
+ public:
+  /// n normal values, never zeros: those draw less power and run faster.
+  void* values(int64_t n, DType type) {
+    float* const as_f32 = gpu_.on_device<float>(n);
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal(0, 0.02f);
+    std::vector<float> piece(static_cast<size_t>(std::min<int64_t>(n, 1 << 20)));
+    for (float& value : piece) value = normal(random);
+    for (int64_t at = 0; at < n; at += static_cast<int64_t>(piece.size())) {
+      piece.resize(static_cast<size_t>(std::min<int64_t>(n - at, static_cast<int64_t>(piece.size()))));
+      gpu_.write(as_f32 + at, piece);
+    }
+    if (type == DType::kF32) return as_f32;
+    void* const narrow = gpu_.on_device<char>(n * dtype_bytes(type));
+    gpu_->kernels().convert({narrow, as_f32, type, DType::kF32, n}, stream());
+    gpu_.ok(gpu_->synchronize(kCompute));
+    return narrow;
+  }
+  char* bytes(int64_t n) { return gpu_.on_device<char>(std::max<int64_t>(n, 1)); }
+  const KernelTable& table() { return gpu_->kernels(); }
+  Stream& stream() { return gpu_->stream(kCompute); }
+  device::Device& device() { return *gpu_; }
+
+  /// Seconds of one call: the median of windows of many.
+  double seconds(const std::function<void()>& call) {
+    std::vector<double> windows;
+    for (int i = 0; i < 3; ++i) call();
+    for (int window = 0; window < kWindows; ++window) {
+      gpu_.ok(gpu_->record(begin_, kCompute));
+      for (int round = 0; round < kRounds; ++round) call();
+      gpu_.ok(gpu_->record(end_, kCompute));
+      gpu_.ok(gpu_->wait_on_host(end_));
+      double seconds = 0;
+      gpu_.ok(gpu_->elapsed(begin_, end_, &seconds));
+      windows.push_back(seconds / kRounds);
+    }
+    std::sort(windows.begin(), windows.end());
+    return windows[windows.size() / 2];
+  }
+
+  /// A kernel that moves `bytes` of memory.
+  void memory_bound(const char* name, double bytes, const std::function<void()>& call) {
+    const double rate = bytes / seconds(call);
+    std::printf(
+        "{\"kernel\": \"%s\", \"unit\": \"GB/s\", \"value\": %.0f, \"limit\": %.0f, \"share\": %.3f}\n", name,
+        rate * 1e-9, copy_rate_ * 1e-9, rate / copy_rate_);
+  }
+  /// A product of so many operations.
+  void compute_bound(const char* name, double operations, const std::function<void()>& call) {
+    const double rate = operations / seconds(call);
+    product_rate_ = std::max(product_rate_, rate);
+    std::printf(
+        "{\"kernel\": \"%s\", \"unit\": \"TFLOP/s\", \"value\": %.1f, \"limit\": %.1f, \"share\": %.3f}\n",
+        name, rate * 1e-12, product_rate_ * 1e-12, rate / product_rate_);
+  }
+  void measure_copy() {
+    constexpr int64_t kBytes = int64_t{1} << 30;
+    char* const from = bytes(kBytes);
+    char* const to = bytes(kBytes);
+    copy_rate_ = 2.0 * kBytes / seconds([&] { gpu_.ok(gpu_->copy_inside(to, from, kBytes, kCompute)); });
+    std::printf("{\"kernel\": \"copy\", \"unit\": \"GB/s\", \"value\": %.0f}\n", copy_rate_ * 1e-9);
+  }
+
+ private:
+  OpenedDevice gpu_;
+  device::Event* const begin_ = gpu_.event();
+  device::Event* const end_ = gpu_.event();
+  double copy_rate_ = 0, product_rate_ = 0;
+};
+
+Matmul product(void* c, const void* a, const void* b, int64_t m, int64_t n, int64_t k, bool b_transposed) {
+  Matmul args;
+  args.c = c, args.a = a, args.b = b;
+  args.c_type = args.a_type = args.b_type = DType::kBf16;
+  args.m = m, args.n = n, args.k = k;
+  args.lda = k, args.ldb = b_transposed ? k : n, args.ldc = n;
+  args.b_transposed = b_transposed;
+  return args;
+}
+
+void products(Bench& bench) {
+  struct Case {
+    const char* name;
+    int64_t m, n, k;
+  };
+  for (const Case c : {Case{"matmul 8192 x 8192 x 8192 bf16", 8192, 8192, 8192},
+                       Case{"matmul qkv of gpt2-124m, 65536 rows", 65536, 2304, 768},
+                       Case{"matmul down of gpt2-124m, 65536 rows", 65536, 768, 3072},
+                       Case{"matmul head of gpt2-124m, 8192 rows", 8192, 50304, 768}}) {
+    Matmul args = product(bench.bytes(c.m * c.n * 2), bench.values(c.m * c.k, DType::kBf16),
+                          bench.values(c.n * c.k, DType::kBf16), c.m, c.n, c.k, true);
+    args.workspace = bench.bytes(bench.table().matmul_workspace_bytes(args, bench.stream().num_workers));
+    bench.compute_bound(c.name,
+                        2.0 * static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k),
+                        [&] { bench.table().matmul(args, bench.stream()); });
+  }
+}
+
+void norms(Bench& bench) {
+  constexpr int64_t kRows = 65536, kWidth = 4096;
+  constexpr double kElements = static_cast<double>(kRows) * kWidth;
+  NormForward f;
+  f.y = bench.bytes(kRows * kWidth * 2), f.x = bench.values(kRows * kWidth, DType::kF32);
+  f.rstd = reinterpret_cast<float*>(bench.bytes(kRows * 4)), f.weight = bench.values(kWidth, DType::kF32);
+  f.y_type = DType::kBf16, f.rows = kRows, f.d = f.y_stride = f.x_stride = kWidth;
+  bench.memory_bound("rms_norm forward f32 -> bf16", kElements * 6,
+                     [&] { bench.table().norm_forward(f, bench.stream()); });
+  NormBackward b;
+  b.dx = bench.values(kRows * kWidth, DType::kF32),
+  b.dweight = reinterpret_cast<float*>(bench.bytes(kWidth * 4));
+  b.dy = f.y, b.dy_type = DType::kBf16, b.x = f.x, b.weight = f.weight, b.rstd = f.rstd;
+  b.rows = kRows, b.d = b.dx_stride = b.dy_stride = b.x_stride = kWidth, b.dx_accumulate = true;
+  b.workspace = bench.bytes(bench.table().norm_backward_workspace_bytes(b, bench.stream().num_workers));
+  bench.memory_bound("rms_norm backward, residual added", kElements * 14,
+                     [&] { bench.table().norm_backward(b, bench.stream()); });
+}
+
+void element_wise(Bench& bench) {
+  constexpr int64_t kRows = 16384, kWidth = 14336;
+  ActivationForward swiglu;
+  swiglu.y = bench.bytes(kRows * kWidth * 2), swiglu.h = bench.values(kRows * kWidth * 2, DType::kBf16);
+  swiglu.type = DType::kBf16, swiglu.rows = kRows, swiglu.f = kWidth, swiglu.kind = Activation::kSilu;
+  swiglu.gated = true;
+  bench.memory_bound("swiglu forward bf16", static_cast<double>(kRows) * kWidth * 6,
+                     [&] { bench.table().activation_forward(swiglu, bench.stream()); });
+  ActivationBackward back;
+  back.dh = bench.bytes(kRows * kWidth * 4), back.dy = swiglu.y, back.h = swiglu.h, back.type = DType::kBf16;
+  back.rows = kRows, back.f = kWidth, back.kind = Activation::kSilu, back.gated = true;
+  bench.memory_bound("swiglu backward bf16", static_cast<double>(kRows) * kWidth * 10,
+                     [&] { bench.table().activation_backward(back, bench.stream()); });
+}
+
+void adamw(Bench& bench) {
+  constexpr int64_t kN = 124439808;
+  AdamW a;
+  a.weight = static_cast<float*>(bench.values(kN, DType::kF32)), a.copy = bench.bytes(kN * 2);
+  a.m = reinterpret_cast<float*>(bench.bytes(kN * 4)), a.v = reinterpret_cast<float*>(bench.bytes(kN * 4));
+  a.grad = static_cast<float*>(bench.values(kN, DType::kF32)), a.n = kN;
+  OptimizerScalars scalars;
+  scalars.lr = 1e-4f;
+  auto* const there = reinterpret_cast<OptimizerScalars*>(bench.bytes(sizeof scalars));
+  device::check(bench.device(), bench.device().copy_to_device(there, &scalars, sizeof scalars, kCompute));
+  device::check(bench.device(), bench.device().synchronize(kCompute));
+  a.scalars = there;
+  bench.memory_bound("adamw, 124M, bf16 copy", static_cast<double>(kN) * 30,
+                     [&] { bench.table().adamw(a, bench.stream()); });
+}
+
+}  // namespace
+}  // namespace hawser::testing
+
+int main() {
+  using namespace hawser::testing;
+  try {
+    for (const auto& family : {products, norms, element_wise, adamw}) {
+      Bench bench;  // memory goes between families
+      bench.measure_copy();
+      family(bench);
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_gpu_kernels: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

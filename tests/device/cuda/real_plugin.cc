@@ -1,0 +1,6 @@
+#include "engine/device/open_plugin.h"
+#include "tests/device/cuda/plugin_under_test.h"
+
+namespace hawser::testing {
+const device::DevicePlugin& plugin_under_test() { return device::open_cuda_plugin(); }
+}  // namespace hawser::testing
