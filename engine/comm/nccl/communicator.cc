@@ -1,0 +1,207 @@
+#include "engine/comm/nccl/communicator.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "engine/base/code.h"
+
+namespace hawser::comm::nccl {
+namespace {
+
+double steady_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Between two looks: short at first, because most calls are, then no burden on the processor.
+void pause_for(int look) {
+  if (look < 200) return;
+  const timespec nap{0, look < 2000 ? 20'000 : 500'000};
+  nanosleep(&nap, nullptr);
+}
+
+constexpr auto code_number(Code code) { return static_cast<Status>(code); }
+
+}  // namespace
+
+Communicator::Communicator(const Api& api, const StreamUse& stream, const char* name, int rank, int ranks,
+                           double timeout_seconds)
+    : api_(api),
+      stream_(stream),
+      name_(name),
+      rank_(rank),
+      ranks_(ranks),
+      timeout_seconds_(timeout_seconds) {}
+
+/// A healthy communicator is ended in order, which waits for nobody's calls; a broken one is gone already.
+Communicator::~Communicator() {
+  if (comm_ == nullptr) return;
+  operation_ = "end";
+  deadline_ = steady_seconds() + timeout_seconds_;
+  const int result = api_.CommFinalize(comm_);
+  const bool ends = result == kSuccess || result == kInProgress;
+  if (ends && wait_for_library() == 0) {
+    api_.CommDestroy(comm_);
+  } else {
+    drop();
+  }
+}
+
+Status Communicator::make_id(UniqueId* id) {
+  operation_ = "make_id";
+  const int result = api_.GetUniqueId(id);
+  return result == kSuccess ? 0 : refused(result, "ncclGetUniqueId");
+}
+
+Status Communicator::connect(const UniqueId& id) {
+  operation_ = "connect";
+  deadline_ = steady_seconds() + timeout_seconds_;
+  Config config;
+  const int result = api_.CommInitRankConfig(&comm_, ranks_, id, rank_, &config);
+  if (result != kSuccess && result != kInProgress) return refused(result, "ncclCommInitRankConfig");
+  return wait_for_library();
+}
+
+Status Communicator::begin(const char* operation) {
+  if (broken_ != 0) return broken_;
+  operation_ = operation;
+  deadline_ = steady_seconds() + timeout_seconds_;
+  if (const Status status = interrupted("start"); status != 0) return status;
+  const int result = api_.GroupStart();
+  in_group_ = result == kSuccess;
+  return in_group_ ? 0 : refused(result, "ncclGroupStart");
+}
+
+Status Communicator::all_gather(void* full, const void* shard, int64_t bytes) {
+  if (const Status status = begin("all_gather"); status != 0) return status;
+  const int result =
+      bytes > 0 ? api_.AllGather(shard, full, static_cast<size_t>(bytes), kUint8, comm_, stream_.stream)
+                : kSuccess;
+  if (result != kSuccess && result != kInProgress) return refused(result, "ncclAllGather");
+  return finish();
+}
+
+Status Communicator::all_to_all(void* out, const int64_t* out_offsets, const int64_t* out_bytes,
+                                const void* in, const int64_t* in_offsets, const int64_t* in_bytes) {
+  if (const Status status = begin("all_to_all"); status != 0) return status;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    int result = kSuccess;
+    if (in_bytes[peer] > 0)
+      result = api_.Send(static_cast<const char*>(in) + in_offsets[peer], static_cast<size_t>(in_bytes[peer]),
+                         kUint8, peer, comm_, stream_.stream);
+    if (result != kSuccess && result != kInProgress) return refused(result, "ncclSend");
+    result = kSuccess;
+    if (out_bytes[peer] > 0)
+      result = api_.Recv(static_cast<char*>(out) + out_offsets[peer], static_cast<size_t>(out_bytes[peer]),
+                         kUint8, peer, comm_, stream_.stream);
+    if (result != kSuccess && result != kInProgress) return refused(result, "ncclRecv");
+  }
+  return finish();
+}
+
+/// As sends of the root: one form for every size, and no in-place rules.
+Status Communicator::broadcast(void* data, int64_t bytes, int root) {
+  if (const Status status = begin("broadcast"); status != 0) return status;
+  for (int peer = 0; bytes > 0 && peer < ranks_; ++peer) {
+    int result = kSuccess;
+    if (rank_ == root && peer != root)
+      result = api_.Send(data, static_cast<size_t>(bytes), kUint8, peer, comm_, stream_.stream);
+    if (rank_ == peer && peer != root)
+      result = api_.Recv(data, static_cast<size_t>(bytes), kUint8, root, comm_, stream_.stream);
+    if (result != kSuccess && result != kInProgress) return refused(result, "broadcast");
+  }
+  return finish();
+}
+
+Status Communicator::send(const void* data, int64_t bytes, int to) {
+  if (const Status status = begin("send"); status != 0) return status;
+  const int result =
+      bytes > 0 ? api_.Send(data, static_cast<size_t>(bytes), kUint8, to, comm_, stream_.stream) : kSuccess;
+  if (result != kSuccess && result != kInProgress) return refused(result, "ncclSend");
+  return finish();
+}
+
+Status Communicator::recv(void* data, int64_t bytes, int from) {
+  if (const Status status = begin("recv"); status != 0) return status;
+  const int result =
+      bytes > 0 ? api_.Recv(data, static_cast<size_t>(bytes), kUint8, from, comm_, stream_.stream) : kSuccess;
+  if (result != kSuccess && result != kInProgress) return refused(result, "ncclRecv");
+  return finish();
+}
+
+void Communicator::abort(Status code) { __atomic_store_n(&aborted_, code, __ATOMIC_SEQ_CST); }
+
+Status Communicator::finish() {
+  in_group_ = false;
+  const int result = api_.GroupEnd();
+  if (result != kSuccess && result != kInProgress) return refused(result, "ncclGroupEnd");
+  if (const Status status = wait_for_library(); status != 0) return status;
+  return wait_for_stream();
+}
+
+Status Communicator::wait_for_library() {
+  for (int look = 0;; ++look) {
+    int result = kSuccess;
+    const int asked = api_.CommGetAsyncError(comm_, &result);
+    if (asked != kSuccess) return refused(asked, "ncclCommGetAsyncError");
+    if (result == kSuccess) return 0;
+    if (result != kInProgress) return refused(result, "a rank of the group");
+    if (const Status status = interrupted("NCCL"); status != 0) return status;
+    pause_for(look);
+  }
+}
+
+/// A peer that dies while data is under way is seen by NCCL, not by the stream.
+Status Communicator::wait_for_stream() {
+  for (int look = 0;; ++look) {
+    const char* why = "";
+    const int state = stream_.poll(stream_.user, &why);
+    if (state == 0) return 0;
+    if (state < 0)
+      return failed(code_number(Code::kDeviceUnavailable), "the stream of transfers failed", why);
+    int result = kSuccess;
+    const int asked = api_.CommGetAsyncError(comm_, &result);
+    if (asked != kSuccess) return refused(asked, "ncclCommGetAsyncError");
+    if (result != kSuccess && result != kInProgress) return refused(result, "a rank of the group");
+    if (const Status status = interrupted("the others' data"); status != 0) return status;
+    pause_for(look);
+  }
+}
+
+Status Communicator::interrupted(const char* waiting_for) {
+  const Status aborted = __atomic_load_n(&aborted_, __ATOMIC_SEQ_CST);
+  if (aborted != 0) return failed(aborted, "aborted", "");
+  if (steady_seconds() < deadline_) return 0;
+  char after[96];
+  snprintf(after, sizeof after, "waited %.3g s for %s", timeout_seconds_, waiting_for);
+  return failed(code_number(Code::kTimeout), after,
+                "not all ranks came, or they disagree about the call; see the other ranks' messages");
+}
+
+Status Communicator::refused(int result, const char* function) {
+  char what[192];
+  snprintf(what, sizeof what, "%s: %s", function, api_.GetErrorString(result));
+  const char* const detail = comm_ != nullptr ? api_.GetLastError(comm_) : "";
+  return failed(code_number(Code::kUnavailable), what, detail != nullptr ? detail : "");
+}
+
+/// The first reason stays. Peers that wait for this rank see it go.
+Status Communicator::failed(Status code, const char* what, const char* why) {
+  if (broken_ != 0) return broken_;
+  broken_ = code;
+  snprintf(message_, sizeof message_, "NCCL: rank %d of %d, %s in group '%s': %s%s%s", rank_, ranks_,
+           operation_, name_, what, why[0] != '\0' ? ": " : "", why);
+  drop();
+  return code;
+}
+
+void Communicator::drop() {
+  if (in_group_)
+    api_.GroupEnd();  // groups are the thread's: an open one would swallow the next communicator's calls
+  in_group_ = false;
+  if (comm_ != nullptr) api_.CommAbort(comm_);
+  comm_ = nullptr;
+}
+
+}  // namespace hawser::comm::nccl

@@ -1,0 +1,60 @@
+// The part of NCCL that we use, as a table of functions: the library is opened when ranks on several GPUs
+// first connect and not before, and its header is not needed to build. Numbers and structs are those of
+// nccl.h 2.18 and newer (tests/comm/nccl/header_check.cc holds them against that header where there is one).
+// Part of the CUDA plugin: no exceptions, nothing of the C++ library.
+#pragma once
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+namespace hawser::comm::nccl {
+
+constexpr int kSuccess = 0, kInProgress = 7;  // ncclResult_t
+constexpr int kUint8 = 1;                     // ncclDataType_t
+constexpr int kFirstVersion = 21800;  // non-blocking communicators whose struct of options is this one
+constexpr int kEndOfVersions = 30000;
+
+struct UniqueId {
+  char internal[128];
+};
+
+/// ncclConfig_t as 2.18 had it; later versions read as many bytes as `size` says.
+struct Config {
+  size_t size = sizeof(Config);
+  unsigned magic = 0xcafebeef;
+  unsigned version = kFirstVersion;
+  int blocking = 0;  ///< calls return kInProgress instead of waiting
+  int cga_cluster_size = INT_MIN, min_ctas = INT_MIN, max_ctas = INT_MIN;
+  const char* net_name = nullptr;
+  int split_share = INT_MIN;
+};
+
+using Comm = void*;
+
+/// Each member is the function of that name after "nccl"; statuses are ncclResult_t, streams cudaStream_t.
+struct Api {
+  int (*GetVersion)(int* version);
+  int (*GetUniqueId)(UniqueId* id);
+  const char* (*GetErrorString)(int result);
+  const char* (*GetLastError)(Comm);
+  int (*CommInitRankConfig)(Comm*, int ranks, UniqueId id, int rank, Config*);
+  int (*CommGetAsyncError)(Comm, int* result);
+  int (*CommFinalize)(Comm);
+  int (*CommDestroy)(Comm);
+  int (*CommAbort)(Comm);
+  int (*GroupStart)();
+  int (*GroupEnd)();
+  int (*Send)(const void* data, size_t count, int type, int peer, Comm, void* stream);
+  int (*Recv)(void* data, size_t count, int type, int peer, Comm, void* stream);
+  int (*AllGather)(const void* shard, void* full, size_t shard_count, int type, Comm, void* stream);
+};
+
+/// The name under which the library is looked for, by the loader's rules.
+inline constexpr const char* kLibraryName = "libnccl.so.2";
+
+/// Opens `name`, once per process; it stays open. On failure returns null and writes what is missing (the
+/// library and what the loader says, a function, or its version) to error.
+const Api* open_library(const char* name, char* error, size_t error_bytes);
+
+}  // namespace hawser::comm::nccl

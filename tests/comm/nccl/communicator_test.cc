@@ -1,0 +1,207 @@
+// What a rank does when NCCL answers, when it does not, and when it fails: over a NCCL between threads
+// (fake_nccl.h).
+#include "engine/comm/nccl/communicator.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <barrier>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/base/code.h"
+#include "tests/comm/nccl/fake_nccl.h"
+
+namespace hawser::testing {
+namespace {
+
+using comm::nccl::Communicator;
+using comm::nccl::Status;
+using comm::nccl::UniqueId;
+
+constexpr auto code(Code c) { return static_cast<Status>(c); }
+
+/// One rank on its thread, with its stream.
+struct End {
+  End(int rank, int ranks, double timeout)
+      : communicator(fake_nccl(), stream.use(), "dp", rank, ranks, timeout), rank(rank) {}
+  FakeStream stream;
+  Communicator communicator;
+  int rank;
+};
+
+UniqueId fresh_id() {
+  FakeStream stream;
+  Communicator any(fake_nccl(), stream.use(), "dp", 0, 1, 1);
+  UniqueId id;
+  EXPECT_EQ(any.make_id(&id), 0);
+  return id;
+}
+
+/// fn(end) on a thread of each of `ranks` ranks, all connected.
+void on_ranks(int ranks, const std::function<void(End&)>& fn, double timeout = 20) {
+  const UniqueId id = fresh_id();
+  std::barrier connected(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      End end(rank, ranks, timeout);
+      EXPECT_EQ(end.communicator.connect(id), 0) << end.communicator.message();
+      connected.arrive_and_wait();
+      fn(end);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(fake_communicators(), 0);
+}
+
+double seconds_of(const std::function<void()>& fn) {
+  const auto begin = std::chrono::steady_clock::now();
+  fn();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void expect_says(const Communicator& c, std::initializer_list<const char*> parts) {
+  for (const char* part : parts)
+    EXPECT_NE(std::string(c.message()).find(part), std::string::npos)
+        << part << " is not in: " << c.message();
+}
+
+TEST(Communicator, GathersAlsoInPlace) {
+  on_ranks(3, [](End& end) {
+    std::array<int32_t, 6> full = {-1, -1, -1, -1, -1, -1};
+    full[static_cast<size_t>(2 * end.rank)] = 10 * end.rank,
+                                 full[static_cast<size_t>(2 * end.rank + 1)] = end.rank;
+    EXPECT_EQ(end.communicator.all_gather(full.data(), full.data() + 2 * end.rank, 8), 0);
+    EXPECT_EQ(full, (std::array<int32_t, 6>{0, 0, 10, 1, 20, 2}));
+    EXPECT_EQ(end.communicator.all_gather(full.data(), full.data(), 0), 0);
+  });
+}
+
+TEST(Communicator, ExchangesPartsOfUnequalSizes) {
+  constexpr int kRanks = 3;
+  on_ranks(kRanks, [](End& end) {
+    // Rank s has s + 2 r bytes of value 16 s + r for rank r.
+    std::vector<char> in, out(64, -1), want(64, -1);
+    std::array<int64_t, kRanks> in_at, in_bytes, out_at, out_bytes;
+    int64_t at = 0;
+    for (int r = 0; r < kRanks; ++r) {
+      in_at[static_cast<size_t>(r)] = static_cast<int64_t>(in.size());
+      in_bytes[static_cast<size_t>(r)] = end.rank + 2 * r;
+      in.insert(in.end(), static_cast<size_t>(end.rank + 2 * r), static_cast<char>(16 * end.rank + r));
+      out_at[static_cast<size_t>(r)] = at;
+      out_bytes[static_cast<size_t>(r)] = r + 2 * end.rank;
+      for (int64_t i = 0; i < r + 2 * end.rank; ++i)
+        want[static_cast<size_t>(at++)] = static_cast<char>(16 * r + end.rank);
+    }
+    EXPECT_EQ(end.communicator.all_to_all(out.data(), out_at.data(), out_bytes.data(), in.data(),
+                                          in_at.data(), in_bytes.data()),
+              0);
+    EXPECT_EQ(out, want);
+  });
+}
+
+TEST(Communicator, PassesOnAndToAll) {
+  on_ranks(4, [](End& end) {
+    int64_t value = 100 + end.rank;
+    EXPECT_EQ(end.communicator.broadcast(&value, 8, 2), 0);
+    EXPECT_EQ(value, 102);
+    if (end.rank > 0) {
+      EXPECT_EQ(end.communicator.recv(&value, 8, end.rank - 1), 0);
+    }
+    ++value;
+    if (end.rank < 3) {
+      EXPECT_EQ(end.communicator.send(&value, 8, end.rank + 1), 0);
+    }
+    EXPECT_EQ(value, 103 + end.rank);
+  });
+}
+
+TEST(Communicator, ARankThatNeverComesIsATimeout) {
+  const UniqueId id = fresh_id();
+  End end(0, 2, 0.2);
+  double took = 0;
+  took = seconds_of([&] { EXPECT_EQ(end.communicator.connect(id), code(Code::kTimeout)); });
+  EXPECT_GE(took, 0.2);
+  EXPECT_LT(took, 5);
+  expect_says(end.communicator, {"rank 0 of 2", "connect", "'dp'", "waited 0.2 s"});
+  EXPECT_EQ(fake_communicators(), 0) << "the communicator must be gone";
+}
+
+TEST(Communicator, ARankThatMissesACallIsATimeoutAndTheReasonStays) {
+  on_ranks(
+      2,
+      [](End& end) {
+        if (end.rank == 1) return std::this_thread::sleep_for(std::chrono::milliseconds(600));
+        int32_t value = 0;
+        EXPECT_EQ(end.communicator.recv(&value, 4, 1), code(Code::kTimeout));
+        const std::string first = end.communicator.message();
+        expect_says(end.communicator, {"recv", "'dp'", "the others' data"});
+        EXPECT_LT(seconds_of([&] { EXPECT_EQ(end.communicator.send(&value, 4, 1), code(Code::kTimeout)); }),
+                  0.1);
+        EXPECT_EQ(end.communicator.message(), first);
+      },
+      0.3);
+}
+
+TEST(Communicator, APeerThatDiesIsSeenBeforeTheDeadline) {
+  on_ranks(3, [](End& end) {
+    if (end.rank == 2) end.communicator.abort(code(Code::kCancelled));
+    int32_t value = 0;
+    Status status = 0;
+    EXPECT_LT(seconds_of([&] { status = end.communicator.broadcast(&value, 4, 2); }), 10);
+    EXPECT_EQ(status, code(end.rank == 2 ? Code::kCancelled : Code::kUnavailable));
+    if (end.rank != 2)
+      expect_says(end.communicator, {"broadcast", "remote process", "detail of the library"});
+  });
+}
+
+TEST(Communicator, AbortEndsAWaitOnAnotherThread) {
+  on_ranks(2, [](End& end) {
+    if (end.rank == 1) return std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      end.communicator.abort(code(Code::kAborted));
+    });
+    int32_t value = 0;
+    EXPECT_LT(seconds_of([&] { EXPECT_EQ(end.communicator.recv(&value, 4, 1), code(Code::kAborted)); }), 5);
+    other.join();
+  });
+}
+
+TEST(Communicator, MembersThatDisagreeAboutSizesFail) {
+  on_ranks(2, [](End& end) {
+    std::array<int32_t, 4> value{};
+    if (end.rank == 0) {
+      end.communicator.send(value.data(), 8, 1);
+      return;
+    }
+    EXPECT_EQ(end.communicator.recv(value.data(), 16, 0), code(Code::kUnavailable));
+    expect_says(end.communicator, {"invalid usage"});
+  });
+}
+
+TEST(Communicator, AStreamThatFailsSaysWhy) {
+  on_ranks(1, [](End& end) {
+    end.stream.fault = "an illegal memory access was encountered";
+    int32_t value = 0;
+    EXPECT_EQ(end.communicator.broadcast(&value, 4, 0), code(Code::kDeviceUnavailable));
+    expect_says(end.communicator, {"illegal memory access"});
+  });
+}
+
+TEST(NcclLibrary, SaysWhatIsMissing) {
+  std::array<char, 512> error{};
+  EXPECT_EQ(comm::nccl::open_library("libhawser_no_such_nccl.so.2", error.data(), error.size()), nullptr);
+  EXPECT_NE(std::string(error.data()).find("libhawser_no_such_nccl.so.2"), std::string::npos) << error.data();
+  EXPECT_EQ(comm::nccl::open_library("libm.so.6", error.data(), error.size()), nullptr);
+  EXPECT_NE(std::string(error.data()).find("has no ncclGetVersion"), std::string::npos) << error.data();
+}
+
+}  // namespace
+}  // namespace hawser::testing

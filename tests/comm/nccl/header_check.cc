@@ -1,0 +1,32 @@
+// What nccl_library.h declares, held against NVIDIA's own header. Compiled where that header is at hand, and
+// never run.
+#include <nccl.h>
+
+#include "engine/comm/nccl/nccl_library.h"
+
+namespace hawser::comm::nccl {
+
+static_assert(kSuccess == ncclSuccess && kInProgress == ncclInProgress && kUint8 == ncclUint8);
+static_assert(NCCL_VERSION_CODE >= kFirstVersion && NCCL_VERSION_CODE < kEndOfVersions);
+static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
+static_assert(sizeof(Config) <= sizeof(ncclConfig_t));
+static_assert(offsetof(Config, size) == offsetof(ncclConfig_t, size));
+static_assert(offsetof(Config, magic) == offsetof(ncclConfig_t, magic));
+static_assert(offsetof(Config, version) == offsetof(ncclConfig_t, version));
+static_assert(offsetof(Config, blocking) == offsetof(ncclConfig_t, blocking));
+static_assert(offsetof(Config, cga_cluster_size) == offsetof(ncclConfig_t, cgaClusterSize));
+static_assert(offsetof(Config, min_ctas) == offsetof(ncclConfig_t, minCTAs));
+static_assert(offsetof(Config, max_ctas) == offsetof(ncclConfig_t, maxCTAs));
+static_assert(offsetof(Config, net_name) == offsetof(ncclConfig_t, netName));
+static_assert(offsetof(Config, split_share) == offsetof(ncclConfig_t, splitShare));
+static_assert(NCCL_CONFIG_UNDEF_INT == INT_MIN);
+
+// Signatures: our members take and give what the functions do, behind names for their types.
+ncclResult_t (*const send)(const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) = &ncclSend;
+ncclResult_t (*const recv)(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) = &ncclRecv;
+ncclResult_t (*const gather)(const void*, void*, size_t, ncclDataType_t, ncclComm_t,
+                             cudaStream_t) = &ncclAllGather;
+ncclResult_t (*const init)(ncclComm_t*, int, ncclUniqueId, int, ncclConfig_t*) = &ncclCommInitRankConfig;
+ncclResult_t (*const async)(ncclComm_t, ncclResult_t*) = &ncclCommGetAsyncError;
+
+}  // namespace hawser::comm::nccl
