@@ -4,12 +4,13 @@
 #   bash tests/run.sh [--full] [--asan | --tsan | --fuzz] [-- CTEST_ARGUMENT...]
 #
 #   (none)   release build in build/, every test but the long ones
-#   --full   the long ones too
+#   --full   the long ones too, and kernels for every GPU that packages have
 #   --asan   AddressSanitizer and UndefinedBehaviorSanitizer in build-asan/, tests labelled quick
 #   --tsan   ThreadSanitizer in build-tsan/, tests labelled threads
 #   --fuzz   the fuzzers alone, with clang and both of --asan in build-fuzz/, each for a minute (tests/fuzz)
 #
-# Installs the Debian packages that the build and the tests need where they are missing, and nothing else. Exits with
+# Installs the Debian packages that the build and the tests need where they are missing, and the compiler of the CUDA
+# toolkit into a folder of the user's cache (packaging/cuda_toolkit.sh); nothing else. Exits with
 # the status of the first thing that fails. Arguments after -- go to ctest, such as -R golden.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -26,9 +27,10 @@ build=build
 configure=(-DCMAKE_BUILD_TYPE=Release)
 select=(-LE long)
 targets=()
+architectures=90a-real
 while [ $# -gt 0 ]; do
   case "$1" in
-    --full) select=() ;;
+    --full) select=() architectures="80-real;90a-real;100a-real;120-virtual" ;;
     --asan) build=build-asan configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_CPU_LEVELS=v3) select=(-L quick) ;;
     --tsan) build=build-tsan configure+=(-DHAWSER_SANITIZE=thread -DHAWSER_CPU_LEVELS=v3) select=(-L threads) ;;
     --fuzz)
@@ -44,6 +46,14 @@ while [ $# -gt 0 ]; do
 done
 
 install_packages "${packages[@]}"
+# The plugin for GPUs is compiled where its toolkit can be had; sanitizers do without.
+if [ "$build" = build ]; then
+  if toolkit=$(bash packaging/cuda_toolkit.sh); then
+    configure+=(-DHAWSER_CUDA=ON "-DHAWSER_CUDA_TOOLKIT=$toolkit" "-DHAWSER_CUDA_ARCHITECTURES=$architectures")
+  else
+    echo "tests/run.sh: no CUDA toolkit: the plugin for GPUs is neither built nor tested" >&2
+  fi
+fi
 jobs=$(nproc)
 cmake -S . -B "$build" -G Ninja "${configure[@]}"
 cmake --build "$build" --parallel "$jobs" "${targets[@]}"

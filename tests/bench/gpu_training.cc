@@ -1,0 +1,96 @@
+// Throughput of training on a GPU through the C API, on random tokens. Prints one JSON line, in the words of
+// the program that does the same with PyTorch, so that a script can put both in one table (tests/gpu.sh).
+//
+//   bench_gpu_training --preset gpt2-124m [--precision bf16] [--micro-batch 64] [--accum 8] [--sequence 1024]
+//   [--steps 10]
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/golden/engine_session.h"
+
+namespace hawser::bench {
+namespace {
+
+using golden::EngineSession;
+using golden::TokenBatch;
+using nlohmann::json;
+
+constexpr int kWarmUp = 3;
+
+TokenBatch random_batch(std::mt19937& random, int64_t rows, int64_t cols, int32_t vocab) {
+  std::uniform_int_distribution<int32_t> token(0, vocab - 1);
+  TokenBatch batch{rows, cols, {}, {}, {}};
+  for (int64_t i = 0; i < rows * cols; ++i) {
+    batch.tokens.push_back(token(random));
+    batch.targets.push_back(token(random));
+  }
+  return batch;
+}
+
+void run(const std::map<std::string, std::string>& options) {
+  const auto number = [&](const char* name) { return std::strtoll(options.at(name).c_str(), nullptr, 10); };
+  const int64_t micro_batch = number("--micro-batch"), accum = number("--accum"),
+                sequence = number("--sequence");
+  const json config = {
+      {"preset", options.at("--preset")},
+      {"precision", options.at("--precision")},
+      {"device", options.at("--device")},
+      {"model", {{"context", sequence}}},
+      {"batch", {{"micro_batch", micro_batch}, {"grad_accum_steps", accum}, {"sequence", sequence}}}};
+  EngineSession engine(config.dump());
+  const json info = json::parse(engine.info());
+  std::mt19937 random(1);
+  const TokenBatch batch =
+      random_batch(random, micro_batch * accum, sequence, info.at("model").at("vocab_size").get<int32_t>());
+  std::vector<double> seconds;
+  double first = 0;
+  for (int64_t step = 0; step < kWarmUp + number("--steps"); ++step) {
+    const double took = engine.train_step(batch).seconds;
+    if (step == 0) first = took;
+    if (step >= kWarmUp) seconds.push_back(took);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const double tokens = static_cast<double>(micro_batch * accum * sequence);
+  const json line = {{"shape", options.at("--preset")},
+                     {"batch", micro_batch},
+                     {"seq", sequence},
+                     {"accum", accum},
+                     {"dtype", options.at("--precision")},
+                     {"tok_s_median", tokens / seconds[seconds.size() / 2]},
+                     {"tok_s_best", tokens / seconds.front()},
+                     {"ms_median", 1e3 * seconds[seconds.size() / 2]},
+                     {"first_step_s", first}};
+  std::printf("%s\n", line.dump().c_str());
+}
+
+int main_with(int argc, char** argv) {
+  std::map<std::string, std::string> options = {
+      {"--preset", "gpt2-124m"}, {"--precision", "bf16"}, {"--device", "cuda"}, {"--micro-batch", "64"},
+      {"--accum", "8"},          {"--sequence", "1024"},  {"--steps", "10"}};
+  for (int i = 1; i < argc; i += 2) {
+    if (options.count(argv[i]) == 0 || i + 1 == argc) {
+      std::fprintf(stderr, "bench_gpu_training: %s is no option, or has no value\n", argv[i]);
+      return 2;
+    }
+    options[argv[i]] = argv[i + 1];
+  }
+  try {
+    run(options);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_gpu_training: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace hawser::bench
+
+int main(int argc, char** argv) { return hawser::bench::main_with(argc, argv); }
