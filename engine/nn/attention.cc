@@ -42,6 +42,7 @@ AttentionSaved Attention::take_saved(const Context& ctx, Region& region) const {
 kernels::AttentionShape Attention::shape(const Context& ctx) const {
   kernels::AttentionShape s;
   s.type = ctx.activation;
+  s.round_to_bf16 = ctx.type == DType::kBf16;
   s.batch = ctx.batch, s.seq_q = s.seq_k = s.kv_batch_rows = ctx.seq;
   s.heads = heads_, s.kv_heads = kv_heads_, s.head_dim = head_dim_;
   s.q_stride = s.kv_stride = qkv_width_, s.o_stride = heads_ * head_dim_;

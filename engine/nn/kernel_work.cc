@@ -23,6 +23,11 @@ double key_value_bytes(const kernels::AttentionShape& s) {
   return 2 * static_cast<double>(s.batch * s.seq_k * s.kv_heads * s.head_dim * dtype_bytes(s.type));
 }
 
+/// What the products are formed from.
+DType product_type(const kernels::AttentionShape& s) {
+  return kernels::multiplies_bf16(s) ? DType::kBf16 : DType::kF32;
+}
+
 KernelWork work(Kernel kernel, DType type, int64_t bytes, double flops = 0) {
   KernelWork w;
   w.kernel = kernel;
@@ -71,14 +76,14 @@ KernelWork work_of(const kernels::Matmul& m) {
 
 /// 4 operations per pair and value of head_dim: scores, and values weighted by them.
 KernelWork work_of(const kernels::AttentionForward& a) {
-  KernelWork w = work(Kernel::kAttentionForward, a.s.type, 0,
+  KernelWork w = work(Kernel::kAttentionForward, product_type(a.s), 0,
                       4.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim));
   w.bytes = 2 * query_bytes(a.s) + key_value_bytes(a.s);
   return w;
 }
 /// 10: scores again, dv, dp, dq, dk.
 KernelWork work_of(const kernels::AttentionBackward& a) {
-  KernelWork w = work(Kernel::kAttentionBackward, a.s.type, 0,
+  KernelWork w = work(Kernel::kAttentionBackward, product_type(a.s), 0,
                       10.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim));
   w.bytes = 4 * query_bytes(a.s) + 2 * key_value_bytes(a.s);
   return w;

@@ -1,203 +1,247 @@
 // Attention backward (FlashAttention-2, algorithm 2) with the probabilities made again from the saved
-// log-sum-exp. One task per key-value head and span of keys: it holds K, V and their gradients of the span in
-// fp32, walks the query heads of the group in ascending order and for each the query tiles, and so meets
-// every product once. Where there are few heads the keys are cut into several spans; each then leaves its
-// share of dq, and a second pass adds the shares in the order of the spans. The cut depends on the shape
-// alone, not on the workers.
-#include "kernels/cpu/attention_tile.h"
+// log-sum-exp. One task per key-value head and span of keys. It takes the keys in chunks whose words and
+// gradients stay in the second-level cache, and walks for each the query heads of the group in ascending
+// order and their query tiles, so that every product is met once; dq gathers over the chunks in memory. Where
+// there are few heads the keys are cut into several spans; each then leaves its share of dq, and a second
+// pass adds the shares in the order of the spans. The cut depends on the shape alone, not on the workers.
+#include "kernels/cpu/attention_dropout.h"
+#include "kernels/cpu/attention_pack.h"
+#include "kernels/cpu/attention_product.h"
+#include "kernels/cpu/attention_softmax.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
+#include HWS_ATTENTION_BF16_WORDS
 
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
 constexpr int64_t kWantedTasks = 16, kMostSpans = 8, kLeastSpanTiles = 4;
+constexpr int64_t kChunkFloats = 32768;  // keys times width: at most 16 bytes each are held, 512 KiB
+constexpr int kStrip = 16;               // keys whose scores and probabilities stay in the first-level cache
+static_assert(kTile % kStrip == 0 && kStrip % kRows == 0);
 
-/// Spans of `keys` keys, a multiple of kTile.
+/// Spans of `keys` keys and chunks of `chunk`, multiples of kTile.
 struct Spans {
-  int64_t count, keys;
+  int64_t count, keys, chunk;
 };
 
 inline Spans cut_keys(const AttentionShape& s) {
   const int64_t tiles = (s.seq_k + kTile - 1) / kTile, groups = s.batch * s.kv_heads;
   const int64_t wanted = least(kMostSpans, (kWantedTasks + groups - 1) / groups);
   const int64_t spans = most(1, least(wanted, tiles / kLeastSpanTiles));
-  const int64_t tiles_per_span = (tiles + spans - 1) / spans;
-  return {(tiles + tiles_per_span - 1) / tiles_per_span, tiles_per_span * kTile};
+  const int64_t keys = (tiles + spans - 1) / spans * kTile;
+  const int64_t chunk = most(kTile, kChunkFloats / padded_width(s.head_dim) / kTile * kTile);
+  return {(tiles * kTile + keys - 1) / keys, keys, least(chunk, keys)};
 }
 
-/// One worker's memory, all fp32: rows of the span; rows and columns of a query tile; products of a tile
-/// pair.
+/// dq is gathered in the caller's memory, or in a share for each span that is added up (and rounded) at the
+/// end.
+inline bool gathers_in_shares(const AttentionShape& s) {
+  return cut_keys(s).count > 1 || s.type == DType::kBf16;
+}
+
+/// One worker's memory. Of the chunk: keys and values as lines, keys across (the same memory where both forms
+/// are), and the gradients. Of a query tile: q and dO in both forms, dq. Of a strip: scores and gradients,
+/// and their words. Of a tile: the words of ds across keys and the dropout.
 struct Scratch {
-  float *keys, *values, *dkeys, *dvalues;
-  float *q, *dout, *dq, *q_columns, *dout_columns;
-  float *scores, *grads, *keep;
+  float *keys, *values, *keys_across, *dkeys, *dvalues;
+  float *q_columns, *dout_columns, *q_across, *dout_across, *dq;
+  float *scores, *grads, *p, *ds, *ds_across, *keep;
+  float* zeros;
+  int64_t floats;
 };
 
+/// Takes the pieces of Scratch from `base`, or with a null base only counts their floats.
+template <class Words>
+inline Scratch scratch_at(float* base, const AttentionShape& s) {
+  constexpr int kPer = Words::kPerWord;
+  const int64_t width = padded_width(s.head_dim), line = line_words<Words>(s.head_dim),
+                keys = cut_keys(s).chunk;
+  Scratch m;
+  m.floats = 0;
+  const auto take = [&m, base](int64_t floats) {
+    float* const taken = base == nullptr ? nullptr : base + m.floats;
+    m.floats += round_up(floats, 16);
+    return taken;
+  };
+  m.keys = take(keys * line);
+  m.values = take(keys * line);
+  m.keys_across = kPer == 1 ? m.keys : take(keys / kPer * width);
+  m.dkeys = take(keys * width);
+  m.dvalues = take(keys * width);
+  m.q_columns = take(kTile * line);
+  m.dout_columns = take(kTile * line);
+  m.q_across = take(kTile / kPer * width);
+  m.dout_across = take(kTile / kPer * width);
+  m.dq = take(kTile * width);
+  m.scores = take(kStrip * kTile);
+  m.grads = take(kStrip * kTile);
+  m.p = take(kStrip * kTile / kPer);
+  m.ds = take(kStrip * kTile / kPer);
+  m.ds_across = take(kTile * kTile / kPer);
+  m.keep = take(kTile * kTile);
+  m.zeros = take(width);
+  return m;
+}
+
+template <class Words>
 inline int64_t scratch_floats(const AttentionShape& s) {
-  return (4 * cut_keys(s).keys + 5 * kTile) * round_up(s.head_dim, kLanes) + 3 * kTile * kTile;
+  return scratch_at<Words>(nullptr, s).floats;
 }
 
-inline Scratch scratch_of(const AttentionBackward& args, int32_t worker) {
-  const int64_t width = round_up(args.s.head_dim, kLanes);
-  const int64_t span = cut_keys(args.s).keys * width, tile = kTile * width;
-  float* base = static_cast<float*>(args.workspace) + worker * scratch_floats(args.s);
-  float* rows = base + 4 * span;
-  float* products = rows + 5 * tile;
-  return {.keys = base,
-          .values = base + span,
-          .dkeys = base + 2 * span,
-          .dvalues = base + 3 * span,
-          .q = rows,
-          .dout = rows + tile,
-          .dq = rows + 2 * tile,
-          .q_columns = rows + 3 * tile,
-          .dout_columns = rows + 4 * tile,
-          .scores = products,
-          .grads = products + kTile * kTile,
-          .keep = products + 2 * kTile * kTile};
-}
-
-/// The shares of dq that spans leave: [span][batch, seq, heads, head_dim], after the workers' scratch.
-inline float* dq_shares(const AttentionBackward& args, int32_t num_workers) {
-  return static_cast<float*>(args.workspace) + num_workers * scratch_floats(args.s);
-}
-
-/// One head of one query tile: what its rows saved.
-struct SavedRows {
-  float lse[kTile], delta[kTile];  // delta = dout . o
+/// Where dq of a span is gathered: row (b, t), head h at + (b * seq_q + t) * stride + h * head_dim.
+struct QueryGradient {
+  float* dq;
+  int64_t stride;
 };
 
-/// For one vector of queries: scores become probabilities (after dropout), grads the gradient of the scores
-/// before the soft-cap.
-inline void softmax_backward(const AttentionShape& s, const QueryTile& q, const KeyTile& k, int c,
-                             const SavedRows& saved, const Scratch& m) {
-  const LaneRange range = lane_range(q, k, c);
-  const vf lse = vload(saved.lse + c * kLanes), delta = vload(saved.delta + c * kLanes);
-  const vf cap = vset(s.softcap), inverse_cap = vset(s.softcap > 0 ? 1.0f / s.softcap : 0.0f),
-           one = vset(1.0f);
-  const vf kept = vset(s.dropout.p > 0 ? 1.0f / (1.0f - s.dropout.p) : 1.0f);
-  const bool capped = s.softcap > 0, masked = k.masked[c], dropped = s.dropout.p > 0;
-  for (int row = k.vec_first[c]; row < k.vec_last[c]; ++row) {
-    const int64_t at = row * kTile + c * kLanes;
-    vf score = vload(m.scores + at), slope = one;
-    if (capped) {
-      const vf ratio = vtanh(vmul(score, inverse_cap));
-      slope = vfnma(ratio, ratio, one);
-      score = vmul(cap, ratio);
-    }
-    if (masked) score = mask_scores(range, row, score);
-    const vf p = vexp(vsub(score, lse));
-    vf p_kept = p, dp = vload(m.grads + at);
-    if (dropped) {
-      const vf factor = vmul(kept, vload(m.keep + at));
-      p_kept = vmul(p, factor);
-      dp = vmul(dp, factor);
-    }
-    vf ds = vmul(p, vsub(dp, delta));
-    if (capped) ds = vmul(ds, slope);
-    vstore(m.scores + at, p_kept);
-    vstore(m.grads + at, ds);
-  }
-}
-
-/// Loads the rows of a query tile (q times scale) and transposes them; fills in `saved`.
-template <class E>
+/// Packs the rows of a query tile in both forms, and fills in `saved`; delta is made of dout as the words
+/// hold it, so that it cancels dout · v exactly where a query sees one key.
+template <class Words, class E>
 void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q,
                   const Scratch& m, SavedRows& saved) {
   const AttentionShape& s = args.s;
-  const int64_t width = round_up(s.head_dim, kLanes), rows = q.vecs * kLanes;
-  for (int i = 0; i < kTile; ++i) saved.lse[i] = saved.delta[i] = 0;
-  for (int r = 0; r < q.n; ++r) {
-    const int64_t row = b * s.seq_q + q.query[r], at_o = row * s.o_stride + head * s.head_dim;
-    load_row(m.q + r * width, static_cast<const E*>(args.q) + row * s.q_stride + head * s.head_dim,
-             s.head_dim, width, s.scale);
-    load_row(m.dout + r * width, static_cast<const E*>(args.dout) + at_o, s.head_dim, width, 1.0f);
-    load_row(m.dq, static_cast<const E*>(args.o) + at_o, s.head_dim, width, 1.0f);
+  const E* zeros = reinterpret_cast<const E*>(m.zeros);
+  const int64_t at_head = head * s.head_dim;
+  const int rows = q.vecs * kLanes;
+  RowPointers<E> query, dout;
+  for (int r = 0; r < rows; ++r) {
+    const int64_t row = b * s.seq_q + q.query[r];
+    query.row[r] = r < q.n ? static_cast<const E*>(args.q) + row * s.q_stride + at_head : zeros;
+    dout.row[r] = r < q.n ? static_cast<const E*>(args.dout) + row * s.o_stride + at_head : zeros;
+    saved.lse2[r] = saved.delta[r] = 0;
+    if (r >= q.n) continue;
+    const E* o = static_cast<const E*>(args.o) + row * s.o_stride + at_head;
     vf sum = vzero();
-    for (int64_t j = 0; j < width; j += kLanes)
-      sum = vfma(vload(m.dout + r * width + j), vload(m.dq + j), sum);
+    for (int64_t j = 0; j < s.head_dim; j += kLanes) {
+      const int n = static_cast<int>(least(s.head_dim - j, kLanes));
+      sum = vfma(Words::rounded(load_n(dout.row[r] + j, n)), load_n(o + j, n), sum);
+    }
     saved.delta[r] = vsum(sum);
-    saved.lse[r] = args.lse[(b * s.heads + head) * s.seq_q + q.query[r]];
+    saved.lse2[r] = args.lse[(b * s.heads + head) * s.seq_q + q.query[r]] * -kLog2E;
   }
-  zero(m.q + q.n * width, (rows - q.n) * width);
-  zero(m.dout + q.n * width, (rows - q.n) * width);
-  transpose(m.q_columns, m.q, width, q.vecs);
-  transpose(m.dout_columns, m.dout, width, q.vecs);
+  pack_columns<Words>(m.q_columns, query, q.vecs, s.head_dim);
+  pack_columns<Words>(m.dout_columns, dout, q.vecs, s.head_dim);
+  pack_across<Words>(m.q_across, query, rows, s.head_dim);
+  pack_across<Words>(m.dout_across, dout, rows, s.head_dim);
 }
 
-/// One query tile of one head against the keys [begin, end) that the scratch holds.
+/// One query tile and one key tile, whose rows begin at row `at` of the chunk.
+template <class Words>
+void backward_tiles(const AttentionShape& s, int64_t b, const QueryTile& q, const KeyTile& k, int64_t at,
+                    const SavedRows& saved, const Scratch& m) {
+  constexpr int kPer = Words::kPerWord;
+  const int64_t width = padded_width(s.head_dim), line = line_words<Words>(s.head_dim),
+                words = words_in<Words>(s.head_dim);
+  if (s.dropout.p > 0) dropout_tile(m.keep, s, b, q, k);
+  for (int from = k.first / kStrip * kStrip; from < k.last; from += kStrip) {
+    const KeyRows strip = {from, static_cast<int>(least(from + kStrip, k.last))};
+    float* const ds_across = m.ds_across + from / kPer * kTile;
+    const GradientWords out = {m.p, kPer == 1 ? ds_across : m.ds, ds_across};
+    transposed_product<Words>(m.scores, k, strip, m.keys + at * line, line, m.q_columns, words);
+    transposed_product<Words>(m.grads, k, strip, m.values + at * line, line, m.dout_columns, words);
+    for (int c = 0; c < q.vecs; ++c) {
+      const int first = static_cast<int>(most(k.vec_first[c], strip.first));
+      const int last = static_cast<int>(least(k.vec_last[c], strip.last));
+      softmax_backward<Words>(s, q, k, c, from, first, last, saved, m.scores, m.grads, m.keep, out);
+    }
+    add_over_queries<Words>(m.dvalues + at * width, k, strip, out.p, m.dout_across, width);
+    add_over_queries<Words>(m.dkeys + at * width, k, strip, out.ds, m.q_across, width);
+  }
+  add_over_keys<Words>(m.dq, q, k, m.ds_across, m.keys_across + at / kPer * width, width);
+}
+
+/// Asks for part i of n of the rows that load_queries will read for the query tile after `q`.
 template <class E>
-void backward_tile(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q, int64_t begin,
-                   int64_t end, const Scratch& m) {
+void fetch_next_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q, int i,
+                        int n) {
   const AttentionShape& s = args.s;
-  const int64_t width = round_up(s.head_dim, kLanes);
+  const int64_t first = b * s.seq_q + q.query[0] + kTile, last = least(first + kTile, (b + 1) * s.seq_q) - 1,
+                at = head * s.head_dim;
+  fetch_rows(static_cast<const E*>(args.q) + at, s.q_stride, first, last, s.head_dim, i, n);
+  fetch_rows(static_cast<const E*>(args.dout) + at, s.o_stride, first, last, s.head_dim, i, n);
+  fetch_rows(static_cast<const E*>(args.o) + at, s.o_stride, first, last, s.head_dim, i, n);
+}
+
+/// One query tile of one head against the keys [begin, end) of the chunk. The first chunk of a span begins
+/// dq.
+template <class Words, class E>
+void backward_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q,
+                      int64_t begin, int64_t end, bool first_chunk, const QueryGradient& out,
+                      const Scratch& m) {
+  const AttentionShape& s = args.s;
+  const int64_t width = padded_width(s.head_dim);
   const int64_t lo = most(q.lo, begin) / kTile * kTile, hi = least(q.hi + 1, end);
+  if (lo >= hi && !first_chunk) return;
+  zero(m.dq, q.vecs * kLanes * width);
   if (lo < hi) {
     SavedRows saved;
-    load_queries<E>(args, b, head, q, m, saved);
-    zero(m.dq, q.vecs * kLanes * width);
+    load_queries<Words, E>(args, b, head, q, m, saved);
+    const int tiles = static_cast<int>((hi - lo + kTile - 1) / kTile);
     for (int64_t start = lo; start < hi; start += kTile) {
-      const KeyTile k = key_tile(q, start);
-      const int64_t at = (start - begin) * width;
-      transposed_product(m.scores, k, m.keys + at, width, m.q_columns, s.head_dim);
-      transposed_product(m.grads, k, m.values + at, width, m.dout_columns, s.head_dim);
-      if (s.dropout.p > 0) dropout_tile(m.keep, s, b, q, k);
-      for (int c = 0; c < q.vecs; ++c) softmax_backward(s, q, k, c, saved, m);
-      add_over_queries(m.dvalues + at, k, m.scores, m.dout, width);
-      add_over_queries(m.dkeys + at, k, m.grads, m.q, width);
-      add_over_keys(m.dq, q, k, m.grads, m.keys + at, width);
+      fetch_next_queries<E>(args, b, head, q, static_cast<int>((start - lo) / kTile), tiles);
+      backward_tiles<Words>(s, b, q, key_tile(q, start), start - begin, saved, m);
     }
-  } else {
-    zero(m.dq, q.vecs * kLanes * width);
+  }
+  for (int r = 0; r < q.n; ++r) {
+    float* dq = out.dq + (b * s.seq_q + q.query[r]) * out.stride + head * s.head_dim;
+    if (first_chunk) {
+      store_row(dq, m.dq + r * width, s.head_dim, s.scale);
+    } else {
+      add_row(dq, m.dq + r * width, s.head_dim, s.scale);
+    }
   }
 }
 
-template <class E>
-void load_span(const AttentionBackward& args, int64_t at, int64_t rows, const Scratch& m) {
-  const int64_t width = round_up(args.s.head_dim, kLanes), padded = round_up(rows, kRows);
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t from = at + r * args.s.kv_stride;
-    load_row(m.keys + r * width, static_cast<const E*>(args.k) + from, args.s.head_dim, width, 1.0f);
-    load_row(m.values + r * width, static_cast<const E*>(args.v) + from, args.s.head_dim, width, 1.0f);
-  }
-  zero(m.keys + rows * width, (padded - rows) * width);
-  zero(m.values + rows * width, (padded - rows) * width);
-  zero(m.dkeys, padded * width);
-  zero(m.dvalues, padded * width);
-}
-
-template <class E>
-void backward_span(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_t span,
-                   const Spans& spans, float* shares, const Scratch& m) {
+/// Packs the key tile from `start` on, row `row` of the chunk, and clears its gradients. `last` is the last
+/// key there is.
+template <class Words, class E>
+void load_keys(const AttentionBackward& args, int64_t at, int64_t start, int64_t last, int64_t row,
+               const Scratch& m) {
   const AttentionShape& s = args.s;
-  const int64_t width = round_up(s.head_dim, kLanes), group = s.heads / s.kv_heads;
-  const int64_t begin = span * spans.keys, end = least(begin + spans.keys, s.seq_k);
-  const int64_t at = (b * s.kv_batch_rows + begin) * s.kv_stride + kv_head * s.head_dim;
-  load_span<E>(args, at, end - begin, m);
-  for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-    for (int64_t t0 = begin; t0 < s.seq_q; t0 += kTile) {
-      QueryTile q;
-      const int n = static_cast<int>(least(kTile, s.seq_q - t0));
-      for (int r = 0; r < n; ++r) set_row(q, s, b, r, head, t0 + r);
-      finish_rows(q, n);
-      backward_tile<E>(args, b, head, q, begin, end, m);
-      for (int r = 0; r < n; ++r) {
-        const int64_t row = b * s.seq_q + t0 + r;
-        if (spans.count == 1) {
-          E* dq = static_cast<E*>(args.dq) + row * s.q_stride + head * s.head_dim;
-          store_row(dq, m.dq + r * width, s.head_dim, s.scale);
-        } else {
-          float* share = shares + ((span * s.batch * s.seq_q + row) * s.heads + head) * s.head_dim;
-          store_row(share, m.dq + r * width, s.head_dim, s.scale);
-        }
+  constexpr int kPer = Words::kPerWord;
+  const int64_t width = padded_width(s.head_dim), line = line_words<Words>(s.head_dim);
+  const E *keys = static_cast<const E*>(args.k) + at, *values = static_cast<const E*>(args.v) + at;
+  const E* zeros = reinterpret_cast<const E*>(m.zeros);
+  const int used = static_cast<int>(least(kTile, round_up(last + 1 - start, kRows)));
+  RowPointers<E> rows;
+  point_to_keys(rows, used, values, s.kv_stride, start, start, last, zeros);
+  pack_lines<Words>(m.values + row * line, rows, used, s.head_dim);
+  point_to_keys(rows, used, keys, s.kv_stride, start, start, last, zeros);
+  pack_lines<Words>(m.keys + row * line, rows, used, s.head_dim);
+  if (kPer > 1) pack_across<Words>(m.keys_across + row / kPer * width, rows, used, s.head_dim);
+  zero(m.dkeys + row * width, used * width);
+  zero(m.dvalues + row * width, used * width);
+  fetch_rows(keys, s.kv_stride, start + kTile, least(start + 2 * kTile - 1, last), s.head_dim, 0, 1);
+  fetch_rows(values, s.kv_stride, start + kTile, least(start + 2 * kTile - 1, last), s.head_dim, 0, 1);
+}
+
+/// The keys [span_begin, span_end) of one key-value head.
+template <class Words, class E>
+void backward_span(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_t span_begin,
+                   int64_t span_end, const QueryGradient& out, const Scratch& m) {
+  const AttentionShape& s = args.s;
+  const int64_t width = padded_width(s.head_dim), group = s.heads / s.kv_heads, chunk = cut_keys(s).chunk;
+  const int64_t at = b * s.kv_batch_rows * s.kv_stride + kv_head * s.head_dim;
+  zero(m.zeros, width);
+  for (int64_t begin = span_begin; begin < span_end; begin += chunk) {
+    const int64_t end = least(begin + chunk, span_end);
+    for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      for (int64_t t0 = begin; t0 < s.seq_q; t0 += kTile) {
+        // The first to meet a key tile are the queries at its own positions.
+        if (head == kv_head * group && t0 < end) load_keys<Words, E>(args, at, t0, end - 1, t0 - begin, m);
+        QueryTile q;
+        const int n = static_cast<int>(least(kTile, s.seq_q - t0));
+        for (int r = 0; r < n; ++r) set_row(q, s, b, r, head, t0 + r);
+        finish_rows(q, n);
+        backward_queries<Words, E>(args, b, head, q, begin, end, begin == span_begin, out, m);
       }
     }
-  }
-  for (int64_t r = 0; r < end - begin; ++r) {
-    const int64_t to = at + r * s.kv_stride;
-    store_row(static_cast<E*>(args.dk) + to, m.dkeys + r * width, s.head_dim, 1.0f);
-    store_row(static_cast<E*>(args.dv) + to, m.dvalues + r * width, s.head_dim, 1.0f);
+    for (int64_t key = begin; key < end; ++key) {
+      const int64_t to = at + key * s.kv_stride, from = (key - begin) * width;
+      store_row(static_cast<E*>(args.dk) + to, m.dkeys + from, s.head_dim, s.scale);
+      store_row(static_cast<E*>(args.dv) + to, m.dvalues + from, s.head_dim, 1.0f);
+    }
   }
 }
 
@@ -216,18 +260,25 @@ void add_shares(const AttentionBackward& args, const Spans& spans, const float* 
   }
 }
 
-template <class E>
+template <class Words, class E>
 void backward(const AttentionBackward& args, Stream& stream) {
   const AttentionShape& s = args.s;
   const Spans spans = cut_keys(s);
-  const int64_t groups = s.batch * s.kv_heads;
-  float* shares = dq_shares(args, stream.num_workers);
+  const bool in_shares = gathers_in_shares(s);
+  const int64_t groups = s.batch * s.kv_heads, share_width = s.heads * s.head_dim,
+                worker_floats = scratch_floats<Words>(s);
+  float* const base = static_cast<float*>(args.workspace);
+  float* const shares = base + stream.num_workers * worker_floats;
   // The first span comes first: under a causal mask it meets the most queries.
   parallel(stream, groups * spans.count, [&](int64_t task, int32_t worker) {
     const int64_t span = task / groups, b = task % groups / s.kv_heads, kv_head = task % s.kv_heads;
-    backward_span<E>(args, b, kv_head, span, spans, shares, scratch_of(args, worker));
+    const QueryGradient out =
+        in_shares ? QueryGradient{shares + span * s.batch * s.seq_q * share_width, share_width}
+                  : QueryGradient{static_cast<float*>(args.dq), s.q_stride};
+    backward_span<Words, E>(args, b, kv_head, span * spans.keys, least((span + 1) * spans.keys, s.seq_k), out,
+                            scratch_at<Words>(base + worker * worker_floats, s));
   });
-  if (spans.count == 1) return;
+  if (!in_shares) return;
   parallel_ranges(stream, s.batch * s.seq_q, 32, [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) add_shares<E>(args, spans, shares, row);
   });
@@ -238,18 +289,22 @@ void backward(const AttentionBackward& args, Stream& stream) {
 int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_t num_workers) {
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.seq_k <= 0 || s.kv_heads <= 0) return 0;
-  const int64_t spans = cut_keys(s).count;
-  const int64_t shares = spans > 1 ? spans * s.batch * s.seq_q * s.heads * s.head_dim : 0;
-  return (num_workers * scratch_floats(s) + shares) * static_cast<int64_t>(sizeof(float));
+  const int64_t shares =
+      gathers_in_shares(s) ? cut_keys(s).count * s.batch * s.seq_q * s.heads * s.head_dim : 0;
+  const int64_t scratch =
+      multiplies_bf16(s) ? scratch_floats<Bf16TileWords>(s) : scratch_floats<F32TileWords>(s);
+  return (num_workers * scratch + shares) * static_cast<int64_t>(sizeof(float));
 }
 
 void attention_backward(const AttentionBackward& args, Stream& stream) {
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.seq_q <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
   if (s.type == DType::kBf16) {
-    backward<uint16_t>(args, stream);
+    backward<Bf16TileWords, uint16_t>(args, stream);
+  } else if (s.round_to_bf16) {
+    backward<Bf16TileWords, float>(args, stream);
   } else {
-    backward<float>(args, stream);
+    backward<F32TileWords, float>(args, stream);
   }
 }
 

@@ -1,9 +1,13 @@
 // Attention forward: one task per few query tiles, key tiles from left to right with an online softmax
 // (FlashAttention-2, algorithm 1). When queries are few (decoding with a cache) the query heads that share a
 // key-value head stand side by side in one tile.
-#include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/attention_dropout.h"
+#include "kernels/cpu/attention_pack.h"
+#include "kernels/cpu/attention_product.h"
+#include "kernels/cpu/attention_softmax.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
+#include HWS_ATTENTION_BF16_WORDS
 
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
@@ -32,75 +36,31 @@ inline Cut cut_queries(const AttentionShape& s) {
   return cut;
 }
 
-/// One worker's memory, all of it fp32: a key tile, a tile of scores and of dropout, and for each query tile
-/// of the task the transposed queries and the output.
+/// One worker's memory: a key tile in words, a tile of scores and of dropout, a row of zeros, and for each
+/// query tile of the task the transposed queries in words and the output.
 struct Scratch {
-  float *keys, *values, *scores, *keep, *columns, *o;
+  float *keys, *values, *scores, *keep, *zeros, *columns, *o;
 };
 
+template <class Words>
 inline int64_t scratch_floats(const AttentionShape& s) {
-  return (2 + 2 * cut_queries(s).tiles_per_task) * kTile * round_up(s.head_dim, kLanes) + 2 * kTile * kTile;
+  const int64_t lines = kTile * line_words<Words>(s.head_dim), width = padded_width(s.head_dim);
+  return lines + kTile / Words::kPerWord * width + 2 * kTile * kTile + width +
+         cut_queries(s).tiles_per_task * (lines + kTile * width);
 }
 
+template <class Words>
 inline Scratch scratch_of(const AttentionForward& args, int32_t worker) {
-  const int64_t rows = kTile * round_up(args.s.head_dim, kLanes);
-  float* base = static_cast<float*>(args.workspace) + worker * scratch_floats(args.s);
-  float* products = base + 2 * rows;
-  float* tiles = products + 2 * kTile * kTile;
-  return {base,     base + rows,
-          products, products + kTile * kTile,
-          tiles,    tiles + cut_queries(args.s).tiles_per_task * rows};
-}
-
-/// Running maximum and sum of each query row, and the factor that its output took at the last key tile.
-struct Softmax {
-  float max[kTile], sum[kTile], rescale[kTile];
-};
-
-/// Turns a vector of queries' scores into probabilities relative to the running maximum.
-inline void softmax_vector(const AttentionShape& s, const QueryTile& q, const KeyTile& k, int c,
-                           float* scores, const float* keep, Softmax& running) {
-  const int first = k.vec_first[c], last = k.vec_last[c];
-  float* column = scores + c * kLanes;
-  const vf old_max = vload(running.max + c * kLanes);
-  vf max[kRows];
-  for (int r = 0; r < kRows; ++r) max[r] = old_max;
-  if (s.softcap > 0) {
-    const vf cap = vset(s.softcap), inverse = vset(1.0f / s.softcap);
-    for (int row = first; row < last; ++row) {
-      vstore(column + row * kTile, vmul(cap, vtanh(vmul(vload(column + row * kTile), inverse))));
-    }
-  }
-  if (k.masked[c]) {
-    const LaneRange range = lane_range(q, k, c);
-    for (int row = first; row < last; ++row) {
-      vstore(column + row * kTile, mask_scores(range, row, vload(column + row * kTile)));
-    }
-  }
-  for (int row = first; row < last; row += kRows) {
-    for (int r = 0; r < kRows; ++r) max[r] = vmax(max[r], vload(column + (row + r) * kTile));
-  }
-  const vf new_max = vmax(vmax(max[0], max[1]), vmax(max[2], max[3]));
-  const vf rescale = vexp(vsub(old_max, new_max));
-  vf sum[kRows];
-  for (int r = 0; r < kRows; ++r) sum[r] = vzero();
-  for (int row = first; row < last; row += kRows) {
-    for (int r = 0; r < kRows; ++r) {
-      const vf p = vexp(vsub(vload(column + (row + r) * kTile), new_max));
-      sum[r] = vadd(sum[r], p);
-      vstore(column + (row + r) * kTile, p);
-    }
-  }
-  if (s.dropout.p > 0) {
-    for (int row = first; row < last; ++row) {
-      const int64_t at = row * kTile;
-      vstore(column + at, vmul(vload(column + at), vload(keep + at + c * kLanes)));
-    }
-  }
-  const vf total = vadd(vadd(sum[0], sum[1]), vadd(sum[2], sum[3]));
-  vstore(running.max + c * kLanes, new_max);
-  vstore(running.sum + c * kLanes, vfma(vload(running.sum + c * kLanes), rescale, total));
-  vstore(running.rescale + c * kLanes, rescale);
+  const int64_t lines = kTile * line_words<Words>(args.s.head_dim), width = padded_width(args.s.head_dim);
+  Scratch m;
+  m.keys = static_cast<float*>(args.workspace) + worker * scratch_floats<Words>(args.s);
+  m.values = m.keys + lines;
+  m.scores = m.values + kTile / Words::kPerWord * width;
+  m.keep = m.scores + kTile * kTile;
+  m.zeros = m.keep + kTile * kTile;
+  m.columns = m.zeros + width;
+  m.o = m.columns + cut_queries(args.s).tiles_per_task * lines;
+  return m;
 }
 
 inline void rescale_output(float* o, int64_t width, int n, const float* rescale) {
@@ -119,19 +79,16 @@ struct Tile {
   float *columns, *o;
 };
 
-template <class E>
-void begin_tile(const AttentionForward& args, int64_t b, Tile& tile) {
+template <class Words, class E>
+void begin_tile(const AttentionForward& args, int64_t b, Tile& tile, const E* zeros) {
   const AttentionShape& s = args.s;
   const QueryTile& q = tile.q;
-  const int64_t width = round_up(s.head_dim, kLanes), rows = q.vecs * kLanes;
-  for (int r = 0; r < q.n; ++r) {
-    const E* row =
-        static_cast<const E*>(args.q) + (b * s.seq_q + q.query[r]) * s.q_stride + q.head[r] * s.head_dim;
-    load_row(tile.o + r * width, row, s.head_dim, width, s.scale);
-  }
-  zero(tile.o + q.n * width, (rows - q.n) * width);
-  transpose(tile.columns, tile.o, width, q.vecs);
-  zero(tile.o, rows * width);
+  const E* base = static_cast<const E*>(args.q) + b * s.seq_q * s.q_stride;
+  RowPointers<E> rows;
+  for (int r = 0; r < q.vecs * kLanes; ++r)
+    rows.row[r] = r < q.n ? base + q.query[r] * s.q_stride + q.head[r] * s.head_dim : zeros;
+  pack_columns<Words>(tile.columns, rows, q.vecs, s.head_dim);
+  zero(tile.o, q.vecs * kLanes * padded_width(s.head_dim));
   for (int i = 0; i < kTile; ++i) {
     tile.running.max[i] = kLowestMax;
     tile.running.sum[i] = 0;
@@ -140,32 +97,34 @@ void begin_tile(const AttentionForward& args, int64_t b, Tile& tile) {
 }
 
 /// The step of one query tile to a key tile that the scratch holds.
+template <class Words>
 inline void meet_keys(const AttentionShape& s, int64_t b, Tile& tile, const KeyTile& k, const Scratch& m) {
-  const int64_t width = round_up(s.head_dim, kLanes);
-  transposed_product(m.scores, k, m.keys, width, tile.columns, s.head_dim);
+  const int64_t width = padded_width(s.head_dim);
+  transposed_product<Words>(m.scores, k, {0, k.last}, m.keys, line_words<Words>(s.head_dim), tile.columns,
+                            words_in<Words>(s.head_dim));
   if (s.dropout.p > 0) dropout_tile(m.keep, s, b, tile.q, k);
   for (int c = 0; c < tile.q.vecs; ++c) {
     if (k.vec_first[c] < k.vec_last[c]) {
-      softmax_vector(s, tile.q, k, c, m.scores, m.keep, tile.running);
+      softmax_vector<Words>(s, tile.q, k, c, m.scores, m.keep, tile.running);
     } else {
       vstore(tile.running.rescale + c * kLanes, vset(1.0f));
     }
   }
   rescale_output(tile.o, width, tile.q.n, tile.running.rescale);
-  add_over_keys(tile.o, tile.q, k, m.scores, m.values, width);
+  add_over_keys<Words>(tile.o, tile.q, k, m.scores, m.values, width);
 }
 
 template <class E>
 void end_tile(const AttentionForward& args, int64_t b, const Tile& tile) {
   const AttentionShape& s = args.s;
-  const int64_t width = round_up(s.head_dim, kLanes);
+  const int64_t width = padded_width(s.head_dim);
   const float kept = s.dropout.p > 0 ? 1.0f / (1.0f - s.dropout.p) : 1.0f;
   for (int r = 0; r < tile.q.n; ++r) {
     const int64_t head = tile.q.head[r], t = tile.q.query[r];
     E* row = static_cast<E*>(args.o) + (b * s.seq_q + t) * s.o_stride + head * s.head_dim;
     const float sum = tile.running.sum[r];
     store_row(row, tile.o + r * width, s.head_dim, sum == 0 ? 0.0f : kept / sum);
-    args.lse[(b * s.heads + head) * s.seq_q + t] = tile.running.max[r] + __builtin_logf(sum);
+    args.lse[(b * s.heads + head) * s.seq_q + t] = tile.running.max[r] * kLn2 + __builtin_logf(sum);
   }
 }
 
@@ -183,61 +142,60 @@ inline void cut_tile(const AttentionShape& s, const Cut& cut, int64_t b, int64_t
   finish_rows(q, n);
 }
 
-/// Asks for part i of n of the key tile after `start`, so that it comes from memory while this one is worked
-/// on.
-template <class E>
-inline void prefetch_keys(const E* keys, const E* values, int64_t stride, int64_t start, int64_t hi,
-                          int64_t d, int i, int n) {
-  const int64_t next = start + kTile, end = least(next + (i + 1) * kTile / n, hi + 1);
-  for (int64_t key = next + i * kTile / n; key < end; ++key) {
-    for (int64_t j = 0; j < d; j += 64 / static_cast<int64_t>(sizeof(E))) {
-      __builtin_prefetch(keys + key * stride + j);
-      __builtin_prefetch(values + key * stride + j);
-    }
-  }
-}
-
-template <class E>
+template <class Words, class E>
 void forward_tiles(const AttentionForward& args, const Cut& cut, int64_t b, int64_t kv_head, int64_t first,
                    int count, const Scratch& m) {
   const AttentionShape& s = args.s;
-  const int64_t width = round_up(s.head_dim, kLanes);
+  const int64_t width = padded_width(s.head_dim), lines = kTile * line_words<Words>(s.head_dim);
+  const E* zeros = reinterpret_cast<const E*>(m.zeros);
+  zero(m.zeros, width);
   Tile tiles[kMostTiles];
   int64_t lo = INT32_MAX, hi = -1;
   for (int i = 0; i < count; ++i) {
-    tiles[i].columns = m.columns + i * kTile * width;
-    tiles[i].o = m.o + i * kTile * width;
     cut_tile(s, cut, b, kv_head, first + i, tiles[i].q);
-    begin_tile<E>(args, b, tiles[i]);
     lo = least(lo, tiles[i].q.lo);
     hi = most(hi, tiles[i].q.hi);
   }
   const int64_t at = b * s.kv_batch_rows * s.kv_stride + kv_head * s.head_dim;
   const E *keys = static_cast<const E*>(args.k) + at, *values = static_cast<const E*>(args.v) + at;
+  const auto fetch_keys = [&](int64_t start, int i, int n) {
+    fetch_rows(keys, s.kv_stride, most(start, lo), least(start + kTile - 1, hi), s.head_dim, i, n);
+    fetch_rows(values, s.kv_stride, most(start, lo), least(start + kTile - 1, hi), s.head_dim, i, n);
+  };
+  fetch_keys(lo / kTile * kTile, 0, 1);
+  for (int i = 0; i < count; ++i) {
+    tiles[i].columns = m.columns + i * lines;
+    tiles[i].o = m.o + i * kTile * width;
+    begin_tile<Words>(args, b, tiles[i], zeros);
+  }
   for (int64_t start = lo / kTile * kTile; start <= hi; start += kTile) {
-    load_keys(m.keys, keys, s.kv_stride, start, lo, hi, s.head_dim, width);
-    load_keys(m.values, values, s.kv_stride, start, lo, hi, s.head_dim, width);
+    const int used = static_cast<int>(least(kTile, round_up(hi + 1 - start, kRows)));
+    RowPointers<E> rows;
+    point_to_keys(rows, used, keys, s.kv_stride, start, lo, hi, zeros);
+    pack_lines<Words>(m.keys, rows, used, s.head_dim);
+    point_to_keys(rows, used, values, s.kv_stride, start, lo, hi, zeros);
+    pack_across<Words>(m.values, rows, used, s.head_dim);
     for (int i = 0; i < count; ++i) {
-      prefetch_keys(keys, values, s.kv_stride, start, hi, s.head_dim, i, count);
+      fetch_keys(start + kTile, i, count);
       if (tiles[i].q.lo >= start + kTile || tiles[i].q.hi < start) continue;
-      meet_keys(s, b, tiles[i], key_tile(tiles[i].q, start), m);
+      meet_keys<Words>(s, b, tiles[i], key_tile(tiles[i].q, start), m);
     }
   }
   for (int i = 0; i < count; ++i) end_tile<E>(args, b, tiles[i]);
 }
 
 /// Tasks go from the last query tiles (under a causal mask the longest) to the first.
-inline void forward_task(const AttentionForward& args, const Cut& cut, int64_t task, int32_t worker) {
+template <class Words, class E>
+void forward(const AttentionForward& args, Stream& stream) {
   const AttentionShape& s = args.s;
+  const Cut cut = cut_queries(s);
   const int64_t kv_heads = s.batch * s.kv_heads;
-  const int64_t first = (cut.tasks - 1 - task / kv_heads) * cut.tiles_per_task;
-  const int count = static_cast<int>(least(cut.tiles_per_task, cut.head_tiles * cut.query_tiles - first));
-  const int64_t b = task % kv_heads / s.kv_heads, kv_head = task % s.kv_heads;
-  if (s.type == DType::kBf16) {
-    forward_tiles<uint16_t>(args, cut, b, kv_head, first, count, scratch_of(args, worker));
-  } else {
-    forward_tiles<float>(args, cut, b, kv_head, first, count, scratch_of(args, worker));
-  }
+  parallel(stream, kv_heads * cut.tasks, [&](int64_t task, int32_t worker) {
+    const int64_t first = (cut.tasks - 1 - task / kv_heads) * cut.tiles_per_task;
+    const int count = static_cast<int>(least(cut.tiles_per_task, cut.head_tiles * cut.query_tiles - first));
+    const int64_t b = task % kv_heads / s.kv_heads, kv_head = task % s.kv_heads;
+    forward_tiles<Words, E>(args, cut, b, kv_head, first, count, scratch_of<Words>(args, worker));
+  });
 }
 
 }  // namespace
@@ -245,15 +203,21 @@ inline void forward_task(const AttentionForward& args, const Cut& cut, int64_t t
 int64_t attention_forward_workspace_bytes(const AttentionForward& args, int32_t num_workers) {
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.seq_q <= 0 || s.kv_heads <= 0) return 0;
-  return num_workers * scratch_floats(s) * static_cast<int64_t>(sizeof(float));
+  const int64_t floats =
+      multiplies_bf16(s) ? scratch_floats<Bf16TileWords>(s) : scratch_floats<F32TileWords>(s);
+  return num_workers * floats * static_cast<int64_t>(sizeof(float));
 }
 
 void attention_forward(const AttentionForward& args, Stream& stream) {
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.seq_q <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
-  const Cut cut = cut_queries(s);
-  parallel(stream, s.batch * s.kv_heads * cut.tasks,
-           [&](int64_t task, int32_t worker) { forward_task(args, cut, task, worker); });
+  if (s.type == DType::kBf16) {
+    forward<Bf16TileWords, uint16_t>(args, stream);
+  } else if (s.round_to_bf16) {
+    forward<Bf16TileWords, float>(args, stream);
+  } else {
+    forward<F32TileWords, float>(args, stream);
+  }
 }
 
 }  // namespace hawser::kernels::HWS_LEVEL

@@ -13,18 +13,29 @@ namespace hawser::kernels {
 /// caches), head h / (heads / kv_heads). Query t stands at key position q_offset + t. Query i sees key j iff
 /// j <= i, j >= kv_begin[b * seq_q + t] (if kv_begin), and i - j < window (if window > 0). Every query sees
 /// at least itself. score = scale * q·k; with softcap c > 0: c * tanh(score / c). Dropout falls on the
-/// probabilities after the softmax.
+/// probabilities after the softmax. scale > 0.
+///
+/// Softmax and all sums are fp32. Where the products are formed from bf16 values (as matrix products are
+/// under precision bf16), what they multiply is rounded to nearest even first: q, k, v and the probabilities
+/// (relative to the running maximum; their sum, and so lse, is of unrounded ones); in the backward also dout
+/// and the gradients of the scores.
 struct AttentionShape {
-  DType type = DType::kF32;  ///< of q, k, v, o and their gradients; f32 or bf16; sums and softmax in fp32
+  DType type = DType::kF32;  ///< of q, k, v, o and their gradients, f32 or bf16
   int64_t batch = 0, seq_q = 0, seq_k = 0, q_offset = 0;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   int64_t q_stride = 0, kv_stride = 0, o_stride = 0;
   int64_t kv_batch_rows = 0;  ///< rows between batches of k and v (= seq_k when dense)
   int64_t window = 0;
   float scale = 1.0f, softcap = 0.0f;
+  bool round_to_bf16 = false;  ///< form the products from bf16 values also where `type` is f32
   const int32_t* kv_begin = nullptr;
   Dropout dropout;
 };
+
+/// Whether the products are formed from bf16 values.
+static inline bool multiplies_bf16(const AttentionShape& s) {
+  return s.round_to_bf16 || s.type == DType::kBf16;
+}
 
 /// o[(b,t), h*head_dim + j] and lse f32 [batch, heads, seq_q] (natural log of the sum of exp of the capped
 /// scores).

@@ -1,5 +1,5 @@
-// exp, tanh and erf over the vocabulary of a level, and the typed loads and stores. Included at the end of
-// each level's header. The polynomials are minimax fits (Remez) to the functions named beside them; errors
+// exp, 2^x, tanh and erf over the vocabulary of a level, and the typed loads and stores. Included at the end
+// of each level's header. The polynomials are minimax fits (Remez) to the functions named beside them; errors
 // stay within a few units in the last place of the result.
 #pragma once
 
@@ -19,6 +19,18 @@ HWS_INLINE vf vexp(vf x) {
   p = vfma(p, r, vset(0.499999934122f));
   p = vfma(vmul(p, r), r, r);
   return vscale2(vadd(p, vset(1.0f)), n);
+}
+
+/// 2^x for x < 128: 0 below -150 (so for -inf too), exactly 1 at 0, NaN for NaN.
+HWS_INLINE vf vexp2(vf x) {
+  x = vmax(vset(-151.0f), x);  // NaN passes
+  const vf n = vround(x), r = vsub(x, n);
+  vf p = vset(0.001326472690803621f);  // (2^r - 1) / r on |r| <= 1/2
+  p = vfma(p, r, vset(0.009671512660418742f));
+  p = vfma(p, r, vset(0.05550733744213416f));
+  p = vfma(p, r, vset(0.24022242084922407f));
+  p = vfma(p, r, vset(0.6931469775984953f));
+  return vscale2(vfma(p, r, vset(1.0f)), n);
 }
 
 HWS_INLINE vf vtanh(vf x) {

@@ -131,3 +131,4 @@ HWS_INLINE void vtranspose(vf rows[4]) { _MM_TRANSPOSE4_PS(rows[0], rows[1], row
 #include "kernels/cpu/simd/math.h"
 
 #define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_wide.h"
+#define HWS_ATTENTION_BF16_WORDS "kernels/cpu/attention_words_wide.h"

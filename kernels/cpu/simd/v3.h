@@ -165,3 +165,4 @@ HWS_INLINE void vtranspose(vf rows[8]) {
 #include "kernels/cpu/simd/math.h"
 
 #define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_wide.h"
+#define HWS_ATTENTION_BF16_WORDS "kernels/cpu/attention_words_wide.h"

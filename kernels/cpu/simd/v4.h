@@ -4,3 +4,4 @@
 #include "kernels/cpu/simd/avx512.h"
 
 #define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_wide.h"
+#define HWS_ATTENTION_BF16_WORDS "kernels/cpu/attention_words_wide.h"

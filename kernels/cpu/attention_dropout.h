@@ -1,0 +1,81 @@
+// The dropout of a tile of probabilities, key by key, sixteen queries side by side
+// (kernels/include/dropout.h).
+#pragma once
+
+#include "kernels/cpu/attention_mask.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+// Philox blocks made side by side: those of kMaskQueries queries and two blocks of four keys.
+constexpr int kMaskQueries = 16, kMaskKeys = 8, kSideBySide = 32;
+
+/// One round of Philox on kSideBySide counters. A function of its own, so that the compiler sees arrays that
+/// do not overlap and a loop to put into lanes.
+__attribute__((noinline)) void philox_round(uint32_t* __restrict c0, uint32_t* __restrict c1,
+                                            uint32_t* __restrict c2, uint32_t* __restrict c3, uint32_t k0,
+                                            uint32_t k1) {
+  for (int i = 0; i < kSideBySide; ++i) {
+    const uint64_t p0 = 0xD2511F53ull * c0[i], p1 = 0xCD9E8D57ull * c2[i];
+    c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
+    c2[i] = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
+    c1[i] = static_cast<uint32_t>(p1);
+    c3[i] = static_cast<uint32_t>(p0);
+  }
+}
+
+/// keep[j * kTile + i] = 0 where dropout falls on key 4 * block + j of (query[i], head[i]), else 1; j <
+/// kMaskKeys, i < kMaskQueries. The words of dropout_words for position (head, query).
+inline void dropout_block(float* keep, float p, uint64_t key, const int32_t* query, const int32_t* head,
+                          uint64_t block) {
+  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+  uint32_t c0[kSideBySide], c1[kSideBySide], c2[kSideBySide], c3[kSideBySide];
+  for (int i = 0; i < kSideBySide; ++i) {
+    const uint64_t at = block + static_cast<uint64_t>(i / kMaskQueries);
+    c0[i] = static_cast<uint32_t>(query[i % kMaskQueries]);
+    c1[i] = static_cast<uint32_t>(head[i % kMaskQueries]);
+    c2[i] = static_cast<uint32_t>(at);
+    c3[i] = static_cast<uint32_t>(at >> 32);
+  }
+  for (int round = 0; round < 10; ++round) {
+    philox_round(c0, c1, c2, c3, k0, k1);
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  // philox_uniform(word) < p, in whole numbers: p * 2^24 is exact, and a word's lowest 8 bits do not count.
+  const float scaled = p * 16777216.0f;
+  const auto whole = static_cast<uint32_t>(scaled);
+  const uint32_t limit = (static_cast<float>(whole) < scaled ? whole + 1 : whole) << 8;
+  const uint32_t* words[4] = {c0, c1, c2, c3};
+  for (int j = 0; j < kMaskKeys; ++j) {
+    typedef uint32_t Words __attribute__((vector_size(kMaskQueries * 4)));
+    Words w;
+    __builtin_memcpy(&w, words[j % 4] + j / 4 * kMaskQueries, sizeof(w));
+    w = reinterpret_cast<Words>(w >= limit) & 0x3f800000u;  // the bits of 1
+    __builtin_memcpy(keep + j * kTile, &w, sizeof(w));
+  }
+}
+
+/// keep[key][query] = 0 where dropout falls, else 1, where there is work (and a little around it).
+inline void dropout_tile(float* keep, const AttentionShape& s, int64_t b, const QueryTile& q,
+                         const KeyTile& k) {
+  static_assert(kTile % kMaskKeys == 0 && kTile % kMaskQueries == 0);
+  const uint64_t key = s.dropout.key ^ (s.dropout.samples[b] * 0x9E3779B97F4A7C15ull);
+  for (int c = 0; c < q.vecs; c += kMaskQueries / kLanes) {
+    const int end = c + kMaskQueries / kLanes;
+    int first = kTile, last = 0;
+    for (int v = c; v < end; ++v) {
+      if (k.vec_first[v] == k.vec_last[v]) continue;
+      first = k.vec_first[v] < first ? k.vec_first[v] : first;
+      last = k.vec_last[v] > last ? k.vec_last[v] : last;
+    }
+    for (int row = first / kMaskKeys * kMaskKeys; row < last; row += kMaskKeys) {
+      const int i = c * kLanes;
+      dropout_block(keep + row * kTile + i, s.dropout.p, key, q.query + i, q.head + i,
+                    static_cast<uint64_t>(k.start + row) / 4);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL

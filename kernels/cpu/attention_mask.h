@@ -1,0 +1,136 @@
+// The tiles that attention forward and backward work on. A tile is kTile query rows by kTile keys. Scores are
+// kept transposed, [key][query]: then a vector holds one key's scores for kLanes queries, so the softmax
+// needs no sum across lanes, and Q^T is packed once per query tile.
+//
+// What a query sees is a range of keys, so a mask is two numbers per lane. From them follow, per group of
+// kLanes queries and block of kRows keys, the parts of a tile that are computed at all.
+#pragma once
+
+#include HWS_SIMD
+
+#include "kernels/include/attention.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+constexpr int kTile = kLanes == 16 ? 64 : 48;  // queries, and keys, in a tile
+constexpr int kVecs = kTile / kLanes;          // vectors across the queries of a tile
+constexpr int kRows = 4;                       // rows of a product's register block
+constexpr int kCols = kLanes == 16 ? 4 : 3;    // vectors across a register block: 32 registers, or 16
+constexpr int kBlocks = kTile / kRows;         // key blocks in a tile
+constexpr float kMasked = -3e38f;              // a score that no query sees
+constexpr float kLowestMax = -1e29f;  // where running maxima start: far above kMasked in any unit, and finite
+
+inline int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/// The rows of a query tile: which query of which head stands in each lane, and the keys lo..hi that it sees.
+struct QueryTile {
+  int n;           // rows in use; the other lanes see nothing
+  int vecs;        // vectors in use
+  int64_t lo, hi;  // the keys any row sees
+  int32_t head[kTile], query[kTile];
+  int32_t row_lo[kTile], row_hi[kTile];
+  int32_t vec_lo[kVecs], vec_hi[kVecs];    // keys that a vector's work covers
+  int32_t full_lo[kVecs], full_hi[kVecs];  // keys that all its lanes see
+};
+
+inline void set_row(QueryTile& tile, const AttentionShape& s, int64_t b, int row, int64_t head, int64_t t) {
+  const int64_t position = s.q_offset + t;
+  int64_t lo = s.kv_begin != nullptr ? most(s.kv_begin[b * s.seq_q + t], 0) : 0;
+  if (s.window > 0) lo = most(lo, position - s.window + 1);
+  tile.head[row] = static_cast<int32_t>(head);
+  tile.query[row] = static_cast<int32_t>(t);
+  tile.row_lo[row] = static_cast<int32_t>(lo);
+  tile.row_hi[row] = static_cast<int32_t>(least(position, s.seq_k - 1));
+}
+
+/// Fills in everything below row_lo and row_hi, which the first n rows have. Where the ranges do not ascend
+/// from row to row, every vector covers the whole tile: then the parts computed are always without holes.
+inline void finish_rows(QueryTile& tile, int n) {
+  tile.n = n;
+  tile.vecs = (n + kLanes - 1) / kLanes;
+  tile.lo = INT32_MAX;
+  tile.hi = -1;
+  bool ascending = true;
+  for (int r = 0; r < n; ++r) {
+    tile.lo = least(tile.lo, tile.row_lo[r]);
+    tile.hi = most(tile.hi, tile.row_hi[r]);
+    if (r > 0 && (tile.row_lo[r] < tile.row_lo[r - 1] || tile.row_hi[r] < tile.row_hi[r - 1]))
+      ascending = false;
+  }
+  for (int r = n; r < kTile; ++r) {
+    tile.head[r] = tile.query[r] = 0;
+    tile.row_lo[r] = INT32_MAX;
+    tile.row_hi[r] = -1;
+  }
+  for (int c = 0; c < kVecs; ++c) {
+    int32_t lo = INT32_MAX, hi = -1, full_lo = -1, full_hi = INT32_MAX;
+    for (int r = c * kLanes; r < (c + 1) * kLanes; ++r) {
+      lo = tile.row_lo[r] < lo ? tile.row_lo[r] : lo;
+      hi = tile.row_hi[r] > hi ? tile.row_hi[r] : hi;
+      full_lo = tile.row_lo[r] > full_lo ? tile.row_lo[r] : full_lo;
+      full_hi = tile.row_hi[r] < full_hi ? tile.row_hi[r] : full_hi;
+    }
+    tile.vec_lo[c] = ascending ? lo : static_cast<int32_t>(tile.lo);
+    tile.vec_hi[c] = ascending ? hi : static_cast<int32_t>(tile.hi);
+    tile.full_lo[c] = full_lo;
+    tile.full_hi[c] = full_hi;
+  }
+}
+
+/// The work of one query tile on the keys [start, start + kTile), in key rows relative to start.
+struct KeyTile {
+  int64_t start;
+  int first, last;  // rows any vector works on, multiples of kRows
+  int vec_first[kVecs], vec_last[kVecs];
+  bool masked[kVecs];                             // some lane does not see some row of its vector's work
+  int block_first[kBlocks], block_last[kBlocks];  // vectors that work on a block of kRows rows
+};
+
+inline KeyTile key_tile(const QueryTile& q, int64_t start) {
+  KeyTile k;
+  k.start = start;
+  k.first = kTile;
+  k.last = 0;
+  for (int b = 0; b < kBlocks; ++b) k.block_first[b] = k.block_last[b] = 0;
+  for (int c = 0; c < kVecs; ++c) {
+    const int first = static_cast<int>(least(most(q.vec_lo[c] - start, 0), kTile)) / kRows * kRows;
+    const int last = static_cast<int>(round_up(most(least(q.vec_hi[c] + 1 - start, kTile), 0), kRows));
+    const bool empty = c >= q.vecs || last <= first;
+    k.vec_first[c] = empty ? 0 : first;
+    k.vec_last[c] = empty ? 0 : last;
+    k.masked[c] = q.full_lo[c] > start + first || q.full_hi[c] < start + last - 1;
+    if (empty) continue;
+    k.first = first < k.first ? first : k.first;
+    k.last = last > k.last ? last : k.last;
+    for (int b = first / kRows; b < last / kRows; ++b) {
+      if (k.block_last[b] == 0) k.block_first[b] = c;
+      k.block_last[b] = c + 1;
+    }
+  }
+  return k;
+}
+
+/// Which lanes of a vector see which rows of a key tile.
+struct LaneRange {
+  vf lo, hi;
+};
+
+inline LaneRange lane_range(const QueryTile& q, const KeyTile& k, int c) {
+  float lo[kLanes], hi[kLanes];
+  for (int i = 0; i < kLanes; ++i) {
+    lo[i] = static_cast<float>(least(most(q.row_lo[c * kLanes + i] - k.start, -1), kTile));
+    hi[i] = static_cast<float>(least(most(q.row_hi[c * kLanes + i] - k.start, -1), kTile));
+  }
+  return {vload(lo), vload(hi)};
+}
+
+HWS_INLINE vf mask_scores(const LaneRange& range, int row, vf scores) {
+  const vf at = vset(static_cast<float>(row)), masked = vset(kMasked);
+  return vselect_le(range.lo, at, vselect_le(at, range.hi, scores, masked), masked);
+}
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL

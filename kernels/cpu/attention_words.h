@@ -1,0 +1,41 @@
+// What the tiles of attention consist of: 32-bit words of one or two neighbouring values, as in the matrix
+// product (matmul_words.h). A words type says how words are read from memory, made from probabilities in
+// registers, and multiplied. This is the fp32 one; the level's header names the file of Bf16TileWords.
+#pragma once
+
+#include HWS_SIMD
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+struct F32TileWords {
+  using Product = F32TileWords;  ///< the type whose multiply_add suits: products are compiled for it once
+  static constexpr int kPerWord = 1;
+
+  static HWS_INLINE vf multiply_add(vf a, vf b, vf sum) { return vfma(a, b, sum); }
+
+  /// kLanes words along a line: its next n values, 0 < n <= kLanes * kPerWord; the rest 0.
+  template <class E>
+  static HWS_INLINE vf along(const E* p, int n) {
+    return load_n(p, n);
+  }
+
+  /// Words across kPerWord neighbouring lines (here one): kLanes columns of them.
+  static HWS_INLINE vf across(vf first, vf) { return first; }
+
+  /// A value as the words hold it.
+  static HWS_INLINE vf rounded(vf x) { return x; }
+
+  /// Two neighbouring lines as words along them, ld floats between the lines.
+  static HWS_INLINE void store_lines(float* to, int64_t ld, vf first, vf second) {
+    vstore(to, first);
+    vstore(to + ld, second);
+  }
+  /// The same as words across them.
+  static HWS_INLINE void store_across(float* to, int64_t ld, vf first, vf second) {
+    store_lines(to, ld, first, second);
+  }
+};
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL
