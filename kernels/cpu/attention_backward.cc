@@ -15,7 +15,7 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int64_t kWantedTasks = 16, kMostSpans = 8, kLeastSpanTiles = 4;
+constexpr int64_t kWantedTasks = 16, kMostSpans = 8, kLeastSpanKeys = 384;
 constexpr int64_t kChunkFloats = 32768;  // keys times width: at most 16 bytes each are held, 512 KiB
 constexpr int kStrip = 16;               // keys whose scores and probabilities stay in the first-level cache
 static_assert(kTile % kStrip == 0 && kStrip % kRows == 0);
@@ -28,7 +28,7 @@ struct Spans {
 inline Spans cut_keys(const AttentionShape& s) {
   const int64_t tiles = (s.seq_k + kTile - 1) / kTile, groups = s.batch * s.kv_heads;
   const int64_t wanted = least(kMostSpans, (kWantedTasks + groups - 1) / groups);
-  const int64_t spans = most(1, least(wanted, tiles / kLeastSpanTiles));
+  const int64_t spans = most(1, least(wanted, tiles * kTile / kLeastSpanKeys));
   const int64_t keys = (tiles + spans - 1) / spans * kTile;
   const int64_t chunk = most(kTile, kChunkFloats / padded_width(s.head_dim) / kTile * kTile);
   return {(tiles * kTile + keys - 1) / keys, keys, least(chunk, keys)};

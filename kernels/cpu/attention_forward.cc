@@ -12,7 +12,7 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int kMostTiles = 8, kWantedTasks = 32;
+constexpr int kMostTiles = 8, kWantedTasks = 16;
 
 /// How the query rows are cut into tiles, and the tiles of one key-value head into tasks: consecutive query
 /// tiles, which load their keys once. A function of the shape alone.

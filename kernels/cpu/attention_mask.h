@@ -13,12 +13,12 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int kTile = kLanes == 16 ? 64 : 48;  // queries, and keys, in a tile
-constexpr int kVecs = kTile / kLanes;          // vectors across the queries of a tile
-constexpr int kRows = 4;                       // rows of a product's register block
-constexpr int kCols = kLanes == 16 ? 4 : 3;    // vectors across a register block: 32 registers, or 16
-constexpr int kBlocks = kTile / kRows;         // key blocks in a tile
-constexpr float kMasked = -3e38f;              // a score that no query sees
+constexpr int kTile = kLanes == 16 ? 128 : 48;  // queries, and keys, in a tile
+constexpr int kVecs = kTile / kLanes;           // vectors across the queries of a tile
+constexpr int kRows = 4;                        // rows of a product's register block
+constexpr int kCols = kLanes == 16 ? 4 : 3;     // vectors across a register block: 32 registers, or 16
+constexpr int kBlocks = kTile / kRows;          // key blocks in a tile
+constexpr float kMasked = -3e38f;               // a score that no query sees
 constexpr float kLowestMax = -1e29f;  // where running maxima start: far above kMasked in any unit, and finite
 
 inline int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
