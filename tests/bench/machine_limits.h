@@ -1,4 +1,6 @@
-// What this machine could do at best, measured in the same run as the benchmark it is printed beside.
+// What training steps are held against: the most that this machine's cores and memory do, measured beside
+// them. Nothing here is the engine's own code: arithmetic that never leaves registers, and plain streams of
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +9,24 @@
 namespace hawser::bench {
 
 struct MachineLimits {
-  double fp32_flops = 0;        ///< matrix products, operations per second
-  double bf16_flops = 0;        ///< the same with bf16 operands
-  double bytes_per_second = 0;  ///< memory bandwidth
+  double fp32_flops = 0,
+         bf16_flops = 0;        ///< per second; bf16 with f32 sums, or fp32's where the cores lack it
+  double bytes_per_second = 0;  ///< the best of reading, and of updating three of four arrays in place
 
-  /// Seconds of one training step that does `flops` operations in matrix products and an AdamW update of
-  /// `parameters` (28 bytes each: gradient, weight and two moments read, weight and moments written), if
-  /// nothing else took time.
+  /// The least seconds of a step: its arithmetic, then AdamW's 28 bytes per parameter (gradient read; weight
+  /// and both moments read and written), if nothing else took time.
   double step_seconds(const std::string& precision, double flops, int64_t parameters) const;
 };
 
-/// Measures for about `seconds` with `threads` threads.
-MachineLimits measure_limits(int32_t threads, double seconds);
+/// On `threads` threads, the best of several windows: the machine may be shared. About a second.
+MachineLimits measure_limits(int32_t threads);
+
+// The build chooses register_peak_x86.cc or register_peak_generic.cc.
+
+/// Multiply-adds of `rounds` times 16 vectors that stay in registers; returns how many operations that were
+/// (an addition and a multiplication are two).
+double spend_fp32(int64_t rounds);
+/// The same of bf16 pairs with f32 sums; 0 where the cores have no such instruction.
+double spend_bf16(int64_t rounds);
 
 }  // namespace hawser::bench

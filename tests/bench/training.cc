@@ -1,0 +1,149 @@
+// Throughput of training on the CPU: random tokens, AdamW, one micro-batch, through the C API. Prints the
+// median tokens per second, the share of what this machine's cores and memory allow (measured in the same
+// run), anonymous memory beside the plan, and a peer where its command is given.
+//
+//   bench_training [--preset gpt2-124m] [--rows 4] [--tokens 64] [--precision fp32|bf16] [--threads 2]
+//   [--steps 10]
+//                  [--peer 'COMMAND']
+//
+// COMMAND is called with --shape PRESET --batch ROWS --seq TOKENS --dtype fp32|bf16 --threads N; its last
+// line is a JSON object with tok_s_median.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/bench/machine_limits.h"
+#include "tests/golden/engine_session.h"
+
+namespace hawser::bench {
+namespace {
+
+using golden::EngineSession;
+using golden::TokenBatch;
+using nlohmann::json;
+
+constexpr int kWarmUp = 2;
+
+struct Workload {
+  std::string preset = "gpt2-124m", peer;
+  int64_t rows = 4, cols = 64;
+  int threads = 2, steps = 10;
+  double tokens() const { return static_cast<double>(rows * cols); }
+};
+
+TokenBatch random_batch(const Workload& w, int32_t vocab, std::mt19937& random) {
+  std::uniform_int_distribution<int32_t> token(0, vocab - 1);
+  TokenBatch batch{w.rows, w.cols, {}, {}, {}};
+  for (int64_t i = 0; i < w.rows * w.cols; ++i) {
+    batch.tokens.push_back(token(random));
+    batch.targets.push_back(token(random));
+  }
+  return batch;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// Bytes of this process that are backed by no file; 0 where the system does not say.
+double anonymous_bytes() {
+  std::ifstream in("/proc/self/smaps_rollup");
+  std::string word;
+  while (in >> word)
+    if (double kib = 0; word == "Anonymous:" && in >> kib) return 1024 * kib;
+  return 0;
+}
+
+/// Tokens per second of the peer.
+double run_peer(const Workload& w, const std::string& precision) {
+  const std::string command = w.peer + " --shape " + w.preset + " --batch " + std::to_string(w.rows) +
+                              " --seq " + std::to_string(w.cols) + " --dtype " + precision + " --threads " +
+                              std::to_string(w.threads) + " --steps " + std::to_string(w.steps);
+  FILE* const pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("cannot run " + command);
+  std::string last, text;
+  for (int c = 0; (c = std::fgetc(pipe)) != EOF;) {
+    text += static_cast<char>(c);
+    if (c == '\n') last.swap(text), text.clear();
+  }
+  if (pclose(pipe) != 0) throw std::runtime_error("the peer failed: " + command);
+  return json::parse(last).at("tok_s_median").get<double>();
+}
+
+void report(const Workload& w, const std::string& precision, const json& info,
+            const std::vector<double>& seconds, double resident) {
+  const MachineLimits limits = measure_limits(w.threads);
+  const double typical = median(seconds), fastest = *std::min_element(seconds.begin(), seconds.end());
+  const double limit = limits.step_seconds(precision, info.at("flops_per_token").get<double>() * w.tokens(),
+                                           info.at("parameters").get<int64_t>());
+  std::printf(
+      "%s, %lld x %lld tokens, %s, %d threads: %.1f tokens/s (median of %zu steps, %.0f ms; fastest %.0f "
+      "ms)\n",
+      w.preset.c_str(), static_cast<long long>(w.rows), static_cast<long long>(w.cols), precision.c_str(),
+      w.threads, w.tokens() / typical, seconds.size(), 1e3 * typical, 1e3 * fastest);
+  std::printf(
+      "  limit %.1f tokens/s (%.0f GFLOP/s fp32, %.0f bf16, %.0f GB/s): share %.1f %%, of the fastest %.1f "
+      "%%\n",
+      w.tokens() / limit, limits.fp32_flops * 1e-9, limits.bf16_flops * 1e-9, limits.bytes_per_second * 1e-9,
+      100 * limit / typical, 100 * limit / fastest);
+  const double planned = info.at("memory").at("arena_bytes").get<double>();
+  std::printf("  anonymous memory %.3f GB, planned %.3f GB: %.3f\n", resident * 1e-9, planned * 1e-9,
+              resident / planned);
+}
+
+void run(const Workload& w, const std::string& precision) {
+  const double before = anonymous_bytes();
+  std::vector<double> seconds;
+  {
+    const json config = {{"preset", w.preset},
+                         {"precision", precision},
+                         {"batch", {{"micro_batch", w.rows}, {"grad_accum_steps", 1}, {"sequence", w.cols}}},
+                         {"cpu", {{"threads", w.threads}}}};
+    EngineSession engine(config.dump());
+    const json info = json::parse(engine.info());
+    const auto vocab = info.at("model").at("vocab_size").get<int32_t>();
+    std::mt19937 random(1);
+    for (int step = 0; step < kWarmUp + w.steps; ++step) {
+      const hws_step_result result = engine.train_step(random_batch(w, vocab, random));
+      if (step >= kWarmUp) seconds.push_back(result.seconds);
+    }
+    report(w, precision, info, seconds, anonymous_bytes() - before);
+  }
+  if (w.peer.empty()) return;
+  const double peer = run_peer(w, precision);
+  std::printf("  peer %.1f tokens/s: ratio %.2f\n", peer, w.tokens() / median(seconds) / peer);
+}
+
+int main_with(int argc, char** argv) {
+  Workload w;
+  std::vector<std::string> precisions = {"fp32", "bf16"};
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string option = argv[i];
+    if (option == "--preset") w.preset = argv[i + 1];
+    if (option == "--rows") w.rows = std::max(1, std::atoi(argv[i + 1]));
+    if (option == "--tokens") w.cols = std::max(1, std::atoi(argv[i + 1]));
+    if (option == "--threads") w.threads = std::max(1, std::atoi(argv[i + 1]));
+    if (option == "--steps") w.steps = std::max(1, std::atoi(argv[i + 1]));
+    if (option == "--precision") precisions = {argv[i + 1]};
+    if (option == "--peer") w.peer = argv[i + 1];
+  }
+  try {
+    for (const std::string& precision : precisions) run(w, precision);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_training: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace hawser::bench
+
+int main(int argc, char** argv) { return hawser::bench::main_with(argc, argv); }
