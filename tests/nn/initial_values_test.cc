@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/philox.h"
+#include "engine/nn/normal_values.h"
 #include "tests/harness/test_stream.h"
 
 namespace hawser::nn {
@@ -82,6 +84,24 @@ TEST(InitialValues, ARangeOfThemIsThatRangeOfTheWhole) {
           << p.name << " [" << begin << ", " << end << ") wrote outside, seed " << kSeed;
     }
   }
+}
+
+TEST(InitialValues, FollowTheFormulaOfBoxAndMuller) {
+  constexpr double kTwoPi = 6.283185307179586;
+  std::vector<float> values(4 * kNormalBlocks);
+  double worst = 0;
+  for (uint64_t block = 0; block < 4096; block += kNormalBlocks) {
+    normal_values(values.data(), 77, block, 1.0f);
+    for (size_t i = 0; i < values.size(); i += 2) {
+      const PhiloxBlock words = philox(77, block + i / 4, 0);
+      const double u = 1.0 - std::ldexp(words.v[i % 4] >> 8, -24),
+                   x = std::ldexp(words.v[i % 4 + 1] >> 8, -24);
+      const double radius = std::sqrt(-2 * std::log(u));
+      worst = std::max(worst, std::abs(values[i] - radius * std::cos(kTwoPi * x)));
+      worst = std::max(worst, std::abs(values[i + 1] - radius * std::sin(kTwoPi * x)));
+    }
+  }
+  EXPECT_LT(worst, 1e-6);
 }
 
 TEST(InitialValues, AreNormalWithTheAskedDeviation) {
