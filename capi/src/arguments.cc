@@ -58,8 +58,13 @@ std::string Call::path(const char* path, const char* argument) const {
   if (size == 0) invalid(argument, "is empty; give a path");
   if (size > kNameLimit)
     invalid(argument, fmt::format("is longer than {} bytes; is its end missing?", kNameLimit));
-  check_utf8({path, size}, argument);  // paths go into configs, manifests and messages
   return {path, size};
+}
+
+std::string Call::config_path(const char* path, const char* argument) const {
+  std::string result = this->path(path, argument);
+  check_utf8(result, argument);
+  return result;
 }
 
 std::string Call::dtype(const char* dtype, const char* argument) const {

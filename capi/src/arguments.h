@@ -48,6 +48,8 @@ class Call {
   std::string_view text(const char* text, const char* argument, size_t limit = kNameLimit) const;
   /// NUL-terminated path: any bytes, not empty.
   std::string path(const char* path, const char* argument) const;
+  /// The same for a path that becomes a text of a config, which is UTF-8.
+  std::string config_path(const char* path, const char* argument) const;
   /// "", "f32", "bf16" or "f16"; NULL counts as "".
   std::string dtype(const char* dtype, const char* argument) const;
   /// JSON array of strings; NULL counts as [].

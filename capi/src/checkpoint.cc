@@ -70,14 +70,14 @@ int32_t hws_checkpoint_latest(const char* folder, hws_buffer** out) {
 
 int32_t hws_checkpoint_import(const char* hf_folder, const char* path, const char* ignore_keys) {
   return guard(__func__, [&](const Call& call) {
-    const std::string from = call.path(hf_folder, "hf_folder"), to = call.path(path, "path");
+    const std::string from = call.config_path(hf_folder, "hf_folder"), to = call.path(path, "path");
     hawser::train::import_checkpoint(from, to, call.string_list(ignore_keys, "ignore_keys"));
   });
 }
 
 int32_t hws_checkpoint_export(const char* path, const char* hf_folder, const char* dtype) {
   return guard(__func__, [&](const Call& call) {
-    const std::string from = call.path(path, "path"), to = call.path(hf_folder, "hf_folder");
+    const std::string from = call.config_path(path, "path"), to = call.path(hf_folder, "hf_folder");
     hawser::train::export_checkpoint(from, to, call.dtype(dtype, "dtype"));
   });
 }

@@ -50,7 +50,7 @@ int32_t hws_config_preset(const char* name, hws_config** out) {
 int32_t hws_config_from_model(const char* path, hws_config** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
-    publish_config(hawser::train::config_from_model(call.path(path, "path")), out);
+    publish_config(hawser::train::config_from_model(call.config_path(path, "path")), out);
   });
 }
 

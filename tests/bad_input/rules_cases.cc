@@ -69,7 +69,6 @@ std::vector<Case> model() {
           {"/batch/global_batch", "12", "use 4"}),
       bad(R"({"model": {"context": 16777216}, "batch": {"micro_batch": 1048576, "sequence": 16777216}})",
           {"/batch/micro_batch", "2147483647 tokens", "use 127 rows"}),
-      bad(R"({"device": "cuda"})", {"/device", "\"cuda\"", "use \"cpu\""}, HWS_DEVICE_UNAVAILABLE),
   };
 }
 

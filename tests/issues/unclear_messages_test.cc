@@ -1,4 +1,4 @@
-// Bad input whose error was no clear error. Found by the fuzzers (tests/fuzz).
+// Bad input whose error was no clear error. Found by the fuzzers (tests/fuzz), and by reading what they run.
 #include <gtest/gtest.h>
 
 #include <functional>
