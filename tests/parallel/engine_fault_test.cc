@@ -1,0 +1,134 @@
+// Engines whose ranks are processes, one of which is killed in each phase: a step, a save, a load, the end.
+// The others return the error that names it and leave nothing behind; an older checkpoint is as it was, and
+// the same process makes a new engine, of other ranks, that goes on from it with the bits of an undisturbed
+// run.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "engine/base/error.h"
+#include "tests/harness/layout_run.h"
+#include "tests/harness/rank_processes.h"
+
+namespace hawser::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+Layout shards(int32_t ranks) {
+  Layout l;
+  l.dp_shard = ranks;
+  l.stage = 3;
+  return l;
+}
+
+struct Phase {
+  const char* name;
+  double within_seconds;  ///< the victim dies at a random moment of it; 0: before it
+};
+constexpr Phase kPhases[] = {{"step", 0},    {"step", 0.02}, {"save", 0},
+                             {"save", 0.02}, {"load", 0},    {"destroy", 0}};
+
+class EngineFaults : public ::testing::TestWithParam<int32_t> {
+ protected:
+  EngineFaults()
+      : folder_(fs::temp_directory_path() /
+                ("hawser-engine-faults-" + std::to_string(::getpid()) + "-" + std::to_string(GetParam()))) {
+    fs::create_directories(folder_);
+  }
+  ~EngineFaults() override { fs::remove_all(folder_); }
+
+  /// What a run of one process says of the second step, from the checkpoint of the first.
+  std::string second_step() const {
+    LayoutRun run(Problem(), shards(GetParam()));
+    run.trainer().load((folder_ / "first").string(), false);
+    run.skip_to(1);
+    return summary_of({run.step()});
+  }
+
+  std::string live(const comm::AddressOptions& options, const Phase& phase, int32_t victim) const {
+    const Belongings before = belongings();
+    const bool dies = options.rank == victim;
+    const std::string error = train(options, phase, dies);
+    if (error.empty()) return "nothing happened";
+    if (!belongings_become(before)) return "left behind: " + before.text() + ", then " + belongings().text();
+    return error + "\n" + second_step();
+  }
+
+  /// The error of the phase.
+  std::string train(const comm::AddressOptions& options, const Phase& phase, bool dies) const {
+    try {
+      LayoutRun run(Problem(), shards(GetParam()), comm::make_address(options));
+      run.step();
+      if (!fs::exists(folder_ / "first")) run.trainer().save((folder_ / "first").string());
+      run.step();
+      if (dies && phase.within_seconds > 0) {
+        std::thread([seconds = phase.within_seconds * (getpid() % 7) / 6] {
+          std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+          ::raise(SIGKILL);
+        }).detach();
+      } else if (dies) {
+        ::raise(SIGKILL);
+      }
+      const std::string name = phase.name;
+      for (int saves = 0;;) {
+        if (name == "save") {
+          run.trainer().save((folder_ / ("second-" + std::to_string(++saves))).string());
+        } else if (name == "load") {
+          run.trainer().load((folder_ / "first").string(), false);
+          run.step();  // each reads for itself: only now they speak
+        } else if (name == "step") {
+          run.step();
+        } else {
+          return "HWS_UNAVAILABLE: none is due, rank " + std::to_string(options.rank) + " just ends";
+        }
+      }
+    } catch (const Error& error) {
+      return fmt::format("{} {}", code_name(error.code()), error.message());
+    }
+  }
+
+  const fs::path folder_;
+};
+
+TEST_P(EngineFaults, AreNamedAndTheNextEngineGoesOn) {
+  {
+    LayoutRun run(Problem(), shards(GetParam()));
+    run.step();
+    run.trainer().save((folder_ / "first").string());
+  }
+  const std::string expected = second_step();
+  for (const Phase& phase : kPhases) {
+    const int32_t victim = static_cast<int32_t>(&phase - kPhases) % GetParam();
+    SCOPED_TRACE(::testing::Message()
+                 << phase.name << (phase.within_seconds > 0 ? ", within" : "") << ", rank " << victim);
+    const auto reports =
+        RankProcesses(GetParam())
+            .run([&](const comm::AddressOptions& options) { return live(options, phase, victim); }, victim);
+    for (int32_t r = 0; r < GetParam(); ++r) {
+      const std::string& text = reports[static_cast<size_t>(r)].text;
+      if (r == victim) {
+        EXPECT_TRUE(reports[static_cast<size_t>(r)].killed);
+        continue;
+      }
+      EXPECT_TRUE(text.starts_with("HWS_UNAVAILABLE")) << "rank " << r << ": " << text;
+      const bool named = text.find(fmt::format("rank {} of {}", victim, GetParam())) != std::string::npos;
+      EXPECT_TRUE(named || std::string(phase.name) == "destroy") << "rank " << r << ": " << text;
+      EXPECT_TRUE(text.ends_with("\n" + expected)) << "rank " << r << ": " << text;
+    }
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      const std::string name = entry.path().filename();
+      const bool whole = name.starts_with("second-") && fs::exists(entry.path() / "manifest.json");
+      EXPECT_TRUE(name == "first" || whole || name.find("tmp") != std::string::npos) << name;
+      if (name != "first") fs::remove_all(entry.path());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, EngineFaults, ::testing::Values(2, 3));
+
+}  // namespace
+}  // namespace hawser::testing
