@@ -176,6 +176,7 @@ void run(const AttentionBackward& args, CudaStream& stream) {
   constexpr const char* kName = "attention_backward";
   constexpr int kTile = kBackwardTile<kHead>;
   constexpr size_t kBytes = sizeof(Shared<kTile, kHead>);
+  static_assert(kBytes <= kSmallestSharedMemory);
   const AttentionShape& s = args.s;
   const Details d = {blocks_for(s.seq_q, kTile), product_width(s.head_dim), reads_wide(args)};
   launch(stream, kName,

@@ -13,7 +13,7 @@ struct Shared {
   Mask<kTile> mask;
 };
 
-/// Tiles are as large as 99 KiB of shared memory allow, what the smallest of the GPUs has.
+/// Tiles are as large as shared memory allows.
 template <int kHead>
 constexpr int kForwardTile = kHead <= 128 ? 64 : 32;
 
@@ -120,6 +120,7 @@ void attention_forward(const AttentionForward& args, Stream& stream) {
   if (s.batch <= 0 || s.seq_q <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
   for_head_size(cuda, "attention_forward", s.head_dim, [&](auto size) {
     constexpr int kHead = decltype(size)::kHead, kTile = kForwardTile<kHead>;
+    static_assert(sizeof(Shared<kTile, kHead>) <= kSmallestSharedMemory);
     for_type(s.type, [&](auto tag) {
       const int64_t tiles = blocks_for(s.seq_q, kTile);
       launch(cuda, "attention_forward",

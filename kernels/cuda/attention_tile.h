@@ -15,6 +15,8 @@ constexpr int kSide = 16, kAttentionThreads = kSide * kSide, kVector = 4;
 constexpr int kPad =
     4;  ///< floats after each row of a tile, so that sixteen rows' vectors lie in different banks
 constexpr int64_t kLargestHead = 256;
+constexpr size_t kSmallestSharedMemory = 99
+                                         << 10;  ///< of a block, on the least of the GPUs that we compile for
 
 __device__ __forceinline__ int thread_y() { return static_cast<int>(threadIdx.x) / kSide; }
 __device__ __forceinline__ int thread_x() { return static_cast<int>(threadIdx.x) % kSide; }

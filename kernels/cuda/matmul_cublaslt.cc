@@ -16,6 +16,12 @@ int32_t alignment_of(const void* p) {
 
 int32_t data_type(DType type) { return type == DType::kBf16 ? cublaslt::kReal16BF : cublaslt::kReal32F; }
 
+/// Whether cuBLASLt has such products at all (its table of types): a narrow result only of narrow operands,
+/// and a bias of the result's type.
+bool offered(const Matmul& m) {
+  return (multiplies_bf16(m) || m.c_type == DType::kF32) && (m.bias == nullptr || m.bias_type == m.c_type);
+}
+
 /// The operands as they are multiplied: rounded copies in the workspace where the product is of bf16 values.
 struct Operands {
   const void *a, *b;
@@ -186,7 +192,7 @@ CublasLt::Product* CublasLt::product_of(const ProductShape& shape, const void* b
 }
 
 bool CublasLt::multiply(const Matmul& args, CudaStream& stream) {
-  if (preference_ == nullptr) return false;
+  if (preference_ == nullptr || !offered(args)) return false;
   const MatmulWorkspace w = matmul_workspace(args);
   const ProductShape shape = shape_of(args, w);
   Product* product = product_of(shape, args.bias, stream);
