@@ -50,10 +50,10 @@ template <class T, int kTile, int kHead>
 __device__ __forceinline__ void load_queries(Shared<kTile, kHead>& shared, const AttentionBackward& a,
                                              Head head, int64_t t0, bool wide) {
   const AttentionShape& s = a.s;
-  load_head(shared.q, static_cast<const T*>(a.q) + query_at(s, head, t0), s.q_stride, t0, {0, s.seq_q},
-            s.head_dim, wide);
-  load_head(shared.dout, static_cast<const T*>(a.dout) + out_at(s, head, t0), s.o_stride, t0, {0, s.seq_q},
-            s.head_dim, wide);
+  load_head(shared.q, static_cast<const T*>(a.q) + query_at(s, head, t0), s.q_stride, t0, {0, s.seq_q}, s,
+            wide);
+  load_head(shared.dout, static_cast<const T*>(a.dout) + out_at(s, head, t0), s.o_stride, t0, {0, s.seq_q}, s,
+            wide);
   const int row = static_cast<int>(threadIdx.x);
   if (row >= kTile || t0 + row >= s.seq_q) return;
   const int64_t at = (head.b * s.heads + head.h) * s.seq_q + t0 + row;
@@ -66,8 +66,8 @@ __device__ __forceinline__ void load_keys(Shared<kTile, kHead>& shared, const At
                                           int64_t kv_head, int64_t key0, bool wide) {
   const AttentionShape& s = a.s;
   const int64_t from = key_at(s, b, kv_head, key0);
-  load_head(shared.k, static_cast<const T*>(a.k) + from, s.kv_stride, key0, {0, s.seq_k}, s.head_dim, wide);
-  load_head(shared.v, static_cast<const T*>(a.v) + from, s.kv_stride, key0, {0, s.seq_k}, s.head_dim, wide);
+  load_head(shared.k, static_cast<const T*>(a.k) + from, s.kv_stride, key0, {0, s.seq_k}, s, wide);
+  load_head(shared.v, static_cast<const T*>(a.v) + from, s.kv_stride, key0, {0, s.seq_k}, s, wide);
 }
 
 /// Fills p and ds from the tiles. With m the dropout factors: dp = m (dout . v), ds = p (dp - delta) times
@@ -97,8 +97,8 @@ __device__ __forceinline__ void score_gradients(Shared<kTile, kHead>& shared, co
         ds = p * (keep * dp[r][c] - shared.delta[row]) * slope;
         p *= keep;
       }
-      shared.p.row[row][column] = p;
-      shared.ds.row[row][column] = ds;
+      shared.p.row[row][column] = operand(s, p);
+      shared.ds.row[row][column] = operand(s, ds);
     }
   }
 }

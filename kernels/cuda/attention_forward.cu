@@ -50,7 +50,7 @@ __device__ __forceinline__ void softmax_tile(const AttentionShape& s,
       const int column = thread_x() + c * kSide;
       const float p = expf(score[r][c] - base);
       sum += p;
-      shared.p.row[row][column] = p * keep_factor(shared.mask, s, row, column);
+      shared.p.row[row][column] = operand(s, p * keep_factor(shared.mask, s, row, column));
     }
     running.sum[r] = fmaf(running.sum[r], factor, warp_sum(sum, kSide));
     running.max[r] = max;
@@ -71,8 +71,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const Head head = {blockIdx.x / tiles / s.heads, blockIdx.x / tiles % s.heads};
   const int64_t t0 = tile * kTile, kv_head = kv_head_of(s, head.h);
   load_ranges(shared.mask, s, head.b, t0);
-  load_head(shared.q, static_cast<const T*>(a.q) + query_at(s, head, t0), s.q_stride, t0, {0, s.seq_q},
-            s.head_dim, wide);
+  load_head(shared.q, static_cast<const T*>(a.q) + query_at(s, head, t0), s.q_stride, t0, {0, s.seq_q}, s,
+            wide);
   __syncthreads();
   const Rows keys = seen_by_any(shared.mask);
   HeadSums<kTile, kHead> o;
@@ -83,14 +83,14 @@ __global__ void __launch_bounds__(kAttentionThreads)
   }
   for (int64_t key0 = keys.begin / kTile * kTile; key0 < keys.end; key0 += kTile) {
     const int64_t from = key_at(s, head.b, kv_head, key0);
-    load_head(shared.kv, static_cast<const T*>(a.k) + from, s.kv_stride, key0, keys, s.head_dim, wide);
+    load_head(shared.kv, static_cast<const T*>(a.k) + from, s.kv_stride, key0, keys, s, wide);
     load_kept(shared.mask, s, head, t0, key0);
     __syncthreads();
     float score[kTile / kSide][kTile / kSide];
     multiply_heads(score, shared.q, shared.kv, width);
     softmax_tile(s, score, key0, running, o, shared);
     __syncthreads();
-    load_head(shared.kv, static_cast<const T*>(a.v) + from, s.kv_stride, key0, keys, s.head_dim, wide);
+    load_head(shared.kv, static_cast<const T*>(a.v) + from, s.kv_stride, key0, keys, s, wide);
     __syncthreads();
     o.add_products(shared.kv, [&shared](int row, int key) { return shared.p.row[row][key]; });
     __syncthreads();

@@ -66,17 +66,26 @@ struct Rows {
   int64_t begin, end;
 };
 
+/// x as the products take it.
+__device__ __forceinline__ float operand(const AttentionShape& s, float x) {
+  return s.round_to_bf16 || s.type == DType::kBf16 ? rounded_to<bf16>(x) : x;
+}
+
 /// Rows first.. of a head into a tile; p is where row `first` lies, `stride` elements before the next. Rows
 /// outside of `valid` are not read and become zero. All threads; the caller puts barriers.
 template <int kRows, int kHead, class T>
 __device__ __forceinline__ void load_head(HeadTile<kRows, kHead>& tile, const T* p, int64_t stride,
-                                          int64_t first, Rows valid, int64_t head_dim, bool wide) {
+                                          int64_t first, Rows valid, const AttentionShape& s, bool wide) {
   constexpr int kChunks = kHead / kWide;
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kChunks; i += kAttentionThreads) {
     const int row = i / kChunks, start = i % kChunks * kWide;
     float x[kWide];
-    const int64_t count = first + row >= valid.begin && first + row < valid.end ? head_dim - start : 0;
+    const int64_t count = first + row >= valid.begin && first + row < valid.end ? s.head_dim - start : 0;
     load_some(x, p + row * stride + start, count, wide);
+    if (s.round_to_bf16) {
+#pragma unroll
+      for (float& value : x) value = rounded_to<bf16>(value);
+    }
     store<kWide>(tile.row[row] + start, x);
   }
 }
