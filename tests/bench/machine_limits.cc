@@ -9,7 +9,7 @@
 namespace hawser::bench {
 namespace {
 
-constexpr int kWindows = 9;
+constexpr int kWindows = 25;
 constexpr int64_t kRounds = 2'000'000;
 constexpr size_t kFloats = size_t{24} << 20;  // of each of four arrays: 96 MiB, beyond any cache
 
