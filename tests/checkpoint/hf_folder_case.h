@@ -1,0 +1,140 @@
+// A Hugging Face folder with random weights, written as Transformers would, and what an import of it gives.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/checkpoint/hf/hf_config.h"
+#include "engine/checkpoint/hf/hf_model.h"
+#include "engine/checkpoint/hf/number_format.h"
+#include "engine/checkpoint/safetensors_writer.h"
+#include "tests/checkpoint/scratch.h"
+
+namespace hawser::checkpoint::hf {
+
+using Json = nlohmann::json;
+
+struct Stored {
+  std::string dtype;
+  std::vector<int64_t> shape;
+  std::string bytes;
+};
+
+struct Style {
+  std::string dtype = "F32";
+  bool prefixed = true;
+  int shards = 1;
+};
+
+inline Json config_of(const std::string& family) {
+  Json json = {{"model_type", family},
+               {"hidden_size", 24},
+               {"num_attention_heads", 4},
+               {"num_key_value_heads", 2},
+               {"num_hidden_layers", 2},
+               {"intermediate_size", 20},
+               {"vocab_size", 30},
+               {"max_position_embeddings", 16},
+               {"head_dim", 8}};
+  if (family == "gpt2")
+    json = {{"model_type", family}, {"n_embd", 24},      {"n_head", 4},
+            {"n_layer", 2},         {"n_positions", 16}, {"vocab_size", 30}};
+  json["architectures"] = {"Some"};
+  json["torch_dtype"] = "float32";
+  if (family == "llama") json["attention_bias"] = json["mlp_bias"] = true;
+  return json;
+}
+
+/// A Hugging Face folder with random weights, and our side of it.
+struct Case {
+  nn::ModelConfig model;
+  std::unique_ptr<nn::ParameterTable> table;
+  std::map<std::string, Stored> tensors;
+  std::map<std::string, std::vector<float>> values;  // what an import gives, by our names
+
+  explicit Case(const Json& config)
+      : model(read_config(config.dump(), {}, Strictness::kStrict).model),
+        table(std::make_unique<nn::ParameterTable>(model)),
+        config_(config) {}
+
+  void fill(const Style& style) {
+    std::mt19937 random(5);
+    const std::string prefix = config_["model_type"] == "gpt2" ? "transformer." : "model.";
+    for (const Binding& binding : bindings(config_["model_type"].get<std::string>(), model, *table)) {
+      int64_t size = dtype_bytes(*dtype_from_name(style.dtype));
+      for (const int64_t dim : binding.hf_shape) size *= dim;
+      Stored tensor{style.dtype, binding.hf_shape, std::string(static_cast<size_t>(size), '\0')};
+      for (char& byte : tensor.bytes)
+        byte = static_cast<char>(random());  // any bits: infinities and NaNs too
+      const bool strip = !style.prefixed && binding.hf_name.compare(0, prefix.size(), prefix) == 0;
+      tensors[strip ? binding.hf_name.substr(prefix.size()) : binding.hf_name] = std::move(tensor);
+    }
+  }
+
+  /// Writes all files; tensors go to the shards in turn.
+  void write(const std::string& path, int shards) const {
+    write_text(path + "/config.json", config_.dump(2) + "\n");
+    std::map<std::string, std::string> map;
+    for (int shard = 0; shard < shards; ++shard) {
+      const std::string name = shards == 1
+                                   ? "model.safetensors"
+                                   : fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards);
+      std::vector<TensorInfo> infos;
+      int at = 0;
+      for (const auto& [tensor_name, tensor] : tensors)
+        if (at++ % shards == shard) infos.push_back({tensor_name, tensor.dtype, tensor.shape, 0, 0});
+      SafetensorsWriter writer(Folder::open(path), name, infos, {{"format", "pt"}});
+      for (const TensorInfo& info : infos) {
+        const std::string& bytes = tensors.at(info.name).bytes;
+        writer.append(bytes.data(), static_cast<int64_t>(bytes.size()));
+        map[info.name] = name;
+      }
+      writer.finish();
+    }
+    if (shards == 1) return;
+    int64_t total = 0;
+    for (const auto& [name, tensor] : tensors) total += static_cast<int64_t>(tensor.bytes.size());
+    write_text(
+        path + "/model.safetensors.index.json",
+        Json{{"metadata", {{"total_size", total}, {"total_parameters", 5}}}, {"weight_map", map}}.dump(2) +
+            "\n");
+  }
+
+  ExtraFiles import(const std::string& path) {
+    for (const nn::Parameter& p : table->all()) values[p.name].assign(static_cast<size_t>(p.size), -7.0f);
+    size_t asked = 0, whole = 0;
+    const auto place = [&](const std::string& name) { return ++asked, values.at(name).data(); };
+    ExtraFiles extra = import_weights(path, model, *table, place, [&] {
+      EXPECT_LE(asked, 3u) << "more than one stored tensor's parameters at once";
+      whole += std::exchange(asked, 0);
+    });
+    EXPECT_EQ(whole, table->all().size());
+    return extra;
+  }
+
+  void export_to(const std::string& path, const ExtraFiles& extra, const std::string& dtype = "") const {
+    export_folder(
+        path, model, *table, [&](const std::string& name) { return values.at(name).data(); }, extra, dtype);
+  }
+
+  Json config_;
+};
+
+inline void expect_same_folder(const std::string& a, const std::string& b) {
+  ASSERT_EQ(listing(a), listing(b));
+  for (const auto& entry : std::filesystem::directory_iterator(a)) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_TRUE(read_text(a + "/" + name) == read_text(b + "/" + name)) << name;
+  }
+}
+
+}  // namespace hawser::checkpoint::hf
