@@ -12,6 +12,7 @@ using namespace hawser::capi;
 int32_t hws_comm_create_local(int32_t ranks, hws_comm** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
+    call.range(ranks, 1, hawser::comm::kMaxLocalRanks, "ranks");
     publish(std::make_unique<CommObject>("local", hawser::comm::make_local(ranks)), out);
   });
 }

@@ -63,6 +63,8 @@ class Comm {
 
 /// n ranks as threads of this process, over shared memory. After an error all RankComms must go; then the
 /// Comm can be connected anew.
+/// kInvalidArgument unless `ranks` is from 1 to kMaxLocalRanks.
 std::shared_ptr<Comm> make_local(int32_t ranks);
+inline constexpr int32_t kMaxLocalRanks = 4096;
 
 }  // namespace hawser::comm

@@ -58,6 +58,8 @@ int check_end(void) {
   return g_failures == 0 ? 0 : 1;
 }
 
+void check_note(const char* text) { dprintf(g_saved[1], "%s\n", text); }
+
 void check_failed(const char* file, int line, const char* text) {
   ++g_failures;
   dprintf(g_saved[1], "%s:%d: %s\n", file, line, text);

@@ -13,6 +13,9 @@
 void check_begin(void);
 int check_end(void);
 
+/* Says something of a run that is fine, such as how much was tried. */
+void check_note(const char* text);
+
 /* Counts and prints a failure. */
 void check_failed(const char* file, int line, const char* text);
 /* As hws_error_take + message, to explain an unexpected status. */

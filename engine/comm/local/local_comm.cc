@@ -45,9 +45,9 @@ class LocalComm final : public Comm {
 }  // namespace
 
 std::shared_ptr<Comm> make_local(int32_t ranks) {
-  constexpr int32_t kMost = 4096;
-  if (ranks < 1 || ranks > kMost) {
-    fail(Code::kInvalidArgument, "a local comm of {} ranks; from 1 to {} are possible", ranks, kMost);
+  if (ranks < 1 || ranks > kMaxLocalRanks) {
+    fail(Code::kInvalidArgument, "a local comm of {} ranks; from 1 to {} are possible", ranks,
+         kMaxLocalRanks);
   }
   return std::make_shared<LocalComm>(ranks);
 }
