@@ -17,7 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(g++ clang cmake ninja-build pkg-config python3
           nlohmann-json3-dev libflatbuffers-dev flatbuffers-compiler libfmt-dev libxxhash-dev libcli11-dev libgtest-dev libsodium-dev libgloo-dev
-          openmpi-bin iproute2)
+          openmpi-bin iproute2 abigail-tools)
 
 fail() { echo "tests/run.sh: $*" >&2; exit 2; }
 

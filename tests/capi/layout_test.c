@@ -1,0 +1,91 @@
+/* Offsets and sizes of the structs of hawser.h, as version 1 of the ABI has them: programs that were built
+ * with any version of the header rely on them. A line is added when a field is; none is ever changed. */
+#include <stddef.h>
+
+#include "check.h"
+
+#define FIELD(type, field, at, bytes) \
+  CHECK(offsetof(type, field) == (at)), CHECK(sizeof(((type*)0)->field) == (bytes))
+
+static void results(void) {
+  FIELD(hws_step_result, struct_size, 0, 4);
+  FIELD(hws_step_result, outcome, 4, 4);
+  FIELD(hws_step_result, step, 8, 8);
+  FIELD(hws_step_result, loss, 16, 8);
+  FIELD(hws_step_result, grad_norm, 24, 8);
+  FIELD(hws_step_result, learning_rate, 32, 8);
+  FIELD(hws_step_result, tokens, 40, 8);
+  FIELD(hws_step_result, samples, 48, 8);
+  FIELD(hws_step_result, skipped, 56, 8);
+  FIELD(hws_step_result, seconds, 64, 8);
+  CHECK(sizeof(hws_step_result) == 72);
+  FIELD(hws_train_record, struct_size, 0, 4);
+  FIELD(hws_train_record, outcome, 4, 4);
+  FIELD(hws_train_record, step, 8, 8);
+  FIELD(hws_train_record, loss, 16, 8);
+  FIELD(hws_train_record, grad_norm, 24, 8);
+  FIELD(hws_train_record, learning_rate, 32, 8);
+  FIELD(hws_train_record, tokens, 40, 8);
+  FIELD(hws_train_record, samples, 48, 8);
+  FIELD(hws_train_record, skipped, 56, 8);
+  FIELD(hws_train_record, seconds, 64, 8);
+  FIELD(hws_train_record, validation_loss, 72, 8);
+  FIELD(hws_train_record, tokens_per_second, 80, 8);
+  FIELD(hws_train_record, total_steps, 88, 8);
+  FIELD(hws_train_record, saved, 96, 4);
+  FIELD(hws_train_record, best, 100, 4);
+  FIELD(hws_train_record, communication_bytes, 104, 8);
+  FIELD(hws_train_record, save_failures, 112, 8);
+  CHECK(sizeof(hws_train_record) == 120);
+}
+
+/* With pointers in them: of 64-bit machines. */
+static void arguments(void) {
+  if (sizeof(void*) != 8) return;
+  FIELD(hws_batch, struct_size, 0, 4);
+  FIELD(hws_batch, reserved, 4, 4);
+  FIELD(hws_batch, rows, 8, 8);
+  FIELD(hws_batch, cols, 16, 8);
+  FIELD(hws_batch, tokens, 24, 8);
+  FIELD(hws_batch, targets, 32, 8);
+  FIELD(hws_batch, document_begin, 40, 8);
+  CHECK(sizeof(hws_batch) == 48);
+  FIELD(hws_generate_request, struct_size, 0, 4);
+  FIELD(hws_generate_request, stop_token, 4, 4);
+  FIELD(hws_generate_request, prompt, 8, 8);
+  FIELD(hws_generate_request, prompt_length, 16, 8);
+  FIELD(hws_generate_request, max_tokens, 24, 8);
+  FIELD(hws_generate_request, temperature, 32, 8);
+  FIELD(hws_generate_request, top_k, 40, 8);
+  FIELD(hws_generate_request, top_p, 48, 8);
+  FIELD(hws_generate_request, seed, 56, 8);
+  CHECK(sizeof(hws_generate_request) == 64);
+  FIELD(hws_comm_address, struct_size, 0, 4);
+  FIELD(hws_comm_address, rank, 4, 4);
+  FIELD(hws_comm_address, world_size, 8, 4);
+  FIELD(hws_comm_address, reserved, 12, 4);
+  FIELD(hws_comm_address, address, 16, 8);
+  FIELD(hws_comm_address, host, 24, 8);
+  FIELD(hws_comm_address, network_interface, 32, 8);
+  FIELD(hws_comm_address, timeout_seconds, 40, 8);
+  CHECK(sizeof(hws_comm_address) == 48);
+  FIELD(hws_comm_host, struct_size, 0, 4);
+  FIELD(hws_comm_host, rank, 4, 4);
+  FIELD(hws_comm_host, world_size, 8, 4);
+  FIELD(hws_comm_host, reserved, 12, 4);
+  FIELD(hws_comm_host, user, 16, 8);
+  FIELD(hws_comm_host, send, 24, 8);
+  FIELD(hws_comm_host, recv, 32, 8);
+  FIELD(hws_comm_host, exchange, 40, 8);
+  FIELD(hws_comm_host, abort, 48, 8);
+  FIELD(hws_comm_host, message, 56, 8);
+  FIELD(hws_comm_host, destroy, 64, 8);
+  CHECK(sizeof(hws_comm_host) == 72);
+}
+
+int main(void) {
+  check_begin();
+  results();
+  arguments();
+  return check_end();
+}
