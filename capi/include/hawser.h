@@ -508,7 +508,8 @@ HWS_API int32_t hws_checkpoint_save(hws_engine* engine, const char* path);
 HWS_API int32_t hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op** out);
 #define HWS_LOAD_OTHER_DATA 1u /* go on although the data is not what the checkpoint was trained on */
 /* Restores weights, optimizer, counters and data cursor: training goes on bitwise. Everything is checked
- * before anything changes. */
+ * before anything changes; should the disk fail after that, the engine does nothing more before another load
+ * (HWS_FAILED_PRECONDITION), or, with several ranks, must be made anew (HWS_ABORTED). */
 HWS_API int32_t hws_checkpoint_load(hws_engine* engine, const char* path, uint32_t flags);
 /* JSON about a checkpoint directory. */
 HWS_API int32_t hws_checkpoint_inspect(const char* path, hws_buffer** out);
@@ -547,8 +548,9 @@ HWS_API void hws_op_destroy(hws_op* op);
 /* ------------------------------------------------------------------------------------------ devices,
  * telemetry */
 
-/* JSON array of devices: the CPU (name, kind, threads, available memory, level), then those of the CUDA module,
- * which this opens (name, kind, index, memory), or one entry that says why there are none ("unavailable"). */
+/* JSON array of devices: the CPU (name, kind, threads, available memory, level), then those of the CUDA
+ * module, which this opens (name, kind, index, memory), or one entry that says why there are none
+ * ("unavailable"). */
 HWS_API int32_t hws_device_list(hws_buffer** out);
 /* Measures matrix-product peaks (GFLOP/s, fp32 and bf16) and memory bandwidth (GB/s) of the CPU with
  * `threads` threads (0: default) for about `seconds` (0: 0.5). JSON. */

@@ -2,10 +2,9 @@
 // comm_env.cc, transports of the host's in comm_host.cc.
 #include "capi/src/comm.h"
 
-#include <nlohmann/json.hpp>
-
 #include "capi/src/buffer.h"
 #include "capi/src/guard.h"
+#include "engine/base/json.h"
 
 using namespace hawser::capi;
 
@@ -22,11 +21,11 @@ int32_t hws_comm_info(const hws_comm* comm, hws_buffer** out) {
     call.out(out);
     const Use<CommObject> object(call, comm, Access::kShared);
     const auto ranks = object->comm->local_ranks();
-    nlohmann::ordered_json json = {{"kind", object->kind},
-                                   {"world_size", object->comm->world_size()},
-                                   {"local_ranks", std::vector<int32_t>(ranks.begin(), ranks.end())}};
+    hawser::OrderedJson json = {{"kind", object->kind},
+                                {"world_size", object->comm->world_size()},
+                                {"local_ranks", std::vector<int32_t>(ranks.begin(), ranks.end())}};
     if (!object->environment.empty()) {
-      json["environment"] = nlohmann::ordered_json::parse(object->environment);
+      json["environment"] = hawser::OrderedJson::parse(object->environment);
     }
     publish_text(json.dump(), out);
   });

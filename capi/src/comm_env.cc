@@ -1,10 +1,10 @@
 // hws_comm_create_env and _read_env: the only functions that read the environment, and only when called.
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "capi/src/buffer.h"
 #include "capi/src/comm.h"
 #include "capi/src/guard.h"
+#include "engine/base/json.h"
 #include "engine/comm/identity/handshake.h"
 #include "engine/comm/launch/environment.h"
 
@@ -18,10 +18,10 @@ LaunchEnvironment read_environment() {
   return hawser::comm::read_launch_environment([](const char* name) { return std::getenv(name); });
 }
 
-nlohmann::ordered_json as_json(const LaunchEnvironment& found) {
-  nlohmann::ordered_json read = nlohmann::ordered_json::array();
+hawser::OrderedJson as_json(const LaunchEnvironment& found) {
+  hawser::OrderedJson read = hawser::OrderedJson::array();
   for (const auto& [name, value] : found.read) read.push_back({{"name", name}, {"value", value}});
-  nlohmann::ordered_json local = nullptr;
+  hawser::OrderedJson local = nullptr;
   if (found.local_world_size > 0) local = found.local_world_size;
   return {{"launcher", found.launcher},
           {"job", found.job},

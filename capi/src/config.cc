@@ -1,10 +1,9 @@
 // hws_config_*: parsing, changing and writing configs. The reports on them are in config_report.cc.
 #include "capi/src/config.h"
 
-#include <nlohmann/json.hpp>
-
 #include "capi/src/buffer.h"
 #include "capi/src/guard.h"
+#include "engine/base/json.h"
 #include "engine/train/trainer.h"
 
 using namespace hawser::capi;
@@ -104,7 +103,7 @@ int32_t hws_config_schema(int32_t format, hws_buffer** out) {
 int32_t hws_config_presets(hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
-    publish_text(nlohmann::json(hawser::config::preset_names()).dump(), out);
+    publish_text(hawser::Json(hawser::config::preset_names()).dump(), out);
   });
 }
 

@@ -1,10 +1,10 @@
 // hws_config_validate, _explain and _prove_layout: what a config means once the files that it names have been
 // read, and everything that is wrong with it.
-#include <nlohmann/json.hpp>
 
 #include "capi/src/buffer.h"
 #include "capi/src/config.h"
 #include "capi/src/guard.h"
+#include "engine/base/json.h"
 #include "engine/data/dataset.h"
 #include "engine/train/assemble.h"
 #include "engine/train/choose_device.h"
@@ -15,7 +15,7 @@ using namespace hawser::capi;
 using hawser::Code;
 using hawser::Error;
 using hawser::config::ConfigTree;
-using nlohmann::json;
+using json = hawser::Json;
 
 namespace {
 

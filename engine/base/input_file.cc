@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 
 namespace hawser {
 namespace {
@@ -22,9 +22,9 @@ constexpr int kKeepBelow = 512;
 constexpr int64_t kMaxTransfer = int64_t{1} << 30;  // one system call moves at most 2 GiB
 
 [[noreturn]] void fail_file(Code code, const std::string& path, const std::string& problem) {
-  const nlohmann::json details = {{"file", path}};
+  const Json details = {{"file", path}};
   throw Error(code, fmt::format("{}: {}", path, problem),
-              details.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+              details.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 [[noreturn]] void fail_errno(const std::string& path, const char* what, int error) {

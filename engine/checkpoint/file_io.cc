@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "engine/base/error.h"
 
@@ -71,8 +72,8 @@ bool is_hub_blob(std::string_view target, std::string* name) {
   return true;
 }
 
-/// The descriptor of a regular file; closes it and throws where it is something else.
-int require_regular(int fd, const std::string& path) {
+/// Closes the descriptor and throws where it is not that of a regular file.
+void require_regular(int fd, const std::string& path) {
   struct stat status;
   if (fstat(fd, &status) != 0) {
     const int error = errno;
@@ -83,7 +84,6 @@ int require_regular(int fd, const std::string& path) {
     ::close(fd);
     fail(Code::kCheckpointCorrupt, "{} is not a regular file; links, FIFOs and devices are not read", path);
   }
-  return fd;
 }
 
 bool remove_at(int folder, const char* name, int depth) noexcept {
@@ -156,10 +156,10 @@ Folder::~Folder() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-Folder Folder::open(const std::string& path) {
+Folder Folder::open(std::string path) {
   const int fd = retry([&] { return ::open(path.c_str(), kFolderFlags); });
   if (fd < 0) fail_errno("open folder", path, errno);
-  return Folder(fd, path);
+  return Folder(fd, std::move(path));
 }
 
 Folder Folder::create(const std::string& path) {
@@ -168,11 +168,14 @@ Folder Folder::create(const std::string& path) {
 }
 
 File Folder::open_file(const std::string& name, Links links) const {
-  const std::string path = path_of(name);
+  std::string path = path_of(name);
   if (!is_plain_name(name))
     fail(Code::kCheckpointCorrupt, "a file name in folder {} is not a plain name", path_);
   const int fd = retry([&] { return openat(fd_, name.c_str(), kReadFlags); });
-  if (fd >= 0) return File(require_regular(fd, path), path);
+  if (fd >= 0) {
+    require_regular(fd, path);
+    return File(fd, std::move(path));
+  }
   if (errno == ENXIO) fail(Code::kCheckpointCorrupt, "{} is not a regular file; sockets are not read", path);
   if (errno != ELOOP) fail_errno("open", path, errno);
   char target[128];
@@ -181,9 +184,7 @@ File Folder::open_file(const std::string& name, Links links) const {
   if (n <= 0 || !is_hub_blob({target, static_cast<size_t>(n)}, &blob))
     fail(Code::kCheckpointCorrupt, "{} is a symbolic link, which is not followed; put the file itself there",
          path);
-  const int blobs = retry([&] { return openat(fd_, "../../blobs", kFolderFlags | O_NOFOLLOW); });
-  if (blobs < 0) fail_errno("open folder", path_of("../../blobs"), errno);
-  return Folder(blobs, path_of("../../blobs")).open_file(blob);
+  return open_folder("../../blobs").open_file(blob);
 }
 
 std::string Folder::read_file(const std::string& name, int64_t max_bytes, Links links) const {
@@ -197,19 +198,20 @@ std::string Folder::read_file(const std::string& name, int64_t max_bytes, Links 
 }
 
 File Folder::create_file(const std::string& name) const {
-  const std::string path = path_of(name);
+  std::string path = path_of(name);
   if (!is_plain_name(name))
     fail(Code::kInvalidArgument, "a file name for folder {} is not a plain name", path_);
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   const int fd = retry([&] { return openat(fd_, name.c_str(), kFlags, 0666); });
   if (fd < 0) fail_errno("create", path, errno);
-  return File(fd, path);
+  return File(fd, std::move(path));
 }
 
 Folder Folder::open_folder(const std::string& name) const {
+  std::string path = path_of(name);
   const int fd = retry([&] { return openat(fd_, name.c_str(), kFolderFlags | O_NOFOLLOW); });
-  if (fd < 0) fail_errno("open folder", path_of(name), errno);
-  return Folder(fd, path_of(name));
+  if (fd < 0) fail_errno("open folder", path, errno);
+  return Folder(fd, std::move(path));
 }
 
 Folder Folder::create_folder(const std::string& name) const {
@@ -219,18 +221,22 @@ Folder Folder::create_folder(const std::string& name) const {
 
 bool Folder::has_file(const std::string& name, Links links) const {
   struct stat status;
-  if (fstatat(fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  if (fstatat(fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (errno != ENOENT && errno != ENOTDIR) fail_errno("look at", path_of(name), errno);
+    return false;
+  }
   return S_ISREG(status.st_mode) || (links == Links::kHubCache && S_ISLNK(status.st_mode));
 }
 
 std::vector<Folder::Entry> Folder::list() const {
   const int fd = retry([&] { return openat(fd_, ".", kFolderFlags); });
-  DIR* dir = fd < 0 ? nullptr : fdopendir(fd);
+  DIR* const dir = fd < 0 ? nullptr : fdopendir(fd);
   if (dir == nullptr) {
     const int error = errno;
     if (fd >= 0) ::close(fd);
     fail_errno("list", path_, error);
   }
+  const std::unique_ptr<DIR, int (*)(DIR*)> closes(dir, closedir);
   std::vector<Entry> entries;
   while (const dirent* entry = readdir(dir)) {
     const std::string name = entry->d_name;
@@ -239,7 +245,6 @@ std::vector<Folder::Entry> Folder::list() const {
     if (fstatat(fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone meanwhile
     entries.push_back({name, S_ISDIR(status.st_mode)});
   }
-  closedir(dir);
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
   return entries;
 }

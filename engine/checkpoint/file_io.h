@@ -62,7 +62,7 @@ class Folder {
   ~Folder();
 
   /// Throws kNotFound (also for what is no directory), kPermission, kIo.
-  static Folder open(const std::string& path);
+  static Folder open(std::string path);
   /// Makes a directory that does not exist yet. Throws kAlreadyExists, kPermission, kIo.
   static Folder create(const std::string& path);
 

@@ -86,7 +86,8 @@ bool is_temporary_name(std::string_view name) {
 bool is_checkpoint(const std::string& path) {
   try {
     return Folder::open(path).has_file(kManifestName);
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.code() != Code::kNotFound) throw;  // it may be one that cannot be read
     return false;
   }
 }

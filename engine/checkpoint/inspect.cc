@@ -1,7 +1,7 @@
 // What a checkpoint holds, as JSON for people and tools.
-#include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/file_io.h"
 #include "engine/checkpoint/manifest.h"
@@ -14,7 +14,7 @@ constexpr std::string_view kOptimizer =
 }  // namespace
 
 std::string inspect(const std::string& path) {
-  using Json = nlohmann::ordered_json;
+  using Json = OrderedJson;
   const std::unique_ptr<Reader> reader = Reader::open(path);  // checks more than the manifest alone
   const Folder folder = Folder::open(path);
   const Manifest manifest =

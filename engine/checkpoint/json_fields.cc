@@ -7,8 +7,6 @@
 
 namespace hawser::checkpoint {
 
-using Json = nlohmann::json;
-
 JsonFields::JsonFields(const Json& object, const std::string& where, std::string what)
     : object_(object), where_(where), what_(std::move(what)) {
   if (!object.is_object()) corrupt("is not an object");

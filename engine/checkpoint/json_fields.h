@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "engine/base/json.h"
 
 namespace hawser::checkpoint {
 
@@ -14,22 +15,22 @@ namespace hawser::checkpoint {
 class JsonFields {
  public:
   /// `where`: the file; `what`: the object in it. Both for messages.
-  JsonFields(const nlohmann::json& object, const std::string& where, std::string what);
+  JsonFields(const Json& object, const std::string& where, std::string what);
   [[noreturn]] void corrupt(const std::string& problem) const;  ///< throws kCheckpointCorrupt
 
   bool has(const char* key) const { return object_.contains(key); }
-  const nlohmann::json& at(const char* key) const;
+  const Json& at(const char* key) const;
   int64_t integer(const char* key) const;  ///< a natural number below 2^63
   std::string text(const char* key) const;
   /// Natural numbers, at most `most`.
   std::vector<int64_t> integers(const char* key, size_t most) const;
-  std::string object(const char* key) const;               ///< its text
-  const nlohmann::json& object_at(const char* key) const;  ///< itself
-  const nlohmann::json& array_at(const char* key) const;
+  std::string object(const char* key) const;     ///< its text
+  const Json& object_at(const char* key) const;  ///< itself
+  const Json& array_at(const char* key) const;
 
  private:
-  int64_t integer_of(const nlohmann::json& value, const char* key) const;
-  const nlohmann::json& object_;
+  int64_t integer_of(const Json& value, const char* key) const;
+  const Json& object_;
   const std::string& where_;
   std::string what_;
 };

@@ -2,17 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
+#include "engine/base/json.h"
 #include "engine/base/utf8.h"
 
 namespace hawser::checkpoint {
 namespace {
 
 /// Builds nothing; throws at the first thing that is wrong.
-class Checker : public nlohmann::json_sax<nlohmann::json> {
+class Checker : public nlohmann::json_sax<Json> {
  public:
   Checker(const std::string& where, Code code, int max_depth, int64_t max_values)
       : where_(where), code_(code), max_depth_(max_depth), max_values_(max_values) {}
@@ -72,8 +72,7 @@ class Checker : public nlohmann::json_sax<nlohmann::json> {
 void check_json_object(std::string_view text, const std::string& where, Code code, int max_depth,
                        int64_t max_values) {
   Checker checker(where, code, max_depth, max_values);
-  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &checker))
-    fail(code, "{} is not valid JSON", where);
+  if (!Json::sax_parse(text.begin(), text.end(), &checker)) fail(code, "{} is not valid JSON", where);
 }
 
 std::string in_quotes(std::string_view text) {

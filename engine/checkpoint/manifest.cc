@@ -3,18 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/digest.h"
 #include "engine/checkpoint/json_fields.h"
 #include "engine/checkpoint/json_text.h"
 
 namespace hawser::checkpoint {
 namespace {
-
-using Json = nlohmann::json;  // keys sorted
 
 constexpr std::string_view kSelfDigest = ",\n \"manifest_digest\": \"";
 constexpr std::string_view kEnd = "\"\n}\n";
@@ -27,7 +25,7 @@ Json parse_section(const char* name, const std::string& text) {
 std::string dump(const Json& json) {
   try {
     return json.dump(1);
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Json::exception&) {
     fail(Code::kInvalidArgument, "a text for a checkpoint's manifest is not valid UTF-8");
   }
 }

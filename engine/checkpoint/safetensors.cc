@@ -6,10 +6,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/json_text.h"
 
 namespace hawser::checkpoint {
@@ -49,7 +49,7 @@ std::optional<int64_t> tensor_bytes(const std::vector<int64_t>& shape, int64_t e
 }
 
 /// Takes {"name": {"dtype": "F32", "shape": [..], "data_offsets": [begin, end]}, ..., "__metadata__": {..}}.
-class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
+class HeaderHandler : public nlohmann::json_sax<Json> {
  public:
   HeaderHandler(const std::string& path, std::vector<TensorInfo>* tensors,
                 std::map<std::string, std::string>* metadata)
@@ -200,10 +200,10 @@ void check_layout(const std::string& path, int64_t data_begin, int64_t data_byte
 }
 
 /// JSON text of a string or of a map of strings.
-std::string json_string(const nlohmann::json& value) {
+std::string json_string(const Json& value) {
   try {
     return value.dump();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Json::exception&) {
     fail(Code::kInvalidArgument, "a tensor name or metadata text is not valid UTF-8");
   }
 }
@@ -244,7 +244,7 @@ SafetensorsFile SafetensorsFile::open(const Folder& folder, const std::string& n
   if (header[0] != '{')
     fail(Code::kCheckpointCorrupt, "{}: the header does not start with '{{'; no safetensors", path);
   HeaderHandler handler(path, &result.tensors_, &result.metadata_);
-  if (!nlohmann::json::sax_parse(header, &handler))
+  if (!Json::sax_parse(header, &handler))
     fail(Code::kCheckpointCorrupt, "{}: the header is not valid JSON", path);
   result.data_begin_ = 8 + static_cast<int64_t>(header_bytes);
   check_layout(path, result.data_begin_, file_bytes - result.data_begin_, &result.tensors_);

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "engine/base/json.h"
 #include "engine/checkpoint/json_fields.h"
 #include "engine/checkpoint/json_text.h"
 #include "engine/checkpoint/manifest.h"
@@ -12,8 +12,6 @@
 
 namespace hawser::checkpoint {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr const char* kFormat = "hawser-shard-index";
 

@@ -117,9 +117,9 @@ void ShardedSave::finish(const std::vector<std::string>& indexes, const Descript
   folder.sync();
   write_file(folder, kManifestName, manifest_text(manifest));
   if (progress != nullptr) progress->check();
+  const SplitPath split = split_path(path_);  // before: once it is published, nothing may fail
   temporary_.publish();
   finished_ = true;
-  const SplitPath split = split_path(path_);
   if (step_of_name(split.name)) write_latest(split);
 }
 

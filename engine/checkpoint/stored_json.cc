@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "engine/base/json.h"
 #include "engine/checkpoint/file_io.h"
 #include "engine/checkpoint/json_fields.h"
 #include "engine/checkpoint/json_text.h"
@@ -11,8 +10,6 @@
 
 namespace hawser::checkpoint {
 namespace {
-
-using Json = nlohmann::json;  // keys sorted
 
 Json piece_json(const StoredTensor& tensor, const StoredPiece& piece) {
   Json json;

@@ -8,10 +8,10 @@
 // row-major order. Offsets count from the start of the file.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
+#include "engine/base/json.h"
 #include "engine/checkpoint/stored_tensor.h"
 
 namespace hawser::checkpoint {
@@ -21,14 +21,14 @@ inline constexpr const char* kExtraFolder = "extra";
 /// True for "extra/<name>": a carried file, not one of tensors. `name` may be null.
 bool is_extra_file(std::string_view file, std::string* name);
 
-nlohmann::json files_json(const StoredFiles& files);
-nlohmann::json tensors_json(const StoredTensors& tensors);
+Json files_json(const StoredFiles& files);
+Json tensors_json(const StoredTensors& tensors);
 
 /// Both throw kCheckpointCorrupt, naming file or tensor, for all that is not as written above, and for files
 /// that lead out of the checkpoint. `where`: what was parsed, for messages.
-StoredFiles parse_files(const nlohmann::json& json, const std::string& where);
+StoredFiles parse_files(const Json& json, const std::string& where);
 /// Pieces lie in `files`, within their tensor, and no more than kMaxPieces; whether they cover it is not
 /// looked at here (require_covered).
-StoredTensors parse_tensors(const nlohmann::json& json, const StoredFiles& files, const std::string& where);
+StoredTensors parse_tensors(const Json& json, const StoredFiles& files, const std::string& where);
 
 }  // namespace hawser::checkpoint

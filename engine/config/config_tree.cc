@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/config/effective.h"
 #include "engine/config/problems.h"
 #include "engine/config/tree.h"
@@ -17,7 +17,7 @@ namespace {
 /// Value of a field that somebody gave on a command line: JSON, or plain text where a string is wanted.
 Value read_given(std::string_view text, const FieldView& field, const std::string& pointer) {
   const bool takes_text = field.kind == FieldKind::kString || field.kind == FieldKind::kEnum;
-  const bool is_json = nlohmann::json::accept(text);
+  const bool is_json = Json::accept(text);
   if (!is_json && !takes_text && is_clean_text(text)) {
     throw_if_any({{pointer, fmt::format("`{}` is no JSON value", text),
                    "give a number, true, false, or what the schema says of this field"}});
@@ -26,7 +26,7 @@ Value read_given(std::string_view text, const FieldView& field, const std::strin
   if (!is_clean_text(text)) {
     throw_if_any({{pointer, "the string is not UTF-8, or has a NUL character in it", "use UTF-8"}});
   }
-  return read_json(nlohmann::json(std::string(text)).dump(), field, pointer, Origin::kSet);
+  return read_json(Json(std::string(text)).dump(), field, pointer, Origin::kSet);
 }
 
 /// Walks to the place of `tokens`, making the tables and the one array element that may be new.

@@ -1,9 +1,8 @@
 // explain: for each field its value, where that came from, and what the schema says about it.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/config/config_tree.h"
 #include "engine/config/effective.h"
 #include "engine/config/tree.h"
@@ -11,7 +10,7 @@
 namespace hawser::config {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 const char* origin_name(const Value& value, const FieldView& field) {
   if (!value.is_set()) return field.default_value.is_set() ? "default" : "unset";

@@ -1,15 +1,15 @@
 // JSON Schema (draft 2020-12) of the config file, made from the embedded schema, so that editors complete
 // keys, show docs and underline mistakes. Rules between fields are beyond it; `validate` has those.
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/base/json.h"
 #include "engine/config/config_tree.h"
 #include "engine/config/tree.h"
 
 namespace hawser::config {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 class SchemaWriter {
  public:

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/base/utf8.h"
 
 namespace hawser::config {
@@ -44,22 +44,22 @@ std::vector<Problem> ProblemList::take() {
 void throw_if_any(const std::vector<Problem>& problems) {
   if (problems.empty()) return;
   std::string message;
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  OrderedJson list = OrderedJson::array();
   for (const Problem& problem : problems) {
     if (!message.empty()) message += '\n';
     message += one_line(fmt::format("{}: {}; {}", problem.pointer.empty() ? "config" : problem.pointer,
                                     problem.message, problem.fix));
     list.push_back({{"pointer", problem.pointer}, {"message", problem.message}, {"fix", problem.fix}});
   }
-  const nlohmann::ordered_json details = {{"problems", std::move(list)}};
+  const OrderedJson details = {{"problems", std::move(list)}};
   throw Error(Code::kConfigInvalid, std::move(message),
-              details.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+              details.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
 std::string quote(std::string_view text) {
   const bool cut = text.size() > kMostText;
-  const nlohmann::json json = std::string(cut_between_characters(text, kMostText));
-  std::string result = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::ignore);
+  const Json json = std::string(cut_between_characters(text, kMostText));
+  std::string result = json.dump(-1, ' ', false, Json::error_handler_t::ignore);
   if (cut) result.insert(result.size() - 1, "...");
   return result;
 }

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/base/utf8.h"
 #include "engine/config/problems.h"
 #include "engine/config/suggest.h"
@@ -15,8 +15,6 @@
 
 namespace hawser::config {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr size_t kMostKeyShown = 100;  // of an unknown key, in the pointer of its problem
 
@@ -256,7 +254,7 @@ std::string Reader::example(const FieldView& field) {
   }
 }
 
-nlohmann::ordered_json to_json_value(const Value& value, const FieldView& field) {
+OrderedJson to_json_value(const Value& value, const FieldView& field) {
   switch (value.kind) {
     case Value::Kind::kUnset:
       return nullptr;
@@ -271,12 +269,12 @@ nlohmann::ordered_json to_json_value(const Value& value, const FieldView& field)
     case Value::Kind::kString:
       return value.text;
     case Value::Kind::kArray: {
-      auto array = nlohmann::ordered_json::array();
+      auto array = OrderedJson::array();
       for (const Value& item : value.items) array.push_back(to_json_value(item, *field.element));
       return array;
     }
     case Value::Kind::kTable: {
-      auto object = nlohmann::ordered_json::object();
+      auto object = OrderedJson::object();
       for (const FieldView& child : field.table->fields) {
         const Value& slot = value.fields[static_cast<size_t>(child.id)];
         if (!is_empty(slot)) object[child.name] = to_json_value(slot, child);

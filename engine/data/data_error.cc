@@ -3,18 +3,17 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/base/utf8.h"
 
 namespace hawser::data {
 
 void fail_data(const std::string& file, int64_t offset, const std::string& problem) {
-  nlohmann::json details = {{"file", file}};
+  Json details = {{"file", file}};
   if (offset >= 0) details["offset"] = offset;
   throw Error(Code::kDataInvalid, file + ": " + problem,
-              details.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+              details.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 void fail_character(const std::string& file, int64_t offset, std::string_view rest,

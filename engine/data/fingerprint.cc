@@ -6,9 +6,9 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/data/data_error.h"
 
 namespace hawser::data {
@@ -22,7 +22,7 @@ std::string digest(const InputFile& file, int64_t offset, int64_t bytes) {
   return fmt::format("{:016x}", XXH3_64bits(data.data(), data.size()));
 }
 
-nlohmann::json describe(const InputFile& file) {
+Json describe(const InputFile& file) {
   const int64_t bytes = std::min(file.size(), kDigestBytes);
   return {{"file", base_name(file.path())},
           {"bytes", file.size()},
@@ -30,8 +30,8 @@ nlohmann::json describe(const InputFile& file) {
           {"tail", digest(file, file.size() - bytes, bytes)}};
 }
 
-nlohmann::json describe(const Part& part) {
-  nlohmann::json files = nlohmann::json::array();
+Json describe(const Part& part) {
+  Json files = Json::array();
   for (const InputFile* file : part.source->files()) files.push_back(describe(*file));
   return {{"files", files}, {"tokens", part.source->size()}, {"begin", part.begin}, {"end", part.end}};
 }
@@ -66,25 +66,25 @@ const char* vocabulary_name(VocabularyKind kind) {
 
 std::string make_fingerprint(const DataConfig& config, uint64_t seed, int64_t cols,
                              const std::vector<Part>& train, const std::vector<Part>& validation) {
-  nlohmann::json root = {{"format", format_name(config.format)},
-                         {"sequence", cols},
-                         {"seed", seed},
-                         {"shuffle", config.shuffle},
-                         {"packing", config.packing}};
+  Json root = {{"format", format_name(config.format)},
+               {"sequence", cols},
+               {"seed", seed},
+               {"shuffle", config.shuffle},
+               {"packing", config.packing}};
   if (config.format == DataFormat::kTokens) {
     root["token_type"] = config.token_type == TokenType::kU16 ? "u16" : "u32";
     if (config.packing) root["separator"] = config.separator;
   }
   if (config.format == DataFormat::kText) root["vocabulary"] = vocabulary_name(config.vocabulary);
-  root["train"] = nlohmann::json::array();
+  root["train"] = Json::array();
   for (size_t i = 0; i < train.size(); ++i) {
-    nlohmann::json part = describe(train[i]);
+    Json part = describe(train[i]);
     part["weight"] = config.sources[i].weight;
     root["train"].push_back(std::move(part));
   }
-  root["validation"] = nlohmann::json::array();
+  root["validation"] = Json::array();
   for (const Part& part : validation) root["validation"].push_back(describe(part));
-  return root.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return root.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace hawser::data

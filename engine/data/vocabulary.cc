@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
 #include "engine/base/input_file.h"
-#include "engine/data/data_error.h"
+#include "engine/base/json.h"
 #include "engine/base/utf8.h"
+#include "engine/data/data_error.h"
 
 namespace hawser::data {
 namespace {
@@ -78,7 +78,7 @@ Vocabulary Vocabulary::characters_of(const std::vector<std::string>& paths) {
 }
 
 Vocabulary Vocabulary::from_json(std::string_view json) {
-  const nlohmann::json root = nlohmann::json::parse(json.begin(), json.end(), nullptr, false);
+  const Json root = Json::parse(json.begin(), json.end(), nullptr, false);
   if (!root.is_object()) fail_vocabulary("not a JSON object");
   if (root.empty()) return {};
   for (const auto& [key, value] : root.items()) {
@@ -104,7 +104,7 @@ Vocabulary Vocabulary::from_json(std::string_view json) {
 }
 
 std::string Vocabulary::to_json() const {
-  nlohmann::ordered_json root = nlohmann::ordered_json::object();
+  OrderedJson root = OrderedJson::object();
   if (kind_ == VocabularyKind::kBytes) root["kind"] = "bytes";
   if (kind_ == VocabularyKind::kCharacters) {
     std::string text;

@@ -7,23 +7,29 @@
 namespace hawser::device {
 
 std::shared_ptr<Arena> Arena::create(int64_t bytes) {
+  std::shared_ptr<Arena> arena(new Arena(nullptr, Source::kHost));  // first: it frees what it is given
   char* const data = bytes > 0 ? map_memory(bytes) : nullptr;
   if (bytes > 0 && data == nullptr)
     fail(Code::kOutOfMemory, "out of memory: {} bytes are needed, {} are available", bytes,
          available_memory());
-  return std::shared_ptr<Arena>(new Arena(nullptr, Source::kHost, data, bytes));
+  arena->take(data, bytes);
+  return arena;
 }
 
 std::shared_ptr<Arena> Arena::create(std::shared_ptr<Device> device, int64_t bytes) {
+  std::shared_ptr<Arena> arena(new Arena(device, Source::kDevice));
   void* data = nullptr;
   if (bytes > 0) check(*device, device->allocate(bytes, &data));
-  return std::shared_ptr<Arena>(new Arena(std::move(device), Source::kDevice, data, bytes));
+  arena->take(data, bytes);
+  return arena;
 }
 
 std::shared_ptr<Arena> Arena::create_pinned(std::shared_ptr<Device> device, int64_t bytes) {
+  std::shared_ptr<Arena> arena(new Arena(device, Source::kPinned));
   void* data = nullptr;
   if (bytes > 0) check(*device, device->allocate_host(bytes, &data));
-  return std::shared_ptr<Arena>(new Arena(std::move(device), Source::kPinned, data, bytes));
+  arena->take(data, bytes);
+  return arena;
 }
 
 Arena::~Arena() {

@@ -31,13 +31,13 @@ class Arena {
 
  private:
   enum class Source : uint8_t { kHost, kDevice, kPinned };
-  Arena(std::shared_ptr<Device> device, Source source, void* data, int64_t bytes)
-      : device_(std::move(device)), source_(source), data_(static_cast<char*>(data)), bytes_(bytes) {}
+  Arena(std::shared_ptr<Device> device, Source source) : device_(std::move(device)), source_(source) {}
+  void take(void* data, int64_t bytes) { data_ = static_cast<char*>(data), bytes_ = bytes; }
 
   std::shared_ptr<Device> device_;
   Source source_;
-  char* data_;
-  int64_t bytes_;
+  char* data_ = nullptr;
+  int64_t bytes_ = 0;
 };
 
 /// Marks [p, p + bytes) unusable or usable for AddressSanitizer; nothing in other builds. The build chooses

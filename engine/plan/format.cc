@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "engine/base/json.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::plan {
@@ -86,7 +86,7 @@ std::string format_memory(const Plan& plan) {
 }
 
 std::string plan_json(const Plan& plan) {
-  nlohmann::ordered_json json;
+  OrderedJson json;
   json["name"] = plan.name;
   json["peak_bytes"] = plan.peak_bytes;
   json["persistent_bytes"] = plan.persistent_bytes;

@@ -4,18 +4,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/train/executor.h"
 #include "engine/train/together.h"
 
 namespace hawser::train {
 namespace {
-
-using Json = nlohmann::json;
 
 /// Where a process may differ from another: what it uses of its own machine, and how it sees the folder that
 /// it writes to. When it saves, and whether it goes on after a failure, all must agree on.

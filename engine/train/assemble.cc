@@ -1,9 +1,9 @@
 #include "engine/train/assemble.h"
 
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/train/trainer.h"
@@ -11,7 +11,7 @@
 namespace hawser::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 /// The JSON value at `pointer`, or null.
 Json get(const config::ConfigTree& tree, const char* pointer) {

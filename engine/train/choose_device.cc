@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 
 namespace hawser::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 DeviceChoice cuda() {
   DeviceChoice choice;

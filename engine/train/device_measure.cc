@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <nlohmann/json.hpp>
 
+#include "engine/base/json.h"
 #include "engine/base/philox.h"
 #include "engine/device/arena.h"
 #include "engine/device/cpu/thread_pool.h"
@@ -74,13 +74,12 @@ std::string device_measure_json(int32_t threads, double seconds) {
   const double budget = (seconds > 0 ? seconds : 0.5) / 3;
   device::ThreadPool pool(threads > 0 ? threads : device::default_threads());
   const kernels::KernelTable& kernels = kernels::cpu_kernels(kernels::best_cpu_level());
-  const nlohmann::ordered_json json = {
-      {"name", kernels::cpu_name()},
-      {"threads", pool.threads()},
-      {"level", kernels.name},
-      {"fp32_gflops", matmul_gflops(DType::kF32, budget, kernels, pool.stream())},
-      {"bf16_gflops", matmul_gflops(DType::kBf16, budget, kernels, pool.stream())},
-      {"bandwidth_gbs", bandwidth_gbs(budget, kernels, pool.stream())}};
+  const OrderedJson json = {{"name", kernels::cpu_name()},
+                            {"threads", pool.threads()},
+                            {"level", kernels.name},
+                            {"fp32_gflops", matmul_gflops(DType::kF32, budget, kernels, pool.stream())},
+                            {"bf16_gflops", matmul_gflops(DType::kBf16, budget, kernels, pool.stream())},
+                            {"bandwidth_gbs", bandwidth_gbs(budget, kernels, pool.stream())}};
   return json.dump();
 }
 

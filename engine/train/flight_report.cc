@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 
+#include "engine/base/json.h"
 #include "engine/comm/flight_recorder.h"
 #include "engine/comm/gate.h"
 #include "engine/train/trainer_impl.h"
@@ -13,7 +13,7 @@
 namespace hawser::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 constexpr size_t kLines = 12;  // of the table
 

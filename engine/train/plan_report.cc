@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "engine/base/json.h"
 #include "engine/device/cpu/thread_pool.h"
 #include "engine/parallel/closed_forms.h"
 #include "engine/plan/timeline.h"
@@ -19,7 +19,7 @@
 namespace hawser::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 const char* reduce_name(parallel::ReducePolicy reduce) {
   return reduce == parallel::ReducePolicy::kPerStep ? "per_step" : "per_micro_batch";

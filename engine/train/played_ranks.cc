@@ -4,8 +4,8 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "engine/base/json.h"
 #include "engine/nn/initial_values.h"
 #include "engine/optim/lr_schedule.h"
 #include "engine/train/assemble.h"
@@ -15,7 +15,7 @@
 namespace hawser::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 /// The nearest bf16, ties to even. Gradients here are finite.
 float round_to_bf16(float value) {

@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "engine/base/json.h"
 #include "engine/train/profile_report.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 std::vector<KernelProfile::Row> slowest_first(const KernelProfile& profile) {
   std::vector<KernelProfile::Row> rows = profile.rows();

@@ -6,9 +6,9 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/base/philox.h"
 #include "engine/config/resolved_config.h"
 #include "engine/train/assemble.h"
@@ -17,7 +17,7 @@
 namespace hawser::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 /// A global batch of random tokens; some targets are masked, and some rows altogether, so that ranks count
 /// differently.

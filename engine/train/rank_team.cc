@@ -19,6 +19,9 @@ RankTeam::RankTeam(int32_t members) : members_(members) {
     stop();
     fail(Code::kUnavailable, "cannot make the thread of rank {} of {}: {}; raise the limit on threads",
          made + 1, members, e.what());
+  } catch (...) {
+    stop();
+    throw;
   }
 }
 

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/device/arena.h"
@@ -15,7 +15,7 @@
 
 namespace hawser::train {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 void import_checkpoint(const std::string& hf_folder, const std::string& path,
                        const std::vector<std::string>& ignore_keys) {

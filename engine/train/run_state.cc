@@ -1,14 +1,14 @@
 #include "engine/train/run_state.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 
 namespace hawser::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 Json window_json(const optim::Window& w) { return {{"count", w.count}, {"values", w.values}}; }
 

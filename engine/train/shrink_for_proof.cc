@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/parameter.h"
 #include "engine/train/assemble.h"
@@ -15,7 +15,7 @@
 namespace hawser::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 /// Sets fields and remembers what they were.
 class Shrinker {

@@ -1,6 +1,6 @@
 #include "engine/train/step_traffic.h"
 
-#include <nlohmann/json.hpp>
+#include "engine/base/json.h"
 
 namespace hawser::train {
 
@@ -25,8 +25,8 @@ StepTraffic::Totals StepTraffic::total() const {
   return totals;
 }
 
-nlohmann::ordered_json StepTraffic::json(const Totals& totals) const {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+OrderedJson StepTraffic::json(const Totals& totals) const {
+  OrderedJson json = OrderedJson::object();
   for (size_t g = 0; g < kGroups; ++g) {
     for (size_t o = 0; o < totals[g].by_operation.size(); ++o) {
       const comm::Traffic::Entry& entry = totals[g].by_operation[o];

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <array>
-#include <nlohmann/json_fwd.hpp>
 
+#include "engine/base/json.h"
 #include "engine/comm/ledger.h"
 #include "engine/parallel/bucket_runtime.h"
 
@@ -27,7 +27,7 @@ class StepTraffic {
   /// Since the groups were made. Any thread, also beside running calls.
   Totals total() const;
   /// {"dp_shard": {"reduce_scatter": {"calls": 3, "bytes": 1024}}}; what was never called is left out.
-  nlohmann::ordered_json json(const Totals& totals) const;
+  OrderedJson json(const Totals& totals) const;
 
  private:
   std::array<const comm::ProcessGroup*, kGroups> groups_;  // null where there is nobody to talk to

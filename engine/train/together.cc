@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <new>
+
 #include "engine/base/error.h"
 #include "engine/train/executor.h"
 
@@ -12,6 +14,8 @@ Together::Answer Together::attempt(const std::function<std::string()>& make) con
     return {0, make()};
   } catch (const Error& e) {
     return {static_cast<int64_t>(e.code()), e.message()};
+  } catch (const std::bad_alloc&) {
+    return {static_cast<int64_t>(Code::kOutOfMemory), "out of memory while a checkpoint was written"};
   } catch (const std::exception& e) {
     return {static_cast<int64_t>(Code::kInternal), e.what()};
   }

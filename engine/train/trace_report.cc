@@ -4,15 +4,15 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "engine/base/json.h"
 #include "engine/train/profile_report.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 using plan::Instruction;
 using plan::StreamId;
 

@@ -127,6 +127,9 @@ void TrainerImpl::on_ends(Fn&& fn) const {
     } catch (const Error& error) {
       end->abort(error.code(), error.message());
       throw;
+    } catch (const std::bad_alloc&) {
+      end->abort(Code::kOutOfMemory, "out of memory");
+      throw;
     }
   });
 }
@@ -160,6 +163,9 @@ void TrainerImpl::check_ranks() const {
     fail(Code::kAborted,
          "the ranks of this engine lost each other in an earlier call; make a new engine and load the last "
          "checkpoint");
+  if (half_loaded_)
+    fail(Code::kFailedPrecondition,
+         "the last hws_checkpoint_load failed when it had changed a part of the weights; load a checkpoint");
 }
 
 void TrainerImpl::require_training(const char* what) const {

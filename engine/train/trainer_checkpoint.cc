@@ -3,17 +3,15 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/nn/initial_values.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
 namespace {
-
-using Json = nlohmann::json;  // sorted keys: sections are compared whatever order they were written in
 
 const char* const kMomentPrefix[] = {"optimizer.m.", "optimizer.v."};
 
@@ -109,6 +107,7 @@ void TrainerImpl::initialize_weights() {
     for (const nn::Parameter& p : table.all()) check_tensor(*reader, from, p.name, p);
     reader->verify();
     load_tensors(*reader, false);
+    half_loaded_ = false;
     extra_files_ = reader->description().extra_files;
   } else {
     import_hf(from);
@@ -117,9 +116,12 @@ void TrainerImpl::initialize_weights() {
   if (!family.empty()) bindings_ = checkpoint::hf::bindings(family, config_.model, table);
 }
 
-/// Each rank reads its own elements.
+/// Each rank reads its own elements. Should the disk fail now, the engine is half_loaded_ until a load comes
+/// to its end.
 void TrainerImpl::load_tensors(const checkpoint::Reader& reader, bool moments) {
+  half_loaded_ = false;
   on_ranks([&](Rank& rank, int32_t) {
+    half_loaded_ = true;
     each_part(rank, model_.table(),
               [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
                 const auto read = [&](const std::string& name, float* to) {
@@ -225,6 +227,7 @@ void TrainerImpl::load(const std::string& path, bool allow_other_data) {
   guard_.restore(loaded.losses, loaded.norms);
   extra_files_ = d.extra_files;
   pushed_.drop();
+  half_loaded_ = false;
 }
 
 /// Where ranks are elsewhere, all gather the tensors and the process of rank 0 writes them.

@@ -155,6 +155,7 @@ class TrainerImpl final : public Trainer {
   Rank::Shared shared_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   mutable std::atomic<bool> broken_{false};  // ranks lost each other
+  std::atomic<bool> half_loaded_{false};     // a load failed when it had begun to change weights
   checkpoint::hf::ExtraFiles extra_files_;   // carried along to every checkpoint and export
   std::vector<checkpoint::hf::Binding> bindings_;
 

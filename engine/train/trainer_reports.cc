@@ -1,13 +1,13 @@
 // What an engine says of itself, as JSON.
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "engine/base/json.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 /// JSON has no NaN or infinity: null then.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }

@@ -68,7 +68,14 @@ static void arguments(void) {
   FIELD(hws_comm_address, host, 24, 8);
   FIELD(hws_comm_address, network_interface, 32, 8);
   FIELD(hws_comm_address, timeout_seconds, 40, 8);
-  CHECK(sizeof(hws_comm_address) == 48);
+  FIELD(hws_comm_address, silence_seconds, 48, 8);
+  FIELD(hws_comm_address, job, 56, 8);
+  FIELD(hws_comm_address, secret_file, 64, 8);
+  FIELD(hws_comm_address, secret, 72, 8);
+  FIELD(hws_comm_address, secret_user, 80, 8);
+  FIELD(hws_comm_address, trust_network, 88, 4);
+  FIELD(hws_comm_address, reserved_too, 92, 4);
+  CHECK(sizeof(hws_comm_address) == 96);
   FIELD(hws_comm_host, struct_size, 0, 4);
   FIELD(hws_comm_host, rank, 4, 4);
   FIELD(hws_comm_host, world_size, 8, 4);

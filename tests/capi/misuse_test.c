@@ -105,15 +105,26 @@ static const layout kRequest = {&kRequestGood, sizeof kRequestGood, sizeof kRequ
 
 /* Rank 1 of two waits for rank 0 in vain. */
 static const wrong_field kWrongAddress[] = {
-    {"address->reserved", offsetof(hws_comm_address, reserved), 4, INT(1)},
     {"address->address", offsetof(hws_comm_address, address), sizeof(void*), {NULL}},
     {"address->address", offsetof(hws_comm_address, address), sizeof(void*), {(void*)(uintptr_t) "\xff"}},
     {"address->host", offsetof(hws_comm_address, host), sizeof(void*), {(void*)(uintptr_t) "\xff"}},
+    {"address->job", offsetof(hws_comm_address, job), sizeof(void*), {(void*)(uintptr_t) "\xff"}},
+    {"address->secret_file", offsetof(hws_comm_address, secret_file), sizeof(void*), {(void*)(uintptr_t) ""}},
+    {"address->reserved", offsetof(hws_comm_address, reserved), 4, INT(1)},
+    {"address->reserved_too", offsetof(hws_comm_address, reserved_too), 4, INT(1)},
+    {"address->trust_network", offsetof(hws_comm_address, trust_network), 4, INT(2)},
     {"address->timeout_seconds", offsetof(hws_comm_address, timeout_seconds), 8, REAL(-1)},
     {"address->timeout_seconds", offsetof(hws_comm_address, timeout_seconds), 8, REAL(NAN)},
+    {"address->silence_seconds", offsetof(hws_comm_address, silence_seconds), 8, REAL(INFINITY)},
     {NULL, 0, 0, {NULL}}};
-static const hws_comm_address kAddressGood = {sizeof kAddressGood, 1, 2, 0, "127.0.0.1:9", NULL, NULL, 0.05};
-static const layout kAddress = {&kAddressGood, sizeof kAddressGood, sizeof kAddressGood, kWrongAddress};
+static const hws_comm_address kAddressGood = {.struct_size = sizeof kAddressGood,
+                                              .rank = 1,
+                                              .world_size = 2,
+                                              .address = "127.0.0.1:9",
+                                              .timeout_seconds = 0.05};
+static const layout kAddress = {&kAddressGood, sizeof kAddressGood, 48, kWrongAddress};
+static const hws_comm_address kWishesGood = {.struct_size = sizeof kWishesGood};
+static const layout kWishes = {&kWishesGood, sizeof kWishesGood, 48, kWrongAddress + 1};
 
 static const wrong_field kWrongHost[] = {{"host->reserved", offsetof(hws_comm_host, reserved), 4, INT(1)},
                                          {"host->send", offsetof(hws_comm_host, send), sizeof(void*), {NULL}},

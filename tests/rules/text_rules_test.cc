@@ -103,6 +103,18 @@ TEST(TextRules, TheLibraryNeitherPrintsNorExitsNorReadsTheEnvironment) {
   }
 }
 
+/// engine/base/json.h says why.
+TEST(TextRules, JsonIsTheKindThatSurvivesAFullHeap) {
+  const std::regex plain(R"(nlohmann/json(_fwd)?\.hpp|nlohmann::(ordered_)?json\b)");
+  for (const SourceFile& file : source_tree()) {
+    const bool library = is_below(file.path, "engine") || is_below(file.path, "capi/src");
+    if (!library || !is_c_family(file.path) || file.path == "engine/base/json.h") continue;
+    for (size_t i = 0; i < file.lines.size(); ++i)
+      EXPECT_FALSE(std::regex_search(file.lines[i], plain))
+          << place(file, i) << "\n  use Json or OrderedJson of engine/base/json.h";
+  }
+}
+
 TEST(TextRules, EveryKernelHasARowInTheOpCaseTable) {
   std::string rows;  // tests/harness/op_cases_<op>.cc; op_cases.cc itself lists the names
   for (const SourceFile& file : source_tree()) {

@@ -2,17 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/base/utf8.h"
 #include "engine/checkpoint/json_text.h"
 
 namespace hawser::checkpoint::hf {
-
-using Json = nlohmann::json;
 
 struct ConfigFields::Impl {
   Json json;

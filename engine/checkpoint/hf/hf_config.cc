@@ -8,9 +8,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 
 namespace hawser::checkpoint::hf {
 namespace {
@@ -246,13 +246,12 @@ void read_gated(ConfigFields* fields, const std::string& family, const FamilyDef
 [[noreturn]] void fail_problems(const std::vector<ConfigProblem>& problems) {
   std::string message =
       fmt::format("config.json: {} problem{}", problems.size(), problems.size() == 1 ? "" : "s");
-  nlohmann::json list = nlohmann::json::array();
+  Json list = Json::array();
   for (const ConfigProblem& problem : problems) {
     message += fmt::format("\n  {} {}", problem.pointer, problem.message);
     list.push_back({{"pointer", problem.pointer}, {"message", problem.message}, {"fix", ""}});
   }
-  throw Error(Code::kConfigInvalid, message,
-              nlohmann::json{{"file", "config.json"}, {"problems", list}}.dump());
+  throw Error(Code::kConfigInvalid, message, Json{{"file", "config.json"}, {"problems", list}}.dump());
 }
 
 }  // namespace

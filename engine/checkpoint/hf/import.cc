@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/hf/constant_tensors.h"
 #include "engine/checkpoint/hf/hf_config.h"
 #include "engine/checkpoint/hf/hf_model.h"
@@ -82,12 +82,12 @@ struct Mismatch {
     add("of another shape", shapes);
     add("of a dtype other than F32, BF16 or F16", dtypes);
     throw Error(Code::kCheckpointIncompatible, message,
-                nlohmann::json{{"folder", folder},
-                               {"missing", missing},
-                               {"unknown", unknown},
-                               {"shapes", shapes},
-                               {"dtypes", dtypes}}
-                    .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+                Json{{"folder", folder},
+                     {"missing", missing},
+                     {"unknown", unknown},
+                     {"shapes", shapes},
+                     {"dtypes", dtypes}}
+                    .dump(-1, ' ', false, Json::error_handler_t::replace));
   }
 };
 
@@ -220,7 +220,8 @@ bool is_hf_folder(const std::string& path) {
     const Folder folder = Folder::open(path);
     return folder.has_file("config.json", kLinks) &&
            (folder.has_file(kSingleName, kLinks) || folder.has_file(kIndexName, kLinks));
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.code() != Code::kNotFound) throw;  // it may be one that cannot be read
     return false;
   }
 }

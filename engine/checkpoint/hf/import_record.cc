@@ -2,16 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/file_io.h"
 #include "engine/checkpoint/json_text.h"
 
 namespace hawser::checkpoint::hf {
 namespace {
 
-using Json = nlohmann::json;
 using Kind = RecordedTensor::Kind;
 
 constexpr const char* kKinds[] = {"weight", "copy", "causal_mask", "bytes"};

@@ -3,8 +3,8 @@
 // the same thing twice.
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "engine/base/json.h"
 #include "engine/checkpoint/hf/family.h"
 #include "engine/checkpoint/hf/hf_config.h"
 
@@ -17,7 +17,6 @@ const char* gate_name(nn::MlpKind kind) {
   return kind == nn::MlpKind::kGeGlu ? "gelu_pytorch_tanh" : "silu";
 }
 
-using Json = nlohmann::json;  // sorted keys, as Transformers writes them
 using nn::ModelConfig;
 
 const char* architecture(std::string_view family) {

@@ -1,14 +1,14 @@
 // ModelConfig -> the model section of a Hawser config. Everything is said, also what equals a default, so
 // that no field of a preset shines through an imported model.
-#include <nlohmann/json.hpp>
 
+#include "engine/base/json.h"
 #include "engine/checkpoint/hf/hf_config.h"
 #include "engine/checkpoint/hf/hf_model.h"
 
 namespace hawser::checkpoint::hf {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 using nn::ModelConfig;
 
 const char* mlp_name(nn::MlpKind kind) {

@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/json_text.h"
 
 namespace hawser::checkpoint::hf {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr Links kLinks = Links::kHubCache;
 

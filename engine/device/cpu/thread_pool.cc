@@ -39,6 +39,9 @@ ThreadPool::ThreadPool(int32_t threads) {
     stop();
     fail(Code::kUnavailable, "cannot make thread {} of {}: {}; lower /cpu/threads or the limit on threads",
          made + 2, threads, e.what());
+  } catch (...) {
+    stop();
+    throw;
   }
 }
 

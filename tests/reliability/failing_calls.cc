@@ -1,0 +1,240 @@
+// Strong definitions of libc's functions: the dynamic linker finds them before libc's, for the program and
+// for libstdc++ alike. Allocation goes on to glibc's __libc_*, the rest to the next definition.
+#include "tests/reliability/failing_calls.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+void __libc_free(void*);
+}
+
+namespace {
+
+using hawser::testing::kShort;
+using hawser::testing::Operation;
+
+std::atomic<bool> g_armed{false};
+Operation g_operation;
+int g_error;
+long g_nth;
+std::atomic<long> g_seen{0};
+std::atomic<long> g_blocks{0}, g_mapped{0}, g_json{0};
+
+long pages(size_t bytes) { return static_cast<long>((bytes + 4095) / 4096); }
+
+/// Whether this is the operation that fails. `may_stop`: it can be interrupted; `may_be_short`: and be short.
+bool fails(Operation operation, bool may_stop = false, bool may_be_short = false) {
+  if (!g_armed.load(std::memory_order_acquire) || operation != g_operation) return false;
+  if ((g_error == EINTR && !may_stop) || (g_error == kShort && !may_be_short)) return false;
+  if (g_seen.fetch_add(1, std::memory_order_relaxed) + 1 != g_nth) return false;
+  hawser::testing::now_it_fails();
+  errno = operation == Operation::kAllocation ? ENOMEM : g_error;
+  return true;
+}
+
+bool file_fails(bool may_stop = false) { return fails(Operation::kFile, may_stop); }
+
+void* counted(void* p) {
+  if (p != nullptr) g_blocks.fetch_add(1, std::memory_order_relaxed);
+  return p;
+}
+
+template <typename Fn>
+Fn next(const char* name) {
+  return reinterpret_cast<Fn>(dlsym(RTLD_NEXT, name));
+}
+#define NEXT(function) static const auto real = next<decltype(&::function)>(#function)
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+// ---------------------------------------------------------------------------------------------------- memory
+
+void* malloc(size_t n) { return fails(Operation::kAllocation) ? nullptr : counted(__libc_malloc(n)); }
+void* calloc(size_t n, size_t size) {
+  return fails(Operation::kAllocation) ? nullptr : counted(__libc_calloc(n, size));
+}
+void* realloc(void* p, size_t n) {
+  if (fails(Operation::kAllocation)) return nullptr;
+  void* const to = __libc_realloc(p, n);
+  if (p == nullptr) return counted(to);
+  if (n == 0) g_blocks.fetch_sub(1, std::memory_order_relaxed);
+  return to;
+}
+void* aligned_alloc(size_t alignment, size_t n) {
+  return fails(Operation::kAllocation) ? nullptr : counted(__libc_memalign(alignment, n));
+}
+int posix_memalign(void** out, size_t alignment, size_t n) {
+  if (fails(Operation::kAllocation)) return ENOMEM;
+  *out = counted(__libc_memalign(alignment, n));
+  return *out == nullptr ? ENOMEM : 0;
+}
+void free(void* p) {
+  if (p != nullptr) g_blocks.fetch_sub(1, std::memory_order_relaxed);
+  __libc_free(p);
+}
+
+void* mmap(void* at, size_t n, int protection, int flags, int fd, off_t offset) noexcept {
+  NEXT(mmap);
+  if (fails((flags & MAP_ANONYMOUS) != 0 ? Operation::kAllocation : Operation::kFile)) return MAP_FAILED;
+  void* const p = real(at, n, protection, flags, fd, offset);
+  if (p != MAP_FAILED) g_mapped.fetch_add(pages(n), std::memory_order_relaxed);
+  return p;
+}
+int munmap(void* at, size_t n) noexcept {
+  NEXT(munmap);
+  g_mapped.fetch_sub(pages(n), std::memory_order_relaxed);
+  return real(at, n);
+}
+
+// hawser::allocate_json and free_json, wrapped at link time.
+void* __real__ZN6hawser13allocate_jsonEm(size_t bytes);
+void __real__ZN6hawser9free_jsonEPv(void* p);
+void* __wrap__ZN6hawser13allocate_jsonEm(size_t bytes) {
+  void* const p = __real__ZN6hawser13allocate_jsonEm(bytes);
+  g_json.fetch_add(1, std::memory_order_relaxed);
+  return p;
+}
+void __wrap__ZN6hawser9free_jsonEPv(void* p) {
+  g_json.fetch_sub(1, std::memory_order_relaxed);
+  __real__ZN6hawser9free_jsonEPv(p);
+}
+
+// ----------------------------------------------------------------------------------------------------- files
+
+int open(const char* path, int flags, ...) {
+  NEXT(open);
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = va_arg(arguments, mode_t);
+  va_end(arguments);
+  return file_fails(true) ? -1 : real(path, flags, mode);
+}
+int openat(int folder, const char* path, int flags, ...) {
+  NEXT(openat);
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = va_arg(arguments, mode_t);
+  va_end(arguments);
+  return file_fails(true) ? -1 : real(folder, path, flags, mode);
+}
+FILE* fopen(const char* path, const char* mode) {
+  NEXT(fopen);
+  return file_fails() ? nullptr : real(path, mode);
+}
+FILE* fopen64(const char* path, const char* mode) {
+  NEXT(fopen64);
+  return file_fails() ? nullptr : real(path, mode);
+}
+ssize_t read(int fd, void* data, size_t n) {
+  NEXT(read);
+  if (fails(Operation::kFile, true, n > 1)) return g_error == kShort ? real(fd, data, n / 2) : -1;
+  return real(fd, data, n);
+}
+ssize_t pread(int fd, void* data, size_t n, off_t offset) {
+  NEXT(pread);
+  if (fails(Operation::kFile, true, n > 1)) return g_error == kShort ? real(fd, data, n / 2, offset) : -1;
+  return real(fd, data, n, offset);
+}
+ssize_t write(int fd, const void* data, size_t n) {
+  NEXT(write);
+  if (fails(Operation::kFile, true, n > 1)) return g_error == kShort ? real(fd, data, n / 2) : -1;
+  return real(fd, data, n);
+}
+int fsync(int fd) {
+  NEXT(fsync);
+  return file_fails(true) ? -1 : real(fd);
+}
+int flock(int fd, int operation) {
+  using Flock = int (*)(int, int);
+  static const auto real = next<Flock>("flock");
+  return file_fails(true) ? -1 : real(fd, operation);
+}
+int fstat(int fd, struct stat* status) noexcept {
+  using Fstat = int (*)(int, struct stat*);
+  static const auto real = next<Fstat>("fstat");
+  return file_fails() ? -1 : real(fd, status);
+}
+int mkdir(const char* path, mode_t mode) noexcept {
+  NEXT(mkdir);
+  return file_fails() ? -1 : real(path, mode);
+}
+int mkdirat(int folder, const char* path, mode_t mode) noexcept {
+  NEXT(mkdirat);
+  return file_fails() ? -1 : real(folder, path, mode);
+}
+int rename(const char* from, const char* to) noexcept {
+  NEXT(rename);
+  return file_fails() ? -1 : real(from, to);
+}
+int renameat2(int a, const char* from, int b, const char* to, unsigned flags) noexcept {
+  NEXT(renameat2);
+  return file_fails() ? -1 : real(a, from, b, to, flags);
+}
+DIR* fdopendir(int fd) {
+  NEXT(fdopendir);
+  return file_fails() ? nullptr : real(fd);
+}
+
+// --------------------------------------------------------------------------------------------------- threads
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*main)(void*),
+                   void* argument) noexcept {
+  NEXT(pthread_create);
+  return fails(Operation::kThread) ? EAGAIN : real(thread, attributes, main, argument);
+}
+}
+#pragma GCC visibility pop
+
+namespace hawser::testing {
+namespace {
+
+long entries(const char* folder) {
+  long count = 0;
+  DIR* const listing = opendir(folder);
+  if (listing == nullptr) return -1;
+  while (readdir(listing) != nullptr) ++count;
+  closedir(listing);
+  return count;
+}
+
+}  // namespace
+
+[[gnu::noinline]] void now_it_fails() { asm volatile(""); }
+
+FailAt::FailAt(Operation operation, int error, long nth) : nth_(nth) {
+  g_operation = operation;
+  g_error = error;
+  g_nth = nth;
+  g_seen = 0;
+  g_armed.store(true, std::memory_order_release);
+}
+
+FailAt::~FailAt() { g_armed = false; }
+
+long FailAt::seen() const { return g_seen; }
+
+Held held() {
+  return {g_blocks.load(), g_json.load(), g_mapped.load(), entries("/proc/self/fd"),
+          entries("/proc/self/task")};
+}
+
+}  // namespace hawser::testing
