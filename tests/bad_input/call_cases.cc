@@ -187,14 +187,14 @@ std::vector<Case> others() {
        }},
       {"a comm of 0 ranks",
        HWS_INVALID_ARGUMENT,
-       {"0 ranks", "from 1 to 4096"},
+       {"hws_comm_create_local", "`ranks` is 0", "[1, 4096]"},
        [](Site&) {
          hws_comm* comm = nullptr;
          return hws_comm_create_local(0, &comm);
        }},
       {"a comm of 5,000 ranks",
        HWS_INVALID_ARGUMENT,
-       {"5000 ranks", "from 1 to 4096"},
+       {"hws_comm_create_local", "`ranks` is 5000", "[1, 4096]"},
        [](Site&) {
          hws_comm* comm = nullptr;
          return hws_comm_create_local(5000, &comm);
