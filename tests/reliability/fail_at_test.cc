@@ -116,6 +116,7 @@ struct Stage {
 class FailAtTest : public ::testing::TestWithParam<int32_t> {
  protected:
   std::function<void()> revive_;         ///< makes a new engine
+  long idle_threads_ = 0;                ///< while no save runs
   std::function<void()> after_failure_;  ///< what else a host does then
 
   /// Walks a stage over all N of a kind of failure.
@@ -123,8 +124,6 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
     const long total = count(stage, operation, error);
     const long stride = std::getenv("HAWSER_FULL") ? 1 : std::max<long>(1, total / kRunsInCi);
     std::mt19937_64 random(seed());
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    idle_threads_ = testing::held().threads;
     long runs = 0, told = 0;
     for (long n = first(stage, stride, random()); n <= total; n += stride) {
       ++runs;
@@ -235,8 +234,6 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
     EXPECT_STRNE(hws_error_message(error), "");
     hws_error_destroy(error);
   }
-
-  long idle_threads_ = 0;
 };
 
 /// What each test walks over: the life of an engine, call by call.
@@ -250,6 +247,7 @@ class Life : public FailAtTest {
     const auto drop = [&] { hws_buffer_destroy(std::exchange(host.out, nullptr)); };
     const auto nothing = [] {};
 
+    idle_threads_ = testing::held().threads;
     hws_config* const config = host.config;
     walk_it(
         "parse", [&] { return host.parse(); },
@@ -270,6 +268,7 @@ class Life : public FailAtTest {
         [&] { hws_engine_destroy(std::exchange(host.engine, nullptr)); });
     if (HasFailure()) return;
     host.live();
+    idle_threads_ = testing::held().threads;
     walk_it(
         "destroy",
         [&] {

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <string>
+
+#include "engine/device/cpu/kernel_file.h"
 
 namespace hawser::device {
 namespace {
@@ -17,20 +17,11 @@ namespace {
 constexpr int64_t kHugePage = int64_t{2} << 20;
 
 /// First number in a small file of the kernel; -1 where there is none ("max" included).
-int64_t read_number(const char* path) {
-  std::ifstream in(path);
-  int64_t value = -1;
-  return in >> value ? value : -1;
-}
+int64_t read_number(const char* path) { return KernelFile(path).number_after(""); }
 
 int64_t free_memory() {
-  std::ifstream in("/proc/meminfo");
-  std::string key, unit;
-  int64_t kib = 0;
-  while (in >> key >> kib) {
-    if (key == "MemAvailable:") return kib * 1024;
-    std::getline(in, unit);
-  }
+  const int64_t kib = KernelFile("/proc/meminfo").number_after("MemAvailable:");
+  if (kib >= 0) return kib * 1024;
   return int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
 }
 

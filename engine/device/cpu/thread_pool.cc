@@ -4,12 +4,11 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <fstream>
-#include <string>
 #include <system_error>
 
 #include "engine/base/error.h"
 #include "engine/base/signals_blocked.h"
+#include "engine/device/cpu/kernel_file.h"
 #include "engine/device/cpu/pause.h"
 
 namespace hawser::device {
@@ -19,11 +18,10 @@ int32_t default_threads() {
   int32_t n = sched_getaffinity(0, sizeof set, &set) == 0
                   ? CPU_COUNT(&set)
                   : static_cast<int32_t>(std::thread::hardware_concurrency());
-  std::ifstream quota_file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (quota_file >> quota >> period && quota != "max" && period > 0)
-    n = std::min(n, static_cast<int32_t>(std::max(1.0, std::stod(quota) / period)));
+  const KernelFile quota_file("/sys/fs/cgroup/cpu.max");  // "QUOTA PERIOD" or "max PERIOD"
+  const int64_t quota = quota_file.number_after(""), period = quota_file.number_after(" ");
+  if (quota > 0 && period > 0)
+    n = static_cast<int32_t>(std::min<int64_t>(n, std::max<int64_t>(1, quota / period)));
   return std::max(1, n);
 }
 
