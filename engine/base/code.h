@@ -1,4 +1,5 @@
-// Status codes. A header of their own, because plugins return them and throw nothing (engine/device/plugin.h).
+// Status codes. A header of their own, because plugins return them and throw nothing
+// (engine/device/plugin.h).
 #pragma once
 
 #include <stdint.h>

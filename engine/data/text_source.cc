@@ -4,10 +4,10 @@
 #include <string_view>
 
 #include "engine/base/error.h"
+#include "engine/base/utf8.h"
 #include "engine/data/data_error.h"
 #include "engine/data/element_array.h"
 #include "engine/data/token_source.h"
-#include "engine/base/utf8.h"
 
 namespace hawser::data {
 namespace {

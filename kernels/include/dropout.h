@@ -15,7 +15,8 @@ struct Dropout {
 
 /// The four words for features 4*block .. 4*block+3 of one position of one sample. An element is dropped when
 /// philox_uniform(word) < p. Attention uses position = head * 2^32 + query and feature = key position.
-static constexpr inline PhiloxBlock dropout_words(uint64_t key, uint64_t sample, uint64_t position, uint64_t block) {
+static constexpr inline PhiloxBlock dropout_words(uint64_t key, uint64_t sample, uint64_t position,
+                                                  uint64_t block) {
   return philox(key ^ (sample * 0x9E3779B97F4A7C15ull), position, block);
 }
 

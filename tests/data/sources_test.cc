@@ -1,7 +1,7 @@
 // Files as token streams: raw tokens, text and Megatron, and what is refused.
+#include "engine/base/utf8.h"
 #include "engine/data/element_array.h"
 #include "engine/data/token_source.h"
-#include "engine/base/utf8.h"
 #include "tests/data/data_files.h"
 
 namespace hawser::data {

@@ -19,7 +19,7 @@
 #include "engine/device/cpu/thread_pool.h"
 #include "kernels/include/levels.h"
 #include "kernels/include/table.h"
-#include "tests/kernels/register_peak.h"
+#include "tests/bench/machine_limits.h"
 
 namespace hawser::bench {
 namespace {
@@ -134,14 +134,14 @@ const KernelTable* level_named(const std::string& name) {
 }
 
 void run(const KernelTable& table, Stream& stream, const std::map<std::string, std::string>& options,
-         const RegisterPeak& peak) {
+         const MachineLimits& limits) {
   const int64_t head_dim = std::atoll(options.at("--head-dim").c_str());
   const auto dropout = static_cast<float>(std::atof(options.at("--dropout").c_str()));
   std::printf("%-5s %6s %22s %22s %22s %10s\n", "", "T", "forward GFLOP/s", "backward", "both", "workspace");
   for (const bool bf16 : {false, true}) {
     const std::string precision = bf16 ? "bf16" : "fp32";
     if (!options.at("--precision").empty() && options.at("--precision") != precision) continue;
-    const double most = bf16 && peak.bf16 > 0 ? peak.bf16 : peak.fp32;
+    const double most = bf16 ? limits.bf16_flops : limits.fp32_flops;
     for (const int64_t sequence : {64, 128, 512, 1024, 4096}) {
       if (!options.at("--sequence").empty() && options.at("--sequence") != std::to_string(sequence)) continue;
       const Problem problem(table, stream, sequence, head_dim, bf16, dropout);
@@ -176,11 +176,11 @@ int main_with(int argc, char** argv) {
   }
   const int threads = std::max(1, std::atoi(options["--threads"].c_str()));
   device::ThreadPool pool(threads);
-  const RegisterPeak peak = measure_register_peak(threads);
+  const MachineLimits limits = measure_limits(threads);
   std::printf("level %s, %d threads; between registers %.0f GFLOP/s fp32, %.0f bf16; %lld heads of %s\n",
-              table->name, threads, peak.fp32 * 1e-9, peak.bf16 * 1e-9, static_cast<long long>(kHeads),
-              options["--head-dim"].c_str());
-  run(*table, pool.stream(), options, peak);
+              table->name, threads, limits.fp32_flops * 1e-9, limits.bf16_flops * 1e-9,
+              static_cast<long long>(kHeads), options["--head-dim"].c_str());
+  run(*table, pool.stream(), options, limits);
   return 0;
 }
 

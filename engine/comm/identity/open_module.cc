@@ -9,7 +9,8 @@ const IdentityModule& open_identity_module(const std::string& folder) {
   const OpenedModule module = open_module(folder, kIdentityLibrary, kIdentityEntry);
   if (!module.reason.empty())
     fail(Code::kUnavailable,
-         "a job's secret needs {} and libsodium, which could not be opened: {} ({}); install Hawser's identity "
+         "a job's secret needs {} and libsodium, which could not be opened: {} ({}); install Hawser's "
+         "identity "
          "module, or leave the secret out and say that the network is trusted",
          kIdentityLibrary, module.path, module.reason);
   const auto entry = reinterpret_cast<IdentityEntry>(module.entry);

@@ -150,7 +150,8 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
     auto run = [&held, kernel] { std::apply(kernel, held); };
     using Run = decltype(run);
     allow_shared_memory(shared);
-    return launch(config, [](void* arg) { (*static_cast<Run*>(arg))(); }, &run);
+    return launch(
+        config, [](void* arg) { (*static_cast<Run*>(arg))(); }, &run);
   });
 }
 
