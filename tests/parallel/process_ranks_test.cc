@@ -136,7 +136,7 @@ TEST(ProcessRanks, OfUnlikeProcessorsTakeTheKernelsThatAllCanRun) {
     return config;
   }();
   config::ConfigTree older = usual;
-  older.set("/cpu/max_isa", "\"x86-64-v2\"");
+  older.set("/cpu/max_isa", "\"generic\"");
   const auto two_steps = [](const config::ConfigTree& config, std::shared_ptr<comm::Comm> comm) {
     std::atomic<bool> cancel{false};
     const auto trainer = train::Trainer::create(config, false, &cancel, std::move(comm));
@@ -145,7 +145,7 @@ TEST(ProcessRanks, OfUnlikeProcessorsTakeTheKernelsThatAllCanRun) {
     return fmt::format("{} {}", level, trainer->train_step().loss);
   };
   const std::string expected = two_steps(older, comm::make_local(2));
-  EXPECT_EQ(expected.substr(0, 9), "x86-64-v2");
+  EXPECT_EQ(expected.substr(0, 8), "generic ");
   for (const int32_t odd_one : {0, 1})
     for (const std::string& text : in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
            const bool old = comm->local_ranks().front() == odd_one;
