@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/comm/gate.h"
+#include "kernels/include/each_kernel.h"
 
 namespace hawser::train {
 namespace {
@@ -22,7 +23,6 @@ void KernelProfile::timed(const Args& args, Stream& stream) {
 
 KernelProfile::KernelProfile(const kernels::KernelTable& real, Stream& stream, size_t calls_per_step)
     : real_(real), table_(real) {
-  using Table = kernels::KernelTable;
   const auto run = [](Stream* self, int64_t tasks, TaskFn fn, void* arg) {
     Stream* const to = reinterpret_cast<ProfiledStream*>(self)->real;
     to->run(to, tasks, fn, arg);
@@ -30,27 +30,7 @@ KernelProfile::KernelProfile(const kernels::KernelTable& real, Stream& stream, s
   stream_ = {{run, stream.num_workers}, &stream, this};
   calls_.reserve(calls_per_step);
   rows_.reserve(kMostRows);
-  wrap<&Table::matmul>(real.matmul);
-  wrap<&Table::embedding_forward>(real.embedding_forward);
-  wrap<&Table::embedding_backward>(real.embedding_backward);
-  wrap<&Table::norm_forward>(real.norm_forward);
-  wrap<&Table::norm_backward>(real.norm_backward);
-  wrap<&Table::activation_forward>(real.activation_forward);
-  wrap<&Table::activation_backward>(real.activation_backward);
-  wrap<&Table::rope>(real.rope);
-  wrap<&Table::residual_forward>(real.residual_forward);
-  wrap<&Table::residual_backward>(real.residual_backward);
-  wrap<&Table::attention_forward>(real.attention_forward);
-  wrap<&Table::attention_backward>(real.attention_backward);
-  wrap<&Table::cross_entropy>(real.cross_entropy);
-  wrap<&Table::soft_cap>(real.soft_cap);
-  wrap<&Table::column_sum>(real.column_sum);
-  wrap<&Table::sum_of_squares>(real.sum_of_squares);
-  wrap<&Table::add>(real.add);
-  wrap<&Table::convert>(real.convert);
-  wrap<&Table::ordered_sum>(real.ordered_sum);
-  wrap<&Table::adamw>(real.adamw);
-  wrap<&Table::sgd>(real.sgd);
+  kernels::each_kernel([&]<auto kKernel>() { wrap<kKernel>(real.*kKernel); });
 }
 
 void KernelProfile::note(const nn::KernelWork& work, double begin, double end) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "kernels/include/each_kernel.h"
 
 namespace hawser::testing {
 namespace {
@@ -44,30 +45,9 @@ void FarDevice::queued(const Args& args, Stream& stream) {
 }
 
 void FarDevice::wrap_kernels() {
-  using Table = kernels::KernelTable;
-  const Table& real = *request_.host_kernels;
+  const kernels::KernelTable& real = *request_.host_kernels;
   kernels_.name = kFarName;
-  wrap<&Table::matmul>(real.matmul);
-  wrap<&Table::embedding_forward>(real.embedding_forward);
-  wrap<&Table::embedding_backward>(real.embedding_backward);
-  wrap<&Table::norm_forward>(real.norm_forward);
-  wrap<&Table::norm_backward>(real.norm_backward);
-  wrap<&Table::activation_forward>(real.activation_forward);
-  wrap<&Table::activation_backward>(real.activation_backward);
-  wrap<&Table::rope>(real.rope);
-  wrap<&Table::residual_forward>(real.residual_forward);
-  wrap<&Table::residual_backward>(real.residual_backward);
-  wrap<&Table::attention_forward>(real.attention_forward);
-  wrap<&Table::attention_backward>(real.attention_backward);
-  wrap<&Table::cross_entropy>(real.cross_entropy);
-  wrap<&Table::soft_cap>(real.soft_cap);
-  wrap<&Table::column_sum>(real.column_sum);
-  wrap<&Table::sum_of_squares>(real.sum_of_squares);
-  wrap<&Table::add>(real.add);
-  wrap<&Table::convert>(real.convert);
-  wrap<&Table::ordered_sum>(real.ordered_sum);
-  wrap<&Table::adamw>(real.adamw);
-  wrap<&Table::sgd>(real.sgd);
+  kernels::each_kernel([&]<auto kKernel>() { wrap<kKernel>(real.*kKernel); });
 }
 
 device::DeviceInfo FarDevice::info() const noexcept {
