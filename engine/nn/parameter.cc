@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "engine/base/error.h"
 
@@ -124,6 +126,10 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
   place(declare.embedding());
   for (int64_t layer = 0; layer < m.layers; ++layer) place(declare.layer(layer));
   place(declare.head());
+  by_name_.resize(parameters_.size());
+  std::iota(by_name_.begin(), by_name_.end(), size_t{0});
+  std::sort(by_name_.begin(), by_name_.end(),
+            [this](size_t a, size_t b) { return parameters_[a].name < parameters_[b].name; });
   for (size_t i = 0; i < frozen.size(); ++i)
     if (!matched[i])
       fail(Code::kConfigInvalid,
@@ -163,9 +169,11 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
 }
 
 const Parameter* ParameterTable::find(std::string_view name) const {
-  for (const Parameter& p : parameters_)
-    if (p.name == name) return &p;
-  return nullptr;
+  const auto found =
+      std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                       [this](size_t i, std::string_view wanted) { return parameters_[i].name < wanted; });
+  if (found == by_name_.end() || parameters_[*found].name != name) return nullptr;
+  return &parameters_[*found];
 }
 
 const Parameter& ParameterTable::at(std::string_view name) const {

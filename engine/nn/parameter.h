@@ -90,6 +90,7 @@ class ParameterTable {
   void lay_out(const std::vector<Declaration>& block);
 
   std::vector<Parameter> parameters_;
+  std::vector<size_t> by_name_;  // of parameters_: models of 10,000 layers have 100,000 names
   std::vector<ParameterGroup> groups_;
   int64_t count_ = 0;
 };

@@ -1,7 +1,5 @@
 #include "engine/train/engine_plans.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "engine/base/error.h"
@@ -62,8 +60,6 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   s.kv_cache = 2 * seq * m.kv_heads * m.head_dim * dtype_bytes(DType::kF32);
   return s;
 }
-
-std::string gib(int64_t bytes) { return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30)); }
 
 }  // namespace
 
@@ -189,36 +185,19 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
   return plans;
 }
 
-void check_memory(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
-                  const Target& target, int64_t available, bool inference) {
-  if (plans.arena_bytes <= available) return;
-  std::string advice;
-  const auto suggest = [&](const std::string& setting, const config::ResolvedConfig& smaller) {
-    const int64_t saved = plans.arena_bytes - make_plans(model, smaller, target, inference).arena_bytes;
-    if (saved > 0) advice += fmt::format("\n  {} saves {}", setting, gib(saved));
-  };
-  if (config.batch.micro_batch > 1) {
-    config::ResolvedConfig c = config;
-    c.batch.micro_batch = std::max<int64_t>(1, config.batch.micro_batch / 2);
-    c.batch.grad_accum_steps = config.batch.global_batch / c.batch.micro_batch;
-    suggest(fmt::format("/batch/micro_batch {} with /batch/grad_accum_steps {}", c.batch.micro_batch,
-                        c.batch.grad_accum_steps),
-            c);
-  }
-  if (config.batch.sequence > 1) {
-    config::ResolvedConfig c = config;
-    c.batch.sequence /= 2;
-    suggest(fmt::format("/batch/sequence {}", c.batch.sequence), c);
-  }
-  if (config.optimizer.kind == config::OptimizerKind::kAdamW && !inference) {
-    config::ResolvedConfig c = config;
-    c.optimizer.kind = config::OptimizerKind::kSgd;
-    c.optimizer.momentum = 0;
-    suggest("/optimizer/kind sgd without momentum", c);
-  }
-  fail(Code::kOutOfMemory, "out of memory: the plan needs {} ({} bytes){}, {} are available{}",
-       gib(plans.arena_bytes), plans.arena_bytes, config.mesh.dp() > 1 ? " on each rank" : "", gib(available),
-       advice);
+int64_t least_arena_bytes(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
+                          bool inference) {
+  const parallel::ShardLayout layout(model.table(),
+                                     layout_options(config, choose_strategy(config), 0, inference));
+  const plan::Sizes sizes = sizes_of(model, config, target, layout, inference);
+  int64_t bytes = 0;
+  for (const plan::BlockState& s : sizes.state)
+    bytes += s.weights + s.secondary + s.master + s.gradients + s.gradient_shards + s.moment1 + s.moment2;
+  if (inference) return bytes;
+  // When the loss is computed, everything that the backward of its micro-batch will read is there.
+  for (int32_t block = std::max(1, sizes.first_trainable); block < sizes.head(); ++block)
+    bytes += sizes.residual + sizes.block_forward[static_cast<size_t>(block) - 1].saved;
+  return bytes;
 }
 
 }  // namespace hawser::train

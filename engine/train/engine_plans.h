@@ -64,9 +64,9 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
 EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                        bool inference);
 
-/// Throws kOutOfMemory unless `plans` fit into `available` bytes for each rank, with what each smaller
-/// setting would save.
-void check_memory(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
-                  const Target& target, int64_t available, bool inference);
+/// Less than the arena of make_plans, by what is only there for a moment: state, and what one micro-batch
+/// saves for its backward. Quick however deep the model, while plans of 10,000 layers take a minute.
+int64_t least_arena_bytes(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
+                          bool inference);
 
 }  // namespace hawser::train

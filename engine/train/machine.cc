@@ -1,6 +1,7 @@
 #include "engine/train/machine.h"
 
 #include "engine/device/cpu/cpu_device.h"
+#include "engine/device/cpu/host_memory.h"
 
 namespace hawser::train {
 namespace {
@@ -28,10 +29,11 @@ Target Machine::target() const {
   return {&d.kernels(), d.stream(device::StreamId::kCompute).num_workers, link_.in_place()};
 }
 
-int64_t Machine::available_bytes(const DeviceChoice& choice, int32_t local_ranks) const {
+Room Machine::room(const DeviceChoice& choice, int32_t local_ranks) const {
   int64_t available = 0, total = 0;
   device::check(device(), device().memory(&available, &total));
-  return available / choice.sharing(local_ranks);
+  return {available / choice.sharing(local_ranks),
+          (link_.in_place() ? available : device::available_memory()) / local_ranks};
 }
 
 Target target_of(const DeviceChoice& choice, const config::ResolvedConfig& config,

@@ -8,6 +8,7 @@
 #include "engine/device/host_link.h"
 #include "engine/train/choose_device.h"
 #include "engine/train/engine_plans.h"
+#include "engine/train/memory_check.h"
 
 namespace hawser::train {
 
@@ -23,8 +24,8 @@ class Machine {
   device::HostLink& link() { return link_; }
   /// What plans must know of it.
   Target target() const;
-  /// Bytes that a rank may take of it where `local_ranks` ranks of this process share out the devices.
-  int64_t available_bytes(const DeviceChoice& choice, int32_t local_ranks) const;
+  /// What a rank may take where `local_ranks` ranks of this process share out the devices and the host.
+  Room room(const DeviceChoice& choice, int32_t local_ranks) const;
 
  private:
   device::ThreadPool pool_;

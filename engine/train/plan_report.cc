@@ -12,6 +12,7 @@
 #include "engine/train/engine_plans.h"
 #include "engine/train/executor.h"
 #include "engine/train/machine.h"
+#include "engine/train/memory_check.h"
 #include "engine/train/staging.h"
 #include "engine/train/trainer.h"
 #include "kernels/include/levels.h"
@@ -82,6 +83,11 @@ class PlanReport {
   std::string traffic_text() const;
   std::string stages_text() const;
   std::string types_text() const;
+  /// What a rank takes of the host in all, as the config is.
+  int64_t on_host() const {
+    return (target_.in_place ? plans_.arena_bytes : 0) +
+           host_bytes(plans_.staging, staging_, a_.config, target_);
+  }
   Json strategy_json() const;
   void add_ranks(Json* report) const;
 
@@ -257,6 +263,7 @@ std::string PlanReport::json() const {
   report["total_bytes"] = plans_.arena_bytes;
   report["staging_bytes"] = staging_;
   report["host_staging_bytes"] = plans_.staging.bytes();
+  report["host_bytes"] = on_host();
   report["device"] = kind_name(device_.kind);
   report["parameters"] = model_.table().count();
   report["flops_per_token"] = model_.flops_per_token(a_.config.batch.sequence);
@@ -283,9 +290,12 @@ std::string PlanReport::text() const {
   if (plans_.staging.bytes() > 0)
     text += fmt::format("host staging    {:>14} bytes of pinned memory: {} for a step, {} for transfers\n",
                         plans_.staging.bytes(), plans_.staging.step, plans_.staging.transfers);
-  text += fmt::format(
-      "staging         {:>14} bytes outside the arena, from the first asynchronous save on ({})\n\n",
-      staging_, a_.config.checkpoint.async ? "checkpoint.async" : "hws_checkpoint_save_async");
+  text += fmt::format("staging         {:>14} bytes outside the arena, {}\n", staging_,
+                      a_.config.checkpoint.async ? "from the first save on (checkpoint.async)"
+                      : target_.in_place
+                          ? "if there is an asynchronous save (hws_checkpoint_save_async)"
+                          : "while a checkpoint is saved, from the first asynchronous save on for good");
+  text += fmt::format("host            {:>14} bytes in all\n\n", on_host());
   text += fmt::format("parameters      {:>14}\nFLOPs per token {:>14.0f}\n", model_.table().count(),
                       model_.flops_per_token(a_.config.batch.sequence));
   text += "types           " + types_text() + "\n";

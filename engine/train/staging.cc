@@ -31,16 +31,17 @@ void copy_task(void* arg, int64_t task, int32_t) {
 
 }  // namespace
 
-void Staging::lay_out(std::vector<checkpoint::PieceView> pieces) {
+void Staging::lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place) {
   int64_t bytes = 0;
   for (const checkpoint::PieceView& piece : pieces) bytes += bytes_of(piece);
   if (!memory_ || memory_->bytes() < bytes) {
     const int64_t available = device::available_memory();
     if (bytes > available)
       fail(Code::kOutOfMemory,
-           "out of memory: an asynchronous save copies the state of a rank into {} bytes outside the arena, "
-           "{} are available; save without /checkpoint/async (hws_checkpoint_save needs no copy)",
-           bytes, available);
+           "out of memory: this save copies the state of a rank into {} bytes of the host, {} are available; "
+           "free some{}",
+           bytes, available,
+           in_place ? ", or save without /checkpoint/async (hws_checkpoint_save makes no copy)" : "");
     memory_ = device::Arena::create(bytes);
   }
   std::vector<const void*> sources;

@@ -17,9 +17,10 @@ namespace hawser::train {
 
 class Staging {
  public:
-  /// Takes the memory for these pieces, if it is not there yet, and lays them out in it. Throws kOutOfMemory
-  /// (needed, available, what to do), with what was there before unchanged.
-  void lay_out(std::vector<checkpoint::PieceView> pieces);
+  /// Takes the memory for these pieces, if it is not there yet, and lays them out in it. `in_place`: they are
+  /// in the host's memory, so a save could do without. Throws kOutOfMemory (needed, available, what to do),
+  /// with what was there before unchanged.
+  void lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place);
   /// Copies what lay_out was given, on the rank's threads where its memory is the host's. Allocates nothing.
   /// Throws what a device has to say.
   void copy(const device::HostLink& link, Stream& stream);
@@ -27,6 +28,8 @@ class Staging {
   /// The copies: names, shapes and ranges as given to lay_out.
   const std::vector<checkpoint::PieceView>& pieces() const { return copies_; }
   int64_t bytes() const { return bytes_; }
+  /// Memory taken so far.
+  int64_t taken_bytes() const { return memory_ ? memory_->bytes() : 0; }
 
  private:
   std::shared_ptr<device::Arena> memory_;

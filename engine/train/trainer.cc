@@ -95,14 +95,13 @@ TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* c
       kernels_(agree_on_kernels()),
       threads_(choose_threads(config_, team_.size())),
       machines_(make_machines()),
-      plans_(make_plans(model_, config_, machines_.front()->target(), inference)),
+      plans_(make_plans_that_fit(model_, config_, machines_.front()->target(),
+                                 machines_.front()->room(device_, team_.size()), inference)),
       optimizer_(model_.table(), config_.optimizer),
       guard_(config_.guard),
       shared_{model_, config_, plans_, optimizer_, mesh_of(config_), inference},
       runs_(static_cast<size_t>(team_.size())),
       saver_(config_.checkpoint) {
-  check_memory(plans_, model_, config_, machines_.front()->target(),
-               machines_.front()->available_bytes(device_, team_.size()), inference);
   if (config_.checkpoint.async) require_one_process("/checkpoint/async");
   make_ranks();
   initialize_weights();

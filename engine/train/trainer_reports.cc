@@ -54,6 +54,7 @@ std::string TrainerImpl::info_json() const {
   json["memory"] = memory_json(plans_, first().executor());
   json["memory"]["host_staging_bytes"] = plans_.staging.bytes();
   json["memory"]["staging_bytes"] = staging_bytes(first().layout(), model_.table());
+  json["memory"]["staging_taken_bytes"] = staging_.empty() ? 0 : staging_.front().taken_bytes();
   return json.dump();
 }
 

@@ -44,7 +44,7 @@ void TrainerImpl::write_now(const std::string& path) {
       std::vector<checkpoint::PieceView> pieces = pieces_of(rank);
       Staging copy;  // files are written from the host's memory
       if (!rank.link().in_place()) {
-        copy.lay_out(std::move(pieces));
+        copy.lay_out(std::move(pieces), false);
         copy.copy(rank.link(), rank.stream());
         pieces = copy.pieces();
       }
@@ -68,7 +68,7 @@ std::shared_ptr<SaveOperation> TrainerImpl::save_beside(const std::string& path,
   int64_t bytes = 0;
   staging_.resize(ranks_.size());
   for (size_t i = 0; i < ranks_.size(); ++i) {
-    staging_[i].lay_out(pieces_of(*ranks_[i]));
+    staging_[i].lay_out(pieces_of(*ranks_[i]), ranks_[i]->link().in_place());
     bytes += staging_[i].bytes();
   }
   on_ranks([&](Rank& rank, int32_t i) { staging_[static_cast<size_t>(i)].copy(rank.link(), rank.stream()); });

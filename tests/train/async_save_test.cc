@@ -106,6 +106,24 @@ TEST_F(AsyncSave, StagesWhatThePlanSays) {
   }
 }
 
+/// Of a run that saves beside training, with the copy that it writes from.
+TEST_F(AsyncSave, TheHostHoldsWhatThePlanSaysInAll) {
+  const std::string sections =
+      R"(, "checkpoint": {"path": ")" + path("run") +
+      R"(", "every": 1, "async": true}, "mesh": {"dp_shard": 2}, "zero": {"stage": 1})";
+  const json plan =
+      json::parse(train::plan_report(testing::small_config(tokens_, "bf16", 2, sections), true));
+  const auto trainer = make(sections, 2);
+  const auto memory = [&] { return json::parse(trainer->info_json()).at("memory"); };
+  EXPECT_EQ(memory().at("staging_taken_bytes"), 0);
+  trainer->train(3, nullptr);
+  const json after = memory();
+  EXPECT_EQ(after.at("high_water_bytes"), after.at("planned_bytes"));
+  EXPECT_EQ(after.at("staging_taken_bytes"), plan.at("staging_bytes"));
+  EXPECT_EQ(plan.at("host_bytes").get<int64_t>(),
+            after.at("arena_bytes").get<int64_t>() + after.at("staging_taken_bytes").get<int64_t>());
+}
+
 TEST_F(AsyncSave, AnotherSaveWaitsOrIsRefused) {
   const auto refuses = make(R"(, "checkpoint": {"when_busy": "refuse"})");
   std::shared_ptr<SaveOperation> first;

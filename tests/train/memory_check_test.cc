@@ -1,0 +1,115 @@
+// What does not fit is refused before anything is allocated: to the byte, with the copies that checkpoints
+// are written from, and soon however deep the model is.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "engine/base/error.h"
+#include "engine/train/assemble.h"
+#include "engine/train/memory_check.h"
+#include "engine/train/staging.h"
+#include "tests/train/small_config.h"
+
+namespace hawser::train {
+namespace {
+
+std::string refusal(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kOutOfMemory) << error.message();
+    return error.message();
+  }
+  return "";
+}
+
+/// A config, and what planning it takes.
+struct Planned {
+  explicit Planned(const config::ConfigTree& tree, bool in_place = true)
+      : config(config::resolve(tree)),
+        model(config.model, config.init.scale_residual, config.optimizer.frozen),
+        target{&choose_kernels(config), 1, in_place} {}
+
+  int64_t least() const { return least_arena_bytes(model, config, target, false); }
+  EnginePlans plans() const { return make_plans(model, config, target, false); }
+  int64_t staged() const {
+    return staging_bytes({model.table(), layout_options(config, choose_strategy(config), 0, false)},
+                         model.table());
+  }
+  std::string refused_in(int64_t device, int64_t host) const {
+    return refusal([&] { make_plans_that_fit(model, config, target, {device, host}, false); });
+  }
+
+  config::ResolvedConfig config;
+  nn::Model model;
+  Target target;
+};
+
+class MemoryCheck : public ::testing::Test {
+ protected:
+  config::ConfigTree config(const std::string& more = "", const std::string& precision = "fp32") {
+    return hawser::testing::small_config(tokens_, precision, 1, more);
+  }
+  static constexpr const char* kAsync = R"(, "checkpoint": {"path": "run", "async": true})";
+
+ private:
+  hawser::testing::ScratchFolder folder_;
+  const std::string tokens_ = hawser::testing::write_tokens(folder_, 5000);
+};
+
+TEST_F(MemoryCheck, TheQuickBoundIsJustBelowThePlan) {
+  for (const char* precision : {"fp32", "bf16"}) {
+    for (const std::string layout :
+         {"", R"(, "mesh": {"dp_shard": 4}, "zero": {"stage": 1})",
+          R"(, "mesh": {"dp_shard": 4}, "zero": {"stage": 2, "reduce": "per_micro_batch"})",
+          R"(, "mesh": {"dp_shard": 4}, "zero": {"stage": 3})"}) {
+      config::ConfigTree tree = config(layout, precision);
+      tree.set("/model/layers", "80");
+      const Planned p(tree);
+      const int64_t least = p.least(), all = p.plans().arena_bytes;
+      EXPECT_LE(least, all) << precision << layout;
+      EXPECT_GT(least, all / 4 * 3) << precision << layout;
+    }
+  }
+}
+
+TEST_F(MemoryCheck, TheArenaAndTheCopyOfTheStateFitToTheByte) {
+  const Planned at_once(config()), beside(config(kAsync));
+  const int64_t arena = beside.plans().arena_bytes, copy = beside.staged();
+  EXPECT_EQ(at_once.refused_in(arena, arena), "");
+  EXPECT_NE(at_once.refused_in(arena - 1, arena - 1).find("the plan needs"), std::string::npos);
+  EXPECT_EQ(beside.refused_in(arena + copy, arena + copy), "");
+  const std::string words = beside.refused_in(arena + copy - 1, arena + copy - 1);
+  EXPECT_NE(words.find("(" + std::to_string(copy) + " bytes)"), std::string::npos) << words;
+  EXPECT_NE(words.find("leave /checkpoint/async out"), std::string::npos) << words;
+}
+
+TEST_F(MemoryCheck, ADevicesHostHoldsTheCopyOfEverySave) {
+  for (const std::string checkpoint : {kAsync, R"(, "checkpoint": {"path": "run"})"}) {
+    const Planned p(config(checkpoint), false);
+    const EnginePlans plans = p.plans();
+    const int64_t host = plans.staging.bytes() + p.staged();
+    EXPECT_GT(plans.staging.bytes(), 0);
+    EXPECT_EQ(p.refused_in(plans.arena_bytes, host), "");
+    const std::string words = p.refused_in(plans.arena_bytes, host - 1);
+    EXPECT_NE(words.find("of the host"), std::string::npos) << words;
+  }
+  const Planned without(config(), false);
+  const EnginePlans plans = without.plans();
+  EXPECT_EQ(without.refused_in(plans.arena_bytes, plans.staging.bytes()), "");
+}
+
+TEST_F(MemoryCheck, ADeepModelIsRefusedBeforeItIsPlanned) {
+  config::ConfigTree tree = config();
+  tree.set("/model/layers", "10000");
+  tree.set("/model/window", "0");
+  tree.set("/model/window_layers", "[]");
+  const Planned deep(tree);
+  const std::string words = deep.refused_in(int64_t{1} << 20, int64_t{1} << 20);
+  EXPECT_NE(words.find("the plan needs at least "), std::string::npos) << words;
+  EXPECT_NE(words.find("(" + std::to_string(deep.least()) + " bytes)"), std::string::npos) << words;
+  EXPECT_NE(words.find("/batch/sequence 12 saves"), std::string::npos) << words;
+}
+
+}  // namespace
+}  // namespace hawser::train
