@@ -82,7 +82,8 @@ void LiveLine::show(const std::string& line) {
   std::fflush(stdout);
 }
 
-void LiveLine::step(const MetricRow& row, bool saved, bool best) {
+void LiveLine::step(const MetricRow& row, bool saving, int64_t saved, bool best) {
+  if (saved > 0) saved_ = saved;
   window_positions_ = kWindowDecay * window_positions_ + row.tokens_per_second * row.seconds;
   window_seconds_ = kWindowDecay * window_seconds_ + row.seconds;
   const bool validated = !std::isnan(row.validation_loss);
@@ -95,8 +96,11 @@ void LiveLine::step(const MetricRow& row, bool saved, bool best) {
   const bool last = row.step >= facts_->total_steps;
   if (!terminal_) {
     const bool due = row.step % log_every_ == 0 || row.step == first_step_ + 1;
-    if (due || last || validated || saved) {
-      print(text(row, 400) + (best ? " | best" : "") + (saved ? " | saved" : ""));
+    if (due || last || validated || saving) {
+      std::string line = text(row, 400) + (best ? " | best" : "");
+      if (saved_ > 0) line += format_text(" | saved step-%lld", static_cast<long long>(saved_));
+      print(line + (saving ? " | saving" : ""));
+      saved_ = 0;
     }
     return;
   }

@@ -16,8 +16,9 @@ class LiveLine {
   /// first_step: the step before the first one of this process.
   LiveLine(const RunFacts* facts, int64_t first_step, int64_t log_every);
 
-  /// After each step. saved and best as in hws_train_record.
-  void step(const MetricRow& row, bool saved, bool best);
+  /// After each step. `saving`: its checkpoint is written now; `saved`: the step of the newest one that is
+  /// there since the last call, 0: none. `best` as in hws_train_record.
+  void step(const MetricRow& row, bool saving, int64_t saved, bool best);
   /// A whole line (or several) of its own, above the live line.
   void print(const std::string& text);
   /// Leaves the live line as it stands and goes below it.
@@ -38,7 +39,8 @@ class LiveLine {
   double excluded_ = 0;
   double window_positions_ = 0, window_seconds_ = 0;  // recent steps, decaying
   double validation_loss_;                            // the last one; NaN: none yet
-  std::string last_;                                  // what the live line shows
+  int64_t saved_ = 0;  // step of a checkpoint that no line has told of; 0: none
+  std::string last_;   // what the live line shows
 };
 
 }  // namespace hawser::cli

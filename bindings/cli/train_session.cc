@@ -71,10 +71,20 @@ void TrainSession::step(const hws_train_record& record) {
     facts_.best_step = row.step;
   }
   if (record.save_failures > failed_saves_) tell_of_failed_saves();
-  live_.step(row, record.saved != 0, record.best != 0);
+  live_.step(row, record.saved != 0, newly_saved(), record.best != 0);
+  if (record.saved != 0) saving_ = {row.step, record.save_failures};
   if (row.step < record.total_steps && peak_is_due(row)) measure_peak();
   if (text_ && settings_.sample_every > 0 && row.step % settings_.sample_every == 0) show_sample(row.step);
   if (folder_ != nullptr && seconds_since(reported_at_) > kSecondsBetweenReports) write_report();
+}
+
+/// The step whose checkpoint has become durable since this was last asked; 0: none has.
+int64_t TrainSession::newly_saved() {
+  if (saving_.step == 0) return 0;
+  const auto metrics = ordered_json::parse(text_of(hws_engine_metrics, engine_));
+  if (metrics.value("saving", false)) return 0;
+  const bool failed = metrics.value("save_failures", int64_t{0}) > saving_.failures;
+  return std::exchange(saving_, {}).step * (failed ? 0 : 1);
 }
 
 /// After the first report: the peak is only needed to judge the speed, so nobody waits for it. And again

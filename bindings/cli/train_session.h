@@ -46,6 +46,7 @@ class TrainSession {
   void show_sample(int64_t step);
   void write_report();
   void tell_of_failed_saves();
+  int64_t newly_saved();
   void finish(const std::string& state);
   void print_summary();
   void show_profile();
@@ -60,7 +61,10 @@ class TrainSession {
   int measurements_ = 0;  // of the peak
   int64_t failed_saves_ = 0;
   std::string save_error_;  // of the last of them
-  bool text_;               // the model has a vocabulary for text
+  struct Saving {
+    int64_t step = 0, failures = 0;  // of saves before it
+  } saving_;                         // the checkpoint that is being written; step 0: none
+  bool text_;                        // the model has a vocabulary for text
   std::chrono::steady_clock::time_point reported_at_;
   std::exception_ptr callback_error_;
 };
