@@ -293,12 +293,12 @@ class Life : public FailAtTest {
   void walk_engine(Host& host, const Walk& walk_it, const Drop& drop, const Nothing& nothing,
                    Operation operation, const std::vector<int32_t>& codes) {
     const std::string saved = host.path("saved"), other = host.path("other"), hf = host.path("hf"),
-                      hf2 = host.path("hf2"), imported = host.path("imported");
-    keep_words_of_a_failed_save(host, other);
-    revive_ = [&host, other] {
+                      hf2 = host.path("hf2"), imported = host.path("imported"), never = host.path("never");
+    keep_words_of_a_failed_save(host, never);
+    revive_ = [&host, never] {
       hws_engine_destroy(std::exchange(host.engine, nullptr));
       host.live();
-      keep_words_of_a_failed_save(host, other);
+      keep_words_of_a_failed_save(host, never);
     };
     require(hws_checkpoint_save(host.engine, saved.c_str()), "save");
     require(hws_checkpoint_export(saved.c_str(), hf.c_str(), ""), "export");
