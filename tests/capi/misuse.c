@@ -8,18 +8,11 @@
 
 #include "check.h"
 
-enum { kCellBytes = 8192 };
-
 void *g_alive[kTypes], *g_gone[kTypes];
 int g_destroyed;
 
 static int g_calls;
-/* What outs, numbers and structs are written to; one of each kind per parameter. */
-static union {
-  double align;
-  void* pointer;
-  unsigned char bytes[kCellBytes];
-} g_cells[kParameters];
+static cell g_cells[kParameters];
 static char* g_endless; /* longer than any text that is taken */
 enum { kEndless = (16 << 20) + 2 };
 
@@ -33,7 +26,7 @@ static void complain(const function* f, const char* parameter, const char* what,
 
 /* --------------------------------------------------------------------------------------------- one call */
 
-static void destroy(int type, void* object) {
+void destroy_object(int type, void* object) {
   typedef struct view {
     uint32_t version[2];
     void* context;
@@ -66,7 +59,7 @@ static void destroy(int type, void* object) {
   }
 }
 
-static value good(const function* f, int at) {
+value good_value(const function* f, int at, cell* c) {
   const parameter* p = &f->parameters[at];
   value v = p->good;
   switch (p->kind) {
@@ -75,15 +68,15 @@ static value good(const function* f, int at) {
       break;
     case kOut:
     case kCell:
-      v.p = &g_cells[at];
+      v.p = c;
       break;
     case kPath:
       v.p = (void*)(uintptr_t)check_path(p->good.p);
       break;
     case kStruct:
-      memset(&g_cells[at], 0, sizeof g_cells[at]);
-      memcpy(&g_cells[at], p->layout->good, p->layout->size);
-      v.p = &g_cells[at];
+      memset(c, 0, sizeof *c);
+      memcpy(c, p->layout->good, p->layout->size);
+      v.p = c;
       break;
     default:
       break;
@@ -92,7 +85,7 @@ static value good(const function* f, int at) {
 }
 
 static void good_arguments(const function* f, value* v) {
-  for (int i = 0; i < kParameters; ++i) v[i] = good(f, i);
+  for (int i = 0; i < kParameters; ++i) v[i] = good_value(f, i, &g_cells[i]);
 }
 
 /* Makes the call; what it hands out is taken back, and is nothing when it fails. */
@@ -106,7 +99,7 @@ static int32_t make(const function* f, const value* v) {
   for (int i = 0; i < kParameters; ++i) {
     if (f->parameters[i].kind != kOut || v[i].p != &g_cells[i]) continue;
     if (status == HWS_OK) {
-      destroy(f->parameters[i].type, g_cells[i].pointer);
+      destroy_object(f->parameters[i].type, g_cells[i].pointer);
     } else if (g_cells[i].pointer != NULL) {
       complain(f, f->parameters[i].name, "is not NULL after", hws_status_name(status));
     }

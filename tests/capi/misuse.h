@@ -77,6 +77,23 @@ typedef struct function {
 extern void *g_alive[kTypes], *g_gone[kTypes];
 extern int g_destroyed;
 
+/* What outs, numbers and structs are written to; one of each kind per parameter. */
+enum { kCellBytes = 8192 };
+typedef union cell {
+  double align;
+  void* pointer;
+  unsigned char bytes[kCellBytes];
+} cell;
+
+/* The parameter `at` as it should be, with its memory, if it needs some, in `c`. */
+value good_value(const function* f, int at, cell* c);
+/* Ends what a call handed out. */
+void destroy_object(int type, void* object);
+
+/* Calls every function whose handle is const from 16 threads at once, first while the engine trains, then
+ * while it does not. `header`: hawser.h, which says what is const; each must have a row. */
+void hammer_const_calls(const function* functions, int count, const char* header);
+
 /* Calls `f` in every wrong way, one parameter at a time, and once as it should be. Returns how many calls. */
 int misuse(const function* f);
 

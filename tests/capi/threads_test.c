@@ -1,4 +1,5 @@
-/* Engines are independent, const calls are concurrent, and what cannot be is answered with HWS_BUSY. */
+/* Engines are independent, and destroying one waits for its call. (Const calls beside training:
+ * const_calls.c.) */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,93 +7,64 @@
 #include "check.h"
 #include "tiny.h"
 
+/* Three engines that have little in common: model, precision, optimizer, number of ranks. */
+static const char* const kConfigs[] = {
+    "{\"seed\": 1, \"cpu\": {\"threads\": 2},"
+    " \"model\": {\"vocab_size\": 61, \"context\": 16, \"layers\": 2, \"width\": 32, \"heads\": 4,"
+    "  \"norm\": \"layer_norm\", \"mlp\": \"gelu_tanh\", \"position\": \"learned\", \"tied_head\": true},"
+    " \"batch\": {\"micro_batch\": 2, \"grad_accum_steps\": 2, \"sequence\": 16},"
+    " \"optimizer\": {\"learning_rate\": 0.01}}",
+    "{\"seed\": 2, \"cpu\": {\"threads\": 1}, \"precision\": \"bf16\","
+    " \"model\": {\"vocab_size\": 61, \"context\": 16, \"layers\": 1, \"width\": 48, \"heads\": 4, "
+    "\"kv_heads\": 2,"
+    "  \"norm\": \"rms_norm\", \"mlp\": \"swiglu\", \"position\": \"rotary\", \"dropout\": {\"residual\": "
+    "0.1}},"
+    " \"batch\": {\"micro_batch\": 4, \"sequence\": 16},"
+    " \"optimizer\": {\"kind\": \"sgd\", \"momentum\": 0.9, \"learning_rate\": 0.03}}",
+    "{\"seed\": 3, \"cpu\": {\"threads\": 2}, \"mesh\": {\"dp_shard\": 2}, \"zero\": {\"stage\": 3},"
+    " \"model\": {\"vocab_size\": 61, \"context\": 16, \"layers\": 3, \"width\": 24, \"heads\": 2,"
+    "  \"norm\": \"rms_norm\", \"mlp\": \"gelu_tanh\", \"position\": \"rotary\", \"tied_head\": true},"
+    " \"batch\": {\"micro_batch\": 1, \"global_batch\": 4, \"sequence\": 16},"
+    " \"optimizer\": {\"learning_rate\": 0.003}}"};
+enum { kEngines = sizeof kConfigs / sizeof kConfigs[0], kLearnedSteps = 12 };
+
 typedef struct learner {
-  float learning_rate;
-  double losses[6];
+  const char* config;
+  int64_t count;
+  double losses[kLearnedSteps];
+  float weights[kMaxWeights];
 } learner;
 
 static void* learn(void* user) {
   learner* l = user;
-  hws_config* config = tiny_config();
+  hws_config* config = NULL;
+  hws_comm* comm = NULL;
   hws_engine* engine = NULL;
-  char value[32];
-  snprintf(value, sizeof value, "%g", (double)l->learning_rate);
-  CHECK_OK(hws_config_set(config, "/optimizer/learning_rate", value));
-  CHECK_OK(hws_engine_create(config, 0, &engine));
-  for (uint32_t i = 0; i < 6; ++i) l->losses[i] = push_and_step(engine, i).loss;
+  CHECK_OK(hws_config_parse(l->config, strlen(l->config), HWS_FORMAT_JSON, &config));
+  CHECK_OK(hws_comm_create_local(strstr(l->config, "dp_shard") != NULL ? 2 : 1, &comm));
+  CHECK_OK(hws_engine_create_ranks(config, comm, 0, &engine));
+  for (uint32_t i = 0; i < kLearnedSteps; ++i) l->losses[i] = push_and_step(engine, i).loss;
+  l->count = all_weights(engine, l->weights, kMaxWeights);
   hws_engine_destroy(engine);
+  hws_comm_destroy(comm);
   hws_config_destroy(config);
   return NULL;
 }
 
-/* Two engines with different configs train at once and each gives the bits that it gives alone. */
+/* Each gives, while all of them train, the bits that it gives alone. */
 static void engines_are_independent(void) {
-  learner alone[2] = {{0.01f, {0}}, {0.003f, {0}}}, together[2] = {{0.01f, {0}}, {0.003f, {0}}};
-  pthread_t threads[2];
-  for (int i = 0; i < 2; ++i) learn(&alone[i]);
-  for (int i = 0; i < 2; ++i) CHECK(pthread_create(&threads[i], NULL, learn, &together[i]) == 0);
-  for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
-  CHECK(memcmp(alone, together, sizeof alone) == 0);
-  CHECK(alone[0].losses[5] != alone[1].losses[5]);
-}
-
-typedef struct hammer {
-  hws_engine* engine;
-  pthread_mutex_t mutex;
-  int stop;
-} hammer;
-
-static int stopped(hammer* h) {
-  pthread_mutex_lock(&h->mutex);
-  const int stop = h->stop;
-  pthread_mutex_unlock(&h->mutex);
-  return stop;
-}
-
-/* Const calls succeed, or are told that the engine is training. */
-static void* call_const_functions(void* user) {
-  hammer* h = user;
-  int round = 0;
-  while (!stopped(h)) {
-    hws_buffer* out = NULL;
-    float weights[32];
-    int32_t status = HWS_OK;
-    switch (round++ % 5) {
-      case 0:
-        status = hws_engine_info(h->engine, &out);
-        break;
-      case 1:
-        status = hws_engine_metrics(h->engine, &out);
-        break;
-      case 2:
-        status = hws_tensor_list(h->engine, &out);
-        break;
-      case 3:
-        status = hws_data_info(h->engine, &out);
-        break;
-      default:
-        status = hws_tensor_get(h->engine, HWS_TENSOR_WEIGHT, "final_norm.weight", weights, sizeof weights);
-    }
-    if (status != HWS_OK && status != HWS_BUSY) CHECK_OK(status);
-    CHECK(round % 5 != 2 || status == HWS_OK); /* metrics always come */
-    hws_buffer_destroy(out);
+  static learner alone[kEngines], together[kEngines];
+  pthread_t threads[kEngines];
+  for (int i = 0; i < kEngines; ++i) {
+    alone[i].config = together[i].config = kConfigs[i];
+    learn(&alone[i]);
+    CHECK(alone[i].count > 1000 && alone[i].losses[kLearnedSteps - 1] < alone[i].losses[0]);
   }
-  return NULL;
-}
-
-static void const_calls_beside_training(void) {
-  hammer h;
-  h.engine = tiny_engine(0);
-  h.stop = 0;
-  pthread_mutex_init(&h.mutex, NULL);
-  pthread_t threads[4];
-  for (int i = 0; i < 4; ++i) CHECK(pthread_create(&threads[i], NULL, call_const_functions, &h) == 0);
-  for (uint32_t i = 0; i < 5; ++i) push_and_step(h.engine, i); /* never refused because of const calls */
-  pthread_mutex_lock(&h.mutex);
-  h.stop = 1;
-  pthread_mutex_unlock(&h.mutex);
-  for (int i = 0; i < 4; ++i) pthread_join(threads[i], NULL);
-  hws_engine_destroy(h.engine);
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < kEngines; ++i) CHECK(pthread_create(&threads[i], NULL, learn, &together[i]) == 0);
+    for (int i = 0; i < kEngines; ++i) pthread_join(threads[i], NULL);
+    CHECK(memcmp(alone, together, sizeof alone) == 0);
+  }
 }
 
 static void* destroy_engine(void* user) {
@@ -122,7 +94,6 @@ static void destroy_waits(void) {
 int main(void) {
   check_begin();
   engines_are_independent();
-  const_calls_beside_training();
   destroy_waits();
   return check_end();
 }

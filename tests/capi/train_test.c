@@ -2,7 +2,7 @@
 #define _XOPEN_SOURCE 700
 #include <math.h>
 #include <pthread.h>
-#include <semaphore.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,6 @@ typedef struct run {
   int64_t stop_at;   /* ends the run from the callback */
   int64_t cancel_at; /* cancels it from the callback */
   int64_t destroy_at;
-  sem_t* entered; /* posted after the first step */
 } run;
 
 static int32_t on_step(void* user, const hws_train_record* record) {
@@ -39,7 +38,6 @@ static int32_t on_step(void* user, const hws_train_record* record) {
   if (r->calls == 1) r->first_loss = record->loss;
   r->last_loss = record->loss;
   if (!isnan(record->validation_loss)) ++r->validations;
-  if (r->entered != NULL && r->calls == 1) sem_post(r->entered);
   if (record->step == r->cancel_at) CHECK_OK(hws_engine_cancel(r->engine));
   if (record->step == r->destroy_at) hws_engine_destroy(r->engine);
   return record->step == r->stop_at;
@@ -144,55 +142,97 @@ static void cancels(void) {
   CHECK_STATUS(hws_engine_cancel(r.engine), HWS_BAD_HANDLE);
 }
 
-static void* cancel_soon(void* user) {
-  run* r = user;
-  sem_wait(r->entered);
+/* A run as another thread or a signal handler sees it: the step whose record came last. */
+static int64_t g_step, g_cancelled_at;
+static hws_engine* g_engine;
+static pthread_t g_training;
+static int g_cancel_status;
+
+static int64_t load(const int64_t* number) { return __atomic_load_n(number, __ATOMIC_SEQ_CST); }
+static void store(int64_t* number, int64_t value) { __atomic_store_n(number, value, __ATOMIC_SEQ_CST); }
+
+static int32_t on_record(void* user, const hws_train_record* record) {
+  (void)user;
+  store(&g_step, record->step);
+  return 0;
+}
+
+static void cancel_now(void) {
+  g_cancel_status = hws_engine_cancel(g_engine);
+  store(&g_cancelled_at, load(&g_step));
+}
+
+static void on_signal(int number) {
+  (void)number;
+  cancel_now();
+}
+
+/* After three steps the run is somewhere in a later one. */
+static void wait_for_steps(void) {
+  while (load(&g_step) < 3) sched_yield();
+}
+
+static void* cancel_here(void* user) {
+  (void)user;
+  wait_for_steps();
   /* The engine is in use: const calls and a second run get a status, pulled metrics always come. */
   hws_buffer* out = NULL;
-  CHECK_STATUS(hws_engine_train_step(r->engine, NULL), HWS_BUSY);
-  CHECK_STATUS(hws_engine_info(r->engine, &out), HWS_BUSY);
+  CHECK_STATUS(hws_engine_train_step(g_engine, NULL), HWS_BUSY);
+  CHECK_STATUS(hws_engine_info(g_engine, &out), HWS_BUSY);
   CHECK(out == NULL);
-  CHECK_OK(hws_engine_metrics(r->engine, &out));
+  CHECK_OK(hws_engine_metrics(g_engine, &out));
   hws_buffer_destroy(out);
-  CHECK_OK(hws_engine_cancel(r->engine));
+  cancel_now();
   return NULL;
 }
 
-static void cancels_from_another_thread(void) {
-  sem_t entered;
-  sem_init(&entered, 0, 0);
-  run r = {0};
-  r.entered = &entered;
-  r.engine = text_engine(1000000);
+/* The handler runs on the thread that trains, wherever that is in its step. */
+static void* cancel_by_a_signal(void* user) {
+  (void)user;
+  wait_for_steps();
+  pthread_kill(g_training, SIGUSR1);
+  return NULL;
+}
+
+/* Cancels a run without end, trains on, and returns the step at which it then is. */
+static int64_t train_cancelled(void* (*canceller)(void*), float* weights, int64_t* count) {
   pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, cancel_soon, &r) == 0);
-  CHECK_STATUS(hws_engine_train(r.engine, 0, on_step, &r, NULL), HWS_CANCELLED);
+  g_engine = text_engine(1000000);
+  g_training = pthread_self();
+  g_cancel_status = -1;
+  store(&g_step, 0);
+  CHECK(pthread_create(&thread, NULL, canceller, NULL) == 0);
+  CHECK_STATUS(hws_engine_train(g_engine, 0, on_record, NULL, NULL), HWS_CANCELLED);
   pthread_join(thread, NULL);
-  CHECK(r.calls >= 1);
-  hws_engine_destroy(r.engine);
+  CHECK(g_cancel_status == HWS_OK);
+  const int64_t ended = load(&g_step), cancelled = load(&g_cancelled_at);
+  CHECK(ended == cancelled || ended == cancelled + 1); /* the step that ran is the last */
+  CHECK_OK(hws_engine_train(g_engine, ended + 10, on_record, NULL, NULL));
+  CHECK(load(&g_step) == ended + 10);
+  *count = all_weights(g_engine, weights, kMaxWeights);
+  hws_engine_destroy(g_engine);
+  return ended + 10;
 }
 
-static hws_engine* g_signalled;
-static volatile sig_atomic_t g_signal_status = -1;
-static void on_signal(int number) {
-  (void)number;
-  g_signal_status = hws_engine_cancel(g_signalled);
-}
-
-static void cancels_from_a_signal_handler(void) {
-  run r = {0};
-  r.engine = g_signalled = text_engine(1000000);
-  struct sigaction action, before;
+/* It ends within a step, with a state that trains on as if nothing had been. */
+static void cancels_from_anywhere(void) {
+  static float cancelled[kMaxWeights], whole[kMaxWeights];
+  void* (*const cancellers[])(void*) = {cancel_here, cancel_by_a_signal};
+  struct sigaction action, before, after;
   memset(&action, 0, sizeof action);
   action.sa_handler = on_signal;
-  sigaction(SIGALRM, &action, &before);
-  alarm(1);
-  CHECK_STATUS(hws_engine_train(r.engine, 0, on_step, &r, NULL), HWS_CANCELLED);
-  CHECK(g_signal_status == HWS_OK && r.calls >= 1);
-  struct sigaction after;
-  sigaction(SIGALRM, &before, &after);
+  sigaction(SIGUSR1, &action, &before);
+  for (int i = 0; i < 2; ++i) {
+    int64_t count = 0;
+    const int64_t step = train_cancelled(cancellers[i], cancelled, &count);
+    hws_engine* engine = text_engine(1000000);
+    CHECK_OK(hws_engine_train(engine, step, NULL, NULL, NULL));
+    CHECK(all_weights(engine, whole, kMaxWeights) == count && count > 1000);
+    CHECK(memcmp(whole, cancelled, (size_t)count * sizeof *whole) == 0);
+    hws_engine_destroy(engine);
+  }
+  sigaction(SIGUSR1, &before, &after);
   CHECK(after.sa_handler == on_signal); /* the library installs no handlers */
-  hws_engine_destroy(r.engine);
 }
 
 static void destroy_in_its_own_callback(void) {
@@ -209,8 +249,7 @@ int main(void) {
   runs_and_validates();
   callbacks_may_look_at_the_engine();
   cancels();
-  cancels_from_another_thread();
-  cancels_from_a_signal_handler();
+  cancels_from_anywhere();
   destroy_in_its_own_callback();
   return check_end();
 }
