@@ -26,12 +26,17 @@ struct RankOptions {
   std::string secret_file;     ///< holds the job's secret
   bool trust_network = false;  ///< go on without one on other addresses than the loopback
   double dead_after = 0;       ///< seconds without a sign of life; 0: as usual
+  // Of an elastic run.
+  int32_t control = -1;     ///< descriptor to the launcher that says which rank this is; -1: none
+  int64_t meeting = 0;      ///< counts the meetings of ranks; 0: not counted
+  double meet_seconds = 0;  ///< for all to come to one; 0: as usual
 };
 
 struct TrainOptions {
   ConfigOptions config;
   std::string out, resume;
   bool profile = false;  ///< time every kernel, print where the time went
+  bool elastic = false;  ///< begin or resume, on the ranks that there are, again when some are lost
   RankOptions ranks;
 };
 int run_train(const TrainOptions& options);
@@ -39,6 +44,8 @@ int run_train(const TrainOptions& options);
 struct LaunchOptions {
   int32_t processes = 0;
   std::string address;             ///< HOST:PORT to meet at; "": a free port of the loopback
+  bool elastic = false;            ///< go on without processes that are killed or stopped
+  int32_t at_least = 0;            ///< processes; with fewer left, lost ones are replaced. 0: always
   std::vector<std::string> words;  ///< what each process is told: train CONFIG ...
 };
 /// `train`: what `words` say.

@@ -1,13 +1,7 @@
 // `hawser launch`: the ranks of one job as processes of this machine. What is wrong with the input is found
 // before any of them starts.
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-
 #include "bindings/cli/commands.h"
+#include "bindings/cli/elastic_launch.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/process_team.h"
 #include "bindings/cli/ranks.h"
@@ -15,22 +9,6 @@
 
 namespace hawser::cli {
 namespace {
-
-/// A port of the loopback that is free now.
-std::string free_address() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  const bool found = fd >= 0 && bind(fd, any, size) == 0 && getsockname(fd, any, &size) == 0;
-  const int error = errno;
-  if (fd >= 0) close(fd);
-  if (!found)
-    throw Failure(HWS_UNAVAILABLE, std::string("no free port on the loopback: ") + std::strerror(error));
-  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-}
 
 RankOptions rank_options(const LaunchOptions& options, const std::string& address, int32_t rank) {
   RankOptions ranks;
@@ -52,6 +30,22 @@ std::vector<std::string> words_of(const LaunchOptions& options, const RankOption
   return words;
 }
 
+int launch_elastic(const LaunchOptions& options, const TrainOptions& train) {
+  if (options.at_least > options.processes)
+    refuse("--at-least " + std::to_string(options.at_least) + " of " + std::to_string(options.processes) +
+           " processes: it is how many may be left before lost ones are replaced");
+  const std::string folder = train.out.empty() ? train.resume : train.out;
+  if (folder.empty())
+    refuse("launch --elastic needs --out DIR, where the checkpoints lie from which it goes on");
+  const Config config = RunFolder::is_run(folder)
+                            ? same_run_config(RunFolder::look_into(folder), train.config)
+                            : load_config(train.config);
+  ProcessTeam team;
+  ElasticLaunch launch(options, config.get(), &team);
+  launch.begin();
+  return team.wait(&launch);
+}
+
 }  // namespace
 
 int run_launch(const LaunchOptions& options, const TrainOptions& train) {
@@ -60,6 +54,9 @@ int run_launch(const LaunchOptions& options, const TrainOptions& train) {
   }
   if (train.config.config.empty() && train.resume.empty())
     refuse("launch train needs a CONFIG, or --resume DIR");
+  if (train.elastic) refuse("launch --elastic, before train, is how processes of one machine are elastic");
+  if (options.elastic) return launch_elastic(options, train);
+  if (options.at_least > 0) refuse("--at-least goes with --elastic");
   const Config config = train.resume.empty()
                             ? load_config(train.config)
                             : resume_config(RunFolder::look_into(train.resume), train.config);

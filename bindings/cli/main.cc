@@ -54,6 +54,7 @@ void add_ranks(CLI::App* sub, hawser::cli::RankOptions* o) {
                   "Seconds without a sign of life from a process (default: 10)")
       ->check(number_from_zero())
       ->group(group);
+  sub->add_option("--control", o->control)->group("");  // set by launch --elastic
 }
 
 std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* action) {
@@ -74,6 +75,9 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
       ->check(whole_number(1));
   sub->add_flag("--profile", o->profile,
                 "At the end, show where the time went; --out also gets trace.json for ui.perfetto.dev");
+  sub->add_flag("--elastic", o->elastic,
+                "Begin the run in --out or go on with it, on as many ranks as there are; again when some are "
+                "lost");
   add_ranks(sub, &o->ranks);
   sub->callback([=] { *action = [o] { return hawser::cli::run_train(*o); }; });
   return o;
@@ -106,6 +110,12 @@ void add_launch(CLI::App* app, Action* action) {
       ->required();
   sub->add_option("--address", o->address, "Where they meet (default: a free port of 127.0.0.1)")
       ->type_name("HOST:PORT");
+  sub->add_flag("--elastic", o->elastic,
+                "Go on when processes are killed or stop: without them, or with new");
+  sub->add_option("--at-least", o->at_least,
+                  "With --elastic: as long as so many are left, go on without the lost (default: replace "
+                  "them)")
+      ->check(whole_number(1));
   sub->prefix_command();
   sub->footer("hawser launch -n 4 train CONFIG --set /mesh/dp_shard=4 --out DIR");
   sub->callback([=] {

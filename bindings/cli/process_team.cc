@@ -51,15 +51,20 @@ sigset_t watched_signals() {
   throw Failure(HWS_UNAVAILABLE, std::string("cannot start a rank: ") + what + ": " + std::strerror(errno));
 }
 
+std::string killed_by(int number) {
+  return "was killed by signal " + std::to_string(number) + " (" + strsignal(number) + ")";
+}
+
 /// In the new process, up to exec. Only async-signal-safe calls.
-[[noreturn]] void become_rank(char* const* words, int errors, bool first, pid_t parent) {
+[[noreturn]] void become_rank(char* const* words, int errors, bool prints, int inherits, pid_t parent) {
   // A group of its own: Ctrl-C of the terminal goes to the launcher, which passes it on once.
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(128 + SIGTERM);  // it died before that
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   dup2(nothing, STDIN_FILENO);
-  if (!first) dup2(nothing, STDOUT_FILENO);
+  if (!prints) dup2(nothing, STDOUT_FILENO);
+  if (inherits >= 0) fcntl(inherits, F_SETFD, 0);
   dup2(errors, STDERR_FILENO);
   for (const int number : kForwarded) std::signal(number, SIG_DFL);
   std::signal(SIGCHLD, SIG_DFL);
@@ -92,14 +97,14 @@ ProcessTeam::~ProcessTeam() {
   sigprocmask(SIG_UNBLOCK, &watched, nullptr);
 }
 
-void ProcessTeam::start(const std::vector<std::string>& words) {
+void ProcessTeam::start(const std::vector<std::string>& words, bool prints, int inherits) {
   std::vector<char*> arguments = {const_cast<char*>("hawser")};
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail_start("pipe");
   const pid_t parent = getpid(), pid = fork();
-  if (pid == 0) become_rank(arguments.data(), ends[1], members_.empty(), parent);
+  if (pid == 0) become_rank(arguments.data(), ends[1], prints || members_.empty(), inherits, parent);
   const int error = errno;
   close(ends[1]);
   if (pid < 0) {
@@ -111,19 +116,25 @@ void ProcessTeam::start(const std::vector<std::string>& words) {
   Member member;
   member.pid = pid;
   member.errors = ends[0];
+  member.rank = static_cast<int32_t>(members_.size());
   members_.push_back(std::move(member));
 }
 
-int ProcessTeam::wait() {
+int ProcessTeam::wait(Supervisor* supervisor) {
+  supervisor_ = supervisor;
   std::array<int, std::size(kForwarded)> passed_on = {};
   sigset_t none;
   sigemptyset(&none);
   while (any_running() || any_output()) {
     for (size_t i = 0; i < passed_on.size(); ++i) {
-      for (; passed_on[i] < g_signals[i]; ++passed_on[i]) signal_all(kForwarded[i]);
+      for (; passed_on[i] < g_signals[i]; ++passed_on[i]) {
+        asked_to_end_ = true;
+        signal_all(kForwarded[i]);
+      }
     }
     collect_ended();
     if (code_ != 0 && any_running()) hurry();
+    if (supervisor_ != nullptr && code_ == 0) supervisor_->look();
     std::vector<pollfd> polled;
     std::vector<size_t> ranks;
     for (size_t r = 0; r < members_.size(); ++r) {
@@ -132,9 +143,10 @@ int ProcessTeam::wait() {
       ranks.push_back(r);
     }
     if (!any_running() && polled.empty()) break;
+    if (supervisor_ != nullptr) supervisor_->add_polled(&polled);
     const timespec second = {1, 0};
     if (ppoll(polled.data(), polled.size(), &second, &none) <= 0) continue;
-    for (size_t i = 0; i < polled.size(); ++i) {
+    for (size_t i = 0; i < ranks.size(); ++i) {
       if (polled[i].revents != 0) read_errors(ranks[i]);
     }
   }
@@ -155,34 +167,35 @@ bool ProcessTeam::any_output() const {
   return false;
 }
 
-void ProcessTeam::read_errors(size_t rank) {
-  Member& member = members_[rank];
+void ProcessTeam::read_errors(size_t index) {
+  Member& member = members_[index];
   char block[4096];
   const ssize_t n = read(member.errors, block, sizeof block);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0) {
     close(member.errors);
     member.errors = -1;
-    if (!member.line.empty()) show(rank, std::exchange(member.line, ""));
+    if (!member.line.empty()) show(index, std::exchange(member.line, ""));
     return;
   }
   for (const char c : std::string_view(block, static_cast<size_t>(n))) {
     if (c != '\n') {
       member.line += c;
     } else {
-      show(rank, std::exchange(member.line, ""));
+      show(index, std::exchange(member.line, ""));
     }
   }
 }
 
 /// "hawser: error: TEXT" becomes "hawser: error: rank R: TEXT", unless TEXT names a rank itself, as what a
 /// rank has heard from another does.
-void ProcessTeam::show(size_t rank, std::string line) {
+void ProcessTeam::show(size_t member, std::string line) {
   size_t at = 0;
   for (const char* head : {"hawser: error: ", "hawser: note: "}) {
     if (line.starts_with(head)) at = std::strlen(head);
   }
-  if (line.compare(at, 5, "rank ") != 0) line.insert(at, "rank " + std::to_string(rank) + ": ");
+  if (line.compare(at, 5, "rank ") != 0)
+    line.insert(at, "rank " + std::to_string(members_[member].rank) + ": ");
   if (shown_.insert(line).second) std::fprintf(stderr, "%s\n", line.c_str());
 }
 
@@ -190,10 +203,14 @@ void ProcessTeam::collect_ended() {
   std::vector<std::pair<size_t, int>> found;
   for (size_t r = 0; r < members_.size(); ++r) {
     int status = 0;
-    if (members_[r].running && waitpid(members_[r].pid, &status, WNOHANG) == members_[r].pid) {
-      members_[r].running = false;
-      found.emplace_back(r, status);
+    if (!members_[r].running || waitpid(members_[r].pid, &status, WNOHANG | WUNTRACED) != members_[r].pid)
+      continue;
+    if (WIFSTOPPED(status)) {
+      if (supervisor_ != nullptr) supervisor_->stopped(r);
+      continue;
     }
+    members_[r].running = false;
+    found.emplace_back(r, status);
   }
   // Of those that ended since the last look, one that was killed is the cause.
   for (const bool killed : {true, false}) {
@@ -203,16 +220,22 @@ void ProcessTeam::collect_ended() {
   }
 }
 
-void ProcessTeam::ended(size_t rank, int status) {
+void ProcessTeam::ended(size_t member, int status) {
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (code == kExitInterrupted) interrupted_ = true;
+  const std::string how = WIFSIGNALED(status) ? killed_by(WTERMSIG(status)) : "";
+  if (supervisor_ != nullptr && code_ == 0) {
+    if (how.empty()) supervisor_->finished(member, code);
+    if (!how.empty() && supervisor_->killed(member, how)) return;
+  }
   if (code == kExitOk || code == kExitInterrupted || code_ != 0) return;
   code_ = code;
   failed_at_ = Clock::now();
-  if (WIFSIGNALED(status)) {
-    show(rank, "hawser: error: rank " + std::to_string(rank) + " was killed by signal " +
-                   std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")");
-  }
+  if (!how.empty()) show(member, "hawser: error: rank " + std::to_string(members_[member].rank) + " " + how);
+}
+
+void ProcessTeam::kill_member(size_t member) {
+  if (members_[member].running) kill(members_[member].pid, SIGKILL);
 }
 
 /// After a failure: patience, SIGTERM, patience, SIGKILL.

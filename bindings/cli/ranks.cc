@@ -39,6 +39,7 @@ Comm connect(const RankOptions& options, const std::string& job) {
   address.job = job.c_str();
   address.secret_file = text(options.secret_file);
   address.trust_network = options.trust_network ? 1 : 0;
+  address.timeout_seconds = options.meet_seconds;
   if (options.comm == kEnvironment) return make<Comm>(hws_comm_create_env, &address);
   address.rank = options.rank;
   address.world_size = options.world;
@@ -119,7 +120,9 @@ Engine make_engine(const hws_config* config, uint32_t flags, const RankOptions& 
   check_ranks(options, config);
   const Config mine = make<Config>(hws_config_clone, config);
   if (options.processes_here > 1) share_threads(mine.get(), options.processes_here);
-  const Comm comm = connect(options, config_mark(config));
+  std::string job = config_mark(config);
+  if (options.meeting > 0) job += " meeting " + std::to_string(options.meeting);
+  const Comm comm = connect(options, job);
   return make<Engine>(hws_engine_create_ranks, static_cast<const hws_config*>(mine.get()),
                       static_cast<const hws_comm*>(comm.get()), flags);
 }

@@ -49,16 +49,14 @@ bool is_below(const std::string& pointer, const std::vector<std::string>& ancest
   });
 }
 
-/// CONFIG beside --resume: takes its changeable fields over, refuses differences in any other that it sets
-/// and that the run's own command line had not set over it.
-void compare_with_run(hws_config* run, const RunFolder& folder, const std::string& name) {
-  const Config given = load_config(name);
-  make_paths_absolute(given.get());
+/// A config beside the run's: takes its changeable fields over, refuses differences in any other that it sets
+/// and that is not below one of `overrides`.
+void compare_with_run(hws_config* run, const RunFolder& folder, const hws_config* given,
+                      const std::string& name, const std::vector<std::string>& overrides) {
   const auto given_fields =
-      ordered_json::parse(text_of(hws_config_serialize, given.get(), HWS_FORMAT_JSON)).flatten();
+      ordered_json::parse(text_of(hws_config_serialize, given, HWS_FORMAT_JSON)).flatten();
   const auto run_set = ordered_json::parse(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
   const auto run_resolved = resolved_tree(run);
-  const std::vector<std::string> overrides = folder.overrides();
   std::string differences;
   for (const auto& [pointer, value] : given_fields.items()) {
     if (pointer.empty() || is_below(pointer, overrides)) continue;
@@ -120,12 +118,27 @@ Config resume_config(const RunFolder& folder, const ConfigOptions& options) {
   check_sets(options.sets);
   Config run = load_config(folder.config_path());
   const ordered_json before = resolved_tree(run.get());
-  if (!options.config.empty()) compare_with_run(run.get(), folder, options.config);
+  if (!options.config.empty()) {  // what the run's own command line had set over it counts more
+    const Config given = load_config(options.config);
+    make_paths_absolute(given.get());
+    compare_with_run(run.get(), folder, given.get(), options.config, folder.overrides());
+  }
   if (!options.data.empty()) check_data(run.get(), options.data);
   apply_sets(run.get(), options.sets);
   if (options.threads > 0) {
     check(hws_config_set(run.get(), "/cpu/threads", std::to_string(options.threads).c_str()));
   }
+  check_global_batch(before, resolved_tree(run.get()));
+  return run;
+}
+
+Config same_run_config(const RunFolder& folder, const ConfigOptions& options) {
+  if (options.config.empty()) return resume_config(folder, options);
+  Config run = load_config(folder.config_path());
+  const ordered_json before = resolved_tree(run.get());
+  const Config given = load_config(options);
+  make_paths_absolute(given.get());
+  compare_with_run(run.get(), folder, given.get(), "the command line's config", {});
   check_global_batch(before, resolved_tree(run.get()));
   return run;
 }

@@ -12,4 +12,8 @@ namespace hawser::cli {
 /// code 2, nothing written) --set of any other field, another --data, and a CONFIG that is not the run's.
 Config resume_config(const RunFolder& folder, const ConfigOptions& options);
 
+/// The same for a command line that begins a run or goes on with it, whichever is due (--elastic): CONFIG,
+/// --set and --data are those of the run, but for what may change; without CONFIG as resume_config.
+Config same_run_config(const RunFolder& folder, const ConfigOptions& options);
+
 }  // namespace hawser::cli

@@ -82,6 +82,18 @@ RunFolder RunFolder::create(const std::string& path, const std::string& config_j
   return folder;
 }
 
+bool RunFolder::is_run(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path + "/config.json", error) && fs::exists(path + "/metrics.jsonl", error);
+}
+
+void RunFolder::clear_unfinished(const std::string& path) {
+  std::error_code error;
+  if (is_run(path) || fs::exists(path + "/metrics.jsonl", error)) return;  // which is made last
+  for (const char* name : {"/config.json", "/resolved.json", "/overrides.json"})
+    fs::remove(path + name, error);
+}
+
 RunFolder RunFolder::open(const std::string& path) {
   RunFolder folder = look_into(path);
   folder.lock();
@@ -92,7 +104,7 @@ RunFolder RunFolder::look_into(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) throw Failure(HWS_NOT_FOUND, "--resume " + path + ": no such folder");
   RunFolder folder(path);
-  if (!fs::exists(folder.config_path(), error) || !fs::exists(folder.metrics_path(), error)) {
+  if (!is_run(path)) {
     throw Failure(HWS_NOT_FOUND,
                   "--resume " + path +
                       ": not the folder of a run (config.json and metrics.jsonl are not both there); "
@@ -175,6 +187,14 @@ std::vector<std::string> RunFolder::set_aside_checkpoints_after(int64_t step) co
     names.push_back(aside.string());
   }
   return names;
+}
+
+void RunFolder::note_ranks(int64_t step, int64_t ranks) const {
+  const std::string path = path_ + "/ranks.jsonl";
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file < 0) fail_file("cannot open " + path, errno);
+  const std::unique_ptr<const int, void (*)(const int*)> close_it(&file, [](const int* f) { ::close(*f); });
+  write_all(file, ordered_json{{"step", step}, {"ranks", ranks}}.dump() + "\n", path);
 }
 
 void RunFolder::append(const MetricRow& row) { write_all(metrics_, to_json(row) + "\n", metrics_path()); }

@@ -4,6 +4,7 @@
 //   overrides.json   the fields that --set, --data and --threads gave
 //   metrics.jsonl    one row per step, in order, none twice
 //   report.html      the picture of the run
+//   ranks.jsonl      of an elastic run: from which step on how many ranks trained it
 //   trace.json       with --profile: when each kernel of the last step ran
 //   checkpoints/     step-N and best
 #pragma once
@@ -23,6 +24,10 @@ class RunFolder {
   /// Makes the folder and its config files. No other process may use it as long as this object lives.
   static RunFolder create(const std::string& path, const std::string& config_json,
                           const std::string& resolved_json, const std::vector<std::string>& overrides);
+  /// Whether a run was begun there.
+  static bool is_run(const std::string& path);
+  /// Takes away what a process left that was killed while it made the folder.
+  static void clear_unfinished(const std::string& path);
   /// Opens the folder of an earlier run and locks it.
   static RunFolder open(const std::string& path);
   /// Opens it to read its config; another process may be using it.
@@ -48,6 +53,8 @@ class RunFolder {
   /// Moves aside the checkpoints after `step`, which did not verify; returns their new names.
   std::vector<std::string> set_aside_checkpoints_after(int64_t step) const;
   void append(const MetricRow& row);
+  /// Adds to ranks.jsonl that from here on so many ranks train.
+  void note_ranks(int64_t step, int64_t ranks) const;
 
  private:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}

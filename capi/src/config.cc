@@ -4,6 +4,7 @@
 #include "capi/src/buffer.h"
 #include "capi/src/guard.h"
 #include "engine/base/json.h"
+#include "engine/train/fit_ranks.h"
 #include "engine/train/trainer.h"
 
 using namespace hawser::capi;
@@ -11,6 +12,8 @@ using hawser::Code;
 using hawser::config::ConfigTree;
 
 namespace {
+
+constexpr int32_t kMostRanks = 1 << 20;  // of a mesh
 
 void publish_config(ConfigTree tree, hws_config** out) {
   publish(std::make_unique<Config>(std::move(tree)), out);
@@ -66,6 +69,15 @@ int32_t hws_config_set(hws_config* config, const char* pointer, const char* json
     const Use<Config> target(call, config, Access::kExclusive);
     const std::string_view where = call.text(pointer, "pointer");
     target->tree.set(where, call.text(json_value, "json_value", Call::kValueLimit));
+  });
+}
+
+int32_t hws_config_fit_ranks(const hws_config* config, int32_t ranks, hws_config** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    call.range(ranks, 1, kMostRanks, "ranks");
+    const Use<Config> source(call, config, Access::kShared);
+    publish_config(hawser::train::fit_ranks(source->tree, ranks), out);
   });
 }
 

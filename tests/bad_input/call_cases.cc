@@ -250,6 +250,15 @@ std::vector<Case> others() {
            return hws_config_prove_layout(config, 1, &out);
          });
        }},
+      {"the same run on 3 ranks, with 2 rows in a step",
+       HWS_CONFIG_INVALID,
+       {"3 ranks cannot share the 2 rows", "/batch/global_batch", "use 2 ranks"},
+       [](Site&) {
+         return with_config(sound_config(), [](hws_config* config) {
+           hws_config* out = nullptr;
+           return hws_config_fit_ranks(config, 3, &out);
+         });
+       }},
       {"a pointer that is not UTF-8",
        HWS_INVALID_ARGUMENT,
        {"`pointer` is not UTF-8 at byte 1 (0xff)"},

@@ -48,6 +48,29 @@ static void set_and_explain(void) {
   hws_config_destroy(config);
 }
 
+static void fit_ranks(void) {
+  hws_config* config = tiny_config();
+  hws_config* fitted = NULL;
+  hws_buffer* out = NULL;
+  CHECK_OK(hws_config_set(config, "/mesh/dp_shard", "3"));
+  CHECK_OK(hws_config_set(config, "/zero/stage", "3"));
+  CHECK_OK(hws_config_set(config, "/batch", "{\"micro_batch\":2,\"global_batch\":12}"));
+  CHECK_OK(hws_config_fit_ranks(config, 4, &fitted));
+  CHECK_OK(hws_config_explain(fitted, "/batch/grad_accum_steps", &out));
+  CHECK(strstr(check_text(out), "3") != NULL); /* rows of one: three are no multiple of two */
+  CHECK_OK(hws_config_explain(fitted, "/batch/global_batch", &out));
+  CHECK(strstr(check_text(out), "12") != NULL);
+  hws_config_destroy(fitted);
+  CHECK_OK(hws_config_fit_ranks(config, 1, &fitted));
+  CHECK_OK(hws_config_validate(fitted, &out));
+  CHECK(strcmp(check_text(out), "[]") == 0);
+  hws_config_destroy(fitted);
+  CHECK_ERROR(hws_config_fit_ranks(config, 5, &fitted), HWS_CONFIG_INVALID, "4 or 6 ranks");
+  CHECK(fitted == NULL);
+  CHECK_ERROR(hws_config_fit_ranks(config, 0, &fitted), HWS_INVALID_ARGUMENT, "ranks");
+  hws_config_destroy(config);
+}
+
 static void prove_layout(void) {
   hws_config* config = tiny_config();
   hws_buffer* out = NULL;
@@ -122,6 +145,7 @@ int main(void) {
   check_begin();
   parse_and_serialize();
   set_and_explain();
+  fit_ranks();
   prove_layout();
   validate();
   presets_and_schema();

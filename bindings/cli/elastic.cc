@@ -1,0 +1,32 @@
+#include "bindings/cli/elastic.h"
+
+#include <cstdio>
+
+#include "bindings/cli/interrupt.h"
+#include "bindings/cli/places.h"
+#include "bindings/cli/train_once.h"
+
+namespace hawser::cli {
+
+int run_elastic(const TrainOptions& options) {
+  if (options.out.empty() && options.resume.empty())
+    refuse(
+        "--elastic needs --out DIR, where the checkpoints lie from which a run goes on without lost ranks");
+  Places places(options.ranks);
+  while (const auto ranks = places.next()) {
+    TrainOptions now = options;
+    now.ranks = *ranks;
+    try {
+      return train_once(now, [&](int64_t step) { places.began(step); });
+    } catch (const Failure& failure) {  // engine and comm are gone by now
+      if (InterruptScope::interrupted()) throw;
+      places.lost(failure);
+      // The launcher knows better; without one, somebody has to start what is missing.
+      if (ranks->control < 0)
+        std::fprintf(stderr, "hawser: note: %s; waiting for it to come again\n", failure.what());
+    }
+  }
+  return kExitOk;
+}
+
+}  // namespace hawser::cli

@@ -1,0 +1,71 @@
+// `hawser launch --elastic`: who is in the run. The launcher sees its processes end and stop; when ranks were
+// lost it waits until all others have given back what they had, and calls those that it wants to a new
+// meeting. It alone decides, so there are never two runs.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bindings/cli/client.h"
+#include "bindings/cli/commands.h"
+#include "bindings/cli/places.h"
+#include "bindings/cli/process_team.h"
+
+namespace hawser::cli {
+
+class ElasticLaunch final : public Supervisor {
+ public:
+  /// `config` as the command line says it; read now and then, so it must outlive this object.
+  ElasticLaunch(const LaunchOptions& options, const hws_config* config, ProcessTeam* team);
+  ~ElasticLaunch() override;
+
+  /// Starts the processes and calls them to the first meeting. Throws Failure if no number of ranks up to
+  /// options.processes fits the config.
+  void begin();
+
+  bool killed(size_t member, const std::string& how) override;
+  void finished(size_t member, int code) override;
+  void stopped(size_t member) override;
+  void look() override;
+  void add_polled(std::vector<pollfd>* polled) const override;
+
+ private:
+  enum class State { kTraining, kWaiting, kGone };
+  struct Process {
+    int control = -1;  ///< to it; -1: closed
+    State state = State::kWaiting;
+    bool stopped = false;
+    const char* why_ended = nullptr;  ///< by this launcher
+    int32_t rank = -1;                ///< in the last meeting that it was called to
+  };
+  using Clock = std::chrono::steady_clock;
+
+  void start_process();
+  void listen_to(size_t member);
+  void end_the_silent();
+  bool all_have_left() const;
+  void meet();
+  int32_t fitting(int32_t most) const;
+  std::vector<size_t> waiting() const;
+  void dismiss();
+  void lost_one();
+
+  const LaunchOptions& options_;
+  const hws_config* const config_;
+  ProcessTeam* const team_;
+  const double patience_seconds_;
+  std::vector<Process> processes_;  // by member of the team
+  int64_t meeting_ = 0;
+  int64_t began_from_ = -1;  // the step; -1: not begun
+  bool broken_ = false;      // this meeting
+  bool done_ = false;
+  Clock::time_point broken_at_{};
+  Headway headway_;
+};
+
+/// A port of the loopback that is free now, as HOST:PORT.
+std::string free_address();
+
+}  // namespace hawser::cli

@@ -1,0 +1,82 @@
+#include "bindings/cli/places.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <sstream>
+
+namespace hawser::cli {
+namespace {
+
+/// For the ranks of a meeting to find each other, where a launcher calls it: all are up, so whoever has not
+/// come by then died on the way, and another meeting is due.
+constexpr double kMeetSeconds = 4;
+
+}  // namespace
+
+std::string to_text(const Place& place) {
+  std::ostringstream text;
+  text << place.meeting << ' ' << place.rank << ' ' << place.world << ' ' << place.address;
+  return text.str();
+}
+
+Place place_from(const std::string& text) {
+  Place place;
+  std::istringstream words(text);
+  if (!(words >> place.meeting >> place.rank >> place.world >> place.address))
+    throw Failure(HWS_INTERNAL, "the launcher said \"" + text + "\", which is no place in a run");
+  return place;
+}
+
+bool Headway::goes_on(int64_t step) {
+  if (step > step_) {
+    step_ = step;
+    meetings_ = 0;
+  }
+  return ++meetings_ < kMostMeetings;
+}
+
+bool means_lost_ranks(const Failure& failure) {
+  return failure.status() == HWS_UNAVAILABLE || failure.status() == HWS_TIMEOUT ||
+         failure.status() == HWS_ABORTED;
+}
+
+std::optional<RankOptions> Places::next() {
+  began_from_ = -1;
+  now_ = asked_;
+  if (asked_.control < 0) return now_;
+  std::array<char, 256> text;
+  ssize_t n = 0;
+  do {
+    n = recv(asked_.control, text.data(), text.size(), 0);
+  } while (n < 0 && errno == EINTR);
+  if (n <= 0) return std::nullopt;
+  const Place place = place_from(std::string(text.data(), static_cast<size_t>(n)));
+  now_.comm = place.address;
+  now_.rank = place.rank;
+  now_.world = now_.processes_here = place.world;
+  now_.meeting = place.meeting;
+  now_.meet_seconds = kMeetSeconds;
+  return now_;
+}
+
+void Places::began(int64_t step) {
+  began_from_ = step;
+  if (now_.rank == 0) say(kBegan + std::to_string(step));
+}
+
+void Places::lost(const Failure& failure) {
+  if (!means_lost_ranks(failure)) throw failure;
+  if (asked_.control >= 0) return say(kLost);
+  // Without a launcher, what never began is a wrong address or a rank that nobody started.
+  if (began_from_ < 0 || asked_.comm.empty() || !headway_.goes_on(began_from_)) throw failure;
+}
+
+/// A launcher that is gone takes this process along by itself.
+void Places::say(const std::string& word) const {
+  if (asked_.control >= 0) send(asked_.control, word.data(), word.size(), MSG_NOSIGNAL);
+}
+
+}  // namespace hawser::cli

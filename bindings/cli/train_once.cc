@@ -1,0 +1,302 @@
+// From the command line to a running TrainSession. Everything that can be wrong with the input is found
+// before anything is written.
+#include "bindings/cli/train_once.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/cli/client.h"
+#include "bindings/cli/flight.h"
+#include "bindings/cli/follow.h"
+#include "bindings/cli/load_config.h"
+#include "bindings/cli/quantity.h"
+#include "bindings/cli/ranks.h"
+#include "bindings/cli/resume.h"
+#include "bindings/cli/run_folder.h"
+#include "bindings/cli/train_session.h"
+
+namespace hawser::cli {
+namespace {
+
+using nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+/// The last name of a path, also of "runs/a/" and "..".
+std::string folder_name(const std::string& path) {
+  fs::path full = fs::absolute(path).lexically_normal();
+  if (!full.has_filename()) full = full.parent_path();
+  return full.filename().string();
+}
+
+void set_checkpoint_path(hws_config* config, const std::string& folder) {
+  const std::string path = fs::absolute(folder + "/checkpoints").lexically_normal().string();
+  check(hws_config_set(config, "/checkpoint/path", ordered_json(path).dump().c_str()));
+}
+
+std::vector<std::string> override_pointers(const ConfigOptions& options) {
+  std::vector<std::string> pointers;
+  for (const std::string& set : options.sets) {
+    std::string pointer, value;
+    split_set(set, &pointer, &value);
+    pointers.push_back(pointer);
+  }
+  if (!options.data.empty()) pointers.push_back("/data");
+  if (options.threads > 0) pointers.push_back("/cpu/threads");
+  return pointers;
+}
+
+double number_at(const ordered_json& tree, const char* pointer, double otherwise = 0.0) {
+  const ordered_json::json_pointer at(pointer);
+  return tree.contains(at) && tree[at].is_number() ? tree[at].get<double>() : otherwise;
+}
+
+std::string text_at(const ordered_json& tree, const char* pointer) {
+  const ordered_json::json_pointer at(pointer);
+  if (!tree.contains(at)) return "";
+  return tree[at].is_string() ? tree[at].get<std::string>() : tree[at].dump();
+}
+
+/// The text file of a run on exactly one; "" for other data.
+std::string only_text_file(const ordered_json& resolved) {
+  if (text_at(resolved, "/data/format") != "text") return "";
+  const ordered_json::json_pointer validation("/data/validation_sources"), sources("/data/sources");
+  if (resolved.contains(validation) && !resolved[validation].empty()) return "";
+  if (resolved.contains(sources) && resolved[sources].size() == 1)
+    return text_at(resolved, "/data/sources/0/path");
+  const bool several = resolved.contains(sources) && resolved[sources].size() > 1;
+  return several ? "" : text_at(resolved, "/data/path");
+}
+
+SessionSettings make_settings(const ordered_json& resolved, const ordered_json& info,
+                              const TrainOptions& options) {
+  const RankOptions& ranks = options.ranks;
+  SessionSettings settings;
+  settings.profile = options.profile;
+  settings.log_every = static_cast<int64_t>(number_at(resolved, "/train/log_every", 10));
+  settings.sample_every = static_cast<int64_t>(number_at(resolved, "/train/sample_every"));
+  settings.threads = static_cast<int32_t>(number_at(info, "/threads"));
+  const auto world = static_cast<int32_t>(number_at(info, "/ranks", 1));
+  settings.ranks_here = ranks.comm.empty() ? world : 1;
+  settings.processes = world / settings.ranks_here;
+  settings.bf16 = text_at(resolved, "/precision") == "bf16";
+  settings.text_file = only_text_file(resolved);
+  settings.validation_fraction = number_at(resolved, "/data/validation_fraction");
+  return settings;
+}
+
+/// What config.json holds, in both forms. Its checkpoint.path is left as given: the folder may move.
+struct RunConfig {
+  ordered_json resolved;
+  std::string as_set_text, resolved_text;
+};
+
+RunConfig describe(const hws_config* config) {
+  RunConfig run;
+  run.resolved = resolved_tree(config);
+  run.as_set_text = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON)).dump(2);
+  run.resolved_text = run.resolved.dump(2);
+  return run;
+}
+
+RunFacts make_facts(const std::string& name, const RunConfig& config, const ordered_json& info,
+                    const ordered_json& data) {
+  const ordered_json& resolved = config.resolved;
+  RunFacts facts;
+  facts.name = name;
+  facts.config_json = config.as_set_text;
+  facts.total_steps = static_cast<int64_t>(number_at(resolved, "/train/steps"));
+  facts.parameters = number_at(info, "/parameters");
+  facts.flops_per_token = number_at(info, "/flops_per_token");
+  facts.memory_bytes = number_at(info, "/memory/planned_bytes");
+  const auto at = [&](const char* pointer) { return text_at(resolved, pointer); };
+  const auto row = [&](const std::string& label, const std::string& value) {
+    facts.table.emplace_back(label, value);
+  };
+  row("model", at("/model/layers") + " layers, width " + at("/model/width") + ", " + at("/model/heads") +
+                   " heads, MLP " + at("/model/mlp_width") + ", context " + at("/model/context") +
+                   ", vocabulary " + at("/model/vocab_size"));
+  row("parameters", count_text(facts.parameters));
+  row("precision", at("/precision"));
+  facts.ranks = static_cast<int64_t>(number_at(info, "/ranks", 1));
+  const bool many = facts.ranks > 1;
+  row("batch", at("/batch/micro_batch") + " rows of " + at("/batch/sequence") + " tokens, " +
+                   at("/batch/grad_accum_steps") + " micro-batch(es) per step" +
+                   (many ? " on each rank, " + at("/batch/global_batch") + " rows in all" : ""));
+  row("optimizer", at("/optimizer/kind") + ", learning rate " + at("/optimizer/learning_rate") + ", " +
+                       at("/schedule/kind") + ", weight decay " + at("/optimizer/weight_decay") + ", clip " +
+                       at("/optimizer/clip_norm"));
+  row("data", count_text(number_at(data, "/train_tokens")) + " training tokens, " +
+                  count_text(number_at(data, "/validation_tokens")) + " validation tokens");
+  row("seed", at("/seed"));
+  if (many) {
+    row("ranks", std::to_string(facts.ranks) + " (dp_replicate " + at("/mesh/dp_replicate") + " x dp_shard " +
+                     at("/mesh/dp_shard") + "), ZeRO stage " + at("/zero/stage"));
+  }
+  row("CPU", text_at(info, "/cpu_level") + ", " + text_at(info, "/threads") + " threads" +
+                 (many ? " for each rank" : ""));
+  row("planned memory", bytes_text(facts.memory_bytes) + (many ? " for each rank" : ""));
+  row("library", std::string("hawser ") + hws_library_version());
+  return facts;
+}
+
+void print_heading(const RunFacts& facts, const RunFolder* folder) {
+  std::printf("%s: %s parameters, %s planned%s\n", facts.name.c_str(), count_text(facts.parameters).c_str(),
+              bytes_text(facts.memory_bytes).c_str(), facts.ranks > 1 ? " for each rank" : "");
+  for (const auto& [label, value] : facts.table) {
+    if (label == "data" || label == "ranks" || label == "CPU")
+      std::printf("%s: %s\n", label.c_str(), value.c_str());
+  }
+  if (folder != nullptr) std::printf("run: %s\n", folder->path().c_str());
+  std::fflush(stdout);
+}
+
+int train(const std::string& name, const RunConfig& config, hws_engine* engine, const TrainOptions& options,
+          RunFolder* folder, std::vector<MetricRow> rows) {
+  const auto info = ordered_json::parse(text_of(hws_engine_info, engine));
+  const auto data = ordered_json::parse(text_of(hws_data_info, engine));
+  RunFacts facts = make_facts(name, config, info, data);
+  const SessionSettings settings = make_settings(config.resolved, info, options);
+  const auto step = static_cast<int64_t>(number_at(info, "/step"));
+  print_heading(facts, folder);
+  if (step >= facts.total_steps) {
+    std::printf("the run is at step %lld of %lld already; --set /train/steps=N trains on\n",
+                static_cast<long long>(step), static_cast<long long>(facts.total_steps));
+    return kExitOk;
+  }
+  if (folder == nullptr && text_at(config.resolved, "/checkpoint/path").empty()) {
+    std::printf("note: no --out, so nothing of this run will be kept\n");
+  }
+  TrainSession session(engine, folder, std::move(facts), settings, std::move(rows), step);
+  return session.run();
+}
+
+/// Whether anything (file, preset, --set, --data) says what to train on.
+bool names_data(const hws_config* config) {
+  const auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
+  return tree.contains(ordered_json::json_pointer("/data/path")) ||
+         tree.contains(ordered_json::json_pointer("/data/sources"));
+}
+
+int64_t sample_every(const RunConfig& config) {
+  return static_cast<int64_t>(number_at(config.resolved, "/train/sample_every"));
+}
+
+/// The config on the ranks that there are: an elastic run's from the config as it was asked for.
+Config for_these_ranks(const hws_config* config, const TrainOptions& options) {
+  if (options.elastic && !options.ranks.comm.empty())
+    return make<Config>(hws_config_fit_ranks, config, options.ranks.world);
+  return make<Config>(hws_config_clone, config);
+}
+
+/// A run before its first step or after its last checkpoint.
+struct Run {
+  std::string folder, name;  ///< "": nothing is kept
+  RunConfig kept, used;      ///< what the folder holds; what these ranks do
+  Engine engine;
+};
+
+/// Lets the engine train; `open` gives the leading process the run's folder and the rows in it. What ranks
+/// did last is kept if it fails.
+template <typename Open>
+int train_on(const Run& run, const TrainOptions& options, const std::function<void(int64_t)>& began,
+             const Open& open) {
+  hws_engine* const engine = run.engine.get();
+  try {
+    const auto info = ordered_json::parse(text_of(hws_engine_info, static_cast<const hws_engine*>(engine)));
+    const auto step = static_cast<int64_t>(number_at(info, "/step"));
+    if (!leads(options.ranks)) {
+      began(step);
+      return follow(engine, sample_every(run.used));
+    }
+    std::optional<RunFolder> folder;
+    std::vector<MetricRow> rows = open(step, &folder);
+    if (options.elastic) folder->note_ranks(step, static_cast<int64_t>(number_at(info, "/ranks", 1)));
+    began(step);
+    return train(run.name, run.used, engine, options, folder ? &*folder : nullptr, std::move(rows));
+  } catch (const Failure& failure) {
+    // An elastic run goes on: its records stay to be looked at, but are no news.
+    keep_flight(engine, run.folder, options.ranks.rank, leads(options.ranks) && !options.elastic, failure);
+    throw;
+  }
+}
+
+int start(const TrainOptions& options, const std::function<void(int64_t)>& began) {
+  if (options.config.config.empty())
+    refuse("train needs a CONFIG: a JSON file, a preset name (see `hawser presets`) or a model folder");
+  const bool keep = !options.out.empty();
+  if (options.elastic && leads(options.ranks)) RunFolder::clear_unfinished(options.out);
+  if (keep && (!options.elastic || leads(options.ranks))) RunFolder::check_unused(options.out);
+  const Config config = load_config(options.config);
+  if (!names_data(config.get())) {
+    refuse("the config names no data to train on; give --data FILE, or set /data/path and /data/format");
+  }
+  make_paths_absolute(config.get());
+  const Config here = for_these_ranks(config.get(), options);
+  check_ranks(options.ranks, here.get());
+  Run run{options.out, keep ? folder_name(options.out) : options.config.config, describe(config.get()),
+          describe(here.get()), nullptr};
+  if (keep) set_checkpoint_path(here.get(), options.out);
+  run.engine = make_engine(here.get(), 0u, options.ranks);
+  return train_on(run, options, began, [&](int64_t, std::optional<RunFolder>* folder) {
+    if (keep)
+      folder->emplace(RunFolder::create(options.out, run.kept.as_set_text, run.kept.resolved_text,
+                                        override_pointers(options.config)));
+    return std::vector<MetricRow>();
+  });
+}
+
+/// Path of the newest checkpoint; "" if there is none and an elastic run may do without.
+std::string newest_checkpoint(const RunFolder& folder, bool elastic) {
+  try {
+    return text_of(hws_checkpoint_latest, folder.checkpoints_path().c_str());
+  } catch (const Failure& failure) {
+    if (!elastic || failure.status() != HWS_NOT_FOUND) throw;
+    return "";
+  }
+}
+
+int resume(const TrainOptions& options, const std::function<void(int64_t)>& began) {
+  const bool first = leads(options.ranks);
+  RunFolder opened = first ? RunFolder::open(options.resume) : RunFolder::look_into(options.resume);
+  const Config config =
+      options.elastic ? same_run_config(opened, options.config) : resume_config(opened, options.config);
+  const Config here = for_these_ranks(config.get(), options);
+  check_ranks(options.ranks, here.get());
+  Run run{opened.path(), folder_name(opened.path()), describe(config.get()), describe(here.get()), nullptr};
+  set_checkpoint_path(here.get(), opened.path());
+  run.engine = make_engine(here.get(), 0u, options.ranks);
+  const std::string checkpoint = newest_checkpoint(opened, options.elastic);
+  if (!checkpoint.empty()) check(hws_checkpoint_load(run.engine.get(), checkpoint.c_str(), 0u));
+  return train_on(run, options, began, [&](int64_t step, std::optional<RunFolder>* folder) {
+    folder->emplace(std::move(opened));
+    for (const std::string& path : (*folder)->set_aside_checkpoints_after(step)) {
+      std::fprintf(stderr, "hawser: note: a damaged checkpoint was moved to %s\n", path.c_str());
+    }
+    std::vector<MetricRow> rows = (*folder)->keep_rows_until(step);
+    if (step < number_at(run.used.resolved, "/train/steps")) {  // else nothing will run, and nothing changes
+      (*folder)->write_config(run.kept.as_set_text, run.kept.resolved_text);
+    }
+    std::printf("resuming %s from %s\n", run.folder.c_str(),
+                checkpoint.empty() ? "its beginning" : checkpoint.c_str());
+    return rows;
+  });
+}
+
+}  // namespace
+
+int train_once(const TrainOptions& options, const std::function<void(int64_t)>& began) {
+  if (!options.elastic) return options.resume.empty() ? start(options, began) : resume(options, began);
+  TrainOptions now = options;
+  const std::string& folder = options.out.empty() ? options.resume : options.out;
+  const bool begun = RunFolder::is_run(folder);
+  if (!begun && options.out.empty()) return resume(options, began);  // says what is wrong with it
+  now.out = begun ? "" : folder;
+  now.resume = begun ? folder : "";
+  return begun ? resume(now, began) : start(now, began);
+}
+
+}  // namespace hawser::cli
