@@ -12,6 +12,7 @@ constexpr int64_t kPackLinesA = 24;    ///< of one packing task, contiguous in k
 constexpr int64_t kPackColumnsA = 96;  ///< of one packing task, side by side in memory
 constexpr int64_t kPackPanelsB = 128 / kTileColumns;
 constexpr int64_t kShortPanelWords = 4096;  ///< of op(b), half of a first-level cache
+constexpr int64_t kWarmWordsA = 65536;  ///< of op(a), passed several times: a quarter of a second-level cache
 constexpr int64_t kInlinePackWords = 8192;  ///< op(a) up to this size is packed without a parallel loop
 
 /// A rectangle of C and where in the packed panels its lines stand.
@@ -92,13 +93,15 @@ class MatmulRun {
     });
   }
 
+  /// Neighbouring tasks share rows of op(a); the columns of op(b) of a chunk come again for every row of
+  /// tiles, which costs least where they stay in the second-level cache.
   void compute_chunk(int64_t ic, int64_t jc, int64_t first_block) {
     const int64_t m = smaller(plan_.chunk_m, args_.m - ic), n = smaller(plan_.chunk_n, args_.n - jc);
     const int64_t panels_a = divide_up(m, kTileRows), panels_b = divide_up(n, kTileColumns);
     const int64_t tiles_m = divide_up(m, plan_.tile_m), tiles_n = divide_up(n, plan_.tile_n);
     const int64_t blocks = smaller(plan_.group, plan_.blocks - first_block);
     parallel(stream_, tiles_m * tiles_n, [&](int64_t task, int32_t worker) {
-      const int64_t i = task % tiles_m * plan_.tile_m, j = task / tiles_m * plan_.tile_n;
+      const int64_t i = task / tiles_n * plan_.tile_m, j = task % tiles_n * plan_.tile_n;
       Tile tile{ic + i,  smaller(plan_.tile_m, m - i),
                 jc + j,  smaller(plan_.tile_n, n - j),
                 nullptr, nullptr,
@@ -121,7 +124,7 @@ class MatmulRun {
     for (int64_t first = 0; first < plan_.blocks; first += plan_.group) {
       const int64_t blocks = smaller(plan_.group, plan_.blocks - first);
       pack_a_of(first, blocks);
-      parallel(stream_, divide_up(args_.n, plan_.tile_n), [&](int64_t task, int32_t worker) {
+      parallel(stream_, column_tasks(), [&](int64_t task, int32_t worker) {
         for (int64_t block = first; block < first + blocks; ++block)
           compute_columns(task, worker, first, block);
       });
@@ -141,10 +144,21 @@ class MatmulRun {
     }
   }
 
+  /// Tasks of the column-wise form: tiles of tile_n columns, of which the last is handed out a panel at a
+  /// time, so that workers end together.
+  int64_t wide_tasks() const { return (args_.n - 1) / plan_.tile_n; }
+  int64_t column_tasks() const {
+    return wide_tasks() + divide_up(args_.n - wide_tasks() * plan_.tile_n, kTileColumns);
+  }
+  int64_t first_column(int64_t task) const {
+    const int64_t wide = smaller(task, wide_tasks());
+    return smaller(args_.n, wide * plan_.tile_n + (task - wide) * kTileColumns);
+  }
+
   /// One block of k of the columns of one task, of a group that begins at block `first`.
   void compute_columns(int64_t task, int32_t worker, int64_t first, int64_t block) const {
-    const int64_t j = task * plan_.tile_n, columns = smaller(plan_.tile_n, args_.n - j);
-    const int64_t tasks = divide_up(args_.n, plan_.tile_n), end = smaller(first + plan_.group, plan_.blocks);
+    const int64_t j = first_column(task), columns = first_column(task + 1) - j;
+    const int64_t tasks = column_tasks(), end = smaller(first + plan_.group, plan_.blocks);
     float* const b = packed_b_ + worker * plan_.tile_n * plan_.block_words;
     float* const sums = sums_ != nullptr ? sums_ + worker * plan_.tile_m * plan_.tile_n : nullptr;
     pack<Words, kTileColumns>(b, plan_.block_words * kTileColumns, b_, j, divide_up(columns, kTileColumns),
@@ -155,19 +169,19 @@ class MatmulRun {
       next_block = first;
       if (next_task >= tasks) next_task -= tasks, next_block = end;
     }
-    Ahead next = ahead(next_task * plan_.tile_n, next_block);
+    Ahead next = ahead(next_task, next_block);
     const int64_t a_block = round_up(args_.m, kTileRows) * plan_.block_words;
     compute_tile({0, args_.m, j, columns, packed_a_ + (block - first) * a_block, b, sums, plan_.tile_n},
                  block, next);
   }
 
-  /// What a task of the column-wise form packs next: columns [column, column + tile_n) of op(b) in one block.
-  /// Which task comes next is a guess, and costs nothing where it is wrong.
-  Ahead ahead(int64_t column, int64_t block) const {
+  /// What a task of the column-wise form packs next: its columns of op(b) in one block. Which task comes next
+  /// is a guess, and costs nothing where it is wrong.
+  Ahead ahead(int64_t task, int64_t block) const {
     Ahead next;
-    if (column >= args_.n || block >= plan_.blocks) return next;
-    const int64_t columns = smaller(plan_.tile_n, args_.n - column), k = block_length(block);
-    const int64_t bytes = b_.is_f32 ? 4 : 2, at_k = block_begin(block);
+    if (task >= column_tasks() || block >= plan_.blocks) return next;
+    const int64_t column = first_column(task), columns = first_column(task + 1) - column;
+    const int64_t bytes = b_.is_f32 ? 4 : 2, k = block_length(block), at_k = block_begin(block);
     next.row_bytes = b_.ld * bytes;
     next.rows = b_.k_contiguous ? columns : k;
     next.row_lines = next.left_in_row = divide_up((b_.k_contiguous ? k : columns) * bytes, 64);
@@ -180,7 +194,8 @@ class MatmulRun {
   }
 
   /// Adds one block of k to a tile. The panel of the outer loop stays in L1 while those of the other operand
-  /// pass: the one of op(a), or of op(b) where it is short.
+  /// pass: the one of op(a), or of op(b) where it is short, and then as much of op(a) as stays warm between
+  /// its passes.
   template <class Next>
   void compute_tile(const Tile& tile, int64_t block, Next& next) const {
     const int64_t words = words_of(block);
@@ -191,8 +206,12 @@ class MatmulRun {
                                      static_cast<int>(smaller(kTileColumns, tile.columns - j)), next);
     };
     if (words * kTileColumns <= kShortPanelWords) {
-      for (int64_t j = 0; j < tile.columns; j += kTileColumns) {
-        for (int64_t i = 0; i < tile.rows; i += kTileRows) at(i, j);
+      const int64_t warm = larger(1, kWarmWordsA / larger(1, words * kTileRows)) * kTileRows;
+      for (int64_t first = 0; first < tile.rows; first += warm) {
+        const int64_t end = smaller(first + warm, tile.rows);
+        for (int64_t j = 0; j < tile.columns; j += kTileColumns) {
+          for (int64_t i = first; i < end; i += kTileRows) at(i, j);
+        }
       }
       return;
     }

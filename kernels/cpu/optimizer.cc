@@ -8,6 +8,7 @@ namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
 constexpr int64_t kGrain = 16384;
+constexpr int64_t kStreamedElements = 1 << 20;  ///< their state is 16 MiB
 
 /// The constants of one step, in every lane.
 struct AdamWConstants {
@@ -35,27 +36,58 @@ HWS_INLINE void adamw_step(const AdamWConstants& c, vf grad, vf& w, vf& m, vf& v
   w = vfnma(c.lr, vdiv(vdiv(m, c.correction1), denominator), decayed);
 }
 
+/// n elements from i on.
+HWS_INLINE vf adamw_vector(const AdamW& a, const AdamWConstants& c, int64_t i, int n) {
+  vf w = vload_n(a.weight + i, n), m = vload_n(a.m + i, n), v = vload_n(a.v + i, n);
+  adamw_step(c, vload_n(a.grad + i, n), w, m, v);
+  vstore_n(a.weight + i, w, n);
+  vstore_n(a.m + i, m, n);
+  vstore_n(a.v + i, v, n);
+  return w;
+}
+
+/// kLanes elements from i on.
+HWS_INLINE vf adamw_vector(const AdamW& a, const AdamWConstants& c, int64_t i) {
+  vf w = vload(a.weight + i), m = vload(a.m + i), v = vload(a.v + i);
+  adamw_step(c, vload(a.grad + i), w, m, v);
+  vstore(a.weight + i, w);
+  vstore(a.m + i, m);
+  vstore(a.v + i, v);
+  return w;
+}
+
 template <bool kCopy>
 void adamw_range(const AdamW& a, int64_t begin, int64_t end) {
   const AdamWConstants c(a);
   auto* copy = static_cast<uint16_t*>(a.copy);
   int64_t i = begin;
   for (; i + kLanes <= end; i += kLanes) {
-    vf w = vload(a.weight + i), m = vload(a.m + i), v = vload(a.v + i);
-    adamw_step(c, vload(a.grad + i), w, m, v);
-    vstore(a.weight + i, w);
-    vstore(a.m + i, m);
-    vstore(a.v + i, v);
+    const vf w = adamw_vector(a, c, i);
     if constexpr (kCopy) vstore_bf16(copy + i, w);
   }
   if (i == end) return;
   const int n = static_cast<int>(end - i);
-  vf w = vload_n(a.weight + i, n), m = vload_n(a.m + i, n), v = vload_n(a.v + i, n);
-  adamw_step(c, vload_n(a.grad + i, n), w, m, v);
-  vstore_n(a.weight + i, w, n);
-  vstore_n(a.m + i, m, n);
-  vstore_n(a.v + i, v, n);
+  const vf w = adamw_vector(a, c, i, n);
   if constexpr (kCopy) vstore_bf16_n(copy + i, w, n);
+}
+
+/// The copy goes past the caches, a line at a time, as far as there are whole ones.
+void adamw_range_streamed(const AdamW& a, int64_t begin, int64_t end) {
+  const AdamWConstants c(a);
+  auto* copy = static_cast<uint16_t*>(a.copy);
+  int64_t i = begin;
+  for (; i + 2 * kLanes <= end; i += 2 * kLanes) {
+    const vf first = adamw_vector(a, c, i), second = adamw_vector(a, c, i + kLanes);
+    vstream_bf16(copy + i, first, second);
+  }
+  vstream_end();
+  adamw_range<true>(a, i, end);
+}
+
+/// Whether the copy is whole cache lines, and so much state passes through the caches that nobody finds it
+/// there.
+inline bool streams_copy(const AdamW& a) {
+  return a.n >= kStreamedElements && (reinterpret_cast<uintptr_t>(a.copy) & 63) == 0;
 }
 
 struct SgdConstants {
@@ -97,8 +129,11 @@ void sgd_range(const Sgd& a, int64_t begin, int64_t end) {
 }  // namespace
 
 void adamw(const AdamW& args, Stream& stream) {
+  const bool streamed = args.copy != nullptr && streams_copy(args);
   parallel_ranges(stream, args.n, kGrain, [&](int64_t begin, int64_t end) {
-    if (args.copy != nullptr) {
+    if (streamed) {
+      adamw_range_streamed(args, begin, end);
+    } else if (args.copy != nullptr) {
       adamw_range<true>(args, begin, end);
     } else {
       adamw_range<false>(args, begin, end);

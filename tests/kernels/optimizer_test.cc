@@ -97,6 +97,20 @@ TEST(AdamW, CutsAndWorkersChangeNoBit) {
   }
 }
 
+TEST(AdamW, ACopyThatPassesTheCachesHasTheSameBits) {
+  const int64_t n = (1 << 20) + 37;  // beyond what is written through the caches; both parts are within
+  for (const KernelTable* table : testing::kernel_tables()) {
+    State whole(n), parts(n);
+    ASSERT_EQ(0u, reinterpret_cast<uintptr_t>(whole.copy.data()) % 64);
+    SerialStream stream(2);
+    table->adamw(whole.adamw(0, n), stream);
+    table->adamw(parts.adamw(0, n / 2), stream);
+    table->adamw(parts.adamw(n / 2, n), stream);
+    EXPECT_TRUE(whole.same(parts)) << table->name;
+    EXPECT_TRUE(whole.intact()) << table->name;
+  }
+}
+
 TEST(Sgd, MatchesFp64WithMomentumAndNesterovAndWithout) {
   for (const auto& [momentum, nesterov] : {std::pair{0.0f, false}, {0.9f, false}, {0.9f, true}}) {
     for (const int64_t n : {1, 17, 20001}) {

@@ -98,6 +98,13 @@ HWS_INLINE vf vload_f16_n(const uint16_t* p, int n) {
 HWS_INLINE void vstore_f16_n(uint16_t* p, vf v, int n) {
   for (int i = 0; i < n; ++i) p[i] = f32_to_f16(v[i]);
 }
+/// See avx512.h: here a plain store.
+HWS_INLINE void vstream_bf16(uint16_t* p, vf first, vf second) {
+  vstore_bf16(p, first);
+  vstore_bf16(p + kLanes, second);
+}
+HWS_INLINE void vstream_end() {}
+
 HWS_INLINE vf vload_f16(const uint16_t* p) { return vload_f16_n(p, 4); }
 HWS_INLINE void vstore_f16(uint16_t* p, vf v) { vstore_f16_n(p, v, 4); }
 

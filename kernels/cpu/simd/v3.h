@@ -107,6 +107,13 @@ HWS_INLINE void vstore_bf16_n(uint16_t* p, vf v, int n) {
   for (int i = 0; i < n; ++i) p[i] = t[i];
 }
 
+/// See avx512.h: here a plain store.
+HWS_INLINE void vstream_bf16(uint16_t* p, vf first, vf second) {
+  vstore_bf16(p, first);
+  vstore_bf16(p + kLanes, second);
+}
+HWS_INLINE void vstream_end() {}
+
 HWS_INLINE vf vload_f16(const uint16_t* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
