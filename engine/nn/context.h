@@ -34,8 +34,8 @@ struct Context {
   const uint64_t* samples_B = nullptr;  ///< global sample numbers (dropout)
 
   DType type = DType::kF32;  ///< of `weights`, and of the values that matrix products multiply (fp32 sums)
-  /// Of what branches store between products. Look-ups, norms, the residual stream and what meets it are
-  /// always f32.
+  /// Of what branches store between products, and of logits: see activation_type. Look-ups, norms, the
+  /// residual stream and what meets it are always f32.
   DType activation = DType::kF32;
   const GroupPointers* groups = nullptr;  ///< by ParameterGroup; only those that the call needs are set
   bool accumulate = false;                ///< add to gradients (micro-batches after the first)
@@ -71,6 +71,11 @@ struct Context {
 
 /// Where dropout falls; part of the random key, never renumbered.
 enum DropoutSite : int64_t { kSiteEmbedding = 0, kSiteAttention = 1, kSiteAttentionOut = 2, kSiteMlpOut = 3 };
+
+/// Context::activation on a backend: narrow only where that is what products read.
+inline DType activation_type(const kernels::KernelTable& kernels, DType type) {
+  return kernels.suited->narrow_activations ? type : DType::kF32;
+}
 
 /// p + elements, for pointers whose element type is known at run time only.
 inline void* advance(void* p, int64_t elements, DType type) {

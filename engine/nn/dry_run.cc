@@ -60,6 +60,7 @@ class DryRun {
     ctx_.batch = batch;
     ctx_.seq = seq;
     ctx_.type = type;
+    ctx_.activation = activation_type(table_, type);
     ctx_.training = training;
     ctx_.groups = groups_.data();
     ctx_.tokens_BT = ctx_.targets_BT = ctx_.positions_BT = static_cast<const int32_t*>(fake());

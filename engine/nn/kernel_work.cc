@@ -124,7 +124,7 @@ KernelWork work_of(const kernels::EmbeddingBackward& e) {
               4 * e.d * (e.accumulate ? 3 * e.rows : e.rows + e.table_rows));
 }
 KernelWork work_of(const kernels::CrossEntropy& c) {
-  return work(Kernel::kCrossEntropy, DType::kF32, c.rows * c.vocab * (c.backward ? 8 : 4));
+  return work(Kernel::kCrossEntropy, c.type, c.rows * c.vocab * dtype_bytes(c.type) * (c.backward ? 2 : 1));
 }
 KernelWork work_of(const kernels::SoftCap& s) { return work(Kernel::kSoftCap, DType::kF32, 8 * s.n); }
 KernelWork work_of(const kernels::ColumnSum& s) {

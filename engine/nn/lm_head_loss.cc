@@ -8,33 +8,50 @@ LmHeadLoss::LmHeadLoss(const ParameterTable& table, const ModelConfig& model)
       norm_(table, model, "final_norm"),
       weight_(table.place(model.tied_head ? "embedding.tokens.weight" : "head.weight")) {}
 
-int64_t LmHeadLoss::chunk_rows() const {
-  // About 8 MiB of logits, but enough rows that reading the head's weight and gradient once a chunk costs
+int64_t LmHeadLoss::chunk_rows(const Context& ctx) const {
+  // Few bytes of logits, but enough rows that reading the head's weight and gradient once a chunk costs
   // little.
-  return std::clamp<int64_t>((int64_t{1} << 21) / model_.vocab_size, 256, 4096);
+  const int64_t row_bytes = model_.vocab_size * dtype_bytes(ctx.activation);
+  return std::clamp<int64_t>(ctx.kernels->suited->logit_bytes / row_bytes, 256,
+                             ctx.kernels->suited->logit_rows);
+}
+
+int64_t LmHeadLoss::rows_of_chunk(const Context& ctx, int64_t begin) const {
+  return std::min(chunk_rows(ctx), ctx.rows() - begin);
 }
 
 float* LmHeadLoss::take_logits(const Context& ctx, int64_t rows) const {
-  return ctx.workspace->take_as<float>(std::min(chunk_rows(), rows) * model_.vocab_size);
+  return ctx.workspace->take_as<float>(std::min(chunk_rows(ctx), rows) * model_.vocab_size);
 }
 
-LmHeadLoss::Chunk LmHeadLoss::compute_logits(const Context& ctx, const float* x, int64_t begin, int64_t rows,
-                                             float* out) const {
+/// Narrow logits are an operand of the two products behind, whose tensor cores want rows at 128-byte bounds;
+/// few vocabularies give that.
+LmHeadLoss::Chunk LmHeadLoss::take_chunk(const Context& ctx, int64_t begin, int64_t rows) const {
+  const int64_t vocab = model_.vocab_size, whole = (vocab + 63) / 64 * 64;
+  Chunk chunk{begin,
+              rows,
+              ctx.take(rows * model_.width),
+              norm_.take_saved(*ctx.workspace, rows),
+              nullptr,
+              ctx.activation,
+              ctx.activation == DType::kF32 ? vocab : whole};
+  chunk.logits = ctx.take(rows * chunk.stride);
+  return chunk;
+}
+
+void LmHeadLoss::compute_logits(const Context& ctx, const Chunk& chunk, const float* x) const {
   const int64_t width = model_.width;
-  Chunk chunk{begin, rows, ctx.take(rows * width), norm_.take_saved(*ctx.workspace, rows), out};
-  if (out == nullptr) chunk.logits = ctx.workspace->take_as<float>(rows * model_.vocab_size);
-  norm_.forward(ctx, chunk.saved, chunk.n, ctx.activation, width, x + begin * width, DType::kF32,
-                {rows, 1, width});
+  norm_.forward(ctx, chunk.saved, chunk.n, ctx.activation, width, x + chunk.begin * width, DType::kF32,
+                {chunk.rows, 1, width});
   kernels::Matmul m;
   m.c = chunk.logits;
   m.a = chunk.n;
   m.b = ctx.weight(weight_);
-  m.a_type = ctx.activation, m.b_type = ctx.weight_type(weight_);
-  m.m = rows, m.n = model_.vocab_size, m.k = width;
-  m.ldc = model_.vocab_size, m.lda = width, m.ldb = width;
+  m.c_type = chunk.type, m.a_type = ctx.activation, m.b_type = ctx.weight_type(weight_);
+  m.m = chunk.rows, m.n = model_.vocab_size, m.k = width;
+  m.ldc = chunk.stride, m.lda = width, m.ldb = width;
   m.b_transposed = true;
   ctx.matmul(m);
-  return chunk;
 }
 
 void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* losses, const float* grad_scale,
@@ -47,6 +64,8 @@ void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* lo
   c.rows = chunk.rows, c.vocab = model_.vocab_size;
   c.softcap = static_cast<float>(model_.logit_softcap);
   c.backward = backward;
+  c.type = chunk.type;
+  c.stride = chunk.stride;
   ctx.kernels->cross_entropy(c, *ctx.stream);
 }
 
@@ -54,9 +73,10 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
                                   const float* grad_scale) const {
   const int64_t width = model_.width, vocab = model_.vocab_size;
   Context chunk_ctx = ctx;
-  for (int64_t begin = 0; begin < ctx.rows(); begin += chunk_rows()) {
+  for (int64_t begin = 0; begin < ctx.rows(); begin += chunk_rows(ctx)) {
     RegionScope scope(*ctx.workspace);
-    const Chunk chunk = compute_logits(ctx, x, begin, std::min(chunk_rows(), ctx.rows() - begin), nullptr);
+    const Chunk chunk = take_chunk(ctx, begin, rows_of_chunk(ctx, begin));
+    compute_logits(ctx, chunk, x);
     cross_entropy(ctx, chunk, losses, grad_scale, true);
     chunk_ctx.accumulate = ctx.accumulate || begin > 0;
 
@@ -64,40 +84,49 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     dw.c = ctx.gradient(weight_);
     dw.a = chunk.logits;
     dw.b = chunk.n;
-    dw.b_type = ctx.activation;
+    dw.a_type = chunk.type, dw.b_type = ctx.activation;
     dw.m = vocab, dw.n = width, dw.k = chunk.rows;
-    dw.ldc = width, dw.lda = vocab, dw.ldb = width;
+    dw.ldc = width, dw.lda = chunk.stride, dw.ldb = width;
     dw.a_transposed = true;
     dw.accumulate = chunk_ctx.accumulate;
     if (dw.c != nullptr) ctx.matmul(dw);
 
-    float* const dn = ctx.workspace->take_as<float>(chunk.rows * width);
+    void* const dn = ctx.take(chunk.rows * width);
     kernels::Matmul m;  // dn[rows, C] = dlogits W
     m.c = dn;
     m.a = chunk.logits;
     m.b = ctx.weight(weight_);
-    m.b_type = ctx.weight_type(weight_);
+    m.c_type = ctx.activation, m.a_type = chunk.type, m.b_type = ctx.weight_type(weight_);
     m.m = chunk.rows, m.n = width, m.k = vocab;
-    m.ldc = width, m.lda = vocab, m.ldb = width;
+    m.ldc = width, m.lda = chunk.stride, m.ldb = width;
     ctx.matmul(m);
-    norm_.backward(chunk_ctx, chunk.saved, dx + begin * width, DType::kF32, false, width, dn, DType::kF32,
+    norm_.backward(chunk_ctx, chunk.saved, dx + begin * width, DType::kF32, false, width, dn, ctx.activation,
                    width, x + begin * width, DType::kF32, {chunk.rows, 1, width});
   }
 }
 
 void LmHeadLoss::forward(const Context& ctx, float* losses, const float* x) const {
-  for (int64_t begin = 0; begin < ctx.rows(); begin += chunk_rows()) {
+  for (int64_t begin = 0; begin < ctx.rows(); begin += chunk_rows(ctx)) {
     RegionScope scope(*ctx.workspace);
-    const Chunk chunk = compute_logits(ctx, x, begin, std::min(chunk_rows(), ctx.rows() - begin), nullptr);
+    const Chunk chunk = take_chunk(ctx, begin, rows_of_chunk(ctx, begin));
+    compute_logits(ctx, chunk, x);
     cross_entropy(ctx, chunk, losses, nullptr, false);
   }
 }
 
 void LmHeadLoss::logits(const Context& ctx, float* logits, const float* x, int64_t rows) const {
-  const int64_t vocab = model_.vocab_size;
-  for (int64_t begin = 0; begin < rows; begin += chunk_rows()) {
+  const int64_t width = model_.width, vocab = model_.vocab_size;
+  for (int64_t begin = 0; begin < rows; begin += chunk_rows(ctx)) {
     RegionScope scope(*ctx.workspace);
-    compute_logits(ctx, x, begin, std::min(chunk_rows(), rows - begin), logits + begin * vocab);
+    const int64_t some = std::min(chunk_rows(ctx), rows - begin);
+    const Chunk chunk{begin,
+                      some,
+                      ctx.take(some * width),
+                      norm_.take_saved(*ctx.workspace, some),
+                      logits + begin * vocab,
+                      DType::kF32,
+                      vocab};
+    compute_logits(ctx, chunk, x);
   }
   if (model_.logit_softcap > 0)
     ctx.kernels->soft_cap({logits, rows * vocab, static_cast<float>(model_.logit_softcap)}, *ctx.stream);

@@ -17,8 +17,9 @@ class LmHeadLoss {
   /// `model` must outlive the module.
   LmHeadLoss(const ParameterTable& table, const ModelConfig& model);
 
-  /// Rows of one chunk: a function of the vocabulary alone, so results do not depend on the batch.
-  int64_t chunk_rows() const;
+  /// Rows of one chunk: a function of the vocabulary and the backend alone, so results do not depend on the
+  /// batch.
+  int64_t chunk_rows(const Context& ctx) const;
 
   /// losses[rows] (f32, per token, 0 where masked), dx[rows, C] f32 (overwritten) and the gradients of norm
   /// and head, from x[rows, C] and ctx.targets_BT. *grad_scale = 1 / unmasked targets of the global batch.
@@ -36,11 +37,17 @@ class LmHeadLoss {
     int64_t begin, rows;
     void* n;          // normalised x [rows, C]
     NormSaved saved;  // its statistics
-    float* logits;    // [rows, V]
+    void* logits;     // [rows, V], rows `stride` apart
+    DType type;
+    int64_t stride;
   };
-  Chunk compute_logits(const Context& ctx, const float* x, int64_t begin, int64_t rows, float* out) const;
+  /// A chunk whose logits stand in the workspace, of the type and stride that the next products like to read.
+  Chunk take_chunk(const Context& ctx, int64_t begin, int64_t rows) const;
+  void compute_logits(const Context& ctx, const Chunk& chunk, const float* x) const;
   void cross_entropy(const Context& ctx, const Chunk& chunk, float* losses, const float* grad_scale,
                      bool backward) const;
+
+  int64_t rows_of_chunk(const Context& ctx, int64_t begin) const;
 
   const ModelConfig& model_;
   NormLayer norm_;

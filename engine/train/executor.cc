@@ -187,6 +187,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.batch = run.batch;
   ctx.seq = run.seq;
   ctx.type = s_.type;
+  ctx.activation = nn::activation_type(*kernels_, s_.type);
   ctx.groups = pointers_.data();
   ctx.accumulate = n.accumulate;
   ctx.training = run.training;
@@ -263,9 +264,9 @@ void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const 
   const int64_t first = run.cached >= 0 ? ctx.rows() - 1 : 0;
   const nn::LmHeadLoss& head = s_.model->head();
   const int64_t width = s_.model->config().width, vocab = s_.model->config().vocab_size;
-  for (int64_t row = first; row < ctx.rows(); row += head.chunk_rows()) {
+  for (int64_t row = first; row < ctx.rows(); row += head.chunk_rows(ctx)) {
     const nn::RegionScope scope(*ctx.workspace);
-    const int64_t rows = std::min(head.chunk_rows(), ctx.rows() - row);
+    const int64_t rows = std::min(head.chunk_rows(ctx), ctx.rows() - row);
     float* const host = run.logits + (row - first) * vocab;
     float* const out = s_.link->in_place() ? host : head.take_logits(ctx, ctx.rows() - first);
     head.logits(ctx, out, as<float>(plan, n.reads[0]) + row * width, rows);

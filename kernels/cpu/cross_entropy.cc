@@ -93,7 +93,7 @@ inline void gradient(float* z, int64_t vocab, int32_t target, const LogSumExp& a
 }
 
 inline void row(const CrossEntropy& a, int64_t r) {
-  float* z = a.logits + r * a.vocab;
+  float* z = static_cast<float*>(a.logits) + r * (a.stride != 0 ? a.stride : a.vocab);
   const int32_t target = a.targets[r];
   if (target == -100) {
     a.losses[r] = 0;

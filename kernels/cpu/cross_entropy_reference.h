@@ -16,7 +16,7 @@ template <class T>
 void cross_entropy_reference(const CrossEntropy& a, T* losses, T* logits, double grad_scale) {
   const double cap = a.softcap;
   for (int64_t r = 0; r < a.rows; ++r) {
-    T* z = logits + r * a.vocab;
+    T* z = logits + r * (a.stride != 0 ? a.stride : a.vocab);
     T max = T(0);
     for (int64_t j = 0; j < a.vocab; ++j) {
       z[j] = soft_cap_reference(cap, z[j]);

@@ -3,6 +3,9 @@
 
 namespace hawser::kernels::HWS_LEVEL {
 
+static constexpr Suited kSuited = {
+    .narrow_activations = false, .logit_bytes = int64_t{8} << 20, .logit_rows = 4096};
+
 const KernelTable kTable = {
     .name = HWS_LEVEL_NAME,
     .matmul = matmul,
@@ -31,6 +34,7 @@ const KernelTable kTable = {
     .attention_forward_workspace_bytes = attention_forward_workspace_bytes,
     .attention_backward_workspace_bytes = attention_backward_workspace_bytes,
     .column_sum_workspace_bytes = column_sum_workspace_bytes,
+    .suited = &kSuited,
 };
 
 }  // namespace hawser::kernels::HWS_LEVEL

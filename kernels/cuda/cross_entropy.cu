@@ -4,11 +4,16 @@
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"
+#include "kernels/cuda/types.h"
 
 namespace hawser::kernels::cuda {
 namespace {
 
-constexpr int kThreads = 512, kWarps = kThreads / kWarpLanes, kFour = 4;
+constexpr int kThreads = 512, kWarps = kThreads / kWarpLanes;
+
+/// Elements of 16 bytes.
+template <class T>
+constexpr int kVector = 16 / static_cast<int>(sizeof(T));
 
 /// sum * exp(max) is the sum of exponentials; the sum in fp64, because a gradient at the target is p - 1.
 struct LogSumExp {
@@ -30,22 +35,24 @@ __device__ __forceinline__ float capped(float x, float softcap) {
   return softcap > 0 ? softcap * tanhf(x / softcap) : x;
 }
 
-/// body(j, x, N) for all elements of a row: single ones up to the first 16-byte boundary, fours, and the
+/// body(j, x, N) for all elements of a row: single ones up to the first 16-byte boundary, vectors, and the
 /// rest.
-template <class Body>
-__device__ __forceinline__ void over_row(const float* z, int64_t n, const Body& body) {
-  const int64_t misaligned = (16 - static_cast<int64_t>(reinterpret_cast<uintptr_t>(z) % 16)) % 16 / 4;
-  const int64_t head = misaligned < n ? misaligned : n, fours = (n - head) / kFour,
-                tail = head + fours * kFour;
+template <class T, class Body>
+__device__ __forceinline__ void over_row(const T* z, int64_t n, const Body& body) {
+  constexpr int kEach = kVector<T>;
+  const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(z) % 16);
+  const int64_t misaligned = (16 - past) % 16 / static_cast<int64_t>(sizeof(T));
+  const int64_t head = misaligned < n ? misaligned : n, vectors = (n - head) / kEach,
+                tail = head + vectors * kEach;
   const int64_t thread = threadIdx.x;
-  float x[kFour];
+  float x[kEach];
   if (thread < head) {
     load<1>(x, z + thread);
     body.template at<1>(thread, x);
   }
-  for (int64_t i = thread; i < fours; i += kThreads) {
-    load<kFour>(x, z + head + i * kFour);
-    body.template at<kFour>(head + i * kFour, x);
+  for (int64_t i = thread; i < vectors; i += kThreads) {
+    load<kEach>(x, z + head + i * kEach);
+    body.template at<kEach>(head + i * kEach, x);
   }
   if (thread < n - tail) {
     load<1>(x, z + tail + thread);
@@ -54,9 +61,10 @@ __device__ __forceinline__ void over_row(const float* z, int64_t n, const Body& 
 }
 
 /// The first pass. Keeps capped logits where they are the result.
+template <class T>
 struct Exponentials {
   LogSumExp* all;
-  float* z;
+  T* z;
   float softcap;
   bool keep;
 
@@ -79,8 +87,9 @@ struct Exponentials {
 };
 
 /// The second pass, but for the target.
+template <class T>
 struct Gradient {
-  float* z;
+  T* z;
   float softcap, max, factor;
 
   template <int N>
@@ -94,8 +103,9 @@ struct Gradient {
   }
 };
 
+template <class T>
 struct Masked {
-  float* z;
+  T* z;
   float softcap;
   bool zero;
 
@@ -123,32 +133,33 @@ __device__ __forceinline__ LogSumExp over_block(LogSumExp x, Shared& shared) {
   return over_warp(lane_of_thread() < kWarps ? shared.warp[lane_of_thread()] : none);
 }
 
-__global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntropy a) {
+template <class T>
+__global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntropy a, int64_t stride) {
   auto& shared = shared_memory<Shared>();
   const int64_t row = blockIdx.x;
-  float* z = a.logits + row * a.vocab;
+  T* z = static_cast<T*>(a.logits) + row * stride;
   const int32_t target = a.targets[row];
   if (target == -100) {
     if (threadIdx.x == 0) a.losses[row] = 0.0f;
-    if (a.backward || a.softcap > 0) over_row(z, a.vocab, Masked{z, a.softcap, a.backward});
+    if (a.backward || a.softcap > 0) over_row(z, a.vocab, Masked<T>{z, a.softcap, a.backward});
     return;
   }
   // Read before anything is overwritten: the first barrier orders it.
-  const float at_target = capped(z[target], a.softcap);
+  const float at_target = capped(to_float(z[target]), a.softcap);
   LogSumExp all = {-INFINITY, 0.0};
   __syncthreads();
-  over_row(z, a.vocab, Exponentials{&all, z, a.softcap, !a.backward && a.softcap > 0});
+  over_row(z, a.vocab, Exponentials<T>{&all, z, a.softcap, !a.backward && a.softcap > 0});
   all = over_block(all, shared);
   if (threadIdx.x == 0)
     a.losses[row] = static_cast<float>(log(all.sum) + (static_cast<double>(all.max) - at_target));
   if (!a.backward) return;
   const float scale = *a.grad_scale;
-  over_row(z, a.vocab, Gradient{z, a.softcap, all.max, static_cast<float>(scale / all.sum)});
+  over_row(z, a.vocab, Gradient<T>{z, a.softcap, all.max, static_cast<float>(scale / all.sum)});
   __syncthreads();
   if (threadIdx.x != 0) return;
   const double ratio = a.softcap > 0 ? static_cast<double>(at_target) / a.softcap : 0.0;
   const double p = exp(static_cast<double>(at_target) - all.max) / all.sum;
-  z[target] = static_cast<float>((p - 1.0) * (1.0 - ratio * ratio) * scale);
+  z[target] = from_float<T>(static_cast<float>((p - 1.0) * (1.0 - ratio * ratio) * scale));
 }
 
 struct Cap {
@@ -168,8 +179,10 @@ struct Cap {
 
 void cross_entropy(const CrossEntropy& args, Stream& stream) {
   if (args.rows <= 0 || args.vocab <= 0) return;
-  launch(cuda_stream(stream), "cross_entropy", {grid(args.rows), kThreads, sizeof(Shared)},
-         cross_entropy_kernel, args);
+  for_type(args.type, [&](auto tag) {
+    launch(cuda_stream(stream), "cross_entropy", {grid(args.rows), kThreads, sizeof(Shared)},
+           cross_entropy_kernel<type_of<decltype(tag)>>, args, args.stride != 0 ? args.stride : args.vocab);
+  });
 }
 
 void soft_cap(const SoftCap& args, Stream& stream) {

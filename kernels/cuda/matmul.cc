@@ -20,6 +20,9 @@ MatmulWorkspace matmul_workspace(const Matmul& args) {
   const int64_t bf16_bytes = dtype_bytes(DType::kBf16);
   if (multiplies_bf16(args) && args.a_type == DType::kF32) w.a_bytes = aligned(args.m * args.k * bf16_bytes);
   if (multiplies_bf16(args) && args.b_type == DType::kF32) w.b_bytes = aligned(args.k * args.n * bf16_bytes);
+  // cuBLASLt adds a bias of the result's type only.
+  if (args.c_type == DType::kBf16 && args.bias_type == DType::kF32)
+    w.bias_bytes = aligned(args.n * bf16_bytes);
   // Partial sums of a cut k: a few copies of c in fp32, and no more than the library asks for on its own.
   const int64_t copies = aligned(kCopiesOfC * args.m * args.n * dtype_bytes(DType::kF32));
   w.library_bytes = copies < kMostLibraryBytes ? copies : kMostLibraryBytes;

@@ -17,21 +17,22 @@ int32_t alignment_of(const void* p) {
 int32_t data_type(DType type) { return type == DType::kBf16 ? cublaslt::kReal16BF : cublaslt::kReal32F; }
 
 /// Whether cuBLASLt has such products at all (its table of types): a narrow result only of narrow operands,
-/// and a bias of the result's type.
+/// and a bias of the result's type, to which only a wider one can be brought.
 bool offered(const Matmul& m) {
-  return (multiplies_bf16(m) || m.c_type == DType::kF32) && (m.bias == nullptr || m.bias_type == m.c_type);
+  return (multiplies_bf16(m) || m.c_type == DType::kF32) &&
+         (m.bias == nullptr || m.bias_type == m.c_type || m.bias_type == DType::kF32);
 }
 
 /// The operands as they are multiplied: rounded copies in the workspace where the product is of bf16 values.
 struct Operands {
-  const void *a, *b;
+  const void *a, *b, *bias;
   int64_t lda, ldb;
   void* library_workspace;
 };
 
 Operands operands_of(const Matmul& m, const MatmulWorkspace& w, CudaStream& stream) {
   char* at = static_cast<char*>(m.workspace);
-  Operands o = {m.a, m.b, m.lda, m.ldb, at + w.a_bytes + w.b_bytes};
+  Operands o = {m.a, m.b, m.bias, m.lda, m.ldb, at + w.library_at()};
   if (w.a_bytes > 0) {
     const int64_t rows = m.a_transposed ? m.k : m.m, columns = m.a_transposed ? m.m : m.k;
     round_operand(at, static_cast<const float*>(m.a), rows, columns, m.lda, stream);
@@ -43,6 +44,10 @@ Operands operands_of(const Matmul& m, const MatmulWorkspace& w, CudaStream& stre
     round_operand(at + w.a_bytes, static_cast<const float*>(m.b), rows, columns, m.ldb, stream);
     o.b = at + w.a_bytes;
     o.ldb = columns;
+  }
+  if (w.bias_bytes > 0 && m.bias != nullptr) {
+    round_operand(at + w.bias_at(), static_cast<const float*>(m.bias), 1, m.n, m.n, stream);
+    o.bias = at + w.bias_at();
   }
   return o;
 }
@@ -65,7 +70,7 @@ ProductShape shape_of(const Matmul& m, const MatmulWorkspace& w) {
   s.a_transposed = m.a_transposed ? 1 : 0;
   s.b_transposed = m.b_transposed ? 1 : 0;
   s.bias = m.bias != nullptr ? 1 : 0;
-  s.bias_type = s.bias != 0 ? data_type(m.bias_type) : 0;
+  s.bias_type = s.bias != 0 ? s.c_type : 0;
   s.accumulate = m.accumulate ? 1 : 0;
   return s;
 }
@@ -198,12 +203,12 @@ bool CublasLt::multiply(const Matmul& args, CudaStream& stream) {
   Product* product = product_of(shape, args.bias, stream);
   if (product == nullptr) return true;  // the error is kept
   if (!product->supported) return false;
-  if (args.bias != nullptr && !succeeded(api_.MatmulDescSetAttribute(product->desc, cublaslt::kBiasPointer,
-                                                                     &args.bias, sizeof(args.bias)),
-                                         "cublasLtMatmulDescSetAttribute", stream)) {
+  const Operands o = operands_of(args, w, stream);
+  if (o.bias != nullptr &&
+      !succeeded(api_.MatmulDescSetAttribute(product->desc, cublaslt::kBiasPointer, &o.bias, sizeof(o.bias)),
+                 "cublasLtMatmulDescSetAttribute", stream)) {
     return true;
   }
-  const Operands o = operands_of(args, w, stream);
   const float alpha = 1.0f, beta = args.accumulate ? 1.0f : 0.0f;
   succeeded(api_.Matmul(handle_, product->desc, &alpha, o.b, product->b, o.a, product->a, &beta, args.c,
                         product->c, args.c, product->c, &product->choice.algorithm, o.library_workspace,

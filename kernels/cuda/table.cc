@@ -21,6 +21,8 @@ struct InContext<kKernel> {
 }  // namespace
 
 const KernelTable& cuda_kernels() {
+  static constexpr Suited kSuited = {
+      .narrow_activations = true, .logit_bytes = int64_t{1} << 30, .logit_rows = 8192};
   static constexpr KernelTable kTable = {
       .name = "cuda",
       .matmul = InContext<matmul>::run,
@@ -49,6 +51,7 @@ const KernelTable& cuda_kernels() {
       .attention_forward_workspace_bytes = attention_forward_workspace_bytes,
       .attention_backward_workspace_bytes = attention_backward_workspace_bytes,
       .column_sum_workspace_bytes = column_sum_workspace_bytes,
+      .suited = &kSuited,
   };
   return kTable;
 }

@@ -9,16 +9,19 @@ namespace hawser::kernels {
 /// For each row: z = softcap > 0 ? softcap * tanh(logit / softcap) : logit;
 /// losses[r] = logsumexp(z) - z[target]; 0 where the target is -100.
 /// With `backward`, logits are overwritten by dloss/dlogit * (*grad_scale) (zero rows where masked); else
-/// they hold z on return. logits f32 [rows,vocab], dense. grad_scale: f32 [1] (1 / unmasked tokens of the
-/// global batch).
+/// they hold z on return. logits [rows,vocab], rows `stride` elements apart, f32, or bf16 where the table
+/// says narrow_activations; losses f32, of the logits as they are stored. grad_scale: f32 [1] (1 / unmasked
+/// tokens of the global batch).
 struct CrossEntropy {
   float* losses = nullptr;
-  float* logits = nullptr;
+  void* logits = nullptr;
   const int32_t* targets = nullptr;
   const float* grad_scale = nullptr;
   int64_t rows = 0, vocab = 0;
   float softcap = 0.0f;
   bool backward = false;
+  DType type = DType::kF32;  ///< of logits
+  int64_t stride = 0;        ///< 0: vocab
 };
 
 /// z = softcap * tanh(logit / softcap) in place, f32 [n]: logits as forward and generate return them.

@@ -11,7 +11,9 @@ namespace hawser::kernels {
 /// elements between stored rows. Types: a, b in {f32, bf16}; c in {f32, bf16}. If a or b is bf16 the product
 /// is formed from bf16 values (an f32 operand is rounded to nearest even when packed); otherwise from f32.
 ///   a: stored [m,k], or [k,m] when a_transposed.   b: stored [k,n], or [n,k] when b_transposed.
-///   bias: [n] of bias_type, or null; added once in fp32 before rounding to c_type.
+///   bias: [n] of bias_type, or null; added once in fp32 before rounding to c_type. Where c is bf16, a
+///   backend may
+///         round it to bf16 first.
 ///   accumulate: c += instead of c =; needs c_type f32.
 /// c overlaps nothing. m, n, k >= 0 (k == 0 gives bias or zero). No alignment is asked for.
 struct Matmul {

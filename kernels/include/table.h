@@ -17,6 +17,15 @@
 
 namespace hawser::kernels {
 
+/// What suits a backend, where callers may choose.
+struct Suited {
+  /// Under precision bf16, what lies between products (activations, logits, their gradients) is best stored
+  /// as bf16, the type in which the next product reads it; else as f32.
+  bool narrow_activations;
+  /// The most bytes, and rows, of logits that are best made at a time.
+  int64_t logit_bytes, logit_rows;
+};
+
 struct KernelTable {
   const char* name;  ///< "generic", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16"
 
@@ -49,6 +58,8 @@ struct KernelTable {
   int64_t (*attention_forward_workspace_bytes)(const AttentionForward&, int32_t num_workers);
   int64_t (*attention_backward_workspace_bytes)(const AttentionBackward&, int32_t num_workers);
   int64_t (*column_sum_workspace_bytes)(const ColumnSum&, int32_t num_workers);
+
+  const Suited* suited;
 };
 
 }  // namespace hawser::kernels

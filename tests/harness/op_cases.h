@@ -47,6 +47,7 @@ struct OpCase {
   std::vector<Operand> operands;
   std::function<void(const FastCall&)> fast;
   std::function<void(RealOperands& values)> reference;  ///< reads inputs, writes outputs, in operand order
+  bool narrow = false;                                  ///< only for tables that say narrow_activations
 };
 
 struct GradientCase {

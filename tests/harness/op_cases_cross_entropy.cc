@@ -27,7 +27,13 @@ std::shared_ptr<std::vector<int32_t>> targets_of(const Problem& p) {
 
 constexpr float kGradScale = 0.25f;
 
-OpCase loss_case(const Problem& p, bool backward) {
+/// How logits are stored: rows of a narrow type begin further apart than they are long.
+struct Storage {
+  DType type = DType::kF32;
+  int64_t gap = 0;
+};
+
+OpCase loss_case(const Problem& p, bool backward, Storage storage = {}) {
   const auto targets = targets_of(p);
   CrossEntropy a;
   a.targets = targets->data();
@@ -35,12 +41,15 @@ OpCase loss_case(const Problem& p, bool backward) {
   a.vocab = p.vocab;
   a.softcap = p.softcap;
   a.backward = backward;
-  OpCase c = {"cross_entropy", p.name + (backward ? "/backward" : "/forward"), {}, nullptr, nullptr};
-  c.operands = {in_out("logits", DType::kF32, p.rows * p.vocab, 1, p.spread),
+  a.type = storage.type;
+  a.stride = p.vocab + storage.gap;
+  const std::string name = p.name + (storage.type == DType::kF32 ? "" : "/" + type_word(storage.type));
+  OpCase c = {"cross_entropy", name + (backward ? "/backward" : "/forward"), {}, nullptr, nullptr};
+  c.operands = {in_out("logits", storage.type, p.rows * a.stride, 1, p.spread),
                 output("losses", DType::kF32, p.rows)};
   c.fast = [a, targets](const FastCall& call) {
     CrossEntropy args = a;
-    args.logits = call.as<float>(0);
+    args.logits = call.data[0];
     args.losses = call.as<float>(1);
     args.grad_scale = &kGradScale;
     call.table.cross_entropy(args, call.stream);
@@ -100,6 +109,13 @@ void add_cross_entropy_cases(std::vector<OpCase>& cases) {
   for (const Problem& p : problems) {
     cases.push_back(loss_case(p, false));
     cases.push_back(loss_case(p, true));
+  }
+  // Logits as the products behind read them.
+  for (const size_t i : {0, 2, 3}) {
+    for (const bool backward : {false, true}) {
+      cases.push_back(loss_case(problems[i], backward, {DType::kBf16, 64 - problems[i].vocab % 64}));
+      cases.back().narrow = true;
+    }
   }
   cases.push_back(soft_cap_case(1, 30.0f));
   cases.push_back(soft_cap_case(20011, 7.5f));

@@ -63,7 +63,8 @@ OpCase product_case(const Problem& p, DType a_type, DType b_type, DType c_type, 
   x.bias_type = bias_type;
   OpCase c = {"matmul",
               name_of(p) + "/" + type_word(a_type) + "_" + type_word(b_type) + "_" + type_word(c_type) +
-                  (round_to_bf16 ? "_rounded" : ""),
+                  (round_to_bf16 ? "_rounded" : "") +
+                  (bias_type != c_type ? "_bias_" + type_word(bias_type) : ""),
               {},
               nullptr,
               nullptr};
@@ -71,6 +72,7 @@ OpCase product_case(const Problem& p, DType a_type, DType b_type, DType c_type, 
       input("a", a_type, a_size(p, x), 1), input("b", b_type, b_size(p, x), 2),
       input("bias", bias_type, p.n, 3),
       p.accumulate ? in_out("c", c_type, p.m * x.ldc, 4, 1.0, 1e-5) : output("c", c_type, p.m * x.ldc, 1e-5)};
+  for (double& value : c.operands[2].value) value = rounded(value, c_type);  // as any backend may add it
   c.fast = [=](const FastCall& call) {
     Matmul args = x;
     args.a = call.data[0];
@@ -120,6 +122,7 @@ void add_matmul_cases(std::vector<OpCase>& cases) {
       cases.push_back(product_case(p, a, b, f32, f32));
       if (!p.accumulate) cases.push_back(product_case(p, a, b, bf16, bf16));
     }
+    if (p.bias && !p.accumulate) cases.push_back(product_case(p, bf16, bf16, bf16, f32));
   }
 }
 
