@@ -94,6 +94,9 @@ void TrainerImpl::write_staged(const std::string& path, const checkpoint::Descri
   save.finish(indexes, d, progress);
 }
 
+/// Ranks talk in one order that all of them share (process_group.h), and so does whoever finishes a save with
+/// what the others have written. Writers beside training end at another moment in each process: they need a
+/// way to each other of their own, which comms do not have.
 void TrainerImpl::require_one_process(const char* what) const {
   if (world_ != team_.size())
     fail(Code::kUnimplemented,

@@ -4,9 +4,12 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <cstdio>
 #include <cstring>
 
 #include "engine/checkpoint/folder_names.h"
+#include "engine/checkpoint/sharded_save.h"
+#include "engine/checkpoint/stored_tensor.h"
 #include "engine/checkpoint/temporary_folder.h"
 #include "tests/checkpoint/sample.h"
 #include "tests/checkpoint/scratch.h"
@@ -118,25 +121,52 @@ void put_byte(const std::string& path, size_t at, char byte) {
   ASSERT_TRUE(file.good()) << path;
 }
 
+/// The same by two ranks, so that tensors lie in pieces.
+void save_by_two(const std::string& path, const Sample& sample) {
+  ShardedSave save(path);
+  std::vector<std::string> indexes;
+  for (int rank = 0; rank < 2; ++rank) {
+    std::vector<PieceView> pieces;
+    for (const TensorView& t : sample.tensors) {
+      const int64_t elements = *element_count(t.dtype, t.shape);
+      const int64_t begin = elements * rank / 2, end = elements * (rank + 1) / 2;
+      if (elements == 0 && rank > 0) continue;
+      pieces.push_back({t.name, t.dtype, t.shape, begin, end,
+                        static_cast<const char*>(t.data) + begin * dtype_bytes(t.dtype)});
+    }
+    indexes.push_back(write_shard(save.folder(), rank, 2, pieces, 1 << 20));
+  }
+  save.finish(indexes, sample.description);
+}
+
+/// Whatever files there are, the manifest with its white space and its own digest among them.
 TEST(Checkpoint, FindsEachFlippedByte) {
   const Scratch scratch;
   const Sample sample;
-  save(scratch / "x", sample.tensors, sample.description);
-  load_all(scratch / "x");
-  for (const char* name :
-       {"manifest.json", "tensors-00001-of-00001.safetensors", "extra/config.json", "extra/tokenizer.json"}) {
-    const std::string path = scratch / "x" + "/" + name, good = read_text(path);
-    for (size_t i = 0; i < good.size(); ++i)
-      for (const int mask : {0x01, 0x80}) {
-        put_byte(path, i, static_cast<char>(good[i] ^ mask));
-        const Error error = error_of([&] { load_all(scratch / "x"); });
-        EXPECT_TRUE(error.code() == Code::kCheckpointCorrupt || error.code() == Code::kCheckpointIncompatible)
-            << name << " byte " << i << ": " << error.message();
-        EXPECT_NE(error.message().find(scratch / "x"), std::string::npos) << error.message();
-        put_byte(path, i, good[i]);
-      }
+  save(scratch / "one", sample.tensors, sample.description);
+  save_by_two(scratch / "two", sample);
+  int64_t flips = 0;
+  for (const std::string& folder : {scratch / "one", scratch / "two"}) {
+    load_all(folder);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+      if (!entry.is_regular_file()) continue;
+      const std::string path = entry.path(), good = read_text(path);
+      for (size_t i = 0; i < good.size(); ++i)
+        for (const int mask : {0x01, 0x80}) {
+          put_byte(path, i, static_cast<char>(good[i] ^ mask));
+          const Error error = error_of([&] { load_all(folder); });
+          EXPECT_TRUE(error.code() == Code::kCheckpointCorrupt ||
+                      error.code() == Code::kCheckpointIncompatible)
+              << path << " byte " << i << ": " << error.message();
+          EXPECT_NE(error.message().find(folder), std::string::npos) << error.message();
+          put_byte(path, i, good[i]);
+          ++flips;
+        }
+    }
+    load_all(folder);
   }
-  load_all(scratch / "x");
+  std::printf("%lld flips\n", static_cast<long long>(flips));
+  EXPECT_GT(flips, 10000);
 }
 
 TEST(Checkpoint, NamesFileTensorAndBytesOfDamage) {

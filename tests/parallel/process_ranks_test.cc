@@ -127,6 +127,40 @@ TEST(ProcessRanks, SaveOneCheckpointTogetherThatThreadsLoad) {
   std::filesystem::remove_all(folder);
 }
 
+/// Not there yet: at once in the config, or with the first call, which then costs nothing.
+TEST(ProcessRanks, AreToldThatTheyCannotSaveBesideTraining) {
+  const auto refusal = [](const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const Error& e) {
+      const bool clear = e.message().find("asynchronous saves are not there yet") != std::string::npos;
+      return std::string(code_name(e.code())) + (clear ? " " : " without words: " + e.message());
+    }
+    return std::string("not refused ");
+  };
+  const Layout l = layout(1, 2, 1, "per_step");
+  const std::string path = (std::filesystem::temp_directory_path() / "hawser-never").string();
+  LayoutRun alone(Problem(), l);
+  alone.step();
+  const std::string expected = "HWS_UNIMPLEMENTED " + summary_of({alone.step()});
+  for (const std::string& text : in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
+         LayoutRun run(Problem(), l, std::move(comm));
+         run.step();
+         const std::string refused = refusal([&] { run.trainer().save_async(path); });
+         return refused + summary_of({run.step()});
+       }))
+    EXPECT_EQ(text, expected);
+  const ScratchFolder folder;
+  config::ConfigTree config = small_config(write_tokens(folder, 4000));
+  config.set("/mesh/dp_shard", "2");
+  config.set("/checkpoint", R"({"path": "never", "async": true})");
+  for (const std::string& text : in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
+         std::atomic<bool> cancel{false};
+         return refusal([&] { train::Trainer::create(config, false, &cancel, std::move(comm)); });
+       }))
+    EXPECT_EQ(text, "HWS_UNIMPLEMENTED ");
+}
+
 /// One of two machines has an older processor: both compute with its kernels.
 TEST(ProcessRanks, OfUnlikeProcessorsTakeTheKernelsThatAllCanRun) {
   const ScratchFolder folder;

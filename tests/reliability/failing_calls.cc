@@ -233,8 +233,11 @@ FailAt::~FailAt() { g_armed = false; }
 long FailAt::seen() const { return g_seen; }
 
 Held held() {
-  return {g_blocks.load(), g_json.load(), g_mapped.load(), entries("/proc/self/fd"),
-          entries("/proc/self/task")};
+  Held now;
+  now.threads = entries("/proc/self/task");  // first: one that ends meanwhile still gives back what it has
+  now.files = entries("/proc/self/fd");
+  now.blocks = g_blocks, now.json = g_json, now.pages = g_mapped;
+  return now;
 }
 
 }  // namespace hawser::testing
