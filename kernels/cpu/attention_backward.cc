@@ -1,7 +1,8 @@
 // Attention backward (FlashAttention-2, algorithm 2) with the probabilities made again from the saved
 // log-sum-exp. One task per key-value head and span of keys. It takes the keys in chunks whose words and
-// gradients stay in the second-level cache, and walks for each the query heads of the group in ascending
-// order and their query tiles, so that every product is met once; dq gathers over the chunks in memory. Where
+// gradients stay in the caches (the third-level one: rows of queries that are packed again for every chunk
+// cost more than it), and walks for each the query heads of the group in ascending order and their query
+// tiles, so that every product is met once; dq gathers over the chunks in memory. Where
 // there are few heads the keys are cut into several spans; each then leaves its share of dq, and a second
 // pass adds the shares in the order of the spans. The cut depends on the shape alone, not on the workers.
 #include "kernels/cpu/attention_dropout.h"
@@ -16,8 +17,9 @@ namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
 constexpr int64_t kWantedTasks = 16, kMostSpans = 8, kLeastSpanKeys = 384;
-constexpr int64_t kChunkFloats = 32768;  // keys times width: at most 16 bytes each are held, 512 KiB
-constexpr int kStrip = 16;               // keys whose scores and probabilities stay in the first-level cache
+constexpr int64_t kChunkFloats = 131072;  // keys times width: at most 16 bytes each are held, 2 MiB
+/// Keys whose scores and probabilities stay in the first-level cache.
+constexpr int kStrip = kLanes == 16 ? 32 : 16;
 static_assert(kTile % kStrip == 0 && kStrip % kRows == 0);
 
 /// Spans of `keys` keys and chunks of `chunk`, multiples of kTile.
@@ -42,12 +44,13 @@ inline bool gathers_in_shares(const AttentionShape& s) {
 
 /// One worker's memory. Of the chunk: keys and values as lines, keys across (the same memory where both forms
 /// are), and the gradients. Of a query tile: q and dO in both forms, dq. Of a strip: scores and gradients,
-/// and their words. Of a tile: the words of ds across keys and the dropout.
+/// and their words. Of a tile: the words of ds across keys and the dropout. Of a span: delta of all rows that
+/// meet it, [head of the group][query].
 struct Scratch {
   float *keys, *values, *keys_across, *dkeys, *dvalues;
   float *q_columns, *dout_columns, *q_across, *dout_across, *dq;
   float *scores, *grads, *p, *ds, *ds_across, *keep;
-  float* zeros;
+  float *zeros, *delta;
   int64_t floats;
 };
 
@@ -81,6 +84,7 @@ inline Scratch scratch_at(float* base, const AttentionShape& s) {
   m.ds_across = take(kTile * kTile / kPer);
   m.keep = take(kTile * kTile);
   m.zeros = take(width);
+  m.delta = take(s.heads / s.kv_heads * s.seq_q);
   return m;
 }
 
@@ -95,14 +99,26 @@ struct QueryGradient {
   int64_t stride;
 };
 
-/// Packs the rows of a query tile in both forms, and fills in `saved`; delta is made of dout as the words
-/// hold it, so that it cancels dout · v exactly where a query sees one key.
+/// dout · o, of dout as the words hold it, so that it cancels dout · v exactly where a query sees one key.
+template <class Words, class E>
+HWS_INLINE float delta_of(const E* dout, const E* o, int64_t d) {
+  vf sum = vzero();
+  for (int64_t j = 0; j < d; j += kLanes) {
+    const int n = static_cast<int>(least(d - j, kLanes));
+    sum = vfma(Words::rounded(load_n(dout + j, n)), load_n(o + j, n), sum);
+  }
+  return vsum(sum);
+}
+
+/// Packs the rows of a query tile in both forms, and fills in `saved`; the first chunk of a span makes delta,
+/// the others find it there.
 template <class Words, class E>
 void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q,
-                  const Scratch& m, SavedRows& saved) {
+                  bool first_chunk, const Scratch& m, SavedRows& saved) {
   const AttentionShape& s = args.s;
   const E* zeros = reinterpret_cast<const E*>(m.zeros);
   const int64_t at_head = head * s.head_dim;
+  float* const delta = m.delta + head % (s.heads / s.kv_heads) * s.seq_q;
   const int rows = q.vecs * kLanes;
   RowPointers<E> query, dout;
   for (int r = 0; r < rows; ++r) {
@@ -111,13 +127,11 @@ void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const 
     dout.row[r] = r < q.n ? static_cast<const E*>(args.dout) + row * s.o_stride + at_head : zeros;
     saved.lse2[r] = saved.delta[r] = 0;
     if (r >= q.n) continue;
-    const E* o = static_cast<const E*>(args.o) + row * s.o_stride + at_head;
-    vf sum = vzero();
-    for (int64_t j = 0; j < s.head_dim; j += kLanes) {
-      const int n = static_cast<int>(least(s.head_dim - j, kLanes));
-      sum = vfma(Words::rounded(load_n(dout.row[r] + j, n)), load_n(o + j, n), sum);
+    if (first_chunk) {
+      const E* const o = static_cast<const E*>(args.o) + row * s.o_stride + at_head;
+      delta[q.query[r]] = delta_of<Words>(dout.row[r], o, s.head_dim);
     }
-    saved.delta[r] = vsum(sum);
+    saved.delta[r] = delta[q.query[r]];
     saved.lse2[r] = args.lse[(b * s.heads + head) * s.seq_q + q.query[r]] * -kLog2E;
   }
   pack_columns<Words>(m.q_columns, query, q.vecs, s.head_dim);
@@ -126,16 +140,17 @@ void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const 
   pack_across<Words>(m.dout_across, dout, rows, s.head_dim);
 }
 
-/// One query tile and one key tile, whose rows begin at row `at` of the chunk.
-template <class Words>
+/// One query tile and one key tile, whose rows begin at row `at` of the chunk. fetch(i) before strip i.
+template <class Words, class Fetch>
 void backward_tiles(const AttentionShape& s, int64_t b, const QueryTile& q, const KeyTile& k, int64_t at,
-                    const SavedRows& saved, const Scratch& m) {
+                    const SavedRows& saved, const Scratch& m, const Fetch& fetch) {
   constexpr int kPer = Words::kPerWord;
   const int64_t width = padded_width(s.head_dim), line = line_words<Words>(s.head_dim),
                 words = words_in<Words>(s.head_dim);
   if (s.dropout.p > 0) dropout_tile(m.keep, s, b, q, k);
   for (int from = k.first / kStrip * kStrip; from < k.last; from += kStrip) {
     const KeyRows strip = {from, static_cast<int>(least(from + kStrip, k.last))};
+    fetch(from / kStrip);
     float* const ds_across = m.ds_across + from / kPer * kTile;
     const GradientWords out = {m.p, kPer == 1 ? ds_across : m.ds, ds_across};
     transposed_product<Words>(m.scores, k, strip, m.keys + at * line, line, m.q_columns, words);
@@ -151,16 +166,18 @@ void backward_tiles(const AttentionShape& s, int64_t b, const QueryTile& q, cons
   add_over_keys<Words>(m.dq, q, k, m.ds_across, m.keys_across + at / kPer * width, width);
 }
 
-/// Asks for part i of n of the rows that load_queries will read for the query tile after `q`.
+/// Asks for part i of n of the rows of dq that the query tile `q` will be added to, and of those that
+/// load_queries will read for the tile after it.
 template <class E>
-void fetch_next_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q, int i,
-                        int n) {
+void fetch_next_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q,
+                        bool first_chunk, const QueryGradient& out, int i, int n) {
   const AttentionShape& s = args.s;
-  const int64_t first = b * s.seq_q + q.query[0] + kTile, last = least(first + kTile, (b + 1) * s.seq_q) - 1,
-                at = head * s.head_dim;
+  const int64_t here = b * s.seq_q + q.query[0], first = here + kTile,
+                last = least(first + kTile, (b + 1) * s.seq_q) - 1, at = head * s.head_dim;
+  fetch_rows(out.dq + at, out.stride, here, here + q.n - 1, s.head_dim, i, n);
   fetch_rows(static_cast<const E*>(args.q) + at, s.q_stride, first, last, s.head_dim, i, n);
   fetch_rows(static_cast<const E*>(args.dout) + at, s.o_stride, first, last, s.head_dim, i, n);
-  fetch_rows(static_cast<const E*>(args.o) + at, s.o_stride, first, last, s.head_dim, i, n);
+  if (first_chunk) fetch_rows(static_cast<const E*>(args.o) + at, s.o_stride, first, last, s.head_dim, i, n);
 }
 
 /// One query tile of one head against the keys [begin, end) of the chunk. The first chunk of a span begins
@@ -176,11 +193,14 @@ void backward_queries(const AttentionBackward& args, int64_t b, int64_t head, co
   zero(m.dq, q.vecs * kLanes * width);
   if (lo < hi) {
     SavedRows saved;
-    load_queries<Words, E>(args, b, head, q, m, saved);
-    const int tiles = static_cast<int>((hi - lo + kTile - 1) / kTile);
+    load_queries<Words, E>(args, b, head, q, first_chunk, m, saved);
+    constexpr int kStrips = kTile / kStrip;
+    const int strips = static_cast<int>((hi - lo + kTile - 1) / kTile) * kStrips;
     for (int64_t start = lo; start < hi; start += kTile) {
-      fetch_next_queries<E>(args, b, head, q, static_cast<int>((start - lo) / kTile), tiles);
-      backward_tiles<Words>(s, b, q, key_tile(q, start), start - begin, saved, m);
+      const int before = static_cast<int>((start - lo) / kTile) * kStrips;
+      backward_tiles<Words>(s, b, q, key_tile(q, start), start - begin, saved, m, [&](int strip) {
+        fetch_next_queries<E>(args, b, head, q, first_chunk, out, before + strip, strips);
+      });
     }
   }
   for (int r = 0; r < q.n; ++r) {

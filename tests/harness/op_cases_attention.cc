@@ -99,7 +99,7 @@ std::vector<Problem> training_problems() {
   problems.push_back({.name = "heads_of_96", .s = shape(1, 65, 2, 1, 96)});
   problems.push_back({.name = "heads_of_128", .s = shape(1, 131, 2, 2, 128)});
   problems.push_back({.name = "heads_of_256", .s = shape(1, 50, 2, 1, 256)});
-  problems.push_back({.name = "several_chunks", .s = shape(1, 299, 2, 1, 128)});
+  problems.push_back({.name = "several_chunks", .s = shape(1, 140, 2, 1, 1024)});
   problems.push_back({.name = "grouped", .s = shape(2, 129, 6, 2, 20)});
   problems.push_back({.name = "many_tiles", .s = shape(1, 700, 2, 1, 32)});
   problems.push_back({.name = "documents", .s = shape(2, 150, 2, 2, 24), .documents = 23});

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/device/cpu/host_memory.h"
 #include "engine/device/cpu/thread_pool.h"
 #include "kernels/include/levels.h"
 #include "kernels/include/table.h"
@@ -31,15 +32,18 @@ using kernels::KernelTable;
 constexpr int64_t kHeads = 12;
 constexpr double kSeconds = 0.7;  // per figure
 
-struct Free {
-  void operator()(void* p) const { std::free(p); }
+struct Unmap {
+  int64_t bytes;
+  void operator()(float* p) const { device::unmap_memory(reinterpret_cast<char*>(p), bytes); }
 };
-using Floats = std::unique_ptr<float, Free>;
+using Floats = std::unique_ptr<float, Unmap>;
 
+/// In huge pages, as the engine's arena: rows of one head lie on a small page each.
 Floats floats(int64_t n) {
-  auto* p = static_cast<float*>(std::aligned_alloc(64, (static_cast<size_t>(n) * 4 + 127) / 64 * 64));
+  const int64_t bytes = 4 * n + 64;
+  char* const p = device::map_memory(bytes);
   if (p == nullptr) std::abort();
-  return Floats(p);
+  return Floats(reinterpret_cast<float*>(p), Unmap{bytes});
 }
 
 Floats normals(int64_t n, uint32_t seed) {
