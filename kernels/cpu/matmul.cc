@@ -165,9 +165,10 @@ class MatmulRun {
                               block_begin(block), block_length(block));
     int64_t next_task = task, next_block = block + 1;
     if (next_block == end) {
-      next_task += stream_.num_workers;
+      next_task += 1;
       next_block = first;
-      if (next_task >= tasks) next_task -= tasks, next_block = end;
+      if (next_task == tasks * (worker + 1) / stream_.num_workers)
+        next_task = tasks * worker / stream_.num_workers, next_block = end;
     }
     Ahead next = ahead(next_task, next_block);
     const int64_t a_block = round_up(args_.m, kTileRows) * plan_.block_words;
@@ -176,7 +177,7 @@ class MatmulRun {
   }
 
   /// What a task of the column-wise form packs next: its columns of op(b) in one block. Which task comes next
-  /// is a guess, and costs nothing where it is wrong.
+  /// is a guess (the worker's next, as the thread pool hands them out), and costs nothing where it is wrong.
   Ahead ahead(int64_t task, int64_t block) const {
     Ahead next;
     if (task >= column_tasks() || block >= plan_.blocks) return next;

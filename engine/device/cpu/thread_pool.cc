@@ -27,6 +27,7 @@ int32_t default_threads() {
 
 ThreadPool::ThreadPool(int32_t threads) {
   stream_ = {{&ThreadPool::run, std::max(1, threads)}, this};
+  shares_ = std::vector<Share>(static_cast<size_t>(stream_.base.num_workers));
   spins_ = threads <= default_threads() ? 20000 : 0;
   const SignalsBlocked blocked;
   try {
@@ -62,12 +63,12 @@ void ThreadPool::loop(int64_t tasks, TaskFn fn, void* arg) {
     for (int64_t t = 0; t < tasks; ++t) fn(arg, t, 0);
     return;
   }
-  const uint64_t epoch = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
-  tasks_.store(tasks, std::memory_order_relaxed);
+  tasks_.store(tasks, std::memory_order_release);
   fn_.store(fn, std::memory_order_relaxed);
   arg_.store(arg, std::memory_order_relaxed);
   done_.store(0, std::memory_order_relaxed);
-  ticket_.store(epoch << 32, std::memory_order_release);
+  epoch_ += 1;
+  for (int32_t w = 0; w < threads(); ++w) open_share(w, first_task(w, tasks));
   wake_.fetch_add(1);
   if (sleepers_.load() > 0) wake_.notify_all();
   take_tasks(0);
@@ -75,23 +76,39 @@ void ThreadPool::loop(int64_t tasks, TaskFn fn, void* arg) {
     cpu_pause();
     if (spins_ == 0) std::this_thread::yield();
   }
-  ticket_.store((epoch << 32) | kClosed, std::memory_order_release);
+  for (int32_t w = 0; w < threads(); ++w) open_share(w, kClosed);
 }
 
+void ThreadPool::open_share(int32_t worker, uint64_t next) {
+  shares_[static_cast<size_t>(worker)].ticket.store(uint64_t{epoch_} << 32 | next, std::memory_order_release);
+}
+
+uint64_t ThreadPool::first_task(int32_t worker, int64_t tasks) const {
+  return static_cast<uint64_t>(tasks * worker / threads());
+}
+
+/// A worker's own tasks, then what others have left of theirs.
 void ThreadPool::take_tasks(int32_t worker) {
-  uint64_t ticket = ticket_.load(std::memory_order_acquire);
-  const uint64_t epoch = ticket >> 32;
-  const int64_t tasks = tasks_.load(std::memory_order_relaxed);
-  const TaskFn fn = fn_.load(std::memory_order_relaxed);
-  void* const arg = arg_.load(std::memory_order_relaxed);
-  while (ticket >> 32 == epoch && (ticket & kClosed) != kClosed &&
-         static_cast<int64_t>(ticket & kClosed) < tasks) {
-    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
-                                       std::memory_order_acquire))
+  for (int32_t i = 0; i < threads(); ++i) {
+    const int32_t owner = (worker + i) % threads();
+    const int64_t ran = take_share(owner, worker);
+    if (ran > 0) done_.fetch_add(ran, std::memory_order_acq_rel);
+  }
+}
+
+int64_t ThreadPool::take_share(int32_t owner, int32_t worker) {
+  std::atomic<uint64_t>& ticket = shares_[static_cast<size_t>(owner)].ticket;
+  int64_t ran = 0;
+  for (uint64_t at = ticket.load(std::memory_order_acquire);;) {
+    const uint64_t task = at & kClosed;
+    if (task == kClosed || task >= first_task(owner + 1, tasks_.load(std::memory_order_acquire))) return ran;
+    if (!ticket.compare_exchange_weak(at, at + 1, std::memory_order_acq_rel, std::memory_order_acquire))
       continue;
-    fn(arg, static_cast<int64_t>(ticket & kClosed), worker);
-    done_.fetch_add(1, std::memory_order_acq_rel);
-    ticket = ticket_.load(std::memory_order_acquire);
+    // Until this task is counted the loop cannot end, so its description stays.
+    fn_.load(std::memory_order_relaxed)(arg_.load(std::memory_order_relaxed), static_cast<int64_t>(task),
+                                        worker);
+    ran += 1;
+    at = ticket.load(std::memory_order_acquire);
   }
 }
 

@@ -13,9 +13,11 @@ namespace hawser::device {
 /// Threads this process may keep busy: affinity mask and cgroup CPU quota.
 int32_t default_threads();
 
-/// One loop at a time, started by one thread at a time. Tasks are handed out one by one, so results must not
-/// depend on who runs them. Workers spin for a moment between loops (only while threads do not outnumber
-/// cores), then sleep. A worker that wakes late is not waited for. Threads block all signals.
+/// One loop at a time, started by one thread at a time. Every worker begins with tasks of its own, worker w
+/// of W with [w T / W, (w + 1) T / W), and then helps the others, so results must not depend on who runs
+/// them; but where loop after loop goes over the same rows, rows mostly stay in one worker's caches. Workers
+/// spin for a moment between loops (only while threads do not outnumber cores), then sleep. A worker that
+/// wakes late is not waited for. Threads block all signals.
 class ThreadPool {
  public:
   /// Throws kUnavailable if a thread cannot be made; none is left then.
@@ -34,15 +36,22 @@ class ThreadPool {
   };
   static void run(Stream* stream, int64_t tasks, TaskFn fn, void* arg);
   void loop(int64_t tasks, TaskFn fn, void* arg);
+  void open_share(int32_t worker, uint64_t next);
+  uint64_t first_task(int32_t worker, int64_t tasks) const;
   void take_tasks(int32_t worker);
+  int64_t take_share(int32_t owner, int32_t worker);
   void worker_main(int32_t worker);
   void stop();
 
-  // A loop is open while ticket_ = (epoch, next task) with next < tasks_; kClosed in the low half means none
-  // is. Its description changes only while closed, so a worker that wins the compare-exchange on (epoch,
-  // next) has read the description of that epoch.
+  /// (epoch, next task) of the tasks that one worker begins with; kClosed in the low half between loops. The
+  /// loop's description changes only while all are closed, so whoever wins the compare-exchange on (epoch,
+  /// next) has read the number of tasks of that epoch.
+  struct alignas(64) Share {
+    std::atomic<uint64_t> ticket{kClosed};
+  };
   static constexpr uint64_t kClosed = 0xFFFFFFFFull;
-  std::atomic<uint64_t> ticket_{kClosed};
+  std::vector<Share> shares_;
+  uint32_t epoch_ = 0;
   std::atomic<int64_t> tasks_{0};
   std::atomic<TaskFn> fn_{nullptr};
   std::atomic<void*> arg_{nullptr};
