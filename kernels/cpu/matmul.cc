@@ -38,10 +38,13 @@ class MatmulRun {
   }
 
   void run() {
-    if (plan_.columnwise) {
-      run_columnwise();
-    } else {
-      run_shared();
+    switch (plan_.form) {
+      case Form::kShared:
+        return run_shared();
+      case Form::kColumnwise:
+        return run_columnwise();
+      case Form::kRowwise:
+        return run_rowwise();
     }
   }
 
@@ -174,6 +177,26 @@ class MatmulRun {
     const int64_t a_block = round_up(args_.m, kTileRows) * plan_.block_words;
     compute_tile({0, args_.m, j, columns, packed_a_ + (block - first) * a_block, b, sums, plan_.tile_n},
                  block, next);
+  }
+
+  void run_rowwise() {
+    const int64_t panels = divide_up(args_.n, kTileColumns);
+    parallel(stream_, plan_.blocks * panels,
+             [&](int64_t task, int32_t) { pack_task<kTileColumns>(packed_b_, b_, task, 1, 0, panels, 0); });
+    parallel(stream_, divide_up(args_.m, plan_.tile_m), [&](int64_t task, int32_t worker) {
+      for (int64_t block = 0; block < plan_.blocks; ++block) compute_rows(task, worker, block);
+    });
+  }
+
+  /// One block of k of the rows of one task.
+  void compute_rows(int64_t task, int32_t worker, int64_t block) const {
+    const int64_t i = task * plan_.tile_m, rows = smaller(plan_.tile_m, args_.m - i);
+    float* const a = packed_a_ + worker * plan_.tile_m * plan_.block_words;
+    pack<Words, kTileRows>(a, plan_.block_words * kTileRows, a_, i, divide_up(rows, kTileRows),
+                           block_begin(block), block_length(block));
+    NothingAhead nothing;
+    compute_tile({i, rows, 0, args_.n, a, packed_b_ + block * plan_.tile_n * plan_.block_words, nullptr, 0},
+                 block, nothing);
   }
 
   /// What a task of the column-wise form packs next: its columns of op(b) in one block. Which task comes next

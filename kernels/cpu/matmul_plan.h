@@ -2,10 +2,12 @@
 // depend on k alone and every element of C sums them in ascending order, so nothing else that is chosen here
 // shows in the result.
 //
-// Two forms. Shared: the rows of op(a) and columns of op(b) of a chunk are packed by all workers, then tiles
-// of C are computed from them. Column-wise: all rows of op(a) are packed, of as many blocks of k as fit, and
-// each task packs the columns of op(b) that it alone uses, while they are warm; this saves a barrier and
-// serves small m (decoding) without packing anything twice.
+// Three forms. Shared: the rows of op(a) and columns of op(b) of a chunk are packed by all workers, then
+// tiles of C are computed from them. Column-wise: all rows of op(a) are packed, of as many blocks of k as
+// fit, and each task packs the columns of op(b) that it alone uses, while they are warm; this saves a barrier
+// and serves small m (decoding) without packing anything twice. Row-wise: all of op(b) is packed, and each
+// task packs the rows of op(a) that it alone uses: for small weights, where layer after layer goes over the
+// same rows, which the thread pool begins at the same worker, so that they stay in one core's caches.
 #pragma once
 
 #include "kernels/cpu/matmul_micro.h"
@@ -22,16 +24,21 @@ constexpr int64_t kPackedWords = 3 << 19;  ///< most words of one packed operand
 constexpr int64_t kMaxTileRows = 96;       ///< of a task
 constexpr int64_t kMaxTileColumns = 128;   ///< of a task: its block of op(b) stays in L2
 constexpr int64_t kMaxColumnwiseSumRows = 256;  ///< of the column-wise form when it needs fp32 sums beside C
+constexpr int64_t kRowwiseWords =
+    1 << 17;                          ///< most words of op(b) in the row-wise form: half of an L2 of 1 MiB
+constexpr int64_t kRowwiseTasks = 8;  ///< wanted of each worker
 constexpr int64_t kAlignWords = 16;
+
+enum class Form { kShared, kColumnwise, kRowwise };
 
 struct MatmulPlan {
   int64_t block_k, blocks, block_words;  ///< values of k per block, blocks, words per line and block
   int64_t group;                         ///< blocks packed at once
   int64_t chunk_m, chunk_n;              ///< lines packed at once
   int64_t tile_m, tile_n;                ///< of a task
-  bool columnwise;
+  Form form;
   bool sums_per_worker;                 ///< else one array for the chunk
-  int64_t a_words, b_words, sum_words;  ///< of the workspace; b and sums per worker where they are private
+  int64_t a_words, b_words, sum_words;  ///< of the workspace; what is private once per worker
 };
 
 inline int words_hold(const Matmul& args) {
@@ -79,28 +86,42 @@ inline int64_t chunk_lines(int64_t lines, int64_t line_words, int64_t panel) {
   return round_up(divide_up(lines, divide_up(lines, most)), panel);
 }
 
-inline MatmulPlan plan_matmul(const Matmul& args, int32_t num_workers) {
-  MatmulPlan plan{};
-  const int64_t per_word = words_hold(args), workers = larger(1, num_workers);
-  plan.blocks = larger(1, divide_up(args.k, kBlockK * per_word));
-  plan.block_k = round_up(divide_up(args.k, plan.blocks), 16);
-  if (plan.block_k > 0) plan.blocks = divide_up(args.k, plan.block_k);
+/// Cuts k into blocks, which depend on k alone.
+inline void cut_k(MatmulPlan& plan, int64_t k, int64_t per_word) {
+  plan.blocks = larger(1, divide_up(k, kBlockK * per_word));
+  plan.block_k = round_up(divide_up(k, plan.blocks), 16);
+  if (plan.block_k > 0) plan.blocks = divide_up(k, plan.block_k);
   plan.block_words = plan.block_k / per_word;
+}
 
+/// Plans the row-wise form, where it serves: op(b) small, op(a) with rows enough for all workers.
+inline bool plan_rowwise(MatmulPlan& plan, const Matmul& args, int64_t workers) {
+  plan.b_words = plan.blocks * plan.block_words * round_up(args.n, kTileColumns);
+  if (args.a_transposed || args.c_type != DType::kF32 || plan.b_words > kRowwiseWords) return false;
+  if (args.m < workers * kRowwiseTasks * kTileRows) return false;
+  plan.form = Form::kRowwise;
+  plan.group = plan.blocks;
+  plan.tile_m = smaller(kMaxTileRows, round_up(divide_up(args.m, workers * kRowwiseTasks), kTileRows));
+  plan.tile_n = plan.chunk_n = round_up(args.n, kTileColumns);
+  plan.chunk_m = plan.tile_m;
+  plan.a_words = workers * plan.tile_m * plan.block_words;
+  return true;
+}
+
+/// Plans the other forms, whichever costs less.
+inline void plan_large(MatmulPlan& plan, const Matmul& args, int64_t workers, int64_t per_word) {
   // A barrier costs about 5 microseconds.
   const double barrier = 4e5 / static_cast<double>(larger(1, args.k));
   const bool sums = args.c_type == DType::kBf16 && plan.blocks > 1;
   const int64_t a_block_words = larger(1, round_up(args.m, kTileRows) * plan.block_words);
   const int64_t columnwise_group = smaller(plan.blocks, kPackedWords / a_block_words);
   const double shared_cost = choose_tiles(plan, false, args.m, args.n, workers) + barrier;
-  plan.columnwise =
+  const bool may_be_columnwise =
       sums ? columnwise_group == plan.blocks && args.m <= kMaxColumnwiseSumRows : columnwise_group > 0;
-  if (plan.columnwise) {
-    MatmulPlan other = plan;
-    plan.columnwise = choose_tiles(other, true, args.m, args.n, workers) <= shared_cost;
-    if (plan.columnwise) plan = other;
-  }
-  if (plan.columnwise) {
+  MatmulPlan columnwise = plan;
+  if (may_be_columnwise && choose_tiles(columnwise, true, args.m, args.n, workers) <= shared_cost) {
+    plan = columnwise;
+    plan.form = Form::kColumnwise;
     plan.group = columnwise_group;
     plan.chunk_m = round_up(args.m, kTileRows);
     plan.chunk_n = round_up(args.n, kTileColumns);
@@ -115,6 +136,13 @@ inline MatmulPlan plan_matmul(const Matmul& args, int32_t num_workers) {
   plan.sums_per_worker = plan.group == plan.blocks;
   if (sums)
     plan.sum_words = plan.sums_per_worker ? workers * plan.tile_m * plan.tile_n : plan.chunk_m * plan.chunk_n;
+}
+
+inline MatmulPlan plan_matmul(const Matmul& args, int32_t num_workers) {
+  MatmulPlan plan{};
+  const int64_t per_word = words_hold(args), workers = larger(1, num_workers);
+  cut_k(plan, args.k, per_word);
+  if (!plan_rowwise(plan, args, workers)) plan_large(plan, args, workers, per_word);
   plan.a_words = round_up(plan.a_words, kAlignWords);
   plan.b_words = round_up(plan.b_words, kAlignWords);
   plan.sum_words = round_up(plan.sum_words, kAlignWords);
