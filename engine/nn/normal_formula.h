@@ -1,16 +1,22 @@
-#include "engine/nn/normal_values.h"
+// What normal_values computes, to be compiled for more than one instruction set: without contraction of
+// products and sums, wider vectors change no bit. Everything is part of its caller, so that nothing of it is
+// shared between instruction sets.
+#pragma once
 
 #include <bit>
 #include <cmath>
 
 #include "engine/base/philox.h"
+#include "engine/nn/normal_values.h"
+
+#define HWS_WITHIN [[gnu::always_inline]] static inline
 
 namespace hawser::nn {
 namespace {
 
 /// Of x in [2^-24, 1]. As FreeBSD's e_logf.c: x = 2^e (1 + f), log(1 + f) = f - s (f - R) with s = f / (2 +
 /// f).
-inline float logarithm(float x) {
+HWS_WITHIN float logarithm(float x) {
   constexpr uint32_t kSqrtHalf = 0x3f3504f3, kOne = 0x3f800000;
   const uint32_t shifted = std::bit_cast<uint32_t>(x) + (kOne - kSqrtHalf);
   const float e = static_cast<float>(static_cast<int32_t>(shifted >> 23) - 127);
@@ -22,7 +28,7 @@ inline float logarithm(float x) {
 
 /// The cosine and sine of 2 pi x, x in [0, 1): quarter turns are taken off exactly, polynomials as Cephes'
 /// sinf.c.
-inline void turn(float x, float* cosine, float* sine) {
+HWS_WITHIN void turn(float x, float* cosine, float* sine) {
   const auto quarter = static_cast<int32_t>(4.0f * x + 0.5f);
   const float t = (4.0f * x - static_cast<float>(quarter)) * 1.57079632679f, z = t * t;
   const float s = t + t * z * (-1.6666654611e-1f + z * (8.3321608736e-3f - z * 1.9515295891e-4f));
@@ -34,14 +40,31 @@ inline void turn(float x, float* cosine, float* sine) {
   *sine = std::bit_cast<float>(((b & ~swap) | (a & swap)) ^ ((q & 2u) << 30));
 }
 
-}  // namespace
-
-void normal_values(float* out, uint64_t key, uint64_t block, float std) {
-  uint32_t words[4][kNormalBlocks];
+/// The words of philox(key, block + i, 0), round by round, so that neighbours stand in one vector.
+HWS_WITHIN void philox_blocks(uint32_t (&c)[4][kNormalBlocks], uint64_t key, uint64_t block) {
   for (int64_t i = 0; i < kNormalBlocks; ++i) {
-    const PhiloxBlock b = philox(key, block + static_cast<uint64_t>(i), 0);
-    for (int j = 0; j < 4; ++j) words[j][i] = b.v[j];
+    const uint64_t counter = block + static_cast<uint64_t>(i);
+    c[0][i] = static_cast<uint32_t>(counter);
+    c[1][i] = static_cast<uint32_t>(counter >> 32);
+    c[2][i] = c[3][i] = 0;
   }
+  auto k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    for (int64_t i = 0; i < kNormalBlocks; ++i) {
+      const uint64_t p0 = 0xD2511F53ull * c[0][i], p1 = 0xCD9E8D57ull * c[2][i];
+      c[0][i] = static_cast<uint32_t>(p1 >> 32) ^ c[1][i] ^ k0;
+      c[1][i] = static_cast<uint32_t>(p1);
+      c[2][i] = static_cast<uint32_t>(p0 >> 32) ^ c[3][i] ^ k1;
+      c[3][i] = static_cast<uint32_t>(p0);
+    }
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+}
+
+HWS_WITHIN void normal_values_by_formula(float* out, uint64_t key, uint64_t block, float std) {
+  uint32_t words[4][kNormalBlocks];
+  philox_blocks(words, key, block);
   float values[4][kNormalBlocks];
   for (int j = 0; j < 4; j += 2) {
     for (int64_t i = 0; i < kNormalBlocks; ++i) {
@@ -60,4 +83,7 @@ void normal_values(float* out, uint64_t key, uint64_t block, float std) {
     for (int j = 0; j < 4; ++j) out[4 * i + j] = values[j][i];
 }
 
+}  // namespace
 }  // namespace hawser::nn
+
+#undef HWS_WITHIN
