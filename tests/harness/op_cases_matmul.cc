@@ -27,6 +27,10 @@ std::vector<Problem> problems() {
     all.push_back({m, n, k, false, true, true, false});
     all.push_back({m, n, k, true, false, true, true});
   }
+  // In the row-wise form for up to three workers; for up to two.
+  all.push_back({291, 35, 780, false, true, false, true});
+  all.push_back({291, 35, 780, false, false, true, false});
+  all.push_back({285, 35, 400, false, true, false, false});
   return all;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <complex>
 #include <string>
+#include <tuple>
 
 #include "kernels/cpu/matmul_reference.h"
 #include "tests/harness/guarded_buffer.h"
@@ -185,19 +186,24 @@ TEST(Matmul, WorkersAndTheirOrderChangeNoBit) {
   }
 }
 
+/// Few rows take another form of the product than many (61 x 150), or than many times a small op(b) (200 x
+/// 70).
 TEST(Matmul, EachRowIsTheSameWhateverTheNumberOfRows) {
-  for (const char* types : {"ffff", "bbbb", "bbff"}) {
-    for (const bool tb : {false, true}) {
-      const Product product(61, 150, 900, types, false, tb, false, true, 0, 3);
+  for (const auto& [m, n, tb] : {std::tuple<int64_t, int64_t, bool>{61, 150, false},
+                                 {61, 150, true},
+                                 {200, 70, false},
+                                 {200, 70, true}}) {
+    for (const char* types : {"ffff", "bbbb", "bbff"}) {
+      const Product product(m, n, 900, types, false, tb, false, true, 0, 3);
       for (const KernelTable* table : testing::kernel_tables()) {
         SerialStream stream(2);
         const std::vector<uint8_t> whole = product.run(*table, stream);
-        const int64_t element = dtype_bytes(product.args.c_type), row_bytes = product.args.n * element;
+        const int64_t element = dtype_bytes(product.args.c_type), row_bytes = n * element;
         for (const int64_t rows : {1, 3, 4, 5, 13}) {
-          Product part(61, 150, 900, types, false, tb, false, true, 0, 3);
-          const int64_t first = 61 - rows;
+          Product part(m, n, 900, types, false, tb, false, true, 0, 3);
+          const int64_t first = m - rows;
           part.args.m = rows;
-          part.c_elements = rows * part.args.n;
+          part.c_elements = rows * n;
           part.args.a =
               static_cast<const char*>(part.args.a) + first * part.args.lda * dtype_bytes(part.args.a_type);
           const std::vector<uint8_t> got = part.run(*table, stream);
