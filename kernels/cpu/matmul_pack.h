@@ -21,6 +21,8 @@ HWS_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 HWS_INLINE int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 HWS_INLINE int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
+constexpr int64_t kFetchAhead = 256;  ///< bytes of a line, while it is packed
+
 /// kLanes lines by kLanes words, transposed in registers. Full: all the words exist (else nk values of k do).
 template <class Words, int W, bool kFull, class T>
 HWS_INLINE void pack_square(float* panel, const T* p, int64_t ld, int lines, int stored_lines, int nk) {
@@ -57,8 +59,10 @@ void pack_lines(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
       const int stored = W - w < kLanes ? W - w : kLanes;
       const int n = lines - w < 0 ? 0 : lines - w < stored ? lines - w : stored;
       const T* from = n > 0 ? p + w * ld + k0 : p;
-      for (int i = 0; i < n; ++i)
-        __builtin_prefetch(from + i * ld + 32);  // too many streams for the hardware
+      for (int i = 0; i < n; ++i) {  // too many streams for the hardware
+        const char* const ahead = reinterpret_cast<const char*>(from + i * ld) + kFetchAhead;
+        for (size_t byte = 0; byte < kStep * sizeof(T); byte += 64) __builtin_prefetch(ahead + byte);
+      }
       if (nk == kStep) {
         pack_square<Words, W, true>(out + w, from, ld, n, stored, nk);
       } else {
@@ -71,7 +75,11 @@ void pack_lines(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
 /// The same from lines that lie side by side in each stored row.
 template <class Words, int W, class T>
 void pack_columns(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
-  for (int64_t k0 = 0; k0 < k; k0 += Words::kPerWord) {
+  int64_t k0 = 0;
+  if constexpr (Words::kPerWord == 2 && W == 2 * kLanes && sizeof(T) == 2) {
+    for (; lines == W && k0 + 2 <= k; k0 += 2) Words::across_line(panel + k0 / 2 * W, p + k0 * ld, ld);
+  }
+  for (; k0 < k; k0 += Words::kPerWord) {
     const int nk = static_cast<int>(smaller(Words::kPerWord, k - k0));
     const T* row = p + k0 * ld;
     float* out = panel + k0 / Words::kPerWord * W;

@@ -38,6 +38,17 @@ struct Bf16Words {
     return shuffled(round_pair(vload_n(p, columns), nk > 1 ? vload_n(p + ld, columns) : vzero()));
   }
 
+  /// across for 32 neighbours, two vectors of words.
+  static HWS_INLINE void across_line(float* out, const uint16_t* p, int64_t ld) {
+    alignas(64) static constexpr uint16_t kOrder[64] = {
+        0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39, 8,  40, 9,  41, 10, 42,
+        11, 43, 12, 44, 13, 45, 14, 46, 15, 47, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53,
+        22, 54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63};
+    const __m512i even = _mm512_loadu_si512(p), odd = _mm512_loadu_si512(p + ld);
+    _mm512_storeu_si512(out, _mm512_permutex2var_epi16(even, _mm512_load_si512(kOrder), odd));
+    _mm512_storeu_si512(out + 16, _mm512_permutex2var_epi16(even, _mm512_load_si512(kOrder + 32), odd));
+  }
+
   static HWS_INLINE vf multiply_add(vf a, vf b, vf sum) {
     return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
   }
