@@ -12,7 +12,7 @@ int64_t LmHeadLoss::chunk_rows(const Context& ctx) const {
   // Few bytes of logits, but enough rows that reading the head's weight and gradient once a chunk costs
   // little.
   const int64_t row_bytes = model_.vocab_size * dtype_bytes(ctx.activation);
-  return std::clamp<int64_t>(ctx.kernels->suited->logit_bytes / row_bytes, 256,
+  return std::clamp<int64_t>(ctx.kernels->suited->logit_bytes / row_bytes, 512,
                              ctx.kernels->suited->logit_rows);
 }
 
