@@ -1,27 +1,40 @@
 #!/usr/bin/env bash
 # nanoGPT's CPU example (4 layers, 4 heads, width 128, context 64, 2,000 steps of 12 rows) on its text: trains
-# examples/shakespeare.json and prints the loss over the whole validation part. nanoGPT reports 1.88 on samples.
+# examples/shakespeare.json as a process of its own, with as many batches of evaluation as nanoGPT's 9 x 2 x 20, and
+# prints the seconds from exec to exit and the loss over the whole validation part. nanoGPT reports 1.88 on samples.
 #
-#   bash tests/bench/shakespeare.sh TEXT_FILE [PRECISION]      (PRECISION: fp32 or bf16)
+#   bash tests/bench/shakespeare.sh TEXT_FILE [PRECISION [PEER]]      (PRECISION: fp32 or bf16)
+#
+# PEER: a command that runs nanoGPT's own example, which is then timed too. In its folder, with PyTorch:
+#   python train.py config/train_shakespeare_char.py --device=cpu --compile=False --eval_iters=20 --log_interval=1 \
+#     --block_size=64 --batch_size=12 --n_layer=4 --n_head=4 --n_embd=128 --max_iters=2000 --lr_decay_iters=2000 --dropout=0.0
 set -euo pipefail
-[ $# -ge 1 ] && [ -f "$1" ] || { echo "usage: bash tests/bench/shakespeare.sh TEXT_FILE [fp32|bf16]" >&2; exit 2; }
+[ $# -ge 1 ] && [ -f "$1" ] || { echo "usage: bash tests/bench/shakespeare.sh TEXT_FILE [fp32|bf16 [PEER]]" >&2; exit 2; }
 text=$(realpath "$1")
 precision=${2:-fp32}
+peer=${3:-}
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 [ -x build/hawser ] || { echo "build/hawser is missing: bash tests/run.sh builds it" >&2; exit 2; }
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-begin=$(date +%s.%N)
-build/hawser train examples/shakespeare.json --set "/precision=$precision" --data "$text" --out "$scratch/run" |
-  tail -n 5
-end=$(date +%s.%N)
-python3 - "$scratch/run/metrics.jsonl" "$precision" "$begin" "$end" <<'PYTHON'
-import json, sys
-rows = [json.loads(line) for line in open(sys.argv[1])]
-measured = [row for row in rows if row.get("validation_loss") is not None]
-last, best = measured[-1], min(measured, key=lambda row: row["validation_loss"])
-seconds = float(sys.argv[4]) - float(sys.argv[3])
-print(f"{sys.argv[2]}: validation loss {last['validation_loss']:.4f} at step {last['step']} (wanted <= 1.93), "
-      f"best {best['validation_loss']:.4f} at step {best['step']}; {seconds:.0f} s whole process")
+seconds_of() {
+  local begin=$EPOCHREALTIME
+  "$@" >"$scratch/log" 2>&1 || { tail -n 5 "$scratch/log" >&2; return 1; }
+  python3 -c 'import sys; print(f"{float(sys.argv[2]) - float(sys.argv[1]):.1f}")' "$begin" "$EPOCHREALTIME"
+}
+
+# 8 evaluations (nanoGPT makes one more, before its first step) of 45 batches: 360 in all.
+ours=$(seconds_of build/hawser train examples/shakespeare.json --set "/precision=$precision" --set /train/eval_batches=45 \
+  --set /train/sample_every=0 --data "$text" --out "$scratch/run")
+python3 - "$text" "$scratch/validation.txt" <<'PYTHON'
+import sys
+text = open(sys.argv[1], newline="").read()
+open(sys.argv[2], "w", newline="").write(text[int(len(text) * 0.9):])
 PYTHON
+loss=$(build/hawser eval "$scratch/run" --data "$scratch/validation.txt" --json |
+  python3 -c 'import json, sys; print("%.4f" % json.load(sys.stdin)["loss"])')
+echo "$precision: $ours s from exec to exit; loss over the whole validation part $loss (wanted <= 1.93)"
+[ -n "$peer" ] || exit 0
+theirs=$(seconds_of bash -c "$peer")
+python3 -c 'import sys; a, b = map(float, sys.argv[1:]); print(f"peer: {b} s, {b / a:.2f} times as long (wanted >= 3)")' "$ours" "$theirs"
