@@ -30,8 +30,9 @@ class RankComm {
   /// The group of `members` (world ranks, ascending, this rank among them). Every member makes its groups in
   /// the same order. `name` goes into messages. Groups end before their RankComm.
   virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) = 0;
-  /// Everyone's waiting and later calls throw Error(code, message with this rank's number). Any thread.
-  virtual void abort(Code code, std::string_view message) noexcept = 0;
+  /// Everyone's waiting and later calls throw Error(code, "rank R: message"), R being this one; false if
+  /// something else broke the comm before. Any thread.
+  virtual bool abort(Code code, std::string_view message) noexcept = 0;
   /// Bytes of memory that the transport holds for this rank (staging), fixed when it was made.
   virtual int64_t transport_bytes() const = 0;
   /// Finished calls since the last take, oldest first, at most `most`; older ones than the last 2,048 issued

@@ -61,8 +61,8 @@ std::vector<GroupName> QueuedRank::group_names() const {
   return names;
 }
 
-void QueuedRank::abort(Code code, std::string_view message) noexcept {
-  transport_->abort(Error(code, fmt::format("rank {}: {}", rank(), message)));
+bool QueuedRank::abort(Code code, std::string_view message) noexcept {
+  return transport_->abort(Error(code, fmt::format("rank {}: {}", rank(), message)));
 }
 
 void QueuedRank::count(void* self, const Call& call) {

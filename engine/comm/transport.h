@@ -21,8 +21,9 @@ class Transport {
   /// Carries out one call. Throws when it fails; by then nobody touches this member's memory any more, and
   /// fault() is set here and, as far as the transport can, on all ranks.
   virtual void run(const Call& call) = 0;
-  /// Breaks all ranks' waiting and later calls with this error, unless they are broken already. Any thread.
-  virtual void abort(const Error& error) noexcept = 0;
+  /// Breaks all ranks' waiting and later calls with this error, unless they are broken already: then false.
+  /// Any thread.
+  virtual bool abort(const Error& error) noexcept = 0;
   virtual Fault& fault() = 0;
   /// The rank ends; `run` is called no more.
   virtual void leave() noexcept = 0;

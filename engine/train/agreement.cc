@@ -7,7 +7,6 @@
 #include <numeric>
 #include <vector>
 
-#include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/train/executor.h"
 #include "engine/train/together.h"
@@ -40,34 +39,57 @@ std::string difference(const Json& ours, const Json& theirs, int32_t our_rank, i
   return "";
 }
 
+/// In which way two starts are no start of one engine; "" if they are.
+std::string conflict(const Json& ours, const Json& theirs, int32_t our_rank, int32_t their_rank) {
+  const std::string text = difference(ours.at("config"), theirs.at("config"), our_rank, their_rank);
+  if (!text.empty())
+    return "the ranks were given different configs: " + text + "; start all ranks with the same config";
+  const auto device = [](const Json& start) { return start.at("device").get<std::string>(); };
+  const auto reason = [](const Json& start) { return start.at("reason").get<std::string>(); };
+  if (device(ours) == device(theirs)) return "";
+  return fmt::format(
+      "/device \"auto\" means {} on rank {} ({}) and {} on rank {} ({}); see to it that all ranks have the "
+      "device, or set /device to \"cpu\"",
+      device(ours), our_rank, reason(ours), device(theirs), their_rank, reason(theirs));
+}
+
+Json to_json(const Start& start) {
+  Json config = Json::parse(start.config_json);
+  forget_what_may_differ(&config);
+  return {{"config", std::move(config)},
+          {"level", static_cast<int64_t>(start.level)},
+          {"device", start.device},
+          {"reason", start.device_reason}};
+}
+
 }  // namespace
 
-kernels::CpuLevel agree_on_start(comm::RankComm* rank, const std::string& config_json,
-                                 kernels::CpuLevel level) {
+kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start) {
   std::vector<int32_t> everyone(static_cast<size_t>(rank->world_size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   const auto world = rank->make_group(std::move(everyone), "world");
-  Together together(world.get());
-  const std::vector<std::string> texts = together.from_all([&] { return config_json; });
-  const std::vector<std::string> levels = together.from_all([&] { return kernels::cpu_level_name(level); });
-  Json first = Json::parse(texts[0]);
-  forget_what_may_differ(&first);
-  for (size_t r = 1; r < texts.size(); ++r) {
-    Json other = Json::parse(texts[r]);
-    forget_what_may_differ(&other);
-    const std::string text = difference(first, other, 0, static_cast<int32_t>(r));
-    if (!text.empty())
-      throw AgreedError(Code::kConfigInvalid, "the ranks were given different configs: " + text +
-                                                  "; start all ranks with the same config");
-    level = std::min(level, static_cast<kernels::CpuLevel>(kernels::cpu_level_from_name(levels[r])));
+  const std::vector<std::string> texts =
+      Together(world.get()).from_all([&] { return to_json(start).dump(); });
+  const Json first = Json::parse(texts[0]);
+  kernels::CpuLevel lowest = start.level;
+  for (size_t r = 0; r < texts.size(); ++r) {
+    const Json other = Json::parse(texts[r]);
+    const std::string text = conflict(first, other, 0, static_cast<int32_t>(r));
+    if (!text.empty()) throw AgreedError(Code::kConfigInvalid, text);
+    lowest = std::min(lowest, static_cast<kernels::CpuLevel>(other.at("level").get<int64_t>()));
   }
-  return std::min(level, static_cast<kernels::CpuLevel>(kernels::cpu_level_from_name(levels[0])));
+  return lowest;
 }
 
 bool on_any_rank(comm::ProcessGroup* group, bool here) {
   int64_t count = here ? 1 : 0;
   if (group) group->wait(group->all_reduce_i64(&count, 1));
   return count > 0;
+}
+
+Error told_others(comm::RankComm* end, const Error& error) {
+  if (!end->abort(error.code(), error.message())) return error;  // which came from them
+  return Error(error.code(), fmt::format("rank {}: {}", end->rank(), error.message()), error.details());
 }
 
 }  // namespace hawser::train

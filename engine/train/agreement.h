@@ -3,19 +3,31 @@
 
 #include <string>
 
+#include "engine/base/error.h"
 #include "engine/comm/comm.h"
 #include "kernels/include/levels.h"
 
 namespace hawser::train {
 
-/// Compares the configs of all ranks. Where they differ, every rank throws the same kConfigInvalid, which
-/// names the first field that differs, the ranks and their values. Returns the lowest level of kernels among
-/// them, which all can run: levels differ in the last bits of results. Collective; makes a group of the whole
-/// world.
-kernels::CpuLevel agree_on_start(comm::RankComm* rank, const std::string& config_json,
-                                 kernels::CpuLevel level);
+/// What a rank brings along.
+struct Start {
+  std::string config_json;
+  kernels::CpuLevel level;
+  std::string device;         ///< that it computes on
+  std::string device_reason;  ///< where /device is "auto": why this one
+};
+
+/// Compares what all ranks bring. Where their configs differ, every rank throws the same kConfigInvalid,
+/// which names the first field that differs, the ranks and their values; the same where "auto" found another
+/// device on one than on another: what is there would be left idle without a word. Returns the lowest level
+/// of kernels among them, which all can run: levels differ in the last bits of results. Collective; makes a
+/// group of the whole world.
+kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start);
 
 /// Whether any rank of the group (null: this one alone) says so; the same answer on all. Collective.
 bool on_any_rank(comm::ProcessGroup* group, bool here);
+
+/// A rank failed alone: tells the others, and returns what to throw here: the same, naming this rank.
+Error told_others(comm::RankComm* end, const Error& error);
 
 }  // namespace hawser::train

@@ -82,16 +82,21 @@ double TrainerImpl::validation_loss() {
   }
 }
 
+/// What `make` returns on each process, by rank; where one fails, its error on all.
+std::vector<std::string> TrainerImpl::from_all_processes(const std::function<std::string()>& make) const {
+  if (all_here()) return {make()};
+  std::vector<std::string> answers;
+  on_ranks([&](Rank& rank, int32_t i) {
+    std::vector<std::string> all = Together(rank.groups().dp.get()).from_all(make);
+    if (i == 0) answers = std::move(all);
+  });
+  return answers;
+}
+
 /// Runs `fn` on the process of rank 0 alone; its answer, or its error, on all.
 bool TrainerImpl::on_first_process(const std::function<bool()>& fn) const {
-  if (all_here()) return fn();
-  bool result = false;
-  on_ranks([&](Rank& rank, int32_t i) {
-    Together together(rank.groups().dp.get());
-    const bool answer = together.from_first([&] { return std::string(fn() ? "1" : "0"); }) == "1";
-    if (i == 0) result = answer;
-  });
-  return result;
+  const auto answer = [&] { return std::string(first().number() == 0 && fn() ? "1" : "0"); };
+  return from_all_processes(answer).front() == "1";
 }
 
 }  // namespace hawser::train

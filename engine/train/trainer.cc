@@ -124,8 +124,7 @@ void TrainerImpl::on_ends(Fn&& fn) const {
     } catch (const AgreedError&) {
       throw;
     } catch (const Error& error) {
-      end->abort(error.code(), error.message());
-      throw;
+      throw told_others(end, error);
     } catch (const std::bad_alloc&) {
       end->abort(Code::kOutOfMemory, "out of memory");
       throw;
@@ -133,14 +132,15 @@ void TrainerImpl::on_ends(Fn&& fn) const {
   });
 }
 
-/// The config's kernels, or lower ones where another rank of the world has no others.
+/// The config's kernels, or lower ones where another rank of the world has no others. Its first word to them.
 const kernels::KernelTable& TrainerImpl::agree_on_kernels() const {
   const kernels::KernelTable& mine = choose_kernels(config_);
   if (world_ == 1) return mine;
   const auto my_level = static_cast<kernels::CpuLevel>(kernels::cpu_level_from_name(mine.name));
   kernels::CpuLevel level = my_level;
   on_ends([&](comm::RankComm* end, size_t i) {
-    const kernels::CpuLevel lowest = agree_on_start(end, a_.tree.to_json(), my_level);
+    const kernels::CpuLevel lowest =
+        agree_on_start(end, {a_.tree.to_json(), my_level, kind_name(device_.kind), device_.reason});
     if (i == 0) level = lowest;
   });
   return kernels::cpu_kernels(level);

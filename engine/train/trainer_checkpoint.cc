@@ -1,4 +1,4 @@
-// Loading, exporting, the weights an engine starts with, and what of it a checkpoint holds.
+// Loading, the weights an engine starts with, and what of it a checkpoint holds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -196,11 +196,11 @@ checkpoint::Description TrainerImpl::description() {
   return d;
 }
 
-void TrainerImpl::load(const std::string& path, bool allow_other_data) {
-  require_training("hws_checkpoint_load");
-  require_pending(false);
-  saver_.wait();  // it may be this very checkpoint
-  const auto reader = checkpoint::Reader::open(path);
+/// A checkpoint of this engine's model, vocabulary, data and optimizer whose every digest is right; or
+/// throws.
+std::shared_ptr<const checkpoint::Reader> TrainerImpl::open_checkpoint(const std::string& path,
+                                                                       bool allow_other_data) const {
+  std::shared_ptr<const checkpoint::Reader> reader = checkpoint::Reader::open(path);
   const checkpoint::Description& d = reader->description();
   check_model(path, a_.model_json, d.model_json);
   if (!(data::Vocabulary::from_json(d.vocabulary_json) == a_.vocabulary))
@@ -219,8 +219,35 @@ void TrainerImpl::load(const std::string& path, bool allow_other_data) {
       check_tensor(*reader, path, kMomentPrefix[i] + p.name, p);
   }
   check_no_more_moments(*reader, path, moments);
-  const RunState loaded = run_state_from_json(d.state_json);
+  run_state_from_json(d.state_json);
   reader->verify();
+  return reader;
+}
+
+/// The same on every process; where one cannot open it, or finds another under that path, all throw alike.
+std::shared_ptr<const checkpoint::Reader> TrainerImpl::open_the_same(const std::string& path,
+                                                                     bool allow_other_data) const {
+  std::shared_ptr<const checkpoint::Reader> reader;
+  const std::vector<std::string> states = from_all_processes([&] {
+    reader = open_checkpoint(path, allow_other_data);
+    return reader->description().state_json;
+  });
+  const auto other = std::find_if(states.begin(), states.end(),
+                                  [&](const std::string& state) { return state != states.front(); });
+  if (other == states.end()) return reader;
+  fail(Code::kCheckpointIncompatible,
+       "rank 0 and rank {} were given different checkpoints, of step {} and step {}; give all ranks one that "
+       "all can see",
+       other - states.begin(), run_state_from_json(states.front()).step, run_state_from_json(*other).step);
+}
+
+void TrainerImpl::load(const std::string& path, bool allow_other_data) {
+  require_training("hws_checkpoint_load");
+  require_pending(false);
+  saver_.wait();  // it may be this very checkpoint
+  const auto reader = open_the_same(path, allow_other_data);
+  const checkpoint::Description& d = reader->description();
+  const RunState loaded = run_state_from_json(d.state_json);
   // Nothing can be wrong any more: now the engine changes.
   load_tensors(*reader, true);
   state_ = loaded;
@@ -228,30 +255,6 @@ void TrainerImpl::load(const std::string& path, bool allow_other_data) {
   extra_files_ = d.extra_files;
   pushed_.drop();
   half_loaded_ = false;
-}
-
-/// Where ranks are elsewhere, all gather the tensors and the process of rank 0 writes them.
-void TrainerImpl::export_hf(const std::string& folder, const std::string& dtype) const {
-  saver_.wait();
-  const nn::ParameterTable& table = model_.table();
-  std::map<std::string, std::vector<float>> gathered;
-  const auto whole = [&](const std::string& name) -> const float* {
-    const nn::Parameter& p = table.at(name);
-    if (first().link().in_place() && !first().layout().state_sharded())
-      return first().executor().state(p.group).f32 + p.offset;
-    std::vector<float>& tensor = gathered[name];
-    if (tensor.empty()) {
-      tensor.resize(static_cast<size_t>(p.size));
-      collect(TensorKind::kWeight, p, tensor.data());
-    }
-    return tensor.data();
-  };
-  if (!all_here())
-    for (const nn::Parameter& p : table.all()) whole(p.name);
-  on_first_process([&] {
-    checkpoint::hf::export_folder(folder, config_.model, table, whole, extra_files_, dtype);
-    return true;
-  });
 }
 
 }  // namespace hawser::train

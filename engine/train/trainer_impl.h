@@ -1,6 +1,6 @@
 // The Trainer behind the interface. Its parts, by file: trainer.cc (creation, steps), train_loop.cc,
-// inference.cc (eval, forward, generate), trainer_tensors.cc, trainer_checkpoint.cc, trainer_saves.cc,
-// trainer_reports.cc.
+// inference.cc (eval, forward, generate), trainer_tensors.cc, trainer_checkpoint.cc, trainer_export.cc,
+// trainer_saves.cc, trainer_reports.cc.
 //
 // It decides for all ranks: what every process does with the same numbers comes out the same everywhere.
 // Tensors and plans are the ranks' (rank.h), each on its own thread.
@@ -18,6 +18,7 @@
 #include "engine/config/resolved_config.h"
 #include "engine/data/dataset.h"
 #include "engine/optim/step_guard.h"
+#include "engine/train/agreement.h"
 #include "engine/train/assemble.h"
 #include "engine/train/background_saver.h"
 #include "engine/train/batch_sources.h"
@@ -102,6 +103,7 @@ class TrainerImpl final : public Trainer {
   bool take_cancel() { return cancel_->exchange(false); }
   bool stop_requested();
   bool on_any_process(bool here) const;
+  std::vector<std::string> from_all_processes(const std::function<std::string()>& make) const;
   bool on_first_process(const std::function<bool()>& fn) const;
   double validation_loss();
   /// For what may run on its own or inside train: there the flag stays, so that the run ends at its step
@@ -118,6 +120,11 @@ class TrainerImpl final : public Trainer {
   void collect(TensorKind kind, const nn::Parameter& p, float* out) const;
   void scatter(TensorKind kind, const nn::Parameter& p, const float* data);
   const checkpoint::hf::Binding& binding(std::string_view name) const;
+  // trainer_export.cc
+  using WriteTensors = std::function<void(const checkpoint::hf::ParameterSource& source,
+                                          const std::function<void()>& written)>;
+  void export_with_others(const WriteTensors& write) const;
+  void gather_for_export() const;
   // trainer_saves.cc
   using Write = std::function<void(const std::string& path)>;
   void write_now(const std::string& path);
@@ -132,6 +139,10 @@ class TrainerImpl final : public Trainer {
   void initialize_weights();
   void load_tensors(const checkpoint::Reader& reader, bool moments);
   void import_hf(const std::string& folder);
+  std::shared_ptr<const checkpoint::Reader> open_checkpoint(const std::string& path,
+                                                            bool allow_other_data) const;
+  std::shared_ptr<const checkpoint::Reader> open_the_same(const std::string& path,
+                                                          bool allow_other_data) const;
   std::vector<checkpoint::PieceView> pieces_of(const Rank& rank) const;
   checkpoint::Description description();
   std::string data_fingerprint() const { return dataset_ ? dataset_->fingerprint() : "{}"; }
@@ -196,8 +207,9 @@ void TrainerImpl::on_ranks(Fn&& fn) const {
     } catch (const AgreedError&) {
       throw;
     } catch (const Error& error) {
-      if (rank.comm()) broken_ = true, rank.comm()->abort(error.code(), error.message());
-      throw;
+      if (!rank.comm()) throw;
+      broken_ = true;
+      throw told_others(rank.comm(), error);
     } catch (const std::bad_alloc&) {
       if (rank.comm()) broken_ = true, rank.comm()->abort(Code::kOutOfMemory, "out of memory");
       throw;

@@ -122,8 +122,16 @@ struct Case {
   }
 
   void export_to(const std::string& path, const ExtraFiles& extra, const std::string& dtype = "") const {
+    int64_t held = 0, most = 0;  // parameters that the export may look at
     export_folder(
-        path, model, *table, [&](const std::string& name) { return values.at(name).data(); }, extra, dtype);
+        path, model, *table,
+        [&](const std::string& name) {
+          most = std::max(most, ++held);
+          return values.at(name).data();
+        },
+        extra, dtype, [&] { held = 0; });
+    EXPECT_EQ(held, 0);
+    EXPECT_LE(most, 3) << "no family stores more than query, key and value as one tensor";
   }
 
   Json config_;

@@ -161,6 +161,78 @@ TEST(ProcessRanks, AreToldThatTheyCannotSaveBesideTraining) {
     EXPECT_EQ(text, "HWS_UNIMPLEMENTED ");
 }
 
+std::string text_of_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Rank 0 writes tensor by tensor what none of them has whole; what it cannot write, all say, and go on.
+TEST(ProcessRanks, ExportWhatThreadsExport) {
+  const ScratchFolder folder;
+  const std::string there = folder.file("exported"), expected = folder.file("expected");
+  config::ConfigTree config = small_config(write_tokens(folder, 4000));
+  config.set(
+      "/model",
+      R"({"vocab_size": 53, "context": 24, "layers": 1, "width": 40, "heads": 4, "mlp": "gelu_tanh"})");
+  config.set("/mesh/dp_shard", "3");
+  config.set("/zero/stage", "3");
+  const auto use = [&](const std::string& to, std::shared_ptr<comm::Comm> comm) {
+    std::atomic<bool> cancel{false};
+    const auto trainer = train::Trainer::create(config, false, &cancel, std::move(comm));
+    trainer->train_step();
+    trainer->export_hf(to, "bf16");
+    std::string text;
+    try {
+      trainer->export_hf(to, "bf16");
+    } catch (const Error& error) {
+      text = error.message();
+    }
+    return fmt::format("{}\n{}", text, trainer->train_step().loss);
+  };
+  const std::string threads = use(expected, comm::make_local(3));
+  for (const std::string& text :
+       in_processes(3, [&](std::shared_ptr<comm::Comm> comm) { return use(there, std::move(comm)); })) {
+    EXPECT_TRUE(text.starts_with("rank 0: ") && text.find("exists") != std::string::npos) << text;
+    EXPECT_EQ(text.substr(text.find('\n')), threads.substr(threads.find('\n')));
+  }
+  for (const std::string name : {"/config.json", "/model.safetensors"}) {
+    EXPECT_FALSE(text_of_file(expected + name).empty());
+    EXPECT_EQ(text_of_file(expected + name), text_of_file(there + name));
+  }
+}
+
+/// A folder that is not the same for all, or an older checkpoint under the same name.
+TEST(ProcessRanks, LoadOneCheckpointOrNone) {
+  const ScratchFolder folder;
+  const Layout l = layout(1, 2, 3, "per_step");
+  {
+    LayoutRun run(Problem(), l);
+    for (int step = 1; step <= 2; ++step)
+      run.step(), run.trainer().save(folder.file("step-" + std::to_string(step)));
+  }
+  const std::vector<std::string> texts = in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
+    const bool odd = comm->local_ranks().front() == 1;
+    LayoutRun run(Problem(), l, std::move(comm));
+    std::string text;
+    for (const char* name : {"step-1", "nowhere"}) {
+      try {
+        run.trainer().load(folder.file(odd ? name : "step-2"), false);
+      } catch (const Error& error) {
+        text += error.message() + "\n";
+      }
+    }
+    return text + summary_of({run.step()});
+  });
+  const std::string first = summary_of({LayoutRun(Problem(), l).step()});  // nothing was loaded
+  for (const std::string& text : texts) {
+    EXPECT_NE(text.find("rank 0 and rank 1 were given different checkpoints, of step 2 and step 1"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("rank 1: "), std::string::npos) << text;
+    EXPECT_TRUE(text.ends_with("\n" + first)) << text;
+  }
+}
+
 /// One of two machines has an older processor: both compute with its kernels.
 TEST(ProcessRanks, OfUnlikeProcessorsTakeTheKernelsThatAllCanRun) {
   const ScratchFolder folder;

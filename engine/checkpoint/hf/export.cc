@@ -42,8 +42,13 @@ const char* torch_name(DType dtype) {
 class Exporter {
  public:
   Exporter(const nn::ModelConfig& model, const nn::ParameterTable& table, const ParameterSource& source,
-           const ExtraFiles& extra, const std::string& dtype)
-      : model_(model), table_(table), source_(source), extra_(extra), override_(parse_dtype(dtype)) {
+           const ExtraFiles& extra, const std::string& dtype, const std::function<void()>& written)
+      : model_(model),
+        table_(table),
+        source_(source),
+        written_(written),
+        extra_(extra),
+        override_(parse_dtype(dtype)) {
     choose_family();
     for (Binding& binding : bindings(family_, model, table)) {
       order_.push_back(binding.hf_name);
@@ -174,6 +179,7 @@ class Exporter {
       case Kind::kCopy: {
         const std::string name = tensor.kind == Kind::kCopy ? embedding().hf_name : hf_name(tensor.name);
         write_binding(writer, dtype_of(name), bindings_.at(name), table_, source_);
+        written_();
         return;
       }
       case Kind::kCausalMask: {
@@ -210,6 +216,7 @@ class Exporter {
   const nn::ModelConfig& model_;
   const nn::ParameterTable& table_;
   const ParameterSource& source_;
+  const std::function<void()>& written_;
   const ExtraFiles& extra_;
   const std::optional<DType> override_;
   std::string family_, original_;
@@ -223,9 +230,9 @@ class Exporter {
 }  // namespace
 
 void export_folder(const std::string& folder, const nn::ModelConfig& model, const nn::ParameterTable& table,
-                   const ParameterSource& source, const ExtraFiles& extra,
-                   const std::string& dtype_override) {
-  Exporter(model, table, source, extra, dtype_override).write(folder);
+                   const ParameterSource& source, const ExtraFiles& extra, const std::string& dtype_override,
+                   const std::function<void()>& written) {
+  Exporter(model, table, source, extra, dtype_override, written).write(folder);
 }
 
 }  // namespace hawser::checkpoint::hf

@@ -64,8 +64,10 @@ ExtraFiles import_weights(const std::string& folder, const nn::ModelConfig& mode
 
 /// Writes `folder` (must not exist): config.json that Transformers loads, weights (stored dtypes and names of
 /// the import where `extra` knows them, else f32), carried files. dtype_override: "", "f32", "bf16", "f16".
-/// Exports exactly: export(import(x)) == x bit for bit.
+/// Calls `written` whenever the parameters that it asked for since the last call are needed no more: after
+/// each stored tensor. Exports exactly: export(import(x)) == x bit for bit.
 void export_folder(const std::string& folder, const nn::ModelConfig& model, const nn::ParameterTable& table,
-                   const ParameterSource& source, const ExtraFiles& extra, const std::string& dtype_override);
+                   const ParameterSource& source, const ExtraFiles& extra, const std::string& dtype_override,
+                   const std::function<void()>& written);
 
 }  // namespace hawser::checkpoint::hf

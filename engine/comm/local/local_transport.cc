@@ -49,9 +49,10 @@ void LocalTransport::run(const Call& call) {
   }
 }
 
-void LocalTransport::abort(const Error& error) noexcept {
-  session_->fault().set(error);
+bool LocalTransport::abort(const Error& error) noexcept {
+  const bool first = session_->fault().set(error);
   session_->notify_all();
+  return first;
 }
 
 void LocalTransport::collective(Group& group, const Call& call) {

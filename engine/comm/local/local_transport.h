@@ -18,7 +18,7 @@ class LocalTransport final : public Transport {
   int32_t world_size() const override { return session_->ranks(); }
   void add_group(int32_t group, const std::vector<int32_t>& members, const std::string& name) override;
   void run(const Call& call) override;
-  void abort(const Error& error) noexcept override;
+  bool abort(const Error& error) noexcept override;
   Fault& fault() override { return session_->fault(); }
   void leave() noexcept override { session_->leave(rank_); }
   int64_t bytes() const override { return 0; }  // members read each other's memory where it lies

@@ -85,8 +85,10 @@ void PeerTransport::run(const Call& call) {
   }
 }
 
-void PeerTransport::abort(const Error& error) noexcept {
-  if (fault_.set(error)) link_->abort(error);
+bool PeerTransport::abort(const Error& error) noexcept {
+  const bool first = fault_.set(error);
+  if (first) link_->abort(error);
+  return first;
 }
 
 std::shared_ptr<Comm> make_peer_comm(std::shared_ptr<Link> link, int32_t world_size) {

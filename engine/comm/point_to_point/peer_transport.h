@@ -18,7 +18,7 @@ class PeerTransport final : public Transport {
   int32_t world_size() const override { return world_size_; }
   void add_group(int32_t group, const std::vector<int32_t>& members, const std::string& name) override;
   void run(const Call& call) override;
-  void abort(const Error& error) noexcept override;
+  bool abort(const Error& error) noexcept override;
   Fault& fault() override { return fault_; }
   void leave() noexcept override {}
   int64_t bytes() const override { return staging_.bytes(); }

@@ -1,0 +1,44 @@
+// A Comm that stands before another and lets one of its ranks fail, or come late, at a call that the test
+// chooses.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "engine/comm/comm.h"
+
+namespace hawser::testing {
+
+/// What the victim does instead of issuing a call: throw, sleep, or note which call it is.
+using Mishap = std::function<void(comm::Operation operation)>;
+
+/// All ranks as threads of this process over a local comm. Calls time out after `timeout_seconds`.
+class FaultyComm final : public comm::Comm {
+ public:
+  /// Stands for connect among operations.
+  static constexpr auto kConnect = comm::Operation::kCount;
+
+  FaultyComm(int32_t ranks, int32_t victim, double timeout_seconds, Mishap mishap);
+  /// Nothing happens before, and nothing after disarm.
+  void arm() { armed_ = true; }
+  void disarm() { armed_ = false; }
+
+  int32_t world_size() const override { return inner_->world_size(); }
+  std::span<const int32_t> local_ranks() const override { return inner_->local_ranks(); }
+  std::unique_ptr<comm::RankComm> connect(int32_t rank, const comm::CommOptions& options) override;
+
+  /// On the victim, before each call.
+  void meet(int32_t rank, comm::Operation operation) const {
+    if (armed_ && rank == victim_) mishap_(operation);
+  }
+
+ private:
+  const std::shared_ptr<comm::Comm> inner_;
+  const int32_t victim_;
+  const double timeout_seconds_;
+  const Mishap mishap_;
+  std::atomic<bool> armed_{false};
+};
+
+}  // namespace hawser::testing
