@@ -49,10 +49,12 @@ std::string name_of(const ordered_json& row) {
 /// Lines in milliseconds of one step.
 class Table {
  public:
-  Table(const ordered_json& rank, const Limits& limits)
+  /// `name`: of the rank; "" for the only one.
+  Table(const ordered_json& rank, const std::string& name, const Limits& limits)
       : limits_(limits), steps_(std::max(1.0, rank.at("steps").get<double>())), seconds_(rank.at("seconds")) {
-    text_ = format_text("%-42s %8s %10s %7s %9s %8s %8s\n", "kernel (of one step)", "calls", "ms", "share",
-                        "GFLOP/s", "GB/s", "of limit");
+    const std::string head = name.empty() ? "kernel (of one step)" : "kernel (of one step, " + name + ")";
+    text_ = format_text("%-42s %8s %10s %7s %9s %8s %8s\n", head.c_str(), "calls", "ms", "share", "GFLOP/s",
+                        "GB/s", "of limit");
   }
 
   void kernel(const ordered_json& row) {
@@ -79,13 +81,34 @@ class Table {
   std::string text_;
 };
 
+std::string name_of_rank(const ordered_json& rank) {
+  return format_text("rank %d", rank.at("rank").get<int>());
+}
+
+/// A line for each rank: its step, and what of it went to kernels and to waiting for others.
+std::string totals(const ordered_json& ranks) {
+  std::string text =
+      format_text("\n%-42s %10s %10s %10s\n", "all ranks here", "ms a step", "kernels", "waiting");
+  for (const ordered_json& rank : ranks) {
+    const double each = 1e3 / std::max(1.0, rank.at("steps").get<double>());
+    double kernels = 0;
+    for (const ordered_json& row : rank.at("kernels")) kernels += row.at("seconds").get<double>();
+    text += format_text("%-42s %10.2f %10.2f %10.2f\n", name_of_rank(rank).c_str(),
+                        rank.at("seconds").get<double>() * each, kernels * each,
+                        rank.at("waited_seconds").get<double>() * each);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string profile_table(const ordered_json& profile, const ordered_json& measured) {
   const ordered_json& ranks = profile.at("ranks");
   const ordered_json& rank = ranks.at(0);
   const Limits limits(measured, ranks.size());
-  Table table(rank, limits);
+  // A process of a job holds one rank, but has a number.
+  const bool alone = ranks.size() == 1 && rank.at("communication").at("calls") == 0;
+  Table table(rank, alone ? "" : name_of_rank(rank), limits);
   double rest = rank.at("seconds").get<double>() - rank.at("waited_seconds").get<double>();
   for (const ordered_json& row : rank.at("kernels")) {
     table.kernel(row);
@@ -99,7 +122,7 @@ std::string profile_table(const ordered_json& profile, const ordered_json& measu
   }
   table.line("between kernels", 0, std::max(0.0, rest), 0, 0, 0);
   table.total();
-  return table.text();
+  return table.text() + (ranks.size() > 1 ? totals(ranks) : "");
 }
 
 }  // namespace hawser::cli

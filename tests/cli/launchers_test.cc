@@ -58,6 +58,19 @@ TEST_F(Launchers, TorchrunStartsRanks) {
   expect_the_run_of_local_ranks("run");
 }
 
+TEST_F(Launchers, TorchrunStartsAnElasticRunAgain) {
+  if (std::system("command -v torchrun >/dev/null") != 0)
+    GTEST_SKIP() << "torchrun is not here (PyPI: torch)";
+  ASSERT_TRUE(shell("torchrun --standalone --max-restarts 2 --nproc-per-node 2 --no-python " HAWSER_COMMAND
+                    " train config.json --elastic --comm env --out run --set /train/steps=400"
+                    " --set /checkpoint/every=5 & torchrun=$!;"
+                    " until [ \"$(wc -l <run/metrics.jsonl)\" -ge 20 ]; do sleep 0.02; done 2>/dev/null;"
+                    " kill -9 $(pgrep -P $torchrun | tail -1); wait $torchrun"))
+      << read_text(path("err.txt"));
+  EXPECT_EQ(metric_rows(folder_ / "run").size(), 400u);
+  EXPECT_EQ(lines_of(read_text(path("run/ranks.jsonl"))).size(), 2u);
+}
+
 TEST_F(Launchers, VariablesAloneStartRanksAndSayWhichTheyWere) {
   const std::string master = "MASTER_ADDR=localhost MASTER_PORT=" + port();
   ASSERT_TRUE(both(master, "train config.json --comm env --out run")) << read_text(path("err.txt"));

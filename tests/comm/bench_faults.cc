@@ -1,17 +1,22 @@
 // What it costs to know who is there, and how soon a loss is known, on this machine: meeting of many
-// processes, time from a kill or a stop to the error on the last of the others, and what a rank pays for its
-// record of calls and its signs of life. No test: run it by hand.
+// processes, time from a kill or a stop to the error on the last of the others and to their next step without
+// it, and what a rank pays for its record of calls and its signs of life. No test: run it by hand.
 //
 //   bench_faults [RANKS]
+#include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <sstream>
 #include <thread>
 
 #include "engine/comm/flight_recorder.h"
 #include "engine/comm/gate.h"
+#include "tests/harness/layout_run.h"
 #include "tests/harness/rank_processes.h"
 #include "tests/harness/spawn_ranks.h"
 
@@ -66,6 +71,93 @@ double measure_loss(int32_t ranks, int signal, double silence, int times) {
   return all[all.size() / 2];
 }
 
+/// Twelve rows in every step, shared by `ranks`.
+Layout shared_by(int32_t ranks) {
+  Layout layout;
+  layout.dp_shard = ranks, layout.stage = 3, layout.accumulation = 12 / ranks;
+  return layout;
+}
+
+/// Of LayoutRun's own steps, those that only train.
+void take_step(LayoutRun& run, const Problem& problem, int64_t step) {
+  const Rows rows = rows_of(problem, 12, step);
+  run.trainer().push({rows.rows, rows.cols, rows.tokens.data(), rows.targets.data(), nullptr});
+  run.trainer().train_step();
+}
+
+/// What passed on the slowest of three engines that lost a fourth, from the signal to ...
+struct Recovery {
+  double named = 0, met = 0, loaded = 0, stepped = 0;
+};
+
+Recovery go_on_without_rank_1(const comm::AddressOptions& options, const std::string& checkpoint,
+                              int signal) {
+  Problem problem;
+  problem.micro_batch = 1;
+  Recovery passed;
+  double begin = 0;
+  try {
+    LayoutRun run(problem, shared_by(4), comm::make_address(options));
+    take_step(run, problem, 0);
+    run.trainer().save(checkpoint);
+    take_step(run, problem, 1);
+    begin = comm::steady_seconds();
+    if (options.rank == 1) ::raise(signal);
+    take_step(run, problem, 2);
+  } catch (const Error&) {
+    passed.named = comm::steady_seconds() - begin;
+  }
+  comm::AddressOptions fewer = options;
+  fewer.world_size = 3;
+  fewer.rank = options.rank > 1 ? options.rank - 1 : options.rank;
+  fewer.job = "meeting 2";
+  auto comm = comm::make_address(fewer);
+  passed.met = comm::steady_seconds() - begin;
+  LayoutRun run(problem, shared_by(3), std::move(comm));
+  run.trainer().load(checkpoint, false);
+  passed.loaded = comm::steady_seconds() - begin;
+  take_step(run, problem, 1);
+  passed.stepped = comm::steady_seconds() - begin;
+  return passed;
+}
+
+/// The median of several.
+Recovery measure_recovery(int signal, double silence, int times) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("hawser-bench-faults-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  std::vector<Recovery> all;
+  for (int i = 0; i < times; ++i) {
+    const std::string checkpoint = (folder / std::to_string(i)).string();
+    const auto reports = RankProcesses(4, silence)
+                             .run(
+                                 [&](const comm::AddressOptions& options) {
+                                   const Recovery r = go_on_without_rank_1(options, checkpoint, signal);
+                                   return fmt::format("{} {} {} {}", r.named, r.met, r.loaded, r.stepped);
+                                 },
+                                 1);
+    Recovery slowest;
+    for (const RankReport& report : reports) {
+      Recovery r;
+      std::istringstream(report.text) >> r.named >> r.met >> r.loaded >> r.stepped;
+      if (r.stepped > slowest.stepped) slowest = r;
+    }
+    all.push_back(slowest);
+  }
+  std::filesystem::remove_all(folder);
+  std::sort(all.begin(), all.end(),
+            [](const Recovery& a, const Recovery& b) { return a.stepped < b.stepped; });
+  return all[all.size() / 2];
+}
+
+void print_recovery(const char* what, const Recovery& r) {
+  std::printf(
+      "%s: the next step of the other 3 is done after %.1f ms (named %.1f, met again %.1f, engine made and "
+      "checkpoint "
+      "loaded %.1f)\n",
+      what, r.stepped * 1e3, r.named * 1e3, r.met * 1e3, r.loaded * 1e3);
+}
+
 void measure_record() {
   comm::FlightRecorder recorder;
   constexpr uint64_t kCalls = 2'000'000;
@@ -111,6 +203,8 @@ int main(int argc, char** argv) {
               measure_loss(4, SIGKILL, 10, 9) * 1e3);
   std::printf("a stopped process, of 4, with 2 s: after %.2f s (median of 3)\n",
               measure_loss(4, SIGSTOP, 2, 3));
+  print_recovery("a killed rank of an engine of 4", measure_recovery(SIGKILL, 10, 9));
+  print_recovery("a stopped one, with 2 s", measure_recovery(SIGSTOP, 2, 3));
   measure_record();
   measure_beats();
   return 0;
