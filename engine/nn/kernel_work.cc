@@ -60,7 +60,9 @@ const char* kernel_name(Kernel kernel) {
                                            "convert",
                                            "ordered_sum",
                                            "adamw",
-                                           "sgd"};
+                                           "sgd",
+                                           "adamw_bf16",
+                                           "sgd_bf16"};
   return kNames[static_cast<uint8_t>(kernel)];
 }
 
@@ -131,11 +133,12 @@ KernelWork work_of(const kernels::ColumnSum& s) {
   return work(Kernel::kColumnSum, s.type, s.rows * s.n * dtype_bytes(s.type));
 }
 KernelWork work_of(const kernels::SumOfSquares& s) {
-  return work(Kernel::kSumOfSquares, DType::kF32, 4 * s.n);
+  return work(Kernel::kSumOfSquares, s.type, dtype_bytes(s.type) * s.n);
 }
 KernelWork work_of(const kernels::Add& a) { return work(Kernel::kAdd, DType::kF32, 12 * a.n); }
 KernelWork work_of(const kernels::Convert& c) {
-  return work(Kernel::kConvert, c.y_type, c.n * (dtype_bytes(c.y_type) + dtype_bytes(c.x_type)));
+  return work(Kernel::kConvert, c.y_type,
+              c.n * (dtype_bytes(c.y_type) * (c.accumulate ? 2 : 1) + dtype_bytes(c.x_type)));
 }
 KernelWork work_of(const kernels::OrderedSum& s) {
   return work(Kernel::kOrderedSum, s.in_type,
@@ -148,6 +151,10 @@ KernelWork work_of(const kernels::AdamW& a) {
 KernelWork work_of(const kernels::Sgd& s) {
   return work(Kernel::kSgd, DType::kF32,
               s.n * (12 + (s.buf != nullptr ? 8 : 0) + (s.copy != nullptr ? 2 : 0)));
+}
+KernelWork work_of(const kernels::AdamWBf16& a) { return work(Kernel::kAdamWBf16, DType::kBf16, 14 * a.n); }
+KernelWork work_of(const kernels::SgdBf16& s) {
+  return work(Kernel::kSgdBf16, DType::kBf16, s.n * (s.buf != nullptr ? 10 : 6));
 }
 
 }  // namespace hawser::nn

@@ -30,7 +30,9 @@ enum class Kernel : uint8_t {
   kConvert,
   kOrderedSum,
   kAdamW,
-  kSgd
+  kSgd,
+  kAdamWBf16,
+  kSgdBf16
 };
 
 /// "matmul", "attention_forward", ... Static storage.
@@ -73,5 +75,7 @@ KernelWork work_of(const kernels::Convert& c);
 KernelWork work_of(const kernels::OrderedSum& s);
 KernelWork work_of(const kernels::AdamW& a);
 KernelWork work_of(const kernels::Sgd& s);
+KernelWork work_of(const kernels::AdamWBf16& a);
+KernelWork work_of(const kernels::SgdBf16& s);
 
 }  // namespace hawser::nn

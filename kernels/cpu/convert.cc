@@ -42,6 +42,18 @@ void convert_between(const Convert& args, Stream& stream) {
   });
 }
 
+/// y = round(y + x).
+void add_rounded(const Convert& args, Stream& stream) {
+  auto* y = static_cast<uint16_t*>(args.y);
+  const auto* x = static_cast<const float*>(args.x);
+  parallel_ranges(stream, args.n, kGrain, [=](int64_t begin, int64_t end) {
+    int64_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) vstore_bf16(y + i, vadd(vload_bf16(y + i), vload(x + i)));
+    const int n = static_cast<int>(end - i);
+    if (n > 0) vstore_bf16_n(y + i, vadd(vload_bf16_n(y + i, n), vload_n(x + i, n)), n);
+  });
+}
+
 void copy(const Convert& args, int64_t bytes, Stream& stream) {
   if (args.y == args.x) return;
   auto* y = static_cast<char*>(args.y);
@@ -65,7 +77,9 @@ void convert_to(const Convert& args, Stream& stream) {
 }  // namespace
 
 void convert(const Convert& args, Stream& stream) {
-  if (args.y_type == args.x_type) {
+  if (args.accumulate) {
+    add_rounded(args, stream);
+  } else if (args.y_type == args.x_type) {
     copy(args, args.y_type == DType::kF32 ? 4 : 2, stream);
   } else if (args.y_type == DType::kF32) {
     convert_to<AsF32>(args, stream);

@@ -1,13 +1,16 @@
-// The optimizers as their papers write them, over the number type T, one element.
+// The optimizers as their papers write them, over the number type T, one element; and stochastic rounding.
+// `a` is the arguments of the step in either storage (AdamW or AdamWBf16, Sgd or SgdBf16).
 #pragma once
+
+#include <bit>
 
 #include "kernels/cpu/reference_number.h"
 #include "kernels/include/optimizer.h"
 
 namespace hawser::kernels {
 
-template <class T>
-void adamw_reference(const AdamW& a, const OptimizerScalars& s, T& w, T& m, T& v, T grad) {
+template <class Args, class T>
+void adamw_reference(const Args& a, const OptimizerScalars& s, T& w, T& m, T& v, T grad) {
   const double beta1 = a.beta1, beta2 = a.beta2;
   const T g = grad * static_cast<double>(s.grad_scale);
   m = beta1 * m + (1.0 - beta1) * g;
@@ -18,12 +21,22 @@ void adamw_reference(const AdamW& a, const OptimizerScalars& s, T& w, T& m, T& v
       static_cast<double>(s.lr) * step;
 }
 
-template <class T>
-void sgd_reference(const Sgd& a, const OptimizerScalars& s, T& w, T& buf, T grad) {
+template <class Args, class T>
+void sgd_reference(const Args& a, const OptimizerScalars& s, T& w, T& buf, T grad) {
   const double momentum = a.momentum;
   const T g = grad * static_cast<double>(s.grad_scale) + static_cast<double>(a.weight_decay) * w;
   buf = momentum * buf + g;
   w = w - static_cast<double>(s.lr) * (a.nesterov ? g + momentum * buf : buf);
+}
+
+/// x as bf16, rounded with the bits of element `i` of a run.
+inline double round_stochastically_reference(double x, const RoundingPlace& place, uint64_t step, int64_t i,
+                                             RoundingUse use) {
+  const auto element = static_cast<uint64_t>(place.first + i);
+  const uint32_t word = rounding_words(place.key, step, element / 4).v[element % 4];
+  const uint16_t bits =
+      round_stochastically(std::bit_cast<uint32_t>(static_cast<float>(x)), rounding_bits(word, use));
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
 }  // namespace hawser::kernels

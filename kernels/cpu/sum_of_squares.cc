@@ -36,14 +36,22 @@ HWS_INLINE double block_sum(const float* g) {
   return vsum(sums[0]);
 }
 
+HWS_INLINE double block_sum(const uint16_t* g) {
+  float wide[kNormBlock];
+#pragma GCC unroll 16
+  for (int i = 0; i < kNormBlock; i += kLanes) vstore(wide + i, vload_bf16(g + i));
+  return block_sum(wide);
+}
+
 /// Overwrites *sum with the squares of g.
-void task_sum(ExactSum* sum, const float* g, int64_t n) {
+template <class T>
+void task_sum(ExactSum* sum, const T* g, int64_t n) {
   __builtin_memset(static_cast<void*>(sum), 0, sizeof(*sum));
   int64_t i = 0;
   for (; i + kNormBlock <= n; i += kNormBlock) exact_sum_add(sum->words, block_sum(g + i));
   if (i < n) {
-    float last[kNormBlock] = {};  // zeros add nothing
-    __builtin_memcpy(last, g + i, static_cast<size_t>(n - i) * sizeof(float));
+    T last[kNormBlock] = {};  // zeros add nothing
+    __builtin_memcpy(last, g + i, static_cast<size_t>(n - i) * sizeof(T));
     exact_sum_add(sum->words, block_sum(last));
   }
   sum->words[ExactSum::kAdds] = (n + kNormBlock - 1) / kNormBlock;  // below kMaxAdds up to n = 2^37 a task
@@ -58,7 +66,12 @@ void sum_of_squares(const SumOfSquares& args, Stream& stream) {
   const int64_t tasks = (args.n + grain - 1) / grain;
   parallel(stream, tasks, [&](int64_t task, int32_t) {
     const int64_t begin = task * grain, left = args.n - begin;
-    task_sum(args.workspace + task, args.g + begin, left < grain ? left : grain);
+    const int64_t n = left < grain ? left : grain;
+    if (args.type == DType::kBf16) {
+      task_sum(args.workspace + task, static_cast<const uint16_t*>(args.g) + begin, n);
+    } else {
+      task_sum(args.workspace + task, static_cast<const float*>(args.g) + begin, n);
+    }
   });
   for (int64_t task = 0; task < tasks; ++task) args.sum->merge(args.workspace[task]);
 }

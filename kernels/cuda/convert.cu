@@ -19,6 +19,21 @@ struct Conversion {
   }
 };
 
+/// y = round(y + x).
+struct RoundedSum {
+  Convert a;
+
+  template <int N>
+  __device__ void at(int64_t i) const {
+    float x[N], y[N];
+    load<N>(x, static_cast<const float*>(a.x) + i);
+    load<N>(y, static_cast<const bf16*>(a.y) + i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) y[k] += x[k];
+    store<N>(static_cast<bf16*>(a.y) + i, y);
+  }
+};
+
 /// Rows of f32 that may have gaps between them, rounded to dense bf16.
 struct Rounding {
   bf16* out;
@@ -51,6 +66,9 @@ struct Sum {
 }  // namespace
 
 void convert(const Convert& args, Stream& stream) {
+  if (args.accumulate)
+    return for_each_element(cuda_stream(stream), "convert", args.n, all_wide({args.y, args.x}),
+                            RoundedSum{args});
   for_type_or_half(args.x_type, [&](auto from) {
     for_type_or_half(args.y_type, [&](auto to) {
       for_each_element(cuda_stream(stream), "convert", args.n, all_wide({args.y, args.x}),

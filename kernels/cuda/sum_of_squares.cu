@@ -3,6 +3,7 @@
 // additions are of integers, so atomics in any order give the same bits.
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"
+#include "kernels/cuda/types.h"
 
 namespace hawser::kernels::cuda {
 namespace {
@@ -15,11 +16,12 @@ struct Shared {
 
 /// Of kNormBlock elements from g + begin on, on every one of sixteen lanes; what lies beyond n counts as
 /// zero.
-__device__ __forceinline__ double block_sum(const float* g, int64_t begin, int64_t n, int lane) {
+template <class T>
+__device__ __forceinline__ double block_sum(const T* g, int64_t begin, int64_t n, int lane) {
   double sum = 0.0;
 #pragma unroll
   for (int64_t i = begin + lane; i < begin + kNormBlock; i += kLanes) {
-    const double x = i < n ? static_cast<double>(g[i]) : 0.0;
+    const double x = i < n ? static_cast<double>(to_float(g[i])) : 0.0;
     sum += x * x;
   }
 #pragma unroll
@@ -27,6 +29,7 @@ __device__ __forceinline__ double block_sum(const float* g, int64_t begin, int64
   return sum;
 }
 
+template <class T>
 __global__ void __launch_bounds__(kThreads) sum_of_squares_kernel(const SumOfSquares a) {
   auto& shared = shared_memory<Shared>();
   const int thread = static_cast<int>(threadIdx.x), team = thread / kLanes, lane = thread % kLanes;
@@ -38,7 +41,7 @@ __global__ void __launch_bounds__(kThreads) sum_of_squares_kernel(const SumOfSqu
   // Both halves of a warp go round equally often, because they shuffle together.
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * kTeams; first < blocks; first += step) {
     const int64_t block = first + team;
-    const double sum = block_sum(a.g, block * kNormBlock, a.n, lane);
+    const double sum = block_sum(static_cast<const T*>(a.g), block * kNormBlock, a.n, lane);
     if (lane != 0 || block >= blocks) continue;
     exact_sum_add(shared.words[team], sum);
     ++shared.words[team][ExactSum::kAdds];
@@ -85,8 +88,10 @@ void sum_of_squares(const SumOfSquares& args, Stream& stream) {
   cuda.succeeded(cudaMemsetAsync(args.workspace, 0, sizeof(ExactSum), cuda.handle), "sum_of_squares");
   const int64_t wanted = blocks_for(args.n, int64_t{kTeams} * kNormBlock),
                 most = int64_t{cuda.multiprocessors} * 8;
-  launch(cuda, "sum_of_squares", {grid(wanted < most ? wanted : most), kThreads, sizeof(Shared)},
-         sum_of_squares_kernel, args);
+  for_type(args.type, [&](auto tag) {
+    launch(cuda, "sum_of_squares", {grid(wanted < most ? wanted : most), kThreads, sizeof(Shared)},
+           sum_of_squares_kernel<type_of<decltype(tag)>>, args);
+  });
   launch(cuda, "sum_of_squares", {grid(1), 3 * kWarpLanes}, merge_kernel, args.sum, args.workspace);
 }
 

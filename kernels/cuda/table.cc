@@ -46,6 +46,8 @@ const KernelTable& cuda_kernels() {
       .ordered_sum = InContext<ordered_sum>::run,
       .adamw = InContext<adamw>::run,
       .sgd = InContext<sgd>::run,
+      .adamw_bf16 = InContext<adamw_bf16>::run,
+      .sgd_bf16 = InContext<sgd_bf16>::run,
       .matmul_workspace_bytes = matmul_workspace_bytes,
       .norm_backward_workspace_bytes = norm_backward_workspace_bytes,
       .attention_forward_workspace_bytes = attention_forward_workspace_bytes,

@@ -28,6 +28,8 @@ void convert(const Convert& args, Stream& stream);
 void ordered_sum(const OrderedSum& args, Stream& stream);
 void adamw(const AdamW& args, Stream& stream);
 void sgd(const Sgd& args, Stream& stream);
+void adamw_bf16(const AdamWBf16& args, Stream& stream);
+void sgd_bf16(const SgdBf16& args, Stream& stream);
 
 int64_t matmul_workspace_bytes(const Matmul& args, int32_t num_workers);
 int64_t norm_backward_workspace_bytes(const NormBackward& args, int32_t num_workers);

@@ -30,6 +30,8 @@ void each_kernel(Fn fn) {
   fn.template operator()<&Table::ordered_sum>();
   fn.template operator()<&Table::adamw>();
   fn.template operator()<&Table::sgd>();
+  fn.template operator()<&Table::adamw_bf16>();
+  fn.template operator()<&Table::sgd_bf16>();
 }
 
 }  // namespace hawser::kernels

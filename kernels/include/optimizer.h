@@ -3,6 +3,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/stream.h"
+#include "kernels/include/stochastic_rounding.h"
 
 namespace hawser::kernels {
 
@@ -12,6 +13,7 @@ struct OptimizerScalars {
   float grad_scale = 1;        ///< clip factor (and later the inverse loss scale)
   float bias_correction1 = 1;  ///< 1 - beta1^t
   float bias_correction2 = 1;  ///< 1 - beta2^t
+  uint64_t step = 0;           ///< t: what random rounding is keyed by
 };
 
 /// AdamW (Loshchilov and Hutter, arXiv 1711.05101), element-wise with explicit fma, IEEE division and square
@@ -40,6 +42,32 @@ struct Sgd {
   int64_t n = 0;
   float momentum = 0.0f, weight_decay = 0.0f;
   bool nesterov = false;
+};
+
+/// AdamW on weight, m, v and grad in bf16 [n] each, nothing else being kept: widened to f32, stepped as
+/// above, and weight, m and v rounded stochastically (scalars->step is the step). All three need it: to
+/// nearest, v would stand still once 1 - beta2 of it is below half a unit in the last place.
+struct AdamWBf16 {
+  void* weight = nullptr;
+  void* m = nullptr;
+  void* v = nullptr;
+  const void* grad = nullptr;
+  const OptimizerScalars* scalars = nullptr;
+  int64_t n = 0;
+  float beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0.0f;
+  RoundingPlace place;
+};
+
+/// Sgd likewise: weight, buf (null when momentum is 0) and grad are bf16 [n]; buf rounds as a first moment.
+struct SgdBf16 {
+  void* weight = nullptr;
+  void* buf = nullptr;
+  const void* grad = nullptr;
+  const OptimizerScalars* scalars = nullptr;
+  int64_t n = 0;
+  float momentum = 0.0f, weight_decay = 0.0f;
+  bool nesterov = false;
+  RoundingPlace place;
 };
 
 }  // namespace hawser::kernels

@@ -25,16 +25,17 @@ inline constexpr int64_t kNormBlock = 64;
 /// Accumulators that SumOfSquares works with: the most tasks that it cuts g into.
 inline constexpr int64_t kNormTasks = 64;
 
-/// sum += the squares of g: f32 [n]. Squares are exact in fp64; the kNormBlock squares of each block, counted
-/// from g, are added in fp64 in one order (i and i + 16 first, then halves of the sixteen), and the blocks'
-/// sums exactly. So sum->value() has the same bits on every level, for any number of workers, and however g
-/// is cut into calls, shards or ranks at multiples of kNormBlock. workspace: ExactSum [kNormTasks], whose
-/// content does not matter.
+/// sum += the squares of g: f32 or bf16 [n]. Squares are exact in fp64; the kNormBlock squares of each block,
+/// counted from g, are added in fp64 in one order (i and i + 16 first, then halves of the sixteen), and the
+/// blocks' sums exactly. So sum->value() has the same bits on every level, for any number of workers, and
+/// however g is cut into calls, shards or ranks at multiples of kNormBlock. workspace: ExactSum [kNormTasks],
+/// whose content does not matter.
 struct SumOfSquares {
   ExactSum* sum = nullptr;
-  const float* g = nullptr;
+  const void* g = nullptr;
   int64_t n = 0;
   ExactSum* workspace = nullptr;
+  DType type = DType::kF32;
 };
 
 /// y[i] = a[i] + b[i], f32; y may be a or b. Joins the two gradients of a tied embedding.
@@ -46,12 +47,14 @@ struct Add {
 };
 
 /// y = x converted (round to nearest even; NaN stays NaN). Types in {f32, bf16, f16} both ways. n elements;
-/// no overlap unless the types are equal and the addresses too.
+/// no overlap unless the types are equal and the addresses too. accumulate (y bf16, x f32 only): y + x, added
+/// in f32 and rounded once: how a gradient joins those that are kept as bf16.
 struct Convert {
   void* y = nullptr;
   const void* x = nullptr;
   DType y_type = DType::kF32, x_type = DType::kF32;
   int64_t n = 0;
+  bool accumulate = false;
 };
 
 }  // namespace hawser::kernels

@@ -50,6 +50,8 @@ struct KernelTable {
   void (*ordered_sum)(const OrderedSum&, Stream&);
   void (*adamw)(const AdamW&, Stream&);
   void (*sgd)(const Sgd&, Stream&);
+  void (*adamw_bf16)(const AdamWBf16&, Stream&);
+  void (*sgd_bf16)(const SgdBf16&, Stream&);
 
   // Bytes of `workspace` for these arguments (pointers are not read) on a stream of num_workers; a pure
   // function.

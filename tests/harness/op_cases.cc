@@ -28,9 +28,9 @@ double round_f16(double x) {
 }  // namespace
 
 const std::vector<std::string>& all_ops() {
-  // A new entry of KernelTable (a name, twenty-one ops, five workspace sizes and what suits so far) needs a
+  // A new entry of KernelTable (a name, twenty-three ops, five workspace sizes and what suits so far) needs a
   // name here and a row.
-  static_assert(sizeof(kernels::KernelTable) == 28 * sizeof(void*));
+  static_assert(sizeof(kernels::KernelTable) == 30 * sizeof(void*));
   static const std::vector<std::string> ops = {"matmul",
                                                "embedding_forward",
                                                "embedding_backward",
@@ -51,7 +51,9 @@ const std::vector<std::string>& all_ops() {
                                                "convert",
                                                "ordered_sum",
                                                "adamw",
-                                               "sgd"};
+                                               "sgd",
+                                               "adamw_bf16",
+                                               "sgd_bf16"};
   return ops;
 }
 
@@ -99,6 +101,7 @@ const std::vector<OpCase>& op_cases() {
     add_ordered_sum_cases(cases);
     add_stream_cases(cases);
     add_vector_cases(cases);
+    add_optimizer_bf16_cases(cases);
     return cases;
   }();
   return all;

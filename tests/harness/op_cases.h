@@ -91,6 +91,7 @@ void add_matmul_cases(std::vector<OpCase>& cases);
 void add_ordered_sum_cases(std::vector<OpCase>& cases);
 void add_stream_cases(std::vector<OpCase>& cases);
 void add_vector_cases(std::vector<OpCase>& cases);
+void add_optimizer_bf16_cases(std::vector<OpCase>& cases);
 void add_attention_gradients(std::vector<GradientCase>& cases);
 void add_norm_gradients(std::vector<GradientCase>& cases);
 void add_activation_gradients(std::vector<GradientCase>& cases);

@@ -41,13 +41,13 @@ OpCase column_sum_case(int64_t rows, int64_t n, DType type, bool accumulate) {
 
 /// Exact but for the order within a block, which the reference shares: the value that both round to is the
 /// same.
-OpCase sum_of_squares_case(int64_t n) {
-  OpCase c = {"sum_of_squares", std::to_string(n), {}, nullptr, nullptr};
-  c.operands = {input("g", DType::kF32, n, 1), output("value", DType::kF64, 1, 0)};
+OpCase sum_of_squares_case(int64_t n, DType type) {
+  OpCase c = {"sum_of_squares", std::to_string(n) + "/" + type_word(type), {}, nullptr, nullptr};
+  c.operands = {input("g", type, n, 1), output("value", DType::kF64, 1, 0)};
   c.fast = [=](const FastCall& call) {
     constexpr auto kBytes = kernels::kNormTasks * static_cast<int64_t>(sizeof(ExactSum));
     ExactSum sum;
-    call.table.sum_of_squares({&sum, call.as<float>(0), n, static_cast<ExactSum*>(call.workspace(kBytes))},
+    call.table.sum_of_squares({&sum, call.data[0], n, static_cast<ExactSum*>(call.workspace(kBytes)), type},
                               call.stream);
     *call.as<double>(1) = sum.value();
   };
@@ -100,6 +100,20 @@ OpCase convert_case(int64_t n, DType from, DType to) {
   };
   c.reference = [=](RealOperands& v) {
     for (size_t i = 0; i < v[0].size(); ++i) v[1][i] = rounded(v[0][i], to);
+  };
+  return c;
+}
+
+/// Exact, too: one addition of fp32, rounded once more.
+OpCase rounded_sum_case(int64_t n) {
+  OpCase c = {"convert", std::to_string(n) + "/accumulate", {}, nullptr, nullptr};
+  c.operands = {input("x", DType::kF32, n, 1), in_out("y", DType::kBf16, n, 2, 1.0, 0)};
+  c.fast = [=](const FastCall& call) {
+    call.table.convert({call.data[1], call.data[0], DType::kBf16, DType::kF32, n, true}, call.stream);
+  };
+  c.reference = [=](RealOperands& v) {
+    for (size_t i = 0; i < v[0].size(); ++i)
+      v[1][i] = rounded(rounded(v[1][i] + v[0][i], DType::kF32), DType::kBf16);
   };
   return c;
 }
@@ -180,7 +194,9 @@ void add_vector_cases(std::vector<OpCase>& cases) {
     }
   }
   for (const int64_t n : {1, 4095, 4096, 20001}) {
-    cases.push_back(sum_of_squares_case(n));
+    cases.push_back(sum_of_squares_case(n, DType::kF32));
+    cases.push_back(sum_of_squares_case(n, DType::kBf16));
+    cases.push_back(rounded_sum_case(n));
     cases.push_back(add_case(n, false));
     cases.push_back(add_case(n, true));
     for (const bool copy : {false, true}) {

@@ -116,6 +116,9 @@ HWS_BUILT_IN(blockIdx, block_index)
 HWS_BUILT_IN(blockDim, block_size)
 HWS_BUILT_IN(gridDim, grid_size)
 
+inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
+inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
+
 inline void __syncthreads() { hawser::cuda_emulation::block_barrier(); }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { hawser::cuda_emulation::warp_barrier(mask); }
 

@@ -50,6 +50,8 @@ void take(CrossEntropy& a) {
 }
 void take(AdamW& a) { a.scalars = taken(a.scalars, 1); }
 void take(Sgd& a) { a.scalars = taken(a.scalars, 1); }
+void take(AdamWBf16& a) { a.scalars = taken(a.scalars, 1); }
+void take(SgdBf16& a) { a.scalars = taken(a.scalars, 1); }
 template <class Args>
 void take(Args&) {}
 
@@ -99,6 +101,8 @@ KernelTable table_on_gpu() {
   table.ordered_sum = OnGpu<&KernelTable::ordered_sum>::run;
   table.adamw = OnGpu<&KernelTable::adamw>::run;
   table.sgd = OnGpu<&KernelTable::sgd>::run;
+  table.adamw_bf16 = OnGpu<&KernelTable::adamw_bf16>::run;
+  table.sgd_bf16 = OnGpu<&KernelTable::sgd_bf16>::run;
   return table;
 }
 

@@ -1,0 +1,98 @@
+// AdamW and SGD on state that is bf16 throughout, one pass over memory: as optimizer.cc, with stochastic
+// rounding (kernels/include/stochastic_rounding.h) where it stores. Words are made for 64 neighbouring
+// elements of the parameter at once, wherever the run is cut.
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/optimizer_step.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/philox_lanes.h"
+#include HWS_SIMD
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+constexpr int kWords = 64;  ///< made at once
+static_assert(kWords % (4 * kBlocksSideBySide) == 0);
+
+HWS_INLINE vwords load_words(const uint32_t* p) {
+  vwords words;
+  __builtin_memcpy(&words, p, sizeof(words));
+  return words;
+}
+
+/// words[i] is that of element first + i; `first` is a multiple of kWords.
+inline void make_words(uint32_t* words, uint64_t key, uint64_t step, int64_t first) {
+  for (int i = 0; i < kWords; i += 4 * kBlocksSideBySide) {
+    PhiloxLanes x = counters(step, static_cast<uint64_t>((first + i) / 4));
+    philox_rounds(x, key);
+#pragma GCC unroll 2
+    for (int v = 0; v < kPhiloxVectors; ++v) {
+      const vwords halves[] = {interleaved_words(x.c[v], false), interleaved_words(x.c[v], true)};
+      __builtin_memcpy(words + i + v * 2 * kLanes, halves, sizeof(halves));
+    }
+  }
+}
+
+/// p[0..n) = x, rounded by 16 random bits in each lane: what is left then is exact, and so is the store.
+HWS_INLINE void store_rounded(uint16_t* p, vf x, vwords random_bits, int n) {
+  const vwords bits = (vwords)x;
+  const vwords number = (vwords)((bits & 0x7fffffffu) <= 0x7f800000u);
+  vstore_bf16_n(p, (vf)((((bits + random_bits) & 0xffff0000u) & number) | (bits & ~number)), n);
+}
+
+/// Calls body(i, n, words) for runs of n <= kLanes elements from i on that cover [begin, end).
+template <class Body>
+HWS_INLINE void with_words(const RoundingPlace& place, uint64_t step, int64_t begin, int64_t end, Body body) {
+  uint32_t words[kWords];
+  for (int64_t i = begin; i < end;) {
+    const int64_t element = place.first + i, start = element / kWords * kWords;
+    make_words(words, place.key, step, start);
+    const int64_t stop = start + kWords - place.first < end ? start + kWords - place.first : end;
+    const uint32_t* word = words + (element - start);
+    for (; i + kLanes <= stop; i += kLanes, word += kLanes) body(i, kLanes, load_words(word));
+    if (i == stop) continue;
+    const int n = static_cast<int>(stop - i);
+    uint32_t last[kLanes] = {};
+    __builtin_memcpy(last, word, static_cast<size_t>(n) * sizeof(uint32_t));
+    body(i, n, load_words(last));
+    i = stop;
+  }
+}
+
+void adamw_range(const AdamWBf16& a, int64_t begin, int64_t end) {
+  const AdamWConstants c(a);
+  auto *weight = static_cast<uint16_t*>(a.weight), *m1 = static_cast<uint16_t*>(a.m),
+       *m2 = static_cast<uint16_t*>(a.v);
+  const auto* grad = static_cast<const uint16_t*>(a.grad);
+  with_words(a.place, a.scalars->step, begin, end, [&](int64_t i, int n, vwords word) {
+    vf w = vload_bf16_n(weight + i, n), m = vload_bf16_n(m1 + i, n), v = vload_bf16_n(m2 + i, n);
+    adamw_step(c, vload_bf16_n(grad + i, n), w, m, v);
+    store_rounded(weight + i, w, word & 0xffffu, n);
+    store_rounded(m1 + i, m, word >> 16, n);
+    store_rounded(m2 + i, v, (word ^ (word >> 16)) & 0xffffu, n);
+  });
+}
+
+void sgd_range(const SgdBf16& a, int64_t begin, int64_t end) {
+  const SgdConstants c(a);
+  auto *weight = static_cast<uint16_t*>(a.weight), *momentum = static_cast<uint16_t*>(a.buf);
+  const auto* grad = static_cast<const uint16_t*>(a.grad);
+  with_words(a.place, a.scalars->step, begin, end, [&](int64_t i, int n, vwords word) {
+    vf w = vload_bf16_n(weight + i, n), buf = c.has_momentum ? vload_bf16_n(momentum + i, n) : vzero();
+    sgd_step(c, vload_bf16_n(grad + i, n), w, buf);
+    store_rounded(weight + i, w, word & 0xffffu, n);
+    if (c.has_momentum) store_rounded(momentum + i, buf, word >> 16, n);
+  });
+}
+
+}  // namespace
+
+void adamw_bf16(const AdamWBf16& args, Stream& stream) {
+  parallel_ranges(stream, args.n, kGrain, [&](int64_t begin, int64_t end) { adamw_range(args, begin, end); });
+}
+
+void sgd_bf16(const SgdBf16& args, Stream& stream) {
+  parallel_ranges(stream, args.n, kGrain, [&](int64_t begin, int64_t end) { sgd_range(args, begin, end); });
+}
+
+}  // namespace hawser::kernels::HWS_LEVEL

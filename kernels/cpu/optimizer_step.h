@@ -1,0 +1,62 @@
+// The arithmetic of one optimizer step in vector lanes, whatever the state is stored as.
+#pragma once
+
+#include "kernels/include/optimizer.h"
+#include HWS_SIMD
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+/// The constants of one step, in every lane.
+struct AdamWConstants {
+  vf grad_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, correction1, correction2, eps, lr, decay;
+
+  template <class Args>
+  explicit AdamWConstants(const Args& a)
+      : grad_scale(vset(a.scalars->grad_scale)),
+        beta1(vset(a.beta1)),
+        one_minus_beta1(vset(1.0f - a.beta1)),
+        beta2(vset(a.beta2)),
+        one_minus_beta2(vset(1.0f - a.beta2)),
+        correction1(vset(a.scalars->bias_correction1)),
+        correction2(vset(a.scalars->bias_correction2)),
+        eps(vset(a.eps)),
+        lr(vset(a.scalars->lr)),
+        decay(vset(a.scalars->lr * a.weight_decay)) {}
+};
+
+HWS_INLINE void adamw_step(const AdamWConstants& c, vf grad, vf& w, vf& m, vf& v) {
+  const vf g = vmul(grad, c.grad_scale);
+  m = vfma(c.beta1, m, vmul(c.one_minus_beta1, g));
+  v = vfma(c.beta2, v, vmul(vmul(c.one_minus_beta2, g), g));
+  const vf denominator = vadd(vsqrt(vdiv(v, c.correction2)), c.eps);
+  const vf decayed = vfnma(c.decay, w, w);
+  w = vfnma(c.lr, vdiv(vdiv(m, c.correction1), denominator), decayed);
+}
+
+struct SgdConstants {
+  vf grad_scale, decay, momentum, lr;
+  bool has_momentum, nesterov;
+
+  template <class Args>
+  explicit SgdConstants(const Args& a)
+      : grad_scale(vset(a.scalars->grad_scale)),
+        decay(vset(a.weight_decay)),
+        momentum(vset(a.momentum)),
+        lr(vset(a.scalars->lr)),
+        has_momentum(a.buf != nullptr),
+        nesterov(a.nesterov) {}
+};
+
+HWS_INLINE void sgd_step(const SgdConstants& c, vf grad, vf& w, vf& buf) {
+  const vf g = vfma(c.decay, w, vmul(grad, c.grad_scale));
+  vf direction = g;
+  if (c.has_momentum) {
+    buf = vfma(c.momentum, buf, g);
+    direction = c.nesterov ? vfma(c.momentum, buf, g) : buf;
+  }
+  w = vfnma(c.lr, direction, w);
+}
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL

@@ -1,0 +1,104 @@
+// AdamW and SGD on state that is bf16 throughout, one pass over memory; the arithmetic and the random words of
+// kernels/cpu/optimizer_bf16.cc, operation by operation.
+#include "kernels/cuda/elements.h"
+#include "kernels/cuda/table.h"
+
+namespace hawser::kernels::cuda {
+namespace {
+
+/// words[k] is that of element `first` + k. A Philox block serves four neighbours.
+template <int N>
+__device__ __forceinline__ void rounding_words_at(uint32_t* words, uint64_t key, uint64_t step,
+                                                  int64_t first) {
+  PhiloxBlock block = rounding_words(key, step, static_cast<uint64_t>(first / 4));
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    const int64_t element = first + k;
+    const int at = static_cast<int>(element % 4);
+    if (k > 0 && at == 0) block = rounding_words(key, step, static_cast<uint64_t>(element / 4));
+    words[k] = at == 0 ? block.v[0] : at == 1 ? block.v[1] : at == 2 ? block.v[2] : block.v[3];
+  }
+}
+
+/// p[0..N) = x, rounded by the words' bits for this use; aligned as for store.
+template <int N>
+__device__ __forceinline__ void store_rounded(void* array, int64_t i, const float* x, const uint32_t* words,
+                                              RoundingUse use) {
+  float exact[N];  // storing them rounds no more
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    const uint16_t rounded = round_stochastically(__float_as_uint(x[k]), rounding_bits(words[k], use));
+    exact[k] = __uint_as_float(static_cast<uint32_t>(rounded) << 16);
+  }
+  store<N>(static_cast<bf16*>(array) + i, exact);
+}
+
+struct AdamWBf16Step {
+  AdamWBf16 a;
+
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const OptimizerScalars s = *a.scalars;
+    const float one_minus_beta1 = 1.0f - a.beta1, one_minus_beta2 = 1.0f - a.beta2,
+                decay = s.lr * a.weight_decay;
+    uint32_t words[N];
+    rounding_words_at<N>(words, a.place.key, s.step, a.place.first + i);
+    float w[N], m[N], v[N], grad[N];
+    load<N>(w, static_cast<const bf16*>(a.weight) + i);
+    load<N>(m, static_cast<const bf16*>(a.m) + i);
+    load<N>(v, static_cast<const bf16*>(a.v) + i);
+    load<N>(grad, static_cast<const bf16*>(a.grad) + i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const float g = grad[k] * s.grad_scale;
+      m[k] = fmaf(a.beta1, m[k], one_minus_beta1 * g);
+      v[k] = fmaf(a.beta2, v[k], one_minus_beta2 * g * g);
+      const float denominator = sqrtf(v[k] / s.bias_correction2) + a.eps;
+      w[k] = fmaf(-s.lr, m[k] / s.bias_correction1 / denominator, fmaf(-decay, w[k], w[k]));
+    }
+    store_rounded<N>(a.weight, i, w, words, RoundingUse::kWeight);
+    store_rounded<N>(a.m, i, m, words, RoundingUse::kMoment1);
+    store_rounded<N>(a.v, i, v, words, RoundingUse::kMoment2);
+  }
+};
+
+struct SgdBf16Step {
+  SgdBf16 a;
+
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const OptimizerScalars s = *a.scalars;
+    uint32_t words[N];
+    rounding_words_at<N>(words, a.place.key, s.step, a.place.first + i);
+    float w[N], buf[N], grad[N];
+    load<N>(w, static_cast<const bf16*>(a.weight) + i);
+    load<N>(grad, static_cast<const bf16*>(a.grad) + i);
+    if (a.buf != nullptr) load<N>(buf, static_cast<const bf16*>(a.buf) + i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const float g = fmaf(a.weight_decay, w[k], grad[k] * s.grad_scale);
+      float direction = g;
+      if (a.buf != nullptr) {
+        buf[k] = fmaf(a.momentum, buf[k], g);
+        direction = a.nesterov ? fmaf(a.momentum, buf[k], g) : buf[k];
+      }
+      w[k] = fmaf(-s.lr, direction, w[k]);
+    }
+    store_rounded<N>(a.weight, i, w, words, RoundingUse::kWeight);
+    if (a.buf != nullptr) store_rounded<N>(a.buf, i, buf, words, RoundingUse::kMoment1);
+  }
+};
+
+}  // namespace
+
+void adamw_bf16(const AdamWBf16& args, Stream& stream) {
+  const bool wide = all_wide({args.weight, args.m, args.v, args.grad});
+  for_each_element(cuda_stream(stream), "adamw_bf16", args.n, wide, AdamWBf16Step{args});
+}
+
+void sgd_bf16(const SgdBf16& args, Stream& stream) {
+  const bool wide = all_wide({args.weight, args.buf, args.grad});
+  for_each_element(cuda_stream(stream), "sgd_bf16", args.n, wide, SgdBf16Step{args});
+}
+
+}  // namespace hawser::kernels::cuda
