@@ -22,7 +22,7 @@ struct Signature {
   int64_t pieces = 1;
   int64_t elements =
       0;  ///< of all pieces: of a shard (gather, scatter), whole (all_reduce), bytes (the rest)
-  uint64_t sizes_mark = 0;  ///< a hash of the pieces' sizes in order
+  uint64_t sizes_mark = 0;  ///< a hash of the pieces' sizes in order, and of their types in memory
 
   bool operator==(const Signature&) const = default;
 };

@@ -33,17 +33,18 @@ struct GatherPiece {
 };
 
 /// One array of a reduce_scatter: the sum over members of full[r * shard_elements ...) lands in member r's
-/// `shard`, which may lie at its place in `full`. f32 in memory.
+/// `shard`, which may lie at its place in `full`. Types in memory are the Reduction's.
 struct ReducePiece {
-  float* shard = nullptr;
-  const float* full = nullptr;
+  void* shard = nullptr;
+  const void* full = nullptr;
   int64_t shard_elements = 0;
 };
 
-/// One array of an all_reduce: out (+)= sum over members of in. `out` may be `in`. f32 in memory.
+/// One array of an all_reduce: out (+)= sum over members of in. `out` may be `in`, if their types are one.
+/// Types in memory are the Reduction's.
 struct AllReducePiece {
-  float* out = nullptr;
-  const float* in = nullptr;
+  void* out = nullptr;
+  const void* in = nullptr;
   int64_t elements = 0;
 };
 
@@ -54,6 +55,9 @@ struct Reduction {
   int32_t sum_group = 0;         ///< members per inner sum; 0: all. Must divide the group's size
   bool tree = false;             ///< sum by one binary tree over members (a power of two) instead of in order
   bool accumulate = false;       ///< add the sum to what the destination holds
+  DType in_type = DType::kF32;   ///< of addends in memory: f32, or bf16 that travel so
+  /// Of destinations in memory: f32, or bf16, to which the sum, or what it is added to with it, is rounded.
+  DType out_type = DType::kF32;
 };
 
 /// Spans of pieces must stay as they are until wait, like the memory they name.

@@ -171,6 +171,9 @@ Work QueuedGroup::issue(Call& call) {
     call.reduction.sum_group = call.reduction.sum_group == 0 ? size() : call.reduction.sum_group;
     call.signature.type = call.reduction.wire;
     call.signature.round_to = call.reduction.round_to;
+    // Members of one process read each other's memory.
+    call.signature.sizes_mark ^=
+        static_cast<uint64_t>(call.reduction.in_type) << 8 | static_cast<uint64_t>(call.reduction.out_type);
     call.signature.tree = call.reduction.tree ? 1 : 0;
     call.signature.sum_group = call.reduction.sum_group;
   }
@@ -200,6 +203,14 @@ void QueuedGroup::check_reduction(const Call& call) const {
   if (!travels(r.wire) || !travels(r.round_to)) {
     fail(Code::kInvalidArgument, "{} in group '{}': wire {} and round_to {}; each is F32, BF16 or F16",
          operation, name(), dtype_name(r.wire), dtype_name(r.round_to));
+  }
+  const auto in_memory = [&](DType type) { return type == DType::kF32 || type == DType::kBf16; };
+  if (!in_memory(r.in_type) || !in_memory(r.out_type) || (r.in_type != DType::kF32 && r.in_type != r.wire)) {
+    fail(
+        Code::kInvalidArgument,
+        "{} in group '{}': in_type {} and out_type {}; each is F32 or BF16, and addends that are BF16 travel "
+        "so, not as {}",
+        operation, name(), dtype_name(r.in_type), dtype_name(r.out_type), dtype_name(r.wire));
   }
   if (r.sum_group < 0 || (r.sum_group > 0 && size() % r.sum_group != 0)) {
     fail(Code::kInvalidArgument, "{} in group '{}': sum_group {} does not divide its {} members", operation,

@@ -124,7 +124,8 @@ void check_reduce_scatter(comm::RankComm& rank) {
         const int64_t size = kSizes[i];
         std::vector<float> expected = inputs[i].sums(me * size, size, reduction);
         for (int64_t k = 0; reduction.accumulate && k < size; ++k) expected[k] = held[i][k] + expected[k];
-        const std::vector<float> got(pieces[i].shard, pieces[i].shard + size);
+        const auto* const sums = static_cast<const float*>(pieces[i].shard);
+        const std::vector<float> got(sums, sums + size);
         EXPECT_TRUE(same_bits(got, expected)) << size << " elements, " << named(reduction);
       }
     }
@@ -256,6 +257,7 @@ void check_every_operation(comm::RankComm& rank) {
   check_all_gather(rank);
   check_reduce_scatter(rank);
   check_all_reduce(rank);
+  check_sums_of_bf16(rank);
   check_all_reduce_i64(rank);
   check_all_to_all(rank);
   check_all_to_all_v(rank);

@@ -15,6 +15,7 @@ void check_all_to_all(comm::RankComm& rank);
 void check_all_to_all_v(comm::RankComm& rank);
 void check_broadcast(comm::RankComm& rank);
 void check_send_recv(comm::RankComm& rank);
+void check_sums_of_bf16(comm::RankComm& rank);
 void check_large(comm::RankComm& rank);
 
 /// All of the above and a barrier.

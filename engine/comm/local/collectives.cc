@@ -74,14 +74,19 @@ void LocalCollectives::all_gather(const Call& call) {
 }
 
 void LocalCollectives::reduce_scatter(const Call& call) {
+  const Reduction& r = call.reduction;
+  const bool in_place = r.out_type == DType::kF32;
+  const int64_t step = in_place ? kSumStep : kPart;
   for (size_t i = 0; i < call.reduce.size(); ++i) {
     const ReducePiece& piece = call.reduce[i];
-    for (int64_t at = 0; at < piece.shard_elements; at += kSumStep) {
-      fault_.raise_if_set();
-      for (int32_t m = 0; m < size_; ++m)
-        addends_[m] = of(m).reduce[i].full + me_ * piece.shard_elements + at;
-      sum(piece.shard + at, call.reduction, call.reduction.accumulate,
-          std::min(kSumStep, piece.shard_elements - at));
+    for (int64_t at = 0; at < piece.shard_elements; at += step) {
+      if (at % kSumStep == 0) fault_.raise_if_set();
+      const int64_t from = (me_ * piece.shard_elements + at) * dtype_bytes(r.in_type);
+      for (int32_t m = 0; m < size_; ++m) addends_[m] = bytes_at(of(m).reduce[i].full, from);
+      void* const to = bytes_at(piece.shard, at * dtype_bytes(r.out_type));
+      const int64_t count = std::min(step, piece.shard_elements - at);
+      sum(in_place ? static_cast<float*>(to) : scratch_.data(), r, in_place && r.accumulate, count);
+      if (!in_place) place(to, scratch_.data(), r, count);
     }
   }
 }
@@ -99,19 +104,18 @@ void LocalCollectives::all_reduce(const Call& call) {
 /// Only this member reads [begin, begin + count) of anyone's `in`, so it may write there into everyone's
 /// `out`.
 void LocalCollectives::all_reduce_part(const Call& call, size_t piece, int64_t begin, int64_t count) {
-  for (int32_t m = 0; m < size_; ++m) addends_[m] = of(m).all_reduce[piece].in + begin;
-  bool any_accumulates = false;
-  for (int32_t m = 0; m < size_; ++m) any_accumulates |= of(m).reduction.accumulate;
-  float* finished = any_accumulates ? scratch_.data() : call.all_reduce[piece].out + begin;
-  sum(finished, call.reduction, false, count);
+  const int64_t from = begin * dtype_bytes(call.reduction.in_type);
+  const auto out_of = [&](const Call& c) {
+    return bytes_at(c.all_reduce[piece].out, begin * dtype_bytes(c.reduction.out_type));
+  };
+  bool aside = call.reduction.out_type != DType::kF32;
   for (int32_t m = 0; m < size_; ++m) {
-    float* out = of(m).all_reduce[piece].out + begin;
-    if (of(m).reduction.accumulate) {
-      kernels_.add({out, out, finished, count}, stream_);
-    } else if (out != finished) {
-      std::memcpy(out, finished, static_cast<size_t>(count) * sizeof(float));
-    }
+    addends_[m] = bytes_at(of(m).all_reduce[piece].in, from);
+    aside |= of(m).reduction.accumulate;
   }
+  float* finished = aside ? scratch_.data() : reinterpret_cast<float*>(out_of(call));
+  sum(finished, call.reduction, false, count);
+  for (int32_t m = 0; m < size_; ++m) place(out_of(of(m)), finished, of(m).reduction, count);
 }
 
 void LocalCollectives::all_reduce_i64(const Call& call) {
@@ -161,10 +165,22 @@ void LocalCollectives::copy(void* to, const void* from, int64_t bytes) const {
   }
 }
 
+/// A finished sum to where someone wants it.
+void LocalCollectives::place(void* out, const float* sum, const Reduction& r, int64_t count) {
+  if (r.out_type != DType::kF32) {
+    kernels_.convert({out, sum, r.out_type, DType::kF32, count, r.accumulate}, stream_);
+  } else if (r.accumulate) {
+    kernels_.add({static_cast<float*>(out), static_cast<float*>(out), sum, count}, stream_);
+  } else if (out != sum) {
+    std::memcpy(out, sum, static_cast<size_t>(count) * sizeof(float));
+  }
+}
+
 void LocalCollectives::sum(float* out, const Reduction& reduction, bool accumulate, int64_t count) {
   kernels_.ordered_sum({.out = out,
                         .in = addends_.data(),
-                        .round_in = reduction.wire,
+                        .in_type = reduction.in_type,
+                        .round_in = reduction.in_type == DType::kF32 ? reduction.wire : DType::kF32,
                         .round_to = reduction.round_to,
                         .members = size_,
                         .sum_group = reduction.sum_group,

@@ -31,6 +31,7 @@ class LocalCollectives {
   void all_to_all(const Call& call);
   void copy(void* to, const void* from, int64_t bytes) const;
   void sum(float* out, const Reduction& reduction, bool accumulate, int64_t count);
+  void place(void* out, const float* sum, const Reduction& reduction, int64_t count);
 
   Meeting& meeting_;
   const int32_t me_;
@@ -39,7 +40,7 @@ class LocalCollectives {
   const Fault& fault_;
   SerialStream stream_;
   std::vector<const void*> addends_;  ///< by member
-  std::vector<float> scratch_;        ///< a finished sum that is then accumulated
+  std::vector<float> scratch_;        ///< a finished sum on its way to where it is accumulated or rounded
 };
 
 }  // namespace hawser::comm

@@ -59,9 +59,10 @@ class PeerCollectives {
   void reduce_scatter();
   void all_reduce();
   template <class Range>
-  void sum_part(const float* in, const Range& range_of, float* out, bool accumulate);
+  void sum_part(const void* in, const Range& range_of, float* out, bool accumulate);
   template <class Range>
-  void spread_part(float* out, const Range& range_of);
+  void spread_part(void* out, const Range& range_of);
+  void place(void* out, int64_t at, const float* sum, int64_t count);
   void convert(void* to, DType to_type, const void* from, DType from_type, int64_t n);
   int64_t chunk_elements() const;
   float* slot(int32_t index) { return staging_.floats.data() + index * chunk_elements(); }

@@ -31,26 +31,29 @@ void PeerCollectives::convert(void* to, DType to_type, const void* from, DType f
 
 /// Sends each member its part of `in` and sums what comes for this one into out.
 template <class Range>
-void PeerCollectives::sum_part(const float* in, const Range& range_of, float* out, bool accumulate) {
+void PeerCollectives::sum_part(const void* in, const Range& range_of, float* out, bool accumulate) {
   const Reduction& reduction = call_->reduction;
   const int32_t n = group_->size(), me = group_->member;
   const int64_t width = dtype_bytes(reduction.wire);
-  const bool narrow = reduction.wire != DType::kF32;
+  const bool narrow = reduction.wire != reduction.in_type;
+  const auto addends = [&](const Part& part) {
+    return static_cast<const char*>(in) + part.begin * dtype_bytes(reduction.in_type);
+  };
   const Part mine = range_of(me);
   for_each_partner([&](int32_t m) {
     const Part theirs = range_of(m);
-    const void* outgoing = in + theirs.begin;
+    const void* outgoing = addends(theirs);
     if (narrow) {
-      convert(slot(n), reduction.wire, outgoing, DType::kF32, theirs.count);
+      convert(slot(n), reduction.wire, outgoing, reduction.in_type, theirs.count);
       outgoing = slot(n);
     }
     exchange(m, outgoing, theirs.count * width, slot(m), mine.count * width);
   });
   for (int32_t m = 0; m < n; ++m) addends_[m] = slot(m);
   if (narrow) {
-    convert(slot(me), reduction.wire, in + mine.begin, DType::kF32, mine.count);
+    convert(slot(me), reduction.wire, addends(mine), reduction.in_type, mine.count);
   } else {
-    addends_[me] = in + mine.begin;
+    addends_[me] = addends(mine);
   }
   kernels_.ordered_sum({.out = out,
                         .in = addends_.data(),
@@ -66,13 +69,29 @@ void PeerCollectives::sum_part(const float* in, const Range& range_of, float* ou
 
 void PeerCollectives::reduce_scatter() {
   const int64_t chunk = chunk_elements();
+  const bool in_place = call_->reduction.out_type == DType::kF32;
+  float* const aside = slot(group_->size() + 1);
   for (const ReducePiece& piece : call_->reduce) {
     const int64_t share = piece.shard_elements;
     for (int64_t at = 0; at < share; at += chunk) {
-      sum_part(
-          piece.full, [&](int32_t m) { return chunk_of(m * share, (m + 1) * share, at, chunk); },
-          piece.shard + at, call_->reduction.accumulate);
+      const auto range_of = [&](int32_t m) { return chunk_of(m * share, (m + 1) * share, at, chunk); };
+      sum_part(piece.full, range_of, in_place ? static_cast<float*>(piece.shard) + at : aside,
+               in_place && call_->reduction.accumulate);
+      if (!in_place) place(piece.shard, at, aside, range_of(group_->member).count);
     }
+  }
+}
+
+/// A finished sum to elements `at` and on of where it is wanted.
+void PeerCollectives::place(void* out, int64_t at, const float* sum, int64_t count) {
+  const Reduction& r = call_->reduction;
+  void* const to = static_cast<char*>(out) + at * dtype_bytes(r.out_type);
+  if (r.out_type != DType::kF32) {
+    kernels_.convert({to, sum, r.out_type, DType::kF32, count, r.accumulate}, stream_);
+  } else if (r.accumulate) {
+    kernels_.add({static_cast<float*>(to), static_cast<float*>(to), sum, count}, stream_);
+  } else if (count > 0) {
+    std::memcpy(to, sum, static_cast<size_t>(count) * sizeof(float));
   }
 }
 
@@ -94,19 +113,12 @@ void PeerCollectives::all_reduce() {
 
 /// The finished sum in slot N + 1 goes to all, theirs come; each lands in `out`, or is added to it.
 template <class Range>
-void PeerCollectives::spread_part(float* out, const Range& range_of) {
+void PeerCollectives::spread_part(void* out, const Range& range_of) {
   const DType type = call_->reduction.round_to;
   const int32_t n = group_->size(), me = group_->member;
   const int64_t width = dtype_bytes(type);
   const Part mine = range_of(me);
   float* const finished = slot(n + 1);
-  const auto place = [&](const float* sum, const Part& part) {
-    if (call_->reduction.accumulate) {
-      kernels_.add({out + part.begin, out + part.begin, sum, part.count}, stream_);
-    } else if (part.count > 0) {
-      std::memcpy(out + part.begin, sum, static_cast<size_t>(part.count) * sizeof(float));
-    }
-  };
   const void* outgoing = finished;
   if (type != DType::kF32) {
     convert(slot(n), type, finished, DType::kF32, mine.count);
@@ -114,7 +126,7 @@ void PeerCollectives::spread_part(float* out, const Range& range_of) {
   }
   for_each_partner(
       [&](int32_t m) { exchange(m, outgoing, mine.count * width, slot(m), range_of(m).count * width); });
-  place(finished, mine);
+  place(out, mine.begin, finished, mine.count);
   for (int32_t m = 0; m < n; ++m) {
     if (m == me) continue;
     const Part theirs = range_of(m);
@@ -123,7 +135,7 @@ void PeerCollectives::spread_part(float* out, const Range& range_of) {
       convert(finished, DType::kF32, slot(m), type, theirs.count);
       sum = finished;
     }
-    place(sum, theirs);
+    place(out, theirs.begin, sum, theirs.count);
   }
 }
 
