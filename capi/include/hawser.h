@@ -496,7 +496,7 @@ HWS_API int32_t hws_tensor_list(const hws_engine* engine, hws_buffer** out);
  * elements. */
 HWS_API int32_t hws_tensor_get(const hws_engine* engine, int32_t kind, const char* name, void* data,
                                size_t bytes);
-/* Sets weights (both copies) or moments from f32. */
+/* Sets weights (both copies) or moments from f32; under precision bf16_pure rounded to the nearest bf16. */
 HWS_API int32_t hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const void* data,
                                size_t bytes);
 /* Zero-copy view under our name: *out is a DLManagedTensorVersioned (DLPack 1.0), read-only flag set; call

@@ -35,10 +35,11 @@ DlManagedTensorVersioned* make_dlpack_view(train::TensorLocation location) {
   managed.manager_ctx = view.get();
   managed.deleter = destroy_view;
   managed.flags = kDlReadOnly;
-  managed.dl_tensor.data = const_cast<float*>(view->location.data);
+  managed.dl_tensor.data = const_cast<void*>(view->location.data);
   managed.dl_tensor.device = {1, 0};
   managed.dl_tensor.ndim = static_cast<int32_t>(shape.size());
-  managed.dl_tensor.dtype = {2, 32, 1};
+  const bool narrow = view->location.type == DType::kBf16;
+  managed.dl_tensor.dtype = narrow ? DlDataType{4, 16, 1} : DlDataType{2, 32, 1};
   managed.dl_tensor.shape = shape.data();
   managed.dl_tensor.strides = view->strides.data();
   managed.dl_tensor.byte_offset = 0;

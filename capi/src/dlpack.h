@@ -14,7 +14,7 @@ struct DlDevice {
   int32_t device_id;
 };
 struct DlDataType {
-  uint8_t code;  ///< 2: floating point
+  uint8_t code;  ///< 2: floating point, 4: bfloat
   uint8_t bits;
   uint16_t lanes;
 };
@@ -49,8 +49,8 @@ static_assert(sizeof(void*) != 8 || (offsetof(DlManagedTensorVersioned, manager_
                                      offsetof(DlManagedTensorVersioned, dl_tensor) == 32 &&
                                      sizeof(DlManagedTensorVersioned) == 80));
 
-/// A read-only view of f32 elements, row-major. Keeps their arena alive until its deleter runs (any thread,
-/// once).
+/// A read-only view of f32 or bf16 elements, row-major. Keeps their arena alive until its deleter runs (any
+/// thread, once).
 DlManagedTensorVersioned* make_dlpack_view(train::TensorLocation location);
 
 }  // namespace hawser::capi

@@ -264,8 +264,10 @@ ResolvedConfig decode(const Effective& c) {
   resolved.device = c.text("/device");
   resolved.seed = c.find("/seed")->unsigned_integer;
   resolved.deterministic = c.flag("/deterministic");
-  resolved.precision =
-      named<Precision>(c, "/precision", {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}});
+  resolved.precision = named<Precision>(c, "/precision",
+                                        {{precision_name(Precision::kFp32), Precision::kFp32},
+                                         {precision_name(Precision::kBf16), Precision::kBf16},
+                                         {precision_name(Precision::kBf16Pure), Precision::kBf16Pure}});
   resolved.output_type =
       named<Precision>(c, "/output_type", {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}});
   resolved.model = decode_model(c);
@@ -286,6 +288,11 @@ ResolvedConfig decode(const Effective& c) {
   resolved.comm.timeout_seconds = c.number("/comm/timeout_seconds");
   resolved.comm.bandwidth_limit = c.number("/comm/bandwidth_limit");
   return resolved;
+}
+
+const char* precision_name(Precision precision) {
+  constexpr const char* kNames[] = {"fp32", "bf16", "bf16_pure"};
+  return kNames[static_cast<size_t>(precision)];
 }
 
 }  // namespace hawser::config

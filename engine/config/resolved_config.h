@@ -54,7 +54,8 @@ struct BatchConfig {
   int64_t global_batch = 0;      ///< rows per step = micro_batch * grad_accum_steps * dp
 };
 
-enum class Precision { kFp32, kBf16 };
+enum class Precision { kFp32, kBf16, kBf16Pure };
+const char* precision_name(Precision precision);  ///< as configs spell it
 
 struct TrainConfig {
   int64_t steps = 1000;

@@ -127,6 +127,15 @@ constexpr Derivation kDerivations[] = {
      "/batch/global_batch",
      {"/batch/micro_batch", "/batch/grad_accum_steps", "/mesh/dp_replicate", "/mesh/dp_shard"},
      product_of_batch},
+    {"zero.gradient_type = bf16, because precision bf16_pure keeps no other",
+     "/zero/gradient_type",
+     {"/precision", "/zero/sum_order", "/mesh/dp_replicate", "/mesh/dp_shard"},
+     [](const Effective& c) {
+       return c.is("/precision", "bf16_pure") && c.is("/zero/sum_order", "ranks") &&
+                      data_parallel_ranks(c) > 1
+                  ? Value::of_string("bf16")
+                  : Value();
+     }},
     {"zero.first_bucket_bytes = 1 MiB, at most bucket_bytes",
      "/zero/first_bucket_bytes",
      {"/zero/bucket_bytes"},

@@ -88,6 +88,21 @@ constexpr Check kParallelChecks[] = {
      "sum_order "
      "\"tree\" rules out",
      "use \"fp32\", or set zero.sum_order to \"ranks\""},
+    {"/zero/gradient_type",
+     {"/zero/gradient_type", "/precision", "/zero/sum_order", "/mesh/dp_replicate", "/mesh/dp_shard"},
+     [](const Effective& c) {
+       return c.is("/precision", "bf16_pure") && c.is("/zero/gradient_type", "fp32") && !sums_by_tree(c) &&
+              data_parallel_ranks(c) > 1;
+     },
+     "precision \"bf16_pure\" keeps gradients as bf16, so there is nothing wider to send",
+     "use \"bf16\", or leave it out"},
+    {"/zero/sum_order",
+     {"/precision", "/zero/sum_order"},
+     [](const Effective& c) { return c.is("/precision", "bf16_pure") && sums_by_tree(c); },
+     "precision \"bf16_pure\" rounds the gradients of each micro-batch, which depends on how ranks share "
+     "them; "
+     "sum_order \"tree\" promises that it does not",
+     "use \"ranks\", or set precision to \"bf16\""},
     {"/zero/reduce",
      {"/zero/reduce", "/zero/sum_order"},
      [](const Effective& c) { return sums_by_tree(c) && c.is("/zero/reduce", "per_micro_batch"); },

@@ -4,11 +4,9 @@
 // planned.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "engine/device/check.h"
 #include "engine/device/device.h"
@@ -45,28 +43,12 @@ class HostLink {
 
   void write(void* to, const void* host, int64_t bytes) const;
   void read(void* host, const void* from, int64_t bytes) const;
-  /// Makes n f32 values at `to`: fill(host memory, first, count) writes values [first, first + count).
-  template <typename Fill>
-  void produce(float* to, int64_t n, Fill fill) const;
 
  private:
-  static constexpr int64_t kPiece = int64_t{4} << 20;  // values that produce makes at once
-
   std::shared_ptr<Device> device_;
   bool in_place_;
   Event* sent_ = nullptr;
   mutable std::mutex mutex_;  // of write and read
 };
-
-template <typename Fill>
-void HostLink::produce(float* to, int64_t n, Fill fill) const {
-  if (in_place_) return fill(to, int64_t{0}, n);
-  std::vector<float> piece(static_cast<size_t>(std::min(n, kPiece)));
-  for (int64_t first = 0; first < n; first += kPiece) {
-    const int64_t count = std::min(kPiece, n - first);
-    fill(piece.data(), first, count);
-    write(to + first, piece.data(), count * static_cast<int64_t>(sizeof(float)));
-  }
-}
 
 }  // namespace hawser::device

@@ -12,10 +12,16 @@
 namespace hawser::nn {
 
 /// Where a ParameterGroup lies during one call: its weights (of the compute type where matrix products read
-/// them, else f32) and its gradients (f32; null: frozen, or no gradients are wanted).
+/// them, else of the look-up type) and its gradients (f32; null: frozen, or no gradients are wanted).
 struct GroupPointers {
   const char* weights = nullptr;
   float* gradients = nullptr;
+};
+
+/// What weights are held as, by how they are read.
+struct WeightTypes {
+  DType product = DType::kF32, lookup = DType::kF32;
+  WeightTypes(DType product_, DType lookup_ = DType::kF32) : product(product_), lookup(lookup_) {}
 };
 
 struct Context {
@@ -34,7 +40,8 @@ struct Context {
   const uint64_t* samples_B = nullptr;  ///< global sample numbers (dropout)
 
   DType type = DType::kF32;  ///< of `weights`, and of the values that matrix products multiply (fp32 sums)
-  /// Of what branches store between products, and of logits: see activation_type. Look-ups, norms, the
+  DType lookup_type = DType::kF32;  ///< of weights that are looked up, norms and biases: f32 or bf16
+  /// Of what branches store between products, and of logits: see activation_type. What norms compute, the
   /// residual stream and what meets it are always f32.
   DType activation = DType::kF32;
   const GroupPointers* groups = nullptr;  ///< by ParameterGroup; only those that the call needs are set
@@ -42,12 +49,19 @@ struct Context {
   bool training = false;                  ///< dropout on
   uint64_t seed = 0;
 
-  DType weight_type(Place p) const { return p.read == Read::kLookup ? DType::kF32 : type; }
+  DType weight_type(Place p) const { return p.read == Read::kLookup ? lookup_type : type; }
   const char* weight(Place p) const {
     return groups[p.group].weights + p.offset * dtype_bytes(weight_type(p));
   }
-  /// f32 weights of a norm, bias or table; null for a parameter that is not there.
-  const float* lookup(Place p) const { return p ? reinterpret_cast<const float*>(weight(p)) : nullptr; }
+  /// Weights of a norm, bias or table, of lookup_type; null for a parameter that is not there.
+  const void* lookup(Place p) const { return p ? weight(p) : nullptr; }
+  /// The same as f32 [elements], in the workspace where they lie otherwise.
+  const float* lookup_f32(Place p, int64_t elements) const {
+    if (!p || lookup_type == DType::kF32) return static_cast<const float*>(lookup(p));
+    auto* const wide = workspace->take_as<float>(elements);
+    kernels->convert({wide, weight(p), DType::kF32, lookup_type, elements}, *stream);
+    return wide;
+  }
   /// Null for a parameter that is not there or takes no gradient.
   float* gradient(Place p) const {
     return p && groups[p.group].gradients ? groups[p.group].gradients + p.offset : nullptr;

@@ -42,14 +42,15 @@ kernels::KernelTable dry_kernels(const kernels::KernelTable& real) {
   t.cross_entropy = nothing;
   t.soft_cap = nothing;
   t.column_sum = nothing;
+  t.convert = nothing;
   return t;
 }
 
 /// One context over dry kernels and fake addresses; each call measured on its own.
 class DryRun {
  public:
-  DryRun(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type, int64_t batch,
-         int64_t seq, bool training)
+  DryRun(const Model& model, const kernels::KernelTable& kernels, int32_t workers, WeightTypes types,
+         int64_t batch, int64_t seq, bool training)
       : table_(dry_kernels(kernels)) {
     for (const ParameterGroup& g : model.table().groups())
       groups_.push_back({static_cast<const char*>(fake()), g.trainable ? fake_floats() : nullptr});
@@ -59,8 +60,9 @@ class DryRun {
     ctx_.workspace = &workspace_;
     ctx_.batch = batch;
     ctx_.seq = seq;
-    ctx_.type = type;
-    ctx_.activation = activation_type(table_, type);
+    ctx_.type = types.product;
+    ctx_.lookup_type = types.lookup;
+    ctx_.activation = activation_type(table_, types.product);
     ctx_.training = training;
     ctx_.groups = groups_.data();
     ctx_.tokens_BT = ctx_.targets_BT = ctx_.positions_BT = static_cast<const int32_t*>(fake());
@@ -89,9 +91,9 @@ class DryRun {
 
 }  // namespace
 
-ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type,
-                         int64_t batch, int64_t seq, bool training, bool chunk_logits) {
-  DryRun dry(model, kernels, workers, type, batch, seq, training);
+ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
+                         WeightTypes types, int64_t batch, int64_t seq, bool training, bool chunk_logits) {
+  DryRun dry(model, kernels, workers, types, batch, seq, training);
   float* const f = DryRun::fake_floats();
   const LmHeadLoss& head = model.head();
   ModelCosts costs;
@@ -115,8 +117,8 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
 }
 
 int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
-                                 DType type, int64_t rows, int64_t capacity, bool chunk_logits) {
-  DryRun dry(model, kernels, workers, type, 1, rows, false);
+                                 WeightTypes types, int64_t rows, int64_t capacity, bool chunk_logits) {
+  DryRun dry(model, kernels, workers, types, 1, rows, false);
   float* const f = DryRun::fake_floats();
   const KvCache cache{DryRun::fake(), DryRun::fake(), capacity - rows};
   const CallCost logits = dry.measure([&](const Context& c, Region&) {

@@ -14,7 +14,7 @@ void Embedding::forward(const Context& ctx, float* x) const {
   e.positions_weight = ctx.lookup(positions_);
   e.tokens = ctx.tokens_BT;
   e.positions = ctx.positions_BT;
-  e.weight_type = DType::kF32;
+  e.weight_type = ctx.lookup_type;
   e.rows = ctx.rows(), e.d = model_.width;
   e.scale = static_cast<float>(model_.embedding_scale);
   ctx.kernels->embedding_forward(e, *ctx.stream);

@@ -35,6 +35,10 @@ void fill_task(void* arg, int64_t task, int32_t) {
 
 }  // namespace
 
+uint64_t random_key(uint64_t seed, const Parameter& p, RandomUse use) {
+  return philox_derive(seed, XXH3_64bits(p.name.data(), p.name.size()), static_cast<uint64_t>(use));
+}
+
 void fill_initial(float* weights, const Parameter& p, int64_t begin, int64_t end, double std, uint64_t seed,
                   Stream& stream) {
   if (begin >= end) return;
@@ -43,7 +47,7 @@ void fill_initial(float* weights, const Parameter& p, int64_t begin, int64_t end
     return;
   }
   Fill fill{weights, begin, end, static_cast<float>(std * p.initial.value),
-            philox_derive(seed, XXH3_64bits(p.name.data(), p.name.size()), 1)};
+            random_key(seed, p, RandomUse::kInitialValues)};
   stream.run(&stream, (end - begin / kValues * kValues + kTaskElements - 1) / kTaskElements, fill_task,
              &fill);
 }

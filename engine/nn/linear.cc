@@ -27,11 +27,12 @@ Linear::Linear(const ParameterTable& table, const std::vector<std::string>& pref
 
 void Linear::product(const Context& ctx, const Part& part, void* y, DType y_type, int64_t ldy, const void* x,
                      int64_t rows) const {
+  RegionScope scope(*ctx.workspace);
   kernels::Matmul m;
   m.c = y;
   m.a = x;
   m.b = ctx.weight(part.weight);
-  m.bias = ctx.lookup(part.bias);
+  m.bias = ctx.lookup_f32(part.bias, part.out);
   m.c_type = y_type, m.a_type = ctx.activation, m.b_type = ctx.type;
   m.m = rows, m.n = part.out, m.k = in_;
   m.ldc = ldy, m.lda = in_, m.ldb = in_;

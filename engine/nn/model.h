@@ -56,15 +56,17 @@ struct ModelCosts {
   CallCost loss, loss_eval, logits;
 };
 
-/// Costs for micro-batches of [batch, seq] of `type`, on a stream of `workers`, with `kernels`' workspace
-/// needs. `chunk_logits`: logits go through a chunk in the workspace, because kernels cannot write the
-/// caller's memory.
-ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers, DType type,
-                         int64_t batch, int64_t seq, bool training, bool chunk_logits = false);
+/// Costs for micro-batches of [batch, seq] with weights of `types`, on a stream of `workers`, with `kernels`'
+/// workspace needs. `chunk_logits`: logits go through a chunk in the workspace, because kernels cannot write
+/// the caller's memory.
+ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
+                         WeightTypes types, int64_t batch, int64_t seq, bool training,
+                         bool chunk_logits = false);
 
 /// Most workspace of one generation call: `rows` new positions with up to `capacity` in the cache, and logits
 /// of one.
 int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
-                                 DType type, int64_t rows, int64_t capacity, bool chunk_logits = false);
+                                 WeightTypes types, int64_t rows, int64_t capacity,
+                                 bool chunk_logits = false);
 
 }  // namespace hawser::nn

@@ -30,7 +30,7 @@ void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, DTy
   n.weight = ctx.lookup(weight_);
   n.bias = ctx.lookup(bias_);
   n.y_type = y_type;
-  n.weight_type = DType::kF32;
+  n.weight_type = ctx.lookup_type;
   n.x_type = x_type;
   n.rows = rows.rows, n.groups = rows.groups, n.d = d_;
   n.y_stride = y_stride, n.x_stride = rows.stride;
@@ -52,7 +52,7 @@ void NormLayer::backward(const Context& ctx, const NormSaved& saved, void* dx, D
   n.weight = ctx.lookup(weight_);
   n.mean = saved.mean;
   n.rstd = saved.rstd;
-  n.dx_type = dx_type, n.dy_type = dy_type, n.weight_type = DType::kF32, n.x_type = x_type;
+  n.dx_type = dx_type, n.dy_type = dy_type, n.weight_type = ctx.lookup_type, n.x_type = x_type;
   n.rows = rows.rows, n.groups = rows.groups, n.d = d_;
   n.dx_stride = dx_stride, n.dy_stride = dy_stride, n.x_stride = rows.stride;
   n.weight_offset = weight_offset_;

@@ -13,10 +13,10 @@ namespace hawser::optim {
 inline constexpr int64_t kAddSquaresWorkspaceBytes =
     kernels::kNormTasks * static_cast<int64_t>(sizeof(ExactSum));
 
-/// *sum += the squares of one run: gradients f32 [n]. Runs that are the parts of a longer one, cut at
+/// *sum += the squares of one run: gradients f32 or bf16 [n]. Runs that are the parts of a longer one, cut at
 /// multiples of kernels::kNormBlock (as mesh::shard_range cuts), add up to the very sum of the longer one, in
 /// any order and on any ranks. workspace: ExactSum [kernels::kNormTasks], its content does not matter.
-void add_squares(ExactSum* sum, const float* gradients, int64_t n, ExactSum* workspace,
+void add_squares(ExactSum* sum, const void* gradients, DType type, int64_t n, ExactSum* workspace,
                  const kernels::KernelTable& kernels, Stream& stream);
 
 /// sqrt of the sum of squares. NaN or infinity where a gradient was.

@@ -14,20 +14,22 @@ namespace hawser::optim {
 /// else 0.
 int64_t moment_count(const OptimizerConfig& config);
 
-/// Elements [begin, end) of one group; every pointer is that of element `begin`: f32 weights (masters), their
-/// bf16 copy (null: there is none), gradients, moments.
+/// Elements [begin, end) of one group; every pointer is that of element `begin`: weights (masters), their
+/// bf16 copy (null: there is none), gradients, moments. All but the copy are of the optimizer's state type.
 struct OptimizerRun {
   int64_t begin = 0, end = 0;
-  float* weights = nullptr;
+  void* weights = nullptr;
   void* copy = nullptr;
-  const float* gradients = nullptr;
-  float* moment1 = nullptr;
-  float* moment2 = nullptr;
+  const void* gradients = nullptr;
+  void* moment1 = nullptr;
+  void* moment2 = nullptr;
 };
 
 class Optimizer {
  public:
-  Optimizer(const nn::ParameterTable& table, const OptimizerConfig& config);
+  /// `state`: f32, or bf16 of weights, gradients and moments alike, rounded by (seed, name, element, step).
+  Optimizer(const nn::ParameterTable& table, const OptimizerConfig& config, DType state = DType::kF32,
+            uint64_t seed = 0);
 
   /// Values of one step: count = accepted steps including this one, clip = factor on the gradients.
   kernels::OptimizerScalars scalars(double learning_rate, double clip, int64_t count) const;
@@ -36,13 +38,19 @@ class Optimizer {
             const kernels::KernelTable& kernels, Stream& stream) const;
 
  private:
-  // Neighbours with equal decay in one range; the padding between them is zero and stays zero.
+  // Neighbours that are stepped alike in one range; the padding between them is zero and stays zero.
   struct Range {
     int64_t begin, end;
     bool decay;
+    uint64_t key;  // bf16: of its one parameter's rounding
   };
+  void step_f32(const Range& range, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
+                const kernels::KernelTable& kernels, Stream& stream) const;
+  void step_bf16(const Range& range, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
+                 const kernels::KernelTable& kernels, Stream& stream) const;
   std::vector<std::vector<Range>> ranges_;  // by group
   OptimizerConfig config_;
+  DType state_;
 };
 
 }  // namespace hawser::optim

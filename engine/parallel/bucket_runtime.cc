@@ -11,6 +11,14 @@ using plan::Plan;
 using plan::Role;
 using plan::SlotId;
 
+namespace {
+
+std::vector<comm::GatherPiece>& gathers_of(DType type, Transfer* t) {
+  return type == DType::kF32 ? t->gather_f32 : t->gather_narrow;
+}
+
+}  // namespace
+
 BucketRuntime::BucketRuntime(const ShardLayout& layout, const DataParallel& strategy,
                              const DataParallelGroups& groups, char* arena, device::HostLink* link,
                              char* staging)
@@ -29,10 +37,17 @@ Transfer BucketRuntime::staged(Transfer t) const {
 }
 
 /// This rank's shard of sums: in a slot of its own, or at its place in the whole.
-float* BucketRuntime::shard_in(const Plan& plan, SlotId slot, const GroupLayout& g) const {
-  const int64_t in_whole = g.gradients + layout_.index() * g.shard * 4;
-  const int64_t offset = plan.slot(slot).role == Role::kGradients ? in_whole : g.gradient_shard;
-  return reinterpret_cast<float*>(at(plan, slot) + offset);
+char* BucketRuntime::shard_in(const Plan& plan, SlotId slot, const GroupLayout& g) const {
+  const Role role = plan.slot(slot).role;
+  const int64_t in_whole = g.gradients + layout_.index() * g.shard * dtype_bytes(g.state_type);
+  return at(plan, slot) + (role == Role::kGradients   ? in_whole
+                           : role == Role::kShardSums ? g.shard_sums
+                                                      : g.gradient_shard);
+}
+
+/// In which gradients of a slot lie there.
+DType BucketRuntime::gradient_type(const Plan& plan, SlotId slot) const {
+  return plan.slot(slot).role == Role::kShardSums ? DType::kF32 : layout_.options().state;
 }
 
 Transfer BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
@@ -42,6 +57,9 @@ Transfer BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   t.narrow = layout_.options().compute;
   t.reduction.accumulate = n.accumulate;
   t.reduction.tree = strategy_.tree;
+  const bool sums = n.op == Op::kReduceGrad || n.op == Op::kReduceReplicas;
+  if (sums) t.reduction.in_type = gradient_type(plan, n.reads[0]);
+  if (sums) t.reduction.out_type = gradient_type(plan, n.writes[0]);
   switch (n.op) {
     case Op::kReduceGrad:
       t.reduction.wire = strategy_.wire;
@@ -49,8 +67,7 @@ Transfer BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
       if (strategy_.replicas == 1) t.reduction.sum_group = static_cast<int32_t>(strategy_.sum_group);
       for (size_t i = 0; i < n.reads.size(); ++i)
         each_trainable(plan, n.reads[i], [&](const GroupLayout& g) {
-          const float* whole = reinterpret_cast<const float*>(at(plan, n.reads[i]) + g.gradients);
-          t.reduce.push_back({shard_in(plan, n.writes[i], g), whole, g.shard});
+          t.reduce.push_back({shard_in(plan, n.writes[i], g), at(plan, n.reads[i]) + g.gradients, g.shard});
         });
       return t;
     case Op::kReduceReplicas:
@@ -64,8 +81,8 @@ Transfer BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
     case Op::kGatherGrad:
       for (size_t i = 0; i < n.reads.size(); ++i)
         each_trainable(plan, n.reads[i], [&](const GroupLayout& g) {
-          t.gather_f32.push_back(
-              {at(plan, n.writes[i]) + g.gradients, shard_in(plan, n.reads[i], g), g.shard});
+          gathers_of(g.state_type, &t)
+              .push_back({at(plan, n.writes[i]) + g.gradients, shard_in(plan, n.reads[i], g), g.shard});
         });
       return t;
     default:
@@ -89,7 +106,7 @@ void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool
         piece.shard = at(plan, n.reads[0]) + g.secondary;
         piece.shard_elements = g.secondary_shard;
       }
-      (g.type == DType::kF32 ? t->gather_f32 : t->gather_narrow).push_back(piece);
+      gathers_of(g.type, t).push_back(piece);
     }
   }
 }

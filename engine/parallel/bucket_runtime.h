@@ -60,7 +60,8 @@ class BucketRuntime {
     for (const int32_t g : layout_.groups_of(plan.slot(slot).block))
       if (layout_.group(g).trainable) fn(layout_.group(g));
   }
-  float* shard_in(const plan::Plan& plan, plan::SlotId slot, const GroupLayout& group) const;
+  char* shard_in(const plan::Plan& plan, plan::SlotId slot, const GroupLayout& group) const;
+  DType gradient_type(const plan::Plan& plan, plan::SlotId slot) const;
 
   const ShardLayout& layout_;
   const DataParallel& strategy_;

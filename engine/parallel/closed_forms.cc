@@ -26,7 +26,8 @@ class Forms {
     const int64_t wire = dtype_bytes(s_.wire);
     add(Op::kReduceGrad, times + "(N-1)/N·Φg", reductions * others(gradients(wire), n));
     add_replicas(times, reductions);
-    if (s_.stage == 0) add(Op::kGatherGrad, "(N-1)/N·Φs", others(gradients(4), n));
+    if (s_.stage == 0)
+      add(Op::kGatherGrad, "(N-1)/N·Φs", others(gradients(dtype_bytes(layout_.options().state)), n));
     if (s_.stage == 1 || s_.stage == 2)
       add(Op::kUnshard, "(N-1)/N·Φw", others(weights(0, layout_.blocks() - 1, n, true), n));
     if (s_.stage == 3) add_gathers();

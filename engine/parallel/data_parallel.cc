@@ -16,10 +16,12 @@ using plan::Op;
 using plan::Role;
 using plan::SlotId;
 
-/// The blocks whose gradients an instruction makes. A tied head makes some of the embedding's.
-std::vector<int32_t> produces_gradients_of(const Instruction& n, bool tied) {
+/// The blocks whose gradients an instruction makes, where they are kept rounded by rounding them. A tied head
+/// makes some of the embedding's.
+std::vector<int32_t> produces_gradients_of(const Instruction& n, bool tied, bool rounded) {
+  const bool rounds = n.op == Op::kRoundGrad || n.op == Op::kRoundHeadGrad;
   const bool makes = n.op == Op::kLoss || n.op == Op::kBackward || n.op == Op::kJoinHeadGrad;
-  if (!makes) return {};
+  if (!(rounded ? rounds : makes)) return {};
   return n.op == Op::kLoss && tied ? std::vector{n.block, 0} : std::vector{n.block};
 }
 
@@ -56,7 +58,8 @@ class Pass {
   void give_buckets_slots() {
     const bool tied = find_state(plan_, Role::kLookupGradient, -1) >= 0;
     for (Instruction& n : plan_.instructions)
-      for (const int32_t block : produces_gradients_of(n, tied)) give_slot(&n, block);
+      for (const int32_t block : produces_gradients_of(n, tied, layout_.rounds_gradients()))
+        give_slot(&n, block);
   }
   void give_slot(Instruction* n, int32_t block) {
     const int64_t bytes = layout_.block_state(block).gradient_bucket;
@@ -111,7 +114,8 @@ class Pass {
 
   void reduce(int32_t part, int32_t bucket) {
     const std::vector<int32_t>& blocks = buckets_[static_cast<size_t>(bucket)];
-    const bool hop = s_.replicas > 1 && each_;  // sums of a shard wait for those of its replicas
+    // Sums of a shard wait in f32 for those of its replicas, unless their place can hold them meanwhile.
+    const bool hop = s_.replicas > 1 && (each_ || layout_.rounds_gradients());
     Instruction sum = transfer(Op::kReduceGrad, part, bucket);
     Instruction across = transfer(Op::kReduceReplicas, part, bucket);
     Instruction gather = transfer(Op::kGatherGrad, part, bucket);
@@ -119,8 +123,7 @@ class Pass {
       const SlotId from = whole(part, block), to = reduced(part, block);
       const SlotId shard =
           hop ? plan_.add_slot({fmt::format("shard_sums.{}.{}", block, part), plan::Category::kBuckets,
-                                layout_.block_state(block).gradient_shards, false, Role::kGradientShards,
-                                block})
+                                layout_.block_state(block).shard_sums, false, Role::kShardSums, block})
               : to;
       sum.reads.push_back(from), sum.writes.push_back(shard);
       across.reads.push_back(shard), across.writes.push_back(to);

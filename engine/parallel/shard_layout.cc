@@ -34,12 +34,13 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.state = run_of(state, options.rank);
     if (!over_mesh_.secondary_axes().empty())
       g.secondary_shard = over_mesh_.secondary(group).local_elements();
-    g.type = from.read == nn::Read::kLookup ? DType::kF32 : options.compute;
-    g.has_master = g.type != DType::kF32;
+    g.state_type = options.state;
+    g.type = from.read == nn::Read::kLookup ? options.state : options.compute;
+    g.has_master = g.type != g.state_type;
     g.trainable = from.trainable;
 
     const int64_t whole = this->parts() * g.shard, bytes = dtype_bytes(g.type);
-    const int64_t state_bytes = state.local_elements() * 4;
+    const int64_t element = dtype_bytes(g.state_type), state_bytes = state.local_elements() * element;
     if (weights_sharded()) {
       g.weights = take(&slots.unsharded, whole * bytes);
       g.weight_shard = take(&slots.weights, g.shard * bytes);
@@ -50,9 +51,11 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     }
     if (g.has_master) g.master = take(&slots.master, state_bytes);
     if (options.training && g.trainable) {
-      g.gradients = take(&slots.gradient_bucket, whole * 4);
-      g.gradient_shard = options.own_gradient_shards ? take(&slots.gradient_shards, g.shard * 4)
-                                                     : g.gradients + index() * g.shard * 4;
+      g.gradients = take(&slots.gradient_bucket, whole * element);
+      g.gradient_shard = options.own_gradient_shards ? take(&slots.gradient_shards, g.shard * element)
+                                                     : g.gradients + index() * g.shard * element;
+      if (rounds_gradients()) g.gradient_window = take(&slots.gradient_window, g.elements * 4);
+      g.shard_sums = take(&slots.shard_sums, g.shard * 4);
       g.moments = take(&slots.moment1, state_bytes);
     }
     by_block_[static_cast<size_t>(from.block)].push_back(static_cast<int32_t>(i));

@@ -21,11 +21,15 @@ struct GroupLayout {
   int64_t secondary_shard = 0;  ///< likewise, of the smaller group; 0: there is none
   mesh::FlatRange owned;        ///< the real elements of this rank's shard
   mesh::FlatRange state;        ///< the elements whose master and moments are here: `owned`, or all
-  DType type = DType::kF32;
+  DType type = DType::kF32;     ///< of weights, as compute reads them
+  DType state_type =
+      DType::kF32;          ///< of what the optimizer works on: masters (or weights), gradients, moments
   bool has_master = false;  ///< an f32 master stands beside the weights
   bool trainable = true;
   int64_t weights = 0, weight_shard = 0, secondary = 0;
   int64_t gradients = 0, gradient_shard = 0;
+  int64_t shard_sums = 0;           ///< f32: sums of a shard on their way to its replicas
+  int64_t gradient_window = 0;      ///< f32, where gradients are kept narrower than backwards write them
   int64_t master = 0, moments = 0;  ///< of element state.begin
 };
 
@@ -33,6 +37,8 @@ class ShardLayout {
  public:
   struct Options {
     DType compute = DType::kF32;
+    DType state =
+        DType::kF32;  ///< bf16: weights, gradients and moments are all bf16, and nothing else is kept
     mesh::DeviceMesh mesh;
     int64_t rank = 0;           ///< in the world
     int64_t stage = 0;          ///< ZeRO
@@ -51,6 +57,8 @@ class ShardLayout {
   /// Bytes of a block's slots.
   plan::BlockState block_state(int32_t block) const;
 
+  /// Gradients are kept narrower than f32: backwards write them to a window, from which they are rounded.
+  bool rounds_gradients() const { return options_.state != DType::kF32; }
   /// The layouts over the mesh that all this follows from.
   const StateLayout& over_mesh() const { return over_mesh_; }
   bool weights_sharded() const { return over_mesh_.weights_sharded(); }

@@ -19,9 +19,9 @@ inline int64_t reduce_scatter_bytes(const ShardLayout& layout, const std::vector
   return (layout.parts() - 1) * elements * dtype_bytes(wire);
 }
 
-/// GATHER_GRAD: (N - 1) shards of sums, f32.
+/// GATHER_GRAD: (N - 1) shards of sums, as they are kept.
 inline int64_t gradient_gather_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks) {
-  return reduce_scatter_bytes(layout, blocks, DType::kF32);
+  return reduce_scatter_bytes(layout, blocks, layout.options().state);
 }
 
 /// REDUCE_REPLICAS: an all-reduce of the shard among `replicas`: (R - 1) pieces of ceil(shard / R) as f32

@@ -4,7 +4,6 @@ namespace hawser::parallel {
 namespace {
 
 constexpr int64_t kAlign = 64;
-constexpr int64_t kFloat = dtype_bytes(DType::kF32);
 
 /// Hands out staging, array by array.
 class Stager {
@@ -24,10 +23,10 @@ class Stager {
     return host;
   }
   /// The same for a sum, which may be added to what is there.
-  float* sum(float* arena, int64_t bytes) {
+  void* sum(void* arena, int64_t bytes) {
     void* const host = output(arena, bytes);
     if (t_.reduction.accumulate) t_.before.push_back({arena, host, bytes});
-    return static_cast<float*>(host);
+    return host;
   }
   int64_t used() const { return next_ - begin_; }
 
@@ -56,14 +55,14 @@ comm::Work issue(const Transfer& t) {
 
 int64_t stage(Transfer* t, char* host) {
   Stager stager(t, host);
+  const int64_t in = dtype_bytes(t->reduction.in_type), out = dtype_bytes(t->reduction.out_type);
   for (comm::ReducePiece& p : t->reduce) {
-    const int64_t bytes = p.shard_elements * kFloat;
-    p.full = static_cast<const float*>(stager.input(p.full, bytes * t->members));
-    p.shard = stager.sum(p.shard, bytes);
+    p.full = stager.input(p.full, p.shard_elements * in * t->members);
+    p.shard = stager.sum(p.shard, p.shard_elements * out);
   }
   for (comm::AllReducePiece& p : t->all_reduce) {
-    p.in = static_cast<const float*>(stager.input(p.in, p.elements * kFloat));
-    p.out = stager.sum(p.out, p.elements * kFloat);
+    p.in = stager.input(p.in, p.elements * in);
+    p.out = stager.sum(p.out, p.elements * out);
   }
   const auto gather = [&](std::vector<comm::GatherPiece>& pieces, DType type) {
     for (comm::GatherPiece& p : pieces) {

@@ -40,10 +40,10 @@ const char* category_name(Category category) {
 }
 
 const char* op_name(Op op) {
-  constexpr const char* kNames[] = {"LOAD_MICRO_BATCH", "COUNT_TOKENS", "FORWARD",         "LOSS",
-                                    "EVAL_LOSS",        "LOGITS",       "BACKWARD",        "JOIN_HEAD_GRAD",
-                                    "ADD_GRAD",         "REDUCE_GRAD",  "REDUCE_REPLICAS", "GATHER_GRAD",
-                                    "UNSHARD",          "RESHARD",      "GRAD_NORM",       "OPTIMIZER_STEP"};
+  constexpr const char* kNames[] = {
+      "LOAD_MICRO_BATCH", "COUNT_TOKENS",   "FORWARD",  "LOSS",       "EVAL_LOSS",       "LOGITS",
+      "BACKWARD",         "JOIN_HEAD_GRAD", "ADD_GRAD", "ROUND_GRAD", "ROUND_HEAD_GRAD", "REDUCE_GRAD",
+      "REDUCE_REPLICAS",  "GATHER_GRAD",    "UNSHARD",  "RESHARD",    "GRAD_NORM",       "OPTIMIZER_STEP"};
   return kNames[static_cast<size_t>(op)];
 }
 

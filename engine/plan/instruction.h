@@ -13,7 +13,7 @@ enum class Category : uint8_t {
   kGradients,
   kOptimizer,
   kActivations,
-  kBuckets,  ///< gathered weights and gradients on their way between ranks
+  kBuckets,  ///< gathered weights, gradients on their way between ranks or to where they are kept
   kWorkspace,
   kStaging,
   kTables,
@@ -31,6 +31,8 @@ enum class Role : uint8_t {
   kMaster,          ///< f32 masters of what is narrower in compute
   kGradients,       ///< whole gradients of a block
   kGradientShards,  ///< this rank's part of the reduced ones
+  kShardSums,       ///< f32 sums of that part, before replicas add theirs
+  kGradientWindow,  ///< f32 gradients as one backward writes them, where what is kept is narrower
   kLookupGradient,  ///< of a tied embedding: what look-ups add, apart from the head's
   kMoment1,
   kMoment2,
@@ -65,7 +67,9 @@ struct Slot {
 ///   kBackward         block b:     x_b, saved_b, batch | dx;  block 0: batch | dx, and lookup_gradient if
 ///   the head is tied kJoinHeadGrad     lookup_gradient | gradients   (the two gradients of a tied embedding
 ///   become one) kAddGrad          gradients | gradients         (adds one micro-batch's gradients to
-///   another's) kReduceGrad       gradients | gradients or gradient shards      sums over ranks, each keeps
+///   another's) kRoundGrad        gradient window | gradients    (what one backward left joins what is kept,
+///   rounded; kRoundHeadGrad: the head's part of a tied embedding, to which the look-ups' is then added)
+///   kReduceGrad       gradients | gradients or gradient shards      sums over ranks, each keeps
 ///   its shard kReduceReplicas   gradient shards | gradient shards             sums over replicas of a shard
 ///   kGatherGrad       gradient shards | gradients                   everyone gets the sums
 ///   kUnshard          weight shards | weights                       everyone gets a block's weights
@@ -82,6 +86,8 @@ enum class Op : uint8_t {
   kBackward,
   kJoinHeadGrad,
   kAddGrad,
+  kRoundGrad,
+  kRoundHeadGrad,
   kReduceGrad,
   kReduceReplicas,
   kGatherGrad,

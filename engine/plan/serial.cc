@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace hawser::plan {
 namespace {
 
@@ -53,6 +55,12 @@ class Schedule {
     return s_.tied_head ? std::vector{weights(s_.head()), weights(0)} : std::vector{weights(s_.head())};
   }
   std::vector<SlotId> fresh_gradients(int32_t mb);
+  bool rounds_gradients() const {
+    return std::any_of(s_.state.begin(), s_.state.end(),
+                       [](const BlockState& st) { return st.gradient_window > 0; });
+  }
+  SlotId window(int32_t mb, int32_t block, const char* name = "gradient_window");
+  void round(Op op, int32_t mb, int32_t block, SlotId from, SlotId to, bool accumulate);
   void add_gradients(const std::vector<SlotId>& to, const std::vector<SlotId>& from);
   void tree(int32_t micro_batches, const std::vector<SlotId>& batches);
   void update();
@@ -125,19 +133,40 @@ void Schedule::loss_and_backward(int32_t mb, SlotId batch, SlotId x, const std::
   std::vector<SlotId> reads{x, batch, scalars_};
   const std::vector<SlotId> head = head_weights();
   reads.insert(reads.end(), head.begin(), head.end());
+  const bool rounds = rounds_gradients(), adds = accumulate && !rounds;
+  const auto written = [&](size_t block) {
+    return rounds ? window(mb, static_cast<int32_t>(block)) : gradients[block];
+  };
   // The gradient of a tied table begins with the head's part.
-  const SlotId shared = lookup_gradient_ >= 0 ? gradients[0] : -1;
-  add(Op::kLoss, mb, s_.head(), std::move(reads), {losses, dx, gradients.back(), shared}, s_.loss)
-      .accumulate = accumulate;
+  const bool tied = lookup_gradient_ >= 0 || s_.one_tied_gradient;
+  const SlotId head_made = written(gradients.size() - 1);
+  const SlotId shared = !tied ? -1 : rounds ? window(mb, 0, "head_gradient_window") : gradients[0];
+  add(Op::kLoss, mb, s_.head(), std::move(reads), {losses, dx, head_made, shared}, s_.loss).accumulate = adds;
+  if (rounds) round(Op::kRoundGrad, mb, s_.head(), head_made, gradients.back(), accumulate);
+  if (rounds) round(Op::kRoundHeadGrad, mb, 0, shared, gradients[0], accumulate);
   for (int32_t block = s_.head() - 1; block >= std::max(1, s_.first_trainable); --block) {
     const auto i = static_cast<size_t>(block);
-    add(Op::kBackward, mb, block, {inputs_[i], saved_[i], batch, weights(block)}, {dx, gradients[i]},
+    const SlotId made = written(i);
+    add(Op::kBackward, mb, block, {inputs_[i], saved_[i], batch, weights(block)}, {dx, made},
         s_.block_backward[i - 1])
-        .accumulate = accumulate;
+        .accumulate = adds;
+    if (rounds) round(Op::kRoundGrad, mb, block, made, gradients[i], accumulate);
   }
   if (s_.first_trainable > 0) return;
-  add(Op::kBackward, mb, 0, {batch}, {dx, gradients[0], lookup_gradient_}, s_.embedding_backward).accumulate =
-      accumulate;
+  const SlotId made = written(0);
+  add(Op::kBackward, mb, 0, {batch}, {dx, made, lookup_gradient_}, s_.embedding_backward).accumulate = adds;
+  if (rounds) round(Op::kRoundGrad, mb, 0, made, gradients[0], accumulate);
+}
+
+/// Where one backward writes gradients that are kept narrower; -1 for a block without any.
+SlotId Schedule::window(int32_t mb, int32_t block, const char* name) {
+  return plan_.add_slot({fmt::format("{}.{}.{}", name, block, mb), Category::kBuckets,
+                         s_.state[static_cast<size_t>(block)].gradient_window, false, Role::kGradientWindow,
+                         block});
+}
+
+void Schedule::round(Op op, int32_t mb, int32_t block, SlotId from, SlotId to, bool accumulate) {
+  if (from >= 0) add(op, mb, block, {from}, {to}).accumulate = accumulate;
 }
 
 void Schedule::train(int32_t micro_batches, Accumulation accumulation) {

@@ -24,15 +24,19 @@ struct BlockState {
   int64_t gradients = 0;        ///< whole, always there; 0: they stand only while they are made and reduced
   int64_t gradient_bucket = 0;  ///< bytes of whole gradients, wherever they stand
   int64_t gradient_shards = 0;  ///< of reduced gradients where they have a place of their own
+  int64_t shard_sums = 0;       ///< f32 sums of a shard that still wait for those of its replicas
+  int64_t gradient_window =
+      0;  ///< f32 gradients before they are rounded to what is kept; 0: they are kept so
   int64_t moment1 = 0, moment2 = 0;
 };
 
 /// What the schedule must know of the model: bytes only.
 struct Sizes {
-  std::vector<BlockState> state;  ///< embedding, blocks, head
-  int64_t lookup_gradient = 0;    ///< the second accumulator of a tied embedding; else 0
-  bool tied_head = false;         ///< the head reads the embedding's weights
-  int32_t first_trainable = 0;    ///< no gradient goes below this block
+  std::vector<BlockState> state;   ///< embedding, blocks, head
+  int64_t lookup_gradient = 0;     ///< the second accumulator of a tied embedding; else 0
+  bool one_tied_gradient = false;  ///< instead: head and look-ups add to one, one after the other
+  bool tied_head = false;          ///< the head reads the embedding's weights
+  int32_t first_trainable = 0;     ///< no gradient goes below this block
   int64_t rope_table = 0, scalars = 0, norm = 0;
   int64_t norm_workspace = 0;
   // One micro-batch.

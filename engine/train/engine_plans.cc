@@ -25,7 +25,8 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
   s->first_trainable = static_cast<int32_t>(model.first_trainable_block());
   s->rope_table = nn::rope_table_size(model.config(), config.batch.sequence) * 4;
   if (inference) return;
-  if (model.trains_tied_head())
+  s->one_tied_gradient = model.trains_tied_head() && layout.rounds_gradients();
+  if (model.trains_tied_head() && !layout.rounds_gradients())
     s->lookup_gradient = nn::LookupGradient::bytes(lookup_gradient_sizes(model, config));
   s->scalars = static_cast<int64_t>(sizeof(StepScalars));
   s->norm = static_cast<int64_t>(sizeof(StepSums));
@@ -36,9 +37,9 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
                      const parallel::ShardLayout& layout, bool inference) {
   const nn::ModelConfig& m = model.config();
   const int64_t batch = config.batch.micro_batch, seq = config.batch.sequence;
-  const DType type = compute_type(config);
+  const nn::WeightTypes types{compute_type(config), state_type(config)};
   const nn::ModelCosts costs =
-      nn::measure_costs(model, *target.kernels, target.workers, type, batch, seq, true, !target.in_place);
+      nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq, true, !target.in_place);
   plan::Sizes s;
   add_state_sizes(&s, model, config, layout, inference);
   s.residual = batch * seq * m.width * 4;
@@ -55,8 +56,8 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   const int64_t rows = generate_rows(config);
   s.generate_residual = rows * m.width * 4;
   s.generate_batch = MicroBatch::bytes(1, rows);
-  s.generate_workspace =
-      nn::measure_cached_workspace(model, *target.kernels, target.workers, type, rows, seq, !target.in_place);
+  s.generate_workspace = nn::measure_cached_workspace(model, *target.kernels, target.workers, types, rows,
+                                                      seq, !target.in_place);
   s.kv_cache = 2 * seq * m.kv_heads * m.head_dim * dtype_bytes(DType::kF32);
   return s;
 }
@@ -68,7 +69,11 @@ int64_t generate_rows(const config::ResolvedConfig& config) {
 }
 
 DType compute_type(const config::ResolvedConfig& config) {
-  return config.precision == config::Precision::kBf16 ? DType::kBf16 : DType::kF32;
+  return config.precision == config::Precision::kFp32 ? DType::kF32 : DType::kBf16;
+}
+
+DType state_type(const config::ResolvedConfig& config) {
+  return config.precision == config::Precision::kBf16Pure ? DType::kBf16 : DType::kF32;
 }
 
 nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model,
@@ -122,7 +127,7 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
                                               bool inference) {
   const int64_t micro_batches = config.batch.grad_accum_steps;
   parallel::ShardLayout::Options o;
-  o.compute = compute_type(config);
+  o.compute = compute_type(config), o.state = state_type(config);
   o.stage = strategy.stage;
   o.mesh = mesh_of(config), o.rank = rank;
   if (strategy.reshard == parallel::ReshardAfterForward::kGroup) o.reshard_group = strategy.reshard_group;
@@ -177,7 +182,7 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
       plans.staging.transfers =
           std::max(plans.staging.transfers, parallel::transfer_staging_bytes(*plan, layout, strategy));
   }
-  const bool tied = !inference && model.trains_tied_head();
+  const bool tied = sizes.lookup_gradient > 0;
   if (!target.in_place)
     plans.staging.step =
         StepStaging::bytes(inference ? 1 : micro_batches, config.batch.micro_batch, config.batch.sequence,

@@ -44,6 +44,8 @@ int64_t generate_rows(const config::ResolvedConfig& config);
 
 /// Type of weights that matrix products read.
 DType compute_type(const config::ResolvedConfig& config);
+/// Type of what the optimizer works on (masters, gradients, moments), and of weights that are looked up.
+DType state_type(const config::ResolvedConfig& config);
 
 /// What look-ups of one step add to a tied embedding's gradient.
 nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model, const config::ResolvedConfig& config);

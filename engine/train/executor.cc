@@ -40,7 +40,8 @@ void Executor::acquire(const plan::Plan& plan, const plan::Slot& slot) {
   live_bytes_ += slot.bytes;
   high_water_ = std::max(high_water_, slot.offset + slot.bytes);
   if (live_bytes_ > most_live_) most_live_ = live_bytes_, live_at_peak_ = live_;
-  if (slot.role != plan::Role::kGradients || slot.persistent) return;
+  const bool rounds = s_.layout->rounds_gradients();
+  if (slot.role != (rounds ? plan::Role::kGradientWindow : plan::Role::kGradients) || slot.persistent) return;
   for (const Gap& gap : gaps_[static_cast<size_t>(slot.block)])
     s_.link->zero(s_.arena->data() + slot.offset + gap.begin, gap.bytes);
 }
@@ -160,6 +161,9 @@ void Executor::execute(const plan::Plan& plan, const plan::Instruction& n, Run* 
       float* const to = as<float>(plan, n.writes[0]);
       return kernels_->add({to, to, as<float>(plan, n.reads[0]), plan.slot(n.writes[0]).bytes / 4}, *stream_);
     }
+    case Op::kRoundGrad:
+    case Op::kRoundHeadGrad:
+      return round_gradients(plan, n);
     case Op::kReshard:
       return s_.runtime->keep_secondary(plan, n);
     case Op::kGradNorm:
@@ -188,6 +192,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.seq = run.seq;
   ctx.type = s_.type;
   ctx.activation = nn::activation_type(*kernels_, s_.type);
+  ctx.lookup_type = s_.layout->options().state;
   ctx.groups = pointers_.data();
   ctx.accumulate = n.accumulate;
   ctx.training = run.training;
@@ -205,17 +210,21 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   return ctx;
 }
 
-/// A slot with whole weights or gradients of a block is where modules find its groups from now on.
+/// A slot with whole weights or f32 gradients of a block is where modules find its groups from now on.
 void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
+  using plan::Role;
   const plan::Slot& slot = plan.slot(id);
-  if (slot.role != plan::Role::kWeights && slot.role != plan::Role::kGradients) return;
+  const bool window = slot.role == Role::kGradientWindow;
+  const bool whole = slot.role == Role::kGradients && !s_.layout->rounds_gradients();
+  if (slot.role != Role::kWeights && !whole && !window) return;
   for (const int32_t g : s_.layout->groups_of(slot.block)) {
     const parallel::GroupLayout& group = s_.layout->group(g);
     nn::GroupPointers& pointers = pointers_[static_cast<size_t>(g)];
-    if (slot.role == plan::Role::kWeights)
+    if (slot.role == Role::kWeights)
       pointers.weights = at(plan, id) + group.weights;
     else if (group.trainable)
-      pointers.gradients = reinterpret_cast<float*>(at(plan, id) + group.gradients);
+      pointers.gradients =
+          reinterpret_cast<float*>(at(plan, id) + (window ? group.gradient_window : group.gradients));
   }
 }
 
@@ -279,21 +288,44 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
   for (const int32_t g : s_.layout->groups_of(n.block)) {
     if (!s_.layout->group(g).trainable) continue;
     const GroupState& s = state(g);
-    s_.optimizer->step(
-        g, {s.range.begin, s.range.end, s.f32, s.copy, reduced(plan, n.reads[0], g), s.moment1, s.moment2},
-        &scalars_->optimizer, *kernels_, *stream_);
+    s_.optimizer->step(g,
+                       {s.range.begin, s.range.end, s.weights.data, s.copy, reduced(plan, n.reads[0], g).data,
+                        s.moment1.data, s.moment2.data},
+                       &scalars_->optimizer, *kernels_, *stream_);
+  }
+}
+
+/// What a backward left in its window joins what is kept. Of a table that the head shares it left the head's
+/// part first, and then the look-ups'.
+void Executor::round_gradients(const plan::Plan& plan, const plan::Instruction& n) {
+  const nn::ParameterTable& table = s_.model->table();
+  const nn::Parameter& tokens = table.all().front();
+  for (const int32_t g : s_.layout->groups_of(n.block)) {
+    const parallel::GroupLayout& group = s_.layout->group(g);
+    if (!group.trainable) continue;
+    const bool shared = n.block == 0 && s_.model->trains_tied_head() && g == tokens.group;
+    const int64_t tied = shared ? tokens.offset + tokens.size : 0;
+    const auto round = [&](int64_t begin, int64_t end, bool accumulate) {
+      if (begin == end) return;
+      char* const to = at(plan, n.writes[0]) + group.gradients + begin * dtype_bytes(group.state_type);
+      const char* const from = at(plan, n.reads[0]) + group.gradient_window + begin * 4;
+      kernels_->convert({to, from, group.state_type, DType::kF32, end - begin, accumulate}, *stream_);
+    };
+    const bool head = n.op == plan::Op::kRoundHeadGrad;
+    round(0, tied, n.accumulate || !head);
+    if (!head) round(tied, group.elements, n.accumulate);
   }
 }
 
 /// Reduced gradient of element state(g).range.begin, in a slot of whole gradients or of shards.
-const float* Executor::reduced(const plan::Plan& plan, plan::SlotId slot, int32_t g) const {
+StateArray Executor::reduced(const plan::Plan& plan, plan::SlotId slot, int32_t g) const {
   const parallel::GroupLayout& group = s_.layout->group(g);
-  const bool whole = plan.slot(slot).role == plan::Role::kGradients;
-  const int64_t offset = whole ? group.gradients + state(g).range.begin * 4 : group.gradient_shard;
-  return reinterpret_cast<const float*>(at(plan, slot) + offset);
+  if (plan.slot(slot).role != plan::Role::kGradients)
+    return {at(plan, slot) + group.gradient_shard, group.state_type};
+  return StateArray{at(plan, slot) + group.gradients, group.state_type}.from(state(g).range.begin);
 }
 
-const float* Executor::gradients(const plan::Plan& plan, int32_t g) const {
+StateArray Executor::gradients(const plan::Plan& plan, int32_t g) const {
   const auto block = static_cast<int32_t>(s_.model->table().groups()[static_cast<size_t>(g)].block);
   const plan::SlotId shards = find_state(plan, plan::Role::kGradientShards, block);
   const bool apart = shards >= 0 && s_.layout->state_sharded();

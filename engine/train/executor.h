@@ -17,6 +17,7 @@
 #include "engine/optim/optimizer.h"
 #include "engine/parallel/bucket_runtime.h"
 #include "engine/plan/plan.h"
+#include "engine/train/state_array.h"
 #include "engine/train/step_staging.h"
 #include "engine/train/step_trace.h"
 
@@ -33,10 +34,9 @@ class BatchSource {
 /// `range.begin`.
 struct GroupState {
   mesh::FlatRange range;
-  float* f32 = nullptr;  ///< masters, or weights where these are f32
-  void* copy = nullptr;  ///< weights where they are narrower; else null
-  float* moment1 = nullptr;
-  float* moment2 = nullptr;
+  StateArray weights;    ///< what the optimizer steps: masters, or weights where these have none
+  void* copy = nullptr;  ///< weights where they are narrower than masters; else null
+  StateArray moment1, moment2;
 };
 
 /// An error that all ranks of the world throw together: they stay in touch.
@@ -93,7 +93,7 @@ class Executor {
   /// Instead of what COUNT_TOKENS found.
   void set_grad_scale(float scale);
   /// Reduced gradients of the group's elements state(group).range, after the first half of `plan`.
-  const float* gradients(const plan::Plan& plan, int32_t group) const;
+  StateArray gradients(const plan::Plan& plan, int32_t group) const;
   /// End of the highest slot ever live, and live bytes by category when they were most: equal to the plan's.
   int64_t high_water() const { return high_water_; }
   const plan::MemoryByCategory& live_at_peak() const { return live_at_peak_; }
@@ -115,7 +115,8 @@ class Executor {
               const Run& run);
   void grad_norm(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
   void optimizer_step(const plan::Plan& plan, const plan::Instruction& instruction);
-  const float* reduced(const plan::Plan& plan, plan::SlotId slot, int32_t group) const;
+  void round_gradients(const plan::Plan& plan, const plan::Instruction& instruction);
+  StateArray reduced(const plan::Plan& plan, plan::SlotId slot, int32_t group) const;
 
   void bind_state(const plan::Plan& plan);
   void point_groups(const plan::Plan& plan, plan::SlotId slot);

@@ -74,7 +74,7 @@ void Executor::count_tokens(Run* run) {
 void Executor::embedding_backward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
                                   float* dx) {
   const nn::Embedding& embedding = s_.model->embedding();
-  if (!s_.model->trains_tied_head()) return embedding.backward(ctx, dx);
+  if (plan::find_state(plan, plan::Role::kLookupGradient, -1) < 0) return embedding.backward(ctx, dx);
   nn::LookupGradient& tied = lookup_gradient_;
   s_.link->wait_sent();  // what it sent last may still be on its way
   if (!ctx.accumulate) tied.clear();
@@ -135,8 +135,9 @@ void Executor::grad_norm(const plan::Plan& plan, const plan::Instruction& n, Run
     auto* const workspace = as<ExactSum>(plan, n.scratch);
     for (const int32_t g : s_.layout->groups_of(n.block)) {
       if (!s_.layout->group(g).trainable || !s_.counts_norm) continue;
-      optim::add_squares(&sums_->squares, reduced(plan, n.reads[0], g), state(g).range.size(), workspace,
-                         *kernels_, *stream_);
+      const StateArray sums = reduced(plan, n.reads[0], g);
+      optim::add_squares(&sums_->squares, sums.data, sums.type, state(g).range.size(), workspace, *kernels_,
+                         *stream_);
     }
     return;
   }

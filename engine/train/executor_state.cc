@@ -36,22 +36,23 @@ void Executor::bind_state(const plan::Plan& plan) {
     const bool sharded = s_.layout->weights_sharded();
     char* weights = slot(sharded ? Role::kWeightShards : Role::kWeights);
     weights += sharded ? layout.weight_shard : layout.weights + layout.state.begin * dtype_bytes(layout.type);
-    GroupState state{layout.state, reinterpret_cast<float*>(weights), nullptr, nullptr, nullptr};
+    GroupState state{layout.state, {weights, layout.state_type}, nullptr, {}, {}};
     if (layout.has_master) {
-      state.f32 = reinterpret_cast<float*>(slot(Role::kMaster) + layout.master);
+      state.weights.data = slot(Role::kMaster) + layout.master;
       state.copy = weights;
     }
-    const auto moment = [&](Role role) {
+    const auto moment = [&](Role role) -> StateArray {
       char* const begin = slot(role);
-      return begin && layout.trainable ? reinterpret_cast<float*>(begin + layout.moments) : nullptr;
+      return {begin && layout.trainable ? begin + layout.moments : nullptr, layout.state_type};
     };
     state.moment1 = moment(Role::kMoment1), state.moment2 = moment(Role::kMoment2);
     state_.push_back(state);
 
     if (!layout.trainable) continue;
     int64_t end = 0;
+    const int64_t written = s_.layout->rounds_gradients() ? layout.gradient_window : layout.gradients;
     const auto gap_until = [&](int64_t begin) {
-      if (begin > end) gaps_[groups[i].block].push_back({layout.gradients + end * 4, (begin - end) * 4});
+      if (begin > end) gaps_[groups[i].block].push_back({written + end * 4, (begin - end) * 4});
     };
     for (const nn::Parameter& p : s_.model->table().all()) {
       if (p.group != static_cast<int32_t>(i)) continue;

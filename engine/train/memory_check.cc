@@ -68,6 +68,13 @@ std::string Advice::text() {
     c.optimizer.momentum = 0;
     suggest("/optimizer/kind sgd without momentum", c);
   }
+  const bool may_round = config_.zero.sum_order == parallel::SumOrder::kRanks;
+  if (config_.precision != config::Precision::kBf16Pure && may_round && !inference_) {
+    config::ResolvedConfig c = config_;
+    c.precision = config::Precision::kBf16Pure;
+    if (c.mesh.dp() > 1) c.zero.gradient_type = DType::kBf16;
+    suggest("/precision bf16_pure (`hawser plan` says what it costs in exactness)", c);
+  }
   return std::move(text_);
 }
 

@@ -214,15 +214,32 @@ std::string PlanReport::stages_text() const {
   return text + "\n";
 }
 
+/// What keeping nothing but bf16 costs in exactness.
+constexpr const char* kPureText =
+    "weights, gradients and moments are kept as bf16, 8 significant bits, and nothing wider beside them; "
+    "losses, "
+    "and sums inside a product or over ranks, are f32. What that costs: a step leaves each weight and moment "
+    "one "
+    "of its two bf16 neighbours, at random so that the mean is right (off by up to 2^-7 of the value each "
+    "time; "
+    "by seed, name, element and step, so a run is still the same bits on every layout); gradients are "
+    "rounded "
+    "to nearest once per micro-batch, once as they join those before, and once as a sum over ranks. "
+    "Precision "
+    "bf16 keeps f32 masters, gradients and moments instead, at 18 bytes per parameter";
+
 /// The mixed-precision policy: what is multiplied, what travels, what comes out.
 std::string PlanReport::types_text() const {
   const bool narrow = compute_type(a_.config) != DType::kF32;
-  std::string text =
-      narrow ? "products multiply bf16 weights; look-ups, norms and biases read f32" : "parameters f32";
+  const bool pure = state_type(a_.config) != DType::kF32;
+  std::string text = pure     ? kPureText
+                     : narrow ? "products multiply bf16 weights; look-ups, norms and biases read f32"
+                              : "parameters f32";
   if (plans_.strategy.many())
     text += plans_.strategy.wire == DType::kF32 ? "; gradients travel as f32" : "; gradients travel as bf16";
-  text += "; gradients, their sums and losses are f32";
+  if (!pure) text += "; gradients, their sums and losses are f32";
   return text + (a_.config.output_type == config::Precision::kBf16 ? ", logits are rounded to bf16"
+                 : pure                                            ? "; logits are f32"
                                                                    : ", and so are logits");
 }
 

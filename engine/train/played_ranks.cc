@@ -57,12 +57,12 @@ class Player {
         model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen),
         machine_(choose_device(config_.device), config_, choose_kernels(config_), 1, 0),
         plans_(make_plans(model_, config_, machine_.target(), false)),
-        optimizer_(model_.table(), config_.optimizer),
+        optimizer_(model_.table(), config_.optimizer, state_type(config_), config_.seed),
         shared_{model_, config_, plans_, optimizer_, mesh::DeviceMesh(), false},
         rank_(shared_, 0, nullptr, &machine_) {
     for (const nn::Parameter& p : model_.table().all())
-      rank_.link().produce(
-          state(p.group).f32 + p.offset, p.size, [&](float* values, int64_t from, int64_t n) {
+      produce_values(
+          link(), state(p.group).weights.from(p.offset), p.size, [&](float* values, int64_t from, int64_t n) {
             nn::fill_initial(values, p, from, from + n, config_.init.std, config_.seed, rank_.stream());
           });
     rank_.publish_weights();
@@ -87,16 +87,16 @@ class Player {
     executor.run(plans_.train, after_count, plans_.train.commit, &run);
     losses->merge(run.losses);
     GroupGradients gradients;
-    each_group([&](float* g, int64_t n) {
+    each_group([&](StateArray g, int64_t n) {
       gradients.emplace_back(static_cast<size_t>(n));
-      rank_.link().read(gradients.back().data(), g, n * 4);
+      read_values(link(), gradients.back().data(), g, n);
     });
     return gradients;
   }
 
   void step(const GroupGradients& sums, double grad_norm, int64_t number) {
     size_t i = 0;
-    each_group([&](float* g, int64_t n) { rank_.link().write(g, sums[i++].data(), n * 4); });
+    each_group([&](StateArray g, int64_t n) { write_values(link(), g, sums[i++].data(), n); });
     const double clip = config_.optimizer.clip_norm;
     const double factor = clip > 0 ? std::min(1.0, clip / (grad_norm + 1e-6)) : 1.0;
     const double rate = optim::learning_rate(config_.schedule, config_.optimizer.learning_rate, number);
@@ -110,10 +110,10 @@ class Player {
     std::vector<float> weights;
     for (size_t g = 0; g < model_.table().groups().size(); ++g) {
       const auto group = static_cast<int32_t>(g);
-      weights.resize(static_cast<size_t>(model_.table().groups()[g].elements));
-      const auto bytes = static_cast<int64_t>(weights.size() * sizeof(float));
-      other.rank_.link().read(weights.data(), other.state(group).f32, bytes);
-      rank_.link().write(state(group).f32, weights.data(), bytes);
+      const int64_t n = model_.table().groups()[g].elements;
+      weights.resize(static_cast<size_t>(n));
+      read_values(other.link(), weights.data(), other.state(group).weights, n);
+      write_values(link(), state(group).weights, weights.data(), n);
     }
     rank_.publish_weights();
   }
@@ -128,8 +128,7 @@ class Player {
     const std::vector<nn::ParameterGroup>& groups = model_.table().groups();
     for (size_t g = 0; g < groups.size(); ++g)
       if (groups[g].trainable)
-        fn(const_cast<float*>(rank_.executor().gradients(plans_.train, static_cast<int32_t>(g))),
-           groups[g].elements);
+        fn(rank_.executor().gradients(plans_.train, static_cast<int32_t>(g)), groups[g].elements);
   }
 
   Assembly assembly_;
@@ -163,7 +162,7 @@ class PlayedRanksImpl final : public PlayedRanks {
       if (m == 0)
         step.sums = sum;
       else
-        add(&step.sums, sum);
+        add(&step.sums, sum), round_all(&step.sums, state_type(config_));
     }
     step.loss = losses.value() / static_cast<double>(step.tokens);
     double squares = 0;
@@ -204,12 +203,12 @@ class PlayedRanksImpl final : public PlayedRanks {
 
   bool state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const override {
     const GroupState& s = player_.state(p.group);
-    const float* const base = kind == TensorKind::kWeight    ? s.f32
-                              : kind == TensorKind::kMoment1 ? s.moment1
-                                                             : s.moment2;
-    if (base == nullptr) return false;
+    const StateArray base = kind == TensorKind::kWeight    ? s.weights
+                            : kind == TensorKind::kMoment1 ? s.moment1
+                                                           : s.moment2;
+    if (!base) return false;
     out->resize(static_cast<size_t>(p.size));
-    player_.link().read(out->data(), base + p.offset, p.size * 4);
+    read_values(player_.link(), out->data(), base.from(p.offset), p.size);
     return true;
   }
 

@@ -78,8 +78,9 @@ void Rank::publish_weights() {
   for (size_t i = 0; i < shared_.model.table().groups().size(); ++i) {
     const GroupState& s = executor_->state(static_cast<int32_t>(i));
     if (s.copy == nullptr || s.range.size() == 0) continue;
-    device.kernels().convert({s.copy, s.f32, compute_type(shared_.config), DType::kF32, s.range.size()},
-                             device.stream(device::StreamId::kCompute));
+    device.kernels().convert(
+        {s.copy, s.weights.data, compute_type(shared_.config), DType::kF32, s.range.size()},
+        device.stream(device::StreamId::kCompute));
   }
   if (runtime_) runtime_->publish_weights(shared_.plans.any());
 }

@@ -75,7 +75,7 @@ int64_t staging_bytes(const parallel::ShardLayout& layout, const nn::ParameterTa
     const int64_t begin = std::max(p.offset, state.begin), end = std::min(p.offset + p.size, state.end);
     if (begin >= end) continue;
     const int64_t copies = 1 + (p.trainable && options.training ? options.moments : 0);
-    bytes += layout.to_write({begin - p.offset, end - p.offset}).size() * copies * 4;
+    bytes += layout.to_write({begin - p.offset, end - p.offset}).size() * copies * dtype_bytes(options.state);
   }
   return bytes;
 }

@@ -97,7 +97,7 @@ TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* c
       machines_(make_machines()),
       plans_(make_plans_that_fit(model_, config_, machines_.front()->target(),
                                  machines_.front()->room(device_, team_.size()), inference)),
-      optimizer_(model_.table(), config_.optimizer),
+      optimizer_(model_.table(), config_.optimizer, state_type(config_), config_.seed),
       guard_(config_.guard),
       shared_{model_, config_, plans_, optimizer_, mesh_of(config_), inference},
       runs_(static_cast<size_t>(team_.size())),

@@ -70,7 +70,8 @@ enum class TensorKind : int32_t { kWeight = 0, kGradient = 1, kMoment1 = 2, kMom
 
 /// Where a parameter lies, for zero-copy views.
 struct TensorLocation {
-  const float* data = nullptr;
+  const void* data = nullptr;
+  DType type = DType::kF32;  ///< or bf16
   std::vector<int64_t> shape;
   std::shared_ptr<device::Arena> arena;
 };

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/hf/number_format.h"
 #include "engine/nn/initial_values.h"
 #include "engine/train/trainer_impl.h"
 
@@ -35,15 +37,36 @@ void check_model(const std::string& path, const std::string& ours, const std::st
     fail(Code::kCheckpointIncompatible, "checkpoint {} belongs to another model:{}", path, difference);
 }
 
+/// Elements [begin, end) of a tensor, widened where it is stored as bf16.
+void read_as_f32(const checkpoint::Reader& reader, const std::string& name, int64_t begin, int64_t end,
+                 float* values) {
+  const DType stored = reader.tensors().at(name).dtype;
+  const int64_t bytes = (end - begin) * dtype_bytes(stored);
+  if (stored == DType::kF32) return reader.read_range(name, begin, end, values, bytes);
+  std::vector<char> narrow(static_cast<size_t>(bytes));
+  reader.read_range(name, begin, end, narrow.data(), bytes);
+  checkpoint::hf::widen(stored, narrow.data(), end - begin, values);
+}
+
+/// To go on where a run stopped, what was kept must be kept alike; weights alone are taken from either type.
 void check_tensor(const checkpoint::Reader& reader, const std::string& path, const std::string& name,
-                  const nn::Parameter& p) {
+                  const nn::Parameter& p, std::optional<DType> kept) {
   const auto found = reader.tensors().find(name);
   if (found == reader.tensors().end())
     fail(Code::kCheckpointIncompatible, "checkpoint {} has no tensor \"{}\" (is its optimizer another one?)",
          path, name);
-  if (found->second.dtype != DType::kF32 || found->second.shape != p.shape)
-    fail(Code::kCheckpointIncompatible, "checkpoint {}: tensor \"{}\" is not f32 of the model's shape", path,
-         name);
+  const DType stored = found->second.dtype;
+  if ((stored != DType::kF32 && stored != DType::kBf16) || found->second.shape != p.shape)
+    fail(Code::kCheckpointIncompatible,
+         "checkpoint {}: tensor \"{}\" is not f32 or bf16 of the model's shape", path, name);
+  if (kept && stored != *kept)
+    fail(
+        Code::kCheckpointIncompatible,
+        "checkpoint {} has \"{}\" as {}, this engine keeps its state as {} (/precision bf16_pure keeps bf16, "
+        "the others f32): to go on exactly, load it with the precision that it was trained with; to train on "
+        "with another, start a new run from its weights (/init/from), which {}",
+        path, name, dtype_name(stored), dtype_name(*kept),
+        stored == DType::kF32 ? "rounds them to the nearest bf16" : "widens them, exactly");
 }
 
 /// Moments that this engine's optimizer does not keep would be dropped without a word.
@@ -83,7 +106,7 @@ void each_part(const Rank& rank, const nn::ParameterTable& table, Fn fn) {
   for (const nn::Parameter& p : table.all()) part_of(rank, p, fn);
 }
 
-float* moment_of(const GroupState& s, int i) { return i == 0 ? s.moment1 : s.moment2; }
+StateArray moment_of(const GroupState& s, int i) { return i == 0 ? s.moment1 : s.moment2; }
 
 }  // namespace
 
@@ -94,17 +117,18 @@ void TrainerImpl::initialize_weights() {
     on_ranks([&](Rank& rank, int32_t) {
       each_part(rank, table,
                 [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
-                  rank.link().produce(s.f32 + at, end - begin, [&](float* values, int64_t first, int64_t n) {
-                    nn::fill_initial(values, p, begin + first, begin + first + n, config_.init.std,
-                                     config_.seed, rank.stream());
-                  });
+                  produce_values(rank.link(), s.weights.from(at), end - begin,
+                                 [&](float* values, int64_t first, int64_t n) {
+                                   nn::fill_initial(values, p, begin + first, begin + first + n,
+                                                    config_.init.std, config_.seed, rank.stream());
+                                 });
                 });
       rank.publish_weights();
     });
   } else if (checkpoint::is_checkpoint(from)) {
     const auto reader = checkpoint::Reader::open(from);
     check_model(from, a_.model_json, reader->description().model_json);
-    for (const nn::Parameter& p : table.all()) check_tensor(*reader, from, p.name, p);
+    for (const nn::Parameter& p : table.all()) check_tensor(*reader, from, p.name, p, {});
     reader->verify();
     load_tensors(*reader, false);
     half_loaded_ = false;
@@ -124,12 +148,13 @@ void TrainerImpl::load_tensors(const checkpoint::Reader& reader, bool moments) {
     half_loaded_ = true;
     each_part(rank, model_.table(),
               [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
-                const auto read = [&](const std::string& name, float* to) {
-                  rank.link().produce(to + at, end - begin, [&](float* values, int64_t first, int64_t n) {
-                    reader.read_range(name, begin + first, begin + first + n, values, n * 4);
-                  });
+                const auto read = [&](const std::string& name, StateArray to) {
+                  produce_values(rank.link(), to.from(at), end - begin,
+                                 [&](float* values, int64_t first, int64_t n) {
+                                   read_as_f32(reader, name, begin + first, begin + first + n, values);
+                                 });
                 };
-                read(p.name, s.f32);
+                read(p.name, s.weights);
                 for (int i = 0; moments && i < 2; ++i)
                   if (moment_of(s, i)) read(kMomentPrefix[i] + p.name, moment_of(s, i));
               });
@@ -141,11 +166,12 @@ void TrainerImpl::load_tensors(const checkpoint::Reader& reader, bool moments) {
 /// time.
 void TrainerImpl::import_hf(const std::string& folder) {
   const nn::ParameterTable& table = model_.table();
-  const bool whole = first().link().in_place() && !first().layout().state_sharded() && ranks_.size() == 1;
+  const bool whole = first().link().in_place() && state_type(config_) == DType::kF32 &&
+                     !first().layout().state_sharded() && ranks_.size() == 1;
   std::map<std::string, std::vector<float>> copy;
   const auto place = [&](const std::string& name) {
     const nn::Parameter& p = table.at(name);
-    if (whole) return first().executor().state(p.group).f32 + p.offset;
+    if (whole) return first().executor().state(p.group).weights.from(p.offset).in_place(first().link());
     std::vector<float>& tensor = copy[name];
     tensor.resize(static_cast<size_t>(p.size));
     return tensor.data();
@@ -155,7 +181,7 @@ void TrainerImpl::import_hf(const std::string& folder) {
     on_ranks([&](Rank& rank, int32_t) {
       const auto take = [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at,
                             const GroupState& s) {
-        rank.link().write(s.f32 + at, copy.at(p.name).data() + begin, (end - begin) * 4);
+        write_values(rank.link(), s.weights.from(at), copy.at(p.name).data() + begin, end - begin);
       };
       for (const auto& [name, unused] : copy) part_of(rank, table.at(name), take);
     });
@@ -173,11 +199,12 @@ std::vector<checkpoint::PieceView> TrainerImpl::pieces_of(const Rank& rank) cons
               const auto [from, to] = rank.layout().to_write({begin, end});
               if (from == to) return;
               at += from - begin;
-              pieces.push_back({p.name, DType::kF32, p.shape, from, to, s.f32 + at});
+              const auto piece = [&](const std::string& name, StateArray array) {
+                pieces.push_back({name, array.type, p.shape, from, to, array.from(at).data});
+              };
+              piece(p.name, s.weights);
               for (int i = 0; i < 2; ++i)
-                if (p.trainable && moment_of(s, i))
-                  pieces.push_back(
-                      {kMomentPrefix[i] + p.name, DType::kF32, p.shape, from, to, moment_of(s, i) + at});
+                if (p.trainable && moment_of(s, i)) piece(kMomentPrefix[i] + p.name, moment_of(s, i));
             });
   return pieces;
 }
@@ -213,10 +240,11 @@ std::shared_ptr<const checkpoint::Reader> TrainerImpl::open_checkpoint(const std
         "(HWS_LOAD_OTHER_DATA)",
         path, d.data_json, data_fingerprint());
   const int64_t moments = optim::moment_count(config_.optimizer);
+  const DType kept = state_type(config_);
   for (const nn::Parameter& p : model_.table().all()) {
-    check_tensor(*reader, path, p.name, p);
+    check_tensor(*reader, path, p.name, p, kept);
     for (int64_t i = 0; i < moments && p.trainable; ++i)
-      check_tensor(*reader, path, kMomentPrefix[i] + p.name, p);
+      check_tensor(*reader, path, kMomentPrefix[i] + p.name, p, kept);
   }
   check_no_more_moments(*reader, path, moments);
   run_state_from_json(d.state_json);

@@ -32,10 +32,11 @@ void TrainerImpl::export_hf(const std::string& folder, const std::string& dtype)
   const WriteTensors write = [&](const auto& source, const auto& written) {
     checkpoint::hf::export_folder(folder, config_.model, table, source, extra_files_, dtype, written);
   };
-  if (first().link().in_place() && !first().layout().state_sharded()) {
+  const bool f32 = state_type(config_) == DType::kF32;
+  if (f32 && first().link().in_place() && !first().layout().state_sharded()) {
     const auto own = [&](const std::string& name) -> const float* {
       const nn::Parameter& p = table.at(name);
-      return first().executor().state(p.group).f32 + p.offset;
+      return first().executor().state(p.group).weights.from(p.offset).in_place(first().link());
     };
     on_first_process([&] { return write(own, [] {}), true; });
   } else if (all_here()) {

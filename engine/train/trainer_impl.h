@@ -115,7 +115,7 @@ class TrainerImpl final : public Trainer {
   void round_to_bf16(float* values, int64_t n);
   void feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits);
   // trainer_tensors.cc
-  float* state_of(const Rank& rank, TensorKind kind, int32_t group) const;
+  StateArray state_of(const Rank& rank, TensorKind kind, int32_t group) const;
   void check_kind(TensorKind kind) const;
   void collect(TensorKind kind, const nn::Parameter& p, float* out) const;
   void scatter(TensorKind kind, const nn::Parameter& p, const float* data);

@@ -33,7 +33,7 @@ std::string TrainerImpl::info_json() const {
   json["parameters"] = model_.table().count();
   json["matmul_parameters"] = model_.matmul_parameters();
   json["flops_per_token"] = model_.flops_per_token(config_.batch.sequence);
-  json["precision"] = config_.precision == config::Precision::kBf16 ? "bf16" : "fp32";
+  json["precision"] = precision_name(config_.precision);
   json["device"] = kind_name(device_.kind);
   if (device_.plugin) json["device_name"] = first().link().device().info().name;
   if (!device_.reason.empty()) json["device_reason"] = device_.reason;

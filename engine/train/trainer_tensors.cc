@@ -47,21 +47,21 @@ void check_bytes(std::string_view name, int64_t elements, size_t bytes) {
 
 }  // namespace
 
-/// Element state(group).range.begin of the buffer; null where this rank keeps none.
-float* TrainerImpl::state_of(const Rank& rank, TensorKind kind, int32_t group) const {
+/// From element state(group).range.begin on; null where this rank keeps none.
+StateArray TrainerImpl::state_of(const Rank& rank, TensorKind kind, int32_t group) const {
   const GroupState& s = rank.executor().state(group);
   switch (kind) {
     case TensorKind::kWeight:
-      return s.f32;
+      return s.weights;
     case TensorKind::kGradient:
-      if (inference_ || !rank.layout().group(group).trainable) return nullptr;
-      return const_cast<float*>(rank.executor().gradients(plans_.train, group));
+      if (inference_ || !rank.layout().group(group).trainable) return {};
+      return rank.executor().gradients(plans_.train, group);
     case TensorKind::kMoment1:
       return s.moment1;
     case TensorKind::kMoment2:
       return s.moment2;
   }
-  return nullptr;
+  return {};
 }
 
 void TrainerImpl::check_kind(TensorKind kind) const {
@@ -95,8 +95,8 @@ void TrainerImpl::collect(TensorKind kind, const nn::Parameter& p, float* out) c
     const GroupState& s = rank.executor().state(p.group);
     const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
     if (begin < end && (rank.layout().owns_state() || !all_here()))
-      rank.link().read(out + (begin - p.offset), state_of(rank, kind, p.group) + (begin - s.range.begin),
-                       (end - begin) * 4);
+      read_values(rank.link(), out + (begin - p.offset),
+                  state_of(rank, kind, p.group).from(begin - s.range.begin), end - begin);
     if (all_here() || !rank.layout().state_sharded()) return;
     comm::ProcessGroup& group = *rank.groups().shard;
     for (int32_t r = 0; r < group.size(); ++r) {
@@ -114,8 +114,8 @@ void TrainerImpl::scatter(TensorKind kind, const nn::Parameter& p, const float* 
     const GroupState& s = rank.executor().state(p.group);
     const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
     if (begin < end)
-      rank.link().write(state_of(rank, kind, p.group) + (begin - s.range.begin), data + (begin - p.offset),
-                        (end - begin) * 4);
+      write_values(rank.link(), state_of(rank, kind, p.group).from(begin - s.range.begin),
+                   data + (begin - p.offset), end - begin);
     if (kind == TensorKind::kWeight) rank.publish_weights();
   });
 }
@@ -171,7 +171,8 @@ TensorLocation TrainerImpl::tensor_location(TensorKind kind, std::string_view na
          "tensor \"{}\" lies in shards on {} ranks (/zero/stage): there is no view of it; copy it with "
          "hws_tensor_get",
          name, first().layout().parts());
-  return {state_of(first(), kind, p.group) + p.offset, p.shape, first().arena()};
+  const StateArray tensor = state_of(first(), kind, p.group).from(p.offset);
+  return {tensor.data, tensor.type, p.shape, first().arena()};
 }
 
 }  // namespace hawser::train

@@ -1,5 +1,5 @@
-// AdamW and SGD on state that is bf16 throughout, one pass over memory; the arithmetic and the random words of
-// kernels/cpu/optimizer_bf16.cc, operation by operation.
+// AdamW and SGD on state that is bf16 throughout, one pass over memory; the arithmetic and the random words
+// of kernels/cpu/optimizer_bf16.cc, operation by operation.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 

@@ -250,6 +250,7 @@ TEST(ParallelConfig, ResolvedJsonMeansTheSameAndIsStable) {
       R"("mesh": {"dp_replicate": 2, "dp_shard": 3}, "batch": {"global_batch": 36})",
       R"("mesh": {"dp_shard": 4}, "zero": {"stage": 3, "prefetch": 2}, "optimizer": {"frozen": ["a*"]})",
       R"("mesh": {"dp_shard": 4}, "zero": {"sum_order": "tree", "bucket_bytes": 100})",
+      R"("mesh": {"dp_shard": 4}, "precision": "bf16_pure")",
   };
   for (const char* sections : cases) {
     const std::string text = resolved_json(with(sections));
@@ -259,6 +260,14 @@ TEST(ParallelConfig, ResolvedJsonMeansTheSameAndIsStable) {
     EXPECT_EQ(resolve(again).comm.sum_group, resolve(with(sections)).comm.sum_group);
     EXPECT_EQ(resolve(again).optimizer.frozen, resolve(with(sections)).optimizer.frozen);
   }
+}
+
+/// What is kept as bf16 travels so, without being told to; of one rank nothing travels.
+TEST(ParallelConfig, Bf16PureSendsBf16) {
+  const auto gradient_type = [](const char* sections) { return resolve(with(sections)).zero.gradient_type; };
+  EXPECT_EQ(gradient_type(R"("precision": "bf16_pure", "mesh": {"dp_shard": 2})"), DType::kBf16);
+  EXPECT_EQ(gradient_type(R"("precision": "bf16_pure")"), DType::kF32);
+  EXPECT_EQ(gradient_type(R"("precision": "bf16", "mesh": {"dp_shard": 2})"), DType::kF32);
 }
 
 }  // namespace

@@ -280,7 +280,7 @@ TEST_P(FarEngine, TracesItsSteps) {
   EXPECT_NE(far->profile_report(false).find("matmul"), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, FarEngine, ::testing::Values("fp32", "bf16"),
+INSTANTIATE_TEST_SUITE_P(Precisions, FarEngine, ::testing::Values("fp32", "bf16", "bf16_pure"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(FarDevice, IsWhatAutoTakes) {

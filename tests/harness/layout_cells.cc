@@ -46,7 +46,7 @@ std::vector<Cell> all_cells(int64_t most_ranks) {
       if (world % replicate != 0 || world > most_ranks) continue;
       for (const int64_t accumulation : {1, 2, 3})
         for (const Layout& layout : layouts_of(replicate, world / replicate, accumulation))
-          for (const char* precision : {"fp32", "bf16"})
+          for (const char* precision : {"fp32", "bf16", "bf16_pure"})
             for (const char* optimizer : {"adamw", "sgd"})
               for (const bool tied : {true, false}) {
                 Cell cell;

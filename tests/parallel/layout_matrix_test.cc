@@ -61,15 +61,30 @@ TEST(LayoutMatrix, InBf16AndWithAHeadOfItsOwnAndFrozenParameters) {
     }
 }
 
+TEST(LayoutMatrix, InBf16Pure) {
+  for (const bool tied : {true, false}) {
+    Problem p;
+    p.precision = "bf16_pure", p.tied = tied, p.frozen = !tied;
+    expect_equal(p, 3, 2, "per_micro_batch", 2);
+    expect_equal(p, 2, 1, "per_step", 2);
+    p.optimizer = "sgd";
+    expect_equal(p, 2, 2, "per_step", 2);
+  }
+}
+
 TEST(LayoutMatrix, HybridShardsSumLikeDdpWithItsSumGroup) {
-  for (const char* reduce : {"per_step", "per_micro_batch"}) {
-    Layout ddp;
-    ddp.dp_shard = 4, ddp.accumulation = 2, ddp.sum_group = 2, ddp.reduce = reduce;
-    const std::vector<StepRecord> expected = run_layout(Problem(), ddp, 3);
-    for (const int64_t stage : {1, 2, 3}) {
-      Layout l = ddp;
-      l.dp_replicate = 2, l.dp_shard = 2, l.stage = stage;
-      EXPECT_EQ(first_difference(expected, run_layout(Problem(), l, 3)), "") << l.name();
+  for (const char* precision : {"fp32", "bf16_pure"}) {
+    for (const char* reduce : {"per_step", "per_micro_batch"}) {
+      Problem p;
+      p.precision = precision;
+      Layout ddp;
+      ddp.dp_shard = 4, ddp.accumulation = 2, ddp.sum_group = 2, ddp.reduce = reduce;
+      const std::vector<StepRecord> expected = run_layout(p, ddp, 3);
+      for (const int64_t stage : {1, 2, 3}) {
+        Layout l = ddp;
+        l.dp_replicate = 2, l.dp_shard = 2, l.stage = stage;
+        EXPECT_EQ(first_difference(expected, run_layout(p, l, 3)), "") << precision << " " << l.name();
+      }
     }
   }
 }

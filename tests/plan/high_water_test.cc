@@ -14,18 +14,19 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::unique_ptr<train::Trainer> make_trainer(const ModelVariant& variant, bool bf16, bool inference,
-                                             std::atomic<bool>* cancel) {
-  return train::Trainer::create(config::ConfigTree::from_json(variant_config(variant, "", 2, bf16)),
-                                inference, cancel);
+std::unique_ptr<train::Trainer> make_trainer(const ModelVariant& variant, const char* precision,
+                                             bool inference, std::atomic<bool>* cancel) {
+  config::ConfigTree config = config::ConfigTree::from_json(variant_config(variant, "", 2));
+  config.set("/precision", precision);
+  return train::Trainer::create(config, inference, cancel);
 }
 
 class HighWater : public ::testing::TestWithParam<ModelVariant> {};
 
 TEST_P(HighWater, OfATrainingStepIsThePlannedPeakByCategory) {
-  for (const bool bf16 : {false, true}) {
+  for (const char* precision : {"fp32", "bf16", "bf16_pure"}) {
     std::atomic<bool> cancel{false};
-    const auto trainer = make_trainer(GetParam(), bf16, false, &cancel);
+    const auto trainer = make_trainer(GetParam(), precision, false, &cancel);
     const ReferenceBatch b = variant_batch(GetParam(), resolve_variant(GetParam()).model.vocab_size);
     const train::BatchView view = {b.rows, b.seq, b.tokens.data(), b.targets.data(),
                                    b.document_begin.empty() ? nullptr : b.document_begin.data()};
@@ -42,7 +43,7 @@ TEST_P(HighWater, OfATrainingStepIsThePlannedPeakByCategory) {
 
 TEST_P(HighWater, OfAnEvaluationIsThePlannedPeakByCategory) {
   std::atomic<bool> cancel{false};
-  const auto trainer = make_trainer(GetParam(), false, true, &cancel);
+  const auto trainer = make_trainer(GetParam(), "fp32", true, &cancel);
   const ReferenceBatch b = variant_batch(GetParam(), resolve_variant(GetParam()).model.vocab_size);
   const train::BatchView view = {b.rows, b.seq, b.tokens.data(), b.targets.data(),
                                  b.document_begin.empty() ? nullptr : b.document_begin.data()};
@@ -54,7 +55,7 @@ TEST_P(HighWater, OfAnEvaluationIsThePlannedPeakByCategory) {
 
 TEST_P(HighWater, NeverPassesTheArenaWhateverRuns) {
   std::atomic<bool> cancel{false};
-  const auto trainer = make_trainer(GetParam(), false, false, &cancel);
+  const auto trainer = make_trainer(GetParam(), "fp32", false, &cancel);
   const int64_t vocab = resolve_variant(GetParam()).model.vocab_size;
   const ReferenceBatch b = variant_batch(GetParam(), vocab);
   const train::BatchView view = {b.rows, b.seq, b.tokens.data(), b.targets.data(), nullptr};

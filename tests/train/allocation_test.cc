@@ -20,7 +20,7 @@ TEST(Allocation, StepsAllocateNothing) {
   const testing::ScratchFolder folder;
   const std::string tokens = testing::write_tokens(folder, 20000);
   std::atomic<bool> cancel{false};
-  for (const char* precision : {"fp32", "bf16"}) {
+  for (const char* precision : {"fp32", "bf16", "bf16_pure"}) {
     const auto trainer = train::Trainer::create(
         testing::small_config(tokens, precision, 2, R"(, "guard": {"outlier": "skip"})"), false, &cancel);
     trainer->train_step();
@@ -39,7 +39,7 @@ TEST(Allocation, StepsOfManyRanksAllocateNothing) {
   const std::string tokens = testing::write_tokens(folder, 20000);
   std::atomic<bool> cancel{false};
   for (const char* zero : {R"("stage": 0)", R"("stage": 3)", R"("stage": 3, "reduce": "per_micro_batch")"})
-    for (const char* precision : {"fp32", "bf16"})
+    for (const char* precision : {"fp32", "bf16", "bf16_pure"})
       for (const bool trace : {false, true}) {
         const std::string more = std::string(R"(, "mesh": {"dp_shard": 2}, "zero": {)") + zero + "}";
         const auto trainer = train::Trainer::create(testing::small_config(tokens, precision, 4, more), false,

@@ -34,14 +34,14 @@ TEST(GradNorm, EveryNumberOfShardsGivesTheSameBits) {
     const std::vector<float> gradients = random_gradients(n);
     ExactSum whole;
     SerialStream one;
-    optim::add_squares(&whole, gradients.data(), n, workspace.data(), best_kernels(), one);
+    optim::add_squares(&whole, gradients.data(), DType::kF32, n, workspace.data(), best_kernels(), one);
     for (const int64_t parts : {2, 3, 4, 7, 64}) {
       ExactSum joined;
       for (int64_t rank = parts - 1; rank >= 0; --rank) {
         const mesh::FlatRange range = mesh::shard_range(n, parts, rank);
         ExactSum mine;
         SerialStream stream(3, TaskOrder::kShuffled);
-        optim::add_squares(&mine, gradients.data() + range.begin, range.size(), workspace.data(),
+        optim::add_squares(&mine, gradients.data() + range.begin, DType::kF32, range.size(), workspace.data(),
                            best_kernels(), stream);
         mine.normalise();
         for (int i = 0; i < ExactSum::kWords; ++i) joined.words[i] += mine.words[i];  // an integer all-reduce
@@ -59,7 +59,8 @@ TEST(GradNorm, IsTheRootOfTheSumOfSquaresOfAllRuns) {
   SerialStream stream;
   ExactSum sum;
   for (int64_t begin = 0; begin < 5000; begin += 1250) {
-    optim::add_squares(&sum, gradients.data() + begin, 1250, workspace.data(), best_kernels(), stream);
+    optim::add_squares(&sum, gradients.data() + begin, DType::kF32, 1250, workspace.data(), best_kernels(),
+                       stream);
   }
   EXPECT_NEAR(optim::grad_norm(sum), std::sqrt(expected), 1e-13 * std::sqrt(expected));
   EXPECT_EQ(optim::grad_norm(ExactSum()), 0.0);
@@ -71,10 +72,10 @@ TEST(GradNorm, IsNotFiniteWhereAGradientIsNot) {
   SerialStream stream;
   ExactSum sum;
   gradients[500] = -std::numeric_limits<float>::infinity();
-  optim::add_squares(&sum, gradients.data(), 1000, workspace.data(), best_kernels(), stream);
+  optim::add_squares(&sum, gradients.data(), DType::kF32, 1000, workspace.data(), best_kernels(), stream);
   EXPECT_EQ(optim::grad_norm(sum), std::numeric_limits<double>::infinity());
   gradients[1] = std::numeric_limits<float>::quiet_NaN();
-  optim::add_squares(&sum, gradients.data(), 1000, workspace.data(), best_kernels(), stream);
+  optim::add_squares(&sum, gradients.data(), DType::kF32, 1000, workspace.data(), best_kernels(), stream);
   EXPECT_TRUE(std::isnan(optim::grad_norm(sum)));
 }
 

@@ -1,4 +1,4 @@
-// Train N = train N/2, save, load into another engine, train N/2: bitwise, in fp32 and bf16, with
+// Train N = train N/2, save, load into another engine, train N/2: bitwise, in every precision, with
 // accumulation, dropout and packing on. (tests/cli does the same across processes.)
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ TEST(Resume, IsBitwise) {
   const testing::ScratchFolder folder;
   const std::string tokens = testing::write_tokens(folder, 20000);
   std::atomic<bool> cancel{false};
-  for (const std::string precision : {"fp32", "bf16"}) {
+  for (const std::string precision : {"fp32", "bf16", "bf16_pure"}) {
     const auto config = testing::small_config(tokens, precision, 2);
     const auto whole = Trainer::create(config, false, &cancel);
     const Bits expected = run(*whole, 10);

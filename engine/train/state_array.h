@@ -1,0 +1,45 @@
+// StateArray: weights, gradients or moments of a rank's device as they are kept, f32 or bf16, and how the
+// host reads and writes them as f32, which is what it works with outside of a step. Widening is exact; bf16
+// is rounded to nearest.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "engine/base/dtype.h"
+#include "engine/device/host_link.h"
+
+namespace hawser::train {
+
+struct StateArray {
+  void* data = nullptr;
+  DType type = DType::kF32;
+
+  explicit operator bool() const { return data != nullptr; }
+  /// From element i on.
+  StateArray from(int64_t i) const { return {static_cast<char*>(data) + i * dtype_bytes(type), type}; }
+  /// Where the host may work on it itself: in its own memory, as f32. Else null.
+  float* in_place(const device::HostLink& link) const {
+    return link.in_place() && type == DType::kF32 ? static_cast<float*>(data) : nullptr;
+  }
+};
+
+// Done when the call returns; not for use in a step. Each throws what the device has to say.
+
+void read_values(const device::HostLink& link, float* out, StateArray from, int64_t n);
+void write_values(const device::HostLink& link, StateArray to, const float* values, int64_t n);
+/// fill(host memory, first, count) writes values [first, first + count) of n.
+template <typename Fill>
+void produce_values(const device::HostLink& link, StateArray to, int64_t n, Fill fill) {
+  constexpr int64_t kPiece = int64_t{4} << 20;
+  if (float* const place = to.in_place(link)) return fill(place, int64_t{0}, n);
+  std::vector<float> piece(static_cast<size_t>(std::min(n, kPiece)));
+  for (int64_t first = 0; first < n; first += kPiece) {
+    const int64_t count = std::min(kPiece, n - first);
+    fill(piece.data(), first, count);
+    write_values(link, to.from(first), piece.data(), count);
+  }
+}
+
+}  // namespace hawser::train
