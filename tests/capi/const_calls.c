@@ -11,7 +11,7 @@
 #include "misuse.h"
 #include "tiny.h"
 
-enum { kThreads = 16, kRounds = 5, kMostConst = 128, kSteps = 12, kArrayBytes = 128 };
+enum { kThreads = 16, kRounds = 3, kMostConst = 128, kSteps = 12, kArrayBytes = 128 };
 
 /* Of each const function: its row, and what came of its calls. */
 typedef struct tally {
