@@ -51,6 +51,14 @@ TEST_F(TrainCommand, PipedOutputIsPlainLines) {
   for (const char* word : {"loss", "lr", "norm", "tok/s", "ETA", "iB"}) {
     EXPECT_NE(result.out.find(word), std::string::npos) << word;
   }
+  // A checkpoint is said to be there when it is.
+  const auto line = [&](const char* step) {
+    const size_t begin = result.out.find(step);
+    return result.out.substr(begin, result.out.find('\n', begin) - begin);
+  };
+  EXPECT_TRUE(line("step 10/20 ").ends_with("| saving")) << result.out;
+  EXPECT_TRUE(line("step 15/20 ").ends_with("| saved step-10")) << result.out;
+  EXPECT_TRUE(line("step 20/20 ").ends_with("| saving")) << result.out;
   const size_t first = result.out.find("step 1/20"), mfu = result.out.find("MFU");
   ASSERT_NE(mfu, std::string::npos);
   EXPECT_GT(mfu, result.out.find('\n', first)) << "the peak is measured after the first report";
