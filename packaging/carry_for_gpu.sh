@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Gathers what tests/gpu.sh needs and a machine without network may lack, in one folder: the headers, CMake packages and
-# the flatc of our build's Debian packages, GoogleTest, and the PyTorch program to compare with. Run it on Debian or
+# the flatc of our build's Debian packages, GoogleTest, cuDNN's headers and its frontend's (where
+# packaging/cuda_toolkit.sh --cudnn put them), and the PyTorch program to compare with. Run it on Debian or
 # Ubuntu (x86-64) where tests/run.sh works; the folder may then be moved to the GPU machine, whose C++ compiler must not
 # be older than this one's.
 #
 #   packaging/carry_for_gpu.sh FOLDER [--peer torch_gpt.py]
 #
-#   FOLDER   is made anew; about 12 MB
+#   FOLDER   is made anew; about 16 MB
 #   --peer   a program that trains a GPT with PyTorch and prints one JSON line with tok_s_median (tests/gpu.sh --help)
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -42,6 +43,12 @@ for package in "${packages[@]}" $libraries; do
     if [ ! -d "$file" ] || [ -L "$file" ]; then printf '%s\0' "${file#/}"; fi
   done
 done | tar -C / --null --no-recursion -cf - -T - | tar -C "$folder.new" -xf -
+headers=$(bash "$root/packaging/cuda_toolkit.sh" --fetch)/cudnn
+if [ -e "$headers/include/cudnn_frontend.h" ]; then
+  cp -r "$headers" "$folder.new/cudnn"
+else
+  echo "carry_for_gpu.sh: cuDNN's headers are not here (packaging/cuda_toolkit.sh --cudnn): attention will be our own" >&2
+fi
 [ -z "$peer" ] || cp "$peer" "$folder.new/torch_gpt.py"
 
 most=$((64 << 20))

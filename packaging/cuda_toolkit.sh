@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Finds a CUDA toolkit, or fetches one, and prints its folder (the one with bin/nvcc), for cmake -DHAWSER_CUDA_TOOLKIT=.
 #
-#   packaging/cuda_toolkit.sh [--fetch] [--libraries]
+#   packaging/cuda_toolkit.sh [--fetch] [--cudnn] [--libraries]
 #
 #   (none)       nvcc of the PATH, /usr/local/cuda or the folder that an earlier run made; else from PyPI (105 MB)
 #   --fetch      from PyPI (or an earlier run) even if there is a system toolkit
-#   --libraries  also the headers of cuBLASLt, cuDNN and NCCL: only tests that compare our declarations with theirs want
-#                them. The libraries themselves are never needed to build: the plugin opens them when it needs them.
+#   --cudnn      also the headers of cuDNN and of its frontend, with which attention by cuDNN is built. Only headers are
+#                kept, but they come with the library (400 MB to fetch).
+#   --libraries  also those of cuBLASLt and NCCL: only tests that compare our declarations with theirs want them. The
+#                libraries themselves are never needed to build: the plugin opens them when it needs them.
 #
 # The folder is ${XDG_CACHE_HOME:-$HOME/.cache}/hawser/cuda-VERSION. Needs python3 with pip (or venv) to fetch.
 set -euo pipefail
@@ -14,16 +16,19 @@ set -euo pipefail
 version=13.0.88  # of nvcc
 compiler=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96
           nvidia-cuda-cccl==13.0.85)
-libraries=(nvidia-cublas==13.1.0.3 nvidia-cudnn-cu13==9.19.0.56 nvidia-nccl-cu13==2.28.9)
+cudnn=(nvidia-cudnn-cu13==9.19.0.56)
+frontend=(nvidia-cudnn-frontend==1.18.0)  # headers alone, 2 MB
+cublas=(nvidia-cublas==13.1.0.3) nccl=(nvidia-nccl-cu13==2.28.9)
 folder=${XDG_CACHE_HOME:-$HOME/.cache}/hawser/cuda-$version
 
 fail() { echo "cuda_toolkit.sh: $*" >&2; exit 2; }
 
-fetch=no with_libraries=no
+fetch=no with_cudnn=no with_libraries=no
 for argument in "$@"; do
   case "$argument" in
     --fetch) fetch=yes ;;
-    --libraries) with_libraries=yes ;;
+    --cudnn) with_cudnn=yes ;;
+    --libraries) with_cudnn=yes with_libraries=yes ;;
     -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) fail "unknown argument $argument (see --help)" ;;
   esac
@@ -36,19 +41,18 @@ pip_of() {
   echo "$1/venv/bin/python -m pip"
 }
 
-# download FOLDER PREFIX WHEEL...: unpacks what lies under nvidia/PREFIX in each wheel.
+# download FOLDER PATTERN WHEEL...: unpacks what matches PATTERN (as Python's re.match) in each wheel.
 download() {
-  local into=$1 prefix=$2 pip
+  local into=$1 pattern=$2 pip
   shift 2
   pip=$(pip_of "$scratch")
   $pip download --quiet --no-deps --disable-pip-version-check --dest "$scratch/wheels" "$@" >&2
-  python3 - "$scratch/wheels" "$into" "$prefix" <<'PYTHON'
-import pathlib, sys, zipfile
-wheels, into, prefix = sys.argv[1:]
+  python3 - "$scratch/wheels" "$into" "$pattern" <<'PYTHON'
+import pathlib, re, sys, zipfile
+wheels, into, pattern = sys.argv[1:]
 for wheel in sorted(pathlib.Path(wheels).glob("*.whl")):
     with zipfile.ZipFile(wheel) as archive:
-        wanted = [n for n in archive.namelist() if n.startswith("nvidia/") and prefix in n]
-        archive.extractall(into, wanted)
+        archive.extractall(into, [n for n in archive.namelist() if re.match(pattern, n)])
     wheel.unlink()
 PYTHON
 }
@@ -56,7 +60,7 @@ PYTHON
 # What is unpacked becomes visible under its name at once, by a rename.
 fetch_compiler() {
   [ -x "$folder/bin/nvcc" ] && return
-  download "$scratch/compiler" "" "${compiler[@]}"
+  download "$scratch/compiler" nvidia/ "${compiler[@]}"
   local root=$scratch/compiler/nvidia/cu13
   chmod +x "$root"/bin/* "$root"/nvvm/bin/*
   ln -s lib "$root/lib64"                     # where nvcc looks
@@ -64,14 +68,18 @@ fetch_compiler() {
   mv -T "$root" "$folder" 2>/dev/null || [ -x "$folder/bin/nvcc" ] || fail "cannot write $folder"
 }
 
+# fetch_headers INTO SIGN WHEEL...: headers of the wheels into that folder, unless SIGN lies there.
 fetch_headers() {
-  [ -e "$folder/library_headers/.complete" ] && return
-  download "$scratch/headers" include/ "${libraries[@]}"
-  mkdir -p "$scratch/found"
-  find "$scratch/headers" -path '*/include/*.h' ! -path '*/include/*/*' -exec cp {} "$scratch/found" \;
-  touch "$scratch/found/.complete"
-  mv -T "$scratch/found" "$folder/library_headers" 2>/dev/null || [ -e "$folder/library_headers/.complete" ] ||
-    fail "cannot write $folder/library_headers"
+  local into=$folder/$1 sign=$2
+  shift 2
+  [ -e "$into/$sign" ] && return
+  download "$scratch/headers" '(nvidia/.*/)?include/' "$@"
+  mkdir -p "$into" "$into.new.$$" "$into.sign.$$"
+  find "$scratch/headers" -type d -name include -exec cp -rT {} "$into.new.$$" \;
+  # The sign comes last: a folder that has it is whole.
+  mv "$into.new.$$/$sign" "$into.sign.$$/"
+  cp -rT "$into.new.$$" "$into" && mv "$into.sign.$$/$sign" "$into/$sign" || fail "cannot write $into"
+  rm -rf "$into.new.$$" "$into.sign.$$" "$scratch/headers"
 }
 
 system=""
@@ -89,5 +97,12 @@ fi
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/hawser-cuda.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 fetch_compiler
-[ "$with_libraries" = no ] || fetch_headers
+if [ "$with_cudnn" = yes ]; then
+  fetch_headers cudnn/include cudnn_graph.h "${cudnn[@]}"  # the frontend wants to be in a folder of this name
+  fetch_headers cudnn/include cudnn_frontend.h "${frontend[@]}"
+fi
+if [ "$with_libraries" = yes ]; then
+  fetch_headers library_headers cublasLt.h "${cublas[@]}"
+  fetch_headers library_headers nccl.h "${nccl[@]}"
+fi
 echo "$folder"

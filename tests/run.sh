@@ -4,7 +4,7 @@
 #   bash tests/run.sh [--full] [--asan | --tsan | --fuzz] [-- CTEST_ARGUMENT...]
 #
 #   (none)   release build in build/, every test but the long ones
-#   --full   the long ones too, and kernels for every GPU that packages have
+#   --full   the long ones too, kernels for every GPU that packages have, and attention by cuDNN
 #   --asan   AddressSanitizer and UndefinedBehaviorSanitizer in build-asan/, tests labelled quick
 #   --tsan   ThreadSanitizer in build-tsan/, tests labelled threads
 #   --fuzz   the fuzzers alone, with clang and both of --asan in build-fuzz/, each for a minute (tests/fuzz)
@@ -28,9 +28,10 @@ configure=(-DCMAKE_BUILD_TYPE=Release)
 select=(-LE long)
 targets=()
 architectures=90a-real
+headers=()
 while [ $# -gt 0 ]; do
   case "$1" in
-    --full) select=() architectures="80-real;90a-real;100a-real;120-virtual" ;;
+    --full) select=() architectures="80-real;90a-real;100a-real;120-virtual" headers=(--cudnn) ;;
     --asan) build=build-asan configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_CPU_LEVELS=v3) select=(-L quick) ;;
     --tsan) build=build-tsan configure+=(-DHAWSER_SANITIZE=thread -DHAWSER_CPU_LEVELS=v3) select=(-L threads) ;;
     --fuzz)
@@ -48,7 +49,7 @@ done
 install_packages "${packages[@]}"
 # The plugin for GPUs is compiled where its toolkit can be had; sanitizers do without.
 if [ "$build" = build ]; then
-  if toolkit=$(bash packaging/cuda_toolkit.sh); then
+  if toolkit=$(bash packaging/cuda_toolkit.sh "${headers[@]}"); then
     configure+=(-DHAWSER_CUDA=ON "-DHAWSER_CUDA_TOOLKIT=$toolkit" "-DHAWSER_CUDA_ARCHITECTURES=$architectures")
   else
     echo "tests/run.sh: no CUDA toolkit: the plugin for GPUs is neither built nor tested" >&2

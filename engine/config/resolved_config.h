@@ -85,6 +85,10 @@ struct CpuConfig {
   std::string max_isa;  ///< empty: best of the machine
 };
 
+struct CudaConfig {
+  std::string algorithm_cache;  ///< empty: none
+};
+
 struct ResolvedConfig {
   std::string device = "cpu";
   uint64_t seed = 0;
@@ -101,6 +105,7 @@ struct ResolvedConfig {
   TrainConfig train;
   CheckpointConfig checkpoint;
   CpuConfig cpu;
+  CudaConfig cuda;
   MeshConfig mesh;
   ZeroConfig zero;
   CommConfig comm;

@@ -50,6 +50,7 @@ kernels::AttentionShape Attention::shape(const Context& ctx) const {
   s.scale = static_cast<float>(model_.attention_scale);
   s.softcap = static_cast<float>(model_.attention_softcap);
   s.kv_begin = ctx.kv_begin_BT;
+  s.documents = ctx.documents;
   s.dropout = ctx.dropout(model_.dropout_attention, layer_, kSiteAttention);
   return s;
 }

@@ -79,6 +79,7 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   draining_.reserve(plan.slots.size());
   fetched_losses_.reserve(plan.instructions.size());
   fetched_losses_.clear();
+  documents_.resize(std::max(documents_.size(), plan.instructions.size()));
   done_ = started_ = static_cast<int32_t>(begin) - 1;
   recording_ = trace_ && trace_->is_of(plan) ? trace_ : nullptr;
   KernelProfile* const profile = recording_ ? recording_->profile() : nullptr;
@@ -204,6 +205,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
     ctx.targets_BT = batch.targets;
     ctx.positions_BT = batch.positions;
     ctx.kv_begin_BT = run.documents ? batch.kv_begin : nullptr;
+    ctx.documents = run.documents ? documents_[static_cast<size_t>(std::max(n.micro_batch, 0))] : 0;
     ctx.samples_B = batch.samples;
     break;
   }

@@ -159,6 +159,7 @@ class Executor {
   std::vector<plan::SlotId> draining_;  // given back, but still used by a transfer
   int32_t done_ = -1;                   // the newest transfer that is known to be done
   int32_t started_ = -1;                // the newest transfer
+  std::vector<int64_t> documents_;      // in each micro-batch; 0: not counted
   std::vector<int64_t> agreement_;      // what COUNT_TOKENS sums over ranks
   std::exception_ptr load_error_;
   StepTrace* trace_ = nullptr;

@@ -9,6 +9,17 @@
 #include "engine/train/executor.h"
 
 namespace hawser::train {
+namespace {
+
+/// Each begins where a position may see nothing before itself.
+int64_t documents_in(const MicroBatch& batch) {
+  int64_t documents = 0;
+  for (int64_t i = 0; i < batch.batch * batch.seq; ++i)
+    documents += batch.kv_begin[i] == i % batch.seq ? 1 : 0;
+  return documents;
+}
+
+}  // namespace
 
 /// Bad data is kept until COUNT_TOKENS, where all ranks learn of it together.
 void Executor::load(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
@@ -28,6 +39,7 @@ void Executor::load(const plan::Plan& plan, const plan::Instruction& n, Run* run
     load_error_ = std::current_exception();
     return;
   }
+  documents_[static_cast<size_t>(std::max(n.micro_batch, 0))] = run->documents ? documents_in(batch) : 0;
   run->tokens += std::count_if(batch.targets, batch.targets + run->batch * run->seq,
                                [](int32_t t) { return t != -100; });
   s_.link->send(slot, host, MicroBatch::bytes(run->batch, run->seq));

@@ -6,13 +6,16 @@
 namespace hawser::train {
 namespace {
 
-std::shared_ptr<device::Device> open(const DeviceChoice& choice, bool deterministic,
+std::shared_ptr<device::Device> open(const DeviceChoice& choice, const config::ResolvedConfig& config,
                                      const kernels::KernelTable& kernels, Stream& stream,
                                      int32_t local_rank) {
   if (choice.plugin == nullptr) return device::make_cpu_device(kernels, stream);
   device::DeviceRequest request;
   request.index = choice.index_of(local_rank);
-  request.deterministic = deterministic;
+  request.deterministic = config.deterministic;
+  if (!config.cuda.algorithm_cache.empty()) request.algorithm_cache = config.cuda.algorithm_cache.c_str();
+  // Ranks that time for themselves would not choose alike.
+  request.times = config.mesh.dp_replicate * config.mesh.dp_shard == 1;
   request.host_stream = &stream;
   request.host_kernels = &kernels;
   return device::open_device(*choice.plugin, request);
@@ -22,7 +25,7 @@ std::shared_ptr<device::Device> open(const DeviceChoice& choice, bool determinis
 
 Machine::Machine(const DeviceChoice& choice, const config::ResolvedConfig& config,
                  const kernels::KernelTable& kernels, int32_t threads, int32_t local_rank)
-    : pool_(threads), link_(open(choice, config.deterministic, kernels, pool_.stream(), local_rank)) {}
+    : pool_(threads), link_(open(choice, config, kernels, pool_.stream(), local_rank)) {}
 
 Target Machine::target() const {
   device::Device& d = device();

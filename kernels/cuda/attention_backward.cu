@@ -2,8 +2,8 @@
 // saved log-sum-exp, once by the blocks that own tiles of keys (dk and dv, over the query heads of the group
 // in ascending order), once by those that own tiles of queries (dq). The workspace holds dout . o of every
 // query.
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_tile.h"
-#include "kernels/cuda/table.h"
 
 namespace hawser::kernels::cuda {
 namespace {
@@ -190,17 +190,14 @@ void run(const AttentionBackward& args, CudaStream& stream) {
 
 }  // namespace
 
-int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_t) {
-  const AttentionShape& s = args.s;
+int64_t tiled_backward_bytes(const AttentionShape& s) {
   return s.batch * s.heads * s.seq_q * static_cast<int64_t>(sizeof(float));
 }
 
-void attention_backward(const AttentionBackward& args, Stream& stream) {
-  CudaStream& cuda = cuda_stream(stream);
-  const AttentionShape& s = args.s;
-  if (s.batch <= 0 || s.seq_q <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
-  for_head_size(cuda, "attention_backward", s.head_dim, [&](auto size) {
-    for_type(s.type, [&](auto tag) { run<decltype(size)::kHead, type_of<decltype(tag)>>(args, cuda); });
+void attention_backward_tiled(const AttentionBackward& args, CudaStream& stream) {
+  for_head_size(stream, "attention_backward", args.s.head_dim, [&](auto size) {
+    for_type(args.s.type,
+             [&](auto tag) { run<decltype(size)::kHead, type_of<decltype(tag)>>(args, stream); });
   });
 }
 

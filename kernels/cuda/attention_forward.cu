@@ -1,7 +1,7 @@
 // Attention forward (FlashAttention-2, algorithm 1): a block for each tile of queries of a head, key tiles
 // from left to right with an online softmax. Tiles that no query of the block sees are skipped.
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_tile.h"
-#include "kernels/cuda/table.h"
 
 namespace hawser::kernels::cuda {
 namespace {
@@ -112,18 +112,14 @@ bool reads_wide(const AttentionForward& a) {
 
 }  // namespace
 
-int64_t attention_forward_workspace_bytes(const AttentionForward&, int32_t) { return 0; }
-
-void attention_forward(const AttentionForward& args, Stream& stream) {
-  CudaStream& cuda = cuda_stream(stream);
+void attention_forward_tiled(const AttentionForward& args, CudaStream& stream) {
   const AttentionShape& s = args.s;
-  if (s.batch <= 0 || s.seq_q <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
-  for_head_size(cuda, "attention_forward", s.head_dim, [&](auto size) {
+  for_head_size(stream, "attention_forward", s.head_dim, [&](auto size) {
     constexpr int kHead = decltype(size)::kHead, kTile = kForwardTile<kHead>;
     static_assert(sizeof(Shared<kTile, kHead>) <= kSmallestSharedMemory);
     for_type(s.type, [&](auto tag) {
       const int64_t tiles = blocks_for(s.seq_q, kTile);
-      launch(cuda, "attention_forward",
+      launch(stream, "attention_forward",
              {grid(tiles * s.heads * s.batch), kAttentionThreads, sizeof(Shared<kTile, kHead>)},
              attention_forward_kernel<kTile, kHead, type_of<decltype(tag)>>, args, tiles,
              product_width(s.head_dim), reads_wide(args));

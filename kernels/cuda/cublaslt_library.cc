@@ -23,6 +23,7 @@ bool open_functions_of(CublasLtApi& api, ErrorText error) {
                          {"cublasLtMatmulPreferenceDestroy", api.MatmulPreferenceDestroy},
                          {"cublasLtMatmulPreferenceSetAttribute", api.MatmulPreferenceSetAttribute},
                          {"cublasLtMatmulAlgoGetHeuristic", api.MatmulAlgoGetHeuristic},
+                         {"cublasLtMatmulAlgoCheck", api.MatmulAlgoCheck},
                          {"cublasLtMatmul", api.Matmul}},
                         error);
 }

@@ -64,6 +64,9 @@ struct CublasLtApi {
   int (*MatmulAlgoGetHeuristic)(cublaslt::Handle, cublaslt::Desc, cublaslt::Layout a, cublaslt::Layout b,
                                 cublaslt::Layout c, cublaslt::Layout d, cublaslt::Preference, int requested,
                                 cublaslt::HeuristicResult* results, int* returned);
+  int (*MatmulAlgoCheck)(cublaslt::Handle, cublaslt::Desc, cublaslt::Layout a, cublaslt::Layout b,
+                         cublaslt::Layout c, cublaslt::Layout d, const cublaslt::Algorithm*,
+                         cublaslt::HeuristicResult* result);
   int (*Matmul)(cublaslt::Handle, cublaslt::Desc, const void* alpha, const void* a, cublaslt::Layout,
                 const void* b, cublaslt::Layout, const void* beta, const void* c, cublaslt::Layout, void* d,
                 cublaslt::Layout, const cublaslt::Algorithm*, void* workspace, size_t workspace_bytes,

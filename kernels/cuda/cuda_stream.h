@@ -11,6 +11,7 @@
 namespace hawser::kernels::cuda {
 
 class CublasLt;
+class Sdpa;
 
 /// The first error of a device; later ones follow from it. Plain memory, because the owner is on the other
 /// side of a library border.
@@ -33,6 +34,7 @@ struct CudaStream : Stream {
   StickyError* error;
   const Context* context = nullptr;  ///< current while a kernel is given to it; null: whatever is
   CublasLt* cublaslt = nullptr;      ///< null: products by our own tiled kernel (matmul_tiled.cu)
+  Sdpa* sdpa = nullptr;              ///< null: attention by our own tiled kernels
 
   /// Keeps what a runtime call returned, if it is no success; true if it is one.
   bool succeeded(cudaError_t result, const char* operation);

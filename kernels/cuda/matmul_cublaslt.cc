@@ -3,6 +3,7 @@
 
 #include "engine/base/code.h"
 #include "kernels/cuda/matmul.h"
+#include "kernels/cuda/matmul_timing.h"
 
 namespace hawser::kernels::cuda {
 namespace {
@@ -77,10 +78,7 @@ ProductShape shape_of(const Matmul& m, const MatmulWorkspace& w) {
 
 size_t slot_of(const ProductShape& s, size_t slots) {
   uint64_t hash = 1469598103934665603ull;  // FNV-1a over the fields
-  for (const int64_t field :
-       {s.m, s.n, s.k, s.lda, s.ldb, s.ldc, int64_t{s.type}, int64_t{s.c_type}, int64_t{s.bias_type},
-        int64_t{s.a_alignment}, int64_t{s.b_alignment}, int64_t{s.c_alignment}, int64_t{s.a_transposed},
-        int64_t{s.b_transposed}, int64_t{s.bias}, int64_t{s.accumulate}}) {
+  for (const int64_t field : numbers_of(s)) {
     hash = (hash ^ static_cast<uint64_t>(field)) * 1099511628211ull;
     hash ^= hash >> 29;
   }
@@ -89,8 +87,28 @@ size_t slot_of(const ProductShape& s, size_t slots) {
 
 }  // namespace
 
-CublasLt::CublasLt(const CublasLtApi& api, bool deterministic, StickyError& error)
-    : api_(api), deterministic_(deterministic) {
+ProductNumbers numbers_of(const ProductShape& s) {
+  return {s.m,
+          s.n,
+          s.k,
+          s.lda,
+          s.ldb,
+          s.ldc,
+          s.library_bytes,
+          s.type,
+          s.c_type,
+          s.bias_type,
+          s.a_alignment,
+          s.b_alignment,
+          s.c_alignment,
+          s.a_transposed,
+          s.b_transposed,
+          s.bias,
+          s.accumulate};
+}
+
+CublasLt::CublasLt(const CublasLtApi& api, const AlgorithmChoice& choice, StickyError& error)
+    : api_(api), choice_(choice) {
   int status = api_.Create(&handle_);
   const char* function = "cublasLtCreate";
   if (status == cublaslt::kSuccess) {
@@ -105,6 +123,7 @@ CublasLt::~CublasLt() {
   for (Product& product : products_) forget(product);
   if (preference_ != nullptr) api_.MatmulPreferenceDestroy(preference_);
   if (handle_ != nullptr) api_.Destroy(handle_);
+  delete choice_.cache;
 }
 
 bool CublasLt::succeeded(int status, const char* function, CudaStream& stream) {
@@ -148,28 +167,69 @@ bool CublasLt::describe(Product& product, const void* bias, CudaStream& stream) 
          (s.bias == 0 || (set(cublaslt::kBiasPointer, bias) && set(cublaslt::kBiasDataType, s.bias_type)));
 }
 
-/// The library's first suggestion. None is no error: the product is then left to our own kernel.
-bool CublasLt::choose(Product& product, CudaStream& stream) {
+bool CublasLt::suggest(const Product& product, cublaslt::HeuristicResult* results, int most, int* found,
+                       CudaStream& stream) {
   const ProductShape& s = product.shape;
   const auto prefer = [&](int attribute, const auto& value) {
     return succeeded(api_.MatmulPreferenceSetAttribute(preference_, attribute, &value, sizeof(value)),
                      "cublasLtMatmulPreferenceSetAttribute", stream);
   };
-  const uint32_t schemes = cublaslt::kReductionsInOrder | (deterministic_ ? 0u : cublaslt::kReductionInPlace);
+  const uint32_t schemes =
+      cublaslt::kReductionsInOrder | (choice_.deterministic ? 0u : cublaslt::kReductionInPlace);
   const bool set = prefer(cublaslt::kMaxWorkspaceBytes, static_cast<size_t>(s.library_bytes)) &&
                    prefer(cublaslt::kReductionSchemeMask, schemes) &&
                    prefer(cublaslt::kMinAlignmentA, static_cast<uint32_t>(s.b_alignment)) &&
                    prefer(cublaslt::kMinAlignmentB, static_cast<uint32_t>(s.a_alignment)) &&
                    prefer(cublaslt::kMinAlignmentC, static_cast<uint32_t>(s.c_alignment)) &&
                    prefer(cublaslt::kMinAlignmentD, static_cast<uint32_t>(s.c_alignment));
+  *found = 0;
   if (!set) return false;
-  int found = 0;
   const int status = api_.MatmulAlgoGetHeuristic(handle_, product.desc, product.b, product.a, product.c,
-                                                 product.c, preference_, 1, &product.choice, &found);
-  if (status == cublaslt::kNotSupported || (status == cublaslt::kSuccess && found == 0)) return true;
-  if (!succeeded(status, "cublasLtMatmulAlgoGetHeuristic", stream)) return false;
-  product.supported = product.choice.state == cublaslt::kSuccess;
+                                                 product.c, preference_, most, results, found);
+  if (status == cublaslt::kNotSupported) *found = 0;
+  return status == cublaslt::kNotSupported || succeeded(status, "cublasLtMatmulAlgoGetHeuristic", stream);
+}
+
+/// What the library no longer takes was of another one that calls itself the same.
+bool CublasLt::choose_from_cache(Product& product) {
+  cublaslt::HeuristicResult& choice = product.choice;
+  if (choice_.cache == nullptr || !choice_.cache->find(numbers_of(product.shape), &choice.algorithm))
+    return false;
+  const cublaslt::Algorithm algorithm = choice.algorithm;
+  const int status = api_.MatmulAlgoCheck(handle_, product.desc, product.b, product.a, product.c, product.c,
+                                          &algorithm, &choice);
+  choice.algorithm = algorithm;
+  return status == cublaslt::kSuccess && choice.state == cublaslt::kSuccess &&
+         choice.workspace_bytes <= static_cast<size_t>(product.shape.library_bytes);
+}
+
+/// The cache's, or the library's first suggestion. None is no error: the product is then left to our own
+/// kernel.
+bool CublasLt::choose(Product& product, CudaStream& stream) {
+  product.supported = product.settled = choose_from_cache(product);
+  if (product.settled) return true;
+  int found = 0;
+  if (!suggest(product, &product.choice, 1, &found, stream)) return false;
+  product.supported = found > 0 && product.choice.state == cublaslt::kSuccess;
+  product.settled = !product.supported || !choice_.times || choice_.cache == nullptr;
   return true;
+}
+
+/// Once for each shape, at its first product. The results of all candidates are as right as each other's.
+void CublasLt::time_suggestions(Product& product, const LibraryProduct& args, CudaStream& stream) {
+  constexpr int kMost = 16;
+  cublaslt::HeuristicResult candidates[kMost] = {};
+  int found = 0;
+  product.settled = true;
+  if (!suggest(product, candidates, kMost, &found, stream)) return;
+  const ProductShape& s = product.shape;
+  const int64_t c_bytes = s.m * s.ldc * (s.c_type == cublaslt::kReal16BF ? 2 : 4);
+  float microseconds = 0;
+  const int best =
+      fastest(api_, args, static_cast<size_t>(c_bytes), candidates, found, stream, &microseconds);
+  if (best < 0) return;
+  product.choice = candidates[best];
+  choice_.cache->add(numbers_of(s), product.choice.algorithm, microseconds);
 }
 
 /// The kept product of this shape, made where it is new. Null after an error. A full row of slots gives up
@@ -209,11 +269,19 @@ bool CublasLt::multiply(const Matmul& args, CudaStream& stream) {
                  "cublasLtMatmulDescSetAttribute", stream)) {
     return true;
   }
-  const float alpha = 1.0f, beta = args.accumulate ? 1.0f : 0.0f;
-  succeeded(api_.Matmul(handle_, product->desc, &alpha, o.b, product->b, o.a, product->a, &beta, args.c,
-                        product->c, args.c, product->c, &product->choice.algorithm, o.library_workspace,
-                        static_cast<size_t>(w.library_bytes), stream.handle),
-            "cublasLtMatmul", stream);
+  const LibraryProduct call = {handle_,
+                               product->desc,
+                               product->b,
+                               product->a,
+                               product->c,
+                               o.b,
+                               o.a,
+                               args.c,
+                               args.accumulate ? 1.0f : 0.0f,
+                               o.library_workspace,
+                               static_cast<size_t>(w.library_bytes)};
+  if (!product->settled) time_suggestions(*product, call, stream);
+  succeeded(call.run(api_, product->choice.algorithm, args.c, stream.handle), "cublasLtMatmul", stream);
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 
+#include "kernels/cuda/algorithm_cache.h"
 #include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/include/matmul.h"
@@ -22,13 +23,24 @@ struct ProductShape {
   bool operator==(const ProductShape&) const = default;
 };
 
+ProductNumbers numbers_of(const ProductShape& shape);
+
+/// How algorithms are chosen.
+struct AlgorithmChoice {
+  bool deterministic = true;        ///< leaves out those that add through atomics
+  AlgorithmCache* cache = nullptr;  ///< asked first; null: there is none. Deleted with the CublasLt
+  bool times = false;               ///< times what the cache lacks; else the library's first suggestion
+};
+
+struct LibraryProduct;
+
 /// One stream's use of the library: descriptors and the algorithm of each shape are made at its first product
 /// and kept, so later ones allocate nothing. One thread at a time.
 class CublasLt {
  public:
-  /// `deterministic` leaves out algorithms that add through atomics. The caller has made the device current.
-  /// Keeps an error in `error` if the library cannot start; multiply then does nothing but return false.
-  CublasLt(const CublasLtApi& api, bool deterministic, StickyError& error);
+  /// The caller has made the device current. Keeps an error in `error` if the library cannot start; multiply
+  /// then does nothing but return false.
+  CublasLt(const CublasLtApi& api, const AlgorithmChoice& choice, StickyError& error);
   ~CublasLt();
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
@@ -44,17 +56,22 @@ class CublasLt {
     cublaslt::Layout a = nullptr, b = nullptr, c = nullptr;
     cublaslt::HeuristicResult choice = {};
     bool supported = false, used = false;
+    bool settled = false;  ///< `choice` is not to be timed
   };
   static constexpr size_t kProducts = 1024;  ///< kept; many more than a model has
 
   Product* product_of(const ProductShape& shape, const void* bias, CudaStream& stream);
   bool describe(Product& product, const void* bias, CudaStream& stream);
   bool choose(Product& product, CudaStream& stream);
+  bool choose_from_cache(Product& product);
+  bool suggest(const Product& product, cublaslt::HeuristicResult* results, int most, int* found,
+               CudaStream& stream);
+  void time_suggestions(Product& product, const LibraryProduct& args, CudaStream& stream);
   void forget(Product& product);
   bool succeeded(int status, const char* function, CudaStream& stream);
 
   const CublasLtApi& api_;
-  const bool deterministic_;
+  const AlgorithmChoice choice_;
   cublaslt::Handle handle_ = nullptr;
   cublaslt::Preference preference_ = nullptr;
   std::array<Product, kProducts> products_;

@@ -16,12 +16,14 @@ namespace {
 using cuda_emulation::cublaslt_record;
 using cuda_emulation::EmulatedStream;
 using kernels::Matmul;
+using kernels::cuda::AlgorithmCache;
+using kernels::cuda::AlgorithmChoice;
 using kernels::cuda::CublasLt;
 
 /// A stream that has the library.
 struct LibraryStream : EmulatedStream {
-  explicit LibraryStream(bool deterministic = true)
-      : library(std::make_unique<CublasLt>(cuda_emulation::emulated_cublaslt(), deterministic, sticky)) {
+  explicit LibraryStream(AlgorithmChoice choice = {})
+      : library(std::make_unique<CublasLt>(cuda_emulation::emulated_cublaslt(), choice, sticky)) {
     cublaslt = library.get();
   }
   std::unique_ptr<CublasLt> library;
@@ -96,10 +98,10 @@ TEST_F(CublasLtProducts, RoundOperandsToBf16) {
 TEST_F(CublasLtProducts, AddInOrderWhereDeterministic) {
   Small small;
   const Matmul m = small.args();
-  LibraryStream exact(true);
+  LibraryStream exact;
   kernels::cuda::matmul(m, exact);
   EXPECT_EQ(cublaslt_record().reduction_schemes, 6u);  // not 1, in place by atomics
-  LibraryStream free(false);
+  LibraryStream free({.deterministic = false});
   kernels::cuda::matmul(m, free);
   EXPECT_EQ(cublaslt_record().reduction_schemes, 7u);
 }

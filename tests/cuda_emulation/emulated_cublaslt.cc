@@ -1,8 +1,10 @@
 // cuBLASLt by plain loops.
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 
+#include <chrono>
 #include <cstring>
 #include <map>
+#include <thread>
 
 #include "tests/harness/kernel_levels.h"
 
@@ -68,7 +70,17 @@ bool supported(const Attributes& desc, const Layout& a, const Layout& b, const L
          (!bias || static_cast<int>(desc.get(lt::kBiasDataType)) == c.type);
 }
 
-int choose(void*, void* desc, void* a, void* b, void* c, void*, void* preference, int,
+constexpr uint64_t kFirstAlgorithm = 4711;
+
+int check(void*, void*, void*, void*, void*, void*, const lt::Algorithm* algorithm,
+          lt::HeuristicResult* result) {
+  *result = {};
+  result->state = cublaslt_record().known ? lt::kSuccess : lt::kNotSupported;
+  result->algorithm = *algorithm;
+  return result->state;
+}
+
+int choose(void*, void* desc, void* a, void* b, void* c, void*, void* preference, int requested,
            lt::HeuristicResult* result, int* found) {
   CublasLtRecord& record = cublaslt_record();
   ++record.choices;
@@ -76,9 +88,11 @@ int choose(void*, void* desc, void* a, void* b, void* c, void*, void* preference
       static_cast<uint32_t>(static_cast<Attributes*>(preference)->get(lt::kReductionSchemeMask));
   *found = 0;
   if (!supported(*static_cast<Attributes*>(desc), layout(a), layout(b), layout(c))) return lt::kNotSupported;
-  *found = 1;
-  *result = {};
-  result->algorithm.data[0] = 4711;
+  for (; *found < requested && *found < record.suggestions; ++*found) {
+    result[*found] = {};
+    result[*found].algorithm.data[0] = kFirstAlgorithm + static_cast<uint64_t>(*found);
+    result[*found].algorithm.data[7] = 0xfedcba9876543210;
+  }
   return lt::kSuccess;
 }
 
@@ -98,7 +112,10 @@ int multiply(void*, void* description, const void* alpha, const void* a, void* l
              b_transposed = desc.get(lt::kTransB) == lt::kTranspose;
   const Layout &x = layout(la), &y = layout(lb), &z = layout(lc);
   const int64_t depth = a_transposed ? x.rows : x.columns;
-  if (algorithm->data[0] != 4711 || c != d || x.ld < x.rows || y.ld < y.rows || z.ld < z.rows ||
+  record.last_algorithm = algorithm->data[0] - kFirstAlgorithm;
+  if (record.suggestions > 1 && record.last_algorithm != record.fastest)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  if (algorithm->data[7] != 0xfedcba9876543210 || c != d || x.ld < x.rows || y.ld < y.rows || z.ld < z.rows ||
       depth != (b_transposed ? y.columns : y.rows) || z.rows != (a_transposed ? x.columns : x.rows) ||
       z.columns != (b_transposed ? y.rows : y.columns)) {
     return kInvalidValue;
@@ -155,6 +172,7 @@ const CublasLtApi& emulated_cublaslt() {
             return static_cast<Attributes*>(preference)->set(attribute, value, bytes);
           },
       .MatmulAlgoGetHeuristic = choose,
+      .MatmulAlgoCheck = check,
       .Matmul = multiply,
   };
   return kApi;

@@ -15,6 +15,10 @@ const kernels::cuda::CublasLtApi& emulated_cublaslt();
 struct CublasLtRecord {
   int64_t products = 0, choices = 0, live_objects = 0;
   uint32_t reduction_schemes = 0;  ///< allowed at the last choice
+  uint64_t last_algorithm = 0;     ///< of the last product: 0, 1, ... as suggested
+  uint64_t fastest = 0;            ///< the one that takes no time
+  int suggestions = 1;             ///< how many there are
+  bool known = true;               ///< whether algorithms of other runs are taken
   int matmul_status = 0;           ///< what the next products answer
 };
 CublasLtRecord& cublaslt_record();

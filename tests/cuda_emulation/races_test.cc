@@ -2,6 +2,7 @@
 // for it.
 #include <gtest/gtest.h>
 
+#include "kernels/cuda/sdpa.h"
 #include "kernels/cuda/table.h"
 #include "tests/cuda_emulation/emulated_stream.h"
 #include "tests/cuda_emulation/planted_mistakes.h"
@@ -24,6 +25,24 @@ TEST_P(WatchedOpCases, HaveNoRaces) {
 
 INSTANTIATE_TEST_SUITE_P(Table, WatchedOpCases, ::testing::ValuesIn(all_ops()),
                          [](const auto& info) { return info.param; });
+
+/// What stands before and behind a library's attention is in no row.
+TEST(WatchedDocuments, AreFoundWithoutRaces) {
+  kernels::cuda::SdpaShape shape;
+  shape.batch = 2, shape.seq = 1500, shape.heads = 3, shape.documents = 64;
+  std::vector<int32_t> kv_begin(3000);
+  for (int32_t row = 0; row < 3000; ++row) kv_begin[static_cast<size_t>(row)] = row % 1500 / 100 * 100;
+  std::vector<char> memory(static_cast<size_t>(kernels::cuda::sdpa_workspace(shape).table_bytes));
+  std::vector<float> lse(9000), stats(9000);
+  kernels::cuda::DocumentTable table;
+  cuda_emulation::EmulatedStream stream;
+  fill_document_table(shape, kv_begin.data(), memory.data(), &table, stream);
+  stats_to_lse(shape, lse.data(), stats.data(), stream);
+  lse_to_stats(shape, stats.data(), lse.data(), stream);
+  EXPECT_EQ(table.rows[29], 100);
+  EXPECT_EQ(table.rows[30], 0);
+  EXPECT_TRUE(cuda_emulation::take_findings().empty());
+}
 
 struct Race {
   const char* name;

@@ -83,7 +83,10 @@ Bound bind(const Problem& problem, const Numbers& numbers) {
     const int64_t position = s.q_offset + row % s.seq_q, cut = problem.documents + 2 * (row / s.seq_q);
     bound.kv_begin->push_back(static_cast<int32_t>(position / cut * cut));
   }
-  if (problem.documents > 0) s.kv_begin = bound.kv_begin->data();
+  if (problem.documents > 0) {
+    s.kv_begin = bound.kv_begin->data();
+    s.documents = s.batch * (s.q_offset + s.seq_q);  // no more than that
+  }
   for (int64_t b = 0; b < s.batch; ++b) bound.samples->push_back(1000003ull * static_cast<uint64_t>(b) + 17);
   s.dropout = {problem.dropout, 0x1234567890abcdefull, bound.samples->data()};
   return bound;
@@ -103,6 +106,9 @@ std::vector<Problem> training_problems() {
   problems.push_back({.name = "grouped", .s = shape(2, 129, 6, 2, 20)});
   problems.push_back({.name = "many_tiles", .s = shape(1, 700, 2, 1, 32)});
   problems.push_back({.name = "documents", .s = shape(2, 150, 2, 2, 24), .documents = 23});
+  Problem in_window = {.name = "documents_in_window", .s = shape(2, 150, 4, 2, 16), .documents = 41};
+  in_window.s.window = 17;
+  problems.push_back(in_window);
   problems.push_back({.name = "dropout", .s = shape(2, 130, 4, 2, 16), .dropout = 0.3f});
   problems.push_back({.name = "large_scores", .s = shape(1, 90, 2, 2, 32), .spread = 6.0});
   Problem window = {.name = "window", .s = shape(2, 200, 2, 2, 16)};

@@ -7,7 +7,7 @@
 
 #include <new>
 
-#include "engine/device/cuda/products.h"
+#include "engine/device/cuda/libraries.h"
 #include "kernels/cuda/table.h"
 
 namespace hawser::device {
@@ -50,7 +50,7 @@ CudaDevice* CudaDevice::open(const DeviceRequest& request, StickyError* failure)
     return nullptr;
   }
   if (fails(device->describe(request.index, &operation)) || fails(device->make_streams(&operation)) ||
-      !device->make_products(request.deterministic, failure)) {
+      !device->make_libraries(request, failure)) {
     device->destroy();
     return nullptr;
   }
@@ -90,10 +90,10 @@ cudaError_t CudaDevice::make_streams(const char** operation) {
   return result;
 }
 
-/// Only modules multiply, and they run on the compute stream.
-bool CudaDevice::make_products(bool deterministic, StickyError* failure) {
+/// Only modules multiply and attend, and they run on the compute stream.
+bool CudaDevice::make_libraries(const DeviceRequest& request, StickyError* failure) {
   const ContextScope scope(&context_);
-  return start_products(&streams_[static_cast<int>(StreamId::kCompute)], deterministic, failure);
+  return start_libraries(&streams_[static_cast<int>(StreamId::kCompute)], request, name_, failure);
 }
 
 const kernels::KernelTable& CudaDevice::kernels() const noexcept { return kernels::cuda::cuda_kernels(); }
@@ -105,7 +105,7 @@ void CudaDevice::destroy() noexcept {
     for (CudaStream& stream : streams_) {
       if (stream.handle == nullptr) continue;
       cudaStreamSynchronize(stream.handle);
-      end_products(&stream);
+      end_libraries(&stream);
       cudaStreamDestroy(stream.handle);
     }
     cudaGetLastError();

@@ -61,7 +61,7 @@ class CudaDevice final : public Device {
   ~CudaDevice() = default;
   cudaError_t describe(int32_t index, const char** operation);
   cudaError_t make_streams(const char** operation);
-  bool make_products(bool deterministic, kernels::cuda::StickyError* failure);
+  bool make_libraries(const DeviceRequest& request, kernels::cuda::StickyError* failure);
 
   cudaStream_t handle(StreamId on) const { return streams_[static_cast<int>(on)].handle; }
   Status copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, StreamId on,

@@ -137,6 +137,7 @@ T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32) {
 inline unsigned __ballot_sync(unsigned mask, int vote) {
   return hawser::cuda_emulation::warp_ballot(mask, vote != 0);
 }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __any_sync(unsigned mask, int vote) {
   return hawser::cuda_emulation::warp_ballot(mask, vote != 0) != 0 ? 1 : 0;
 }

@@ -2,10 +2,12 @@
 // the best of three square products, measured in the same run. One JSON line per kernel (tests/gpu.sh puts
 // them in a table).
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <random>
+#include <string>
 
 #include "tests/device/cuda/opened_device.h"
 
@@ -165,13 +167,83 @@ void adamw(Bench& bench) {
                      [&] { bench.table().adamw(a, bench.stream()); });
 }
 
+/// q, k and v fused, causal: half of the pairs of positions count.
+void attention(Bench& bench) {
+  struct Case {
+    const char* name;
+    int64_t batch, seq, heads, kv_heads, head_dim;
+  };
+  for (const Case c : {Case{"attention gpt2-124m, 64 x 1024", 64, 1024, 12, 12, 64},
+                       Case{"attention llama-3.1-8b, 1 x 8192", 1, 8192, 32, 8, 128}}) {
+    const int64_t rows = c.batch * c.seq, q_width = c.heads * c.head_dim, kv_width = c.kv_heads * c.head_dim;
+    AttentionForward f;
+    AttentionShape& s = f.s;
+    s.type = DType::kBf16;
+    s.batch = c.batch, s.seq_q = s.seq_k = s.kv_batch_rows = c.seq;
+    s.heads = c.heads, s.kv_heads = c.kv_heads, s.head_dim = c.head_dim;
+    s.q_stride = s.kv_stride = q_width + 2 * kv_width, s.o_stride = q_width;
+    s.scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
+    char* const qkv = static_cast<char*>(bench.values(rows * s.q_stride, DType::kBf16));
+    f.q = qkv, f.k = qkv + q_width * 2, f.v = qkv + (q_width + kv_width) * 2;
+    f.o = bench.bytes(rows * q_width * 2);
+    f.lse = reinterpret_cast<float*>(bench.bytes(rows * c.heads * 4));
+    f.workspace = bench.bytes(bench.table().attention_forward_workspace_bytes(f, bench.stream().num_workers));
+    const double pairs = static_cast<double>(rows) * static_cast<double>(c.seq * c.heads * c.head_dim) / 2;
+    bench.compute_bound((std::string(c.name) + ", forward").c_str(), 4 * pairs,
+                        [&] { bench.table().attention_forward(f, bench.stream()); });
+    AttentionBackward b;
+    b.s = s;
+    char* const dqkv = bench.bytes(rows * s.q_stride * 2);
+    b.dq = dqkv, b.dk = dqkv + q_width * 2, b.dv = dqkv + (q_width + kv_width) * 2;
+    b.dout = bench.values(rows * q_width, DType::kBf16);
+    b.o = f.o, b.lse = f.lse, b.q = f.q, b.k = f.k, b.v = f.v;
+    b.workspace =
+        bench.bytes(bench.table().attention_backward_workspace_bytes(b, bench.stream().num_workers));
+    bench.compute_bound((std::string(c.name) + ", backward").c_str(), 10 * pairs,
+                        [&] { bench.table().attention_backward(b, bench.stream()); });
+  }
+}
+
+/// Head and cross entropy as LmHeadLoss chunks them: logits, their gradient in place, and the two products
+/// behind.
+void head(Bench& bench) {
+  constexpr int64_t kRows = 8192, kVocab = 50257, kStride = 50304, kWidth = 768;
+  char* const logits = bench.bytes(kRows * kStride * 2);
+  void* const x = bench.values(kRows * kWidth, DType::kBf16);
+  void* const weight = bench.values(kVocab * kWidth, DType::kBf16);
+  Matmul forward = product(logits, x, weight, kRows, kVocab, kWidth, true);
+  forward.ldc = kStride;
+  Matmul dx = product(bench.bytes(kRows * kWidth * 2), logits, weight, kRows, kWidth, kVocab, false);
+  dx.lda = kStride;
+  Matmul dw = product(bench.bytes(kVocab * kWidth * 4), logits, x, kVocab, kWidth, kRows, false);
+  dw.c_type = DType::kF32, dw.lda = kStride, dw.a_transposed = dw.accumulate = true;
+  for (Matmul* const m : {&forward, &dx, &dw})
+    m->workspace = bench.bytes(bench.table().matmul_workspace_bytes(*m, bench.stream().num_workers));
+  CrossEntropy loss;
+  loss.losses = reinterpret_cast<float*>(bench.bytes(kRows * 4));
+  loss.logits = logits;
+  loss.targets = reinterpret_cast<int32_t*>(bench.bytes(kRows * 4));  // all the first word
+  loss.grad_scale = static_cast<float*>(bench.values(1, DType::kF32));
+  loss.rows = kRows, loss.vocab = kVocab, loss.stride = kStride;
+  loss.type = DType::kBf16, loss.backward = true;
+  bench.table().matmul(forward, bench.stream());
+  bench.memory_bound("cross entropy, 8192 x 50257 bf16", 3.0 * kRows * kVocab * 2,
+                     [&] { bench.table().cross_entropy(loss, bench.stream()); });
+  bench.compute_bound("head + cross entropy of gpt2-124m", 6.0 * kRows * kVocab * kWidth, [&] {
+    bench.table().matmul(forward, bench.stream());
+    bench.table().cross_entropy(loss, bench.stream());
+    bench.table().matmul(dw, bench.stream());
+    bench.table().matmul(dx, bench.stream());
+  });
+}
+
 }  // namespace
 }  // namespace hawser::testing
 
 int main() {
   using namespace hawser::testing;
   try {
-    for (const auto& family : {products, norms, element_wise, adamw}) {
+    for (const auto& family : {products, attention, head, norms, element_wise, adamw}) {
       Bench bench;  // memory goes between families
       bench.measure_copy();
       family(bench);

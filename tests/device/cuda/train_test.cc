@@ -137,6 +137,24 @@ TEST(TrainOnCuda, TwiceWithTheSameBits) {
   EXPECT_EQ(first_difference(run_layout(problem, Layout(), 2), run_layout(problem, Layout(), 2)), "");
 }
 
+/// Rows of several documents, heads that a library's attention takes.
+TEST(TrainOnCuda, PackedDocumentsInBf16) {
+  ScratchFolder folder;
+  config::ConfigTree config = small_config(write_tokens(folder, 20000), "bf16", 2);
+  config.set("/model/heads", "5");
+  config.set("/model/kv_heads", "1");
+  config.set("/model/dropout", R"({"embedding": 0, "attention": 0, "residual": 0})");
+  std::atomic<bool> cancel{false};
+  const auto cpu = Trainer::create(config, false, &cancel);
+  config.set("/device", "\"cuda\"");
+  const auto gpu = Trainer::create(config, false, &cancel);
+  for (int step = 0; step < 3; ++step) {
+    const auto want = cpu->train_step(), got = gpu->train_step();
+    EXPECT_LT(relative(want.loss, got.loss), 1e-3) << step;
+    EXPECT_LT(relative(want.grad_norm, got.grad_norm), 1e-2) << step;
+  }
+}
+
 /// The model of the quickstart, on short rows.
 class Quickstart : public ::testing::Test {
  protected:

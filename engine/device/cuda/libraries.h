@@ -1,0 +1,17 @@
+// The libraries that compute beside our kernels on a stream: cuBLASLt, which must be there, and cuDNN,
+// without which attention is ours (libraries_nvidia.cc). The emulator's build has a file of its own.
+#pragma once
+
+#include "engine/device/plugin.h"
+#include "kernels/cuda/cuda_stream.h"
+
+namespace hawser::device {
+
+/// Makes what the stream's products and attention need, the device's context being current; stream->cublaslt
+/// and ->sdpa are then the caller's to end. `gpu` names the device and outlives them. False, with the reason
+/// in `failure`, where what must be there is not.
+bool start_libraries(kernels::cuda::CudaStream* stream, const DeviceRequest& request, const char* gpu,
+                     kernels::cuda::StickyError* failure);
+void end_libraries(kernels::cuda::CudaStream* stream);
+
+}  // namespace hawser::device

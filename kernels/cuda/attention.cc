@@ -1,0 +1,106 @@
+// Which of the two ways attention takes: a library's fused kernels on tensor cores, or ours where there is no
+// library, or none of its plans has the case (soft-cap, dropout, whose bits must be ours, f32, odd heads,
+// caches).
+#include "kernels/cuda/attention.h"
+
+#include "kernels/cuda/sdpa.h"
+#include "kernels/cuda/table.h"
+
+namespace hawser::kernels::cuda {
+namespace {
+
+int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+bool is_empty(const AttentionShape& s) {
+  return s.batch <= 0 || s.seq_q <= 0 || s.heads <= 0 || s.head_dim <= 0;
+}
+
+/// Sizes alone decide, not whether a library is there or the batch has documents: plans of memory are made
+/// without.
+int64_t library_bytes(const AttentionShape& s, bool backward) {
+  AttentionShape some = s;
+  static constexpr int32_t kSomeDocuments = 0;
+  some.kv_begin = nullptr;
+  SdpaShape shape;
+  if (!sdpa_shape(some, backward, &shape)) return 0;
+  const int64_t whole = sdpa_workspace(shape).bytes();
+  some.kv_begin = &kSomeDocuments;
+  some.documents = s.batch * s.seq_q;
+  return sdpa_shape(some, backward, &shape) ? larger(whole, sdpa_workspace(shape).bytes()) : whole;
+}
+
+bool is_aligned(std::initializer_list<const void*> pointers) {
+  constexpr uintptr_t kBytes = 16;
+  for (const void* p : pointers) {
+    if (reinterpret_cast<uintptr_t>(p) % kBytes != 0) return false;
+  }
+  return true;
+}
+
+/// A problem on its way to the library.
+struct ByLibrary {
+  SdpaShape shape;
+  SdpaWorkspace workspace;
+
+  bool takes(const AttentionShape& s, bool backward, CudaStream& stream) {
+    if (stream.sdpa == nullptr || !sdpa_shape(s, backward, &shape)) return false;
+    workspace = sdpa_workspace(shape);
+    return stream.sdpa->offers(shape, workspace.library_bytes);
+  }
+
+  /// Where documents, their statistics and the library's workspace lie. Without documents, lse is the
+  /// statistics.
+  void place(SdpaTensors* tensors, float* lse, void* memory, const int32_t* kv_begin,
+             CudaStream& stream) const {
+    char* const at = static_cast<char*>(memory);
+    tensors->workspace = at + workspace.table_bytes + workspace.stats_bytes;
+    tensors->stats = lse;
+    if (shape.documents == 0) return;
+    fill_document_table(shape, kv_begin, at, &tensors->documents, stream);
+    tensors->stats = reinterpret_cast<float*>(at + workspace.table_bytes);
+  }
+};
+
+}  // namespace
+
+int64_t attention_forward_workspace_bytes(const AttentionForward& args, int32_t) {
+  return library_bytes(args.s, false);
+}
+
+int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_t) {
+  return larger(library_bytes(args.s, true), tiled_backward_bytes(args.s));
+}
+
+void attention_forward(const AttentionForward& args, Stream& stream) {
+  CudaStream& cuda = cuda_stream(stream);
+  if (is_empty(args.s)) return;
+  ByLibrary library;
+  if (!is_aligned({args.q, args.k, args.v, args.o}) || !library.takes(args.s, false, cuda))
+    return attention_forward_tiled(args, cuda);
+  SdpaTensors tensors;
+  tensors.q = args.q, tensors.k = args.k, tensors.v = args.v;
+  tensors.o = args.o;
+  library.place(&tensors, args.lse, args.workspace, args.s.kv_begin, cuda);
+  cuda.sdpa->run(library.shape, tensors, cuda);
+  if (library.shape.documents > 0) stats_to_lse(library.shape, args.lse, tensors.stats, cuda);
+}
+
+void attention_backward(const AttentionBackward& args, Stream& stream) {
+  CudaStream& cuda = cuda_stream(stream);
+  if (is_empty(args.s)) return;
+  ByLibrary library;
+  if (!is_aligned({args.q, args.k, args.v, args.o, args.dout, args.dq, args.dk, args.dv}) ||
+      !library.takes(args.s, true, cuda)) {
+    return attention_backward_tiled(args, cuda);
+  }
+  SdpaTensors tensors;
+  tensors.q = args.q, tensors.k = args.k, tensors.v = args.v;
+  tensors.o = const_cast<void*>(args.o);
+  tensors.dout = args.dout;
+  tensors.dq = args.dq, tensors.dk = args.dk, tensors.dv = args.dv;
+  library.place(&tensors, const_cast<float*>(args.lse), args.workspace, args.s.kv_begin, cuda);
+  if (library.shape.documents > 0) lse_to_stats(library.shape, tensors.stats, args.lse, cuda);
+  cuda.sdpa->run(library.shape, tensors, cuda);
+}
+
+}  // namespace hawser::kernels::cuda

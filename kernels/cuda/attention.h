@@ -1,0 +1,15 @@
+// The two ways to attention on a GPU, behind the table's attention_forward and _backward (attention.cc): a
+// library's fused kernels (sdpa.h), and our own tiled ones, which take every case of the contract.
+#pragma once
+
+#include "kernels/cuda/launch.h"
+#include "kernels/include/attention.h"
+
+namespace hawser::kernels::cuda {
+
+void attention_forward_tiled(const AttentionForward& args, CudaStream& stream);
+/// Takes tiled_backward_bytes of workspace.
+void attention_backward_tiled(const AttentionBackward& args, CudaStream& stream);
+int64_t tiled_backward_bytes(const AttentionShape& shape);
+
+}  // namespace hawser::kernels::cuda

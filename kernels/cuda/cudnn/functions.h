@@ -1,0 +1,37 @@
+// cuDNN as a table of functions. NVIDIA's frontend calls cuDNN by name; functions.cc defines those names,
+// hidden in our plugin, and passes each call on, so that the library is opened when it is needed and never
+// linked.
+#pragma once
+
+#include <cudnn.h>
+
+#include "kernels/cuda/optional_library.h"
+
+namespace hawser::kernels::cuda::cudnn {
+
+/// Each member is the function of that name after "cudnn".
+struct Api {
+  decltype(&cudnnCreate) Create;
+  decltype(&cudnnDestroy) Destroy;
+  decltype(&cudnnGetVersion) GetVersion;
+  decltype(&cudnnGetErrorString) GetErrorString;
+  decltype(&cudnnGetLastErrorString) GetLastErrorString;
+  decltype(&cudnnSetStream) SetStream;
+  decltype(&cudnnGetStream) GetStream;
+  decltype(&cudnnBackendCreateDescriptor) BackendCreateDescriptor;
+  decltype(&cudnnBackendDestroyDescriptor) BackendDestroyDescriptor;
+  decltype(&cudnnBackendSetAttribute) BackendSetAttribute;
+  decltype(&cudnnBackendGetAttribute) BackendGetAttribute;
+  decltype(&cudnnBackendFinalize) BackendFinalize;
+  decltype(&cudnnBackendExecute) BackendExecute;
+};
+
+inline constexpr const char* kName = "libcudnn.so.9";
+
+/// Opens cuDNN, once in the process; it stays open. Null, with the reason in `error`, where it cannot be.
+const Api* open_cudnn(ErrorText error);
+
+/// Calls go to `api` from now on, in the whole process.
+void call_through(const Api* api);
+
+}  // namespace hawser::kernels::cuda::cudnn

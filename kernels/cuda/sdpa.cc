@@ -1,0 +1,65 @@
+// What of attention a library may be asked for, and what memory that takes.
+#include "kernels/cuda/sdpa.h"
+
+namespace hawser::kernels::cuda {
+namespace {
+
+constexpr int64_t kBytes = 256;  // everything begins at a multiple of it
+
+int64_t aligned(int64_t bytes) { return (bytes + kBytes - 1) / kBytes * kBytes; }
+
+/// Few shapes, so that there are few plans, however many documents batches have.
+int64_t power_of_two_from(int64_t n) {
+  int64_t power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
+
+}  // namespace
+
+bool sdpa_shape(const AttentionShape& s, bool backward, SdpaShape* out) {
+  constexpr int64_t kVector = 8, kLargestHead = 256;  // 16 bytes
+  const bool narrow = s.type == DType::kBf16 && s.softcap == 0.0f && s.dropout.p == 0.0f;
+  const bool square = s.seq_q == s.seq_k && s.q_offset == 0 && s.kv_batch_rows == s.seq_k && s.seq_q > 1;
+  const bool even = s.head_dim % kVector == 0 && s.head_dim <= kLargestHead && s.q_stride % kVector == 0 &&
+                    s.kv_stride % kVector == 0 && s.o_stride % kVector == 0;
+  const bool known = s.kv_begin == nullptr || s.documents > 0;
+  if (!narrow || !square || !even || !known) return false;
+  *out = SdpaShape{.batch = s.batch,
+                   .seq = s.seq_q,
+                   .heads = s.heads,
+                   .kv_heads = s.kv_heads,
+                   .head_dim = s.head_dim,
+                   .q_stride = s.q_stride,
+                   .kv_stride = s.kv_stride,
+                   .o_stride = s.o_stride,
+                   .window = s.window < s.seq_q ? s.window : 0,
+                   .documents = s.kv_begin != nullptr ? power_of_two_from(s.documents) : 0,
+                   .scale = s.scale,
+                   .backward = backward};
+  return true;
+}
+
+/// The library's share is what cuDNN's frontend takes for a backward without a [seq, seq] matrix, and some
+/// room for the plan itself: fp32 sums of dq, with documents as far apart as its rows; with shared heads dk
+/// and dv of every query head before they are summed, likewise; a sum for each query.
+SdpaWorkspace sdpa_workspace(const SdpaShape& s) {
+  constexpr int64_t kSome = int64_t{4} << 20, kFloat = sizeof(float);
+  SdpaWorkspace w;
+  const int64_t head_rows = s.batch * ((s.seq + 127) / 128 * 128) * s.heads;
+  w.library_bytes = kSome;
+  if (s.documents > 0) {
+    w.table_bytes = aligned(4 * (s.documents + 1) * static_cast<int64_t>(sizeof(int64_t)) +
+                            2 * (s.documents + 1) * static_cast<int64_t>(sizeof(int32_t)));
+    w.stats_bytes = aligned(s.rows() * s.heads * kFloat);
+  }
+  if (!s.backward) return w;
+  const int64_t sharing = s.heads / s.kv_heads;
+  const int64_t dense = head_rows * s.head_dim * (sharing > 1 ? 3 : 1);
+  const int64_t ragged = s.rows() * (s.q_stride + (sharing > 1 ? 2 * s.kv_stride * sharing : 0));
+  w.library_bytes += aligned((s.documents > 0 && ragged > dense ? ragged : dense) * kFloat +
+                             head_rows * kFloat + head_rows * s.head_dim * 2);
+  return w;
+}
+
+}  // namespace hawser::kernels::cuda

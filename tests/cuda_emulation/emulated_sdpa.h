@@ -1,0 +1,19 @@
+// What stands behind the interface to cuDNN's attention under the emulator: the CPU's kernels, document by
+// document as the ragged tensors say.
+#pragma once
+
+#include "kernels/cuda/sdpa.h"
+
+namespace hawser::cuda_emulation {
+
+class EmulatedSdpa final : public kernels::cuda::Sdpa {
+ public:
+  bool offers(const kernels::cuda::SdpaShape& shape, int64_t workspace_bytes) override;
+  void run(const kernels::cuda::SdpaShape& shape, const kernels::cuda::SdpaTensors& tensors,
+           kernels::cuda::CudaStream& stream) override;
+
+  int64_t runs = 0;             ///< given to it
+  int64_t needed_bytes = 1024;  ///< of workspace, by each plan
+};
+
+}  // namespace hawser::cuda_emulation

@@ -1,0 +1,34 @@
+// cuDNN's backend as far as its graph API needs it to describe, plan and run a graph: descriptors are kept as
+// they were set, every graph has one plan, and what a run is given is noted. Nothing is computed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "kernels/cuda/cudnn/functions.h"
+
+namespace hawser::cuda_emulation {
+
+/// A tensor that a graph names, as the library was told.
+struct FakeTensor {
+  std::vector<int64_t> dims, strides;
+  int type = 0;  ///< cudnnDataType_t
+  bool is_virtual = false, by_value = false;
+  int64_t ragged_by = 0;  ///< the tensor with its offsets; 0: none
+};
+
+struct FakeCudnn {
+  int64_t plan_bytes = 0;   ///< of workspace, by each plan
+  bool has_plans = true;    ///< whether there is an engine for a graph
+  int devices_major = 9;    ///< compute capability of the GPU that the frontend sees
+  int64_t descriptors = 0;  ///< alive
+  int64_t runs = 0;
+  std::map<int64_t, FakeTensor> tensors;  ///< of all graphs since the record was cleared, by unique id
+  std::map<int64_t, void*> given;         ///< to the last run
+  void* workspace = nullptr;              ///< likewise
+};
+FakeCudnn& fake_cudnn();
+const kernels::cuda::cudnn::Api& fake_cudnn_api();
+
+}  // namespace hawser::cuda_emulation

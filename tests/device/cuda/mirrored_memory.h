@@ -1,0 +1,89 @@
+// Buffers that stand twice: on the host, where rows of the op-case table fill and read them, and on a device,
+// where kernels work. Arguments of a kernel are taken across whole: every pointer among them that points into
+// a buffer then points to the same place of its copy.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "tests/device/cuda/opened_device.h"
+
+namespace hawser::testing {
+
+class MirroredMemory {
+ public:
+  explicit MirroredMemory(OpenedDevice& device) : device_(device) {}
+  ~MirroredMemory() {
+    for (const Buffer& b : buffers_) device_->release(b.there, b.bytes);
+  }
+  MirroredMemory(const MirroredMemory&) = delete;
+  MirroredMemory& operator=(const MirroredMemory&) = delete;
+
+  /// The host's side, 64-byte aligned.
+  void* allocate(int64_t bytes) {
+    Buffer b;
+    b.memory = std::make_unique<char[]>(static_cast<size_t>(bytes + kAlignment));
+    b.here =
+        b.memory.get() + (kAlignment - reinterpret_cast<uintptr_t>(b.memory.get()) % kAlignment) % kAlignment;
+    b.bytes = bytes;
+    device_.ok(device_->allocate(bytes, &b.there));
+    buffers_.push_back(std::move(b));
+    return buffers_.back().here;
+  }
+  /// A buffer with n values from elsewhere on the host; null and 0 stay what they are.
+  template <class T>
+  T* copy_of(const T* values, int64_t n) {
+    if (values == nullptr || n == 0) return const_cast<T*>(values);
+    const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
+    return static_cast<T*>(
+        std::memcpy(allocate(bytes), static_cast<const void*>(values), static_cast<size_t>(bytes)));
+  }
+
+  /// Where `here` is on the device; itself if it is in no buffer.
+  template <class T>
+  T* there(T* here) const {
+    const auto at = reinterpret_cast<uintptr_t>(here);
+    for (const Buffer& b : buffers_) {
+      const auto begin = reinterpret_cast<uintptr_t>(b.here);
+      if (at < begin || at >= begin + static_cast<uintptr_t>(b.bytes)) continue;
+      return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(b.there) + (at - begin));
+    }
+    return here;
+  }
+  /// Arguments are plain structs whose pointers lie at multiples of their size; no size or count is an
+  /// address.
+  template <class Args>
+  Args arguments_there(Args args) const {
+    static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) % sizeof(void*) == 0);
+    void* words[sizeof(Args) / sizeof(void*)];
+    std::memcpy(words, &args, sizeof(Args));
+    for (void*& word : words) word = there(word);
+    std::memcpy(&args, words, sizeof(Args));
+    return args;
+  }
+
+  void send() {
+    for (const Buffer& b : buffers_) device_.ok(device_->copy_to_device(b.there, b.here, b.bytes, kCompute));
+  }
+  /// Waits for the device, and has what it wrote.
+  void fetch() {
+    for (const Buffer& b : buffers_) device_.ok(device_->copy_to_host(b.here, b.there, b.bytes, kCompute));
+    device_.ok(device_->synchronize(kCompute));
+  }
+
+ private:
+  static constexpr int64_t kAlignment = 64;
+  struct Buffer {
+    std::unique_ptr<char[]> memory;
+    char* here = nullptr;
+    void* there = nullptr;
+    int64_t bytes = 0;
+  };
+  OpenedDevice& device_;
+  std::vector<Buffer> buffers_;
+};
+
+}  // namespace hawser::testing
