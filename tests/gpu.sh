@@ -49,11 +49,26 @@ for root in {*site.getsitepackages(), *sys.path}:
 PYTHON
 }
 
+# Folders of cudnn.h and of cudnn_frontend.h, as CMake's list.
+cudnn_include() {
+  local carried=$PWD/$carry/cudnn/include
+  case "$carry" in /*) carried=$carry/cudnn/include ;; esac
+  python3 - "$carried" <<'PYTHON'
+import glob, os, site, sys
+places = [sys.argv[1]]
+for root in {*site.getsitepackages(), *sys.path}:
+    places += [root + "/include", root + "/nvidia/cudnn/include", *glob.glob(root + "/nvidia/cu1*/include")]
+print(";".join(p for p in places if os.path.isdir(p)))
+PYTHON
+}
+
 configure_and_build() {
   # Another compiler than ours may know other warnings.
   local configure=(-DCMAKE_BUILD_TYPE=Release -DHAWSER_CUDA=ON -DHAWSER_CUDA_ARCHITECTURES=native -DHAWSER_WERROR=OFF)
   local capability
   capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)
+  # cuDNN's headers: carried, or those of PyTorch's packages.
+  configure+=("-DHAWSER_CUDNN_INCLUDE=$(cudnn_include)")
   # Hopper's and Blackwell's own instructions are in the architectures with an a.
   case "$capability" in 90 | 100) configure[2]=-DHAWSER_CUDA_ARCHITECTURES=${capability}a-real ;; esac
   if [ -d "$carry/usr" ]; then
@@ -66,9 +81,28 @@ configure_and_build() {
   fi
   cmake -S . -B "$build" -G Ninja "${configure[@]}" >"$out/configure.log" 2>&1 || { tail -20 "$out/configure.log"; return 1; }
   local targets=(hawser hawser_cuda device_cuda_plugin_test device_cuda_test device_cuda_op_cases_test
-                 device_cuda_train_test bench_gpu_training bench_gpu_kernels)
+                 device_cuda_train_test golden_check bench_gpu_training bench_gpu_kernels)
   cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}" >"$out/build.log" 2>&1 ||
     { grep -m 20 -E 'error|FAILED' "$out/build.log"; return 1; }
+}
+
+# Every golden case on the GPU, in both precisions: Transformers' values are the reference.
+golden_cases() {
+  local folder precision status=0 passed=0
+  for folder in tests/golden/cases/*/; do
+    for precision in fp32 bf16; do
+      if timeout 60 "$build/golden_check" "$folder" --device cuda --precision $precision >"$out/last" 2>&1; then
+        passed=$((passed + 1))
+      else
+        status=1
+        echo "   golden case $folder in $precision differs or failed:"
+        tail -3 "$out/last"
+      fi
+      cat "$out/last" >>"$out/golden.log"
+    done
+  done
+  echo "   $passed golden cases and precisions passed"
+  return $status
 }
 
 # keep WHO COMMAND...: runs it for at most 100 s and keeps its JSON lines.
@@ -128,8 +162,10 @@ configure_and_build || fail "the build failed; all of it is in $out/build.log"
 status=0
 if [ "$tests" = yes ]; then
   say "tests"
-  timeout 150 ctest --test-dir "$build" -R 'device_cuda_(plugin_test|test|op_cases_test|train_test)' --output-on-failure \
+  timeout 200 ctest --test-dir "$build" -R 'device_cuda_(plugin_test|test|op_cases_test|train_test)' --output-on-failure \
           --no-tests=error 2>&1 | tee "$out/tests.log" | tail -60 || status=1
+  say "golden cases"
+  golden_cases || status=1
 fi
 if [ "$bench" = yes ]; then
   say "kernels"

@@ -2,7 +2,7 @@
 // the C API alone: import, logits, gradients under their Hugging Face names, the training steps, export.
 // Prints error over tolerance per tensor.
 //
-//   golden_check DIR [--precision fp32|bf16] [--config FILE] [--max-isa LEVEL]
+//   golden_check DIR [--precision fp32|bf16] [--device cpu|cuda] [--config FILE] [--max-isa LEVEL]
 //
 // FILE is a file of DIR to be read in place of its config.json (such as config.v4.json). LEVEL is a
 // cpu.max_isa of the config: kernels of a lower level than the machine has. Exit code: 0 all within
@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Arguments {
-  std::string folder, precision = "fp32", config = "config.json", max_isa;
+  std::string folder, precision = "fp32", device = "cpu", config = "config.json", max_isa;
 };
 
 /// A temporary folder that goes away with this object.
@@ -67,6 +67,7 @@ std::string engine_config(const Arguments& arguments, const std::string& model, 
   nlohmann::json config = {
       {"init", {{"from", model}}},
       {"precision", arguments.precision},
+      {"device", arguments.device},
       {"model", {{"dropout", {{"embedding", 0.0}, {"attention", 0.0}, {"residual", 0.0}}}}},
       {"batch", {{"micro_batch", batch.rows}, {"grad_accum_steps", 1}, {"sequence", batch.cols}}},
       {"optimizer",
@@ -190,7 +191,7 @@ bool run(const Arguments& arguments) {
   } catch (const std::exception& error) {
     report.require("the library", false, error.what());
   }
-  report.print(arguments.folder + " " + arguments.precision + " " + arguments.config +
+  report.print(arguments.folder + " " + arguments.precision + " " + arguments.device + " " + arguments.config +
                (arguments.max_isa.empty() ? "" : " " + arguments.max_isa));
   return report.passed();
 }
@@ -198,7 +199,7 @@ bool run(const Arguments& arguments) {
 int usage(const std::string& problem) {
   std::fprintf(stderr,
                "golden_check: %s\n"
-               "usage: golden_check DIR [--precision fp32|bf16] [--config FILE] [--max-isa LEVEL]\n",
+               "usage: golden_check DIR [--precision fp32|bf16] [--device cpu|cuda] [--config FILE] [--max-isa LEVEL]\n",
                problem.c_str());
   return 2;
 }
@@ -206,6 +207,7 @@ int usage(const std::string& problem) {
 int main_with(int argc, char** argv) {
   Arguments arguments;
   const std::map<std::string, std::string*> options = {{"--precision", &arguments.precision},
+                                                       {"--device", &arguments.device},
                                                        {"--config", &arguments.config},
                                                        {"--max-isa", &arguments.max_isa}};
   for (int i = 1; i < argc; ++i) {
