@@ -1,5 +1,6 @@
 #include "tests/cuda_emulation/streams.h"
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -59,8 +60,11 @@ Gpu& gpu() {
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 
+std::atomic<int64_t> passed_seconds{0};
+
 double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count() +
+         static_cast<double>(passed_seconds.load());
 }
 
 /// A GPU that is broken runs nothing more.
@@ -119,6 +123,8 @@ cudaError_t give(cudaStream_t stream, Work work) {
   queue(*stream, std::move(work));
   return gpu().eager ? gpu().broken : cudaSuccess;
 }
+
+void pass_seconds(int64_t seconds) { passed_seconds += seconds; }
 
 void set_eager(bool eager) { gpu().eager = eager; }
 

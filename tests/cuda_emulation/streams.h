@@ -19,6 +19,9 @@ cudaError_t give(cudaStream_t stream, Work work);
 /// Of all streams from now on: work runs when it is given (the other end of what is allowed).
 void set_eager(bool eager);
 
+/// Work that runs now takes so long, for events around it.
+void pass_seconds(int64_t seconds);
+
 /// The GPU breaks: the next piece of work that runs fails with this error, and so does everything after it,
 /// until the last stream is destroyed.
 void break_device(cudaError_t error);
