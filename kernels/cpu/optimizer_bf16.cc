@@ -21,7 +21,7 @@ HWS_INLINE vwords load_words(const uint32_t* p) {
 }
 
 /// words[i] is that of element first + i; `first` is a multiple of kWords.
-inline void make_words(uint32_t* words, uint64_t key, uint64_t step, int64_t first) {
+__attribute__((noinline)) void make_words(uint32_t* words, uint64_t key, uint64_t step, int64_t first) {
   for (int i = 0; i < kWords; i += 4 * kBlocksSideBySide) {
     PhiloxLanes x = counters(step, static_cast<uint64_t>((first + i) / 4));
     philox_rounds(x, key);
@@ -43,18 +43,15 @@ HWS_INLINE void store_rounded(uint16_t* p, vf x, vwords random_bits, int n) {
 /// Calls body(i, n, words) for runs of n <= kLanes elements from i on that cover [begin, end).
 template <class Body>
 HWS_INLINE void with_words(const RoundingPlace& place, uint64_t step, int64_t begin, int64_t end, Body body) {
-  uint32_t words[kWords];
+  uint32_t words[kWords + kLanes];  // the last vector may begin anywhere
+  __builtin_memset(words + kWords, 0, kLanes * sizeof(uint32_t));
   for (int64_t i = begin; i < end;) {
     const int64_t element = place.first + i, start = element / kWords * kWords;
     make_words(words, place.key, step, start);
     const int64_t stop = start + kWords - place.first < end ? start + kWords - place.first : end;
-    const uint32_t* word = words + (element - start);
-    for (; i + kLanes <= stop; i += kLanes, word += kLanes) body(i, kLanes, load_words(word));
-    if (i == stop) continue;
-    const int n = static_cast<int>(stop - i);
-    uint32_t last[kLanes] = {};
-    __builtin_memcpy(last, word, static_cast<size_t>(n) * sizeof(uint32_t));
-    body(i, n, load_words(last));
+    for (const uint32_t* word = words + (element - start); i < stop; i += kLanes, word += kLanes) {
+      body(i, stop - i < kLanes ? static_cast<int>(stop - i) : kLanes, load_words(word));
+    }
     i = stop;
   }
 }

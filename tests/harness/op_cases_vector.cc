@@ -195,7 +195,6 @@ void add_vector_cases(std::vector<OpCase>& cases) {
   }
   for (const int64_t n : {1, 4095, 4096, 20001}) {
     cases.push_back(sum_of_squares_case(n, DType::kF32));
-    cases.push_back(sum_of_squares_case(n, DType::kBf16));
     cases.push_back(rounded_sum_case(n));
     cases.push_back(add_case(n, false));
     cases.push_back(add_case(n, true));
@@ -205,6 +204,8 @@ void add_vector_cases(std::vector<OpCase>& cases) {
       cases.push_back(sgd_case(n, 0.9f, copy, copy));
     }
   }
+  cases.push_back(sum_of_squares_case(1, DType::kBf16));
+  cases.push_back(sum_of_squares_case(4159, DType::kBf16));
   for (const DType from : {DType::kF32, DType::kBf16, DType::kF16}) {
     for (const DType to : {DType::kF32, DType::kBf16, DType::kF16}) {
       cases.push_back(convert_case(1, from, to));
