@@ -103,14 +103,15 @@ TEST(TrainOnCuda, AsTheCpuDoesInBf16) {
 }
 
 /// The same random words: where fp32 differs in the last bits, a rounding now and then goes the other way.
+/// Measured as above: 2e-5 of the loss, 3e-4 of the norm, 7e-2 of gradients, 2e-2 of weights.
 TEST(TrainOnCuda, AsTheCpuDoesInBf16Pure) {
   Layout layout;
   layout.accumulation = 2;
   const Distance d = train(problem_in("bf16_pure"), layout);
-  EXPECT_LT(d.loss, 1e-3);
-  EXPECT_LT(d.grad_norm, 1e-2);
-  EXPECT_LT(d.gradients, 0.2);
-  EXPECT_LT(d.weights, 2e-2);
+  EXPECT_LT(d.loss, 1e-4);
+  EXPECT_LT(d.grad_norm, 2e-3);
+  EXPECT_LT(d.gradients, 0.3);
+  EXPECT_LT(d.weights, 8e-2);
 }
 
 TEST(TrainOnCuda, WithAdamW) {
