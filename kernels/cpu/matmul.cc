@@ -292,7 +292,12 @@ void matmul(const Matmul& args, Stream& stream) {
 int64_t matmul_workspace_bytes(const Matmul& args, int32_t num_workers) {
   if (args.m <= 0 || args.n <= 0) return 0;
   const MatmulPlan plan = plan_matmul(args, num_workers);
-  return 4 * (plan.a_words + plan.b_words + plan.sum_words);
+  const int64_t bytes = 4 * (plan.a_words + plan.b_words + plan.sum_words);
+  if (plan.form != Form::kRowwise) return bytes;
+  // Fewer rows must not need more, because a step is planned with its most; too few take another form.
+  Matmul fewer = args;
+  fewer.m = least_rowwise_rows(num_workers) - 1;
+  return larger(bytes, matmul_workspace_bytes(fewer, num_workers));
 }
 
 }  // namespace hawser::kernels::HWS_LEVEL

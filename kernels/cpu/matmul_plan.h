@@ -94,11 +94,13 @@ inline void cut_k(MatmulPlan& plan, int64_t k, int64_t per_word) {
   plan.block_words = plan.block_k / per_word;
 }
 
+inline int64_t least_rowwise_rows(int64_t workers) { return larger(1, workers) * kRowwiseTasks * kTileRows; }
+
 /// Plans the row-wise form, where it serves: op(b) small, op(a) with rows enough for all workers.
 inline bool plan_rowwise(MatmulPlan& plan, const Matmul& args, int64_t workers) {
   plan.b_words = plan.blocks * plan.block_words * round_up(args.n, kTileColumns);
   if (args.a_transposed || args.c_type != DType::kF32 || plan.b_words > kRowwiseWords) return false;
-  if (args.m < workers * kRowwiseTasks * kTileRows) return false;
+  if (args.m < least_rowwise_rows(workers)) return false;
   plan.form = Form::kRowwise;
   plan.group = plan.blocks;
   plan.tile_m = smaller(kMaxTileRows, round_up(divide_up(args.m, workers * kRowwiseTasks), kTileRows));

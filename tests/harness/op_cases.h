@@ -47,7 +47,8 @@ struct OpCase {
   std::vector<Operand> operands;
   std::function<void(const FastCall&)> fast;
   std::function<void(RealOperands& values)> reference;  ///< reads inputs, writes outputs, in operand order
-  bool narrow = false;                                  ///< only for tables that say narrow_activations
+  bool narrow = false;  ///< only for tables that say narrow_activations, which are those of CUDA
+  bool wide = false;    ///< not for CUDA, whose heads end at 256 elements
 };
 
 struct GradientCase {

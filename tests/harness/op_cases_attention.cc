@@ -195,6 +195,7 @@ OpCase forward_case(const Problem& problem, const Numbers& numbers) {
   const Places at = places(problem);
   OpCase c = {"attention_forward", problem.name + "/" + numbers.word(), sources(problem, numbers, bound),
               nullptr, nullptr};
+  c.wide = s.head_dim > 256;
   const size_t o = c.operands.size();
   c.operands.push_back(output("o", type, bound.q_rows() * s.o_stride, numbers.forward_tolerance()));
   c.operands.push_back(output("lse", DType::kF32, s.batch * s.heads * s.seq_q));
@@ -224,6 +225,7 @@ OpCase backward_case(const Problem& problem, const Numbers& numbers) {
   const Places at = places(problem);
   OpCase c = {"attention_backward", problem.name + "/" + numbers.word(), sources(problem, numbers, bound),
               nullptr, nullptr};
+  c.wide = s.head_dim > 256;
   c.operands.push_back(multiplied(input("dout", type, bound.q_rows() * s.o_stride, 4), numbers));
   c.operands.push_back(input("o", type, bound.q_rows() * s.o_stride, 0, 0.0));
   c.operands.push_back(input("lse", DType::kF32, s.batch * s.heads * s.seq_q, 0, 0.0));

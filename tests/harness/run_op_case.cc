@@ -185,10 +185,10 @@ void expect_close(const OpCase& c, const std::vector<std::vector<char>>& got, co
   }
 }
 
-std::vector<const OpCase*> cases_of(const std::string& op, bool narrow) {
+std::vector<const OpCase*> cases_of(const std::string& op, bool cuda) {
   std::vector<const OpCase*> found;
   for (const OpCase& c : op_cases()) {
-    if (c.op == op && (narrow || !c.narrow)) found.push_back(&c);
+    if (c.op == op && !(cuda ? c.wide : c.narrow)) found.push_back(&c);
   }
   return found;
 }

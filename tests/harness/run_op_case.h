@@ -24,7 +24,7 @@ RealOperands run_reference(const OpCase& c);
 /// reference by more than its tolerance; names the worst element.
 void expect_close(const OpCase& c, const std::vector<std::vector<char>>& got, const RealOperands& want);
 
-/// Rows of one op; with `narrow`, also those that only tables with narrow_activations take.
-std::vector<const OpCase*> cases_of(const std::string& op, bool narrow = false);
+/// Rows of one op that the CPU takes, or CUDA.
+std::vector<const OpCase*> cases_of(const std::string& op, bool cuda = false);
 
 }  // namespace hawser::testing
