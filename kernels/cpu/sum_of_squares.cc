@@ -36,23 +36,31 @@ HWS_INLINE double block_sum(const float* g) {
   return vsum(sums[0]);
 }
 
-HWS_INLINE double block_sum(const uint16_t* g) {
-  float wide[kNormBlock];
+HWS_INLINE void widen(float* wide, const uint16_t* g) {
 #pragma GCC unroll 16
   for (int i = 0; i < kNormBlock; i += kLanes) vstore(wide + i, vload_bf16(g + i));
-  return block_sum(wide);
 }
 
-/// Overwrites *sum with the squares of g.
-template <class T>
-void task_sum(ExactSum* sum, const T* g, int64_t n) {
+/// Overwrites *sum with the squares of n elements of args.g from `begin` on. bf16 is widened a block at a
+/// time, so that there is one body.
+void task_sum(ExactSum* sum, const SumOfSquares& args, int64_t begin, int64_t n) {
   __builtin_memset(static_cast<void*>(sum), 0, sizeof(*sum));
-  int64_t i = 0;
-  for (; i + kNormBlock <= n; i += kNormBlock) exact_sum_add(sum->words, block_sum(g + i));
-  if (i < n) {
-    T last[kNormBlock] = {};  // zeros add nothing
-    __builtin_memcpy(last, g + i, static_cast<size_t>(n - i) * sizeof(T));
-    exact_sum_add(sum->words, block_sum(last));
+  const bool narrow = args.type == DType::kBf16;
+  const char* g = static_cast<const char*>(args.g) + begin * dtype_bytes(args.type);
+  const int64_t block_bytes = kNormBlock * dtype_bytes(args.type);
+  float wide[kNormBlock];
+  alignas(float) char last[kNormBlock * sizeof(float)] = {};  // zeros add nothing
+  for (int64_t left = n; left > 0; left -= kNormBlock, g += block_bytes) {
+    if (left < kNormBlock) {
+      __builtin_memcpy(last, g, static_cast<size_t>(left * dtype_bytes(args.type)));
+      g = last;
+    }
+    const float* block = reinterpret_cast<const float*>(g);
+    if (narrow) {
+      widen(wide, reinterpret_cast<const uint16_t*>(g));
+      block = wide;
+    }
+    exact_sum_add(sum->words, block_sum(block));
   }
   sum->words[ExactSum::kAdds] = (n + kNormBlock - 1) / kNormBlock;  // below kMaxAdds up to n = 2^37 a task
 }
@@ -66,12 +74,7 @@ void sum_of_squares(const SumOfSquares& args, Stream& stream) {
   const int64_t tasks = (args.n + grain - 1) / grain;
   parallel(stream, tasks, [&](int64_t task, int32_t) {
     const int64_t begin = task * grain, left = args.n - begin;
-    const int64_t n = left < grain ? left : grain;
-    if (args.type == DType::kBf16) {
-      task_sum(args.workspace + task, static_cast<const uint16_t*>(args.g) + begin, n);
-    } else {
-      task_sum(args.workspace + task, static_cast<const float*>(args.g) + begin, n);
-    }
+    task_sum(args.workspace + task, args, begin, left < grain ? left : grain);
   });
   for (int64_t task = 0; task < tasks; ++task) args.sum->merge(args.workspace[task]);
 }
