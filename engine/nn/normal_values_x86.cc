@@ -6,8 +6,7 @@
 namespace hawser::nn {
 namespace {
 
-[[gnu::target("arch=x86-64-v4,prefer-vector-width=512")]] void with_avx512(float* out, uint64_t key,
-                                                                           uint64_t block, float std) {
+[[gnu::target("arch=x86-64-v4")]] void with_avx512(float* out, uint64_t key, uint64_t block, float std) {
   normal_values_by_formula(out, key, block, std);
 }
 
