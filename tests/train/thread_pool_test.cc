@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 namespace hawser {
@@ -52,6 +53,27 @@ TEST(ThreadPool, ManyLoopsBackToBack) {
     Count count{std::vector<std::atomic<int>>(static_cast<size_t>(1 + i % 9)), true, 4};
     pool.stream().run(&pool.stream(), 1 + i % 9, hit, &count);
     for (const auto& h : count.hits) ASSERT_EQ(h.load(), 1);
+  }
+}
+
+/// Every task waits until all workers have one, so nobody can help: task w is then worker w's own.
+TEST(ThreadPool, EachWorkerBeginsWithItsOwnTasks) {
+  constexpr int32_t kThreads = 4;
+  struct Begun {
+    std::atomic<int32_t> count{0};
+    std::atomic<int32_t> worker_of[kThreads];
+  };
+  device::ThreadPool pool(kThreads);
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    Begun begun;
+    const auto wait_for_all = [](void* arg, int64_t task, int32_t worker) {
+      auto& all = *static_cast<Begun*>(arg);
+      all.worker_of[task] = worker;
+      all.count.fetch_add(1);
+      while (all.count.load() < kThreads) std::this_thread::yield();
+    };
+    pool.stream().run(&pool.stream(), kThreads, wait_for_all, &begun);
+    for (int32_t task = 0; task < kThreads; ++task) EXPECT_EQ(begun.worker_of[task].load(), task);
   }
 }
 
