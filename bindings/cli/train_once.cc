@@ -192,6 +192,10 @@ Config for_these_ranks(const hws_config* config, const TrainOptions& options) {
   return make<Config>(hws_config_clone, config);
 }
 
+bool saves_never(const hws_config* config) {
+  return number_at(resolved_tree(config), "/checkpoint/every") == 0;
+}
+
 /// A run before its first step or after its last checkpoint.
 struct Run {
   std::string folder, name;  ///< "": nothing is kept
@@ -237,6 +241,9 @@ int start(const TrainOptions& options, const std::function<void(int64_t)>& began
   make_paths_absolute(config.get());
   const Config here = for_these_ranks(config.get(), options);
   check_ranks(options.ranks, here.get());
+  if (options.elastic && leads(options.ranks) && saves_never(here.get()))
+    std::fprintf(stderr,
+                 "hawser: note: /checkpoint/every is 0, so a run that loses ranks begins anew; set it\n");
   Run run{options.out, keep ? folder_name(options.out) : options.config.config, describe(config.get()),
           describe(here.get()), nullptr};
   if (keep) set_checkpoint_path(here.get(), options.out);

@@ -90,6 +90,7 @@ std::string Belongings::text() const {
 }
 
 Belongings belongings() {
+  [[maybe_unused]] static const bool begun = (std::thread([] {}).join(), true);
   Belongings b{entries("/proc/self/task"), entries("/proc/self/fd"), 0};
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)

@@ -30,7 +30,8 @@ class RankProcesses {
   comm::AddressOptions options_;
 };
 
-/// Threads and descriptors of this process: what must be as before when everything is gone.
+/// Threads and descriptors of this process: what must be as before when everything is gone. A sanitizer's own
+/// thread, which comes with the program's first, is there before anything is counted.
 struct Belongings {
   size_t threads = 0, descriptors = 0, shared_memory = 0;
   bool operator==(const Belongings&) const = default;

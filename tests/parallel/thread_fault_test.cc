@@ -120,42 +120,47 @@ std::string live(const Case& c, double deadline, const Mishap& mishap, Code expe
   return error.empty() ? "" : c.name() + ": " + error;
 }
 
+/// All cases at once: they mostly wait for each other or for a deadline. What is not as it should be.
+std::vector<std::string> side_by_side(const std::function<std::string(const Case&)>& live_through) {
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  std::vector<std::string> problems;
+  for (const Case& c : cases())
+    threads.emplace_back([&, c] {
+      const std::string problem = live_through(c);
+      const std::lock_guard lock(mutex);
+      if (!problem.empty()) problems.push_back(problem);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return problems;
+}
+
 TEST(EngineThreadFaults, ARankThatFailsIsNamedAndTheNextEngineGoesOn) {
-  for (const Case& c : cases()) {
-    const Belongings before = belongings();
+  const Belongings before = belongings();
+  const auto problems = side_by_side([](const Case& c) {
     const Mishap fails = [&](Operation now) {
       if (now == c.phase.operation) fail(Code::kDataLoss, "injected");
     };
     // Who cannot even connect is no rank yet; what it says is what its host said.
-    const std::string words =
-        c.phase.operation == FaultyComm::kConnect ? "injected" : fmt::format("rank {}: injected", c.victim);
-    EXPECT_EQ(live(c, 20, fails, Code::kDataLoss, words), "");
-    EXPECT_TRUE(belongings_become(before))
-        << c.name() << ": " << before.text() << ", then " << belongings().text();
-  }
+    const bool connects = c.phase.operation == FaultyComm::kConnect;
+    return live(c, 20, fails, Code::kDataLoss,
+                connects ? "injected" : fmt::format("rank {}: injected", c.victim));
+  });
+  EXPECT_EQ(problems, std::vector<std::string>());
+  EXPECT_TRUE(belongings_become(before)) << before.text() << ", then " << belongings().text();
 }
 
-/// Side by side: they only wait. A rank that is late to connect is waited for: nothing has begun.
+/// A rank that is late to connect is waited for: nothing has begun.
 TEST(EngineThreadFaults, ARankThatIsLateIsNamedWhenTheDeadlineIsOver) {
-  static constexpr double kDeadline = 3;
+  constexpr double kDeadline = 5;
   const Belongings before = belongings();
-  std::vector<std::thread> threads;
-  std::mutex mutex;
-  std::vector<std::string> problems;
-  for (const Case& c : cases()) {
-    if (c.phase.operation == FaultyComm::kConnect) continue;
-    threads.emplace_back([&, c] {
-      const Mishap late = [&](Operation now) {
-        if (now == c.phase.operation)
-          std::this_thread::sleep_for(std::chrono::duration<double>(kDeadline + 1));
-      };
-      const std::string problem =
-          live(c, kDeadline, late, Code::kTimeout, fmt::format("rank {} never", c.victim));
-      const std::lock_guard lock(mutex);
-      if (!problem.empty()) problems.push_back(problem);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const auto problems = side_by_side([](const Case& c) {
+    if (c.phase.operation == FaultyComm::kConnect) return std::string();
+    const Mishap late = [&](Operation now) {
+      if (now == c.phase.operation) std::this_thread::sleep_for(std::chrono::duration<double>(kDeadline + 1));
+    };
+    return live(c, kDeadline, late, Code::kTimeout, fmt::format("rank {} never", c.victim));
+  });
   EXPECT_EQ(problems, std::vector<std::string>());
   EXPECT_TRUE(belongings_become(before)) << before.text() << ", then " << belongings().text();
 }
