@@ -9,6 +9,8 @@
 
 namespace hawser::comm {
 
+class DeviceCollectives;
+
 /// What must be equal on all members of a call. Plain data: point-to-point transports send it ahead of a
 /// call.
 struct Signature {
@@ -48,6 +50,9 @@ struct Call {
   int64_t bytes = 0;  ///< of all_to_all one member's; elements of all_reduce_i64
   std::span<const int64_t> out_bytes, in_bytes;
   int32_t peer = -1;  ///< member that is sent to or received from
+
+  DeviceCollectives* device = nullptr;  ///< memory is the device's, and this carries the call out
+  bool agrees_only = false;             ///< members meet and compare signatures; no memory is touched
 };
 
 /// Elements of one member's part of an array that all_reduce cuts among `members`.

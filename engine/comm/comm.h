@@ -13,12 +13,38 @@
 #include "engine/comm/process_group.h"
 #include "kernels/include/table.h"
 
+namespace hawser::device {
+class Device;
+}
+
 namespace hawser::comm {
 
 struct GroupName {
   std::string name;
   std::vector<int32_t> members;  ///< world ranks
 };
+
+/// With what a rank's device speaks to its peers'. All of it outlives the DeviceComm.
+struct DeviceUse {
+  device::Device* device = nullptr;
+  void* staging = nullptr;  ///< device memory for sums; device_staging_bytes of every sum, at least
+  int64_t staging_bytes = 0;
+  double timeout_seconds = 60;  ///< of each call, from the moment when this rank's device has come to it
+};
+
+/// A rank's groups whose calls take and give memory of its device (but for all_reduce_i64, whose numbers are
+/// the host's): agreed over the comm, carried out by a PeerLink. A call begins when the compute stream has
+/// done what it was given before the call was issued.
+class DeviceComm {
+ public:
+  /// Waits for this rank's calls; their groups are not used any more.
+  virtual ~DeviceComm() = default;
+  /// As RankComm::make_group, and the members' devices meet: collective. Throws kTimeout, kUnavailable.
+  virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) = 0;
+};
+
+/// Device memory that summing over `members` takes at most: an array of which each owns `shard_elements`.
+int64_t device_staging_bytes(int64_t shard_elements, int64_t members);
 
 /// One rank's end of a Comm: its groups and the one thread that carries out its calls in the order in which
 /// they were issued, whichever group they belong to. Used by one thread at a time, but for abort.
@@ -30,6 +56,8 @@ class RankComm {
   /// The group of `members` (world ranks, ascending, this rank among them). Every member makes its groups in
   /// the same order. `name` goes into messages. Groups end before their RankComm.
   virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) = 0;
+  /// Every rank of the world with a device of its own, or none. Ends before the RankComm.
+  virtual std::unique_ptr<DeviceComm> on_device(const DeviceUse& use) = 0;
   /// Everyone's waiting and later calls throw Error(code, "rank R: message"), R being this one; false if
   /// something else broke the comm before. Any thread.
   virtual bool abort(Code code, std::string_view message) noexcept = 0;

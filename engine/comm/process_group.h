@@ -95,6 +95,10 @@ class ProcessGroup {
   /// call), or what abort was told on any member. After a throw the whole Comm is broken: every later call
   /// throws the same.
   virtual void wait(Work work) = 0;
+  /// What the rank's compute stream is given from now on comes after the call. The host waits until the call
+  /// was given to the device, and not until it is done; of memory of the host that is one (wait). Throws what
+  /// is known to have failed by then; the rest, wait throws.
+  virtual void follow(Work work) { wait(work); }
   virtual bool done(Work work) const = 0;
   /// Bytes and calls by operation so far; safe beside running calls.
   virtual Traffic traffic() const = 0;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "engine/comm/device/device_collectives.h"
+
 namespace hawser::comm {
 
 Progress::Progress(Transport& transport, int32_t spins, Finished finished, void* user)
@@ -52,11 +54,33 @@ uint64_t Progress::push(Call call) {
 
 void Progress::wait(uint64_t ticket) {
   if (ticket == 0) return;
-  if (ticket > issued_.load(std::memory_order_relaxed)) {
-    fail(Code::kInvalidArgument, "no call with ticket {} was issued on rank {}", ticket, transport_.rank());
-  }
+  check_ticket(ticket);
   answered_.wait_until(kNoDeadline, spins_, [&] { return retired_.load() >= ticket; });
   if (ticket >= first_failed_.load()) throw transport_.fault().error();
+}
+
+void Progress::check_ticket(uint64_t ticket) const {
+  if (ticket <= issued_.load(std::memory_order_relaxed)) return;
+  fail(Code::kInvalidArgument, "no call with ticket {} was issued on rank {}", ticket, transport_.rank());
+}
+
+void Progress::given(uint64_t ticket) {
+  given_.store(ticket, std::memory_order_seq_cst);
+  answered_.notify();
+}
+
+bool Progress::wait_given(uint64_t ticket) {
+  if (ticket == 0) return true;
+  check_ticket(ticket);
+  answered_.wait_until(kNoDeadline, spins_,
+                       [&] { return given_.load() >= ticket || retired_.load() >= ticket; });
+  const bool is_done = done(ticket);
+  if (is_done) wait(ticket);
+  return is_done;
+}
+
+void Progress::drain() {
+  answered_.wait_until(kNoDeadline, spins_, [&] { return idle(); });
 }
 
 bool Progress::done(uint64_t ticket) const { return retired_.load() >= ticket; }
@@ -77,7 +101,7 @@ void Progress::carry_out(Call& call) {
     transport_.fault().raise_if_set();
     call.begun = steady_seconds();
     recorder_.running(call.ticket, call.begun);
-    transport_.run(call);
+    call.device != nullptr ? call.device->run(call) : transport_.run(call);
     recorder_.ended(call.ticket, steady_seconds(), CallState::kFinished);
     finished_(user_, call);
     return;

@@ -28,6 +28,14 @@ class Progress {
   /// Queues a call; its ticket. One thread at a time. Throws the fault if there is one.
   uint64_t push(Call call);
   void wait(uint64_t ticket);
+  /// What the next push returns. The issuing thread.
+  uint64_t next_ticket() const { return issued_.load(std::memory_order_relaxed) + 1; }
+  /// The running call was given to the device and will be done without more from here. The progress thread.
+  void given(uint64_t ticket);
+  /// Returns once the call was given or is done; true: done. Throws if it failed.
+  bool wait_given(uint64_t ticket);
+  /// Returns when nothing is in flight, however it ended.
+  void drain();
   bool done(uint64_t ticket) const;
   bool idle() const { return retired_.load() == issued_.load(); }
   FlightRecorder& recorder() { return recorder_; }
@@ -37,6 +45,7 @@ class Progress {
  private:
   void main_loop();
   void carry_out(Call& call);
+  void check_ticket(uint64_t ticket) const;
 
   Transport& transport_;
   int32_t spins_;
@@ -45,6 +54,7 @@ class Progress {
   std::vector<Call> queue_;
   // Ticket t lies in queue_[(t - 1) % kQueue] from `issued_` reaching t until `retired_` does.
   std::atomic<uint64_t> issued_{0}, retired_{0};
+  std::atomic<uint64_t> given_{0};  ///< the newest that was
   std::atomic<uint64_t> first_failed_{~uint64_t{0}};
   std::atomic<bool> stop_{false};
   Gate asked_, answered_;  ///< for the progress thread, for the issuer

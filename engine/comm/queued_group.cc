@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "engine/comm/device/device_collectives.h"
+
 namespace hawser::comm {
 namespace {
 
@@ -162,7 +164,19 @@ Call QueuedGroup::start(Operation operation) const {
   Call call;
   call.signature.operation = operation;
   call.group = index_;
+  const bool numbers = operation == Operation::kAllReduceI64 || operation == Operation::kBarrier;
+  call.device = numbers ? nullptr : device_;
   return call;
+}
+
+uint64_t QueuedGroup::push(const Call& call) {
+  if (call.device != nullptr) call.device->issues(progress_.next_ticket());
+  return progress_.push(call);
+}
+
+void QueuedGroup::follow(Work work) {
+  if (device_ == nullptr) return wait(work);
+  device_->follow(work.ticket);
 }
 
 Work QueuedGroup::issue(Call& call) {
@@ -179,7 +193,7 @@ Work QueuedGroup::issue(Call& call) {
   }
   call.sequence = sequence_;
   call.ledger_bytes = ledger_bytes(call, rank(), size());
-  const Work work{progress_.push(call)};
+  const Work work{push(call)};
   ++sequence_;
   return work;
 }
@@ -192,7 +206,7 @@ Work QueuedGroup::pass(Call& call, int32_t peer, uint64_t& sequence) {
   call.peer = peer;
   call.sequence = sequence;
   call.ledger_bytes = ledger_bytes(call, rank(), size());
-  const Work work{progress_.push(call)};
+  const Work work{push(call)};
   ++sequence;
   return work;
 }

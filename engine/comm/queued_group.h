@@ -24,11 +24,17 @@ class QueuedGroup final : public ProcessGroup {
   Work barrier() override;
 
   void wait(Work work) override { progress_.wait(work.ticket); }
+  void follow(Work work) override;
   bool done(Work work) const override { return progress_.done(work.ticket); }
   Traffic traffic() const override;
 
+  int32_t index() const { return index_; }
+  /// From now on calls take and give memory of a device.
+  void move_to(DeviceCollectives* device) { device_ = device; }
+
  private:
   Call start(Operation operation) const;
+  uint64_t push(const Call& call);
   Work issue(Call& call);
   Work pass(Call& call, int32_t peer, uint64_t& sequence);
   void check_reduction(const Call& call) const;
@@ -43,6 +49,7 @@ class QueuedGroup final : public ProcessGroup {
 
   Progress& progress_;
   GroupCounters& counters_;
+  DeviceCollectives* device_ = nullptr;
   int32_t index_;
   uint64_t sequence_ = 0;
   std::vector<uint64_t> sent_, received_;  ///< by member

@@ -1,7 +1,9 @@
 #include "engine/comm/queued_rank.h"
 
 #include <algorithm>
+#include <functional>
 
+#include "engine/comm/device/device_collectives.h"
 #include "engine/comm/queued_group.h"
 
 namespace hawser::comm {
@@ -27,6 +29,10 @@ QueuedRank::~QueuedRank() {
 }
 
 std::unique_ptr<ProcessGroup> QueuedRank::make_group(std::vector<int32_t> members, std::string name) {
+  return make_queued(std::move(members), std::move(name));
+}
+
+std::unique_ptr<QueuedGroup> QueuedRank::make_queued(std::vector<int32_t> members, std::string name) {
   transport_->fault().raise_if_set();
   const auto self = std::find(members.begin(), members.end(), rank());
   if (self == members.end()) {
@@ -52,6 +58,37 @@ std::unique_ptr<ProcessGroup> QueuedRank::make_group(std::vector<int32_t> member
   transport_->add_group(index, members, name);
   return std::make_unique<QueuedGroup>(*progress_, *counters, index, place, std::move(members),
                                        std::move(name));
+}
+
+namespace {
+
+class QueuedDeviceComm final : public DeviceComm {
+ public:
+  using MakeQueued = std::function<std::unique_ptr<QueuedGroup>(std::vector<int32_t>, std::string)>;
+
+  QueuedDeviceComm(const DeviceUse& use, Transport& transport, Progress& progress, MakeQueued make_queued)
+      : make_queued_(std::move(make_queued)), collectives_(use, transport, progress) {}
+
+  std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) override {
+    const auto hosts = make_queued_(members, name + " (hosts)");
+    auto group = make_queued_(std::move(members), std::move(name));
+    collectives_.connect(group->index(), group->name(), *hosts);
+    group->move_to(&collectives_);
+    return group;
+  }
+
+ private:
+  MakeQueued make_queued_;
+  DeviceCollectives collectives_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceComm> QueuedRank::on_device(const DeviceUse& use) {
+  return std::make_unique<QueuedDeviceComm>(use, *transport_, *progress_,
+                                            [this](std::vector<int32_t> members, std::string name) {
+                                              return make_queued(std::move(members), std::move(name));
+                                            });
 }
 
 std::vector<GroupName> QueuedRank::group_names() const {

@@ -22,6 +22,8 @@ struct GroupCounters {
 /// Throws kInvalidArgument for a rank outside the world and for options that no transport can serve.
 void check_connect(int32_t rank, int32_t world_size, const CommOptions& options);
 
+class QueuedGroup;
+
 class QueuedRank final : public RankComm {
  public:
   QueuedRank(std::unique_ptr<Transport> transport, int32_t spins);
@@ -30,6 +32,7 @@ class QueuedRank final : public RankComm {
   int32_t rank() const override { return transport_->rank(); }
   int32_t world_size() const override { return transport_->world_size(); }
   std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) override;
+  std::unique_ptr<DeviceComm> on_device(const DeviceUse& use) override;
   bool abort(Code code, std::string_view message) noexcept override;
   int64_t transport_bytes() const override { return transport_->bytes(); }
   int64_t take_records(Record* out, int64_t most) override {
@@ -39,6 +42,7 @@ class QueuedRank final : public RankComm {
   std::vector<GroupName> group_names() const override;
 
  private:
+  std::unique_ptr<QueuedGroup> make_queued(std::vector<int32_t> members, std::string name);
   static void count(void* self, const Call& call);
 
   std::unique_ptr<Transport> transport_;

@@ -24,6 +24,8 @@ class Transport {
   /// Breaks all ranks' waiting and later calls with this error, unless they are broken already: then false.
   /// Any thread.
   virtual bool abort(const Error& error) noexcept = 0;
+  /// Throws why all is broken, if that can be known without waiting. The progress thread, beside `run`.
+  virtual void look() { fault().raise_if_set(); }
   virtual Fault& fault() = 0;
   /// The rank ends; `run` is called no more.
   virtual void leave() noexcept = 0;

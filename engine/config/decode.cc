@@ -288,6 +288,9 @@ ResolvedConfig decode(const Effective& c) {
   resolved.comm.sum_group = c.integer("/comm/sum_group");
   resolved.comm.timeout_seconds = c.number("/comm/timeout_seconds");
   resolved.comm.bandwidth_limit = c.number("/comm/bandwidth_limit");
+  resolved.comm.device_transport = named<DeviceTransport>(
+      c, "/comm/device_transport",
+      {{"auto", DeviceTransport::kAuto}, {"host", DeviceTransport::kHost}, {"nccl", DeviceTransport::kNccl}});
   return resolved;
 }
 

@@ -35,6 +35,7 @@ using optim::OutlierPolicy;
 using optim::ScheduleConfig;
 using optim::ScheduleKind;
 using parallel::CommConfig;
+using parallel::DeviceTransport;
 using parallel::ReducePolicy;
 using parallel::ReshardAfterForward;
 using parallel::SumOrder;

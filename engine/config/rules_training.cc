@@ -137,6 +137,7 @@ const std::vector<Dependence>& dependence_table() {
       {"/zero/bucket_bytes", "/zero/stage", {"0", "1", "2"}},
       {"/zero/first_bucket_bytes", "/zero/stage", {"0", "1", "2"}},
       {"/comm/sum_group", "/zero/sum_order", {"ranks"}},
+      {"/comm/device_transport", "/device", {"cuda", "auto"}},
   };
   return *table;
 }

@@ -8,18 +8,19 @@
 // names belongs to it until then. Several Devices may share one GPU.
 //
 // Threading: one thread at a time, not always the same, but for release and release_host (any thread, nothing
-// of theirs in flight).
+// of theirs in flight) and for the communication stream: calls that name it, wait_on_host, error and message
+// may come from one more thread.
 #pragma once
 
 #include <stdint.h>
 
 #include "engine/base/stream.h"
+#include "engine/device/peer_link.h"
 #include "kernels/include/table.h"
 
 namespace hawser::device {
 
-/// 0, or the number of a Code (engine/base/error.h). The text is Device::message().
-using Status = int32_t;
+// Status: 0, or the number of a Code (engine/base/error.h). The text is Device::message().
 
 enum class Kind : int32_t { kCpu = 0, kCuda = 1 };
 
@@ -36,10 +37,11 @@ struct DeviceInfo {
   bool host_visible = false;
   /// begin_capture is there.
   bool captures = false;
+  /// Of the hardware, the same for all who use it: ranks whose ids are equal share a device.
+  uint8_t hardware_id[16] = {};
 };
 
-/// A point in a stream; made and freed by its device.
-struct Event;
+// Event (peer_link.h): a point in a stream; made and freed by its device.
 /// Work that was captured and can be launched again; made and freed by its device.
 struct Graph;
 
@@ -99,11 +101,16 @@ class Device {
   virtual Status launch(Graph* graph, StreamId on) noexcept = 0;
   virtual void free_graph(Graph* graph) noexcept = 0;
 
+  /// This device's end of a group of devices (DevicePlugin::peers says whether there can be one); the
+  /// request's pointers outlive it. Ends before the device.
+  virtual Status make_peer_link(const PeerLinkRequest& request, PeerLink** out) noexcept = 0;
+
   // Errors. Kernels return nothing: what goes wrong in one, or in work that was given earlier, is kept here.
 
   /// 0, or the first error of anything run here. It stays: the device computes nothing sensible any more.
   virtual Status error() noexcept = 0;
-  /// What the last call that failed, or else the sticky error, has to say; until the next call. Never null.
+  /// What this thread's last call that failed, or else the sticky error, has to say; until its next call.
+  /// Never null.
   virtual const char* message() const noexcept = 0;
 
   /// Frees the device; memory, events and graphs of it must be gone.

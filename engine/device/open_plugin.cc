@@ -41,6 +41,11 @@ std::vector<DeviceInfo> list_devices(const DevicePlugin& plugin) {
   return devices;
 }
 
+std::string why_no_peers(const DevicePlugin& plugin) {
+  Text text{};
+  return plugin.peers(text.data(), text.size()) == 0 ? "" : text.data();
+}
+
 std::shared_ptr<Device> open_device(const DevicePlugin& plugin, const DeviceRequest& request) {
   Device* device = nullptr;
   Text text{};

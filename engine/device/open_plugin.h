@@ -16,6 +16,9 @@ const DevicePlugin& open_cuda_plugin();
 /// The plugin's devices. Throws what it says where it finds no driver; may be empty.
 std::vector<DeviceInfo> list_devices(const DevicePlugin& plugin);
 
+/// Why the plugin's devices cannot speak to each other; "" where they can.
+std::string why_no_peers(const DevicePlugin& plugin);
+
 /// Throws what it says.
 std::shared_ptr<Device> open_device(const DevicePlugin& plugin, const DeviceRequest& request);
 

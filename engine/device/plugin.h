@@ -31,6 +31,8 @@ struct DevicePlugin {
   /// open.
   Status (*list)(DeviceInfo* out, int32_t capacity, int32_t* count, char* error, int64_t error_bytes);
   Status (*open)(const DeviceRequest* request, Device** out, char* error, int64_t error_bytes);
+  /// Whether devices can speak to each other (Device::make_peer_link); if not, says why.
+  Status (*peers)(char* error, int64_t error_bytes);
 };
 
 /// extern "C" const DevicePlugin* hawser_device_plugin();

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/comm/call.h"
+#include "engine/comm/comm.h"
+
 namespace hawser::parallel {
 
 using plan::Instruction;
@@ -32,7 +35,7 @@ void BucketRuntime::bind(const Plan& plan) {
 }
 
 Transfer BucketRuntime::staged(Transfer t) const {
-  if (!link_->in_place()) stage(&t, staging_);
+  if (staging_ != nullptr) stage(&t, staging_);
   return t;
 }
 
@@ -151,8 +154,31 @@ void BucketRuntime::publish_weights(const Plan& plan) const {
   for (int32_t b = 0; publishes() && b < layout_.blocks(); ++b) wait(start(staged(prepare_publish(plan, b))));
 }
 
+void BucketRuntime::follow(comm::Work work) const {
+  if (work.ticket != 0) groups_.shard->follow(work);
+}
+
 void BucketRuntime::wait(comm::Work work) const {
   if (work.ticket != 0) groups_.dp->wait(work);
+}
+
+int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {
+  if (!strategy.many()) return 0;
+  char* const nowhere = reinterpret_cast<char*>(uintptr_t{4096});  // addresses are counted with, not used
+  const DataParallelGroups nobody;
+  const BucketRuntime runtime(layout, strategy, nobody, nowhere, nullptr, nullptr);
+  int64_t bytes = 0;
+  for (const Instruction& n : plan.instructions) {
+    if (n.stream != plan::StreamId::kCommunication) continue;
+    const Transfer t = runtime.prepare(plan, n);
+    for (const comm::ReducePiece& p : t.reduce)
+      bytes = std::max(bytes, comm::device_staging_bytes(p.shard_elements, layout.parts()));
+    for (const comm::AllReducePiece& p : t.all_reduce)
+      bytes = std::max(bytes, comm::device_staging_bytes(
+                                  comm::reduce_share(p.elements, static_cast<int32_t>(strategy.replicas)),
+                                  strategy.replicas));
+  }
+  return bytes;
 }
 
 int64_t transfer_staging_bytes(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {

@@ -22,12 +22,16 @@ struct DataParallelGroups {
   std::unique_ptr<comm::ProcessGroup> shard;      ///< who shares one copy; stage 0: as dp
   std::unique_ptr<comm::ProcessGroup> replica;    ///< who holds the same shard
   std::unique_ptr<comm::ProcessGroup> secondary;  ///< the smaller group of /zero/reshard_group
+  /// As shard, for memory of the host, where the others are the devices'; else null.
+  std::unique_ptr<comm::ProcessGroup> host_shard;
+
+  comm::ProcessGroup& shard_of_host() const { return host_shard ? *host_shard : *shard; }
 };
 
 class BucketRuntime {
  public:
   /// `layout`, `strategy`, `groups`, `link` and the arena must outlive the runtime. `staging`: host memory of
-  /// transfer_staging_bytes for every plan bound here, or null where `link` is in place.
+  /// transfer_staging_bytes for every plan bound here, or null where groups reach the arena.
   BucketRuntime(const ShardLayout& layout, const DataParallel& strategy, const DataParallelGroups& groups,
                 char* arena, device::HostLink* link, char* staging);
 
@@ -38,6 +42,9 @@ class BucketRuntime {
   comm::Work start(const plan::Plan& plan, size_t index) const;
   /// RESHARD: copies this rank's part for the smaller group.
   void keep_secondary(const plan::Plan& plan, const plan::Instruction& instruction) const;
+  /// What the compute stream is given from now on comes after the transfer.
+  void follow(comm::Work work) const;
+  /// Returns when the transfer is done. Throws why it failed.
   void wait(comm::Work work) const;
   /// Stages 1 and 2, after shards changed outside of a step: everyone gets all weights of all blocks, frozen
   /// ones too. `plan`: any, for the persistent slots.
@@ -46,6 +53,8 @@ class BucketRuntime {
  private:
   friend int64_t transfer_staging_bytes(const plan::Plan& plan, const ShardLayout& layout,
                                         const DataParallel& strategy);
+  friend int64_t transfer_device_bytes(const plan::Plan& plan, const ShardLayout& layout,
+                                       const DataParallel& strategy);
   Transfer prepare(const plan::Plan& plan, const plan::Instruction& instruction) const;
   void prepare_unshard(const plan::Plan& plan, const plan::Instruction& instruction, bool frozen,
                        Transfer* out) const;
@@ -71,6 +80,10 @@ class BucketRuntime {
   char* staging_;
   std::unordered_map<const plan::Plan*, std::vector<Transfer>> bound_;
 };
+
+/// Device memory that sums of a plan's transfers need where groups reach the devices' memory.
+int64_t transfer_device_bytes(const plan::Plan& plan, const ShardLayout& layout,
+                              const DataParallel& strategy);
 
 /// Host memory that the transfers of a plan, one at a time, need where the host cannot reach the arena.
 int64_t transfer_staging_bytes(const plan::Plan& plan, const ShardLayout& layout,

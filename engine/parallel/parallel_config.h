@@ -10,6 +10,8 @@ namespace hawser::parallel {
 enum class ReducePolicy { kPerStep, kPerMicroBatch };
 enum class ReshardAfterForward { kFull, kKeep, kGroup };
 enum class SumOrder { kRanks, kTree };
+/// Who carries gradients and weights between devices.
+enum class DeviceTransport { kAuto, kHost, kNccl };
 
 /// Fields that the stage gives no effect hold their defaults.
 struct ZeroConfig {
@@ -29,6 +31,7 @@ struct CommConfig {
   int64_t sum_group = 1;  ///< data-parallel ranks summed together first; divides dp
   double timeout_seconds = 600;
   double bandwidth_limit = 0;  ///< bytes per second that every transfer is slowed down to; 0: none
+  DeviceTransport device_transport = DeviceTransport::kAuto;
 };
 
 }  // namespace hawser::parallel

@@ -6,6 +6,7 @@
 #include "engine/device/cpu/thread_pool.h"
 #include "engine/nn/rope_table.h"
 #include "engine/optim/grad_norm.h"
+#include "engine/parallel/bucket_runtime.h"
 #include "engine/parallel/data_parallel.h"
 #include "engine/parallel/traffic.h"
 #include "engine/parallel/zero.h"
@@ -161,6 +162,7 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
                        bool inference) {
   EnginePlans plans;
   plans.strategy = choose_strategy(config);
+  plans.peers = target.peers;
   const parallel::DataParallel& strategy = plans.strategy;
   const parallel::ShardLayout layout(model.table(), layout_options(config, strategy, 0, inference));
   const plan::Sizes sizes = sizes_of(model, config, target, layout, inference);
@@ -178,7 +180,10 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
     parallel::gather_weights_for_use(plan, layout, strategy);
     plan::finish(plan);
     plans.arena_bytes = std::max(plans.arena_bytes, plan->peak_bytes);
-    if (!target.in_place)
+    if (target.peers)
+      plans.device_transport_bytes =
+          std::max(plans.device_transport_bytes, parallel::transfer_device_bytes(*plan, layout, strategy));
+    else if (!target.in_place)
       plans.staging.transfers =
           std::max(plans.staging.transfers, parallel::transfer_staging_bytes(*plan, layout, strategy));
   }

@@ -18,6 +18,7 @@ struct Target {
   const kernels::KernelTable* kernels = nullptr;
   int32_t workers = 1;   ///< of its streams
   bool in_place = true;  ///< the host works in its memory
+  bool peers = false;    ///< transfers go from device to device
 };
 
 /// Pinned memory of the host beside the arena, for what goes back and forth in a step; none where the device
@@ -35,6 +36,10 @@ struct EnginePlans {
   plan::Plan eval, logits, generate;
   int64_t arena_bytes = 0;  ///< the largest of them
   HostStaging staging;
+  bool peers = false;                  ///< the target's
+  int64_t device_transport_bytes = 0;  ///< of the device, beside the arena: for sums of the largest transfer
+
+  int64_t device_bytes() const { return arena_bytes + device_transport_bytes; }
 
   const plan::Plan& any() const { return eval; }  ///< for the persistent slots, which all share
 };

@@ -64,7 +64,7 @@ void Executor::close(const plan::Slot& slot) {
 
 void Executor::wait_for(const plan::Plan& plan, int32_t transfer) {
   if (transfer <= done_) return;
-  s_.runtime->wait(works_[static_cast<size_t>(transfer)]);
+  s_.runtime->follow(works_[static_cast<size_t>(transfer)]);
   done_ = transfer;
   std::erase_if(draining_, [&](plan::SlotId id) {
     const plan::Slot& slot = plan.slot(id);
@@ -74,6 +74,12 @@ void Executor::wait_for(const plan::Plan& plan, int32_t transfer) {
   });
 }
 
+/// Also for the host, which learns of failures here at the latest.
+void Executor::finish_transfers(const plan::Plan& plan) {
+  wait_for(plan, started_);
+  if (s_.runtime) s_.runtime->wait(newest_);
+}
+
 void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   works_.resize(std::max(works_.size(), plan.instructions.size()));
   draining_.reserve(plan.slots.size());
@@ -81,6 +87,7 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   fetched_losses_.clear();
   documents_.resize(std::max(documents_.size(), plan.instructions.size()));
   done_ = started_ = static_cast<int32_t>(begin) - 1;
+  newest_ = {};
   recording_ = trace_ && trace_->is_of(plan) ? trace_ : nullptr;
   KernelProfile* const profile = recording_ ? recording_->profile() : nullptr;
   device::Device& device = s_.link->device();
@@ -97,7 +104,7 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
     }
   }
   if (recording_) recording_->drains();
-  wait_for(plan, started_);
+  finish_transfers(plan);
   if (recording_) recording_->end_half(end);
 }
 
@@ -111,7 +118,7 @@ void Executor::step(const plan::Plan& plan, size_t index, Run* run) {
     if (!plan.slot(id).persistent && plan.slot(id).first == now) acquire(plan, plan.slot(id));
   });
   if (n.stream == plan::StreamId::kCommunication) {
-    works_[index] = s_.runtime->start(plan, index);
+    newest_ = works_[index] = s_.runtime->start(plan, index);
     started_ = now;
     if (recording_) recording_->issued(index, works_[index]);
   } else {
@@ -130,7 +137,7 @@ void Executor::give_up(const plan::Plan& plan, int32_t step) {
       release(plan, static_cast<plan::SlotId>(id));
   }
   try {
-    wait_for(plan, started_);
+    finish_transfers(plan);
   } catch (...) {  // the transfers are over either way, and what failed first is what counts
     done_ = started_;
     for (plan::SlotId id : draining_) close(plan.slot(id));

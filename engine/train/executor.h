@@ -129,6 +129,7 @@ class Executor {
   }
   void step(const plan::Plan& plan, size_t index, Run* run);
   void wait_for(const plan::Plan& plan, int32_t transfer);
+  void finish_transfers(const plan::Plan& plan);
   void acquire(const plan::Plan& plan, const plan::Slot& slot);
   void release(const plan::Plan& plan, plan::SlotId id);
   void close(const plan::Slot& slot);
@@ -156,8 +157,9 @@ class Executor {
   };
   std::vector<Losses> fetched_losses_;  // not yet summed
   std::vector<comm::Work> works_;       // of transfers in flight, by instruction
+  comm::Work newest_;                   // of the run
   std::vector<plan::SlotId> draining_;  // given back, but still used by a transfer
-  int32_t done_ = -1;                   // the newest transfer that is known to be done
+  int32_t done_ = -1;                   // the newest transfer that the compute stream comes after
   int32_t started_ = -1;                // the newest transfer
   std::vector<int64_t> documents_;      // in each micro-batch; 0: not counted
   std::vector<int64_t> agreement_;      // what COUNT_TOKENS sums over ranks

@@ -39,11 +39,13 @@ Room Machine::room(const DeviceChoice& choice, int32_t local_ranks) const {
           (link_.in_place() ? available : device::available_memory()) / local_ranks};
 }
 
-Target target_of(const DeviceChoice& choice, const config::ResolvedConfig& config,
+Target target_of(const DeviceChoice& choice, bool peers, const config::ResolvedConfig& config,
                  const kernels::KernelTable& kernels, int32_t threads, std::unique_ptr<Machine>* machine) {
   if (choice.plugin == nullptr) return {&kernels, threads, true};
   *machine = std::make_unique<Machine>(choice, config, kernels, 1, 0);
-  return (*machine)->target();
+  Target target = (*machine)->target();
+  target.peers = peers;
+  return target;
 }
 
 }  // namespace hawser::train

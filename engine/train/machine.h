@@ -33,7 +33,7 @@ class Machine {
 };
 
 /// The target of a config's ranks, for reports on plans that nobody runs. `machine` holds what it needs.
-Target target_of(const DeviceChoice& choice, const config::ResolvedConfig& config,
+Target target_of(const DeviceChoice& choice, bool peers, const config::ResolvedConfig& config,
                  const kernels::KernelTable& kernels, int32_t threads, std::unique_ptr<Machine>* machine);
 
 }  // namespace hawser::train

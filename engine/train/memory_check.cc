@@ -33,7 +33,7 @@ class Advice {
  private:
   int64_t arena(const config::ResolvedConfig& config) const {
     return is_deep(config_) ? least_arena_bytes(model_, config, target_, inference_)
-                            : make_plans(model_, config, target_, inference_).arena_bytes;
+                            : make_plans(model_, config, target_, inference_).device_bytes();
   }
   void suggest(const std::string& setting, const config::ResolvedConfig& smaller) {
     const int64_t saved = bytes_ - arena(smaller);
@@ -117,7 +117,7 @@ EnginePlans make_plans_that_fit(const nn::Model& model, const config::ResolvedCo
     fail_for_arena("at least ", least, config, room.device,
                    Advice(model, config, target, inference, least).text());
   EnginePlans plans = make_plans(model, config, target, inference);
-  const int64_t arena = plans.arena_bytes;
+  const int64_t arena = plans.device_bytes();
   if (arena > room.device)
     fail_for_arena("", arena, config, room.device,
                    Advice(model, config, target, inference, deep ? least : arena).text());

@@ -9,6 +9,7 @@
 #include "engine/parallel/closed_forms.h"
 #include "engine/plan/timeline.h"
 #include "engine/train/assemble.h"
+#include "engine/train/choose_transport.h"
 #include "engine/train/engine_plans.h"
 #include "engine/train/executor.h"
 #include "engine/train/machine.h"
@@ -54,7 +55,8 @@ class PlanReport {
         kernels_(choose_kernels(a_.config)),
         threads_(choose_threads(a_.config, static_cast<int32_t>(a_.config.mesh.dp()))),
         device_(choose_device(a_.config.device)),
-        target_(target_of(device_, a_.config, kernels_, threads_, &machine_)),
+        transport_(foresee_transport(device_, a_.config)),
+        target_(target_of(device_, transport_.peers, a_.config, kernels_, threads_, &machine_)),
         plans_(make_plans(model_, a_.config, target_, false)),
         staging_(staging_bytes({model_.table(), layout_options(a_.config, plans_.strategy, 0, false)},
                                model_.table())) {
@@ -97,6 +99,7 @@ class PlanReport {
   int32_t threads_;  // of each rank
   DeviceChoice device_;
   std::unique_ptr<Machine> machine_;
+  TransportChoice transport_;
   Target target_;
   EnginePlans plans_;
   int64_t staging_;  // bytes that rank 0 copies for an asynchronous save; no rank has more than a few beyond
@@ -281,6 +284,8 @@ std::string PlanReport::json() const {
   report["staging_bytes"] = staging_;
   report["host_staging_bytes"] = plans_.staging.bytes();
   report["host_bytes"] = on_host();
+  report["device_transport_bytes"] = plans_.device_transport_bytes;
+  if (!transport_.reason.empty()) report["device_transport"] = transport_.reason;
   report["device"] = kind_name(device_.kind);
   report["parameters"] = model_.table().count();
   report["flops_per_token"] = model_.flops_per_token(a_.config.batch.sequence);
@@ -307,6 +312,10 @@ std::string PlanReport::text() const {
   if (plans_.staging.bytes() > 0)
     text += fmt::format("host staging    {:>14} bytes of pinned memory: {} for a step, {} for transfers\n",
                         plans_.staging.bytes(), plans_.staging.step, plans_.staging.transfers);
+  if (plans_.device_transport_bytes > 0)
+    text += fmt::format("device staging  {:>14} bytes beside the arena: sums over ranks\n",
+                        plans_.device_transport_bytes);
+  if (!transport_.reason.empty()) text += "transfers       " + transport_.reason + "\n";
   text += fmt::format("staging         {:>14} bytes outside the arena, {}\n", staging_,
                       a_.config.checkpoint.async ? "from the first save on (checkpoint.async)"
                       : target_.in_place

@@ -23,9 +23,11 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   arena_ = device::Arena::create(link.shared_device(), shared.plans.arena_bytes);
   staging_ = device::Arena::create_pinned(link.shared_device(), staging.bytes());
   if (comm_) {
+    if (shared.plans.peers) reach_peers();
     make_groups();
+    char* const between = staging.transfers > 0 ? staging_->data() + staging.step : nullptr;
     runtime_ = std::make_unique<parallel::BucketRuntime>(*layout_, strategy, groups_, arena_->data(), &link,
-                                                         staging_->data() + staging.step);
+                                                         between);
     for (const plan::Plan* plan :
          {&shared.plans.train, &shared.plans.eval, &shared.plans.logits, &shared.plans.generate})
       runtime_->bind(*plan);
@@ -51,7 +53,19 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
 }
 
 /// What was given to the device may still run; its memory goes after it. An error is no one's any more.
-Rank::~Rank() { (void)machine_.device().synchronize(device::StreamId::kCompute); }
+Rank::~Rank() {
+  peers_.reset();
+  (void)machine_.device().synchronize(device::StreamId::kCompute);
+}
+
+void Rank::reach_peers() {
+  const std::shared_ptr<device::Device>& device = machine_.link().shared_device();
+  sums_ = device::Arena::create(device, shared_.plans.device_transport_bytes);
+  peers_ = comm_->on_device({.device = device.get(),
+                             .staging = sums_->data(),
+                             .staging_bytes = sums_->bytes(),
+                             .timeout_seconds = shared_.config.comm.timeout_seconds});
+}
 
 void Rank::fill_rope_table() {
   if (executor_->rope_table() == nullptr) return;
@@ -64,11 +78,16 @@ void Rank::fill_rope_table() {
 
 void Rank::make_groups() {
   const parallel::StateLayout& layout = layout_->over_mesh();
-  const auto make = [&](const std::vector<mesh::SubAxis>& axes, const char* name) {
+  const auto on_host = [&](const std::vector<mesh::SubAxis>& axes, const char* name) {
     return comm_->make_group(to_ranks(group(shared_.mesh, number_, axes)), name);
   };
-  groups_.dp = make(layout.data_axes(), "dp");
+  const auto make = [&](const std::vector<mesh::SubAxis>& axes, const char* name) {
+    if (!peers_) return on_host(axes, name);
+    return peers_->make_group(to_ranks(group(shared_.mesh, number_, axes)), name);
+  };
+  groups_.dp = on_host(layout.data_axes(), "dp");
   groups_.shard = make(layout.reduction().scatter, layout.state_sharded() ? "dp_shard" : "gradients");
+  if (peers_) groups_.host_shard = on_host(layout.reduction().scatter, "tensors");
   if (!layout.reduction().across.empty()) groups_.replica = make(layout.reduction().across, "dp_replicate");
   if (!layout.secondary_axes().empty()) groups_.secondary = make(layout.secondary_axes(), "secondary");
 }

@@ -57,6 +57,7 @@ class Rank {
 
  private:
   void make_groups();
+  void reach_peers();
   void fill_rope_table();
 
   const Shared& shared_;
@@ -68,6 +69,8 @@ class Rank {
   Machine& machine_;
   std::shared_ptr<device::Arena> arena_;
   std::shared_ptr<device::Arena> staging_;  // the host's side, where the device is not worked on in place
+  std::shared_ptr<device::Arena> sums_;     // of the device, for sums over ranks that it reaches itself
+  std::unique_ptr<comm::DeviceComm> peers_;
   std::unique_ptr<parallel::BucketRuntime> runtime_;
   std::unique_ptr<Executor> executor_;
 };

@@ -95,8 +95,9 @@ TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* c
       kernels_(agree_on_kernels()),
       threads_(choose_threads(config_, team_.size())),
       machines_(make_machines()),
-      plans_(make_plans_that_fit(model_, config_, machines_.front()->target(),
-                                 machines_.front()->room(device_, team_.size()), inference)),
+      transport_(agree_on_peers()),
+      plans_(make_plans_that_fit(model_, config_, target(), machines_.front()->room(device_, team_.size()),
+                                 inference)),
       optimizer_(model_.table(), config_.optimizer, state_type(config_), config_.seed),
       guard_(config_.guard),
       shared_{model_, config_, plans_, optimizer_, mesh_of(config_), inference},
@@ -144,6 +145,23 @@ const kernels::KernelTable& TrainerImpl::agree_on_kernels() const {
     if (i == 0) level = lowest;
   });
   return kernels::cpu_kernels(level);
+}
+
+TransportChoice TrainerImpl::agree_on_peers() const {
+  if (world_ == 1 || config_.device == "cpu") return {};
+  TransportChoice agreed;
+  on_ends([&](comm::RankComm* end, size_t i) {
+    const TransportChoice choice =
+        agree_on_transport(end, device_, config_.comm.device_transport, machines_[i]->device().info());
+    if (i == 0) agreed = choice;
+  });
+  return agreed;
+}
+
+Target TrainerImpl::target() const {
+  Target target = machines_.front()->target();
+  target.peers = transport_.peers;
+  return target;
 }
 
 void TrainerImpl::make_ranks() {

@@ -22,6 +22,7 @@
 #include "engine/train/assemble.h"
 #include "engine/train/background_saver.h"
 #include "engine/train/batch_sources.h"
+#include "engine/train/choose_transport.h"
 #include "engine/train/engine_plans.h"
 #include "engine/train/machine.h"
 #include "engine/train/rank.h"
@@ -85,6 +86,8 @@ class TrainerImpl final : public Trainer {
   void on_ends(Fn&& fn) const;
   const kernels::KernelTable& agree_on_kernels() const;
   std::vector<std::unique_ptr<Machine>> make_machines() const;
+  TransportChoice agree_on_peers() const;
+  Target target() const;
   void make_ranks();
   /// fn(rank, its index here) on every rank of this process, each on its thread; throws what was thrown
   /// first. A rank that fails alone makes all others fail.
@@ -160,6 +163,7 @@ class TrainerImpl final : public Trainer {
   const kernels::KernelTable& kernels_;             // of the CPU
   int32_t threads_;                                 // of each rank
   std::vector<std::unique_ptr<Machine>> machines_;  // by rank of this process
+  TransportChoice transport_;
   EnginePlans plans_;
   optim::Optimizer optimizer_;
   optim::StepGuard guard_;

@@ -37,6 +37,7 @@ std::string TrainerImpl::info_json() const {
   json["device"] = kind_name(device_.kind);
   if (device_.plugin) json["device_name"] = first().link().device().info().name;
   if (!device_.reason.empty()) json["device_reason"] = device_.reason;
+  if (!transport_.reason.empty()) json["device_transport"] = transport_.reason;
   json["cpu_level"] = kernels_.name;
   json["threads"] = threads_;
   json["ranks"] = world_;
@@ -53,6 +54,7 @@ std::string TrainerImpl::info_json() const {
   json["vocabulary"] = Json::parse(a_.vocabulary.to_json());
   json["memory"] = memory_json(plans_, first().executor());
   json["memory"]["host_staging_bytes"] = plans_.staging.bytes();
+  json["memory"]["device_transport_bytes"] = plans_.device_transport_bytes;
   json["memory"]["staging_bytes"] = staging_bytes(first().layout(), model_.table());
   json["memory"]["staging_taken_bytes"] = staging_.empty() ? 0 : staging_.front().taken_bytes();
   return json.dump();

@@ -98,7 +98,7 @@ void TrainerImpl::collect(TensorKind kind, const nn::Parameter& p, float* out) c
       read_values(rank.link(), out + (begin - p.offset),
                   state_of(rank, kind, p.group).from(begin - s.range.begin), end - begin);
     if (all_here() || !rank.layout().state_sharded()) return;
-    comm::ProcessGroup& group = *rank.groups().shard;
+    comm::ProcessGroup& group = rank.groups().shard_of_host();
     for (int32_t r = 0; r < group.size(); ++r) {
       const mesh::FlatRange part = rank.layout().state_on(p.group, group.members()[static_cast<size_t>(r)]);
       const int64_t from = std::max(p.offset, part.begin), to = std::min(p.offset + p.size, part.end);

@@ -17,8 +17,8 @@ void refuse_host_loop(Stream* self, int64_t, TaskFn, void*) {
 
 void StickyError::keep(int32_t new_code, const char* operation, const char* what, const char* value) {
   if (code != 0) return;
-  code = new_code;
   std::snprintf(message, sizeof(message), "%s: %s%s%s", operation, what, value[0] != '\0' ? ": " : "", value);
+  __atomic_store_n(&code, new_code, __ATOMIC_RELEASE);
 }
 
 CudaStream::CudaStream(cudaStream_t stream, int32_t multiprocessor_count, StickyError* sticky_error)

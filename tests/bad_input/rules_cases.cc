@@ -121,6 +121,8 @@ std::vector<Case> parallel() {
           {"/zero/reshard_group", "is missing"}),
       bad(R"({"mesh": {"dp_shard": 4}, "zero": {"stage": 3, "reshard_after_forward": "group", "reshard_group": 3}})",
           {"/zero/reshard_group", "3 ranks", "use 2"}),
+      bad(R"({"mesh": {"dp_shard": 2}, "comm": {"device_transport": "nccl"}})",
+          {"/comm/device_transport", "has no effect", "device is \"cpu\""}),
       bad(R"({"mesh": {"dp_shard": 2}, "zero": {"bucket_bytes": 100, "first_bucket_bytes": 200}})",
           {"/zero/first_bucket_bytes", "200", "use 100 or less"}),
       bad(R"({"zero": {"gradient_type": "bf16"}})",

@@ -94,6 +94,11 @@ comm::HostTransport mail_transport(const std::shared_ptr<Mailboxes>& mail, int32
     for (int32_t r = 0; r < mail.ranks; ++r) mail.changed[r].notify_all();
   };
   t.message = [](void* user) { return self(user).message.c_str(); };
+  t.look = [](void* user) {
+    const std::lock_guard lock(self(user).mail->mutex);
+    self(user).message = self(user).mail->why;
+    return self(user).mail->broken;
+  };
   t.destroy = [](void* user) { delete static_cast<MailUser*>(user); };
   return t;
 }

@@ -31,6 +31,7 @@ TEST(ParallelConfig, DefaultsOfTheSchemaAreThoseOfTheStructs) {
   EXPECT_EQ(resolved.zero.sum_order, plain.zero.sum_order);
   EXPECT_EQ(resolved.comm.sum_group, plain.comm.sum_group);
   EXPECT_EQ(resolved.comm.timeout_seconds, plain.comm.timeout_seconds);
+  EXPECT_EQ(resolved.comm.device_transport, plain.comm.device_transport);
   EXPECT_EQ(resolved.optimizer.frozen, plain.optimizer.frozen);
 }
 
@@ -39,7 +40,7 @@ TEST(ParallelConfig, EveryFieldArrives) {
       "mesh": {"dp_replicate": 2, "dp_shard": 4},
       "zero": {"stage": 3, "reduce": "per_micro_batch", "reshard_after_forward": "group", "reshard_group": 2,
                "prefetch": 0, "gradient_type": "bf16"},
-      "comm": {"sum_group": 4, "timeout_seconds": 2.5},
+      "comm": {"sum_group": 4, "timeout_seconds": 2.5, "device_transport": "nccl"}, "device": "cuda",
       "optimizer": {"frozen": ["token_embedding.*", "blocks.?.norm1.weight"]})"));
   EXPECT_EQ(resolved.mesh.dp_replicate, 2);
   EXPECT_EQ(resolved.mesh.dp_shard, 4);
@@ -52,6 +53,7 @@ TEST(ParallelConfig, EveryFieldArrives) {
   EXPECT_EQ(resolved.zero.gradient_type, DType::kBf16);
   EXPECT_EQ(resolved.comm.sum_group, 4);
   EXPECT_EQ(resolved.comm.timeout_seconds, 2.5);
+  EXPECT_EQ(resolved.comm.device_transport, DeviceTransport::kNccl);
   EXPECT_EQ(resolved.optimizer.frozen,
             (std::vector<std::string>{"token_embedding.*", "blocks.?.norm1.weight"}));
 
@@ -201,6 +203,8 @@ TEST(ParallelConfig, RefusesEachMistakeWithAFix) {
       {R"("mesh": {"dp_replicate": 4, "dp_shard": 2}, "zero": {"stage": 1}, "comm": {"sum_group": 4})",
        "/comm/sum_group", "sums go over the 2 ranks of dp_shard first, not over 4; use 2, or leave it out"},
       {R"("comm": {"timeout_seconds": 0})", "/comm/timeout_seconds", "use a number above 0"},
+      {R"("mesh": {"dp_replicate": 2}, "comm": {"device_transport": "host"})", "/comm/device_transport",
+       "\"host\" has no effect: device is \"cpu\"; remove it, or set device to \"cuda\" or \"auto\""},
       {R"("optimizer": {"frozen": ["a.*", ""]})", "/optimizer/frozen/1", "is empty"},
       {R"("optimizer": {"frozen": ["blocks.[01].*"]})", "/optimizer/frozen/0",
        "'[' is in no parameter's name, and only * and ? stand for others"},

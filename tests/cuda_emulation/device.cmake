@@ -5,7 +5,9 @@ file(GLOB device_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/engine/device/cud
 list(FILTER device_files EXCLUDE REGEX nvidia)
 get_property(build_id GLOBAL PROPERTY HAWSER_DEVICE_BUILD_ID)
 
-add_library(hawser_cuda_device_emulated_objects OBJECT ${device_files} libraries_emulated.cc emulated_sdpa.cc)
+set(nccl ${PROJECT_SOURCE_DIR}/engine/comm/nccl)
+add_library(hawser_cuda_device_emulated_objects OBJECT ${device_files} libraries_emulated.cc emulated_sdpa.cc ${nccl}/communicator.cc
+            ${nccl}/nccl_link.cc ../comm/nccl/fake_nccl.cc emulated_nccl.cc)
 target_include_directories(hawser_cuda_device_emulated_objects BEFORE PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/include)
 target_link_libraries(hawser_cuda_device_emulated_objects PRIVATE hawser_flags)
 target_compile_definitions(hawser_cuda_device_emulated_objects PRIVATE "HAWSER_DEVICE_BUILD_ID=\"${build_id}\"")
@@ -16,7 +18,7 @@ target_sources(hawser_cuda_device_emulated INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}
                                                      $<TARGET_OBJECTS:hawser_cuda_kernels_emulated>)
 target_link_libraries(hawser_cuda_device_emulated INTERFACE hawser_cuda_host_emulated)
 
-add_library(hawser_cuda_emulated_plugin MODULE emulated_plugin_control.cc)
+add_library(hawser_cuda_emulated_plugin MODULE emulated_plugin_control.cc four_gpus.cc)
 target_link_libraries(hawser_cuda_emulated_plugin PRIVATE hawser_cuda_device_emulated)
 target_link_options(hawser_cuda_emulated_plugin PRIVATE
                     -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/emulated_plugin.map)

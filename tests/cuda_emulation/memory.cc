@@ -96,7 +96,8 @@ cudaError_t cudaGetDeviceCount(int* count) {
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
   if (device >= memory().devices) return cudaErrorInvalidDevice;
-  *out = {"emulated GPU", static_cast<size_t>(memory().bytes), 2, 9, 0};
+  *out = {"emulated GPU", static_cast<size_t>(memory().bytes), 2, 9, 0, {}};
+  out->uuid.bytes[0] = static_cast<char>(device + 1);
   return cudaSuccess;
 }
 

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -67,18 +68,39 @@ double now() {
          static_cast<double>(passed_seconds.load());
 }
 
-/// A GPU that is broken runs nothing more.
-void run(const Work& work) {
+/// A GPU that is broken runs nothing more. False: not yet.
+bool run(const Work& work) {
   Gpu& g = gpu();
-  if (g.broken == cudaSuccess) g.broken = work();
+  if (g.broken != cudaSuccess) return true;
+  const cudaError_t result = work();
+  if (result == cudaErrorNotReady) return false;
+  g.broken = result;
+  return true;
 }
 
-void run_until(CUstream_st& stream, uint64_t position) {
+/// True once the stream is there.
+bool run_until(CUstream_st& stream, uint64_t position) {
   while (stream.done < position) {
-    const Work work = std::move(stream.queue.front());
+    if (!run(stream.queue.front())) return false;
     stream.queue.pop_front();
-    run(work);
     ++stream.done;
+  }
+  return true;
+}
+
+uint64_t given_to(CUstream_st& stream) {
+  const Lock lock(gpu().mutex);
+  return stream.given;
+}
+
+/// What another rank must do first, it can do only while nobody here keeps it out.
+void finish(CUstream_st& stream, uint64_t position) {
+  for (;;) {
+    {
+      const Lock lock(gpu().mutex);
+      if (run_until(stream, position)) return;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
 }
 
@@ -161,17 +183,27 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned, int) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  finish(*stream, given_to(*stream));
   const Lock lock(gpu().mutex);
-  run_until(*stream, stream->given);
   delete stream;
   if (--gpu().streams == 0) gpu().broken = cudaSuccess;
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  {
+    const Lock lock(gpu().mutex);
+    if (const cudaError_t refused = refuse_in_capture(*stream); refused != cudaSuccess) return refused;
+  }
+  finish(*stream, given_to(*stream));
   const Lock lock(gpu().mutex);
-  if (const cudaError_t refused = refuse_in_capture(*stream); refused != cudaSuccess) return refused;
-  run_until(*stream, stream->given);
+  return gpu().broken;
+}
+
+/// Whoever asks often enough sees it done: asking is a way of waiting.
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const Lock lock(gpu().mutex);
+  if (!run_until(*stream, stream->given)) return cudaErrorNotReady;
   return gpu().broken;
 }
 
@@ -183,8 +215,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  if (event->stream != nullptr && !event->capture) finish(*event->stream, event->position);
   const Lock lock(gpu().mutex);
-  if (event->stream != nullptr && !event->capture) run_until(*event->stream, event->position);
   --gpu().events;
   delete event;
   return cudaSuccess;
@@ -225,17 +257,22 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return cudaErrorStreamCaptureIsolation;
   }
   queue(*stream, [from = event->stream, position = event->position] {
-    run_until(*from, position);
-    return cudaSuccess;
+    return run_until(*from, position) ? cudaSuccess : cudaErrorNotReady;
   });
   return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  const Lock lock(gpu().mutex);
   if (event->stream == nullptr) return cudaSuccess;
   if (event->capture) return cudaErrorStreamCaptureUnsupported;
-  run_until(*event->stream, event->position);
+  finish(*event->stream, event->position);
+  const Lock lock(gpu().mutex);
+  return gpu().broken;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const Lock lock(gpu().mutex);
+  if (event->stream != nullptr && !run_until(*event->stream, event->position)) return cudaErrorNotReady;
   return gpu().broken;
 }
 

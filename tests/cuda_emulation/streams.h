@@ -11,6 +11,7 @@
 
 namespace hawser::cuda_emulation {
 
+/// cudaErrorNotReady: it cannot be done yet, because another rank must come first; it is tried again.
 using Work = std::function<cudaError_t()>;
 
 /// Gives the stream work, or notes it while the stream is captured.

@@ -72,7 +72,7 @@ TEST_F(FarMemory, TakesWhatIsSentUntilItIsTaken) {
 /// Equal bits after three steps, through all that a record holds.
 void expect_like_cpu(Problem problem, const Layout& layout) {
   const std::vector<StepRecord> cpu = run_layout(problem, layout, 3);
-  problem.device = "cuda";
+  problem.device = "cuda", problem.device_transport = "host";
   EXPECT_EQ(first_difference(cpu, run_layout(problem, layout, 3)), "") << layout.name();
 }
 
@@ -129,10 +129,14 @@ class FarEngine : public ::testing::TestWithParam<const char*> {
  protected:
   std::unique_ptr<Trainer> make(const std::string& device, bool inference = false, int32_t ranks = 1) {
     std::string more = R"(, "device": ")" + device + "\"";
-    if (ranks > 1) more += R"(, "mesh": {"dp_shard": 2}, "zero": {"stage": 3})";
+    if (ranks > 1) more += R"(, "mesh": {"dp_shard": 2}, "zero": {"stage": 3})" + transport_of(device);
     config::ConfigTree config = small_config(tokens_, GetParam(), 2, more);
     config.set("/data/validation_fraction", "0.2");
     return Trainer::create(config, inference, &cancel_, ranks > 1 ? comm::make_local(ranks) : nullptr);
+  }
+  /// Transfers through the host; the others are far_peers_test.cc's.
+  static std::string transport_of(const std::string& device) {
+    return device == "cuda" ? R"(, "comm": {"device_transport": "host"})" : "";
   }
   std::string path(const std::string& name) const { return folder_.file(name); }
 
@@ -286,22 +290,22 @@ INSTANTIATE_TEST_SUITE_P(Precisions, FarEngine, ::testing::Values("fp32", "bf16"
 TEST(FarDevice, IsWhatAutoTakes) {
   const train::DeviceChoice choice = train::choose_device("auto");
   EXPECT_EQ(choice.kind, device::Kind::kCuda);
-  EXPECT_EQ(choice.devices.size(), 2u);
-  EXPECT_EQ(choice.index_of(3), 1) << "ranks take turns";
-  EXPECT_EQ(choice.sharing(3), 2);
+  EXPECT_EQ(choice.devices.size(), 4u);
+  EXPECT_EQ(choice.index_of(5), 1) << "ranks take turns";
+  EXPECT_EQ(choice.sharing(5), 2);
   EXPECT_EQ(choice.reason, std::string("cuda, because ") + kFarName + " is there");
 }
 
 TEST(FarDevice, IsListed) {
   const json devices = json::parse(train::device_list_json());
-  ASSERT_EQ(devices.size(), 3u);
+  ASSERT_EQ(devices.size(), 5u);
   EXPECT_EQ(devices[2],
             json({{"name", kFarName}, {"kind", "cuda"}, {"index", 1}, {"total_bytes", kFarBytes}}));
 }
 
 TEST(FarDevice, HasAPlanThatShowsTheHostsStaging) {
   Problem problem;
-  problem.device = "cuda";
+  problem.device = "cuda", problem.device_transport = "host";
   Layout layout;
   layout.dp_shard = 2, layout.stage = 3;
   const config::ConfigTree config = config::ConfigTree::from_json(layout_config(problem, layout));

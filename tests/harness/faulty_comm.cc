@@ -67,6 +67,9 @@ class FaultyRank final : public comm::RankComm {
     return std::make_unique<FaultyGroup>(comm_, rank(),
                                          inner_->make_group(std::move(members), std::move(name)));
   }
+  std::unique_ptr<comm::DeviceComm> on_device(const comm::DeviceUse& use) override {
+    return inner_->on_device(use);
+  }
   bool abort(Code code, std::string_view message) noexcept override { return inner_->abort(code, message); }
   int64_t transport_bytes() const override { return inner_->transport_bytes(); }
   int64_t take_records(comm::Record* out, int64_t most) override { return inner_->take_records(out, most); }

@@ -54,6 +54,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   Json json = Json::parse(layout.sections());
   json["seed"] = 7;
   json["device"] = p.device;
+  if (p.device_transport != "auto") json["comm"]["device_transport"] = p.device_transport;
   json["precision"] = p.precision;
   json["model"] = {{"vocab_size", kVocabulary},
                    {"context", 24},

@@ -34,6 +34,7 @@ struct Layout {
 /// What is trained. 53 words (which nothing divides), unequal and empty rows of targets, dropout.
 struct Problem {
   std::string device = "cpu";
+  std::string device_transport = "auto";
   std::string precision = "fp32";
   std::string optimizer = "adamw";
   bool tied = true;

@@ -32,6 +32,9 @@ struct HostTransport {
   /// Optional: why the last call failed; valid until the next call. NULL or "": a text is made from the
   /// status. Must be "" where the call itself ran out of time.
   const char* (*message)(void* user) = nullptr;
+  /// Optional: 0, or the status that a call would fail with at once, because another rank has failed. Waits
+  /// for nothing.
+  int32_t (*look)(void* user) = nullptr;
   /// Optional: called once, when nothing uses the transport any more.
   void (*destroy)(void* user) = nullptr;
 };

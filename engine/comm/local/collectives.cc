@@ -44,6 +44,8 @@ LocalCollectives::LocalCollectives(Meeting& meeting, int32_t member, const kerne
 void LocalCollectives::work(const Call& call) {
   check_agreement(meeting_.name, call.sequence, meeting_.members,
                   [&](int32_t m) -> const Signature& { return of(m).signature; });
+  if (call.signature.own_sizes != 0) check_byte_counts(call);
+  if (call.agrees_only) return;
   switch (call.signature.operation) {
     case Operation::kAllGather:
       return all_gather(call);
@@ -135,7 +137,6 @@ void LocalCollectives::all_to_all(const Call& call) {
     }
     return;
   }
-  check_byte_counts(call);
   int64_t at = 0;
   for (int32_t m = 0; m < size_; ++m) {
     const Call& other = of(m);

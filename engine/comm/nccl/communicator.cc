@@ -1,5 +1,6 @@
 #include "engine/comm/nccl/communicator.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -25,20 +26,14 @@ constexpr auto code_number(Code code) { return static_cast<Status>(code); }
 
 }  // namespace
 
-Communicator::Communicator(const Api& api, const StreamUse& stream, const char* name, int rank, int ranks,
-                           double timeout_seconds)
-    : api_(api),
-      stream_(stream),
-      name_(name),
-      rank_(rank),
-      ranks_(ranks),
-      timeout_seconds_(timeout_seconds) {}
+Communicator::Communicator(const Api& api, const StreamUse& stream, const device::PeerLinkRequest& request)
+    : api_(api), stream_(stream), request_(request) {}
 
 /// A healthy communicator is ended in order, which waits for nobody's calls; a broken one is gone already.
 Communicator::~Communicator() {
   if (comm_ == nullptr) return;
   operation_ = "end";
-  deadline_ = steady_seconds() + timeout_seconds_;
+  deadline_ = steady_seconds() + request_.timeout_seconds;
   const int result = api_.CommFinalize(comm_);
   const bool ends = result == kSuccess || result == kInProgress;
   if (ends && wait_for_library() == 0) {
@@ -56,9 +51,9 @@ Status Communicator::make_id(UniqueId* id) {
 
 Status Communicator::connect(const UniqueId& id) {
   operation_ = "connect";
-  deadline_ = steady_seconds() + timeout_seconds_;
+  deadline_ = steady_seconds() + request_.timeout_seconds;
   Config config;
-  const int result = api_.CommInitRankConfig(&comm_, ranks_, id, rank_, &config);
+  const int result = api_.CommInitRankConfig(&comm_, request_.ranks, id, request_.rank, &config);
   if (result != kSuccess && result != kInProgress) return refused(result, "ncclCommInitRankConfig");
   return wait_for_library();
 }
@@ -66,7 +61,7 @@ Status Communicator::connect(const UniqueId& id) {
 Status Communicator::begin(const char* operation) {
   if (broken_ != 0) return broken_;
   operation_ = operation;
-  deadline_ = steady_seconds() + timeout_seconds_;
+  deadline_ = steady_seconds() + request_.timeout_seconds;
   if (const Status status = interrupted("start"); status != 0) return status;
   const int result = api_.GroupStart();
   in_group_ = result == kSuccess;
@@ -85,7 +80,7 @@ Status Communicator::all_gather(void* full, const void* shard, int64_t bytes) {
 Status Communicator::all_to_all(void* out, const int64_t* out_offsets, const int64_t* out_bytes,
                                 const void* in, const int64_t* in_offsets, const int64_t* in_bytes) {
   if (const Status status = begin("all_to_all"); status != 0) return status;
-  for (int peer = 0; peer < ranks_; ++peer) {
+  for (int peer = 0; peer < request_.ranks; ++peer) {
     int result = kSuccess;
     if (in_bytes[peer] > 0)
       result = api_.Send(static_cast<const char*>(in) + in_offsets[peer], static_cast<size_t>(in_bytes[peer]),
@@ -103,11 +98,11 @@ Status Communicator::all_to_all(void* out, const int64_t* out_offsets, const int
 /// As sends of the root: one form for every size, and no in-place rules.
 Status Communicator::broadcast(void* data, int64_t bytes, int root) {
   if (const Status status = begin("broadcast"); status != 0) return status;
-  for (int peer = 0; bytes > 0 && peer < ranks_; ++peer) {
+  for (int peer = 0; bytes > 0 && peer < request_.ranks; ++peer) {
     int result = kSuccess;
-    if (rank_ == root && peer != root)
+    if (request_.rank == root && peer != root)
       result = api_.Send(data, static_cast<size_t>(bytes), kUint8, peer, comm_, stream_.stream);
-    if (rank_ == peer && peer != root)
+    if (request_.rank == peer && peer != root)
       result = api_.Recv(data, static_cast<size_t>(bytes), kUint8, root, comm_, stream_.stream);
     if (result != kSuccess && result != kInProgress) return refused(result, "broadcast");
   }
@@ -130,14 +125,22 @@ Status Communicator::recv(void* data, int64_t bytes, int from) {
   return finish();
 }
 
-void Communicator::abort(Status code) { __atomic_store_n(&aborted_, code, __ATOMIC_SEQ_CST); }
+/// What the stream was given before is this rank's own work, which takes as long as it takes.
+Status Communicator::wait(device::Event* reached) {
+  if (broken_ != 0) return broken_;
+  deadline_ = HUGE_VAL;
+  if (reached != nullptr) {
+    if (const Status status = wait_for_event(reached, "its own work"); status != 0) return status;
+  }
+  deadline_ = steady_seconds() + request_.timeout_seconds;
+  return wait_for_event(nullptr, "the others' data");
+}
 
 Status Communicator::finish() {
   in_group_ = false;
   const int result = api_.GroupEnd();
   if (result != kSuccess && result != kInProgress) return refused(result, "ncclGroupEnd");
-  if (const Status status = wait_for_library(); status != 0) return status;
-  return wait_for_stream();
+  return wait_for_library();
 }
 
 Status Communicator::wait_for_library() {
@@ -153,28 +156,28 @@ Status Communicator::wait_for_library() {
 }
 
 /// A peer that dies while data is under way is seen by NCCL, not by the stream.
-Status Communicator::wait_for_stream() {
+Status Communicator::wait_for_event(device::Event* event, const char* waiting_for) {
   for (int look = 0;; ++look) {
     const char* why = "";
-    const int state = stream_.poll(stream_.user, &why);
-    if (state == 0) return 0;
+    const int state = stream_.poll(stream_.user, event, &why);
     if (state < 0)
       return failed(code_number(Code::kDeviceUnavailable), "the stream of transfers failed", why);
     int result = kSuccess;
     const int asked = api_.CommGetAsyncError(comm_, &result);
     if (asked != kSuccess) return refused(asked, "ncclCommGetAsyncError");
     if (result != kSuccess && result != kInProgress) return refused(result, "a rank of the group");
-    if (const Status status = interrupted("the others' data"); status != 0) return status;
+    if (state == 0) return 0;
+    if (const Status status = interrupted(waiting_for); status != 0) return status;
     pause_for(look);
   }
 }
 
 Status Communicator::interrupted(const char* waiting_for) {
-  const Status aborted = __atomic_load_n(&aborted_, __ATOMIC_SEQ_CST);
-  if (aborted != 0) return failed(aborted, "aborted", "");
+  const Status stopped = request_.stop != nullptr ? request_.stop(request_.user) : 0;
+  if (stopped != 0) return failed(stopped, "stopped", "");
   if (steady_seconds() < deadline_) return 0;
   char after[96];
-  snprintf(after, sizeof after, "waited %.3g s for %s", timeout_seconds_, waiting_for);
+  snprintf(after, sizeof after, "waited %.3g s for %s", request_.timeout_seconds, waiting_for);
   return failed(code_number(Code::kTimeout), after,
                 "not all ranks came, or they disagree about the call; see the other ranks' messages");
 }
@@ -190,8 +193,8 @@ Status Communicator::refused(int result, const char* function) {
 Status Communicator::failed(Status code, const char* what, const char* why) {
   if (broken_ != 0) return broken_;
   broken_ = code;
-  snprintf(message_, sizeof message_, "NCCL: rank %d of %d, %s in group '%s': %s%s%s", rank_, ranks_,
-           operation_, name_, what, why[0] != '\0' ? ": " : "", why);
+  snprintf(message_, sizeof message_, "NCCL: rank %d of %d, %s in group '%s': %s%s%s", request_.rank,
+           request_.ranks, operation_, request_.group, what, why[0] != '\0' ? ": " : "", why);
   drop();
   return code;
 }

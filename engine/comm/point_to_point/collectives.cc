@@ -46,6 +46,7 @@ void PeerCollectives::run(const PeerGroup& group, const Call& call, double deadl
   if (operation == Operation::kSend) return send();
   if (operation == Operation::kRecv) return recv();
   agree();
+  if (call.agrees_only) return;
   switch (operation) {
     case Operation::kAllGather:
       return all_gather();
@@ -66,6 +67,7 @@ void PeerCollectives::run(const PeerGroup& group, const Call& call, double deadl
 
 void PeerCollectives::send() {
   send_header(call_->peer, call_->bytes);
+  if (call_->agrees_only) return;
   link_.send(group_->members[call_->peer], call_->in, call_->bytes, deadline_);
 }
 
@@ -80,6 +82,7 @@ void PeerCollectives::recv() {
     fail_bytes(Operation::kRecv, group_->name, call_->sequence, group_->members[call_->peer], header.bytes,
                link_.rank(), call_->bytes);
   }
+  if (call_->agrees_only) return;
   link_.recv(group_->members[call_->peer], call_->out, call_->bytes, deadline_);
 }
 

@@ -44,6 +44,14 @@ void Link::exchange(int32_t peer, const void* out, int64_t out_bytes, void* in, 
   if (rank_ > peer) send(peer, out, out_bytes, deadline);
 }
 
+void Link::look() {
+  if (transport_.look == nullptr) return;
+  const int32_t status = transport_.look(transport_.user);
+  if (status == 0) return;
+  const std::string text = reason();
+  throw Error(static_cast<Code>(status), text.empty() ? "another rank failed" : text);
+}
+
 void Link::abort(const Error& error) noexcept {
   transport_.abort(transport_.user, static_cast<int32_t>(error.code()), error.message().c_str());
 }

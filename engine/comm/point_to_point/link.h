@@ -26,6 +26,8 @@ class Link {
   /// Both ways with one rank; both sides call it, in the same order of pairs on all ranks.
   void exchange(int32_t peer, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
                 double deadline);
+  /// Throws why later calls would fail, if the transport knows. Waits for nothing.
+  void look();
   void abort(const Error& error) noexcept;
 
  private:

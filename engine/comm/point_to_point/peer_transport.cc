@@ -91,6 +91,11 @@ bool PeerTransport::abort(const Error& error) noexcept {
   return first;
 }
 
+void PeerTransport::look() {
+  fault_.raise_if_set();
+  link_->look();
+}
+
 std::shared_ptr<Comm> make_peer_comm(std::shared_ptr<Link> link, int32_t world_size) {
   return std::make_shared<PeerComm>(std::move(link), world_size);
 }

@@ -19,6 +19,7 @@ class PeerTransport final : public Transport {
   void add_group(int32_t group, const std::vector<int32_t>& members, const std::string& name) override;
   void run(const Call& call) override;
   bool abort(const Error& error) noexcept override;
+  void look() override;
   Fault& fault() override { return fault_; }
   void leave() noexcept override {}
   int64_t bytes() const override { return staging_.bytes(); }

@@ -4,21 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/comm/part.h"
 #include "engine/comm/point_to_point/collectives.h"
 
 namespace hawser::comm {
-namespace {
-
-struct Part {
-  int64_t begin = 0, count = 0;
-};
-
-/// The elements of [begin, end) that lie in the chunk of them that starts at `at`.
-Part chunk_of(int64_t begin, int64_t end, int64_t at, int64_t chunk) {
-  return {begin + at, std::clamp<int64_t>(end - begin - at, 0, chunk)};
-}
-
-}  // namespace
 
 int64_t PeerCollectives::chunk_elements() const {
   constexpr int64_t kAlign = 64;

@@ -41,6 +41,7 @@ class AddressLink {
                                               double deadline) const;
   void told(const Error& error);
   int32_t explain(int32_t status);
+  int32_t known();
   void abort(int32_t code, const char* message) noexcept;
 
   const Membership self_;
@@ -123,13 +124,19 @@ int32_t AddressLink::explain(int32_t status) {
   if (status != static_cast<int32_t>(Code::kTimeout)) {
     heard_.wait_for(lock, std::chrono::duration<double>(kHearSeconds), [&] { return fault_.is_set(); });
   }
-  if (fault_.is_set()) {
-    const Error error = fault_.error();
-    message_ = error.message();
-    return static_cast<int32_t>(error.code());
-  }
+  lock.unlock();
+  if (const int32_t reason = known(); reason != 0) return reason;
   message_ = mesh_->message;
   return status;
+}
+
+/// The job's reason to be broken, without waiting for one.
+int32_t AddressLink::known() {
+  const std::lock_guard lock(mutex_);
+  if (!fault_.is_set()) return 0;
+  const Error error = fault_.error();
+  message_ = error.message();
+  return static_cast<int32_t>(error.code());
 }
 
 void AddressLink::abort(int32_t code, const char* message) noexcept {
@@ -157,6 +164,7 @@ HostTransport AddressLink::transport() {
   };
   t.abort = [](void* user, int32_t code, const char* message) { self(user).abort(code, message); };
   t.message = [](void* user) { return self(user).message_.c_str(); };
+  t.look = [](void* user) { return self(user).known(); };
   t.destroy = [](void* user) { delete &self(user); };
   return t;
 }

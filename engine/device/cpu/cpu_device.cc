@@ -78,6 +78,11 @@ class CpuDevice final : public Device {
   Status launch(Graph*, StreamId) noexcept override { return no_capture(); }
   void free_graph(Graph*) noexcept override {}
 
+  Status make_peer_link(const PeerLinkRequest&, PeerLink** out) noexcept override {
+    *out = nullptr;
+    return failed(Code::kUnimplemented, "ranks on the CPU speak over their comm");
+  }
+
   Status error() noexcept override { return kDone; }
   const char* message() const noexcept override { return message_.c_str(); }
   void destroy() noexcept override { delete this; }

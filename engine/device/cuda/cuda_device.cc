@@ -8,6 +8,7 @@
 #include <new>
 
 #include "engine/device/cuda/libraries.h"
+#include "engine/device/cuda/peers.h"
 #include "kernels/cuda/table.h"
 
 namespace hawser::device {
@@ -30,7 +31,7 @@ int32_t code_of(cudaError_t result) {
 }  // namespace
 
 CudaDevice::CudaDevice(const Context& context)
-    : context_(context), streams_{CudaStream(nullptr, 0, &sticky_), CudaStream(nullptr, 0, &sticky_)} {}
+    : context_(context), streams_{CudaStream(nullptr, 0, &sticky_[0]), CudaStream(nullptr, 0, &sticky_[1])} {}
 
 CudaDevice* CudaDevice::open(const DeviceRequest& request, StickyError* failure) {
   const char* operation = "";
@@ -68,6 +69,8 @@ cudaError_t CudaDevice::describe(int32_t index, const char** operation) {
   if (result != cudaSuccess) return result;
   snprintf(name_, sizeof name_, "%s", properties.name);
   info_.total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+  static_assert(sizeof info_.hardware_id == sizeof properties.uuid);
+  memcpy(info_.hardware_id, &properties.uuid, sizeof info_.hardware_id);
   for (CudaStream& stream : streams_) {
     stream.multiprocessors = properties.multiProcessorCount;
     stream.context = &context_;
@@ -114,33 +117,57 @@ void CudaDevice::destroy() noexcept {
   delete this;
 }
 
-Status CudaDevice::queued(cudaError_t result, const char* operation) {
+namespace {
+
+/// What this thread's last failed call had to say, on any device: two threads use a device.
+thread_local StickyError failure;
+
+Status keep_failure(int32_t code, const char* operation, const char* what, const char* value) {
+  failure = {};
+  failure.keep(code, operation, what, value);
+  return code;
+}
+
+}  // namespace
+
+const char* CudaDevice::message() const noexcept { return failure.message; }
+
+Status CudaDevice::make_peer_link(const PeerLinkRequest& request, PeerLink** out) noexcept {
+  failure = {};
+  *out = open_peer_link(streams_[static_cast<int>(StreamId::kCommunication)], request, &failure);
+  return failure.code;
+}
+
+Status CudaDevice::queued(cudaError_t result, const char* operation, StreamId on) {
   if (result == cudaSuccess) return 0;
   cudaGetLastError();
-  streams_[0].succeeded(result, operation);
+  streams_[static_cast<int>(on)].succeeded(result, operation);
   return sticky();
 }
 
 Status CudaDevice::done(cudaError_t result, const char* operation) {
   if (result == cudaSuccess) return 0;
   cudaGetLastError();
-  failure_ = {};
-  failure_.keep(code_of(result), operation, cudaGetErrorName(result), cudaGetErrorString(result));
-  return failure_.code;
+  return keep_failure(code_of(result), operation, cudaGetErrorName(result), cudaGetErrorString(result));
 }
 
 Status CudaDevice::failed(Code code, const char* format, ...) {
-  failure_.code = static_cast<int32_t>(code);
+  failure.code = static_cast<int32_t>(code);
   va_list values;
   va_start(values, format);
-  vsnprintf(failure_.message, sizeof failure_.message, format, values);
+  vsnprintf(failure.message, sizeof failure.message, format, values);
   va_end(values);
-  return failure_.code;
+  return failure.code;
 }
 
+/// Each stream's thread keeps its own; once there is a code, the message stays as it is.
 Status CudaDevice::sticky() {
-  if (sticky_.code != 0) failure_ = sticky_;
-  return sticky_.code;
+  for (const StickyError& error : sticky_) {
+    if (__atomic_load_n(&error.code, __ATOMIC_ACQUIRE) == 0) continue;
+    failure = error;
+    return failure.code;
+  }
+  return 0;
 }
 
 }  // namespace hawser::device

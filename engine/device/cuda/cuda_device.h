@@ -5,7 +5,8 @@
 //
 // Errors: a call that could not do its work returns why and leaves the device as it was (no memory, no such
 // event, a capture that cannot be). What fails in work that was queued is sticky: kernels and copies keep it
-// in one StickyError, and synchronize, wait_on_host and error tell it from then on.
+// in the StickyError of its stream, which one thread writes, and synchronize, wait_on_host and error tell
+// either from then on. What a call has to say is kept by thread.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -51,8 +52,10 @@ class CudaDevice final : public Device {
   Status launch(Graph* graph, StreamId on) noexcept override;
   void free_graph(Graph* graph) noexcept override;
 
+  Status make_peer_link(const PeerLinkRequest& request, PeerLink** out) noexcept override;
+
   Status error() noexcept override { return sticky(); }
-  const char* message() const noexcept override { return failure_.message; }
+  const char* message() const noexcept override;
 
   void destroy() noexcept override;
 
@@ -70,14 +73,14 @@ class CudaDevice final : public Device {
   // Each returns a status and keeps its text for message().
 
   /// Of a call that queued work: its failure is sticky.
-  Status queued(cudaError_t result, const char* operation);
+  Status queued(cudaError_t result, const char* operation, StreamId on = StreamId::kCompute);
   /// Of a call that stands alone: its failure is only its own.
   Status done(cudaError_t result, const char* operation);
   Status failed(Code code, const char* format, ...) __attribute__((format(printf, 3, 4)));
   Status sticky();
 
   kernels::cuda::Context context_;
-  kernels::cuda::StickyError sticky_, failure_;
+  kernels::cuda::StickyError sticky_[2];  ///< by StreamId
   kernels::cuda::CudaStream streams_[2];  ///< by StreamId
   DeviceInfo info_;
   char name_[256] = {};

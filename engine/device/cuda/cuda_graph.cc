@@ -33,7 +33,7 @@ Status CudaDevice::end_capture(StreamId on, Graph** out) noexcept {
 
 Status CudaDevice::launch(Graph* graph, StreamId on) noexcept {
   const ContextScope scope(&context_);
-  return queued(cudaGraphLaunch(cuda_graph(graph), handle(on)), "cudaGraphLaunch");
+  return queued(cudaGraphLaunch(cuda_graph(graph), handle(on)), "cudaGraphLaunch", on);
 }
 
 void CudaDevice::free_graph(Graph* graph) noexcept {

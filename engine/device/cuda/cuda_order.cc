@@ -15,7 +15,7 @@ Status CudaDevice::copy(void* to, const void* from, int64_t bytes, cudaMemcpyKin
                         const char* operation) {
   if (bytes == 0) return 0;
   const ContextScope scope(&context_);
-  return queued(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, handle(on)), operation);
+  return queued(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, handle(on)), operation, on);
 }
 
 Status CudaDevice::copy_to_device(void* to, const void* host, int64_t bytes, StreamId on) noexcept {
@@ -33,7 +33,7 @@ Status CudaDevice::copy_inside(void* to, const void* from, int64_t bytes, Stream
 Status CudaDevice::fill_zero(void* to, int64_t bytes, StreamId on) noexcept {
   if (bytes == 0) return 0;
   const ContextScope scope(&context_);
-  return queued(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), handle(on)), "fill_zero");
+  return queued(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), handle(on)), "fill_zero", on);
 }
 
 Status CudaDevice::make_event(Event** out) noexcept {
@@ -52,13 +52,13 @@ void CudaDevice::free_event(Event* event) noexcept {
 
 Status CudaDevice::record(Event* event, StreamId on) noexcept {
   const ContextScope scope(&context_);
-  return queued(cudaEventRecord(cuda_event(event), handle(on)), "cudaEventRecord");
+  return queued(cudaEventRecord(cuda_event(event), handle(on)), "cudaEventRecord", on);
 }
 
 Status CudaDevice::wait(Event* event, StreamId on) noexcept {
   const ContextScope scope(&context_);
   return queued(cudaStreamWaitEvent(handle(on), cuda_event(event), cudaEventWaitDefault),
-                "cudaStreamWaitEvent");
+                "cudaStreamWaitEvent", on);
 }
 
 Status CudaDevice::wait_on_host(Event* event) noexcept {
@@ -69,7 +69,7 @@ Status CudaDevice::wait_on_host(Event* event) noexcept {
 
 Status CudaDevice::synchronize(StreamId on) noexcept {
   const ContextScope scope(&context_);
-  queued(cudaStreamSynchronize(handle(on)), "cudaStreamSynchronize");
+  queued(cudaStreamSynchronize(handle(on)), "cudaStreamSynchronize", on);
   return sticky();
 }
 

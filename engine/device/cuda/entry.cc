@@ -1,9 +1,11 @@
 // The one function that leaves libhawser_cuda.so.
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "engine/base/code.h"
 #include "engine/device/cuda/cuda_device.h"
+#include "engine/device/cuda/peers.h"
 
 namespace hawser::device {
 namespace {
@@ -68,6 +70,7 @@ Status list_into(Names& names, DeviceInfo* out, int32_t capacity, int32_t* count
                         .name = names.text[i],
                         .total_bytes = static_cast<int64_t>(properties.totalGlobalMem),
                         .captures = true};
+    memcpy(out[i].hardware_id, &properties.uuid, sizeof out[i].hardware_id);
   }
   *count = found;
   return 0;
@@ -90,7 +93,7 @@ Status open(const DeviceRequest* request, Device** out, char* error, int64_t err
   return failure.code;
 }
 
-constexpr DevicePlugin kPlugin = {HAWSER_DEVICE_BUILD_ID, &list, &open};
+constexpr DevicePlugin kPlugin = {HAWSER_DEVICE_BUILD_ID, &list, &open, &why_no_peers};
 
 }  // namespace
 }  // namespace hawser::device

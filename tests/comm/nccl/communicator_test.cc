@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <functional>
@@ -16,6 +17,7 @@
 
 #include "engine/base/code.h"
 #include "tests/comm/nccl/fake_nccl.h"
+#include "tests/comm/nccl/fake_stream.h"
 
 namespace hawser::testing {
 namespace {
@@ -29,17 +31,27 @@ constexpr auto code(Code c) { return static_cast<Status>(c); }
 /// One rank on its thread, with its stream.
 struct End {
   End(int rank, int ranks, double timeout)
-      : communicator(fake_nccl(), stream.use(), "dp", rank, ranks, timeout), rank(rank) {}
+      : communicator(fake_nccl(), stream.use(), request(rank, ranks, timeout)), rank(rank) {}
+  /// A call, done.
+  Status done(Status given) { return given != 0 ? given : communicator.wait(nullptr); }
+  device::PeerLinkRequest request(int rank, int ranks, double timeout) {
+    return {.group = "dp",
+            .rank = rank,
+            .ranks = ranks,
+            .timeout_seconds = timeout,
+            .stop = [](void* user) { return static_cast<End*>(user)->stop.load(); },
+            .user = this};
+  }
+  std::atomic<Status> stop{0};
   FakeStream stream;
   Communicator communicator;
   int rank;
 };
 
 UniqueId fresh_id() {
-  FakeStream stream;
-  Communicator any(fake_nccl(), stream.use(), "dp", 0, 1, 1);
+  End any(0, 1, 1);
   UniqueId id;
-  EXPECT_EQ(any.make_id(&id), 0);
+  EXPECT_EQ(any.communicator.make_id(&id), 0);
   return id;
 }
 
@@ -77,9 +89,9 @@ TEST(Communicator, GathersAlsoInPlace) {
     std::array<int32_t, 6> full = {-1, -1, -1, -1, -1, -1};
     full[static_cast<size_t>(2 * end.rank)] = 10 * end.rank,
                                  full[static_cast<size_t>(2 * end.rank + 1)] = end.rank;
-    EXPECT_EQ(end.communicator.all_gather(full.data(), full.data() + 2 * end.rank, 8), 0);
+    EXPECT_EQ(end.done(end.communicator.all_gather(full.data(), full.data() + 2 * end.rank, 8)), 0);
     EXPECT_EQ(full, (std::array<int32_t, 6>{0, 0, 10, 1, 20, 2}));
-    EXPECT_EQ(end.communicator.all_gather(full.data(), full.data(), 0), 0);
+    EXPECT_EQ(end.done(end.communicator.all_gather(full.data(), full.data(), 0)), 0);
   });
 }
 
@@ -99,8 +111,8 @@ TEST(Communicator, ExchangesPartsOfUnequalSizes) {
       for (int64_t i = 0; i < r + 2 * end.rank; ++i)
         want[static_cast<size_t>(at++)] = static_cast<char>(16 * r + end.rank);
     }
-    EXPECT_EQ(end.communicator.all_to_all(out.data(), out_at.data(), out_bytes.data(), in.data(),
-                                          in_at.data(), in_bytes.data()),
+    EXPECT_EQ(end.done(end.communicator.all_to_all(out.data(), out_at.data(), out_bytes.data(), in.data(),
+                                                   in_at.data(), in_bytes.data())),
               0);
     EXPECT_EQ(out, want);
   });
@@ -109,14 +121,14 @@ TEST(Communicator, ExchangesPartsOfUnequalSizes) {
 TEST(Communicator, PassesOnAndToAll) {
   on_ranks(4, [](End& end) {
     int64_t value = 100 + end.rank;
-    EXPECT_EQ(end.communicator.broadcast(&value, 8, 2), 0);
+    EXPECT_EQ(end.done(end.communicator.broadcast(&value, 8, 2)), 0);
     EXPECT_EQ(value, 102);
     if (end.rank > 0) {
-      EXPECT_EQ(end.communicator.recv(&value, 8, end.rank - 1), 0);
+      EXPECT_EQ(end.done(end.communicator.recv(&value, 8, end.rank - 1)), 0);
     }
     ++value;
     if (end.rank < 3) {
-      EXPECT_EQ(end.communicator.send(&value, 8, end.rank + 1), 0);
+      EXPECT_EQ(end.done(end.communicator.send(&value, 8, end.rank + 1)), 0);
     }
     EXPECT_EQ(value, 103 + end.rank);
   });
@@ -139,10 +151,12 @@ TEST(Communicator, ARankThatMissesACallIsATimeoutAndTheReasonStays) {
       [](End& end) {
         if (end.rank == 1) return std::this_thread::sleep_for(std::chrono::milliseconds(600));
         int32_t value = 0;
-        EXPECT_EQ(end.communicator.recv(&value, 4, 1), code(Code::kTimeout));
+        EXPECT_EQ(end.done(end.communicator.recv(&value, 4, 1)), code(Code::kTimeout));
         const std::string first = end.communicator.message();
         expect_says(end.communicator, {"recv", "'dp'", "the others' data"});
-        EXPECT_LT(seconds_of([&] { EXPECT_EQ(end.communicator.send(&value, 4, 1), code(Code::kTimeout)); }),
+        EXPECT_LT(seconds_of([&] {
+                    EXPECT_EQ(end.done(end.communicator.send(&value, 4, 1)), code(Code::kTimeout));
+                  }),
                   0.1);
         EXPECT_EQ(end.communicator.message(), first);
       },
@@ -151,25 +165,27 @@ TEST(Communicator, ARankThatMissesACallIsATimeoutAndTheReasonStays) {
 
 TEST(Communicator, APeerThatDiesIsSeenBeforeTheDeadline) {
   on_ranks(3, [](End& end) {
-    if (end.rank == 2) end.communicator.abort(code(Code::kCancelled));
+    if (end.rank == 2) end.stop = code(Code::kCancelled);
     int32_t value = 0;
     Status status = 0;
-    EXPECT_LT(seconds_of([&] { status = end.communicator.broadcast(&value, 4, 2); }), 10);
+    EXPECT_LT(seconds_of([&] { status = end.done(end.communicator.broadcast(&value, 4, 2)); }), 10);
     EXPECT_EQ(status, code(end.rank == 2 ? Code::kCancelled : Code::kUnavailable));
     if (end.rank != 2)
       expect_says(end.communicator, {"broadcast", "remote process", "detail of the library"});
   });
 }
 
-TEST(Communicator, AbortEndsAWaitOnAnotherThread) {
+TEST(Communicator, EndsAWaitWhenItIsToldTo) {
   on_ranks(2, [](End& end) {
     if (end.rank == 1) return std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::thread other([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      end.communicator.abort(code(Code::kAborted));
+      end.stop = code(Code::kAborted);
     });
     int32_t value = 0;
-    EXPECT_LT(seconds_of([&] { EXPECT_EQ(end.communicator.recv(&value, 4, 1), code(Code::kAborted)); }), 5);
+    EXPECT_LT(
+        seconds_of([&] { EXPECT_EQ(end.done(end.communicator.recv(&value, 4, 1)), code(Code::kAborted)); }),
+        5);
     other.join();
   });
 }
@@ -178,19 +194,39 @@ TEST(Communicator, MembersThatDisagreeAboutSizesFail) {
   on_ranks(2, [](End& end) {
     std::array<int32_t, 4> value{};
     if (end.rank == 0) {
-      end.communicator.send(value.data(), 8, 1);
+      EXPECT_EQ(end.communicator.send(value.data(), 8, 1), 0);
+      end.communicator.wait(nullptr);
       return;
     }
-    EXPECT_EQ(end.communicator.recv(value.data(), 16, 0), code(Code::kUnavailable));
+    EXPECT_EQ(end.done(end.communicator.recv(value.data(), 16, 0)), code(Code::kUnavailable));
     expect_says(end.communicator, {"invalid usage"});
   });
+}
+
+/// The limit is for the others: this rank's own work may take longer.
+TEST(Communicator, CountsTheDeadlineFromWhereItsOwnWorkIsDone) {
+  on_ranks(
+      2,
+      [](End& end) {
+        bool reached = false;
+        std::thread own([&] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(400));
+          __atomic_store_n(&reached, true, __ATOMIC_SEQ_CST);
+        });
+        int32_t value = end.rank;
+        EXPECT_EQ(end.communicator.broadcast(&value, 4, 1), 0);
+        EXPECT_EQ(end.communicator.wait(FakeStream::event_of(&reached)), 0) << end.communicator.message();
+        EXPECT_EQ(value, 1);
+        own.join();
+      },
+      0.2);
 }
 
 TEST(Communicator, AStreamThatFailsSaysWhy) {
   on_ranks(1, [](End& end) {
     end.stream.fault = "an illegal memory access was encountered";
     int32_t value = 0;
-    EXPECT_EQ(end.communicator.broadcast(&value, 4, 0), code(Code::kDeviceUnavailable));
+    EXPECT_EQ(end.done(end.communicator.broadcast(&value, 4, 0)), code(Code::kDeviceUnavailable));
     expect_says(end.communicator, {"illegal memory access"});
   });
 }

@@ -1,11 +1,13 @@
 #include "tests/comm/nccl/fake_nccl.h"
 
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace hawser::testing {
@@ -24,23 +26,20 @@ using Message = std::vector<char>;
 /// What the ranks of one id share.
 struct Fabric {
   std::mutex mutex;
-  int joined = 0;
+  std::atomic<int> joined{0};
   std::atomic<bool> dead{false};
-  std::map<std::pair<int, int>, std::deque<Message>> on_the_way;  ///< by (from, to)
+  std::map<std::pair<int, int>, std::deque<Message>> under_way;  ///< by (from, to)
 };
 
 struct Rank {
   std::shared_ptr<Fabric> fabric;
   int rank = 0, ranks = 0;
-  int error = kSuccess;
+  std::atomic<int> error{kSuccess};
 };
 
-struct Transfer {
-  Rank* rank;
-  void* out;  ///< null: a send, done when it was given
-  size_t bytes;
-  int peer;
-};
+/// A communicator is a reference: work that a stream still has keeps the rank.
+using Handle = std::shared_ptr<Rank>;
+const Handle& rank_of(Comm comm) { return *static_cast<Handle*>(comm); }
 
 std::mutex fabrics_mutex;
 std::map<std::string, std::shared_ptr<Fabric>>& fabrics() {
@@ -49,68 +48,64 @@ std::map<std::string, std::shared_ptr<Fabric>>& fabrics() {
 }
 std::atomic<int64_t> alive{0};
 
+struct Part {
+  const void* in;  ///< null: it comes
+  void* out;
+  size_t bytes;
+  int peer;
+};
+
+/// What was called between start and end runs together.
 struct Group {
   int depth = 0;
-  std::vector<std::pair<FakeStream*, Transfer>> transfers;
+  Handle rank;
+  void* stream = nullptr;
+  std::vector<Part> sends, receives;
 };
 thread_local Group group;
 
-Rank* rank_of(Comm comm) { return static_cast<Rank*>(comm); }
-
-int give(Rank* rank, FakeStream* stream, const void* in, void* out, size_t bytes, int peer) {
+int give(Comm comm, void* stream, const Part& part) {
   if (group.depth == 0) return kInvalidUsage;
-  if (in != nullptr) {
-    const std::lock_guard lock(rank->fabric->mutex);
-    const char* const data = static_cast<const char*>(in);
-    rank->fabric->on_the_way[{rank->rank, peer}].emplace_back(data, data + bytes);
-  } else {
-    group.transfers.push_back({stream, {rank, out, bytes, peer}});
-  }
+  group.rank = rank_of(comm);
+  group.stream = stream;
+  (part.in != nullptr ? group.sends : group.receives).push_back(part);
   return kSuccess;
 }
 
-}  // namespace
-
-struct FakeStream::Work {
-  std::vector<Transfer> transfers;
-};
-
-FakeStream::~FakeStream() { delete work; }
-
-namespace {
-
-/// True if the message was there.
-bool received(const Transfer& t) {
-  const std::lock_guard lock(t.rank->fabric->mutex);
-  std::deque<Message>& waiting = t.rank->fabric->on_the_way[{t.peer, t.rank->rank}];
+/// True if the message was there. One of another size is never taken: members that disagree wait for ever.
+bool received(Rank& rank, const Part& part) {
+  std::deque<Message>& waiting = rank.fabric->under_way[{part.peer, rank.rank}];
   if (waiting.empty()) return false;
-  if (waiting.front().size() != t.bytes) {
-    t.rank->error = kInvalidUsage;
+  if (waiting.front().size() != part.bytes) {
+    rank.error = kInvalidUsage;
     return false;
   }
-  std::memcpy(t.out, waiting.front().data(), t.bytes);
+  std::memcpy(part.out, waiting.front().data(), part.bytes);
   waiting.pop_front();
   return true;
 }
 
-int poll(void* user, const char** why) {
-  auto& stream = *static_cast<FakeStream*>(user);
-  if (stream.fault != nullptr) {
-    *why = stream.fault;
-    return -1;
+bool run(Group& g) {
+  Rank& rank = *g.rank;
+  const std::lock_guard lock(rank.fabric->mutex);
+  if (rank.fabric->dead) return true;  // the kernels of a communicator that was aborted end
+  for (const Part& part : g.sends) {
+    const char* const data = static_cast<const char*>(part.in);
+    rank.fabric->under_way[{rank.rank, part.peer}].emplace_back(data, data + part.bytes);
   }
-  if (stream.work == nullptr) return 0;
-  // In order from each peer.
-  std::vector<Transfer>& left = stream.work->transfers;
-  std::vector<Transfer> later;
-  for (const Transfer& t : left) {
-    if (!received(t)) later.push_back(t);
+  g.sends.clear();
+  std::erase_if(g.receives, [&](const Part& part) { return received(rank, part); });
+  return g.receives.empty();
+}
+
+int group_end() {
+  if (--group.depth > 0) return kSuccess;
+  if (group.rank != nullptr) {
+    const auto ended = std::make_shared<Group>(std::move(group));
+    give_to_stream(ended->stream, [ended] { return run(*ended); });
   }
-  left = later;
-  if (!left.empty()) return 1;
-  delete stream.work;
-  stream.work = nullptr;
-  return 0;
+  group = {};
+  return kSuccess;
 }
 
 int get_unique_id(UniqueId* id) {
@@ -125,15 +120,18 @@ int init(Comm* out, int ranks, UniqueId id, int rank, Config* config) {
   std::shared_ptr<Fabric>& fabric = fabrics()[id.internal];
   if (fabric == nullptr) fabric = std::make_shared<Fabric>();
   ++fabric->joined;
-  *out = new Rank{fabric, rank, ranks};
+  auto handle = std::make_unique<Handle>(std::make_shared<Rank>());
+  (*handle)->fabric = fabric;
+  (*handle)->rank = rank;
+  (*handle)->ranks = ranks;
+  *out = handle.release();
   ++alive;
   return kInProgress;
 }
 
 int get_async_error(Comm comm, int* result) {
   Rank& rank = *rank_of(comm);
-  const std::lock_guard lock(fabrics_mutex);
-  *result = rank.error != kSuccess             ? rank.error
+  *result = rank.error != kSuccess             ? rank.error.load()
             : rank.fabric->dead                ? kRemoteError
             : rank.fabric->joined < rank.ranks ? kInProgress
                                                : kSuccess;
@@ -142,27 +140,16 @@ int get_async_error(Comm comm, int* result) {
 
 int end(Comm comm, bool dies) {
   if (dies) rank_of(comm)->fabric->dead = true;
-  delete rank_of(comm);
+  delete static_cast<Handle*>(comm);
   --alive;
   return kSuccess;
 }
 
-int group_end() {
-  if (--group.depth > 0) return kSuccess;
-  for (const auto& [stream, transfer] : group.transfers) {
-    if (stream->work == nullptr) stream->work = new FakeStream::Work;
-    stream->work->transfers.push_back(transfer);
-  }
-  group.transfers.clear();
-  return kSuccess;
-}
-
 int all_gather(const void* shard, void* full, size_t count, int, Comm comm, void* stream) {
-  Rank& rank = *rank_of(comm);
-  auto* const s = static_cast<FakeStream*>(stream);
-  for (int peer = 0; peer < rank.ranks; ++peer) give(&rank, s, shard, nullptr, count, peer);
-  for (int peer = 0; peer < rank.ranks; ++peer)
-    give(&rank, s, nullptr, static_cast<char*>(full) + static_cast<size_t>(peer) * count, count, peer);
+  for (int peer = 0; peer < rank_of(comm)->ranks; ++peer) {
+    give(comm, stream, {shard, nullptr, count, peer});
+    give(comm, stream, {nullptr, static_cast<char*>(full) + static_cast<size_t>(peer) * count, count, peer});
+  }
   return kSuccess;
 }
 
@@ -172,7 +159,6 @@ const char* error_string(int result) {
 
 }  // namespace
 
-comm::nccl::StreamUse FakeStream::use() { return {this, this, &poll}; }
 int64_t fake_communicators() { return alive; }
 
 const comm::nccl::Api& fake_nccl() {
@@ -190,11 +176,11 @@ const comm::nccl::Api& fake_nccl() {
       .GroupEnd = &group_end,
       .Send =
           [](const void* data, size_t n, int, int peer, Comm comm, void* stream) {
-            return give(rank_of(comm), static_cast<FakeStream*>(stream), data, nullptr, n, peer);
+            return give(comm, stream, {data, nullptr, n, peer});
           },
       .Recv =
           [](void* data, size_t n, int, int peer, Comm comm, void* stream) {
-            return give(rank_of(comm), static_cast<FakeStream*>(stream), nullptr, data, n, peer);
+            return give(comm, stream, {nullptr, data, n, peer});
           },
       .AllGather = &all_gather,
   };

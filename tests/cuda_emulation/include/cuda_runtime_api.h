@@ -37,6 +37,9 @@ struct cudaDeviceProp {
   char name[256];
   size_t totalGlobalMem;
   int multiProcessorCount, major, minor;
+  struct {
+    char bytes[16];
+  } uuid;
 };
 
 cudaError_t cudaGetDeviceCount(int* count);
@@ -59,12 +62,14 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest);
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags, int priority);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to);
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "engine/train/choose_device.h"
 #include "tests/harness/layout_run.h"
 #include "tests/train/small_config.h"
 
@@ -122,14 +123,33 @@ TEST(TrainOnCuda, WithAdamW) {
   EXPECT_LT(d.moment1, 1e-3);
 }
 
-/// Ranks that share a GPU, their transfers staged through the host: the same sums in the same order as alone.
-TEST(TrainOnCuda, OnRanksThatShareAGpu) {
+/// Transfers staged through the host, as where ranks share a GPU: one order of sums for all layouts.
+TEST(TrainOnCuda, OnRanksThatSpeakThroughTheHost) {
   Problem problem = problem_in("fp32");
-  problem.device = "cuda";
+  problem.device = "cuda", problem.device_transport = "host";
   Layout ddp, zero;
   ddp.dp_shard = zero.dp_shard = 2;
   zero.stage = 3;
   EXPECT_EQ(first_difference(run_layout(problem, ddp, 2), run_layout(problem, zero, 2)), "");
+}
+
+/// From GPU to GPU the same sums come out.
+TEST(TrainOnCuda, OnRanksThatSpeakOverNccl) {
+  Problem host = problem_in("bf16");
+  host.device = "cuda", host.device_transport = "host";
+  Problem nccl = host;
+  nccl.device_transport = "nccl";
+  Layout ddp, zero1, zero2, zero3, hybrid;
+  for (Layout* layout : {&ddp, &zero1, &zero2, &zero3}) layout->dp_shard = 2;
+  zero1.stage = 1, zero2.stage = 2, zero3.stage = 3;
+  ddp.accumulation = 2, ddp.gradient_type = "bf16";
+  hybrid.dp_replicate = 2, hybrid.dp_shard = 2, hybrid.stage = 2;
+  const size_t gpus = train::choose_device("cuda").devices.size();
+  for (const Layout& layout : {ddp, zero1, zero2, zero3, hybrid}) {
+    if (gpus < static_cast<size_t>(layout.dp())) GTEST_SKIP() << "needs " << layout.dp() << " GPUs";
+    EXPECT_EQ(first_difference(run_layout(host, layout, 2), run_layout(nccl, layout, 2)), "")
+        << layout.name();
+  }
 }
 
 TEST(TrainOnCuda, TwiceWithTheSameBits) {

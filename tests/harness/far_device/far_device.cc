@@ -2,12 +2,15 @@
 
 #include <sys/mman.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "kernels/include/each_kernel.h"
+#include "tests/harness/far_device/far_link.h"
 
 namespace hawser::testing {
 namespace {
@@ -35,12 +38,35 @@ FarDevice::FarDevice(const device::DeviceRequest& request)
   wrap_kernels();
 }
 
+namespace {
+
+/// What of a call's arguments a kernel must read before it returns.
+template <typename Args>
+struct Taken {
+  explicit Taken(const Args& given) : args(given) {}
+  Args args;
+  const Args& get() const { return args; }
+};
+template <>
+struct Taken<kernels::OrderedSum> {
+  explicit Taken(const kernels::OrderedSum& given) : args(given), in(given.in, given.in + given.members) {}
+  kernels::OrderedSum get() const {
+    kernels::OrderedSum own = args;
+    own.in = in.data();
+    return own;
+  }
+  kernels::OrderedSum args;
+  std::vector<const void*> in;
+};
+
+}  // namespace
+
 template <auto kKernel, typename Args>
 void FarDevice::queued(const Args& args, Stream& stream) {
   FarStream& far = reinterpret_cast<FarStream&>(stream);
   FarDevice* const device = far.device;
-  device->give(far.id, [device, args] {
-    (device->request_.host_kernels->*kKernel)(args, *device->request_.host_stream);
+  device->give_done(far.id, [device, taken = Taken<Args>(args)] {
+    (device->request_.host_kernels->*kKernel)(taken.get(), *device->request_.host_stream);
   });
 }
 
@@ -56,6 +82,7 @@ device::DeviceInfo FarDevice::info() const noexcept {
   info.index = request_.index;
   info.name = kFarName;
   info.total_bytes = kFarBytes;
+  info.hardware_id[0] = static_cast<uint8_t>(request_.index + 1);
   return info;
 }
 
@@ -73,9 +100,9 @@ FarDevice::Status FarDevice::allocate(int64_t bytes, void** out) noexcept {
 }
 
 void FarDevice::release(void* memory, int64_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
   for (const Queue& q : queues_)
     if (!q.work.empty()) std::abort();  // it may still use the memory
-  const std::lock_guard lock(mutex_);
   std::erase_if(blocks_, [&](const Block& block) { return block.memory == memory; });
   munmap(memory, pages(bytes));
 }
@@ -88,19 +115,19 @@ FarDevice::Status FarDevice::allocate_host(int64_t bytes, void** out) noexcept {
 void FarDevice::release_host(void* memory, int64_t bytes) noexcept { munmap(memory, pages(bytes)); }
 
 FarDevice::Status FarDevice::copy_to_device(void* to, const void* host, int64_t bytes, StreamId on) noexcept {
-  return give(on, [=] { std::memcpy(to, host, static_cast<size_t>(bytes)); });
+  return give_done(on, [=] { std::memcpy(to, host, static_cast<size_t>(bytes)); });
 }
 
 FarDevice::Status FarDevice::copy_to_host(void* host, const void* from, int64_t bytes, StreamId on) noexcept {
-  return give(on, [=] { std::memcpy(host, from, static_cast<size_t>(bytes)); });
+  return give_done(on, [=] { std::memcpy(host, from, static_cast<size_t>(bytes)); });
 }
 
 FarDevice::Status FarDevice::copy_inside(void* to, const void* from, int64_t bytes, StreamId on) noexcept {
-  return give(on, [=] { std::memcpy(to, from, static_cast<size_t>(bytes)); });
+  return give_done(on, [=] { std::memcpy(to, from, static_cast<size_t>(bytes)); });
 }
 
 FarDevice::Status FarDevice::fill_zero(void* to, int64_t bytes, StreamId on) noexcept {
-  return give(on, [=] { std::memset(to, 0, static_cast<size_t>(bytes)); });
+  return give_done(on, [=] { std::memset(to, 0, static_cast<size_t>(bytes)); });
 }
 
 FarDevice::Status FarDevice::make_event(device::Event** out) noexcept {
@@ -111,27 +138,45 @@ FarDevice::Status FarDevice::make_event(device::Event** out) noexcept {
 void FarDevice::free_event(device::Event* event) noexcept { delete &event_of(event); }
 
 FarDevice::Status FarDevice::record(device::Event* event, StreamId on) noexcept {
+  const std::lock_guard lock(mutex_);
   event_of(event) = {on, queue(on).given};
   return 0;
 }
 
 FarDevice::Status FarDevice::wait(device::Event* event, StreamId on) noexcept {
+  const std::lock_guard lock(mutex_);
   const FarEvent until = event_of(event);
-  return give(on, [this, until] { run(until.on, until.after); });
+  return give(on, [this, until] { return run(until.on, until.after); });
 }
 
 FarDevice::Status FarDevice::wait_on_host(device::Event* event) noexcept {
-  run(event_of(event).on, event_of(event).after);
+  FarEvent until;
+  {
+    const std::lock_guard lock(mutex_);
+    until = event_of(event);
+  }
+  finish(until.on, until.after);
   return 0;
 }
 
 FarDevice::Status FarDevice::synchronize(StreamId on) noexcept {
-  run(on, queue(on).given);
+  int64_t given = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    given = queue(on).given;
+  }
+  finish(on, given);
   return 0;
 }
 
 FarDevice::Status FarDevice::elapsed(device::Event*, device::Event*, double*) noexcept {
   return failed(static_cast<int32_t>(Code::kUnimplemented), "far memory keeps no time");
+}
+
+FarDevice::Status FarDevice::make_peer_link(const device::PeerLinkRequest& request,
+                                            device::PeerLink** out) noexcept {
+  *out = make_far_link(*this, request);
+  return 0;
 }
 
 FarDevice::Status FarDevice::begin_capture(StreamId) noexcept {
@@ -141,26 +186,39 @@ FarDevice::Status FarDevice::end_capture(StreamId on, device::Graph**) noexcept 
 FarDevice::Status FarDevice::launch(device::Graph*, StreamId on) noexcept { return begin_capture(on); }
 
 FarDevice::Status FarDevice::give(StreamId on, Work work) {
+  const std::lock_guard lock(mutex_);
   queue(on).work.push_back(std::move(work));
   ++queue(on).given;
   return 0;
 }
 
-void FarDevice::run(StreamId on, int64_t count) {
+FarDevice::Status FarDevice::give_done(StreamId on, std::function<void()> work) {
+  return give(on, [work = std::move(work)] { return work(), true; });
+}
+
+bool FarDevice::run(StreamId on, int64_t count) {
+  const std::lock_guard lock(mutex_);
   Queue& q = queue(on);
-  if (q.done >= count) return;
+  if (q.done >= count) return true;
   if (open_++ == 0) protect(PROT_READ | PROT_WRITE);
-  while (q.done < count) {
-    const Work work = std::move(q.work.front());
+  while (q.done < count && q.work.front()()) {
     q.work.pop_front();
-    work();
     ++q.done;
   }
   if (--open_ == 0) protect(PROT_NONE);
+  return q.done >= count;
+}
+
+bool FarDevice::try_run(StreamId on, device::Event* until) {
+  const std::lock_guard lock(mutex_);
+  return until != nullptr ? run(event_of(until).on, event_of(until).after) : run(on, queue(on).given);
+}
+
+void FarDevice::finish(StreamId on, int64_t count) {
+  while (!run(on, count)) std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
 void FarDevice::protect(int flags) {
-  const std::lock_guard lock(mutex_);
   for (const Block& block : blocks_)
     if (mprotect(block.memory, pages(block.bytes), flags) != 0) std::abort();
 }

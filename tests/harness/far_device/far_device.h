@@ -4,7 +4,9 @@
 //   crashes; work      (kernels, copies, fills) is only queued, and runs when the host waits for it. So what
 //   the host
 //             changes too early after a send, or reads too early after a fetch, comes out wrong.
-// It comes as a plugin (hawser-0/libhawser_cuda.so) and goes through the whole contract with the core.
+// Two threads may use it, one for each stream. Links between devices (far_link.h) are queued work, too: what
+// one rank sends is taken when its stream is run, and what another must send first is waited for. It comes as
+// a plugin (hawser-0/libhawser_cuda.so) and goes through the whole contract with the core.
 #pragma once
 
 #include <array>
@@ -57,12 +59,20 @@ class FarDevice final : public device::Device {
   Status launch(device::Graph* graph, StreamId on) noexcept override;
   void free_graph(device::Graph*) noexcept override {}
 
+  Status make_peer_link(const device::PeerLinkRequest& request, device::PeerLink** out) noexcept override;
+
   Status error() noexcept override { return 0; }
   const char* message() const noexcept override { return message_.c_str(); }
   void destroy() noexcept override { delete this; }
 
+  /// False: not yet, because another rank must come first; it is tried again.
+  using Work = std::function<bool()>;
+  Status give(StreamId on, Work work);
+  /// Runs the stream up to the event, or with null all that it was given, as far as it goes; whether that is
+  /// done.
+  bool try_run(StreamId on, device::Event* until);
+
  private:
-  using Work = std::function<void()>;
   struct Queue;
   /// How a queued kernel finds its queue.
   struct FarStream {
@@ -88,16 +98,17 @@ class FarDevice final : public device::Device {
   }
   void wrap_kernels();
   Queue& queue(StreamId id) { return queues_[static_cast<size_t>(id)]; }
-  Status give(StreamId on, Work work);
-  /// Runs what the stream was given until `count` pieces are done.
-  void run(StreamId on, int64_t count);
+  Status give_done(StreamId on, std::function<void()> work);
+  /// Runs what the stream was given until `count` pieces are done; false: as far as it goes.
+  bool run(StreamId on, int64_t count);
+  void finish(StreamId on, int64_t count);
   void protect(int flags);
   Status failed(int32_t code, std::string message);
 
   const device::DeviceRequest request_;
   kernels::KernelTable kernels_;
   std::array<Queue, 2> queues_;
-  std::mutex mutex_;  // of blocks_
+  std::recursive_mutex mutex_;  // held while work runs
   std::vector<Block> blocks_;
   int open_ = 0;  // depth of running work
   std::string message_;

@@ -8,7 +8,7 @@
 namespace hawser::testing {
 namespace {
 
-constexpr int32_t kDevices = 2;
+constexpr int32_t kDevices = 4;
 
 device::Status list(device::DeviceInfo* out, int32_t capacity, int32_t* count, char*, int64_t) {
   *count = kDevices;
@@ -17,20 +17,23 @@ device::Status list(device::DeviceInfo* out, int32_t capacity, int32_t* count, c
     out[i].index = i;
     out[i].name = kFarName;
     out[i].total_bytes = kFarBytes;
+    out[i].hardware_id[0] = static_cast<uint8_t>(i + 1);
   }
   return 0;
 }
 
 device::Status open(const device::DeviceRequest* request, device::Device** out, char* error, int64_t bytes) {
   if (request->index < 0 || request->index >= kDevices) {
-    std::strncpy(error, "there are two devices of far memory", static_cast<size_t>(bytes - 1));
+    std::strncpy(error, "there are four devices of far memory", static_cast<size_t>(bytes - 1));
     return static_cast<device::Status>(Code::kInvalidArgument);
   }
   *out = new FarDevice(*request);
   return 0;
 }
 
-constexpr device::DevicePlugin kPlugin = {HAWSER_DEVICE_BUILD_ID, &list, &open};
+device::Status peers(char*, int64_t) { return 0; }
+
+constexpr device::DevicePlugin kPlugin = {HAWSER_DEVICE_BUILD_ID, &list, &open, &peers};
 
 }  // namespace
 }  // namespace hawser::testing

@@ -1,0 +1,171 @@
+#include "engine/comm/device/device_collectives.h"
+
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "engine/device/check.h"
+
+namespace hawser::comm {
+namespace {
+
+using device::StreamId;
+
+constexpr StreamId kCompute = StreamId::kCompute, kCommunication = StreamId::kCommunication;
+/// A rank that fails leaves its group of devices before its reason has come round: how long that is waited
+/// for.
+constexpr double kHearSeconds = 2;
+
+}  // namespace
+
+DeviceCollectives::DeviceCollectives(const DeviceUse& use, Transport& transport, Progress& progress)
+    : device_(*use.device),
+      kernels_(device_.kernels()),
+      stream_(device_.stream(kCommunication)),
+      transport_(transport),
+      progress_(progress),
+      staging_(static_cast<char*>(use.staging)),
+      staging_bytes_(use.staging_bytes),
+      timeout_seconds_(use.timeout_seconds),
+      marks_(Progress::kQueue + 1) {
+  const auto world = static_cast<size_t>(transport.world_size());
+  addends_.resize(world);
+  for (std::vector<int64_t>* sizes : {&in_at_, &in_bytes_, &out_at_, &out_bytes_}) sizes->resize(world);
+  for (Marks& m : marks_) m.reached = make_mark(), m.done = make_mark();
+}
+
+Mark DeviceCollectives::make_mark() {
+  device::Event* event = nullptr;
+  check(device_.make_event(&event));
+  return Mark(event, FreeEvent{&device_});
+}
+
+DeviceCollectives::~DeviceCollectives() {
+  progress_.drain();
+  (void)device_.synchronize(kCommunication);
+}
+
+void DeviceCollectives::connect(int32_t index, const std::string& name, ProcessGroup& hosts) {
+  Group& made = groups_[index];
+  made.name = name;
+  made.members = hosts.size();
+  made.member = hosts.rank();
+  const device::PeerLinkRequest request = {.group = made.name.c_str(),
+                                           .rank = made.member,
+                                           .ranks = made.members,
+                                           .timeout_seconds = timeout_seconds_,
+                                           .stop = &DeviceCollectives::stopped,
+                                           .user = this};
+  device::PeerLink* link = nullptr;
+  check(device_.make_peer_link(request, &link));
+  made.link.reset(link);
+  group_ = &made;
+  device::PeerId id{};
+  if (made.member == 0) check_link(link->make_id(&id));
+  hosts.wait(hosts.broadcast(id.bytes, sizeof(id.bytes), 0));
+  try {
+    check_link(link->connect(id));
+  } catch (const Error& error) {
+    fail_with_reason(error);
+  }
+}
+
+void DeviceCollectives::issues(uint64_t ticket) {
+  check(device_.record(marks(ticket).reached.get(), kCompute));
+}
+
+void DeviceCollectives::follow(uint64_t ticket) {
+  if (!progress_.wait_given(ticket)) check(device_.wait(marks(ticket).done.get(), kCompute));
+}
+
+void DeviceCollectives::run(const Call& call) {
+  Call meeting = call;
+  meeting.agrees_only = true;
+  transport_.run(meeting);
+  group_ = &groups_.at(call.group);
+  Marks& own = marks(call.ticket);
+  try {
+    check(device_.wait(own.reached.get(), kCommunication));
+    give(call);
+    check(device_.record(own.done.get(), kCommunication));
+    progress_.given(call.ticket);
+    check_link(group_->link->wait(own.reached.get()));
+    check(device_.error());
+  } catch (const Error& error) {
+    (void)device_.synchronize(kCommunication);
+    fail_with_reason(error);
+  }
+}
+
+void DeviceCollectives::give(const Call& call) {
+  device::PeerLink& link = *group_->link;
+  reduction_ = &call.reduction;
+  switch (call.signature.operation) {
+    case Operation::kAllGather:
+      return all_gather(call);
+    case Operation::kReduceScatter:
+      return reduce_scatter(call);
+    case Operation::kAllReduce:
+      return all_reduce(call);
+    case Operation::kAllToAll:
+      return all_to_all(call);
+    case Operation::kBroadcast:
+      return check_link(link.broadcast(call.out, call.bytes, call.signature.root));
+    case Operation::kSend:
+      return check_link(link.send(call.in, call.bytes, call.peer));
+    case Operation::kRecv:
+      return check_link(link.recv(call.out, call.bytes, call.peer));
+    case Operation::kAllReduceI64:
+    case Operation::kBarrier:
+    case Operation::kCount:
+      HWS_CHECK(!"numbers and barriers are the host's");
+  }
+}
+
+void DeviceCollectives::all_gather(const Call& call) {
+  for (const GatherPiece& piece : call.gather)
+    check_link(group_->link->all_gather(piece.full, piece.shard,
+                                        piece.shard_elements * dtype_bytes(call.signature.type)));
+}
+
+void DeviceCollectives::all_to_all(const Call& call) {
+  const bool own_sizes = call.signature.own_sizes != 0;
+  int64_t in_at = 0, out_at = 0;
+  for (int32_t m = 0; m < group_->members; ++m) {
+    in_bytes_[m] = own_sizes ? call.in_bytes[m] : call.bytes;
+    out_bytes_[m] = own_sizes ? call.out_bytes[m] : call.bytes;
+    in_at_[m] = std::exchange(in_at, in_at + in_bytes_[m]);
+    out_at_[m] = std::exchange(out_at, out_at + out_bytes_[m]);
+  }
+  check_link(group_->link->all_to_all(call.out, out_at_.data(), out_bytes_.data(), call.in, in_at_.data(),
+                                      in_bytes_.data()));
+}
+
+void DeviceCollectives::check(device::Status status) const { device::check(device_, status); }
+
+void DeviceCollectives::check_link(device::Status status) {
+  if (status != 0) throw Error(static_cast<Code>(status), group_->link->message());
+}
+
+/// Another rank may have failed first, and its reason is the one that counts.
+void DeviceCollectives::fail_with_reason(const Error& error) {
+  const double until = steady_seconds() + kHearSeconds;
+  do {
+    transport_.look();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  } while (error.code() == Code::kUnavailable && steady_seconds() < until);
+  throw error;
+}
+
+device::Status DeviceCollectives::stopped(void* self) noexcept {
+  try {
+    static_cast<DeviceCollectives*>(self)->transport_.look();
+    return 0;
+  } catch (const Error& error) {
+    return static_cast<device::Status>(error.code());
+  } catch (const std::exception&) {  // no memory for the text
+    return static_cast<device::Status>(Code::kAborted);
+  }
+}
+
+}  // namespace hawser::comm

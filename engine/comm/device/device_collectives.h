@@ -1,0 +1,103 @@
+// A rank's calls on memory of its device. Members agree about a call over the rank's transport, as about any
+// other, so a rank that does not come and one that comes with another call are named in the same words; then
+// bytes go from device to device (PeerLink), and the device's own kernels sum them in the order of every
+// other transport.
+//
+// Order: the issuing thread marks the compute stream (`reached`) and goes on; the communication stream begins
+// behind that mark and sets one of its own (`done`), which `follow` makes the compute stream wait for. The
+// progress thread carries out one call after the other and watches over each until it is done.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/comm/comm.h"
+#include "engine/comm/progress.h"
+#include "engine/device/device.h"
+
+namespace hawser::comm {
+
+struct FreeEvent {
+  device::Device* device = nullptr;
+  void operator()(device::Event* event) const { device->free_event(event); }
+};
+/// A point in a stream.
+using Mark = std::unique_ptr<device::Event, FreeEvent>;
+
+class DeviceCollectives {
+ public:
+  /// All memory and events are taken here. What is passed outlives this.
+  DeviceCollectives(const DeviceUse& use, Transport& transport, Progress& progress);
+  /// Waits until none of its calls is in flight.
+  ~DeviceCollectives();
+  DeviceCollectives(const DeviceCollectives&) = delete;
+  DeviceCollectives& operator=(const DeviceCollectives&) = delete;
+
+  // By the issuing thread.
+
+  /// The devices of the members of group `index`, which are those of `hosts`, meet; they find each other by
+  /// its words.
+  void connect(int32_t index, const std::string& name, ProcessGroup& hosts);
+  /// The next call will be this one: it comes after what the compute stream was given so far.
+  void issues(uint64_t ticket);
+  /// ProcessGroup::follow.
+  void follow(uint64_t ticket);
+
+  /// By the progress thread: returns when the call is done.
+  void run(const Call& call);
+
+ private:
+  struct Freed {
+    void operator()(device::PeerLink* link) const { link->destroy(); }
+  };
+  struct Group {
+    std::string name;
+    int32_t members = 0, member = 0;
+    std::unique_ptr<device::PeerLink, Freed> link;
+  };
+  struct Marks {
+    Mark reached, done;
+  };
+
+  Mark make_mark();
+  Marks& marks(uint64_t ticket) { return marks_[ticket % marks_.size()]; }
+  void check(device::Status status) const;
+  void check_link(device::Status status);
+  [[noreturn]] void fail_with_reason(const Error& error);
+  static device::Status stopped(void* self) noexcept;
+
+  void give(const Call& call);
+  void all_gather(const Call& call);
+  void all_to_all(const Call& call);
+  // device_sums.cc
+  void reduce_scatter(const Call& call);
+  void all_reduce(const Call& call);
+  template <class Range>
+  void sum_part(const void* in, const Range& range_of, float* out, bool accumulate);
+  template <class Range>
+  void spread_part(void* out, const Range& range_of);
+  void place(void* out, int64_t at, const float* sum, int64_t n);
+  void convert(void* to, DType to_type, const void* from, DType from_type, int64_t n);
+  int64_t chunk_elements() const;
+  /// Staging of a chunk each: one for each member's addend, the finished sum, and that in a narrow type.
+  char* slot(int64_t index) const { return staging_ + index * chunk_elements() * int64_t{sizeof(float)}; }
+
+  device::Device& device_;
+  const kernels::KernelTable& kernels_;
+  Stream& stream_;
+  Transport& transport_;
+  Progress& progress_;
+  char* const staging_;
+  const int64_t staging_bytes_;
+  const double timeout_seconds_;
+  std::map<int32_t, Group> groups_;  ///< by index; grows only between calls
+  std::vector<Marks> marks_;
+  std::vector<const void*> addends_;  ///< these by member
+  std::vector<int64_t> in_at_, in_bytes_, out_at_, out_bytes_;
+  Group* group_ = nullptr;  ///< of the call that runs
+  const Reduction* reduction_ = nullptr;
+};
+
+}  // namespace hawser::comm

@@ -1,0 +1,63 @@
+// PeerLink: one rank's end of a group of devices that reach each other's memory without the host (NCCL
+// between GPUs). It moves bytes and nothing else: sums are made by kernels, in an order of ours
+// (comm/device). A plugin makes it, so the rules of device.h hold here, too.
+//
+// What is asked for is given to the communication stream, in the order of the calls, behind what that stream
+// was given before; a call returns once the stream has it. All ranks of the group make the same calls.
+// Threading: one thread at a time, that of the communication stream.
+#pragma once
+
+#include <stdint.h>
+
+namespace hawser::device {
+
+using Status = int32_t;
+struct Event;
+
+/// What ranks need to find each other: made on one, the same on all. Opaque bytes, safe to send.
+struct PeerId {
+  char bytes[128];
+};
+
+struct PeerLinkRequest {
+  const char* group = "";  ///< goes into messages; as long as the link
+  int32_t rank = 0, ranks = 1;
+  /// Of each wait for the others.
+  double timeout_seconds = 60;
+  /// Asked now and then in every wait: a status other than 0 ends it, and the link, with that status.
+  Status (*stop)(void* user) = nullptr;
+  void* user = nullptr;
+};
+
+/// After a failure the link is gone: its peers see that, and later calls return the same status.
+class PeerLink {
+ public:
+  virtual Status make_id(PeerId* out) noexcept = 0;
+  /// Meets the other ranks, which wait for this one likewise. Once, before all else.
+  virtual Status connect(const PeerId& id) noexcept = 0;
+
+  // Memory is the devices'; bytes >= 0.
+
+  /// Rank r's `shard` lands at full + r * bytes on all; it may lie there.
+  virtual Status all_gather(void* full, const void* shard, int64_t bytes) noexcept = 0;
+  /// in_bytes[r] bytes at in + in_offsets[r] go to rank r, whose out_bytes for this rank are as many. No
+  /// overlap.
+  virtual Status all_to_all(void* out, const int64_t* out_offsets, const int64_t* out_bytes, const void* in,
+                            const int64_t* in_offsets, const int64_t* in_bytes) noexcept = 0;
+  virtual Status broadcast(void* data, int64_t bytes, int32_t root) noexcept = 0;
+  virtual Status send(const void* data, int64_t bytes, int32_t to) noexcept = 0;
+  virtual Status recv(void* data, int64_t bytes, int32_t from) noexcept = 0;
+
+  /// Returns when the communication stream has done all that it was given. The time limit counts from the
+  /// moment when `reached` has happened: until then this rank's own work holds it up.
+  virtual Status wait(Event* reached) noexcept = 0;
+
+  /// Why the last call failed. Never null.
+  virtual const char* message() const noexcept = 0;
+  virtual void destroy() noexcept = 0;
+
+ protected:
+  ~PeerLink() = default;
+};
+
+}  // namespace hawser::device

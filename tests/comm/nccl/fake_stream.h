@@ -1,0 +1,22 @@
+// A stream without a GPU: it runs its work when it is polled.
+#pragma once
+
+#include <deque>
+#include <functional>
+
+#include "engine/comm/nccl/communicator.h"
+
+namespace hawser::testing {
+
+/// For one rank's communicator; must outlive it.
+struct FakeStream {
+  /// Of the GPU: the next poll fails with this text.
+  const char* fault = nullptr;
+  std::deque<std::function<bool()>> work;
+
+  /// Events are flags: `event_of(flag)` has happened once it is set.
+  static device::Event* event_of(bool* flag) { return reinterpret_cast<device::Event*>(flag); }
+  comm::nccl::StreamUse use();
+};
+
+}  // namespace hawser::testing

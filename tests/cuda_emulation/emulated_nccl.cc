@@ -1,0 +1,20 @@
+// NCCL on emulated GPUs: the one between threads (tests/comm/nccl), whose calls are work of emulated streams.
+// It stands where engine/comm/nccl/nccl_library.cc opens the real one.
+#include "engine/comm/nccl/nccl_library.h"
+#include "tests/comm/nccl/fake_nccl.h"
+#include "tests/cuda_emulation/streams.h"
+
+namespace hawser::testing {
+
+void give_to_stream(void* stream, std::function<bool()> work) {
+  cuda_emulation::give(static_cast<cudaStream_t>(stream),
+                       [work = std::move(work)] { return work() ? cudaSuccess : cudaErrorNotReady; });
+}
+
+}  // namespace hawser::testing
+
+namespace hawser::comm::nccl {
+
+const Api* open_library(const char*, char*, size_t) { return &testing::fake_nccl(); }
+
+}  // namespace hawser::comm::nccl

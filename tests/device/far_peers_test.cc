@@ -1,0 +1,121 @@
+// The engine on far devices that reach each other (tests/harness/far_device/far_link.h): nothing of a
+// transfer happens before somebody waits, on either side, so what comes out as on the CPU, to the bit, was
+// ordered by events. And who decides that they do.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/train/choose_transport.h"
+#include "engine/train/trainer.h"
+#include "tests/harness/layout_run.h"
+
+namespace hawser::testing {
+namespace {
+
+using config::DeviceTransport;
+using nlohmann::json;
+using train::DeviceCard;
+
+Problem on_peers(Problem problem = {}) {
+  problem.device = "cuda", problem.device_transport = "nccl";
+  return problem;
+}
+
+/// Equal bits after three steps, through all that a record holds.
+void expect_like_cpu(const Problem& problem, const Layout& layout) {
+  EXPECT_EQ(first_difference(run_layout(problem, layout, 3), run_layout(on_peers(problem), layout, 3)), "")
+      << layout.name();
+}
+
+TEST(FarPeers, TrainAsRanksOnTheCpuDo) {
+  Problem problem;
+  problem.precision = "bf16";
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    Layout layout;
+    layout.dp_shard = stage == 3 ? 3 : 2, layout.stage = stage, layout.accumulation = 2;
+    layout.reduce = stage == 2 ? "per_micro_batch" : "per_step";
+    problem.frozen = stage == 1;
+    expect_like_cpu(problem, layout);
+  }
+}
+
+TEST(FarPeers, SumInEveryOrderThatRanksOnTheCpuHave) {
+  Layout hybrid;
+  hybrid.dp_replicate = 2, hybrid.dp_shard = 2, hybrid.stage = 2, hybrid.accumulation = 2;
+  hybrid.reduce = "per_micro_batch", hybrid.gradient_type = "bf16";
+  expect_like_cpu(Problem(), hybrid);
+  Layout group;
+  group.dp_shard = 4, group.stage = 3, group.reshard = "group", group.reshard_group = 2;
+  expect_like_cpu(Problem(), group);
+  Layout tree;
+  tree.dp_shard = 4, tree.tree = true;
+  expect_like_cpu(Problem(), tree);
+}
+
+TEST(FarPeers, HaveAPlanThatShowsWhatTheyTake) {
+  Layout layout;
+  layout.dp_shard = 2, layout.stage = 3;
+  const config::ConfigTree config = config::ConfigTree::from_json(layout_config(on_peers(), layout));
+  const json plan = json::parse(train::plan_report(config, true));
+  LayoutRun run(on_peers(), layout);
+  run.step();
+  const json info = json::parse(run.trainer().info_json());
+  EXPECT_EQ(plan.at("device_transport"), "nccl, because every rank has a GPU of its own");
+  EXPECT_EQ(info.at("device_transport"), plan.at("device_transport"));
+  EXPECT_GT(plan.at("device_transport_bytes").get<int64_t>(), 0);
+  EXPECT_EQ(info.at("memory").at("device_transport_bytes"), plan.at("device_transport_bytes"));
+  EXPECT_EQ(info.at("memory").at("host_staging_bytes"), plan.at("host_staging_bytes"));
+  const std::string text = train::plan_report(config, false);
+  EXPECT_NE(text.find("transfers       nccl, because"), std::string::npos) << text;
+  EXPECT_NE(text.find("bytes beside the arena: sums over ranks"), std::string::npos) << text;
+}
+
+TEST(FarPeers, AreNotChosenWhereRanksShareADevice) {
+  Problem problem;
+  problem.device = "cuda";
+  Layout layout;
+  layout.dp_shard = 8;
+  const auto report = [&] {
+    return json::parse(
+        train::plan_report(config::ConfigTree::from_json(layout_config(problem, layout)), true));
+  };
+  const json plan = report();
+  EXPECT_EQ(plan.at("device_transport"), "host, because rank 0 and rank 4 share one GPU");
+  EXPECT_EQ(plan.at("device_transport_bytes"), 0);
+  problem.device_transport = "nccl";
+  try {
+    report();
+    FAIL() << "it says nccl";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kDeviceUnavailable);
+    EXPECT_NE(error.message().find("cannot be: rank 0 and rank 4 share one GPU; give"), std::string::npos)
+        << error.message();
+  }
+}
+
+/// Links, marks and staging go with the engine: the comm serves the next one.
+TEST(FarPeers, AreFreeAgainForTheNextEngine) {
+  Layout layout;
+  layout.dp_shard = 2, layout.stage = 3;
+  const auto comm = comm::make_local(2);
+  for (int engine = 0; engine < 2; ++engine) EXPECT_GT(LayoutRun(on_peers(), layout, comm).step().loss, 0);
+}
+
+TEST(DeviceTransport, IsNcclForAllRanksOrForNone) {
+  const DeviceCard one = {"1", ""}, two = {"2", ""}, without = {"3", "libnccl.so.2 was not found"};
+  const auto chosen = [](DeviceTransport wanted, const std::vector<DeviceCard>& cards) {
+    return train::choose_transport(wanted, cards).reason;
+  };
+  EXPECT_TRUE(train::choose_transport(DeviceTransport::kAuto, {one, two}).peers);
+  EXPECT_TRUE(train::choose_transport(DeviceTransport::kNccl, {one, two}).peers);
+  EXPECT_FALSE(train::choose_transport(DeviceTransport::kAuto, {one, two, one}).peers);
+  EXPECT_EQ(chosen(DeviceTransport::kAuto, {one, two, one}), "host, because rank 0 and rank 2 share one GPU");
+  EXPECT_EQ(chosen(DeviceTransport::kAuto, {one, without}),
+            "host, because rank 1: libnccl.so.2 was not found");
+  EXPECT_EQ(chosen(DeviceTransport::kHost, {one, two}), "host, because /comm/device_transport says so");
+  EXPECT_THROW(chosen(DeviceTransport::kNccl, {one, without}), Error);
+}
+
+}  // namespace
+}  // namespace hawser::testing

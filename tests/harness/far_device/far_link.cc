@@ -1,0 +1,201 @@
+#include "tests/harness/far_device/far_link.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/base/error.h"
+
+namespace hawser::testing {
+namespace {
+
+using device::Status;
+using device::StreamId;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto number(Code code) { return static_cast<Status>(code); }
+
+/// What the ranks of one id share.
+struct Fabric {
+  std::mutex mutex;
+  int32_t joined = 0;
+  std::string broken;                                                              ///< why; "": it is not
+  std::map<std::pair<int32_t, int32_t>, std::deque<std::vector<char>>> under_way;  ///< by (from, to)
+};
+
+std::shared_ptr<Fabric> fabric_of(const std::string& id) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<Fabric>> all;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<Fabric> fabric = all[id].lock();
+  if (fabric == nullptr) all[id] = fabric = std::make_shared<Fabric>();
+  return fabric;
+}
+
+struct Part {
+  int32_t peer;
+  const void* in;
+  void* out;
+  int64_t bytes;
+};
+
+/// One call: all sends, then what comes.
+struct Exchange {
+  std::shared_ptr<Fabric> fabric;
+  int32_t rank = 0;
+  std::vector<Part> sends, receives;
+
+  bool run() {
+    const std::lock_guard lock(fabric->mutex);
+    if (!fabric->broken.empty()) return true;
+    for (const Part& p : sends) {
+      const char* const data = static_cast<const char*>(p.in);
+      fabric->under_way[{rank, p.peer}].emplace_back(data, data + p.bytes);
+    }
+    sends.clear();
+    std::erase_if(receives, [&](const Part& p) { return receive(p); });
+    return receives.empty();
+  }
+
+ private:
+  bool receive(const Part& p) {
+    std::deque<std::vector<char>>& waiting = fabric->under_way[{p.peer, rank}];
+    if (waiting.empty()) return false;
+    if (static_cast<int64_t>(waiting.front().size()) != p.bytes) {
+      fabric->broken = "ranks disagree about bytes";
+      return true;
+    }
+    std::memcpy(p.out, waiting.front().data(), waiting.front().size());
+    waiting.pop_front();
+    return true;
+  }
+};
+
+const char* bytes_at(const void* p, int64_t offset) { return static_cast<const char*>(p) + offset; }
+char* bytes_at(void* p, int64_t offset) { return static_cast<char*>(p) + offset; }
+
+class FarLink final : public device::PeerLink {
+ public:
+  FarLink(FarDevice& device, const device::PeerLinkRequest& request) : device_(device), request_(request) {}
+
+  Status make_id(device::PeerId* out) noexcept override {
+    static std::atomic<int> next{1};
+    std::snprintf(out->bytes, sizeof out->bytes, "far %d", next.fetch_add(1));
+    return 0;
+  }
+
+  Status connect(const device::PeerId& id) noexcept override {
+    fabric_ = fabric_of(id.bytes);
+    {
+      const std::lock_guard lock(fabric_->mutex);
+      ++fabric_->joined;
+    }
+    return wait_until(request_.timeout_seconds, [&] {
+      const std::lock_guard lock(fabric_->mutex);
+      return fabric_->joined == request_.ranks;
+    });
+  }
+
+  Status all_gather(void* full, const void* shard, int64_t bytes) noexcept override {
+    Exchange e = exchange();
+    for (int32_t m = 0; m < request_.ranks; ++m) {
+      e.sends.push_back({m, shard, nullptr, bytes});
+      e.receives.push_back({m, nullptr, bytes_at(full, m * bytes), bytes});
+    }
+    return give(std::move(e));
+  }
+  Status all_to_all(void* out, const int64_t* out_offsets, const int64_t* out_bytes, const void* in,
+                    const int64_t* in_offsets, const int64_t* in_bytes) noexcept override {
+    Exchange e = exchange();
+    for (int32_t m = 0; m < request_.ranks; ++m) {
+      if (in_bytes[m] > 0) e.sends.push_back({m, bytes_at(in, in_offsets[m]), nullptr, in_bytes[m]});
+      if (out_bytes[m] > 0) e.receives.push_back({m, nullptr, bytes_at(out, out_offsets[m]), out_bytes[m]});
+    }
+    return give(std::move(e));
+  }
+  Status broadcast(void* data, int64_t bytes, int32_t root) noexcept override {
+    Exchange e = exchange();
+    for (int32_t m = 0; m < request_.ranks && request_.rank == root; ++m)
+      if (m != root) e.sends.push_back({m, data, nullptr, bytes});
+    if (request_.rank != root) e.receives.push_back({root, nullptr, data, bytes});
+    return give(std::move(e));
+  }
+  Status send(const void* data, int64_t bytes, int32_t to) noexcept override {
+    Exchange e = exchange();
+    e.sends.push_back({to, data, nullptr, bytes});
+    return give(std::move(e));
+  }
+  Status recv(void* data, int64_t bytes, int32_t from) noexcept override {
+    Exchange e = exchange();
+    e.receives.push_back({from, nullptr, data, bytes});
+    return give(std::move(e));
+  }
+
+  Status wait(device::Event* reached) noexcept override {
+    const auto ran = [&](device::Event* until) {
+      return [this, until] { return device_.try_run(StreamId::kCommunication, until); };
+    };
+    // Early, too, is allowed: what does not wait for `reached` by itself takes memory as it was.
+    (void)device_.try_run(StreamId::kCommunication, nullptr);
+    if (const Status status = wait_until(1e9, ran(reached)); status != 0) return status;
+    return wait_until(request_.timeout_seconds, ran(nullptr));
+  }
+
+  const char* message() const noexcept override { return message_.c_str(); }
+  void destroy() noexcept override { delete this; }
+
+ private:
+  Exchange exchange() const { return {fabric_, request_.rank, {}, {}}; }
+
+  Status give(Exchange e) {
+    if (status_ != 0) return status_;
+    const auto shared = std::make_shared<Exchange>(std::move(e));
+    return device_.give(StreamId::kCommunication, [shared] { return shared->run(); });
+  }
+
+  template <class Ready>
+  Status wait_until(double seconds, const Ready& ready) {
+    const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
+    while (status_ == 0 && !ready()) {
+      if (const Status stopped = request_.stop(request_.user); stopped != 0) return fails(stopped, "stopped");
+      if (Clock::now() >= deadline) return fails(number(Code::kTimeout), "the others did not come");
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+    const std::string broken = why_broken();
+    return broken.empty() ? status_ : fails(number(Code::kUnavailable), broken);
+  }
+  std::string why_broken() const {
+    const std::lock_guard lock(fabric_->mutex);
+    return fabric_->broken;
+  }
+
+  Status fails(Status status, const std::string& why) {
+    if (status_ != 0) return status_;
+    status_ = status;
+    message_ = std::string("far link of group '") + request_.group + "': " + why;
+    const std::lock_guard lock(fabric_->mutex);
+    if (fabric_->broken.empty()) fabric_->broken = "a peer is gone";
+    return status;
+  }
+
+  FarDevice& device_;
+  const device::PeerLinkRequest request_;
+  std::shared_ptr<Fabric> fabric_;
+  Status status_ = 0;
+  std::string message_;
+};
+
+}  // namespace
+
+device::PeerLink* make_far_link(FarDevice& device, const device::PeerLinkRequest& request) {
+  return new FarLink(device, request);
+}
+
+}  // namespace hawser::testing
