@@ -167,12 +167,12 @@ HWS_API int32_t hws_config_explain(const hws_config* config, const char* pointer
  * Errors: as hws_engine_create; HWS_CONFIG_INVALID for a mesh of one rank. Reads the files that init.from
  * names. */
 HWS_API int32_t hws_config_prove_layout(const hws_config* config, int32_t steps, hws_buffer** out);
-/* The same run on `ranks` ranks: a copy whose mesh has so many and whose steps take the same rows, so that the
- * stream of samples goes on where a checkpoint of the other number left it. Changes /mesh, /batch/micro_batch
- * (never upwards), /batch/grad_accum_steps and, for one rank, /zero/stage. A function of `config` and `ranks`
- * alone: after several changes of size, ask it of the first config. Errors: HWS_CONFIG_INVALID where the rows
- * of a step do not divide (with the nearest numbers of ranks that do), or the config rules the size out. Reads
- * the files that init.from and data name. */
+/* The same run on `ranks` ranks: a copy whose mesh has so many and whose steps take the same rows, so that
+ * the stream of samples goes on where a checkpoint of the other number left it. Changes /mesh,
+ * /batch/micro_batch (never upwards), /batch/grad_accum_steps and, for one rank, /zero/stage. A function of
+ * `config` and `ranks` alone: after several changes of size, ask it of the first config. Errors:
+ * HWS_CONFIG_INVALID where the rows of a step do not divide (with the nearest numbers of ranks that do), or
+ * the config rules the size out. Reads the files that init.from and data name. */
 HWS_API int32_t hws_config_fit_ranks(const hws_config* config, int32_t ranks, hws_config** out);
 /* HWS_FORMAT_JSON, _BINARY or _RESOLVED. parse(serialize(x)) means the same as x. */
 HWS_API int32_t hws_config_serialize(const hws_config* config, int32_t format, hws_buffer** out);
@@ -209,11 +209,11 @@ HWS_API void hws_plan_destroy(hws_plan* plan);
  * engine once the engine is destroyed; a comm of the other kinds is used up, in all processes: make new ones.
  *
  * Going on without the lost rank, in the processes that are left (or in new ones): destroy engine and comm;
- * agree who is there (the library does not: a launcher, a scheduler or the host's own means say so) and number
- * them from 0; hws_config_fit_ranks for so many; a new comm, whose `job` counts these meetings, so that nobody
- * left over from an earlier one gets in; a new engine; hws_checkpoint_load of hws_checkpoint_latest. Steps after
- * that checkpoint are done again, with the bits of a run that was stopped there and went on with these ranks.
- * `hawser launch --elastic` does just that.
+ * agree who is there (the library does not: a launcher, a scheduler or the host's own means say so) and
+ * number them from 0; hws_config_fit_ranks for so many; a new comm, whose `job` counts these meetings, so
+ * that nobody left over from an earlier one gets in; a new engine; hws_checkpoint_load of
+ * hws_checkpoint_latest. Steps after that checkpoint are done again, with the bits of a run that was stopped
+ * there and went on with these ranks. `hawser launch --elastic` does just that.
  */
 
 /* `ranks` ranks as threads of this process. No thread is made before an engine is. Errors:

@@ -37,7 +37,7 @@ struct Context {
   const int32_t* targets_BT = nullptr;
   const int32_t* positions_BT = nullptr;
   const int32_t* kv_begin_BT = nullptr;
-  int64_t documents = 0;  ///< of the micro-batch, where kv_begin is not null
+  int64_t documents = 0;                ///< of the micro-batch, where kv_begin is not null
   const uint64_t* samples_B = nullptr;  ///< global sample numbers (dropout)
 
   DType type = DType::kF32;  ///< of `weights`, and of the values that matrix products multiply (fp32 sums)

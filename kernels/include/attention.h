@@ -29,8 +29,9 @@ struct AttentionShape {
   float scale = 1.0f, softcap = 0.0f;
   bool round_to_bf16 = false;  ///< form the products from bf16 values also where `type` is f32
   const int32_t* kv_begin = nullptr;
-  /// The host's knowledge of kv_begin, if it has any: each row of the batch is cut into documents, kv_begin is where the
-  /// query's document begins, and there are no more than so many in the batch. 0: nothing is known.
+  /// The host's knowledge of kv_begin, if it has any: each row of the batch is cut into documents, kv_begin
+  /// is where the query's document begins, and there are no more than so many in the batch. 0: nothing is
+  /// known.
   int64_t documents = 0;
   Dropout dropout;
 };

@@ -191,15 +191,16 @@ bool run(const Arguments& arguments) {
   } catch (const std::exception& error) {
     report.require("the library", false, error.what());
   }
-  report.print(arguments.folder + " " + arguments.precision + " " + arguments.device + " " + arguments.config +
-               (arguments.max_isa.empty() ? "" : " " + arguments.max_isa));
+  report.print(arguments.folder + " " + arguments.precision + " " + arguments.device + " " +
+               arguments.config + (arguments.max_isa.empty() ? "" : " " + arguments.max_isa));
   return report.passed();
 }
 
 int usage(const std::string& problem) {
   std::fprintf(stderr,
                "golden_check: %s\n"
-               "usage: golden_check DIR [--precision fp32|bf16] [--device cpu|cuda] [--config FILE] [--max-isa LEVEL]\n",
+               "usage: golden_check DIR [--precision fp32|bf16] [--device cpu|cuda] [--config FILE] "
+               "[--max-isa LEVEL]\n",
                problem.c_str());
   return 2;
 }
