@@ -1,4 +1,5 @@
-// Engines whose ranks are processes, one of which is killed in each phase: a step, a save, a load, the end.
+// Engines whose ranks are processes, one of which is killed or stopped in each phase: a step, a save, a load,
+// the end.
 // The others return the error that names it and leave nothing behind; an older checkpoint is as it was, and
 // the same process makes a new engine, of other ranks, that goes on from it with the bits of an undisturbed
 // run.
@@ -28,6 +29,7 @@ Layout shards(int32_t ranks) {
 struct Phase {
   const char* name;
   double within_seconds;  ///< the victim dies at a random moment of it; 0: before it
+  int signal = SIGKILL;
 };
 constexpr Phase kPhases[] = {{"step", 0},    {"step", 0.02}, {"save", 0},
                              {"save", 0.02}, {"load", 0},    {"destroy", 0}};
@@ -68,10 +70,10 @@ class EngineFaults : public ::testing::TestWithParam<int32_t> {
       if (dies && phase.within_seconds > 0) {
         std::thread([seconds = phase.within_seconds * (getpid() % 7) / 6] {
           std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-          ::raise(SIGKILL);
+          ::kill(getpid(), SIGKILL);
         }).detach();
       } else if (dies) {
-        ::raise(SIGKILL);
+        ::raise(phase.signal);
       }
       const std::string name = phase.name;
       for (int saves = 0;;) {
@@ -91,23 +93,20 @@ class EngineFaults : public ::testing::TestWithParam<int32_t> {
     }
   }
 
-  const fs::path folder_;
-};
-
-TEST_P(EngineFaults, AreNamedAndTheNextEngineGoesOn) {
-  {
+  void save_first() const {
     LayoutRun run(Problem(), shards(GetParam()));
     run.step();
     run.trainer().save((folder_ / "first").string());
   }
-  const std::string expected = second_step();
-  for (const Phase& phase : kPhases) {
-    const int32_t victim = static_cast<int32_t>(&phase - kPhases) % GetParam();
+
+  /// The victim falls in this phase; the others say who, and go on without it.
+  void drill(const Phase& phase, int32_t victim, double silence_seconds) const {
     SCOPED_TRACE(::testing::Message()
                  << phase.name << (phase.within_seconds > 0 ? ", within" : "") << ", rank " << victim);
     const auto reports =
-        RankProcesses(GetParam())
+        RankProcesses(GetParam(), silence_seconds)
             .run([&](const comm::AddressOptions& options) { return live(options, phase, victim); }, victim);
+    const std::string expected = second_step();
     for (int32_t r = 0; r < GetParam(); ++r) {
       const std::string& text = reports[static_cast<size_t>(r)].text;
       if (r == victim) {
@@ -126,9 +125,23 @@ TEST_P(EngineFaults, AreNamedAndTheNextEngineGoesOn) {
       if (name != "first") fs::remove_all(entry.path());
     }
   }
+
+  const fs::path folder_;
+};
+
+TEST_P(EngineFaults, AreNamedAndTheNextEngineGoesOn) {
+  save_first();
+  for (const Phase& phase : kPhases) drill(phase, static_cast<int32_t>(&phase - kPhases) % GetParam(), 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, EngineFaults, ::testing::Values(2, 3));
+/// Nothing is closed where a process stands still: only its silence tells.
+TEST_P(EngineFaults, OfOneThatStandsStillAreNamedToo) {
+  save_first();
+  const char* const phases[] = {"step", "save", "load"};
+  drill({phases[GetParam() - 2], 0, SIGSTOP}, GetParam() - 1, 1.5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, EngineFaults, ::testing::Values(2, 3, 4));
 
 }  // namespace
 }  // namespace hawser::testing
