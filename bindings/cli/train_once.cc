@@ -162,6 +162,8 @@ int train(const std::string& name, const RunConfig& config, hws_engine* engine, 
   const SessionSettings settings = make_settings(config.resolved, info, options);
   const auto step = static_cast<int64_t>(number_at(info, "/step"));
   print_heading(facts, folder);
+  if (const std::string without = text_at(info, "/device_without"); !without.empty())
+    std::fprintf(stderr, "hawser: note: slower than it could be: %s\n", without.c_str());
   if (step >= facts.total_steps) {
     std::printf("the run is at step %lld of %lld already; --set /train/steps=N trains on\n",
                 static_cast<long long>(step), static_cast<long long>(facts.total_steps));

@@ -35,6 +35,9 @@ struct DeviceInfo {
   /// What `allocate` returns may be read and written by the host, whenever nothing of this rank runs that
   /// uses it. The engine then works in place and copies nothing.
   bool host_visible = false;
+  /// What would make it faster and is not there (a library, and what the loader says of it); "" if nothing.
+  /// Lives as `name` does.
+  const char* without = "";
   /// begin_capture is there.
   bool captures = false;
   /// Of the hardware, the same for all who use it: ranks whose ids are equal share a device.

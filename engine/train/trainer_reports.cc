@@ -36,6 +36,8 @@ std::string TrainerImpl::info_json() const {
   json["precision"] = precision_name(config_.precision);
   json["device"] = kind_name(device_.kind);
   if (device_.plugin) json["device_name"] = first().link().device().info().name;
+  if (*first().link().device().info().without != '\0')
+    json["device_without"] = first().link().device().info().without;
   if (!device_.reason.empty()) json["device_reason"] = device_.reason;
   if (!transport_.reason.empty()) json["device_transport"] = transport_.reason;
   json["cpu_level"] = kernels_.name;

@@ -6,7 +6,7 @@
 namespace hawser::device {
 
 bool start_libraries(kernels::cuda::CudaStream* stream, const DeviceRequest&, const char*,
-                     kernels::cuda::StickyError*) {
+                     kernels::cuda::ErrorText, kernels::cuda::StickyError*) {
   stream->sdpa = new cuda_emulation::EmulatedSdpa;
   return true;
 }

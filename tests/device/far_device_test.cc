@@ -248,6 +248,7 @@ TEST_P(FarEngine, PlansItsMemoryToTheByte) {
   const json info = json::parse(far->info_json()), memory = info.at("memory");
   EXPECT_EQ(info.at("device"), "cuda");
   EXPECT_EQ(info.at("device_name"), kFarName);
+  EXPECT_EQ(info.at("device_without"), kFarWithout);
   EXPECT_EQ(memory.at("planned"), memory.at("high_water"));
   EXPECT_EQ(memory.at("planned_bytes"), memory.at("high_water_bytes"));
   EXPECT_GT(memory.at("host_staging_bytes").get<int64_t>(), 0);

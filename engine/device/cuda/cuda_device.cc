@@ -96,7 +96,9 @@ cudaError_t CudaDevice::make_streams(const char** operation) {
 /// Only modules multiply and attend, and they run on the compute stream.
 bool CudaDevice::make_libraries(const DeviceRequest& request, StickyError* failure) {
   const ContextScope scope(&context_);
-  return start_libraries(&streams_[static_cast<int>(StreamId::kCompute)], request, name_, failure);
+  info_.without = without_;
+  return start_libraries(&streams_[static_cast<int>(StreamId::kCompute)], request, name_,
+                         {without_, sizeof without_}, failure);
 }
 
 const kernels::KernelTable& CudaDevice::kernels() const noexcept { return kernels::cuda::cuda_kernels(); }

@@ -84,6 +84,7 @@ class CudaDevice final : public Device {
   kernels::cuda::CudaStream streams_[2];  ///< by StreamId
   DeviceInfo info_;
   char name_[256] = {};
+  char without_[320] = {};
 };
 
 }  // namespace hawser::device

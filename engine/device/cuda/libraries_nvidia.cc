@@ -55,10 +55,9 @@ bool start_cublaslt(CudaStream* stream, const DeviceRequest& request, const char
 }  // namespace
 
 bool start_libraries(CudaStream* stream, const DeviceRequest& request, const char* gpu,
-                     StickyError* failure) {
+                     kernels::cuda::ErrorText without, StickyError* failure) {
   if (!start_cublaslt(stream, request, gpu, failure)) return false;
-  char why_not[320] = "";
-  stream->sdpa = kernels::cuda::open_cudnn_sdpa(request.deterministic, {why_not, sizeof why_not});
+  stream->sdpa = kernels::cuda::open_cudnn_sdpa(request.deterministic, without);
   return true;
 }
 

@@ -81,6 +81,7 @@ device::DeviceInfo FarDevice::info() const noexcept {
   info.kind = device::Kind::kCuda;
   info.index = request_.index;
   info.name = kFarName;
+  info.without = kFarWithout;
   info.total_bytes = kFarBytes;
   info.hardware_id[0] = static_cast<uint8_t>(request_.index + 1);
   return info;

@@ -22,6 +22,7 @@
 namespace hawser::testing {
 
 inline constexpr const char* kFarName = "far memory";
+inline constexpr const char* kFarWithout = "no library is faster here";
 inline constexpr int64_t kFarBytes = int64_t{256} << 20;  ///< of each device
 
 class FarDevice final : public device::Device {
