@@ -72,7 +72,7 @@ struct Exchange {
       fabric->broken = "ranks disagree about bytes";
       return true;
     }
-    std::memcpy(p.out, waiting.front().data(), waiting.front().size());
+    if (p.bytes > 0) std::memcpy(p.out, waiting.front().data(), waiting.front().size());
     waiting.pop_front();
     return true;
   }
