@@ -1,6 +1,7 @@
-// AdamW and SGD on state that is bf16 throughout, one pass over memory; the arithmetic and the random words
-// of kernels/cpu/optimizer_bf16.cc, operation by operation.
+// AdamW and SGD on state that is bf16 throughout, one pass over memory, with the random words of
+// kernels/cpu/optimizer_bf16.cc; the arithmetic is in optimizer_step.h.
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/optimizer_step.h"
 #include "kernels/cuda/table.h"
 
 namespace hawser::kernels::cuda {
@@ -39,8 +40,6 @@ struct AdamWBf16Step {
   template <int N>
   __device__ void at(int64_t i) const {
     const OptimizerScalars s = *a.scalars;
-    const float one_minus_beta1 = 1.0f - a.beta1, one_minus_beta2 = 1.0f - a.beta2,
-                decay = s.lr * a.weight_decay;
     uint32_t words[N];
     rounding_words_at<N>(words, a.place.key, s.step, a.place.first + i);
     float w[N], m[N], v[N], grad[N];
@@ -48,14 +47,7 @@ struct AdamWBf16Step {
     load<N>(m, static_cast<const bf16*>(a.m) + i);
     load<N>(v, static_cast<const bf16*>(a.v) + i);
     load<N>(grad, static_cast<const bf16*>(a.grad) + i);
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-      const float g = grad[k] * s.grad_scale;
-      m[k] = fmaf(a.beta1, m[k], one_minus_beta1 * g);
-      v[k] = fmaf(a.beta2, v[k], one_minus_beta2 * g * g);
-      const float denominator = sqrtf(v[k] / s.bias_correction2) + a.eps;
-      w[k] = fmaf(-s.lr, m[k] / s.bias_correction1 / denominator, fmaf(-decay, w[k], w[k]));
-    }
+    adamw_step<N>(a, s, grad, w, m, v);
     store_rounded<N>(a.weight, i, w, words, RoundingUse::kWeight);
     store_rounded<N>(a.m, i, m, words, RoundingUse::kMoment1);
     store_rounded<N>(a.v, i, v, words, RoundingUse::kMoment2);
@@ -74,16 +66,7 @@ struct SgdBf16Step {
     load<N>(w, static_cast<const bf16*>(a.weight) + i);
     load<N>(grad, static_cast<const bf16*>(a.grad) + i);
     if (a.buf != nullptr) load<N>(buf, static_cast<const bf16*>(a.buf) + i);
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-      const float g = fmaf(a.weight_decay, w[k], grad[k] * s.grad_scale);
-      float direction = g;
-      if (a.buf != nullptr) {
-        buf[k] = fmaf(a.momentum, buf[k], g);
-        direction = a.nesterov ? fmaf(a.momentum, buf[k], g) : buf[k];
-      }
-      w[k] = fmaf(-s.lr, direction, w[k]);
-    }
+    sgd_step<N>(a, s, grad, w, buf);
     store_rounded<N>(a.weight, i, w, words, RoundingUse::kWeight);
     if (a.buf != nullptr) store_rounded<N>(a.buf, i, buf, words, RoundingUse::kMoment1);
   }

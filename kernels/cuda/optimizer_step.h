@@ -1,0 +1,41 @@
+// The arithmetic of one optimizer step for N neighbouring elements in a thread's registers, whatever the
+// state is stored as: that of kernels/cpu/optimizer_step.h, operation by operation.
+#pragma once
+
+#include "kernels/include/optimizer.h"
+
+namespace hawser::kernels::cuda {
+
+/// `a`: AdamW or AdamWBf16, whose scalars are s.
+template <int N, class Args>
+__device__ __forceinline__ void adamw_step(const Args& a, const OptimizerScalars& s, const float* grad,
+                                           float* w, float* m, float* v) {
+  const float one_minus_beta1 = 1.0f - a.beta1, one_minus_beta2 = 1.0f - a.beta2,
+              decay = s.lr * a.weight_decay;
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    const float g = grad[k] * s.grad_scale;
+    m[k] = fmaf(a.beta1, m[k], one_minus_beta1 * g);
+    v[k] = fmaf(a.beta2, v[k], one_minus_beta2 * g * g);
+    const float denominator = sqrtf(v[k] / s.bias_correction2) + a.eps;
+    w[k] = fmaf(-s.lr, m[k] / s.bias_correction1 / denominator, fmaf(-decay, w[k], w[k]));
+  }
+}
+
+/// `a`: Sgd or SgdBf16; buf is not touched where a.buf is null.
+template <int N, class Args>
+__device__ __forceinline__ void sgd_step(const Args& a, const OptimizerScalars& s, const float* grad,
+                                         float* w, float* buf) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    const float g = fmaf(a.weight_decay, w[k], grad[k] * s.grad_scale);
+    float direction = g;
+    if (a.buf != nullptr) {
+      buf[k] = fmaf(a.momentum, buf[k], g);
+      direction = a.nesterov ? fmaf(a.momentum, buf[k], g) : buf[k];
+    }
+    w[k] = fmaf(-s.lr, direction, w[k]);
+  }
+}
+
+}  // namespace hawser::kernels::cuda
