@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "kernels/cuda/cudnn/sdpa_cudnn.h"
+#include "kernels/cuda/cudnn/tensor_uid.h"
 #include "tests/cuda_emulation/fake_cudnn.h"
 
 namespace hawser::testing {
@@ -19,23 +20,7 @@ using kernels::cuda::SdpaShape;
 using kernels::cuda::SdpaTensors;
 using kernels::cuda::StickyError;
 
-// As cudnn/graphs.h numbers them.
-enum : int64_t {
-  kQ = 1,
-  kK,
-  kV,
-  kO,
-  kStats,
-  kDout,
-  kDq,
-  kDk,
-  kDv,
-  kRows,
-  kQBegin,
-  kKvBegin,
-  kOBegin,
-  kStatsBegin
-};
+using namespace kernels::cuda::cudnn;  // the numbers of tensors
 
 /// Fused q, k and v of 16 heads over 4, as the engine stores them.
 SdpaShape shape_of(bool backward, int64_t documents = 0, int64_t window = 0) {

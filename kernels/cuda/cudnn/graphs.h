@@ -7,27 +7,10 @@
 
 #include <memory>
 
+#include "kernels/cuda/cudnn/tensor_uid.h"
 #include "kernels/cuda/sdpa.h"
 
 namespace hawser::kernels::cuda::cudnn {
-
-/// Names of the tensors when a graph runs.
-enum Uid : int64_t {
-  kQ = 1,
-  kK,
-  kV,
-  kO,
-  kStats,
-  kDout,
-  kDq,
-  kDk,
-  kDv,
-  kRows,
-  kQBegin,
-  kKvBegin,
-  kOBegin,
-  kStatsBegin
-};
 
 namespace fe = cudnn_frontend;
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;

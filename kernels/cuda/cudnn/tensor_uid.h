@@ -1,0 +1,25 @@
+// By which numbers the tensors of attention's graphs are known when a graph runs.
+#pragma once
+
+#include <stdint.h>
+
+namespace hawser::kernels::cuda::cudnn {
+
+enum Uid : int64_t {
+  kQ = 1,
+  kK,
+  kV,
+  kO,
+  kStats,
+  kDout,
+  kDq,
+  kDk,
+  kDv,
+  kRows,
+  kQBegin,
+  kKvBegin,
+  kOBegin,
+  kStatsBegin
+};
+
+}  // namespace hawser::kernels::cuda::cudnn
