@@ -162,35 +162,42 @@ void BucketRuntime::wait(comm::Work work) const {
   if (work.ticket != 0) groups_.dp->wait(work);
 }
 
-int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {
-  if (!strategy.many()) return 0;
-  char* const nowhere = reinterpret_cast<char*>(uintptr_t{4096});  // addresses are counted with, not used
+namespace {
+
+/// Addresses of it are counted with, not used.
+char* nowhere() { return reinterpret_cast<char*>(uintptr_t{4096}); }
+
+}  // namespace
+
+/// Calls use(transfer) for each transfer of the plan, without memory or groups behind it.
+template <class Use>
+void BucketRuntime::for_each_transfer(const Plan& plan, const ShardLayout& layout,
+                                      const DataParallel& strategy, Use use) {
+  if (!strategy.many()) return;
   const DataParallelGroups nobody;
-  const BucketRuntime runtime(layout, strategy, nobody, nowhere, nullptr, nullptr);
+  const BucketRuntime runtime(layout, strategy, nobody, nowhere(), nullptr, nullptr);
+  for (const Instruction& n : plan.instructions)
+    if (n.stream == plan::StreamId::kCommunication) use(runtime.prepare(plan, n));
+  for (int32_t b = 0; runtime.publishes() && b < layout.blocks(); ++b) use(runtime.prepare_publish(plan, b));
+}
+
+int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {
   int64_t bytes = 0;
-  for (const Instruction& n : plan.instructions) {
-    if (n.stream != plan::StreamId::kCommunication) continue;
-    const Transfer t = runtime.prepare(plan, n);
+  BucketRuntime::for_each_transfer(plan, layout, strategy, [&](const Transfer& t) {
     for (const comm::ReducePiece& p : t.reduce)
       bytes = std::max(bytes, comm::device_staging_bytes(p.shard_elements, layout.parts()));
     for (const comm::AllReducePiece& p : t.all_reduce)
       bytes = std::max(bytes, comm::device_staging_bytes(
                                   comm::reduce_share(p.elements, static_cast<int32_t>(strategy.replicas)),
                                   strategy.replicas));
-  }
+  });
   return bytes;
 }
 
 int64_t transfer_staging_bytes(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {
-  if (!strategy.many()) return 0;
-  char* const nowhere = reinterpret_cast<char*>(uintptr_t{4096});  // addresses are counted with, not used
-  const DataParallelGroups nobody;
-  const BucketRuntime runtime(layout, strategy, nobody, nowhere, nullptr, nullptr);
   int64_t bytes = 0;
-  const auto need = [&](Transfer t) { bytes = std::max(bytes, stage(&t, nowhere)); };
-  for (const Instruction& n : plan.instructions)
-    if (n.stream == plan::StreamId::kCommunication) need(runtime.prepare(plan, n));
-  for (int32_t b = 0; runtime.publishes() && b < layout.blocks(); ++b) need(runtime.prepare_publish(plan, b));
+  BucketRuntime::for_each_transfer(plan, layout, strategy,
+                                   [&](Transfer t) { bytes = std::max(bytes, stage(&t, nowhere())); });
   return bytes;
 }
 

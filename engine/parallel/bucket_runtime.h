@@ -59,6 +59,9 @@ class BucketRuntime {
   void prepare_unshard(const plan::Plan& plan, const plan::Instruction& instruction, bool frozen,
                        Transfer* out) const;
   Transfer prepare_publish(const plan::Plan& plan, int32_t block) const;
+  template <class Use>
+  static void for_each_transfer(const plan::Plan& plan, const ShardLayout& layout,
+                                const DataParallel& strategy, Use use);
   bool publishes() const { return layout_.state_sharded() && !layout_.weights_sharded(); }
   Transfer staged(Transfer transfer) const;
   comm::Work start(const Transfer& transfer) const;
