@@ -147,21 +147,33 @@ class MatmulRun {
     }
   }
 
-  /// Tasks of the column-wise form: tiles of tile_n columns, of which the last is handed out a panel at a
-  /// time, so that workers end together.
-  int64_t wide_tasks() const { return (args_.n - 1) / plan_.tile_n; }
-  int64_t column_tasks() const {
-    return wide_tasks() + divide_up(args_.n - wide_tasks() * plan_.tile_n, kTileColumns);
+  /// Tasks of the column-wise form. Every worker begins with as many columns, in panels, as any other has or
+  /// one panel less (its last task is then empty): tiles of tile_n columns, of which the last is handed out a
+  /// panel at a time, so that workers end together.
+  int64_t panels_before(int64_t worker) const {
+    return divide_up(args_.n, kTileColumns) * worker / stream_.num_workers;
   }
+  int64_t wide_tasks() const {  // of one worker
+    return (divide_up(divide_up(args_.n, kTileColumns), stream_.num_workers) - 1) / tile_panels();
+  }
+  int64_t worker_tasks() const {
+    const int64_t panels = divide_up(divide_up(args_.n, kTileColumns), stream_.num_workers);
+    return wide_tasks() + panels - wide_tasks() * tile_panels();
+  }
+  int64_t tile_panels() const { return plan_.tile_n / kTileColumns; }
+  int64_t column_tasks() const { return worker_tasks() * stream_.num_workers; }
   int64_t first_column(int64_t task) const {
-    const int64_t wide = smaller(task, wide_tasks());
-    return smaller(args_.n, wide * plan_.tile_n + (task - wide) * kTileColumns);
+    const int64_t worker = task / worker_tasks(), own = task % worker_tasks();
+    const int64_t wide = smaller(own, wide_tasks());
+    const int64_t panel = panels_before(worker) + wide * tile_panels() + own - wide;
+    return smaller(args_.n, smaller(panel, panels_before(worker + 1)) * kTileColumns);
   }
 
   /// One block of k of the columns of one task, of a group that begins at block `first`.
   void compute_columns(int64_t task, int32_t worker, int64_t first, int64_t block) const {
     const int64_t j = first_column(task), columns = first_column(task + 1) - j;
-    const int64_t tasks = column_tasks(), end = smaller(first + plan_.group, plan_.blocks);
+    if (columns == 0) return;
+    const int64_t end = smaller(first + plan_.group, plan_.blocks);
     float* const b = packed_b_ + worker * plan_.tile_n * plan_.block_words;
     float* const sums = sums_ != nullptr ? sums_ + worker * plan_.tile_m * plan_.tile_n : nullptr;
     pack<Words, kTileColumns>(b, plan_.block_words * kTileColumns, b_, j, divide_up(columns, kTileColumns),
@@ -170,8 +182,7 @@ class MatmulRun {
     if (next_block == end) {
       next_task += 1;
       next_block = first;
-      if (next_task == tasks * (worker + 1) / stream_.num_workers)
-        next_task = tasks * worker / stream_.num_workers, next_block = end;
+      if (next_task == worker_tasks() * (worker + 1)) next_task = worker_tasks() * worker, next_block = end;
     }
     Ahead next = ahead(next_task, next_block);
     const int64_t a_block = round_up(args_.m, kTileRows) * plan_.block_words;
@@ -205,6 +216,7 @@ class MatmulRun {
     Ahead next;
     if (task >= column_tasks() || block >= plan_.blocks) return next;
     const int64_t column = first_column(task), columns = first_column(task + 1) - column;
+    if (columns == 0) return next;
     const int64_t bytes = b_.is_f32 ? 4 : 2, k = block_length(block), at_k = block_begin(block);
     next.row_bytes = b_.ld * bytes;
     next.rows = b_.k_contiguous ? columns : k;
