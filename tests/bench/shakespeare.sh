@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # nanoGPT's CPU example (4 layers, 4 heads, width 128, context 64, 2,000 steps of 12 rows) on its text: trains
 # examples/shakespeare.json as a process of its own, with as many batches of evaluation as nanoGPT's 9 x 2 x 20, and
-# prints the seconds from exec to exit and the loss over the whole validation part. nanoGPT reports 1.88 on samples.
+# prints the seconds from exec to exit, the share of what the arithmetic alone takes at the peak of these cores, and the
+# loss over the whole validation part. nanoGPT reports 1.88 on samples. Both use all cores that they may (taskset).
 #
 #   bash tests/bench/shakespeare.sh TEXT_FILE [PRECISION [PEER]]      (PRECISION: fp32 or bf16)
 #
@@ -14,7 +15,7 @@ text=$(realpath "$1")
 precision=${2:-fp32}
 peer=${3:-}
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-[ -x build/hawser ] || { echo "build/hawser is missing: bash tests/run.sh builds it" >&2; exit 2; }
+[ -x build/hawser ] && [ -x build/bench/bench_limits ] || { echo "build/hawser or build/bench/bench_limits is missing: bash tests/run.sh builds it" >&2; exit 2; }
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -27,6 +28,7 @@ seconds_of() {
 # 8 evaluations (nanoGPT makes one more, before its first step) of 45 batches: 360 in all.
 ours=$(seconds_of build/hawser train examples/shakespeare.json --set "/precision=$precision" --set /train/eval_batches=45 \
   --set /train/sample_every=0 --data "$text" --out "$scratch/run")
+limits=$(build/bench/bench_limits "$(nproc)")
 python3 - "$text" "$scratch/validation.txt" <<'PYTHON'
 import sys
 text = open(sys.argv[1], newline="").read()
@@ -34,7 +36,16 @@ open(sys.argv[2], "w", newline="").write(text[int(len(text) * 0.9):])
 PYTHON
 loss=$(build/hawser eval "$scratch/run" --data "$scratch/validation.txt" --json |
   python3 -c 'import json, sys; print("%.4f" % json.load(sys.stdin)["loss"])')
-echo "$precision: $ours s from exec to exit; loss over the whole validation part $loss (wanted <= 1.93)"
+echo "$precision, $(nproc) threads: $ours s from exec to exit; loss over the whole validation part $loss (wanted <= 1.93)"
+# Matrix products of 4 layers of 12 width^2 and a head of 65 words; attention over 64 positions, causal; backward twice.
+python3 - "$limits" "$precision" "$ours" <<'PYTHON'
+import json, sys
+limits, precision, seconds = json.loads(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+forward = 2 * (4 * 12 * 128**2 + 65 * 128) + 2 * 4 * 64 * 128
+flops = 12 * 64 * forward * (3 * 2000 + 360)
+peak = limits[precision]
+print(f"arithmetic alone at {peak * 1e-9:.0f} GFLOP/s: {flops / peak:.1f} s, {100 * flops / peak / seconds:.0f} % of that time")
+PYTHON
 [ -n "$peer" ] || exit 0
 theirs=$(seconds_of bash -c "$peer")
 python3 -c 'import sys; a, b = map(float, sys.argv[1:]); print(f"peer: {b} s, {b / a:.2f} times as long (wanted >= 3)")' "$ours" "$theirs"
