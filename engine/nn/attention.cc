@@ -102,13 +102,13 @@ void Attention::forward(const Context& ctx, const AttentionSaved& saved, const f
 }
 
 void Attention::backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* dx,
-                         const float* dy, const void* x) const {
-  // dx and dy meet the residual stream: f32. Inside the branch gradients have the context's type.
+                         const void* dy, DType dy_type, const void* x) const {
+  // dx meets the residual stream: f32. Inside the branch gradients have the context's type.
   const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
   RegionScope scope(*ctx.workspace);
   void* const d_o = ctx.take(rows * out_.in());
-  out_.backward_input(ctx, d_o, ctx.activation, dy, DType::kF32, rows);
-  out_.backward_weight(ctx, dy, DType::kF32, saved.o, rows);
+  out_.backward_input(ctx, d_o, ctx.activation, dy, dy_type, rows);
+  out_.backward_weight(ctx, dy, dy_type, saved.o, rows);
 
   void* const dqkv = ctx.take(rows * qkv_width_);
   void* const dk = advance(dqkv, k_begin, ctx.activation);

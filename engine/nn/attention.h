@@ -39,9 +39,9 @@ class Attention {
   /// y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
                const void* x) const;
-  /// dx[rows, C] (f32) and weight gradients from dy[rows, C] (f32) and the forward's x.
+  /// dx[rows, C] (f32) and weight gradients from dy[rows, C] and the forward's x.
   void backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* dx,
-                const float* dy, const void* x) const;
+                const void* dy, DType dy_type, const void* x) const;
   /// Generation: rows are the next positions of one text; their keys and values are appended to the cache.
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,
                       const void* x) const;

@@ -44,59 +44,68 @@ BlockSaved Block::take_saved(const Context& ctx, Region& region) const {
   return s;
 }
 
-void Block::add_branch(const Context& ctx, const std::optional<NormLayer>& post_norm, const NormSaved& saved,
-                       float* y, const float* x, float* branch, DropoutSite site) const {
-  RegionScope scope(*ctx.workspace);
-  float* normed = branch;
-  if (post_norm) {
-    normed = ctx.workspace->take_as<float>(ctx.rows() * width_);
-    post_norm->forward(ctx, saved, normed, DType::kF32, width_, branch, DType::kF32, {ctx.rows(), 1, width_});
-  }
+/// y = x + dropout(post_norm(branch)), for the kernel that makes it. What the post-norm gives lies in the
+/// workspace.
+kernels::ResidualForward Block::sum(const Context& ctx, const std::optional<NormLayer>& post_norm,
+                                    const NormSaved& saved, float* y, const float* x, const float* branch,
+                                    DropoutSite site) const {
   kernels::ResidualForward r;
   r.y = y;
   r.x = x;
-  r.branch = normed;
+  r.branch = branch;
+  if (post_norm) {
+    float* const normed = ctx.workspace->take_as<float>(ctx.rows() * width_);
+    post_norm->forward(ctx, saved, normed, DType::kF32, width_, branch, DType::kF32, {ctx.rows(), 1, width_});
+    r.branch = normed;
+  }
   r.rows = ctx.rows(), r.d = width_, r.seq = ctx.seq;
   r.dropout = ctx.dropout(model_.dropout_residual, layer_, site);
-  ctx.kernels->residual_forward(r, *ctx.stream);
+  return r;
 }
 
-/// Gradient of the branch's output from dy, the residual's: dy itself where nothing lies between.
-const float* Block::branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
-                                    const NormSaved& saved, const float* dy, const float* branch,
-                                    DropoutSite site) const {
+/// Gradient of the branch's output from dy, the residual's: dy itself where nothing lies between, else in the
+/// activation type, so that it is rounded once for all products that read it.
+Block::Gradient Block::branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
+                                       const NormSaved& saved, const float* dy, const float* branch,
+                                       DropoutSite site) const {
   kernels::ResidualBackward r;
   r.dropout = ctx.dropout(model_.dropout_residual, layer_, site);
-  if (r.dropout.p == 0 && !post_norm) return dy;
-  float* const d = ctx.workspace->take_as<float>(ctx.rows() * width_);
-  if (r.dropout.p > 0) {
-    r.dbranch = d;
+  if (!post_norm && r.dropout.p == 0 && ctx.activation == DType::kF32) return {dy, DType::kF32};
+  const int64_t elements = ctx.rows() * width_;
+  if (!post_norm || r.dropout.p > 0) {
+    r.branch_type = post_norm ? DType::kF32 : ctx.activation;
+    r.dbranch = ctx.workspace->take(elements * dtype_bytes(r.branch_type));
     r.dy = dy;
     r.rows = ctx.rows(), r.d = width_, r.seq = ctx.seq;
     ctx.kernels->residual_backward(r, *ctx.stream);
-    dy = d;
+    if (!post_norm) return {r.dbranch, r.branch_type};
+    dy = static_cast<const float*>(r.dbranch);
   }
-  if (post_norm)
-    post_norm->backward(ctx, saved, d, DType::kF32, false, width_, dy, DType::kF32, width_, branch,
-                        DType::kF32, {ctx.rows(), 1, width_});
-  return d;
+  void* const d = ctx.take(elements);
+  post_norm->backward(ctx, saved, d, ctx.activation, false, width_, dy, DType::kF32, width_, branch,
+                      DType::kF32, {ctx.rows(), 1, width_});
+  return {d, ctx.activation};
 }
 
 void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, float* y, const float* x) const {
   const BlockSaved s = take_saved(ctx, saved);
-  const NormRows rows{ctx.rows(), 1, width_};
   RegionScope scope(*ctx.workspace);
   float* const scratch = attention_post_norm_ ? nullptr : ctx.workspace->take_as<float>(ctx.rows() * width_);
 
-  attention_norm_.forward(ctx, s.attention_norm, s.n1, ctx.activation, width_, x, DType::kF32, rows);
+  attention_norm_.forward(ctx, s.attention_norm, s.n1, ctx.activation, width_, x, DType::kF32,
+                          {ctx.rows(), 1, width_});
   float* const attention_out = s.attention_out ? s.attention_out : scratch;
   attention_.forward(ctx, s.attention, cos_sin, attention_out, s.n1);
-  add_branch(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x, attention_out, kSiteAttentionOut);
-
-  mlp_norm_.forward(ctx, s.mlp_norm, s.n2, ctx.activation, width_, s.x_mid, DType::kF32, rows);
+  {
+    RegionScope of_sum(*ctx.workspace);
+    mlp_norm_.forward(
+        ctx, s.mlp_norm, s.n2, ctx.activation,
+        sum(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x, attention_out, kSiteAttentionOut));
+  }
   float* const mlp_out = s.mlp_out ? s.mlp_out : scratch;
   mlp_.forward(ctx, s.mlp, mlp_out, s.n2);
-  add_branch(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, mlp_out, kSiteMlpOut);
+  ctx.kernels->residual_forward(sum(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, mlp_out, kSiteMlpOut),
+                                *ctx.stream);
 }
 
 void Block::backward(const Context& ctx, Region& saved, const float* cos_sin, float* dx,
@@ -105,36 +114,37 @@ void Block::backward(const Context& ctx, Region& saved, const float* cos_sin, fl
   const NormRows rows{ctx.rows(), 1, width_};
   {
     RegionScope scope(*ctx.workspace);
-    const float* const dy = branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, s.mlp_out, kSiteMlpOut);
+    const Gradient dy = branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, s.mlp_out, kSiteMlpOut);
     float* const dn2 = ctx.workspace->take_as<float>(ctx.rows() * width_);
-    mlp_.backward(ctx, s.mlp, dn2, dy, s.n2);
+    mlp_.backward(ctx, s.mlp, dn2, dy.data, dy.type, s.n2);
     mlp_norm_.backward(ctx, s.mlp_norm, dx, DType::kF32, true, width_, dn2, DType::kF32, width_, s.x_mid,
                        DType::kF32, rows);
   }
   RegionScope scope(*ctx.workspace);
-  const float* const dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx,
-                                          s.attention_out, kSiteAttentionOut);
+  const Gradient dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx, s.attention_out,
+                                      kSiteAttentionOut);
   float* const dn1 = ctx.workspace->take_as<float>(ctx.rows() * width_);
-  attention_.backward(ctx, s.attention, cos_sin, dn1, dy, s.n1);
+  attention_.backward(ctx, s.attention, cos_sin, dn1, dy.data, dy.type, s.n1);
   attention_norm_.backward(ctx, s.attention_norm, dx, DType::kF32, true, width_, dn1, DType::kF32, width_, x,
                            DType::kF32, rows);
 }
 
 void Block::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const {
   const int64_t rows = ctx.rows();
-  const NormRows shape{rows, 1, width_};
   RegionScope scope(*ctx.workspace);
   void* const n = ctx.take(rows * width_);
   float* const branch = ctx.workspace->take_as<float>(rows * width_);
   const NormSaved statistics = attention_norm_.take_saved(*ctx.workspace, rows);
 
-  attention_norm_.forward(ctx, statistics, n, ctx.activation, width_, x, DType::kF32, shape);
+  attention_norm_.forward(ctx, statistics, n, ctx.activation, width_, x, DType::kF32, {rows, 1, width_});
   attention_.forward_cached(ctx, cache, cos_sin, branch, n);
-  add_branch(ctx, attention_post_norm_, statistics, x, x, branch, kSiteAttentionOut);
-
-  mlp_norm_.forward(ctx, statistics, n, ctx.activation, width_, x, DType::kF32, shape);
+  {
+    RegionScope of_sum(*ctx.workspace);
+    mlp_norm_.forward(ctx, statistics, n, ctx.activation,
+                      sum(ctx, attention_post_norm_, statistics, x, x, branch, kSiteAttentionOut));
+  }
   mlp_.forward(ctx, mlp_.take_saved(ctx, *ctx.workspace), branch, n);
-  add_branch(ctx, mlp_post_norm_, statistics, x, x, branch, kSiteMlpOut);
+  ctx.kernels->residual_forward(sum(ctx, mlp_post_norm_, statistics, x, x, branch, kSiteMlpOut), *ctx.stream);
 }
 
 }  // namespace hawser::nn

@@ -43,11 +43,16 @@ class Block {
 
  private:
   BlockSaved take_saved(const Context& ctx, Region& region) const;
-  void add_branch(const Context& ctx, const std::optional<NormLayer>& post_norm, const NormSaved& saved,
-                  float* y, const float* x, float* branch, DropoutSite site) const;
-  const float* branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
-                               const NormSaved& saved, const float* dy, const float* branch,
+  kernels::ResidualForward sum(const Context& ctx, const std::optional<NormLayer>& post_norm,
+                               const NormSaved& saved, float* y, const float* x, const float* branch,
                                DropoutSite site) const;
+  struct Gradient {
+    const void* data;
+    DType type;
+  };
+  Gradient branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
+                           const NormSaved& saved, const float* dy, const float* branch,
+                           DropoutSite site) const;
 
   const ModelConfig& model_;
   int64_t layer_, width_;

@@ -92,8 +92,9 @@ KernelWork work_of(const kernels::AttentionBackward& a) {
 }
 
 KernelWork work_of(const kernels::NormForward& n) {
+  const int64_t sum = n.residual.y != nullptr ? 4 + dtype_bytes(n.residual.branch_type) : 0;
   return work(Kernel::kNormForward, n.x_type,
-              n.rows * n.groups * n.d * (dtype_bytes(n.y_type) + dtype_bytes(n.x_type)));
+              n.rows * n.groups * n.d * (dtype_bytes(n.y_type) + dtype_bytes(n.x_type) + sum));
 }
 KernelWork work_of(const kernels::NormBackward& n) {
   const int64_t dx = dtype_bytes(n.dx_type) * (n.dx_accumulate ? 2 : 1);

@@ -55,12 +55,12 @@ void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const voi
   down_.forward(ctx, y, DType::kF32, down_.out(), saved.a, ctx.rows());
 }
 
-void Mlp::backward(const Context& ctx, const MlpSaved& saved, float* dx, const float* dy,
+void Mlp::backward(const Context& ctx, const MlpSaved& saved, float* dx, const void* dy, DType dy_type,
                    const void* x) const {
   RegionScope scope(*ctx.workspace);
   void* const da = ctx.take(ctx.rows() * down_.in());
-  down_.backward_input(ctx, da, ctx.activation, dy, DType::kF32, ctx.rows());
-  down_.backward_weight(ctx, dy, DType::kF32, saved.a, ctx.rows());
+  down_.backward_input(ctx, da, ctx.activation, dy, dy_type, ctx.rows());
+  down_.backward_weight(ctx, dy, dy_type, saved.a, ctx.rows());
 
   void* const dh = ctx.take(ctx.rows() * up_.out());
   kernels::ActivationBackward b;

@@ -22,8 +22,9 @@ class Mlp {
   MlpSaved take_saved(const Context& ctx, Region& region) const;
   /// y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const;
-  /// dx[rows, C] (f32) and weight gradients from dy[rows, C] (f32) and the forward's x.
-  void backward(const Context& ctx, const MlpSaved& saved, float* dx, const float* dy, const void* x) const;
+  /// dx[rows, C] (f32) and weight gradients from dy[rows, C] and the forward's x.
+  void backward(const Context& ctx, const MlpSaved& saved, float* dx, const void* dy, DType dy_type,
+                const void* x) const;
 
  private:
   bool gated_;

@@ -20,21 +20,38 @@ NormSaved NormLayer::take_saved(Region& region, int64_t vectors) const {
   return saved;
 }
 
-void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type, int64_t y_stride,
-                        const void* x, DType x_type, NormRows rows) const {
+kernels::NormForward NormLayer::arguments(const Context& ctx, const NormSaved& saved, void* y,
+                                          DType y_type) const {
   kernels::NormForward n;
   n.y = y;
   n.mean = saved.mean;
   n.rstd = saved.rstd;
-  n.x = x;
   n.weight = ctx.lookup(weight_);
   n.bias = ctx.lookup(bias_);
   n.y_type = y_type;
   n.weight_type = ctx.lookup_type;
-  n.x_type = x_type;
-  n.rows = rows.rows, n.groups = rows.groups, n.d = d_;
-  n.y_stride = y_stride, n.x_stride = rows.stride;
+  n.d = d_;
   n.eps = eps_, n.weight_offset = weight_offset_;
+  return n;
+}
+
+void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type, int64_t y_stride,
+                        const void* x, DType x_type, NormRows rows) const {
+  kernels::NormForward n = arguments(ctx, saved, y, y_type);
+  n.x = x;
+  n.x_type = x_type;
+  n.rows = rows.rows, n.groups = rows.groups;
+  n.y_stride = y_stride, n.x_stride = rows.stride;
+  ctx.kernels->norm_forward(n, *ctx.stream);
+}
+
+void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type,
+                        const kernels::ResidualForward& x) const {
+  kernels::NormForward n = arguments(ctx, saved, y, y_type);
+  n.residual = x;
+  n.x = x.y;
+  n.rows = x.rows;
+  n.y_stride = n.x_stride = d_;
   ctx.kernels->norm_forward(n, *ctx.stream);
 }
 

@@ -31,6 +31,9 @@ class NormLayer {
   /// y (own stride) from x.
   void forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type, int64_t y_stride,
                const void* x, DType x_type, NormRows rows) const;
+  /// The same of the residual stream's next value, dense f32 rows that are made in the same pass.
+  void forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type,
+               const kernels::ResidualForward& x) const;
   /// dx of dx_type (added to when accumulate_dx: f32 only) from dy and the forward's x; weight
   /// gradients.
   void backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type, bool accumulate_dx,
@@ -39,6 +42,8 @@ class NormLayer {
   int64_t width() const { return d_; }
 
  private:
+  kernels::NormForward arguments(const Context& ctx, const NormSaved& saved, void* y, DType y_type) const;
+
   Place weight_, bias_;
   int64_t d_ = 0;
   bool rms_;

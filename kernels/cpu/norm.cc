@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/residual_row.h"
 
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
@@ -85,8 +86,11 @@ void forward_vector(const NormForward& a, int64_t r, int64_t g) {
 template <class Y, class X, class W>
 void forward(const NormForward& a, Stream& stream) {
   const int64_t width = a.groups * a.d, grain = width < 8192 ? 8192 / width : 1;
+  const auto add_row = a.residual.branch_type == DType::kBf16 ? residual_row<uint16_t> : residual_row<float>;
   parallel_ranges(stream, a.rows, grain, [&](int64_t begin, int64_t end) {
+    RowMask mask;
     for (int64_t r = begin; r < end; ++r) {
+      if (a.residual.y != nullptr) add_row(a.residual, r, mask);
       for (int64_t g = 0; g < a.groups; ++g) forward_vector<Y, X, W>(a, r, g);
     }
   });

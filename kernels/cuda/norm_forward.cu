@@ -1,4 +1,6 @@
-// LayerNorm and RMSNorm: mean, then squared deviations from it, then the result, all from registers.
+// LayerNorm and RMSNorm: mean, then squared deviations from it, then the result, all from registers. What is
+// normalised stands in memory, or is the residual stream's next value, made on the way.
+#include "kernels/cuda/dropout.h"
 #include "kernels/cuda/norm_row.h"
 #include "kernels/cuda/table.h"
 
@@ -36,7 +38,44 @@ __device__ float plain_sum(const float (&x)[kChunks][kWide], WarpValues& values)
   return Team::sum(sum, values);
 }
 
-template <class Shape, class X, class Y>
+/// Rows that stand in memory.
+template <class X>
+struct StoredRows {
+  template <class Team, int kChunks>
+  static __device__ void load(float (&x)[kChunks][kWide], const NormForward& a, int64_t row, int64_t at,
+                              bool wide) {
+    load_row<Team>(x, static_cast<const X*>(a.x) + row * a.x_stride + at, a.d, wide);
+  }
+};
+
+/// Rows of the residual stream, x + dropout(branch), which are stored on the way.
+struct SummedRows {
+  template <class Team, int kChunks>
+  static __device__ void load(float (&x)[kChunks][kWide], const NormForward& a, int64_t row, int64_t,
+                              bool wide) {
+    const ResidualForward& r = a.residual;
+    const int64_t begin = row * a.d, sample = row / r.seq;
+    load_row<Team>(x, r.x + begin, a.d, wide);
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) {
+      const int64_t start = chunk_start<Team>(k);
+      float branch[kWide];
+      load_weight(branch, r.branch, r.branch_type, begin + start, a.d - start, wide);
+      if (r.dropout.p != 0.0f && start < a.d) {
+        float scale[kWide];
+        dropout_scales<kWide>(scale, r.dropout, r.dropout.samples[sample],
+                              static_cast<uint64_t>(row - sample * r.seq), start);
+#pragma unroll
+        for (int i = 0; i < kWide; ++i) branch[i] *= scale[i];
+      }
+#pragma unroll
+      for (int i = 0; i < kWide; ++i) x[k][i] += branch[i];
+    }
+    store_row<Team>(r.y + begin, x, a.d, wide);
+  }
+};
+
+template <class Shape, class Rows, class Y>
 __global__ void __launch_bounds__(Shape::kMostThreads)
     norm_forward_kernel(const NormForward a, int teams, bool wide, bool wide_weight) {
   using Team = typename Shape::Team;
@@ -46,7 +85,7 @@ __global__ void __launch_bounds__(Shape::kMostThreads)
   if (vector >= a.rows * a.groups) return;
   const int64_t row = vector / a.groups, at = vector % a.groups * a.d;
   float x[kChunks][kWide];
-  load_row<Team>(x, static_cast<const X*>(a.x) + row * a.x_stride + at, a.d, wide);
+  Rows::template load<Team>(x, a, row, at, wide);
   const float n = static_cast<float>(a.d);
   const float mean = a.mean != nullptr ? plain_sum<Team>(x, shared.sums[0]) / n : 0.0f;
   const float rstd = 1.0f / sqrtf(squares<Team>(x, a.d, mean, shared.sums[1]) / n + a.eps);
@@ -75,16 +114,19 @@ void norm_forward(const NormForward& args, Stream& stream) {
   const int64_t group = args.groups > 1 ? args.d : 0;
   const bool wide = wide_rows(args.x, args.x_stride, args.x_type) &&
                     wide_rows(args.y, args.y_stride, args.y_type) && wide_rows(nullptr, group, args.x_type) &&
-                    wide_rows(nullptr, group, args.y_type);
+                    wide_rows(nullptr, group, args.y_type) && all_wide({args.residual.x}) &&
+                    wide_rows(args.residual.branch, args.residual.d, args.residual.branch_type);
   const bool wide_weight = all_wide({args.weight, args.bias});
   for_row_shape(cuda, "norm_forward", args.d, [&](auto shape, RowBlock block) {
-    for_type(args.x_type, [&](auto x) {
-      for_type(args.y_type, [&](auto y) {
+    for_type(args.y_type, [&](auto y) {
+      const auto run = [&](auto rows) {
         launch(cuda, "norm_forward",
                {grid(blocks_for(args.rows * args.groups, block.teams)), block.threads, sizeof(Shared)},
-               norm_forward_kernel<decltype(shape), type_of<decltype(x)>, type_of<decltype(y)>>, args,
-               block.teams, wide, wide_weight);
-      });
+               norm_forward_kernel<decltype(shape), decltype(rows), type_of<decltype(y)>>, args, block.teams,
+               wide, wide_weight);
+      };
+      if (args.residual.y != nullptr) return run(SummedRows{});
+      for_type(args.x_type, [&](auto x) { run(StoredRows<type_of<decltype(x)>>{}); });
     });
   });
 }

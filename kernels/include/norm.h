@@ -3,6 +3,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/stream.h"
+#include "kernels/include/residual.h"
 
 namespace hawser::kernels {
 
@@ -22,6 +23,9 @@ struct NormForward {
   DType y_type = DType::kF32, x_type = DType::kF32, weight_type = DType::kF32;
   int64_t rows = 0, groups = 1, d = 0, y_stride = 0, x_stride = 0;
   float eps = 1e-5f, weight_offset = 0.0f;
+  /// Where residual.y is not null, x is that sum and made here, in the same pass: x == residual.y, f32, rows
+  /// and d are equal, x_stride = d, groups = 1, and there is a branch.
+  ResidualForward residual;
 };
 
 /// dx (+)= gradient of the input; dweight, dbias (f32 [d]; dbias may be null) (+)= column sums over rows and

@@ -1,7 +1,9 @@
 // Rows of the op-case table for LayerNorm and RMSNorm.
 #include <array>
+#include <memory>
 
 #include "kernels/cpu/norm_reference.h"
+#include "kernels/cpu/residual_reference.h"
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
@@ -84,6 +86,64 @@ OpCase forward_case(const Problem& p, std::array<DType, 3> types, bool in_place)
   c.reference = [=](RealOperands& v) {
     norm_forward_reference(a, v[y].data(), p.mean ? v[3].data() : nullptr, v[4].data(), v[0].data(),
                            v[1].data(), p.bias ? v[2].data() : nullptr);
+  };
+  return c;
+}
+
+/// The norm of x + dropout(branch), which is made in the same pass. in_place: the sum is x.
+struct SumProblem {
+  std::string name;
+  int64_t batch, seq, d;
+  float p = 0;
+  bool mean = true, in_place = false;
+};
+
+std::vector<SumProblem> sum_problems() {
+  return {{"sum", 2, 19, 100},
+          {"sum_dropout", 3, 11, 257, 0.3f, false},
+          {"sum_dropout_in_place", 2, 5, 64, 0.5f, true, true},
+          {"sum_one_element", 3, 1, 1},
+          {"sum_long_rows", 1, 5, 1600, 0.1f},
+          {"sum_odd_long_rows", 1, 3, 9001, 0.25f, false, true}};
+}
+
+OpCase sum_case(const SumProblem& p, DType branch_type, DType y_type, DType weight_type) {
+  const auto samples = std::make_shared<std::vector<uint64_t>>();
+  for (int64_t i = 0; i < p.batch; ++i) samples->push_back(41 + 900 * static_cast<uint64_t>(i));
+  NormForward a;
+  a.y_type = y_type, a.weight_type = weight_type;
+  a.rows = p.batch * p.seq, a.d = p.d;
+  a.x_stride = a.y_stride = p.d;
+  a.residual.branch_type = branch_type;
+  a.residual.rows = a.rows, a.residual.d = p.d, a.residual.seq = p.seq;
+  a.residual.dropout = {p.p, 0x0123456789abcdefull, samples->data()};
+  const int64_t n = a.rows * p.d;
+  const size_t sum = p.in_place ? 0 : 7;
+  OpCase c = {"norm_forward", p.name + "/" + words({branch_type, y_type, weight_type}), {}, nullptr, nullptr};
+  c.operands = {p.in_place ? in_out("x", DType::kF32, n, 1, 2.0, 1e-6) : input("x", DType::kF32, n, 1, 2.0),
+                input("branch", branch_type, n, 2),
+                input("weight", weight_type, p.d, 3),
+                input("bias", weight_type, p.d, 4),
+                output("mean", DType::kF32, a.rows, 1e-5),
+                output("rstd", DType::kF32, a.rows),
+                output("y", y_type, n)};
+  if (!p.in_place) c.operands.push_back(output("sum", DType::kF32, n, 1e-6));
+  c.fast = [=, keep = samples](const FastCall& call) {
+    NormForward args = a;
+    args.residual.x = call.as<float>(0);
+    args.residual.branch = call.data[1];
+    args.x = args.residual.y = call.as<float>(sum);
+    args.weight = call.data[2];
+    args.bias = p.mean ? call.data[3] : nullptr;
+    args.mean = p.mean ? call.as<float>(4) : nullptr;
+    args.rstd = call.as<float>(5);
+    args.y = call.data[6];
+    call.table.norm_forward(args, call.stream);
+  };
+  c.reference = [=, keep = samples](RealOperands& v) {
+    residual_forward_reference(a.residual, v[sum].data(), v[0].data(), v[1].data());
+    norm_forward_reference(a, v[6].data(), p.mean ? v[4].data() : nullptr, v[5].data(), v[sum].data(),
+                           v[2].data(), p.mean ? v[3].data() : nullptr);
   };
   return c;
 }
@@ -190,6 +250,13 @@ void add_norm_cases(std::vector<OpCase>& cases) {
       cases.push_back(backward_case(p, types, false, false));
       cases.push_back(backward_case(p, types, true, false));
       cases.push_back(backward_case(p, types, false, true));
+    }
+  }
+  for (const SumProblem& p : sum_problems()) {
+    for (const DType branch : {DType::kF32, DType::kBf16}) {
+      cases.push_back(sum_case(p, branch, DType::kF32, DType::kF32));
+      cases.push_back(sum_case(p, branch, DType::kBf16, DType::kF32));
+      cases.push_back(sum_case(p, branch, DType::kBf16, DType::kBf16));
     }
   }
 }

@@ -30,6 +30,9 @@ void take(AttentionBackward& a) { take(a.s); }
 void take(ResidualForward& a) {
   a.dropout.samples = taken(a.dropout.samples, a.dropout.p > 0 ? a.rows / a.seq : 0);
 }
+void take(NormForward& a) {
+  if (a.residual.y != nullptr) take(a.residual);
+}
 void take(ResidualBackward& a) {
   a.dropout.samples = taken(a.dropout.samples, a.dropout.p > 0 ? a.rows / a.seq : 0);
 }
