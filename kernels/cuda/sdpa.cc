@@ -40,6 +40,19 @@ bool sdpa_shape(const AttentionShape& s, bool backward, SdpaShape* out) {
   return true;
 }
 
+/// What a deterministic backward takes, which has no sums of dq, but a [seq, seq] matrix of bf16 for each
+/// head: for as many heads at a time as fill a GPU, and for one group that shares keys at the least; `sums`
+/// is what all heads together take besides. 0: even one group is too much.
+int64_t deterministic_bytes(const SdpaShape& s, int64_t sums) {
+  constexpr int64_t kSuited = int64_t{256} << 20, kMost = int64_t{2} << 30;
+  const int64_t side = (s.seq + 127) / 128 * 128, head = side * side * 2;
+  const int64_t all = s.batch * s.heads * head, group = s.heads / s.kv_heads * head;
+  if (group > kMost) return 0;
+  const int64_t suited = group > kSuited ? group : kSuited, matrices = all < suited ? all : suited;
+  const double share = static_cast<double>(matrices) / static_cast<double>(all);
+  return aligned(matrices + static_cast<int64_t>(share * static_cast<double>(sums)));
+}
+
 /// The library's share is what cuDNN's frontend takes for a backward without a [seq, seq] matrix, and some
 /// room for the plan itself: fp32 sums of dq, with documents as far apart as its rows; with shared heads dk
 /// and dv of every query head before they are summed, likewise; a sum for each query.
@@ -57,8 +70,10 @@ SdpaWorkspace sdpa_workspace(const SdpaShape& s) {
   const int64_t sharing = s.heads / s.kv_heads;
   const int64_t dense = head_rows * s.head_dim * (sharing > 1 ? 3 : 1);
   const int64_t ragged = s.rows() * (s.q_stride + (sharing > 1 ? 2 * s.kv_stride * sharing : 0));
-  w.library_bytes += aligned((s.documents > 0 && ragged > dense ? ragged : dense) * kFloat +
-                             head_rows * kFloat + head_rows * s.head_dim * 2);
+  const int64_t sums = aligned((s.documents > 0 && ragged > dense ? ragged : dense) * kFloat +
+                               head_rows * kFloat + head_rows * s.head_dim * 2);
+  const int64_t matrices = s.documents > 0 ? 0 : deterministic_bytes(s, sums);
+  w.library_bytes += sums > matrices ? sums : matrices;
   return w;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <tuple>
 
 #include "kernels/cuda/cudnn/sdpa_cudnn.h"
 #include "kernels/cuda/cudnn/tensor_uid.h"
@@ -121,6 +122,66 @@ TEST_F(CudnnGraphs, RunOnWhatTheyAreGiven) {
     }
   }
   EXPECT_EQ(fake_cudnn().runs, 2);
+}
+
+/// The [seq, seq] matrices of a deterministic backward on Hopper, for which there is room for some heads
+/// only: the parts lie beside each other, and one plan runs all.
+TEST_F(CudnnGraphs, RunInPartsThatFitTheWorkspace) {
+  StickyError error;
+  CudaStream stream(nullptr, 1, &error);
+  SdpaShape s = shape_of(true);
+  s.batch = 6;
+  const int64_t room = kernels::cuda::sdpa_workspace(s).library_bytes;
+  char* const base = nullptr;
+  const auto at = [base](int64_t bytes) { return const_cast<char*>(base + 4096 + bytes); };
+  for (const auto& [heads_at_once, rows, kv_heads] :
+       {std::tuple{96, 6, 4}, {50, 3, 4}, {17, 1, 4}, {15, 1, 2}, {4, 1, 1}}) {
+    fake_cudnn() = {};
+    fake_cudnn().head_bytes = (room - (1 << 20)) / heads_at_once;  // the frontend takes some itself
+    SCOPED_TRACE(heads_at_once);
+    const auto sdpa = open();
+    ASSERT_TRUE(sdpa->offers(s, room));
+    SdpaTensors t;
+    t.q = t.k = t.v = t.dout = t.o = t.dq = t.dk = t.dv = at(0);
+    t.stats = reinterpret_cast<float*>(at(0));
+    t.workspace = at(0);
+    sdpa->run(s, t, stream);
+    EXPECT_EQ(error.code, 0) << error.message;
+    expect_layout(kDk, {rows, kv_heads, 1000, 64}, {1000 * 1536, 64, 1536, 1}, 0);
+    const auto& runs = fake_cudnn().all_given;
+    ASSERT_EQ(static_cast<int64_t>(runs.size()), 6 / rows * (4 / kv_heads));
+    size_t run = 0;
+    for (int64_t b = 0; b < 6; b += rows) {
+      for (int64_t kv = 0; kv < 4; kv += kv_heads, ++run) {
+        const auto& given = runs[run];
+        for (const auto id : {kQ, kDq}) EXPECT_EQ(given.at(id), at((b * 1000 * 1536 + kv * 4 * 64) * 2));
+        for (const auto id : {kK, kV, kDk, kDv}) EXPECT_EQ(given.at(id), at((b * 1000 * 1536 + kv * 64) * 2));
+        for (const auto id : {kO, kDout}) EXPECT_EQ(given.at(id), at((b * 1000 * 1024 + kv * 4 * 64) * 2));
+        EXPECT_EQ(given.at(kStats), at((b * 16 + kv * 4) * 1000 * 4));
+      }
+    }
+  }
+  fake_cudnn().head_bytes = room / 3;  // not even one group of heads
+  EXPECT_FALSE(open()->offers(s, room));
+  fake_cudnn().head_bytes = room / 20;  // documents stay together
+  EXPECT_FALSE(open()->offers(shape_of(true, 8), room));
+}
+
+/// The benchmarks' shapes: a matrix for as many heads as fill a GPU is planned, however long rows are.
+TEST_F(CudnnGraphs, HaveRoomForDeterministicBackwards) {
+  for (const auto& [batch, seq, heads, kv_heads, head_dim] : {std::tuple{64, 1024, 12, 12, 64},
+                                                              {16, 1024, 25, 25, 64},
+                                                              {1, 8192, 32, 8, 128},
+                                                              {1, 64, 12, 12, 64}}) {
+    SdpaShape s{.batch = batch, .seq = seq, .heads = heads, .kv_heads = kv_heads, .head_dim = head_dim};
+    s.q_stride = s.kv_stride = (heads + 2 * kv_heads) * head_dim, s.o_stride = heads * head_dim;
+    s.backward = true;
+    fake_cudnn() = {};
+    fake_cudnn().plan_bytes = int64_t{1} << 20;
+    fake_cudnn().head_bytes = int64_t{seq} * seq * 2 + int64_t{seq} * head_dim * 8;
+    EXPECT_TRUE(open()->offers(s, kernels::cuda::sdpa_workspace(s).library_bytes)) << seq << " x " << heads;
+    EXPECT_LE(kernels::cuda::sdpa_workspace(s).library_bytes, int64_t{700} << 20) << seq << " x " << heads;
+  }
 }
 
 TEST_F(CudnnGraphs, AreLeftToOursWhereCudnnHasNoPlan) {

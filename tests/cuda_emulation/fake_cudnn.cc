@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cuda/cudnn/tensor_uid.h"
+
 namespace hawser::cuda_emulation {
 namespace {
 
@@ -84,7 +86,9 @@ cudnnStatus_t get(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName
   } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE ||
              name == CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) {
     n = 1;
-    std::memcpy(elements, &fake_cudnn().plan_bytes, sizeof(int64_t));
+    const std::vector<int64_t>& q = fake_cudnn().tensors.at(kernels::cuda::cudnn::kQ).dims;
+    const int64_t bytes = fake_cudnn().plan_bytes + fake_cudnn().head_bytes * q[0] * q[1];
+    std::memcpy(elements, &bytes, sizeof(int64_t));
   } else if (const auto found = of(descriptor)->values.find(name); found != of(descriptor)->values.end()) {
     n = std::min(requested, found->second.count);
     std::memcpy(elements, found->second.bytes.data(), static_cast<size_t>(n) * size_of(found->second.type));
@@ -116,6 +120,7 @@ cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescr
   const auto pointers = of(pack)->all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   record.given.clear();
   for (size_t i = 0; i < ids.size(); ++i) record.given[ids[i]] = pointers[i];
+  record.all_given.push_back(record.given);
   record.workspace = of(pack)->one<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
   return CUDNN_STATUS_SUCCESS;
 }

@@ -1,8 +1,11 @@
-// cuDNN's plans, one for each shape, made when it is first asked for and kept.
+// cuDNN's plans, one for each shape, made when it is first asked for and kept. Where a plan for the whole
+// wants more workspace than there is, it is made for a part of the batch or of the heads, and run part by
+// part: the deterministic backward of Hopper keeps a [seq, seq] matrix of every head (cuDNN below 9.25).
 #include "kernels/cuda/cudnn/sdpa_cudnn.h"
 
 #include <stdio.h>
 
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -15,12 +18,55 @@ namespace {
 
 using Graph = cudnn_frontend::graph::Graph;
 
-/// The graph of a shape with its plan; null where cuDNN has none.
+/// The graph of a part of a shape with its plan; null where cuDNN has none.
 struct Plan {
-  SdpaShape shape;
+  SdpaShape shape, part;
   std::shared_ptr<Graph> graph;
   int64_t workspace_bytes = 0;
 };
+
+int64_t smallest_factor(int64_t n) {
+  for (int64_t factor = 2; factor * factor <= n; ++factor) {
+    if (n % factor == 0) return factor;
+  }
+  return n;
+}
+
+/// Fewer rows of the batch, or fewer heads of one row; parts are equal, so that one plan runs all. False:
+/// nothing smaller can stand alone. Ragged documents share their tensors, and stay together.
+bool shrink(SdpaShape* part) {
+  if (part->documents > 0) return false;
+  if (part->batch > 1) {
+    part->batch /= smallest_factor(part->batch);
+    return true;
+  }
+  if (part->kv_heads == 1) return false;
+  const int64_t factor = smallest_factor(part->kv_heads);
+  part->kv_heads /= factor;
+  part->heads /= factor;
+  return true;
+}
+
+/// `p` and so many bf16 elements.
+template <class Pointer>
+Pointer moved(Pointer p, int64_t elements) {
+  using Byte = std::conditional_t<std::is_same_v<Pointer, const void*>, const char, char>;
+  return p != nullptr ? static_cast<Byte*>(p) + elements * 2 : nullptr;
+}
+
+/// The tensors of the part that begins with row b and key-value head kv of that row.
+SdpaTensors tensors_of(const SdpaShape& whole, SdpaTensors t, int64_t b, int64_t kv) {
+  const int64_t row = b * whole.seq, h = kv * (whole.heads / whole.kv_heads);
+  const int64_t q = row * whole.q_stride + h * whole.head_dim,
+                k = row * whole.kv_stride + kv * whole.head_dim,
+                o = row * whole.o_stride + h * whole.head_dim;
+  t.q = moved(t.q, q), t.dq = moved(t.dq, q);
+  t.k = moved(t.k, k), t.dk = moved(t.dk, k);
+  t.v = moved(t.v, k), t.dv = moved(t.dv, k);
+  t.o = moved(t.o, o), t.dout = moved(t.dout, o);
+  t.stats += (b * whole.heads + h) * whole.seq;
+  return t;
+}
 
 /// Exceptions (of the heap) do not leave it: nothing of ours above could catch them.
 class CudnnSdpa final : public Sdpa {
@@ -34,7 +80,7 @@ class CudnnSdpa final : public Sdpa {
 
   bool offers(const SdpaShape& shape, int64_t workspace_bytes) override {
     try {
-      const Plan& plan = plan_of(shape);
+      const Plan& plan = plan_of(shape, workspace_bytes);
       return plan.graph != nullptr && plan.workspace_bytes <= workspace_bytes;
     } catch (...) {
       return false;
@@ -49,23 +95,40 @@ class CudnnSdpa final : public Sdpa {
     try {
       const cudnnStatus_t status = api_.SetStream(handle_, stream.handle);
       if (status != CUDNN_STATUS_SUCCESS) return keep("cudnnSetStream", api_.GetErrorString(status));
-      auto pointers = pointers_of(shape, tensors);
-      auto result = plan_of(shape).graph->execute(handle_, pointers, tensors.workspace);
-      if (result.is_bad()) keep("cuDNN", result.get_message().c_str());
+      const Plan& plan = plan_of(shape, 0);
+      for (int64_t b = 0; b < shape.batch; b += plan.part.batch) {
+        for (int64_t kv = 0; kv < shape.kv_heads; kv += plan.part.kv_heads) {
+          auto pointers = pointers_of(shape, tensors_of(shape, tensors, b, kv));
+          auto result = plan.graph->execute(handle_, pointers, tensors.workspace);
+          if (result.is_bad()) return keep("cuDNN", result.get_message().c_str());
+        }
+      }
     } catch (const std::exception& error) {
       keep("cuDNN", error.what());
     }
   }
 
  private:
-  const Plan& plan_of(const SdpaShape& shape) {
+  /// Made for `workspace_bytes` where it is new. Workspace grows with rows and heads, which says how small a
+  /// part must be that fits.
+  const Plan& plan_of(const SdpaShape& shape, int64_t workspace_bytes) {
     for (const Plan& plan : plans_) {
       if (plan.shape == shape) return plan;
     }
     Plan plan;
-    plan.shape = shape;
-    auto graph = cudnn::attention_graph(shape, deterministic_);
-    if (build(*graph, &plan.workspace_bytes)) plan.graph = std::move(graph);
+    plan.shape = plan.part = shape;
+    for (bool smaller = true; smaller;) {
+      auto graph = cudnn::attention_graph(plan.part, deterministic_);
+      if (!build(*graph, &plan.workspace_bytes)) break;
+      plan.graph = std::move(graph);
+      if (plan.workspace_bytes <= workspace_bytes) break;
+      const double each =
+          static_cast<double>(plan.workspace_bytes) / static_cast<double>(plan.part.batch * plan.part.heads);
+      do {
+        smaller = shrink(&plan.part);
+      } while (smaller && each * static_cast<double>(plan.part.batch * plan.part.heads) >
+                              static_cast<double>(workspace_bytes));
+    }
     plans_.push_back(std::move(plan));
     return plans_.back();
   }
