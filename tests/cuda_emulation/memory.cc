@@ -25,11 +25,22 @@ Memory& memory() {
 
 using Lock = std::lock_guard<std::mutex>;
 
+/// As the driver gives it: at a multiple of 512 bytes, and of its pieces of 2 MiB where whole ones are asked
+/// for.
+constexpr size_t kSteps = 512, kPiece = size_t{2} << 20, kPages = 4096;
+
 cudaError_t take(std::map<void*, size_t>& from, void** out, size_t bytes) {
-  if (posix_memalign(out, 4096, bytes) != 0) return cudaErrorMemoryAllocation;
-  std::memset(*out, 0xff, bytes);
+  const size_t before = bytes % kPiece == 0 ? 0 : kSteps;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kPages, before + bytes) != 0) return cudaErrorMemoryAllocation;
+  std::memset(memory, 0xff, before + bytes);
+  *out = static_cast<char*>(memory) + before;
   from[*out] = bytes;
   return cudaSuccess;
+}
+
+void give_back(std::map<void*, size_t>::iterator taken) {
+  free(static_cast<char*>(taken->first) - (taken->second % kPiece == 0 ? 0 : kSteps));
 }
 
 // Driver calls. A context is its GPU's number and one.
@@ -144,8 +155,8 @@ cudaError_t cudaFree(void* pointer) {
   const auto at = memory().on_device.find(pointer);
   if (at == memory().on_device.end()) return cudaErrorInvalidValue;
   memory().taken -= static_cast<int64_t>(at->second);
+  give_back(at);
   memory().on_device.erase(at);
-  free(pointer);
   return cudaSuccess;
 }
 
@@ -156,8 +167,10 @@ cudaError_t cudaHostAlloc(void** out, size_t bytes, unsigned) {
 
 cudaError_t cudaFreeHost(void* pointer) {
   const Lock lock(memory().mutex);
-  if (memory().pinned.erase(pointer) == 0) return cudaErrorInvalidValue;
-  free(pointer);
+  const auto at = memory().pinned.find(pointer);
+  if (at == memory().pinned.end()) return cudaErrorInvalidValue;
+  give_back(at);
+  memory().pinned.erase(at);
   return cudaSuccess;
 }
 

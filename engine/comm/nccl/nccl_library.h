@@ -28,6 +28,7 @@ struct Config {
   int cga_cluster_size = INT_MIN, min_ctas = INT_MIN, max_ctas = INT_MIN;
   const char* net_name = nullptr;
   int split_share = INT_MIN;
+  int traffic_class = INT_MIN;  ///< of 2.25 on; before that, the padding
 };
 
 using Comm = void*;

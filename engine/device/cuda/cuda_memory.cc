@@ -16,6 +16,15 @@ constexpr int64_t kPiece = int64_t{2} << 20;
 
 bool is_aligned(const void* memory) { return reinterpret_cast<uintptr_t>(memory) % kAlignment == 0; }
 
+/// Pinned memory begins behind `memory`, with where that is in front of it: small allocations share pages, at
+/// multiples of 512 bytes (the driver promises no alignment at all).
+char* begin_page_behind(void* memory) {
+  const uintptr_t past = reinterpret_cast<uintptr_t>(memory) % kAlignment;
+  char* const begin = static_cast<char*>(memory) + (kAlignment - past);
+  memcpy(begin - sizeof(memory), &memory, sizeof(memory));
+  return begin;
+}
+
 }  // namespace
 
 Status CudaDevice::memory(int64_t* available, int64_t* total) noexcept {
@@ -67,7 +76,8 @@ Status CudaDevice::allocate_host(int64_t bytes, void** out) noexcept {
   const ContextScope scope(&context_);
   *out = nullptr;
   void* memory = nullptr;
-  const cudaError_t result = cudaHostAlloc(&memory, static_cast<size_t>(bytes), cudaHostAllocPortable);
+  const cudaError_t result =
+      cudaHostAlloc(&memory, static_cast<size_t>(bytes) + kAlignment, cudaHostAllocPortable);
   if (result == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     return failed(
@@ -77,19 +87,17 @@ Status CudaDevice::allocate_host(int64_t bytes, void** out) noexcept {
         static_cast<long long>(bytes), static_cast<int>(info_.index));
   }
   if (result != cudaSuccess) return queued(result, "cudaHostAlloc");
-  if (!is_aligned(memory)) {
-    cudaFreeHost(memory);
-    return failed(Code::kInternal, "cudaHostAlloc: %p is not aligned to %d bytes", memory,
-                  static_cast<int>(kAlignment));
-  }
-  memset(memory, 0, static_cast<size_t>(bytes));
-  *out = memory;
+  char* const begin = begin_page_behind(memory);
+  memset(begin, 0, static_cast<size_t>(bytes));
+  *out = begin;
   return 0;
 }
 
 void CudaDevice::release_host(void* memory, int64_t) noexcept {
   const ContextScope scope(&context_);
-  cudaFreeHost(memory);
+  void* whole = nullptr;
+  memcpy(&whole, static_cast<char*>(memory) - sizeof(whole), sizeof(whole));
+  cudaFreeHost(whole);
   cudaGetLastError();
 }
 
