@@ -16,6 +16,7 @@ set -euo pipefail
 version=13.0.88  # of nvcc
 compiler=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96
           nvidia-cuda-cccl==13.0.85)
+disassembler=(nvidia-cuda-cuobjdump==13.2.78)  # 13.0's is not there; 0.3 MB, for the test of what kernels take
 cudnn=(nvidia-cudnn-cu13==9.19.0.56)
 frontend=(nvidia-cudnn-frontend==1.18.0)  # headers alone, 2 MB
 cublas=(nvidia-cublas==13.1.0.3) nccl=(nvidia-nccl-cu13==2.28.9)
@@ -68,6 +69,14 @@ fetch_compiler() {
   mv -T "$root" "$folder" 2>/dev/null || [ -x "$folder/bin/nvcc" ] || fail "cannot write $folder"
 }
 
+# What a folder of an earlier run may lack, and no build needs.
+fetch_disassembler() {
+  local file=nvidia/cu13/bin/cuobjdump
+  [ -x "$folder/bin/cuobjdump" ] && return
+  download "$scratch/disassembler" "$file" "${disassembler[@]}" && chmod +x "$scratch/disassembler/$file" &&
+    mv "$scratch/disassembler/$file" "$folder/bin/cuobjdump"
+}
+
 # fetch_headers INTO SIGN WHEEL...: headers of the wheels into that folder, unless SIGN lies there.
 fetch_headers() {
   local into=$folder/$1 sign=$2
@@ -97,6 +106,7 @@ fi
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/hawser-cuda.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 fetch_compiler
+fetch_disassembler || echo "cuda_toolkit.sh: no cuobjdump: what kernels take stays untested" >&2
 if [ "$with_cudnn" = yes ]; then
   fetch_headers cudnn/include cudnn_graph.h "${cudnn[@]}"  # the frontend wants to be in a folder of this name
   fetch_headers cudnn/include cudnn_frontend.h "${frontend[@]}"

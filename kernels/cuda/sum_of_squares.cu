@@ -8,7 +8,7 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-constexpr int kThreads = 256, kLanes = 16, kTeams = kThreads / kLanes;
+constexpr int kThreads = 256, kLanes = 16, kTeams = kThreads / kLanes, kMergeThreads = 3 * kWarpLanes;
 
 struct Shared {
   int64_t words[kTeams][ExactSum::kWords];
@@ -69,13 +69,13 @@ __device__ void carry(int64_t* words) {
 }
 
 /// As ExactSum::merge.
-__global__ void merge_kernel(ExactSum* sum, ExactSum* other) {
+__global__ void __launch_bounds__(kMergeThreads) merge_kernel(ExactSum* sum, ExactSum* other) {
   if (threadIdx.x == 0 && sum->words[ExactSum::kAdds] + other->words[ExactSum::kAdds] > ExactSum::kMaxAdds) {
     carry(sum->words);
     carry(other->words);
   }
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < ExactSum::kWords; i += static_cast<int>(blockDim.x)) {
+  for (int i = static_cast<int>(threadIdx.x); i < ExactSum::kWords; i += kMergeThreads) {
     sum->words[i] += other->words[i];
   }
 }
@@ -92,7 +92,7 @@ void sum_of_squares(const SumOfSquares& args, Stream& stream) {
     launch(cuda, "sum_of_squares", {grid(wanted < most ? wanted : most), kThreads, sizeof(Shared)},
            sum_of_squares_kernel<type_of<decltype(tag)>>, args);
   });
-  launch(cuda, "sum_of_squares", {grid(1), 3 * kWarpLanes}, merge_kernel, args.sum, args.workspace);
+  launch(cuda, "sum_of_squares", {grid(1), kMergeThreads}, merge_kernel, args.sum, args.workspace);
 }
 
 }  // namespace hawser::kernels::cuda

@@ -1,0 +1,83 @@
+"""What compiled kernels take of a multiprocessor, read from the plugin: a block that does not fit is a launch that fails,
+and registers that spill are a kernel that crawls; neither shows without a GPU, but both stand in the machine code.
+
+Usage:  python3 kernel_resources.py libhawser_cuda.so cuobjdump
+
+Of every kernel: that the most threads of its blocks are stated (__launch_bounds__), that so many threads' registers fit,
+and that only those listed below keep anything in local memory, and no more than they may.
+"""
+import re
+import subprocess
+import sys
+
+REGISTERS = 65536  # of a multiprocessor, 7.0 and newer
+# Bytes of local memory that a thread may have, by part of the kernel's name; the rest have none.
+LOCAL = {
+    "OrderedSums": 400,            # the stack of a tree over members
+    "norm_backward_kernel": 400,   # rows of more than 8192 elements
+    "attention_forward_kernel": 64,
+    "key_gradients_kernel": 32,
+    "query_gradients_kernel": 32,
+}
+
+
+def text_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def resources(plugin, cuobjdump):
+    """(architecture, kernel) -> registers and bytes of stack."""
+    found, architecture, kernel = {}, "", ""
+    for line in text_of(cuobjdump, "-res-usage", plugin).splitlines():
+        if line.startswith("arch ="):
+            architecture = line.split()[-1]
+        elif match := re.match(r" Function (\S+):", line):
+            kernel = match[1]
+        elif match := re.match(r"\s*REG:(\d+) STACK:(\d+) .*LOCAL:(\d+)", line):
+            found[architecture, kernel] = int(match[1]), int(match[2]) + int(match[3])
+    return found
+
+
+def most_threads(plugin, cuobjdump):
+    """(architecture, kernel) -> threads of its largest block."""
+    found, architecture, kernel, next_is_value = {}, "", "", False
+    for line in text_of(cuobjdump, "-elf", plugin).splitlines():
+        if line.startswith("arch ="):
+            architecture = line.split()[-1]
+        elif line.startswith("."):
+            kernel = line.removeprefix(".nv.info.").strip()
+        elif "EIATTR_MAX_THREADS" in line:
+            next_is_value = True
+        elif next_is_value and "Value:" in line:
+            x, y, z = (int(word, 16) for word in line.split()[1:4])
+            found[architecture, kernel] = x * y * z
+            next_is_value = False
+    return found
+
+
+def complaints(plugin, cuobjdump):
+    used, bounds = resources(plugin, cuobjdump), most_threads(plugin, cuobjdump)
+    if not used:
+        yield f"{plugin} has no kernels that {cuobjdump} can read"
+    for (architecture, kernel), (registers, local) in sorted(used.items()):
+        name = f"{kernel} for {architecture}"
+        threads = bounds.get((architecture, kernel))
+        if threads is None:
+            yield f"{name}: no __launch_bounds__"
+            continue
+        each = (registers + 7) // 8 * 8  # as they are given out: to warps, in units of 256
+        if each * threads > REGISTERS:
+            yield f"{name}: {threads} threads of {each} registers do not fit into {REGISTERS}"
+        allowed = max((most for part, most in LOCAL.items() if part in kernel), default=0)
+        if local > allowed:
+            yield f"{name}: {local} bytes of local memory a thread, where {allowed} are known"
+
+
+def main():
+    wrong = list(complaints(*sys.argv[1:3]))
+    print("\n".join(wrong) or "all kernels fit")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
