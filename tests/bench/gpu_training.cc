@@ -2,7 +2,7 @@
 // the program that does the same with PyTorch, so that a script can put both in one table (tests/gpu.sh).
 //
 //   bench_gpu_training --preset gpt2-124m [--precision bf16] [--micro-batch 64] [--accum 8] [--sequence 1024]
-//   [--steps 10]
+//   [--steps 10] [--deterministic true]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -42,6 +42,7 @@ void run(const std::map<std::string, std::string>& options) {
       {"preset", options.at("--preset")},
       {"precision", options.at("--precision")},
       {"device", options.at("--device")},
+      {"deterministic", options.at("--deterministic") == "true"},
       {"model", {{"context", sequence}}},
       {"batch", {{"micro_batch", micro_batch}, {"grad_accum_steps", accum}, {"sequence", sequence}}}};
   EngineSession engine(config.dump());
@@ -63,6 +64,7 @@ void run(const std::map<std::string, std::string>& options) {
                      {"seq", sequence},
                      {"accum", accum},
                      {"dtype", options.at("--precision")},
+                     {"deterministic", options.at("--deterministic") == "true"},
                      {"tok_s_median", tokens / seconds[seconds.size() / 2]},
                      {"tok_s_best", tokens / seconds.front()},
                      {"ms_median", 1e3 * seconds[seconds.size() / 2]},
@@ -73,7 +75,7 @@ void run(const std::map<std::string, std::string>& options) {
 int main_with(int argc, char** argv) {
   std::map<std::string, std::string> options = {
       {"--preset", "gpt2-124m"}, {"--precision", "bf16"}, {"--device", "cuda"}, {"--micro-batch", "64"},
-      {"--accum", "8"},          {"--sequence", "1024"},  {"--steps", "10"}};
+      {"--accum", "8"},          {"--sequence", "1024"},  {"--steps", "10"},    {"--deterministic", "true"}};
   for (int i = 1; i < argc; i += 2) {
     if (options.count(argv[i]) == 0 || i + 1 == argc) {
       std::fprintf(stderr, "bench_gpu_training: %s is no option, or has no value\n", argv[i]);

@@ -1,6 +1,9 @@
 // How near kernels on a GPU come to what its memory and its matrix units give: each beside a copy, or beside
 // the best of three square products, measured in the same run. One JSON line per kernel (tests/gpu.sh puts
 // them in a table).
+//
+//   bench_gpu_kernels [FAMILY...]   products attention attention_any_order head norms element_wise adamw;
+//   else all
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -20,6 +23,8 @@ constexpr int kRounds = 20, kWindows = 5;
 
 class Bench {
  public:
+  explicit Bench(bool deterministic) : gpu_(0, deterministic), order_(deterministic ? "" : ", any order") {}
+
   /// n normal values, never zeros: those draw less power and run faster.
   void* values(int64_t n, DType type) {
     float* const as_f32 = gpu_.on_device<float>(n);
@@ -71,8 +76,8 @@ class Bench {
     const double rate = operations / seconds(call);
     product_rate_ = std::max(product_rate_, rate);
     std::printf(
-        "{\"kernel\": \"%s\", \"unit\": \"TFLOP/s\", \"value\": %.1f, \"limit\": %.1f, \"share\": %.3f}\n",
-        name, rate * 1e-12, product_rate_ * 1e-12, rate / product_rate_);
+        "{\"kernel\": \"%s%s\", \"unit\": \"TFLOP/s\", \"value\": %.1f, \"limit\": %.1f, \"share\": %.3f}\n",
+        name, order_, rate * 1e-12, product_rate_ * 1e-12, rate / product_rate_);
   }
   void measure_copy() {
     constexpr int64_t kBytes = int64_t{1} << 30;
@@ -84,6 +89,7 @@ class Bench {
 
  private:
   OpenedDevice gpu_;
+  const char* const order_;  ///< what is said of it where it is not the deterministic one
   device::Event* const begin_ = gpu_.event();
   device::Event* const end_ = gpu_.event();
   double copy_rate_ = 0, product_rate_ = 0;
@@ -237,20 +243,42 @@ void head(Bench& bench) {
   });
 }
 
+struct Family {
+  std::string name;
+  void (*run)(Bench&);
+  bool deterministic = true;
+};
+const Family kFamilies[] = {
+    {"products", products}, {"attention", attention}, {"attention_any_order", attention, false},
+    {"head", head},         {"norms", norms},         {"element_wise", element_wise},
+    {"adamw", adamw}};
+
+/// What fails takes no other family with it; true if nothing did.
+bool run(const Family& family) {
+  try {
+    Bench bench(family.deterministic);  // memory goes between families
+    bench.measure_copy();
+    family.run(bench);
+    return true;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_gpu_kernels: %s: %s\n", family.name.c_str(), error.what());
+    return false;
+  }
+}
+
+int main_with(int argc, char** argv) {
+  const std::vector<std::string> wanted(argv + 1, argv + argc);
+  bool well = true, known = wanted.empty();
+  for (const Family& family : kFamilies) {
+    if (!wanted.empty() && std::count(wanted.begin(), wanted.end(), family.name) == 0) continue;
+    known = true;
+    well = run(family) && well;
+  }
+  if (!known) std::fprintf(stderr, "bench_gpu_kernels: no family is called %s\n", wanted.front().c_str());
+  return well && known ? 0 : 1;
+}
+
 }  // namespace
 }  // namespace hawser::testing
 
-int main() {
-  using namespace hawser::testing;
-  try {
-    for (const auto& family : {products, attention, head, norms, element_wise, adamw}) {
-      Bench bench;  // memory goes between families
-      bench.measure_copy();
-      family(bench);
-    }
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_gpu_kernels: %s\n", error.what());
-    return 1;
-  }
-  return 0;
-}
+int main(int argc, char** argv) { return hawser::testing::main_with(argc, argv); }

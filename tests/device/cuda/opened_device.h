@@ -25,9 +25,10 @@ inline void expect_says(const std::string& text, std::initializer_list<std::stri
 
 class OpenedDevice {
  public:
-  explicit OpenedDevice(int32_t index = 0) {
+  explicit OpenedDevice(int32_t index = 0, bool deterministic = true) {
     device::DeviceRequest request;
     request.index = index;
+    request.deterministic = deterministic;
     device_ = device::open_device(plugin_under_test(), request);
   }
   ~OpenedDevice() {
