@@ -20,9 +20,14 @@ static_assert(offsetof(Config, max_ctas) == offsetof(ncclConfig_t, maxCTAs));
 static_assert(offsetof(Config, net_name) == offsetof(ncclConfig_t, netName));
 static_assert(offsetof(Config, split_share) == offsetof(ncclConfig_t, splitShare));
 static_assert(sizeof(Config) == offsetof(Config, traffic_class) + sizeof(int));  // no byte is left to chance
-#if NCCL_VERSION_CODE >= 22500
-static_assert(offsetof(Config, traffic_class) == offsetof(ncclConfig_t, trafficClass));
-#endif
+
+/// NCCL has it from 2.25 on.
+template <class Theirs>
+constexpr bool traffic_class_is_at(size_t ours) {
+  if constexpr (requires { &Theirs::trafficClass; }) return offsetof(Theirs, trafficClass) == ours;
+  return true;
+}
+static_assert(traffic_class_is_at<ncclConfig_t>(offsetof(Config, traffic_class)));
 static_assert(NCCL_CONFIG_UNDEF_INT == INT_MIN);
 
 // Signatures: our members take and give what the functions do, behind names for their types.
