@@ -4,19 +4,20 @@
 # CMake and ninja; no network. Within 8 minutes on 16 cores; nothing that hangs takes more than its share of them.
 #
 #   bash tests/gpu.sh [--carry FOLDER] [--build FOLDER] [--out FOLDER] [--tests-only | --bench-only] [--no-peer]
-#                     [--seconds N]
+#                     [--seconds N] [--sanitize]
 #
 #   --carry    what the machine lacks, made by packaging/carry_for_gpu.sh (default: .carry, if it is there)
 #   --build    build folder (default: build-gpu); a second call builds what has changed
 #   --out      logs and results as JSON lines (default: gpu-results in the build folder)
 #   --seconds  when to start nothing more (default: 480)
+#   --sanitize the op cases under compute-sanitizer, too: memory, races, barriers; minutes
 #
 # The peer is torch_gpt.py of the carried folder, run by python3: it takes --shape, --batch, --seq, --accum, --dtype,
 # --device, --steps and --compile and prints one JSON line with tok_s_median.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-carry=.carry build=build-gpu out="" tests=yes bench=yes peer=yes seconds=480
+carry=.carry build=build-gpu out="" tests=yes bench=yes peer=yes seconds=480 sanitize=no
 host_libraries=${LD_LIBRARY_PATH:-}  # PyTorch's: where the driver is may be among them
 fail() { echo "tests/gpu.sh: $*" >&2; exit 2; }
 while [ $# -gt 0 ]; do
@@ -29,6 +30,7 @@ while [ $# -gt 0 ]; do
     --tests-only) bench=no ;;
     --bench-only) tests=no ;;
     --no-peer) peer=no ;;
+    --sanitize) sanitize=yes ;;
     -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) fail "unknown argument $1 (see --help)" ;;
   esac
@@ -106,10 +108,14 @@ configure_and_build() {
 gpu_tests() {
   local name status=0 ended
   for name in plugin_test test op_cases_test train_test; do
-    in_time 100 ctest --test-dir "$build" -R "^device_cuda_$name\$" --output-on-failure --no-tests=error \
+    in_time 150 ctest --test-dir "$build" -R "^device_cuda_$name\$" --output-on-failure --no-tests=error \
             >"$out/$name.log" 2>&1
     ended=$?
     grep -E '^ *[0-9]+/[0-9]+ Test' "$out/$name.log"
+    if [ $ended -eq 0 ] && [ $name != plugin_test ] && grep -q 'Skipped' "$out/$name.log"; then
+      status=1
+      failed "device_cuda_$name $(grep -m 1 '^skipped:' "$build/Testing/Temporary/LastTest.log")"
+    fi
     [ $ended -eq 0 ] && continue
     status=1
     failed "device_cuda_$name ended with status $ended"
@@ -120,10 +126,22 @@ gpu_tests() {
   return $status
 }
 
+# Our kernels as the hardware runs them, against what the emulator says of them.
+sanitized_op_cases() {
+  local tool status=0
+  for tool in memcheck racecheck synccheck; do
+    in_time 120 compute-sanitizer --tool $tool --error-exitcode 1 "$build/device_cuda_op_cases_test" \
+            --gtest_filter='*SameBitsTwice/*' >"$out/$tool.log" 2>&1 && continue
+    status=1
+    failed "compute-sanitizer $tool: $(grep -m 1 -E 'Invalid|Race|Error|error|hazard|Barrier' "$out/$tool.log")"
+  done
+  return $status
+}
+
 golden_case() {
   local log="$out/golden-$(basename "$1")-$2.log"
   in_time 40 "$build/golden_check" "$1" --device cuda --precision "$2" >"$log" 2>&1 && return
-  failed "golden case $1 in $2 differs or failed: $(tail -1 "$log")"
+  failed "golden case $1 in $2: $(grep -m 1 ' FAIL$' "$log" || tail -1 "$log")"
   return 1
 }
 
@@ -238,6 +256,10 @@ if [ "$tests" = yes ]; then
   gpu_tests || status=1
   say "golden cases"
   golden_cases || status=1
+  if [ "$sanitize" = yes ]; then
+    say "op cases under compute-sanitizer"
+    sanitized_op_cases || status=1
+  fi
 fi
 if [ "$bench" = yes ]; then
   say "kernels"
