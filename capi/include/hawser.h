@@ -593,9 +593,9 @@ HWS_API int32_t hws_engine_trace(const hws_engine* engine, int32_t format, hws_b
 /* Where the time of steps went since HWS_TRACE_KERNELS was set; the first step, which warms up, is left out
  * as soon as there is another. HWS_FORMAT_JSON: {"ranks": [{"rank", "steps", "seconds", "waited_seconds",
  * "communication": {"calls", "seconds", "bytes"}, "kernels": [{"kernel", "type", "calls", "seconds", "flops",
- * "bytes"}]}]}, slowest kernel first; a matmul is listed by shape ("m", "n", "k", "a_transposed",
- * "b_transposed"), flops are those of matrix products and attention, bytes those of operands, each read or
- * written once. HWS_FORMAT_TEXT: the same as a table. HWS_FAILED_PRECONDITION if no step was profiled. */
+ * "bytes"}]}]}, slowest kernel first; a matmul (also "matmul_gelu" and others that take along what
+ * follows) is listed by shape ("m", "n", "k", "a_transposed", "b_transposed"), flops are those of matrix
+ * products and attention, bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a table. HWS_FAILED_PRECONDITION if no step was profiled. */
 HWS_API int32_t hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out);
 /* What the ranks of this process said to others last: up to 2,048 calls of each, whatever became of them,
  * noted always and at no cost worth naming. Works at any time, also beside a call that does not return and

@@ -28,6 +28,12 @@ DType product_type(const kernels::AttentionShape& s) {
   return kernels::multiplies_bf16(s) ? DType::kBf16 : DType::kF32;
 }
 
+Kernel kernel_of(const kernels::Matmul& m) {
+  if (m.epilogue == kernels::Epilogue::kGeluTanh) return Kernel::kMatmulGelu;
+  if (m.epilogue == kernels::Epilogue::kGeluTanhGradient) return Kernel::kMatmulGeluBackward;
+  return m.bias_gradient != nullptr ? Kernel::kMatmulBiasGradient : Kernel::kMatmul;
+}
+
 KernelWork work(Kernel kernel, DType type, int64_t bytes, double flops = 0) {
   KernelWork w;
   w.kernel = kernel;
@@ -41,6 +47,9 @@ KernelWork work(Kernel kernel, DType type, int64_t bytes, double flops = 0) {
 
 const char* kernel_name(Kernel kernel) {
   static constexpr const char* kNames[] = {"matmul",
+                                           "matmul_gelu",
+                                           "matmul_gelu_backward",
+                                           "matmul_bias_gradient",
                                            "attention_forward",
                                            "attention_backward",
                                            "norm_forward",
@@ -66,10 +75,12 @@ const char* kernel_name(Kernel kernel) {
   return kNames[static_cast<uint8_t>(kernel)];
 }
 
+/// What GELU was taken of is written or read beside the result.
 KernelWork work_of(const kernels::Matmul& m) {
-  KernelWork w = work(Kernel::kMatmul, kernels::multiplies_bf16(m) ? DType::kBf16 : DType::kF32,
+  const bool twice = m.accumulate || m.epilogue != kernels::Epilogue::kNone;
+  KernelWork w = work(kernel_of(m), kernels::multiplies_bf16(m) ? DType::kBf16 : DType::kF32,
                       m.m * m.k * dtype_bytes(m.a_type) + m.k * m.n * dtype_bytes(m.b_type) +
-                          m.m * m.n * dtype_bytes(m.c_type) * (m.accumulate ? 2 : 1),
+                          m.m * m.n * dtype_bytes(m.c_type) * (twice ? 2 : 1),
                       2.0 * static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(m.k));
   w.m = m.m, w.n = m.n, w.k = m.k;
   w.a_transposed = m.a_transposed, w.b_transposed = m.b_transposed;

@@ -11,6 +11,9 @@ namespace hawser::nn {
 
 enum class Kernel : uint8_t {
   kMatmul,
+  kMatmulGelu,
+  kMatmulGeluBackward,
+  kMatmulBiasGradient,
   kAttentionForward,
   kAttentionBackward,
   kNormForward,
@@ -35,8 +38,11 @@ enum class Kernel : uint8_t {
   kSgdBf16
 };
 
-/// "matmul", "attention_forward", ... Static storage.
+/// "matmul", "matmul_gelu" (products with what they take along), "attention_forward", ... Static storage.
 const char* kernel_name(Kernel kernel);
+
+/// A matrix product, whatever it takes along.
+inline bool is_matmul(Kernel kernel) { return kernel <= Kernel::kMatmulBiasGradient; }
 
 struct KernelWork {
   Kernel kernel = Kernel::kMatmul;

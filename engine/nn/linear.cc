@@ -25,24 +25,33 @@ Linear::Linear(const ParameterTable& table, const std::vector<std::string>& pref
   }
 }
 
-void Linear::product(const Context& ctx, const Part& part, void* y, DType y_type, int64_t ldy, const void* x,
-                     int64_t rows) const {
-  RegionScope scope(*ctx.workspace);
+/// x W^T + b; where it goes is the caller's. The bias may lie in the workspace.
+kernels::Matmul Linear::forward_product(const Context& ctx, const Part& part, const void* x,
+                                        int64_t rows) const {
   kernels::Matmul m;
-  m.c = y;
   m.a = x;
   m.b = ctx.weight(part.weight);
   m.bias = ctx.lookup_f32(part.bias, part.out);
-  m.c_type = y_type, m.a_type = ctx.activation, m.b_type = ctx.type;
+  m.a_type = ctx.activation, m.b_type = ctx.type;
   m.m = rows, m.n = part.out, m.k = in_;
-  m.ldc = ldy, m.lda = in_, m.ldb = in_;
+  m.lda = in_, m.ldb = in_;
   m.b_transposed = true;
+  return m;
+}
+
+void Linear::product(const Context& ctx, const Part& part, void* y, DType y_type, int64_t ldy, const void* x,
+                     int64_t rows) const {
+  RegionScope scope(*ctx.workspace);
+  kernels::Matmul m = forward_product(ctx, part, x, rows);
+  m.c = y;
+  m.c_type = y_type;
+  m.ldc = ldy;
   ctx.matmul(m);
 }
 
 void Linear::forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x,
                      int64_t rows) const {
-  if (one_product_) return product(ctx, {parts_[0].weight, parts_[0].bias, 0, out_}, y, y_type, ldy, x, rows);
+  if (one_product_) return product(ctx, all(), y, y_type, ldy, x, rows);
   for (const Part& part : parts_) product(ctx, part, advance(y, part.begin, y_type), y_type, ldy, x, rows);
 }
 
@@ -51,18 +60,49 @@ void Linear::forward_part(const Context& ctx, size_t part, void* y, int64_t ldy,
   product(ctx, parts_[part], y, ctx.activation, ldy, x, rows);
 }
 
-void Linear::backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
-                            int64_t rows) const {
-  kernels::Matmul m;
-  m.c = dx;
-  m.a = dy;
-  m.b = ctx.weight(parts_[0].weight);
-  m.c_type = dx_type, m.a_type = dy_type, m.b_type = ctx.type;
-  m.m = rows, m.n = in_, m.k = out_;
-  m.ldc = in_, m.lda = out_, m.ldb = in_;
+void Linear::forward_gelu(const Context& ctx, void* a, void* h, const void* x, int64_t rows) const {
+  HWS_CHECK(one_product_);
+  RegionScope scope(*ctx.workspace);
+  kernels::Matmul m = forward_product(ctx, all(), x, rows);
+  m.c = a;
+  m.aux = h;
+  m.epilogue = kernels::Epilogue::kGeluTanh;
+  m.c_type = ctx.activation;
+  m.ldc = out_;
   ctx.matmul(m);
 }
 
+/// dy W; where it goes is the caller's.
+kernels::Matmul Linear::backward_product(const Context& ctx, const void* dy, DType dy_type,
+                                         int64_t rows) const {
+  kernels::Matmul m;
+  m.a = dy;
+  m.b = ctx.weight(parts_[0].weight);
+  m.a_type = dy_type, m.b_type = ctx.type;
+  m.m = rows, m.n = in_, m.k = out_;
+  m.ldc = in_, m.lda = out_, m.ldb = in_;
+  return m;
+}
+
+void Linear::backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
+                            int64_t rows) const {
+  kernels::Matmul m = backward_product(ctx, dy, dy_type, rows);
+  m.c = dx;
+  m.c_type = dx_type;
+  ctx.matmul(m);
+}
+
+void Linear::backward_input_gelu(const Context& ctx, void* dh, const void* h, const void* dy, DType dy_type,
+                                 int64_t rows) const {
+  kernels::Matmul m = backward_product(ctx, dy, dy_type, rows);
+  m.c = dh;
+  m.aux = const_cast<void*>(h);  // read here, written forward
+  m.epilogue = kernels::Epilogue::kGeluTanhGradient;
+  m.c_type = ctx.activation;
+  ctx.matmul(m);
+}
+
+/// Biases that lie back to back take their gradient from the weight's product, where the backend offers that.
 void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, const void* x,
                              int64_t rows) const {
   kernels::Matmul m;
@@ -74,7 +114,13 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
   m.ldc = in_, m.lda = out_, m.ldb = in_;
   m.a_transposed = true;
   m.accumulate = ctx.accumulate;
+  if (m.c != nullptr && one_product_ && ctx.kernels->suited->epilogues)
+    m.bias_gradient = ctx.gradient(parts_[0].bias);
   if (m.c != nullptr) ctx.matmul(m);
+  if (m.bias_gradient == nullptr) sum_bias_gradients(ctx, dy, dy_type, rows);
+}
+
+void Linear::sum_bias_gradients(const Context& ctx, const void* dy, DType dy_type, int64_t rows) const {
   for (const Part& part : parts_) {
     if (ctx.gradient(part.bias) == nullptr) continue;
     RegionScope scope(*ctx.workspace);

@@ -25,10 +25,16 @@ class Linear {
                        int64_t rows) const;
   /// One stacked part alone: y[rows, its out], activation type.
   void forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x, int64_t rows) const;
+  /// The same with what follows it in an MLP, by backends that take it along (Suited::epilogues): h as above,
+  /// and a = GELU(h) in its tanh form, both dense and of activation type.
+  virtual void forward_gelu(const Context& ctx, void* a, void* h, const void* x, int64_t rows) const;
   /// dx[rows, in] (overwritten) from dy[rows, out], both dense. Gradients that meet the residual stream stay
   /// f32; the product rounds them itself.
   virtual void backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
                               int64_t rows) const;
+  /// The same where x = GELU(h) as forward_gelu left them: dh[rows, in], activation type.
+  virtual void backward_input_gelu(const Context& ctx, void* dh, const void* h, const void* dy, DType dy_type,
+                                   int64_t rows) const;
   /// Gradients of weight and bias from dy and the forward's x.
   virtual void backward_weight(const Context& ctx, const void* dy, DType dy_type, const void* x,
                                int64_t rows) const;
@@ -38,8 +44,12 @@ class Linear {
     Place weight, bias;
     int64_t begin, out;  // first column, columns
   };
+  Part all() const { return {parts_[0].weight, parts_[0].bias, 0, out_}; }
+  kernels::Matmul forward_product(const Context& ctx, const Part& part, const void* x, int64_t rows) const;
+  kernels::Matmul backward_product(const Context& ctx, const void* dy, DType dy_type, int64_t rows) const;
   void product(const Context& ctx, const Part& part, void* y, DType y_type, int64_t ldy, const void* x,
                int64_t rows) const;
+  void sum_bias_gradients(const Context& ctx, const void* dy, DType dy_type, int64_t rows) const;
 
   std::vector<Part> parts_;
   bool one_product_ = true;  // biases lie back to back too, or there are none

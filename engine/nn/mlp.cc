@@ -42,26 +42,30 @@ MlpSaved Mlp::take_saved(const Context& ctx, Region& region) const {
   return saved;
 }
 
+/// Whether the backend's products take the activation along: what it is there for is the GELU of GPT-2.
+bool Mlp::in_products(const Context& ctx) const {
+  return ctx.kernels->suited->epilogues && !gated_ && kind_ == kernels::Activation::kGeluTanh;
+}
+
 void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const {
-  up_.forward(ctx, saved.h, ctx.activation, up_.out(), x, ctx.rows());
-  kernels::ActivationForward f;
-  f.y = saved.a;
-  f.h = saved.h;
-  f.type = ctx.activation;
-  f.rows = ctx.rows(), f.f = down_.in();
-  f.kind = kind_;
-  f.gated = gated_;
-  ctx.kernels->activation_forward(f, *ctx.stream);
+  if (in_products(ctx)) {
+    up_.forward_gelu(ctx, saved.a, saved.h, x, ctx.rows());
+  } else {
+    up_.forward(ctx, saved.h, ctx.activation, up_.out(), x, ctx.rows());
+    kernels::ActivationForward f;
+    f.y = saved.a;
+    f.h = saved.h;
+    f.type = ctx.activation;
+    f.rows = ctx.rows(), f.f = down_.in();
+    f.kind = kind_;
+    f.gated = gated_;
+    ctx.kernels->activation_forward(f, *ctx.stream);
+  }
   down_.forward(ctx, y, DType::kF32, down_.out(), saved.a, ctx.rows());
 }
 
-void Mlp::backward(const Context& ctx, const MlpSaved& saved, float* dx, const void* dy, DType dy_type,
-                   const void* x) const {
-  RegionScope scope(*ctx.workspace);
-  void* const da = ctx.take(ctx.rows() * down_.in());
-  down_.backward_input(ctx, da, ctx.activation, dy, dy_type, ctx.rows());
-  down_.backward_weight(ctx, dy, dy_type, saved.a, ctx.rows());
-
+/// dh, taken from the workspace, from da.
+void* Mlp::activation_backward(const Context& ctx, const MlpSaved& saved, const void* da) const {
   void* const dh = ctx.take(ctx.rows() * up_.out());
   kernels::ActivationBackward b;
   b.dh = dh;
@@ -72,6 +76,21 @@ void Mlp::backward(const Context& ctx, const MlpSaved& saved, float* dx, const v
   b.kind = kind_;
   b.gated = gated_;
   ctx.kernels->activation_backward(b, *ctx.stream);
+  return dh;
+}
+
+void Mlp::backward(const Context& ctx, const MlpSaved& saved, float* dx, const void* dy, DType dy_type,
+                   const void* x) const {
+  RegionScope scope(*ctx.workspace);
+  void* const da = ctx.take(ctx.rows() * down_.in());
+  void* dh = da;  // where the product takes the activation along
+  if (in_products(ctx)) {
+    down_.backward_input_gelu(ctx, dh, saved.h, dy, dy_type, ctx.rows());
+  } else {
+    down_.backward_input(ctx, da, ctx.activation, dy, dy_type, ctx.rows());
+  }
+  down_.backward_weight(ctx, dy, dy_type, saved.a, ctx.rows());
+  if (!in_products(ctx)) dh = activation_backward(ctx, saved, da);
   up_.backward_input(ctx, dx, DType::kF32, dh, ctx.activation, ctx.rows());
   up_.backward_weight(ctx, dh, ctx.activation, x, ctx.rows());
 }

@@ -27,6 +27,9 @@ class Mlp {
                 const void* x) const;
 
  private:
+  bool in_products(const Context& ctx) const;
+  void* activation_backward(const Context& ctx, const MlpSaved& saved, const void* da) const;
+
   bool gated_;
   kernels::Activation kind_;
   Linear up_, down_;

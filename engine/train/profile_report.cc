@@ -22,7 +22,7 @@ std::vector<KernelProfile::Row> slowest_first(const KernelProfile& profile) {
 
 Json row_json(const KernelProfile::Row& row) {
   Json json = {{"kernel", nn::kernel_name(row.work.kernel)}, {"type", dtype_name(row.work.type)}};
-  if (row.work.kernel == nn::Kernel::kMatmul) {
+  if (nn::is_matmul(row.work.kernel)) {
     json["m"] = row.work.m, json["n"] = row.work.n, json["k"] = row.work.k;
     json["a_transposed"] = row.work.a_transposed, json["b_transposed"] = row.work.b_transposed;
   }
@@ -74,7 +74,7 @@ std::string rank_text(int32_t rank, const StepTrace& trace) {
 std::string kernel_label(const nn::KernelWork& work) {
   std::string text = nn::kernel_name(work.kernel);
   const char* const type = work.type == DType::kF32 ? "fp32" : work.type == DType::kBf16 ? "bf16" : "fp16";
-  if (work.kernel == nn::Kernel::kMatmul)
+  if (nn::is_matmul(work.kernel))
     text += fmt::format(" {} x {} x {} {}{}", work.m, work.n, work.k, work.a_transposed ? 'T' : 'N',
                         work.b_transposed ? 'T' : 'N');
   return text + " " + type;

@@ -12,14 +12,15 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-// hawser-cublaslt-1;GPU;version of cuBLASLt;deterministic;numbers of the product;words of the
+// hawser-cublaslt-2;GPU;version of cuBLASLt;deterministic;numbers of the product;words of the
 // algorithm;microseconds
-constexpr const char* kHead = "hawser-cublaslt-1;";
+constexpr const char* kHead = "hawser-cublaslt-";  // of lines of every format
+constexpr const char* kFormat = "2";               // how products are written
 constexpr size_t kLongestLine = 1024;
 
 /// The text before the fields that vary, the same for all of an owner's lines.
 void write_prefix(char* out, const AlgorithmOwner& owner) {
-  snprintf(out, kLongestLine, "%s%s;%zu;%s;", kHead, owner.gpu, owner.library_version,
+  snprintf(out, kLongestLine, "%s%s;%s;%zu;%s;", kHead, kFormat, owner.gpu, owner.library_version,
            owner.deterministic ? "deterministic" : "any");
 }
 

@@ -1,6 +1,6 @@
 // The file that keeps which algorithm was fastest for each matrix product: text, a line for each, only ever
-// appended to. Lines of other GPUs, other versions of cuBLASLt and the other choice of `deterministic` stand
-// beside ours and are left alone, so one file serves many machines.
+// appended to. Lines of other GPUs, other versions of cuBLASLt, other versions of this file and the other
+// choice of `deterministic` stand beside ours and are left alone, so one file serves many machines.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 namespace hawser::kernels::cuda {
 
 /// All that chooses an algorithm, as numbers (numbers_of in matmul_cublaslt.h).
-using ProductNumbers = std::array<int64_t, 17>;
+using ProductNumbers = std::array<int64_t, 18>;
 
 /// Whose algorithms: those of another library, GPU or promise are of no use.
 struct AlgorithmOwner {

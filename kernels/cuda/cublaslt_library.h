@@ -15,8 +15,18 @@ constexpr int kSuccess = 0, kNotSupported = 15;  // cublasStatus_t
 constexpr int kCompute32F = 68;                  // cublasComputeType_t: fp32, never TF32
 constexpr int kReal32F = 0, kReal16BF = 14;      // cudaDataType
 constexpr int kTranspose = 1;                    // cublasOperation_t
-constexpr int kDefaultEpilogue = 1, kBiasEpilogue = 4;
-enum DescAttribute { kTransA = 3, kTransB = 4, kEpilogue = 7, kBiasPointer = 8, kBiasDataType = 26 };
+// cublasLtEpilogue_t. GELU is its tanh form; "aux" is its argument, of the type of D.
+constexpr int kDefaultEpilogue = 1, kBiasEpilogue = 4, kGeluAuxEpilogue = 160, kGeluAuxBiasEpilogue = 164,
+              kGeluGradientEpilogue = 192, kBiasGradientBEpilogue = 512;
+enum DescAttribute {
+  kTransA = 3,
+  kTransB = 4,
+  kEpilogue = 7,
+  kBiasPointer = 8,  // of a bias gradient, too
+  kAuxPointer = 11,
+  kAuxLd = 12,  // a multiple of 8
+  kBiasDataType = 26
+};
 enum PreferenceAttribute {
   kMaxWorkspaceBytes = 1,
   kReductionSchemeMask = 3,

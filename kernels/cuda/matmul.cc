@@ -1,5 +1,6 @@
-// Which of the two ways a product takes: cuBLASLt, and our own kernel where that library is missing or has no
-// algorithm.
+// Which way a product takes: cuBLASLt, with what follows it in the library's epilogue; the same in parts, the
+// product and the kernels of what follows, where the library has no algorithm for the whole; and our own
+// kernel where it has none for the product either, or is missing.
 #include "kernels/cuda/matmul.h"
 
 #include "kernels/cuda/matmul_cublaslt.h"
@@ -12,6 +13,60 @@ constexpr int64_t kAlignment = 256, kMostLibraryBytes = int64_t{32} << 20, kCopi
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+/// The column sums that are a bias gradient, over the same rows as the product and in its workspace, which is
+/// free by then.
+ColumnSum bias_sums(const Matmul& m) {
+  ColumnSum s;
+  s.dbias = m.bias_gradient;
+  s.dy = m.a;
+  s.type = m.a_type;
+  s.rows = m.k, s.n = m.m, s.stride = m.lda;
+  s.accumulate = m.accumulate;
+  s.workspace = m.workspace;
+  return s;
+}
+
+/// What the library is asked for: it adds to c, but never to a bias gradient, which goes to the workspace
+/// first.
+Matmul for_library(const Matmul& args) {
+  Matmul m = args;
+  if (args.bias_gradient != nullptr && args.accumulate)
+    m.bias_gradient =
+        reinterpret_cast<float*>(static_cast<char*>(args.workspace) + matmul_workspace(args).bias_at());
+  return m;
+}
+
+bool by_library(const Matmul& args, CudaStream& stream) {
+  if (stream.cublaslt == nullptr || args.k <= 0) return false;
+  const Matmul m = for_library(args);
+  if (!stream.cublaslt->multiply(m, stream)) return false;
+  if (m.bias_gradient != args.bias_gradient)
+    add({args.bias_gradient, args.bias_gradient, m.bias_gradient, args.m}, stream);
+  return true;
+}
+
+bool is_alone(const Matmul& m) { return m.epilogue == Epilogue::kNone && m.bias_gradient == nullptr; }
+
+/// The product without what it takes along.
+Matmul alone(const Matmul& args) {
+  Matmul m = args;
+  m.epilogue = Epilogue::kNone;
+  m.bias_gradient = nullptr;
+  if (args.epilogue == Epilogue::kGeluTanh) m.c = args.aux;
+  m.aux = nullptr;
+  return m;
+}
+
+void in_parts(const Matmul& args, CudaStream& stream) {
+  matmul(alone(args), stream);
+  const Activation kind = Activation::kGeluTanh;
+  if (args.epilogue == Epilogue::kGeluTanh)
+    activation_forward({args.c, args.aux, args.c_type, args.m, args.n, kind, false}, stream);
+  if (args.epilogue == Epilogue::kGeluTanhGradient)
+    activation_backward({args.c, args.c, args.aux, args.c_type, args.m, args.n, kind, false}, stream);
+  if (args.bias_gradient != nullptr) column_sum(bias_sums(args), stream);
+}
+
 }  // namespace
 
 MatmulWorkspace matmul_workspace(const Matmul& args) {
@@ -23,19 +78,26 @@ MatmulWorkspace matmul_workspace(const Matmul& args) {
   // cuBLASLt adds a bias of the result's type only.
   if (args.c_type == DType::kBf16 && args.bias_type == DType::kF32)
     w.bias_bytes = aligned(args.n * bf16_bytes);
+  if (args.bias_gradient != nullptr) w.bias_bytes = aligned(args.m * dtype_bytes(DType::kF32));
   // Partial sums of a cut k: a few copies of c in fp32, and no more than the library asks for on its own.
   const int64_t copies = aligned(kCopiesOfC * args.m * args.n * dtype_bytes(DType::kF32));
   w.library_bytes = copies < kMostLibraryBytes ? copies : kMostLibraryBytes;
   return w;
 }
 
-int64_t matmul_workspace_bytes(const Matmul& args, int32_t) { return matmul_workspace(args).bytes(); }
+int64_t matmul_workspace_bytes(const Matmul& args, int32_t workers) {
+  const int64_t product = matmul_workspace(args).bytes();
+  if (args.bias_gradient == nullptr) return product;
+  const int64_t sums = column_sum_workspace_bytes(bias_sums(args), workers);
+  return product > sums ? product : sums;
+}
 
 void matmul(const Matmul& args, Stream& stream) {
   CudaStream& cuda = cuda_stream(stream);
   if (args.m <= 0 || args.n <= 0) return;
-  const bool by_library = cuda.cublaslt != nullptr && args.k > 0 && cuda.cublaslt->multiply(args, cuda);
-  if (!by_library) matmul_tiled(args, cuda);
+  if (by_library(args, cuda)) return;
+  if (is_alone(args)) return matmul_tiled(args, cuda);
+  in_parts(args, cuda);
 }
 
 }  // namespace hawser::kernels::cuda

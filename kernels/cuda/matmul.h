@@ -6,16 +6,17 @@
 
 namespace hawser::kernels::cuda {
 
-/// Any product of the contract, by our own kernel. Takes no workspace.
+/// Any product of the contract without epilogue and bias gradient, by our own kernel. Takes no workspace.
 void matmul_tiled(const Matmul& args, CudaStream& stream);
 
 /// out[i, j] = bf16 of in[i * ld + j], [rows, columns], out dense. For operands of a product of bf16 values.
 void round_operand(void* out, const float* in, int64_t rows, int64_t columns, int64_t ld, CudaStream& stream);
 
-/// How args.workspace is cut up: rounded operands and bias, then what cuBLASLt may use. Of sizes and types
-/// alone.
+/// How args.workspace is cut up: rounded operands, rounded bias or a bias gradient that is to be added, then
+/// what cuBLASLt may use. Of sizes and types alone.
 struct MatmulWorkspace {
-  int64_t a_bytes = 0, b_bytes = 0, bias_bytes = 0;  ///< of a bf16 copy; 0: it is taken as it is
+  int64_t a_bytes = 0, b_bytes = 0;  ///< of a bf16 copy; 0: it is taken as it is
+  int64_t bias_bytes = 0;            ///< of a bf16 copy of the bias, or of a bias gradient
   int64_t library_bytes = 0;
   int64_t bias_at() const { return a_bytes + b_bytes; }
   int64_t library_at() const { return bias_at() + bias_bytes; }

@@ -15,25 +15,50 @@ int32_t alignment_of(const void* p) {
   return alignment;
 }
 
+constexpr int32_t kNoType = -1;  // of what is not there
+
 int32_t data_type(DType type) { return type == DType::kBf16 ? cublaslt::kReal16BF : cublaslt::kReal32F; }
+
+int32_t epilogue_of(const Matmul& m) {
+  if (m.epilogue == Epilogue::kGeluTanhGradient) return cublaslt::kGeluGradientEpilogue;
+  if (m.epilogue == Epilogue::kGeluTanh)
+    return m.bias != nullptr ? cublaslt::kGeluAuxBiasEpilogue : cublaslt::kGeluAuxEpilogue;
+  if (m.bias_gradient != nullptr) return cublaslt::kBiasGradientBEpilogue;
+  return m.bias != nullptr ? cublaslt::kBiasEpilogue : cublaslt::kDefaultEpilogue;
+}
+
+/// Whether cuBLASLt has such epilogues, and they are of use. GELU in bf16 only: fp32 is there to agree with
+/// other devices to the last digits, and how exact the library's tanh is, it does not say.
+bool epilogue_offered(const Matmul& m, bool gelu) {
+  if (m.bias_gradient != nullptr && alignment_of(m.bias_gradient) < 16) return false;
+  if (m.epilogue == Epilogue::kNone) return true;
+  return gelu && m.c_type == DType::kBf16 && m.n % 8 == 0 && alignment_of(m.aux) == 16;
+}
 
 /// Whether cuBLASLt has such products at all (its table of types): a narrow result only of narrow operands,
 /// and a bias of the result's type, to which only a wider one can be brought.
-bool offered(const Matmul& m) {
+bool offered(const Matmul& m, bool gelu) {
   return (multiplies_bf16(m) || m.c_type == DType::kF32) &&
-         (m.bias == nullptr || m.bias_type == m.c_type || m.bias_type == DType::kF32);
+         (m.bias == nullptr || m.bias_type == m.c_type || m.bias_type == DType::kF32) &&
+         epilogue_offered(m, gelu);
+}
+
+/// Where the library will find the bias, or leave the gradient of one. Null: neither is asked for.
+const void* bias_place(const Matmul& m, const MatmulWorkspace& w) {
+  if (m.bias_gradient != nullptr || m.bias == nullptr) return m.bias_gradient;
+  return w.bias_bytes > 0 ? static_cast<char*>(m.workspace) + w.bias_at() : m.bias;
 }
 
 /// The operands as they are multiplied: rounded copies in the workspace where the product is of bf16 values.
 struct Operands {
-  const void *a, *b, *bias;
+  const void *a, *b;
   int64_t lda, ldb;
   void* library_workspace;
 };
 
 Operands operands_of(const Matmul& m, const MatmulWorkspace& w, CudaStream& stream) {
   char* at = static_cast<char*>(m.workspace);
-  Operands o = {m.a, m.b, m.bias, m.lda, m.ldb, at + w.library_at()};
+  Operands o = {m.a, m.b, m.lda, m.ldb, at + w.library_at()};
   if (w.a_bytes > 0) {
     const int64_t rows = m.a_transposed ? m.k : m.m, columns = m.a_transposed ? m.m : m.k;
     round_operand(at, static_cast<const float*>(m.a), rows, columns, m.lda, stream);
@@ -46,10 +71,8 @@ Operands operands_of(const Matmul& m, const MatmulWorkspace& w, CudaStream& stre
     o.b = at + w.a_bytes;
     o.ldb = columns;
   }
-  if (w.bias_bytes > 0 && m.bias != nullptr) {
+  if (w.bias_bytes > 0 && m.bias != nullptr)
     round_operand(at + w.bias_at(), static_cast<const float*>(m.bias), 1, m.n, m.n, stream);
-    o.bias = at + w.bias_at();
-  }
   return o;
 }
 
@@ -70,9 +93,11 @@ ProductShape shape_of(const Matmul& m, const MatmulWorkspace& w) {
   s.c_alignment = alignment_of(m.c);
   s.a_transposed = m.a_transposed ? 1 : 0;
   s.b_transposed = m.b_transposed ? 1 : 0;
-  s.bias = m.bias != nullptr ? 1 : 0;
-  s.bias_type = s.bias != 0 ? s.c_type : 0;
+  const void* const bias = bias_place(m, w);
+  s.bias_type = bias != nullptr ? s.c_type : kNoType;
+  s.bias_alignment = bias != nullptr ? alignment_of(bias) : 0;
   s.accumulate = m.accumulate ? 1 : 0;
+  s.epilogue = epilogue_of(m);
   return s;
 }
 
@@ -101,10 +126,11 @@ ProductNumbers numbers_of(const ProductShape& s) {
           s.a_alignment,
           s.b_alignment,
           s.c_alignment,
+          s.bias_alignment,
           s.a_transposed,
           s.b_transposed,
-          s.bias,
-          s.accumulate};
+          s.accumulate,
+          s.epilogue};
 }
 
 CublasLt::CublasLt(const CublasLtApi& api, const AlgorithmChoice& choice, StickyError& error)
@@ -141,30 +167,42 @@ void CublasLt::forget(Product& product) {
   product = {};
 }
 
+bool CublasLt::set(const Product& product, int attribute, const void* value, size_t bytes,
+                   CudaStream& stream) {
+  return succeeded(api_.MatmulDescSetAttribute(product.desc, attribute, value, bytes),
+                   "cublasLtMatmulDescSetAttribute", stream);
+}
+
 /// Column-major: what is stored row-major as [rows, columns] is a columns x rows matrix.
-bool CublasLt::describe(Product& product, const void* bias, CudaStream& stream) {
+bool CublasLt::describe(Product& product, CudaStream& stream) {
   const ProductShape& s = product.shape;
-  const int32_t epilogue = s.bias != 0 ? cublaslt::kBiasEpilogue : cublaslt::kDefaultEpilogue;
-  const auto set = [&](int attribute, const auto& value) {
-    return succeeded(api_.MatmulDescSetAttribute(product.desc, attribute, &value, sizeof(value)),
-                     "cublasLtMatmulDescSetAttribute", stream);
-  };
+  const int32_t a_operation = s.a_transposed != 0 ? cublaslt::kTranspose : 0,
+                b_operation = s.b_transposed != 0 ? cublaslt::kTranspose : 0;
   const auto layout = [&](cublaslt::Layout& out, int32_t type, int64_t rows, int64_t columns, int64_t ld) {
     return succeeded(
         api_.MatrixLayoutCreate(&out, type, static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), ld),
         "cublasLtMatrixLayoutCreate", stream);
   };
-  const bool made =
-      succeeded(api_.MatmulDescCreate(&product.desc, cublaslt::kCompute32F, cublaslt::kReal32F),
-                "cublasLtMatmulDescCreate", stream) &&
-      set(cublaslt::kTransA, int32_t{s.b_transposed != 0 ? cublaslt::kTranspose : 0}) &&
-      set(cublaslt::kTransB, int32_t{s.a_transposed != 0 ? cublaslt::kTranspose : 0}) &&
-      set(cublaslt::kEpilogue, epilogue) &&
-      layout(product.a, s.type, s.a_transposed != 0 ? s.k : s.m, s.a_transposed != 0 ? s.m : s.k, s.lda) &&
-      layout(product.b, s.type, s.b_transposed != 0 ? s.n : s.k, s.b_transposed != 0 ? s.k : s.n, s.ldb) &&
-      layout(product.c, s.c_type, s.m, s.n, s.ldc);
-  return made &&
-         (s.bias == 0 || (set(cublaslt::kBiasPointer, bias) && set(cublaslt::kBiasDataType, s.bias_type)));
+  return succeeded(api_.MatmulDescCreate(&product.desc, cublaslt::kCompute32F, cublaslt::kReal32F),
+                   "cublasLtMatmulDescCreate", stream) &&
+         set(product, cublaslt::kTransA, &b_operation, sizeof b_operation, stream) &&
+         set(product, cublaslt::kTransB, &a_operation, sizeof a_operation, stream) &&
+         set(product, cublaslt::kEpilogue, &s.epilogue, sizeof s.epilogue, stream) &&
+         layout(product.a, s.type, s.a_transposed != 0 ? s.k : s.m, s.a_transposed != 0 ? s.m : s.k, s.lda) &&
+         layout(product.b, s.type, s.b_transposed != 0 ? s.n : s.k, s.b_transposed != 0 ? s.k : s.n, s.ldb) &&
+         layout(product.c, s.c_type, s.m, s.n, s.ldc);
+}
+
+/// What the epilogue works with. An algorithm is chosen by the pointers' alignments, too.
+bool CublasLt::describe_epilogue(const Product& product, const void* bias, const void* aux,
+                                 CudaStream& stream) {
+  const ProductShape& s = product.shape;
+  const auto is_set = [&](int attribute, const auto& value) {
+    return set(product, attribute, &value, sizeof value, stream);
+  };
+  return (bias == nullptr ||
+          (is_set(cublaslt::kBiasPointer, bias) && is_set(cublaslt::kBiasDataType, s.bias_type))) &&
+         (aux == nullptr || (is_set(cublaslt::kAuxPointer, aux) && is_set(cublaslt::kAuxLd, s.n)));
 }
 
 bool CublasLt::suggest(const Product& product, cublaslt::HeuristicResult* results, int most, int* found,
@@ -234,7 +272,8 @@ void CublasLt::time_suggestions(Product& product, const LibraryProduct& args, Cu
 
 /// The kept product of this shape, made where it is new. Null after an error. A full row of slots gives up
 /// its first.
-CublasLt::Product* CublasLt::product_of(const ProductShape& shape, const void* bias, CudaStream& stream) {
+CublasLt::Product* CublasLt::product_of(const ProductShape& shape, const void* bias, const void* aux,
+                                        CudaStream& stream) {
   constexpr size_t kTries = 8;
   const size_t home = slot_of(shape, kProducts);
   Product* free = &products_[home];
@@ -248,7 +287,7 @@ CublasLt::Product* CublasLt::product_of(const ProductShape& shape, const void* b
   }
   forget(*free);
   free->shape = shape;
-  if (!describe(*free, bias, stream) || !choose(*free, stream)) {
+  if (!describe(*free, stream) || !describe_epilogue(*free, bias, aux, stream) || !choose(*free, stream)) {
     forget(*free);
     return nullptr;
   }
@@ -257,18 +296,15 @@ CublasLt::Product* CublasLt::product_of(const ProductShape& shape, const void* b
 }
 
 bool CublasLt::multiply(const Matmul& args, CudaStream& stream) {
-  if (preference_ == nullptr || !offered(args)) return false;
+  if (preference_ == nullptr || !offered(args, choice_.gelu)) return false;
   const MatmulWorkspace w = matmul_workspace(args);
   const ProductShape shape = shape_of(args, w);
-  Product* product = product_of(shape, args.bias, stream);
+  const void* const bias = bias_place(args, w);
+  Product* product = product_of(shape, bias, args.aux, stream);
   if (product == nullptr) return true;  // the error is kept
   if (!product->supported) return false;
   const Operands o = operands_of(args, w, stream);
-  if (o.bias != nullptr &&
-      !succeeded(api_.MatmulDescSetAttribute(product->desc, cublaslt::kBiasPointer, &o.bias, sizeof(o.bias)),
-                 "cublasLtMatmulDescSetAttribute", stream)) {
-    return true;
-  }
+  if (!describe_epilogue(*product, bias, args.aux, stream)) return true;
   const LibraryProduct call = {handle_,
                                product->desc,
                                product->b,

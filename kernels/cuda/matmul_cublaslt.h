@@ -1,6 +1,7 @@
 // Products by cuBLASLt. Row-major c = op(a) op(b) is column-major c^T = op(b)^T op(a)^T on the same memory,
 // so the library is given b first and computes an n x m matrix; a bias of n elements is then its bias along
-// rows.
+// rows, what GELU is taken of an n x m matrix like c, and the gradient of a bias, of m elements, that of its
+// second operand, which is a.
 #pragma once
 
 #include <array>
@@ -17,8 +18,10 @@ namespace hawser::kernels::cuda {
 struct ProductShape {
   int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0, library_bytes = 0;
   // Of the operands as multiplied; alignments in bytes, up to 16.
-  int32_t type = 0, c_type = 0, bias_type = 0, a_alignment = 0, b_alignment = 0, c_alignment = 0;
-  int32_t a_transposed = 0, b_transposed = 0, bias = 0, accumulate = 0;
+  int32_t type = 0, c_type = 0, bias_type = 0;
+  int32_t a_alignment = 0, b_alignment = 0, c_alignment = 0, bias_alignment = 0;
+  int32_t a_transposed = 0, b_transposed = 0, accumulate = 0;
+  int32_t epilogue = 0;  // cublasLtEpilogue_t; what GELU is taken of is aligned to 16 bytes
 
   bool operator==(const ProductShape&) const = default;
 };
@@ -30,6 +33,7 @@ struct AlgorithmChoice {
   bool deterministic = true;        ///< leaves out those that add through atomics
   AlgorithmCache* cache = nullptr;  ///< asked first; null: there is none. Deleted with the CublasLt
   bool times = false;               ///< times what the cache lacks; else the library's first suggestion
+  bool gelu = true;                 ///< GELU is faster in the library's epilogue than as a kernel of its own
 };
 
 struct LibraryProduct;
@@ -60,8 +64,10 @@ class CublasLt {
   };
   static constexpr size_t kProducts = 1024;  ///< kept; many more than a model has
 
-  Product* product_of(const ProductShape& shape, const void* bias, CudaStream& stream);
-  bool describe(Product& product, const void* bias, CudaStream& stream);
+  Product* product_of(const ProductShape& shape, const void* bias, const void* aux, CudaStream& stream);
+  bool describe(Product& product, CudaStream& stream);
+  bool describe_epilogue(const Product& product, const void* bias, const void* aux, CudaStream& stream);
+  bool set(const Product& product, int attribute, const void* value, size_t bytes, CudaStream& stream);
   bool choose(Product& product, CudaStream& stream);
   bool choose_from_cache(Product& product);
   bool suggest(const Product& product, cublaslt::HeuristicResult* results, int most, int* found,

@@ -22,7 +22,7 @@ struct InContext<kKernel> {
 
 const KernelTable& cuda_kernels() {
   static constexpr Suited kSuited = {
-      .narrow_activations = true, .logit_bytes = int64_t{1} << 30, .logit_rows = 8192};
+      .narrow_activations = true, .epilogues = true, .logit_bytes = int64_t{1} << 30, .logit_rows = 8192};
   static constexpr KernelTable kTable = {
       .name = "cuda",
       .matmul = InContext<matmul>::run,

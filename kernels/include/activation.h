@@ -21,7 +21,7 @@ struct ActivationForward {
   bool gated = false;
 };
 
-/// dh (same shape and type as h) from dy [rows,f]. dh may alias h exactly.
+/// dh (same shape and type as h) from dy [rows,f]. dh may alias h exactly; plain, it may alias dy.
 struct ActivationBackward {
   void* dh = nullptr;
   const void* dy = nullptr;

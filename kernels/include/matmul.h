@@ -6,6 +6,11 @@
 
 namespace hawser::kernels {
 
+/// What a product does to its result, in fp32, before it is stored: the activation of an MLP, or its gradient
+/// (GELU in its tanh form, Hendrycks and Gimpel, arXiv 1606.08415), so that the result makes no way through
+/// memory in between.
+enum class Epilogue : uint8_t { kNone, kGeluTanh, kGeluTanhGradient };
+
 /// c[m,n] = op(a)[m,k] · op(b)[k,n] (+ bias[n]) (+ c), accumulated in fp32 over k in ascending blocks whose
 /// bounds depend on k alone, so results depend neither on the thread count nor on m. Row-major; ld* are
 /// elements between stored rows. Types: a, b in {f32, bf16}; c in {f32, bf16}. If a or b is bf16 the product
@@ -16,6 +21,16 @@ namespace hawser::kernels {
 ///         round it to bf16 first.
 ///   accumulate: c += instead of c =; needs c_type f32.
 /// c overlaps nothing. m, n, k >= 0 (k == 0 gives bias or zero). No alignment is asked for.
+///
+/// Only for backends that say so (Suited::epilogues), which may round where separate kernels would not, and
+/// the other way round:
+///   epilogue: with h = op(a) op(b) (+ bias). c is dense (ldc = n) and is not added to.
+///     kGeluTanh: aux = h and c = GELU(h), each rounded once to c_type; GELU is of the fp32 h or of aux.
+///     kGeluTanhGradient: c = h * GELU'(aux), rounded to c_type, and h before that or not. No bias.
+///   aux: [m,n] of c_type, dense, overlaps nothing: what GELU was taken of. Written forward, read backward.
+///   bias_gradient: f32 [m] or null; (+)= the sums over k of op(a), as c: of a's values, or of those that are
+///         multiplied. The gradient of a layer's bias, from the product dy^T x that is its weight's. Asks for
+///         a_transposed, c_type f32, and no bias or epilogue.
 struct Matmul {
   void* c = nullptr;
   const void* a = nullptr;
@@ -26,7 +41,10 @@ struct Matmul {
   int64_t m = 0, n = 0, k = 0;
   bool a_transposed = false, b_transposed = false, accumulate = false;
   bool round_to_bf16 = false;  ///< form the product from bf16 values also where both operands are f32
-  void* workspace = nullptr;   ///< matmul_workspace_bytes(args), 64-byte aligned
+  Epilogue epilogue = Epilogue::kNone;
+  void* aux = nullptr;
+  float* bias_gradient = nullptr;
+  void* workspace = nullptr;  ///< matmul_workspace_bytes(args), 64-byte aligned
 };
 
 /// Whether `m` is a product of bf16 values.

@@ -22,6 +22,9 @@ struct Suited {
   /// Under precision bf16, what lies between products (activations, logits, their gradients) is best stored
   /// as bf16, the type in which the next product reads it; else as f32.
   bool narrow_activations;
+  /// Products take what follows them along (Matmul::epilogue, aux, bias_gradient). Where not, these stay
+  /// unset, and the kernels of their own are called.
+  bool epilogues;
   /// The most bytes, and rows, of logits that are best made at a time.
   int64_t logit_bytes, logit_rows;
 };
@@ -53,8 +56,8 @@ struct KernelTable {
   void (*adamw_bf16)(const AdamWBf16&, Stream&);
   void (*sgd_bf16)(const SgdBf16&, Stream&);
 
-  // Bytes of `workspace` for these arguments (pointers are not read) on a stream of num_workers; a pure
-  // function.
+  // Bytes of `workspace` for these arguments (of pointers only whether they are null) on a stream of
+  // num_workers; a pure function, the same whether something is added to or not.
   int64_t (*matmul_workspace_bytes)(const Matmul&, int32_t num_workers);
   int64_t (*norm_backward_workspace_bytes)(const NormBackward&, int32_t num_workers);
   int64_t (*attention_forward_workspace_bytes)(const AttentionForward&, int32_t num_workers);

@@ -2,6 +2,7 @@
 // it and times nothing, and files that are damaged or not ours change nothing.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -90,6 +91,17 @@ TEST_F(AlgorithmCacheFile, ServesManyGpus) {
   EXPECT_EQ(multiply(4, true, "another GPU"), 2u);
   EXPECT_EQ(multiply(4, false, "another GPU"), 2u);
   EXPECT_EQ(multiply(4, false), 1u);
+}
+
+/// Lines whose products are written in another way.
+TEST_F(AlgorithmCacheFile, ServesOtherVersionsOfItself) {
+  EXPECT_EQ(multiply(4, true), 1u);
+  std::string other = text();
+  other.replace(0, std::strlen("hawser-cublaslt-2"), "hawser-cublaslt-1");
+  std::ofstream(path_) << other;
+  cublaslt_record().fastest = 2;
+  EXPECT_EQ(multiply(4, true), 2u);
+  EXPECT_EQ(text().substr(0, other.size()), other);
 }
 
 TEST_F(AlgorithmCacheFile, IsAskedAgainWhereTheLibraryNoLongerTakesIt) {

@@ -10,9 +10,15 @@ static_assert(kSuccess == CUBLAS_STATUS_SUCCESS && kNotSupported == CUBLAS_STATU
 static_assert(kCompute32F == CUBLAS_COMPUTE_32F && kReal32F == CUDA_R_32F && kReal16BF == CUDA_R_16BF);
 static_assert(kTranspose == CUBLAS_OP_T);
 static_assert(kDefaultEpilogue == CUBLASLT_EPILOGUE_DEFAULT && kBiasEpilogue == CUBLASLT_EPILOGUE_BIAS);
+static_assert(kGeluAuxEpilogue == CUBLASLT_EPILOGUE_GELU_AUX &&
+              kGeluAuxBiasEpilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS &&
+              kGeluGradientEpilogue == CUBLASLT_EPILOGUE_DGELU &&
+              kBiasGradientBEpilogue == CUBLASLT_EPILOGUE_BGRADB);
 static_assert(int{kTransA} == CUBLASLT_MATMUL_DESC_TRANSA && int{kTransB} == CUBLASLT_MATMUL_DESC_TRANSB);
 static_assert(int{kEpilogue} == CUBLASLT_MATMUL_DESC_EPILOGUE &&
               int{kBiasPointer} == CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+static_assert(int{kAuxPointer} == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER &&
+              int{kAuxLd} == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD);
 static_assert(int{kBiasDataType} == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE);
 static_assert(int{kMaxWorkspaceBytes} == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
 static_assert(int{kReductionSchemeMask} == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);

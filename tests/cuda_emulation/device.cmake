@@ -6,7 +6,7 @@ list(FILTER device_files EXCLUDE REGEX nvidia)
 get_property(build_id GLOBAL PROPERTY HAWSER_DEVICE_BUILD_ID)
 
 set(nccl ${PROJECT_SOURCE_DIR}/engine/comm/nccl)
-add_library(hawser_cuda_device_emulated_objects OBJECT ${device_files} libraries_emulated.cc emulated_sdpa.cc ${nccl}/communicator.cc
+add_library(hawser_cuda_device_emulated_objects OBJECT ${device_files} libraries_emulated.cc emulated_cublaslt.cc emulated_sdpa.cc ${nccl}/communicator.cc
             ${nccl}/nccl_link.cc ../comm/nccl/fake_nccl.cc emulated_nccl.cc)
 target_include_directories(hawser_cuda_device_emulated_objects BEFORE PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/include)
 target_link_libraries(hawser_cuda_device_emulated_objects PRIVATE hawser_flags)

@@ -1,6 +1,7 @@
 // cuBLASLt by plain loops.
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 
+#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -63,10 +64,39 @@ void write(void* p, int type, int64_t i, float x) {
   }
 }
 
+struct Epilogue {
+  bool adds_bias = false, gelu = false, gelu_gradient = false, bias_gradient = false;
+};
+
+Epilogue epilogue_of(const Attributes& desc) {
+  switch (desc.get(lt::kEpilogue)) {
+    case lt::kBiasEpilogue:
+      return {.adds_bias = true};
+    case lt::kGeluAuxEpilogue:
+      return {.gelu = true};
+    case lt::kGeluAuxBiasEpilogue:
+      return {.adds_bias = true, .gelu = true};
+    case lt::kGeluGradientEpilogue:
+      return {.gelu_gradient = true};
+    case lt::kBiasGradientBEpilogue:
+      return {.bias_gradient = true};
+    default:
+      return {};
+  }
+}
+
+/// What GELU was taken of has the type of the result, columns that are a multiple of 8 apart, and no other
+/// alignment than that of whole accesses.
 bool supported(const Attributes& desc, const Layout& a, const Layout& b, const Layout& c) {
-  const bool bias = desc.get(lt::kEpilogue) == lt::kBiasEpilogue;
+  const Epilogue e = epilogue_of(desc);
+  const bool bias = e.adds_bias || e.bias_gradient, aux = e.gelu || e.gelu_gradient;
+  const auto ld = static_cast<int64_t>(desc.get(lt::kAuxLd));
   return a.type == b.type && (a.type == lt::kReal16BF || c.type == lt::kReal32F) &&
-         (!bias || static_cast<int>(desc.get(lt::kBiasDataType)) == c.type);
+         (!bias ||
+          (desc.get(lt::kBiasPointer) != 0 && static_cast<int>(desc.get(lt::kBiasDataType)) == c.type)) &&
+         (!aux || (desc.get(lt::kAuxPointer) % 16 == 0 && desc.get(lt::kAuxPointer) != 0 && ld % 8 == 0 &&
+                   ld >= c.rows)) &&
+         (cublaslt_record().epilogues || !(aux || e.bias_gradient));
 }
 
 constexpr uint64_t kFirstAlgorithm = 4711;
@@ -100,42 +130,100 @@ double element(const void* p, const Layout& x, bool transposed, int64_t i, int64
   return transposed ? read(p, x.type, i * x.ld + j) : read(p, x.type, j * x.ld + i);
 }
 
+double gelu(double x, double* slope) {
+  constexpr double kSqrt2OverPi = 0.79788456080286535588, kCubic = 0.044715;
+  const double t = std::tanh(kSqrt2OverPi * (x + kCubic * x * x * x));
+  *slope = 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kSqrt2OverPi * (1 + 3 * kCubic * x * x);
+  return 0.5 * x * (1 + t);
+}
+
+/// All that a product was asked for with, so that it may run later.
+struct Product {
+  Attributes desc;
+  Layout x, y, z;
+  const void *a, *b;
+  void* d;
+  double alpha, beta;
+  void* workspace;
+  size_t workspace_bytes;
+
+  bool a_transposed = desc.get(lt::kTransA) == lt::kTranspose;
+  bool b_transposed = desc.get(lt::kTransB) == lt::kTranspose;
+
+  int64_t depth() const { return a_transposed ? x.rows : x.columns; }
+  bool fits() const {
+    return x.ld >= x.rows && y.ld >= y.rows && z.ld >= z.rows &&
+           depth() == (b_transposed ? y.columns : y.rows) && z.rows == (a_transposed ? x.columns : x.rows) &&
+           z.columns == (b_transposed ? y.rows : y.columns);
+  }
+  double product(int64_t i, int64_t j) const {
+    double sum = 0;
+    for (int64_t p = 0; p < depth(); ++p)
+      sum += element(a, x, a_transposed, i, p) * element(b, y, b_transposed, p, j);
+    return alpha * sum;
+  }
+  void run() const;
+};
+
+void Product::run() const {
+  std::memset(workspace, 0xff, workspace_bytes);
+  const Epilogue e = epilogue_of(desc);
+  auto* const bias = reinterpret_cast<void*>(desc.get(lt::kBiasPointer));
+  auto* const aux = reinterpret_cast<void*>(desc.get(lt::kAuxPointer));
+  const int bias_type = static_cast<int>(desc.get(lt::kBiasDataType));
+  const auto ld_aux = static_cast<int64_t>(desc.get(lt::kAuxLd));
+  for (int64_t j = 0; j < z.columns; ++j) {
+    for (int64_t i = 0; i < z.rows; ++i) {
+      double sum = product(i, j), slope = 0;
+      if (beta != 0) sum += beta * read(d, z.type, j * z.ld + i);
+      if (e.adds_bias) sum += read(bias, bias_type, i);
+      if (e.gelu) write(aux, z.type, j * ld_aux + i, static_cast<float>(sum));
+      if (e.gelu) sum = gelu(sum, &slope);
+      if (e.gelu_gradient) {
+        gelu(read(aux, z.type, j * ld_aux + i), &slope);
+        sum *= slope;
+      }
+      write(d, z.type, j * z.ld + i, static_cast<float>(sum));
+    }
+    double column = 0;
+    for (int64_t p = 0; p < depth() && e.bias_gradient; ++p) column += element(b, y, b_transposed, p, j);
+    if (e.bias_gradient) write(bias, bias_type, j, static_cast<float>(column));
+  }
+}
+
 int multiply(void*, void* description, const void* alpha, const void* a, void* la, const void* b, void* lb,
              const void* beta, const void* c, void* lc, void* d, void*, const lt::Algorithm* algorithm,
-             void* workspace, size_t workspace_bytes, void*) {
+             void* workspace, size_t workspace_bytes, void* stream) {
   CublasLtRecord& record = cublaslt_record();
   ++record.products;
   if (record.matmul_status != lt::kSuccess) return record.matmul_status;
-  const Attributes& desc = *static_cast<Attributes*>(description);
-  const bool a_transposed = desc.get(lt::kTransA) == lt::kTranspose,
-             b_transposed = desc.get(lt::kTransB) == lt::kTranspose;
-  const Layout &x = layout(la), &y = layout(lb), &z = layout(lc);
-  const int64_t depth = a_transposed ? x.rows : x.columns;
+  const Product product = {*static_cast<Attributes*>(description),
+                           layout(la),
+                           layout(lb),
+                           layout(lc),
+                           a,
+                           b,
+                           d,
+                           *static_cast<const float*>(alpha),
+                           *static_cast<const float*>(beta),
+                           workspace,
+                           workspace_bytes};
+  const Epilogue e = epilogue_of(product.desc);
+  record.gelu += e.gelu ? 1 : 0;
+  record.gelu_gradients += e.gelu_gradient ? 1 : 0;
+  record.bias_gradients += e.bias_gradient ? 1 : 0;
   record.last_algorithm = algorithm->data[0] - kFirstAlgorithm;
-  if (record.suggestions > 1 && record.last_algorithm != record.fastest) pass_seconds(1000);
-  if (algorithm->data[7] != 0xfedcba9876543210 || c != d || x.ld < x.rows || y.ld < y.rows || z.ld < z.rows ||
-      depth != (b_transposed ? y.columns : y.rows) || z.rows != (a_transposed ? x.columns : x.rows) ||
-      z.columns != (b_transposed ? y.rows : y.columns)) {
+  const bool slow = record.suggestions > 1 && record.last_algorithm != record.fastest;
+  if (algorithm->data[7] != 0xfedcba9876543210 || c != d || !product.fits() ||
+      !supported(product.desc, product.x, product.y, product.z)) {
     return kInvalidValue;
   }
-  std::memset(workspace, 0xff, workspace_bytes);
-  const auto* bias = reinterpret_cast<const void*>(desc.get(lt::kBiasPointer));
-  const bool with_bias = desc.get(lt::kEpilogue) == lt::kBiasEpilogue;
-  for (int64_t j = 0; j < z.columns; ++j) {
-    for (int64_t i = 0; i < z.rows; ++i) {
-      double sum = 0;
-      for (int64_t p = 0; p < depth; ++p) {
-        sum += element(a, x, a_transposed, i, p) * element(b, y, b_transposed, p, j);
-      }
-      sum *= *static_cast<const float*>(alpha);
-      if (*static_cast<const float*>(beta) != 0) {
-        sum += *static_cast<const float*>(beta) * read(c, z.type, j * z.ld + i);
-      }
-      if (with_bias) sum += read(bias, static_cast<int>(desc.get(lt::kBiasDataType)), i);
-      write(d, z.type, j * z.ld + i, static_cast<float>(sum));
-    }
-  }
-  return lt::kSuccess;
+  const auto run = [product, slow] {
+    product.run();
+    if (slow) pass_seconds(1000);
+    return cudaSuccess;
+  };
+  return give(static_cast<cudaStream_t>(stream), run) == cudaSuccess ? lt::kSuccess : kInvalidValue;
 }
 
 }  // namespace

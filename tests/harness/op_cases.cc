@@ -98,6 +98,7 @@ const std::vector<OpCase>& op_cases() {
     add_activation_cases(cases);
     add_cross_entropy_cases(cases);
     add_matmul_cases(cases);
+    add_epilogue_cases(cases);
     add_ordered_sum_cases(cases);
     add_stream_cases(cases);
     add_vector_cases(cases);

@@ -47,8 +47,9 @@ struct OpCase {
   std::vector<Operand> operands;
   std::function<void(const FastCall&)> fast;
   std::function<void(RealOperands& values)> reference;  ///< reads inputs, writes outputs, in operand order
-  bool narrow = false;  ///< only for tables that say narrow_activations, which are those of CUDA
-  bool wide = false;    ///< not for CUDA, whose heads end at 256 elements
+  bool narrow =
+      false;          ///< only for tables that say narrow_activations and epilogues, which are those of CUDA
+  bool wide = false;  ///< not for CUDA, whose heads end at 256 elements
 };
 
 struct GradientCase {
@@ -89,6 +90,7 @@ void add_norm_cases(std::vector<OpCase>& cases);
 void add_activation_cases(std::vector<OpCase>& cases);
 void add_cross_entropy_cases(std::vector<OpCase>& cases);
 void add_matmul_cases(std::vector<OpCase>& cases);
+void add_epilogue_cases(std::vector<OpCase>& cases);
 void add_ordered_sum_cases(std::vector<OpCase>& cases);
 void add_stream_cases(std::vector<OpCase>& cases);
 void add_vector_cases(std::vector<OpCase>& cases);

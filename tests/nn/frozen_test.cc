@@ -6,149 +6,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <numeric>
 
-#include "engine/nn/model.h"
-#include "engine/nn/rope_table.h"
-#include "tests/harness/guarded_buffer.h"
 #include "tests/harness/kernel_levels.h"
-#include "tests/harness/test_stream.h"
-#include "tests/nn/model_memory.h"
-#include "tests/nn/model_variants.h"
+#include "tests/nn/variant_step.h"
 
 namespace hawser::testing {
 namespace {
-
-constexpr int32_t kWorkers = 2;
-
-using Gradients = std::map<std::string, std::vector<float>>;  // by parameter
-
-/// Forward, loss and backward of one variant's global batch through the modules.
-class Step {
- public:
-  Step(const ModelVariant& variant, const std::vector<std::string>& frozen,
-       const kernels::KernelTable& kernels, DType type)
-      : variant_(variant),
-        model_(resolve_variant(variant).model, true, frozen),
-        stream_(kWorkers),
-        memory_(model_.table(), variant_weights(model_.table(), model_.config().norm_weight_offset), type,
-                kernels, stream_),
-        costs_(
-            nn::measure_costs(model_, kernels, kWorkers, type, variant.micro_batch, variant.sequence, true)),
-        batch_(variant_batch(variant, model_.config().vocab_size)),
-        rope_(static_cast<size_t>(nn::rope_table_size(model_.config(), variant.sequence))),
-        positions_(batch_.tokens.size()),
-        samples_(static_cast<size_t>(batch_.rows)),
-        tied_sizes_{model_.config().vocab_size, model_.config().width,
-                    static_cast<int64_t>(batch_.tokens.size()), variant.micro_batch * variant.sequence},
-        tied_memory_(static_cast<size_t>(nn::LookupGradient::bytes(tied_sizes_) / 4)),
-        tied_(tied_memory_.data(), tied_memory_.data(), tied_sizes_) {
-    if (!rope_.empty()) nn::fill_rope_table(rope_.data(), model_.config(), variant.sequence);
-    std::iota(samples_.begin(), samples_.end(), 0);
-    for (size_t i = 0; i < positions_.size(); ++i) {
-      const auto column = static_cast<int32_t>(static_cast<int64_t>(i) % variant.sequence);
-      positions_[i] = variant.documents ? column - batch_.document_begin[i] : column;
-    }
-    ctx_.kernels = &kernels, ctx_.stream = &stream_;
-    ctx_.batch = variant.micro_batch, ctx_.seq = variant.sequence;
-    ctx_.type = type;
-    ctx_.groups = memory_.groups();
-    ctx_.training = true;
-    ctx_.seed = 9;
-  }
-
-  Gradients run() {
-    for (int64_t mb = 0; mb < variant_.grad_accum_steps; ++mb) micro_batch(mb);
-    if (model_.trains_tied_head()) model_.embedding().join(ctx_, tied_);
-    Gradients gradients;
-    for (const nn::Parameter& p : model_.table().all()) {
-      const auto begin = memory_.gradients().begin() + memory_.layout().at(p);
-      if (p.trainable) gradients[p.name].assign(begin, begin + p.size);
-    }
-    return gradients;
-  }
-  /// Whether anything was written where a frozen group's gradients would be.
-  bool wrote_frozen() {
-    for (size_t g = 0; g < model_.table().groups().size(); ++g) {
-      const nn::ParameterGroup& group = model_.table().groups()[g];
-      const auto begin = memory_.gradients().begin() + memory_.layout().begin(g);
-      if (!group.trainable && std::any_of(begin, begin + group.elements, [](float v) { return v != 0; }))
-        return true;
-    }
-    return false;
-  }
-  const nn::Model& model() const { return model_; }
-  const nn::ModelCosts& costs() const { return costs_; }
-
- private:
-  template <class Call>
-  void call(const nn::CallCost& cost, Call fn) {
-    GuardedBuffer<char> workspace(cost.workspace);
-    nn::Region region(workspace.data(), cost.workspace);
-    ctx_.workspace = &region;
-    fn(ctx_);
-    EXPECT_EQ(region.high(), cost.workspace) << "the dry run measured another step";
-    EXPECT_TRUE(workspace.intact());
-  }
-
-  void micro_batch(int64_t mb) {
-    const int64_t rows = variant_.micro_batch * variant_.sequence;
-    const auto first = static_cast<size_t>(mb * rows),
-               residual = static_cast<size_t>(rows * model_.config().width);
-    ctx_.tokens_BT = batch_.tokens.data() + first, ctx_.targets_BT = batch_.targets.data() + first;
-    ctx_.positions_BT = positions_.data() + first;
-    ctx_.kv_begin_BT = variant_.documents ? batch_.document_begin.data() + first : nullptr;
-    ctx_.samples_B = samples_.data() + mb * variant_.micro_batch;
-    ctx_.accumulate = mb > 0;
-
-    const size_t layers = costs_.block_forward.size();
-    std::vector<std::vector<float>> x(layers + 1, std::vector<float>(residual));
-    std::vector<std::vector<char>> saved;
-    call(costs_.embedding_forward, [&](const nn::Context& c) { model_.embedding().forward(c, x[0].data()); });
-    for (size_t l = 0; l < layers; ++l) {
-      saved.emplace_back(static_cast<size_t>(costs_.block_forward[l].saved) + 64);
-      nn::Region region = saved_region(saved[l], l);
-      call(costs_.block_forward[l], [&](const nn::Context& c) {
-        model_.block(static_cast<int64_t>(l)).forward(c, region, rope_.data(), x[l + 1].data(), x[l].data());
-      });
-    }
-    std::vector<float> losses(static_cast<size_t>(rows)), dx(residual);
-    const float grad_scale = 0.1f;
-    call(costs_.loss, [&](const nn::Context& c) {
-      model_.head().forward_backward(c, losses.data(), dx.data(), x[layers].data(), &grad_scale);
-    });
-    for (size_t l = layers; l-- > 0;) {
-      nn::Region region = saved_region(saved[l], l);
-      call(costs_.block_backward[l], [&](const nn::Context& c) {
-        model_.block(static_cast<int64_t>(l)).backward(c, region, rope_.data(), dx.data(), x[l].data());
-      });
-    }
-    const bool tied = model_.trains_tied_head();
-    if (tied) tied_.find_rows(ctx_.tokens_BT, rows, static_cast<int32_t>(model_.config().padding_token));
-    call(costs_.embedding_backward,
-         [&](const nn::Context& c) { model_.embedding().backward(c, dx.data(), tied ? &tied_ : nullptr); });
-  }
-
-  nn::Region saved_region(std::vector<char>& memory, size_t layer) const {
-    const auto address = reinterpret_cast<uintptr_t>(memory.data());
-    return nn::Region(reinterpret_cast<char*>((address + 63) / 64 * 64), costs_.block_forward[layer].saved);
-  }
-
-  const ModelVariant& variant_;
-  nn::Model model_;
-  SerialStream stream_;
-  ModelMemory memory_;
-  nn::ModelCosts costs_;
-  ReferenceBatch batch_;
-  std::vector<float> rope_;
-  std::vector<int32_t> positions_;
-  std::vector<uint64_t> samples_;
-  nn::LookupGradient::Sizes tied_sizes_;
-  std::vector<int32_t> tied_memory_;
-  nn::LookupGradient tied_;
-  nn::Context ctx_;
-};
 
 /// Sets of patterns; those that mean nothing in a variant are left out there.
 const std::vector<std::vector<std::string>> kSets = {{"embedding.*"},
@@ -182,12 +45,12 @@ TEST_P(Frozen, TakesNoGradientAndChangesNobodyElses) {
   const kernels::KernelTable& kernels = *kernel_tables().back();
   int sets = 0;
   for (const DType type : {DType::kF32, DType::kBf16}) {
-    Step whole(GetParam(), {}, kernels, type);
+    VariantStep whole(GetParam(), {}, kernels, type);
     const Gradients expected = whole.run();
     for (const std::vector<std::string>& patterns : kSets) {
       if (!means_something(whole.model().table(), patterns)) continue;
       SCOPED_TRACE(patterns[0]);
-      Step step(GetParam(), patterns, kernels, type);
+      VariantStep step(GetParam(), patterns, kernels, type);
       const Gradients gradients = step.run();
       EXPECT_FALSE(step.wrote_frozen());
       EXPECT_LT(gradients.size(), expected.size());
@@ -202,12 +65,12 @@ TEST_P(Frozen, TakesNoGradientAndChangesNobodyElses) {
 
 TEST_P(Frozen, WeightsCostNoProductForTheirGradient) {
   const kernels::KernelTable& kernels = *kernel_tables().back();
-  const Step whole(GetParam(), {}, kernels, DType::kF32);
+  const VariantStep whole(GetParam(), {}, kernels, DType::kF32);
   const double rows = static_cast<double>(GetParam().micro_batch * GetParam().sequence);
   for (const std::vector<std::string>& patterns : kSets) {
     if (!means_something(whole.model().table(), patterns)) continue;
     SCOPED_TRACE(patterns[0]);
-    const Step step(GetParam(), patterns, kernels, DType::kF32);
+    const VariantStep step(GetParam(), patterns, kernels, DType::kF32);
     const nn::ModelConfig& m = step.model().config();
     std::vector<double> frozen(static_cast<size_t>(m.layers) + 2);
     for (const nn::Parameter& p : step.model().table().all())

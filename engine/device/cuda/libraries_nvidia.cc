@@ -33,6 +33,14 @@ bool open_cache(const DeviceRequest& request, const char* gpu, size_t version, A
   return false;
 }
 
+/// cuBLASLt's products with GELU are faster than a product and a kernel on data centre GPUs from Hopper on,
+/// and slower on others: measured by users on 8.x and 12.x.
+bool gelu_belongs_in_epilogues(int32_t index) {
+  cudaDeviceProp properties;
+  return cudaGetDeviceProperties(&properties, index) == cudaSuccess &&
+         (properties.major == 9 || properties.major == 10);
+}
+
 bool start_cublaslt(CudaStream* stream, const DeviceRequest& request, const char* gpu, StickyError* failure) {
   char why[320] = "";
   const CublasLtApi* const api = kernels::cuda::open_cublaslt(why, sizeof why);
@@ -42,7 +50,9 @@ bool start_cublaslt(CudaStream* stream, const DeviceRequest& request, const char
                   "install it (CUDA Toolkit 13, or the nvidia-cublas package) where the loader finds it");
     return false;
   }
-  AlgorithmChoice choice{.deterministic = request.deterministic, .times = request.times};
+  AlgorithmChoice choice{.deterministic = request.deterministic,
+                         .times = request.times,
+                         .gelu = gelu_belongs_in_epilogues(request.index)};
   if (!open_cache(request, gpu, api->GetVersion(), &choice, failure)) return false;
   stream->cublaslt = new (std::nothrow) CublasLt(*api, choice, *failure);
   if (stream->cublaslt == nullptr) {

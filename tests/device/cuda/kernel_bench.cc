@@ -123,6 +123,48 @@ void products(Bench& bench) {
   }
 }
 
+/// The MLP of GPT-2 124M: a product and what it takes along, each beside the same in parts.
+void epilogues(Bench& bench) {
+  constexpr int64_t kRows = 65536, kWidth = 768, kInner = 3072;
+  constexpr double kOperations = 2.0 * kRows * kWidth * kInner;
+  void* const x = bench.values(kRows * kWidth, DType::kBf16);
+  void* const w = bench.values(kWidth * kInner, DType::kBf16);
+  char* const h = bench.bytes(kRows * kInner * 2);
+  char* const a = bench.bytes(kRows * kInner * 2);
+  auto* const dbias = reinterpret_cast<float*>(bench.bytes(kInner * 4));
+  Matmul up = product(h, x, w, kRows, kInner, kWidth, true);
+  Matmul down = product(a, x, w, kRows, kInner, kWidth, false);
+  Matmul dw = product(bench.bytes(kWidth * kInner * 4), a, x, kInner, kWidth, kRows, false);
+  dw.lda = kInner, dw.a_transposed = dw.accumulate = true, dw.c_type = DType::kF32;
+  Matmul up_gelu = up, down_gelu = down, dw_bias = dw;
+  up_gelu.c = a, up_gelu.aux = h, up_gelu.epilogue = Epilogue::kGeluTanh;
+  down_gelu.aux = h, down_gelu.epilogue = Epilogue::kGeluTanhGradient;
+  dw_bias.bias_gradient = dbias;
+  for (Matmul* const m : {&up, &down, &dw, &up_gelu, &down_gelu, &dw_bias})
+    m->workspace = bench.bytes(bench.table().matmul_workspace_bytes(*m, bench.stream().num_workers));
+  const ActivationForward gelu = {a, h, DType::kBf16, kRows, kInner, Activation::kGeluTanh, false};
+  const ActivationBackward slope = {a, a, h, DType::kBf16, kRows, kInner, Activation::kGeluTanh, false};
+  ColumnSum sums = {dbias, a, DType::kBf16, kRows, kInner, kInner, true};
+  sums.workspace = bench.bytes(bench.table().column_sum_workspace_bytes(sums, bench.stream().num_workers));
+  const KernelTable& t = bench.table();
+  Stream& stream = bench.stream();
+  bench.compute_bound("matmul up + gelu", kOperations, [&] { t.matmul(up_gelu, stream); });
+  bench.compute_bound("matmul up, gelu", kOperations, [&] {
+    t.matmul(up, stream);
+    t.activation_forward(gelu, stream);
+  });
+  bench.compute_bound("matmul d(down) + gelu backward", kOperations, [&] { t.matmul(down_gelu, stream); });
+  bench.compute_bound("matmul d(down), gelu backward", kOperations, [&] {
+    t.matmul(down, stream);
+    t.activation_backward(slope, stream);
+  });
+  bench.compute_bound("matmul dw + bias gradient", kOperations, [&] { t.matmul(dw_bias, stream); });
+  bench.compute_bound("matmul dw, bias gradient", kOperations, [&] {
+    t.matmul(dw, stream);
+    t.column_sum(sums, stream);
+  });
+}
+
 void norms(Bench& bench) {
   constexpr int64_t kRows = 65536, kWidth = 4096;
   constexpr double kElements = static_cast<double>(kRows) * kWidth;
@@ -248,10 +290,14 @@ struct Family {
   void (*run)(Bench&);
   bool deterministic = true;
 };
-const Family kFamilies[] = {
-    {"products", products}, {"attention", attention}, {"attention_any_order", attention, false},
-    {"head", head},         {"norms", norms},         {"element_wise", element_wise},
-    {"adamw", adamw}};
+const Family kFamilies[] = {{"products", products},
+                            {"epilogues", epilogues},
+                            {"attention", attention},
+                            {"attention_any_order", attention, false},
+                            {"head", head},
+                            {"norms", norms},
+                            {"element_wise", element_wise},
+                            {"adamw", adamw}};
 
 /// What fails takes no other family with it; true if nothing did.
 bool run(const Family& family) {

@@ -1,0 +1,118 @@
+// Engines on an emulated GPU whose products take GELU and the gradients of biases along, against those that
+// leave them to kernels of their own: all train to the CPU's numbers.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/train/choose_device.h"
+#include "tests/harness/layout_run.h"
+
+namespace hawser::testing {
+namespace {
+
+struct Products {
+  int64_t all = 0, gelu = 0, gelu_gradients = 0, bias_gradients = 0;
+};
+
+/// The opened plugin's cuBLASLt. One rank, so that its record has one writer.
+class EmulatedProducts : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    train::choose_device("cuda");  // opens it
+    plugin_ = dlopen(HAWSER_EMULATED_PLUGIN, RTLD_NOW | RTLD_NOLOAD);
+    ASSERT_NE(plugin_, nullptr) << dlerror();
+  }
+  void TearDown() override {
+    if (plugin_ == nullptr) return;
+    set_library(false, false);
+    dlclose(plugin_);
+  }
+
+  void set_library(bool present, bool epilogues) {
+    reinterpret_cast<void (*)(bool, bool)>(dlsym(plugin_, "hawser_emulated_gpu_cublaslt"))(present,
+                                                                                           epilogues);
+  }
+  Products products() {
+    Products p;
+    reinterpret_cast<void (*)(int64_t*)>(dlsym(plugin_, "hawser_emulated_gpu_products"))(&p.all);
+    return p;
+  }
+  std::vector<StepRecord> train(Problem problem, const char* device) {
+    problem.device = device;
+    Layout layout;
+    layout.accumulation = 2;  // the second micro-batch adds
+    return run_layout(problem, layout, 3);
+  }
+
+ private:
+  void* plugin_ = nullptr;
+};
+
+double rms(const std::vector<float>& values) {
+  double square = 0;
+  for (const float x : values) square += double{x} * x;
+  return std::sqrt(square / static_cast<double>(values.size()));
+}
+
+/// The largest distance of a gradient's element, over the root mean square of its tensor; of keys' biases,
+/// which have none, over a share of the largest tensor's.
+double distance(const StepRecord& want, const StepRecord& got) {
+  double largest = 0, worst = 0;
+  for (const auto& [name, values] : want.gradients) largest = std::max(largest, rms(values));
+  for (const auto& [name, values] : want.gradients) {
+    const std::vector<float>& other = got.gradients.at(name);
+    const double scale = std::max(rms(values), 1e-2 * largest);
+    for (size_t i = 0; i < values.size(); ++i)
+      worst = std::max(worst, std::isnan(other[i]) ? INFINITY : std::abs(values[i] - other[i]) / scale);
+  }
+  return worst;
+}
+
+void expect_near(const std::vector<StepRecord>& want, const std::vector<StepRecord>& got, double loss,
+                 double gradients) {
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_LT(std::abs(want[i].loss - got[i].loss), loss * want[i].loss) << i;
+    EXPECT_LT(distance(want[i], got[i]), gradients) << i;
+  }
+}
+
+Problem problem_in(const char* precision) {
+  Problem problem;
+  problem.precision = precision;
+  problem.optimizer = "sgd";
+  return problem;
+}
+
+TEST_F(EmulatedProducts, TrainInBf16AsTheCpuDoesWithAndWithoutEpilogues) {
+  const Problem problem = problem_in("bf16");
+  const auto cpu = train(problem, "cpu"), own = train(problem, "cuda");
+  set_library(true, true);
+  const auto fused = train(problem, "cuda");
+  const Products with = products();
+  set_library(true, false);
+  const auto parts = train(problem, "cuda");
+  const Products without = products();
+  // Two layers, two micro-batches, three steps: one GELU each way, four gradients of biases.
+  EXPECT_EQ(with.gelu, 12);
+  EXPECT_EQ(with.gelu_gradients, 12);
+  EXPECT_EQ(with.bias_gradients, 48);
+  EXPECT_EQ(without.gelu + without.gelu_gradients + without.bias_gradients, 0);
+  EXPECT_EQ(with.all, without.all);
+  // The bounds of train_test.cc.
+  for (const auto* gpu : {&own, &fused, &parts}) expect_near(cpu, *gpu, 1e-4, 0.2);
+  EXPECT_NE(first_difference(fused, parts), "");  // roundings are elsewhere
+}
+
+TEST_F(EmulatedProducts, LeaveGeluToItsKernelInFp32) {
+  const Problem problem = problem_in("fp32");
+  const auto cpu = train(problem, "cpu");
+  set_library(true, true);
+  const auto fused = train(problem, "cuda");
+  EXPECT_EQ(products().gelu + products().gelu_gradients, 0);
+  EXPECT_EQ(products().bias_gradients, 48);
+  expect_near(cpu, fused, 1e-6, 1e-4);
+}
+
+}  // namespace
+}  // namespace hawser::testing

@@ -1,0 +1,89 @@
+// Modules on a backend whose products take GELU and the gradients of biases along: the same gradients, bit
+// for bit, as from kernels of their own, from fewer calls, whatever is frozen.
+#include <gtest/gtest.h>
+
+#include "tests/harness/epilogues_in_parts.h"
+#include "tests/nn/variant_step.h"
+
+namespace hawser::testing {
+namespace {
+
+/// Calls of a table: products that take something along, and the kernels that are then not called.
+struct Calls {
+  int64_t gelu = 0, gelu_gradients = 0, bias_gradients = 0, activations = 0, column_sums = 0;
+};
+Calls calls;
+const kernels::KernelTable* counted_base = nullptr;
+
+kernels::KernelTable counted(const kernels::KernelTable& base) {
+  counted_base = &base;
+  calls = {};
+  kernels::KernelTable table = base;
+  table.matmul = [](const kernels::Matmul& m, Stream& stream) {
+    calls.gelu += m.epilogue == kernels::Epilogue::kGeluTanh ? 1 : 0;
+    calls.gelu_gradients += m.epilogue == kernels::Epilogue::kGeluTanhGradient ? 1 : 0;
+    calls.bias_gradients += m.bias_gradient != nullptr ? 1 : 0;
+    counted_base->matmul(m, stream);
+  };
+  table.activation_forward = [](const kernels::ActivationForward& a, Stream& stream) {
+    ++calls.activations;
+    counted_base->activation_forward(a, stream);
+  };
+  table.activation_backward = [](const kernels::ActivationBackward& a, Stream& stream) {
+    ++calls.activations;
+    counted_base->activation_backward(a, stream);
+  };
+  table.column_sum = [](const kernels::ColumnSum& s, Stream& stream) {
+    ++calls.column_sums;
+    counted_base->column_sum(s, stream);
+  };
+  return table;
+}
+
+/// The gradients of a step, and what was called for them.
+Gradients run(const ModelVariant& variant, const std::vector<std::string>& frozen,
+              const kernels::KernelTable& table, DType type, Calls* made = nullptr) {
+  const kernels::KernelTable kernels = counted(table);
+  VariantStep step(variant, frozen, kernels, type);
+  Gradients gradients = step.run();
+  if (made != nullptr) *made = calls;
+  return gradients;
+}
+
+/// Whether of projections that share a product all have a bias, or none.
+bool stacks_agree(const nn::ModelConfig& m) {
+  return m.bias.q == m.bias.k && m.bias.k == m.bias.v && (!nn::is_gated(m.mlp) || m.bias.gate == m.bias.up);
+}
+
+class Epilogues : public ::testing::TestWithParam<ModelVariant> {};
+
+TEST_P(Epilogues, ChangeNoBit) {
+  const nn::ModelConfig model = resolve_variant(GetParam()).model;
+  for (const DType type : {DType::kF32, DType::kBf16}) {
+    Calls with, without;
+    const Gradients want = run(GetParam(), {}, in_parts::base(), type, &without),
+                    got = run(GetParam(), {}, epilogues_in_parts(), type, &with);
+    EXPECT_TRUE(got == want);
+    EXPECT_EQ(without.gelu + without.gelu_gradients + without.bias_gradients, 0);
+    const bool gelu = model.mlp == nn::MlpKind::kGeluTanh;
+    EXPECT_EQ(with.gelu, gelu ? model.layers * GetParam().grad_accum_steps : 0);
+    EXPECT_EQ(with.gelu_gradients, with.gelu);
+    EXPECT_EQ(with.activations, gelu ? 0 : without.activations);
+    if (!stacks_agree(model)) continue;
+    EXPECT_EQ(with.column_sums, 0);
+    EXPECT_EQ(with.bias_gradients > 0, without.column_sums > 0);
+  }
+}
+
+/// A frozen weight has no product that could take its bias's gradient along.
+TEST_P(Epilogues, ChangeNoBitWhereWeightsAreFrozen) {
+  const std::vector<std::string> frozen = {"blocks.*.weight"};
+  EXPECT_TRUE(run(GetParam(), frozen, epilogues_in_parts(), DType::kF32) ==
+              run(GetParam(), frozen, in_parts::base(), DType::kF32));
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, Epilogues, ::testing::ValuesIn(model_variants()),
+                         [](const auto& variant) { return variant.param.name; });
+
+}  // namespace
+}  // namespace hawser::testing
