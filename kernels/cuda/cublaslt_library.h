@@ -35,8 +35,9 @@ enum PreferenceAttribute {
   kMinAlignmentC = 7,
   kMinAlignmentD = 8
 };
-/// Sums of a cut k that go through the workspace, in one order; "in place" goes through atomics.
-constexpr uint32_t kReductionsInOrder = 2 | 4, kReductionInPlace = 1;
+/// Sums of a cut k that go through the workspace in fp32. Not those in the result's type (4): each part of a
+/// bf16 product would be rounded. "In place" adds part to part in the result; the header promises one order.
+constexpr uint32_t kReductionsInOrder = 2, kReductionInPlace = 1;
 
 using Handle = void*;
 using Desc = void*;
