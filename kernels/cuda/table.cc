@@ -7,6 +7,18 @@ namespace hawser::kernels::cuda {
 
 namespace {
 
+/// Where workspaces begin: cublasLtMatmul wants its own at a multiple of 256 bytes. They are given at
+/// multiples of 64.
+constexpr uintptr_t kWorkspaceAlignment = 256, kGivenAlignment = 64;
+
+template <class Args>
+void align_workspace(Args& args) {
+  if constexpr (requires { args.workspace = static_cast<void*>(nullptr); }) {
+    const uintptr_t past = reinterpret_cast<uintptr_t>(args.workspace) % kWorkspaceAlignment;
+    if (past != 0) args.workspace = static_cast<char*>(args.workspace) + (kWorkspaceAlignment - past);
+  }
+}
+
 /// A kernel with the stream's GPU current on the calling thread, whichever that is.
 template <auto kKernel>
 struct InContext;
@@ -14,7 +26,20 @@ template <class Args, void (*kKernel)(const Args&, Stream&)>
 struct InContext<kKernel> {
   static void run(const Args& args, Stream& stream) {
     const ContextScope scope(cuda_stream(stream).context);
-    kKernel(args, stream);
+    Args aligned = args;
+    align_workspace(aligned);
+    kKernel(aligned, stream);
+  }
+};
+
+/// The bytes of a kernel's workspace, with those before its beginning.
+template <auto kBytes>
+struct Workspace;
+template <class Args, int64_t (*kBytes)(const Args&, int32_t)>
+struct Workspace<kBytes> {
+  static int64_t bytes(const Args& args, int32_t num_workers) {
+    const int64_t own = kBytes(args, num_workers);
+    return own > 0 ? own + static_cast<int64_t>(kWorkspaceAlignment - kGivenAlignment) : 0;
   }
 };
 
@@ -48,11 +73,11 @@ const KernelTable& cuda_kernels() {
       .sgd = InContext<sgd>::run,
       .adamw_bf16 = InContext<adamw_bf16>::run,
       .sgd_bf16 = InContext<sgd_bf16>::run,
-      .matmul_workspace_bytes = matmul_workspace_bytes,
-      .norm_backward_workspace_bytes = norm_backward_workspace_bytes,
-      .attention_forward_workspace_bytes = attention_forward_workspace_bytes,
-      .attention_backward_workspace_bytes = attention_backward_workspace_bytes,
-      .column_sum_workspace_bytes = column_sum_workspace_bytes,
+      .matmul_workspace_bytes = Workspace<matmul_workspace_bytes>::bytes,
+      .norm_backward_workspace_bytes = Workspace<norm_backward_workspace_bytes>::bytes,
+      .attention_forward_workspace_bytes = Workspace<attention_forward_workspace_bytes>::bytes,
+      .attention_backward_workspace_bytes = Workspace<attention_backward_workspace_bytes>::bytes,
+      .column_sum_workspace_bytes = Workspace<column_sum_workspace_bytes>::bytes,
       .suited = &kSuited,
   };
   return kTable;

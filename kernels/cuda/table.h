@@ -31,6 +31,7 @@ void sgd(const Sgd& args, Stream& stream);
 void adamw_bf16(const AdamWBf16& args, Stream& stream);
 void sgd_bf16(const SgdBf16& args, Stream& stream);
 
+/// From a multiple of 256 on; the table adds what it takes to get there.
 int64_t matmul_workspace_bytes(const Matmul& args, int32_t num_workers);
 int64_t norm_backward_workspace_bytes(const NormBackward& args, int32_t num_workers);
 int64_t attention_forward_workspace_bytes(const AttentionForward& args, int32_t num_workers);
