@@ -13,6 +13,11 @@ constexpr int64_t kPackColumnsA = 96;  ///< of one packing task, side by side in
 constexpr int64_t kPackPanelsB = 128 / kTileColumns;
 constexpr int64_t kShortPanelWords = 4096;  ///< of op(b), half of a first-level cache
 constexpr int64_t kWarmWordsA = 65536;  ///< of op(a), passed several times: a quarter of a second-level cache
+/// What is packed next is fetched while the last of these are multiplied: fetched sooner, it would leave the
+/// second-level cache again before its turn.
+constexpr int64_t kFetchingRows = 2 * kMaxTileRows;
+constexpr int64_t kFetchingColumns = 2 * kMaxTileColumns;
+constexpr int64_t kFewPanelsB = 16;         ///< are packed one a task
 constexpr int64_t kInlinePackWords = 8192;  ///< op(a) up to this size is packed without a parallel loop
 
 /// A rectangle of C and where in the packed panels its lines stand.
@@ -52,6 +57,9 @@ class MatmulRun {
   int64_t block_begin(int64_t block) const { return block * plan_.block_k; }
   int64_t block_length(int64_t block) const { return smaller(plan_.block_k, args_.k - block_begin(block)); }
   int64_t words_of(int64_t block) const { return divide_up(block_length(block), Words::kPerWord); }
+  int64_t micro_kernel_words(int64_t rows, int64_t columns, int64_t block) const {
+    return divide_up(rows, kTileRows) * divide_up(columns, kTileColumns) * words_of(block);
+  }
 
   /// One packing task: `step` panels of one block of the chunk that begins at `line`.
   template <int W>
@@ -129,7 +137,7 @@ class MatmulRun {
       pack_a_of(first, blocks);
       parallel(stream_, column_tasks(), [&](int64_t task, int32_t worker) {
         for (int64_t block = first; block < first + blocks; ++block)
-          compute_columns(task, worker, first, block);
+          compute_columns({task, block}, worker, first);
       });
     }
   }
@@ -169,64 +177,102 @@ class MatmulRun {
     return smaller(args_.n, smaller(panel, panels_before(worker + 1)) * kTileColumns);
   }
 
-  /// One block of k of the columns of one task, of a group that begins at block `first`.
-  void compute_columns(int64_t task, int32_t worker, int64_t first, int64_t block) const {
-    const int64_t j = first_column(task), columns = first_column(task + 1) - j;
-    if (columns == 0) return;
-    const int64_t end = smaller(first + plan_.group, plan_.blocks);
+  /// A block of k of the lines of one task.
+  struct Step {
+    int64_t task, block;
+  };
+  /// What a worker packs after this step of its task, whose group of blocks is [first, end): a guess (the
+  /// worker's next task, as the thread pool hands them out), which costs nothing where it is wrong. No task
+  /// at the end of the worker's own.
+  Step step_after(Step step, int64_t first, int64_t end, int64_t tasks, int32_t worker) const {
+    if (step.block + 1 < end) return {step.task, step.block + 1};
+    const bool own_end = step.task + 1 == tasks * (worker + 1) / stream_.num_workers;
+    return {own_end ? tasks : step.task + 1, first};
+  }
+
+  /// Fetches `lines` of an operand in one block, spread evenly over `words` words of the micro-kernel.
+  Ahead ahead(const Operand& x, int64_t line, int64_t lines, int64_t block, int64_t words) const {
+    Ahead next;
+    const int64_t bytes = x.is_f32 ? 4 : 2, k = block_length(block), at_k = block_begin(block);
+    next.row_bytes = x.ld * bytes;
+    next.rows = x.k_contiguous ? lines : k;
+    next.row_lines = next.left_in_row = divide_up((x.k_contiguous ? k : lines) * bytes, 64);
+    next.at =
+        static_cast<const char*>(x.data) + (x.k_contiguous ? line * x.ld + at_k : at_k * x.ld + line) * bytes;
+    next.words_between = larger(2, words / (next.rows * next.row_lines + 1));
+    return next;
+  }
+
+  /// One step of the column-wise form, of a group of blocks that begins at `first`.
+  void compute_columns(Step step, int32_t worker, int64_t first) const {
+    const int64_t j = first_column(step.task), columns = first_column(step.task + 1) - j, block = step.block;
     float* const b = packed_b_ + worker * plan_.tile_n * plan_.block_words;
     float* const sums = sums_ != nullptr ? sums_ + worker * plan_.tile_m * plan_.tile_n : nullptr;
     pack<Words, kTileColumns>(b, plan_.block_words * kTileColumns, b_, j, divide_up(columns, kTileColumns),
                               block_begin(block), block_length(block));
-    int64_t next_task = task, next_block = block + 1;
-    if (next_block == end) {
-      next_task += 1;
-      next_block = first;
-      if (next_task == worker_tasks() * (worker + 1)) next_task = worker_tasks() * worker, next_block = end;
-    }
-    Ahead next = ahead(next_task, next_block);
     const int64_t a_block = round_up(args_.m, kTileRows) * plan_.block_words;
-    compute_tile({0, args_.m, j, columns, packed_a_ + (block - first) * a_block, b, sums, plan_.tile_n},
-                 block, next);
+    const auto compute = [&](int64_t i, int64_t end, auto& next) {
+      compute_tile({i, end - i, j, columns, packed_a_ + (block - first) * a_block + i * plan_.block_words, b,
+                    sums == nullptr ? nullptr : sums + i * plan_.tile_n, plan_.tile_n},
+                   block, next);
+    };
+    const int64_t late = larger(0, args_.m - kFetchingRows) / kTileRows * kTileRows;
+    NothingAhead nothing;
+    compute(0, late, nothing);
+    const int64_t end = smaller(first + plan_.group, plan_.blocks), tasks = column_tasks();
+    const Step after = step_after(step, first, end, tasks, worker);
+    Ahead next;
+    if (after.task < tasks) {
+      const int64_t from = first_column(after.task), lines = first_column(after.task + 1) - from;
+      next = ahead(b_, from, lines, after.block, micro_kernel_words(args_.m - late, columns, block));
+    }
+    compute(late, args_.m, next);
   }
 
   void run_rowwise() {
-    const int64_t panels = divide_up(args_.n, kTileColumns);
-    parallel(stream_, plan_.blocks * panels,
-             [&](int64_t task, int32_t) { pack_task<kTileColumns>(packed_b_, b_, task, 1, 0, panels, 0); });
-    parallel(stream_, divide_up(args_.m, plan_.tile_m), [&](int64_t task, int32_t worker) {
-      for (int64_t block = 0; block < plan_.blocks; ++block) compute_rows(task, worker, block);
-    });
+    const int64_t panels = divide_up(args_.n, kTileColumns), step = panels < kFewPanelsB ? 1 : kPackPanelsB;
+    for (int64_t first = 0; first < plan_.blocks; first += plan_.group) {
+      const int64_t blocks = smaller(plan_.group, plan_.blocks - first);
+      parallel(stream_, blocks * divide_up(panels, step), [&](int64_t task, int32_t) {
+        pack_task<kTileColumns>(packed_b_, b_, task, step, 0, panels, first);
+      });
+      parallel(stream_, plan_.row_tasks, [&](int64_t task, int32_t worker) {
+        for (int64_t block = first; block < first + blocks; ++block)
+          compute_rows({task, block}, worker, first);
+      });
+    }
   }
 
-  /// One block of k of the rows of one task.
-  void compute_rows(int64_t task, int32_t worker, int64_t block) const {
-    const int64_t i = task * plan_.tile_m, rows = smaller(plan_.tile_m, args_.m - i);
+  /// Tasks of the row-wise form have as many panels of rows, or one more.
+  int64_t first_row(int64_t task) const {
+    return smaller(args_.m, divide_up(args_.m, kTileRows) * task / plan_.row_tasks * kTileRows);
+  }
+
+  /// One step of the row-wise form, of a group of blocks that begins at `first`.
+  void compute_rows(Step step, int32_t worker, int64_t first) const {
+    const int64_t i = first_row(step.task), rows = first_row(step.task + 1) - i, block = step.block;
     float* const a = packed_a_ + worker * plan_.tile_m * plan_.block_words;
     pack<Words, kTileRows>(a, plan_.block_words * kTileRows, a_, i, divide_up(rows, kTileRows),
                            block_begin(block), block_length(block));
+    const float* const b = packed_b_ + (block - first) * plan_.tile_n * plan_.block_words;
+    const auto compute = [&](int64_t j, int64_t end, auto& next) {
+      for (; j < end; j += kMaxTileColumns) {
+        compute_tile(
+            {i, rows, j, smaller(kMaxTileColumns, end - j), a, b + j * plan_.block_words, nullptr, 0}, block,
+            next);
+      }
+    };
+    const int64_t late = larger(0, args_.n - kFetchingColumns) / kMaxTileColumns * kMaxTileColumns;
     NothingAhead nothing;
-    compute_tile({i, rows, 0, args_.n, a, packed_b_ + block * plan_.tile_n * plan_.block_words, nullptr, 0},
-                 block, nothing);
-  }
-
-  /// What a task of the column-wise form packs next: its columns of op(b) in one block. Which task comes next
-  /// is a guess (the worker's next, as the thread pool hands them out), and costs nothing where it is wrong.
-  Ahead ahead(int64_t task, int64_t block) const {
+    compute(0, late, nothing);
+    const int64_t end = smaller(first + plan_.group, plan_.blocks);
+    const Step after = step_after(step, first, end, plan_.row_tasks, worker);
     Ahead next;
-    if (task >= column_tasks() || block >= plan_.blocks) return next;
-    const int64_t column = first_column(task), columns = first_column(task + 1) - column;
-    if (columns == 0) return next;
-    const int64_t bytes = b_.is_f32 ? 4 : 2, k = block_length(block), at_k = block_begin(block);
-    next.row_bytes = b_.ld * bytes;
-    next.rows = b_.k_contiguous ? columns : k;
-    next.row_lines = next.left_in_row = divide_up((b_.k_contiguous ? k : columns) * bytes, 64);
-    next.at = static_cast<const char*>(b_.data) +
-              (b_.k_contiguous ? column * b_.ld + at_k : at_k * b_.ld + column) * bytes;
-    const int64_t all_words =
-        divide_up(args_.m, kTileRows) * divide_up(columns, kTileColumns) * plan_.block_words;
-    next.words_between = larger(4, all_words / (next.rows * next.row_lines + 1));
-    return next;
+    if (after.task < plan_.row_tasks) {
+      const int64_t from = first_row(after.task), lines = first_row(after.task + 1) - from;
+      next = ahead(a_, from, lines, after.block, micro_kernel_words(rows, args_.n - late, block));
+    }
+    compute(late, args_.n, next);
   }
 
   /// Adds one block of k to a tile. The panel of the outer loop stays in L1 while those of the other operand
@@ -303,13 +349,7 @@ void matmul(const Matmul& args, Stream& stream) {
 
 int64_t matmul_workspace_bytes(const Matmul& args, int32_t num_workers) {
   if (args.m <= 0 || args.n <= 0) return 0;
-  const MatmulPlan plan = plan_matmul(args, num_workers);
-  const int64_t bytes = 4 * (plan.a_words + plan.b_words + plan.sum_words);
-  if (plan.form != Form::kRowwise) return bytes;
-  // Fewer rows must not need more, because a step is planned with its most; too few take another form.
-  Matmul fewer = args;
-  fewer.m = least_rowwise_rows(num_workers) - 1;
-  return larger(bytes, matmul_workspace_bytes(fewer, num_workers));
+  return 4 * workspace_words(args, num_workers);
 }
 
 }  // namespace hawser::kernels::HWS_LEVEL

@@ -78,8 +78,9 @@ HWS_INLINE void write_whole_tile(vf (&sum)[kRows][kTileVectors], const TileOutpu
   }
 }
 
-/// Memory that will be packed next, fetched into the second-level cache a line at a time while products are
-/// formed: its stored rows are too far apart for the hardware to foresee them.
+/// Memory that will be packed next, fetched a line at a time while products are formed: its stored rows are
+/// too far apart for the hardware to foresee them. Into the first level, from where it falls into the second:
+/// fetched into the second alone (prefetcht1), packing takes half as long again on a Zen 4.
 struct Ahead {
   const char* at = nullptr;
   int64_t row_lines = 0, left_in_row = 0;  ///< cache lines
@@ -89,7 +90,7 @@ struct Ahead {
 
   HWS_INLINE void fetch_one() {
     if (rows <= 0) return;
-    __builtin_prefetch(at, 0, 2);
+    __builtin_prefetch(at, 0, 3);
     at += 64;
     if (--left_in_row > 0) return;
     at += row_bytes - 64 * row_lines;

@@ -7,7 +7,9 @@
 // fit, and each task packs the columns of op(b) that it alone uses, while they are warm; this saves a barrier
 // and serves small m (decoding) without packing anything twice. Row-wise: all of op(b) is packed, and each
 // task packs the rows of op(a) that it alone uses: for small weights, where layer after layer goes over the
-// same rows, which the thread pool begins at the same worker, so that they stay in one core's caches.
+// same rows, which the thread pool begins at the same worker, so that they stay in one core's caches, and for
+// many rows, where op(a) is the larger operand. Tasks of the two latter forms fetch what they pack next while
+// they multiply, so the larger operand costs the time of its packing but none of its memory's.
 #pragma once
 
 #include "kernels/cpu/matmul_micro.h"
@@ -18,15 +20,15 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int64_t kBlockK = 384;           ///< most words of k in one block: a panel of op(a) stays in L1
-constexpr int64_t kGroupK = 4 * kBlockK;   ///< most words of k packed at once in the shared form
-constexpr int64_t kPackedWords = 3 << 19;  ///< most words of one packed operand (6 MiB)
-constexpr int64_t kMaxTileRows = 96;       ///< of a task
-constexpr int64_t kMaxTileColumns = 128;   ///< of a task: its block of op(b) stays in L2
+constexpr int64_t kBlockK = 384;          ///< most words of k in one block: a panel of op(a) stays in L1
+constexpr int64_t kGroupK = 4 * kBlockK;  ///< most words of k packed at once in the shared form
+/// Most words of one packed operand (6.1 MiB): 4,096 bf16 values of 768 lines, in six even blocks.
+constexpr int64_t kPackedWords = 49 << 15;
+constexpr int64_t kMaxTileRows = 96;            ///< of a task
+constexpr int64_t kMaxTileColumns = 128;        ///< of a task: its block of op(b) stays in L2
 constexpr int64_t kMaxColumnwiseSumRows = 256;  ///< of the column-wise form when it needs fp32 sums beside C
-constexpr int64_t kRowwiseWords =
-    1 << 17;                          ///< most words of op(b) in the row-wise form: half of an L2 of 1 MiB
-constexpr int64_t kRowwiseTasks = 8;  ///< wanted of each worker
+constexpr int64_t kSmallWords = 1 << 17;        ///< of an op(b) that stays in half of an L2 of 1 MiB
+constexpr int64_t kRowwiseTasks = 8;            ///< wanted of each worker
 constexpr int64_t kAlignWords = 16;
 
 enum class Form { kShared, kColumnwise, kRowwise };
@@ -35,7 +37,8 @@ struct MatmulPlan {
   int64_t block_k, blocks, block_words;  ///< values of k per block, blocks, words per line and block
   int64_t group;                         ///< blocks packed at once
   int64_t chunk_m, chunk_n;              ///< lines packed at once
-  int64_t tile_m, tile_n;                ///< of a task
+  int64_t tile_m, tile_n;                ///< of a task, at most
+  int64_t row_tasks;                     ///< of the row-wise form
   Form form;
   bool sums_per_worker;                 ///< else one array for the chunk
   int64_t a_words, b_words, sum_words;  ///< of the workspace; what is private once per worker
@@ -94,19 +97,23 @@ inline void cut_k(MatmulPlan& plan, int64_t k, int64_t per_word) {
   plan.block_words = plan.block_k / per_word;
 }
 
-inline int64_t least_rowwise_rows(int64_t workers) { return larger(1, workers) * kRowwiseTasks * kTileRows; }
-
-/// Plans the row-wise form, where it serves: op(b) small, op(a) with rows enough for all workers.
+/// Plans the row-wise form, where it serves: op(a) with rows enough for all workers, and op(b) small, or one
+/// block of it at least fits and it is the smaller operand.
 inline bool plan_rowwise(MatmulPlan& plan, const Matmul& args, int64_t workers) {
-  plan.b_words = plan.blocks * plan.block_words * round_up(args.n, kTileColumns);
-  if (args.a_transposed || args.c_type != DType::kF32 || plan.b_words > kRowwiseWords) return false;
-  if (args.m < least_rowwise_rows(workers)) return false;
+  const int64_t block_words = larger(1, plan.block_words * round_up(args.n, kTileColumns));
+  const int64_t group = smaller(plan.blocks, kPackedWords / block_words);
+  const bool small = plan.blocks * block_words <= kSmallWords;
+  if (args.c_type != DType::kF32 || group == 0 || args.m < workers * kRowwiseTasks * kTileRows) return false;
+  if (small ? args.a_transposed : args.m < args.n) return false;
+  const int64_t panels = divide_up(args.m, kTileRows);
+  const int64_t tasks = larger(workers * kRowwiseTasks, divide_up(panels, kMaxTileRows / kTileRows));
   plan.form = Form::kRowwise;
-  plan.group = plan.blocks;
-  plan.tile_m = smaller(kMaxTileRows, round_up(divide_up(args.m, workers * kRowwiseTasks), kTileRows));
+  plan.group = divide_up(plan.blocks, divide_up(plan.blocks, group));
+  plan.row_tasks = smaller(panels, round_up(tasks, workers));
+  plan.tile_m = plan.chunk_m = divide_up(panels, plan.row_tasks) * kTileRows;
   plan.tile_n = plan.chunk_n = round_up(args.n, kTileColumns);
-  plan.chunk_m = plan.tile_m;
   plan.a_words = workers * plan.tile_m * plan.block_words;
+  plan.b_words = plan.group * block_words;
   return true;
 }
 
@@ -149,6 +156,19 @@ inline MatmulPlan plan_matmul(const Matmul& args, int32_t num_workers) {
   plan.b_words = round_up(plan.b_words, kAlignWords);
   plan.sum_words = round_up(plan.sum_words, kAlignWords);
   return plan;
+}
+
+/// A bound that grows with m, n and k, whatever form they take, because the step that a workspace is planned
+/// for is the largest: fewer rows must not need more.
+inline int64_t workspace_words(const Matmul& args, int32_t num_workers) {
+  const MatmulPlan plan = plan_matmul(args, num_workers);
+  const int64_t workers = larger(1, num_workers), per_word = words_hold(args);
+  const int64_t words = divide_up(args.k, per_word) + 16 * divide_up(args.k, kBlockK * per_word);
+  const auto most = [&](int64_t lines, int64_t panel, int64_t task_lines) {
+    const int64_t own = workers * smaller(task_lines, round_up(lines, panel)) * smaller(words, kBlockK);
+    return larger(own, smaller(round_up(lines, panel) * words, kPackedWords)) + kAlignWords;
+  };
+  return most(args.m, kTileRows, kMaxTileRows) + most(args.n, kTileColumns, kMaxTileColumns) + plan.sum_words;
 }
 
 }  // namespace

@@ -128,6 +128,9 @@ void add_matmul_cases(std::vector<OpCase>& cases) {
     }
     if (p.bias && !p.accumulate) cases.push_back(product_case(p, bf16, bf16, bf16, f32));
   }
+  // In the row-wise form though op(b) is large, for up to two workers.
+  cases.push_back(product_case({200, 100, 2305, false, true, false, true}, f32, bf16, f32, f32));
+  cases.push_back(product_case({200, 99, 2303, true, false, true, false}, f32, f32, f32, f32, true));
 }
 
 void add_matmul_gradients(std::vector<GradientCase>& cases) {

@@ -152,8 +152,8 @@ TEST(Matmul, LargeProductsInChunksAndGroupsMatchAtSampledElements) {
   const struct {
     int64_t m, n, k;
     const char* types;
-  } kCases[] = {
-      {300, 8, 1700, "ffbf"}, {1100, 40, 1700, "bbbb"}, {300, 1100, 1700, "bbbb"}, {70, 1100, 4000, "ffff"}};
+  } kCases[] = {{300, 8, 1700, "ffbf"},   {1100, 40, 1700, "bbbb"},  {300, 1100, 1700, "bbbb"},
+                {70, 1100, 4000, "ffff"}, {131, 130, 12500, "ffff"}, {200, 131, 3100, "fbff"}};
   int i = 0;
   for (const auto& c : kCases) {
     ++i;
@@ -234,6 +234,32 @@ TEST(Matmul, WorkspaceStaysBounded) {
     EXPECT_LE(table->matmul_workspace_bytes(args, 2), 32 << 20) << table->name;
     args.m = 1;
     EXPECT_LE(table->matmul_workspace_bytes(args, 2), 8 << 20) << table->name;
+  }
+}
+
+/// A step is planned for its largest batch, and a shorter one takes its place.
+TEST(Matmul, FewerRowsOrAShorterSumNeverNeedMoreWorkspace) {
+  const int64_t kSizes[] = {1, 5, 12, 96, 191, 192, 256, 511, 516, 767, 768, 1025, 3072, 4096, 9728, 50257};
+  for (const KernelTable* table : testing::kernel_tables()) {
+    for (const int32_t workers : {1, 2, 7}) {
+      for (const int64_t n : {5, 128, 768, 3072, 50257}) {
+        for (const bool forward : {true, false}) {
+          int64_t at_every_k[std::size(kSizes)] = {};
+          for (const int64_t m : kSizes) {
+            int64_t before = 0;
+            for (size_t i = 0; i < std::size(kSizes); ++i) {
+              Matmul x;
+              x.m = m, x.n = n, x.k = kSizes[i];
+              x.b_transposed = forward, x.a_transposed = !forward, x.round_to_bf16 = true;
+              const int64_t bytes = table->matmul_workspace_bytes(x, workers);
+              ASSERT_GE(bytes, before) << table->name << " " << m << " x " << n << " x " << x.k;
+              ASSERT_GE(bytes, at_every_k[i]) << table->name << " " << m << " x " << n << " x " << x.k;
+              before = at_every_k[i] = bytes;
+            }
+          }
+        }
+      }
+    }
   }
 }
 
