@@ -134,7 +134,7 @@ class MatmulRun {
   void run_columnwise() {
     for (int64_t first = 0; first < plan_.blocks; first += plan_.group) {
       const int64_t blocks = smaller(plan_.group, plan_.blocks - first);
-      pack_a_of(first, blocks);
+      if (first == 0 || plan_.a_buffers == 1) pack_a_of(first, blocks);
       parallel(stream_, column_tasks(), [&](int64_t task, int32_t worker) {
         for (int64_t block = first; block < first + blocks; ++block)
           compute_columns({task, block}, worker, first);
@@ -142,11 +142,17 @@ class MatmulRun {
     }
   }
 
+  /// Where op(a) of one block of the column-wise form is packed.
+  float* packed_a(int64_t block) const {
+    const int64_t place = block % (plan_.group * plan_.a_buffers);
+    return packed_a_ + place * plan_.chunk_m * plan_.block_words;
+  }
+
   /// op(a) of some blocks.
   void pack_a_of(int64_t first, int64_t blocks) {
     const int64_t panels = divide_up(args_.m, kTileRows), tasks = blocks * divide_up(panels, panels_a_);
     const auto pack_a = [&](int64_t task, int32_t) {
-      pack_task<kTileRows>(packed_a_, a_, task, panels_a_, 0, panels, first);
+      pack_task<kTileRows>(packed_a(first), a_, task, panels_a_, 0, panels, first);
     };
     if (args_.m * args_.k <= kInlinePackWords) {
       for (int64_t task = 0; task < tasks; ++task) pack_a(task, 0);
@@ -203,6 +209,11 @@ class MatmulRun {
     return next;
   }
 
+  /// Rows before the last kFetchingRows, in panels.
+  static int64_t without_last(int64_t rows) {
+    return larger(0, rows - kFetchingRows) / kTileRows * kTileRows;
+  }
+
   /// One step of the column-wise form, of a group of blocks that begins at `first`.
   void compute_columns(Step step, int32_t worker, int64_t first) const {
     const int64_t j = first_column(step.task), columns = first_column(step.task + 1) - j, block = step.block;
@@ -210,15 +221,27 @@ class MatmulRun {
     float* const sums = sums_ != nullptr ? sums_ + worker * plan_.tile_m * plan_.tile_n : nullptr;
     pack<Words, kTileColumns>(b, plan_.block_words * kTileColumns, b_, j, divide_up(columns, kTileColumns),
                               block_begin(block), block_length(block));
-    const int64_t a_block = round_up(args_.m, kTileRows) * plan_.block_words;
     const auto compute = [&](int64_t i, int64_t end, auto& next) {
-      compute_tile({i, end - i, j, columns, packed_a_ + (block - first) * a_block + i * plan_.block_words, b,
+      compute_tile({i, end - i, j, columns, packed_a(block) + i * plan_.block_words, b,
                     sums == nullptr ? nullptr : sums + i * plan_.tile_n, plan_.tile_n},
                    block, next);
     };
-    const int64_t late = larger(0, args_.m - kFetchingRows) / kTileRows * kTileRows;
+    const int64_t late = without_last(args_.m), early = without_last(late);
     NothingAhead nothing;
-    compute(0, late, nothing);
+    compute(0, early, nothing);
+    // This task's share of op(a) of the next group, which so is packed without being waited for.
+    const int64_t with = plan_.a_buffers > 1 ? block + plan_.group : plan_.blocks;
+    const int64_t panels = divide_up(args_.m, kTileRows), panel = panels * j / args_.n;
+    const int64_t share = with < plan_.blocks ? panels * (j + columns) / args_.n - panel : 0;
+    if (share > 0) {
+      const int64_t line = panel * kTileRows, lines = smaller(share * kTileRows, args_.m - line);
+      Ahead next = ahead(a_, line, lines, with, micro_kernel_words(late - early, columns, block));
+      compute(early, late, next);
+      pack<Words, kTileRows>(packed_a(with) + line * plan_.block_words, plan_.block_words * kTileRows, a_,
+                             line, share, block_begin(with), block_length(with));
+    } else {
+      compute(early, late, nothing);
+    }
     const int64_t end = smaller(first + plan_.group, plan_.blocks), tasks = column_tasks();
     const Step after = step_after(step, first, end, tasks, worker);
     Ahead next;

@@ -4,12 +4,13 @@
 //
 // Three forms. Shared: the rows of op(a) and columns of op(b) of a chunk are packed by all workers, then
 // tiles of C are computed from them. Column-wise: all rows of op(a) are packed, of as many blocks of k as
-// fit, and each task packs the columns of op(b) that it alone uses, while they are warm; this saves a barrier
-// and serves small m (decoding) without packing anything twice. Row-wise: all of op(b) is packed, and each
-// task packs the rows of op(a) that it alone uses: for small weights, where layer after layer goes over the
-// same rows, which the thread pool begins at the same worker, so that they stay in one core's caches, and for
-// many rows, where op(a) is the larger operand. Tasks of the two latter forms fetch what they pack next while
-// they multiply, so the larger operand costs the time of its packing but none of its memory's.
+// fit, or, where that is many bytes, of a few blocks while those before are multiplied, and each task packs
+// the columns of op(b) that it alone uses, while they are warm; this saves a barrier and serves small m
+// (decoding) without packing anything twice. Row-wise: all of op(b) is packed, and each task packs the rows
+// of op(a) that it alone uses: for small weights, where layer after layer goes over the same rows, which the
+// thread pool begins at the same worker, so that they stay in one core's caches, and for many rows, where
+// op(a) is the larger operand. Tasks of the two latter forms fetch what they pack next while they multiply,
+// so the larger operand costs the time of its packing but none of its memory's.
 #pragma once
 
 #include "kernels/cpu/matmul_micro.h"
@@ -24,6 +25,7 @@ constexpr int64_t kBlockK = 384;          ///< most words of k in one block: a p
 constexpr int64_t kGroupK = 4 * kBlockK;  ///< most words of k packed at once in the shared form
 /// Most words of one packed operand (6.1 MiB): 4,096 bf16 values of 768 lines, in six even blocks.
 constexpr int64_t kPackedWords = 49 << 15;
+constexpr int64_t kWholeWordsA = 5 << 18;       ///< of op(a) that the column-wise form packs at once
 constexpr int64_t kMaxTileRows = 96;            ///< of a task
 constexpr int64_t kMaxTileColumns = 128;        ///< of a task: its block of op(b) stays in L2
 constexpr int64_t kMaxColumnwiseSumRows = 256;  ///< of the column-wise form when it needs fp32 sums beside C
@@ -39,6 +41,7 @@ struct MatmulPlan {
   int64_t chunk_m, chunk_n;              ///< lines packed at once
   int64_t tile_m, tile_n;                ///< of a task, at most
   int64_t row_tasks;                     ///< of the row-wise form
+  int64_t a_buffers;                     ///< 2: a group of op(a) is packed while the one before is multiplied
   Form form;
   bool sums_per_worker;                 ///< else one array for the chunk
   int64_t a_words, b_words, sum_words;  ///< of the workspace; what is private once per worker
@@ -131,7 +134,10 @@ inline void plan_large(MatmulPlan& plan, const Matmul& args, int64_t workers, in
   if (may_be_columnwise && choose_tiles(columnwise, true, args.m, args.n, workers) <= shared_cost) {
     plan = columnwise;
     plan.form = Form::kColumnwise;
-    plan.group = columnwise_group;
+    // Up to 5 MiB, packing op(a) whole costs less than more barriers.
+    plan.a_buffers = !sums && plan.blocks * a_block_words > kWholeWordsA && columnwise_group > 1 ? 2 : 1;
+    plan.group =
+        plan.a_buffers == 1 ? columnwise_group : smaller(divide_up(plan.blocks, 3), columnwise_group / 2);
     plan.chunk_m = round_up(args.m, kTileRows);
     plan.chunk_n = round_up(args.n, kTileColumns);
     plan.b_words = workers * plan.tile_n * plan.block_words;
@@ -141,7 +147,7 @@ inline void plan_large(MatmulPlan& plan, const Matmul& args, int64_t workers, in
     plan.chunk_n = chunk_lines(args.n, plan.group * plan.block_words, kTileColumns);
     plan.b_words = plan.chunk_n * plan.group * plan.block_words;
   }
-  plan.a_words = plan.chunk_m * plan.group * plan.block_words;
+  plan.a_words = plan.chunk_m * plan.group * plan.block_words * plan.a_buffers;
   plan.sums_per_worker = plan.group == plan.blocks;
   if (sums)
     plan.sum_words = plan.sums_per_worker ? workers * plan.tile_m * plan.tile_n : plan.chunk_m * plan.chunk_n;
@@ -150,6 +156,7 @@ inline void plan_large(MatmulPlan& plan, const Matmul& args, int64_t workers, in
 inline MatmulPlan plan_matmul(const Matmul& args, int32_t num_workers) {
   MatmulPlan plan{};
   const int64_t per_word = words_hold(args), workers = larger(1, num_workers);
+  plan.a_buffers = 1;
   cut_k(plan, args.k, per_word);
   if (!plan_rowwise(plan, args, workers)) plan_large(plan, args, workers, per_word);
   plan.a_words = round_up(plan.a_words, kAlignWords);

@@ -153,7 +153,8 @@ TEST(Matmul, LargeProductsInChunksAndGroupsMatchAtSampledElements) {
     int64_t m, n, k;
     const char* types;
   } kCases[] = {{300, 8, 1700, "ffbf"},   {1100, 40, 1700, "bbbb"},  {300, 1100, 1700, "bbbb"},
-                {70, 1100, 4000, "ffff"}, {131, 130, 12500, "ffff"}, {200, 131, 3100, "fbff"}};
+                {70, 1100, 4000, "ffff"}, {131, 130, 12500, "ffff"}, {200, 131, 3100, "fbff"},
+                {128, 140, 12500, "ffff"}};
   int i = 0;
   for (const auto& c : kCases) {
     ++i;
