@@ -101,6 +101,12 @@ ProductShape shape_of(const Matmul& m, const MatmulWorkspace& w) {
   return s;
 }
 
+/// There is no preference for the bias: what reads it in wide pieces does so as it writes the result.
+uint32_t result_alignment(const ProductShape& s) {
+  const bool bias_is_less = s.bias_type != kNoType && s.bias_alignment < s.c_alignment;
+  return static_cast<uint32_t>(bias_is_less ? s.bias_alignment : s.c_alignment);
+}
+
 size_t slot_of(const ProductShape& s, size_t slots) {
   uint64_t hash = 1469598103934665603ull;  // FNV-1a over the fields
   for (const int64_t field : numbers_of(s)) {
@@ -219,7 +225,7 @@ bool CublasLt::suggest(const Product& product, cublaslt::HeuristicResult* result
                    prefer(cublaslt::kMinAlignmentA, static_cast<uint32_t>(s.b_alignment)) &&
                    prefer(cublaslt::kMinAlignmentB, static_cast<uint32_t>(s.a_alignment)) &&
                    prefer(cublaslt::kMinAlignmentC, static_cast<uint32_t>(s.c_alignment)) &&
-                   prefer(cublaslt::kMinAlignmentD, static_cast<uint32_t>(s.c_alignment));
+                   prefer(cublaslt::kMinAlignmentD, result_alignment(s));
   *found = 0;
   if (!set) return false;
   const int status = api_.MatmulAlgoGetHeuristic(handle_, product.desc, product.b, product.a, product.c,

@@ -156,6 +156,22 @@ TEST_F(CublasLtProducts, AddInOrderWhereDeterministic) {
   EXPECT_EQ(cublaslt_record().reduction_schemes, 3u);
 }
 
+/// A bias is read as the result is written.
+TEST_F(CublasLtProducts, SayHowTheBiasIsAligned) {
+  Small small;
+  LibraryStream stream;
+  alignas(16) const float bias[16] = {};
+  Matmul m = small.args();
+  alignas(16) float c[24];
+  m.c = c;
+  for (const auto& [from, alignment] : {std::pair{0, 16u}, {2, 8u}, {3, 4u}}) {
+    m.bias = bias + from;
+    kernels::cuda::matmul(m, stream);
+    EXPECT_EQ(cublaslt_record().result_alignment, alignment);
+  }
+  EXPECT_EQ(stream.sticky.code, 0) << stream.sticky.message;
+}
+
 TEST_F(CublasLtProducts, FailWithTheStatusOfTheLibrary) {
   Small small;
   LibraryStream stream;

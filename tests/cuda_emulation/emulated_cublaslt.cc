@@ -115,6 +115,8 @@ int choose(void*, void* desc, void* a, void* b, void* c, void*, void* preference
   ++record.choices;
   record.reduction_schemes =
       static_cast<uint32_t>(static_cast<Attributes*>(preference)->get(lt::kReductionSchemeMask));
+  record.result_alignment =
+      static_cast<uint32_t>(static_cast<Attributes*>(preference)->get(lt::kMinAlignmentD));
   *found = 0;
   if (!supported(*static_cast<Attributes*>(desc), layout(a), layout(b), layout(c))) return lt::kNotSupported;
   for (; *found < requested && *found < record.suggestions; ++*found) {

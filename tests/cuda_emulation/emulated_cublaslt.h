@@ -16,6 +16,7 @@ struct CublasLtRecord {
   int64_t products = 0, choices = 0, live_objects = 0;
   int64_t gelu = 0, gelu_gradients = 0, bias_gradients = 0;  ///< of the products, with such an epilogue
   uint32_t reduction_schemes = 0;                            ///< allowed at the last choice
+  uint32_t result_alignment = 0;                             ///< likewise, in bytes
   uint64_t last_algorithm = 0;                               ///< of the last product: 0, 1, ... as suggested
   uint64_t fastest = 0;                                      ///< the one that takes no time
   int suggestions = 1;                                       ///< how many there are
