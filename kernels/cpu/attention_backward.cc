@@ -43,9 +43,9 @@ inline bool gathers_in_shares(const AttentionShape& s) {
 }
 
 /// One worker's memory. Of the chunk: keys and values as lines, keys across (the same memory where both forms
-/// are), and the gradients. Of a query tile: q and dO in both forms, dq. Of a strip: scores and gradients,
-/// and their words. Of a tile: the words of ds across keys and the dropout. Of a span: delta of all rows that
-/// meet it, [head of the group][query].
+/// are), and the gradients. Of a query tile: q and dO in both forms, dq. Of a strip: scores and gradients of
+/// a panel, and words of all panels. Of a tile: the words of ds across keys and the dropout. Of a span: delta
+/// of all rows that meet it, [head of the group][query].
 struct Scratch {
   float *keys, *values, *keys_across, *dkeys, *dvalues;
   float *q_columns, *dout_columns, *q_across, *dout_across, *dq;
@@ -77,8 +77,8 @@ inline Scratch scratch_at(float* base, const AttentionShape& s) {
   m.q_across = take(kTile / kPer * width);
   m.dout_across = take(kTile / kPer * width);
   m.dq = take(kTile * width);
-  m.scores = take(kStrip * kTile);
-  m.grads = take(kStrip * kTile);
+  m.scores = take(kStrip * kPanel);
+  m.grads = take(kStrip * kPanel);
   m.p = take(kStrip * kTile / kPer);
   m.ds = take(kStrip * kTile / kPer);
   m.ds_across = take(kTile * kTile / kPer);
@@ -140,30 +140,51 @@ void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const 
   pack_across<Words>(m.dout_across, dout, rows, s.head_dim);
 }
 
+/// Scores and gradients of one panel of queries on the key rows `strip`, and the words of what comes of them.
+template <class Words>
+inline void backward_panel(const AttentionShape& s, const QueryTile& q, int panel, const KeyTile& k,
+                           KeyRows strip, const float* keys, const float* values, const SavedRows& saved,
+                           const Scratch& m) {
+  constexpr int kPer = Words::kPerWord;
+  const int64_t line = line_words<Words>(s.head_dim), words = words_in<Words>(s.head_dim);
+  const int64_t columns = in_panels(panel * kCols, line);
+  transposed_product<Words>(m.scores, panel, k, strip, keys, line, m.q_columns + columns, words);
+  transposed_product<Words>(m.grads, panel, k, strip, values, line, m.dout_columns + columns, words);
+  for (int c = panel * kCols; c < least((panel + 1) * kCols, q.vecs); ++c) {
+    const KeyRows rows = rows_of_vector(k, c, strip);
+    if (rows.first >= rows.last) continue;
+    const int64_t in_strip = rows.first - strip.first;
+    const int64_t at = in_strip * kPanel + c % kCols * kLanes,
+                  line_at = (in_strip * kTile + c * kLanes) / kPer;
+    const GradientWords out = {m.p + line_at, m.ds + line_at,
+                               m.ds_across + in_panels(c, kTile / kPer) + rows.first / kPer * kPanel};
+    softmax_backward<Words>(s, q, k, c, rows, saved, m.scores + at, m.grads + at,
+                            s.dropout.p > 0 ? m.keep + rows.first * kTile + c * kLanes : nullptr, out);
+  }
+}
+
 /// One query tile and one key tile, whose rows begin at row `at` of the chunk. fetch(i) before strip i.
 template <class Words, class Fetch>
 void backward_tiles(const AttentionShape& s, int64_t b, const QueryTile& q, const KeyTile& k, int64_t at,
-                    const SavedRows& saved, const Scratch& m, const Fetch& fetch) {
-  constexpr int kPer = Words::kPerWord;
-  const int64_t width = padded_width(s.head_dim), line = line_words<Words>(s.head_dim),
-                words = words_in<Words>(s.head_dim);
+                    const SavedRows& saved, QuerySums& dq, const Scratch& m, const Fetch& fetch) {
+  const int64_t width = padded_width(s.head_dim), line = line_words<Words>(s.head_dim);
   if (s.dropout.p > 0) dropout_tile(m.keep, s, b, q, k);
   for (int from = k.first / kStrip * kStrip; from < k.last; from += kStrip) {
     const KeyRows strip = {from, static_cast<int>(least(from + kStrip, k.last))};
     fetch(from / kStrip);
-    float* const ds_across = m.ds_across + from / kPer * kTile;
-    const GradientWords out = {m.p, kPer == 1 ? ds_across : m.ds, ds_across};
-    transposed_product<Words>(m.scores, k, strip, m.keys + at * line, line, m.q_columns, words);
-    transposed_product<Words>(m.grads, k, strip, m.values + at * line, line, m.dout_columns, words);
-    for (int c = 0; c < q.vecs; ++c) {
-      const int first = static_cast<int>(most(k.vec_first[c], strip.first));
-      const int last = static_cast<int>(least(k.vec_last[c], strip.last));
-      softmax_backward<Words>(s, q, k, c, from, first, last, saved, m.scores, m.grads, m.keep, out);
+    fetch_floats(m.dvalues + (at + from) * width, (strip.last - from) * width);
+    fetch_floats(m.dkeys + (at + from) * width, (strip.last - from) * width);
+    for (int panel = 0; panel * kCols < q.vecs; ++panel) {
+      backward_panel<Words>(s, q, panel, k, strip, m.keys + at * line, m.values + at * line, saved, m);
     }
-    add_over_queries<Words>(m.dvalues + at * width, k, strip, out.p, m.dout_across, width);
-    add_over_queries<Words>(m.dkeys + at * width, k, strip, out.ds, m.q_across, width);
+    add_over_queries<Words>(m.dvalues + at * width, k, strip, m.p, m.dout_across, width);
+    add_over_queries<Words>(m.dkeys + at * width, k, strip, m.ds, m.q_across, width);
   }
-  add_over_keys<Words>(m.dq, q, k, m.ds_across, m.keys_across + at / kPer * width, width);
+  for (int c = 0; c < q.vecs; c += kCols) {
+    add_over_keys<Words>(dq, c, static_cast<int>(least(c + kCols, q.vecs)), k.vec,
+                         m.ds_across + in_panels(c, kTile / Words::kPerWord),
+                         m.keys_across + at / Words::kPerWord * width);
+  }
 }
 
 /// Asks for part i of n of the rows of dq that the query tile `q` will be added to, and of those that
@@ -190,7 +211,8 @@ void backward_queries(const AttentionBackward& args, int64_t b, int64_t head, co
   const int64_t width = padded_width(s.head_dim);
   const int64_t lo = most(q.lo, begin) / kTile * kTile, hi = least(q.hi + 1, end);
   if (lo >= hi && !first_chunk) return;
-  zero(m.dq, q.vecs * kLanes * width);
+  QuerySums dq;
+  begin_sums(dq, m.dq, width);
   if (lo < hi) {
     SavedRows saved;
     load_queries<Words, E>(args, b, head, q, first_chunk, m, saved);
@@ -198,17 +220,18 @@ void backward_queries(const AttentionBackward& args, int64_t b, int64_t head, co
     const int strips = static_cast<int>((hi - lo + kTile - 1) / kTile) * kStrips;
     for (int64_t start = lo; start < hi; start += kTile) {
       const int before = static_cast<int>((start - lo) / kTile) * kStrips;
-      backward_tiles<Words>(s, b, q, key_tile(q, start), start - begin, saved, m, [&](int strip) {
+      backward_tiles<Words>(s, b, q, key_tile(q, start), start - begin, saved, dq, m, [&](int strip) {
         fetch_next_queries<E>(args, b, head, q, first_chunk, out, before + strip, strips);
       });
     }
   }
+  end_sums(dq, q.vecs);
   for (int r = 0; r < q.n; ++r) {
-    float* dq = out.dq + (b * s.seq_q + q.query[r]) * out.stride + head * s.head_dim;
+    float* to = out.dq + (b * s.seq_q + q.query[r]) * out.stride + head * s.head_dim;
     if (first_chunk) {
-      store_row(dq, m.dq + r * width, s.head_dim, s.scale);
+      store_row(to, m.dq + r * width, s.head_dim, s.scale);
     } else {
-      add_row(dq, m.dq + r * width, s.head_dim, s.scale);
+      add_row(to, m.dq + r * width, s.head_dim, s.scale);
     }
   }
 }

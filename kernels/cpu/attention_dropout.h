@@ -65,9 +65,9 @@ inline void dropout_tile(float* keep, const AttentionShape& s, int64_t b, const 
     const int end = c + kMaskQueries / kLanes;
     int first = kTile, last = 0;
     for (int v = c; v < end; ++v) {
-      if (k.vec_first[v] == k.vec_last[v]) continue;
-      first = k.vec_first[v] < first ? k.vec_first[v] : first;
-      last = k.vec_last[v] > last ? k.vec_last[v] : last;
+      if (k.vec[v].first == k.vec[v].last) continue;
+      first = k.vec[v].first < first ? k.vec[v].first : first;
+      last = k.vec[v].last > last ? k.vec[v].last : last;
     }
     for (int row = first / kMaskKeys * kMaskKeys; row < last; row += kMaskKeys) {
       const int i = c * kLanes;

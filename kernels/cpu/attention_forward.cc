@@ -12,7 +12,9 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int kMostTiles = 8, kWantedTasks = 16;
+constexpr int kMostTiles = 16, kWantedTasks = 16;
+constexpr int kStrip = kLanes == 16 ? 32 : 16;  // keys whose scores stay in the first-level cache
+static_assert(kTile % kStrip == 0 && kStrip % kRows == 0);
 
 /// How the query rows are cut into tiles, and the tiles of one key-value head into tasks: consecutive query
 /// tiles, which load their keys once. A function of the shape alone.
@@ -36,16 +38,17 @@ inline Cut cut_queries(const AttentionShape& s) {
   return cut;
 }
 
-/// One worker's memory: a key tile in words, a tile of scores and of dropout, a row of zeros, and for each
-/// query tile of the task the transposed queries in words and the output.
+/// One worker's memory: a key tile in words; of a panel, scores of a strip and probabilities of a key tile in
+/// words; the dropout of a tile, a row of zeros, and for each query tile of the task the transposed queries
+/// in words and the output.
 struct Scratch {
-  float *keys, *values, *scores, *keep, *zeros, *columns, *o;
+  float *keys, *values, *scores, *p, *keep, *zeros, *columns, *o;
 };
 
 template <class Words>
 inline int64_t scratch_floats(const AttentionShape& s) {
   const int64_t lines = kTile * line_words<Words>(s.head_dim), width = padded_width(s.head_dim);
-  return lines + kTile / Words::kPerWord * width + 2 * kTile * kTile + width +
+  return lines + kTile / Words::kPerWord * (width + kPanel) + kStrip * kPanel + kTile * kTile + width +
          cut_queries(s).tiles_per_task * (lines + kTile * width);
 }
 
@@ -56,27 +59,20 @@ inline Scratch scratch_of(const AttentionForward& args, int32_t worker) {
   m.keys = static_cast<float*>(args.workspace) + worker * scratch_floats<Words>(args.s);
   m.values = m.keys + lines;
   m.scores = m.values + kTile / Words::kPerWord * width;
-  m.keep = m.scores + kTile * kTile;
+  m.p = m.scores + kStrip * kPanel;
+  m.keep = m.p + kTile / Words::kPerWord * kPanel;
   m.zeros = m.keep + kTile * kTile;
   m.columns = m.zeros + width;
   m.o = m.columns + cut_queries(args.s).tiles_per_task * lines;
   return m;
 }
 
-inline void rescale_output(float* o, int64_t width, int n, const float* rescale) {
-  for (int r = 0; r < n; ++r) {
-    if (rescale[r] == 1.0f) continue;
-    const vf factor = vset(rescale[r]);
-    for (int64_t j = 0; j < width; j += kLanes)
-      vstore(o + r * width + j, vmul(vload(o + r * width + j), factor));
-  }
-}
-
 /// One query tile on its way through the keys.
 struct Tile {
   QueryTile q;
   Softmax running;
-  float *columns, *o;
+  QuerySums o;
+  float* columns;
 };
 
 template <class Words, class E>
@@ -88,30 +84,63 @@ void begin_tile(const AttentionForward& args, int64_t b, Tile& tile, const E* ze
   for (int r = 0; r < q.vecs * kLanes; ++r)
     rows.row[r] = r < q.n ? base + q.query[r] * s.q_stride + q.head[r] * s.head_dim : zeros;
   pack_columns<Words>(tile.columns, rows, q.vecs, s.head_dim);
-  zero(tile.o, q.vecs * kLanes * padded_width(s.head_dim));
-  for (int i = 0; i < kTile; ++i) {
-    tile.running.max[i] = kLowestMax;
+  for (int i = 0; i < q.vecs * kLanes; ++i) {
+    tile.running.reference[i] = kLowestMax;
     tile.running.sum[i] = 0;
-    tile.running.rescale[i] = 1;
   }
 }
 
-/// The step of one query tile to a key tile that the scratch holds.
+/// Multiplies the sums of vector c of the queries.
+inline void rescale_output(QuerySums& o, int c, const float* rescale) {
+  if (!o.begun[c]) return;
+  for (int r = 0; r < kLanes; ++r) {
+    if (rescale[r] == 1.0f) continue;
+    const vf factor = vset(rescale[r]);
+    float* row = o.out + (c * kLanes + r) * o.width;
+    for (int64_t j = 0; j < o.width; j += kLanes) vstore(row + j, vmul(vload(row + j), factor));
+  }
+}
+
+/// The step of one panel of queries to the key rows `keys` of a key tile that the scratch holds.
+/// Probabilities wait as words for their product with the values, of all rows at once, unless a reference
+/// moves before.
 template <class Words>
-inline void meet_keys(const AttentionShape& s, int64_t b, Tile& tile, const KeyTile& k, const Scratch& m) {
-  const int64_t width = padded_width(s.head_dim);
-  transposed_product<Words>(m.scores, k, {0, k.last}, m.keys, line_words<Words>(s.head_dim), tile.columns,
-                            words_in<Words>(s.head_dim));
-  if (s.dropout.p > 0) dropout_tile(m.keep, s, b, tile.q, k);
-  for (int c = 0; c < tile.q.vecs; ++c) {
-    if (k.vec_first[c] < k.vec_last[c]) {
-      softmax_vector<Words>(s, tile.q, k, c, m.scores, m.keep, tile.running);
-    } else {
-      vstore(tile.running.rescale + c * kLanes, vset(1.0f));
+inline void meet_keys(const AttentionShape& s, Tile& tile, int panel, const KeyTile& k, KeyRows keys,
+                      const Scratch& m) {
+  const int64_t words = line_words<Words>(s.head_dim);
+  const int c0 = panel * kCols, c1 = static_cast<int>(least(c0 + kCols, tile.q.vecs));
+  const vf unit = vset(score_units(s).unit);
+  KeyRows waiting[kVecs];
+  for (int c = c0; c < c1; ++c) waiting[c] = {k.vec[c].first, k.vec[c].first};
+  for (int from = keys.first; from < keys.last; from += kStrip) {
+    const KeyRows strip = {from, static_cast<int>(least(from + kStrip, keys.last))};
+    transposed_product<Words>(m.scores, panel, k, strip, m.keys, words, tile.columns + in_panels(c0, words),
+                              words_in<Words>(s.head_dim));
+    for (int c = c0; c < c1; ++c) {
+      const KeyRows rows = rows_of_vector(k, c, strip);
+      if (rows.first >= rows.last) continue;
+      float* column = m.scores + (rows.first - from) * kPanel + (c - c0) * kLanes;
+      if (s.softcap > 0 || k.masked[c]) finish_scores(column, s, tile.q, k, c, rows);
+      const int n = rows.last - rows.first;
+      const float* keep = s.dropout.p > 0 ? m.keep + rows.first * kTile + c * kLanes : nullptr;
+      float* p = m.p + rows.first / Words::kPerWord * kPanel + (c - c0) * kLanes;
+      float *reference = tile.running.reference + c * kLanes, *sum = tile.running.sum + c * kLanes;
+      const bool first = !tile.o.begun[c] && waiting[c].last == waiting[c].first;
+      vf total =
+          first ? vset(__builtin_inff()) : softmax_vector<Words>(vload(reference), column, n, unit, keep, p);
+      if (vany_gt(total, vset(kMostStripSum))) {
+        float rescale[kLanes];
+        add_over_keys<Words>(tile.o, c, c + 1, waiting, m.p, m.values);
+        move_reference(tile.running, c, total, greatest_score(column, n, unit), rescale);
+        rescale_output(tile.o, c, rescale);
+        waiting[c].first = rows.first;
+        total = softmax_vector<Words>(vload(reference), column, n, unit, keep, p);
+      }
+      vstore(sum, vadd(vload(sum), total));
+      waiting[c].last = rows.last;
     }
   }
-  rescale_output(tile.o, width, tile.q.n, tile.running.rescale);
-  add_over_keys<Words>(tile.o, tile.q, k, m.scores, m.values, width);
+  add_over_keys<Words>(tile.o, c0, c1, waiting, m.p, m.values);
 }
 
 template <class E>
@@ -123,8 +152,8 @@ void end_tile(const AttentionForward& args, int64_t b, const Tile& tile) {
     const int64_t head = tile.q.head[r], t = tile.q.query[r];
     E* row = static_cast<E*>(args.o) + (b * s.seq_q + t) * s.o_stride + head * s.head_dim;
     const float sum = tile.running.sum[r];
-    store_row(row, tile.o + r * width, s.head_dim, sum == 0 ? 0.0f : kept / sum);
-    args.lse[(b * s.heads + head) * s.seq_q + t] = tile.running.max[r] * kLn2 + __builtin_logf(sum);
+    store_row(row, tile.o.out + r * width, s.head_dim, sum == 0 ? 0.0f : kept / sum);
+    args.lse[(b * s.heads + head) * s.seq_q + t] = tile.running.reference[r] * kLn2 + __builtin_logf(sum);
   }
 }
 
@@ -165,7 +194,7 @@ void forward_tiles(const AttentionForward& args, const Cut& cut, int64_t b, int6
   fetch_keys(lo / kTile * kTile, 0, 1);
   for (int i = 0; i < count; ++i) {
     tiles[i].columns = m.columns + i * lines;
-    tiles[i].o = m.o + i * kTile * width;
+    begin_sums(tiles[i].o, m.o + i * kTile * width, width);
     begin_tile<Words>(args, b, tiles[i], zeros);
   }
   for (int64_t start = lo / kTile * kTile; start <= hi; start += kTile) {
@@ -178,22 +207,30 @@ void forward_tiles(const AttentionForward& args, const Cut& cut, int64_t b, int6
     for (int i = 0; i < count; ++i) {
       fetch_keys(start + kTile, i, count);
       if (tiles[i].q.lo >= start + kTile || tiles[i].q.hi < start) continue;
-      meet_keys<Words>(s, b, tiles[i], key_tile(tiles[i].q, start), m);
+      const KeyTile k = key_tile(tiles[i].q, start);
+      if (s.dropout.p > 0) dropout_tile(m.keep, s, b, tiles[i].q, k);
+      for (int panel = 0; panel * kCols < tiles[i].q.vecs; ++panel) {
+        meet_keys<Words>(s, tiles[i], panel, k, rows_of_panel(k, tiles[i].q, panel), m);
+      }
     }
   }
   for (int i = 0; i < count; ++i) end_tile<E>(args, b, tiles[i]);
 }
 
-/// Tasks go from the last query tiles (under a causal mask the longest) to the first.
+/// Half of the heads first, so that two workers begin with equal parts; within a half tasks go from the last
+/// query tiles (under a causal mask the longest) to the first.
 template <class Words, class E>
 void forward(const AttentionForward& args, Stream& stream) {
   const AttentionShape& s = args.s;
   const Cut cut = cut_queries(s);
-  const int64_t kv_heads = s.batch * s.kv_heads;
+  const int64_t kv_heads = s.batch * s.kv_heads, half = (kv_heads + 1) / 2;
   parallel(stream, kv_heads * cut.tasks, [&](int64_t task, int32_t worker) {
-    const int64_t first = (cut.tasks - 1 - task / kv_heads) * cut.tiles_per_task;
+    const bool second = task >= half * cut.tasks;
+    const int64_t in_half = second ? task - half * cut.tasks : task, heads = second ? kv_heads - half : half;
+    const int64_t first = (cut.tasks - 1 - in_half / heads) * cut.tiles_per_task;
     const int count = static_cast<int>(least(cut.tiles_per_task, cut.head_tiles * cut.query_tiles - first));
-    const int64_t b = task % kv_heads / s.kv_heads, kv_head = task % s.kv_heads;
+    const int64_t head = in_half % heads + (second ? half : 0), b = head / s.kv_heads,
+                  kv_head = head % s.kv_heads;
     forward_tiles<Words, E>(args, cut, b, kv_head, first, count, scratch_of<Words>(args, worker));
   });
 }

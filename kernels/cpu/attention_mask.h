@@ -2,6 +2,9 @@
 // kept transposed, [key][query]: then a vector holds one key's scores for kLanes queries, so the softmax
 // needs no sum across lanes, and Q^T is packed once per query tile.
 //
+// Queries lie in panels of kPanel, [panel][row][kPanel]: what is worked on between two products of one panel
+// stays in the first-level cache, and lines a power of two apart do not meet in one set of it.
+//
 // What a query sees is a range of keys, so a mask is two numbers per lane. From them follow, per group of
 // kLanes queries and block of kRows keys, the parts of a tile that are computed at all.
 #pragma once
@@ -17,6 +20,7 @@ constexpr int kTile = kLanes == 16 ? 128 : 48;  // queries, and keys, in a tile
 constexpr int kVecs = kTile / kLanes;           // vectors across the queries of a tile
 constexpr int kRows = 4;                        // rows of a product's register block
 constexpr int kCols = kLanes == 16 ? 4 : 3;     // vectors across a register block: 32 registers, or 16
+constexpr int kPanel = kCols * kLanes;          // queries in a panel, see below
 constexpr int kBlocks = kTile / kRows;          // key blocks in a tile
 constexpr float kMasked = -3e38f;               // a score that no query sees
 constexpr float kLowestMax = -1e29f;  // where running maxima start: far above kMasked in any unit, and finite
@@ -24,6 +28,9 @@ constexpr float kLowestMax = -1e29f;  // where running maxima start: far above k
 inline int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/// Where vector c of the queries begins in panels of `rows` rows.
+inline int64_t in_panels(int c, int64_t rows) { return c / kCols * rows * kPanel + c % kCols * kLanes; }
 
 /// The rows of a query tile: which query of which head stands in each lane, and the keys lo..hi that it sees.
 struct QueryTile {
@@ -60,12 +67,12 @@ inline void finish_rows(QueryTile& tile, int n) {
     if (r > 0 && (tile.row_lo[r] < tile.row_lo[r - 1] || tile.row_hi[r] < tile.row_hi[r - 1]))
       ascending = false;
   }
-  for (int r = n; r < kTile; ++r) {
+  for (int r = n; r < round_up(n, 16); ++r) {
     tile.head[r] = tile.query[r] = 0;
     tile.row_lo[r] = INT32_MAX;
     tile.row_hi[r] = -1;
   }
-  for (int c = 0; c < kVecs; ++c) {
+  for (int c = 0; c < tile.vecs; ++c) {
     int32_t lo = INT32_MAX, hi = -1, full_lo = -1, full_hi = INT32_MAX;
     for (int r = c * kLanes; r < (c + 1) * kLanes; ++r) {
       lo = tile.row_lo[r] < lo ? tile.row_lo[r] : lo;
@@ -80,11 +87,16 @@ inline void finish_rows(QueryTile& tile, int n) {
   }
 }
 
+/// Key rows first..last of a tile, multiples of kRows.
+struct KeyRows {
+  int first, last;
+};
+
 /// The work of one query tile on the keys [start, start + kTile), in key rows relative to start.
 struct KeyTile {
   int64_t start;
   int first, last;  // rows any vector works on, multiples of kRows
-  int vec_first[kVecs], vec_last[kVecs];
+  KeyRows vec[kVecs];
   bool masked[kVecs];                             // some lane does not see some row of its vector's work
   int block_first[kBlocks], block_last[kBlocks];  // vectors that work on a block of kRows rows
 };
@@ -95,14 +107,13 @@ inline KeyTile key_tile(const QueryTile& q, int64_t start) {
   k.first = kTile;
   k.last = 0;
   for (int b = 0; b < kBlocks; ++b) k.block_first[b] = k.block_last[b] = 0;
-  for (int c = 0; c < kVecs; ++c) {
+  for (int c = 0; c < kVecs; ++c) k.vec[c] = {0, 0};
+  for (int c = 0; c < q.vecs; ++c) {
     const int first = static_cast<int>(least(most(q.vec_lo[c] - start, 0), kTile)) / kRows * kRows;
     const int last = static_cast<int>(round_up(most(least(q.vec_hi[c] + 1 - start, kTile), 0), kRows));
-    const bool empty = c >= q.vecs || last <= first;
-    k.vec_first[c] = empty ? 0 : first;
-    k.vec_last[c] = empty ? 0 : last;
+    if (last <= first) continue;
+    k.vec[c] = {first, last};
     k.masked[c] = q.full_lo[c] > start + first || q.full_hi[c] < start + last - 1;
-    if (empty) continue;
     k.first = first < k.first ? first : k.first;
     k.last = last > k.last ? last : k.last;
     for (int b = first / kRows; b < last / kRows; ++b) {
@@ -111,6 +122,23 @@ inline KeyTile key_tile(const QueryTile& q, int64_t start) {
     }
   }
   return k;
+}
+
+/// Those of `rows` that vector c of the queries works on.
+inline KeyRows rows_of_vector(const KeyTile& k, int c, KeyRows rows) {
+  return {static_cast<int>(most(k.vec[c].first, rows.first)),
+          static_cast<int>(least(k.vec[c].last, rows.last))};
+}
+
+/// Those that any vector of a panel works on.
+inline KeyRows rows_of_panel(const KeyTile& k, const QueryTile& q, int panel) {
+  KeyRows rows = {kTile, 0};
+  for (int c = panel * kCols; c < least((panel + 1) * kCols, q.vecs); ++c) {
+    if (k.vec[c].first == k.vec[c].last) continue;
+    rows.first = static_cast<int>(least(rows.first, k.vec[c].first));
+    rows.last = static_cast<int>(most(rows.last, k.vec[c].last));
+  }
+  return rows;
 }
 
 /// Which lanes of a vector see which rows of a key tile.

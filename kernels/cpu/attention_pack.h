@@ -1,7 +1,7 @@
 // How rows of q, k, v and dO become the words that tiles multiply (attention_words.h), in three forms: lines
-// [row][line_words], words along each row; columns [line_words][kTile], the same transposed; and across
-// [row / kPerWord][width], words across neighbouring rows. Rows are named by pointers, so that those that
-// nobody may read (not even for a NaN) are replaced by zeros. Padding is zero in every form.
+// [row][line_words], words along each row; columns [panel][line_words][kPanel], the same transposed; and
+// across [row / kPerWord][width], words across neighbouring rows. Rows are named by pointers, so that those
+// that nobody may read (not even for a NaN) are replaced by zeros. Padding is zero in every form.
 #pragma once
 
 #include "kernels/cpu/attention_mask.h"
@@ -60,7 +60,7 @@ void pack_columns(float* to, const RowPointers<E>& rows, int vecs, int64_t d) {
       for (int i = 0; i < kLanes; ++i) block[i] = Words::along(rows.row[c * kLanes + i] + at, here);
       vtranspose(block);
 #pragma GCC unroll 16
-      for (int i = 0; i < kLanes; ++i) vstore(to + (w + i) * kTile + c * kLanes, block[i]);
+      for (int i = 0; i < kLanes; ++i) vstore(to + in_panels(c, words) + (w + i) * kPanel, block[i]);
     }
   }
 }
@@ -89,6 +89,11 @@ inline void fetch_rows(const E* rows, int64_t stride, int64_t first, int64_t las
     for (int64_t j = 0; j < d; j += 64 / static_cast<int64_t>(sizeof(E)))
       __builtin_prefetch(rows + row * stride + j, 0, 2);
   }
+}
+
+/// The same of n floats in a row.
+inline void fetch_floats(const float* x, int64_t n) {
+  for (int64_t j = 0; j < n; j += 16) __builtin_prefetch(x + j, 0, 2);
 }
 
 inline void zero(float* x, int64_t n) {

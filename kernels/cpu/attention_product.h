@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/attention_mask.h"
+#include "kernels/cpu/attention_pack.h"
 #include "kernels/cpu/attention_words.h"
 
 namespace hawser::kernels::HWS_LEVEL {
@@ -18,6 +19,7 @@ void product_block(float* out, int64_t out_stride, const float* a, int64_t a_row
   for (int r = 0; r < kRows; ++r) {
     for (int c = 0; c < C; ++c) sum[r][c] = kAdd ? vload(out + r * out_stride + c * kLanes) : vzero();
   }
+#pragma GCC unroll 2
   for (int64_t p = 0; p < depth; ++p, a += a_depth, b += b_stride) {
     vf line[C];
     for (int c = 0; c < C; ++c) line[c] = vload(b + c * kLanes);
@@ -45,52 +47,76 @@ inline void product_columns(int columns, float* out, int64_t out_stride, const f
   }
 }
 
-/// Key rows first..last of a tile, multiples of kRows.
-struct KeyRows {
-  int first, last;
-};
-
-/// out [key - keys.first][query] = lines [key] · columns [query] over `words` words. With K and Q^T these are
-/// the scores; with V and dO^T the gradients of the probabilities. lines: [key][line_words]; columns:
-/// [word][kTile].
+/// Of one panel of queries, out [key - keys.first][kPanel] = lines [key] · columns [query] over `words`
+/// words. With K and Q^T these are the scores; with V and dO^T the gradients of the probabilities. lines:
+/// [key][line_words]; columns: the panel's [word][kPanel].
 template <class Words>
-inline void transposed_product(float* out, const KeyTile& k, KeyRows keys, const float* lines,
+inline void transposed_product(float* out, int panel, const KeyTile& k, KeyRows keys, const float* lines,
                                int64_t line_words, const float* columns, int64_t words) {
   using Product = typename Words::Product;
   for (int64_t w = 0; w < words; w += kDepth) {
     const int64_t depth = least(kDepth, words - w);
     for (int row = keys.first; row < keys.last; row += kRows) {
-      const int last = k.block_last[row / kRows];
-      for (int c = k.block_first[row / kRows]; c < last; c += kCols) {
-        float* to = out + (row - keys.first) * kTile + c * kLanes;
-        const float* a = lines + row * line_words + w;
-        const float* b = columns + w * kTile + c * kLanes;
-        if (w == 0) {
-          product_columns<Product, false>(last - c, to, kTile, a, line_words, 1, b, kTile, depth);
-        } else {
-          product_columns<Product, true>(last - c, to, kTile, a, line_words, 1, b, kTile, depth);
-        }
+      const int first = static_cast<int>(most(k.block_first[row / kRows] - panel * kCols, 0));
+      const int last = static_cast<int>(least(k.block_last[row / kRows] - panel * kCols, kCols));
+      if (first >= last) continue;
+      float* to = out + (row - keys.first) * kPanel + first * kLanes;
+      const float* a = lines + row * line_words + w;
+      const float* b = columns + w * kPanel + first * kLanes;
+      if (w == 0) {
+        product_columns<Product, false>(last - first, to, kPanel, a, line_words, 1, b, kPanel, depth);
+      } else {
+        product_columns<Product, true>(last - first, to, kPanel, a, line_words, 1, b, kPanel, depth);
       }
     }
   }
 }
 
-/// out [query][width] += p^T · rows, summed over keys: o from V, dq from K. p: words across keys
-/// [key / kPerWord][kTile]; rows: words across keys [key / kPerWord][width].
+/// Sums of a query tile over keys, o or dq: [query][width]. Rows of a vector of queries that has not begun
+/// have no value yet.
+struct QuerySums {
+  float* out;
+  int64_t width;
+  bool begun[kVecs];
+};
+
+inline void begin_sums(QuerySums& sums, float* out, int64_t width) {
+  sums.out = out;
+  sums.width = width;
+  for (int c = 0; c < kVecs; ++c) sums.begun[c] = false;
+}
+
+/// Zeros for those of the first `vecs` vectors that met no key.
+inline void end_sums(QuerySums& sums, int vecs) {
+  for (int c = 0; c < vecs; ++c) {
+    if (!sums.begun[c]) zero(sums.out + c * kLanes * sums.width, kLanes * sums.width);
+  }
+}
+
+/// Adds p^T · rows over the key rows keys[c] to the sums of the vectors c0..c1 of one panel: o from V, dq
+/// from K. p: the panel's words across keys [key / kPerWord][kPanel]; rows: words across keys [key /
+/// kPerWord][width].
 template <class Words>
-inline void add_over_keys(float* out, const QueryTile& q, const KeyTile& k, const float* p, const float* rows,
-                          int64_t width) {
-  constexpr int kPer = Words::kPerWord;
+inline void add_over_keys(QuerySums& sums, int c0, int c1, const KeyRows* keys, const float* p,
+                          const float* rows) {
+  using Product = typename Words::Product;
+  const int64_t width = sums.width;
   for (int64_t d = 0; d < width; d += kCols * kLanes) {
     const int columns = static_cast<int>((width - d) / kLanes);
-    for (int row = 0; row < q.n; row += kRows) {
-      const int first = k.vec_first[row / kLanes] / kPer, last = k.vec_last[row / kLanes] / kPer;
-      if (first == last) continue;
-      product_columns<typename Words::Product, true>(columns, out + row * width + d, width,
-                                                     p + first * kTile + row, 1, kTile,
-                                                     rows + first * width + d, width, last - first);
+    for (int row = c0 * kLanes; row < c1 * kLanes; row += kRows) {
+      const int c = row / kLanes, from = keys[c].first / Words::kPerWord, to = keys[c].last / Words::kPerWord;
+      if (from >= to) continue;
+      float* out = sums.out + row * width + d;
+      const float* a = p + from * kPanel + row % kPanel;
+      const float* b = rows + from * width + d;
+      if (sums.begun[c]) {
+        product_columns<Product, true>(columns, out, width, a, 1, kPanel, b, width, to - from);
+      } else {
+        product_columns<Product, false>(columns, out, width, a, 1, kPanel, b, width, to - from);
+      }
     }
   }
+  for (int c = c0; c < c1; ++c) sums.begun[c] = sums.begun[c] || keys[c].first < keys[c].last;
 }
 
 /// out [key][width] += p · rows, summed over queries: dv from dO, dk from Q. p: words along queries

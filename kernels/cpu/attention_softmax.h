@@ -21,65 +21,75 @@ inline ScoreUnits score_units(const AttentionShape& s) {
   return {1.0f, s.scale * kLog2E};
 }
 
-/// Running maximum and sum of each query row, and the factor that its output took at the last key tile.
+/// Of each query row, what its probabilities are relative to so far, and their sum. The reference is a
+/// maximum that was met. It moves, and what was summed is rescaled, only where the probabilities of a strip
+/// of keys would sum to more than kMostStripSum (as in FlashAttention-4), which after the first keys is
+/// hardly ever: so the maximum of the others is not even looked for.
 struct Softmax {
-  float max[kTile], sum[kTile], rescale[kTile];
+  float reference[kTile], sum[kTile];
 };
+constexpr float kMostStripSum = 256;
 
-/// Soft-cap and mask of rows first..last of a vector of queries.
-inline void finish_scores(float* column, const AttentionShape& s, const QueryTile& q, const KeyTile& k,
-                          int c) {
-  const int first = k.vec_first[c], last = k.vec_last[c];
+/// Soft-cap and mask of a vector of queries, on key rows `rows`, the first of which is at `column`.
+inline void finish_scores(float* column, const AttentionShape& s, const QueryTile& q, const KeyTile& k, int c,
+                          KeyRows rows) {
+  const int n = rows.last - rows.first;
   if (s.softcap > 0) {
     const vf argument = vset(score_units(s).argument);
-    for (int row = first; row < last; ++row) {
-      vstore(column + row * kTile, vtanh(vmul(vload(column + row * kTile), argument)));
+    for (int row = 0; row < n; ++row) {
+      vstore(column + row * kPanel, vtanh(vmul(vload(column + row * kPanel), argument)));
     }
   }
   if (k.masked[c]) {
     const LaneRange range = lane_range(q, k, c);
-    for (int row = first; row < last; ++row) {
-      vstore(column + row * kTile, mask_scores(range, row, vload(column + row * kTile)));
+    for (int row = 0; row < n; ++row) {
+      vstore(column + row * kPanel, mask_scores(range, rows.first + row, vload(column + row * kPanel)));
     }
   }
 }
 
-/// Turns a vector of queries' scores into probabilities relative to the running maximum, in place, as words
-/// across keys (after dropout, but for its factor).
-template <class Words>
-inline void softmax_vector(const AttentionShape& s, const QueryTile& q, const KeyTile& k, int c,
-                           float* scores, const float* keep, Softmax& running) {
-  const int first = k.vec_first[c], last = k.vec_last[c];
-  float* column = scores + c * kLanes;
-  if (s.softcap > 0 || k.masked[c]) finish_scores(column, s, q, k, c);
-  const vf old_max = vload(running.max + c * kLanes), unit = vset(score_units(s).unit);
-  vf max[kRows], sum[kRows];
+/// The greatest of n rows of scores, times `unit`. The greatest product with unit is the product with the
+/// greatest: its probability can be 2^0, exactly.
+inline vf greatest_score(const float* column, int n, vf unit) {
+  vf max[kRows];
   for (int r = 0; r < kRows; ++r) max[r] = vset(kMasked);
-  for (int row = first; row < last; row += kRows) {
-    for (int r = 0; r < kRows; ++r) max[r] = vmax(max[r], vload(column + (row + r) * kTile));
+  for (int row = 0; row < n; row += kRows) {
+    for (int r = 0; r < kRows; ++r) max[r] = vmax(max[r], vload(column + (row + r) * kPanel));
   }
-  // The greatest product with unit is the product with the greatest: its probability will be 2^0, exactly.
-  const vf tile_max = vmul(unit, vmax(vmax(max[0], max[1]), vmax(max[2], max[3])));
-  const vf new_max = vmax(old_max, tile_max);
-  const bool dropped = s.dropout.p > 0;
+  return vmul(unit, vmax(vmax(max[0], max[1]), vmax(max[2], max[3])));
+}
+
+/// Moves the reference of the queries whose probabilities sum to too much to `greatest`, and their sums with
+/// it; rescale gets what else was summed takes, 1 where nothing moved.
+inline void move_reference(Softmax& running, int c, vf strip_sum, vf greatest, float* rescale) {
+  const vf old = vload(running.reference + c * kLanes);
+  const vf reference = vselect_lt(vset(kMostStripSum), strip_sum, vmax(old, greatest), old);
+  const vf factor = vexp2<5>(vsub(old, reference));
+  vstore(running.reference + c * kLanes, reference);
+  vstore(running.sum + c * kLanes, vmul(vload(running.sum + c * kLanes), factor));
+  vstore(rescale, factor);
+}
+
+/// Turns n rows of scores of a vector of queries into probabilities (after dropout, but for its factor), as
+/// words across keys, and returns their sums. keep: where dropout fell, kTile floats a row, or null.
+template <class Words>
+inline vf softmax_vector(vf reference, const float* column, int n, vf unit, const float* keep, float* words) {
+  vf sum[kRows];
   for (int r = 0; r < kRows; ++r) sum[r] = vzero();
-  for (int row = first; row < last; row += kRows) {
+  for (int row = 0; row < n; row += kRows) {
     vf p[kRows];
     for (int r = 0; r < kRows; ++r) {
-      p[r] = vexp2(vsub(vmul(unit, vload(column + (row + r) * kTile)), new_max));
+      p[r] = Words::exp2(vsub(vmul(unit, vload(column + (row + r) * kPanel)), reference));
       sum[r] = vadd(sum[r], p[r]);
     }
-    if (dropped) {
-      for (int r = 0; r < kRows; ++r) p[r] = vmul(p[r], vload(keep + (row + r) * kTile + c * kLanes));
+    if (keep != nullptr) {
+      for (int r = 0; r < kRows; ++r) p[r] = vmul(p[r], vload(keep + (row + r) * kTile));
     }
     for (int r = 0; r < kRows; r += 2) {
-      Words::store_across(column + (row + r) / Words::kPerWord * kTile, kTile, p[r], p[r + 1]);
+      Words::store_across(words + (row + r) / Words::kPerWord * kPanel, kPanel, p[r], p[r + 1]);
     }
   }
-  const vf total = vadd(vadd(sum[0], sum[1]), vadd(sum[2], sum[3])), rescale = vexp2(vsub(old_max, new_max));
-  vstore(running.sum + c * kLanes, vfma(vload(running.sum + c * kLanes), rescale, total));
-  vstore(running.max + c * kLanes, new_max);
-  vstore(running.rescale + c * kLanes, rescale);
+  return vadd(vadd(sum[0], sum[1]), vadd(sum[2], sum[3]));
 }
 
 /// One head of one query tile: what its rows saved. delta = dout . o.
@@ -87,49 +97,48 @@ struct SavedRows {
   float lse2[kTile], delta[kTile];  // lse2 = -lse * log2 e
 };
 
-/// Where the backward's softmax leaves its words, from key row `from` of the tile on.
+/// Where the backward's softmax leaves a vector of queries' words, from its first key row on.
 struct GradientWords {
-  float *p, *ds;     // along queries: [key - from][kTile / kPerWord]; p after dropout
-  float* ds_across;  // across keys: [(key - from) / kPerWord][kTile]; = ds where both forms are the same
+  float *p, *ds;     // along queries: kTile / kPerWord words a key; p after dropout
+  float* ds_across;  // across keys: kPanel words for kPerWord keys
 };
 
-/// For one vector of queries and the key rows `first`..`last`, which begin at row `from` of all buffers:
-/// scores and gradients of the probabilities become the probabilities and the gradients of the scores before
-/// soft-cap and scale.
+/// For one vector of queries and key rows `rows`: scores and gradients of the probabilities become the
+/// probabilities and the gradients of the scores before soft-cap and scale. keep: where dropout fell, kTile
+/// floats a row, or null.
 template <class Words>
-inline void softmax_backward(const AttentionShape& s, const QueryTile& q, const KeyTile& k, int c, int from,
-                             int first, int last, const SavedRows& saved, const float* scores,
-                             const float* grads, const float* keep, const GradientWords& out) {
+inline void softmax_backward(const AttentionShape& s, const QueryTile& q, const KeyTile& k, int c,
+                             KeyRows rows, const SavedRows& saved, const float* scores, const float* grads,
+                             const float* keep, const GradientWords& out) {
   constexpr int kPer = Words::kPerWord, kLine = kTile / kPer;
   const LaneRange range = k.masked[c] ? lane_range(q, k, c) : LaneRange{vzero(), vzero()};
   const vf lse2 = vload(saved.lse2 + c * kLanes), delta = vload(saved.delta + c * kLanes), one = vset(1.0f);
   const vf argument = vset(score_units(s).argument), unit = vset(score_units(s).unit);
   const vf kept = vset(s.dropout.p > 0 ? 1.0f / (1.0f - s.dropout.p) : 1.0f);
-  const bool capped = s.softcap > 0, masked = k.masked[c], dropped = s.dropout.p > 0;
-  for (int row = first; row < last; row += 2) {
+  const bool capped = s.softcap > 0, masked = k.masked[c];
+  for (int row = 0; row < rows.last - rows.first; row += 2) {
     vf p[2], ds[2];
     for (int r = 0; r < 2; ++r) {
-      const int64_t at = (row + r - from) * kTile + c * kLanes;
+      const int64_t at = (row + r) * kPanel;
       vf score = vload(scores + at), slope = one, dp = vload(grads + at);
       if (capped) {
         score = vtanh(vmul(score, argument));
         slope = vfnma(score, score, one);
       }
-      if (masked) score = mask_scores(range, row + r, score);
-      const vf probability = vexp2(vfma(score, unit, lse2));
+      if (masked) score = mask_scores(range, rows.first + row + r, score);
+      const vf probability = Words::exp2_for_words(vfma(score, unit, lse2));
       p[r] = probability;
-      if (dropped) {
-        const vf factor = vmul(kept, vload(keep + (row + r) * kTile + c * kLanes));
+      if (keep != nullptr) {
+        const vf factor = vmul(kept, vload(keep + (row + r) * kTile));
         p[r] = vmul(probability, factor);
         dp = vmul(dp, factor);
       }
       ds[r] = vmul(probability, vsub(dp, delta));
       if (capped) ds[r] = vmul(ds[r], slope);
     }
-    const int64_t at = (row - from) * kLine + c * (kLanes / kPer);
-    Words::store_lines(out.p + at, kLine, p[0], p[1]);
-    if (out.ds != out.ds_across) Words::store_lines(out.ds + at, kLine, ds[0], ds[1]);
-    Words::store_across(out.ds_across + (row - from) / kPer * kTile + c * kLanes, kTile, ds[0], ds[1]);
+    Words::store_lines(out.p + row * kLine, kLine, p[0], p[1]);
+    Words::store_lines(out.ds + row * kLine, kLine, ds[0], ds[1]);
+    Words::store_across(out.ds_across + row / kPer * kPanel, kPanel, ds[0], ds[1]);
   }
 }
 

@@ -17,6 +17,9 @@ struct Bf16TileWords {
 
   static HWS_INLINE vf rounded(vf x) { return widen_bf16((__m256i)_mm512_cvtneps_pbh(x)); }
 
+  static HWS_INLINE vf exp2(vf x) { return vexp2<4>(x); }
+  static HWS_INLINE vf exp2_for_words(vf x) { return vexp2<3>(x); }
+
   template <class E>
   static HWS_INLINE vf along(const E* p, int n) {
     if (n <= kLanes) return halves(load_n(p, n), vzero());

@@ -17,7 +17,7 @@ namespace hawser::kernels {
 ///
 /// Softmax and all sums are fp32. Where the products are formed from bf16 values (as matrix products are
 /// under precision bf16), what they multiply is rounded to nearest even first: q, k, v and the probabilities
-/// (relative to the running maximum; their sum, and so lse, is of unrounded ones); in the backward also dout
+/// (relative to a maximum met so far; their sum, and so lse, is of unrounded ones); in the backward also dout
 /// and the gradients of the scores.
 struct AttentionShape {
   DType type = DType::kF32;  ///< of q, k, v, o and their gradients, f32 or bf16

@@ -37,6 +37,7 @@ HWS_INLINE vf vselect_le(vf a, vf b, vf x, vf y) {
 HWS_INLINE vf vselect_eq(vf a, vf b, vf x, vf y) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ), y, x);
 }
+HWS_INLINE bool vany_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0; }
 HWS_INLINE vf vmax(vf a, vf b) { return _mm512_max_ps(a, b); }
 HWS_INLINE vf vmin(vf a, vf b) { return _mm512_min_ps(a, b); }
 HWS_INLINE vf vabs(vf a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
@@ -50,6 +51,10 @@ HWS_INLINE vf vround(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEARES
 
 /// a * 2^n for integer-valued n, rounded once.
 HWS_INLINE vf vscale2(vf a, vf n) { return _mm512_scalef_ps(a, n); }
+
+/// x - floor(x), and a * 2^floor(x).
+HWS_INLINE vf vfraction(vf x) { return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+HWS_INLINE vf vscale2_whole(vf a, vf x) { return _mm512_scalef_ps(a, x); }
 
 HWS_INLINE float vsum(vf a) {
   const __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));

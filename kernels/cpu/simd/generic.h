@@ -34,6 +34,10 @@ HWS_INLINE vf vblend(vi mask, vf x, vf y) { return (vf)((mask & (vi)x) | (~mask 
 HWS_INLINE vf vselect_lt(vf a, vf b, vf x, vf y) { return vblend((vi)(a < b), x, y); }
 HWS_INLINE vf vselect_le(vf a, vf b, vf x, vf y) { return vblend((vi)(a <= b), x, y); }
 HWS_INLINE vf vselect_eq(vf a, vf b, vf x, vf y) { return vblend((vi)(a == b), x, y); }
+HWS_INLINE bool vany_gt(vf a, vf b) {
+  const vi x = (vi)(a > b);
+  return (x[0] | x[1] | x[2] | x[3]) != 0;
+}
 HWS_INLINE vf vmax(vf a, vf b) { return vblend((vi)(a > b), a, b); }
 HWS_INLINE vf vmin(vf a, vf b) { return vblend((vi)(a < b), a, b); }
 HWS_INLINE vf vabs(vf a) { return (vf)((vu)a & 0x7fffffffu); }
@@ -44,6 +48,10 @@ HWS_INLINE vf vcopysign(vf magnitude, vf sign) {
 
 /// Nearest integer, ties to even, for |a| < 2^22.
 HWS_INLINE vf vround(vf a) { return (a + 12582912.0f) - 12582912.0f; }
+HWS_INLINE vf vfloor(vf a) {
+  const vf n = vround(a);
+  return n - vselect_lt(a, n, vset(1.0f), vzero());
+}
 
 /// a * 2^n for integer-valued n in [-252, 254], in two exact-power steps so that results may be subnormal.
 HWS_INLINE vf vscale2(vf a, vf n) {
@@ -134,6 +142,7 @@ HWS_INLINE void vtranspose(vf rows[4]) {
 }  // namespace
 }  // namespace hawser::kernels::HWS_LEVEL
 
+#include "kernels/cpu/simd/exponent.h"
 #include "kernels/cpu/simd/math.h"
 
 #define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_wide.h"

@@ -30,6 +30,7 @@ HWS_INLINE vf vsqrt(vf a) { return _mm_sqrt_ps(a); }
 HWS_INLINE vf vselect_lt(vf a, vf b, vf x, vf y) { return _mm_blendv_ps(y, x, _mm_cmplt_ps(a, b)); }
 HWS_INLINE vf vselect_le(vf a, vf b, vf x, vf y) { return _mm_blendv_ps(y, x, _mm_cmple_ps(a, b)); }
 HWS_INLINE vf vselect_eq(vf a, vf b, vf x, vf y) { return _mm_blendv_ps(y, x, _mm_cmpeq_ps(a, b)); }
+HWS_INLINE bool vany_gt(vf a, vf b) { return _mm_movemask_ps(_mm_cmpgt_ps(a, b)) != 0; }
 HWS_INLINE vf vmax(vf a, vf b) { return _mm_max_ps(a, b); }
 HWS_INLINE vf vmin(vf a, vf b) { return _mm_min_ps(a, b); }
 HWS_INLINE vf vabs(vf a) { return _mm_andnot_ps(_mm_set1_ps(-0.0f), a); }
@@ -40,6 +41,7 @@ HWS_INLINE vf vcopysign(vf magnitude, vf sign) {
 
 /// Nearest integer, ties to even.
 HWS_INLINE vf vround(vf a) { return _mm_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+HWS_INLINE vf vfloor(vf a) { return _mm_floor_ps(a); }
 
 /// a * 2^n for integer-valued n in [-252, 254], in two exact-power steps so that results may be subnormal.
 HWS_INLINE vf vscale2(vf a, vf n) {
@@ -135,6 +137,7 @@ HWS_INLINE void vtranspose(vf rows[4]) { _MM_TRANSPOSE4_PS(rows[0], rows[1], row
 }  // namespace
 }  // namespace hawser::kernels::HWS_LEVEL
 
+#include "kernels/cpu/simd/exponent.h"
 #include "kernels/cpu/simd/math.h"
 
 #define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_wide.h"

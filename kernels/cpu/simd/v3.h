@@ -37,6 +37,7 @@ HWS_INLINE vf vselect_le(vf a, vf b, vf x, vf y) {
 HWS_INLINE vf vselect_eq(vf a, vf b, vf x, vf y) {
   return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_EQ_OQ));
 }
+HWS_INLINE bool vany_gt(vf a, vf b) { return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)) != 0; }
 HWS_INLINE vf vmax(vf a, vf b) { return _mm256_max_ps(a, b); }
 HWS_INLINE vf vmin(vf a, vf b) { return _mm256_min_ps(a, b); }
 HWS_INLINE vf vabs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
@@ -47,6 +48,7 @@ HWS_INLINE vf vcopysign(vf magnitude, vf sign) {
 
 /// Nearest integer, ties to even.
 HWS_INLINE vf vround(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+HWS_INLINE vf vfloor(vf a) { return _mm256_floor_ps(a); }
 
 /// a * 2^n for integer-valued n in [-252, 254], in two exact-power steps so that results may be subnormal.
 HWS_INLINE vf vscale2(vf a, vf n) {
@@ -169,6 +171,7 @@ HWS_INLINE void vtranspose(vf rows[8]) {
 }  // namespace
 }  // namespace hawser::kernels::HWS_LEVEL
 
+#include "kernels/cpu/simd/exponent.h"
 #include "kernels/cpu/simd/math.h"
 
 #define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_wide.h"
