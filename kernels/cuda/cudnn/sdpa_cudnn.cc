@@ -118,9 +118,11 @@ class CudnnSdpa final : public Sdpa {
     Plan plan;
     plan.shape = plan.part = shape;
     for (bool smaller = true; smaller;) {
-      auto graph = cudnn::attention_graph(plan.part, deterministic_);
-      if (!build(*graph, &plan.workspace_bytes)) break;
-      plan.graph = std::move(graph);
+      plan.graph = cudnn::attention_graph(plan.part, deterministic_);
+      if (!build(*plan.graph, &plan.workspace_bytes)) {
+        plan.graph = nullptr;
+        break;
+      }
       if (plan.workspace_bytes <= workspace_bytes) break;
       const double each =
           static_cast<double>(plan.workspace_bytes) / static_cast<double>(plan.part.batch * plan.part.heads);
