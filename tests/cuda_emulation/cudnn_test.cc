@@ -161,6 +161,11 @@ TEST_F(CudnnGraphs, RunInPartsThatFitTheWorkspace) {
       }
     }
   }
+  fake_cudnn() = {};
+  fake_cudnn().most_rows = 2;  // more has no plan
+  const auto sdpa = open();
+  EXPECT_TRUE(sdpa->offers(s, room));
+  EXPECT_EQ(fake_cudnn().tensors.at(kQ).dims[0], 1);
   fake_cudnn().head_bytes = room / 3;  // not even one group of heads
   EXPECT_FALSE(open()->offers(s, room));
   fake_cudnn().head_bytes = room / 20;  // documents stay together

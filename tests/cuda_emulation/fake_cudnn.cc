@@ -79,7 +79,8 @@ cudnnStatus_t get(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName
   int64_t& n = count != nullptr ? *count : unused;
   n = 0;
   if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
-    n = fake_cudnn().has_plans ? 1 : 0;
+    const bool fits = fake_cudnn().tensors.at(kernels::cuda::cudnn::kQ).dims[0] <= fake_cudnn().most_rows;
+    n = fake_cudnn().has_plans && fits ? 1 : 0;
   } else if (name == CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED) {
     n = 1;
     std::memset(elements, 0, sizeof(int32_t));

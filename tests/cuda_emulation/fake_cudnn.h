@@ -19,11 +19,12 @@ struct FakeTensor {
 };
 
 struct FakeCudnn {
-  int64_t plan_bytes = 0;   ///< of workspace, by each plan
-  int64_t head_bytes = 0;   ///< likewise, and for each head of each row of the batch
-  bool has_plans = true;    ///< whether there is an engine for a graph
-  int devices_major = 9;    ///< compute capability of the GPU that the frontend sees
-  int64_t descriptors = 0;  ///< alive
+  int64_t plan_bytes = 0;       ///< of workspace, by each plan
+  int64_t head_bytes = 0;       ///< likewise, and for each head of each row of the batch
+  bool has_plans = true;        ///< whether there is an engine for a graph
+  int64_t most_rows = 1 << 20;  ///< of the batch, in a graph that has one
+  int devices_major = 9;        ///< compute capability of the GPU that the frontend sees
+  int64_t descriptors = 0;      ///< alive
   int64_t runs = 0;
   std::map<int64_t, FakeTensor> tensors;  ///< of all graphs since the record was cleared, by unique id
   std::map<int64_t, void*> given;         ///< to the last run

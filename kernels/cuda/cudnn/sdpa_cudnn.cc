@@ -118,14 +118,16 @@ class CudnnSdpa final : public Sdpa {
     Plan plan;
     plan.shape = plan.part = shape;
     for (bool smaller = true; smaller;) {
+      double each = 0;  // of workspace, for each head of each row
       plan.graph = cudnn::attention_graph(plan.part, deterministic_);
       if (!build(*plan.graph, &plan.workspace_bytes)) {
-        plan.graph = nullptr;
+        plan.graph = nullptr;  // perhaps for its size
+      } else if (plan.workspace_bytes <= workspace_bytes) {
         break;
+      } else {
+        each = static_cast<double>(plan.workspace_bytes) /
+               static_cast<double>(plan.part.batch * plan.part.heads);
       }
-      if (plan.workspace_bytes <= workspace_bytes) break;
-      const double each =
-          static_cast<double>(plan.workspace_bytes) / static_cast<double>(plan.part.batch * plan.part.heads);
       do {
         smaller = shrink(&plan.part);
       } while (smaller && each * static_cast<double>(plan.part.batch * plan.part.heads) >
