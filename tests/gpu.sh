@@ -263,7 +263,7 @@ if [ "$tests" = yes ]; then
 fi
 if [ "$bench" = yes ]; then
   say "kernels"
-  for family in products attention attention_any_order head norms element_wise adamw; do
+  for family in $("$build/bench_gpu_kernels" --list); do
     keep hawser $family 40 "$build/bench_gpu_kernels" $family || status=1
   done
   workload gpt2-124m 64 8 1024 bf16 8

@@ -2,8 +2,7 @@
 // the best of three square products, measured in the same run. One JSON line per kernel (tests/gpu.sh puts
 // them in a table).
 //
-//   bench_gpu_kernels [FAMILY...]   products attention attention_any_order head norms element_wise adamw;
-//   else all
+//   bench_gpu_kernels [--list | FAMILY...]   without: all
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -314,6 +313,10 @@ bool run(const Family& family) {
 
 int main_with(int argc, char** argv) {
   const std::vector<std::string> wanted(argv + 1, argv + argc);
+  if (wanted == std::vector<std::string>{"--list"}) {
+    for (const Family& family : kFamilies) std::printf("%s\n", family.name.c_str());
+    return 0;
+  }
   bool well = true, known = wanted.empty();
   for (const Family& family : kFamilies) {
     if (!wanted.empty() && std::count(wanted.begin(), wanted.end(), family.name) == 0) continue;
