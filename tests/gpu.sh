@@ -100,7 +100,7 @@ configure_and_build() {
   cmake -S . -B "$build" -G Ninja "${configure[@]}" >"$out/configure.log" 2>&1 || { tail -20 "$out/configure.log"; return 1; }
   local targets=(hawser hawser_cuda device_cuda_plugin_test device_cuda_test device_cuda_op_cases_test
                  device_cuda_train_test golden_check bench_gpu_training bench_gpu_kernels)
-  in_time 300 cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}" >"$out/build.log" 2>&1 ||
+  in_time "$seconds" cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}" >"$out/build.log" 2>&1 ||
     { grep -m 20 -E 'error|FAILED' "$out/build.log" || tail -3 "$out/build.log"; return 1; }
 }
 
