@@ -143,7 +143,7 @@ void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const 
 /// Scores and gradients of one panel of queries on the key rows `strip`, and the words of what comes of them.
 template <class Words>
 inline void backward_panel(const AttentionShape& s, const QueryTile& q, int panel, const KeyTile& k,
-                           KeyRows strip, const float* keys, const float* values, const SavedRows& saved,
+                           RowRange strip, const float* keys, const float* values, const SavedRows& saved,
                            const Scratch& m) {
   constexpr int kPer = Words::kPerWord;
   const int64_t line = line_words<Words>(s.head_dim), words = words_in<Words>(s.head_dim);
@@ -151,7 +151,7 @@ inline void backward_panel(const AttentionShape& s, const QueryTile& q, int pane
   transposed_product<Words>(m.scores, panel, k, strip, keys, line, m.q_columns + columns, words);
   transposed_product<Words>(m.grads, panel, k, strip, values, line, m.dout_columns + columns, words);
   for (int c = panel * kCols; c < least((panel + 1) * kCols, q.vecs); ++c) {
-    const KeyRows rows = rows_of_vector(k, c, strip);
+    const RowRange rows = rows_of_vector(k, c, strip);
     if (rows.first >= rows.last) continue;
     const int64_t in_strip = rows.first - strip.first;
     const int64_t at = in_strip * kPanel + c % kCols * kLanes,
@@ -168,20 +168,22 @@ template <class Words, class Fetch>
 void backward_tiles(const AttentionShape& s, int64_t b, const QueryTile& q, const KeyTile& k, int64_t at,
                     const SavedRows& saved, QuerySums& dq, const Scratch& m, const Fetch& fetch) {
   const int64_t width = padded_width(s.head_dim), line = line_words<Words>(s.head_dim);
+  BlockQueries queries;
+  find_queries_of_blocks(queries, q, k, Words::kPerWord == 1);
   if (s.dropout.p > 0) dropout_tile(m.keep, s, b, q, k);
   for (int from = k.first / kStrip * kStrip; from < k.last; from += kStrip) {
-    const KeyRows strip = {from, static_cast<int>(least(from + kStrip, k.last))};
+    const RowRange strip = {from, static_cast<int>(least(from + kStrip, k.last))};
     fetch(from / kStrip);
     fetch_floats(m.dvalues + (at + from) * width, (strip.last - from) * width);
     fetch_floats(m.dkeys + (at + from) * width, (strip.last - from) * width);
     for (int panel = 0; panel * kCols < q.vecs; ++panel) {
       backward_panel<Words>(s, q, panel, k, strip, m.keys + at * line, m.values + at * line, saved, m);
     }
-    add_over_queries<Words>(m.dvalues + at * width, k, strip, m.p, m.dout_across, width);
-    add_over_queries<Words>(m.dkeys + at * width, k, strip, m.ds, m.q_across, width);
+    add_over_queries<Words>(m.dvalues + at * width, queries, strip, m.p, m.dout_across, width);
+    add_over_queries<Words>(m.dkeys + at * width, queries, strip, m.ds, m.q_across, width);
   }
   for (int c = 0; c < q.vecs; c += kCols) {
-    add_over_keys<Words>(dq, c, static_cast<int>(least(c + kCols, q.vecs)), k.vec,
+    add_over_keys<Words>(dq, q, k.start, c, static_cast<int>(least(c + kCols, q.vecs)), k.vec,
                          m.ds_across + in_panels(c, kTile / Words::kPerWord),
                          m.keys_across + at / Words::kPerWord * width);
   }
@@ -275,7 +277,7 @@ void backward_span(const AttentionBackward& args, int64_t b, int64_t kv_head, in
         if (head == kv_head * group && t0 < end) load_keys<Words, E>(args, at, t0, end - 1, t0 - begin, m);
         QueryTile q;
         const int n = static_cast<int>(least(kTile, s.seq_q - t0));
-        for (int r = 0; r < n; ++r) set_row(q, s, b, r, head, t0 + r);
+        set_rows(q, s, b, 0, n, head, t0);
         finish_rows(q, n);
         backward_queries<Words, E>(args, b, head, q, begin, end, begin == span_begin, out, m);
       }

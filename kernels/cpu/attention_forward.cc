@@ -105,19 +105,19 @@ inline void rescale_output(QuerySums& o, int c, const float* rescale) {
 /// Probabilities wait as words for their product with the values, of all rows at once, unless a reference
 /// moves before.
 template <class Words>
-inline void meet_keys(const AttentionShape& s, Tile& tile, int panel, const KeyTile& k, KeyRows keys,
+inline void meet_keys(const AttentionShape& s, Tile& tile, int panel, const KeyTile& k, RowRange keys,
                       const Scratch& m) {
   const int64_t words = line_words<Words>(s.head_dim);
   const int c0 = panel * kCols, c1 = static_cast<int>(least(c0 + kCols, tile.q.vecs));
   const vf unit = vset(score_units(s).unit);
-  KeyRows waiting[kVecs];
+  RowRange waiting[kVecs];
   for (int c = c0; c < c1; ++c) waiting[c] = {k.vec[c].first, k.vec[c].first};
   for (int from = keys.first; from < keys.last; from += kStrip) {
-    const KeyRows strip = {from, static_cast<int>(least(from + kStrip, keys.last))};
+    const RowRange strip = {from, static_cast<int>(least(from + kStrip, keys.last))};
     transposed_product<Words>(m.scores, panel, k, strip, m.keys, words, tile.columns + in_panels(c0, words),
                               words_in<Words>(s.head_dim));
     for (int c = c0; c < c1; ++c) {
-      const KeyRows rows = rows_of_vector(k, c, strip);
+      const RowRange rows = rows_of_vector(k, c, strip);
       if (rows.first >= rows.last) continue;
       float* column = m.scores + (rows.first - from) * kPanel + (c - c0) * kLanes;
       if (s.softcap > 0 || k.masked[c]) finish_scores(column, s, tile.q, k, c, rows);
@@ -130,7 +130,7 @@ inline void meet_keys(const AttentionShape& s, Tile& tile, int panel, const KeyT
           first ? vset(__builtin_inff()) : softmax_vector<Words>(vload(reference), column, n, unit, keep, p);
       if (vany_gt(total, vset(kMostStripSum))) {
         float rescale[kLanes];
-        add_over_keys<Words>(tile.o, c, c + 1, waiting, m.p, m.values);
+        add_over_keys<Words>(tile.o, tile.q, k.start, c, c + 1, waiting, m.p, m.values);
         move_reference(tile.running, c, total, greatest_score(column, n, unit), rescale);
         rescale_output(tile.o, c, rescale);
         waiting[c].first = rows.first;
@@ -140,7 +140,7 @@ inline void meet_keys(const AttentionShape& s, Tile& tile, int panel, const KeyT
       waiting[c].last = rows.last;
     }
   }
-  add_over_keys<Words>(tile.o, c0, c1, waiting, m.p, m.values);
+  add_over_keys<Words>(tile.o, tile.q, k.start, c0, c1, waiting, m.p, m.values);
 }
 
 template <class E>
@@ -148,12 +148,13 @@ void end_tile(const AttentionForward& args, int64_t b, const Tile& tile) {
   const AttentionShape& s = args.s;
   const int64_t width = padded_width(s.head_dim);
   const float kept = s.dropout.p > 0 ? 1.0f / (1.0f - s.dropout.p) : 1.0f;
+  float factor[kTile], lse[kTile];
+  end_softmax(tile.running, tile.q.vecs * kLanes, kept, factor, lse);
   for (int r = 0; r < tile.q.n; ++r) {
     const int64_t head = tile.q.head[r], t = tile.q.query[r];
     E* row = static_cast<E*>(args.o) + (b * s.seq_q + t) * s.o_stride + head * s.head_dim;
-    const float sum = tile.running.sum[r];
-    store_row(row, tile.o.out + r * width, s.head_dim, sum == 0 ? 0.0f : kept / sum);
-    args.lse[(b * s.heads + head) * s.seq_q + t] = tile.running.reference[r] * kLn2 + __builtin_logf(sum);
+    store_row(row, tile.o.out + r * width, s.head_dim, factor[r]);
+    args.lse[(b * s.heads + head) * s.seq_q + t] = lse[r];
   }
 }
 
@@ -164,11 +165,11 @@ inline void cut_tile(const AttentionShape& s, const Cut& cut, int64_t b, int64_t
   const int64_t t0 = index / cut.head_tiles * kTile;
   const int64_t heads = least(cut.heads_per_tile, cut.group - first_head);
   const int64_t queries = least(cut.queries_per_tile, s.seq_q - t0);
-  int n = 0;
   for (int64_t h = 0; h < heads; ++h) {
-    for (int64_t t = 0; t < queries; ++t) set_row(q, s, b, n++, kv_head * cut.group + first_head + h, t0 + t);
+    const int64_t head = kv_head * cut.group + first_head + h;
+    set_rows(q, s, b, static_cast<int>(h * queries), static_cast<int>(queries), head, t0);
   }
-  finish_rows(q, n);
+  finish_rows(q, static_cast<int>(heads * queries));
 }
 
 template <class Words, class E>

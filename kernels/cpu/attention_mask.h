@@ -37,20 +37,41 @@ struct QueryTile {
   int n;           // rows in use; the other lanes see nothing
   int vecs;        // vectors in use
   int64_t lo, hi;  // the keys any row sees
+  bool ascending;  // neither end of the rows' ranges goes back from row to row
   int32_t head[kTile], query[kTile];
   int32_t row_lo[kTile], row_hi[kTile];
   int32_t vec_lo[kVecs], vec_hi[kVecs];    // keys that a vector's work covers
   int32_t full_lo[kVecs], full_hi[kVecs];  // keys that all its lanes see
 };
 
-inline void set_row(QueryTile& tile, const AttentionShape& s, int64_t b, int row, int64_t head, int64_t t) {
-  const int64_t position = s.q_offset + t;
-  int64_t lo = s.kv_begin != nullptr ? most(s.kv_begin[b * s.seq_q + t], 0) : 0;
-  if (s.window > 0) lo = most(lo, position - s.window + 1);
-  tile.head[row] = static_cast<int32_t>(head);
-  tile.query[row] = static_cast<int32_t>(t);
-  tile.row_lo[row] = static_cast<int32_t>(lo);
-  tile.row_hi[row] = static_cast<int32_t>(least(position, s.seq_k - 1));
+/// Rows row..row + n: queries t0..t0 + n of one head.
+inline void set_rows(QueryTile& tile, const AttentionShape& s, int64_t b, int row, int n, int64_t head,
+                     int64_t t0) {
+  const auto position = static_cast<int32_t>(s.q_offset + t0), last = static_cast<int32_t>(s.seq_k - 1);
+  const auto window = static_cast<int32_t>(s.window > 0 ? least(s.window, INT32_MAX) : INT32_MAX);
+  for (int i = 0; i < n; ++i) {
+    tile.head[row + i] = static_cast<int32_t>(head);
+    tile.query[row + i] = static_cast<int32_t>(t0) + i;
+    tile.row_lo[row + i] = position + i >= window ? position + i - window + 1 : 0;
+    tile.row_hi[row + i] = position + i < last ? position + i : last;
+  }
+  if (s.kv_begin == nullptr) return;
+  const int32_t* const begin = s.kv_begin + b * s.seq_q + t0;
+  for (int i = 0; i < n; ++i) {
+    tile.row_lo[row + i] = begin[i] > tile.row_lo[row + i] ? begin[i] : tile.row_lo[row + i];
+  }
+}
+
+/// The least of `n` of lo and the greatest of n of hi.
+template <int n>
+inline void join_ranges(const int32_t* lo, const int32_t* hi, int32_t& least_lo, int32_t& greatest_hi) {
+  int32_t low = INT32_MAX, high = -1;
+  for (int i = 0; i < n; ++i) {
+    low = lo[i] < low ? lo[i] : low;
+    high = hi[i] > high ? hi[i] : high;
+  }
+  least_lo = low;
+  greatest_hi = high;
 }
 
 /// Fills in everything below row_lo and row_hi, which the first n rows have. Where the ranges do not ascend
@@ -58,37 +79,39 @@ inline void set_row(QueryTile& tile, const AttentionShape& s, int64_t b, int row
 inline void finish_rows(QueryTile& tile, int n) {
   tile.n = n;
   tile.vecs = (n + kLanes - 1) / kLanes;
-  tile.lo = INT32_MAX;
-  tile.hi = -1;
-  bool ascending = true;
-  for (int r = 0; r < n; ++r) {
-    tile.lo = least(tile.lo, tile.row_lo[r]);
-    tile.hi = most(tile.hi, tile.row_hi[r]);
-    if (r > 0 && (tile.row_lo[r] < tile.row_lo[r - 1] || tile.row_hi[r] < tile.row_hi[r - 1]))
-      ascending = false;
-  }
   for (int r = n; r < round_up(n, 16); ++r) {
     tile.head[r] = tile.query[r] = 0;
     tile.row_lo[r] = INT32_MAX;
     tile.row_hi[r] = -1;
   }
+  int32_t lo = INT32_MAX, hi = -1, descents = 0;
+  for (int r = 1; r < n; ++r) {
+    descents |= (tile.row_lo[r] < tile.row_lo[r - 1]) | (tile.row_hi[r] < tile.row_hi[r - 1]);
+  }
+  tile.ascending = descents == 0;
   for (int c = 0; c < tile.vecs; ++c) {
-    int32_t lo = INT32_MAX, hi = -1, full_lo = -1, full_hi = INT32_MAX;
-    for (int r = c * kLanes; r < (c + 1) * kLanes; ++r) {
-      lo = tile.row_lo[r] < lo ? tile.row_lo[r] : lo;
-      hi = tile.row_hi[r] > hi ? tile.row_hi[r] : hi;
+    const int at = c * kLanes;
+    int32_t full_lo = -1, full_hi = INT32_MAX;
+    for (int r = at; r < at + kLanes; ++r) {
       full_lo = tile.row_lo[r] > full_lo ? tile.row_lo[r] : full_lo;
       full_hi = tile.row_hi[r] < full_hi ? tile.row_hi[r] : full_hi;
     }
-    tile.vec_lo[c] = ascending ? lo : static_cast<int32_t>(tile.lo);
-    tile.vec_hi[c] = ascending ? hi : static_cast<int32_t>(tile.hi);
     tile.full_lo[c] = full_lo;
     tile.full_hi[c] = full_hi;
+    join_ranges<kLanes>(tile.row_lo + at, tile.row_hi + at, tile.vec_lo[c], tile.vec_hi[c]);
+    lo = tile.vec_lo[c] < lo ? tile.vec_lo[c] : lo;
+    hi = tile.vec_hi[c] > hi ? tile.vec_hi[c] : hi;
   }
+  for (int c = 0; c < tile.vecs && !tile.ascending; ++c) {
+    tile.vec_lo[c] = lo;
+    tile.vec_hi[c] = hi;
+  }
+  tile.lo = lo;
+  tile.hi = hi;
 }
 
-/// Key rows first..last of a tile, multiples of kRows.
-struct KeyRows {
+/// Rows first..last of a tile, of keys where nothing else is said; most are multiples of kRows.
+struct RowRange {
   int first, last;
 };
 
@@ -96,10 +119,29 @@ struct KeyRows {
 struct KeyTile {
   int64_t start;
   int first, last;  // rows any vector works on, multiples of kRows
-  KeyRows vec[kVecs];
+  RowRange vec[kVecs];
   bool masked[kVecs];                             // some lane does not see some row of its vector's work
   int block_first[kBlocks], block_last[kBlocks];  // vectors that work on a block of kRows rows
 };
+
+/// The queries that see any of each block of kRows keys, among those of its vectors; even numbers.
+struct BlockQueries {
+  RowRange block[kBlocks];
+};
+
+/// Narrower than whole vectors only if `narrow`: a product whose depth changes from block to block costs a
+/// branch that is not foreseen, which the arithmetic saved is worth in fp32, but not in pairs of bf16.
+inline void find_queries_of_blocks(BlockQueries& queries, const QueryTile& q, const KeyTile& k, bool narrow) {
+  int first = 0, last = 0;
+  for (int b = 0; b < k.last / kRows; ++b) {
+    queries.block[b] = {k.block_first[b] * kLanes, k.block_last[b] * kLanes};
+    if (!narrow || !q.ascending) continue;
+    const int64_t key = k.start + b * kRows;
+    while (first < q.n && q.row_hi[first] < key) ++first;
+    while (last < q.n && q.row_lo[last] < key + kRows) ++last;
+    queries.block[b] = {first / 2 * 2, (last + 1) / 2 * 2};
+  }
+}
 
 inline KeyTile key_tile(const QueryTile& q, int64_t start) {
   KeyTile k;
@@ -125,14 +167,14 @@ inline KeyTile key_tile(const QueryTile& q, int64_t start) {
 }
 
 /// Those of `rows` that vector c of the queries works on.
-inline KeyRows rows_of_vector(const KeyTile& k, int c, KeyRows rows) {
+inline RowRange rows_of_vector(const KeyTile& k, int c, RowRange rows) {
   return {static_cast<int>(most(k.vec[c].first, rows.first)),
           static_cast<int>(least(k.vec[c].last, rows.last))};
 }
 
 /// Those that any vector of a panel works on.
-inline KeyRows rows_of_panel(const KeyTile& k, const QueryTile& q, int panel) {
-  KeyRows rows = {kTile, 0};
+inline RowRange rows_of_panel(const KeyTile& k, const QueryTile& q, int panel) {
+  RowRange rows = {kTile, 0};
   for (int c = panel * kCols; c < least((panel + 1) * kCols, q.vecs); ++c) {
     if (k.vec[c].first == k.vec[c].last) continue;
     rows.first = static_cast<int>(least(rows.first, k.vec[c].first));

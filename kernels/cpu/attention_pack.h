@@ -69,12 +69,12 @@ void pack_columns(float* to, const RowPointers<E>& rows, int vecs, int64_t d) {
 template <class Words, class E>
 void pack_across(float* to, const RowPointers<E>& rows, int n, int64_t d) {
   const int64_t width = padded_width(d);
-  for (int r = 0; r < n; r += Words::kPerWord) {
-    const E *first = rows.row[r], *second = rows.row[r + Words::kPerWord - 1];
-    float* line = to + r / Words::kPerWord * width;
-    for (int64_t j = 0; j < width; j += kLanes) {
-      const int here = static_cast<int>(least(d - j, kLanes));
-      vstore(line + j, Words::across(load_n(first + j, here), load_n(second + j, here)));
+  for (int64_t j = 0; j < width; j += kLanes) {
+    const int here = static_cast<int>(least(d - j, kLanes));
+    for (int r = 0; r < n; r += Words::kPerWord) {
+      const E *first = rows.row[r], *second = rows.row[r + Words::kPerWord - 1];
+      vstore(to + r / Words::kPerWord * width + j,
+             Words::across(load_n(first + j, here), load_n(second + j, here)));
     }
   }
 }

@@ -11,39 +11,49 @@ namespace {
 
 constexpr int kDepth = 64;  // words of depth for which the operands of a product stay in L1
 
-/// out[kRows][C vectors] (+)= sum over p < depth of a[r * a_row + p * a_depth] * b[p * b_stride + ...].
-template <class Words, int C, bool kAdd>
-void product_block(float* out, int64_t out_stride, const float* a, int64_t a_row, int64_t a_depth,
-                   const float* b, int64_t b_stride, int64_t depth) {
+/// How kRows rows of p < depth words lie in memory: [row][depth], or [depth][row].
+enum class Rows { kAlong, kAcross };
+
+/// out[kRows][C vectors] (+)= sum over p < depth of word p of each row of a times b[p * b_stride + ...].
+template <class Words, int C, bool kAdd, Rows kA>
+void product_block(float* out, int64_t out_stride, const float* a, int64_t a_stride, const float* b,
+                   int64_t b_stride, int64_t depth) {
   vf sum[kRows][C];
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
     for (int c = 0; c < C; ++c) sum[r][c] = kAdd ? vload(out + r * out_stride + c * kLanes) : vzero();
   }
 #pragma GCC unroll 2
-  for (int64_t p = 0; p < depth; ++p, a += a_depth, b += b_stride) {
+  for (int64_t p = 0; p < depth; ++p, a += kA == Rows::kAlong ? 1 : a_stride, b += b_stride) {
     vf line[C];
+#pragma GCC unroll 8
     for (int c = 0; c < C; ++c) line[c] = vload(b + c * kLanes);
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const vf x = vset(a[r * a_row]);
+      const vf x = vset(a[r * (kA == Rows::kAlong ? a_stride : 1)]);
+#pragma GCC unroll 8
       for (int c = 0; c < C; ++c) sum[r][c] = Words::multiply_add(x, line[c], sum[r][c]);
     }
   }
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
     for (int c = 0; c < C; ++c) vstore(out + r * out_stride + c * kLanes, sum[r][c]);
   }
 }
 
-template <class Words, bool kAdd>
-inline void product_columns(int columns, float* out, int64_t out_stride, const float* a, int64_t a_row,
-                            int64_t a_depth, const float* b, int64_t b_stride, int64_t depth) {
+template <class Words, bool kAdd, Rows kA>
+inline void product_columns(int columns, float* out, int64_t out_stride, const float* a, int64_t a_stride,
+                            const float* b, int64_t b_stride, int64_t depth) {
   if (columns >= kCols) {
-    product_block<Words, kCols, kAdd>(out, out_stride, a, a_row, a_depth, b, b_stride, depth);
+    product_block<Words, kCols, kAdd, kA>(out, out_stride, a, a_stride, b, b_stride, depth);
   } else if (columns == 3) {
-    product_block<Words, 3, kAdd>(out, out_stride, a, a_row, a_depth, b, b_stride, depth);
+    product_block<Words, 3, kAdd, kA>(out, out_stride, a, a_stride, b, b_stride, depth);
   } else if (columns == 2) {
-    product_block<Words, 2, kAdd>(out, out_stride, a, a_row, a_depth, b, b_stride, depth);
+    product_block<Words, 2, kAdd, kA>(out, out_stride, a, a_stride, b, b_stride, depth);
   } else {
-    product_block<Words, 1, kAdd>(out, out_stride, a, a_row, a_depth, b, b_stride, depth);
+    product_block<Words, 1, kAdd, kA>(out, out_stride, a, a_stride, b, b_stride, depth);
   }
 }
 
@@ -51,7 +61,7 @@ inline void product_columns(int columns, float* out, int64_t out_stride, const f
 /// words. With K and Q^T these are the scores; with V and dO^T the gradients of the probabilities. lines:
 /// [key][line_words]; columns: the panel's [word][kPanel].
 template <class Words>
-inline void transposed_product(float* out, int panel, const KeyTile& k, KeyRows keys, const float* lines,
+inline void transposed_product(float* out, int panel, const KeyTile& k, RowRange keys, const float* lines,
                                int64_t line_words, const float* columns, int64_t words) {
   using Product = typename Words::Product;
   for (int64_t w = 0; w < words; w += kDepth) {
@@ -64,9 +74,11 @@ inline void transposed_product(float* out, int panel, const KeyTile& k, KeyRows 
       const float* a = lines + row * line_words + w;
       const float* b = columns + w * kPanel + first * kLanes;
       if (w == 0) {
-        product_columns<Product, false>(last - first, to, kPanel, a, line_words, 1, b, kPanel, depth);
+        product_columns<Product, false, Rows::kAlong>(last - first, to, kPanel, a, line_words, b, kPanel,
+                                                      depth);
       } else {
-        product_columns<Product, true>(last - first, to, kPanel, a, line_words, 1, b, kPanel, depth);
+        product_columns<Product, true, Rows::kAlong>(last - first, to, kPanel, a, line_words, b, kPanel,
+                                                     depth);
       }
     }
   }
@@ -93,26 +105,40 @@ inline void end_sums(QuerySums& sums, int vecs) {
   }
 }
 
+/// Those of `keys` that any of kRows queries from `row` on sees, or all of them where the queries' ranges do
+/// not ascend or a depth that changes costs more (find_queries_of_blocks).
+template <class Words>
+inline RowRange seen_keys(const QueryTile& q, int row, int64_t start, RowRange keys) {
+  if (row >= q.n) return {0, 0};
+  if (Words::kPerWord > 1 || !q.ascending) return keys;
+  const int last = row + kRows < q.n ? row + kRows - 1 : q.n - 1;
+  return {static_cast<int>(most(keys.first, q.row_lo[row] - start)),
+          static_cast<int>(least(keys.last, q.row_hi[last] + 1 - start))};
+}
+
 /// Adds p^T · rows over the key rows keys[c] to the sums of the vectors c0..c1 of one panel: o from V, dq
 /// from K. p: the panel's words across keys [key / kPerWord][kPanel]; rows: words across keys [key /
 /// kPerWord][width].
 template <class Words>
-inline void add_over_keys(QuerySums& sums, int c0, int c1, const KeyRows* keys, const float* p,
-                          const float* rows) {
+inline void add_over_keys(QuerySums& sums, const QueryTile& q, int64_t start, int c0, int c1,
+                          const RowRange* keys, const float* p, const float* rows) {
   using Product = typename Words::Product;
+  constexpr int kPer = Words::kPerWord;
   const int64_t width = sums.width;
   for (int64_t d = 0; d < width; d += kCols * kLanes) {
     const int columns = static_cast<int>((width - d) / kLanes);
     for (int row = c0 * kLanes; row < c1 * kLanes; row += kRows) {
-      const int c = row / kLanes, from = keys[c].first / Words::kPerWord, to = keys[c].last / Words::kPerWord;
-      if (from >= to) continue;
+      const int c = row / kLanes;
+      const RowRange seen = seen_keys<Words>(q, row, start, keys[c]);
+      const int from = seen.first / kPer, depth = (seen.last + kPer - 1) / kPer - from;
+      if (keys[c].first >= keys[c].last || (depth <= 0 && sums.begun[c])) continue;
       float* out = sums.out + row * width + d;
       const float* a = p + from * kPanel + row % kPanel;
       const float* b = rows + from * width + d;
       if (sums.begun[c]) {
-        product_columns<Product, true>(columns, out, width, a, 1, kPanel, b, width, to - from);
+        product_columns<Product, true, Rows::kAcross>(columns, out, width, a, kPanel, b, width, depth);
       } else {
-        product_columns<Product, false>(columns, out, width, a, 1, kPanel, b, width, to - from);
+        product_columns<Product, false, Rows::kAcross>(columns, out, width, a, kPanel, b, width, depth);
       }
     }
   }
@@ -122,18 +148,18 @@ inline void add_over_keys(QuerySums& sums, int c0, int c1, const KeyRows* keys, 
 /// out [key][width] += p · rows, summed over queries: dv from dO, dk from Q. p: words along queries
 /// [key - keys.first][kTile / kPerWord]; rows: words across queries [query / kPerWord][width].
 template <class Words>
-inline void add_over_queries(float* out, const KeyTile& k, KeyRows keys, const float* p, const float* rows,
-                             int64_t width) {
+inline void add_over_queries(float* out, const BlockQueries& queries, RowRange keys, const float* p,
+                             const float* rows, int64_t width) {
   constexpr int kPer = Words::kPerWord, kLine = kTile / kPer;
   for (int64_t d = 0; d < width; d += kCols * kLanes) {
     const int columns = static_cast<int>((width - d) / kLanes);
     for (int row = keys.first; row < keys.last; row += kRows) {
-      const int first = k.block_first[row / kRows] * kLanes / kPer;
-      const int last = k.block_last[row / kRows] * kLanes / kPer;
-      if (first == last) continue;
-      product_columns<typename Words::Product, true>(columns, out + row * width + d, width,
-                                                     p + (row - keys.first) * kLine + first, kLine, 1,
-                                                     rows + first * width + d, width, last - first);
+      const RowRange seeing = queries.block[row / kRows];
+      const int first = seeing.first / kPer, last = seeing.last / kPer;
+      if (first >= last) continue;
+      product_columns<typename Words::Product, true, Rows::kAlong>(
+          columns, out + row * width + d, width, p + (row - keys.first) * kLine + first, kLine,
+          rows + first * width + d, width, last - first);
     }
   }
 }

@@ -32,7 +32,7 @@ constexpr float kMostStripSum = 256;
 
 /// Soft-cap and mask of a vector of queries, on key rows `rows`, the first of which is at `column`.
 inline void finish_scores(float* column, const AttentionShape& s, const QueryTile& q, const KeyTile& k, int c,
-                          KeyRows rows) {
+                          RowRange rows) {
   const int n = rows.last - rows.first;
   if (s.softcap > 0) {
     const vf argument = vset(score_units(s).argument);
@@ -92,6 +92,28 @@ inline vf softmax_vector(vf reference, const float* column, int n, vf unit, cons
   return vadd(vadd(sum[0], sum[1]), vadd(sum[2], sum[3]));
 }
 
+/// The natural logarithm of a sum of probabilities, NaN for NaN. In plain operations, so that the compiler
+/// puts a loop of it into lanes.
+HWS_INLINE float log_of_sum(float x) {
+  constexpr uint32_t kRootHalf = 0x3f3504f3u;
+  const uint32_t bits = float_bits(x) + (0x3f800000u - kRootHalf);
+  const float m = bits_float((bits & 0x7fffffu) + kRootHalf);  // x = m 2^e, m within a root of 2 from 1
+  const float e = static_cast<float>(static_cast<int32_t>(bits >> 23) - 127);
+  const float r = (m - 1.0f) / (m + 1.0f), t = r * r;  // log m = 2 artanh r
+  const float series = 1.0f + t * (1.0f / 3 + t * (1.0f / 5 + t * (1.0f / 7 + t * (1.0f / 9))));
+  return e * kLn2 + (2.0f * r * series + (x - x));
+}
+
+/// What is left of a softmax once all keys were met: the factor that makes probabilities of what was summed
+/// with them, times `kept`, and lse. n rows.
+inline void end_softmax(const Softmax& running, int n, float kept, float* factor, float* lse) {
+  for (int r = 0; r < n; ++r) {
+    const float sum = running.sum[r];
+    factor[r] = sum == 0 ? 0.0f : kept / sum;
+    lse[r] = running.reference[r] * kLn2 + log_of_sum(sum);
+  }
+}
+
 /// One head of one query tile: what its rows saved. delta = dout . o.
 struct SavedRows {
   float lse2[kTile], delta[kTile];  // lse2 = -lse * log2 e
@@ -108,7 +130,7 @@ struct GradientWords {
 /// floats a row, or null.
 template <class Words>
 inline void softmax_backward(const AttentionShape& s, const QueryTile& q, const KeyTile& k, int c,
-                             KeyRows rows, const SavedRows& saved, const float* scores, const float* grads,
+                             RowRange rows, const SavedRows& saved, const float* scores, const float* grads,
                              const float* keep, const GradientWords& out) {
   constexpr int kPer = Words::kPerWord, kLine = kTile / kPer;
   const LaneRange range = k.masked[c] ? lane_range(q, k, c) : LaneRange{vzero(), vzero()};

@@ -95,6 +95,8 @@ Bound bind(const Problem& problem, const Numbers& numbers) {
 std::vector<Problem> training_problems() {
   std::vector<Problem> problems;
   problems.push_back({.name = "causal", .s = shape(2, 70, 3, 3, 16)});
+  problems.push_back({.name = "whole_panels", .s = shape(1, 192, 2, 1, 64)});
+  problems.push_back({.name = "maxima_that_rise", .s = shape(1, 290, 2, 1, 32), .spread = 3.0});
   problems.push_back({.name = "one_token", .s = shape(1, 1, 1, 1, 8)});
   problems.push_back({.name = "odd_head_dim", .s = shape(1, 37, 2, 1, 7)});
   problems.push_back({.name = "heads_of_40", .s = shape(2, 33, 2, 1, 40)});
