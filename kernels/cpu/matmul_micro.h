@@ -151,12 +151,17 @@ void micro_kernel(int64_t words, const float* a, const float* b, const TileOutpu
   write_tile(sums, t, kRows, columns);
 }
 
-/// micro_kernel of as many rows as exist.
+/// micro_kernel of as many rows as exist. At the lower edge, what it should fetch is fetched before it:
+/// instances of all heights that do both would be 70 KB of the library.
 template <class Words, class Next, int kRows = kTileRows>
 HWS_INLINE void micro_kernel_rows(int rows, int64_t words, const float* a, const float* b,
                                   const TileOutput& t, int columns, Next& ahead) {
   if (rows >= kRows) {
     micro_kernel<Words, kRows, Next>(words, a, b, t, columns, ahead);
+  } else if constexpr (__is_same(Next, Ahead)) {
+    for (int64_t left = words; left > 0; left -= ahead.words_between) ahead.fetch_one();
+    NothingAhead nothing;
+    micro_kernel_rows<Words, NothingAhead, kRows - 1>(rows, words, a, b, t, columns, nothing);
   } else if constexpr (kRows > 1) {
     micro_kernel_rows<Words, Next, kRows - 1>(rows, words, a, b, t, columns, ahead);
   }
