@@ -133,7 +133,7 @@ sanitized_op_cases() {
     in_time 120 compute-sanitizer --tool $tool --error-exitcode 1 "$build/device_cuda_op_cases_test" \
             --gtest_filter='*SameBitsTwice/*' >"$out/$tool.log" 2>&1 && continue
     status=1
-    failed "compute-sanitizer $tool: $(grep -m 1 -E 'Invalid|Race|Error|error|hazard|Barrier' "$out/$tool.log")"
+    failed "compute-sanitizer $tool: $(grep -m 1 -E 'Invalid|Race|Error|error|hazard|Barrier' "$out/$tool.log" || tail -1 "$out/$tool.log")"
   done
   return $status
 }
