@@ -64,7 +64,7 @@ inline vf greatest_score(const float* column, int n, vf unit) {
 inline void move_reference(Softmax& running, int c, vf strip_sum, vf greatest, float* rescale) {
   const vf old = vload(running.reference + c * kLanes);
   const vf reference = vselect_lt(vset(kMostStripSum), strip_sum, vmax(old, greatest), old);
-  const vf factor = vexp2<5>(vsub(old, reference));
+  const vf factor = vexp2(vsub(old, reference));
   vstore(running.reference + c * kLanes, reference);
   vstore(running.sum + c * kLanes, vmul(vload(running.sum + c * kLanes), factor));
   vstore(rescale, factor);

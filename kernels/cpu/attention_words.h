@@ -15,8 +15,8 @@ struct F32TileWords {
   static HWS_INLINE vf multiply_add(vf a, vf b, vf sum) { return vfma(a, b, sum); }
 
   /// 2^x for a softmax whose sum and lse are made of it too, and where nothing but words is.
-  static HWS_INLINE vf exp2(vf x) { return vexp2<5>(x); }
-  static HWS_INLINE vf exp2_for_words(vf x) { return vexp2<5>(x); }
+  static HWS_INLINE vf exp2(vf x) { return vexp2(x); }
+  static HWS_INLINE vf exp2_for_words(vf x) { return vexp2(x); }
 
   /// kLanes words along a line: its next n values, 0 < n <= kLanes * kPerWord; the rest 0.
   template <class E>

@@ -17,8 +17,8 @@ struct Bf16TileWords {
     return vload_bf16(bits);
   }
 
-  static HWS_INLINE vf exp2(vf x) { return vexp2<4>(x); }
-  static HWS_INLINE vf exp2_for_words(vf x) { return vexp2<3>(x); }
+  static HWS_INLINE vf exp2(vf x) { return vexp2_coarse<4>(x); }
+  static HWS_INLINE vf exp2_for_words(vf x) { return vexp2_coarse<3>(x); }
 
   template <class E>
   static HWS_INLINE vf along(const E* p, int n) {

@@ -9,8 +9,10 @@
 #include <random>
 #include <vector>
 
+#include "kernels/cpu/attention_reference.h"
 #include "kernels/include/levels.h"
 #include "kernels/include/table.h"
+#include "tests/harness/kernel_levels.h"
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
@@ -41,8 +43,8 @@ struct Result {
   std::vector<float> o, lse;
 };
 
-Result forward(const AttentionShape& s, const float* q, const float* k, const float* v) {
-  const KernelTable& table = cpu_kernels(best_cpu_level());
+Result forward(const AttentionShape& s, const float* q, const float* k, const float* v,
+               const KernelTable& table = cpu_kernels(best_cpu_level())) {
   SerialStream stream;
   Result r = {std::vector<float>(static_cast<size_t>(s.batch * s.seq_q * s.o_stride), NAN),
               std::vector<float>(static_cast<size_t>(s.batch * s.heads * s.seq_q), NAN)};
@@ -109,6 +111,35 @@ TEST(Attention, ACacheGivesWhatTheWholeSequenceGives) {
     const Result r = forward(tail, q.data() + tail.q_offset * 64, k.data(), v.data());
     for (size_t i = 0; i < r.o.size(); ++i) {
       EXPECT_NEAR(r.o[i], whole.o[static_cast<size_t>(tail.q_offset) * 64 + i], 2e-5f);
+    }
+  }
+}
+
+/// Probabilities are kept relative to a score met so far, however far above it later ones lie.
+TEST(Attention, ScoresMayJumpByMoreThanAnExponentHolds) {
+  AttentionShape s = dense(1, 300, 1, 8);
+  s.scale = 1;
+  std::vector<float> q(2400), k(2400);
+  const std::vector<float> v = normals(2400, 3);
+  for (int64_t t = 0; t < 300; ++t) {
+    q[static_cast<size_t>(8 * t)] = t % 5 == 4 ? -1.0f : 1.0f;  // some fall where the others rise
+    k[static_cast<size_t>(8 * t)] = t < 40    ? 0.0f
+                                    : t < 47  ? 152.0f
+                                    : t < 90  ? -512.0f
+                                    : t < 133 ? 130.0f
+                                    : t < 200 ? 1024.0f
+                                              : 1032.0f;
+  }
+  const std::vector<double> qd(q.begin(), q.end()), kd(k.begin(), k.end()), vd(v.begin(), v.end());
+  std::vector<double> o(2400), lse(300);
+  attention_forward_reference(s, o.data(), lse.data(), qd.data(), kd.data(), vd.data());
+  for (const bool bf16 : {false, true}) {
+    s.round_to_bf16 = bf16;
+    for (const KernelTable* table : testing::kernel_tables()) {
+      const Result r = forward(s, q.data(), k.data(), v.data(), *table);
+      for (size_t i = 0; i < o.size(); ++i) ASSERT_NEAR(r.o[i], o[i], bf16 ? 2e-2 : 1e-5) << table->name << i;
+      for (size_t i = 0; i < lse.size(); ++i)
+        ASSERT_NEAR(r.lse[i], lse[i], 1e-5 * std::max(1.0, std::abs(lse[i]))) << table->name << i;
     }
   }
 }
