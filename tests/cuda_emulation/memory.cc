@@ -29,6 +29,19 @@ using Lock = std::lock_guard<std::mutex>;
 /// for.
 constexpr size_t kSteps = 512, kPiece = size_t{2} << 20, kPages = 4096;
 
+bool holds(const std::map<void*, size_t>& blocks, const void* p) {
+  auto after = blocks.upper_bound(const_cast<void*>(p));
+  if (after == blocks.begin()) return false;
+  const auto& [begin, bytes] = *--after;
+  return p < static_cast<char*>(begin) + bytes;
+}
+
+/// The device's, or pinned.
+bool is_known(const void* p) {
+  const Lock lock(memory().mutex);
+  return holds(memory().on_device, p) || holds(memory().pinned, p);
+}
+
 cudaError_t take(std::map<void*, size_t>& from, void** out, size_t bytes) {
   const size_t before = bytes % kPiece == 0 ? 0 : kSteps;
   void* memory = nullptr;
@@ -143,6 +156,7 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 }
 
 cudaError_t cudaMalloc(void** out, size_t bytes) {
+  if (const cudaError_t refused = refuse_in_capture(); refused != cudaSuccess) return refused;
   const Lock lock(memory().mutex);
   if (static_cast<int64_t>(bytes) > memory().bytes - memory().taken) return cudaErrorMemoryAllocation;
   const cudaError_t result = take(memory().on_device, out, bytes);
@@ -151,6 +165,7 @@ cudaError_t cudaMalloc(void** out, size_t bytes) {
 }
 
 cudaError_t cudaFree(void* pointer) {
+  if (const cudaError_t refused = refuse_in_capture(); refused != cudaSuccess) return refused;
   const Lock lock(memory().mutex);
   const auto at = memory().on_device.find(pointer);
   if (at == memory().on_device.end()) return cudaErrorInvalidValue;
@@ -161,6 +176,7 @@ cudaError_t cudaFree(void* pointer) {
 }
 
 cudaError_t cudaHostAlloc(void** out, size_t bytes, unsigned) {
+  if (const cudaError_t refused = refuse_in_capture(); refused != cudaSuccess) return refused;
   const Lock lock(memory().mutex);
   return take(memory().pinned, out, bytes);
 }
@@ -174,7 +190,11 @@ cudaError_t cudaFreeHost(void* pointer) {
   return cudaSuccess;
 }
 
+/// From or to memory of the host that is not pinned it may wait, so it is not for captures.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  if (!is_known(to) || !is_known(from)) {
+    if (const cudaError_t refused = refuse_in_capture(stream); refused != cudaSuccess) return refused;
+  }
   return give(stream, [=] {
     std::memcpy(to, from, bytes);
     return cudaSuccess;

@@ -123,9 +123,12 @@ namespace {
 
 using hawser::cuda_emulation::current;
 
-cudaError_t refuse_in_capture(CUstream_st& stream) {
-  if (!stream.capture) return cudaSuccess;
-  stream.capture->broken = true;
+/// Thread local mode: calls of other threads are theirs.
+thread_local std::shared_ptr<Capture> begun_here;
+
+cudaError_t refuse(const std::shared_ptr<Capture>& capture) {
+  if (!capture) return cudaSuccess;
+  capture->broken = true;
   return cudaErrorStreamCaptureUnsupported;
 }
 
@@ -133,10 +136,21 @@ cudaError_t refuse_in_capture(CUstream_st& stream) {
 
 namespace hawser::cuda_emulation {
 
+cudaError_t refuse_in_capture() {
+  const Lock lock(gpu().mutex);
+  return refuse(begun_here);
+}
+
+cudaError_t refuse_in_capture(cudaStream_t stream) {
+  const Lock lock(gpu().mutex);
+  return stream != nullptr ? refuse(stream->capture) : cudaSuccess;
+}
+
 cudaError_t give(cudaStream_t stream, Work work) {
   if (stream == nullptr) return work();
   if (current() != stream->context) return cudaErrorInvalidResourceHandle;
   const Lock lock(gpu().mutex);
+  if (stream->capture && stream->capture->broken) return cudaErrorStreamCaptureInvalidated;
   if (stream->capture) {
     stream->capture->work.push_back(std::move(work));
     stream->joined = stream == stream->capture->origin;
@@ -191,10 +205,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  {
-    const Lock lock(gpu().mutex);
-    if (const cudaError_t refused = refuse_in_capture(*stream); refused != cudaSuccess) return refused;
-  }
+  if (const cudaError_t refused = hawser::cuda_emulation::refuse_in_capture(stream); refused != cudaSuccess)
+    return refused;
   finish(*stream, given_to(*stream));
   const Lock lock(gpu().mutex);
   return gpu().broken;
@@ -203,6 +215,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 /// Whoever asks often enough sees it done: asking is a way of waiting.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   const Lock lock(gpu().mutex);
+  if (stream->capture) return refuse(stream->capture);
   if (!run_until(*stream, stream->given)) return cudaErrorNotReady;
   return gpu().broken;
 }
@@ -264,7 +277,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event->stream == nullptr) return cudaSuccess;
-  if (event->capture) return cudaErrorStreamCaptureUnsupported;
+  if (const cudaError_t refused = hawser::cuda_emulation::refuse_in_capture(); refused != cudaSuccess)
+    return refused;
+  if (event->capture) return refuse(event->capture);
   finish(*event->stream, event->position);
   const Lock lock(gpu().mutex);
   return gpu().broken;
@@ -272,6 +287,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Lock lock(gpu().mutex);
+  if (event->capture) return refuse(event->capture);
   if (event->stream != nullptr && !run_until(*event->stream, event->position)) return cudaErrorNotReady;
   return gpu().broken;
 }
@@ -287,8 +303,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   const Lock lock(gpu().mutex);
-  if (stream->capture) return cudaErrorInvalidValue;
-  stream->capture = std::make_shared<Capture>();
+  if (stream->capture || begun_here) return cudaErrorInvalidValue;
+  stream->capture = begun_here = std::make_shared<Capture>();
   stream->capture->origin = stream;
   stream->capture->streams = {stream};
   return cudaSuccess;
@@ -299,6 +315,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
   *out = nullptr;
   const std::shared_ptr<Capture> capture = stream->capture;
   if (!capture || capture->origin != stream) return cudaErrorInvalidValue;
+  if (capture != begun_here) return cudaErrorInvalidValue;  // another thread's
+  begun_here = nullptr;
   bool joined = true;
   for (CUstream_st* captured : capture->streams) {
     joined = joined && captured->joined;

@@ -17,6 +17,12 @@ using Work = std::function<cudaError_t()>;
 /// Gives the stream work, or notes it while the stream is captured.
 cudaError_t give(cudaStream_t stream, Work work);
 
+/// For what no capture may contain (it waits, or takes memory): spoils the one that this thread has begun,
+/// and says so.
+cudaError_t refuse_in_capture();
+/// The same for one stream's.
+cudaError_t refuse_in_capture(cudaStream_t stream);
+
 /// Of all streams from now on: work runs when it is given (the other end of what is allowed).
 void set_eager(bool eager);
 

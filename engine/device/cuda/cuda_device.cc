@@ -162,13 +162,15 @@ Status CudaDevice::failed(Code code, const char* format, ...) {
   return failure.code;
 }
 
+Status CudaDevice::failed(const StickyError& error) {
+  failure = error;
+  return failure.code;
+}
+
 /// Each stream's thread keeps its own; once there is a code, the message stays as it is.
 Status CudaDevice::sticky() {
-  for (const StickyError& error : sticky_) {
-    if (__atomic_load_n(&error.code, __ATOMIC_ACQUIRE) == 0) continue;
-    failure = error;
-    return failure.code;
-  }
+  for (const StickyError& error : sticky_)
+    if (__atomic_load_n(&error.code, __ATOMIC_ACQUIRE) != 0) return failed(error);
   return 0;
 }
 

@@ -4,9 +4,10 @@
 // core.
 //
 // Errors: a call that could not do its work returns why and leaves the device as it was (no memory, no such
-// event, a capture that cannot be). What fails in work that was queued is sticky: kernels and copies keep it
-// in the StickyError of its stream, which one thread writes, and synchronize, wait_on_host and error tell
-// either from then on. What a call has to say is kept by thread.
+// event, a capture that cannot be: what a kernel or copy says in one is end_capture's). What fails in work
+// that was queued is sticky: kernels and copies keep it in the StickyError of its stream, which one thread
+// writes, and synchronize, wait_on_host and error tell either from then on. What a call has to say is kept by
+// thread.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -77,11 +78,13 @@ class CudaDevice final : public Device {
   /// Of a call that stands alone: its failure is only its own.
   Status done(cudaError_t result, const char* operation);
   Status failed(Code code, const char* format, ...) __attribute__((format(printf, 3, 4)));
+  Status failed(const kernels::cuda::StickyError& error);
   Status sticky();
 
   kernels::cuda::Context context_;
-  kernels::cuda::StickyError sticky_[2];  ///< by StreamId
-  kernels::cuda::CudaStream streams_[2];  ///< by StreamId
+  kernels::cuda::StickyError sticky_[2];   ///< by StreamId
+  kernels::cuda::StickyError uncaptured_;  ///< what went wrong in the capture that is under way
+  kernels::cuda::CudaStream streams_[2];   ///< by StreamId
   DeviceInfo info_;
   char name_[256] = {};
   char without_[320] = {};

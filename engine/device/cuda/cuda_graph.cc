@@ -12,17 +12,28 @@ cudaGraphExec_t cuda_graph(Graph* graph) { return reinterpret_cast<cudaGraphExec
 
 }  // namespace
 
-/// Thread local: other ranks of the process, on threads of their own, may allocate meanwhile.
+/// Thread local: other ranks of the process, on threads of their own, may allocate meanwhile. Nothing that is
+/// captured runs, so what goes wrong until its end is no error of the device.
 Status CudaDevice::begin_capture(StreamId on) noexcept {
   const ContextScope scope(&context_);
-  return done(cudaStreamBeginCapture(handle(on), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  const Status status =
+      done(cudaStreamBeginCapture(handle(on), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  if (status != 0) return status;
+  uncaptured_ = {};
+  streams_[static_cast<int>(on)].error = &uncaptured_;
+  return 0;
 }
 
 Status CudaDevice::end_capture(StreamId on, Graph** out) noexcept {
   const ContextScope scope(&context_);
   *out = nullptr;
+  streams_[static_cast<int>(on)].error = &sticky_[static_cast<int>(on)];
   cudaGraph_t graph = nullptr;
   Status status = done(cudaStreamEndCapture(handle(on), &graph), "cudaStreamEndCapture");
+  if (uncaptured_.code != 0) {
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    return failed(uncaptured_);
+  }
   if (status != 0) return status;
   cudaGraphExec_t launchable = nullptr;
   status = done(cudaGraphInstantiate(&launchable, graph, 0), "cudaGraphInstantiate");

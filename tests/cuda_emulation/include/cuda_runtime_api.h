@@ -19,6 +19,7 @@ inline constexpr cudaError_t cudaErrorInvalidResourceHandle = static_cast<cudaEr
 inline constexpr cudaError_t cudaErrorSymbolNotFound = static_cast<cudaError_t>(500);
 inline constexpr cudaError_t cudaErrorNotReady = static_cast<cudaError_t>(600);
 inline constexpr cudaError_t cudaErrorStreamCaptureUnsupported = static_cast<cudaError_t>(900);
+inline constexpr cudaError_t cudaErrorStreamCaptureInvalidated = static_cast<cudaError_t>(901);
 inline constexpr cudaError_t cudaErrorStreamCaptureUnjoined = static_cast<cudaError_t>(904);
 inline constexpr cudaError_t cudaErrorStreamCaptureIsolation = static_cast<cudaError_t>(905);
 

@@ -195,6 +195,30 @@ TEST(CudaDevice, ACaptureThatCannotBeSaysSoAndLeavesItUsable) {
   EXPECT_EQ(gpu.read(a, 100, kCommunication), ramp(100));
 }
 
+/// What a call says meanwhile is of the capture; nothing of it stays with the device.
+TEST(CudaDevice, WorkThatNoCaptureMayContainSpoilsItAndNothingElse) {
+  OpenedDevice gpu;
+  float* const a = gpu.on_device<float>(100);
+  gpu.write(a, ramp(100));
+  Graph* graph = nullptr;
+  gpu.ok(gpu->begin_capture(kCompute));
+  gpu->synchronize(kCompute);
+  add(gpu, a, a, a, 100);
+  EXPECT_EQ(gpu->error(), 0);
+  EXPECT_NE(gpu->end_capture(kCompute, &graph), 0);
+  EXPECT_EQ(graph, nullptr);
+  expect_says(gpu->message(), {"cudaStreamSynchronize"});
+  EXPECT_EQ(gpu->error(), 0);
+  EXPECT_EQ(gpu.read(a, 100), ramp(100));
+
+  gpu.ok(gpu->begin_capture(kCompute));
+  add(gpu, a, a, a, 100);
+  gpu.ok(gpu->end_capture(kCompute, &graph));
+  gpu.ok(gpu->launch(graph, kCompute));
+  EXPECT_EQ(gpu.read(a, 100)[7], 14.0f);
+  gpu->free_graph(graph);
+}
+
 TEST(CudaDevice, SeveralShareAGpuFromThreadsOfTheirOwn) {
   constexpr int64_t kN = 10007;
   std::vector<std::thread> ranks;

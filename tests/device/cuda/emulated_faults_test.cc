@@ -2,6 +2,8 @@
 // be, and whether everything is given back.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "engine/base/error.h"
 #include "tests/cuda_emulation/streams.h"
 #include "tests/device/cuda/opened_device.h"
@@ -70,6 +72,31 @@ TEST(EmulatedGpu, AKernelThatRefusesIsHeardAtTheNextWait) {
   EXPECT_EQ(gpu->error(), static_cast<int32_t>(Code::kInternal));
   EXPECT_EQ(gpu->synchronize(kCompute), static_cast<int32_t>(Code::kInternal));
   expect_says(gpu->message(), {"Stream::run"});
+}
+
+/// As CUDA has it: what takes memory, waits or may wait.
+TEST(EmulatedGpu, NoCaptureContainsWhatTakesMemoryOrWaits) {
+  OpenedDevice gpu;
+  float* const a = gpu.on_device<float>(4);
+  device::Event* const before = gpu.event();
+  gpu.ok(gpu->record(before, kCompute));
+  float pageable[4] = {};
+  void* memory = nullptr;
+  const std::vector<std::pair<const char*, std::function<void()>>> calls = {
+      {"cudaMalloc", [&] { gpu->allocate(64, &memory); }},
+      {"cudaHostAlloc", [&] { gpu->allocate_host(64, &memory); }},
+      {"copy_to_device", [&] { gpu->copy_to_device(a, pageable, 16, kCompute); }},
+      {"copy_to_host", [&] { gpu->copy_to_host(pageable, a, 16, kCompute); }},
+      {"cudaEventSynchronize", [&] { gpu->wait_on_host(before); }},
+      {"cudaStreamWaitEvent", [&] { gpu->wait(before, kCompute); }}};
+  for (const auto& [name, call] : calls) {
+    device::Graph* graph = nullptr;
+    gpu.ok(gpu->begin_capture(kCompute));
+    call();
+    EXPECT_NE(gpu->end_capture(kCompute, &graph), 0) << name;
+    expect_says(gpu->message(), {name});
+    EXPECT_EQ(gpu->error(), 0) << name;
+  }
 }
 
 TEST(EmulatedGpu, EverythingIsGivenBack) {
