@@ -147,6 +147,9 @@ void TrainSession::finish(const std::string& state) {
 }
 
 void TrainSession::print_summary() {
+  const auto info = ordered_json::parse(text_of(hws_engine_info, engine_));
+  if (const std::string without = info.value("graphs_without", ""); !without.empty())
+    std::fprintf(stderr, "hawser: note: slower than it could be: %s\n", without.c_str());
   if (failed_saves_ > 0) {
     std::printf("%lld checkpoint(s) could not be written; the last: %s\n",
                 static_cast<long long>(failed_saves_), save_error_.c_str());

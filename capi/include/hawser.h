@@ -582,7 +582,8 @@ HWS_API int32_t hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
 #define HWS_TRACE_OFF 0          /* nothing is noted, at no cost */
 #define HWS_TRACE_INSTRUCTIONS 1 /* when each instruction of a step begins and ends */
 #define HWS_TRACE_KERNELS 2      /* and every kernel call in them */
-/* From the next step on, on every rank of this process; what was noted before is dropped.
+/* From the next step on, on every rank of this process; what was noted before is dropped. Meanwhile a GPU is
+ * given step by step what it is given as graphs otherwise (/cuda/graphs): the host's share of a step is larger.
  * HWS_FAILED_PRECONDITION for inference and while a step is pending. */
 HWS_API int32_t hws_engine_set_trace(hws_engine* engine, int32_t detail);
 /* The last step. HWS_FORMAT_JSON: trace events, which Perfetto and chrome://tracing show: a process per rank,

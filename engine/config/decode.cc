@@ -282,6 +282,7 @@ ResolvedConfig decode(const Effective& c) {
   resolved.cpu.threads = c.integer("/cpu/threads");
   resolved.cpu.max_isa = text_or_empty(c, "/cpu/max_isa");
   resolved.cuda.algorithm_cache = text_or_empty(c, "/cuda/algorithm_cache");
+  resolved.cuda.graphs = c.flag("/cuda/graphs");
   resolved.mesh.dp_replicate = c.integer("/mesh/dp_replicate");
   resolved.mesh.dp_shard = c.integer("/mesh/dp_shard");
   resolved.zero = decode_zero(c);

@@ -88,6 +88,7 @@ struct CpuConfig {
 
 struct CudaConfig {
   std::string algorithm_cache;  ///< empty: none
+  bool graphs = true;
 };
 
 struct ResolvedConfig {

@@ -108,6 +108,7 @@ constexpr Check kTrainingChecks[] = {
 const std::vector<Dependence>& dependence_table() {
   static const auto* const table = new std::vector<Dependence>{
       {"/cuda/algorithm_cache", "/device", {"cuda", "auto"}},
+      {"/cuda/graphs", "/device", {"cuda", "auto"}},
       {"/model/norm_weight_offset", "/model/norm", {"rms_norm"}},
       {"/model/rope/theta", "/model/position", {"rotary"}},
       {"/model/rope/scaling", "/model/position", {"rotary"}},

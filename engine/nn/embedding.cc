@@ -28,7 +28,8 @@ void Embedding::forward(const Context& ctx, float* x) const {
   ctx.kernels->residual_forward(drop, *ctx.stream);
 }
 
-void Embedding::backward(const Context& ctx, float* dx, const LookupGradient* tied) const {
+void Embedding::backward(const Context& ctx, float* dx, const LookupGradient* tied,
+                         int32_t micro_batch) const {
   kernels::ResidualBackward drop;
   drop.dropout = ctx.dropout(model_.dropout_embedding, -1, kSiteEmbedding);
   if (drop.dropout.p > 0) {
@@ -47,10 +48,9 @@ void Embedding::backward(const Context& ctx, float* dx, const LookupGradient* ti
   b.accumulate = ctx.accumulate;
   if (tied) {
     b.dweight = tied->rows();
-    b.index = tied->index();
-    b.table_rows = tied->count();
+    b.index = tied->index(micro_batch);
+    b.table_rows = tied->sizes().rows();
     b.skip = -1;
-    b.accumulate = true;
   }
   if (b.dweight) ctx.kernels->embedding_backward(b, *ctx.stream);
   b.dweight = ctx.gradient(positions_);
@@ -63,12 +63,12 @@ void Embedding::backward(const Context& ctx, float* dx, const LookupGradient* ti
   ctx.kernels->embedding_backward(b, *ctx.stream);
 }
 
-void Embedding::join(const Context& ctx, const LookupGradient& tied) const {
+void Embedding::join(const Context& ctx, const LookupGradient& tied, int32_t micro_batch) const {
   kernels::EmbeddingBackward b;
   b.dweight = ctx.gradient(tokens_);
   b.dx = tied.rows();
-  b.index = tied.tokens();
-  b.rows = tied.count(), b.d = model_.width, b.table_rows = model_.vocab_size;
+  b.index = tied.tokens(micro_batch);
+  b.rows = tied.sizes().rows(), b.d = model_.width, b.table_rows = model_.vocab_size;
   b.skip = -1;
   b.accumulate = true;
   ctx.kernels->embedding_backward(b, *ctx.stream);

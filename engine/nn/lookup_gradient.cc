@@ -1,11 +1,16 @@
 #include "engine/nn/lookup_gradient.h"
 
+#include <algorithm>
+
 namespace hawser::nn {
 
+int64_t LookupGradient::Sizes::rows() const {
+  return std::min(joins_each ? batch : batch * micro_batches, vocab);
+}
+
 LookupGradient::Numbers::Numbers(Region* region, const Sizes& sizes)
-    : tokens(region->take_as<int32_t>(sizes.rows())),
-      index(region->take_as<int32_t>(sizes.batch)),
-      count(region->take_as<int32_t>(1)),
+    : tokens(region->take_as<int32_t>(sizes.joinings() * sizes.rows())),
+      index(region->take_as<int32_t>(sizes.micro_batches * sizes.batch)),
       row_of(region->take_as<int32_t>(sizes.vocab)) {}
 
 // Both sides begin with the numbers, so that in place they are the same bytes.
@@ -14,6 +19,7 @@ LookupGradient::LookupGradient(void* host, void* device, const Sizes& sizes) : s
   host_ = Numbers(&here, sizes);
   device_ = Numbers(&there, sizes);
   rows_ = there.take_as<float>(sizes.rows() * sizes.width);
+  taken_ = host_.tokens;
 }
 
 int64_t LookupGradient::host_bytes(const Sizes& sizes) {
@@ -29,26 +35,35 @@ int64_t LookupGradient::bytes(const Sizes& sizes) {
   return region.used();
 }
 
-void LookupGradient::clear() {
-  for (int64_t row = 0; row < *host_.count; ++row) host_.row_of[host_.tokens[row]] = 0;
-  *host_.count = 0;
+int64_t LookupGradient::numbers_bytes() const {
+  const int32_t* const end = host_.index + sizes_.micro_batches * sizes_.batch;
+  return (end - host_.tokens) * static_cast<int64_t>(sizeof(int32_t));
 }
 
-int64_t LookupGradient::find_rows(const int32_t* tokens, int64_t count, int32_t skipped) {
-  const int64_t before = *host_.count;
+void LookupGradient::forget() {
+  for (int64_t row = 0; row < count_; ++row) host_.row_of[taken_[row]] = 0;
+  count_ = 0;
+}
+
+void LookupGradient::look_up(int32_t micro_batch, const int32_t* tokens, int64_t count, int32_t skipped) {
+  if (micro_batch == 0 || sizes_.joins_each) {
+    forget();
+    taken_ = host_.tokens + tokens_at(micro_batch);
+    std::fill_n(taken_, sizes_.rows(), -1);
+  }
+  int32_t* const index = host_.index + micro_batch * sizes_.batch;
   for (int64_t i = 0; i < count; ++i) {
     const int32_t token = tokens[i];
-    host_.index[i] = -1;
+    index[i] = -1;
     if (token == skipped) continue;
     int32_t& row = host_.row_of[token];
     if (row == 0) {
-      HWS_CHECK(*host_.count < sizes_.rows());
-      host_.tokens[*host_.count] = token;
-      row = ++*host_.count;
+      HWS_CHECK(count_ < sizes_.rows());
+      taken_[count_] = token;
+      row = static_cast<int32_t>(++count_);
     }
-    host_.index[i] = row - 1;
+    index[i] = row - 1;
   }
-  return *host_.count - before;
 }
 
 }  // namespace hawser::nn

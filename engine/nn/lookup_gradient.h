@@ -1,6 +1,10 @@
 // LookupGradient: what look-ups add to the gradient of a tied embedding, apart from what the head adds. The
 // head's product writes every row of the table; look-ups touch as many rows as there are different tokens. So
 // only those rows stand here, in order of first occurrence, until they are added to the head's.
+//
+// Which rows these are the host finds out for a whole step beforehand, because it knows the tokens. What the
+// device is then given is the same in every step, whatever the tokens are: rows that no token took are zero,
+// and belong to none. So it can be captured.
 #pragma once
 
 #include <cstdint>
@@ -13,46 +17,55 @@ namespace hawser::nn {
 /// the device's, which holds them (on the CPU one and the same). Rows are f32 of `width` elements.
 class LookupGradient {
  public:
-  /// Of one step or micro-batch.
+  /// Of one step.
   struct Sizes {
     int64_t vocab = 0, width = 0;
-    int64_t tokens = 0;  ///< most tokens between clear() and the joining
-    int64_t batch = 0;   ///< most tokens of one call of find_rows
-    int64_t rows() const { return tokens < vocab ? tokens : vocab; }
+    int64_t batch = 0;  ///< most tokens of a micro-batch
+    int64_t micro_batches = 1;
+    bool joins_each = false;  ///< the rows are joined, and begin anew, after every micro-batch
+    int64_t rows() const;     ///< most that stand together
+    int64_t joinings() const { return joins_each ? micro_batches : 1; }
   };
   static int64_t bytes(const Sizes& sizes);       ///< on the device
   static int64_t host_bytes(const Sizes& sizes);  ///< on a host that cannot reach the device's
   LookupGradient() = default;
   LookupGradient(void* host, void* device, const Sizes& sizes);
 
-  /// Forgets all rows.
-  void clear();
-  /// Gives each of `count` tokens in [0, vocab) a row; host_index() then names the rows. `skipped` (a padding
-  /// token, or -1) gets none: -1. Returns how many rows are new: the last ones, which the caller makes zero.
-  int64_t find_rows(const int32_t* tokens, int64_t count, int32_t skipped);
-  int64_t count() const { return *host_.count; }
-  const int32_t* host_index() const { return host_.index; }    ///< of the last find_rows
-  const int32_t* host_tokens() const { return host_.tokens; }  ///< [count()]: whose row it is
+  /// Gives each of `count` tokens in [0, vocab) of a micro-batch a row; micro-batches in order, from 0, which
+  /// begins a step. `skipped` (a padding token, or -1) gets none: -1.
+  void look_up(int32_t micro_batch, const int32_t* tokens, int64_t count, int32_t skipped);
 
-  // On the device; index and tokens are as of the caller's last copy.
-  float* rows() const { return rows_; }  ///< [count(), width]
-  int32_t* index() const { return device_.index; }
-  int32_t* tokens() const { return device_.tokens; }
+  // What look_up found, as one block of the host's memory, which the caller copies to the device.
+
+  const void* host_numbers() const { return host_.tokens; }
+  void* numbers() const { return device_.tokens; }
+  int64_t numbers_bytes() const;
+
+  // On the device.
+
+  float* rows() const { return rows_; }  ///< [sizes().rows(), width]
+  /// By token of the micro-batch: its row, or -1.
+  int32_t* index(int32_t micro_batch) const { return device_.index + micro_batch * sizes_.batch; }
+  /// [sizes().rows()]: whose row it is once the micro-batch is done, or -1: no one's.
+  int32_t* tokens(int32_t micro_batch) const { return device_.tokens + tokens_at(micro_batch); }
   const Sizes& sizes() const { return sizes_; }
 
  private:
   struct Numbers {
-    int32_t* tokens = nullptr;
-    int32_t* index = nullptr;
-    int32_t* count = nullptr;   // used on the host alone, like row_of
-    int32_t* row_of = nullptr;  // by token: its row + 1, or 0
+    int32_t* tokens = nullptr;  // by joining
+    int32_t* index = nullptr;   // by micro-batch
+    int32_t* row_of = nullptr;  // used on the host alone; by token: its row + 1, or 0
     Numbers() = default;
     Numbers(Region* region, const Sizes& sizes);
   };
+  int64_t tokens_at(int32_t micro_batch) const { return sizes_.joins_each ? micro_batch * sizes_.rows() : 0; }
+  void forget();
 
   Sizes sizes_;
   Numbers host_, device_;
   float* rows_ = nullptr;
+  int32_t* taken_ = nullptr;  // the host's tokens of the rows that stand together now
+  int64_t count_ = 0;         // of them
 };
 
 }  // namespace hawser::nn

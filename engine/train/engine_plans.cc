@@ -17,6 +17,11 @@
 namespace hawser::train {
 namespace {
 
+plan::Accumulation accumulation_of(const parallel::DataParallel& strategy, int64_t micro_batches) {
+  if (strategy.tree && micro_batches > 1) return plan::Accumulation::kTree;
+  return strategy.reduces_each(micro_batches) ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace;
+}
+
 plan::Cost cost_of(const nn::CallCost& c) { return {c.workspace, c.saved, c.flops}; }
 
 void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::ResolvedConfig& config,
@@ -79,8 +84,11 @@ DType state_type(const config::ResolvedConfig& config) {
 
 nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model,
                                                 const config::ResolvedConfig& config) {
-  const int64_t batch = config.batch.micro_batch * config.batch.sequence;
-  return {model.config().vocab_size, model.config().width, config.batch.grad_accum_steps * batch, batch};
+  const int64_t micro_batches = config.batch.grad_accum_steps;
+  const bool joins_each =
+      accumulation_of(choose_strategy(config), micro_batches) != plan::Accumulation::kInPlace;
+  return {model.config().vocab_size, model.config().width, config.batch.micro_batch * config.batch.sequence,
+          micro_batches, joins_each};
 }
 
 const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config) {
@@ -140,11 +148,6 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
 }
 
 namespace {
-
-plan::Accumulation accumulation_of(const parallel::DataParallel& strategy, int64_t micro_batches) {
-  if (strategy.tree && micro_batches > 1) return plan::Accumulation::kTree;
-  return strategy.reduces_each(micro_batches) ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace;
-}
 
 /// What all data-parallel ranks agree on in a step is sent, too.
 void count_agreements(plan::Plan* plan, int64_t ranks) {

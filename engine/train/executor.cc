@@ -40,10 +40,18 @@ void Executor::acquire(const plan::Plan& plan, const plan::Slot& slot) {
   live_bytes_ += slot.bytes;
   high_water_ = std::max(high_water_, slot.offset + slot.bytes);
   if (live_bytes_ > most_live_) most_live_ = live_bytes_, live_at_peak_ = live_;
+}
+
+/// Of gradients that begin to live with the instruction.
+void Executor::clear_gaps(const plan::Plan& plan, size_t index) {
   const bool rounds = s_.layout->rounds_gradients();
-  if (slot.role != (rounds ? plan::Role::kGradientWindow : plan::Role::kGradients) || slot.persistent) return;
-  for (const Gap& gap : gaps_[static_cast<size_t>(slot.block)])
-    s_.link->zero(s_.arena->data() + slot.offset + gap.begin, gap.bytes);
+  const plan::Role role = rounds ? plan::Role::kGradientWindow : plan::Role::kGradients;
+  for_each_slot(plan.instructions[index], [&](plan::SlotId id) {
+    const plan::Slot& slot = plan.slot(id);
+    if (slot.role != role || slot.persistent || slot.first != static_cast<int32_t>(index)) return;
+    for (const Gap& gap : gaps_[static_cast<size_t>(slot.block)])
+      s_.link->zero(s_.arena->data() + slot.offset + gap.begin, gap.bytes);
+  });
 }
 
 /// The bytes stay usable until the last transfer that uses them is done.
@@ -80,13 +88,30 @@ void Executor::finish_transfers(const plan::Plan& plan) {
   if (s_.runtime) s_.runtime->wait(newest_);
 }
 
+void Executor::acquire_slots(const plan::Plan& plan, size_t index) {
+  const auto now = static_cast<int32_t>(index);
+  for_each_slot(plan.instructions[index], [&](plan::SlotId id) {
+    if (!plan.slot(id).persistent && plan.slot(id).first == now) acquire(plan, plan.slot(id));
+  });
+  acquired_ = now;
+}
+
+void Executor::release_slots(const plan::Plan& plan, size_t index) {
+  const auto now = static_cast<int32_t>(index);
+  for_each_slot(plan.instructions[index], [&](plan::SlotId id) {
+    if (!plan.slot(id).persistent && plan.slot(id).last == now) release(plan, id);
+  });
+  released_ = now;
+}
+
+/// From the second run of the same shape on, segments go to the device as they were captured.
 void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   works_.resize(std::max(works_.size(), plan.instructions.size()));
   draining_.reserve(plan.slots.size());
   fetched_losses_.reserve(plan.instructions.size());
   fetched_losses_.clear();
   documents_.resize(std::max(documents_.size(), plan.instructions.size()));
-  done_ = started_ = static_cast<int32_t>(begin) - 1;
+  done_ = started_ = acquired_ = released_ = static_cast<int32_t>(begin) - 1;
   newest_ = {};
   recording_ = trace_ && trace_->is_of(plan) ? trace_ : nullptr;
   KernelProfile* const profile = recording_ ? recording_->profile() : nullptr;
@@ -94,46 +119,69 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   kernels_ = profile ? &profile->table() : &device.kernels();
   stream_ = profile ? &profile->stream() : &device.stream(device::StreamId::kCompute);
   if (recording_) recording_->begin_half(begin);
-  for (size_t i = begin; i < end; ++i) {
-    // A failing instruction must not leave slots live or transfers in flight.
-    try {
-      step(plan, i, run);
-    } catch (...) {
-      give_up(plan, static_cast<int32_t>(i));
-      throw;
+  // What kernels are passed by value must be the same next time: documents and positions in a cache are not.
+  const bool fixed = !run->documents && run->cached < 0 && recording_ == nullptr;
+  StepGraphs::Part* const part =
+      fixed ? graphs_.part(plan, begin, end, {run->batch, run->seq, run->training}) : nullptr;
+  const bool captures = part != nullptr && part->has_run;
+  auto segment = captures ? part->segments.begin() : decltype(part->segments.begin()){};
+  // A failing instruction must not leave slots live or transfers in flight.
+  try {
+    for (size_t i = begin; i < end;) {
+      if (captures && segment != part->segments.end() && segment->at.begin == i) {
+        run_segment(plan, &*segment, run);
+        i = segment++->at.end;
+      } else {
+        step(plan, i++, run);
+      }
     }
+  } catch (...) {
+    give_up(plan);
+    throw;
   }
   if (recording_) recording_->drains();
   finish_transfers(plan);
   if (recording_) recording_->end_half(end);
+  if (part != nullptr) part->has_run = true;
+}
+
+/// What is live and where losses will be does not depend on the device: it is noted when all is given.
+void Executor::run_segment(const plan::Plan& plan, StepGraphs::Segment* segment, Run* run) {
+  const auto [begin, end] = segment->at;
+  wait_for(plan, plan.instructions[begin].waits_for);
+  graphs_.run(segment, [&, begin = begin, end = end] {
+    for (size_t i = begin; i < end; ++i) compute(plan, i, run);
+  });
+  for (size_t i = begin; i < end; ++i) {
+    acquire_slots(plan, i);
+    conclude(plan, plan.instructions[i], run);
+    release_slots(plan, i);
+  }
 }
 
 void Executor::step(const plan::Plan& plan, size_t index, Run* run) {
   const plan::Instruction& n = plan.instructions[index];
-  const auto now = static_cast<int32_t>(index);
   if (recording_) recording_->turn(index);
   wait_for(plan, n.waits_for);
   if (recording_) recording_->starts(index);
-  for_each_slot(n, [&](plan::SlotId id) {
-    if (!plan.slot(id).persistent && plan.slot(id).first == now) acquire(plan, plan.slot(id));
-  });
+  acquire_slots(plan, index);
   if (n.stream == plan::StreamId::kCommunication) {
+    clear_gaps(plan, index);
     newest_ = works_[index] = s_.runtime->start(plan, index);
-    started_ = now;
+    started_ = static_cast<int32_t>(index);
     if (recording_) recording_->issued(index, works_[index]);
   } else {
-    execute(plan, n, run);
+    compute(plan, index, run);
+    conclude(plan, n, run);
     if (recording_) recording_->ended(index);
   }
-  for_each_slot(n, [&](plan::SlotId id) {
-    if (!plan.slot(id).persistent && plan.slot(id).last == now) release(plan, id);
-  });
+  release_slots(plan, index);
 }
 
-void Executor::give_up(const plan::Plan& plan, int32_t step) {
+void Executor::give_up(const plan::Plan& plan) {
   for (size_t id = 0; id < plan.slots.size(); ++id) {
     const plan::Slot& slot = plan.slots[id];
-    if (!slot.persistent && slot.first <= step && step <= slot.last)
+    if (!slot.persistent && slot.first <= acquired_ && slot.last > released_)
       release(plan, static_cast<plan::SlotId>(id));
   }
   try {
@@ -143,6 +191,23 @@ void Executor::give_up(const plan::Plan& plan, int32_t step) {
     for (plan::SlotId id : draining_) close(plan.slot(id));
     draining_.clear();
   }
+}
+
+/// All that the device is given for an instruction of the compute stream.
+void Executor::compute(const plan::Plan& plan, size_t index, Run* run) {
+  clear_gaps(plan, index);
+  execute(plan, plan.instructions[index], run);
+}
+
+/// All that the host has to do with it then.
+void Executor::conclude(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
+  const bool training = n.op == plan::Op::kLoss;
+  if (!training && n.op != plan::Op::kEvalLoss) return;
+  const float* const losses = s_.staging.losses(n.micro_batch, as<float>(plan, n.writes[0]));
+  fetched_losses_.push_back({losses, run->batch * run->seq});
+  // In training GRAD_NORM sums them, so that the host need not wait here; in place they would be gone by
+  // then.
+  if (!training || s_.link->in_place()) sum_losses(training ? &host_sums_->losses : &run->losses);
 }
 
 void Executor::execute(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
@@ -158,13 +223,13 @@ void Executor::execute(const plan::Plan& plan, const plan::Instruction& n, Run* 
       return forward(plan, n, ctx, *run);
     case Op::kLoss:
     case Op::kEvalLoss:
-      return loss(plan, n, ctx, run);
+      return loss(plan, n, ctx);
     case Op::kLogits:
       return logits(plan, n, ctx, *run);
     case Op::kBackward:
       return backward(plan, n, ctx);
     case Op::kJoinHeadGrad:
-      return join_head_gradient(ctx);
+      return s_.model->embedding().join(ctx, lookup_gradient_, n.micro_batch);
     case Op::kAddGrad: {
       float* const to = as<float>(plan, n.writes[0]);
       return kernels_->add({to, to, as<float>(plan, n.reads[0]), plan.slot(n.writes[0]).bytes / 4}, *stream_);
@@ -219,24 +284,6 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   return ctx;
 }
 
-/// A slot with whole weights or f32 gradients of a block is where modules find its groups from now on.
-void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
-  using plan::Role;
-  const plan::Slot& slot = plan.slot(id);
-  const bool window = slot.role == Role::kGradientWindow;
-  const bool whole = slot.role == Role::kGradients && !s_.layout->rounds_gradients();
-  if (slot.role != Role::kWeights && !whole && !window) return;
-  for (const int32_t g : s_.layout->groups_of(slot.block)) {
-    const parallel::GroupLayout& group = s_.layout->group(g);
-    nn::GroupPointers& pointers = pointers_[static_cast<size_t>(g)];
-    if (slot.role == Role::kWeights)
-      pointers.weights = at(plan, id) + group.weights;
-    else if (group.trainable)
-      pointers.gradients =
-          reinterpret_cast<float*>(at(plan, id) + (window ? group.gradient_window : group.gradients));
-  }
-}
-
 void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
                        const Run& run) {
   if (n.block == 0) return s_.model->embedding().forward(ctx, as<float>(plan, n.writes[0]));
@@ -253,26 +300,22 @@ void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const
 
 void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
   float* const dx = as<float>(plan, n.writes[0]);
-  if (n.block == 0) return embedding_backward(plan, n, ctx, dx);
+  if (n.block == 0)
+    return s_.model->embedding().backward(ctx, dx, looks_up() ? &lookup_gradient_ : nullptr, n.micro_batch);
   nn::Region saved(at(plan, n.reads[1]), plan.slot(n.reads[1]).bytes);
   s_.model->block(n.block - 1).backward(ctx, saved, rope_table_, dx, as<float>(plan, n.reads[0]));
 }
 
-void Executor::loss(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx, Run* run) {
+void Executor::loss(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
   const float* const x = as<float>(plan, n.reads[0]);
   float* const losses = as<float>(plan, n.writes[0]);
-  const bool training = n.op == plan::Op::kLoss;
-  if (training) {
+  if (n.op == plan::Op::kLoss) {
     s_.model->head().forward_backward(ctx, losses, as<float>(plan, n.writes[1]), x, &scalars_->grad_scale);
   } else {
     s_.model->head().forward(ctx, losses, x);
   }
-  float* const host = s_.staging.losses(n.micro_batch, losses);
-  s_.link->fetch(host, losses, ctx.rows() * static_cast<int64_t>(sizeof(float)));
-  fetched_losses_.push_back({host, ctx.rows()});
-  // In training GRAD_NORM sums them, so that the host need not wait here; in place they would be gone by
-  // then.
-  if (!training || s_.link->in_place()) sum_losses(training ? &host_sums_->losses : &run->losses);
+  s_.link->fetch(s_.staging.losses(n.micro_batch, losses), losses,
+                 ctx.rows() * static_cast<int64_t>(sizeof(float)));
 }
 
 /// To the caller's memory, chunk by chunk: of every row, or in generation of the last one.
@@ -324,21 +367,6 @@ void Executor::round_gradients(const plan::Plan& plan, const plan::Instruction& 
     round(0, tied, n.accumulate || !head);
     if (!head) round(tied, group.elements, n.accumulate);
   }
-}
-
-/// Reduced gradient of element state(g).range.begin, in a slot of whole gradients or of shards.
-StateArray Executor::reduced(const plan::Plan& plan, plan::SlotId slot, int32_t g) const {
-  const parallel::GroupLayout& group = s_.layout->group(g);
-  if (plan.slot(slot).role != plan::Role::kGradients)
-    return {at(plan, slot) + group.gradient_shard, group.state_type};
-  return StateArray{at(plan, slot) + group.gradients, group.state_type}.from(state(g).range.begin);
-}
-
-StateArray Executor::gradients(const plan::Plan& plan, int32_t g) const {
-  const auto block = static_cast<int32_t>(s_.model->table().groups()[static_cast<size_t>(g)].block);
-  const plan::SlotId shards = find_state(plan, plan::Role::kGradientShards, block);
-  const bool apart = shards >= 0 && s_.layout->state_sharded();
-  return reduced(plan, apart ? shards : find_state(plan, plan::Role::kGradients, block), g);
 }
 
 }  // namespace hawser::train

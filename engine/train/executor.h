@@ -18,6 +18,7 @@
 #include "engine/parallel/bucket_runtime.h"
 #include "engine/plan/plan.h"
 #include "engine/train/state_array.h"
+#include "engine/train/step_graphs.h"
 #include "engine/train/step_staging.h"
 #include "engine/train/step_trace.h"
 
@@ -75,6 +76,7 @@ class Executor {
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
     nn::LookupGradient::Sizes lookup_gradient;   ///< if the head is tied and trained
     bool counts_norm = true;                     ///< this rank's share of the norm is no one else's too
+    bool graphs = false;                         ///< the device captures, and may
   };
   /// All plans run here share their persistent slots with `plan`.
   Executor(Setup setup, const plan::Plan& plan);
@@ -97,19 +99,21 @@ class Executor {
   /// End of the highest slot ever live, and live bytes by category when they were most: equal to the plan's.
   int64_t high_water() const { return high_water_; }
   const plan::MemoryByCategory& live_at_peak() const { return live_at_peak_; }
+  const StepGraphs& graphs() const { return graphs_; }
 
  private:
+  void step(const plan::Plan& plan, size_t index, Run* run);
+  void run_segment(const plan::Plan& plan, StepGraphs::Segment* segment, Run* run);
+  void compute(const plan::Plan& plan, size_t index, Run* run);
   void execute(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
+  void conclude(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
   void load(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
   void count_tokens(Run* run);
   void fail_together(comm::ProcessGroup* dp);
   void forward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
                const Run& run);
   void backward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
-  void embedding_backward(const plan::Plan& plan, const plan::Instruction& instruction,
-                          const nn::Context& ctx, float* dx);
-  void join_head_gradient(const nn::Context& ctx);
-  void loss(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx, Run* run);
+  void loss(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   void sum_losses(ExactSum* sum);
   void logits(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
               const Run& run);
@@ -122,18 +126,22 @@ class Executor {
   void point_groups(const plan::Plan& plan, plan::SlotId slot);
   nn::Context context(const plan::Plan& plan, const plan::Instruction& instruction, const Run& run,
                       nn::Region* workspace);
+  /// A table that the head shares has two gradients until JOIN_HEAD_GRAD.
+  bool looks_up() const { return lookup_gradient_.rows() != nullptr; }
   char* at(const plan::Plan& plan, plan::SlotId slot) const;
   template <typename T>
   T* as(const plan::Plan& plan, plan::SlotId slot) const {
     return reinterpret_cast<T*>(at(plan, slot));
   }
-  void step(const plan::Plan& plan, size_t index, Run* run);
   void wait_for(const plan::Plan& plan, int32_t transfer);
   void finish_transfers(const plan::Plan& plan);
+  void acquire_slots(const plan::Plan& plan, size_t index);
+  void release_slots(const plan::Plan& plan, size_t index);
   void acquire(const plan::Plan& plan, const plan::Slot& slot);
+  void clear_gaps(const plan::Plan& plan, size_t index);
   void release(const plan::Plan& plan, plan::SlotId id);
   void close(const plan::Slot& slot);
-  void give_up(const plan::Plan& plan, int32_t step);
+  void give_up(const plan::Plan& plan);
 
   /// A gap between parameters of a group: bytes of a block's gradient slot that no backward writes.
   struct Gap {
@@ -155,19 +163,21 @@ class Executor {
     const float* values;
     int64_t count;
   };
-  std::vector<Losses> fetched_losses_;  // not yet summed
-  std::vector<comm::Work> works_;       // of transfers in flight, by instruction
-  comm::Work newest_;                   // of the run
-  std::vector<plan::SlotId> draining_;  // given back, but still used by a transfer
-  int32_t done_ = -1;                   // the newest transfer that the compute stream comes after
-  int32_t started_ = -1;                // the newest transfer
-  std::vector<int64_t> documents_;      // in each micro-batch; 0: not counted
-  std::vector<int64_t> agreement_;      // what COUNT_TOKENS sums over ranks
+  std::vector<Losses> fetched_losses_;     // not yet summed
+  std::vector<comm::Work> works_;          // of transfers in flight, by instruction
+  comm::Work newest_;                      // of the run
+  std::vector<plan::SlotId> draining_;     // given back, but still used by a transfer
+  int32_t done_ = -1;                      // the newest transfer that the compute stream comes after
+  int32_t started_ = -1;                   // the newest transfer
+  int32_t acquired_ = -1, released_ = -1;  // the newest instructions whose slots were
+  std::vector<int64_t> documents_;         // in each micro-batch; 0: not counted
+  std::vector<int64_t> agreement_;         // what COUNT_TOKENS sums over ranks
   std::exception_ptr load_error_;
   StepTrace* trace_ = nullptr;
   StepTrace* recording_ = nullptr;                 // the trace, while what runs is its plan
   const kernels::KernelTable* kernels_ = nullptr;  // of the run: the setup's, or a profile around them
   Stream* stream_ = nullptr;
+  StepGraphs graphs_;
   plan::MemoryByCategory live_{}, live_at_peak_{};
   int64_t live_bytes_ = 0, most_live_ = 0, high_water_ = 0;
 };

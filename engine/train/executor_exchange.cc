@@ -43,6 +43,9 @@ void Executor::load(const plan::Plan& plan, const plan::Instruction& n, Run* run
   run->tokens += std::count_if(batch.targets, batch.targets + run->batch * run->seq,
                                [](int32_t t) { return t != -100; });
   s_.link->send(slot, host, MicroBatch::bytes(run->batch, run->seq));
+  if (looks_up() && run->training)
+    lookup_gradient_.look_up(n.micro_batch, batch.tokens, run->batch * run->seq,
+                             static_cast<int32_t>(s_.model->config().padding_token));
 }
 
 namespace {
@@ -79,30 +82,9 @@ void Executor::count_tokens(Run* run) {
     throw AgreedError(Code::kDataInvalid,
                       "every target of the global batch is masked (-100): there is nothing to learn from");
   set_grad_scale(static_cast<float>(1.0 / static_cast<double>(run->tokens)));
-}
-
-/// A table that the head shares has two gradients until JOIN_HEAD_GRAD. The host, which knows the tokens,
-/// says which rows the look-ups' has.
-void Executor::embedding_backward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
-                                  float* dx) {
-  const nn::Embedding& embedding = s_.model->embedding();
-  if (plan::find_state(plan, plan::Role::kLookupGradient, -1) < 0) return embedding.backward(ctx, dx);
-  nn::LookupGradient& tied = lookup_gradient_;
-  s_.link->wait_sent();  // what it sent last may still be on its way
-  if (!ctx.accumulate) tied.clear();
-  char* const host = s_.staging.micro_batch(n.micro_batch, at(plan, n.reads[0]));
-  const int64_t found = tied.find_rows(MicroBatch::in_slot(host, ctx.batch, ctx.seq).tokens, ctx.rows(),
-                                       static_cast<int32_t>(s_.model->config().padding_token));
-  const int64_t width = tied.sizes().width;
-  s_.link->zero(tied.rows() + (tied.count() - found) * width, found * width * 4);
-  s_.link->send(tied.index(), tied.host_index(), ctx.rows() * 4);
-  embedding.backward(ctx, dx, &tied);
-}
-
-void Executor::join_head_gradient(const nn::Context& ctx) {
-  const nn::LookupGradient& tied = lookup_gradient_;
-  s_.link->send(tied.tokens(), tied.host_tokens(), tied.count() * 4);
-  s_.model->embedding().join(ctx, tied);
+  if (looks_up())
+    s_.link->send(lookup_gradient_.numbers(), lookup_gradient_.host_numbers(),
+                  lookup_gradient_.numbers_bytes());
 }
 
 void Executor::set_grad_scale(float scale) {

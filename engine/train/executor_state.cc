@@ -1,11 +1,14 @@
-// Where the executor finds the state of its rank: pointers into the persistent slots, made once.
+// Where the executor finds the state of its rank: pointers into the persistent slots, made once, and where
+// modules find a block's weights and gradients now.
 #include <algorithm>
 
 #include "engine/train/executor.h"
 
 namespace hawser::train {
 Executor::Executor(Setup setup, const plan::Plan& plan)
-    : s_(std::move(setup)), pointers_(s_.model->table().groups().size()) {
+    : s_(std::move(setup)),
+      pointers_(s_.model->table().groups().size()),
+      graphs_(s_.graphs ? &s_.link->device() : nullptr) {
   const auto named = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };
   if (char* const memory = named("lookup_gradient"))
     lookup_gradient_ = nn::LookupGradient(s_.staging.lookup_gradient(memory), memory, s_.lookup_gradient);
@@ -61,6 +64,39 @@ void Executor::bind_state(const plan::Plan& plan) {
     }
     gap_until(layout.elements);
   }
+}
+
+/// A slot with whole weights or f32 gradients of a block is where modules find its groups from now on.
+void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
+  using plan::Role;
+  const plan::Slot& slot = plan.slot(id);
+  const bool window = slot.role == Role::kGradientWindow;
+  const bool whole = slot.role == Role::kGradients && !s_.layout->rounds_gradients();
+  if (slot.role != Role::kWeights && !whole && !window) return;
+  for (const int32_t g : s_.layout->groups_of(slot.block)) {
+    const parallel::GroupLayout& group = s_.layout->group(g);
+    nn::GroupPointers& pointers = pointers_[static_cast<size_t>(g)];
+    if (slot.role == Role::kWeights)
+      pointers.weights = at(plan, id) + group.weights;
+    else if (group.trainable)
+      pointers.gradients =
+          reinterpret_cast<float*>(at(plan, id) + (window ? group.gradient_window : group.gradients));
+  }
+}
+
+/// Reduced gradient of element state(g).range.begin, in a slot of whole gradients or of shards.
+StateArray Executor::reduced(const plan::Plan& plan, plan::SlotId slot, int32_t g) const {
+  const parallel::GroupLayout& group = s_.layout->group(g);
+  if (plan.slot(slot).role != plan::Role::kGradients)
+    return {at(plan, slot) + group.gradient_shard, group.state_type};
+  return StateArray{at(plan, slot) + group.gradients, group.state_type}.from(state(g).range.begin);
+}
+
+StateArray Executor::gradients(const plan::Plan& plan, int32_t g) const {
+  const auto block = static_cast<int32_t>(s_.model->table().groups()[static_cast<size_t>(g)].block);
+  const plan::SlotId shards = find_state(plan, plan::Role::kGradientShards, block);
+  const bool apart = shards >= 0 && s_.layout->state_sharded();
+  return reduced(plan, apart ? shards : find_state(plan, plan::Role::kGradients, block), g);
 }
 
 }  // namespace hawser::train

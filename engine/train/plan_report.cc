@@ -7,6 +7,7 @@
 #include "engine/base/json.h"
 #include "engine/device/cpu/thread_pool.h"
 #include "engine/parallel/closed_forms.h"
+#include "engine/plan/segments.h"
 #include "engine/plan/timeline.h"
 #include "engine/train/assemble.h"
 #include "engine/train/choose_transport.h"
@@ -69,6 +70,7 @@ class PlanReport {
   std::string text() const;
 
  private:
+  int64_t step_graphs() const;
   /// The same config under another stage and reduce policy.
   struct Choice {
     int64_t stage;
@@ -278,6 +280,15 @@ void PlanReport::add_ranks(Json* report) const {
   }
 }
 
+/// Launches that a step takes in place of all it gives the device; 0: none (see StepGraphs).
+int64_t PlanReport::step_graphs() const {
+  const bool captures = device_.plugin && machine_->device().info().captures;
+  if (!captures || !a_.config.cuda.graphs || a_.config.data.packing) return 0;
+  const plan::Plan& train = plans_.train;
+  return std::ssize(plan::segments(train, 0, train.commit)) +
+         std::ssize(plan::segments(train, train.commit, train.instructions.size()));
+}
+
 std::string PlanReport::json() const {
   Json report = Json::parse(plan::plan_json(plans_.train));
   report["total_bytes"] = plans_.arena_bytes;
@@ -286,6 +297,7 @@ std::string PlanReport::json() const {
   report["host_bytes"] = on_host();
   report["device_transport_bytes"] = plans_.device_transport_bytes;
   if (!transport_.reason.empty()) report["device_transport"] = transport_.reason;
+  report["step_graphs"] = step_graphs();
   report["device"] = kind_name(device_.kind);
   report["parameters"] = model_.table().count();
   report["flops_per_token"] = model_.flops_per_token(a_.config.batch.sequence);
@@ -316,6 +328,8 @@ std::string PlanReport::text() const {
     text += fmt::format("device staging  {:>14} bytes beside the arena: sums over ranks\n",
                         plans_.device_transport_bytes);
   if (!transport_.reason.empty()) text += "transfers       " + transport_.reason + "\n";
+  if (const int64_t graphs = step_graphs(); graphs > 0)
+    text += fmt::format("graphs          {:>14} a step, of the device, from the second step on\n", graphs);
   text += fmt::format("staging         {:>14} bytes outside the arena, {}\n", staging_,
                       a_.config.checkpoint.async ? "from the first save on (checkpoint.async)"
                       : target_.in_place

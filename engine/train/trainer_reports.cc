@@ -25,6 +25,20 @@ Json memory_json(const EnginePlans& plans, const Executor& executor) {
   return json;
 }
 
+/// Of all ranks here; nothing on a device that captures nothing.
+void add_graphs(Json* info, const std::vector<std::unique_ptr<Rank>>& ranks, bool captures) {
+  if (!captures) return;
+  StepGraphs::Counts sum;
+  std::string without;
+  for (const auto& rank : ranks) {
+    const StepGraphs& graphs = rank->executor().graphs();
+    sum.captured += graphs.counts().captured, sum.launched += graphs.counts().launched;
+    if (without.empty()) without = graphs.without();
+  }
+  (*info)["graphs"] = {{"captured", sum.captured}, {"launched", sum.launched}};
+  if (!without.empty()) (*info)["graphs_without"] = without;
+}
+
 }  // namespace
 
 std::string TrainerImpl::info_json() const {
@@ -40,6 +54,7 @@ std::string TrainerImpl::info_json() const {
     json["device_without"] = first().link().device().info().without;
   if (!device_.reason.empty()) json["device_reason"] = device_.reason;
   if (!transport_.reason.empty()) json["device_transport"] = transport_.reason;
+  add_graphs(&json, ranks_, first().link().device().info().captures && config_.cuda.graphs);
   json["cpu_level"] = kernels_.name;
   json["threads"] = threads_;
   json["ranks"] = world_;

@@ -33,6 +33,7 @@ std::vector<Case> ranges() {
       bad(R"({"cpu": {"max_isa": "avx2"}})", {"/cpu/max_isa", "\"avx2\" is not one of", "x86-64-v3"}),
       bad(R"({"cuda": {"algorithm_cache": "a"}})",
           {"/cuda/algorithm_cache", "no effect: device is \"cpu\"", "\"cuda\""}),
+      bad(R"({"cuda": {"graphs": false}})", {"/cuda/graphs", "no effect: device is \"cpu\"", "\"cuda\""}),
       bad(R"({"zero": {"stage": 4}})", {"/zero/stage", "4 is more than the maximum 3"}),
       bad(R"({"comm": {"timeout_seconds": 0}})", {"/comm/timeout_seconds", "not greater than 0"}),
       bad(R"({"data": {"format": "text", "vocabulary": "bytes", "path": "a", "validation_fraction": 1}})",

@@ -55,6 +55,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   json["seed"] = 7;
   json["device"] = p.device;
   if (p.device_transport != "auto") json["comm"]["device_transport"] = p.device_transport;
+  if (!p.graphs) json["cuda"]["graphs"] = false;
   json["precision"] = p.precision;
   json["model"] = {{"vocab_size", kVocabulary},
                    {"context", 24},

@@ -39,6 +39,7 @@ struct Problem {
   std::string optimizer = "adamw";
   bool tied = true;
   bool frozen = false;
+  bool graphs = true;  ///< /cuda/graphs
   double dropout = 0.1;
   int64_t micro_batch = 2, sequence = 12;
   uint64_t seed = 1;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <random>
 #include <vector>
@@ -13,58 +14,87 @@
 namespace hawser::nn {
 namespace {
 
-constexpr LookupGradient::Sizes kSizes{50, 3, 24, 8};
+constexpr LookupGradient::Sizes kSizes{50, 3, 8, 3}, kJoinedEach{50, 3, 8, 3, true};
+
+using Numbers = std::vector<int32_t>;
 
 class LookupRows : public ::testing::Test {
  protected:
-  LookupRows() : memory_(LookupGradient::bytes(kSizes)) {
-    std::fill_n(memory_.data(), LookupGradient::bytes(kSizes), '\0');
-    rows_ = LookupGradient(memory_.data(), memory_.data(), kSizes);  // in place, as on the CPU
+  explicit LookupRows(const LookupGradient::Sizes& sizes = kSizes) : memory_(LookupGradient::bytes(sizes)) {
+    std::fill_n(memory_.data(), LookupGradient::bytes(sizes), '\0');
+    rows_ = LookupGradient(memory_.data(), memory_.data(), sizes);  // in place, as on the CPU
   }
-  /// How many rows are new.
-  int64_t find(const std::vector<int32_t>& tokens, int32_t skipped = -1) {
-    return rows_.find_rows(tokens.data(), static_cast<int64_t>(tokens.size()), skipped);
+  void look_up(int32_t micro_batch, const Numbers& tokens, int32_t skipped = -1) {
+    rows_.look_up(micro_batch, tokens.data(), static_cast<int64_t>(tokens.size()), skipped);
   }
-  std::vector<int32_t> index(size_t n) const { return {rows_.host_index(), rows_.host_index() + n}; }
-  std::vector<int32_t> tokens() const { return {rows_.host_tokens(), rows_.host_tokens() + rows_.count()}; }
+  Numbers index(int32_t micro_batch, size_t n) const {
+    return {rows_.index(micro_batch), rows_.index(micro_batch) + n};
+  }
+  /// Those that no token took are the last, and say so.
+  Numbers tokens(int32_t micro_batch) const {
+    const int32_t* const begin = rows_.tokens(micro_batch);
+    const int32_t* const end = std::find(begin, begin + rows_.sizes().rows(), -1);
+    EXPECT_EQ(std::count(end, begin + rows_.sizes().rows(), -1), begin + rows_.sizes().rows() - end);
+    return {begin, end};
+  }
 
   testing::GuardedBuffer<char> memory_;
   LookupGradient rows_;
 };
 
 TEST_F(LookupRows, StandInOrderOfFirstOccurrenceOnceEach) {
-  EXPECT_EQ(find({7, 3, 7, 49}), 3);
-  EXPECT_EQ(index(4), (std::vector<int32_t>{0, 1, 0, 2}));
-  EXPECT_EQ(find({3, 0}), 1);  // of the next micro-batch
-  EXPECT_EQ(index(2), (std::vector<int32_t>{1, 3}));
-  EXPECT_EQ(tokens(), (std::vector<int32_t>{7, 3, 49, 0}));
+  look_up(0, {7, 3, 7, 49});
+  look_up(1, {3, 0});
+  EXPECT_EQ(index(0, 4), (Numbers{0, 1, 0, 2}));
+  EXPECT_EQ(index(1, 2), (Numbers{1, 3}));
+  EXPECT_EQ(tokens(1), (Numbers{7, 3, 49, 0}));
 }
 
-TEST_F(LookupRows, AreNewAgainAfterTheyWereForgotten) {
-  find({7, 3});
-  rows_.clear();
-  EXPECT_EQ(rows_.count(), 0);
-  EXPECT_EQ(find({9, 7}), 2);
-  EXPECT_EQ(tokens(), (std::vector<int32_t>{9, 7}));
+TEST_F(LookupRows, BeginAnewWithEveryStep) {
+  look_up(0, {7, 3});
+  look_up(0, {9, 7});
+  EXPECT_EQ(index(0, 2), (Numbers{0, 1}));
+  EXPECT_EQ(tokens(0), (Numbers{9, 7}));
+}
+
+class LookupRowsJoinedEach : public LookupRows {
+ protected:
+  LookupRowsJoinedEach() : LookupRows(kJoinedEach) {}
+};
+
+TEST_F(LookupRowsJoinedEach, BeginAnewWithEveryMicroBatchAndAllAreKnownAtOnce) {
+  for (int step = 0; step < 2; ++step) {
+    look_up(0, {7, 3});
+    look_up(1, {9, 7, 9});
+    look_up(2, {3});
+    EXPECT_EQ(tokens(0), (Numbers{7, 3}));
+    EXPECT_EQ(tokens(1), (Numbers{9, 7}));
+    EXPECT_EQ(tokens(2), (Numbers{3}));
+    EXPECT_EQ(index(1, 3), (Numbers{0, 1, 0}));
+  }
+  EXPECT_TRUE(memory_.intact());
 }
 
 TEST_F(LookupRows, OnADeviceLieWhereTheHostsNumbersNameThem) {
   testing::GuardedBuffer<char> host(LookupGradient::host_bytes(kSizes));
   std::fill_n(host.data(), LookupGradient::host_bytes(kSizes), '\0');
   LookupGradient apart(host.data(), memory_.data(), kSizes);
-  const std::vector<int32_t> tokens{7, 3};
-  apart.find_rows(tokens.data(), 2, -1);
-  EXPECT_EQ(rows_.count(), 0) << "the host's numbers were written to the device";
+  apart.look_up(0, Numbers{7, 3}.data(), 2, -1);
+  EXPECT_EQ(index(0, 2), (Numbers{0, 0})) << "the host's numbers were written to the device";
   EXPECT_EQ(apart.rows(), rows_.rows());
-  EXPECT_EQ(apart.index(), rows_.index());
+  EXPECT_EQ(apart.index(2), rows_.index(2));
   std::fill_n(apart.rows(), kSizes.rows() * kSizes.width, 5.0f);
+  std::memcpy(apart.numbers(), apart.host_numbers(), static_cast<size_t>(apart.numbers_bytes()));
+  EXPECT_EQ(index(0, 2), (Numbers{0, 1}));
+  EXPECT_EQ(tokens(0), (Numbers{7, 3}));
+  EXPECT_EQ(*apart.rows(), 5.0f) << "numbers and rows are apart";
   EXPECT_TRUE(memory_.intact() && host.intact());
 }
 
 TEST_F(LookupRows, ASkippedTokenHasNone) {
-  find({4, 0, 4, 0}, 0);
-  EXPECT_EQ(index(4), (std::vector<int32_t>{0, -1, 0, -1}));
-  EXPECT_EQ(tokens(), (std::vector<int32_t>{4}));
+  look_up(0, {4, 0, 4, 0}, 0);
+  EXPECT_EQ(index(0, 4), (Numbers{0, -1, 0, -1}));
+  EXPECT_EQ(tokens(0), (Numbers{4}));
 }
 
 TEST_F(LookupRows, NameTheSameTokensAsAMapWould) {
@@ -72,24 +102,24 @@ TEST_F(LookupRows, NameTheSameTokensAsAMapWould) {
   std::mt19937 random(kSeed);
   for (int step = 0; step < 200; ++step) {
     std::map<int32_t, int32_t> expected;
-    rows_.clear();
-    for (int call = 0; call < 3; ++call) {
-      std::vector<int32_t> tokens;
-      for (int i = 0; i < 8; ++i) tokens.push_back(static_cast<int32_t>(random() % 50));
-      find(tokens);
-      for (size_t i = 0; i < tokens.size(); ++i)
-        EXPECT_EQ(index(8)[i],
-                  expected.try_emplace(tokens[i], static_cast<int32_t>(expected.size())).first->second)
+    for (int32_t mb = 0; mb < 3; ++mb) {
+      Numbers occurring;
+      for (int i = 0; i < 8; ++i) occurring.push_back(static_cast<int32_t>(random() % 50));
+      look_up(mb, occurring);
+      for (size_t i = 0; i < occurring.size(); ++i)
+        EXPECT_EQ(index(mb, 8)[i],
+                  expected.try_emplace(occurring[i], static_cast<int32_t>(expected.size())).first->second)
             << "seed " << kSeed;
     }
-    EXPECT_EQ(rows_.count(), static_cast<int64_t>(expected.size()));
+    EXPECT_EQ(tokens(2).size(), expected.size());
   }
   EXPECT_TRUE(memory_.intact());
 }
 
 TEST(LookupGradient, TakesNoMoreRowsThanTheTableHas) {
-  EXPECT_EQ((LookupGradient::Sizes{50, 3, 1000, 8}.rows()), 50);
-  EXPECT_EQ((LookupGradient::Sizes{50, 3, 20, 8}.rows()), 20);
+  EXPECT_EQ((LookupGradient::Sizes{50, 3, 8, 125}.rows()), 50);
+  EXPECT_EQ((LookupGradient::Sizes{50, 3, 8, 3}.rows()), 24);
+  EXPECT_EQ((LookupGradient::Sizes{50, 3, 8, 3, true}.rows()), 8);
 }
 
 }  // namespace

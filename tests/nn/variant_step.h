@@ -37,8 +37,8 @@ class VariantStep {
         rope_(static_cast<size_t>(nn::rope_table_size(model_.config(), variant.sequence))),
         positions_(batch_.tokens.size()),
         samples_(static_cast<size_t>(batch_.rows)),
-        tied_sizes_{model_.config().vocab_size, model_.config().width,
-                    static_cast<int64_t>(batch_.tokens.size()), variant.micro_batch * variant.sequence},
+        tied_sizes_{model_.config().vocab_size, model_.config().width, variant.micro_batch * variant.sequence,
+                    variant.grad_accum_steps},
         tied_memory_(static_cast<size_t>(nn::LookupGradient::bytes(tied_sizes_) / 4)),
         tied_(tied_memory_.data(), tied_memory_.data(), tied_sizes_) {
     if (!rope_.empty()) nn::fill_rope_table(rope_.data(), model_.config(), variant.sequence);
@@ -57,7 +57,8 @@ class VariantStep {
 
   Gradients run() {
     for (int64_t mb = 0; mb < variant_.grad_accum_steps; ++mb) micro_batch(mb);
-    if (model_.trains_tied_head()) model_.embedding().join(ctx_, tied_);
+    const auto last = static_cast<int32_t>(variant_.grad_accum_steps - 1);
+    if (model_.trains_tied_head()) model_.embedding().join(ctx_, tied_, last);
     Gradients gradients;
     for (const nn::Parameter& p : model_.table().all()) {
       const auto begin = memory_.gradients().begin() + memory_.layout().at(p);
@@ -124,9 +125,12 @@ class VariantStep {
       });
     }
     const bool tied = model_.trains_tied_head();
-    if (tied) tied_.find_rows(ctx_.tokens_BT, rows, static_cast<int32_t>(model_.config().padding_token));
-    call(costs_.embedding_backward,
-         [&](const nn::Context& c) { model_.embedding().backward(c, dx.data(), tied ? &tied_ : nullptr); });
+    const auto number = static_cast<int32_t>(mb);
+    if (tied)
+      tied_.look_up(number, ctx_.tokens_BT, rows, static_cast<int32_t>(model_.config().padding_token));
+    call(costs_.embedding_backward, [&](const nn::Context& c) {
+      model_.embedding().backward(c, dx.data(), tied ? &tied_ : nullptr, number);
+    });
   }
 
   nn::Region saved_region(std::vector<char>& memory, size_t layer) const {

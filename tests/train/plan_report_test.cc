@@ -98,13 +98,13 @@ TEST(PlanReport, TablesLookLikeThis) {
   EXPECT_EQ(without_peaks(section(text, "every stage")), R"(every stage of this config, per rank (*: this one)
   stage  reduce              weights   gradients   optimizer     buckets        peak   sent/step
       0  per_step           40.0 KiB    45.1 KiB    77.0 KiB     0.0 KiB # KiB    41.1 KiB
-      0  per_micro_batch    40.0 KiB    45.1 KiB    77.0 KiB    20.0 KiB # KiB    61.1 KiB
+      0  per_micro_batch    40.0 KiB    42.9 KiB    77.0 KiB    20.0 KiB # KiB    61.1 KiB
       1  per_step           40.0 KiB    45.1 KiB    40.0 KiB     0.0 KiB # KiB    41.1 KiB
-      1  per_micro_batch    40.0 KiB    45.1 KiB    40.0 KiB    20.0 KiB # KiB    61.1 KiB
+      1  per_micro_batch    40.0 KiB    42.9 KiB    40.0 KiB    20.0 KiB # KiB    61.1 KiB
 *     2  per_step           40.0 KiB    45.1 KiB    40.0 KiB     0.0 KiB # KiB    41.1 KiB
-      2  per_micro_batch    40.0 KiB    25.1 KiB    40.0 KiB    64.0 KiB # KiB    61.1 KiB
+      2  per_micro_batch    40.0 KiB    22.9 KiB    40.0 KiB    64.0 KiB # KiB    61.1 KiB
       3  per_step           20.0 KiB    45.1 KiB    40.0 KiB    32.0 KiB # KiB   100.6 KiB
-      3  per_micro_batch    20.0 KiB    25.1 KiB    40.0 KiB    56.0 KiB # KiB   120.6 KiB
+      3  per_micro_batch    20.0 KiB    22.9 KiB    40.0 KiB    56.0 KiB # KiB   120.6 KiB
 )");
 }
 

@@ -38,8 +38,10 @@ class EmulatedProducts : public ::testing::Test {
     reinterpret_cast<void (*)(int64_t*)>(dlsym(plugin_, "hawser_emulated_gpu_products"))(&p.all);
     return p;
   }
-  std::vector<StepRecord> train(Problem problem, const char* device) {
+  /// On a GPU without graphs, so that the library is asked for every product.
+  std::vector<StepRecord> train(Problem problem, const std::string& device, bool graphs = false) {
     problem.device = device;
+    problem.graphs = graphs || device == "cpu";
     Layout layout;
     layout.accumulation = 2;  // the second micro-batch adds
     return run_layout(problem, layout, 3);
@@ -90,6 +92,7 @@ TEST_F(EmulatedProducts, TrainInBf16AsTheCpuDoesWithAndWithoutEpilogues) {
   set_library(true, true);
   const auto fused = train(problem, "cuda");
   const Products with = products();
+  EXPECT_EQ(first_difference(fused, train(problem, "cuda", true)), "");
   set_library(true, false);
   const auto parts = train(problem, "cuda");
   const Products without = products();

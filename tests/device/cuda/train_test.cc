@@ -158,6 +158,23 @@ TEST(TrainOnCuda, TwiceWithTheSameBits) {
   EXPECT_EQ(first_difference(run_layout(problem, Layout(), 2), run_layout(problem, Layout(), 2)), "");
 }
 
+/// The first step is given as it is, the second captured, the third launched again.
+TEST(TrainOnCuda, InGraphsWithTheSameBits) {
+  Problem problem = problem_in("bf16");
+  problem.device = "cuda", problem.optimizer = "adamw";
+  Layout layout;
+  layout.accumulation = 2;
+  Problem without = problem;
+  without.graphs = false;
+  LayoutRun run(problem, layout);
+  std::vector<StepRecord> records;
+  for (int step = 0; step < 3; ++step) records.push_back(run.step());
+  EXPECT_EQ(first_difference(run_layout(without, layout, 3), records), "");
+  const json info = json::parse(run.trainer().info_json());
+  EXPECT_EQ(info.at("graphs"), json({{"captured", 4}, {"launched", 8}}));
+  EXPECT_FALSE(info.contains("graphs_without")) << info.at("graphs_without");
+}
+
 /// Rows of several documents, heads that a library's attention takes.
 TEST(TrainOnCuda, PackedDocumentsInBf16) {
   ScratchFolder folder;

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -10,14 +11,24 @@
 
 #include "engine/base/error.h"
 #include "kernels/include/each_kernel.h"
+#include "tests/harness/far_device/far_control.h"
 #include "tests/harness/far_device/far_link.h"
 
 namespace hawser::testing {
 namespace {
 
+FarControl control;
+
+constexpr auto kUnavailable = static_cast<int32_t>(Code::kDeviceUnavailable);
+
 struct FarEvent {
   device::StreamId on = device::StreamId::kCompute;
   int64_t after = 0;  // pieces of work
+};
+
+/// Captured work: may be launched again and again.
+struct FarGraph {
+  std::vector<FarDevice::Work> work;
 };
 
 FarEvent& event_of(device::Event* event) { return *reinterpret_cast<FarEvent*>(event); }
@@ -84,6 +95,7 @@ device::DeviceInfo FarDevice::info() const noexcept {
   info.without = kFarWithout;
   info.total_bytes = kFarBytes;
   info.hardware_id[0] = static_cast<uint8_t>(request_.index + 1);
+  info.captures = true;
   return info;
 }
 
@@ -110,16 +122,34 @@ void FarDevice::release(void* memory, int64_t bytes) noexcept {
 
 FarDevice::Status FarDevice::allocate_host(int64_t bytes, void** out) noexcept {
   *out = map(bytes, PROT_READ | PROT_WRITE);
-  return *out ? 0 : failed(static_cast<int32_t>(Code::kOutOfMemory), "the host's memory is full");
+  if (*out == nullptr) return failed(static_cast<int32_t>(Code::kOutOfMemory), "the host's memory is full");
+  const std::lock_guard lock(mutex_);
+  pinned_.push_back({*out, bytes});
+  return 0;
 }
 
-void FarDevice::release_host(void* memory, int64_t bytes) noexcept { munmap(memory, pages(bytes)); }
+void FarDevice::release_host(void* memory, int64_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(pinned_, [&](const Block& block) { return block.memory == memory; });
+  munmap(memory, pages(bytes));
+}
+
+bool FarDevice::is_pinned(const void* host) const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(pinned_.begin(), pinned_.end(), [&](const Block& block) {
+    return host >= block.memory && host < static_cast<char*>(block.memory) + block.bytes;
+  });
+}
 
 FarDevice::Status FarDevice::copy_to_device(void* to, const void* host, int64_t bytes, StreamId on) noexcept {
+  if (!is_pinned(host)) spoil(on, "a copy from memory that is not pinned");
   return give_done(on, [=] { std::memcpy(to, host, static_cast<size_t>(bytes)); });
 }
 
 FarDevice::Status FarDevice::copy_to_host(void* host, const void* from, int64_t bytes, StreamId on) noexcept {
+  if (!is_pinned(host)) spoil(on, "a copy to memory that is not pinned");
+  if (queue(on).captures && control.fails_captured_fetch)
+    return failed(kUnavailable, "the test wants this copy to fail");
   return give_done(on, [=] { std::memcpy(host, from, static_cast<size_t>(bytes)); });
 }
 
@@ -140,6 +170,7 @@ void FarDevice::free_event(device::Event* event) noexcept { delete &event_of(eve
 
 FarDevice::Status FarDevice::record(device::Event* event, StreamId on) noexcept {
   const std::lock_guard lock(mutex_);
+  spoil(on, "an event for the host is recorded");
   event_of(event) = {on, queue(on).given};
   return 0;
 }
@@ -147,6 +178,7 @@ FarDevice::Status FarDevice::record(device::Event* event, StreamId on) noexcept 
 FarDevice::Status FarDevice::wait(device::Event* event, StreamId on) noexcept {
   const std::lock_guard lock(mutex_);
   const FarEvent until = event_of(event);
+  spoil(on, "it waits for what is not captured");
   return give(on, [this, until] { return run(until.on, until.after); });
 }
 
@@ -164,6 +196,7 @@ FarDevice::Status FarDevice::synchronize(StreamId on) noexcept {
   int64_t given = 0;
   {
     const std::lock_guard lock(mutex_);
+    spoil(on, "the host waits for it");
     given = queue(on).given;
   }
   finish(on, given);
@@ -180,20 +213,56 @@ FarDevice::Status FarDevice::make_peer_link(const device::PeerLinkRequest& reque
   return 0;
 }
 
-FarDevice::Status FarDevice::begin_capture(StreamId) noexcept {
-  return failed(static_cast<int32_t>(Code::kUnimplemented), "far memory captures nothing");
+FarDevice::Status FarDevice::begin_capture(StreamId on) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (queue(on).captures) return failed(kUnavailable, "the stream is captured already");
+  queue(on).captures = true;
+  queue(on).captured.clear();
+  spoilt_ = control.cannot_capture ? "the test wants none" : "";
+  return 0;
 }
-FarDevice::Status FarDevice::end_capture(StreamId on, device::Graph**) noexcept { return begin_capture(on); }
-FarDevice::Status FarDevice::launch(device::Graph*, StreamId on) noexcept { return begin_capture(on); }
+
+FarDevice::Status FarDevice::end_capture(StreamId on, device::Graph** out) noexcept {
+  const std::lock_guard lock(mutex_);
+  *out = nullptr;
+  queue(on).captures = false;
+  if (!spoilt_.empty()) return failed(kUnavailable, "far memory cannot capture: " + spoilt_);
+  *out = reinterpret_cast<device::Graph*>(new FarGraph{std::move(queue(on).captured)});
+  ++control.captures, ++control.graphs;
+  return 0;
+}
+
+FarDevice::Status FarDevice::launch(device::Graph* graph, StreamId on) noexcept {
+  if (control.fails_launch) return failed(kUnavailable, "the test wants this launch to fail");
+  ++control.launches, ++control.given;
+  const std::lock_guard lock(mutex_);
+  for (const Work& work : reinterpret_cast<FarGraph*>(graph)->work) put(on, work);
+  return 0;
+}
+
+void FarDevice::free_graph(device::Graph* graph) noexcept {
+  --control.graphs;
+  delete reinterpret_cast<FarGraph*>(graph);
+}
+
+void FarDevice::spoil(StreamId on, const char* why) {
+  if (queue(on).captures && spoilt_.empty()) spoilt_ = why;
+}
 
 FarDevice::Status FarDevice::give(StreamId on, Work work) {
   const std::lock_guard lock(mutex_);
+  if (queue(on).captures) return queue(on).captured.push_back(std::move(work)), 0;
+  return put(on, std::move(work));
+}
+
+FarDevice::Status FarDevice::put(StreamId on, Work work) {
   queue(on).work.push_back(std::move(work));
   ++queue(on).given;
   return 0;
 }
 
 FarDevice::Status FarDevice::give_done(StreamId on, std::function<void()> work) {
+  ++control.given;
   return give(on, [work = std::move(work)] { return work(), true; });
 }
 
@@ -228,5 +297,7 @@ FarDevice::Status FarDevice::failed(int32_t code, std::string message) {
   message_ = std::move(message);
   return code;
 }
+
+FarControl& far_control() { return control; }
 
 }  // namespace hawser::testing

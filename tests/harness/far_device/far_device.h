@@ -4,9 +4,11 @@
 //   crashes; work      (kernels, copies, fills) is only queued, and runs when the host waits for it. So what
 //   the host
 //             changes too early after a send, or reads too early after a fetch, comes out wrong.
-// Two threads may use it, one for each stream. Links between devices (far_link.h) are queued work, too: what
-// one rank sends is taken when its stream is run, and what another must send first is waited for. It comes as
-// a plugin (hawser-0/libhawser_cuda.so) and goes through the whole contract with the core.
+// Captured work is kept and launched as one piece; what cannot be captured (waits, events, what the host
+// sends from memory that is not pinned) spoils the capture. Two threads may use it, one for each stream.
+// Links between devices (far_link.h) are queued work, too: what one rank sends is taken when its stream is
+// run, and what another must send first is waited for. It comes as a plugin (hawser-0/libhawser_cuda.so) and
+// goes through the whole contract with the core.
 #pragma once
 
 #include <array>
@@ -58,7 +60,7 @@ class FarDevice final : public device::Device {
   Status begin_capture(StreamId on) noexcept override;
   Status end_capture(StreamId on, device::Graph** out) noexcept override;
   Status launch(device::Graph* graph, StreamId on) noexcept override;
-  void free_graph(device::Graph*) noexcept override {}
+  void free_graph(device::Graph* graph) noexcept override;
 
   Status make_peer_link(const device::PeerLinkRequest& request, device::PeerLink** out) noexcept override;
 
@@ -85,6 +87,8 @@ class FarDevice final : public device::Device {
     FarStream stream;
     std::deque<Work> work;
     int64_t given = 0, done = 0;  // pieces of work
+    bool captures = false;
+    std::vector<Work> captured;
   };
   struct Block {
     void* memory;
@@ -100,6 +104,10 @@ class FarDevice final : public device::Device {
   void wrap_kernels();
   Queue& queue(StreamId id) { return queues_[static_cast<size_t>(id)]; }
   Status give_done(StreamId on, std::function<void()> work);
+  Status put(StreamId on, Work work);
+  bool is_pinned(const void* host) const;
+  /// If the stream captures: no more.
+  void spoil(StreamId on, const char* why);
   /// Runs what the stream was given until `count` pieces are done; false: as far as it goes.
   bool run(StreamId on, int64_t count);
   void finish(StreamId on, int64_t count);
@@ -109,9 +117,10 @@ class FarDevice final : public device::Device {
   const device::DeviceRequest request_;
   kernels::KernelTable kernels_;
   std::array<Queue, 2> queues_;
-  std::recursive_mutex mutex_;  // held while work runs
-  std::vector<Block> blocks_;
-  int open_ = 0;  // depth of running work
+  mutable std::recursive_mutex mutex_;  // held while work runs
+  std::vector<Block> blocks_, pinned_;
+  std::string spoilt_;  // why the capture is no good
+  int open_ = 0;        // depth of running work
   std::string message_;
 };
 

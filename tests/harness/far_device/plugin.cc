@@ -1,8 +1,9 @@
-// The one function that leaves the plugin of far memory.
+// What leaves the plugin of far memory: the core's function, and the tests'.
 #include <cstring>
 
 #include "engine/base/error.h"
 
+#include "tests/harness/far_device/far_control.h"
 #include "tests/harness/far_device/far_device.h"
 
 namespace hawser::testing {
@@ -40,4 +41,8 @@ constexpr device::DevicePlugin kPlugin = {HAWSER_DEVICE_BUILD_ID, &list, &open, 
 
 extern "C" __attribute__((visibility("default"))) const hawser::device::DevicePlugin* hawser_device_plugin() {
   return &hawser::testing::kPlugin;
+}
+
+extern "C" __attribute__((visibility("default"))) hawser::testing::FarControl* hawser_far_control() {
+  return &hawser::testing::far_control();
 }

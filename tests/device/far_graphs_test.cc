@@ -1,0 +1,216 @@
+// Steps that were captured once and are launched again (engine/train/step_graphs.h), on far devices, which
+// keep what they were given and run it as it was: whatever changes from step to step and was passed by value
+// gives other numbers than the CPU's.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/config/config_tree.h"
+#include "tests/harness/far_device/far_control.h"
+#include "tests/harness/layout_run.h"
+#include "tests/train/small_config.h"
+
+namespace hawser::testing {
+namespace {
+
+using nlohmann::json;
+using train::TensorKind;
+using train::Trainer;
+
+/// The plugin's, once an engine has opened it.
+FarControl& control() {
+  static FarControl* const control = [] {
+    void* const plugin = dlopen(HAWSER_FAR_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    return reinterpret_cast<FarControl* (*)()>(dlsym(plugin, "hawser_far_control"))();
+  }();
+  return *control;
+}
+
+/// Captured and launched so far.
+std::pair<int64_t, int64_t> counts_of(const Trainer& trainer) {
+  const json graphs = json::parse(trainer.info_json()).at("graphs");
+  return {graphs.at("captured"), graphs.at("launched")};
+}
+
+class FarGraphs : public ::testing::Test {
+ protected:
+  static Problem far(Problem problem = {}, const char* transport = "host") {
+    problem.device = "cuda", problem.device_transport = transport;
+    return problem;
+  }
+  /// Step 1 is given as it is, step 2 is captured, three are launched again.
+  static void expect_like_cpu(const Problem& problem, const Layout& layout, const char* transport = "host") {
+    const std::vector<StepRecord> cpu = run_layout(problem, layout, 5);
+    LayoutRun run(far(problem, transport), layout);
+    std::vector<StepRecord> records;
+    for (int step = 0; step < 5; ++step) records.push_back(run.step());
+    EXPECT_EQ(first_difference(cpu, records), "") << layout.name();
+    const auto [captured, launched] = counts_of(run.trainer());
+    EXPECT_GT(captured, 2) << layout.name();
+    EXPECT_EQ(launched, 4 * captured) << layout.name();
+    const json memory = json::parse(run.trainer().info_json()).at("memory");
+    EXPECT_EQ(memory.at("planned"), memory.at("high_water")) << layout.name();
+  }
+  void TearDown() override {
+    control().cannot_capture = control().fails_captured_fetch = control().fails_launch = false;
+    EXPECT_EQ(control().graphs, 0) << "graphs outlived their engine";
+  }
+};
+
+TEST_F(FarGraphs, TrainAsTheCpuDoes) {
+  for (const char* precision : {"fp32", "bf16_pure"})
+    for (const bool tied : {true, false}) {
+      Problem problem;
+      problem.precision = precision, problem.tied = tied, problem.frozen = !tied;
+      Layout layout;
+      layout.accumulation = 3;
+      expect_like_cpu(problem, layout);
+    }
+  Layout tree;
+  tree.accumulation = 4, tree.tree = true;
+  expect_like_cpu(Problem(), tree);
+}
+
+TEST_F(FarGraphs, TrainOnRanksAsTheCpuDoes) {
+  for (const char* transport : {"host", "nccl"}) {
+    Layout ddp, zero3, hybrid;
+    ddp.dp_shard = 2, ddp.accumulation = 2, ddp.reduce = "per_micro_batch";
+    zero3.dp_shard = 2, zero3.stage = 3;
+    hybrid.dp_replicate = hybrid.dp_shard = 2, hybrid.stage = 2;
+    for (const Layout& layout : {ddp, zero3, hybrid}) expect_like_cpu(Problem(), layout, transport);
+  }
+}
+
+/// 3 micro-batches, the norms, the update, and around them what is the host's.
+TEST_F(FarGraphs, AreLaunchedInPlaceOfAllThatAStepIsMadeOf) {
+  Layout layout;
+  layout.accumulation = 3;
+  LayoutRun run(far(), layout);
+  int64_t given[4];
+  for (int64_t& step : given) {
+    const int64_t before = control().given;
+    const Rows rows = rows_of(far(), 6, 0);
+    run.trainer().push({rows.rows, rows.cols, rows.tokens.data(), rows.targets.data(), nullptr});
+    run.trainer().train_step();
+    step = control().given - before;
+  }
+  EXPECT_EQ(counts_of(run.trainer()), (std::pair<int64_t, int64_t>{5, 15}));
+  EXPECT_GT(given[0], 200);
+  EXPECT_EQ(given[1], given[0] + 5) << "captured, then launched";
+  constexpr int64_t kGraphs = 5, kBatches = 3,
+                    kOthers = 5;  // sums, scalars, look-ups, scalars; the norm back
+  EXPECT_EQ(given[2], kGraphs + kBatches + kOthers);
+  EXPECT_EQ(given[3], given[2]);
+}
+
+/// Engines on data: evaluations and saves are between steps.
+class FarGraphsOnData : public FarGraphs {
+ protected:
+  std::unique_ptr<Trainer> make(const char* device, const char* more = "{}", bool packing = false) {
+    config::ConfigTree config = small_config(tokens_, "bf16", 1);
+    config.set("/data/packing", packing ? "true" : "false");
+    config.set("/data/validation_fraction", "0.2");
+    config.set("/device", std::string("\"") + device + "\"");
+    if (std::string(device) == "cuda") config.set("/cuda", more);
+    return Trainer::create(config, false, &cancel_);
+  }
+  static void expect_equal_tensors(const Trainer& a, const Trainer& b) {
+    for (const json& p : json::parse(a.tensors_json()))
+      for (const TensorKind kind : {TensorKind::kWeight, TensorKind::kMoment1, TensorKind::kMoment2}) {
+        const auto name = p.at("name").get<std::string>();
+        const auto size = p.at("count").get<size_t>();
+        EXPECT_EQ(tensor(a, kind, name, size), tensor(b, kind, name, size)) << name;
+      }
+  }
+  static std::vector<float> logits_of(Trainer& trainer, int64_t rows) {
+    std::vector<int32_t> tokens(static_cast<size_t>(rows * 24), 5);
+    std::vector<float> logits(tokens.size() * 53);
+    trainer.forward({rows, 24, tokens.data(), nullptr, nullptr}, logits.data(),
+                    logits.size() * sizeof(float));
+    return logits;
+  }
+
+  ScratchFolder folder_;
+  const std::string tokens_ = write_tokens(folder_, 20000);
+  std::atomic<bool> cancel_{false};
+};
+
+TEST_F(FarGraphsOnData, StandBesideEvaluationOtherShapesSavesAndCancels) {
+  const auto cpu = make("cpu"), far = make("cuda");
+  for (int step = 0; step < 4; ++step) {
+    cpu->train_step(), far->train_step();
+    EXPECT_EQ(cpu->eval(nullptr, 4).loss, far->eval(nullptr, 4).loss);
+    for (const int64_t rows : {3, 3, 1}) EXPECT_EQ(logits_of(*cpu, rows), logits_of(*far, rows));
+  }
+  far->save(folder_.file("saved"));
+  const auto resumed = make("cuda");
+  resumed->load(folder_.file("saved"), false);
+  cancel_ = true;
+  EXPECT_THROW(far->train_step(), Error);
+  cancel_ = false;
+  for (int step = 0; step < 3; ++step)
+    for (Trainer* t : {cpu.get(), far.get(), resumed.get()}) t->train_step();
+  expect_equal_tensors(*cpu, *far);
+  expect_equal_tensors(*cpu, *resumed);
+  EXPECT_GT(counts_of(*far).second, 20);
+}
+
+TEST_F(FarGraphsOnData, AreNotMadeOfDocumentsNorUnderATraceNorWhereTheConfigSaysSo) {
+  const auto documents = make("cuda", "{}", true), traced = make("cuda"),
+             without = make("cuda", R"({"graphs": false})");
+  traced->set_trace(true, true);
+  for (int step = 0; step < 3; ++step)
+    for (Trainer* t : {documents.get(), traced.get(), without.get()}) t->train_step();
+  EXPECT_EQ(counts_of(*documents), (std::pair<int64_t, int64_t>{0, 0}));
+  EXPECT_EQ(counts_of(*traced), (std::pair<int64_t, int64_t>{0, 0}));
+  EXPECT_FALSE(json::parse(without->info_json()).contains("graphs"));
+  expect_equal_tensors(*traced, *without);
+}
+
+TEST_F(FarGraphs, ThatCannotBeCapturedAreSaidAndDoneWithout) {
+  LayoutRun cpu(Problem{}, Layout{}), run(far(), Layout{});
+  control().cannot_capture = true;
+  for (int step = 0; step < 4; ++step) EXPECT_EQ(first_difference({cpu.step()}, {run.step()}), "") << step;
+  const json info = json::parse(run.trainer().info_json());
+  EXPECT_EQ(info.at("graphs_without"),
+            "no CUDA graphs: the device could not capture a step (far memory cannot capture: the test wants "
+            "none)");
+  EXPECT_EQ(counts_of(run.trainer()), (std::pair<int64_t, int64_t>{0, 0}));
+}
+
+/// Nothing of the segment has run then, and the step can be taken again.
+TEST_F(FarGraphs, LeaveNothingBehindWhereACaptureOrALaunchFails) {
+  LayoutRun cpu(Problem{}, Layout{}), run(far(), Layout{});
+  const auto fails = [&](std::atomic<bool>* how, int64_t step) {
+    *how = true;
+    EXPECT_THROW(run.step(), Error) << step;
+    *how = false;
+    run.skip_to(step);
+  };
+  for (int64_t step = 0; step < 5; ++step) {
+    if (step == 1) fails(&control().fails_captured_fetch, step);
+    if (step == 3) fails(&control().fails_launch, step);
+    EXPECT_EQ(first_difference({cpu.step()}, {run.step()}), "") << step;
+  }
+  const json info = json::parse(run.trainer().info_json()), memory = info.at("memory");
+  EXPECT_FALSE(info.contains("graphs_without"));
+  EXPECT_EQ(memory.at("planned"), memory.at("high_water"));
+  EXPECT_EQ(memory.at("planned_bytes"), memory.at("high_water_bytes"));
+}
+
+TEST_F(FarGraphs, AreCountedByThePlan) {
+  Layout layout;
+  layout.accumulation = 3;
+  const auto plan = [&](const Problem& problem, bool as_json) {
+    return train::plan_report(config::ConfigTree::from_json(layout_config(problem, layout)), as_json);
+  };
+  EXPECT_EQ(json::parse(plan(far(), true)).at("step_graphs"), 5);
+  EXPECT_EQ(json::parse(plan(Problem(), true)).at("step_graphs"), 0);
+  EXPECT_NE(plan(far(), false).find("graphs                       5 a step"), std::string::npos)
+      << plan(far(), false);
+}
+
+}  // namespace
+}  // namespace hawser::testing

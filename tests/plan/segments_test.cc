@@ -1,0 +1,53 @@
+// What of a plan a device can be given as one piece.
+#include "engine/plan/segments.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/plan/plan_text.h"
+
+namespace hawser::plan {
+namespace {
+
+using testing::finished;
+using testing::small_sizes;
+
+/// "FORWARD..JOIN_HEAD_GRAD" for each.
+std::string names(const Plan& plan, size_t begin, size_t end) {
+  std::string text;
+  for (const Segment& s : segments(plan, begin, end)) {
+    EXPECT_TRUE(begin <= s.begin && s.begin < s.end && s.end <= end);
+    text += std::string(text.empty() ? "" : " ") + op_name(plan.instructions[s.begin].op) + ".." +
+            op_name(plan.instructions[s.end - 1].op);
+  }
+  return text;
+}
+
+TEST(Segments, OfAStepAreItsMicroBatchesTheNormsAndTheUpdate) {
+  const Plan plan = finished(train_plan(small_sizes(2, true), 2, Accumulation::kInPlace));
+  EXPECT_EQ(names(plan, 0, plan.commit), "FORWARD..BACKWARD FORWARD..JOIN_HEAD_GRAD GRAD_NORM..GRAD_NORM");
+  EXPECT_EQ(names(plan, plan.commit, plan.instructions.size()), "OPTIMIZER_STEP..OPTIMIZER_STEP");
+  EXPECT_EQ(segments(plan, 0, plan.commit)[0], (Segment{3, 10}));
+}
+
+TEST(Segments, LeaveToTheHostWhatItLoadsCountsAndReads) {
+  const Plan eval = finished(eval_plan(small_sizes(2, false))),
+             logits = finished(logits_plan(small_sizes(2, false)));
+  EXPECT_EQ(names(eval, 0, eval.commit), "FORWARD..EVAL_LOSS");
+  EXPECT_EQ(names(logits, 0, logits.commit), "FORWARD..FORWARD");
+}
+
+/// A transfer behind the loss, for which the second backward must wait.
+TEST(Segments, EndAtTransfersAndBeginAnewWhereOneIsAwaited) {
+  Plan plan = finished(train_plan(small_sizes(2, false), 1, Accumulation::kInPlace));
+  Instruction transfer = plan.instructions[5];
+  transfer.op = Op::kReduceGrad, transfer.stream = StreamId::kCommunication;
+  plan.instructions.insert(plan.instructions.begin() + 6, transfer);
+  plan.instructions[8].waits_for = plan.instructions[9].waits_for = 6;
+  const std::vector<Segment> found = segments(plan, 0, plan.commit);
+  EXPECT_EQ(found[0], (Segment{2, 6}));
+  EXPECT_EQ(found[1], (Segment{7, 8}));
+  EXPECT_EQ(found[2], (Segment{8, 10})) << "what the first waited for is done: the next need not";
+}
+
+}  // namespace
+}  // namespace hawser::plan
