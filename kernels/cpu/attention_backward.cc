@@ -142,9 +142,9 @@ void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const 
 
 /// Scores and gradients of one panel of queries on the key rows `strip`, and the words of what comes of them.
 template <class Words>
-inline void backward_panel(const AttentionShape& s, const QueryTile& q, int panel, const KeyTile& k,
-                           RowRange strip, const float* keys, const float* values, const SavedRows& saved,
-                           const Scratch& m) {
+HWS_NOINLINE void backward_panel(const AttentionShape& s, const QueryTile& q, int panel, const KeyTile& k,
+                                 RowRange strip, const float* keys, const float* values,
+                                 const SavedRows& saved, const Scratch& m) {
   constexpr int kPer = Words::kPerWord;
   const int64_t line = line_words<Words>(s.head_dim), words = words_in<Words>(s.head_dim);
   const int64_t columns = in_panels(panel * kCols, line);

@@ -105,8 +105,8 @@ inline void rescale_output(QuerySums& o, int c, const float* rescale) {
 /// Probabilities wait as words for their product with the values, of all rows at once, unless a reference
 /// moves before.
 template <class Words>
-inline void meet_keys(const AttentionShape& s, Tile& tile, int panel, const KeyTile& k, RowRange keys,
-                      const Scratch& m) {
+HWS_NOINLINE void meet_keys(const AttentionShape& s, Tile& tile, int panel, const KeyTile& k, RowRange keys,
+                            const Scratch& m) {
   const int64_t words = line_words<Words>(s.head_dim);
   const int c0 = panel * kCols, c1 = static_cast<int>(least(c0 + kCols, tile.q.vecs));
   const vf unit = vset(score_units(s).unit);

@@ -45,8 +45,8 @@ struct QueryTile {
 };
 
 /// Rows row..row + n: queries t0..t0 + n of one head.
-inline void set_rows(QueryTile& tile, const AttentionShape& s, int64_t b, int row, int n, int64_t head,
-                     int64_t t0) {
+HWS_NOINLINE void set_rows(QueryTile& tile, const AttentionShape& s, int64_t b, int row, int n, int64_t head,
+                           int64_t t0) {
   const auto position = static_cast<int32_t>(s.q_offset + t0), last = static_cast<int32_t>(s.seq_k - 1);
   const auto window = static_cast<int32_t>(s.window > 0 ? least(s.window, INT32_MAX) : INT32_MAX);
   for (int i = 0; i < n; ++i) {
@@ -76,7 +76,7 @@ inline void join_ranges(const int32_t* lo, const int32_t* hi, int32_t& least_lo,
 
 /// Fills in everything below row_lo and row_hi, which the first n rows have. Where the ranges do not ascend
 /// from row to row, every vector covers the whole tile: then the parts computed are always without holes.
-inline void finish_rows(QueryTile& tile, int n) {
+HWS_NOINLINE void finish_rows(QueryTile& tile, int n) {
   tile.n = n;
   tile.vecs = (n + kLanes - 1) / kLanes;
   for (int r = n; r < round_up(n, 16); ++r) {
@@ -143,7 +143,7 @@ inline void find_queries_of_blocks(BlockQueries& queries, const QueryTile& q, co
   }
 }
 
-inline KeyTile key_tile(const QueryTile& q, int64_t start) {
+HWS_NOINLINE KeyTile key_tile(const QueryTile& q, int64_t start) {
   KeyTile k;
   k.start = start;
   k.first = kTile;

@@ -61,8 +61,9 @@ inline void product_columns(int columns, float* out, int64_t out_stride, const f
 /// words. With K and Q^T these are the scores; with V and dO^T the gradients of the probabilities. lines:
 /// [key][line_words]; columns: the panel's [word][kPanel].
 template <class Words>
-inline void transposed_product(float* out, int panel, const KeyTile& k, RowRange keys, const float* lines,
-                               int64_t line_words, const float* columns, int64_t words) {
+HWS_NOINLINE void transposed_product(float* out, int panel, const KeyTile& k, RowRange keys,
+                                     const float* lines, int64_t line_words, const float* columns,
+                                     int64_t words) {
   using Product = typename Words::Product;
   for (int64_t w = 0; w < words; w += kDepth) {
     const int64_t depth = least(kDepth, words - w);
@@ -120,8 +121,8 @@ inline RowRange seen_keys(const QueryTile& q, int row, int64_t start, RowRange k
 /// from K. p: the panel's words across keys [key / kPerWord][kPanel]; rows: words across keys [key /
 /// kPerWord][width].
 template <class Words>
-inline void add_over_keys(QuerySums& sums, const QueryTile& q, int64_t start, int c0, int c1,
-                          const RowRange* keys, const float* p, const float* rows) {
+HWS_NOINLINE void add_over_keys(QuerySums& sums, const QueryTile& q, int64_t start, int c0, int c1,
+                                const RowRange* keys, const float* p, const float* rows) {
   using Product = typename Words::Product;
   constexpr int kPer = Words::kPerWord;
   const int64_t width = sums.width;
@@ -148,8 +149,8 @@ inline void add_over_keys(QuerySums& sums, const QueryTile& q, int64_t start, in
 /// out [key][width] += p · rows, summed over queries: dv from dO, dk from Q. p: words along queries
 /// [key - keys.first][kTile / kPerWord]; rows: words across queries [query / kPerWord][width].
 template <class Words>
-inline void add_over_queries(float* out, const BlockQueries& queries, RowRange keys, const float* p,
-                             const float* rows, int64_t width) {
+HWS_NOINLINE void add_over_queries(float* out, const BlockQueries& queries, RowRange keys, const float* p,
+                                   const float* rows, int64_t width) {
   constexpr int kPer = Words::kPerWord, kLine = kTile / kPer;
   for (int64_t d = 0; d < width; d += kCols * kLanes) {
     const int columns = static_cast<int>((width - d) / kLanes);

@@ -73,7 +73,8 @@ inline void move_reference(Softmax& running, int c, vf strip_sum, vf greatest, f
 /// Turns n rows of scores of a vector of queries into probabilities (after dropout, but for its factor), as
 /// words across keys, and returns their sums. keep: where dropout fell, kTile floats a row, or null.
 template <class Words>
-inline vf softmax_vector(vf reference, const float* column, int n, vf unit, const float* keep, float* words) {
+HWS_NOINLINE vf softmax_vector(vf reference, const float* column, int n, vf unit, const float* keep,
+                               float* words) {
   vf sum[kRows];
   for (int r = 0; r < kRows; ++r) sum[r] = vzero();
   for (int row = 0; row < n; row += kRows) {
@@ -129,9 +130,9 @@ struct GradientWords {
 /// probabilities and the gradients of the scores before soft-cap and scale. keep: where dropout fell, kTile
 /// floats a row, or null.
 template <class Words>
-inline void softmax_backward(const AttentionShape& s, const QueryTile& q, const KeyTile& k, int c,
-                             RowRange rows, const SavedRows& saved, const float* scores, const float* grads,
-                             const float* keep, const GradientWords& out) {
+HWS_NOINLINE void softmax_backward(const AttentionShape& s, const QueryTile& q, const KeyTile& k, int c,
+                                   RowRange rows, const SavedRows& saved, const float* scores,
+                                   const float* grads, const float* keep, const GradientWords& out) {
   constexpr int kPer = Words::kPerWord, kLine = kTile / kPer;
   const LaneRange range = k.masked[c] ? lane_range(q, k, c) : LaneRange{vzero(), vzero()};
   const vf lse2 = vload(saved.lse2 + c * kLanes), delta = vload(saved.delta + c * kLanes), one = vset(1.0f);

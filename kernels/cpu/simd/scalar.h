@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #define HWS_INLINE inline __attribute__((always_inline))
+#define HWS_NOINLINE __attribute__((noinline))  // one copy, where templates around it would each take theirs
 
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
