@@ -356,7 +356,10 @@ HWS_API int32_t hws_engine_create_ranks(const hws_config* config, const hws_comm
  * arena. */
 HWS_API void hws_engine_destroy(hws_engine* engine);
 /* JSON: model, parameters, flops_per_token (training, 6 per matmul weight + causal attention), memory by
- * category (of each rank), step, samples, ranks, threads (of each rank), cpu level, steps to go. */
+ * category (of each rank), step, samples, ranks, threads (of each rank), cpu level, steps to go. On GPUs
+ * "choices": the algorithms that products took, the same on all ranks: "by" (GPU, libraries, deterministic or
+ * any), and for each of "products" its sizes, its algorithm and nanoseconds (0: not timed; see
+ * /cuda/algorithm_cache); "apart" names a rank that chose for itself. */
 HWS_API int32_t hws_engine_info(const hws_engine* engine, hws_buffer** out);
 
 #define HWS_STEP_ACCEPTED 0

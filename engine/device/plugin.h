@@ -15,10 +15,9 @@ struct DeviceRequest {
   int32_t index = 0;
   /// Whether results must be the same bits from the same run, also where that costs speed.
   bool deterministic = true;
-  /// File with the algorithms that were fastest; null: none. What it lacks is timed and added, or, if not
-  /// `times`, left to the device's own choice.
+  /// File with the algorithms that were fastest; what it lacks is timed when it is prepared, and added. Null:
+  /// none, and nothing is timed.
   const char* algorithm_cache = nullptr;
-  bool times = false;
   /// The rank's own threads and the kernels of this CPU, for what a device leaves to the host.
   Stream* host_stream = nullptr;
   const kernels::KernelTable* host_kernels = nullptr;

@@ -306,14 +306,17 @@ void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, cons
   s_.model->block(n.block - 1).backward(ctx, saved, rope_table_, dx, as<float>(plan, n.reads[0]));
 }
 
-void Executor::loss(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
+void Executor::head(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
+  const nn::LmHeadLoss& head = s_.model->head();
   const float* const x = as<float>(plan, n.reads[0]);
   float* const losses = as<float>(plan, n.writes[0]);
-  if (n.op == plan::Op::kLoss) {
-    s_.model->head().forward_backward(ctx, losses, as<float>(plan, n.writes[1]), x, &scalars_->grad_scale);
-  } else {
-    s_.model->head().forward(ctx, losses, x);
-  }
+  if (n.op == plan::Op::kEvalLoss) return head.forward(ctx, losses, x);
+  head.forward_backward(ctx, losses, as<float>(plan, n.writes[1]), x, &scalars_->grad_scale);
+}
+
+void Executor::loss(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
+  head(plan, n, ctx);
+  float* const losses = as<float>(plan, n.writes[0]);
   s_.link->fetch(s_.staging.losses(n.micro_batch, losses), losses,
                  ctx.rows() * static_cast<int64_t>(sizeof(float)));
 }

@@ -85,6 +85,11 @@ class Executor {
   /// in flight and no slot is live.
   void run(const plan::Plan& plan, size_t begin, size_t end, Run* run);
 
+  /// Gives the products and attention of the plan, as a run would, to a table that only prepares them
+  /// (rehearsal.h). No host data, no transfers; what stands in the arena afterwards is of no worth. batch, seq,
+  /// training and documents are the run's.
+  void rehearse(const plan::Plan& plan, const kernels::KernelTable& kernels, const Run& run);
+
   /// Records every run of its plan from now on; null: no more. It must outlive the recording.
   void set_trace(StepTrace* trace) { trace_ = trace; }
 
@@ -114,6 +119,7 @@ class Executor {
                const Run& run);
   void backward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   void loss(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
+  void head(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   void sum_losses(ExactSum* sum);
   void logits(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
               const Run& run);

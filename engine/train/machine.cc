@@ -8,14 +8,13 @@ namespace {
 
 std::shared_ptr<device::Device> open(const DeviceChoice& choice, const config::ResolvedConfig& config,
                                      const kernels::KernelTable& kernels, Stream& stream,
-                                     int32_t local_rank) {
+                                     int32_t local_rank, bool chooses) {
   if (choice.plugin == nullptr) return device::make_cpu_device(kernels, stream);
   device::DeviceRequest request;
   request.index = choice.index_of(local_rank);
   request.deterministic = config.deterministic;
-  if (!config.cuda.algorithm_cache.empty()) request.algorithm_cache = config.cuda.algorithm_cache.c_str();
-  // Ranks that time for themselves would not choose alike.
-  request.times = config.mesh.dp_replicate * config.mesh.dp_shard == 1;
+  const std::string& cache = config.cuda.algorithm_cache;
+  if (chooses && !cache.empty()) request.algorithm_cache = cache.c_str();
   request.host_stream = &stream;
   request.host_kernels = &kernels;
   return device::open_device(*choice.plugin, request);
@@ -24,8 +23,8 @@ std::shared_ptr<device::Device> open(const DeviceChoice& choice, const config::R
 }  // namespace
 
 Machine::Machine(const DeviceChoice& choice, const config::ResolvedConfig& config,
-                 const kernels::KernelTable& kernels, int32_t threads, int32_t local_rank)
-    : pool_(threads), link_(open(choice, config, kernels, pool_.stream(), local_rank)) {}
+                 const kernels::KernelTable& kernels, int32_t threads, int32_t local_rank, bool chooses)
+    : pool_(threads), link_(open(choice, config, kernels, pool_.stream(), local_rank, chooses)) {}
 
 Target Machine::target() const {
   device::Device& d = device();
@@ -42,7 +41,7 @@ Room Machine::room(const DeviceChoice& choice, int32_t local_ranks) const {
 Target target_of(const DeviceChoice& choice, bool peers, const config::ResolvedConfig& config,
                  const kernels::KernelTable& kernels, int32_t threads, std::unique_ptr<Machine>* machine) {
   if (choice.plugin == nullptr) return {&kernels, threads, true};
-  *machine = std::make_unique<Machine>(choice, config, kernels, 1, 0);
+  *machine = std::make_unique<Machine>(choice, config, kernels, 1, 0, false);
   Target target = (*machine)->target();
   target.peers = peers;
   return target;

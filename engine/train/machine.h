@@ -14,10 +14,11 @@ namespace hawser::train {
 
 class Machine {
  public:
-  /// For the rank with this place among those of the process. `kernels`: of the CPU. Throws kUnavailable if a
+  /// For the rank with this place among those of the process. `kernels`: of the CPU. `chooses`: it is the one
+  /// whose choices all ranks take, so it reads and writes /cuda/algorithm_cache. Throws kUnavailable if a
   /// thread cannot be made, and what the device says.
   Machine(const DeviceChoice& choice, const config::ResolvedConfig& config,
-          const kernels::KernelTable& kernels, int32_t threads, int32_t local_rank);
+          const kernels::KernelTable& kernels, int32_t threads, int32_t local_rank, bool chooses);
 
   Stream& host_stream() { return pool_.stream(); }
   device::Device& device() const { return link_.device(); }

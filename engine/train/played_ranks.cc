@@ -55,7 +55,7 @@ class Player {
       : assembly_(assemble(alone(config, micro_batches))),
         config_(assembly_.config),
         model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen),
-        machine_(choose_device(config_.device), config_, choose_kernels(config_), 1, 0),
+        machine_(choose_device(config_.device), config_, choose_kernels(config_), 1, 0, false),
         plans_(make_plans(model_, config_, machine_.target(), false)),
         optimizer_(model_.table(), config_.optimizer, state_type(config_), config_.seed),
         shared_{model_, config_, plans_, optimizer_, mesh::DeviceMesh(), false},

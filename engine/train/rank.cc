@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/nn/rope_table.h"
+#include "engine/train/rehearsal.h"
 
 namespace hawser::train {
 namespace {
@@ -75,6 +76,22 @@ void Rank::fill_rope_table() {
   std::vector<float> table(static_cast<size_t>(size));
   nn::fill_rope_table(table.data(), model, positions);
   link().write(executor_->rope_table(), table.data(), size * static_cast<int64_t>(sizeof(float)));
+}
+
+/// Of packed documents only the data knows how many there are: what depends on that is made in the steps.
+void Rank::rehearse() {
+  const kernels::KernelTable table = rehearsing(machine_.device().kernels());
+  Run run;
+  run.batch = shared_.config.batch.micro_batch;
+  run.seq = shared_.config.batch.sequence;
+  run.documents = shared_.config.data.packing;
+  for (const plan::Plan* plan : {&shared_.plans.train, &shared_.plans.eval}) {
+    run.training = plan == &shared_.plans.train;
+    executor_->rehearse(*plan, table, run);
+  }
+  link().zero(arena_->data(), arena_->bytes());
+  fill_rope_table();
+  link().wait();
 }
 
 void Rank::make_groups() {

@@ -52,6 +52,9 @@ class Rank {
   }
   /// After masters changed outside of a step: compute weights follow, on every rank that has them.
   void publish_weights();
+  /// Shows the device every product and attention of the plans (rehearsal.h), and leaves the arena as it was
+  /// made. Throws what the device has to say. Before anything is in the arena.
+  void rehearse();
   /// Runs all instructions of a plan, or its half before or after commit.
   void run(const plan::Plan& plan, Run* run) { executor_->run(plan, 0, plan.instructions.size(), run); }
 

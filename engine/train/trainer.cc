@@ -105,13 +105,20 @@ TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* c
       saver_(config_.checkpoint) {
   if (config_.checkpoint.async) require_one_process("/checkpoint/async");
   make_ranks();
+  on_ranks([&](Rank& rank, int32_t i) {
+    const Choices choices = rehearse(&rank, config_.deterministic);
+    if (i == 0) choices_ = choices;
+  });
   initialize_weights();
 }
 
 std::vector<std::unique_ptr<Machine>> TrainerImpl::make_machines() const {
   std::vector<std::unique_ptr<Machine>> machines;
-  for (int32_t i = 0; i < team_.size(); ++i)
-    machines.push_back(std::make_unique<Machine>(device_, config_, kernels_, threads_, i));
+  const std::vector<std::unique_ptr<comm::RankComm>>& ends = connected_->ends;
+  for (int32_t i = 0; i < team_.size(); ++i) {
+    const bool chooses = ends.empty() || ends[static_cast<size_t>(i)]->rank() == 0;
+    machines.push_back(std::make_unique<Machine>(device_, config_, kernels_, threads_, i, chooses));
+  }
   return machines;
 }
 

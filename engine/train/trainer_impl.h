@@ -27,6 +27,7 @@
 #include "engine/train/machine.h"
 #include "engine/train/rank.h"
 #include "engine/train/rank_team.h"
+#include "engine/train/rehearsal.h"
 #include "engine/train/run_checkpoints.h"
 #include "engine/train/run_state.h"
 #include "engine/train/staging.h"
@@ -169,6 +170,7 @@ class TrainerImpl final : public Trainer {
   optim::StepGuard guard_;
   Rank::Shared shared_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  Choices choices_;
   mutable std::atomic<bool> broken_{false};  // ranks lost each other
   std::atomic<bool> half_loaded_{false};     // a load failed when it had begun to change weights
   checkpoint::hf::ExtraFiles extra_files_;   // carried along to every checkpoint and export

@@ -1,5 +1,8 @@
 // What an engine says of itself, as JSON.
 #include <cmath>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "engine/base/json.h"
 #include "engine/train/trainer_impl.h"
@@ -39,6 +42,30 @@ void add_graphs(Json* info, const std::vector<std::unique_ptr<Rank>>& ranks, boo
   if (!without.empty()) (*info)["graphs_without"] = without;
 }
 
+/// Fields of a line, or lines of a text.
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, at);) parts.push_back(part);
+  return parts;
+}
+
+/// So that one run can be held against another.
+Json choices_json(const Choices& choices) {
+  const std::vector<std::string> lines = split(choices.text, '\n');
+  Json products = Json::array();
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const std::vector<std::string> fields = split(lines[i], ';');
+    products.push_back(
+        {{"product", fields.at(0)}, {"algorithm", fields.at(1)}, {"nanoseconds", std::stoll(fields.at(2))}});
+  }
+  Json json;
+  json["by"] = lines.at(0);
+  if (!choices.apart.empty()) json["apart"] = choices.apart;
+  json["products"] = std::move(products);
+  return json;
+}
+
 }  // namespace
 
 std::string TrainerImpl::info_json() const {
@@ -55,6 +82,7 @@ std::string TrainerImpl::info_json() const {
   if (!device_.reason.empty()) json["device_reason"] = device_.reason;
   if (!transport_.reason.empty()) json["device_transport"] = transport_.reason;
   add_graphs(&json, ranks_, first().link().device().info().captures && config_.cuda.graphs);
+  if (!choices_.text.empty()) json["choices"] = choices_json(choices_);
   json["cpu_level"] = kernels_.name;
   json["threads"] = threads_;
   json["ranks"] = world_;

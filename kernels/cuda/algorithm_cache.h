@@ -3,16 +3,10 @@
 // choice of `deterministic` stand beside ours and are left alone, so one file serves many machines.
 #pragma once
 
-#include <array>
-#include <cstdint>
-
-#include "kernels/cuda/cublaslt_library.h"
+#include "kernels/cuda/algorithm_list.h"
 #include "kernels/cuda/cuda_stream.h"
 
 namespace hawser::kernels::cuda {
-
-/// All that chooses an algorithm, as numbers (numbers_of in matmul_cublaslt.h).
-using ProductNumbers = std::array<int64_t, 18>;
 
 /// Whose algorithms: those of another library, GPU or promise are of no use.
 struct AlgorithmOwner {
@@ -23,26 +17,22 @@ struct AlgorithmOwner {
 
 class AlgorithmCache {
  public:
-  /// Reads `path`, which need not exist; with `adds` makes sure that it can be added to. False, with the
-  /// reason (file, line, what to do) in `failure`, where it cannot be used. At most 1024 products are kept.
-  bool open(const char* path, const AlgorithmOwner& owner, bool adds, StickyError& failure);
+  /// Reads `path`, which need not exist. False, with the reason (file, line, what to do) in `failure`, where
+  /// it cannot be used.
+  bool open(const char* path, const AlgorithmOwner& owner, StickyError& failure);
 
-  bool find(const ProductNumbers& product, cublaslt::Algorithm* out) const;
-  /// Writes a line, at once. One that cannot be written (a full disk) is timed again next time.
-  void add(const ProductNumbers& product, const cublaslt::Algorithm& algorithm, float microseconds);
+  /// The owner's, as far as they were read and added.
+  const AlgorithmList& known() const { return known_; }
+  /// Writes a line, at once. False, with the reason in `failure`, where the file does not take it: what is
+  /// not kept might be chosen otherwise by the next run.
+  bool add(const ChosenAlgorithm& chosen, StickyError& failure);
 
  private:
-  struct Entry {
-    ProductNumbers product;
-    cublaslt::Algorithm algorithm;
-  };
   bool read_line(const char* line);
-  void keep(const Entry& entry);
 
   AlgorithmOwner owner_;
   char path_[4096] = {};
-  std::array<Entry, 1024> entries_;
-  size_t count_ = 0;
+  AlgorithmList known_;
 };
 
 }  // namespace hawser::kernels::cuda

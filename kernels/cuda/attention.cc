@@ -103,4 +103,14 @@ void attention_backward(const AttentionBackward& args, Stream& stream) {
   cuda.sdpa->run(library.shape, tensors, cuda);
 }
 
+void prepare_attention_forward(const AttentionForward& args, Stream& stream) {
+  ByLibrary library;
+  if (!is_empty(args.s)) library.takes(args.s, false, cuda_stream(stream));
+}
+
+void prepare_attention_backward(const AttentionBackward& args, Stream& stream) {
+  ByLibrary library;
+  if (!is_empty(args.s)) library.takes(args.s, true, cuda_stream(stream));
+}
+
 }  // namespace hawser::kernels::cuda

@@ -100,4 +100,11 @@ void matmul(const Matmul& args, Stream& stream) {
   in_parts(args, cuda);
 }
 
+void prepare_matmul(const Matmul& args, Stream& stream) {
+  CudaStream& cuda = cuda_stream(stream);
+  if (cuda.cublaslt == nullptr || args.m <= 0 || args.n <= 0 || args.k <= 0) return;
+  if (!cuda.cublaslt->prepare(for_library(args), cuda) && !is_alone(args))
+    prepare_matmul(alone(args), stream);
+}
+
 }  // namespace hawser::kernels::cuda

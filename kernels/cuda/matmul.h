@@ -12,6 +12,9 @@ void matmul_tiled(const Matmul& args, CudaStream& stream);
 /// out[i, j] = bf16 of in[i * ld + j], [rows, columns], out dense. For operands of a product of bf16 values.
 void round_operand(void* out, const float* in, int64_t rows, int64_t columns, int64_t ld, CudaStream& stream);
 
+/// Fills an array of f32 or bf16 with numbers in [-1, 1). For operands of a product that is timed.
+void fill_random(void* out, DType type, int64_t elements, CudaStream& stream);
+
 /// How args.workspace is cut up: rounded operands, rounded bias or a bias gradient that is to be added, then
 /// what cuBLASLt may use. Of sizes and types alone.
 struct MatmulWorkspace {

@@ -6,6 +6,15 @@
 #include "kernels/cuda/matmul_timing.h"
 
 namespace hawser::kernels::cuda {
+
+/// The operands as they are multiplied: rounded copies in the workspace where the product is of bf16 values.
+struct Operands {
+  const void *a, *b;
+  int64_t lda, ldb;
+  void* library_workspace;
+  size_t library_bytes;
+};
+
 namespace {
 
 int32_t alignment_of(const void* p) {
@@ -49,16 +58,9 @@ const void* bias_place(const Matmul& m, const MatmulWorkspace& w) {
   return w.bias_bytes > 0 ? static_cast<char*>(m.workspace) + w.bias_at() : m.bias;
 }
 
-/// The operands as they are multiplied: rounded copies in the workspace where the product is of bf16 values.
-struct Operands {
-  const void *a, *b;
-  int64_t lda, ldb;
-  void* library_workspace;
-};
-
 Operands operands_of(const Matmul& m, const MatmulWorkspace& w, CudaStream& stream) {
   char* at = static_cast<char*>(m.workspace);
-  Operands o = {m.a, m.b, m.lda, m.ldb, at + w.library_at()};
+  Operands o = {m.a, m.b, m.lda, m.ldb, at + w.library_at(), static_cast<size_t>(w.library_bytes)};
   if (w.a_bytes > 0) {
     const int64_t rows = m.a_transposed ? m.k : m.m, columns = m.a_transposed ? m.m : m.k;
     round_operand(at, static_cast<const float*>(m.a), rows, columns, m.lda, stream);
@@ -99,12 +101,6 @@ ProductShape shape_of(const Matmul& m, const MatmulWorkspace& w) {
   s.accumulate = m.accumulate ? 1 : 0;
   s.epilogue = epilogue_of(m);
   return s;
-}
-
-/// There is no preference for the bias: what reads it in wide pieces does so as it writes the result.
-uint32_t result_alignment(const ProductShape& s) {
-  const bool bias_is_less = s.bias_type != kNoType && s.bias_alignment < s.c_alignment;
-  return static_cast<uint32_t>(bias_is_less ? s.bias_alignment : s.c_alignment);
 }
 
 size_t slot_of(const ProductShape& s, size_t slots) {
@@ -211,71 +207,6 @@ bool CublasLt::describe_epilogue(const Product& product, const void* bias, const
          (aux == nullptr || (is_set(cublaslt::kAuxPointer, aux) && is_set(cublaslt::kAuxLd, s.n)));
 }
 
-bool CublasLt::suggest(const Product& product, cublaslt::HeuristicResult* results, int most, int* found,
-                       CudaStream& stream) {
-  const ProductShape& s = product.shape;
-  const auto prefer = [&](int attribute, const auto& value) {
-    return succeeded(api_.MatmulPreferenceSetAttribute(preference_, attribute, &value, sizeof(value)),
-                     "cublasLtMatmulPreferenceSetAttribute", stream);
-  };
-  const uint32_t schemes =
-      cublaslt::kReductionsInOrder | (choice_.deterministic ? 0u : cublaslt::kReductionInPlace);
-  const bool set = prefer(cublaslt::kMaxWorkspaceBytes, static_cast<size_t>(s.library_bytes)) &&
-                   prefer(cublaslt::kReductionSchemeMask, schemes) &&
-                   prefer(cublaslt::kMinAlignmentA, static_cast<uint32_t>(s.b_alignment)) &&
-                   prefer(cublaslt::kMinAlignmentB, static_cast<uint32_t>(s.a_alignment)) &&
-                   prefer(cublaslt::kMinAlignmentC, static_cast<uint32_t>(s.c_alignment)) &&
-                   prefer(cublaslt::kMinAlignmentD, result_alignment(s));
-  *found = 0;
-  if (!set) return false;
-  const int status = api_.MatmulAlgoGetHeuristic(handle_, product.desc, product.b, product.a, product.c,
-                                                 product.c, preference_, most, results, found);
-  if (status == cublaslt::kNotSupported) *found = 0;
-  return status == cublaslt::kNotSupported || succeeded(status, "cublasLtMatmulAlgoGetHeuristic", stream);
-}
-
-/// What the library no longer takes was of another one that calls itself the same.
-bool CublasLt::choose_from_cache(Product& product) {
-  cublaslt::HeuristicResult& choice = product.choice;
-  if (choice_.cache == nullptr || !choice_.cache->find(numbers_of(product.shape), &choice.algorithm))
-    return false;
-  const cublaslt::Algorithm algorithm = choice.algorithm;
-  const int status = api_.MatmulAlgoCheck(handle_, product.desc, product.b, product.a, product.c, product.c,
-                                          &algorithm, &choice);
-  choice.algorithm = algorithm;
-  return status == cublaslt::kSuccess && choice.state == cublaslt::kSuccess &&
-         choice.workspace_bytes <= static_cast<size_t>(product.shape.library_bytes);
-}
-
-/// The cache's, or the library's first suggestion. None is no error: the product is then left to our own
-/// kernel.
-bool CublasLt::choose(Product& product, CudaStream& stream) {
-  product.supported = product.settled = choose_from_cache(product);
-  if (product.settled) return true;
-  int found = 0;
-  if (!suggest(product, &product.choice, 1, &found, stream)) return false;
-  product.supported = found > 0 && product.choice.state == cublaslt::kSuccess;
-  product.settled = !product.supported || !choice_.times || choice_.cache == nullptr;
-  return true;
-}
-
-/// Once for each shape, at its first product. The results of all candidates are as right as each other's.
-void CublasLt::time_suggestions(Product& product, const LibraryProduct& args, CudaStream& stream) {
-  constexpr int kMost = 16;
-  cublaslt::HeuristicResult candidates[kMost] = {};
-  int found = 0;
-  product.settled = true;
-  if (!suggest(product, candidates, kMost, &found, stream)) return;
-  const ProductShape& s = product.shape;
-  const int64_t c_bytes = s.m * s.ldc * (s.c_type == cublaslt::kReal16BF ? 2 : 4);
-  float microseconds = 0;
-  const int best =
-      fastest(api_, args, static_cast<size_t>(c_bytes), candidates, found, stream, &microseconds);
-  if (best < 0) return;
-  product.choice = candidates[best];
-  choice_.cache->add(numbers_of(s), product.choice.algorithm, microseconds);
-}
-
 /// The kept product of this shape, made where it is new. Null after an error. A full row of slots gives up
 /// its first.
 CublasLt::Product* CublasLt::product_of(const ProductShape& shape, const void* bias, const void* aux,
@@ -301,29 +232,64 @@ CublasLt::Product* CublasLt::product_of(const ProductShape& shape, const void* b
   return free;
 }
 
+LibraryProduct CublasLt::call_of(const Product& product, const Matmul& args, const Operands& o) const {
+  return {handle_,
+          product.desc,
+          product.b,
+          product.a,
+          product.c,
+          o.b,
+          o.a,
+          args.c,
+          args.accumulate ? 1.0f : 0.0f,
+          o.library_workspace,
+          o.library_bytes};
+}
+
 bool CublasLt::multiply(const Matmul& args, CudaStream& stream) {
   if (preference_ == nullptr || !offered(args, choice_.gelu)) return false;
   const MatmulWorkspace w = matmul_workspace(args);
-  const ProductShape shape = shape_of(args, w);
   const void* const bias = bias_place(args, w);
-  Product* product = product_of(shape, bias, args.aux, stream);
+  Product* product = product_of(shape_of(args, w), bias, args.aux, stream);
   if (product == nullptr) return true;  // the error is kept
   if (!product->supported) return false;
   const Operands o = operands_of(args, w, stream);
   if (!describe_epilogue(*product, bias, args.aux, stream)) return true;
-  const LibraryProduct call = {handle_,
-                               product->desc,
-                               product->b,
-                               product->a,
-                               product->c,
-                               o.b,
-                               o.a,
-                               args.c,
-                               args.accumulate ? 1.0f : 0.0f,
-                               o.library_workspace,
-                               static_cast<size_t>(w.library_bytes)};
-  if (!product->settled) time_suggestions(*product, call, stream);
-  succeeded(call.run(api_, product->choice.algorithm, args.c, stream.handle), "cublasLtMatmul", stream);
+  const LibraryProduct call = call_of(*product, args, o);
+  succeeded(call.run(api_, product->choice.algorithm, stream.handle), "cublasLtMatmul", stream);
+  return true;
+}
+
+namespace {
+
+/// Elements from the first of `rows` rows to the last of the last.
+int64_t extent(int64_t rows, int64_t columns, int64_t ld) { return (rows - 1) * ld + columns; }
+
+void fill_operands(const ProductShape& s, const Operands& o, CudaStream& stream) {
+  const DType type = s.type == cublaslt::kReal16BF ? DType::kBf16 : DType::kF32;
+  const bool at = s.a_transposed != 0, bt = s.b_transposed != 0;
+  fill_random(const_cast<void*>(o.a), type, extent(at ? s.k : s.m, at ? s.m : s.k, s.lda), stream);
+  fill_random(const_cast<void*>(o.b), type, extent(bt ? s.n : s.k, bt ? s.k : s.n, s.ldb), stream);
+}
+
+}  // namespace
+
+bool CublasLt::prepare(const Matmul& args, CudaStream& stream) {
+  if (preference_ == nullptr || !offered(args, choice_.gelu)) return false;
+  if (stream.error->code != 0) return true;
+  const MatmulWorkspace w = matmul_workspace(args);
+  const void* const bias = bias_place(args, w);
+  Product* const product = product_of(shape_of(args, w), bias, args.aux, stream);
+  if (product == nullptr || product->prepared) return true;
+  if (!product->supported) return false;
+  product->prepared = true;
+  if (!product->known && choice_.cache != nullptr) {
+    const Operands o = operands_of(args, w, stream);
+    fill_operands(product->shape, o, stream);
+    if (!describe_epilogue(*product, bias, args.aux, stream)) return true;
+    time_suggestions(*product, call_of(*product, args, o), stream);
+  }
+  prepared_.keep({numbers_of(product->shape), product->choice.algorithm, product->nanoseconds});
   return true;
 }
 

@@ -17,11 +17,17 @@ class Stopwatch {
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 
-  bool made() const { return made_; }
-  bool start(cudaStream_t stream) { return cudaEventRecord(from_, stream) == cudaSuccess; }
-  bool stop(cudaStream_t stream, float* milliseconds) {
-    return cudaEventRecord(to_, stream) == cudaSuccess && cudaEventSynchronize(to_) == cudaSuccess &&
-           cudaEventElapsedTime(milliseconds, from_, to_) == cudaSuccess;
+  /// Milliseconds of `times` calls of work(), which queues something on the stream or returns false;
+  /// negative: it could not be timed.
+  template <class Queue>
+  float time(cudaStream_t stream, int times, const Queue& work) {
+    float milliseconds = -1;
+    bool ran = made_ && cudaEventRecord(from_, stream) == cudaSuccess;
+    for (int i = 0; i < times && ran; ++i) ran = work();
+    const bool timed = ran && cudaEventRecord(to_, stream) == cudaSuccess &&
+                       cudaEventSynchronize(to_) == cudaSuccess &&
+                       cudaEventElapsedTime(&milliseconds, from_, to_) == cudaSuccess;
+    return timed ? milliseconds : -1;
   }
 
  private:
@@ -29,44 +35,47 @@ class Stopwatch {
   bool made_ = false;
 };
 
+/// As many runs as take some milliseconds, so that neither short nor long products are waited for.
+int times_of(float milliseconds) {
+  constexpr float kEnough = 5;
+  constexpr int kMost = 20;
+  if (milliseconds * kMost <= kEnough) return kMost;
+  return milliseconds < kEnough ? static_cast<int>(kEnough / milliseconds) : 1;
+}
+
 }  // namespace
 
-int LibraryProduct::run(const CublasLtApi& api, const cublaslt::Algorithm& algorithm, void* into,
+int LibraryProduct::run(const CublasLtApi& api, const cublaslt::Algorithm& algorithm,
                         cudaStream_t stream) const {
   const float alpha = 1.0f;
-  return api.Matmul(handle, desc, &alpha, a, a_layout, b, b_layout, &beta, into, c_layout, into, c_layout,
+  return api.Matmul(handle, desc, &alpha, a, a_layout, b, b_layout, &beta, c, c_layout, c, c_layout,
                     &algorithm, workspace, workspace_bytes, stream);
 }
 
-int fastest(const CublasLtApi& api, const LibraryProduct& product, size_t c_bytes,
-            const cublaslt::HeuristicResult* candidates, int count, CudaStream& stream, float* microseconds) {
-  constexpr int kTimes = 5;
+int fastest(const CublasLtApi& api, const LibraryProduct& product,
+            const cublaslt::HeuristicResult* candidates, int count, CudaStream& stream,
+            int64_t* nanoseconds) {
+  constexpr float kHopeless = 1.5f;  // times the best so far
   Stopwatch watch;
-  void* result = nullptr;
-  if (!watch.made() || cudaMalloc(&result, c_bytes) != cudaSuccess) {
-    cudaGetLastError();
-    return -1;
-  }
-  cudaMemsetAsync(result, 0, c_bytes, stream.handle);
   int best = -1;
+  float best_milliseconds = 0;
   for (int i = 0; i < count; ++i) {
     const cublaslt::HeuristicResult& candidate = candidates[i];
     if (candidate.state != cublaslt::kSuccess || candidate.workspace_bytes > product.workspace_bytes)
       continue;
-    bool ran = product.run(api, candidate.algorithm, result, stream.handle) == cublaslt::kSuccess &&
-               watch.start(stream.handle);
-    for (int k = 0; k < kTimes && ran; ++k)
-      ran = product.run(api, candidate.algorithm, result, stream.handle) == cublaslt::kSuccess;
-    float milliseconds = 0;
-    if (!ran || !watch.stop(stream.handle, &milliseconds)) continue;
-    const float each = milliseconds * 1e3f / kTimes;
-    if (best >= 0 && each >= *microseconds) continue;
+    const auto queue = [&] {
+      return product.run(api, candidate.algorithm, stream.handle) == cublaslt::kSuccess;
+    };
+    if (!queue()) continue;  // the first run also loads its code
+    const float once = watch.time(stream.handle, 1, queue);
+    if (once < 0 || (best >= 0 && once > kHopeless * best_milliseconds)) continue;
+    const int times = times_of(once);
+    const float each = watch.time(stream.handle, times, queue) / static_cast<float>(times);
+    if (each < 0 || (best >= 0 && each >= best_milliseconds)) continue;
     best = i;
-    *microseconds = each;
+    best_milliseconds = each;
   }
-  cudaStreamSynchronize(stream.handle);
-  cudaFree(result);
-  cudaGetLastError();
+  *nanoseconds = static_cast<int64_t>(double{best_milliseconds} * 1e6);
   return best;
 }
 

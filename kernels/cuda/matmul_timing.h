@@ -1,4 +1,4 @@
-// Timing the algorithms that cuBLASLt suggests for a product, on the operands of its first call.
+// Timing the algorithms that cuBLASLt suggests for a product.
 #pragma once
 
 #include "kernels/cuda/cublaslt_library.h"
@@ -17,14 +17,13 @@ struct LibraryProduct {
   void* workspace;
   size_t workspace_bytes;
 
-  int run(const CublasLtApi& api, const cublaslt::Algorithm& algorithm, void* into,
-          cudaStream_t stream) const;
+  /// Queues it; returns a cublasStatus_t.
+  int run(const CublasLtApi& api, const cublaslt::Algorithm& algorithm, cudaStream_t stream) const;
 };
 
-/// The fastest of `candidates`, its time in `microseconds`; -1: none could be timed (no memory for a result
-/// of `c_bytes` beside the arena), and nothing is wrong. Results go to memory of their own, taken for as long
-/// as this takes.
-int fastest(const CublasLtApi& api, const LibraryProduct& product, size_t c_bytes,
-            const cublaslt::HeuristicResult* candidates, int count, CudaStream& stream, float* microseconds);
+/// The fastest of `candidates`, its time in `nanoseconds`; -1: none could be timed. Each runs a few times,
+/// and the result is overwritten. Waits for the stream.
+int fastest(const CublasLtApi& api, const LibraryProduct& product,
+            const cublaslt::HeuristicResult* candidates, int count, CudaStream& stream, int64_t* nanoseconds);
 
 }  // namespace hawser::kernels::cuda

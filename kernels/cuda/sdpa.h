@@ -55,6 +55,8 @@ class Sdpa {
   /// Whether there is a plan for the shape that needs no more workspace; it is made at the first question and
   /// kept. Under `deterministic` only plans that give the same bits in every run.
   virtual bool offers(const SdpaShape& shape, int64_t workspace_bytes) = 0;
+  /// Of the library: another one may give other bits.
+  virtual int64_t version() const = 0;
   /// Queues it. Errors go to the stream. Only after offers() said so.
   virtual void run(const SdpaShape& shape, const SdpaTensors& tensors, CudaStream& stream) = 0;
 };

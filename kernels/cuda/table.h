@@ -31,6 +31,10 @@ void sgd(const Sgd& args, Stream& stream);
 void adamw_bf16(const AdamWBf16& args, Stream& stream);
 void sgd_bf16(const SgdBf16& args, Stream& stream);
 
+void prepare_matmul(const Matmul& args, Stream& stream);
+void prepare_attention_forward(const AttentionForward& args, Stream& stream);
+void prepare_attention_backward(const AttentionBackward& args, Stream& stream);
+
 /// From a multiple of 256 on; the table adds what it takes to get there.
 int64_t matmul_workspace_bytes(const Matmul& args, int32_t num_workers);
 int64_t norm_backward_workspace_bytes(const NormBackward& args, int32_t num_workers);

@@ -56,6 +56,14 @@ struct KernelTable {
   void (*adamw_bf16)(const AdamWBf16&, Stream&);
   void (*sgd_bf16)(const SgdBf16&, Stream&);
 
+  // What a backend makes once for each shape (descriptors, plans, the choice among several algorithms), made
+  // before the call itself, which then makes nothing. Null: there is nothing to make. Arguments are as the call
+  // will have them, alignments included; values are not looked at, and memory of outputs, inputs and workspace
+  // may be overwritten.
+  void (*prepare_matmul)(const Matmul&, Stream&) = nullptr;
+  void (*prepare_attention_forward)(const AttentionForward&, Stream&) = nullptr;
+  void (*prepare_attention_backward)(const AttentionBackward&, Stream&) = nullptr;
+
   // Bytes of `workspace` for these arguments (of pointers only whether they are null) on a stream of
   // num_workers; a pure function, the same whether something is added to or not.
   int64_t (*matmul_workspace_bytes)(const Matmul&, int32_t num_workers);

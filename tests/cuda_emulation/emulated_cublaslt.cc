@@ -9,6 +9,9 @@
 #include "tests/harness/kernel_levels.h"
 
 namespace hawser::cuda_emulation {
+
+void* current();  // memory.cc
+
 namespace {
 
 namespace lt = kernels::cuda::cublaslt;
@@ -35,17 +38,26 @@ struct Attributes {
   uint64_t get(int attribute) const { return values.contains(attribute) ? values.at(attribute) : 0; }
 };
 
+/// Ranks are threads.
+void count(int64_t& counter, int64_t by) { __atomic_fetch_add(&counter, by, __ATOMIC_RELAXED); }
+
+/// Whose context is current: its number and one.
+size_t gpu() {
+  const auto context = reinterpret_cast<uintptr_t>(current());
+  return context == 0 ? 0 : (context - 1) % CublasLtRecord::kGpus;
+}
+
 template <class T>
 int destroy(void* object) {
   delete static_cast<T*>(object);
-  --cublaslt_record().live_objects;
+  count(cublaslt_record().live_objects, -1);
   return lt::kSuccess;
 }
 
 template <class T>
 int make(void** out, T object) {
   *out = new T(std::move(object));
-  ++cublaslt_record().live_objects;
+  count(cublaslt_record().live_objects, 1);
   return lt::kSuccess;
 }
 
@@ -112,7 +124,7 @@ int check(void*, void*, void*, void*, void*, void*, const lt::Algorithm* algorit
 int choose(void*, void* desc, void* a, void* b, void* c, void*, void* preference, int requested,
            lt::HeuristicResult* result, int* found) {
   CublasLtRecord& record = cublaslt_record();
-  ++record.choices;
+  count(record.choices, 1);
   record.reduction_schemes =
       static_cast<uint32_t>(static_cast<Attributes*>(preference)->get(lt::kReductionSchemeMask));
   record.result_alignment =
@@ -197,7 +209,7 @@ int multiply(void*, void* description, const void* alpha, const void* a, void* l
              const void* beta, const void* c, void* lc, void* d, void*, const lt::Algorithm* algorithm,
              void* workspace, size_t workspace_bytes, void* stream) {
   CublasLtRecord& record = cublaslt_record();
-  ++record.products;
+  count(record.products, 1);
   if (record.matmul_status != lt::kSuccess) return record.matmul_status;
   const Product product = {*static_cast<Attributes*>(description),
                            layout(la),
@@ -211,15 +223,18 @@ int multiply(void*, void* description, const void* alpha, const void* a, void* l
                            workspace,
                            workspace_bytes};
   const Epilogue e = epilogue_of(product.desc);
-  record.gelu += e.gelu ? 1 : 0;
-  record.gelu_gradients += e.gelu_gradient ? 1 : 0;
-  record.bias_gradients += e.bias_gradient ? 1 : 0;
-  record.last_algorithm = algorithm->data[0] - kFirstAlgorithm;
-  const bool slow = record.suggestions > 1 && record.last_algorithm != record.fastest;
+  count(record.gelu, e.gelu ? 1 : 0);
+  count(record.gelu_gradients, e.gelu_gradient ? 1 : 0);
+  count(record.bias_gradients, e.bias_gradient ? 1 : 0);
   if (algorithm->data[7] != 0xfedcba9876543210 || c != d || !product.fits() ||
       !supported(product.desc, product.x, product.y, product.z)) {
     return kInvalidValue;
   }
+  const uint64_t number = algorithm->data[0] - kFirstAlgorithm;
+  const size_t on = gpu();
+  record.last_algorithm[on] = number;
+  record.algorithms[on] |= uint64_t{1} << number;
+  const bool slow = record.suggestions > 1 && number != record.fastest[on];
   const auto run = [product, slow] {
     product.run();
     if (slow) pass_seconds(1000);

@@ -3,6 +3,7 @@
 // ask for, and overwrites its workspace. On an emulated stream products run when its other work does.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "kernels/cuda/cublaslt_library.h"
@@ -11,15 +12,19 @@ namespace hawser::cuda_emulation {
 
 const kernels::cuda::CublasLtApi& emulated_cublaslt();
 
-/// What calls left behind, for tests to look at and to set.
+/// What calls left behind, for tests to look at and to set. Arrays are by GPU; without one it is the first.
 struct CublasLtRecord {
+  static constexpr int kGpus = 4;
+  using Numbers = std::array<uint64_t, kGpus>;
+
   int64_t products = 0, choices = 0, live_objects = 0;
   int64_t gelu = 0, gelu_gradients = 0, bias_gradients = 0;  ///< of the products, with such an epilogue
   uint32_t reduction_schemes = 0;                            ///< allowed at the last choice
   uint32_t result_alignment = 0;                             ///< likewise, in bytes
-  uint64_t last_algorithm = 0;                               ///< of the last product: 0, 1, ... as suggested
-  uint64_t fastest = 0;                                      ///< the one that takes no time
-  int suggestions = 1;                                       ///< how many there are
+  Numbers last_algorithm = {};                               ///< of the last product: 0, 1, ... as suggested
+  Numbers algorithms = {};  ///< that ran: bit 0 for the first suggestion, ...
+  Numbers fastest = {};     ///< the one that takes no time
+  int suggestions = 1;      ///< how many there are
   bool in_devices = false;  ///< emulated devices that are opened multiply by it
   bool epilogues = true;    ///< whether there are any with GELU, its gradient or that of a bias
   bool known = true;        ///< whether algorithms of other runs are taken

@@ -1,4 +1,5 @@
-// How a program that has opened the emulated plugin breaks its GPU, or gives it cuBLASLt.
+// How a program that has opened an emulated plugin breaks its GPU, gives it cuBLASLt, or makes one of another
+// kind.
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 #include "tests/cuda_emulation/streams.h"
 
@@ -23,4 +24,9 @@ extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_produ
   counts[1] = cublaslt_record().gelu;
   counts[2] = cublaslt_record().gelu_gradients;
   counts[3] = cublaslt_record().bias_gradients;
+}
+
+extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_name(int device,
+                                                                                const char* name) {
+  hawser::cuda_emulation::set_name(device, name);
 }

@@ -2,6 +2,8 @@
 // document as the ragged tensors say.
 #pragma once
 
+#include <vector>
+
 #include "kernels/cuda/sdpa.h"
 
 namespace hawser::cuda_emulation {
@@ -9,11 +11,16 @@ namespace hawser::cuda_emulation {
 class EmulatedSdpa final : public kernels::cuda::Sdpa {
  public:
   bool offers(const kernels::cuda::SdpaShape& shape, int64_t workspace_bytes) override;
+  int64_t version() const override { return 0; }
   void run(const kernels::cuda::SdpaShape& shape, const kernels::cuda::SdpaTensors& tensors,
            kernels::cuda::CudaStream& stream) override;
 
   int64_t runs = 0;             ///< given to it
   int64_t needed_bytes = 1024;  ///< of workspace, by each plan
+  std::vector<kernels::cuda::SdpaShape> plans;
 };
+
+/// Made in this program by all of them.
+int64_t& sdpa_plans_made();
 
 }  // namespace hawser::cuda_emulation

@@ -36,6 +36,9 @@ void break_device(cudaError_t error);
 /// GPUs that there are; 0: cudaErrorNoDevice, -1: no driver.
 void set_devices(int devices);
 
+/// Of one of the first four GPUs; lives as long as the program.
+void set_name(int device, const char* name);
+
 /// Of each GPU; allocations beyond it fail.
 void set_memory(int64_t bytes);
 

@@ -249,6 +249,7 @@ TEST_P(FarEngine, PlansItsMemoryToTheByte) {
   EXPECT_EQ(info.at("device"), "cuda");
   EXPECT_EQ(info.at("device_name"), kFarName);
   EXPECT_EQ(info.at("device_without"), kFarWithout);
+  EXPECT_FALSE(info.contains("choices")) << "there is nothing to prepare";
   EXPECT_EQ(memory.at("planned"), memory.at("high_water"));
   EXPECT_EQ(memory.at("planned_bytes"), memory.at("high_water_bytes"));
   EXPECT_GT(memory.at("host_staging_bytes").get<int64_t>(), 0);

@@ -35,6 +35,8 @@ struct Layout {
 struct Problem {
   std::string device = "cpu";
   std::string device_transport = "auto";
+  std::string algorithm_cache;
+  bool deterministic = true;
   std::string precision = "fp32";
   std::string optimizer = "adamw";
   bool tied = true;

@@ -121,7 +121,7 @@ TEST(TextRules, EveryKernelHasARowInTheOpCaseTable) {
     if (!file.path.starts_with("tests/harness/op_cases_")) continue;
     for (const std::string& line : file.lines) rows += line + "\n";
   }
-  const std::regex entry(R"(^\s*void \(\*(\w+)\)\(.*)");
+  const std::regex entry(R"(^\s*void \(\*(?!prepare_)(\w+)\)\(.*)");  // what prepares computes nothing
   int kernels = 0;
   for (const std::string& line : lines_of("kernels/include/table.h")) {
     std::smatch match;

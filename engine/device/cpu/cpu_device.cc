@@ -70,6 +70,9 @@ class CpuDevice final : public Device {
     return failed(Code::kUnimplemented, "the CPU's events take no times: work is done when its call returns");
   }
 
+  const char* choices() noexcept override { return ""; }
+  Status take_choices(const char*) noexcept override { return kDone; }
+
   Status begin_capture(StreamId) noexcept override { return no_capture(); }
   Status end_capture(StreamId, Graph** out) noexcept override {
     *out = nullptr;

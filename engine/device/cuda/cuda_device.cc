@@ -116,6 +116,7 @@ void CudaDevice::destroy() noexcept {
     cudaGetLastError();
   }
   kernels::cuda::release_context(info_.index);
+  delete[] choices_;
   delete this;
 }
 

@@ -55,6 +55,9 @@ class CudaDevice final : public Device {
 
   Status make_peer_link(const PeerLinkRequest& request, PeerLink** out) noexcept override;
 
+  const char* choices() noexcept override;
+  Status take_choices(const char* choices) noexcept override;
+
   Status error() noexcept override { return sticky(); }
   const char* message() const noexcept override;
 
@@ -81,6 +84,12 @@ class CudaDevice final : public Device {
   Status failed(const kernels::cuda::StickyError& error);
   Status sticky();
 
+  /// Writes the first line of choices, without its end; returns its length.
+  size_t write_chooser(char* out, size_t bytes) const;
+  kernels::cuda::CublasLt* cublaslt() const {
+    return streams_[static_cast<int>(StreamId::kCompute)].cublaslt;
+  }
+
   kernels::cuda::Context context_;
   kernels::cuda::StickyError sticky_[2];   ///< by StreamId
   kernels::cuda::StickyError uncaptured_;  ///< what went wrong in the capture that is under way
@@ -88,6 +97,7 @@ class CudaDevice final : public Device {
   DeviceInfo info_;
   char name_[256] = {};
   char without_[320] = {};
+  char* choices_ = nullptr;  ///< the text last given out
 };
 
 }  // namespace hawser::device

@@ -26,8 +26,7 @@ bool open_cache(const DeviceRequest& request, const char* gpu, size_t version, A
   if (request.algorithm_cache == nullptr) return true;
   choice->cache = new (std::nothrow) AlgorithmCache;
   if (choice->cache == nullptr) return no_memory(failure);
-  if (choice->cache->open(request.algorithm_cache, {gpu, version, request.deterministic}, request.times,
-                          *failure))
+  if (choice->cache->open(request.algorithm_cache, {gpu, version, request.deterministic}, *failure))
     return true;
   delete choice->cache;
   return false;
@@ -51,7 +50,6 @@ bool start_cublaslt(CudaStream* stream, const DeviceRequest& request, const char
     return false;
   }
   AlgorithmChoice choice{.deterministic = request.deterministic,
-                         .times = request.times,
                          .gelu = gelu_belongs_in_epilogues(request.index)};
   if (!open_cache(request, gpu, api->GetVersion(), &choice, failure)) return false;
   stream->cublaslt = new (std::nothrow) CublasLt(*api, choice, *failure);

@@ -87,6 +87,8 @@ class CudnnSdpa final : public Sdpa {
     }
   }
 
+  int64_t version() const override { return static_cast<int64_t>(api_.GetVersion()); }
+
   void run(const SdpaShape& shape, const SdpaTensors& tensors, CudaStream& stream) override {
     const char* const operation = shape.backward ? "attention_backward" : "attention_forward";
     const auto keep = [&](const char* what, const char* value) {

@@ -175,6 +175,14 @@ TEST(TrainOnCuda, InGraphsWithTheSameBits) {
   EXPECT_FALSE(info.contains("graphs_without")) << info.at("graphs_without");
 }
 
+/// The second run takes what the first one timed.
+TEST(TrainOnCuda, WithTheSameBitsFromAFileOfAlgorithms) {
+  ScratchFolder folder;
+  Problem problem = problem_in("bf16");
+  problem.device = "cuda", problem.algorithm_cache = folder.file("algorithms");
+  EXPECT_EQ(first_difference(run_layout(problem, Layout(), 2), run_layout(problem, Layout(), 2)), "");
+}
+
 /// Rows of several documents, heads that a library's attention takes.
 TEST(TrainOnCuda, PackedDocumentsInBf16) {
   ScratchFolder folder;

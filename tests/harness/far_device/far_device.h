@@ -64,6 +64,9 @@ class FarDevice final : public device::Device {
 
   Status make_peer_link(const device::PeerLinkRequest& request, device::PeerLink** out) noexcept override;
 
+  const char* choices() noexcept override { return ""; }
+  Status take_choices(const char*) noexcept override { return 0; }
+
   Status error() noexcept override { return 0; }
   const char* message() const noexcept override { return message_.c_str(); }
   void destroy() noexcept override { delete this; }

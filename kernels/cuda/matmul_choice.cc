@@ -1,0 +1,91 @@
+// How products by cuBLASLt choose their algorithm: what another rank chose, what the cache has, the fastest
+// of the library's suggestions, or the first of them. All of this comes before the first step.
+#include "engine/base/code.h"
+#include "kernels/cuda/matmul_cublaslt.h"
+#include "kernels/cuda/matmul_timing.h"
+
+namespace hawser::kernels::cuda {
+namespace {
+
+/// There is no preference for the bias: what reads it in wide pieces does so as it writes the result.
+uint32_t result_alignment(const ProductShape& s) {
+  const bool bias_is_less = s.bias_alignment != 0 && s.bias_alignment < s.c_alignment;
+  return static_cast<uint32_t>(bias_is_less ? s.bias_alignment : s.c_alignment);
+}
+
+}  // namespace
+
+void CublasLt::take(const AlgorithmList& chosen) { taken_ = chosen; }
+
+bool CublasLt::suggest(const Product& product, cublaslt::HeuristicResult* results, int most, int* found,
+                       CudaStream& stream) {
+  const ProductShape& s = product.shape;
+  const auto prefer = [&](int attribute, const auto& value) {
+    return succeeded(api_.MatmulPreferenceSetAttribute(preference_, attribute, &value, sizeof(value)),
+                     "cublasLtMatmulPreferenceSetAttribute", stream);
+  };
+  const uint32_t schemes =
+      cublaslt::kReductionsInOrder | (choice_.deterministic ? 0u : cublaslt::kReductionInPlace);
+  const bool set = prefer(cublaslt::kMaxWorkspaceBytes, static_cast<size_t>(s.library_bytes)) &&
+                   prefer(cublaslt::kReductionSchemeMask, schemes) &&
+                   prefer(cublaslt::kMinAlignmentA, static_cast<uint32_t>(s.b_alignment)) &&
+                   prefer(cublaslt::kMinAlignmentB, static_cast<uint32_t>(s.a_alignment)) &&
+                   prefer(cublaslt::kMinAlignmentC, static_cast<uint32_t>(s.c_alignment)) &&
+                   prefer(cublaslt::kMinAlignmentD, result_alignment(s));
+  *found = 0;
+  if (!set) return false;
+  const int status = api_.MatmulAlgoGetHeuristic(handle_, product.desc, product.b, product.a, product.c,
+                                                 product.c, preference_, most, results, found);
+  if (status == cublaslt::kNotSupported) *found = 0;
+  return status == cublaslt::kNotSupported || succeeded(status, "cublasLtMatmulAlgoGetHeuristic", stream);
+}
+
+/// What the library does not take here was of another one that calls itself the same.
+bool CublasLt::takes(Product& product, const ChosenAlgorithm& known) {
+  cublaslt::HeuristicResult& choice = product.choice;
+  const int status = api_.MatmulAlgoCheck(handle_, product.desc, product.b, product.a, product.c, product.c,
+                                          &known.algorithm, &choice);
+  choice.algorithm = known.algorithm;
+  product.nanoseconds = known.nanoseconds;
+  return status == cublaslt::kSuccess && choice.state == cublaslt::kSuccess &&
+         choice.workspace_bytes <= static_cast<size_t>(product.shape.library_bytes);
+}
+
+/// What is known, or the library's first suggestion. None is no error: the product is then left to our own
+/// kernel.
+bool CublasLt::choose(Product& product, CudaStream& stream) {
+  const ProductNumbers numbers = numbers_of(product.shape);
+  const ChosenAlgorithm* const taken = taken_.find(numbers);
+  const ChosenAlgorithm* const cached =
+      choice_.cache != nullptr ? choice_.cache->known().find(numbers) : nullptr;
+  const ChosenAlgorithm* const known = taken != nullptr ? taken : cached;
+  product.supported = product.known = known != nullptr && takes(product, *known);
+  if (product.known) return true;
+  if (taken != nullptr && choice_.deterministic) {
+    char line[kAlgorithmLine];
+    write_algorithm(*taken, line, sizeof(line));
+    stream.error->keep(static_cast<int32_t>(Code::kDeviceUnavailable), "matmul",
+                       "cuBLASLt does not take here the algorithm that the first rank chose", line);
+    return false;
+  }
+  int found = 0;
+  product.nanoseconds = 0;
+  if (!suggest(product, &product.choice, 1, &found, stream)) return false;
+  product.supported = found > 0 && product.choice.state == cublaslt::kSuccess;
+  return true;
+}
+
+/// The results of all candidates are as right as each other's.
+void CublasLt::time_suggestions(Product& product, const LibraryProduct& call, CudaStream& stream) {
+  constexpr int kMost = 16;
+  cublaslt::HeuristicResult candidates[kMost] = {};
+  int found = 0;
+  if (!suggest(product, candidates, kMost, &found, stream)) return;
+  const int best = fastest(api_, call, candidates, found, stream, &product.nanoseconds);
+  if (best < 0) return;
+  product.choice = candidates[best];
+  choice_.cache->add({numbers_of(product.shape), product.choice.algorithm, product.nanoseconds},
+                     *stream.error);
+}
+
+}  // namespace hawser::kernels::cuda

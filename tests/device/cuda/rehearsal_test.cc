@@ -1,0 +1,202 @@
+// Before the first step: products take the fastest algorithm of an emulated cuBLASLt, on all ranks the one
+// that the first rank chose; steps make nothing any more; and nothing else of an engine is changed by it.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "tests/cuda_emulation/emulated_cublaslt.h"
+#include "tests/harness/layout_run.h"
+#include "tests/train/small_config.h"
+
+namespace hawser::testing {
+namespace {
+
+using cuda_emulation::CublasLtRecord;
+using nlohmann::json;
+using train::TensorKind;
+using train::Trainer;
+
+/// A function of the opened plugin.
+template <class Function>
+Function* plugin_function(const char* name) {
+  static void* const plugin = dlopen(HAWSER_EMULATED_PLUGIN, RTLD_NOW);
+  if (plugin == nullptr) throw std::runtime_error(dlerror());
+  return reinterpret_cast<Function*>(dlsym(plugin, name));
+}
+
+class Rehearsal : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    record() = {};
+    record().suggestions = 3;
+    record().fastest = {1, 2, 0, 2};
+  }
+  void TearDown() override {
+    name_gpu(1, "emulated GPU");
+    EXPECT_EQ(record().live_objects, 0);
+  }
+
+  static CublasLtRecord& record() {
+    return *plugin_function<CublasLtRecord*()>("hawser_emulated_cublaslt")();
+  }
+  static void name_gpu(int gpu, const char* name) {
+    plugin_function<void(int, const char*)>("hawser_emulated_gpu_name")(gpu, name);
+  }
+
+  Problem problem(bool timed) const {
+    Problem problem;
+    problem.device = "cuda";
+    problem.precision = "bf16";
+    if (timed) problem.algorithm_cache = path_;
+    return problem;
+  }
+  static Layout ranks(int64_t n) {
+    Layout layout;
+    layout.dp_shard = n;
+    layout.stage = n > 1 ? 3 : 0;
+    return layout;
+  }
+  int64_t lines() const {
+    int64_t lines = 0;
+    std::ifstream in(path_);
+    for (std::string line; std::getline(in, line);) ++lines;
+    return lines;
+  }
+
+  ScratchFolder folder_;
+  const std::string path_ = folder_.file("algorithms");
+};
+
+json choices_of(const Trainer& trainer) { return json::parse(trainer.info_json()).at("choices"); }
+
+TEST_F(Rehearsal, TakesTheFastestBeforeTheFirstStep) {
+  Layout layout = ranks(1);
+  layout.accumulation = 2;
+  LayoutRun run(problem(true), layout);
+  const json choices = choices_of(run.trainer());
+  EXPECT_EQ(choices.at("by"), "emulated GPU;cuBLASLt 130100;cuDNN 0;deterministic");
+  EXPECT_EQ(choices.at("products").size(), 20u);  // of 5 weights; those of gradients also add
+  EXPECT_EQ(static_cast<int64_t>(choices.at("products").size()), lines());
+  for (const json& product : choices.at("products")) EXPECT_LT(product.at("nanoseconds"), 1'000'000'000);
+  const CublasLtRecord before = record();
+  record().algorithms = {};
+  run.step();
+  EXPECT_EQ(record().algorithms[0], 1u << 1);
+  EXPECT_EQ(record().choices, before.choices) << "a step asked the library for algorithms";
+  EXPECT_EQ(record().live_objects, before.live_objects) << "a step made descriptors";
+}
+
+TEST_F(Rehearsal, TimesNothingWithoutAFile) {
+  LayoutRun run(problem(false), ranks(1));
+  EXPECT_EQ(record().products, 0);
+  for (const json& product : choices_of(run.trainer()).at("products"))
+    EXPECT_EQ(product.at("nanoseconds"), 0);
+  run.step();
+  EXPECT_EQ(record().algorithms[0], 1u);
+}
+
+TEST_F(Rehearsal, GivesAllRanksTheChoicesOfTheFirst) {
+  for (const int later : {0, 1}) {
+    LayoutRun run(problem(true), ranks(4));
+    record().algorithms = {};
+    run.step();
+    for (const uint64_t algorithms : record().algorithms) EXPECT_EQ(algorithms, 1u << 1) << later;
+    record().fastest = {2, 1, 1, 0};  // the next engine finds the file
+  }
+}
+
+TEST_F(Rehearsal, ChangesNothingElse) {
+  for (const int64_t n : {1, 2}) {
+    const auto timed = run_layout(problem(true), ranks(n), 2),
+               first = run_layout(problem(false), ranks(n), 2);
+    EXPECT_EQ(first_difference(timed, first), "");
+    LayoutRun engine(problem(true), ranks(n)), other(problem(false), ranks(n));
+    for (const json& t : json::parse(engine.trainer().tensors_json())) {
+      const auto name = t.at("name").get<std::string>();
+      const auto count = t.at("count").get<size_t>();
+      EXPECT_EQ(tensor(engine.trainer(), TensorKind::kWeight, name, count),
+                tensor(other.trainer(), TensorKind::kWeight, name, count));
+      EXPECT_EQ(tensor(engine.trainer(), TensorKind::kMoment2, name, count), std::vector<float>(count));
+    }
+  }
+}
+
+TEST_F(Rehearsal, LeavesTheNumbersOfTheCpu) {
+  Problem gpu = problem(true);
+  gpu.precision = "fp32";
+  Problem cpu = gpu;
+  cpu.device = "cpu", cpu.algorithm_cache = "";
+  const auto want = run_layout(cpu, ranks(1), 3), got = run_layout(gpu, ranks(1), 3);
+  for (size_t step = 0; step < want.size(); ++step) EXPECT_NEAR(got[step].loss, want[step].loss, 1e-5);
+}
+
+/// What creating an engine of two ranks says.
+std::string refusal(const Problem& problem, const Layout& layout) {
+  try {
+    const LayoutRun run(problem, layout);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "";
+}
+
+TEST_F(Rehearsal, RefusesRanksOfAnotherKindUnlessTheyMayDiffer) {
+  name_gpu(1, "another GPU");
+  Problem mixed = problem(true);
+  const std::string message = refusal(mixed, ranks(2));
+  for (const char* part : {"rank 1", "\"emulated GPU;cuBLASLt", "\"another GPU;cuBLASLt", "/deterministic"})
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  mixed.deterministic = false;
+  {
+    LayoutRun run(mixed, ranks(2));
+    EXPECT_NE(choices_of(run.trainer()).at("apart").get<std::string>().find("rank 1"), std::string::npos);
+    record().algorithms = {};
+    run.step();
+    EXPECT_EQ(record().algorithms[0], 1u << 1);
+    EXPECT_EQ(record().algorithms[1], 1u);
+  }
+}
+
+TEST_F(Rehearsal, EndsTogetherWhereARankCannotTakeAChoice) {
+  record().known = false;
+  const std::string message = refusal(problem(true), ranks(3));
+  for (const char* part : {"rank 1", "does not take here the algorithm that the first rank chose"})
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+TEST_F(Rehearsal, EndsTogetherWhereTheFirstRankCannotWriteTheFile) {
+  Problem unwritable = problem(true);
+  unwritable.algorithm_cache = folder_.file("no/such/folder");
+  for (const int64_t n : {1, 2}) {
+    const std::string message = refusal(unwritable, ranks(n));
+    EXPECT_NE(message.find("/cuda/algorithm_cache: cannot add to"), std::string::npos) << message;
+  }
+}
+
+/// Heads that a library's attention takes, rotary positions, a head that shares the embedding.
+TEST_F(Rehearsal, MakesThePlansOfAttention) {
+  auto* const plans = plugin_function<int64_t()>("hawser_emulated_sdpa_plans");
+  config::ConfigTree config = small_config(write_tokens(folder_, 20000), "bf16");
+  config.set("/data/packing", "false");
+  config.set("/model/heads", "5");
+  config.set("/model/kv_heads", "1");
+  config.set("/model/dropout", R"({"embedding": 0, "attention": 0, "residual": 0})");
+  config.set("/model/position", "\"rotary\"");
+  std::atomic<bool> cancel{false};
+  const double want = Trainer::create(config, false, &cancel)->train_step().loss;
+  config.set("/device", "\"cuda\"");
+  config.set("/cuda/algorithm_cache", json(path_).dump());
+  const int64_t before = plans();
+  const auto trainer = Trainer::create(config, false, &cancel);
+  const int64_t made = plans();
+  EXPECT_EQ(made - before, 4);  // two windows, both directions
+  EXPECT_NEAR(trainer->train_step().loss, want, 1e-3 * want);
+  trainer->eval(nullptr, 1);
+  EXPECT_EQ(plans(), made);
+}
+
+}  // namespace
+}  // namespace hawser::testing
