@@ -189,12 +189,20 @@ std::vector<std::string> RunFolder::set_aside_checkpoints_after(int64_t step) co
   return names;
 }
 
-void RunFolder::note_ranks(int64_t step, int64_t ranks) const {
-  const std::string path = path_ + "/ranks.jsonl";
+void RunFolder::note(const std::string& file_name, const std::string& row) const {
+  const std::string path = path_ + "/" + file_name;
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0) fail_file("cannot open " + path, errno);
   const std::unique_ptr<const int, void (*)(const int*)> close_it(&file, [](const int* f) { ::close(*f); });
-  write_all(file, ordered_json{{"step", step}, {"ranks", ranks}}.dump() + "\n", path);
+  write_all(file, row + "\n", path);
+}
+
+void RunFolder::note_ranks(int64_t step, int64_t ranks) const {
+  note("ranks.jsonl", ordered_json{{"step", step}, {"ranks", ranks}}.dump());
+}
+
+void RunFolder::note_choices(int64_t step, const std::string& choices_json) const {
+  note("choices.jsonl", ordered_json{{"step", step}, {"choices", ordered_json::parse(choices_json)}}.dump());
 }
 
 void RunFolder::append(const MetricRow& row) { write_all(metrics_, to_json(row) + "\n", metrics_path()); }

@@ -5,6 +5,7 @@
 //   metrics.jsonl    one row per step, in order, none twice
 //   report.html      the picture of the run
 //   ranks.jsonl      of an elastic run: from which step on how many ranks trained it
+//   choices.jsonl    on GPUs: from which step on which algorithms multiplied
 //   trace.json       with --profile: when each kernel of the last step ran
 //   checkpoints/     step-N and best
 #pragma once
@@ -55,9 +56,12 @@ class RunFolder {
   void append(const MetricRow& row);
   /// Adds to ranks.jsonl that from here on so many ranks train.
   void note_ranks(int64_t step, int64_t ranks) const;
+  /// Adds to choices.jsonl what the engine's GPUs chose from here on (JSON, of the engine's info).
+  void note_choices(int64_t step, const std::string& choices_json) const;
 
  private:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  void note(const std::string& file_name, const std::string& row) const;
   std::string metrics_path() const { return path_ + "/metrics.jsonl"; }
   void lock();
 

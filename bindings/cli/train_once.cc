@@ -221,6 +221,7 @@ int train_on(const Run& run, const TrainOptions& options, const std::function<vo
     std::optional<RunFolder> folder;
     std::vector<MetricRow> rows = open(step, &folder);
     if (options.elastic) folder->note_ranks(step, static_cast<int64_t>(number_at(info, "/ranks", 1)));
+    if (folder && info.contains("choices")) folder->note_choices(step, info.at("choices").dump());
     began(step);
     return train(run.name, run.used, engine, options, folder ? &*folder : nullptr, std::move(rows));
   } catch (const Failure& failure) {
