@@ -193,7 +193,10 @@ TEST_F(Rehearsal, MakesThePlansOfAttention) {
   const auto trainer = Trainer::create(config, false, &cancel);
   const int64_t made = plans();
   EXPECT_EQ(made - before, 4);  // two windows, both directions
-  EXPECT_NEAR(trainer->train_step().loss, want, 1e-3 * want);
+  EXPECT_NEAR(trainer->forward_backward().loss, want, 1e-3 * want);
+  for (const json& gradient : json::parse(trainer->statistics_json()))
+    EXPECT_GT(gradient.at("norm"), 0) << gradient << ": without positions queries and keys have none";
+  trainer->commit();
   trainer->eval(nullptr, 1);
   EXPECT_EQ(plans(), made);
 }
