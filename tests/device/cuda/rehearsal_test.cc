@@ -92,8 +92,8 @@ TEST_F(Rehearsal, TakesTheFastestBeforeTheFirstStep) {
 TEST_F(Rehearsal, TimesNothingWithoutAFile) {
   LayoutRun run(problem(false), ranks(1));
   EXPECT_EQ(record().products, 0);
-  for (const json& product : choices_of(run.trainer()).at("products"))
-    EXPECT_EQ(product.at("nanoseconds"), 0);
+  const json choices = choices_of(run.trainer());
+  for (const json& product : choices.at("products")) EXPECT_EQ(product.at("nanoseconds"), 0);
   run.step();
   EXPECT_EQ(record().algorithms[0], 1u);
 }
