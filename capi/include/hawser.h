@@ -586,8 +586,8 @@ HWS_API int32_t hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
 #define HWS_TRACE_INSTRUCTIONS 1 /* when each instruction of a step begins and ends */
 #define HWS_TRACE_KERNELS 2      /* and every kernel call in them */
 /* From the next step on, on every rank of this process; what was noted before is dropped. Meanwhile a GPU is
- * given step by step what it is given as graphs otherwise (/cuda/graphs): the host's share of a step is larger.
- * HWS_FAILED_PRECONDITION for inference and while a step is pending. */
+ * given step by step what it is given as graphs otherwise (/cuda/graphs): the host's share of a step is
+ * larger. HWS_FAILED_PRECONDITION for inference and while a step is pending. */
 HWS_API int32_t hws_engine_set_trace(hws_engine* engine, int32_t detail);
 /* The last step. HWS_FORMAT_JSON: trace events, which Perfetto and chrome://tracing show: a process per rank,
  * a thread per stream (compute, communication), microseconds; in "otherData" per rank how much of the
@@ -599,7 +599,8 @@ HWS_API int32_t hws_engine_trace(const hws_engine* engine, int32_t format, hws_b
  * "communication": {"calls", "seconds", "bytes"}, "kernels": [{"kernel", "type", "calls", "seconds", "flops",
  * "bytes"}]}]}, slowest kernel first; a matmul (also "matmul_gelu" and others that take along what
  * follows) is listed by shape ("m", "n", "k", "a_transposed", "b_transposed"), flops are those of matrix
- * products and attention, bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a table. HWS_FAILED_PRECONDITION if no step was profiled. */
+ * products and attention, bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a
+ * table. HWS_FAILED_PRECONDITION if no step was profiled. */
 HWS_API int32_t hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out);
 /* What the ranks of this process said to others last: up to 2,048 calls of each, whatever became of them,
  * noted always and at no cost worth naming. Works at any time, also beside a call that does not return and

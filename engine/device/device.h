@@ -112,12 +112,12 @@ class Device {
   // take the first one's.
 
   /// The choices made so far, as text: a line for who made them (what must be the same for another device to
-  /// take them), then a line for each. Fields are separated by ';'; of a choice these are what it is for, what
-  /// was chosen, and its nanoseconds (0: not timed). "" where nothing is chosen. Valid until the next call of
-  /// this, null only without memory.
+  /// take them), then a line for each. Fields are separated by ';'; of a choice these are what it is for,
+  /// what was chosen, and its nanoseconds (0: not timed). "" where nothing is chosen. Valid until the next
+  /// call of this, null only without memory.
   virtual const char* choices() noexcept = 0;
-  /// From now on what is prepared takes these. Before anything is prepared. kFailedPrecondition where they were
-  /// made for another kind of device, with both in words.
+  /// From now on what is prepared takes these. Before anything is prepared. kFailedPrecondition where they
+  /// were made for another kind of device, with both in words.
   virtual Status take_choices(const char* choices) noexcept = 0;
 
   // Errors. Kernels return nothing: what goes wrong in one, or in work that was given earlier, is kept here.

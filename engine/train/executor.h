@@ -86,8 +86,8 @@ class Executor {
   void run(const plan::Plan& plan, size_t begin, size_t end, Run* run);
 
   /// Gives the products and attention of the plan, as a run would, to a table that only prepares them
-  /// (rehearsal.h). No host data, no transfers; what stands in the arena afterwards is of no worth. batch, seq,
-  /// training and documents are the run's.
+  /// (rehearsal.h). No host data, no transfers; what stands in the arena afterwards is of no worth. batch,
+  /// seq, training and documents are the run's.
   void rehearse(const plan::Plan& plan, const kernels::KernelTable& kernels, const Run& run);
 
   /// Records every run of its plan from now on; null: no more. It must outlive the recording.

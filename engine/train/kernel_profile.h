@@ -1,7 +1,7 @@
 // KernelProfile: a kernel table that wraps another and notes of every call what it did and how long it took:
 // sums over steps by kernel and shape, and the single calls of the last step for a trace. An executor that is
-// not profiled uses the table itself and pays nothing. What is launched as a graph would be seen once, when it
-// is captured: so under a profile (and any trace) steps run without graphs.
+// not profiled uses the table itself and pays nothing. What is launched as a graph would be seen once, when
+// it is captured: so under a profile (and any trace) steps run without graphs.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@ namespace hawser::train {
 namespace {
 
 std::shared_ptr<device::Device> open(const DeviceChoice& choice, const config::ResolvedConfig& config,
-                                     const kernels::KernelTable& kernels, Stream& stream,
-                                     int32_t local_rank, bool chooses) {
+                                     const kernels::KernelTable& kernels, Stream& stream, int32_t local_rank,
+                                     bool chooses) {
   if (choice.plugin == nullptr) return device::make_cpu_device(kernels, stream);
   device::DeviceRequest request;
   request.index = choice.index_of(local_rank);

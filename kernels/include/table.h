@@ -57,9 +57,9 @@ struct KernelTable {
   void (*sgd_bf16)(const SgdBf16&, Stream&);
 
   // What a backend makes once for each shape (descriptors, plans, the choice among several algorithms), made
-  // before the call itself, which then makes nothing. Null: there is nothing to make. Arguments are as the call
-  // will have them, alignments included; values are not looked at, and memory of outputs, inputs and workspace
-  // may be overwritten.
+  // before the call itself, which then makes nothing. Null: there is nothing to make. Arguments are as the
+  // call will have them, alignments included; values are not looked at, and memory of outputs, inputs and
+  // workspace may be overwritten.
   void (*prepare_matmul)(const Matmul&, Stream&) = nullptr;
   void (*prepare_attention_forward)(const AttentionForward&, Stream&) = nullptr;
   void (*prepare_attention_backward)(const AttentionBackward&, Stream&) = nullptr;
