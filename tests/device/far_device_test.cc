@@ -140,14 +140,6 @@ class FarEngine : public ::testing::TestWithParam<const char*> {
   }
   std::string path(const std::string& name) const { return folder_.file(name); }
 
-  static void expect_equal_tensors(const Trainer& a, const Trainer& b) {
-    for (const json& p : json::parse(a.tensors_json()))
-      for (const TensorKind kind : {TensorKind::kWeight, TensorKind::kMoment1, TensorKind::kMoment2}) {
-        const auto name = p.at("name").get<std::string>();
-        const auto size = p.at("count").get<size_t>();
-        EXPECT_EQ(tensor(a, kind, name, size), tensor(b, kind, name, size)) << name;
-      }
-  }
   static std::vector<int32_t> generated(Trainer& trainer, int64_t tokens) {
     const std::vector<int32_t> prompt = {1, 2, 3, 4, 5};
     std::vector<int32_t> out;

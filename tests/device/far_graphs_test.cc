@@ -16,7 +16,6 @@ namespace hawser::testing {
 namespace {
 
 using nlohmann::json;
-using train::TensorKind;
 using train::Trainer;
 
 /// The plugin's, once an engine has opened it.
@@ -115,14 +114,6 @@ class FarGraphsOnData : public FarGraphs {
     config.set("/device", std::string("\"") + device + "\"");
     if (std::string(device) == "cuda") config.set("/cuda", more);
     return Trainer::create(config, false, &cancel_);
-  }
-  static void expect_equal_tensors(const Trainer& a, const Trainer& b) {
-    for (const json& p : json::parse(a.tensors_json()))
-      for (const TensorKind kind : {TensorKind::kWeight, TensorKind::kMoment1, TensorKind::kMoment2}) {
-        const auto name = p.at("name").get<std::string>();
-        const auto size = p.at("count").get<size_t>();
-        EXPECT_EQ(tensor(a, kind, name, size), tensor(b, kind, name, size)) << name;
-      }
   }
   static std::vector<float> logits_of(Trainer& trainer, int64_t rows) {
     std::vector<int32_t> tokens(static_cast<size_t>(rows * 24), 5);

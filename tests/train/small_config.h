@@ -1,11 +1,14 @@
 // A small model and its data, for trainer tests.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -71,6 +74,17 @@ inline std::vector<float> tensor(const train::Trainer& trainer, train::TensorKin
   std::vector<float> values(size);
   trainer.tensor_get(kind, name, values.data(), size * sizeof(float));
   return values;
+}
+
+/// Weights and moments of both are the same bits.
+inline void expect_equal_tensors(const train::Trainer& a, const train::Trainer& b) {
+  using train::TensorKind;
+  for (const nlohmann::json& p : nlohmann::json::parse(a.tensors_json()))
+    for (const TensorKind kind : {TensorKind::kWeight, TensorKind::kMoment1, TensorKind::kMoment2}) {
+      const auto name = p.at("name").get<std::string>();
+      const auto size = p.at("count").get<size_t>();
+      EXPECT_EQ(tensor(a, kind, name, size), tensor(b, kind, name, size)) << name;
+    }
 }
 
 }  // namespace hawser::testing

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/train/choose_device.h"
+#include "tests/device/cuda/tensor_distance.h"
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
@@ -51,31 +52,11 @@ class EmulatedProducts : public ::testing::Test {
   void* plugin_ = nullptr;
 };
 
-double rms(const std::vector<float>& values) {
-  double square = 0;
-  for (const float x : values) square += double{x} * x;
-  return std::sqrt(square / static_cast<double>(values.size()));
-}
-
-/// The largest distance of a gradient's element, over the root mean square of its tensor; of keys' biases,
-/// which have none, over a share of the largest tensor's.
-double distance(const StepRecord& want, const StepRecord& got) {
-  double largest = 0, worst = 0;
-  for (const auto& [name, values] : want.gradients) largest = std::max(largest, rms(values));
-  for (const auto& [name, values] : want.gradients) {
-    const std::vector<float>& other = got.gradients.at(name);
-    const double scale = std::max(rms(values), 1e-2 * largest);
-    for (size_t i = 0; i < values.size(); ++i)
-      worst = std::max(worst, std::isnan(other[i]) ? INFINITY : std::abs(values[i] - other[i]) / scale);
-  }
-  return worst;
-}
-
 void expect_near(const std::vector<StepRecord>& want, const std::vector<StepRecord>& got, double loss,
                  double gradients) {
   for (size_t i = 0; i < want.size(); ++i) {
     EXPECT_LT(std::abs(want[i].loss - got[i].loss), loss * want[i].loss) << i;
-    EXPECT_LT(distance(want[i], got[i]), gradients) << i;
+    EXPECT_LT(tensor_distance(want[i].gradients, got[i].gradients), gradients) << i;
   }
 }
 

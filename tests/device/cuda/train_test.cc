@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/train/choose_device.h"
+#include "tests/device/cuda/tensor_distance.h"
 #include "tests/harness/layout_run.h"
 #include "tests/train/small_config.h"
 
@@ -22,38 +23,13 @@ struct Distance {
   double loss = 0, grad_norm = 0, gradients = 0, weights = 0, moment1 = 0;
 };
 
-using Tensors = std::map<std::string, std::vector<float>>;
-
-double rms(const std::vector<float>& values) {
-  double square = 0;
-  for (const float x : values) square += double{x} * x;
-  return std::sqrt(square / static_cast<double>(values.size()));
-}
-
-/// A key's bias has no gradient: what is there is rounding, on both sides. So the scale is never far below
-/// the largest.
-double distance(const Tensors& cpu, const Tensors& gpu) {
-  double worst = 0, largest = 0;
-  EXPECT_EQ(cpu.size(), gpu.size());
-  for (const auto& [name, want] : cpu) largest = std::max(largest, rms(want));
-  for (const auto& [name, want] : cpu) {
-    const std::vector<float>& got = gpu.at(name);
-    const double scale = std::max(rms(want), 1e-2 * largest);
-    for (size_t i = 0; i < want.size(); ++i) {
-      if (std::isnan(got[i])) return INFINITY;
-      if (scale > 0) worst = std::max(worst, std::abs(double{want[i]} - got[i]) / scale);
-    }
-  }
-  return worst;
-}
-
 double relative(double cpu, double gpu) { return std::abs(cpu - gpu) / std::abs(cpu); }
 
 Distance distance(const StepRecord& cpu, const StepRecord& gpu) {
   EXPECT_EQ(cpu.tokens, gpu.tokens);
   return {relative(cpu.loss, gpu.loss), relative(cpu.grad_norm, gpu.grad_norm),
-          distance(cpu.gradients, gpu.gradients), distance(cpu.weights, gpu.weights),
-          distance(cpu.moment1, gpu.moment1)};
+          tensor_distance(cpu.gradients, gpu.gradients), tensor_distance(cpu.weights, gpu.weights),
+          tensor_distance(cpu.moment1, gpu.moment1)};
 }
 
 /// Largest distances of three steps.
