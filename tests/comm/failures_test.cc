@@ -148,8 +148,10 @@ TEST_P(Failures, AbortFromAnyThreadReachesWaitingAndLaterCallsOfAll) {
 
 TEST_P(Failures, AbortInTheMiddleOfLargeCallsLeavesNobodyReading) {
   const int64_t n = 400'000;
+  std::barrier ready(4);
   const auto errors = run(4, [&](comm::RankComm& rank) {
     const auto group = world_group(rank);
+    ready.arrive_and_wait();
     std::thread aborter;
     if (rank.rank() == 3) {
       aborter = std::thread([&] {
