@@ -54,20 +54,14 @@ struct SummedRows {
   static __device__ void load(float (&x)[kChunks][kWide], const NormForward& a, int64_t row, int64_t,
                               bool wide) {
     const ResidualForward& r = a.residual;
-    const int64_t begin = row * a.d, sample = row / r.seq;
+    const int64_t begin = row * a.d;
     load_row<Team>(x, r.x + begin, a.d, wide);
 #pragma unroll
     for (int k = 0; k < kChunks; ++k) {
       const int64_t start = chunk_start<Team>(k);
       float branch[kWide];
       load_weight(branch, r.branch, r.branch_type, begin + start, a.d - start, wide);
-      if (r.dropout.p != 0.0f && start < a.d) {
-        float scale[kWide];
-        dropout_scales<kWide>(scale, r.dropout, r.dropout.samples[sample],
-                              static_cast<uint64_t>(row - sample * r.seq), start);
-#pragma unroll
-        for (int i = 0; i < kWide; ++i) branch[i] *= scale[i];
-      }
+      if (start < a.d) drop_features<kWide>(branch, r.dropout, r.seq, row, start);
 #pragma unroll
       for (int i = 0; i < kWide; ++i) x[k][i] += branch[i];
     }

@@ -7,16 +7,12 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// Multiplies x, elements i .. i + N - 1 of rows of d, by their dropout multipliers.
+/// The same of elements i .. i + N - 1 of rows of d.
 template <int N, class Args>
 __device__ __forceinline__ void drop(float* x, const Args& a, int64_t i) {
-  if (a.dropout.p == 0.0f) return;
-  const int64_t row = i / a.d, sample = row / a.seq;
-  float scale[N];
-  dropout_scales<N>(scale, a.dropout, a.dropout.samples[sample], static_cast<uint64_t>(row - sample * a.seq),
-                    i - row * a.d);
-#pragma unroll
-  for (int k = 0; k < N; ++k) x[k] *= scale[k];
+  if (a.dropout.p == 0.0f) return;  // without a division
+  const int64_t row = i / a.d;
+  drop_features<N>(x, a.dropout, a.seq, row, i - row * a.d);
 }
 
 template <class T>
