@@ -167,13 +167,11 @@ class MatmulRun {
   int64_t panels_before(int64_t worker) const {
     return divide_up(args_.n, kTileColumns) * worker / stream_.num_workers;
   }
-  int64_t wide_tasks() const {  // of one worker
-    return (divide_up(divide_up(args_.n, kTileColumns), stream_.num_workers) - 1) / tile_panels();
+  int64_t most_panels() const {  // of one worker
+    return divide_up(divide_up(args_.n, kTileColumns), stream_.num_workers);
   }
-  int64_t worker_tasks() const {
-    const int64_t panels = divide_up(divide_up(args_.n, kTileColumns), stream_.num_workers);
-    return wide_tasks() + panels - wide_tasks() * tile_panels();
-  }
+  int64_t wide_tasks() const { return (most_panels() - 1) / tile_panels(); }  // of one worker
+  int64_t worker_tasks() const { return wide_tasks() + most_panels() - wide_tasks() * tile_panels(); }
   int64_t tile_panels() const { return plan_.tile_n / kTileColumns; }
   int64_t column_tasks() const { return worker_tasks() * stream_.num_workers; }
   int64_t first_column(int64_t task) const {
