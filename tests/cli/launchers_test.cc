@@ -36,8 +36,6 @@ class Launchers : public CommandTest {
     };
     return shell(one(1) + " & other=$!; " + one(0) + "; first=$?; wait $other && [ $first = 0 ]");
   }
-  /// A port that is likely free: two tests of one machine differ.
-  static std::string port() { return std::to_string(10000 + getpid() % 10000); }
 };
 
 TEST_F(Launchers, MpirunStartsRanks) {
@@ -72,7 +70,7 @@ TEST_F(Launchers, TorchrunStartsAnElasticRunAgain) {
 }
 
 TEST_F(Launchers, VariablesAloneStartRanksAndSayWhichTheyWere) {
-  const std::string master = "MASTER_ADDR=localhost MASTER_PORT=" + port();
+  const std::string port = free_port(), master = "MASTER_ADDR=localhost MASTER_PORT=" + port;
   ASSERT_TRUE(both(master, "train config.json --comm env --out run")) << read_text(path("err.txt"));
   expect_the_run_of_local_ranks("run");
   ASSERT_TRUE(shell("env RANK=1 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 " + master +
@@ -81,7 +79,7 @@ TEST_F(Launchers, VariablesAloneStartRanksAndSayWhichTheyWere) {
   const auto found = json::parse(read_text(path("out.txt")));
   EXPECT_EQ(found.at("launcher"), "torchrun");
   EXPECT_EQ(found.at("rank"), 1);
-  EXPECT_EQ(found.at("address"), "127.0.0.1:" + port());
+  EXPECT_EQ(found.at("address"), "127.0.0.1:" + port);
   EXPECT_EQ(found.at("read").at(0), (json{{"name", "RANK"}, {"value", "1"}}));
 }
 
@@ -98,7 +96,7 @@ TEST_F(Launchers, ASecretLetsRanksInThatKnowIt) {
   write_text(path("secret"), std::string(32, 's') + "\n");
   refused("train config.json --comm 127.0.0.1:1 --rank 0 --world 2 --secret-file secret", {"chmod 600"});
   fs::permissions(path("secret"), fs::perms::owner_read | fs::perms::owner_write);
-  const std::string master = "MASTER_ADDR=localhost MASTER_PORT=" + port();
+  const std::string master = "MASTER_ADDR=localhost MASTER_PORT=" + free_port();
   ASSERT_TRUE(both(master + " HAWSER_SECRET_FILE=secret", "train config.json --comm env --out run"))
       << read_text(path("err.txt"));
   expect_the_run_of_local_ranks("run");

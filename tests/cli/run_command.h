@@ -2,7 +2,9 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,6 +63,22 @@ inline std::map<std::string, std::string> tensor_files(const fs::path& checkpoin
     if (entry.path().extension() == ".safetensors") files[entry.path().filename()] = read_text(entry.path());
   }
   return files;
+}
+
+/// A port that nobody listens on, for processes that must be told one before any of them has it. Below the
+/// ports that the system gives to connections, as one of those may be taken at any moment.
+inline std::string free_port() {
+  for (int tried = 0; tried < 10000; ++tried) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    const int port = 10000 + (getpid() + tried) % 10000;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool free = bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+    close(socket);
+    if (free) return std::to_string(port);
+  }
+  return "no free port";
 }
 
 class CommandTest : public testing::Test {

@@ -1,5 +1,7 @@
 // The store where ranks find each other: its requests, who is missing, who died, and strangers on the port.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <condition_variable>
 #include <mutex>
@@ -63,6 +65,22 @@ Code thrown(const Call& call, std::string* message) {
     return error.code();
   }
   return Code::kOk;
+}
+
+TEST(Rendezvous, ACallThatReachesItselfIsKnown) {
+  const StoreServer server({"127.0.0.1", "0"}, member(0, 1), 10);
+  std::string why;
+  EXPECT_FALSE(reached_itself(connect_until(at(server), steady_seconds() + 5, &why)));
+  EXPECT_FALSE(reached_itself(Socket(::socket(AF_INET, SOCK_STREAM, 0))));
+  const Socket own(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in name{};
+  socklen_t size = sizeof(name);
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(own.fd(), reinterpret_cast<sockaddr*>(&name), size), 0);
+  ASSERT_EQ(getsockname(own.fd(), reinterpret_cast<sockaddr*>(&name), &size), 0);
+  ASSERT_EQ(connect(own.fd(), reinterpret_cast<sockaddr*>(&name), size), 0);
+  EXPECT_TRUE(reached_itself(own));
 }
 
 TEST(Rendezvous, KeepsValuesAndWaitsForThem) {

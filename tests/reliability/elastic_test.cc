@@ -165,7 +165,7 @@ TEST_F(Elastic, AStoppedProcessIsReplaced) {
 TEST_F(Elastic, OneCommandBeginsAndGoesOnWithAnyNumberOfRanks) {
   write_config(12, 600);
   const auto job = [&](int ranks, const std::string& more) {
-    const std::string port = std::to_string(20000 + getpid() % 10000);
+    const std::string port = free_port();
     std::string command = "cd '" + folder_.string() + "'; fail=0";
     for (int r = 0; r < ranks; ++r)
       command += "; RANK=" + std::to_string(r) + " WORLD_SIZE=" + std::to_string(ranks) +
@@ -194,7 +194,7 @@ TEST_F(Elastic, OneCommandBeginsAndGoesOnWithAnyNumberOfRanks) {
 /// A rank that is started anew by hand, or by a scheduler that replaces single processes.
 TEST_F(Elastic, WithoutALauncherTheOthersWaitForTheLostRank) {
   write_config(40, 600);
-  const std::string port = std::to_string(30000 + getpid() % 10000);
+  const std::string port = free_port();
   const auto rank = [&](int r) {
     return "train config.json --elastic --out run --comm 127.0.0.1:" + port + " --rank " + std::to_string(r) +
            " --world 2";

@@ -63,13 +63,13 @@ Socket make_socket(const addrinfo& entry) {
 
 /// One try with one address; 0 or an errno.
 int try_connect(const Socket& socket, const addrinfo& entry, double deadline, int interrupt) {
-  if (connect(socket.fd(), entry.ai_addr, entry.ai_addrlen) == 0) return 0;
-  if (errno != EINPROGRESS) return errno;
-  if (!wait_for(socket.fd(), POLLOUT, deadline, interrupt)) return ETIMEDOUT;
+  const bool at_once = connect(socket.fd(), entry.ai_addr, entry.ai_addrlen) == 0;
+  if (!at_once && errno != EINPROGRESS) return errno;
+  if (!at_once && !wait_for(socket.fd(), POLLOUT, deadline, interrupt)) return ETIMEDOUT;
   int error = 0;
   socklen_t size = sizeof(error);
   getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
-  return error;
+  return error == 0 && reached_itself(socket) ? ECONNREFUSED : error;
 }
 
 }  // namespace
@@ -142,6 +142,14 @@ int32_t listening_port(const Socket& socket) {
   if (getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&name), &size) != 0) return 0;
   return name.ss_family == AF_INET6 ? ntohs(reinterpret_cast<sockaddr_in6&>(name).sin6_port)
                                     : ntohs(reinterpret_cast<sockaddr_in&>(name).sin_port);
+}
+
+bool reached_itself(const Socket& socket) {
+  sockaddr_storage own{}, other{};
+  socklen_t own_size = sizeof(own), other_size = sizeof(other);
+  return getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+         getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&other), &other_size) == 0 &&
+         own_size == other_size && std::memcmp(&own, &other, own_size) == 0;
 }
 
 std::string local_address(const Socket& socket) {

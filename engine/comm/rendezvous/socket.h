@@ -46,6 +46,10 @@ Socket listen_on(const HostPort& address);
 /// The port that a listening socket got (for port 0).
 int32_t listening_port(const Socket& socket);
 
+/// Whether both ends of a connection are this socket: the system may give a caller of a port of its own that
+/// nobody listens on yet that very port to call from, and the call answers itself (simultaneous open, RFC
+/// 9293 section 3.5). connect_until() takes such a call as refused.
+bool reached_itself(const Socket& socket);
 /// This side's address of a connection, as digits.
 std::string local_address(const Socket& socket);
 /// Small messages leave at once.
