@@ -100,14 +100,14 @@ inline void cut_k(MatmulPlan& plan, int64_t k, int64_t per_word) {
   plan.block_words = plan.block_k / per_word;
 }
 
-/// Plans the row-wise form, where it serves: op(a) with rows enough for all workers, and op(b) small, or one
-/// block of it at least fits and it is the smaller operand.
+/// Plans the row-wise form, where it serves: op(a) has rows enough for all workers, one block of op(b) at
+/// least fits, and op(b) is the smaller operand, or small while the rows of op(a) lie as a worker left them.
 inline bool plan_rowwise(MatmulPlan& plan, const Matmul& args, int64_t workers) {
   const int64_t block_words = larger(1, plan.block_words * round_up(args.n, kTileColumns));
   const int64_t group = smaller(plan.blocks, kPackedWords / block_words);
-  const bool small = plan.blocks * block_words <= kSmallWords;
+  const bool small_by_rows = !args.a_transposed && plan.blocks * block_words <= kSmallWords;
   if (args.c_type != DType::kF32 || group == 0 || args.m < workers * kRowwiseTasks * kTileRows) return false;
-  if (small ? args.a_transposed : args.m < args.n) return false;
+  if (!small_by_rows && args.m < args.n) return false;
   const int64_t panels = divide_up(args.m, kTileRows);
   const int64_t tasks = larger(workers * kRowwiseTasks, divide_up(panels, kMaxTileRows / kTileRows));
   plan.form = Form::kRowwise;

@@ -1,4 +1,4 @@
-// exp, 2^x, tanh and erf over the vocabulary of a level, and the typed loads and stores. Included at the end
+// exp, 2^x and tanh over the vocabulary of a level, and the typed loads and stores. Included at the end
 // of each level's header. The polynomials are minimax fits (Remez) to the functions named beside them; errors
 // stay within a few units in the last place of the result.
 #pragma once
@@ -58,29 +58,6 @@ HWS_INLINE vf vtanh(vf x) {
   const vf e = vexp(vadd(a, a));
   const vf large = vsub(vset(1.0f), vdiv(vset(2.0f), vadd(e, vset(1.0f))));
   return vselect_le(a, vset(0.625f), small, vcopysign(large, x));
-}
-
-HWS_INLINE vf verf(vf x) {
-  const vf t = vmul(x, x);
-  vf p = vset(7.85383633596e-5f);  // erf(x) / x over x^2 on |x| <= 1
-  p = vfma(p, t, vset(-0.000801018574086f));
-  p = vfma(p, t, vset(0.00518832674254f));
-  p = vfma(p, t, vset(-0.0268538114077f));
-  p = vfma(p, t, vset(0.112835851351f));
-  p = vfma(p, t, vset(-0.37612625823f));
-  p = vfma(p, t, vset(1.12837916573f));
-  const vf small = vmul(p, x);
-  const vf a = vmin(vset(4.0f), vabs(x));  // erf(4) rounds to 1; NaN passes
-  vf q = vset(-2.16975425298e-5f);         // log(1 - erf(x)) on 1 <= x <= 4
-  q = vfma(q, a, vset(0.000441471756073f));
-  q = vfma(q, a, vset(-0.00420528006472f));
-  q = vfma(q, a, vset(0.0252103264365f));
-  q = vfma(q, a, vset(-0.108422077442f));
-  q = vfma(q, a, vset(-0.633216418367f));
-  q = vfma(q, a, vset(-1.12958030015f));
-  q = vfma(q, a, vset(0.000188465333002f));
-  const vf large = vsub(vset(1.0f), vexp(q));
-  return vselect_le(vabs(x), vset(1.0f), small, vcopysign(large, x));
 }
 
 // Typed access, for templates over the element type: float, or uint16_t holding bfloat16. The _n forms touch
