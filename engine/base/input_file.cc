@@ -147,8 +147,8 @@ InputFile::~InputFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-void FileWindow::load(int64_t offset) {
-  const int64_t bytes = std::min<int64_t>(static_cast<int64_t>(sizeof block_), file_.size() - offset);
+void FileWindow::load(int64_t offset, int64_t least) {
+  const int64_t bytes = std::min(std::max(most_, least), file_.size() - offset);
   bytes_ = 0;  // nothing, should reading fail
   file_.read_at(offset, block_, bytes);
   begin_ = offset;

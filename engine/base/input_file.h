@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -55,23 +56,27 @@ class InputFile {
 /// A walk through a file from front to back, a block at a time. For one thread; borrows the file.
 class FileWindow {
  public:
-  explicit FileWindow(const InputFile& file) : file_(file) {}
+  /// `block`: bytes to read at a time, at most 16 KiB; who needs few need not read more.
+  explicit FileWindow(const InputFile& file, int64_t block = kBlock)
+      : file_(file), most_(std::clamp<int64_t>(block, 1, kBlock)) {}
   FileWindow(const FileWindow&) = delete;
   FileWindow& operator=(const FileWindow&) = delete;
 
   /// Bytes from `offset` (at most the file's size) on: at least `least` of them, fewer only at the end of the
   /// file. Valid until the next call. Throws as read_at.
   std::string_view at(int64_t offset, int64_t least) {
-    if (offset < begin_ || offset + least > begin_ + bytes_) load(offset);
+    if (offset < begin_ || offset + least > begin_ + bytes_) load(offset, least);
     return {block_ + (offset - begin_), static_cast<size_t>(begin_ + bytes_ - offset)};
   }
 
  private:
-  void load(int64_t offset);
+  static constexpr int64_t kBlock = 16 * 1024;
+  void load(int64_t offset, int64_t least);
 
   const InputFile& file_;
+  const int64_t most_;
   int64_t begin_ = 0, bytes_ = 0;
-  char block_[16 * 1024];
+  char block_[kBlock];
 };
 
 }  // namespace hawser

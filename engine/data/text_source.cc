@@ -34,9 +34,15 @@ class CharacterSource final : public TokenSource {
   CharacterSource(const std::string& path, const Vocabulary& vocabulary)
       : file_(InputFile::open(path)), vocabulary_(vocabulary) {
     FileWindow window(file_);
-    for (int64_t at = 0; at < file_.size(); ++size_) {
-      if (size_ % kStride == 0) offsets_.push_back(at);
-      if (next(&window, &at) < 0) fail_character(path, at, window.at(at, kMostUtf8Bytes), vocabulary_);
+    for (int64_t at = 0; at < file_.size();) {
+      const std::string_view rest = window.at(at, kMostUtf8Bytes);
+      size_t step = 0;
+      for (const size_t whole = whole_characters(rest); step < whole; ++size_) {
+        if (size_ % kStride == 0) offsets_.push_back(at + static_cast<int64_t>(step));
+        if (vocabulary_.next(rest, &step) < 0)
+          fail_character(path, at + static_cast<int64_t>(step), rest.substr(step), vocabulary_);
+      }
+      at += static_cast<int64_t>(step);
     }
     ascii_ = size_ == file_.size();
     if (ascii_) std::vector<int64_t>().swap(offsets_);  // every character is its own byte offset
@@ -44,7 +50,7 @@ class CharacterSource final : public TokenSource {
 
   int64_t size() const override { return size_; }
   void copy(int64_t first, int64_t count, int32_t* out) const override {
-    FileWindow window(file_);
+    FileWindow window(file_, ascii_ ? count + kMostUtf8Bytes : (count + kStride) * kMostUtf8Bytes);
     int64_t at = byte_offset(first, &window);
     for (int64_t i = 0; i < count; ++i) out[i] = next(&window, &at);
   }

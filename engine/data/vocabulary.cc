@@ -27,23 +27,29 @@ namespace {
       "this model has no text vocabulary: give token ids, or train with data.vocabulary bytes or characters");
 }
 
-/// Ascending distinct code points of one text, as marks.
-void mark_characters(const InputFile& file, std::vector<bool>* seen) {
+/// Whether each code point occurs in a text; a byte for each.
+using Marks = std::vector<uint8_t>;
+
+void mark_characters(const InputFile& file, Marks* seen) {
   FileWindow window(file);
   for (int64_t at = 0; at < file.size();) {
     const std::string_view rest = window.at(at, kMostUtf8Bytes);
     size_t step = 0;
-    const uint32_t point = next_code_point(rest.data(), rest.size(), &step);
-    if (point == kInvalidCodePoint) fail_character(file.path(), at, rest, {});
-    (*seen)[point] = true;
+    for (const size_t whole = whole_characters(rest); step < whole;) {
+      const uint32_t point = next_code_point(rest.data(), rest.size(), &step);
+      if (point == kInvalidCodePoint)
+        fail_character(file.path(), at + static_cast<int64_t>(step), rest.substr(step), {});
+      (*seen)[point] = 1;
+    }
     at += static_cast<int64_t>(step);
   }
 }
 
-std::vector<uint32_t> marked(const std::vector<bool>& seen) {
+/// The marked code points, ascending.
+std::vector<uint32_t> marked(const Marks& seen) {
   std::vector<uint32_t> result;
   for (uint32_t point = 0; point < seen.size(); ++point) {
-    if (seen[point]) result.push_back(point);
+    if (seen[point] != 0) result.push_back(point);
   }
   return result;
 }
@@ -65,7 +71,7 @@ Vocabulary Vocabulary::bytes() {
 }
 
 Vocabulary Vocabulary::characters_of(const std::vector<std::string>& paths) {
-  std::vector<bool> seen(0x110000, false);
+  Marks seen(0x110000, 0);
   for (const std::string& path : paths) {
     mark_characters(InputFile::open(path), &seen);
   }
