@@ -9,7 +9,8 @@ void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kern
   using plan::Op;
   kernels_ = &kernels;
   stream_ = &s_.link->device().stream(device::StreamId::kCompute);
-  documents_.resize(std::max(documents_.size(), plan.instructions.size()));
+  // At least one document a row; how many there will be, nobody knows.
+  documents_.assign(std::max(documents_.size(), plan.instructions.size()), run.documents ? run.batch : 0);
   for (const plan::Instruction& n : plan.instructions) {
     nn::Region workspace;
     const nn::Context ctx = context(plan, n, run, &workspace);

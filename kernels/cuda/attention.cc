@@ -3,6 +3,8 @@
 // caches).
 #include "kernels/cuda/attention.h"
 
+#include <stdio.h>
+
 #include "kernels/cuda/sdpa.h"
 #include "kernels/cuda/table.h"
 
@@ -46,6 +48,22 @@ struct ByLibrary {
     if (stream.sdpa == nullptr || !sdpa_shape(s, backward, &shape)) return false;
     workspace = sdpa_workspace(shape);
     return stream.sdpa->offers(shape, workspace.library_bytes);
+  }
+
+  /// Makes the plan. Where the library has none for a problem of its kind, which ours takes then, this is
+  /// told, of the first such problem.
+  void prepare(const AttentionShape& s, bool backward, CudaStream& stream) {
+    if (is_empty(s) || takes(s, backward, stream) || shape.batch == 0) return;
+    if (stream.without.text == nullptr || stream.without.text[0] != '\0') return;
+    snprintf(
+        stream.without.text, stream.without.bytes,
+        "cuDNN %lld has no plan for the %s of attention%s (%lld x %lld positions, %lld heads of %lld), which "
+        "takes a kernel of the engine's own, without tensor cores%s",
+        static_cast<long long>(stream.sdpa->version()), backward ? "backward" : "forward",
+        shape.documents > 0 ? " over documents" : "", static_cast<long long>(shape.batch),
+        static_cast<long long>(shape.seq), static_cast<long long>(shape.heads),
+        static_cast<long long>(shape.head_dim),
+        stream.sdpa->deterministic() ? "; it may have one with /deterministic false" : "");
   }
 
   /// Where documents, their statistics and the library's workspace lie. Without documents, lse is the
@@ -104,13 +122,11 @@ void attention_backward(const AttentionBackward& args, Stream& stream) {
 }
 
 void prepare_attention_forward(const AttentionForward& args, Stream& stream) {
-  ByLibrary library;
-  if (!is_empty(args.s)) library.takes(args.s, false, cuda_stream(stream));
+  ByLibrary{}.prepare(args.s, false, cuda_stream(stream));
 }
 
 void prepare_attention_backward(const AttentionBackward& args, Stream& stream) {
-  ByLibrary library;
-  if (!is_empty(args.s)) library.takes(args.s, true, cuda_stream(stream));
+  ByLibrary{}.prepare(args.s, true, cuda_stream(stream));
 }
 
 }  // namespace hawser::kernels::cuda

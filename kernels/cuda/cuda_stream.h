@@ -7,6 +7,7 @@
 
 #include "engine/base/stream.h"
 #include "kernels/cuda/context.h"
+#include "kernels/cuda/optional_library.h"
 
 namespace hawser::kernels::cuda {
 
@@ -35,6 +36,7 @@ struct CudaStream : Stream {
   const Context* context = nullptr;  ///< current while a kernel is given to it; null: whatever is
   CublasLt* cublaslt = nullptr;      ///< null: products by our own tiled kernel (matmul_tiled.cu)
   Sdpa* sdpa = nullptr;              ///< null: attention by our own tiled kernels
+  ErrorText without = {};  ///< where it is told, before the first step, what makes it slower than it could be
 
   /// Keeps what a runtime call returned, if it is no success; true if it is one.
   bool succeeded(cudaError_t result, const char* operation);

@@ -57,6 +57,7 @@ class Sdpa {
   virtual bool offers(const SdpaShape& shape, int64_t workspace_bytes) = 0;
   /// Of the library: another one may give other bits.
   virtual int64_t version() const = 0;
+  virtual bool deterministic() const = 0;
   /// Queues it. Errors go to the stream. Only after offers() said so.
   virtual void run(const SdpaShape& shape, const SdpaTensors& tensors, CudaStream& stream) = 0;
 };

@@ -1,6 +1,7 @@
 // How a program that has opened an emulated plugin breaks its GPU, gives it cuBLASLt, or makes one of another
 // kind.
 #include "tests/cuda_emulation/emulated_cublaslt.h"
+#include "tests/cuda_emulation/emulated_sdpa.h"
 #include "tests/cuda_emulation/streams.h"
 
 using hawser::cuda_emulation::cublaslt_record;
@@ -16,6 +17,11 @@ extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_cubla
   cublaslt_record() = {};
   cublaslt_record().in_devices = present;
   cublaslt_record().epilogues = epilogues;
+}
+
+/// The workspace that each plan of its attention needs, on devices opened from now on.
+extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_sdpa(int64_t needed_bytes) {
+  hawser::cuda_emulation::sdpa_needed_bytes() = needed_bytes;
 }
 
 /// Products given to it so far: all, and those with GELU, its gradient, the gradient of a bias.

@@ -97,8 +97,9 @@ cudaError_t CudaDevice::make_streams(const char** operation) {
 bool CudaDevice::make_libraries(const DeviceRequest& request, StickyError* failure) {
   const ContextScope scope(&context_);
   info_.without = without_;
-  return start_libraries(&streams_[static_cast<int>(StreamId::kCompute)], request, name_,
-                         {without_, sizeof without_}, failure);
+  CudaStream& compute = streams_[static_cast<int>(StreamId::kCompute)];
+  compute.without = {without_, sizeof without_};
+  return start_libraries(&compute, request, name_, compute.without, failure);
 }
 
 const kernels::KernelTable& CudaDevice::kernels() const noexcept { return kernels::cuda::cuda_kernels(); }

@@ -88,6 +88,7 @@ class CudnnSdpa final : public Sdpa {
   }
 
   int64_t version() const override { return static_cast<int64_t>(api_.GetVersion()); }
+  bool deterministic() const override { return deterministic_; }
 
   void run(const SdpaShape& shape, const SdpaTensors& tensors, CudaStream& stream) override {
     const char* const operation = shape.backward ? "attention_backward" : "attention_forward";

@@ -59,6 +59,15 @@ class Rehearsal : public ::testing::Test {
     layout.stage = n > 1 ? 3 : 0;
     return layout;
   }
+  /// A small model whose heads a library's attention takes.
+  config::ConfigTree for_library_attention() const {
+    config::ConfigTree config = small_config(write_tokens(folder_, 20000), "bf16");
+    config.set("/model/heads", "5");
+    config.set("/model/kv_heads", "1");
+    config.set("/model/dropout", R"({"embedding": 0, "attention": 0, "residual": 0})");
+    return config;
+  }
+
   int64_t lines() const {
     int64_t lines = 0;
     std::ifstream in(path_);
@@ -176,14 +185,11 @@ TEST_F(Rehearsal, EndsTogetherWhereTheFirstRankCannotWriteTheFile) {
   }
 }
 
-/// Heads that a library's attention takes, rotary positions, a head that shares the embedding.
+/// Rotary positions, a head that shares the embedding.
 TEST_F(Rehearsal, MakesThePlansOfAttention) {
   auto* const plans = plugin_function<int64_t()>("hawser_emulated_sdpa_plans");
-  config::ConfigTree config = small_config(write_tokens(folder_, 20000), "bf16");
+  config::ConfigTree config = for_library_attention();
   config.set("/data/packing", "false");
-  config.set("/model/heads", "5");
-  config.set("/model/kv_heads", "1");
-  config.set("/model/dropout", R"({"embedding": 0, "attention": 0, "residual": 0})");
   config.set("/model/position", "\"rotary\"");
   std::atomic<bool> cancel{false};
   const double want = Trainer::create(config, false, &cancel)->train_step().loss;
@@ -199,6 +205,22 @@ TEST_F(Rehearsal, MakesThePlansOfAttention) {
   trainer->commit();
   trainer->eval(nullptr, 1);
   EXPECT_EQ(plans(), made);
+}
+
+/// Nothing is slower than it could be without a word.
+TEST_F(Rehearsal, TellsWhereTheLibraryHasNoPlanOfAttention) {
+  auto* const need = plugin_function<void(int64_t)>("hawser_emulated_gpu_sdpa");
+  config::ConfigTree config = for_library_attention();
+  config.set("/device", "\"cuda\"");
+  std::atomic<bool> cancel{false};
+  EXPECT_FALSE(json::parse(Trainer::create(config, false, &cancel)->info_json()).contains("device_without"));
+  need(int64_t{1} << 40);
+  const auto trainer = Trainer::create(config, false, &cancel);
+  need(1024);
+  const std::string without = json::parse(trainer->info_json()).at("device_without");
+  for (const char* part : {"cuDNN 0 has no plan for the forward of attention over documents (", " heads of ",
+                           "kernel of the engine's own", "/deterministic false"})
+    EXPECT_NE(without.find(part), std::string::npos) << without;
 }
 
 }  // namespace
