@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 using nlohmann::ordered_json;
 
 constexpr double kSecondsBetweenReports = 15.0;
-constexpr double kMeasureSeconds = 0.2, kProfileMeasureSeconds = 1.5;
+constexpr double kPeakSeconds = 0.07, kProfileMeasureSeconds = 1.5;
 constexpr int kMostMeasurements = 8;
 
 double seconds_since(Clock::time_point begin) {
@@ -99,15 +99,11 @@ bool TrainSession::peak_is_due(const MetricRow& row) const {
 void TrainSession::measure_peak() {
   ++measurements_;
   const Clock::time_point begin = Clock::now();
-  hws_buffer* raw = nullptr;
-  const int32_t status = hws_device_measure(settings_.threads * settings_.ranks_here, kMeasureSeconds, &raw);
-  const Buffer buffer(raw);
+  double flops = 0;
+  const int32_t status = hws_device_peak(settings_.threads * settings_.ranks_here,
+                                         settings_.bf16 ? "bf16" : "fp32", kPeakSeconds, &flops);
   live_.exclude(seconds_since(begin));
-  if (status != HWS_OK) return;
-  const auto measured = ordered_json::parse(static_cast<const char*>(hws_buffer_data(buffer.get())));
-  const char* key = settings_.bf16 ? "bf16_gflops" : "fp32_gflops";
-  if (measured.contains(key) && measured[key].is_number())
-    facts_.peak_flops = std::fmax(facts_.peak_flops, 1e9 * measured[key].get<double>() * settings_.processes);
+  if (status == HWS_OK) facts_.peak_flops = std::fmax(facts_.peak_flops, flops * settings_.processes);
 }
 
 void TrainSession::show_sample(int64_t step) {

@@ -572,6 +572,10 @@ HWS_API int32_t hws_device_list(hws_buffer** out);
 /* Measures matrix-product peaks (GFLOP/s, fp32 and bf16) and memory bandwidth (GB/s) of the CPU with
  * `threads` threads (0: default) for about `seconds` (0: 0.5). JSON. */
 HWS_API int32_t hws_device_measure(int32_t threads, double seconds, hws_buffer** out);
+/* The peak of matrix products alone, in operations a second, to hold a run's speed against: of `precision`
+ * "fp32" or "bf16", with `threads` threads of the CPU (0: default), in about `seconds` (0: 0.1). Takes about
+ * 10 MB of memory. Blocks; any thread. */
+HWS_API int32_t hws_device_peak(int32_t threads, const char* precision, double seconds, double* flops);
 
 /* Called after each step with a JSON object of `size` bytes (NUL-terminated), on the thread that trains. */
 typedef void (*hws_metrics_fn)(void* user, const char* json, size_t size);

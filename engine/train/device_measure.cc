@@ -16,7 +16,8 @@ namespace hawser::train {
 namespace {
 
 constexpr int64_t kSide = 768;  // a square product that stays in the second-level caches when blocked
-constexpr int64_t kCopyBytes = 64 << 20;  // beyond any cache
+constexpr int64_t kRandomValues = 1 << 15;  // then they repeat
+constexpr int64_t kCopyBytes = 64 << 20;    // beyond any cache
 
 double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -35,7 +36,7 @@ double best_of(double budget, const std::function<void()>& work) {
   return best;
 }
 
-double matmul_gflops(DType type, double budget, const kernels::KernelTable& kernels, Stream& stream) {
+double matmul_flops(DType type, double budget, const kernels::KernelTable& kernels, Stream& stream) {
   kernels::Matmul m;
   m.a_type = m.b_type = type;
   m.m = m.n = m.k = m.lda = m.ldb = m.ldc = kSide;
@@ -45,17 +46,18 @@ double matmul_gflops(DType type, double budget, const kernels::KernelTable& kern
       device::Arena::create(3 * operand + kernels.matmul_workspace_bytes(m, stream.num_workers));
   // Random values in both types: zeros would flatter the machine.
   auto* const random = reinterpret_cast<uint16_t*>(arena->data());
-  for (int64_t i = 0; i < operand; i += 8) {
+  for (int64_t i = 0; i < kRandomValues; i += 4) {
     const PhiloxBlock words = philox(1, static_cast<uint64_t>(i), 0);
-    for (int j = 0; j < 4; ++j) random[i / 2 + j] = static_cast<uint16_t>(0x3F00u | (words.v[j] & 0x80FFu));
+    for (int j = 0; j < 4; ++j) random[i + j] = static_cast<uint16_t>(0x3F00u | (words.v[j] & 0x80FFu));
   }
-  std::copy_n(arena->data(), operand, arena->data() + operand);
+  for (int64_t at = kRandomValues * 2; at < 2 * operand; at += kRandomValues * 2)
+    std::copy_n(arena->data(), std::min(kRandomValues * 2, 2 * operand - at), arena->data() + at);
   m.a = arena->data();
   m.b = arena->data() + operand;
   m.c = arena->data() + 2 * operand;
   m.workspace = arena->data() + 3 * operand;
   const double s = best_of(budget, [&] { kernels.matmul(m, stream); });
-  return 2.0 * kSide * kSide * kSide / s * 1e-9;
+  return 2.0 * kSide * kSide * kSide / s;
 }
 
 /// y = a + b: two reads and a write.
@@ -74,13 +76,20 @@ std::string device_measure_json(int32_t threads, double seconds) {
   const double budget = (seconds > 0 ? seconds : 0.5) / 3;
   device::ThreadPool pool(threads > 0 ? threads : device::default_threads());
   const kernels::KernelTable& kernels = kernels::cpu_kernels(kernels::best_cpu_level());
-  const OrderedJson json = {{"name", kernels::cpu_name()},
-                            {"threads", pool.threads()},
-                            {"level", kernels.name},
-                            {"fp32_gflops", matmul_gflops(DType::kF32, budget, kernels, pool.stream())},
-                            {"bf16_gflops", matmul_gflops(DType::kBf16, budget, kernels, pool.stream())},
-                            {"bandwidth_gbs", bandwidth_gbs(budget, kernels, pool.stream())}};
+  const OrderedJson json = {
+      {"name", kernels::cpu_name()},
+      {"threads", pool.threads()},
+      {"level", kernels.name},
+      {"fp32_gflops", 1e-9 * matmul_flops(DType::kF32, budget, kernels, pool.stream())},
+      {"bf16_gflops", 1e-9 * matmul_flops(DType::kBf16, budget, kernels, pool.stream())},
+      {"bandwidth_gbs", bandwidth_gbs(budget, kernels, pool.stream())}};
   return json.dump();
+}
+
+double device_peak_flops(int32_t threads, DType type, double seconds) {
+  device::ThreadPool pool(threads > 0 ? threads : device::default_threads());
+  const kernels::KernelTable& kernels = kernels::cpu_kernels(kernels::best_cpu_level());
+  return matmul_flops(type, seconds > 0 ? seconds : 0.1, kernels, pool.stream());
 }
 
 }  // namespace hawser::train

@@ -155,9 +155,10 @@ void import_checkpoint(const std::string& hf_folder, const std::string& path,
                        const std::vector<std::string>& ignore_keys);
 void export_checkpoint(const std::string& path, const std::string& hf_folder, const std::string& dtype);
 
-/// hws_device_list, hws_device_measure, hws_library_info.
+/// hws_device_list, hws_device_measure, hws_device_peak, hws_library_info.
 std::string device_list_json();
 std::string device_measure_json(int32_t threads, double seconds);
+double device_peak_flops(int32_t threads, DType type, double seconds);
 std::string library_info_json();
 
 }  // namespace hawser::train

@@ -232,6 +232,13 @@ std::vector<Case> others() {
          hws_buffer* out = nullptr;
          return hws_device_measure(0, -1, &out);
        }},
+      {"the peak of int8 products",
+       HWS_INVALID_ARGUMENT,
+       {"`precision`", "\"int8\"", "\"bf16\""},
+       [](Site&) {
+         double flops = 0;
+         return hws_device_peak(1, "int8", 0.01, &flops);
+       }},
       {"proving 0 steps",
        HWS_INVALID_ARGUMENT,
        {"`steps` is 0", "1 to 1000"},

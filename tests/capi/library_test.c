@@ -26,6 +26,10 @@ static void devices(void) {
   CHECK_ERROR(hws_device_measure(-1, 0.02, &out), HWS_INVALID_ARGUMENT, "threads");
   CHECK_ERROR(hws_device_measure(1, -1, &out), HWS_INVALID_ARGUMENT, "seconds");
   CHECK(out == NULL);
+  double flops = 0;
+  CHECK_OK(hws_device_peak(1, "bf16", 0.01, &flops));
+  CHECK(flops > 0);
+  CHECK_ERROR(hws_device_peak(1, "fp8", 0.01, &flops), HWS_INVALID_ARGUMENT, "\"fp8\"");
 }
 
 static void buffers(void) {
