@@ -148,7 +148,7 @@ InputFile::~InputFile() {
 }
 
 void FileWindow::load(int64_t offset, int64_t least) {
-  const int64_t bytes = std::min(std::max(most_, least), file_.size() - offset);
+  const int64_t bytes = std::min({std::max(most_, least), kBlock, file_.size() - offset});
   bytes_ = 0;  // nothing, should reading fail
   file_.read_at(offset, block_, bytes);
   begin_ = offset;

@@ -62,8 +62,8 @@ class FileWindow {
   FileWindow(const FileWindow&) = delete;
   FileWindow& operator=(const FileWindow&) = delete;
 
-  /// Bytes from `offset` (at most the file's size) on: at least `least` of them, fewer only at the end of the
-  /// file. Valid until the next call. Throws as read_at.
+  /// Bytes from `offset` (at most the file's size) on: at least `least` (at most 16 KiB) of them, fewer only
+  /// at the end of the file. Valid until the next call. Throws as read_at.
   std::string_view at(int64_t offset, int64_t least) {
     if (offset < begin_ || offset + least > begin_ + bytes_) load(offset, least);
     return {block_ + (offset - begin_), static_cast<size_t>(begin_ + bytes_ - offset)};

@@ -57,8 +57,8 @@ struct ByLibrary {
     if (stream.without.text == nullptr || stream.without.text[0] != '\0') return;
     snprintf(
         stream.without.text, stream.without.bytes,
-        "cuDNN %lld has no plan for the %s of attention%s (%lld x %lld positions, %lld heads of %lld), which "
-        "takes a kernel of the engine's own, without tensor cores%s",
+        "cuDNN %lld has no plan for the %s of attention%s (%lld x %lld positions, %lld heads of %lld); the "
+        "engine's own kernel takes it, without tensor cores%s",
         static_cast<long long>(stream.sdpa->version()), backward ? "backward" : "forward",
         shape.documents > 0 ? " over documents" : "", static_cast<long long>(shape.batch),
         static_cast<long long>(shape.seq), static_cast<long long>(shape.heads),
