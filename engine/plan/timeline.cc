@@ -41,7 +41,10 @@ Overlap overlap_of(const Plan& plan, const Timeline& timeline) {
     compute.push_back({t.begin, t.end});
     if (n.op == Op::kBackward || n.op == Op::kLoss) backward.push_back({t.begin, t.end});
   }
-  for (const Wait& w : timeline.waits) overlap.exposed += w.end - w.begin;
+  for (const Wait& w : timeline.waits) {
+    overlap.exposed += w.end - w.begin;
+    last = std::max(last, w.end);
+  }
   overlap.makespan = last - first;
   overlap.compute_busy = total(compute);
   overlap.communication_busy = total(communication);

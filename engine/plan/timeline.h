@@ -36,7 +36,7 @@ struct Timeline {
 
 /// Seconds, except the shares.
 struct Overlap {
-  double makespan = 0;            ///< from the first instruction to the end of the last
+  double makespan = 0;            ///< from the first instruction to the end of the last, or of the last wait
   double compute_busy = 0;        ///< the compute stream ran something
   double communication_busy = 0;  ///< a transfer ran
   double exposed = 0;             ///< the compute stream stood still for transfers

@@ -104,7 +104,7 @@ TEST(Simulator, BothHalvesEndWithEveryTransferDone) {
   c.commit_here();
   c.compute(1);   // 4..5
   c.transfer(2);  // 5..7
-  const Timeline line = c.run();
+  Timeline line = c.run();
   EXPECT_EQ(line.times[2].ready, 4);
   EXPECT_EQ(line.times[2].end, 5);
   ASSERT_EQ(line.waits.size(), 2u);
@@ -113,6 +113,10 @@ TEST(Simulator, BothHalvesEndWithEveryTransferDone) {
   EXPECT_EQ(line.waits[1].begin, 5);
   EXPECT_EQ(line.waits[1].end, 7);
   EXPECT_EQ(overlap_of(c.plan, line).makespan, 7);
+  // As measured: who waited is told a while after the transfer has ended, and only then is the step over.
+  line.waits[1].end = 8;
+  EXPECT_EQ(overlap_of(c.plan, line).makespan, 8);
+  EXPECT_EQ(overlap_of(c.plan, line).exposed, 3 + 3);
 }
 
 TEST(Simulator, WhatMeetsOthersTakesItsTurnBehindTransfers) {
