@@ -43,13 +43,6 @@ inline uint32_t next_code_point(const char* text, size_t size, size_t* at) {
   return kInvalidCodePoint;
 }
 
-/// In how many of the first bytes of `rest` characters may begin that are whole there. Of `rest`, a part of a
-/// longer text, at least kMostUtf8Bytes are there unless the text ends with it.
-inline size_t whole_characters(std::string_view rest) {
-  const size_t most = static_cast<size_t>(kMostUtf8Bytes);
-  return rest.size() < most ? rest.size() : rest.size() - (most - 1);
-}
-
 /// The longest start of `text` with at most `most` bytes that ends between two characters.
 inline std::string_view cut_between_characters(std::string_view text, size_t most) {
   if (text.size() <= most) return text;

@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/utf8.h"
+#include "engine/data/character_walk.h"
 #include "engine/data/data_error.h"
 #include "engine/data/element_array.h"
 #include "engine/data/token_source.h"
@@ -33,17 +34,10 @@ class CharacterSource final : public TokenSource {
  public:
   CharacterSource(const std::string& path, const Vocabulary& vocabulary)
       : file_(InputFile::open(path)), vocabulary_(vocabulary) {
-    FileWindow window(file_);
-    for (int64_t at = 0; at < file_.size();) {
-      const std::string_view rest = window.at(at, kMostUtf8Bytes);
-      size_t step = 0;
-      for (const size_t whole = whole_characters(rest); step < whole; ++size_) {
-        if (size_ % kStride == 0) offsets_.push_back(at + static_cast<int64_t>(step));
-        if (vocabulary_.next(rest, &step) < 0)
-          fail_character(path, at + static_cast<int64_t>(step), rest.substr(step), vocabulary_);
-      }
-      at += static_cast<int64_t>(step);
-    }
+    each_character(file_, vocabulary_, [&](std::string_view rest, size_t* step, int64_t at) {
+      if (size_++ % kStride == 0) offsets_.push_back(at);
+      return vocabulary_.next(rest, step) >= 0;
+    });
     ascii_ = size_ == file_.size();
     if (ascii_) std::vector<int64_t>().swap(offsets_);  // every character is its own byte offset
   }

@@ -9,6 +9,7 @@
 #include "engine/base/input_file.h"
 #include "engine/base/json.h"
 #include "engine/base/utf8.h"
+#include "engine/data/character_walk.h"
 #include "engine/data/data_error.h"
 
 namespace hawser::data {
@@ -27,26 +28,8 @@ namespace {
       "this model has no text vocabulary: give token ids, or train with data.vocabulary bytes or characters");
 }
 
-/// Whether each code point occurs in a text; a byte for each.
-using Marks = std::vector<uint8_t>;
-
-void mark_characters(const InputFile& file, Marks* seen) {
-  FileWindow window(file);
-  for (int64_t at = 0; at < file.size();) {
-    const std::string_view rest = window.at(at, kMostUtf8Bytes);
-    size_t step = 0;
-    for (const size_t whole = whole_characters(rest); step < whole;) {
-      const uint32_t point = next_code_point(rest.data(), rest.size(), &step);
-      if (point == kInvalidCodePoint)
-        fail_character(file.path(), at + static_cast<int64_t>(step), rest.substr(step), {});
-      (*seen)[point] = 1;
-    }
-    at += static_cast<int64_t>(step);
-  }
-}
-
-/// The marked code points, ascending.
-std::vector<uint32_t> marked(const Marks& seen) {
+/// The code points that are marked, ascending.
+std::vector<uint32_t> marked(const std::vector<uint8_t>& seen) {
   std::vector<uint32_t> result;
   for (uint32_t point = 0; point < seen.size(); ++point) {
     if (seen[point] != 0) result.push_back(point);
@@ -71,9 +54,13 @@ Vocabulary Vocabulary::bytes() {
 }
 
 Vocabulary Vocabulary::characters_of(const std::vector<std::string>& paths) {
-  Marks seen(0x110000, 0);
+  std::vector<uint8_t> seen(0x110000, 0);
   for (const std::string& path : paths) {
-    mark_characters(InputFile::open(path), &seen);
+    each_character(InputFile::open(path), {}, [&](std::string_view rest, size_t* step, int64_t) {
+      const uint32_t point = next_code_point(rest.data(), rest.size(), step);
+      if (point != kInvalidCodePoint) seen[point] = 1;
+      return point != kInvalidCodePoint;
+    });
   }
   std::vector<uint32_t> points = marked(seen);
   if (points.empty()) {
