@@ -7,7 +7,7 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// The same of elements i .. i + N - 1 of rows of d.
+/// Multiplies x, elements i .. i + N - 1 of rows of d, by their dropout multipliers.
 template <int N, class Args>
 __device__ __forceinline__ void drop(float* x, const Args& a, int64_t i) {
   if (a.dropout.p == 0.0f) return;  // without a division

@@ -23,7 +23,7 @@ for name in names:
     declaration = declarations[name]
     print(declaration, "{ }" if declaration.startswith("void ") else "{ return 0; }")
 PYTHON
-"$compiler" -std=c99 -g -shared -fPIC -Wl,-soname,libhawser.so.0 -I "$include" -o "$folder/libhawser.so.0" "$folder/api.c"
+"$compiler" -std=c99 -g "-fdebug-prefix-map=$folder/=" -shared -fPIC -Wl,-soname,libhawser.so.0 -I "$include" -o "$folder/libhawser.so.0" "$folder/api.c"
 if [ "${5:-}" = --update ]; then
   abidw --no-corpus-path --no-comp-dir-path --no-show-locs --drop-private-types "$folder/libhawser.so.0" --out-file "$baseline"
   exit
