@@ -26,7 +26,7 @@ Attention::Attention(const ParameterTable& table, const ModelConfig& model, int6
 }
 
 AttentionSaved Attention::take_saved(const Context& ctx, Region& region) const {
-  const int64_t rows = ctx.rows(), bytes = dtype_bytes(ctx.activation);
+  const int64_t rows = ctx.rows(), bytes = dtype_bytes(ctx.type);
   AttentionSaved saved;
   saved.qkv = region.take(rows * qkv_width_ * bytes);
   if (q_norm_) {
@@ -41,7 +41,7 @@ AttentionSaved Attention::take_saved(const Context& ctx, Region& region) const {
 
 kernels::AttentionShape Attention::shape(const Context& ctx) const {
   kernels::AttentionShape s;
-  s.type = ctx.activation;
+  s.type = ctx.type;
   s.round_to_bf16 = ctx.type == DType::kBf16;
   s.batch = ctx.batch, s.seq_q = s.seq_k = s.kv_batch_rows = ctx.seq;
   s.heads = heads_, s.kv_heads = kv_heads_, s.head_dim = head_dim_;
@@ -62,7 +62,7 @@ void Attention::rotate(const Context& ctx, const float* cos_sin, void* x, int64_
   r.x = x;
   r.cos_sin = cos_sin;
   r.positions = ctx.positions_BT;
-  r.type = ctx.activation;
+  r.type = ctx.type;
   r.rows = ctx.rows(), r.heads = heads, r.d = head_dim_, r.stride = stride;
   r.inverse = inverse;
   ctx.kernels->rope(r, *ctx.stream);
@@ -70,15 +70,15 @@ void Attention::rotate(const Context& ctx, const float* cos_sin, void* x, int64_
 
 void Attention::project(const Context& ctx, const AttentionSaved& saved, const void* x) const {
   const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
-  if (!q_norm_) return qkv_.forward(ctx, saved.qkv, ctx.activation, qkv_width_, x, rows);
-  void* const raw_k = advance(saved.raw_qk, k_begin, ctx.activation);
+  if (!q_norm_) return qkv_.forward(ctx, saved.qkv, ctx.type, qkv_width_, x, rows);
+  void* const raw_k = advance(saved.raw_qk, k_begin, ctx.type);
   qkv_.forward_part(ctx, 0, saved.raw_qk, qk_width_, x, rows);
   qkv_.forward_part(ctx, 1, raw_k, qk_width_, x, rows);
-  qkv_.forward_part(ctx, 2, advance(saved.qkv, qk_width_, ctx.activation), qkv_width_, x, rows);
-  q_norm_->forward(ctx, saved.q_norm, saved.qkv, ctx.activation, qkv_width_, saved.raw_qk, ctx.activation,
+  qkv_.forward_part(ctx, 2, advance(saved.qkv, qk_width_, ctx.type), qkv_width_, x, rows);
+  q_norm_->forward(ctx, saved.q_norm, saved.qkv, ctx.type, qkv_width_, saved.raw_qk, ctx.type,
                    {rows, heads_, qk_width_});
-  k_norm_->forward(ctx, saved.k_norm, advance(saved.qkv, k_begin, ctx.activation), ctx.activation, qkv_width_,
-                   raw_k, ctx.activation, {rows, kv_heads_, qk_width_});
+  k_norm_->forward(ctx, saved.k_norm, advance(saved.qkv, k_begin, ctx.type), ctx.type, qkv_width_, raw_k,
+                   ctx.type, {rows, kv_heads_, qk_width_});
 }
 
 void Attention::forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
@@ -90,8 +90,8 @@ void Attention::forward(const Context& ctx, const AttentionSaved& saved, const f
     kernels::AttentionForward a;
     a.s = shape(ctx);
     a.q = saved.qkv;
-    a.k = advance(saved.qkv, heads_ * head_dim_, ctx.activation);
-    a.v = advance(saved.qkv, qk_width_, ctx.activation);
+    a.k = advance(saved.qkv, heads_ * head_dim_, ctx.type);
+    a.v = advance(saved.qkv, qk_width_, ctx.type);
     a.o = saved.o;
     a.lse = saved.lse;
     a.workspace =
@@ -107,36 +107,35 @@ void Attention::backward(const Context& ctx, const AttentionSaved& saved, const 
   const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
   RegionScope scope(*ctx.workspace);
   void* const d_o = ctx.take(rows * out_.in());
-  out_.backward_input(ctx, d_o, ctx.activation, dy, dy_type, rows);
+  out_.backward_input(ctx, d_o, ctx.type, dy, dy_type, rows);
   out_.backward_weight(ctx, dy, dy_type, saved.o, rows);
 
   void* const dqkv = ctx.take(rows * qkv_width_);
-  void* const dk = advance(dqkv, k_begin, ctx.activation);
+  void* const dk = advance(dqkv, k_begin, ctx.type);
   {
     RegionScope core(*ctx.workspace);
     kernels::AttentionBackward a;
     a.s = shape(ctx);
-    a.dq = dqkv, a.dk = dk, a.dv = advance(dqkv, qk_width_, ctx.activation);
+    a.dq = dqkv, a.dk = dk, a.dv = advance(dqkv, qk_width_, ctx.type);
     a.dout = d_o;
     a.o = saved.o;
     a.lse = saved.lse;
     a.q = saved.qkv;
-    a.k = advance(saved.qkv, k_begin, ctx.activation);
-    a.v = advance(saved.qkv, qk_width_, ctx.activation);
+    a.k = advance(saved.qkv, k_begin, ctx.type);
+    a.v = advance(saved.qkv, qk_width_, ctx.type);
     a.workspace =
         ctx.workspace->take(ctx.kernels->attention_backward_workspace_bytes(a, ctx.stream->num_workers));
     ctx.kernels->attention_backward(a, *ctx.stream);
   }
   rotate(ctx, cos_sin, dqkv, heads_ + kv_heads_, qkv_width_, true);
   if (q_norm_) {
-    q_norm_->backward(ctx, saved.q_norm, dqkv, ctx.activation, false, qkv_width_, dqkv, ctx.activation,
-                      qkv_width_, saved.raw_qk, ctx.activation, {rows, heads_, qk_width_});
-    k_norm_->backward(ctx, saved.k_norm, dk, ctx.activation, false, qkv_width_, dk, ctx.activation,
-                      qkv_width_, advance(saved.raw_qk, k_begin, ctx.activation), ctx.activation,
-                      {rows, kv_heads_, qk_width_});
+    q_norm_->backward(ctx, saved.q_norm, dqkv, ctx.type, false, qkv_width_, dqkv, ctx.type, qkv_width_,
+                      saved.raw_qk, ctx.type, {rows, heads_, qk_width_});
+    k_norm_->backward(ctx, saved.k_norm, dk, ctx.type, false, qkv_width_, dk, ctx.type, qkv_width_,
+                      advance(saved.raw_qk, k_begin, ctx.type), ctx.type, {rows, kv_heads_, qk_width_});
   }
-  qkv_.backward_input(ctx, dx, DType::kF32, dqkv, ctx.activation, rows);
-  qkv_.backward_weight(ctx, dqkv, ctx.activation, x, rows);
+  qkv_.backward_input(ctx, dx, DType::kF32, dqkv, ctx.type, rows);
+  qkv_.backward_weight(ctx, dqkv, ctx.type, x, rows);
 }
 
 void Attention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,
@@ -146,16 +145,16 @@ void Attention::forward_cached(const Context& ctx, const KvCache& cache, const f
   void* const q = ctx.take(rows * q_width);
   void* const o = ctx.take(rows * q_width);
   float* const lse = ctx.workspace->take_as<float>(rows * heads_);
-  void* const k = advance(cache.k, cache.length * kv_width, ctx.activation);
-  void* const v = advance(cache.v, cache.length * kv_width, ctx.activation);
+  void* const k = advance(cache.k, cache.length * kv_width, ctx.type);
+  void* const v = advance(cache.v, cache.length * kv_width, ctx.type);
   qkv_.forward_part(ctx, 0, q, q_width, x, rows);
   qkv_.forward_part(ctx, 1, k, kv_width, x, rows);
   qkv_.forward_part(ctx, 2, v, kv_width, x, rows);
   if (q_norm_) {
-    q_norm_->forward(ctx, q_norm_->take_saved(*ctx.workspace, rows * heads_), q, ctx.activation, q_width, q,
-                     ctx.activation, {rows, heads_, q_width});
-    k_norm_->forward(ctx, k_norm_->take_saved(*ctx.workspace, rows * kv_heads_), k, ctx.activation, kv_width,
-                     k, ctx.activation, {rows, kv_heads_, kv_width});
+    q_norm_->forward(ctx, q_norm_->take_saved(*ctx.workspace, rows * heads_), q, ctx.type, q_width, q,
+                     ctx.type, {rows, heads_, q_width});
+    k_norm_->forward(ctx, k_norm_->take_saved(*ctx.workspace, rows * kv_heads_), k, ctx.type, kv_width, k,
+                     ctx.type, {rows, kv_heads_, kv_width});
   }
   rotate(ctx, cos_sin, q, heads_, q_width, false);
   rotate(ctx, cos_sin, k, kv_heads_, kv_width, false);

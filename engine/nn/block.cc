@@ -24,7 +24,7 @@ Block::Block(const ParameterTable& table, const ModelConfig& model, int64_t laye
 }
 
 BlockSaved Block::take_saved(const Context& ctx, Region& region) const {
-  const int64_t rows = ctx.rows(), row_bytes = rows * width_ * dtype_bytes(ctx.activation);
+  const int64_t rows = ctx.rows(), row_bytes = rows * width_ * dtype_bytes(ctx.type);
   BlockSaved s;
   s.attention_norm = attention_norm_.take_saved(region, rows);
   s.n1 = region.take(row_bytes);
@@ -70,10 +70,10 @@ Block::Gradient Block::branch_gradient(const Context& ctx, const std::optional<N
                                        DropoutSite site) const {
   kernels::ResidualBackward r;
   r.dropout = ctx.dropout(model_.dropout_residual, layer_, site);
-  if (!post_norm && r.dropout.p == 0 && ctx.activation == DType::kF32) return {dy, DType::kF32};
+  if (!post_norm && r.dropout.p == 0 && ctx.type == DType::kF32) return {dy, DType::kF32};
   const int64_t elements = ctx.rows() * width_;
   if (!post_norm || r.dropout.p > 0) {
-    r.branch_type = post_norm ? DType::kF32 : ctx.activation;
+    r.branch_type = post_norm ? DType::kF32 : ctx.type;
     r.dbranch = ctx.workspace->take(elements * dtype_bytes(r.branch_type));
     r.dy = dy;
     r.rows = ctx.rows(), r.d = width_, r.seq = ctx.seq;
@@ -82,9 +82,9 @@ Block::Gradient Block::branch_gradient(const Context& ctx, const std::optional<N
     dy = static_cast<const float*>(r.dbranch);
   }
   void* const d = ctx.take(elements);
-  post_norm->backward(ctx, saved, d, ctx.activation, false, width_, dy, DType::kF32, width_, branch,
-                      DType::kF32, {ctx.rows(), 1, width_});
-  return {d, ctx.activation};
+  post_norm->backward(ctx, saved, d, ctx.type, false, width_, dy, DType::kF32, width_, branch, DType::kF32,
+                      {ctx.rows(), 1, width_});
+  return {d, ctx.type};
 }
 
 void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, float* y, const float* x) const {
@@ -92,14 +92,14 @@ void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, flo
   RegionScope scope(*ctx.workspace);
   float* const scratch = attention_post_norm_ ? nullptr : ctx.workspace->take_as<float>(ctx.rows() * width_);
 
-  attention_norm_.forward(ctx, s.attention_norm, s.n1, ctx.activation, width_, x, DType::kF32,
+  attention_norm_.forward(ctx, s.attention_norm, s.n1, ctx.type, width_, x, DType::kF32,
                           {ctx.rows(), 1, width_});
   float* const attention_out = s.attention_out ? s.attention_out : scratch;
   attention_.forward(ctx, s.attention, cos_sin, attention_out, s.n1);
   {
     RegionScope of_sum(*ctx.workspace);
     mlp_norm_.forward(
-        ctx, s.mlp_norm, s.n2, ctx.activation,
+        ctx, s.mlp_norm, s.n2, ctx.type,
         sum(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x, attention_out, kSiteAttentionOut));
   }
   float* const mlp_out = s.mlp_out ? s.mlp_out : scratch;
@@ -136,11 +136,11 @@ void Block::forward_cached(const Context& ctx, const KvCache& cache, const float
   float* const branch = ctx.workspace->take_as<float>(rows * width_);
   const NormSaved statistics = attention_norm_.take_saved(*ctx.workspace, rows);
 
-  attention_norm_.forward(ctx, statistics, n, ctx.activation, width_, x, DType::kF32, {rows, 1, width_});
+  attention_norm_.forward(ctx, statistics, n, ctx.type, width_, x, DType::kF32, {rows, 1, width_});
   attention_.forward_cached(ctx, cache, cos_sin, branch, n);
   {
     RegionScope of_sum(*ctx.workspace);
-    mlp_norm_.forward(ctx, statistics, n, ctx.activation,
+    mlp_norm_.forward(ctx, statistics, n, ctx.type,
                       sum(ctx, attention_post_norm_, statistics, x, x, branch, kSiteAttentionOut));
   }
   mlp_.forward(ctx, mlp_.take_saved(ctx, *ctx.workspace), branch, n);

@@ -40,11 +40,10 @@ struct Context {
   int64_t documents = 0;                ///< of the micro-batch, where kv_begin is not null
   const uint64_t* samples_B = nullptr;  ///< global sample numbers (dropout)
 
-  DType type = DType::kF32;  ///< of `weights`, and of the values that matrix products multiply (fp32 sums)
-  DType lookup_type = DType::kF32;  ///< of weights that are looked up, norms and biases: f32 or bf16
-  /// Of what branches store between products, and of logits: see activation_type. What norms compute, the
-  /// residual stream and what meets it are always f32.
-  DType activation = DType::kF32;
+  /// Of `weights`, of the values that matrix products multiply (fp32 sums), and of what branches store
+  /// between products. What norms compute, the residual stream and what meets it are always f32.
+  DType type = DType::kF32;
+  DType lookup_type = DType::kF32;        ///< of weights that are looked up, norms and biases: f32 or bf16
   const GroupPointers* groups = nullptr;  ///< by ParameterGroup; only those that the call needs are set
   bool accumulate = false;                ///< add to gradients (micro-batches after the first)
   bool training = false;                  ///< dropout on
@@ -80,17 +79,12 @@ struct Context {
     m.workspace = workspace->take(kernels->matmul_workspace_bytes(m, stream->num_workers));
     kernels->matmul(m, *stream);
   }
-  /// Scratch of activation type from the workspace.
-  void* take(int64_t elements) const { return workspace->take(elements * dtype_bytes(activation)); }
+  /// Scratch of `type` from the workspace.
+  void* take(int64_t elements) const { return workspace->take(elements * dtype_bytes(type)); }
 };
 
 /// Where dropout falls; part of the random key, never renumbered.
 enum DropoutSite : int64_t { kSiteEmbedding = 0, kSiteAttention = 1, kSiteAttentionOut = 2, kSiteMlpOut = 3 };
-
-/// Context::activation on a backend: narrow only where that is what products read.
-inline DType activation_type(const kernels::KernelTable& kernels, DType type) {
-  return kernels.suited->narrow_activations ? type : DType::kF32;
-}
 
 /// p + elements, for pointers whose element type is known at run time only.
 inline void* advance(void* p, int64_t elements, DType type) {

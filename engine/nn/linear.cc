@@ -32,7 +32,7 @@ kernels::Matmul Linear::forward_product(const Context& ctx, const Part& part, co
   m.a = x;
   m.b = ctx.weight(part.weight);
   m.bias = ctx.lookup_f32(part.bias, part.out);
-  m.a_type = ctx.activation, m.b_type = ctx.type;
+  m.a_type = ctx.type, m.b_type = ctx.type;
   m.m = rows, m.n = part.out, m.k = in_;
   m.lda = in_, m.ldb = in_;
   m.b_transposed = true;
@@ -57,7 +57,7 @@ void Linear::forward(const Context& ctx, void* y, DType y_type, int64_t ldy, con
 
 void Linear::forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x,
                           int64_t rows) const {
-  product(ctx, parts_[part], y, ctx.activation, ldy, x, rows);
+  product(ctx, parts_[part], y, ctx.type, ldy, x, rows);
 }
 
 void Linear::forward_gelu(const Context& ctx, void* a, void* h, const void* x, int64_t rows) const {
@@ -67,7 +67,7 @@ void Linear::forward_gelu(const Context& ctx, void* a, void* h, const void* x, i
   m.c = a;
   m.aux = h;
   m.epilogue = kernels::Epilogue::kGeluTanh;
-  m.c_type = ctx.activation;
+  m.c_type = ctx.type;
   m.ldc = out_;
   ctx.matmul(m);
 }
@@ -98,7 +98,7 @@ void Linear::backward_input_gelu(const Context& ctx, void* dh, const void* h, co
   m.c = dh;
   m.aux = const_cast<void*>(h);  // read here, written forward
   m.epilogue = kernels::Epilogue::kGeluTanhGradient;
-  m.c_type = ctx.activation;
+  m.c_type = ctx.type;
   ctx.matmul(m);
 }
 
@@ -109,7 +109,7 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
   m.c = ctx.gradient(parts_[0].weight);
   m.a = dy;
   m.b = x;
-  m.a_type = dy_type, m.b_type = ctx.activation;
+  m.a_type = dy_type, m.b_type = ctx.type;
   m.m = out_, m.n = in_, m.k = rows;
   m.ldc = in_, m.lda = out_, m.ldb = in_;
   m.a_transposed = true;

@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace hawser::nn {
+namespace {
+
+DType logits_type(const Context& ctx) { return ctx.kernels->suited->narrow_logits ? ctx.type : DType::kF32; }
+
+}  // namespace
+
 LmHeadLoss::LmHeadLoss(const ParameterTable& table, const ModelConfig& model)
     : model_(model),
       norm_(table, model, "final_norm"),
@@ -11,7 +17,7 @@ LmHeadLoss::LmHeadLoss(const ParameterTable& table, const ModelConfig& model)
 int64_t LmHeadLoss::chunk_rows(const Context& ctx) const {
   // Few bytes of logits, but enough rows that reading the head's weight and gradient once a chunk costs
   // little.
-  const int64_t row_bytes = model_.vocab_size * dtype_bytes(ctx.activation);
+  const int64_t row_bytes = model_.vocab_size * dtype_bytes(logits_type(ctx));
   return std::clamp<int64_t>(ctx.kernels->suited->logit_bytes / row_bytes, 512,
                              ctx.kernels->suited->logit_rows);
 }
@@ -33,21 +39,21 @@ LmHeadLoss::Chunk LmHeadLoss::take_chunk(const Context& ctx, int64_t begin, int6
               ctx.take(rows * model_.width),
               norm_.take_saved(*ctx.workspace, rows),
               nullptr,
-              ctx.activation,
-              ctx.activation == DType::kF32 ? vocab : whole};
-  chunk.logits = ctx.take(rows * chunk.stride);
+              logits_type(ctx),
+              logits_type(ctx) == DType::kF32 ? vocab : whole};
+  chunk.logits = ctx.workspace->take(rows * chunk.stride * dtype_bytes(chunk.type));
   return chunk;
 }
 
 void LmHeadLoss::compute_logits(const Context& ctx, const Chunk& chunk, const float* x) const {
   const int64_t width = model_.width;
-  norm_.forward(ctx, chunk.saved, chunk.n, ctx.activation, width, x + chunk.begin * width, DType::kF32,
+  norm_.forward(ctx, chunk.saved, chunk.n, ctx.type, width, x + chunk.begin * width, DType::kF32,
                 {chunk.rows, 1, width});
   kernels::Matmul m;
   m.c = chunk.logits;
   m.a = chunk.n;
   m.b = ctx.weight(weight_);
-  m.c_type = chunk.type, m.a_type = ctx.activation, m.b_type = ctx.weight_type(weight_);
+  m.c_type = chunk.type, m.a_type = ctx.type, m.b_type = ctx.weight_type(weight_);
   m.m = chunk.rows, m.n = model_.vocab_size, m.k = width;
   m.ldc = chunk.stride, m.lda = width, m.ldb = width;
   m.b_transposed = true;
@@ -84,7 +90,7 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     dw.c = ctx.gradient(weight_);
     dw.a = chunk.logits;
     dw.b = chunk.n;
-    dw.a_type = chunk.type, dw.b_type = ctx.activation;
+    dw.a_type = chunk.type, dw.b_type = ctx.type;
     dw.m = vocab, dw.n = width, dw.k = chunk.rows;
     dw.ldc = width, dw.lda = chunk.stride, dw.ldb = width;
     dw.a_transposed = true;
@@ -96,12 +102,12 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     m.c = dn;
     m.a = chunk.logits;
     m.b = ctx.weight(weight_);
-    m.c_type = ctx.activation, m.a_type = chunk.type, m.b_type = ctx.weight_type(weight_);
+    m.c_type = ctx.type, m.a_type = chunk.type, m.b_type = ctx.weight_type(weight_);
     m.m = chunk.rows, m.n = width, m.k = vocab;
     m.ldc = width, m.lda = chunk.stride, m.ldb = width;
     ctx.matmul(m);
-    norm_.backward(chunk_ctx, chunk.saved, dx + begin * width, DType::kF32, false, width, dn, ctx.activation,
-                   width, x + begin * width, DType::kF32, {chunk.rows, 1, width});
+    norm_.backward(chunk_ctx, chunk.saved, dx + begin * width, DType::kF32, false, width, dn, ctx.type, width,
+                   x + begin * width, DType::kF32, {chunk.rows, 1, width});
   }
 }
 

@@ -35,7 +35,7 @@ Mlp::Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer)
       down_(table, {fmt::format("blocks.{}.mlp.down", layer)}) {}
 
 MlpSaved Mlp::take_saved(const Context& ctx, Region& region) const {
-  const int64_t bytes = ctx.rows() * dtype_bytes(ctx.activation);
+  const int64_t bytes = ctx.rows() * dtype_bytes(ctx.type);
   MlpSaved saved;
   saved.h = region.take(up_.out() * bytes);
   saved.a = region.take(down_.in() * bytes);
@@ -51,11 +51,11 @@ void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const voi
   if (in_products(ctx)) {
     up_.forward_gelu(ctx, saved.a, saved.h, x, ctx.rows());
   } else {
-    up_.forward(ctx, saved.h, ctx.activation, up_.out(), x, ctx.rows());
+    up_.forward(ctx, saved.h, ctx.type, up_.out(), x, ctx.rows());
     kernels::ActivationForward f;
     f.y = saved.a;
     f.h = saved.h;
-    f.type = ctx.activation;
+    f.type = ctx.type;
     f.rows = ctx.rows(), f.f = down_.in();
     f.kind = kind_;
     f.gated = gated_;
@@ -71,7 +71,7 @@ void* Mlp::activation_backward(const Context& ctx, const MlpSaved& saved, const 
   b.dh = dh;
   b.dy = da;
   b.h = saved.h;
-  b.type = ctx.activation;
+  b.type = ctx.type;
   b.rows = ctx.rows(), b.f = down_.in();
   b.kind = kind_;
   b.gated = gated_;
@@ -87,12 +87,12 @@ void Mlp::backward(const Context& ctx, const MlpSaved& saved, float* dx, const v
   if (in_products(ctx)) {
     down_.backward_input_gelu(ctx, dh, saved.h, dy, dy_type, ctx.rows());
   } else {
-    down_.backward_input(ctx, da, ctx.activation, dy, dy_type, ctx.rows());
+    down_.backward_input(ctx, da, ctx.type, dy, dy_type, ctx.rows());
   }
   down_.backward_weight(ctx, dy, dy_type, saved.a, ctx.rows());
   if (!in_products(ctx)) dh = activation_backward(ctx, saved, da);
-  up_.backward_input(ctx, dx, DType::kF32, dh, ctx.activation, ctx.rows());
-  up_.backward_weight(ctx, dh, ctx.activation, x, ctx.rows());
+  up_.backward_input(ctx, dx, DType::kF32, dh, ctx.type, ctx.rows());
+  up_.backward_weight(ctx, dh, ctx.type, x, ctx.rows());
 }
 
 }  // namespace hawser::nn

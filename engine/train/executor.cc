@@ -264,7 +264,6 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.batch = run.batch;
   ctx.seq = run.seq;
   ctx.type = s_.type;
-  ctx.activation = nn::activation_type(*kernels_, s_.type);
   ctx.lookup_type = s_.layout->options().state;
   ctx.groups = pointers_.data();
   ctx.accumulate = n.accumulate;

@@ -36,6 +36,14 @@ inline Spans cut_keys(const AttentionShape& s) {
   return {(tiles * kTile + keys - 1) / keys, keys, least(chunk, keys)};
 }
 
+/// The longest chunk of any sequence up to this one: the only span of a shorter one may be longer than each
+/// of several, and what is planned for the longest sequence must serve it.
+inline int64_t longest_chunk(AttentionShape s) {
+  int64_t longest = 0;
+  for (; s.seq_k > 0; s.seq_k -= kTile) longest = most(longest, cut_keys(s).chunk);
+  return longest;
+}
+
 /// dq is gathered in the caller's memory, or in a share for each span that is added up (and rounded) at the
 /// end.
 inline bool gathers_in_shares(const AttentionShape& s) {
@@ -54,12 +62,12 @@ struct Scratch {
   int64_t floats;
 };
 
-/// Takes the pieces of Scratch from `base`, or with a null base only counts their floats.
+/// Takes the pieces of Scratch for chunks of `keys` keys from `base`, or with a null base only counts their
+/// floats.
 template <class Words>
-inline Scratch scratch_at(float* base, const AttentionShape& s) {
+inline Scratch scratch_at(float* base, const AttentionShape& s, int64_t keys) {
   constexpr int kPer = Words::kPerWord;
-  const int64_t width = padded_width(s.head_dim), line = line_words<Words>(s.head_dim),
-                keys = cut_keys(s).chunk;
+  const int64_t width = padded_width(s.head_dim), line = line_words<Words>(s.head_dim);
   Scratch m;
   m.floats = 0;
   const auto take = [&m, base](int64_t floats) {
@@ -89,8 +97,8 @@ inline Scratch scratch_at(float* base, const AttentionShape& s) {
 }
 
 template <class Words>
-inline int64_t scratch_floats(const AttentionShape& s) {
-  return scratch_at<Words>(nullptr, s).floats;
+inline int64_t scratch_floats(const AttentionShape& s, int64_t keys) {
+  return scratch_at<Words>(nullptr, s, keys).floats;
 }
 
 /// Where dq of a span is gathered: row (b, t), head h at + (b * seq_q + t) * stride + h * head_dim.
@@ -311,7 +319,7 @@ void backward(const AttentionBackward& args, Stream& stream) {
   const Spans spans = cut_keys(s);
   const bool in_shares = gathers_in_shares(s);
   const int64_t groups = s.batch * s.kv_heads, share_width = s.heads * s.head_dim,
-                worker_floats = scratch_floats<Words>(s);
+                worker_floats = scratch_floats<Words>(s, spans.chunk);
   float* const base = static_cast<float*>(args.workspace);
   float* const shares = base + stream.num_workers * worker_floats;
   // The first span comes first: under a causal mask it meets the most queries.
@@ -321,7 +329,7 @@ void backward(const AttentionBackward& args, Stream& stream) {
         in_shares ? QueryGradient{shares + span * s.batch * s.seq_q * share_width, share_width}
                   : QueryGradient{static_cast<float*>(args.dq), s.q_stride};
     backward_span<Words, E>(args, b, kv_head, span * spans.keys, least((span + 1) * spans.keys, s.seq_k), out,
-                            scratch_at<Words>(base + worker * worker_floats, s));
+                            scratch_at<Words>(base + worker * worker_floats, s, spans.chunk));
   });
   if (!in_shares) return;
   parallel_ranges(stream, s.batch * s.seq_q, 32, [&](int64_t first, int64_t last) {
@@ -336,8 +344,9 @@ int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_
   if (s.batch <= 0 || s.seq_k <= 0 || s.kv_heads <= 0) return 0;
   const int64_t shares =
       gathers_in_shares(s) ? cut_keys(s).count * s.batch * s.seq_q * s.heads * s.head_dim : 0;
+  const int64_t keys = longest_chunk(s);
   const int64_t scratch =
-      multiplies_bf16(s) ? scratch_floats<Bf16TileWords>(s) : scratch_floats<F32TileWords>(s);
+      multiplies_bf16(s) ? scratch_floats<Bf16TileWords>(s, keys) : scratch_floats<F32TileWords>(s, keys);
   return (num_workers * scratch + shares) * static_cast<int64_t>(sizeof(float));
 }
 

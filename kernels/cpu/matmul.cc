@@ -194,10 +194,12 @@ class MatmulRun {
     return {own_end ? tasks : step.task + 1, first};
   }
 
-  /// Fetches `lines` of an operand in one block, spread evenly over `words` words of the micro-kernel.
-  Ahead ahead(const Operand& x, int64_t line, int64_t lines, int64_t block, int64_t words) const {
+  /// Fetches `lines` of an operand in some blocks, spread evenly over `words` words of the micro-kernel.
+  Ahead ahead(const Operand& x, int64_t line, int64_t lines, int64_t block, int64_t blocks,
+              int64_t words) const {
     Ahead next;
-    const int64_t bytes = x.is_f32 ? 4 : 2, k = block_length(block), at_k = block_begin(block);
+    const int64_t bytes = x.is_f32 ? 4 : 2, at_k = block_begin(block);
+    const int64_t k = smaller(args_.k, block_begin(block + blocks)) - at_k;
     next.row_bytes = x.ld * bytes;
     next.rows = x.k_contiguous ? lines : k;
     next.row_lines = next.left_in_row = divide_up((x.k_contiguous ? k : lines) * bytes, 64);
@@ -233,7 +235,7 @@ class MatmulRun {
     const int64_t share = with < plan_.blocks ? panels * (j + columns) / args_.n - panel : 0;
     if (share > 0) {
       const int64_t line = panel * kTileRows, lines = smaller(share * kTileRows, args_.m - line);
-      Ahead next = ahead(a_, line, lines, with, micro_kernel_words(late - early, columns, block));
+      Ahead next = ahead(a_, line, lines, with, 1, micro_kernel_words(late - early, columns, block));
       compute(early, late, next);
       pack<Words, kTileRows>(packed_a(with) + line * plan_.block_words, plan_.block_words * kTileRows, a_,
                              line, share, block_begin(with), block_length(with));
@@ -245,7 +247,7 @@ class MatmulRun {
     Ahead next;
     if (after.task < tasks) {
       const int64_t from = first_column(after.task), lines = first_column(after.task + 1) - from;
-      next = ahead(b_, from, lines, after.block, micro_kernel_words(args_.m - late, columns, block));
+      next = ahead(b_, from, lines, after.block, 1, micro_kernel_words(args_.m - late, columns, block));
     }
     compute(late, args_.m, next);
   }
@@ -258,7 +260,7 @@ class MatmulRun {
         pack_task<kTileColumns>(packed_b_, b_, task, step, 0, panels, first);
       });
       parallel(stream_, plan_.row_tasks, [&](int64_t task, int32_t worker) {
-        for (int64_t block = first; block < first + blocks; ++block)
+        for (int64_t block = first; block < first + blocks; block += plan_.row_blocks)
           compute_rows({task, block}, worker, first);
       });
     }
@@ -269,29 +271,38 @@ class MatmulRun {
     return smaller(args_.m, divide_up(args_.m, kTileRows) * task / plan_.row_tasks * kTileRows);
   }
 
-  /// One step of the row-wise form, of a group of blocks that begins at `first`.
+  /// One step of the row-wise form, of row_blocks blocks, in a group that begins at `first`. Where these are
+  /// more than one, they are added tile by tile, so that the sums beside C are few.
   void compute_rows(Step step, int32_t worker, int64_t first) const {
-    const int64_t i = first_row(step.task), rows = first_row(step.task + 1) - i, block = step.block;
-    float* const a = packed_a_ + worker * plan_.tile_m * plan_.block_words;
-    pack<Words, kTileRows>(a, plan_.block_words * kTileRows, a_, i, divide_up(rows, kTileRows),
-                           block_begin(block), block_length(block));
-    const float* const b = packed_b_ + (block - first) * plan_.tile_n * plan_.block_words;
+    const int64_t i = first_row(step.task), rows = first_row(step.task + 1) - i;
+    const int64_t block_words_a = plan_.tile_m * plan_.block_words;
+    float* const a = packed_a_ + worker * plan_.row_blocks * block_words_a;
+    const int64_t blocks_end = step.block + plan_.row_blocks;
+    for (int64_t block = step.block; block < blocks_end; ++block) {
+      pack<Words, kTileRows>(a + (block - step.block) * block_words_a, plan_.block_words * kTileRows, a_, i,
+                             divide_up(rows, kTileRows), block_begin(block), block_length(block));
+    }
+    float* const sums = sums_ != nullptr ? sums_ + worker * plan_.tile_m * kMaxTileColumns : nullptr;
     const auto compute = [&](int64_t j, int64_t end, auto& next) {
       for (; j < end; j += kMaxTileColumns) {
-        compute_tile(
-            {i, rows, j, smaller(kMaxTileColumns, end - j), a, b + j * plan_.block_words, nullptr, 0}, block,
-            next);
+        for (int64_t block = step.block; block < blocks_end; ++block) {
+          const float* const b = packed_b_ + ((block - first) * plan_.tile_n + j) * plan_.block_words;
+          compute_tile({i, rows, j, smaller(kMaxTileColumns, end - j),
+                        a + (block - step.block) * block_words_a, b, sums, kMaxTileColumns},
+                       block, next);
+        }
       }
     };
     const int64_t late = larger(0, args_.n - kFetchingColumns) / kMaxTileColumns * kMaxTileColumns;
     NothingAhead nothing;
     compute(0, late, nothing);
     const int64_t end = smaller(first + plan_.group, plan_.blocks);
-    const Step after = step_after(step, first, end, plan_.row_tasks, worker);
+    const Step after = step_after({step.task, blocks_end - 1}, first, end, plan_.row_tasks, worker);
     Ahead next;
     if (after.task < plan_.row_tasks) {
       const int64_t from = first_row(after.task), lines = first_row(after.task + 1) - from;
-      next = ahead(a_, from, lines, after.block, micro_kernel_words(rows, args_.n - late, block));
+      next = ahead(a_, from, lines, after.block, plan_.row_blocks,
+                   plan_.row_blocks * micro_kernel_words(rows, args_.n - late, step.block));
     }
     compute(late, args_.n, next);
   }

@@ -27,7 +27,8 @@ HWS_INLINE vf load_either(const void* p, bool is_bf16, int64_t offset, int n) {
 }
 
 /// sums: [rows][kTileColumns].
-inline void write_tile(const float* sums, const TileOutput& t, int rows, int columns) {
+template <class Words>
+void write_tile(const float* sums, const TileOutput& t, int rows, int columns) {
   for (int v = 0; v < kTileVectors; ++v) {
     const int j = v * kLanes, n = columns - j < kLanes ? columns - j : kLanes;
     if (n <= 0) return;
@@ -40,7 +41,7 @@ inline void write_tile(const float* sums, const TileOutput& t, int rows, int col
         x = vadd(n == kLanes ? vload(add) : vload_n(add, n), x);
       }
       if (t.is_bf16) {
-        vstore_bf16_n(static_cast<uint16_t*>(t.out) + r * t.ld + j, x, n);
+        Words::store_bf16(static_cast<uint16_t*>(t.out) + r * t.ld + j, x, n);
       } else if (n == kLanes) {
         vstore(static_cast<float*>(t.out) + r * t.ld + j, x);
       } else {
@@ -50,11 +51,9 @@ inline void write_tile(const float* sums, const TileOutput& t, int rows, int col
   }
 }
 
-/// A tile without a lower or right edge goes from registers to fp32 memory, without a detour through the
-/// stack.
-template <int kRows>
+/// A tile without a lower or right edge goes from registers to memory, without a detour through the stack.
+template <class Words, int kRows>
 HWS_INLINE void write_whole_tile(vf (&sum)[kRows][kTileVectors], const TileOutput& t) {
-  float* const out = static_cast<float*>(t.out);
   if (t.bias != nullptr) {
 #pragma GCC unroll 4
     for (int v = 0; v < kTileVectors; ++v) {
@@ -71,6 +70,13 @@ HWS_INLINE void write_whole_tile(vf (&sum)[kRows][kTileVectors], const TileOutpu
         sum[r][v] = vadd(vload(t.add + r * t.add_ld + v * kLanes), sum[r][v]);
     }
   }
+  if (t.is_bf16) {
+    uint16_t* const out = static_cast<uint16_t*>(t.out);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) Words::store_bf16(out + r * t.ld, sum[r]);
+    return;
+  }
+  float* const out = static_cast<float*>(t.out);
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
@@ -112,12 +118,13 @@ void micro_kernel(int64_t words, const float* a, const float* b, const TileOutpu
 #pragma GCC unroll 4
     for (int v = 0; v < kTileVectors; ++v) sum[r][v] = vzero();
   }
-  if (!t.is_bf16) {  // C was written long ago, or never: fetch it while the sums are formed
-    const float* const c = static_cast<const float*>(t.out);
+  {  // C was written long ago, or never: fetch it while the sums are formed
+    const char* const c = static_cast<const char*>(t.out);
+    const int64_t row_bytes = t.is_bf16 ? 2 * t.ld : 4 * t.ld, line = t.is_bf16 ? 2 * kTileColumns - 1 : 64;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kTileVectors; ++v) __builtin_prefetch(c + r * t.ld + v * kLanes, 1);
+      __builtin_prefetch(c + r * row_bytes, 1);
+      __builtin_prefetch(c + r * row_bytes + line, 1);
     }
   }
   for (int64_t left = words; left > 0;) {
@@ -141,14 +148,14 @@ void micro_kernel(int64_t words, const float* a, const float* b, const TileOutpu
       b += kTileColumns;
     }
   }
-  if (columns == kTileColumns && !t.is_bf16) return write_whole_tile<kRows>(sum, t);
+  if (columns == kTileColumns) return write_whole_tile<Words, kRows>(sum, t);
   float sums[kRows * kTileColumns];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < kTileVectors; ++v) vstore(sums + r * kTileColumns + v * kLanes, sum[r][v]);
   }
-  write_tile(sums, t, kRows, columns);
+  write_tile<Words>(sums, t, kRows, columns);
 }
 
 /// micro_kernel of as many rows as exist. At the lower edge, what it should fetch is fetched before it:

@@ -97,6 +97,19 @@ void pack_columns(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
   }
 }
 
+/// Panels that kWideLines lines fill: so many words are made at once where a panel is no multiple of a
+/// vector.
+constexpr int64_t kWideLines = 3 * kLanes;
+
+/// pack_columns for whole panels of kWideLines lines together.
+template <class Words, int W>
+void pack_wide_columns(float* out, int64_t panel_words, const uint16_t* p, int64_t ld, int64_t k) {
+  for (int64_t k0 = 0; k0 < k; k0 += Words::kPerWord) {
+    const int nk = static_cast<int>(smaller(Words::kPerWord, k - k0));
+    Words::across_panels(out + k0 / Words::kPerWord * W, panel_words, p + k0 * ld, nk > 1 ? ld : 0, nk);
+  }
+}
+
 /// Packs the `panels` panels from line `line` on, values [k0, k0 + k) of each, to out, out + panel_words, ...
 /// Lines that lie side by side are taken in strips of k, so that the stored rows of neighbouring panels are
 /// read while they are in the cache.
@@ -107,7 +120,15 @@ void pack_typed(float* out, int64_t panel_words, const Operand& x, int64_t line,
   const int64_t most = x.k_contiguous ? larger(1, k) : 8;
   for (int64_t strip = 0; strip < k; strip += most) {
     const int64_t length = smaller(most, k - strip), at_k = k0 + strip;
-    for (int64_t i = 0; i < panels; ++i) {
+    int64_t i = 0;
+    if constexpr (Words::kPerWord == 2 && kWideLines % W == 0 && W % kLanes != 0 && sizeof(T) == 2) {
+      constexpr int64_t kPanels = kWideLines / W;
+      for (; !x.k_contiguous && i + kPanels <= panels && line + (i + kPanels) * W <= x.count; i += kPanels) {
+        pack_wide_columns<Words, W>(out + i * panel_words + strip / Words::kPerWord * W, panel_words,
+                                    data + at_k * x.ld + line + i * W, x.ld, length);
+      }
+    }
+    for (; i < panels; ++i) {
       const int64_t first = line + i * W;
       const int lines = static_cast<int>(smaller(W, x.count - first));
       float* to = out + i * panel_words + strip / Words::kPerWord * W;

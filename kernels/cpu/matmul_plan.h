@@ -25,12 +25,13 @@ constexpr int64_t kBlockK = 384;          ///< most words of k in one block: a p
 constexpr int64_t kGroupK = 4 * kBlockK;  ///< most words of k packed at once in the shared form
 /// Most words of one packed operand (6.1 MiB): 4,096 bf16 values of 768 lines, in six even blocks.
 constexpr int64_t kPackedWords = 49 << 15;
-constexpr int64_t kWholeWordsA = 5 << 18;       ///< of op(a) that the column-wise form packs at once
-constexpr int64_t kMaxTileRows = 96;            ///< of a task
-constexpr int64_t kMaxTileColumns = 128;        ///< of a task: its block of op(b) stays in L2
-constexpr int64_t kMaxColumnwiseSumRows = 256;  ///< of the column-wise form when it needs fp32 sums beside C
-constexpr int64_t kSmallWords = 1 << 17;        ///< of an op(b) that stays in half of an L2 of 1 MiB
-constexpr int64_t kRowwiseTasks = 8;            ///< wanted of each worker
+constexpr int64_t kWholeWordsA = 5 << 18;        ///< of op(a) that the column-wise form packs at once
+constexpr int64_t kMaxTileRows = 96;             ///< of a task
+constexpr int64_t kMaxTileColumns = 128;         ///< of a task: its block of op(b) stays in L2
+constexpr int64_t kMaxColumnwiseSumRows = 1024;  ///< of the column-wise form when it needs fp32 sums beside C
+constexpr int64_t kRowwiseSumWords = 2048;       ///< most words of k of the row-wise form, then
+constexpr int64_t kSmallWords = 1 << 17;         ///< of an op(b) that stays in half of an L2 of 1 MiB
+constexpr int64_t kRowwiseTasks = 8;             ///< wanted of each worker
 constexpr int64_t kAlignWords = 16;
 
 enum class Form { kShared, kColumnwise, kRowwise };
@@ -41,6 +42,7 @@ struct MatmulPlan {
   int64_t chunk_m, chunk_n;              ///< lines packed at once
   int64_t tile_m, tile_n;                ///< of a task, at most
   int64_t row_tasks;                     ///< of the row-wise form
+  int64_t row_blocks;                    ///< of k that one of these packs at once
   int64_t a_buffers;                     ///< 2: a group of op(a) is packed while the one before is multiplied
   Form form;
   bool sums_per_worker;                 ///< else one array for the chunk
@@ -100,14 +102,21 @@ inline void cut_k(MatmulPlan& plan, int64_t k, int64_t per_word) {
   plan.block_words = plan.block_k / per_word;
 }
 
+/// Whether fp32 sums of blocks must stand beside C.
+inline bool needs_sums(const MatmulPlan& plan, const Matmul& args) {
+  return args.c_type == DType::kBf16 && plan.blocks > 1;
+}
+
 /// Plans the row-wise form, where it serves: op(a) has rows enough for all workers, one block of op(b) at
 /// least fits, and op(b) is the smaller operand, or small while the rows of op(a) lie as a worker left them.
 inline bool plan_rowwise(MatmulPlan& plan, const Matmul& args, int64_t workers) {
   const int64_t block_words = larger(1, plan.block_words * round_up(args.n, kTileColumns));
   const int64_t group = smaller(plan.blocks, kPackedWords / block_words);
   const bool small_by_rows = !args.a_transposed && plan.blocks * block_words <= kSmallWords;
-  if (args.c_type != DType::kF32 || group == 0 || args.m < workers * kRowwiseTasks * kTileRows) return false;
+  const bool sums = needs_sums(plan, args);
+  if (group == 0 || args.m < workers * kRowwiseTasks * kTileRows) return false;
   if (!small_by_rows && args.m < args.n) return false;
+  if (sums && (group < plan.blocks || plan.blocks * plan.block_words > kRowwiseSumWords)) return false;
   const int64_t panels = divide_up(args.m, kTileRows);
   const int64_t tasks = larger(workers * kRowwiseTasks, divide_up(panels, kMaxTileRows / kTileRows));
   plan.form = Form::kRowwise;
@@ -115,16 +124,23 @@ inline bool plan_rowwise(MatmulPlan& plan, const Matmul& args, int64_t workers) 
   plan.row_tasks = smaller(panels, round_up(tasks, workers));
   plan.tile_m = plan.chunk_m = divide_up(panels, plan.row_tasks) * kTileRows;
   plan.tile_n = plan.chunk_n = round_up(args.n, kTileColumns);
-  plan.a_words = workers * plan.tile_m * plan.block_words;
+  plan.row_blocks = sums ? plan.blocks : 1;
+  plan.a_words = workers * plan.tile_m * plan.row_blocks * plan.block_words;
   plan.b_words = plan.group * block_words;
+  if (sums) plan.sum_words = workers * plan.tile_m * kMaxTileColumns;
   return true;
+}
+
+/// Blocks of k that the shared form packs at once.
+inline int64_t shared_group(const MatmulPlan& plan, int64_t per_word) {
+  return smaller(plan.blocks, larger(1, kGroupK * per_word / larger(1, plan.block_k)));
 }
 
 /// Plans the other forms, whichever costs less.
 inline void plan_large(MatmulPlan& plan, const Matmul& args, int64_t workers, int64_t per_word) {
   // A barrier costs about 5 microseconds.
   const double barrier = 4e5 / static_cast<double>(larger(1, args.k));
-  const bool sums = args.c_type == DType::kBf16 && plan.blocks > 1;
+  const bool sums = needs_sums(plan, args);
   const int64_t a_block_words = larger(1, round_up(args.m, kTileRows) * plan.block_words);
   const int64_t columnwise_group = smaller(plan.blocks, kPackedWords / a_block_words);
   const double shared_cost = choose_tiles(plan, false, args.m, args.n, workers) + barrier;
@@ -142,7 +158,7 @@ inline void plan_large(MatmulPlan& plan, const Matmul& args, int64_t workers, in
     plan.chunk_n = round_up(args.n, kTileColumns);
     plan.b_words = workers * plan.tile_n * plan.block_words;
   } else {
-    plan.group = smaller(plan.blocks, larger(1, kGroupK * per_word / larger(1, plan.block_k)));
+    plan.group = shared_group(plan, per_word);
     plan.chunk_m = chunk_lines(args.m, plan.group * plan.block_words, kTileRows);
     plan.chunk_n = chunk_lines(args.n, plan.group * plan.block_words, kTileColumns);
     plan.b_words = plan.chunk_n * plan.group * plan.block_words;
@@ -165,17 +181,32 @@ inline MatmulPlan plan_matmul(const Matmul& args, int32_t num_workers) {
   return plan;
 }
 
+/// The most words of sums beside C, in any form.
+inline int64_t most_sum_words(const MatmulPlan& plan, const Matmul& args, int64_t workers, int64_t per_word) {
+  if (!needs_sums(plan, args)) return 0;
+  const int64_t rows = round_up(args.m, kTileRows), columns = round_up(args.n, kTileColumns);
+  const int64_t task_rows = smaller(rows, round_up(kMaxColumnwiseSumRows, kTileRows));
+  const int64_t of_tasks = workers * task_rows * kMaxTileColumns, group = shared_group(plan, per_word);
+  if (group == plan.blocks) return of_tasks;
+  const int64_t lines = kPackedWords / larger(1, group * plan.block_words);
+  return larger(of_tasks, smaller(rows, lines) * smaller(columns, lines));
+}
+
 /// A bound that grows with m, n and k, whatever form they take, because the step that a workspace is planned
 /// for is the largest: fewer rows must not need more.
 inline int64_t workspace_words(const Matmul& args, int32_t num_workers) {
-  const MatmulPlan plan = plan_matmul(args, num_workers);
+  MatmulPlan plan{};
   const int64_t workers = larger(1, num_workers), per_word = words_hold(args);
+  cut_k(plan, args.k, per_word);
   const int64_t words = divide_up(args.k, per_word) + 16 * divide_up(args.k, kBlockK * per_word);
-  const auto most = [&](int64_t lines, int64_t panel, int64_t task_lines) {
-    const int64_t own = workers * smaller(task_lines, round_up(lines, panel)) * smaller(words, kBlockK);
+  const auto most = [&](int64_t lines, int64_t panel, int64_t task_lines, int64_t task_words) {
+    const int64_t own = workers * smaller(task_lines, round_up(lines, panel)) * smaller(words, task_words);
     return larger(own, smaller(round_up(lines, panel) * words, kPackedWords)) + kAlignWords;
   };
-  return most(args.m, kTileRows, kMaxTileRows) + most(args.n, kTileColumns, kMaxTileColumns) + plan.sum_words;
+  const int64_t row_words = needs_sums(plan, args) ? kRowwiseSumWords : kBlockK;
+  return most(args.m, kTileRows, kMaxTileRows, row_words) +
+         most(args.n, kTileColumns, kMaxTileColumns, kBlockK) +
+         round_up(most_sum_words(plan, args, workers, per_word), kAlignWords);
 }
 
 }  // namespace

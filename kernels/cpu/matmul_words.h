@@ -20,6 +20,14 @@ struct F32Words {
   static HWS_INLINE vf across(const float* p, int64_t, int, int columns) { return vload_n(p, columns); }
 
   static HWS_INLINE vf multiply_add(vf a, vf b, vf sum) { return vfma(a, b, sum); }
+
+  /// A row of a tile, or n values of it, rounded to nearest even.
+  template <int kVectors>
+  static HWS_INLINE void store_bf16(uint16_t* p, const vf (&x)[kVectors]) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) vstore_bf16(p + v * kLanes, x[v]);
+  }
+  static HWS_INLINE void store_bf16(uint16_t* p, vf x, int n) { vstore_bf16_n(p, x, n); }
 };
 
 }  // namespace

@@ -40,20 +40,48 @@ struct Bf16Words {
 
   /// across for 32 neighbours, two vectors of words.
   static HWS_INLINE void across_line(float* out, const uint16_t* p, int64_t ld) {
-    alignas(64) static constexpr uint16_t kOrder[64] = {
-        0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39, 8,  40, 9,  41, 10, 42,
-        11, 43, 12, 44, 13, 45, 14, 46, 15, 47, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53,
-        22, 54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63};
     const __m512i even = _mm512_loadu_si512(p), odd = _mm512_loadu_si512(p + ld);
-    _mm512_storeu_si512(out, _mm512_permutex2var_epi16(even, _mm512_load_si512(kOrder), odd));
-    _mm512_storeu_si512(out + 16, _mm512_permutex2var_epi16(even, _mm512_load_si512(kOrder + 32), odd));
+    _mm512_storeu_si512(out, _mm512_permutex2var_epi16(even, _mm512_load_si512(kPairs), odd));
+    _mm512_storeu_si512(out + 16, _mm512_permutex2var_epi16(even, _mm512_load_si512(kPairs + 32), odd));
+  }
+
+  /// across for 48 neighbours, three vectors of words, which are cut into four panels of 12.
+  static HWS_INLINE void across_panels(float* out, int64_t panel_words, const uint16_t* p, int64_t ld,
+                                       int nk) {
+    const __m512i even = _mm512_loadu_si512(p);
+    const __m256i even_rest = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32));
+    const __m512i odd = nk > 1 ? _mm512_loadu_si512(p + ld) : _mm512_setzero_si512();
+    const __m256i odd_rest =
+        nk > 1 ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + ld + 32)) : _mm256_setzero_si256();
+    const __m512i low = _mm512_load_si512(kPairs), high = _mm512_load_si512(kPairs + 32);
+    const __m512i a = _mm512_permutex2var_epi16(even, low, odd);
+    const __m512i b = _mm512_permutex2var_epi16(even, high, odd);
+    const __m512i c =
+        _mm512_permutex2var_epi16(_mm512_castsi256_si512(even_rest), low, _mm512_castsi256_si512(odd_rest));
+    constexpr __mmask16 kTwelve = 0x0fff;
+    _mm512_mask_storeu_epi32(out, kTwelve, a);
+    _mm512_mask_storeu_epi32(out + panel_words, kTwelve, _mm512_alignr_epi32(b, a, 12));
+    _mm512_mask_storeu_epi32(out + 2 * panel_words, kTwelve, _mm512_alignr_epi32(c, b, 8));
+    _mm512_mask_storeu_epi32(out + 3 * panel_words, kTwelve, _mm512_alignr_epi32(c, c, 4));
   }
 
   static HWS_INLINE vf multiply_add(vf a, vf b, vf sum) {
     return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
   }
 
+  static HWS_INLINE void store_bf16(uint16_t* p, const vf (&x)[2]) {
+    _mm512_storeu_ps(p, round_pair(x[0], x[1]));
+  }
+  static HWS_INLINE void store_bf16(uint16_t* p, vf x, int n) {
+    _mm256_mask_storeu_epi16(p, first_lanes(n), (__m256i)_mm512_cvtneps_pbh(x));
+  }
+
  private:
+  /// The 32 values of two vectors that make 16 words, then those that make the next 16.
+  alignas(64) static constexpr uint16_t kPairs[64] = {
+      0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39, 8,  40, 9,  41, 10, 42,
+      11, 43, 12, 44, 13, 45, 14, 46, 15, 47, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53,
+      22, 54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63};
   /// 16 values, then 16 more, rounded to nearest even. Subnormal values become zero, which the product would
   /// take them for anyway.
   static HWS_INLINE vf round_pair(vf low, vf high) { return (vf)_mm512_cvtne2ps_pbh(high, low); }

@@ -29,6 +29,12 @@ struct Bf16Words {
   }
 
   static HWS_INLINE vf multiply_add(vf a, vf b, vf sum) { return vfma(a, b, sum); }
+
+  template <int kVectors>
+  static HWS_INLINE void store_bf16(uint16_t* p, const vf (&x)[kVectors]) {
+    F32Words::store_bf16(p, x);
+  }
+  static HWS_INLINE void store_bf16(uint16_t* p, vf x, int n) { F32Words::store_bf16(p, x, n); }
 };
 
 }  // namespace

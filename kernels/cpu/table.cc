@@ -4,7 +4,7 @@
 namespace hawser::kernels::HWS_LEVEL {
 
 static constexpr Suited kSuited = {
-    .narrow_activations = false, .epilogues = false, .logit_bytes = int64_t{8} << 20, .logit_rows = 4096};
+    .narrow_logits = false, .epilogues = false, .logit_bytes = int64_t{8} << 20, .logit_rows = 4096};
 
 const KernelTable kTable = {
     .name = HWS_LEVEL_NAME,

@@ -47,7 +47,7 @@ struct Workspace<kBytes> {
 
 const KernelTable& cuda_kernels() {
   static constexpr Suited kSuited = {
-      .narrow_activations = true, .epilogues = true, .logit_bytes = int64_t{1} << 30, .logit_rows = 8192};
+      .narrow_logits = true, .epilogues = true, .logit_bytes = int64_t{1} << 30, .logit_rows = 8192};
   static constexpr KernelTable kTable = {
       .name = "cuda",
       .matmul = InContext<matmul>::run,

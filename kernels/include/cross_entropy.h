@@ -10,7 +10,7 @@ namespace hawser::kernels {
 /// losses[r] = logsumexp(z) - z[target]; 0 where the target is -100.
 /// With `backward`, logits are overwritten by dloss/dlogit * (*grad_scale) (zero rows where masked); else
 /// they hold z on return. logits [rows,vocab], rows `stride` elements apart, f32, or bf16 where the table
-/// says narrow_activations; losses f32, of the logits as they are stored. grad_scale: f32 [1] (1 / unmasked
+/// says narrow_logits; losses f32, of the logits as they are stored. grad_scale: f32 [1] (1 / unmasked
 /// tokens of the global batch).
 struct CrossEntropy {
   float* losses = nullptr;

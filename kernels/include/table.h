@@ -19,9 +19,8 @@ namespace hawser::kernels {
 
 /// What suits a backend, where callers may choose.
 struct Suited {
-  /// Under precision bf16, what lies between products (activations, logits, their gradients) is best stored
-  /// as bf16, the type in which the next product reads it; else as f32.
-  bool narrow_activations;
+  /// Under precision bf16, logits and their gradient are best stored as bf16; else as f32.
+  bool narrow_logits;
   /// Products take what follows them along (Matmul::epilogue, aux, bias_gradient). Where not, these stay
   /// unset, and the kernels of their own are called.
   bool epilogues;

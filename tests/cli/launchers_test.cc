@@ -59,11 +59,12 @@ TEST_F(Launchers, TorchrunStartsRanks) {
 TEST_F(Launchers, TorchrunStartsAnElasticRunAgain) {
   if (std::system("command -v torchrun >/dev/null") != 0)
     GTEST_SKIP() << "torchrun is not here (PyPI: torch)";
-  ASSERT_TRUE(shell("torchrun --standalone --max-restarts 2 --nproc-per-node 2 --no-python " HAWSER_COMMAND
-                    " train config.json --elastic --comm env --out run --set /train/steps=400"
-                    " --set /checkpoint/every=5 & torchrun=$!;"
-                    " until [ \"$(wc -l <run/metrics.jsonl)\" -ge 20 ]; do sleep 0.02; done 2>/dev/null;"
-                    " kill -9 $(pgrep -P $torchrun | tail -1); wait $torchrun"))
+  ASSERT_TRUE(
+      shell("torchrun --standalone --max-restarts 2 --nproc-per-node 2 --no-python " HAWSER_COMMAND
+            " train config.json --elastic --comm env --out run --set /train/steps=400"
+            " --set /checkpoint/every=5 & torchrun=$!;"
+            " until [ \"$(wc -l <run/metrics.jsonl)\" -ge 20 ] || ! kill -0 $torchrun; do sleep 0.02; done"
+            " 2>/dev/null; kill -9 $(pgrep -P $torchrun | tail -1); wait $torchrun"))
       << read_text(path("err.txt"));
   EXPECT_EQ(metric_rows(folder_ / "run").size(), 400u);
   EXPECT_EQ(lines_of(read_text(path("run/ranks.jsonl"))).size(), 2u);

@@ -47,9 +47,8 @@ struct OpCase {
   std::vector<Operand> operands;
   std::function<void(const FastCall&)> fast;
   std::function<void(RealOperands& values)> reference;  ///< reads inputs, writes outputs, in operand order
-  bool narrow =
-      false;          ///< only for tables that say narrow_activations and epilogues, which are those of CUDA
-  bool wide = false;  ///< not for CUDA, whose heads end at 256 elements
+  bool narrow = false;  ///< only for tables that say narrow_logits and epilogues, which are those of CUDA
+  bool wide = false;    ///< not for CUDA, whose heads end at 256 elements
 };
 
 struct GradientCase {

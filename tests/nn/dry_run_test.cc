@@ -119,7 +119,7 @@ TEST_P(DryRun, MeasuresWhatARealRunTakes) {
       std::vector<std::unique_ptr<GuardedBuffer<char>>> saved;
       for (size_t l = 0; l < costs.block_forward.size(); ++l) {
         const nn::CallCost& cost = costs.block_forward[l];
-        EXPECT_EQ(cost.saved, saved_bytes(config, rows, dtype_bytes(run.context().activation)));
+        EXPECT_EQ(cost.saved, saved_bytes(config, rows, dtype_bytes(run.context().type)));
         EXPECT_EQ(costs.block_backward[l].saved, cost.saved);
         saved.push_back(std::make_unique<GuardedBuffer<char>>(cost.saved));
         nn::Region region(saved[l]->data(), cost.saved);
