@@ -131,6 +131,11 @@ void add_matmul_cases(std::vector<OpCase>& cases) {
   // In the row-wise form though op(b) is large, for up to two workers.
   cases.push_back(product_case({200, 100, 2305, false, true, false, true}, f32, bf16, f32, f32));
   cases.push_back(product_case({200, 99, 2303, true, false, true, false}, f32, f32, f32, f32, true));
+  // Sums of several blocks beside a narrow C, of several column tiles: in the row-wise form, the column-wise
+  // one, and, of more rows than that takes and a longer k than the former does, the shared one.
+  cases.push_back(product_case({300, 290, 1600, false, true, false, true}, bf16, bf16, bf16, f32));
+  cases.push_back(product_case({300, 700, 800, false, false, false, false}, f32, bf16, bf16, f32));
+  cases.push_back(product_case({1030, 33, 4200, false, false, false, false}, bf16, bf16, bf16, f32));
 }
 
 void add_matmul_gradients(std::vector<GradientCase>& cases) {

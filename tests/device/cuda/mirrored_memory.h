@@ -58,6 +58,7 @@ class MirroredMemory {
   template <class Args>
   Args arguments_there(Args args) const {
     static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) % sizeof(void*) == 0);
+    __builtin_clear_padding(&args);  // it may hold what is left of an address
     void* words[sizeof(Args) / sizeof(void*)];
     std::memcpy(words, &args, sizeof(Args));
     for (void*& word : words) word = there(word);
