@@ -16,10 +16,10 @@ struct Operand {
   bool is_f32;
 };
 
-HWS_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-HWS_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-HWS_INLINE int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-HWS_INLINE int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
+constexpr HWS_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+constexpr HWS_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+constexpr HWS_INLINE int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr HWS_INLINE int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
 constexpr int64_t kFetchAhead = 256;  ///< bytes of a line, while it is packed
 

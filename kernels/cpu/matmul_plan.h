@@ -1,16 +1,19 @@
-// How one matrix product is cut: a pure function of its arguments and the number of workers. Blocks of k
-// depend on k alone and every element of C sums them in ascending order, so nothing else that is chosen here
-// shows in the result.
+// How one matrix product is cut: a pure function of its arguments and the number of workers. Blocks of k, and
+// segments of many of them, depend on k alone and every element of C sums them in ascending order, so nothing
+// else that is chosen here shows in the result.
 //
-// Three forms. Shared: the rows of op(a) and columns of op(b) of a chunk are packed by all workers, then
+// Four forms. Shared: the rows of op(a) and columns of op(b) of a chunk are packed by all workers, then
 // tiles of C are computed from them. Column-wise: all rows of op(a) are packed, of as many blocks of k as
 // fit, or, where that is many bytes, of a few blocks while those before are multiplied, and each task packs
 // the columns of op(b) that it alone uses, while they are warm; this saves a barrier and serves small m
 // (decoding) without packing anything twice. Row-wise: all of op(b) is packed, and each task packs the rows
 // of op(a) that it alone uses: for small weights, where layer after layer goes over the same rows, which the
 // thread pool begins at the same worker, so that they stay in one core's caches, and for many rows, where
-// op(a) is the larger operand. Tasks of the two latter forms fetch what they pack next while they multiply,
-// so the larger operand costs the time of its packing but none of its memory's.
+// op(a) is the larger operand. Split: for every long k, as that of the head's input gradient, which is the
+// vocabulary: each task sums one segment of k in an array of its own and packs both operands by itself, so
+// that workers share neither a cache line nor a barrier; then the segments are added. Tasks of all forms but
+// the first fetch what they pack next while they multiply, so the larger operand costs the time of its
+// packing but none of its memory's.
 #pragma once
 
 #include "kernels/cpu/matmul_micro.h"
@@ -32,16 +35,23 @@ constexpr int64_t kMaxColumnwiseSumRows = 1024;  ///< of the column-wise form wh
 constexpr int64_t kRowwiseSumWords = 2048;       ///< most words of k of the row-wise form, then
 constexpr int64_t kSmallWords = 1 << 17;         ///< of an op(b) that stays in half of an L2 of 1 MiB
 constexpr int64_t kRowwiseTasks = 8;             ///< wanted of each worker
+constexpr int64_t kLongBlocks = 32;              ///< k of so many blocks is cut into segments
+constexpr int64_t kSegments = 12;                ///< which 2, 3, 4 and 6 workers share evenly
+constexpr int64_t kSplitRows = round_up(512, kTileRows);
+constexpr int64_t kSplitSums = kSplitRows * 1024;  ///< most elements of C of one chunk of the split form
+constexpr int64_t kSplitTasks = 3;                 ///< wanted of each worker
 constexpr int64_t kAlignWords = 16;
 
-enum class Form { kShared, kColumnwise, kRowwise };
+enum class Form { kShared, kColumnwise, kRowwise, kSplit };
 
 struct MatmulPlan {
   int64_t block_k, blocks, block_words;  ///< values of k per block, blocks, words per line and block
+  int64_t segment;                       ///< blocks that are summed by themselves, then added to C
   int64_t group;                         ///< blocks packed at once
   int64_t chunk_m, chunk_n;              ///< lines packed at once
   int64_t tile_m, tile_n;                ///< of a task, at most
   int64_t row_tasks;                     ///< of the row-wise form
+  int64_t column_parts;                  ///< of a chunk of the split form, which has as many tasks a segment
   int64_t row_blocks;                    ///< of k that one of these packs at once
   int64_t a_buffers;                     ///< 2: a group of op(a) is packed while the one before is multiplied
   Form form;
@@ -97,14 +107,34 @@ inline int64_t chunk_lines(int64_t lines, int64_t line_words, int64_t panel) {
 /// Cuts k into blocks, which depend on k alone.
 inline void cut_k(MatmulPlan& plan, int64_t k, int64_t per_word) {
   plan.blocks = larger(1, divide_up(k, kBlockK * per_word));
+  const bool is_long = plan.blocks >= kLongBlocks;
+  if (is_long) plan.blocks = round_up(plan.blocks, kSegments);
   plan.block_k = round_up(divide_up(k, plan.blocks), 16);
   if (plan.block_k > 0) plan.blocks = divide_up(k, plan.block_k);
   plan.block_words = plan.block_k / per_word;
+  plan.segment = is_long ? divide_up(plan.blocks, kSegments) : plan.blocks;
 }
 
 /// Whether fp32 sums of blocks must stand beside C.
 inline bool needs_sums(const MatmulPlan& plan, const Matmul& args) {
   return args.c_type == DType::kBf16 && plan.blocks > 1;
+}
+
+/// Plans the split form, for every long k and no other.
+inline void plan_split(MatmulPlan& plan, const Matmul& args, int64_t workers) {
+  const int64_t rows = smaller(args.m, kSplitRows);
+  const auto even = [](int64_t lines, int64_t most, int64_t panel) {
+    return round_up(divide_up(lines, divide_up(lines, most)), panel);
+  };
+  plan.form = Form::kSplit;
+  plan.chunk_m = plan.tile_m = even(args.m, kSplitRows, kTileRows);
+  plan.chunk_n = even(args.n, kSplitSums / rows / kTileColumns * kTileColumns, kTileColumns);
+  plan.tile_n = smaller(kMaxTileColumns, plan.chunk_n);
+  plan.column_parts =
+      smaller(divide_up(workers * kSplitTasks, kSegments), divide_up(plan.chunk_n, plan.tile_n));
+  plan.a_words = workers * 2 * plan.chunk_m * plan.block_words;
+  plan.b_words = workers * plan.tile_n * plan.block_words;
+  plan.sum_words = kSegments * smaller(args.m, plan.chunk_m) * plan.chunk_n;
 }
 
 /// Plans the row-wise form, where it serves: op(a) has rows enough for all workers, one block of op(b) at
@@ -174,7 +204,11 @@ inline MatmulPlan plan_matmul(const Matmul& args, int32_t num_workers) {
   const int64_t per_word = words_hold(args), workers = larger(1, num_workers);
   plan.a_buffers = 1;
   cut_k(plan, args.k, per_word);
-  if (!plan_rowwise(plan, args, workers)) plan_large(plan, args, workers, per_word);
+  if (plan.segment < plan.blocks) {
+    plan_split(plan, args, workers);
+  } else if (!plan_rowwise(plan, args, workers)) {
+    plan_large(plan, args, workers, per_word);
+  }
   plan.a_words = round_up(plan.a_words, kAlignWords);
   plan.b_words = round_up(plan.b_words, kAlignWords);
   plan.sum_words = round_up(plan.sum_words, kAlignWords);
@@ -192,6 +226,13 @@ inline int64_t most_sum_words(const MatmulPlan& plan, const Matmul& args, int64_
   return larger(of_tasks, smaller(rows, lines) * smaller(columns, lines));
 }
 
+/// The most words of the workspace that the split form needs.
+inline int64_t most_split_words(const Matmul& args, int64_t workers) {
+  const int64_t rows = smaller(args.m, kSplitRows), columns = round_up(args.n, kTileColumns);
+  return workers * (2 * round_up(rows, kTileRows) + smaller(columns, kMaxTileColumns)) * kBlockK +
+         kSegments * smaller(rows * columns, kSplitSums) + 3 * kAlignWords;
+}
+
 /// A bound that grows with m, n and k, whatever form they take, because the step that a workspace is planned
 /// for is the largest: fewer rows must not need more.
 inline int64_t workspace_words(const Matmul& args, int32_t num_workers) {
@@ -204,9 +245,10 @@ inline int64_t workspace_words(const Matmul& args, int32_t num_workers) {
     return larger(own, smaller(round_up(lines, panel) * words, kPackedWords)) + kAlignWords;
   };
   const int64_t row_words = needs_sums(plan, args) ? kRowwiseSumWords : kBlockK;
-  return most(args.m, kTileRows, kMaxTileRows, row_words) +
-         most(args.n, kTileColumns, kMaxTileColumns, kBlockK) +
-         round_up(most_sum_words(plan, args, workers, per_word), kAlignWords);
+  const int64_t other_forms = most(args.m, kTileRows, kMaxTileRows, row_words) +
+                              most(args.n, kTileColumns, kMaxTileColumns, kBlockK) +
+                              round_up(most_sum_words(plan, args, workers, per_word), kAlignWords);
+  return plan.segment < plan.blocks ? larger(other_forms, most_split_words(args, workers)) : other_forms;
 }
 
 }  // namespace

@@ -11,10 +11,11 @@ namespace hawser::kernels {
 /// memory in between.
 enum class Epilogue : uint8_t { kNone, kGeluTanh, kGeluTanhGradient };
 
-/// c[m,n] = op(a)[m,k] · op(b)[k,n] (+ bias[n]) (+ c), accumulated in fp32 over k in ascending blocks whose
-/// bounds depend on k alone, so results depend neither on the thread count nor on m. Row-major; ld* are
-/// elements between stored rows. Types: a, b in {f32, bf16}; c in {f32, bf16}. If a or b is bf16 the product
-/// is formed from bf16 values (an f32 operand is rounded to nearest even when packed); otherwise from f32.
+/// c[m,n] = op(a)[m,k] · op(b)[k,n] (+ bias[n]) (+ c), accumulated in fp32 over k in ascending blocks, of a
+/// long k in sums of several blocks, whose bounds depend on k alone, so results depend neither on the thread
+/// count nor on m. Row-major; ld* are elements between stored rows. Types: a, b in {f32, bf16}; c in {f32,
+/// bf16}. If a or b is bf16 the product is formed from bf16 values (an f32 operand is rounded to nearest even
+/// when packed); otherwise from f32.
 ///   a: stored [m,k], or [k,m] when a_transposed.   b: stored [k,n], or [n,k] when b_transposed.
 ///   bias: [n] of bias_type, or null; added once in fp32 before rounding to c_type. Where c is bf16, a
 ///   backend may

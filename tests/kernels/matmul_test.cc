@@ -152,9 +152,17 @@ TEST(Matmul, LargeProductsInChunksAndGroupsMatchAtSampledElements) {
   const struct {
     int64_t m, n, k;
     const char* types;
-  } kCases[] = {{300, 8, 1700, "ffbf"},   {1100, 40, 1700, "bbbb"},  {300, 1100, 1700, "bbbb"},
-                {70, 1100, 4000, "ffff"}, {131, 130, 12500, "ffff"}, {200, 131, 3100, "fbff"},
-                {128, 140, 12500, "ffff"}};
+  } kCases[] = {{300, 8, 1700, "ffbf"},
+                {1100, 40, 1700, "bbbb"},
+                {300, 1100, 1700, "bbbb"},
+                {70, 1100, 4000, "ffff"},
+                {131, 130, 11800, "ffff"},
+                {200, 131, 3100, "fbff"},
+                {128, 140, 11800, "ffff"},
+                // A long k, summed in segments: chunks of rows and columns; a bf16 C; one row.
+                {530, 1050, 12100, "ffff"},
+                {70, 133, 24100, "fbbf"},
+                {1, 1500, 24100, "fbff"}};
   int i = 0;
   for (const auto& c : kCases) {
     ++i;
@@ -176,7 +184,7 @@ TEST(Matmul, WorkersAndTheirOrderChangeNoBit) {
     const Product product(1 + random() % 150, 1 + random() % 300, 1 + random() % 900, types, random() % 2,
                           random() % 2, types[2] == 'f' && random() % 2, random() % 2, 0, random());
     for (const KernelTable* table : testing::kernel_tables()) {
-      SerialStream one(1), two(2, TaskOrder::kDescending), three(3, TaskOrder::kShuffled), many(64);
+      SerialStream one(1), two(2, TaskOrder::kDescending), three(3, TaskOrder::kShuffled), many(20);
       ThreadStream threads(3);
       const std::vector<uint8_t> expected = product.run(*table, one);
       for (Stream* stream : {static_cast<Stream*>(&two), static_cast<Stream*>(&three),
@@ -188,20 +196,22 @@ TEST(Matmul, WorkersAndTheirOrderChangeNoBit) {
 }
 
 /// Few rows take another form of the product than many (61 x 150), or than many times a small op(b) (200 x
-/// 70).
+/// 70); a long k (24,000) takes the same.
 TEST(Matmul, EachRowIsTheSameWhateverTheNumberOfRows) {
-  for (const auto& [m, n, tb] : {std::tuple<int64_t, int64_t, bool>{61, 150, false},
-                                 {61, 150, true},
-                                 {200, 70, false},
-                                 {200, 70, true}}) {
+  for (const auto& [m, n, k, tb] : {std::tuple<int64_t, int64_t, int64_t, bool>{61, 150, 900, false},
+                                    {61, 150, 900, true},
+                                    {200, 70, 900, false},
+                                    {200, 70, 900, true},
+                                    {20, 40, 24000, false},
+                                    {20, 40, 24000, true}}) {
     for (const char* types : {"ffff", "bbbb", "bbff"}) {
-      const Product product(m, n, 900, types, false, tb, false, true, 0, 3);
+      const Product product(m, n, k, types, false, tb, false, true, 0, 3);
       for (const KernelTable* table : testing::kernel_tables()) {
         SerialStream stream(2);
         const std::vector<uint8_t> whole = product.run(*table, stream);
         const int64_t element = dtype_bytes(product.args.c_type), row_bytes = n * element;
         for (const int64_t rows : {1, 3, 4, 5, 13}) {
-          Product part(m, n, 900, types, false, tb, false, true, 0, 3);
+          Product part(m, n, k, types, false, tb, false, true, 0, 3);
           const int64_t first = m - rows;
           part.args.m = rows;
           part.c_elements = rows * n;
