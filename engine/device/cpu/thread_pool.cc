@@ -87,21 +87,25 @@ uint64_t ThreadPool::first_task(int32_t worker, int64_t tasks) const {
   return static_cast<uint64_t>(tasks * worker / threads());
 }
 
-/// A worker's own tasks, then what others have left of theirs.
+/// A worker's own tasks, then what others have left of theirs. A worker that still looks for such when the
+/// next loop begins leaves that one's tasks alone until it comes back for its own.
 void ThreadPool::take_tasks(int32_t worker) {
+  const uint64_t epoch = shares_[static_cast<size_t>(worker)].ticket.load(std::memory_order_acquire) >> 32;
   for (int32_t i = 0; i < threads(); ++i) {
     const int32_t owner = (worker + i) % threads();
-    const int64_t ran = take_share(owner, worker);
+    const int64_t ran = take_share(owner, worker, epoch);
     if (ran > 0) done_.fetch_add(ran, std::memory_order_acq_rel);
   }
 }
 
-int64_t ThreadPool::take_share(int32_t owner, int32_t worker) {
+int64_t ThreadPool::take_share(int32_t owner, int32_t worker, uint64_t epoch) {
   std::atomic<uint64_t>& ticket = shares_[static_cast<size_t>(owner)].ticket;
   int64_t ran = 0;
   for (uint64_t at = ticket.load(std::memory_order_acquire);;) {
     const uint64_t task = at & kClosed;
-    if (task == kClosed || task >= first_task(owner + 1, tasks_.load(std::memory_order_acquire))) return ran;
+    if (at >> 32 != epoch || task == kClosed ||
+        task >= first_task(owner + 1, tasks_.load(std::memory_order_acquire)))
+      return ran;
     if (!ticket.compare_exchange_weak(at, at + 1, std::memory_order_acq_rel, std::memory_order_acquire))
       continue;
     // Until this task is counted the loop cannot end, so its description stays.

@@ -39,7 +39,7 @@ class ThreadPool {
   void open_share(int32_t worker, uint64_t next);
   uint64_t first_task(int32_t worker, int64_t tasks) const;
   void take_tasks(int32_t worker);
-  int64_t take_share(int32_t owner, int32_t worker);
+  int64_t take_share(int32_t owner, int32_t worker, uint64_t epoch);
   void worker_main(int32_t worker);
   void stop();
 
