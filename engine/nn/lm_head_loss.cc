@@ -30,17 +30,18 @@ float* LmHeadLoss::take_logits(const Context& ctx, int64_t rows) const {
   return ctx.workspace->take_as<float>(std::min(chunk_rows(ctx), rows) * model_.vocab_size);
 }
 
-/// Narrow logits are an operand of the two products behind, whose tensor cores want rows at 128-byte bounds;
-/// few vocabularies give that.
+/// Rows of logits begin at 128-byte bounds, which few vocabularies give: so whole cache lines are written and
+/// read, and tensor cores take them as an operand of the two products behind.
 LmHeadLoss::Chunk LmHeadLoss::take_chunk(const Context& ctx, int64_t begin, int64_t rows) const {
-  const int64_t vocab = model_.vocab_size, whole = (vocab + 63) / 64 * 64;
+  const DType type = logits_type(ctx);
+  const int64_t bound = 128 / dtype_bytes(type);
   Chunk chunk{begin,
               rows,
               ctx.take(rows * model_.width),
               norm_.take_saved(*ctx.workspace, rows),
               nullptr,
-              logits_type(ctx),
-              logits_type(ctx) == DType::kF32 ? vocab : whole};
+              type,
+              (model_.vocab_size + bound - 1) / bound * bound};
   chunk.logits = ctx.workspace->take(rows * chunk.stride * dtype_bytes(chunk.type));
   return chunk;
 }
