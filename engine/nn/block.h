@@ -16,8 +16,9 @@ namespace hawser::nn {
 
 /// What forward leaves for backward besides x. Bytes per row, with e bytes per element of the activation
 /// type, S = 1 value of statistics per norm (2 with LayerNorm), F' = F or, gated, 2F:
-///   e (2C + (H + 2K) D + H D + F' + F) + 4 (C + H + 2S), with QK-norm e (H + K) D + 4 (H + K) more, with
-///   post-norms 4 (2C + 2S) more; each array rounded up to 64 bytes.
+///   e (2C + (H + 2K) D + H D + F') + 4 (C + H + 2S), with QK-norm e (H + K) D + 4 (H + K) more, with
+///   post-norms 4 (2C + 2S) more, where products take the activation along e F more; each array rounded up
+///   to 64 bytes.
 struct BlockSaved {
   NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
   void* n1 = nullptr;

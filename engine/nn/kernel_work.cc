@@ -122,7 +122,8 @@ KernelWork work_of(const kernels::ActivationForward& a) {
   return work(Kernel::kActivationForward, a.type, a.rows * a.f * dtype_bytes(a.type) * (a.gated ? 3 : 2));
 }
 KernelWork work_of(const kernels::ActivationBackward& a) {
-  return work(Kernel::kActivationBackward, a.type, a.rows * a.f * dtype_bytes(a.type) * (a.gated ? 5 : 3));
+  const int64_t arrays = (a.gated ? 5 : 3) + (a.y != nullptr ? 1 : 0);
+  return work(Kernel::kActivationBackward, a.type, a.rows * a.f * dtype_bytes(a.type) * arrays);
 }
 KernelWork work_of(const kernels::Rope& r) {
   return work(Kernel::kRope, r.type, 2 * r.rows * r.heads * r.d * dtype_bytes(r.type));

@@ -38,22 +38,26 @@ MlpSaved Mlp::take_saved(const Context& ctx, Region& region) const {
   const int64_t bytes = ctx.rows() * dtype_bytes(ctx.type);
   MlpSaved saved;
   saved.h = region.take(up_.out() * bytes);
-  saved.a = region.take(down_.in() * bytes);
+  if (in_products(ctx)) saved.a = region.take(down_.in() * bytes);
   return saved;
 }
 
-/// Whether the backend's products take the activation along: what it is there for is the GELU of GPT-2.
+/// Whether the backend's products take the activation along: what it is there for is the GELU of GPT-2. Where
+/// they do not, the kernel that goes back through the activation gives it once more, from what it has at
+/// hand.
 bool Mlp::in_products(const Context& ctx) const {
   return ctx.kernels->suited->epilogues && !gated_ && kind_ == kernels::Activation::kGeluTanh;
 }
 
 void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const {
+  RegionScope scope(*ctx.workspace);
+  void* const a = saved.a ? saved.a : ctx.take(ctx.rows() * down_.in());
   if (in_products(ctx)) {
-    up_.forward_gelu(ctx, saved.a, saved.h, x, ctx.rows());
+    up_.forward_gelu(ctx, a, saved.h, x, ctx.rows());
   } else {
     up_.forward(ctx, saved.h, ctx.type, up_.out(), x, ctx.rows());
     kernels::ActivationForward f;
-    f.y = saved.a;
+    f.y = a;
     f.h = saved.h;
     f.type = ctx.type;
     f.rows = ctx.rows(), f.f = down_.in();
@@ -61,14 +65,15 @@ void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const voi
     f.gated = gated_;
     ctx.kernels->activation_forward(f, *ctx.stream);
   }
-  down_.forward(ctx, y, DType::kF32, down_.out(), saved.a, ctx.rows());
+  down_.forward(ctx, y, DType::kF32, down_.out(), a, ctx.rows());
 }
 
-/// dh, taken from the workspace, from da.
-void* Mlp::activation_backward(const Context& ctx, const MlpSaved& saved, const void* da) const {
+/// dh, taken from the workspace, from da, in whose place it leaves a.
+void* Mlp::activation_backward(const Context& ctx, const MlpSaved& saved, void* da) const {
   void* const dh = ctx.take(ctx.rows() * up_.out());
   kernels::ActivationBackward b;
   b.dh = dh;
+  b.y = da;
   b.dy = da;
   b.h = saved.h;
   b.type = ctx.type;
@@ -83,14 +88,18 @@ void Mlp::backward(const Context& ctx, const MlpSaved& saved, float* dx, const v
                    const void* x) const {
   RegionScope scope(*ctx.workspace);
   void* const da = ctx.take(ctx.rows() * down_.in());
-  void* dh = da;  // where the product takes the activation along
   if (in_products(ctx)) {
-    down_.backward_input_gelu(ctx, dh, saved.h, dy, dy_type, ctx.rows());
-  } else {
-    down_.backward_input(ctx, da, ctx.type, dy, dy_type, ctx.rows());
+    down_.backward_input_gelu(ctx, da, saved.h, dy, dy_type, ctx.rows());
+    down_.backward_weight(ctx, dy, dy_type, saved.a, ctx.rows());
+    return backward_up(ctx, dx, da, x);
   }
-  down_.backward_weight(ctx, dy, dy_type, saved.a, ctx.rows());
-  if (!in_products(ctx)) dh = activation_backward(ctx, saved, da);
+  down_.backward_input(ctx, da, ctx.type, dy, dy_type, ctx.rows());
+  void* const dh = activation_backward(ctx, saved, da);
+  down_.backward_weight(ctx, dy, dy_type, da, ctx.rows());
+  backward_up(ctx, dx, dh, x);
+}
+
+void Mlp::backward_up(const Context& ctx, float* dx, const void* dh, const void* x) const {
   up_.backward_input(ctx, dx, DType::kF32, dh, ctx.type, ctx.rows());
   up_.backward_weight(ctx, dh, ctx.type, x, ctx.rows());
 }

@@ -9,7 +9,8 @@
 
 namespace hawser::nn {
 
-/// Per row F (gated: 2F) elements before the activation and F after it, activation type.
+/// Per row F (gated: 2F) elements before the activation, and F after it where products take it along;
+/// activation type.
 struct MlpSaved {
   void* h = nullptr;
   void* a = nullptr;
@@ -28,7 +29,8 @@ class Mlp {
 
  private:
   bool in_products(const Context& ctx) const;
-  void* activation_backward(const Context& ctx, const MlpSaved& saved, const void* da) const;
+  void* activation_backward(const Context& ctx, const MlpSaved& saved, void* da) const;
+  void backward_up(const Context& ctx, float* dx, const void* dh, const void* x) const;
 
   bool gated_;
   kernels::Activation kind_;

@@ -42,7 +42,7 @@ struct Act<Activation::kGelu> {
 };
 
 /// (1 + tanh(u)) / 2 is the sigmoid of 2u, 1 / (1 + e) with e = exp(-2u), and 1 minus that is e / (1 + e):
-/// both stay accurate where they are small.
+/// both stay accurate where they are small. Here and below `value` is the value of `both`, bit for bit.
 template <>
 struct Act<Activation::kGeluTanh> {
   static constexpr float kSqrt2OverPi = 0.79788456080286536f, kCubic = 0.044715f;
@@ -52,10 +52,10 @@ struct Act<Activation::kGeluTanh> {
     const vf u = vfma(vset(kCubic), vmul(vmul(b, b), b), b);
     return vexp(vmul(vset(-2 * kSqrt2OverPi), u));
   }
-  static HWS_INLINE vf value(vf x) { return vdiv(x, vadd(vset(1.0f), exponential(bounded(x)))); }
+  static HWS_INLINE vf sigmoid(vf e) { return vdiv(vset(1.0f), vadd(vset(1.0f), e)); }
+  static HWS_INLINE vf value(vf x) { return vmul(x, sigmoid(exponential(bounded(x)))); }
   static HWS_INLINE void both(vf x, vf& value, vf& slope) {
-    const vf b = bounded(x), e = exponential(b), one = vset(1.0f);
-    const vf c = vdiv(one, vadd(one, e));
+    const vf b = bounded(x), e = exponential(b), c = sigmoid(e), one = vset(1.0f);
     const vf inner = vmul(vset(2 * kSqrt2OverPi), vfma(vset(3 * kCubic), vmul(b, b), one));
     value = vmul(x, c);
     slope = vfma(vmul(vmul(b, c), vmul(e, c)), inner, c);
@@ -68,7 +68,7 @@ struct Act<Activation::kSilu> {
     const vf one = vset(1.0f);
     return vdiv(one, vadd(one, vexp(vneg(x))));
   }
-  static HWS_INLINE vf value(vf x) { return vdiv(x, vadd(vset(1.0f), vexp(vneg(x)))); }
+  static HWS_INLINE vf value(vf x) { return vmul(x, sigmoid(x)); }
   static HWS_INLINE void both(vf x, vf& value, vf& slope) {
     const vf s = sigmoid(x), one = vset(1.0f);
     value = vmul(x, s);
@@ -90,25 +90,34 @@ void forward_range(E* y, const E* h, const E* up, int64_t n) {
   store_n(y + j, kGated ? vmul(value, load_n(up + j, rest)) : value, rest);
 }
 
-/// dh[j] = dy[j] * act'(h[j]) (* up[j], and dup[j] = dy[j] * act(h[j]) if gated), j < n.
-template <Activation kKind, bool kGated, class E>
-void backward_range(E* dh, E* dup, const E* dy, const E* h, const E* up, int64_t n) {
+/// What one range of rows, or of elements, of a backward call reads and writes; y may be null.
+template <class E>
+struct BackwardRange {
+  E *dh, *dup, *y;
+  const E *dy, *h, *up;
+};
+
+/// Element j, or `n` < kLanes of them where they are the last.
+template <Activation kKind, bool kGated, bool kWhole, class E>
+HWS_INLINE void backward_vector(const BackwardRange<E>& r, int64_t j, int n) {
+  const auto read = [&](const E* p) { return kWhole ? load(p + j) : load_n(p + j, n); };
+  const auto write = [&](E* p, vf x) { kWhole ? store(p + j, x) : store_n(p + j, x, n); };
   vf value, slope;
+  const vf grad = read(r.dy);
+  Act<kKind>::both(read(r.h), value, slope);
+  const vf up = kGated ? read(r.up) : grad;
+  if (r.y != nullptr) write(r.y, kGated ? vmul(value, up) : value);
+  if (kGated) write(r.dup, vmul(grad, value));
+  write(r.dh, vmul(kGated ? vmul(grad, up) : grad, slope));
+}
+
+/// dh[j] = dy[j] * act'(h[j]) (* up[j], and dup[j] = dy[j] * act(h[j]) if gated), and y as in forward_range,
+/// j < n.
+template <Activation kKind, bool kGated, class E>
+void backward_range(const BackwardRange<E>& r, int64_t n) {
   int64_t j = 0;
-  for (; j + kLanes <= n; j += kLanes) {
-    const vf grad = load(dy + j);
-    Act<kKind>::both(load(h + j), value, slope);
-    const vf through = kGated ? vmul(grad, load(up + j)) : grad;
-    if (kGated) store(dup + j, vmul(grad, value));
-    store(dh + j, vmul(through, slope));
-  }
-  if (j == n) return;
-  const int rest = static_cast<int>(n - j);
-  const vf grad = load_n(dy + j, rest);
-  Act<kKind>::both(load_n(h + j, rest), value, slope);
-  const vf through = kGated ? vmul(grad, load_n(up + j, rest)) : grad;
-  if (kGated) store_n(dup + j, vmul(grad, value), rest);
-  store_n(dh + j, vmul(through, slope), rest);
+  for (; j + kLanes <= n; j += kLanes) backward_vector<kKind, kGated, true>(r, j, kLanes);
+  if (j < n) backward_vector<kKind, kGated, false>(r, j, static_cast<int>(n - j));
 }
 
 template <Activation kKind, class E>
@@ -134,17 +143,20 @@ void backward(const ActivationBackward& a, Stream& stream) {
   E* dh = static_cast<E*>(a.dh);
   const E* dy = static_cast<const E*>(a.dy);
   const E* h = static_cast<const E*>(a.h);
+  const auto y_from = [&](int64_t i) { return a.y == nullptr ? nullptr : static_cast<E*>(a.y) + i; };
   const int64_t f = a.f;
   if (!a.gated) {
     parallel_ranges(stream, a.rows * f, kGrain, [&](int64_t begin, int64_t end) {
-      backward_range<kKind, false>(dh + begin, dh, dy + begin, h + begin, h, end - begin);
+      const BackwardRange<E> range = {dh + begin, nullptr, y_from(begin), dy + begin, h + begin, nullptr};
+      backward_range<kKind, false>(range, end - begin);
     });
     return;
   }
   parallel_ranges(stream, a.rows, f < kGrain ? kGrain / f : 1, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t gate = 2 * r * f, up = gate + f;
-      backward_range<kKind, true>(dh + gate, dh + up, dy + r * f, h + gate, h + up, f);
+      const BackwardRange<E> range = {dh + gate, dh + up, y_from(r * f), dy + r * f, h + gate, h + up};
+      backward_range<kKind, true>(range, f);
     }
   });
 }

@@ -41,14 +41,16 @@ void activation_forward_reference(const ActivationForward& a, T* y, const T* h) 
 }
 
 template <class T>
-void activation_backward_reference(const ActivationBackward& a, T* dh, const T* dy, const T* h) {
+void activation_backward_reference(const ActivationBackward& a, T* dh, const T* dy, const T* h,
+                                   T* y = nullptr) {
   for (int64_t r = 0; r < a.rows; ++r) {
     const int64_t at = r * a.f * (a.gated ? 2 : 1);
     for (int64_t j = 0; j < a.f; ++j) {
       const ValueAndSlope<T> act = activation_reference(a.kind, h[at + j]);
       const T grad = dy[r * a.f + j];
+      const T up = a.gated ? h[at + a.f + j] : T(1);
+      if (y != nullptr) y[r * a.f + j] = act.value * up;
       if (a.gated) {
-        const T up = h[at + a.f + j];
         dh[at + a.f + j] = grad * act.value;
         dh[at + j] = grad * up * act.slope;
       } else {

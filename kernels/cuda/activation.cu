@@ -87,16 +87,18 @@ struct Backward {
     const Gate gate = gate_of(i, a.f, a.gated);
     const T* h = static_cast<const T*>(a.h);
     T* dh = static_cast<T*>(a.dh);
-    float x[N], up[N] = {}, dy[N];
+    float x[N], up[N] = {}, dy[N], y[N];
     load<N>(x, h + gate.gate);
     load<N>(dy, static_cast<const T*>(a.dy) + i);
     if (a.gated) load<N>(up, h + gate.up);
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       const ValueAndSlope act = activation<kKind>(x[k]);
+      y[k] = a.gated ? act.value * up[k] : act.value;
       x[k] = dy[k] * act.slope * (a.gated ? up[k] : 1.0f);
       up[k] = dy[k] * act.value;
     }
+    if (a.y != nullptr) store<N>(static_cast<T*>(a.y) + i, y);
     store<N>(dh + gate.gate, x);
     if (a.gated) store<N>(dh + gate.up, up);
   }
@@ -126,7 +128,8 @@ void activation_forward(const ActivationForward& args, Stream& stream) {
 }
 
 void activation_backward(const ActivationBackward& args, Stream& stream) {
-  run<Backward>(cuda_stream(stream), "activation_backward", args, all_wide({args.dh, args.dy, args.h}));
+  run<Backward>(cuda_stream(stream), "activation_backward", args,
+                all_wide({args.dh, args.dy, args.h, args.y}));
 }
 
 }  // namespace hawser::kernels::cuda

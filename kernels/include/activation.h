@@ -21,7 +21,9 @@ struct ActivationForward {
   bool gated = false;
 };
 
-/// dh (same shape and type as h) from dy [rows,f]. dh may alias h exactly; plain, it may alias dy.
+/// dh (same shape and type as h) from dy [rows,f], and, where y is not null, what the forward gave once more,
+/// bit for bit, so that nobody need keep it. dh may alias h exactly; plain, it may alias dy; y may alias dy
+/// exactly.
 struct ActivationBackward {
   void* dh = nullptr;
   const void* dy = nullptr;
@@ -30,6 +32,7 @@ struct ActivationBackward {
   int64_t rows = 0, f = 0;
   Activation kind = Activation::kGelu;
   bool gated = false;
+  void* y = nullptr;  ///< [rows,f]
 };
 
 }  // namespace hawser::kernels

@@ -50,25 +50,31 @@ OpCase forward_case(const Problem& p, DType type) {
   return c;
 }
 
+/// In place: dh over h, and y over dy.
 OpCase backward_case(const Problem& p, DType type, bool in_place) {
   const int64_t width = p.gated ? 2 * p.f : p.f;
-  const size_t dh = in_place ? 1 : 2;
+  const size_t y = in_place ? 0 : 2, dh = in_place ? 1 : 3;
   OpCase c = {"activation_backward",
               name_of(p) + "/" + type_word(type) + (in_place ? "/in_place" : ""),
               {},
               nullptr,
               nullptr};
-  c.operands = {input("dy", type, p.rows * p.f, 2), in_place ? in_out("h", type, p.rows * width, 1, 3.0, 1e-6)
-                                                             : input("h", type, p.rows * width, 1, 3.0)};
-  if (!in_place) c.operands.push_back(output("dh", type, p.rows * width, 1e-6));
+  if (in_place) {
+    c.operands = {in_out("dy", type, p.rows * p.f, 2, 1.0, 1e-6),
+                  in_out("h", type, p.rows * width, 1, 3.0, 1e-6)};
+  } else {
+    c.operands = {input("dy", type, p.rows * p.f, 2), input("h", type, p.rows * width, 1, 3.0),
+                  output("y", type, p.rows * p.f, 1e-6), output("dh", type, p.rows * width, 1e-6)};
+  }
   c.fast = [=](const FastCall& call) {
     call.table.activation_backward(
-        {call.data[dh], call.data[0], call.data[1], type, p.rows, p.f, p.kind, p.gated}, call.stream);
+        {call.data[dh], call.data[0], call.data[1], type, p.rows, p.f, p.kind, p.gated, call.data[y]},
+        call.stream);
   };
   c.reference = [=](RealOperands& x) {
-    const std::vector<double> h = x[1];  // dh may be h
+    const std::vector<double> dy = x[0], h = x[1];  // y and dh may be these
     activation_backward_reference({nullptr, nullptr, nullptr, type, p.rows, p.f, p.kind, p.gated},
-                                  x[dh].data(), x[0].data(), h.data());
+                                  x[dh].data(), dy.data(), h.data(), x[y].data());
   };
   return c;
 }

@@ -7,6 +7,7 @@
 
 #include "kernels/include/levels.h"
 #include "kernels/include/table.h"
+#include "tests/harness/kernel_levels.h"
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
@@ -42,6 +43,37 @@ TEST_P(ActivationEnds, NaNStaysNaN) {
   table.activation_backward({dh.data(), dy.data(), h.data(), DType::kF32, 4, 5, GetParam(), false}, stream);
   for (const float value : y) EXPECT_TRUE(std::isnan(value));
   for (const float value : dh) EXPECT_TRUE(std::isnan(value));
+}
+
+/// Of 3 rows of 37, whose values h holds as `type`.
+template <class E>
+void expect_y_again(const KernelTable& table, Activation kind, DType type, bool gated,
+                    const std::vector<E>& h) {
+  constexpr int64_t kRows = 3, kF = 37;
+  testing::SerialStream stream;
+  std::vector<E> y(kRows * kF), again = y, dy(y.size(), h[0]), dh(h.size());
+  table.activation_forward({y.data(), h.data(), type, kRows, kF, kind, gated}, stream);
+  table.activation_backward({dh.data(), dy.data(), h.data(), type, kRows, kF, kind, gated, again.data()},
+                            stream);
+  EXPECT_TRUE(again == y) << table.name << (gated ? ", gated" : "");
+  std::vector<E> alone(h.size());
+  table.activation_backward({alone.data(), dy.data(), h.data(), type, kRows, kF, kind, gated}, stream);
+  EXPECT_TRUE(alone == dh) << table.name << (gated ? ", gated" : "");
+}
+
+TEST_P(ActivationEnds, BackwardGivesTheForwardOnceMoreBitForBit) {
+  for (const KernelTable* table : testing::kernel_tables()) {
+    for (const bool gated : {false, true}) {
+      std::vector<float> h;
+      std::vector<uint16_t> narrow;
+      for (int i = 0; i < 3 * 37 * (gated ? 2 : 1); ++i) {
+        h.push_back(static_cast<float>(i % 101 - 50) * 0.1237f);
+        narrow.push_back(testing::to_bf16(h.back()));
+      }
+      expect_y_again(*table, GetParam(), DType::kF32, gated, h);
+      expect_y_again(*table, GetParam(), DType::kBf16, gated, narrow);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ActivationEnds,
