@@ -101,19 +101,17 @@ void Attention::forward(const Context& ctx, const AttentionSaved& saved, const f
   out_.forward(ctx, y, DType::kF32, out_.out(), saved.o, ctx.rows());
 }
 
-void Attention::backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* dx,
-                         const void* dy, DType dy_type, const void* x) const {
+const void* Attention::backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin,
+                                float* dx, const void* dy, DType dy_type) const {
   // dx meets the residual stream: f32. Inside the branch gradients have the context's type.
   const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
-  RegionScope scope(*ctx.workspace);
-  void* const d_o = ctx.take(rows * out_.in());
-  out_.backward_input(ctx, d_o, ctx.type, dy, dy_type, rows);
-  out_.backward_weight(ctx, dy, dy_type, saved.o, rows);
-
   void* const dqkv = ctx.take(rows * qkv_width_);
   void* const dk = advance(dqkv, k_begin, ctx.type);
   {
-    RegionScope core(*ctx.workspace);
+    RegionScope scope(*ctx.workspace);
+    void* const d_o = ctx.take(rows * out_.in());
+    out_.backward_input(ctx, d_o, ctx.type, dy, dy_type, rows);
+    out_.backward_weight(ctx, dy, dy_type, saved.o, rows);
     kernels::AttentionBackward a;
     a.s = shape(ctx);
     a.dq = dqkv, a.dk = dk, a.dv = advance(dqkv, qk_width_, ctx.type);
@@ -129,13 +127,17 @@ void Attention::backward(const Context& ctx, const AttentionSaved& saved, const 
   }
   rotate(ctx, cos_sin, dqkv, heads_ + kv_heads_, qkv_width_, true);
   if (q_norm_) {
-    q_norm_->backward(ctx, saved.q_norm, dqkv, ctx.type, false, qkv_width_, dqkv, ctx.type, qkv_width_,
-                      saved.raw_qk, ctx.type, {rows, heads_, qk_width_});
-    k_norm_->backward(ctx, saved.k_norm, dk, ctx.type, false, qkv_width_, dk, ctx.type, qkv_width_,
+    q_norm_->backward(ctx, saved.q_norm, dqkv, ctx.type, qkv_width_, dqkv, ctx.type, qkv_width_, saved.raw_qk,
+                      ctx.type, {rows, heads_, qk_width_});
+    k_norm_->backward(ctx, saved.k_norm, dk, ctx.type, qkv_width_, dk, ctx.type, qkv_width_,
                       advance(saved.raw_qk, k_begin, ctx.type), ctx.type, {rows, kv_heads_, qk_width_});
   }
   qkv_.backward_input(ctx, dx, DType::kF32, dqkv, ctx.type, rows);
-  qkv_.backward_weight(ctx, dqkv, ctx.type, x, rows);
+  return dqkv;
+}
+
+void Attention::backward_qkv_weight(const Context& ctx, const void* dqkv, const void* x) const {
+  qkv_.backward_weight(ctx, dqkv, ctx.type, x, ctx.rows());
 }
 
 void Attention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,

@@ -39,9 +39,12 @@ class Attention {
   /// y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
                const void* x) const;
-  /// dx[rows, C] (f32) and weight gradients from dy[rows, C] and the forward's x.
-  void backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* dx,
-                const void* dy, DType dy_type, const void* x) const;
+  /// dx[rows, C] (f32) from dy[rows, C], and all gradients of weights but those of the first projection.
+  /// Returns the gradient of what that gave, in the workspace until the caller's scope ends.
+  const void* backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* dx,
+                       const void* dy, DType dy_type) const;
+  /// The gradients of q, k and v, from that and the forward's x.
+  void backward_qkv_weight(const Context& ctx, const void* dqkv, const void* x) const;
   /// Generation: rows are the next positions of one text; their keys and values are appended to the cache.
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,
                       const void* x) const;

@@ -24,10 +24,9 @@ Block::Block(const ParameterTable& table, const ModelConfig& model, int64_t laye
 }
 
 BlockSaved Block::take_saved(const Context& ctx, Region& region) const {
-  const int64_t rows = ctx.rows(), row_bytes = rows * width_ * dtype_bytes(ctx.type);
+  const int64_t rows = ctx.rows();
   BlockSaved s;
   s.attention_norm = attention_norm_.take_saved(region, rows);
-  s.n1 = region.take(row_bytes);
   s.attention = attention_.take_saved(ctx, region);
   if (attention_post_norm_) {
     s.attention_post_norm = attention_post_norm_->take_saved(region, rows);
@@ -35,7 +34,6 @@ BlockSaved Block::take_saved(const Context& ctx, Region& region) const {
   }
   s.x_mid = region.take_as<float>(rows * width_);
   s.mlp_norm = mlp_norm_.take_saved(region, rows);
-  s.n2 = region.take(row_bytes);
   s.mlp = mlp_.take_saved(ctx, region);
   if (mlp_post_norm_) {
     s.mlp_post_norm = mlp_post_norm_->take_saved(region, rows);
@@ -82,7 +80,7 @@ Block::Gradient Block::branch_gradient(const Context& ctx, const std::optional<N
     dy = static_cast<const float*>(r.dbranch);
   }
   void* const d = ctx.take(elements);
-  post_norm->backward(ctx, saved, d, ctx.type, false, width_, dy, DType::kF32, width_, branch, DType::kF32,
+  post_norm->backward(ctx, saved, d, ctx.type, width_, dy, DType::kF32, width_, branch, DType::kF32,
                       {ctx.rows(), 1, width_});
   return {d, ctx.type};
 }
@@ -91,19 +89,20 @@ void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, flo
   const BlockSaved s = take_saved(ctx, saved);
   RegionScope scope(*ctx.workspace);
   float* const scratch = attention_post_norm_ ? nullptr : ctx.workspace->take_as<float>(ctx.rows() * width_);
+  void* const n = ctx.take(ctx.rows() * width_);
 
-  attention_norm_.forward(ctx, s.attention_norm, s.n1, ctx.type, width_, x, DType::kF32,
+  attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, width_, x, DType::kF32,
                           {ctx.rows(), 1, width_});
   float* const attention_out = s.attention_out ? s.attention_out : scratch;
-  attention_.forward(ctx, s.attention, cos_sin, attention_out, s.n1);
+  attention_.forward(ctx, s.attention, cos_sin, attention_out, n);
   {
     RegionScope of_sum(*ctx.workspace);
     mlp_norm_.forward(
-        ctx, s.mlp_norm, s.n2, ctx.type,
+        ctx, s.mlp_norm, n, ctx.type,
         sum(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x, attention_out, kSiteAttentionOut));
   }
   float* const mlp_out = s.mlp_out ? s.mlp_out : scratch;
-  mlp_.forward(ctx, s.mlp, mlp_out, s.n2);
+  mlp_.forward(ctx, s.mlp, mlp_out, n);
   ctx.kernels->residual_forward(sum(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, mlp_out, kSiteMlpOut),
                                 *ctx.stream);
 }
@@ -111,22 +110,24 @@ void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, flo
 void Block::backward(const Context& ctx, Region& saved, const float* cos_sin, float* dx,
                      const float* x) const {
   const BlockSaved s = take_saved(ctx, saved);
-  const NormRows rows{ctx.rows(), 1, width_};
+  const int64_t elements = ctx.rows() * width_;
   {
     RegionScope scope(*ctx.workspace);
     const Gradient dy = branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, s.mlp_out, kSiteMlpOut);
-    float* const dn2 = ctx.workspace->take_as<float>(ctx.rows() * width_);
-    mlp_.backward(ctx, s.mlp, dn2, dy.data, dy.type, s.n2);
-    mlp_norm_.backward(ctx, s.mlp_norm, dx, DType::kF32, true, width_, dn2, DType::kF32, width_, s.x_mid,
-                       DType::kF32, rows);
+    float* const dn2 = ctx.workspace->take_as<float>(elements);
+    const void* const dh = mlp_.backward(ctx, s.mlp, dn2, dy.data, dy.type);
+    void* const n2 = ctx.take(elements);
+    mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, n2, dn2, s.x_mid);
+    mlp_.backward_up_weight(ctx, dh, n2);
   }
   RegionScope scope(*ctx.workspace);
   const Gradient dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx, s.attention_out,
                                       kSiteAttentionOut);
-  float* const dn1 = ctx.workspace->take_as<float>(ctx.rows() * width_);
-  attention_.backward(ctx, s.attention, cos_sin, dn1, dy.data, dy.type, s.n1);
-  attention_norm_.backward(ctx, s.attention_norm, dx, DType::kF32, true, width_, dn1, DType::kF32, width_, x,
-                           DType::kF32, rows);
+  float* const dn1 = ctx.workspace->take_as<float>(elements);
+  const void* const dqkv = attention_.backward(ctx, s.attention, cos_sin, dn1, dy.data, dy.type);
+  void* const n1 = ctx.take(elements);
+  attention_norm_.backward_residual(ctx, s.attention_norm, dx, n1, dn1, x);
+  attention_.backward_qkv_weight(ctx, dqkv, n1);
 }
 
 void Block::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const {

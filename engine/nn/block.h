@@ -14,18 +14,17 @@
 
 namespace hawser::nn {
 
-/// What forward leaves for backward besides x. Bytes per row, with e bytes per element of the activation
-/// type, S = 1 value of statistics per norm (2 with LayerNorm), F' = F or, gated, 2F:
-///   e (2C + (H + 2K) D + H D + F') + 4 (C + H + 2S), with QK-norm e (H + K) D + 4 (H + K) more, with
+/// What forward leaves for backward besides x. What norms and the activation gave is not among it: the
+/// kernels that go back through them give it once more. Bytes per row, with e bytes per element of the
+/// activation type, S = 1 value of statistics per norm (2 with LayerNorm), F' = F or, gated, 2F:
+///   e ((H + 2K) D + H D + F') + 4 (C + H + 2S), with QK-norm e (H + K) D + 4 (H + K) more, with
 ///   post-norms 4 (2C + 2S) more, where products take the activation along e F more; each array rounded up
 ///   to 64 bytes.
 struct BlockSaved {
   NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
-  void* n1 = nullptr;
   AttentionSaved attention;
   float* attention_out = nullptr;  ///< before its post-norm; only with post-norms
   float* x_mid = nullptr;          ///< x'
-  void* n2 = nullptr;
   MlpSaved mlp;
   float* mlp_out = nullptr;  ///< before its post-norm; only with post-norms
 };

@@ -107,7 +107,7 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     m.m = chunk.rows, m.n = width, m.k = vocab;
     m.ldc = width, m.lda = chunk.stride, m.ldb = width;
     ctx.matmul(m);
-    norm_.backward(chunk_ctx, chunk.saved, dx + begin * width, DType::kF32, false, width, dn, ctx.type, width,
+    norm_.backward(chunk_ctx, chunk.saved, dx + begin * width, DType::kF32, width, dn, ctx.type, width,
                    x + begin * width, DType::kF32, {chunk.rows, 1, width});
   }
 }

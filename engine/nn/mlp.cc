@@ -68,9 +68,8 @@ void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const voi
   down_.forward(ctx, y, DType::kF32, down_.out(), a, ctx.rows());
 }
 
-/// dh, taken from the workspace, from da, in whose place it leaves a.
-void* Mlp::activation_backward(const Context& ctx, const MlpSaved& saved, void* da) const {
-  void* const dh = ctx.take(ctx.rows() * up_.out());
+/// dh from da, in whose place it leaves a.
+void Mlp::activation_backward(const Context& ctx, const MlpSaved& saved, void* dh, void* da) const {
   kernels::ActivationBackward b;
   b.dh = dh;
   b.y = da;
@@ -81,26 +80,27 @@ void* Mlp::activation_backward(const Context& ctx, const MlpSaved& saved, void* 
   b.kind = kind_;
   b.gated = gated_;
   ctx.kernels->activation_backward(b, *ctx.stream);
+}
+
+const void* Mlp::backward(const Context& ctx, const MlpSaved& saved, float* dx, const void* dy,
+                          DType dy_type) const {
+  void* const dh = ctx.take(ctx.rows() * up_.out());
+  RegionScope scope(*ctx.workspace);
+  void* a = saved.a;
+  if (in_products(ctx)) {
+    down_.backward_input_gelu(ctx, dh, saved.h, dy, dy_type, ctx.rows());
+  } else {
+    void* const da = ctx.take(ctx.rows() * down_.in());
+    down_.backward_input(ctx, da, ctx.type, dy, dy_type, ctx.rows());
+    activation_backward(ctx, saved, dh, da);
+    a = da;
+  }
+  down_.backward_weight(ctx, dy, dy_type, a, ctx.rows());
+  up_.backward_input(ctx, dx, DType::kF32, dh, ctx.type, ctx.rows());
   return dh;
 }
 
-void Mlp::backward(const Context& ctx, const MlpSaved& saved, float* dx, const void* dy, DType dy_type,
-                   const void* x) const {
-  RegionScope scope(*ctx.workspace);
-  void* const da = ctx.take(ctx.rows() * down_.in());
-  if (in_products(ctx)) {
-    down_.backward_input_gelu(ctx, da, saved.h, dy, dy_type, ctx.rows());
-    down_.backward_weight(ctx, dy, dy_type, saved.a, ctx.rows());
-    return backward_up(ctx, dx, da, x);
-  }
-  down_.backward_input(ctx, da, ctx.type, dy, dy_type, ctx.rows());
-  void* const dh = activation_backward(ctx, saved, da);
-  down_.backward_weight(ctx, dy, dy_type, da, ctx.rows());
-  backward_up(ctx, dx, dh, x);
-}
-
-void Mlp::backward_up(const Context& ctx, float* dx, const void* dh, const void* x) const {
-  up_.backward_input(ctx, dx, DType::kF32, dh, ctx.type, ctx.rows());
+void Mlp::backward_up_weight(const Context& ctx, const void* dh, const void* x) const {
   up_.backward_weight(ctx, dh, ctx.type, x, ctx.rows());
 }
 

@@ -23,14 +23,16 @@ class Mlp {
   MlpSaved take_saved(const Context& ctx, Region& region) const;
   /// y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const;
-  /// dx[rows, C] (f32) and weight gradients from dy[rows, C] and the forward's x.
-  void backward(const Context& ctx, const MlpSaved& saved, float* dx, const void* dy, DType dy_type,
-                const void* x) const;
+  /// dx[rows, C] (f32) from dy[rows, C], and the gradients of the down projection. Returns the gradient of
+  /// what the up projection gave, in the workspace until the caller's scope ends.
+  const void* backward(const Context& ctx, const MlpSaved& saved, float* dx, const void* dy,
+                       DType dy_type) const;
+  /// The gradients of the up projection, from that and the forward's x.
+  void backward_up_weight(const Context& ctx, const void* dh, const void* x) const;
 
  private:
   bool in_products(const Context& ctx) const;
-  void* activation_backward(const Context& ctx, const MlpSaved& saved, void* da) const;
-  void backward_up(const Context& ctx, float* dx, const void* dh, const void* x) const;
+  void activation_backward(const Context& ctx, const MlpSaved& saved, void* dh, void* da) const;
 
   bool gated_;
   kernels::Activation kind_;

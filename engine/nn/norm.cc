@@ -55,28 +55,53 @@ void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, DTy
   ctx.kernels->norm_forward(n, *ctx.stream);
 }
 
-void NormLayer::backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type,
-                         bool accumulate_dx, int64_t dx_stride, const void* dy, DType dy_type,
-                         int64_t dy_stride, const void* x, DType x_type, NormRows rows) const {
-  RegionScope scope(*ctx.workspace);
+kernels::NormBackward NormLayer::backward_arguments(const Context& ctx, const NormSaved& saved) const {
   kernels::NormBackward n;
-  n.dx = dx;
   n.dweight = ctx.gradient(weight_);
-  if (n.dweight == nullptr) n.dweight = ctx.workspace->take_as<float>(d_);  // frozen: computed, not kept
   n.dbias = ctx.gradient(bias_);
-  n.dy = dy;
-  n.x = x;
   n.weight = ctx.lookup(weight_);
   n.mean = saved.mean;
   n.rstd = saved.rstd;
-  n.dx_type = dx_type, n.dy_type = dy_type, n.weight_type = ctx.lookup_type, n.x_type = x_type;
-  n.rows = rows.rows, n.groups = rows.groups, n.d = d_;
-  n.dx_stride = dx_stride, n.dy_stride = dy_stride, n.x_stride = rows.stride;
+  n.weight_type = ctx.lookup_type;
+  n.d = d_;
   n.weight_offset = weight_offset_;
-  n.dx_accumulate = accumulate_dx;
   n.weights_accumulate = ctx.accumulate;
+  return n;
+}
+
+void NormLayer::run(const Context& ctx, kernels::NormBackward n) const {
+  RegionScope scope(*ctx.workspace);
+  if (n.dweight == nullptr) n.dweight = ctx.workspace->take_as<float>(d_);  // frozen: computed, not kept
   n.workspace = ctx.workspace->take(ctx.kernels->norm_backward_workspace_bytes(n, ctx.stream->num_workers));
   ctx.kernels->norm_backward(n, *ctx.stream);
+}
+
+void NormLayer::backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type,
+                         int64_t dx_stride, const void* dy, DType dy_type, int64_t dy_stride, const void* x,
+                         DType x_type, NormRows rows) const {
+  kernels::NormBackward n = backward_arguments(ctx, saved);
+  n.dx = dx;
+  n.dy = dy;
+  n.x = x;
+  n.dx_type = dx_type, n.dy_type = dy_type, n.x_type = x_type;
+  n.rows = rows.rows, n.groups = rows.groups;
+  n.dx_stride = dx_stride, n.dy_stride = dy_stride, n.x_stride = rows.stride;
+  run(ctx, n);
+}
+
+void NormLayer::backward_residual(const Context& ctx, const NormSaved& saved, float* dx, void* y,
+                                  const float* dy, const float* x) const {
+  kernels::NormBackward n = backward_arguments(ctx, saved);
+  n.dx = dx;
+  n.dx_accumulate = true;
+  n.y = y;
+  n.y_type = ctx.type;
+  n.bias = ctx.lookup(bias_);
+  n.dy = dy;
+  n.x = x;
+  n.rows = ctx.rows();
+  n.dx_stride = n.dy_stride = n.x_stride = n.y_stride = d_;
+  run(ctx, n);
 }
 
 }  // namespace hawser::nn

@@ -34,15 +34,20 @@ class NormLayer {
   /// The same of the residual stream's next value, dense f32 rows that are made in the same pass.
   void forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type,
                const kernels::ResidualForward& x) const;
-  /// dx of dx_type (added to when accumulate_dx: f32 only) from dy and the forward's x; weight
-  /// gradients.
-  void backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type, bool accumulate_dx,
-                int64_t dx_stride, const void* dy, DType dy_type, int64_t dy_stride, const void* x,
-                DType x_type, NormRows rows) const;
+  /// dx of dx_type from dy and the forward's x; weight gradients.
+  void backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type, int64_t dx_stride,
+                const void* dy, DType dy_type, int64_t dy_stride, const void* x, DType x_type,
+                NormRows rows) const;
+  /// Of a norm in the residual stream: adds to dx; y[rows, d] of the activation type gets what the forward
+  /// gave, once more. All dense, f32 but for y.
+  void backward_residual(const Context& ctx, const NormSaved& saved, float* dx, void* y, const float* dy,
+                         const float* x) const;
   int64_t width() const { return d_; }
 
  private:
   kernels::NormForward arguments(const Context& ctx, const NormSaved& saved, void* y, DType y_type) const;
+  kernels::NormBackward backward_arguments(const Context& ctx, const NormSaved& saved) const;
+  void run(const Context& ctx, kernels::NormBackward n) const;
 
   Place weight_, bias_;
   int64_t d_ = 0;

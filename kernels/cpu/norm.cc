@@ -117,8 +117,26 @@ inline int64_t block_rows(int64_t rows) {
 inline int64_t blocks_of(int64_t rows) { return (rows + block_rows(rows) - 1) / block_rows(rows); }
 inline int64_t padded(int64_t d) { return (d + 15) / 16 * 16; }
 
-/// Adds one vector's terms to the block's sums and writes (or adds to) its dx. scale is weight_offset +
-/// weight.
+/// y of one vector as the forward gave it, from the same operations. scale is weight_offset + weight.
+template <class Y, class X>
+HWS_NOINLINE void output_again(const NormBackward& a, const float* scale, int64_t r, int64_t g) {
+  const X* x = static_cast<const X*>(a.x) + r * a.x_stride + g * a.d;
+  Y* y = static_cast<Y*>(a.y) + r * a.y_stride + g * a.d;
+  const vf mu = vset(a.mean != nullptr ? a.mean[r * a.groups + g] : 0.0f),
+           inv = vset(a.rstd[r * a.groups + g]);
+  const auto bias = [&](int64_t j, int n) {
+    if (a.weight_type == DType::kBf16) return load_lanes(static_cast<const uint16_t*>(a.bias) + j, n);
+    return load_lanes(static_cast<const float*>(a.bias) + j, n);
+  };
+  const auto output = [&](int64_t j, int n) {
+    const vf xhat = vmul(vsub(load_lanes(x + j, n), mu), inv), scales = load_lanes(scale + j, n);
+    store_lanes(y + j, a.bias != nullptr ? vfma(xhat, scales, bias(j, n)) : vmul(xhat, scales), n);
+  };
+  for_vectors(
+      a.d, [&](int64_t j) { output(j, kLanes); }, output);
+}
+
+/// Adds one vector's terms to the block's sums and writes (or adds to) its dx.
 template <class DX, class DY, class X>
 void backward_vector(const NormBackward& a, const float* scale, float* dweight, float* dbias, int64_t r,
                      int64_t g) {
@@ -141,6 +159,10 @@ void backward_vector(const NormBackward& a, const float* scale, float* dweight, 
   const float inverse_d = 1.0f / static_cast<float>(a.d);
   const vf mean_sum = vset(a.mean != nullptr ? vsum(sum) * inverse_d : 0.0f),
            mean_dot = vset(vsum(dot) * inverse_d);
+  if (a.y != nullptr) {
+    const auto again = a.y_type == DType::kBf16 ? output_again<uint16_t, X> : output_again<float, X>;
+    again(a, scale, r, g);
+  }
   const bool add = a.dx_accumulate;
   const auto output = [&](int64_t j, int n) {
     const vf dxhat = vmul(load_lanes(dy + j, n), load_lanes(scale + j, n));

@@ -33,10 +33,11 @@ void norm_forward_reference(const NormForward& a, T* y, T* mean, T* rstd, const 
 
 /// With xhat = (x - mean) * rstd and dxhat = dy * (weight_offset + weight):
 /// dx = rstd * (dxhat - [LayerNorm: avg(dxhat)] - xhat * avg(dxhat * xhat)).
-/// dx, dweight and dbias are added to where the arguments say so. dbias may be null.
+/// dx, dweight and dbias are added to where the arguments say so. dbias, y and bias may be null.
 template <class T>
 void norm_backward_reference(const NormBackward& a, T* dx, T* dweight, T* dbias, const T* dy, const T* x,
-                             const T* weight, const T* mean, const T* rstd) {
+                             const T* weight, const T* mean, const T* rstd, T* y = nullptr,
+                             const T* bias = nullptr) {
   const double n = static_cast<double>(a.d);
   for (int64_t j = 0; j < a.d && !a.weights_accumulate; ++j) {
     dweight[j] = T(0);
@@ -52,7 +53,10 @@ void norm_backward_reference(const NormBackward& a, T* dx, T* dweight, T* dbias,
       T sum = T(0), dot = T(0);
       for (int64_t j = 0; j < a.d; ++j) {
         xhat[j] = (xg[j] - mu) * inv;
-        dxhat[j] = dyg[j] * (static_cast<double>(a.weight_offset) + weight[j]);
+        const T scale = static_cast<double>(a.weight_offset) + weight[j];
+        dxhat[j] = dyg[j] * scale;
+        if (y != nullptr)
+          y[r * a.y_stride + g * a.d + j] = xhat[j] * scale + (bias != nullptr ? bias[j] : T(0));
         dweight[j] += dyg[j] * xhat[j];
         if (dbias != nullptr) dbias[j] += dyg[j];
         if (mean != nullptr) sum += dxhat[j] / n;

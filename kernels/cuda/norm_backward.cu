@@ -56,7 +56,23 @@ __device__ __forceinline__ void input_gradient(const NormBackward& a, float rstd
   }
 }
 
-/// One row: adds to the columns' sums and writes dx.
+/// A thread's chunk of what the forward gave, from xhat and weight, which it then no longer needs.
+__device__ __forceinline__ void store_output(const NormBackward& a, int64_t at, int64_t start,
+                                             const float (&xhat)[kWide], float (&weight)[kWide], bool wide,
+                                             bool wide_weight) {
+  const int64_t count = a.d - start;
+  float bias[kWide];
+  load_weight(bias, a.bias, a.weight_type, start, count, wide_weight);
+#pragma unroll
+  for (int i = 0; i < kWide; ++i) weight[i] = fmaf(xhat[i], a.weight_offset + weight[i], bias[i]);
+  if (a.y_type == DType::kBf16) {
+    store_some(static_cast<bf16*>(a.y) + at + start, weight, count, wide);
+  } else {
+    store_some(static_cast<float*>(a.y) + at + start, weight, count, wide);
+  }
+}
+
+/// One row: adds to the columns' sums, writes dx, and y where that is wanted.
 template <class Team, int kChunks, class X, class Dy>
 __device__ __forceinline__ void backward_row(const NormBackward& a, int64_t vector, Columns<kChunks>& columns,
                                              Shared& shared, bool wide, bool wide_weight) {
@@ -77,6 +93,7 @@ __device__ __forceinline__ void backward_row(const NormBackward& a, int64_t vect
       columns.dbias[k][i] += dy[k][i];
       dy[k][i] *= a.weight_offset + weight[i];
     }
+    if (a.y != nullptr) store_output(a, row * a.y_stride + at, start, x[k], weight, wide, wide_weight);
   }
   input_gradient<Team>(a, rstd, dy, x, shared);
   if (a.dx_accumulate) {
@@ -119,7 +136,8 @@ __global__ void __launch_bounds__(Shape::kMostThreads)
 bool reads_wide(const NormBackward& a) {
   const int64_t group = a.groups > 1 ? a.d : 0;
   return wide_rows(a.x, a.x_stride, a.x_type) && wide_rows(a.dy, a.dy_stride, a.dy_type) &&
-         wide_rows(a.dx, a.dx_stride, a.dx_type) && wide_rows(nullptr, group, a.x_type) &&
+         wide_rows(a.dx, a.dx_stride, a.dx_type) && wide_rows(a.y, a.y_stride, a.y_type) &&
+         wide_rows(nullptr, group, a.y_type) && wide_rows(nullptr, group, a.x_type) &&
          wide_rows(nullptr, group, a.dy_type) && wide_rows(nullptr, group, a.dx_type);
 }
 
@@ -133,7 +151,7 @@ void norm_backward(const NormBackward& args, Stream& stream) {
   CudaStream& cuda = cuda_stream(stream);
   if (args.rows <= 0 || args.groups <= 0 || args.d <= 0) return;
   const Shares shares = shares_of(args);
-  const bool wide = reads_wide(args), wide_weight = all_wide({args.weight});
+  const bool wide = reads_wide(args), wide_weight = all_wide({args.weight, args.bias});
   for_row_shape(cuda, "norm_backward", args.d, [&](auto shape, RowBlock block) {
     for_type(args.x_type, [&](auto x) {
       for_type(args.dy_type, [&](auto dy) {

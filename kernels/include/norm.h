@@ -31,7 +31,8 @@ struct NormForward {
 /// dx (+)= gradient of the input; dweight, dbias (f32 [d]; dbias may be null) (+)= column sums over rows and
 /// groups, in an order fixed by rows and groups alone. x is the input that forward saw. dx_accumulate adds
 /// into dx (f32 only: the residual gradient); weights_accumulate adds into dweight and dbias. dx may alias dy
-/// exactly when not dx_accumulate. workspace: norm_backward_workspace_bytes(args).
+/// exactly when not dx_accumulate. Where y is not null it receives what the forward gave once more, bit for
+/// bit, so that nobody need keep it; only then is bias read. workspace: norm_backward_workspace_bytes(args).
 struct NormBackward {
   void* dx = nullptr;
   float* dweight = nullptr;
@@ -46,6 +47,10 @@ struct NormBackward {
   float weight_offset = 0.0f;
   bool dx_accumulate = false, weights_accumulate = false;
   void* workspace = nullptr;
+  void* y = nullptr;  ///< f32 or bf16, addressed as x
+  const void* bias = nullptr;
+  DType y_type = DType::kF32;
+  int64_t y_stride = 0;
 };
 
 }  // namespace hawser::kernels

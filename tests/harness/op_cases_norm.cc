@@ -161,6 +161,8 @@ NormBackward backward_args(const Problem& p, std::array<DType, 3> types, bool ac
   a.dy_stride = a.dx_stride = p.groups * p.d + p.gap / 2;
   a.weight_offset = p.weight_offset;
   a.dx_accumulate = a.weights_accumulate = accumulate;
+  a.y_type = types[kY];
+  a.y_stride = p.groups * p.d + p.gap;
   return a;
 }
 
@@ -187,6 +189,10 @@ OpCase backward_case(const Problem& p, std::array<DType, 3> types, bool in_place
     c.operands.push_back(accumulate ? in_out("dx", a.dx_type, a.rows * a.dx_stride, 6, 1.0, 1e-5)
                                     : output("dx", a.dx_type, a.rows * a.dx_stride, 1e-5));
   }
+  if (accumulate) {  // as in a residual stream: y is wanted again
+    c.operands.push_back(input("bias", a.weight_type, a.d, 8));
+    c.operands.push_back(output("y", a.y_type, a.rows * a.y_stride));
+  }
   c.fast = [=](const FastCall& call) {
     NormBackward args = a;
     args.dy = call.data[0];
@@ -197,13 +203,18 @@ OpCase backward_case(const Problem& p, std::array<DType, 3> types, bool in_place
     args.dweight = call.as<float>(5);
     args.dbias = p.bias ? call.as<float>(6) : nullptr;
     args.dx = call.data[dx];
+    if (accumulate) {
+      args.bias = p.bias ? call.data[8] : nullptr;
+      args.y = call.data[9];
+    }
     args.workspace = call.workspace(call.table.norm_backward_workspace_bytes(args, call.stream.num_workers));
     call.table.norm_backward(args, call.stream);
   };
   c.reference = [=](RealOperands& v) {
     const std::vector<double> dy = v[0];  // dx may be dy
     norm_backward_reference(a, v[dx].data(), v[5].data(), p.bias ? v[6].data() : nullptr, dy.data(),
-                            v[1].data(), v[2].data(), p.mean ? v[3].data() : nullptr, v[4].data());
+                            v[1].data(), v[2].data(), p.mean ? v[3].data() : nullptr, v[4].data(),
+                            accumulate ? v[9].data() : nullptr, accumulate && p.bias ? v[8].data() : nullptr);
   };
   return c;
 }

@@ -1,11 +1,13 @@
 // What the norms promise beyond agreeing with their reference (op_cases_test.cc).
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <vector>
 
 #include "kernels/include/levels.h"
 #include "kernels/include/table.h"
+#include "tests/harness/kernel_levels.h"
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
@@ -71,6 +73,55 @@ TEST(Norm, NoRowsGiveNoGradient) {
   ASSERT_LE(table.norm_backward_workspace_bytes(a, 1), 4096 * 4);
   table.norm_backward(a, stream);
   EXPECT_EQ(dweight, std::vector<float>(10, 0.0f));
+}
+
+/// y of a forward and of the backward after it: 3 rows of 75, in bytes.
+std::array<std::vector<uint16_t>, 2> outputs(const KernelTable& table, bool rms, bool bias, DType y_type) {
+  constexpr int64_t kRows = 3, kD = 75;
+  testing::SerialStream stream;
+  std::vector<float> x(kRows * kD), weight(kD), shift(kD), dy(kRows * kD, 1.0f), dx = dy, dweight(kD),
+                                                                                 dbias(kD);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.173f * static_cast<float>(i % 89) - 7.0f;
+  for (size_t i = 0; i < weight.size(); ++i) {
+    weight[i] = 1.0f - 0.037f * static_cast<float>(i);
+    shift[i] = 0.011f * static_cast<float>(i);
+  }
+  std::vector<float> mean(kRows), rstd(kRows);
+  std::array<std::vector<uint16_t>, 2> y;
+  y.fill(std::vector<uint16_t>(2 * kRows * kD));
+  NormForward f;
+  f.y = y[0].data();
+  f.mean = rms ? nullptr : mean.data();
+  f.rstd = rstd.data();
+  f.x = x.data(), f.weight = weight.data(), f.bias = bias ? shift.data() : nullptr;
+  f.y_type = y_type;
+  f.rows = kRows, f.d = f.x_stride = f.y_stride = kD;
+  f.weight_offset = 0.3f;
+  table.norm_forward(f, stream);
+  NormBackward b;
+  b.y = y[1].data();
+  b.mean = f.mean, b.rstd = f.rstd;
+  b.x = f.x, b.weight = f.weight, b.bias = f.bias, b.dy = dy.data(), b.dx = dx.data();
+  b.dweight = dweight.data(), b.dbias = bias ? dbias.data() : nullptr;
+  b.y_type = y_type;
+  b.rows = kRows, b.d = b.x_stride = b.y_stride = b.dx_stride = b.dy_stride = kD;
+  b.weight_offset = f.weight_offset;
+  std::vector<char> workspace(static_cast<size_t>(table.norm_backward_workspace_bytes(b, 1)));
+  b.workspace = workspace.data();
+  table.norm_backward(b, stream);
+  return y;
+}
+
+TEST(Norm, BackwardGivesTheForwardOnceMoreBitForBit) {
+  for (const KernelTable* table : testing::kernel_tables()) {
+    for (const bool rms : {false, true}) {
+      for (const DType y_type : {DType::kF32, DType::kBf16}) {
+        const auto [forward, backward] = outputs(*table, rms, !rms, y_type);
+        EXPECT_TRUE(forward == backward) << table->name << (rms ? ", RMSNorm" : ", LayerNorm");
+        EXPECT_NE(forward[0], 0);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -83,8 +83,7 @@ int64_t saved_bytes(const nn::ModelConfig& m, int64_t rows, int64_t e) {
   const int64_t c = m.width, h = m.heads, k = m.kv_heads, d = m.head_dim, f = m.mlp_width;
   const bool gated = nn::is_gated(m.mlp);
   const int64_t statistics = m.norm == nn::Norm::kLayerNorm ? 2 : 1;
-  std::vector<int64_t> arrays = {e * c, e * c, e * (h + 2 * k) * d, e * h * d, e * f * (gated ? 2 : 1),
-                                 4 * c, 4 * h};
+  std::vector<int64_t> arrays = {e * (h + 2 * k) * d, e * h * d, e * f * (gated ? 2 : 1), 4 * c, 4 * h};
   for (int64_t i = 0; i < statistics * 2; ++i) arrays.push_back(4);
   if (m.qk_norm) arrays.insert(arrays.end(), {e * (h + k) * d, 4 * h, 4 * k});
   if (m.post_norm) {

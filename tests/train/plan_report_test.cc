@@ -102,7 +102,7 @@ TEST(PlanReport, TablesLookLikeThis) {
       1  per_step           40.0 KiB    45.1 KiB    40.0 KiB     0.0 KiB # KiB    41.1 KiB
       1  per_micro_batch    40.0 KiB    42.9 KiB    40.0 KiB    20.0 KiB # KiB    61.1 KiB
 *     2  per_step           40.0 KiB    45.1 KiB    40.0 KiB     0.0 KiB # KiB    41.1 KiB
-      2  per_micro_batch    40.0 KiB    22.9 KiB    40.0 KiB    64.0 KiB # KiB    61.1 KiB
+      2  per_micro_batch    40.0 KiB    22.9 KiB    40.0 KiB    80.0 KiB # KiB    61.1 KiB
       3  per_step           20.0 KiB    45.1 KiB    40.0 KiB    32.0 KiB # KiB   100.6 KiB
       3  per_micro_batch    20.0 KiB    22.9 KiB    40.0 KiB    56.0 KiB # KiB   120.6 KiB
 )");
