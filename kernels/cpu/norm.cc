@@ -52,12 +52,28 @@ HWS_INLINE vf zero_beyond(vf x, int lanes) {
   return lanes == kLanes ? x : vselect_lt(viota(), vset(static_cast<float>(lanes)), x, vzero());
 }
 
-template <class Y, class X, class W>
-void forward_vector(const NormForward& a, int64_t r, int64_t g) {
+/// y of one vector, whose statistics are known: of a forward, and once more of its backward, to the same
+/// bits.
+template <class Args, class Y, class X, class W>
+void write_output(const Args& a, int64_t r, int64_t g) {
   const X* x = static_cast<const X*>(a.x) + r * a.x_stride + g * a.d;
   Y* y = static_cast<Y*>(a.y) + r * a.y_stride + g * a.d;
   const W* weight = static_cast<const W*>(a.weight);
   const W* bias = static_cast<const W*>(a.bias);
+  const vf mu = vset(a.mean != nullptr ? a.mean[r * a.groups + g] : 0.0f),
+           inv = vset(a.rstd[r * a.groups + g]), offset = vset(a.weight_offset);
+  const auto output = [&](int64_t j, int n) {
+    const vf scale = vadd(offset, load_lanes(weight + j, n));
+    const vf xhat = vmul(vsub(load_lanes(x + j, n), mu), inv);
+    store_lanes(y + j, bias != nullptr ? vfma(xhat, scale, load_lanes(bias + j, n)) : vmul(xhat, scale), n);
+  };
+  for_vectors(
+      a.d, [&](int64_t j) { output(j, kLanes); }, output);
+}
+
+template <class Y, class X, class W>
+void forward_vector(const NormForward& a, int64_t r, int64_t g) {
+  const X* x = static_cast<const X*>(a.x) + r * a.x_stride + g * a.d;
   const float inverse_d = 1.0f / static_cast<float>(a.d);
   float mean = 0;
   if (a.mean != nullptr) {
@@ -73,14 +89,7 @@ void forward_vector(const NormForward& a, int64_t r, int64_t g) {
                     inverse_d;
   const float rstd = 1.0f / __builtin_sqrtf(var + a.eps);
   a.rstd[r * a.groups + g] = rstd;
-  const vf inv = vset(rstd), offset = vset(a.weight_offset);
-  const auto output = [&](int64_t j, int n) {
-    const vf scale = vadd(offset, load_lanes(weight + j, n));
-    const vf xhat = vmul(vsub(load_lanes(x + j, n), mu), inv);
-    store_lanes(y + j, bias != nullptr ? vfma(xhat, scale, load_lanes(bias + j, n)) : vmul(xhat, scale), n);
-  };
-  for_vectors(
-      a.d, [&](int64_t j) { output(j, kLanes); }, output);
+  write_output<NormForward, Y, X, W>(a, r, g);
 }
 
 template <class Y, class X, class W>
@@ -117,26 +126,19 @@ inline int64_t block_rows(int64_t rows) {
 inline int64_t blocks_of(int64_t rows) { return (rows + block_rows(rows) - 1) / block_rows(rows); }
 inline int64_t padded(int64_t d) { return (d + 15) / 16 * 16; }
 
-/// y of one vector as the forward gave it, from the same operations. scale is weight_offset + weight.
-template <class Y, class X>
-HWS_NOINLINE void output_again(const NormBackward& a, const float* scale, int64_t r, int64_t g) {
-  const X* x = static_cast<const X*>(a.x) + r * a.x_stride + g * a.d;
-  Y* y = static_cast<Y*>(a.y) + r * a.y_stride + g * a.d;
-  const vf mu = vset(a.mean != nullptr ? a.mean[r * a.groups + g] : 0.0f),
-           inv = vset(a.rstd[r * a.groups + g]);
-  const auto bias = [&](int64_t j, int n) {
-    if (a.weight_type == DType::kBf16) return load_lanes(static_cast<const uint16_t*>(a.bias) + j, n);
-    return load_lanes(static_cast<const float*>(a.bias) + j, n);
-  };
-  const auto output = [&](int64_t j, int n) {
-    const vf xhat = vmul(vsub(load_lanes(x + j, n), mu), inv), scales = load_lanes(scale + j, n);
-    store_lanes(y + j, a.bias != nullptr ? vfma(xhat, scales, bias(j, n)) : vmul(xhat, scales), n);
-  };
-  for_vectors(
-      a.d, [&](int64_t j) { output(j, kLanes); }, output);
+/// What gives y once more; null where it is not wanted.
+template <class X>
+auto output_again(const NormBackward& a) -> void (*)(const NormBackward&, int64_t, int64_t) {
+  using Args = NormBackward;
+  const bool narrow = a.weight_type == DType::kBf16;
+  if (a.y == nullptr) return nullptr;
+  if (a.y_type == DType::kBf16)
+    return narrow ? write_output<Args, uint16_t, X, uint16_t> : write_output<Args, uint16_t, X, float>;
+  return narrow ? write_output<Args, float, X, uint16_t> : write_output<Args, float, X, float>;
 }
 
-/// Adds one vector's terms to the block's sums and writes (or adds to) its dx.
+/// Adds one vector's terms to the block's sums and writes (or adds to) its dx. scale is weight_offset +
+/// weight.
 template <class DX, class DY, class X>
 void backward_vector(const NormBackward& a, const float* scale, float* dweight, float* dbias, int64_t r,
                      int64_t g) {
@@ -159,10 +161,6 @@ void backward_vector(const NormBackward& a, const float* scale, float* dweight, 
   const float inverse_d = 1.0f / static_cast<float>(a.d);
   const vf mean_sum = vset(a.mean != nullptr ? vsum(sum) * inverse_d : 0.0f),
            mean_dot = vset(vsum(dot) * inverse_d);
-  if (a.y != nullptr) {
-    const auto again = a.y_type == DType::kBf16 ? output_again<uint16_t, X> : output_again<float, X>;
-    again(a, scale, r, g);
-  }
   const bool add = a.dx_accumulate;
   const auto output = [&](int64_t j, int n) {
     const vf dxhat = vmul(load_lanes(dy + j, n), load_lanes(scale + j, n));
@@ -180,6 +178,7 @@ void backward_blocks(const NormBackward& a, Stream& stream) {
   const int64_t rows_in_block = block_rows(a.rows), line = padded(a.d);
   const float* scale = static_cast<const float*>(a.workspace);
   float* partial = static_cast<float*>(a.workspace) + line;
+  const auto again = output_again<X>(a);
   parallel(stream, blocks_of(a.rows), [&](int64_t block, int32_t) {
     float* dweight = partial + block * 2 * line;
     float* dbias = a.dbias != nullptr ? dweight + line : nullptr;
@@ -187,7 +186,10 @@ void backward_blocks(const NormBackward& a, Stream& stream) {
     for (int64_t j = 0; j < line && dbias != nullptr; ++j) dbias[j] = 0;
     const int64_t end = (block + 1) * rows_in_block < a.rows ? (block + 1) * rows_in_block : a.rows;
     for (int64_t r = block * rows_in_block; r < end; ++r) {
-      for (int64_t g = 0; g < a.groups; ++g) backward_vector<DX, DY, X>(a, scale, dweight, dbias, r, g);
+      for (int64_t g = 0; g < a.groups; ++g) {
+        if (again != nullptr) again(a, r, g);
+        backward_vector<DX, DY, X>(a, scale, dweight, dbias, r, g);
+      }
     }
   });
 }

@@ -30,7 +30,7 @@ typedef struct state {
   size_t environment_bytes;
   mode_t umask;
   int rounding, trapping, denormal_results, denormal_operands;
-  long files;
+  long files, threads;
 } state;
 
 static long entries(const char* folder) {
@@ -69,6 +69,7 @@ static void look(state* s) {
   s->denormal_results = smallest / 2 > 0;
   s->denormal_operands = denormal * one > 0;
   s->files = entries("/proc/self/fd");
+  s->threads = entries("/proc/self/task");
 }
 
 static void expect_same(const state* a, const state* b) {
@@ -94,11 +95,10 @@ static void live(int ranks) {
   CHECK_OK(hws_config_set(config, "/batch", "{\"micro_batch\":1,\"global_batch\":4,\"sequence\":16}"));
   state before, during;
   look(&before);
-  const long threads = entries("/proc/self/task");
   CHECK_OK(hws_comm_create_local(ranks, &comm));
-  CHECK(entries("/proc/self/task") == threads); /* no thread before an engine */
+  CHECK(entries("/proc/self/task") == before.threads); /* no thread before an engine */
   CHECK_OK(hws_engine_create_ranks(config, comm, 0, &engine));
-  CHECK(entries("/proc/self/task") > threads);
+  CHECK(entries("/proc/self/task") > before.threads);
   CHECK_OK(hws_engine_train(engine, 3, NULL, NULL, NULL));
   CHECK_OK(hws_engine_metrics(engine, &out));
   hws_buffer_destroy(out);
@@ -116,7 +116,7 @@ static void live(int ranks) {
   look(&during);
   expect_same(&before, &during);
   CHECK(during.files == before.files);
-  CHECK(threads_fall_to(threads)); /* none after the last engine */
+  CHECK(threads_fall_to(before.threads)); /* none after the last engine */
   hws_config_destroy(config);
 }
 
@@ -133,13 +133,12 @@ int main(void) {
   umask(027);
   state before, after;
   look(&before);
-  const long threads = entries("/proc/self/task");
   hws_engine* engine = tiny_engine(0);
   push_and_step(engine, 1);
   hws_engine_destroy(engine);
   look(&after);
   expect_same(&before, &after);
-  CHECK(after.files == before.files && threads_fall_to(threads));
+  CHECK(after.files == before.files && threads_fall_to(before.threads));
   fesetround(FE_TONEAREST);
   return check_end();
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "kernels/include/levels.h"
@@ -114,10 +115,10 @@ std::array<std::vector<uint16_t>, 2> outputs(const KernelTable& table, bool rms,
 
 TEST(Norm, BackwardGivesTheForwardOnceMoreBitForBit) {
   for (const KernelTable* table : testing::kernel_tables()) {
-    for (const bool rms : {false, true}) {
+    for (const auto& [rms, bias] : {std::pair{true, false}, {false, false}, {false, true}}) {
       for (const DType y_type : {DType::kF32, DType::kBf16}) {
-        const auto [forward, backward] = outputs(*table, rms, !rms, y_type);
-        EXPECT_TRUE(forward == backward) << table->name << (rms ? ", RMSNorm" : ", LayerNorm");
+        const auto [forward, backward] = outputs(*table, rms, bias, y_type);
+        EXPECT_TRUE(forward == backward) << table->name << ", RMSNorm " << rms << ", bias " << bias;
         EXPECT_NE(forward[0], 0);
       }
     }
