@@ -24,7 +24,8 @@ fail() { echo "tests/run.sh: $*" >&2; exit 2; }
 source packaging/install_packages.sh
 
 build=build
-configure=(-DCMAKE_BUILD_TYPE=Release)
+# All that decides what is built and tested, so that a folder that something else has configured does as well.
+configure=(-DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON -DHAWSER_WERROR=ON -DHAWSER_SANITIZE= -DHAWSER_CPU_LEVELS=)
 select=(-LE long)
 targets=()
 architectures=90a-real
@@ -53,9 +54,11 @@ if [ "$build" = build ]; then
     configure+=(-DHAWSER_CUDA=ON "-DHAWSER_CUDA_TOOLKIT=$toolkit" "-DHAWSER_CUDA_ARCHITECTURES=$architectures")
   else
     echo "tests/run.sh: no CUDA toolkit: the plugin for GPUs is neither built nor tested" >&2
+    configure+=(-DHAWSER_CUDA=AUTO)
   fi
 fi
 jobs=$(nproc)
-cmake -S . -B "$build" -G Ninja "${configure[@]}"
+[ -f "$build/CMakeCache.txt" ] || configure+=(-G Ninja)  # a configured folder keeps its generator
+cmake -S . -B "$build" "${configure[@]}"
 cmake --build "$build" --parallel "$jobs" "${targets[@]}"
 ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "${select[@]}" "$@"
