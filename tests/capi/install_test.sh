@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# cmake --install into an empty prefix, then a C program built against it by pkg-config and by find_package.
-#   install_test.sh BUILD_FOLDER CONSUMER.c C_COMPILER
+# cmake --install into an empty prefix, then a C program built against it by pkg-config and by find_package; uninstall.
+#   install_test.sh BUILD_FOLDER CONSUMER.c C_COMPILER SOURCE_FOLDER
 set -euo pipefail
-build=$1 consumer=$2 compiler=$3
+build=$1 consumer=$2 compiler=$3 source=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 prefix=$work/first
@@ -12,7 +12,7 @@ done
 mv "$prefix" "$work/moved" # the tree does not care where it lies
 prefix=$work/moved
 libdir=$(dirname "$(find "$prefix" -name libhawser.so.0)")
-for file in include/hawser.h share/hawser/schema/config.fbs; do
+for file in include/hawser.h share/hawser/schema/config.fbs share/doc/hawser/LICENSE share/doc/hawser/examples/train.c; do
   [ -f "$prefix/$file" ] || { echo "$file is not installed"; exit 1; }
 done
 if find "$prefix" -name '*.a' | grep .; then echo "a static archive is installed"; exit 1; fi
@@ -41,3 +41,10 @@ if [ -x "$prefix/bin/hawser" ]; then
   grep -q gpt2-124m "$work/presets"
   echo "the installed command: works"
 fi
+
+for component in runtime dev tools; do
+  cmake --install "$build" --prefix "$work/second" --component $component >"$work/install.log"
+done
+(cd "$build" && cmake -P "$source/packaging/uninstall.cmake" >"$work/uninstall.log")
+if find "$work/second" ! -type d | grep .; then echo "uninstall leaves files"; exit 1; fi
+echo "uninstall: leaves nothing"

@@ -27,7 +27,7 @@ function(emulated_plugin name folder)
   add_library(${name} MODULE emulated_plugin_control.cc four_gpus.cc ${ARGN})
   target_link_options(${name} PRIVATE -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/emulated_plugin.map)
   set_target_properties(${name} PROPERTIES OUTPUT_NAME hawser_cuda LINKER_LANGUAGE CXX
-                                           LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/${folder}/hawser-0)
+                                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder}/hawser-0)
 endfunction()
 emulated_plugin(hawser_cuda_emulated_plugin emulated_gpu)
 target_link_libraries(hawser_cuda_emulated_plugin PRIVATE hawser_cuda_device_emulated)

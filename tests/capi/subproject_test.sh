@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Hawser as a folder of another project, by add_subdirectory and by FetchContent: configures, and gives hawser::hawser
+# and nothing of its own tests, commands or install rules. What it compiles is what the other tests compile.
+#   subproject_test.sh SOURCE_FOLDER CONSUMER.c
+set -euo pipefail
+source=$1 consumer=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+try() { # NAME, CMake lines that bring Hawser
+  mkdir "$work/$1"
+  cp "$consumer" "$work/$1/consumer.c"
+  {
+    echo 'cmake_minimum_required(VERSION 3.25)'
+    echo 'project(outer LANGUAGES C CXX)'
+    echo "$2"
+    echo 'add_executable(consumer consumer.c)'
+    echo 'target_link_libraries(consumer PRIVATE hawser::hawser)'
+  } >"$work/$1/CMakeLists.txt"
+  cmake -G Ninja -S "$work/$1" -B "$work/$1/build" -DHAWSER_CUDA=OFF -DHAWSER_CPU_LEVELS=generic >"$work/log" 2>&1 ||
+    { cat "$work/log"; exit 1; }
+  ninja -C "$work/$1/build" -t targets all >"$work/targets"
+  ninja -C "$work/$1/build" -t commands consumer >"$work/commands"
+  grep -q 'libhawser\.so' "$work/commands" || { echo "$1: consumer does not build the library"; exit 1; }
+  if grep -E 'hawser_cli|example_train|_test:' "$work/targets"; then echo "$1: builds more than the library"; exit 1; fi
+  if [ -e "$work/$1/build/install_manifest.txt" ] || grep -q hawser.pc "$work/$1/build/cmake_install.cmake"; then
+    echo "$1: installs Hawser without being asked"; exit 1
+  fi
+  echo "$1: configures"
+}
+
+try add_subdirectory "add_subdirectory($source hawser)"
+try FetchContent "include(FetchContent)
+FetchContent_Declare(hawser SOURCE_DIR $source)
+FetchContent_MakeAvailable(hawser)"
