@@ -1,21 +1,16 @@
 // The commands about configs: init, presets, schema, plan, prove, explain.
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/output.h"
 
 namespace hawser::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-void print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  if (text.empty() || text.back() != '\n') std::fputc('\n', stdout);
-}
 
 /// "integer, minimum 1, maximum 256, in tokens" and the like; empty without limits.
 std::string limits(const ordered_json& field) {
@@ -35,17 +30,17 @@ void print_field(const ordered_json& field) {
     return field[key].is_string() ? field[key].get<std::string>() : field[key].dump();
   };
   const bool has_value = field.contains("value") && !field["value"].is_null();
-  std::printf("%s = %s   (%s", text("pointer").c_str(), has_value ? field["value"].dump().c_str() : "not set",
-              text("origin").c_str());
-  if (!text("rule").empty()) std::printf(": %s", text("rule").c_str());
-  std::printf(")\n");
-  if (!text("doc").empty()) std::printf("    %s\n", text("doc").c_str());
+  output().print("%s = %s   (%s", text("pointer").c_str(),
+                 has_value ? field["value"].dump().c_str() : "not set", text("origin").c_str());
+  if (!text("rule").empty()) output().print(": %s", text("rule").c_str());
+  output().print(")\n");
+  if (!text("doc").empty()) output().print("    %s\n", text("doc").c_str());
   if (field.contains("default") && !field["default"].is_null()) {
-    std::printf("    default %s", field["default"].dump().c_str());
-    if (!limits(field).empty()) std::printf(", %s", limits(field).c_str());
-    std::printf("\n");
+    output().print("    default %s", field["default"].dump().c_str());
+    if (!limits(field).empty()) output().print(", %s", limits(field).c_str());
+    output().print("\n");
   } else if (!limits(field).empty()) {
-    std::printf("    %s\n", limits(field).c_str());
+    output().print("    %s\n", limits(field).c_str());
   }
 }
 
@@ -62,13 +57,13 @@ void print_fields(const ordered_json& node) {
 
 int run_presets() {
   for (const auto& name : ordered_json::parse(text_of(hws_config_presets))) {
-    std::printf("%s\n", name.get<std::string>().c_str());
+    output().line(name.get<std::string>());
   }
   return kExitOk;
 }
 
 int run_schema() {
-  print(text_of(hws_config_schema, HWS_FORMAT_JSON));
+  output().line(text_of(hws_config_schema, HWS_FORMAT_JSON));
   return kExitOk;
 }
 
@@ -77,7 +72,7 @@ int run_init(const std::string& preset, const std::string& file) {
   const std::string json = text_of(hws_config_serialize, config.get(), HWS_FORMAT_JSON);
   const std::string text = ordered_json::parse(json).dump(2) + "\n";
   if (file.empty()) {
-    print(text);
+    output().line(text);
     return kExitOk;
   }
   std::error_code ignored;
@@ -85,14 +80,15 @@ int run_init(const std::string& preset, const std::string& file) {
     throw Failure(HWS_ALREADY_EXISTS, file + " exists already; choose another name or remove it");
   }
   replace_file(file, text);
-  std::printf("wrote %s; train it with: hawser train %s --data FILE --out DIR\n", file.c_str(), file.c_str());
+  output().print("wrote %s; train it with: hawser train %s --data FILE --out DIR\n", file.c_str(),
+                 file.c_str());
   return kExitOk;
 }
 
 int run_plan(const ConfigOptions& options, bool json) {
   const Config config = load_config(options);
   const Plan plan = make<Plan>(hws_plan_create, config.get());
-  print(text_of(hws_plan_report, plan.get(), json ? HWS_FORMAT_JSON : HWS_FORMAT_TEXT));
+  output().line(text_of(hws_plan_report, plan.get(), json ? HWS_FORMAT_JSON : HWS_FORMAT_TEXT));
   return kExitOk;
 }
 
@@ -102,26 +98,27 @@ int run_prove(const ConfigOptions& options, int steps, bool json) {
   const ordered_json proof = ordered_json::parse(text);
   const bool equal = proof.at("equal").get<bool>();
   if (json) {
-    print(text);
+    output().line(text);
     return equal ? kExitOk : kExitRuntime;
   }
   for (const auto& change : proof.at("shrunk"))
-    std::printf("shrunk  %s from %s to %s\n", change.at("pointer").get<std::string>().c_str(),
-                change.at("from").dump().c_str(), change.at("to").dump().c_str());
-  std::printf("%d ranks, %d steps, %lld tensors with %lld elements compared with one rank that plays all\n",
-              proof.at("ranks").get<int>(), steps, proof.at("tensors").get<long long>(),
-              proof.at("elements").get<long long>());
+    output().print("shrunk  %s from %s to %s\n", change.at("pointer").get<std::string>().c_str(),
+                   change.at("from").dump().c_str(), change.at("to").dump().c_str());
+  output().print(
+      "%d ranks, %d steps, %lld tensors with %lld elements compared with one rank that plays all\n",
+      proof.at("ranks").get<int>(), steps, proof.at("tensors").get<long long>(),
+      proof.at("elements").get<long long>());
   const auto& distance = proof.at("distance_to_f64");
   if (!distance.is_null())
-    std::printf(
+    output().print(
         "first gradients lie %.1e from f64 (relative); the same sums in ascending and descending order %.1e, "
         "%.1e\n",
         distance.at("ranks").get<double>(), distance.at("ascending").get<double>(),
         distance.at("descending").get<double>());
   if (equal)
-    std::printf("equal: every loss, gradient, weight and moment is the same, bit for bit\n");
+    output().line("equal: every loss, gradient, weight and moment is the same, bit for bit");
   else
-    std::printf("DIFFERENT: %s\n", proof.at("first_difference").dump().c_str());
+    output().print("DIFFERENT: %s\n", proof.at("first_difference").dump().c_str());
   return equal ? kExitOk : kExitRuntime;
 }
 
@@ -148,7 +145,7 @@ int run_explain(const ConfigOptions& options, const std::string& pointer, bool j
   }
   const std::string text = text_of(hws_config_explain, config.get(), pointer.c_str());
   if (json) {
-    print(text);
+    output().line(text);
   } else {
     print_fields(ordered_json::parse(text));
   }

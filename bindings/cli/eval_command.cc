@@ -1,6 +1,5 @@
 // `hawser eval`: the mean loss of a model over a whole file.
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/client.h"
@@ -8,6 +7,7 @@
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
+#include "bindings/cli/output.h"
 #include "bindings/cli/ranks.h"
 
 namespace hawser::cli {
@@ -50,9 +50,9 @@ int run_eval(const EvalOptions& options) {
     const ordered_json result = {
         {"checkpoint", model.path},     {"data", options.data}, {"loss", loss},
         {"perplexity", std::exp(loss)}, {"tokens", tokens},     {"sequence", sequence}};
-    std::printf("%s\n", result.dump().c_str());
+    output().line(result.dump());
   } else {
-    std::printf(
+    output().print(
         "%s on %s\nloss %.6f nats per token (%.4f bits, perplexity %.3f) over %lld tokens in rows of %lld\n",
         model.path.c_str(), options.data.c_str(), loss, loss / std::log(2.0), std::exp(loss),
         static_cast<long long>(tokens), static_cast<long long>(sequence));

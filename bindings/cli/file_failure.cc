@@ -9,7 +9,14 @@
 namespace hawser::cli {
 namespace {
 
-int32_t status_of(int error) {
+const char* advice(int error) {
+  if (error == ENOSPC || error == EDQUOT) return "; free some space or choose another place";
+  return "";
+}
+
+}  // namespace
+
+int32_t file_status(int error) {
   switch (error) {
     case ENOENT:
     case ENOTDIR:
@@ -28,15 +35,8 @@ int32_t status_of(int error) {
   }
 }
 
-const char* advice(int error) {
-  if (error == ENOSPC || error == EDQUOT) return "; free some space or choose another place";
-  return "";
-}
-
-}  // namespace
-
 void fail_file(const std::string& what, int error) {
-  throw Failure(status_of(error), what + ": " + std::strerror(error) + advice(error));
+  throw Failure(file_status(error), what + ": " + std::strerror(error) + advice(error));
 }
 
 }  // namespace hawser::cli

@@ -1,6 +1,5 @@
 // `hawser flight`: the last calls of several ranks side by side, and who never entered which.
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -10,6 +9,7 @@
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
 #include "bindings/cli/flight.h"
+#include "bindings/cli/output.h"
 
 namespace hawser::cli {
 namespace {
@@ -66,26 +66,26 @@ const Last* furthest(const Group& group) {
 void print_group(const Group& group, double end) {
   const Last* top = furthest(group);
   if (top == nullptr || group.members.size() < 2) return;
-  std::printf("group %s\n", group.name.c_str());
+  output().print("group %s\n", group.name.c_str());
   for (const int32_t rank : group.members) {
     const auto found = group.ranks.find(rank);
     if (found == group.ranks.end()) {
-      std::printf("  rank %-5d left no record\n", rank);
+      output().print("  rank %-5d left no record\n", rank);
       continue;
     }
     const Last& last = found->second;
     if (last.sequence < 0) {
-      std::printf("  rank %-5d has entered no call\n", rank);
+      output().print("  rank %-5d has entered no call\n", rank);
       continue;
     }
     const double since = last.ended > 0 ? last.ended : last.entered;
-    std::printf("  rank %-5d %s %lld %s, %.3f s before the end\n", rank, last.operation.c_str(),
-                static_cast<long long>(last.sequence), last.state.c_str(), since > 0 ? end - since : 0.0);
+    output().print("  rank %-5d %s %lld %s, %.3f s before the end\n", rank, last.operation.c_str(),
+                   static_cast<long long>(last.sequence), last.state.c_str(), since > 0 ? end - since : 0.0);
   }
   for (const auto& [rank, last] : group.ranks) {
     if (last.sequence < top->sequence) {
-      std::printf("  rank %d never entered %s %lld of group %s\n", rank, top->operation.c_str(),
-                  static_cast<long long>(top->sequence), group.name.c_str());
+      output().print("  rank %d never entered %s %lld of group %s\n", rank, top->operation.c_str(),
+                     static_cast<long long>(top->sequence), group.name.c_str());
     }
   }
 }
@@ -128,11 +128,11 @@ int run_flight(const std::vector<std::string>& paths, bool json) {
       end = std::max(end, rank.at("time").get<double>());
     }
     if (!json && record.contains("error")) {
-      std::printf("%s: %s\n", path.filename().c_str(), record["error"].get<std::string>().c_str());
+      output().print("%s: %s\n", path.filename().c_str(), record["error"].get<std::string>().c_str());
     }
   }
   if (json) {
-    std::printf("%s\n", all.dump(2).c_str());
+    output().line(all.dump(2));
     return kExitOk;
   }
   for (const auto& [key, group] : groups) print_group(group, end);

@@ -1,5 +1,4 @@
 // `hawser generate`: continues a text or token ids, printing each token as it comes.
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
+#include "bindings/cli/output.h"
 #include "bindings/cli/ranks.h"
 
 namespace hawser::cli {
@@ -49,18 +49,18 @@ struct Printer {
 
 int32_t print_token(void* user, int32_t token) {
   auto* printer = static_cast<Printer*>(user);
-  if (printer->count == 0) std::fwrite(printer->prompt.data(), 1, printer->prompt.size(), stdout);
+  if (printer->count == 0) output().write(printer->prompt);
   if (printer->text) {
     hws_buffer* raw = nullptr;
     if (hws_text_decode(printer->engine, &token, 1, &raw) != HWS_OK) return 1;
     const Buffer piece(raw);
-    std::fwrite(hws_buffer_data(piece.get()), 1, hws_buffer_size(piece.get()), stdout);
+    output().write({static_cast<const char*>(hws_buffer_data(piece.get())), hws_buffer_size(piece.get())});
   } else {
-    std::printf("%s%d", printer->count > 0 ? "," : "", token);
+    output().print("%s%d", printer->count > 0 ? "," : "", token);
   }
   ++printer->count;
-  std::fflush(stdout);
-  return std::ferror(stdout);  // a reader that went away ends the text
+  output().flush();
+  return output().lost() ? 1 : 0;  // nobody reads on
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ int run_generate(const GenerateOptions& options) {
   Printer printer{engine.get(), options.has_prompt, options.prompt};
   const InterruptScope interrupt(engine.get());
   const int32_t status = hws_engine_generate(engine.get(), &request, print_token, &printer, nullptr);
-  if (printer.count > 0) std::printf("\n");
+  if (printer.count > 0) output().print("\n");
   if (status == HWS_CANCELLED && InterruptScope::interrupted()) return kExitInterrupted;
   check(status);
   return kExitOk;

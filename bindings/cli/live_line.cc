@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <vector>
 
+#include "bindings/cli/output.h"
 #include "bindings/cli/quantity.h"
 
 namespace hawser::cli {
@@ -78,8 +78,8 @@ std::string LiveLine::text(const MetricRow& row, size_t width) const {
 
 void LiveLine::show(const std::string& line) {
   last_ = line;
-  std::printf("\r\x1b[K%s", line.c_str());
-  std::fflush(stdout);
+  output().print("\r\x1b[K%s", line.c_str());
+  output().flush();
 }
 
 void LiveLine::step(const MetricRow& row, bool saving, int64_t saved, bool best) {
@@ -111,17 +111,17 @@ void LiveLine::step(const MetricRow& row, bool saving, int64_t saved, bool best)
 
 void LiveLine::print(const std::string& text) {
   if (terminal_) {
-    std::printf("\r\x1b[K%s\n%s", text.c_str(), last_.c_str());
+    output().print("\r\x1b[K%s\n%s", text.c_str(), last_.c_str());
   } else {
-    std::printf("%s\n", text.c_str());
+    output().line(text);
   }
-  std::fflush(stdout);
+  output().flush();
 }
 
 void LiveLine::finish() {
-  if (terminal_ && !last_.empty()) std::printf("\n");
+  if (terminal_ && !last_.empty()) output().print("\n");
   last_.clear();
-  std::fflush(stdout);
+  output().flush();
 }
 
 }  // namespace hawser::cli

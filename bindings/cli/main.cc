@@ -1,19 +1,26 @@
 // `hawser`: trains and looks at language models from a terminal. This file is the command line only: it reads
 // the arguments, calls one function of commands.h and turns failures into a message and an exit code
-// (0 done, 1 failed while running, 2 wrong input, 130 interrupted).
+// (0 done, 1 failed while running, 2 wrong input, 130 interrupted, 141 nobody reads the output).
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <functional>
+#include <new>
+#include <sstream>
 #include <string>
 
 #include "bindings/cli/argument_checks.h"
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
+#include "bindings/cli/file_failure.h"
+#include "bindings/cli/output.h"
 
 namespace {
 
 using hawser::cli::ConfigOptions;
 using hawser::cli::number_from_zero, hawser::cli::seed_number, hawser::cli::share, hawser::cli::whole_number;
+using hawser::cli::output;
 
 /// What the chosen subcommand will do; set while the arguments are read.
 using Action = std::function<int()>;
@@ -83,6 +90,14 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
   return o;
 }
 
+/// What the parser answers itself: --help, --version.
+int answer(const CLI::App& app, const CLI::ParseError& asked) {
+  std::ostringstream text, none;
+  const int code = app.exit(asked, text, none);
+  output().write(text.str());
+  return code;
+}
+
 /// The words after launch are read as each process will read them, so that mistakes are found here, once.
 int launch(hawser::cli::LaunchOptions options) {
   if (options.words.empty() || options.words[0] != "train") {
@@ -95,7 +110,7 @@ int launch(hawser::cli::LaunchOptions options) {
   try {
     app.parse(std::vector<std::string>(options.words.rbegin(), options.words.rend()));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
+    if (error.get_exit_code() == 0) return answer(app, error);
     hawser::cli::refuse(std::string("launch train: ") + error.what());
   }
   return hawser::cli::run_launch(options, *train);
@@ -286,11 +301,8 @@ std::string unknown_command(const CLI::App& app, const char* word) {
   return "there is no command \"" + std::string(word) + "\"; the commands are " + names;
 }
 
-void print_error(const std::string& message) { std::fprintf(stderr, "hawser: error: %s\n", message.c_str()); }
-
-}  // namespace
-
-int main(int argc, char** argv) {
+/// Prints what the arguments ask for. Throws for what it cannot do.
+int run(int argc, char** argv) {
   CLI::App app(
       "Trains transformer language models: on this machine, from a JSON config, in one process or many.",
       "hawser");
@@ -306,29 +318,52 @@ int main(int argc, char** argv) {
   add_model_commands(&app, &action);
   if (argc > 1 && argv[1][0] != '-') {
     const std::string problem = unknown_command(app, argv[1]);
-    if (!problem.empty()) {
-      print_error(problem);
-      return hawser::cli::kExitInput;
-    }
+    if (!problem.empty()) hawser::cli::refuse(problem);
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    print_error(std::string(error.what()) + "\nSee `hawser --help` or `hawser COMMAND --help`.");
-    return hawser::cli::kExitInput;
+    if (error.get_exit_code() == 0) return answer(app, error);
+    hawser::cli::refuse(std::string(error.what()) + "\nSee `hawser --help` or `hawser COMMAND --help`.");
   }
   if (hws_library_abi() != HWS_ABI_VERSION) {
-    print_error("libhawser.so has another ABI than this command was built for; install both from one build");
-    return hawser::cli::kExitRuntime;
+    throw hawser::cli::Failure(
+        HWS_INTERNAL,
+        "libhawser.so has another ABI than this command was built for; install both from one build");
   }
+  return action();
+}
+
+/// Says what went wrong, below what was printed so far. Returns `code`.
+int fail(int code, const char* message, const char* reason = "") {
+  output().flush();
+  std::fprintf(stderr, "hawser: error: %s%s%s\n", message, *reason != '\0' ? ": " : "", reason);
+  return code;
+}
+
+/// The exit code, whatever comes out of the command. Texts are there before they are needed: there may be no
+/// memory to make one.
+int run_and_tell(int argc, char** argv) {
+  using namespace hawser::cli;
   try {
-    return action();
-  } catch (const hawser::cli::Failure& failure) {
-    print_error(failure.what());
-    return hawser::cli::exit_code(failure.status());
+    return run(argc, argv);
+  } catch (const Failure& failure) {
+    return fail(exit_code(failure.status()), failure.what());
+  } catch (const std::filesystem::filesystem_error& error) {
+    const int number = error.code().value();
+    return fail(exit_code(file_status(number)), error.path1().c_str(), std::strerror(number));
+  } catch (const std::bad_alloc&) {
+    return fail(kExitRuntime, "the command ran out of memory");
   } catch (const std::exception& error) {
-    print_error(error.what());
-    return hawser::cli::kExitRuntime;
+    return fail(kExitRuntime, error.what());
+  } catch (...) {
+    return fail(kExitRuntime, "an exception of an unknown kind");
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  hawser::cli::prepare_standard_files();
+  return output().finish(run_and_tell(argc, argv));
 }

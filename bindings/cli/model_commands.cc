@@ -1,11 +1,11 @@
 // The commands about models on disk and devices: inspect, verify, convert, device.
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
 #include "bindings/cli/open_model.h"
+#include "bindings/cli/output.h"
 
 namespace hawser::cli {
 namespace {
@@ -25,22 +25,22 @@ ModelPath find_checkpoint(const std::string& path) {
 void print_tree(const ordered_json& node, int indent) {
   for (const auto& [key, value] : node.items()) {
     if (value.is_object() && !value.empty()) {
-      std::printf("%*s%s:\n", indent, "", key.c_str());
+      output().print("%*s%s:\n", indent, "", key.c_str());
       print_tree(value, indent + 2);
     } else {
       const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-      std::printf("%*s%s: %s\n", indent, "", key.c_str(), text.c_str());
+      output().print("%*s%s: %s\n", indent, "", key.c_str(), text.c_str());
     }
   }
 }
 
 void print_tensors(const ordered_json& tensors) {
-  std::printf("tensors: %zu\n", tensors.size());
+  output().print("tensors: %zu\n", tensors.size());
   for (const auto& [key, tensor] : tensors.items()) {
     const std::string name = tensor.contains("name") ? tensor["name"].get<std::string>() : key;
     const std::string dtype = tensor.contains("dtype") ? tensor["dtype"].get<std::string>() : "";
-    std::printf("  %-44s %-5s %s\n", name.c_str(), dtype.c_str(),
-                tensor.value("shape", ordered_json()).dump().c_str());
+    output().print("  %-44s %-5s %s\n", name.c_str(), dtype.c_str(),
+                   tensor.value("shape", ordered_json()).dump().c_str());
   }
 }
 
@@ -50,7 +50,7 @@ int run_inspect(const std::string& checkpoint, bool json) {
   const ModelPath model = find_checkpoint(checkpoint);
   const std::string text = text_of(hws_checkpoint_inspect, model.path.c_str());
   if (json) {
-    std::printf("%s\n", text.c_str());
+    output().line(text);
     return kExitOk;
   }
   ordered_json tree = ordered_json::parse(text);
@@ -59,7 +59,7 @@ int run_inspect(const std::string& checkpoint, bool json) {
     tensors = tree["tensors"];
     tree.erase("tensors");
   }
-  std::printf("checkpoint: %s\n", model.path.c_str());
+  output().print("checkpoint: %s\n", model.path.c_str());
   print_tree(tree, 0);
   if (!tensors.empty()) print_tensors(tensors);
   return kExitOk;
@@ -68,7 +68,7 @@ int run_inspect(const std::string& checkpoint, bool json) {
 int run_verify(const std::string& checkpoint) {
   const ModelPath model = find_checkpoint(checkpoint);
   check(hws_checkpoint_verify(model.path.c_str()));
-  std::printf("%s: every digest matches\n", model.path.c_str());
+  output().print("%s: every digest matches\n", model.path.c_str());
   return kExitOk;
 }
 
@@ -86,7 +86,7 @@ int run_convert(const ConvertOptions& options) {
     }
     const std::string keys = ordered_json(options.ignore_keys).dump();
     check(hws_checkpoint_import(model.path.c_str(), options.destination.c_str(), keys.c_str()));
-    std::printf("%s -> checkpoint %s\n", model.path.c_str(), options.destination.c_str());
+    output().print("%s -> checkpoint %s\n", model.path.c_str(), options.destination.c_str());
     return kExitOk;
   }
   if (!options.ignore_keys.empty()) {
@@ -94,7 +94,7 @@ int run_convert(const ConvertOptions& options) {
            " is a checkpoint. Leave --ignore-key out");
   }
   check(hws_checkpoint_export(model.path.c_str(), options.destination.c_str(), options.dtype.c_str()));
-  std::printf("%s -> Hugging Face folder %s\n", model.path.c_str(), options.destination.c_str());
+  output().print("%s -> Hugging Face folder %s\n", model.path.c_str(), options.destination.c_str());
   return kExitOk;
 }
 
@@ -102,14 +102,14 @@ int run_device(const DeviceOptions& options) {
   const auto devices = ordered_json::parse(text_of(hws_device_list));
   const auto measured = ordered_json::parse(text_of(hws_device_measure, options.threads, options.seconds));
   if (options.json) {
-    std::printf("%s\n", ordered_json({{"devices", devices}, {"measured", measured}}).dump(2).c_str());
+    output().line(ordered_json({{"devices", devices}, {"measured", measured}}).dump(2));
     return kExitOk;
   }
   for (const auto& device : devices) {
     print_tree(device, 0);
-    std::printf("\n");
+    output().print("\n");
   }
-  std::printf("measured:\n");
+  output().print("measured:\n");
   print_tree(measured, 2);
   return kExitOk;
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/output.h"
 
 namespace hawser::cli {
 namespace {
@@ -130,17 +131,17 @@ Engine make_engine(const hws_config* config, uint32_t flags, const RankOptions& 
 int run_explain_environment(bool json) {
   const auto found = ordered_json::parse(text_of(hws_comm_read_env));
   if (json) {
-    std::printf("%s\n", found.dump(2).c_str());
+    output().line(found.dump(2));
     return kExitOk;
   }
   for (const auto& [name, value] : found.items()) {
     if (name == "read") continue;
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    std::printf("%-18s%s\n", name.c_str(), text.empty() ? "-" : text.c_str());
+    output().print("%-18s%s\n", name.c_str(), text.empty() ? "-" : text.c_str());
   }
   for (const auto& variable : found.at("read")) {
-    std::printf("  read %s=%s\n", variable.at("name").get<std::string>().c_str(),
-                variable.at("value").get<std::string>().c_str());
+    output().print("  read %s=%s\n", variable.at("name").get<std::string>().c_str(),
+                   variable.at("value").get<std::string>().c_str());
   }
   return kExitOk;
 }

@@ -1,12 +1,14 @@
 // `hawser train`: once, or again and again as ranks are lost.
 #include "bindings/cli/commands.h"
 #include "bindings/cli/elastic.h"
+#include "bindings/cli/output.h"
 #include "bindings/cli/ranks.h"
 #include "bindings/cli/train_once.h"
 
 namespace hawser::cli {
 
 int run_train(const TrainOptions& asked) {
+  output().may_be_closed();  // the run is what counts
   TrainOptions options = asked;
   options.ranks = with_environment(asked.ranks);
   return options.elastic ? run_elastic(options) : train_once(options, [](int64_t) {});

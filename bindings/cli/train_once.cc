@@ -13,6 +13,7 @@
 #include "bindings/cli/flight.h"
 #include "bindings/cli/follow.h"
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/output.h"
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/ranks.h"
 #include "bindings/cli/resume.h"
@@ -144,14 +145,15 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
 }
 
 void print_heading(const RunFacts& facts, const RunFolder* folder) {
-  std::printf("%s: %s parameters, %s planned%s\n", facts.name.c_str(), count_text(facts.parameters).c_str(),
-              bytes_text(facts.memory_bytes).c_str(), facts.ranks > 1 ? " for each rank" : "");
+  output().print("%s: %s parameters, %s planned%s\n", facts.name.c_str(),
+                 count_text(facts.parameters).c_str(), bytes_text(facts.memory_bytes).c_str(),
+                 facts.ranks > 1 ? " for each rank" : "");
   for (const auto& [label, value] : facts.table) {
     if (label == "data" || label == "ranks" || label == "CPU")
-      std::printf("%s: %s\n", label.c_str(), value.c_str());
+      output().print("%s: %s\n", label.c_str(), value.c_str());
   }
-  if (folder != nullptr) std::printf("run: %s\n", folder->path().c_str());
-  std::fflush(stdout);
+  if (folder != nullptr) output().print("run: %s\n", folder->path().c_str());
+  output().flush();
 }
 
 int train(const std::string& name, const RunConfig& config, hws_engine* engine, const TrainOptions& options,
@@ -165,12 +167,12 @@ int train(const std::string& name, const RunConfig& config, hws_engine* engine, 
   if (const std::string without = text_at(info, "/device_without"); !without.empty())
     std::fprintf(stderr, "hawser: note: slower than it could be: %s\n", without.c_str());
   if (step >= facts.total_steps) {
-    std::printf("the run is at step %lld of %lld already; --set /train/steps=N trains on\n",
-                static_cast<long long>(step), static_cast<long long>(facts.total_steps));
+    output().print("the run is at step %lld of %lld already; --set /train/steps=N trains on\n",
+                   static_cast<long long>(step), static_cast<long long>(facts.total_steps));
     return kExitOk;
   }
   if (folder == nullptr && text_at(config.resolved, "/checkpoint/path").empty()) {
-    std::printf("note: no --out, so nothing of this run will be kept\n");
+    output().print("note: no --out, so nothing of this run will be kept\n");
   }
   TrainSession session(engine, folder, std::move(facts), settings, std::move(rows), step);
   return session.run();
@@ -290,8 +292,8 @@ int resume(const TrainOptions& options, const std::function<void(int64_t)>& bega
     if (step < number_at(run.used.resolved, "/train/steps")) {  // else nothing will run, and nothing changes
       (*folder)->write_config(run.kept.as_set_text, run.kept.resolved_text);
     }
-    std::printf("resuming %s from %s\n", run.folder.c_str(),
-                checkpoint.empty() ? "its beginning" : checkpoint.c_str());
+    output().print("resuming %s from %s\n", run.folder.c_str(),
+                   checkpoint.empty() ? "its beginning" : checkpoint.c_str());
     return rows;
   });
 }

@@ -10,6 +10,7 @@
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/order1.h"
+#include "bindings/cli/output.h"
 #include "bindings/cli/profile_table.h"
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/report.h"
@@ -147,28 +148,28 @@ void TrainSession::print_summary() {
   if (const std::string without = info.value("graphs_without", ""); !without.empty())
     std::fprintf(stderr, "hawser: note: slower than it could be: %s\n", without.c_str());
   if (failed_saves_ > 0) {
-    std::printf("%lld checkpoint(s) could not be written; the last: %s\n",
-                static_cast<long long>(failed_saves_), save_error_.c_str());
+    output().print("%lld checkpoint(s) could not be written; the last: %s\n",
+                   static_cast<long long>(failed_saves_), save_error_.c_str());
   }
   if (std::isfinite(facts_.best_validation)) {
-    std::printf("validation loss %.4f nats (best, step %lld)", facts_.best_validation,
-                static_cast<long long>(facts_.best_step));
+    output().print("validation loss %.4f nats (best, step %lld)", facts_.best_validation,
+                   static_cast<long long>(facts_.best_step));
     if (std::isfinite(facts_.order1_loss)) {
       const double below = facts_.order1_loss - facts_.best_validation;
-      std::printf(", %.4f %s the %.4f of an order-1 model fitted on the training part", std::fabs(below),
-                  below >= 0 ? "below" : "above", facts_.order1_loss);
+      output().print(", %.4f %s the %.4f of an order-1 model fitted on the training part", std::fabs(below),
+                     below >= 0 ? "below" : "above", facts_.order1_loss);
     }
-    std::printf("\n");
+    output().print("\n");
   }
   const double speed = median_tokens_per_second(rows_);
   if (std::isfinite(speed)) {
-    std::printf("%s tok/s", count_text(speed).c_str());
-    if (std::isfinite(facts_.mfu(speed))) std::printf(", MFU %.0f%%", 100.0 * facts_.mfu(speed));
-    std::printf("\n");
+    output().print("%s tok/s", count_text(speed).c_str());
+    if (std::isfinite(facts_.mfu(speed))) output().print(", MFU %.0f%%", 100.0 * facts_.mfu(speed));
+    output().print("\n");
   }
   if (folder_ != nullptr) {
-    std::printf("report       %s\n", folder_->report_path().c_str());
-    std::printf("checkpoints  %s\n", folder_->checkpoints_path().c_str());
+    output().print("report       %s\n", folder_->report_path().c_str());
+    output().print("checkpoints  %s\n", folder_->checkpoints_path().c_str());
   }
 }
 
@@ -184,17 +185,17 @@ void TrainSession::show_profile() {
   if (hws_device_measure(settings_.threads * settings_.ranks_here, kProfileMeasureSeconds, &raw) == HWS_OK)
     measured = ordered_json::parse(static_cast<const char*>(hws_buffer_data(raw)));
   const Buffer owner(raw);
-  std::printf(
+  output().print(
       "\n%s",
       profile_table(ordered_json::parse(static_cast<const char*>(hws_buffer_data(profile.get()))), measured)
           .c_str());
   if (measured.is_object())
-    std::printf("limits measured now: %.0f GFLOP/s fp32, %.0f bf16, %.0f GB/s\n",
-                measured.at("fp32_gflops").get<double>(), measured.at("bf16_gflops").get<double>(),
-                measured.at("bandwidth_gbs").get<double>());
+    output().print("limits measured now: %.0f GFLOP/s fp32, %.0f bf16, %.0f GB/s\n",
+                   measured.at("fp32_gflops").get<double>(), measured.at("bf16_gflops").get<double>(),
+                   measured.at("bandwidth_gbs").get<double>());
   if (folder_ != nullptr) {
     replace_file(folder_->trace_path(), text_of(hws_engine_trace, engine_, HWS_FORMAT_JSON));
-    std::printf("trace        %s (open in ui.perfetto.dev)\n", folder_->trace_path().c_str());
+    output().print("trace        %s (open in ui.perfetto.dev)\n", folder_->trace_path().c_str());
   }
 }
 
@@ -220,10 +221,11 @@ int TrainSession::run() {
   if (status == HWS_CANCELLED) {  // a signal, here or at another rank
     tell_of_failed_saves();
     finish("interrupted");
-    std::printf("interrupted after step %lld\n", step);
+    output().print("interrupted after step %lld\n", step);
     print_summary();
     show_profile();
-    if (folder_ != nullptr) std::printf("continue with: hawser train --resume %s\n", folder_->path().c_str());
+    if (folder_ != nullptr)
+      output().print("continue with: hawser train --resume %s\n", folder_->path().c_str());
     return kExitInterrupted;
   }
   try {

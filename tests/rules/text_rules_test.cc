@@ -103,6 +103,20 @@ TEST(TextRules, TheLibraryNeitherPrintsNorExitsNorReadsTheEnvironment) {
   }
 }
 
+/// bindings/cli/output.h: what is written beside it can be lost unnoticed.
+TEST(TextRules, TheCommandPrintsInOnePlace) {
+  const std::regex forbidden(
+      R"((^|[^\w:.>])(std::)?(printf|puts|putchar|vprintf)\s*\(|\bstdout\b|std::cout\b)");
+  for (const SourceFile& file : source_tree()) {
+    if (!is_below(file.path, "bindings/cli") || !is_c_family(file.path)) continue;
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      std::string code = file.lines[i].substr(0, file.lines[i].find("//"));
+      code = std::regex_replace(code, std::regex(R"("(\\.|[^"\\])*")"), "\"\"");
+      EXPECT_FALSE(std::regex_search(code, forbidden)) << place(file, i) << "\n  use output()";
+    }
+  }
+}
+
 /// engine/base/json.h says why.
 TEST(TextRules, JsonIsTheKindThatSurvivesAFullHeap) {
   const std::regex plain(R"(nlohmann/json(_fwd)?\.hpp|nlohmann::(ordered_)?json\b)");
