@@ -36,6 +36,7 @@ enum class Role : uint8_t {
   kLookupGradient,  ///< of a tied embedding: what look-ups add, apart from the head's
   kMoment1,
   kMoment2,
+  kCount
 };
 
 /// An index into Plan::slots; -1: none.

@@ -2,14 +2,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/plan/occupancy.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::plan {
 namespace {
 
 int64_t align_up(int64_t bytes) { return (bytes + Plan::kAlign - 1) / Plan::kAlign * Plan::kAlign; }
-
-bool overlap(const Slot& a, const Slot& b) { return a.first <= b.last && b.first <= a.last; }
 
 void assign_lifetimes(Plan* plan) {
   const auto touch = [plan](SlotId id, int32_t at) {
@@ -26,30 +25,17 @@ void assign_lifetimes(Plan* plan) {
   }
 }
 
-/// The lowest offset >= base where `slot` fits between those of `placed` (sorted by offset) that live with
-/// it.
-int64_t lowest_fit(const Slot& slot, const std::vector<const Slot*>& placed, int64_t base) {
-  int64_t at = base;
-  for (const Slot* other : placed) {
-    if (!overlap(slot, *other)) continue;
-    if (at + slot.bytes <= other->offset) break;
-    at = std::max(at, align_up(other->offset + other->bytes));
-  }
-  return at;
-}
-
 void place_transients(Plan* plan) {
   std::vector<size_t> order;
   for (size_t i = 0; i < plan->slots.size(); ++i)
     if (!plan->slots[i].persistent && plan->slots[i].first >= 0) order.push_back(i);
   std::stable_sort(order.begin(), order.end(),
                    [plan](size_t a, size_t b) { return plan->slots[a].bytes > plan->slots[b].bytes; });
-  std::vector<const Slot*> placed;
+  Occupancy taken(plan->instructions.size());
   for (size_t i : order) {
     Slot& slot = plan->slots[i];
-    slot.offset = lowest_fit(slot, placed, plan->persistent_bytes);
-    const auto before = [](const Slot* a, const Slot* b) { return a->offset < b->offset; };
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), &slot, before), &slot);
+    slot.offset = taken.lowest_free(slot.first, slot.last, slot.bytes, plan->persistent_bytes);
+    taken.take(slot.first, slot.last, slot.offset, align_up(slot.offset + slot.bytes));
     plan->peak_bytes = std::max(plan->peak_bytes, slot.offset + slot.bytes);
   }
 }
@@ -90,8 +76,23 @@ void assign_memory(Plan* plan) {
 
 SlotId Plan::add_slot(Slot slot) {
   if (slot.bytes == 0) return -1;
+  const auto id = static_cast<SlotId>(slots.size());
+  if (slot.persistent) states.add(slot.role, slot.block, id);
   slots.push_back(std::move(slot));
-  return static_cast<SlotId>(slots.size()) - 1;
+  return id;
+}
+
+void StateIndex::add(Role role, int32_t block, SlotId id) {
+  std::vector<SlotId>& of_role = ids_[static_cast<size_t>(role)];
+  const auto at = static_cast<size_t>(block + 1);
+  if (at >= of_role.size()) of_role.resize(at + 1, -1);
+  if (of_role[at] < 0) of_role[at] = id;
+}
+
+SlotId StateIndex::find(Role role, int32_t block) const {
+  const std::vector<SlotId>& of_role = ids_[static_cast<size_t>(role)];
+  const auto at = static_cast<size_t>(block + 1);
+  return at < of_role.size() ? of_role[at] : -1;
 }
 
 Instruction& Plan::add(Instruction instruction, int64_t scratch_bytes) {
@@ -113,11 +114,6 @@ SlotId find_slot(const Plan& plan, std::string_view name) {
   return -1;
 }
 
-SlotId find_state(const Plan& plan, Role role, int32_t block) {
-  for (size_t i = 0; i < plan.slots.size(); ++i)
-    if (plan.slots[i].persistent && plan.slots[i].role == role && plan.slots[i].block == block)
-      return static_cast<SlotId>(i);
-  return -1;
-}
+SlotId find_state(const Plan& plan, Role role, int32_t block) { return plan.states.find(role, block); }
 
 }  // namespace hawser::plan

@@ -18,11 +18,22 @@ namespace hawser::plan {
 
 using MemoryByCategory = std::array<int64_t, static_cast<size_t>(Category::kCount)>;
 
+/// The persistent slots, by role and block. Of several with the same role and block, the first.
+class StateIndex {
+ public:
+  void add(Role role, int32_t block, SlotId id);
+  SlotId find(Role role, int32_t block) const;
+
+ private:
+  std::array<std::vector<SlotId>, static_cast<size_t>(Role::kCount)> ids_;  // by block + 1; -1: none
+};
+
 struct Plan {
   static constexpr int64_t kAlign = 64;
 
   std::string name;
-  std::vector<Slot> slots;
+  std::vector<Slot> slots;  ///< grows by add_slot alone
+  StateIndex states;
   std::vector<Instruction> instructions;
   size_t commit = 0;  ///< instructions from here on change durable state
   int64_t persistent_bytes = 0;

@@ -85,6 +85,43 @@ TEST(MemoryPlan, SlotsAliveTogetherNeverShareBytes) {
   }
 }
 
+/// Slot by slot, largest first, past every slot placed before that lives with it: the definition, in
+/// quadratic time.
+std::vector<int64_t> slow_offsets(const Plan& plan) {
+  const auto aligned = [](int64_t bytes) { return (bytes + Plan::kAlign - 1) / Plan::kAlign * Plan::kAlign; };
+  std::vector<int64_t> offsets(plan.slots.size(), -1);
+  std::vector<size_t> order, placed;
+  for (size_t i = 0; i < plan.slots.size(); ++i)
+    if (!plan.slots[i].persistent && plan.slots[i].first >= 0) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return plan.slots[a].bytes > plan.slots[b].bytes; });
+  for (const size_t i : order) {
+    const Slot& slot = plan.slots[i];
+    int64_t at = plan.persistent_bytes;
+    for (const size_t p : placed) {
+      const Slot& other = plan.slots[p];
+      if (slot.first > other.last || other.first > slot.last) continue;
+      if (at + slot.bytes <= offsets[p]) break;
+      at = std::max(at, aligned(offsets[p] + other.bytes));
+    }
+    offsets[i] = at;
+    placed.push_back(i);
+    std::sort(placed.begin(), placed.end(), [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
+  }
+  return offsets;
+}
+
+TEST(MemoryPlan, EachSlotLiesAtTheLowestFreeBytesOfItsLifetime) {
+  for (uint32_t seed = 0; seed < kPlans; ++seed) {
+    const Plan plan = random_plan(seed);
+    const std::vector<int64_t> slow = slow_offsets(plan);
+    for (size_t s = 0; s < plan.slots.size(); ++s) {
+      if (plan.slots[s].persistent) continue;
+      ASSERT_EQ(plan.slots[s].offset, slow[s]) << "seed " << seed << ", " << plan.slots[s].name;
+    }
+  }
+}
+
 TEST(MemoryPlan, PersistentSlotsLieInFrontInOrder) {
   for (uint32_t seed = 0; seed < kPlans; ++seed) {
     const Plan plan = random_plan(seed);
