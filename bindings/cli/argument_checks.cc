@@ -1,6 +1,7 @@
 // See argument_checks.h. A check returns what is wrong, or nothing.
 #include "bindings/cli/argument_checks.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string>
@@ -55,6 +56,23 @@ CLI::Validator share() {
                                                          : refusal(text, "a number above 0 and at most 1");
   };
   return CLI::Validator(check, "");
+}
+
+void refuse_empty_words(CLI::App* app, const std::vector<std::string>& but) {
+  for (CLI::Option* option : app->get_options()) {
+    const std::string name = option->get_name();
+    if (std::find(but.begin(), but.end(), name) != but.end() || option->get_items_expected_max() == 0)
+      continue;
+    const auto check = [](const std::string& text) {
+      return text.empty() ? std::string(
+                                "\"\" is empty (a variable that was not set?); give it, or leave the "
+                                "option out")
+                          : std::string();
+    };
+    option->check(CLI::Validator(check, ""));
+  }
+  for (CLI::App* sub : app->get_subcommands([](const CLI::App*) { return true; }))
+    refuse_empty_words(sub, but);
 }
 
 }  // namespace hawser::cli

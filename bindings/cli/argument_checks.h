@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace hawser::cli {
 
@@ -15,5 +17,10 @@ CLI::Validator seed_number();
 CLI::Validator number_from_zero();
 /// A number above 0 and at most 1.
 CLI::Validator share();
+
+/// Has every option and word of `app` and its subcommands refuse the empty text, which is what the shell
+/// makes of a variable that was never set: `--out "$DIR"` must not train and keep nothing. `but`: may be
+/// empty.
+void refuse_empty_words(CLI::App* app, const std::vector<std::string>& but);
 
 }  // namespace hawser::cli

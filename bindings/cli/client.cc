@@ -29,6 +29,11 @@ int exit_code(int32_t status) {
   }
 }
 
+int exit_code(const Failure& failure) {
+  const int code = exit_code(failure.status());
+  return code == kExitInput && failure.written() ? kExitRuntime : code;
+}
+
 void check(int32_t status) {
   if (status == HWS_OK) return;
   hws_error* raw = nullptr;

@@ -17,8 +17,14 @@ class Failure : public std::runtime_error {
   Failure(int32_t status, const std::string& message) : std::runtime_error(message), status_(status) {}
   int32_t status() const { return status_; }
 
+  /// Exit code 2 says that nothing was written. A command that has begun to write fails with 1, whatever the
+  /// status: data that turn out to be damaged in step 14, for instance.
+  void note_written() { written_ = true; }
+  bool written() const { return written_; }
+
  private:
   int32_t status_;
+  bool written_ = false;
 };
 
 /// Exit codes of the command.
@@ -26,6 +32,8 @@ inline constexpr int kExitOk = 0, kExitRuntime = 1, kExitInput = 2, kExitInterru
 
 /// What `hawser` exits with for a status: 2 for everything that other input would cure, 130 for cancelled.
 int exit_code(int32_t status);
+/// The same for a failure; 1 in place of 2 once something was written.
+int exit_code(const Failure& failure);
 
 /// Throws the calling thread's last error as a Failure unless status is HWS_OK.
 void check(int32_t status);

@@ -125,7 +125,7 @@ void ElasticLaunch::look() {
                   "the run was broken " + std::to_string(Headway::kMostMeetings) +
                       " times without a new checkpoint in between (the last one: step " +
                       std::to_string(std::max<int64_t>(0, began_from_)) +
-                      "); look at what ends its processes, or save more often (/checkpoint/every)");
+                      "); look at what ends its processes, or save more often (/checkpoint/every_seconds)");
   }
   meet();
 }

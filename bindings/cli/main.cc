@@ -22,6 +22,9 @@ using hawser::cli::ConfigOptions;
 using hawser::cli::number_from_zero, hawser::cli::seed_number, hawser::cli::share, hawser::cli::whole_number;
 using hawser::cli::output;
 
+/// A prompt of no text is a prompt; --set says itself what it needs.
+const std::vector<std::string> kMayBeEmpty = {"--prompt", "--set"};
+
 /// What the chosen subcommand will do; set while the arguments are read.
 using Action = std::function<int()>;
 
@@ -107,6 +110,7 @@ int launch(hawser::cli::LaunchOptions options) {
   Action unused;
   app.require_subcommand(1);
   const auto train = add_train(&app, &unused);
+  hawser::cli::refuse_empty_words(&app, kMayBeEmpty);
   try {
     app.parse(std::vector<std::string>(options.words.rbegin(), options.words.rend()));
   } catch (const CLI::ParseError& error) {
@@ -316,6 +320,7 @@ int run(int argc, char** argv) {
   add_generate(&app, &action);
   add_config_commands(&app, &action);
   add_model_commands(&app, &action);
+  hawser::cli::refuse_empty_words(&app, kMayBeEmpty);
   if (argc > 1 && argv[1][0] != '-') {
     const std::string problem = unknown_command(app, argv[1]);
     if (!problem.empty()) hawser::cli::refuse(problem);
@@ -348,7 +353,7 @@ int run_and_tell(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const Failure& failure) {
-    return fail(exit_code(failure.status()), failure.what());
+    return fail(exit_code(failure), failure.what());
   } catch (const std::filesystem::filesystem_error& error) {
     const int number = error.code().value();
     return fail(exit_code(file_status(number)), error.path1().c_str(), std::strerror(number));

@@ -197,7 +197,9 @@ Config for_these_ranks(const hws_config* config, const TrainOptions& options) {
 }
 
 bool saves_never(const hws_config* config) {
-  return number_at(resolved_tree(config), "/checkpoint/every") == 0;
+  const ordered_json resolved = resolved_tree(config);
+  return number_at(resolved, "/checkpoint/every") == 0 &&
+         number_at(resolved, "/checkpoint/every_seconds") == 0;
 }
 
 /// A run before its first step or after its last checkpoint.
@@ -213,9 +215,11 @@ template <typename Open>
 int train_on(const Run& run, const TrainOptions& options, const std::function<void(int64_t)>& began,
              const Open& open) {
   hws_engine* const engine = run.engine.get();
+  bool writes = false;
   try {
     const auto info = ordered_json::parse(text_of(hws_engine_info, static_cast<const hws_engine*>(engine)));
     const auto step = static_cast<int64_t>(number_at(info, "/step"));
+    writes = true;
     if (!leads(options.ranks)) {
       began(step);
       return follow(engine, sample_every(run.used));
@@ -226,7 +230,8 @@ int train_on(const Run& run, const TrainOptions& options, const std::function<vo
     if (folder && info.contains("choices")) folder->note_choices(step, info.at("choices").dump());
     began(step);
     return train(run.name, run.used, engine, options, folder ? &*folder : nullptr, std::move(rows));
-  } catch (const Failure& failure) {
+  } catch (Failure& failure) {
+    if (writes) failure.note_written();
     // An elastic run goes on: its records stay to be looked at, but are no news.
     keep_flight(engine, run.folder, options.ranks.rank, leads(options.ranks) && !options.elastic, failure);
     throw;
@@ -248,7 +253,8 @@ int start(const TrainOptions& options, const std::function<void(int64_t)>& began
   check_ranks(options.ranks, here.get());
   if (options.elastic && leads(options.ranks) && saves_never(here.get()))
     std::fprintf(stderr,
-                 "hawser: note: /checkpoint/every is 0, so a run that loses ranks begins anew; set it\n");
+                 "hawser: note: /checkpoint/every and every_seconds are 0, so a run that loses ranks begins "
+                 "anew; set one of them\n");
   Run run{options.out, keep ? folder_name(options.out) : options.config.config, describe(config.get()),
           describe(here.get()), nullptr};
   if (keep) set_checkpoint_path(here.get(), options.out);

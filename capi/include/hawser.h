@@ -420,12 +420,14 @@ typedef struct hws_train_record {
 typedef int32_t (*hws_train_fn)(void* user, const hws_train_record* record);
 
 /* Trains until step `until_step` (0: train.steps of the config), validating and saving as the config says
- * (train.eval_every, checkpoint.*; at the end and when cancelled too, if checkpoint.path is set). fn and
- * destroy may be NULL. Returns HWS_CANCELLED after hws_engine_cancel, at a step boundary, with a state that
- * trains on. A checkpoint that cannot be written ends the run with its error, or, with checkpoint.on_error
- * go_on (the default), is counted and told (save_failures), while training goes on and older checkpoints
- * stay; but the last one of a run is tried once more and must be written, or the run ends with its error.
- * Waits for that one with checkpoint.async too. */
+ * (train.eval_every, checkpoint.*). If checkpoint.path is set, the last step is saved, too, however the run
+ * ends: at until_step, by the callback, cancelled, or by an error that leaves the state of that step whole
+ * (bad data; not the loss of a rank). checkpoint.every_seconds saves by time; when, rank 0's clock says for
+ * all. fn and destroy may be NULL. Returns HWS_CANCELLED after hws_engine_cancel, at a step boundary, with a
+ * state that trains on. A checkpoint that cannot be written ends the run with its error, or, with
+ * checkpoint.on_error go_on (the default), is counted and told (save_failures), while training goes on and
+ * older checkpoints stay; but the last one of a run is tried once more and must be written, or the run ends
+ * with its error. Waits for that one with checkpoint.async too. */
 HWS_API int32_t hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn fn, void* user,
                                  void (*destroy)(void*));
 /* One atomic store; any thread, any time, signal handlers included (so it sets no last error). Ends a running

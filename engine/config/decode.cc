@@ -226,6 +226,7 @@ CheckpointConfig decode_checkpoint(const Config& c) {
   CheckpointConfig checkpoint;
   checkpoint.path = text_or_empty(c, "/checkpoint/path");
   checkpoint.every = c.integer("/checkpoint/every");
+  checkpoint.every_seconds = c.number("/checkpoint/every_seconds");
   checkpoint.keep_last = c.integer("/checkpoint/keep_last");
   checkpoint.keep_best = c.flag("/checkpoint/keep_best");
   checkpoint.async = c.flag("/checkpoint/async");

@@ -73,7 +73,8 @@ enum class SaveBusy { kWait, kRefuse };
 
 struct CheckpointConfig {
   std::string path;   ///< folder for step-N; empty: train saves nothing by itself
-  int64_t every = 0;  ///< steps; 0: only at the end
+  int64_t every = 0;  ///< steps; 0: none by steps
+  double every_seconds = 0;  ///< 0: none by time
   int64_t keep_last = 3;
   bool keep_best = true;  ///< keep the best by validation loss as `best`
   bool async = false;     ///< train writes beside training

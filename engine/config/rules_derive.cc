@@ -12,6 +12,7 @@ namespace hawser::config {
 namespace {
 
 constexpr int64_t kUsualFirstBucket = 1 << 20;
+constexpr double kUsualSecondsBetweenSaves = 300;
 
 bool is_gated(const Effective& c) {
   return c.is("/model/mlp", "swiglu") || c.is("/model/mlp", "geglu") || c.is("/model/mlp", "geglu_exact");
@@ -148,6 +149,12 @@ constexpr Derivation kDerivations[] = {
      [](const Effective& c) {
        const int64_t shard = c.integer("/mesh/dp_shard");
        return Value::of_int(shard > 1 ? shard : data_parallel_ranks(c));
+     }},
+    {"checkpoint.every_seconds = 300 where checkpoint.every is 0, else 0",
+     "/checkpoint/every_seconds",
+     {"/checkpoint/every"},
+     [](const Effective& c) {
+       return Value::of_double(c.integer("/checkpoint/every") == 0 ? kUsualSecondsBetweenSaves : 0.0);
      }},
     {"schedule.decay_steps = train.steps",
      "/schedule/decay_steps",

@@ -81,10 +81,10 @@ kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start) {
   return lowest;
 }
 
-bool on_any_rank(comm::ProcessGroup* group, bool here) {
-  int64_t count = here ? 1 : 0;
-  if (group) group->wait(group->all_reduce_i64(&count, 1));
-  return count > 0;
+int64_t sum_over_ranks(comm::ProcessGroup* group, int64_t here) {
+  int64_t sum = here;
+  if (group) group->wait(group->all_reduce_i64(&sum, 1));
+  return sum;
 }
 
 Error told_others(comm::RankComm* end, const Error& error) {

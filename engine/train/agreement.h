@@ -1,6 +1,7 @@
 // What all ranks of a world must have in common: before anything else is said, and where one speaks for all.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "engine/base/error.h"
@@ -24,8 +25,13 @@ struct Start {
 /// group of the whole world.
 kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start);
 
-/// Whether any rank of the group (null: this one alone) says so; the same answer on all. Collective.
-bool on_any_rank(comm::ProcessGroup* group, bool here);
+/// The sum of `here` over the ranks of the group (null: this one alone); the same on all. Collective.
+int64_t sum_over_ranks(comm::ProcessGroup* group, int64_t here);
+
+/// Whether any rank of the group says so; the same answer on all. Collective.
+inline bool on_any_rank(comm::ProcessGroup* group, bool here) {
+  return sum_over_ranks(group, here ? 1 : 0) > 0;
+}
 
 /// A rank failed alone: tells the others, and returns what to throw here: the same, naming this rank.
 Error told_others(comm::RankComm* end, const Error& error);

@@ -1,54 +1,110 @@
 // The train loop: steps, validation when it is due, checkpoints when they are due, a record for the host
-// after each step.
+// after each step; and how a run ends, so that nothing of it is lost.
 #include <fmt/format.h>
+
+#include <chrono>
+#include <exception>
 #include <functional>
 #include <limits>
 
 #include "engine/base/error.h"
 #include "engine/train/agreement.h"
+#include "engine/train/save_clock.h"
 #include "engine/train/together.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
 
 void TrainerImpl::train(int64_t until_step, const std::function<bool(const TrainRecord&)>& fn) {
   require_training("train");
   require_pending(false);
   saver_.raise_unheard();
   const int64_t total = until_step > 0 ? until_step : config_.train.steps;
-  const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
   training_ = true;
   const std::unique_ptr<bool, void (*)(bool*)> leave(&training_, [](bool* training) { *training = false; });
-  bool stop = stop_requested(), saved = false, ran = false;
+  const int64_t began = state_.step;
+  int64_t kept = began;  // the step whose state needs no save
+  bool cancelled = false;
+  std::exception_ptr failure;
+  try {
+    cancelled = take_steps(total, fn, &kept);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const bool ran = state_.step > began;
+  if (failure) {
+    if (ran) end_failed_run(kept == state_.step);
+    std::rethrow_exception(failure);
+  }
+  if (ran || cancelled) end_run(ran && kept == state_.step);
+  if (cancelled) fail(Code::kCancelled, "training was cancelled after step {}", state_.step);
+}
+
+/// Until `total`, or until somebody wishes to end: true if that was by cancelling. *kept: the last step whose
+/// checkpoint is there or on its way.
+bool TrainerImpl::take_steps(int64_t total, const std::function<bool(const TrainRecord&)>& fn,
+                             int64_t* kept) {
+  const config::CheckpointConfig& c = config_.checkpoint;
+  SaveClock clock(c.path.empty() ? 0 : c.every_seconds, now());
+  bool stop = stop_requested(), save_by_time = false;
   while (!stop && state_.step < total) {
     TrainRecord record;
     record.result = train_step();
     record.total_steps = total;
     record.communication_bytes = sent_bytes(last_traffic_);
-    record.validation_loss = std::numeric_limits<double>::quiet_NaN();
     record.tokens_per_second =
         static_cast<double>(config_.batch.global_batch * config_.batch.sequence) / record.result.seconds;
     const bool last = state_.step == total;
-    if (dataset_ && dataset_->validation_samples() > 0 &&
-        (due(config_.train.eval_every) || (last && config_.train.eval_every > 0))) {
-      record.validation_loss = validation_loss();
-      record.best = record.validation_loss < state_.best_validation_loss;
-      if (record.best) state_.best_validation_loss = record.validation_loss;
-    }
-    const bool save_step = last || due(config_.checkpoint.every);
-    record.saved = save_step && !config_.checkpoint.path.empty();
+    validate_if_due(last, &record);
+    const DueCheckpoints due = {state_.step,
+                                last || save_by_time || (c.every > 0 && state_.step % c.every == 0),
+                                record.best && c.keep_best};
+    record.saved = due.step_checkpoint && !c.path.empty();
     record.save_failures = saver_.failures().count;
     // The host hears of a step before its checkpoint is there: a record is never missing for a step that a
     // resumed run begins with.
     const bool enough = fn && !fn(record);
-    saved = save_into_run({state_.step, save_step, record.best && config_.checkpoint.keep_best});
-    if (on_any_process(enough)) return end_run(saved);
+    const double begin = now();
+    if (save_into_run(due)) *kept = state_.step;
+    const double end = now();
+    if (due.any()) clock.saved(begin, end);
+    const Wishes agreed = agree({enough, clock.due(end) && !saver_.running()});
+    if (agreed.end) return false;
+    save_by_time = agreed.save;
     stop = stop_requested();
-    ran = true;
   }
-  if (ran || stop) end_run(saved);
-  if (!stop) return;
-  fail(Code::kCancelled, "training was cancelled after step {}", state_.step);
+  return stop;
+}
+
+void TrainerImpl::validate_if_due(bool last, TrainRecord* record) {
+  const int64_t every = config_.train.eval_every;
+  record->validation_loss = std::numeric_limits<double>::quiet_NaN();
+  if (!dataset_ || dataset_->validation_samples() == 0 || every == 0) return;
+  if (!last && state_.step % every != 0) return;
+  record->validation_loss = validation_loss();
+  record->best = record->validation_loss < state_.best_validation_loss;
+  if (record->best) state_.best_validation_loss = record->validation_loss;
+}
+
+/// What processes wish after a step, as all of them know it: the end if any does; a save of the next step by
+/// time if rank 0's clock says so.
+TrainerImpl::Wishes TrainerImpl::agree(Wishes here) const {
+  if (all_here()) return here;
+  constexpr int64_t kSave = int64_t{1} << 32;  // beyond the number of ranks that wish to end
+  int64_t sum = 0;
+  on_ranks([&](Rank& rank, int32_t i) {
+    const bool saves = here.save && rank.number() == 0;
+    const int64_t wishes = sum_over_ranks(rank.groups().dp.get(), (here.end ? 1 : 0) + (saves ? kSave : 0));
+    if (i == 0) sum = wishes;
+  });
+  return {sum % kSave > 0, sum >= kSave};
 }
 
 /// The host's wish to end, as all processes know it: here at once, with others by way of the last step's

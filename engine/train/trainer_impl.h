@@ -105,6 +105,12 @@ class TrainerImpl final : public Trainer {
   void require_pending(bool pending) const;
   // train_loop.cc
   bool take_cancel() { return cancel_->exchange(false); }
+  bool take_steps(int64_t total, const std::function<bool(const TrainRecord&)>& fn, int64_t* kept);
+  void validate_if_due(bool last, TrainRecord* record);
+  struct Wishes {
+    bool end = false, save = false;
+  };
+  Wishes agree(Wishes here) const;
   bool stop_requested();
   bool on_any_process(bool here) const;
   std::vector<std::string> from_all_processes(const std::function<std::string()>& make) const;
@@ -139,6 +145,8 @@ class TrainerImpl final : public Trainer {
   void require_one_process(const char* what) const;
   bool save_into_run(const DueCheckpoints& due);
   void end_run(bool saved);
+  void end_failed_run(bool saved);
+  void write_last_step(bool saved);
   // trainer_checkpoint.cc
   void initialize_weights();
   void load_tensors(const checkpoint::Reader& reader, bool moments);

@@ -135,6 +135,26 @@ void TrainerImpl::end_run(bool saved) {
   if (c.path.empty()) return;
   saver_.wait();
   saver_.raise_unheard();
+  write_last_step(saved);
+}
+
+/// A run that ends by an error keeps the last step that it took: steps are transactions, so what failed
+/// changed nothing. There is nothing to keep where ranks lost each other, or a step broke off in its second
+/// half.
+void TrainerImpl::end_failed_run(bool saved) {
+  const config::CheckpointConfig& c = config_.checkpoint;
+  if (c.path.empty() || broken_ || pending_) return;
+  try {
+    saver_.wait();
+    write_last_step(saved);
+  } catch (const Error& error) {  // the run's own error is the one to be told
+    saver_.count_failure(step_path(c, state_.step), error);
+  } catch (const std::exception&) {
+  }
+}
+
+void TrainerImpl::write_last_step(bool saved) {
+  const config::CheckpointConfig& c = config_.checkpoint;
   if (c.async && saved && saver_.last()) saved = !saver_.last()->error();
   if (saved) return;
   write_due(

@@ -71,6 +71,11 @@ TEST(ConfigRules, DerivesWhatFollows) {
   EXPECT_EQ(plain.model.kv_heads, 4);
   EXPECT_EQ(plain.model.head_dim, 12);
   EXPECT_EQ(plain.model.mlp_width, 192);
+  EXPECT_EQ(plain.checkpoint.every_seconds, 300);
+  ResolvedConfig by_steps = resolve(small({{"/checkpoint/every", "10"}}));
+  EXPECT_EQ(by_steps.checkpoint.every_seconds, 0);
+  by_steps = resolve(small({{"/checkpoint/every", "10"}, {"/checkpoint/every_seconds", "0.5"}}));
+  EXPECT_EQ(by_steps.checkpoint.every_seconds, 0.5);
   EXPECT_DOUBLE_EQ(plain.model.attention_scale, 1 / std::sqrt(12.0));
   EXPECT_EQ(plain.model.window, (std::vector<int64_t>{0, 0}));
   EXPECT_EQ(plain.batch.sequence, 32);

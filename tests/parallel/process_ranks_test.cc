@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -280,6 +282,29 @@ TEST(ProcessRanks, StopAfterTheSameStepWhenOneOfThemIsCancelled) {
     return std::string("never stopped");
   });
   for (const std::string& text : texts) EXPECT_EQ(text, "training was cancelled after step 4");
+}
+
+/// Clocks differ, and what a save takes; rank 0's decides, so that nobody saves alone.
+TEST(ProcessRanks, SaveTheSameStepsWhenTheySaveByTime) {
+  const ScratchFolder folder;
+  config::ConfigTree config = small_config(write_tokens(folder, 4000));
+  config.set("/mesh/dp_shard", "2");
+  config.set("/checkpoint/path", "\"" + folder.file("run") + "\"");
+  config.set("/checkpoint/every_seconds", "1e-9");
+  const std::vector<std::string> texts = in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
+    const bool late = comm->local_ranks().front() == 1;
+    std::atomic<bool> cancel{false};
+    const auto trainer = train::Trainer::create(config, false, &cancel, std::move(comm));
+    std::string saved;
+    trainer->train(30, [&](const train::TrainRecord& record) {
+      if (late && record.result.step == 5) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (record.saved) saved += std::to_string(record.result.step) + " ";
+      return true;
+    });
+    return saved;
+  });
+  EXPECT_TRUE(texts[0].starts_with("2 ") && texts[0].ends_with(" 30 ")) << texts[0];
+  EXPECT_EQ(texts[0], texts[1]);
 }
 
 }  // namespace
