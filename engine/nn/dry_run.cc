@@ -5,6 +5,7 @@
 
 #include "engine/nn/kernel_work.h"
 #include "engine/nn/model.h"
+#include "kernels/include/each_kernel.h"
 
 namespace hawser::nn {
 namespace {
@@ -22,28 +23,15 @@ void count(const Args& args, Stream& s) {
 }
 
 template <typename Args>
-void nothing(const Args&, Stream&) {}
+auto counting_like(void (*)(const Args&, Stream&)) {
+  return &count<Args>;
+}
 
-/// `real` with its computing functions replaced; workspace sizes stay.
+/// `real` with all that computes replaced; workspace sizes stay.
 kernels::KernelTable dry_kernels(const kernels::KernelTable& real) {
-  kernels::KernelTable t = real;
-  t.matmul = count;
-  t.embedding_forward = nothing;
-  t.embedding_backward = nothing;
-  t.norm_forward = nothing;
-  t.norm_backward = nothing;
-  t.activation_forward = nothing;
-  t.activation_backward = nothing;
-  t.rope = nothing;
-  t.residual_forward = nothing;
-  t.residual_backward = nothing;
-  t.attention_forward = count;
-  t.attention_backward = count;
-  t.cross_entropy = nothing;
-  t.soft_cap = nothing;
-  t.column_sum = nothing;
-  t.convert = nothing;
-  return t;
+  kernels::KernelTable table = real;
+  kernels::each_kernel([&]<auto kKernel>() { table.*kKernel = counting_like(real.*kKernel); });
+  return table;
 }
 
 /// One context over dry kernels and fake addresses; each call measured on its own.

@@ -1,5 +1,5 @@
 // Linear: y = x W^T + b over one weight or several stacked ones (q, k, v; gate, up) that lie back to back, so
-// that one matrix product serves them all. A seam: tensor parallelism derives from it.
+// that one matrix product serves them all.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,26 @@ class Linear {
  public:
   /// Stacks prefix.weight for each prefix, in order; prefix.bias where the table has one.
   Linear(const ParameterTable& table, const std::vector<std::string>& prefixes);
-  virtual ~Linear() = default;
 
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
 
   /// y[rows, out] (stride ldy) from x[rows, in] (dense, activation type).
-  virtual void forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x,
-                       int64_t rows) const;
+  void forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x, int64_t rows) const;
   /// One stacked part alone: y[rows, its out], activation type.
   void forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x, int64_t rows) const;
   /// The same with what follows it in an MLP, by backends that take it along (Suited::epilogues): h as above,
   /// and a = GELU(h) in its tanh form, both dense and of activation type.
-  virtual void forward_gelu(const Context& ctx, void* a, void* h, const void* x, int64_t rows) const;
+  void forward_gelu(const Context& ctx, void* a, void* h, const void* x, int64_t rows) const;
   /// dx[rows, in] (overwritten) from dy[rows, out], both dense. Gradients that meet the residual stream stay
   /// f32; the product rounds them itself.
-  virtual void backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
-                              int64_t rows) const;
+  void backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
+                      int64_t rows) const;
   /// The same where x = GELU(h) as forward_gelu left them: dh[rows, in], activation type.
-  virtual void backward_input_gelu(const Context& ctx, void* dh, const void* h, const void* dy, DType dy_type,
-                                   int64_t rows) const;
+  void backward_input_gelu(const Context& ctx, void* dh, const void* h, const void* dy, DType dy_type,
+                           int64_t rows) const;
   /// Gradients of weight and bias from dy and the forward's x.
-  virtual void backward_weight(const Context& ctx, const void* dy, DType dy_type, const void* x,
-                               int64_t rows) const;
+  void backward_weight(const Context& ctx, const void* dy, DType dy_type, const void* x, int64_t rows) const;
 
  private:
   struct Part {

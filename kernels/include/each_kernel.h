@@ -7,7 +7,7 @@ namespace hawser::kernels {
 
 /// Calls fn.template operator()<&KernelTable::matmul>() and so on for every function but *_workspace_bytes.
 template <typename Fn>
-void each_kernel(Fn fn) {
+constexpr void each_kernel(Fn fn) {
   using Table = KernelTable;
   fn.template operator()<&Table::matmul>();
   fn.template operator()<&Table::embedding_forward>();
@@ -33,5 +33,15 @@ void each_kernel(Fn fn) {
   fn.template operator()<&Table::adamw_bf16>();
   fn.template operator()<&Table::sgd_bf16>();
 }
+
+// A function that is in the table and not above would be forgotten by every table made of another.
+inline constexpr size_t kKernelsOfEachKernel = [] {
+  size_t count = 0;
+  each_kernel([&]<auto>() { ++count; });
+  return count;
+}();
+inline constexpr size_t kOtherEntries = 1 + 3 + 5 + 1;  // name, prepare_*, *_workspace_bytes, suited
+static_assert(sizeof(KernelTable) == (kKernelsOfEachKernel + kOtherEntries) * sizeof(void*),
+              "name every function of KernelTable that computes in each_kernel");
 
 }  // namespace hawser::kernels
