@@ -11,6 +11,7 @@
 #include "engine/parallel/traffic.h"
 #include "engine/parallel/zero.h"
 #include "engine/plan/serial.h"
+#include "engine/train/countable.h"
 #include "engine/train/executor.h"
 #include "kernels/include/levels.h"
 
@@ -64,7 +65,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   s.generate_batch = MicroBatch::bytes(1, rows);
   s.generate_workspace = nn::measure_cached_workspace(model, *target.kernels, target.workers, types, rows,
                                                       seq, !target.in_place);
-  s.kv_cache = 2 * seq * m.kv_heads * m.head_dim * dtype_bytes(DType::kF32);
+  s.kv_cache = 2 * seq * m.kv_heads * m.head_dim * dtype_bytes(compute_type(config));
   return s;
 }
 
@@ -124,7 +125,7 @@ parallel::DataParallel choose_strategy(const config::ResolvedConfig& config) {
   d.reshard_group = zero.reshard_group;
   d.prefetch = zero.prefetch;
   d.wire = zero.gradient_type;
-  d.sum_group = config.comm.sum_group;
+  d.sum_group = d.tree ? 0 : config.comm.sum_group;
   // Stage 3 works block by block.
   d.bucket_bytes = zero.stage == 3 ? 1 : zero.bucket_bytes;
   d.first_bucket_bytes = zero.stage == 3 ? 1 : zero.first_bucket_bytes;
@@ -163,6 +164,7 @@ void count_agreements(plan::Plan* plan, int64_t ranks) {
 
 EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                        bool inference) {
+  require_countable(model, config);
   EnginePlans plans;
   plans.strategy = choose_strategy(config);
   plans.peers = target.peers;
@@ -200,6 +202,7 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
 
 int64_t least_arena_bytes(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                           bool inference) {
+  require_countable(model, config);
   const parallel::ShardLayout layout(model.table(),
                                      layout_options(config, choose_strategy(config), 0, inference));
   const plan::Sizes sizes = sizes_of(model, config, target, layout, inference);

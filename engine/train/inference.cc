@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "engine/base/error.h"
+#include "engine/base/saturating.h"
 #include "engine/train/agreement.h"
 #include "engine/train/token_sampler.h"
 #include "engine/train/trainer_impl.h"
@@ -43,7 +44,8 @@ Evaluation TrainerImpl::eval(const BatchView* batch, int64_t max_batches) {
   if (batch) check_batch(*batch, config_.model.vocab_size, config_.batch.sequence, true);
   const int64_t limit = max_batches > 0 ? max_batches : config_.train.eval_batches;
   int64_t rows = batch ? batch->rows : dataset_->validation_samples();
-  if (batch == nullptr && limit > 0) rows = std::min(rows, limit * config_.batch.global_batch);
+  if (batch == nullptr && limit > 0)
+    rows = std::min(rows, saturating_product(limit, config_.batch.global_batch));
   Evaluation result;
   on_ranks([&](Rank& rank, int32_t i) {
     const Evaluation e = eval_rows(rank, batch, rows, batch ? batch->cols : config_.batch.sequence);
@@ -94,9 +96,10 @@ void TrainerImpl::run_for_all(const plan::Plan& plan, const Run& run) {
 void TrainerImpl::forward(const BatchView& batch, float* logits, size_t logits_bytes) {
   check_batch(batch, config_.model.vocab_size, config_.batch.sequence, false);
   const int64_t per_row = batch.cols * config_.model.vocab_size;
-  if (logits == nullptr || logits_bytes != static_cast<size_t>(batch.rows * per_row) * sizeof(float))
+  const int64_t needed = saturating_product(batch.rows, per_row * static_cast<int64_t>(sizeof(float)));
+  if (logits == nullptr || logits_bytes != static_cast<size_t>(needed))
     fail(Code::kInvalidArgument, "logits has {} bytes; {} x {} x {} floats take {}", logits_bytes, batch.rows,
-         batch.cols, config_.model.vocab_size, batch.rows * per_row * 4);
+         batch.cols, config_.model.vocab_size, needed);
   Run run;
   run.seq = batch.cols;
   run.documents = batch.document_begin != nullptr;
@@ -135,6 +138,20 @@ void TrainerImpl::feed(const int32_t* tokens, int64_t n, int64_t cached, float* 
   }
 }
 
+namespace {
+
+/// What is not finite says nothing about tokens. Every rank computes the same logits, so all find it here.
+void require_finite(const std::vector<float>& logits, int64_t tokens) {
+  const auto bad = std::find_if_not(logits.begin(), logits.end(), [](float v) { return std::isfinite(v); });
+  if (bad == logits.end()) return;
+  fail(Code::kNumeric,
+       "the logits after {} tokens are not finite ({} for token {}), so no next token can be chosen: weights "
+       "are not finite, or so large that they overflow; load an earlier checkpoint",
+       tokens, *bad, bad - logits.begin());
+}
+
+}  // namespace
+
 void TrainerImpl::generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn) {
   const int64_t window = config_.batch.sequence, vocab = config_.model.vocab_size;
   if (request.prompt == nullptr || request.prompt_length < 1)
@@ -161,6 +178,7 @@ void TrainerImpl::generate(const GenerateRequest& request, const std::function<b
     feed(text.data() + fed, length - fed, cached, logits.data());
     cached += length - fed;
     fed = length;
+    require_finite(logits, length);
     const int32_t token = sample_token(logits.data(), vocab, sampler, static_cast<uint64_t>(i), &scratch);
     text.push_back(token);
     if (!fn(token) || token == request.stop_token) return;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "engine/train/assemble.h"
 #include "engine/train/engine_plans.h"
 
 namespace hawser::train {
@@ -18,10 +19,10 @@ struct Room {
 int64_t host_bytes(const HostStaging& staging, int64_t staged_bytes, const config::ResolvedConfig& config,
                    const Target& target);
 
-/// The plans of an engine that fits: throws kOutOfMemory, with what smaller settings would save, unless the
-/// arena and what the host holds beside it fit into `room`. Deep models, whose plans take minutes, are
-/// refused before they are planned.
-EnginePlans make_plans_that_fit(const nn::Model& model, const config::ResolvedConfig& config,
-                                const Target& target, const Room& room, bool inference);
+/// The plans of an engine that fits: throws kOutOfMemory, with what smaller settings would save (of steps
+/// with the same rows), unless the arena and what the host holds beside it fit into `room`. Deep models,
+/// whose plans take seconds, are refused before they are planned.
+EnginePlans make_plans_that_fit(const nn::Model& model, const Assembly& assembly, const Target& target,
+                                const Room& room, bool inference);
 
 }  // namespace hawser::train

@@ -12,6 +12,15 @@ using Json = OrderedJson;
 
 Json window_json(const optim::Window& w) { return {{"count", w.count}, {"values", w.values}}; }
 
+/// Such that no run can count on to the end of 64 bits.
+int64_t count_from(const Json& json, const char* key) {
+  constexpr int64_t kMost = int64_t{1} << 62;
+  const auto count = json.at(key).get<int64_t>();
+  if (count < 0 || count > kMost)
+    fail(Code::kCheckpointCorrupt, "the checkpoint's trainer state has {} {}", key, count);
+  return count;
+}
+
 optim::Window window_from(const Json& json) {
   optim::Window w;
   w.count = json.at("count").get<int64_t>();
@@ -37,11 +46,11 @@ RunState run_state_from_json(std::string_view text) {
   RunState s;
   try {
     const Json json = Json::parse(text);
-    s.step = json.at("step").get<int64_t>();
-    s.accepted = json.at("accepted").get<int64_t>();
-    s.samples = json.at("samples").get<int64_t>();
-    s.skipped = json.at("skipped").get<int64_t>();
-    s.skipped_in_row = json.at("skipped_in_row").get<int64_t>();
+    s.step = count_from(json, "step");
+    s.accepted = count_from(json, "accepted");
+    s.samples = count_from(json, "samples");
+    s.skipped = count_from(json, "skipped");
+    s.skipped_in_row = count_from(json, "skipped_in_row");
     if (json.contains("best_validation_loss"))
       s.best_validation_loss = json["best_validation_loss"].get<double>();
     s.losses = window_from(json.at("guard").at("losses"));

@@ -96,7 +96,7 @@ TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* c
       threads_(choose_threads(config_, team_.size())),
       machines_(make_machines()),
       transport_(agree_on_peers()),
-      plans_(make_plans_that_fit(model_, config_, target(), machines_.front()->room(device_, team_.size()),
+      plans_(make_plans_that_fit(model_, a_, target(), machines_.front()->room(device_, team_.size()),
                                  inference)),
       optimizer_(model_.table(), config_.optimizer, state_type(config_), config_.seed),
       guard_(config_.guard),

@@ -63,6 +63,24 @@ Case generate(const std::string& what, std::vector<std::string> words,
   });
 }
 
+/// Two tokens of a model whose last norm is a NaN.
+int32_t generate_from_nan(hws_engine* engine) {
+  const std::vector<float> weights(16, std::nanf(""));
+  const int32_t status = hws_tensor_set(engine, HWS_TENSOR_WEIGHT, "final_norm.weight", weights.data(),
+                                        weights.size() * sizeof(float));
+  if (status != HWS_OK) return status;
+  static const int32_t prompt[] = {1, 2};
+  hws_generate_request request = {};
+  request.struct_size = sizeof request;
+  request.stop_token = -1;
+  request.prompt = prompt;
+  request.prompt_length = 2;
+  request.max_tokens = 2;
+  request.top_p = 1;
+  return hws_engine_generate(
+      engine, &request, [](void*, int32_t) { return 0; }, nullptr, nullptr);
+}
+
 int32_t tensor_get(hws_engine* engine, int32_t kind, const char* name, size_t bytes) {
   std::vector<float> data(bytes / 4 + 1);
   return hws_tensor_get(engine, kind, name, data.data(), bytes);
@@ -162,6 +180,9 @@ std::vector<Case> generations() {
   return {
       generate("an empty prompt", {"`request->prompt_length` is 0", "at least 1"},
                [](hws_generate_request& r) { r.prompt_length = 0; }),
+      engine("generating from weights that are not finite", HWS_NUMERIC,
+             {"the logits after 2 tokens are not finite (nan", "load an earlier checkpoint"},
+             generate_from_nan),
       generate("temperature -1", {"`request->temperature`", "-1", "0 (greedy)"},
                [](hws_generate_request& r) { r.temperature = -1; }),
       generate("temperature NaN", {"`request->temperature`", "nan"},

@@ -142,10 +142,20 @@ std::vector<Case> parallel() {
        [](Site&) { return create(sound_config(Json::parse(R"({"mesh": {"dp_shard": 2}})"))); }},
       {"a model that no machine holds: 60 layers of width 1,048,576",
        HWS_OUT_OF_MEMORY,
-       {"out of memory: the plan needs", "GiB", "bytes), ", "are available", "/batch/sequence 8 saves"},
+       {"out of memory: the plan needs", "GiB", "bytes), ", "are available",
+        "/optimizer/kind sgd without momentum saves"},
        [](Site&) {
          return create(
              sound_config(Json::parse(R"({"model": {"layers": 60, "width": 1048576, "heads": 65536}})")));
+       },
+       true},
+      {"10,000 layers of width 1,048,576, whose bytes no 64 bits count",
+       HWS_OUT_OF_MEMORY,
+       {"out of memory:", "parameters", "more than 2^62 bytes", "make /model"},
+       [](Site&) {
+         return create(sound_config(Json::parse(
+             R"({"model": {"layers": 10000, "width": 1048576, "heads": 65536, "head_dim": 256,
+                 "mlp_width": 4194304, "vocab_size": 2147483647}})")));
        },
        true},
       {"10,000 layers of width 1,024",

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <sstream>
+#include <string>
 
 #include "engine/base/error.h"
 #include "engine/train/assemble.h"
@@ -26,7 +28,8 @@ std::string refusal(const std::function<void()>& fn) {
 /// A config, and what planning it takes.
 struct Planned {
   explicit Planned(const config::ConfigTree& tree, bool in_place = true)
-      : config(config::resolve(tree)),
+      : assembly(assemble(tree)),
+        config(assembly.config),
         model(config.model, config.init.scale_residual, config.optimizer.frozen),
         target{&choose_kernels(config), 1, in_place} {}
 
@@ -37,10 +40,11 @@ struct Planned {
                          model.table());
   }
   std::string refused_in(int64_t device, int64_t host) const {
-    return refusal([&] { make_plans_that_fit(model, config, target, {device, host}, false); });
+    return refusal([&] { make_plans_that_fit(model, assembly, target, {device, host}, false); });
   }
 
-  config::ResolvedConfig config;
+  Assembly assembly;
+  const config::ResolvedConfig& config;
   nn::Model model;
   Target target;
 };
@@ -109,6 +113,59 @@ TEST_F(MemoryCheck, ADeepModelIsRefusedBeforeItIsPlanned) {
   EXPECT_NE(words.find("the plan needs at least "), std::string::npos) << words;
   EXPECT_NE(words.find("(" + std::to_string(deep.least()) + " bytes)"), std::string::npos) << words;
   EXPECT_NE(words.find("/batch/sequence 12 saves"), std::string::npos) << words;
+}
+
+/// The settings of one line of advice, applied to the config.
+config::ConfigTree follow(config::ConfigTree tree, const std::string& line) {
+  std::istringstream words(line.substr(0, line.find(" saves ")));
+  for (std::string pointer, value; words >> pointer;)
+    if (pointer[0] == '/' && words >> value) tree.set(pointer, value);
+  return tree;
+}
+
+TEST_F(MemoryCheck, EveryAdviceCanBeFollowedAndSaves) {
+  int advised = 0;
+  for (const char* sizes : {R"({"micro_batch": 8})", R"({"micro_batch": 6, "grad_accum_steps": 3})",
+                            R"({"micro_batch": 5, "grad_accum_steps": 2})", R"({"global_batch": 96})",
+                            R"({"global_batch": 96, "micro_batch": 12})"})
+    for (const char* more : {"", R"(, "mesh": {"dp_shard": 4}, "zero": {"stage": 1})",
+                             R"(, "mesh": {"dp_replicate": 2, "dp_shard": 2})",
+                             R"(, "mesh": {"dp_shard": 2}, "precision": "bf16")"}) {
+      const config::ConfigTree tree = config::ConfigTree::from_json(
+          std::string(R"({"model": {"vocab_size": 50, "context": 64, "layers": 3, "width": 48, "heads": 4},
+                          "batch": )") +
+          sizes + more + "}");
+      const Planned p(tree);
+      const int64_t arena = p.plans().device_bytes();
+      std::istringstream lines(p.refused_in(arena - 1, arena - 1));
+      std::string line;
+      std::getline(lines, line);  // what does not fit
+      while (std::getline(lines, line)) {
+        const Planned smaller(follow(tree, line));
+        EXPECT_EQ(smaller.config.batch.global_batch, p.config.batch.global_batch) << sizes << more << line;
+        const int64_t saved = arena - smaller.plans().device_bytes();
+        EXPECT_GE(saved, arena / 100) << sizes << more << line;
+        EXPECT_NE(line.find(plan::bytes_text(saved)), std::string::npos) << saved << line;
+        ++advised;
+      }
+    }
+  EXPECT_GE(advised, 60);
+}
+
+/// Sums that would wrap showed as a plan of few bytes.
+TEST_F(MemoryCheck, WhatCannotBeCountedIsRefused) {
+  for (const char* more : {R"("model": {"layers": 10000, "width": 1048576, "heads": 65536, "head_dim": 256,
+                                        "mlp_width": 4194304, "vocab_size": 2147483647})",
+                           R"("model": {"layers": 10000, "width": 1048576, "heads": 4096},
+                              "batch": {"micro_batch": 127, "sequence": 16777216})"}) {
+    config::ConfigTree tree = config::ConfigTree::from_json(std::string("{") + more + "}");
+    tree.overlay(R"({"model": {"vocab_size": 50, "context": 16777216, "position": "none"}})",
+                 config::Origin::kPreset);
+    const Planned p(tree);
+    for (const std::string& words : {refusal([&] { (void)p.least(); }), refusal([&] { (void)p.plans(); }),
+                                     p.refused_in(INT64_MAX, INT64_MAX)})
+      EXPECT_NE(words.find("more than 2^62 bytes"), std::string::npos) << words;
+  }
 }
 
 }  // namespace
