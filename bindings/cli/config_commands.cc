@@ -105,7 +105,8 @@ int run_prove(const ConfigOptions& options, int steps, bool json) {
     output().print("shrunk  %s from %s to %s\n", change.at("pointer").get<std::string>().c_str(),
                    change.at("from").dump().c_str(), change.at("to").dump().c_str());
   output().print(
-      "%d ranks, %d steps, %lld tensors with %lld elements compared with one rank that plays all\n",
+      "%d ranks, %d steps, %lld tensors with %lld elements compared with one rank that plays all, and with "
+      "plain data parallelism\n",
       proof.at("ranks").get<int>(), steps, proof.at("tensors").get<long long>(),
       proof.at("elements").get<long long>());
   const auto& distance = proof.at("distance_to_f64");
@@ -115,10 +116,15 @@ int run_prove(const ConfigOptions& options, int steps, bool json) {
         "%.1e\n",
         distance.at("ranks").get<double>(), distance.at("ascending").get<double>(),
         distance.at("descending").get<double>());
-  if (equal)
+  if (equal) {
     output().line("equal: every loss, gradient, weight and moment is the same, bit for bit");
-  else
+    std::string plain = "plain data parallelism has these bits with";
+    for (const auto& [pointer, value] : proof.at("same_bits").items())
+      plain += " --set " + pointer + "=" + value.dump();
+    output().line(plain);
+  } else {
     output().print("DIFFERENT: %s\n", proof.at("first_difference").dump().c_str());
+  }
   return equal ? kExitOk : kExitRuntime;
 }
 

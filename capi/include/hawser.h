@@ -159,11 +159,13 @@ HWS_API int32_t hws_config_validate(const hws_config* config, hws_buffer** out);
 HWS_API int32_t hws_config_explain(const hws_config* config, const char* pointer, hws_buffer** out);
 /* Proves that the config's layout of ranks changes no number: shrinks model and batch until it takes seconds,
  * trains `steps` steps (1 to 1000) on the config's own mesh with ranks as threads of this process, and
- * compares losses, raw gradients, weights and moments bit by bit with one rank that plays all of them in
- * turn, without buckets, shards or communication. *out is JSON: {"equal": true or false, "first_difference":
- * null or {"step", "what", "tensor", "index", "ranks", "one_rank"}, "ranks", "steps", "tensors", "elements"
- * (compared), "distance_to_f64": {"ranks", "ascending", "descending"} (relative, of the first gradients: what
- * orders of summation make), "shrunk": [{"pointer", "from", "to"}]}. The status is HWS_OK in both cases.
+ * compares losses, raw gradients, weights and moments bit by bit: with one rank that plays all of them in
+ * turn, without buckets, shards or communication, and with as many ranks of plain data parallelism that add
+ * up in the same order. *out is JSON: {"equal": true or false, "first_difference": null or {"step", "what",
+ * "tensor", "index", "ranks", and "one_rank" or "plain"}, "same_bits": {pointer: value} (what to set for
+ * plain data parallelism with the same bits), "ranks", "steps", "tensors", "elements" (compared),
+ * "distance_to_f64": {"ranks", "ascending", "descending"} (relative, of the first gradients: what orders of
+ * summation make), "shrunk": [{"pointer", "from", "to"}]}. The status is HWS_OK in both cases.
  * Errors: as hws_engine_create; HWS_CONFIG_INVALID for a mesh of one rank. Reads the files that init.from
  * names. */
 HWS_API int32_t hws_config_prove_layout(const hws_config* config, int32_t steps, hws_buffer** out);
@@ -454,7 +456,7 @@ HWS_API int32_t hws_data_info(const hws_engine* engine, hws_buffer** out);
 
 /* Mean loss without gradients: of `batch` (any rows, cols <= batch.sequence), or with NULL of the validation
  * data (at most max_batches global batches, 0: as the config says). *loss: nats per unmasked target; *tokens
- * (may be NULL): unmasked targets. */
+ * (may be NULL): unmasked targets. The loss of a model whose numbers are not finite is a NaN or infinite. */
 HWS_API int32_t hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_batches, double* loss,
                                 int64_t* tokens);
 /* Logits (soft-capped) of each position: logits is f32 [rows, cols, vocab], caller's, rounded to
@@ -478,7 +480,7 @@ typedef struct hws_generate_request {
 typedef int32_t (*hws_token_fn)(void* user, int32_t token);
 
 /* Continues the prompt with a KV cache. The model sees the last batch.sequence tokens
- * (default: model.context). */
+ * (default: model.context). Errors: HWS_NUMERIC where the logits are not finite, so that no token follows. */
 HWS_API int32_t hws_engine_generate(hws_engine* engine, const hws_generate_request* request, hws_token_fn fn,
                                     void* user, void (*destroy)(void*));
 

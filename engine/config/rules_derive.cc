@@ -143,7 +143,7 @@ constexpr Derivation kDerivations[] = {
      [](const Effective& c) {
        return Value::of_int(std::min(kUsualFirstBucket, c.integer("/zero/bucket_bytes")));
      }},
-    {"comm.sum_group = dp_shard where there are replicas of shards, else all data-parallel ranks",
+    {"comm.sum_group = dp_shard where that is more than 1, else all data-parallel ranks",
      "/comm/sum_group",
      {"/mesh/dp_replicate", "/mesh/dp_shard"},
      [](const Effective& c) {

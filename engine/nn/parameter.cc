@@ -112,14 +112,17 @@ class ParameterTable::Declarations {
   std::vector<Declaration> block_;
 };
 
+bool is_named_by(const Parameter& parameter, const std::string& pattern) {
+  return fnmatch(pattern.c_str(), parameter.name.c_str(), FNM_NOESCAPE) == 0;
+}
+
 ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
                                const std::vector<std::string>& frozen) {
   std::vector<bool> matched(frozen.size());
   const auto place = [&](std::vector<Declaration> block) {
     for (Declaration& d : block)
       for (size_t i = 0; i < frozen.size(); ++i)
-        if (fnmatch(frozen[i].c_str(), d.parameter.name.c_str(), FNM_NOESCAPE) == 0)
-          d.parameter.trainable = false, matched[i] = true;
+        if (is_named_by(d.parameter, frozen[i])) d.parameter.trainable = false, matched[i] = true;
     lay_out(block);
   };
   Declarations declare(m, scale_residual);

@@ -48,6 +48,9 @@ struct Parameter {
   InitialValue initial;
 };
 
+/// Whether `pattern` (* and ?) names the parameter.
+bool is_named_by(const Parameter& parameter, const std::string& pattern);
+
 /// The parameters of one block that are held alike: one run of elements, the unit of sharding. Gradients,
 /// masters and moments of a group are runs of the same elements.
 struct ParameterGroup {

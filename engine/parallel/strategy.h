@@ -19,10 +19,17 @@ struct DataParallel {
   int64_t reshard_group = 0;  ///< ranks of the smaller group
   int64_t prefetch = 1;       ///< blocks gathered ahead
   DType wire = DType::kF32;   ///< in which gradients travel
-  int64_t sum_group = 0;      ///< ranks summed together first; 0: all
+  int64_t sum_group = 0;      ///< ranks summed together first where there is one copy; 0: all, or a tree
   int64_t bucket_bytes = 25 << 20, first_bucket_bytes = 1 << 20;
 
-  bool many() const { return shards * replicas > 1; }
+  int64_t ranks() const { return shards * replicas; }
+  bool many() const { return ranks() > 1; }
+  /// Ranks whose gradients are added up first, in ascending order; then these sums are. Strategies of the
+  /// same ranks, wire type and reduction give the same bits if they agree on this. Says nothing of a tree.
+  int64_t summed_first() const {
+    if (replicas > 1) return shards;
+    return sum_group > 0 ? sum_group : ranks();
+  }
   /// Whole gradients stand only while they are made and reduced.
   bool gradient_buckets(int64_t micro_batches) const {
     return many() && stage >= 2 && (per_micro_batch || micro_batches == 1);

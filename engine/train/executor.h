@@ -56,7 +56,7 @@ struct Run {
   float* logits = nullptr;  ///< kLogits: where they go; in generation those of the last row only
   int64_t cached = -1;      ///< generation: positions in the caches already; -1: no caches
   // Results.
-  int64_t tokens = 0;                  ///< unmasked targets: training, of all ranks; evaluation, of this one
+  int64_t tokens = 0;  ///< adds up unmasked targets: training, of all ranks; evaluation, of this one
   ExactSum losses;                     ///< evaluation: of this rank
   double loss_sum = 0, grad_norm = 0;  ///< training: of all ranks
 };
@@ -97,8 +97,6 @@ class Executor {
   float* rope_table() const { return rope_table_; }
   /// What the optimizer reads in the second half.
   void set_scalars(const kernels::OptimizerScalars& scalars);
-  /// Instead of what COUNT_TOKENS found.
-  void set_grad_scale(float scale);
   /// Reduced gradients of the group's elements state(group).range, after the first half of `plan`.
   StateArray gradients(const plan::Plan& plan, int32_t group) const;
   /// End of the highest slot ever live, and live bytes by category when they were most: equal to the plan's.

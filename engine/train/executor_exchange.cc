@@ -81,15 +81,11 @@ void Executor::count_tokens(Run* run) {
   if (run->tokens == 0)
     throw AgreedError(Code::kDataInvalid,
                       "every target of the global batch is masked (-100): there is nothing to learn from");
-  set_grad_scale(static_cast<float>(1.0 / static_cast<double>(run->tokens)));
+  host_scalars_->grad_scale = static_cast<float>(1.0 / static_cast<double>(run->tokens));
+  s_.link->send(scalars_, host_scalars_, sizeof(StepScalars));
   if (looks_up())
     s_.link->send(lookup_gradient_.numbers(), lookup_gradient_.host_numbers(),
                   lookup_gradient_.numbers_bytes());
-}
-
-void Executor::set_grad_scale(float scale) {
-  host_scalars_->grad_scale = scale;
-  s_.link->send(scalars_, host_scalars_, sizeof(StepScalars));
 }
 
 void Executor::set_scalars(const kernels::OptimizerScalars& scalars) {

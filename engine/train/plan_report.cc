@@ -176,10 +176,14 @@ std::string PlanReport::strategy_words() const {
                                  strategy_name(d), sharded_state(d.stage));
   if (d.stage > 0) text += fmt::format(", cut into {} shards", d.shards);
   if (d.replicas > 1) text += fmt::format(", each of them on {} ranks", d.replicas);
-  return text +
-         fmt::format(
-             ".\nGradients are summed over ranks {}. What follows is per rank, the same on each.\n\n",
-             d.reduces_each(a_.config.batch.grad_accum_steps) ? "after each micro-batch" : "once a step");
+  text += fmt::format(
+      ".\nGradients are summed over ranks {}",
+      d.reduces_each(a_.config.batch.grad_accum_steps) ? "after each micro-batch" : "once a step");
+  if (!d.tree && d.summed_first() < d.ranks())
+    text += fmt::format(
+        ", {} at a time and then these sums: the bits of plain data parallelism with /comm/sum_group {}",
+        d.summed_first(), d.summed_first());
+  return text + ". What follows is per rank, the same on each.\n\n";
 }
 
 std::string PlanReport::traffic_text() const {

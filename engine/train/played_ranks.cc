@@ -48,6 +48,12 @@ config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches
   return config::ConfigTree::from_json(json.dump());
 }
 
+/// Unmasked targets of `rows` rows.
+int64_t count_targets(const BatchView& batch, int64_t first_row, int64_t rows) {
+  const int32_t* const begin = batch.targets + first_row * batch.cols;
+  return rows * batch.cols - std::count(begin, begin + rows * batch.cols, -100);
+}
+
 /// A serial rank that is told which rows to see.
 class Player {
  public:
@@ -68,23 +74,18 @@ class Player {
     rank_.publish_weights();
   }
 
-  /// Gradients of one turn that begins at `row` of the global batch; its losses are added.
+  /// Gradients of one turn that begins at `row` of the global batch, which has `tokens` targets; its losses
+  /// are added. What the turn does not see, as other ranks count it, is there before it counts its own.
   GroupGradients play(const BatchView& batch, int64_t row, uint64_t cursor, int64_t tokens,
                       ExactSum* losses) {
-    const std::vector<plan::Instruction>& all = plans_.train.instructions;
-    const auto counted = std::find_if(
-        all.begin(), all.end(), [](const plan::Instruction& n) { return n.op == plan::Op::kCountTokens; });
-    const auto after_count = static_cast<size_t>(counted - all.begin()) + 1;
     BatchViewSource source(batch, row, cursor);
     Run run;
     run.batch = config_.batch.micro_batch, run.seq = config_.batch.sequence;
     run.training = true;
     run.documents = batch.document_begin != nullptr;
     run.source = &source;
-    Executor& executor = rank_.executor();
-    executor.run(plans_.train, 0, after_count, &run);
-    executor.set_grad_scale(static_cast<float>(1.0 / static_cast<double>(tokens)));
-    executor.run(plans_.train, after_count, plans_.train.commit, &run);
+    run.tokens = tokens - count_targets(batch, row, run.batch * config_.batch.grad_accum_steps);
+    rank_.executor().run(plans_.train, 0, plans_.train.commit, &run);
     losses->merge(run.losses);
     GroupGradients gradients;
     each_group([&](StateArray g, int64_t n) {
@@ -213,10 +214,7 @@ class PlayedRanksImpl final : public PlayedRanks {
   }
 
  private:
-  static int64_t count(const BatchView& batch) {
-    return std::count_if(batch.targets, batch.targets + batch.rows * batch.cols,
-                         [](int32_t t) { return t != -100; });
-  }
+  static int64_t count(const BatchView& batch) { return count_targets(batch, 0, batch.rows); }
   int64_t row(int64_t rank, int64_t micro_batch) const {
     return (rank * config_.batch.grad_accum_steps + micro_batch) * config_.batch.micro_batch;
   }
@@ -238,7 +236,7 @@ GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks, const parallel
     for (size_t step = 1; step < r.size(); step *= 2)
       for (size_t i = 0; i + step < r.size(); i += 2 * step) add(&r[i], r[i + step]);
   } else {
-    const auto inner = static_cast<size_t>(strategy.replicas > 1 ? strategy.shards : strategy.sum_group);
+    const auto inner = static_cast<size_t>(strategy.summed_first());
     for (size_t first = 0; first < r.size(); first += inner) {
       for (size_t i = 1; i < inner; ++i) add(&r[first], r[first + i]);
       if (first > 0) add(&r[0], r[first]);

@@ -6,12 +6,16 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/base/philox.h"
 #include "engine/config/resolved_config.h"
 #include "engine/train/assemble.h"
+#include "engine/train/engine_plans.h"
 #include "engine/train/played_ranks.h"
 
 namespace hawser::train {
@@ -40,21 +44,25 @@ struct RandomBatch {
   BatchView view;
 };
 
-/// Compares tensor by tensor and keeps the first difference.
+/// Compares what the ranks have, number by number and tensor by tensor, and keeps the first difference.
 class Comparison {
  public:
-  Comparison(const Trainer& ranks, const PlayedRanks& one) : ranks_(ranks), one_(one) {}
+  Comparison(const Trainer& ranks, const nn::ParameterTable& table) : ranks_(ranks), table_(table) {}
 
-  void number(int64_t step, const char* what, double ranks, double one, double tolerance) {
-    if (!difference_.is_null() || std::abs(ranks - one) <= tolerance * std::abs(one)) return;
-    difference_ = {{"step", step}, {"what", what}, {"ranks", ranks}, {"one_rank", one}};
+  /// From here on with `other`, as differences name it.
+  void with(const char* other) { other_ = other; }
+
+  void number(int64_t step, const char* what, double ranks, double other, double tolerance) {
+    if (!difference_.is_null() || std::abs(ranks - other) <= tolerance * std::abs(other)) return;
+    if (std::memcmp(&ranks, &other, sizeof ranks) == 0) return;  // a NaN
+    difference_ = {{"step", step}, {"what", what}, {"ranks", ranks}, {other_, other}};
   }
 
-  /// `one(p)`: the other side's values; null: there are none.
-  template <typename OneRank>
-  void tensors(int64_t step, TensorKind kind, const char* what, OneRank one) {
-    for (const nn::Parameter& p : one_.table().all()) {
-      const float* const theirs = kind == TensorKind::kWeight || p.trainable ? one(p) : nullptr;
+  /// `other(p)`: the other side's values; null: there are none.
+  template <typename Other>
+  void tensors(int64_t step, TensorKind kind, const char* what, Other other) {
+    for (const nn::Parameter& p : table_.all()) {
+      const float* const theirs = kind == TensorKind::kWeight || p.trainable ? other(p) : nullptr;
       if (theirs == nullptr) continue;
       values_.resize(static_cast<size_t>(p.size));
       ranks_.tensor_get(kind, p.name, values_.data(), values_.size() * sizeof(float));
@@ -63,7 +71,7 @@ class Comparison {
         const float ours = values_[static_cast<size_t>(i)];
         if (std::memcmp(&ours, &theirs[i], sizeof(float)) != 0)
           difference_ = {{"step", step}, {"what", what},  {"tensor", p.name},
-                         {"index", i},   {"ranks", ours}, {"one_rank", theirs[i]}};
+                         {"index", i},   {"ranks", ours}, {other_, theirs[i]}};
       }
     }
   }
@@ -74,10 +82,52 @@ class Comparison {
 
  private:
   const Trainer& ranks_;
-  const PlayedRanks& one_;
+  const nn::ParameterTable& table_;
+  const char* other_ = "";
   std::vector<float> values_;
   Json difference_;
   int64_t tensors_ = 0, elements_ = 0;
+};
+
+constexpr std::pair<TensorKind, const char*> kAfterCommit[] = {
+    {TensorKind::kMoment1, "moment 1"}, {TensorKind::kMoment2, "moment 2"}, {TensorKind::kWeight, "weight"}};
+
+/// The settings under which plain data parallelism adds up in the order of `config`, by pointer.
+Json plain_settings(const config::ResolvedConfig& config) {
+  const parallel::DataParallel strategy = choose_strategy(config);
+  Json plain = {{"/mesh/dp_replicate", 1}, {"/mesh/dp_shard", strategy.ranks()}, {"/zero/stage", 0}};
+  if (!strategy.tree) plain["/comm/sum_group"] = strategy.summed_first();
+  return plain;
+}
+
+/// The same ranks with whole copies of everything: nothing is cut, moved or gathered.
+class PlainRanks {
+ public:
+  PlainRanks(const config::ConfigTree& config, const config::ResolvedConfig& resolved) {
+    Json json = Json::parse(config.to_json());
+    for (const char* key : {"reshard_after_forward", "reshard_group", "prefetch"}) json["zero"].erase(key);
+    const Json settings = plain_settings(resolved);
+    for (const auto& [pointer, value] : settings.items()) json[Json::json_pointer(pointer)] = value;
+    trainer_ = Trainer::create(config::ConfigTree::from_json(json.dump()), false, &cancel_,
+                               comm::make_local(static_cast<int32_t>(resolved.mesh.dp())));
+  }
+
+  StepResult forward_backward(const BatchView& batch) {
+    trainer_->push(batch);
+    return trainer_->forward_backward();
+  }
+  void commit() { trainer_->commit(); }
+
+  const float* tensor(TensorKind kind, const nn::Parameter& p) {
+    values_.resize(static_cast<size_t>(p.size));
+    trainer_->tensor_get(kind, p.name, values_.data(), values_.size() * sizeof(float));
+    return values_.data();
+  }
+
+ private:
+  std::atomic<bool> cancel_{false};
+  std::unique_ptr<Trainer> trainer_;
+  std::vector<float> values_;
 };
 
 /// The largest deviation from f64 over all tensors, each relative to its own largest element.
@@ -102,55 +152,97 @@ double distance(const PlayedRanks& one, const PlayedRanks::Orders& orders, const
   return worst;
 }
 
+/// The proof at work: real ranks, one rank that plays them, and plain data parallelism.
+class Proof {
+ public:
+  explicit Proof(const config::ConfigTree& small)
+      : config_(assemble(small).config),
+        ranks_(Trainer::create(small, false, &cancel_, comm::make_local(static_cast<int32_t>(world())))),
+        one_(PlayedRanks::create(small)),
+        plain_(small, config_),
+        compare_(*ranks_, one_->table()) {}
+
+  int64_t world() const { return config_.mesh.dp(); }
+
+  void step(int64_t number) {
+    const RandomBatch batch(config_, number - 1);
+    PlayedRanks::Orders orders;
+    if (number == 1) orders = one_->sum_orders(batch.view);
+    ranks_->push(batch.view);
+    const StepResult result = ranks_->forward_backward();
+    const PlayedRanks::Step played = one_->forward_backward(batch.view);
+    const StepResult plain = plain_.forward_backward(batch.view);
+    compare_.with("one_rank");
+    compare_numbers(number, result, played.loss, played.grad_norm, played.tokens, 1e-12);
+    compare_.tensors(number, TensorKind::kGradient, "gradient",
+                     [&](const nn::Parameter& p) { return one_->gradient(played.sums, p); });
+    compare_.with("plain");
+    compare_numbers(number, result, plain.loss, plain.grad_norm, plain.tokens, 0);
+    compare_.tensors(number, TensorKind::kGradient, "gradient",
+                     [&](const nn::Parameter& p) { return plain_.tensor(TensorKind::kGradient, p); });
+    if (number == 1)
+      distances_ = {{"ranks", distance(*one_, orders, played.sums)},
+                    {"ascending", distance(*one_, orders, orders.ascending)},
+                    {"descending", distance(*one_, orders, orders.descending)}};
+    ranks_->commit(), one_->commit(played, result.grad_norm), plain_.commit();
+    compare_state(number);
+  }
+
+  bool holds() const { return compare_.difference().is_null(); }
+
+  Json report() const {
+    return {{"equal", holds()},
+            {"first_difference", compare_.difference()},
+            {"ranks", world()},
+            {"tensors", compare_.tensors()},
+            {"elements", compare_.elements()},
+            {"distance_to_f64", distances_}};
+  }
+
+ private:
+  void compare_numbers(int64_t step, const StepResult& ranks, double loss, double norm, int64_t tokens,
+                       double tolerance) {
+    compare_.number(step, "tokens", static_cast<double>(ranks.tokens), static_cast<double>(tokens), 0);
+    compare_.number(step, "loss", ranks.loss, loss, 0);
+    compare_.number(step, "grad_norm", ranks.grad_norm, norm, tolerance);
+  }
+
+  void compare_state(int64_t step) {
+    for (const auto& [kind, what] : kAfterCommit) {
+      compare_.with("one_rank");
+      compare_.tensors(step, kind, what, [&, k = kind](const nn::Parameter& p) {
+        return one_->state(k, p, &state_) ? state_.data() : nullptr;
+      });
+      compare_.with("plain");
+      compare_.tensors(step, kind, what, [&, k = kind](const nn::Parameter& p) {
+        return one_->state(k, p, &state_) ? plain_.tensor(k, p) : nullptr;
+      });
+    }
+  }
+
+  const config::ResolvedConfig config_;
+  std::atomic<bool> cancel_{false};
+  const std::unique_ptr<Trainer> ranks_;
+  const std::unique_ptr<PlayedRanks> one_;
+  PlainRanks plain_;
+  Comparison compare_;
+  Json distances_;
+  std::vector<float> state_;
+};
+
 }  // namespace
 
 std::string prove_layout(const config::ConfigTree& config, int64_t steps) {
-  std::string changes;
-  const config::ConfigTree small = shrink_for_proof(config, &changes);
-  const config::ResolvedConfig resolved = assemble(small).config;
-  const int64_t world = resolved.mesh.dp();
-  if (world < 2)
+  const config::ResolvedConfig whole = assemble(config).config;
+  if (whole.mesh.dp() < 2)
     fail(Code::kConfigInvalid,
          "/mesh has one rank: there is no layout to prove; set /mesh/dp_shard or another");
-  std::atomic<bool> cancel{false};
-  const auto ranks = Trainer::create(small, false, &cancel, comm::make_local(static_cast<int32_t>(world)));
-  const auto one = PlayedRanks::create(small);
-  Comparison compare(*ranks, *one);
-  Json distances;
-  std::vector<float> state;
-  for (int64_t step = 1; step <= steps && compare.difference().is_null(); ++step) {
-    const RandomBatch batch(resolved, step - 1);
-    PlayedRanks::Orders orders;
-    if (step == 1) orders = one->sum_orders(batch.view);
-    ranks->push(batch.view);
-    const StepResult result = ranks->forward_backward();
-    const PlayedRanks::Step played = one->forward_backward(batch.view);
-    compare.number(step, "tokens", static_cast<double>(result.tokens), static_cast<double>(played.tokens), 0);
-    compare.number(step, "loss", result.loss, played.loss, 0);
-    compare.tensors(step, TensorKind::kGradient, "gradient",
-                    [&](const nn::Parameter& p) { return one->gradient(played.sums, p); });
-    compare.number(step, "grad_norm", result.grad_norm, played.grad_norm, 1e-12);
-    if (step == 1)
-      distances = {{"ranks", distance(*one, orders, played.sums)},
-                   {"ascending", distance(*one, orders, orders.ascending)},
-                   {"descending", distance(*one, orders, orders.descending)}};
-    ranks->commit();
-    one->commit(played, result.grad_norm);
-    for (const auto& [kind, what] : {std::pair{TensorKind::kMoment1, "moment 1"},
-                                     {TensorKind::kMoment2, "moment 2"},
-                                     {TensorKind::kWeight, "weight"}})
-      compare.tensors(step, kind, what, [&, k = kind](const nn::Parameter& p) {
-        return one->state(k, p, &state) ? state.data() : nullptr;
-      });
-  }
-  Json json;
-  json["equal"] = compare.difference().is_null();
-  json["first_difference"] = compare.difference();
-  json["ranks"] = world;
+  std::string changes;
+  Proof proof(shrink_for_proof(config, &changes));
+  for (int64_t step = 1; step <= steps && proof.holds(); ++step) proof.step(step);
+  Json json = proof.report();
   json["steps"] = steps;
-  json["tensors"] = compare.tensors();
-  json["elements"] = compare.elements();
-  json["distance_to_f64"] = distances;
+  json["same_bits"] = plain_settings(whole);
   json["shrunk"] = Json::parse(changes);
   return json.dump();
 }

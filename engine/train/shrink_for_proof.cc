@@ -1,11 +1,10 @@
 // A config cut down so that a proof of its layout takes seconds. What a layout does with a tensor does not
 // depend on how large it is, only on how it is cut; sizes become small and awkward (a vocabulary that nothing
 // divides).
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <string>
+#include <vector>
 
-#include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/parameter.h"
@@ -89,18 +88,21 @@ void shrink_buckets(Shrinker* s) {
     if (zero.contains(pointer + 6)) s->at_most(pointer, most);
 }
 
-/// Patterns that still name something.
+/// Patterns that still name something; fewer where those would freeze all that is left.
 void shrink_frozen(Shrinker* s, const nn::ModelConfig& model) {
   Json& optimizer = s->json()["optimizer"];
   if (!optimizer.contains("frozen")) return;
-  Json kept = Json::array();
-  for (const Json& pattern : optimizer["frozen"]) {
-    try {
-      const nn::ParameterTable table(model, true, {pattern.get<std::string>()});
-      kept.push_back(pattern);
-    } catch (const Error&) {  // it named only what was cut away
-    }
-  }
+  const nn::ParameterTable table(model);
+  auto kept = optimizer["frozen"].get<std::vector<std::string>>();
+  std::erase_if(kept, [&](const std::string& pattern) {
+    return std::none_of(table.all().begin(), table.all().end(),
+                        [&](const nn::Parameter& p) { return nn::is_named_by(p, pattern); });
+  });
+  const auto freezes = [&](const nn::Parameter& p) {
+    return std::any_of(kept.begin(), kept.end(),
+                       [&](const std::string& pattern) { return nn::is_named_by(p, pattern); });
+  };
+  while (!kept.empty() && std::all_of(table.all().begin(), table.all().end(), freezes)) kept.pop_back();
   s->set("/optimizer/frozen", kept);
 }
 

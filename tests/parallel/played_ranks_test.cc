@@ -51,6 +51,38 @@ TEST(PlayedRanks, OfHybridShardsNarrowGradientsAndTrees) {
   Layout tree;
   tree.dp_shard = 4, tree.stage = 3, tree.accumulation = 2, tree.tree = true;
   expect_proof(Problem(), tree);
+  // Plain data parallelism on a mesh of two axes: its tree knows no sum_group.
+  tree.dp_replicate = 2, tree.dp_shard = 2, tree.stage = 0;
+  expect_proof(Problem(), tree);
+}
+
+/// A rank's rows may be masked altogether: what counts is the global batch.
+TEST(PlayedRanks, OfWhomSomeHaveNothingToLearn) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    Problem problem;
+    problem.seed = seed, problem.micro_batch = 1;
+    Layout layout;
+    layout.dp_shard = 4;
+    expect_proof(problem, layout);
+  }
+}
+
+TEST(PlayedRanks, NameThePlainRanksThatHaveTheirBits) {
+  const auto same_bits = [](const Layout& layout) {
+    return Json::parse(
+               train::prove_layout(config::ConfigTree::from_json(layout_config(Problem(), layout)), 1))
+        .at("same_bits");
+  };
+  Layout hybrid;
+  hybrid.dp_replicate = 16, hybrid.dp_shard = 8, hybrid.stage = 3;  // proven on fewer
+  EXPECT_EQ(same_bits(hybrid), Json::parse(R"({"/mesh/dp_replicate": 1, "/mesh/dp_shard": 128,
+                                               "/zero/stage": 0, "/comm/sum_group": 8})"));
+  Layout groups;
+  groups.dp_shard = 4, groups.stage = 2, groups.sum_group = 2;
+  EXPECT_EQ(same_bits(groups).at("/comm/sum_group"), 2);
+  Layout tree;
+  tree.dp_replicate = 2, tree.dp_shard = 2, tree.stage = 1, tree.tree = true;
+  EXPECT_FALSE(same_bits(tree).contains("/comm/sum_group"));
 }
 
 }  // namespace

@@ -58,7 +58,8 @@ TEST(PlanReport, SaysInWordsHowRanksShareTheModel) {
       "8 ranks (dp_replicate 2 x dp_shard 4), ZeRO-3: they share optimizer state, gradients and parameters, "
       "cut "
       "into 4 shards, each of them on 2 ranks.\n"
-      "Gradients are summed over ranks after each micro-batch. What follows is per rank, the same on each.");
+      "Gradients are summed over ranks after each micro-batch, 4 at a time and then these sums: the bits of "
+      "plain data parallelism with /comm/sum_group 4. What follows is per rank, the same on each.");
 }
 
 TEST(PlanReport, SaysInWhichTypesItComputesAndSends) {
