@@ -15,7 +15,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "engine/base/descriptor.h"
 #include "engine/base/error.h"
+#include "engine/base/file_size_signal.h"
 
 namespace hawser::checkpoint {
 namespace {
@@ -132,6 +134,7 @@ void File::read_at(int64_t offset, void* dst, int64_t bytes) const {
 }
 
 void File::write(const void* data, int64_t bytes) {
+  const FileSizeSignalBlocked blocked;
   const char* from = static_cast<const char*>(data);
   while (bytes > 0) {
     const size_t part = static_cast<size_t>(std::min(bytes, kMaxTransfer));
@@ -202,7 +205,7 @@ File Folder::create_file(const std::string& name) const {
   if (!is_plain_name(name))
     fail(Code::kInvalidArgument, "a file name for folder {} is not a plain name", path_);
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  const int fd = retry([&] { return openat(fd_, name.c_str(), kFlags, 0666); });
+  const int fd = beyond_standard(retry([&] { return openat(fd_, name.c_str(), kFlags, 0666); }));
   if (fd < 0) fail_errno("create", path, errno);
   return File(fd, std::move(path));
 }

@@ -29,7 +29,8 @@ class File {
   /// Fills dst; const and thread-safe. Throws kIo, or kCheckpointCorrupt where the file ends before offset +
   /// bytes.
   void read_at(int64_t offset, void* dst, int64_t bytes) const;
-  /// Appends all bytes. Throws kIo; the file is then to be abandoned.
+  /// Appends all bytes. Throws kIo, also beyond the process's limit on file sizes; the file is then to be
+  /// abandoned.
   void write(const void* data, int64_t bytes);
   void sync();
   void close();

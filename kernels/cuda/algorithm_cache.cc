@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "engine/base/code.h"
+#include "engine/base/descriptor.h"
+#include "engine/base/file_size_signal.h"
 
 namespace hawser::kernels::cuda {
 namespace {
@@ -39,6 +41,7 @@ bool refuse_call(StickyError& failure, const char* what, const char* path, const
 /// In one call, so that lines of engines that share the file do not mix. Half a line would damage the file:
 /// it is taken back.
 bool append(int file, const char* line, size_t length) {
+  const FileSizeSignalBlocked blocked;
   const ssize_t written = write(file, line, length);
   if (written == static_cast<ssize_t>(length)) return true;
   const int error = written < 0 ? errno : ENOSPC;
@@ -89,7 +92,7 @@ bool AlgorithmCache::add(const ChosenAlgorithm& chosen, StickyError& failure) {
   char line[kAlgorithmLine];
   size_t length = write_prefix(line, owner_);
   length += write_algorithm(chosen, line + length, sizeof(line) - length);
-  const int file = ::open(path_, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  const int file = beyond_standard(::open(path_, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
   const bool added = file >= 0 && append(file, line, length);
   if (!added)
     refuse_call(failure, "cannot add to", path_,

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/descriptor.h"
+
 namespace hawser::comm {
 
 /// "host:port" or "[v6 address]:port".
@@ -22,7 +24,7 @@ HostPort parse_address(std::string_view address);
 class Socket {
  public:
   Socket() = default;
-  explicit Socket(int fd) : fd_(fd) {}
+  explicit Socket(int fd) : fd_(beyond_standard(fd)) {}
   Socket(Socket&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
   Socket& operator=(Socket&& other) noexcept;
   ~Socket() { close(); }

@@ -1,0 +1,41 @@
+// RLIMIT_FSIZE: a write beyond it fails with EFBIG, but before that the system sends SIGXFSZ, which ends the
+// process unless the host says otherwise. The host's handler is not the library's to set.
+#pragma once
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+namespace hawser {
+
+/// While it lives, a write of this thread beyond the limit fails and nothing more. The signal goes to the
+/// thread that writes: it is blocked here, and one that came meanwhile is taken away before the thread's mask
+/// is its own again. errno stays as it is.
+class FileSizeSignalBlocked {
+ public:
+  FileSizeSignalBlocked() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGXFSZ) == 1;
+    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  }
+  ~FileSizeSignalBlocked() {
+    const int error = errno;
+    const timespec now = {0, 0};
+    while (!was_pending_ && sigtimedwait(&signal_, nullptr, &now) < 0 && errno == EINTR) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = error;
+  }
+  FileSizeSignalBlocked(const FileSizeSignalBlocked&) = delete;
+  FileSizeSignalBlocked& operator=(const FileSizeSignalBlocked&) = delete;
+
+ private:
+  sigset_t signal_, before_;
+  bool was_pending_ = false;
+};
+
+}  // namespace hawser
