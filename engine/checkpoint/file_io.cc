@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -72,6 +73,20 @@ bool is_hub_blob(std::string_view target, std::string* name) {
   if (target.find_first_not_of("0123456789abcdef") != std::string_view::npos) return false;
   *name = std::string(target);
   return true;
+}
+
+bool same_folder(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/// See Folder::rename_new; `where` is for messages.
+void rename_at(int folder, const char* from, const char* to, const std::string& where) {
+  if (renameat2(folder, from, folder, to, RENAME_NOREPLACE) == 0) return;
+  // File systems without this flag: rename replaces nothing but an empty directory.
+  if (errno != EINVAL && errno != ENOSYS) fail_errno("rename to", where, errno);
+  struct stat status;
+  if (fstatat(folder, to, &status, AT_SYMLINK_NOFOLLOW) == 0) fail_errno("rename to", where, EEXIST);
+  if (renameat(folder, from, folder, to) != 0) fail_errno("rename to", where, errno);
 }
 
 /// Closes the descriptor and throws where it is not that of a regular file.
@@ -205,7 +220,8 @@ File Folder::create_file(const std::string& name) const {
   if (!is_plain_name(name))
     fail(Code::kInvalidArgument, "a file name for folder {} is not a plain name", path_);
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  const int fd = beyond_standard(retry([&] { return openat(fd_, name.c_str(), kFlags, 0666); }));
+  const StandardDescriptorsTaken taken(fd_);
+  const int fd = retry([&] { return openat(fd_, name.c_str(), kFlags, 0666); });
   if (fd < 0) fail_errno("create", path, errno);
   return File(fd, std::move(path));
 }
@@ -220,6 +236,26 @@ Folder Folder::open_folder(const std::string& name) const {
 Folder Folder::create_folder(const std::string& name) const {
   if (mkdirat(fd_, name.c_str(), 0777) != 0) fail_errno("make folder", path_of(name), errno);
   return open_folder(name);
+}
+
+void Folder::rename_new(const std::string& from, const std::string& to) const {
+  rename_at(fd_, from.c_str(), to.c_str(), path_of(to));
+}
+
+bool Folder::remove_tree(const std::string& name) const noexcept { return remove_at(fd_, name.c_str(), 0); }
+
+std::string Folder::current_path() const {
+  struct stat own, there;
+  if (fstat(fd_, &own) != 0 || (stat(path_.c_str(), &there) == 0 && same_folder(own, there))) return path_;
+  std::string path(PATH_MAX, '\0');
+  const ssize_t n = readlink(fmt::format("/proc/self/fd/{}", fd_).c_str(), path.data(), path.size());
+  if (n > 0 && n < PATH_MAX) path.resize(static_cast<size_t>(n));
+  return n > 0 && stat(path.c_str(), &there) == 0 && same_folder(own, there) ? path : path_;
+}
+
+bool Folder::was_removed() const {
+  struct stat status;
+  return fstat(fd_, &status) == 0 && status.st_nlink == 0;
 }
 
 bool Folder::has_file(const std::string& name, Links links) const {
@@ -309,11 +345,7 @@ std::string unique_suffix() {
 }
 
 void rename_new(const std::string& from, const std::string& to) {
-  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
-  // File systems without this flag: rename replaces nothing but an empty directory.
-  if (errno != EINVAL && errno != ENOSYS) fail_errno("rename to", to, errno);
-  if (path_exists(to)) fail_errno("rename to", to, EEXIST);
-  if (rename(from.c_str(), to.c_str()) != 0) fail_errno("rename to", to, errno);
+  rename_at(AT_FDCWD, from.c_str(), to.c_str(), to);
 }
 
 bool exchange_names(const std::string& a, const std::string& b) {

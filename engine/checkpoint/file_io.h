@@ -69,6 +69,11 @@ class Folder {
 
   const std::string& path() const { return path_; }
   std::string path_of(std::string_view name) const { return path_ + "/" + std::string(name); }
+  bool is_open() const { return fd_ >= 0; }
+  /// Where the folder is now: where it was moved to, if it was and /proc is there to say so, else path().
+  /// Thread-safe.
+  std::string current_path() const;
+  bool was_removed() const;
 
   /// A regular file for reading. Throws kNotFound; kCheckpointCorrupt for a link, FIFO, device or directory.
   File open_file(const std::string& name, Links links = Links::kRefuse) const;
@@ -78,6 +83,9 @@ class Folder {
       const std::string& name) const;  ///< new, for writing; throws kAlreadyExists, kPermission, kIo
   Folder open_folder(const std::string& name) const;
   Folder create_folder(const std::string& name) const;
+  /// Renames within the folder, wherever it is by now; throws kAlreadyExists where `to` exists.
+  void rename_new(const std::string& from, const std::string& to) const;
+  bool remove_tree(const std::string& name) const noexcept;  ///< as the function of this name
   bool has_file(const std::string& name, Links links = Links::kRefuse) const;
 
   struct Entry {

@@ -5,39 +5,38 @@
 
 namespace hawser::checkpoint {
 
-TemporaryFolder::TemporaryFolder(const std::string& target) : target_(target) {
-  const SplitPath split = split_path(target);
-  parent_ = split.parent;
-  target_ = parent_ + "/" + split.name;  // without slashes at the end
-  if (path_exists(target_))
+TemporaryFolder::TemporaryFolder(const std::string& target) {
+  const SplitPath split = split_path(target);  // without slashes at the end
+  target_ = split.name;
+  if (path_exists(split.parent + "/" + target_))
     fail(Code::kAlreadyExists, "{} exists already; choose another name or remove it", target);
-  make_folders(parent_);
-  path_ = parent_ + "/" + temporary_name(split.name);
+  make_folders(split.parent);
+  parent_ = Folder::open(split.parent);
+  name_ = temporary_name(target_);
   try {
-    folder_ = Folder::create(path_);
+    folder_ = parent_.create_folder(name_);
   } catch (...) {  // made but not opened, perhaps; the destructor does not run
-    remove_tree(path_);
+    parent_.remove_tree(name_);
     throw;
   }
   folder_.lock();  // without lock support nothing sweeps it either
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  if (!path_.empty()) remove_tree(path_);
+  if (!name_.empty()) parent_.remove_tree(name_);
 }
 
 void TemporaryFolder::publish() {
   folder_.sync();
-  const Folder parent = Folder::open(parent_);
-  rename_new(path_, target_);
+  parent_.rename_new(name_, target_);
   try {
-    parent.sync();
+    parent_.sync();
   } catch (...) {  // not known to be durable: take it back
-    path_.swap(target_);
-    remove_tree(path_);
+    name_.swap(target_);
+    parent_.remove_tree(name_);
     throw;
   }
-  path_.clear();
+  name_.clear();
 }
 
 }  // namespace hawser::checkpoint

@@ -1,6 +1,6 @@
 // A directory that appears whole or not at all: filled under a temporary name beside its target, flushed,
 // renamed. While it is being filled it is locked, so that a sweep can tell it from one that a dead process
-// left behind.
+// left behind. Its parent may be moved meanwhile: then it appears there.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ class TemporaryFolder {
   void publish();
 
  private:
-  std::string target_, parent_, path_;
-  Folder folder_;
+  std::string target_, name_;  // in parent_
+  Folder parent_, folder_;
 };
 
 }  // namespace hawser::checkpoint

@@ -26,6 +26,7 @@ void TrainerImpl::train(int64_t until_step, const std::function<bool(const Train
   require_training("train");
   require_pending(false);
   saver_.raise_unheard();
+  hold_run_folder();
   const int64_t total = until_step > 0 ? until_step : config_.train.steps;
   training_ = true;
   const std::unique_ptr<bool, void (*)(bool*)> leave(&training_, [](bool* training) { *training = false; });

@@ -143,6 +143,8 @@ class TrainerImpl final : public Trainer {
   void write_staged(const std::string& path, const checkpoint::Description& d,
                     checkpoint::SaveProgress* progress) const;
   void require_one_process(const char* what) const;
+  void hold_run_folder();
+  config::CheckpointConfig own_checkpoints();
   bool save_into_run(const DueCheckpoints& due);
   void end_run(bool saved);
   void end_failed_run(bool saved);
@@ -201,6 +203,7 @@ class TrainerImpl final : public Trainer {
   StepResult last_;
   StepTraffic::Totals last_traffic_{};
   std::vector<Staging> staging_;  // by rank of this process; empty before the first asynchronous save
+  checkpoint::Folder run_folder_;  // checkpoint.path, where rank 0 is here and the run has begun
   BackgroundSaver saver_;         // last: while it is destroyed, its thread still reads the rest
 };
 

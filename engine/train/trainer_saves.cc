@@ -105,17 +105,40 @@ void TrainerImpl::require_one_process(const char* what) const {
          what, team_.size(), world_);
 }
 
+/// The folder of a run may be moved while it runs. So it is opened when the run begins, and every save asks
+/// where it is by then: checkpoints land in the run's folder, not in a new one of its old name. What cannot
+/// be opened now, the first save will tell.
+void TrainerImpl::hold_run_folder() {
+  const std::string& path = config_.checkpoint.path;
+  if (path.empty() || first().number() != 0) return;
+  if (run_folder_.is_open() && !run_folder_.was_removed()) return;
+  try {
+    checkpoint::make_folders(path);
+    run_folder_ = checkpoint::Folder::open(path);
+  } catch (const Error&) {
+  }
+}
+
+/// /checkpoint, with the path of the run's folder as it is now.
+config::CheckpointConfig TrainerImpl::own_checkpoints() {
+  config::CheckpointConfig now = config_.checkpoint;
+  hold_run_folder();
+  if (run_folder_.is_open()) now.path = run_folder_.current_path();
+  return now;
+}
+
 /// What is due of the run's own checkpoints. True: step-N is there or on its way. Under on_error go_on a
 /// failure is counted, unless ranks lost each other, which no step would survive.
 bool TrainerImpl::save_into_run(const DueCheckpoints& due) {
-  const config::CheckpointConfig& c = config_.checkpoint;
+  config::CheckpointConfig c = config_.checkpoint;
   if (c.path.empty() || !due.any()) return false;
   const auto on_first = [this](const std::function<bool()>& fn) { return on_first_process(fn); };
   try {
+    c = own_checkpoints();
     if (c.async) {
       const auto once = [](const std::function<bool()>& fn) { return fn(); };
       const std::string path = due.step_checkpoint ? step_path(c, due.step) : c.path + "/best";
-      save_beside(path, due.count(), [&c, due, once](const Write& write) { write_due(c, due, write, once); });
+      save_beside(path, due.count(), [c, due, once](const Write& write) { write_due(c, due, write, once); });
     } else {
       saver_.make_way();  // for one that the host began
       write_due(
@@ -154,11 +177,10 @@ void TrainerImpl::end_failed_run(bool saved) {
 }
 
 void TrainerImpl::write_last_step(bool saved) {
-  const config::CheckpointConfig& c = config_.checkpoint;
-  if (c.async && saved && saver_.last()) saved = !saver_.last()->error();
+  if (config_.checkpoint.async && saved && saver_.last()) saved = !saver_.last()->error();
   if (saved) return;
   write_due(
-      c, {state_.step, true, false}, [this](const std::string& path) { write_now(path); },
+      own_checkpoints(), {state_.step, true, false}, [this](const std::string& path) { write_now(path); },
       [this](const std::function<bool()>& fn) { return on_first_process(fn); });
 }
 

@@ -49,10 +49,10 @@ int record(int result, Kind kind, int fd, const char* name, const std::string& d
   return result;
 }
 
-int record_pair(int result, Kind kind, const char* from, const char* to) {
+int record_pair(int result, Kind kind, int folder, const char* from, const char* to) {
   const int error = errno;
   std::string a, b;
-  if (result == 0 && below_root(AT_FDCWD, from, &a) && below_root(AT_FDCWD, to, &b))
+  if (result == 0 && below_root(folder, from, &a) && below_root(folder, to, &b))
     g_operations.push_back({kind, a, b, ""});
   errno = error;
   return result;
@@ -92,11 +92,11 @@ int __wrap_openat(int fd, const char* name, int flags, ...) {
   return (flags & O_CREAT) != 0 ? record(result, Kind::kMakeFile, fd, name) : result;
 }
 int __wrap_rename(const char* from, const char* to) {
-  return record_pair(__real_rename(from, to), Kind::kRename, from, to);
+  return record_pair(__real_rename(from, to), Kind::kRename, AT_FDCWD, from, to);
 }
 int __wrap_renameat2(int a, const char* from, int b, const char* to, unsigned flags) {
   const Kind kind = (flags & RENAME_EXCHANGE) != 0 ? Kind::kExchange : Kind::kRename;
-  return record_pair(__real_renameat2(a, from, b, to, flags), kind, from, to);
+  return record_pair(__real_renameat2(a, from, b, to, flags), kind, a, from, to);  // a and b are one
 }
 int __wrap_unlinkat(int fd, const char* name, int flags) {
   return record(__real_unlinkat(fd, name, flags), Kind::kRemove, fd, name);

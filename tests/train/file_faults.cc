@@ -31,6 +31,7 @@ extern "C" {
 ssize_t __real_write(int, const void*, size_t);
 int __real_fsync(int);
 int __real_mkdir(const char*, mode_t);
+int __real_mkdirat(int, const char*, mode_t);
 
 ssize_t __wrap_write(int fd, const void* data, size_t n) {
   if (n > 1 && g_fault == Fault::kDiskFull) return __real_write(fd, data, n / 2);  // what still fits
@@ -45,6 +46,9 @@ int __wrap_fsync(int fd) {
 }
 int __wrap_mkdir(const char* path, mode_t mode) {
   return fails(Fault::kReadOnly, EROFS) ? -1 : __real_mkdir(path, mode);
+}
+int __wrap_mkdirat(int folder, const char* name, mode_t mode) {
+  return fails(Fault::kReadOnly, EROFS) ? -1 : __real_mkdirat(folder, name, mode);
 }
 }
 
