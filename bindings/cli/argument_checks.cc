@@ -6,6 +6,8 @@
 #include <cmath>
 #include <string>
 
+#include "bindings/cli/utf8.h"
+
 namespace hawser::cli {
 namespace {
 
@@ -19,6 +21,18 @@ bool read(const std::string& text, Number* value) {
 
 std::string refusal(const std::string& text, const std::string& wanted) {
   return "\"" + text + "\" is not " + wanted;
+}
+
+std::string empty_word(const std::string& text) {
+  if (!text.empty()) return "";
+  return "\"\" is empty (a variable that was not set?); give it, or leave the option out";
+}
+
+std::string broken_word(const std::string& text) {
+  const size_t at = first_byte_not_utf8(text);
+  if (at == std::string::npos) return "";
+  return "\"" + with_marks(text, "?") + "\" is not UTF-8 at byte " + std::to_string(at) +
+         ", as all must be that a config, a report or a message may show; choose another name";
 }
 
 }  // namespace
@@ -58,21 +72,17 @@ CLI::Validator share() {
   return CLI::Validator(check, "");
 }
 
-void refuse_empty_words(CLI::App* app, const std::vector<std::string>& but) {
+void check_words(CLI::App* app, const WordsThatMayBe& may) {
+  const auto among = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
   for (CLI::Option* option : app->get_options()) {
+    if (option->get_items_expected_max() == 0) continue;
     const std::string name = option->get_name();
-    if (std::find(but.begin(), but.end(), name) != but.end() || option->get_items_expected_max() == 0)
-      continue;
-    const auto check = [](const std::string& text) {
-      return text.empty() ? std::string(
-                                "\"\" is empty (a variable that was not set?); give it, or leave the "
-                                "option out")
-                          : std::string();
-    };
-    option->check(CLI::Validator(check, ""));
+    if (!among(may.empty, name)) option->check(CLI::Validator(empty_word, ""));
+    if (!among(may.no_text, name)) option->check(CLI::Validator(broken_word, ""));
   }
-  for (CLI::App* sub : app->get_subcommands([](const CLI::App*) { return true; }))
-    refuse_empty_words(sub, but);
+  for (CLI::App* sub : app->get_subcommands([](const CLI::App*) { return true; })) check_words(sub, may);
 }
 
 }  // namespace hawser::cli

@@ -18,9 +18,13 @@ CLI::Validator number_from_zero();
 /// A number above 0 and at most 1.
 CLI::Validator share();
 
+/// Options whose words may be anything in this respect.
+struct WordsThatMayBe {
+  std::vector<std::string> empty, no_text;
+};
 /// Has every option and word of `app` and its subcommands refuse the empty text, which is what the shell
-/// makes of a variable that was never set: `--out "$DIR"` must not train and keep nothing. `but`: may be
-/// empty.
-void refuse_empty_words(CLI::App* app, const std::vector<std::string>& but);
+/// makes of a variable that was never set (`--out "$DIR"` must not train and keep nothing), and what is not
+/// UTF-8.
+void check_words(CLI::App* app, const WordsThatMayBe& may);
 
 }  // namespace hawser::cli

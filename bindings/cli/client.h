@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -40,6 +41,28 @@ void check(int32_t status);
 
 /// Throws Failure with HWS_INVALID_ARGUMENT (exit code 2).
 [[noreturn]] void refuse(const std::string& message);
+
+/// For the callbacks of the C API, which no exception may leave: what one threw is thrown again when the call
+/// is over.
+class CallbackError {
+ public:
+  /// What `body` returns; 1, which ends the call, where it throws.
+  template <typename Body>
+  int32_t hold(Body body) noexcept {
+    try {
+      return body();
+    } catch (...) {
+      error_ = std::current_exception();
+      return 1;
+    }
+  }
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::exception_ptr error_;
+};
 
 template <typename T, void (*kDestroy)(T*)>
 struct Destroyer {

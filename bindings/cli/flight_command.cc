@@ -1,14 +1,15 @@
 // `hawser flight`: the last calls of several ranks side by side, and who never entered which.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
+#include "bindings/cli/file_failure.h"
 #include "bindings/cli/flight.h"
+#include "bindings/cli/load_config.h"
 #include "bindings/cli/output.h"
 
 namespace hawser::cli {
@@ -93,11 +94,14 @@ void print_group(const Group& group, double end) {
 std::vector<fs::path> records_in(const std::vector<std::string>& paths) {
   std::set<fs::path> files;
   for (const std::string& path : paths) {
-    if (!fs::is_directory(path)) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
       files.insert(path);
       continue;
     }
-    for (const auto& entry : fs::directory_iterator(path)) {
+    const fs::directory_iterator entries(path, error);
+    if (error) fail_file("cannot list " + path, error.value());
+    for (const auto& entry : entries) {
       const std::string name = entry.path().filename();
       if (name.starts_with(kFlightFileStart) && name.ends_with(".json")) files.insert(entry.path());
     }
@@ -108,8 +112,7 @@ std::vector<fs::path> records_in(const std::vector<std::string>& paths) {
 }
 
 ordered_json read_record(const fs::path& path) {
-  std::ifstream file(path);
-  ordered_json record = ordered_json::parse(file, nullptr, false);
+  ordered_json record = ordered_json::parse(read_file(path), nullptr, false);
   if (!record.is_object() || !record.contains("ranks")) refuse(path.string() + " is no record of a flight");
   return record;
 }

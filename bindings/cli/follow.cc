@@ -15,16 +15,18 @@ namespace {
 struct Follower {
   hws_engine* engine;
   int64_t sample_every;  ///< 0: no samples
-  int32_t status = HWS_OK;
+  CallbackError error;
 };
 
 int32_t on_step(void* user, const hws_train_record* record) {
   auto* follower = static_cast<Follower*>(user);
   if (follower->sample_every == 0 || record->step % follower->sample_every != 0) return 0;
-  std::vector<int32_t> tokens;
-  const int32_t status = draw_sample(follower->engine, record->step, &tokens);
-  if (status != HWS_OK && status != HWS_CANCELLED) follower->status = status;
-  return follower->status != HWS_OK ? 1 : 0;
+  return follower->error.hold([&] {
+    std::vector<int32_t> tokens;
+    const int32_t status = draw_sample(follower->engine, record->step, &tokens);
+    if (status != HWS_CANCELLED) check(status);
+    return 0;
+  });
 }
 
 }  // namespace
@@ -32,14 +34,15 @@ int32_t on_step(void* user, const hws_train_record* record) {
 int follow(hws_engine* engine, int64_t sample_every) {
   const auto info = nlohmann::json::parse(text_of(hws_engine_info, static_cast<const hws_engine*>(engine)));
   if (info.at("step").get<int64_t>() >= info.at("total_steps").get<int64_t>()) return kExitOk;
-  Follower follower{engine, has_text_vocabulary(engine) ? sample_every : 0};
+  Follower follower{engine, has_text_vocabulary(engine) ? sample_every : 0, {}};
   int32_t status = HWS_OK;
   {
     const InterruptScope interrupt(engine);
     status = hws_engine_train(engine, 0, on_step, &follower, nullptr);
   }
+  follower.error.rethrow();
   if (status == HWS_CANCELLED) return kExitInterrupted;
-  check(follower.status != HWS_OK ? follower.status : status);
+  check(status);
   return kExitOk;
 }
 

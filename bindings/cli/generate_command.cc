@@ -45,22 +45,28 @@ struct Printer {
   bool text;
   std::string prompt;
   int64_t count = 0;
+  CallbackError error = {};
 };
 
-int32_t print_token(void* user, int32_t token) {
-  auto* printer = static_cast<Printer*>(user);
+void print(Printer* printer, int32_t token) {
   if (printer->count == 0) output().write(printer->prompt);
   if (printer->text) {
-    hws_buffer* raw = nullptr;
-    if (hws_text_decode(printer->engine, &token, 1, &raw) != HWS_OK) return 1;
-    const Buffer piece(raw);
+    const Buffer piece =
+        make<Buffer>(hws_text_decode, printer->engine, static_cast<const int32_t*>(&token), size_t{1});
     output().write({static_cast<const char*>(hws_buffer_data(piece.get())), hws_buffer_size(piece.get())});
   } else {
     output().print("%s%d", printer->count > 0 ? "," : "", token);
   }
   ++printer->count;
   output().flush();
-  return output().lost() ? 1 : 0;  // nobody reads on
+}
+
+int32_t print_token(void* user, int32_t token) {
+  auto* printer = static_cast<Printer*>(user);
+  return printer->error.hold([&] {
+    print(printer, token);
+    return output().lost() ? 1 : 0;  // nobody reads on
+  });
 }
 
 }  // namespace
@@ -95,6 +101,7 @@ int run_generate(const GenerateOptions& options) {
   const InterruptScope interrupt(engine.get());
   const int32_t status = hws_engine_generate(engine.get(), &request, print_token, &printer, nullptr);
   if (printer.count > 0) output().print("\n");
+  printer.error.rethrow();
   if (status == HWS_CANCELLED && InterruptScope::interrupted()) return kExitInterrupted;
   check(status);
   return kExitOk;

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/utf8.h"
 
 namespace fs = std::filesystem;
 
@@ -49,10 +50,21 @@ void make_absolute(hws_config* config, const ordered_json& tree, const std::stri
   if (!tree.contains(at) || !tree[at].is_string()) return;
   const std::string path = tree[at].get<std::string>();
   if (path.empty() || fs::path(path).is_absolute()) return;
-  set_string(config, pointer, fs::absolute(path).lexically_normal().string());
+  set_string(config, pointer, absolute_path(path));
 }
 
 }  // namespace
+
+std::string absolute_path(const std::string& path) {
+  std::error_code error;
+  const std::string full = fs::absolute(path, error).lexically_normal().string();
+  if (error)
+    fail_file("cannot tell what the working folder is, which " + path + " begins from", error.value());
+  const size_t at = first_byte_not_utf8(full);
+  if (at == std::string::npos) return full;
+  refuse("the path of the working folder, " + with_marks(full, "?") + ", is not UTF-8 at byte " +
+         std::to_string(at) + ", and configs and reports must be; rename the folder");
+}
 
 std::string read_file(const std::string& path) {
   std::FILE* file = std::fopen(path.c_str(), "rb");

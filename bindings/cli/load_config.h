@@ -31,6 +31,9 @@ Config load_config(const ConfigOptions& options);
 /// Makes the paths a config names (data, init.from) absolute, so that a copy of it means the same everywhere.
 void make_paths_absolute(hws_config* config);
 
+/// From the root on. Refuses a path that no config can hold.
+std::string absolute_path(const std::string& path);
+
 /// The config's effective fields, defaults and rules applied, as one JSON tree.
 nlohmann::ordered_json resolved_tree(const hws_config* config);
 

@@ -22,8 +22,8 @@ using hawser::cli::ConfigOptions;
 using hawser::cli::number_from_zero, hawser::cli::seed_number, hawser::cli::share, hawser::cli::whole_number;
 using hawser::cli::output;
 
-/// A prompt of no text is a prompt; --set says itself what it needs.
-const std::vector<std::string> kMayBeEmpty = {"--prompt", "--set"};
+/// A prompt is any bytes, also none; --set says itself what it needs.
+const hawser::cli::WordsThatMayBe kWordsThatMayBe = {{"--prompt", "--set"}, {"--prompt"}};
 
 /// What the chosen subcommand will do; set while the arguments are read.
 using Action = std::function<int()>;
@@ -110,7 +110,7 @@ int launch(hawser::cli::LaunchOptions options) {
   Action unused;
   app.require_subcommand(1);
   const auto train = add_train(&app, &unused);
-  hawser::cli::refuse_empty_words(&app, kMayBeEmpty);
+  hawser::cli::check_words(&app, kWordsThatMayBe);
   try {
     app.parse(std::vector<std::string>(options.words.rbegin(), options.words.rend()));
   } catch (const CLI::ParseError& error) {
@@ -320,7 +320,7 @@ int run(int argc, char** argv) {
   add_generate(&app, &action);
   add_config_commands(&app, &action);
   add_model_commands(&app, &action);
-  hawser::cli::refuse_empty_words(&app, kMayBeEmpty);
+  hawser::cli::check_words(&app, kWordsThatMayBe);
   if (argc > 1 && argv[1][0] != '-') {
     const std::string problem = unknown_command(app, argv[1]);
     if (!problem.empty()) hawser::cli::refuse(problem);

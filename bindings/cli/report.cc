@@ -6,6 +6,7 @@
 
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/svg_chart.h"
+#include "bindings/cli/utf8.h"
 
 namespace hawser::cli {
 namespace {
@@ -60,32 +61,6 @@ std::string escaped(const std::string& text) {
       out += "\xC2\xB7";  // a middle dot
     else
       out += c;
-  }
-  return out;
-}
-
-/// Length of the UTF-8 character that begins at text[at]; 0 if none does.
-size_t character_length(const std::string& text, size_t at) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned lead = byte(at);
-  const size_t length = lead < 0x80                   ? 1
-                        : lead >= 0xC2 && lead < 0xE0 ? 2
-                        : (lead & 0xF0) == 0xE0       ? 3
-                        : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                      : 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(at + i) & 0xC0) != 0x80) return 0;
-  }
-  return length;
-}
-
-/// A byte model may write anything: bytes that are no UTF-8 become U+FFFD.
-std::string valid_utf8(const std::string& text) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = character_length(text, at);
-    out += length > 0 ? text.substr(at, length) : "\xEF\xBF\xBD";
-    at += std::max<size_t>(length, 1);
   }
   return out;
 }
@@ -202,7 +177,7 @@ std::string samples(const RunFacts& facts) {
   for (size_t i = facts.samples.size(); i-- > first;) {
     out += format_text("<section class=\"card wide\"><h2>Sample after step %lld</h2><pre>",
                        static_cast<long long>(facts.samples[i].first)) +
-           escaped(valid_utf8(facts.samples[i].second)) + "</pre></section>\n";
+           escaped(with_marks(facts.samples[i].second, "\xEF\xBF\xBD")) + "</pre></section>\n";
   }
   return out;
 }

@@ -81,7 +81,7 @@ void check_data(const hws_config* run, const std::string& data) {
   const auto tree = ordered_json::parse(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
   const ordered_json::json_pointer at("/data/path");
   const std::string was = tree.contains(at) && tree[at].is_string() ? tree[at].get<std::string>() : "";
-  const std::string path = std::filesystem::absolute(data).lexically_normal().string();
+  const std::string path = absolute_path(data);
   if (path != was && path != was + ".bin" && path != was + ".idx") {
     refuse("--data " + data + ": the run was trained on " + (was.empty() ? "other sources" : was) +
            "; leave --data out to continue it, or start another with --out");

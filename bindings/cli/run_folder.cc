@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -113,20 +114,34 @@ RunFolder RunFolder::look_into(const std::string& path) {
   return folder;
 }
 
+RunFolder::RunFolder(const std::string& path)
+    : path_(path), folder_(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (folder_ < 0) fail_file("cannot open " + path, errno);
+}
+
 RunFolder::RunFolder(RunFolder&& other) noexcept
     : path_(std::move(other.path_)),
-      metrics_(std::exchange(other.metrics_, -1)),
-      lock_(std::exchange(other.lock_, -1)) {}
+      folder_(std::exchange(other.folder_, -1)),
+      metrics_(std::exchange(other.metrics_, -1)) {}
 
 RunFolder::~RunFolder() {
   if (metrics_ >= 0) ::close(metrics_);
-  if (lock_ >= 0) ::close(lock_);
+  if (folder_ >= 0) ::close(folder_);
+}
+
+std::string RunFolder::path() const {
+  struct stat own, there;
+  const auto leads_here = [&](const std::string& path) {
+    return stat(path.c_str(), &there) == 0 && there.st_dev == own.st_dev && there.st_ino == own.st_ino;
+  };
+  if (fstat(folder_, &own) != 0 || leads_here(path_)) return path_;
+  std::error_code error;
+  const std::string moved = fs::read_symlink("/proc/self/fd/" + std::to_string(folder_), error).string();
+  return !error && leads_here(moved) ? moved : path_;
 }
 
 void RunFolder::lock() {
-  lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0) fail_file("cannot open " + path_, errno);
-  if (flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  if (flock(folder_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     throw Failure(HWS_FAILED_PRECONDITION,
                   "another process is training in " + path_ + "; wait for it or stop it first");
   }
@@ -134,7 +149,7 @@ void RunFolder::lock() {
 
 std::vector<std::string> RunFolder::overrides() const {
   std::error_code error;
-  const std::string path = path_ + "/overrides.json";
+  const std::string path = this->path() + "/overrides.json";
   if (!fs::exists(path, error)) return {};
   const auto json = ordered_json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
   std::vector<std::string> pointers;
@@ -148,7 +163,7 @@ std::vector<std::string> RunFolder::overrides() const {
 
 void RunFolder::write_config(const std::string& config_json, const std::string& resolved_json) const {
   replace_file(config_path(), config_json + "\n");
-  replace_file(path_ + "/resolved.json", resolved_json + "\n");
+  replace_file(path() + "/resolved.json", resolved_json + "\n");
 }
 
 std::vector<MetricRow> RunFolder::keep_rows_until(int64_t step) {
@@ -190,8 +205,8 @@ std::vector<std::string> RunFolder::set_aside_checkpoints_after(int64_t step) co
 }
 
 void RunFolder::note(const std::string& file_name, const std::string& row) const {
-  const std::string path = path_ + "/" + file_name;
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const std::string path = this->path() + "/" + file_name;
+  const int file = openat(folder_, file_name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0) fail_file("cannot open " + path, errno);
   const std::unique_ptr<const int, void (*)(const int*)> close_it(&file, [](const int* f) { ::close(*f); });
   write_all(file, row + "\n", path);

@@ -8,6 +8,7 @@
 //   choices.jsonl    on GPUs: from which step on which algorithms multiplied
 //   trace.json       with --profile: when each kernel of the last step ran
 //   checkpoints/     step-N and best
+// The folder is held by a descriptor: it may be moved while the run goes on, and all of the run goes with it.
 #pragma once
 
 #include <string>
@@ -39,11 +40,12 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
   ~RunFolder();
 
-  const std::string& path() const { return path_; }
-  std::string config_path() const { return path_ + "/config.json"; }
-  std::string report_path() const { return path_ + "/report.html"; }
-  std::string trace_path() const { return path_ + "/trace.json"; }
-  std::string checkpoints_path() const { return path_ + "/checkpoints"; }
+  /// Where the folder is now.
+  std::string path() const;
+  std::string config_path() const { return path() + "/config.json"; }
+  std::string report_path() const { return path() + "/report.html"; }
+  std::string trace_path() const { return path() + "/trace.json"; }
+  std::string checkpoints_path() const { return path() + "/checkpoints"; }
 
   /// Pointers of the fields that the first command line set.
   std::vector<std::string> overrides() const;
@@ -60,14 +62,14 @@ class RunFolder {
   void note_choices(int64_t step, const std::string& choices_json) const;
 
  private:
-  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  explicit RunFolder(const std::string& path);
   void note(const std::string& file_name, const std::string& row) const;
-  std::string metrics_path() const { return path_ + "/metrics.jsonl"; }
+  std::string metrics_path() const { return path() + "/metrics.jsonl"; }
   void lock();
 
-  std::string path_;
+  std::string path_;  // as it was opened
+  int folder_ = -1;
   int metrics_ = -1;  // metrics.jsonl, open for appending
-  int lock_ = -1;     // the folder itself, under flock
 };
 
 }  // namespace hawser::cli

@@ -18,9 +18,17 @@ std::vector<int32_t> sample_prompt(const hws_engine* engine) {
   return std::vector<int32_t>(ids, ids + hws_buffer_size(buffer.get()) / sizeof(int32_t));
 }
 
+struct Collector {
+  std::vector<int32_t>* tokens;
+  CallbackError error;
+};
+
 int32_t collect_token(void* user, int32_t token) {
-  static_cast<std::vector<int32_t>*>(user)->push_back(token);
-  return 0;
+  auto* collector = static_cast<Collector*>(user);
+  return collector->error.hold([&] {
+    collector->tokens->push_back(token);
+    return 0;
+  });
 }
 
 }  // namespace
@@ -36,7 +44,9 @@ int32_t draw_sample(hws_engine* engine, int64_t step, std::vector<int32_t>* toke
   request.temperature = kSampleTemperature;
   request.top_p = 1.0;
   request.seed = static_cast<uint64_t>(step);
-  const int32_t status = hws_engine_generate(engine, &request, collect_token, tokens, nullptr);
+  Collector collector{tokens, {}};
+  const int32_t status = hws_engine_generate(engine, &request, collect_token, &collector, nullptr);
+  collector.error.rethrow();
   // Ctrl-C came meanwhile and ended the sample: it was meant for the run.
   if (status == HWS_CANCELLED) hws_engine_cancel(engine);
   return status;

@@ -28,13 +28,13 @@ namespace fs = std::filesystem;
 
 /// The last name of a path, also of "runs/a/" and "..".
 std::string folder_name(const std::string& path) {
-  fs::path full = fs::absolute(path).lexically_normal();
+  fs::path full = absolute_path(path);
   if (!full.has_filename()) full = full.parent_path();
   return full.filename().string();
 }
 
 void set_checkpoint_path(hws_config* config, const std::string& folder) {
-  const std::string path = fs::absolute(folder + "/checkpoints").lexically_normal().string();
+  const std::string path = absolute_path(folder + "/checkpoints");
   check(hws_config_set(config, "/checkpoint/path", ordered_json(path).dump().c_str()));
 }
 
@@ -215,6 +215,7 @@ template <typename Open>
 int train_on(const Run& run, const TrainOptions& options, const std::function<void(int64_t)>& began,
              const Open& open) {
   hws_engine* const engine = run.engine.get();
+  std::optional<RunFolder> folder;
   bool writes = false;
   try {
     const auto info = ordered_json::parse(text_of(hws_engine_info, static_cast<const hws_engine*>(engine)));
@@ -224,7 +225,6 @@ int train_on(const Run& run, const TrainOptions& options, const std::function<vo
       began(step);
       return follow(engine, sample_every(run.used));
     }
-    std::optional<RunFolder> folder;
     std::vector<MetricRow> rows = open(step, &folder);
     if (options.elastic) folder->note_ranks(step, static_cast<int64_t>(number_at(info, "/ranks", 1)));
     if (folder && info.contains("choices")) folder->note_choices(step, info.at("choices").dump());
@@ -233,7 +233,8 @@ int train_on(const Run& run, const TrainOptions& options, const std::function<vo
   } catch (Failure& failure) {
     if (writes) failure.note_written();
     // An elastic run goes on: its records stay to be looked at, but are no news.
-    keep_flight(engine, run.folder, options.ranks.rank, leads(options.ranks) && !options.elastic, failure);
+    keep_flight(engine, folder ? folder->path() : run.folder, options.ranks.rank,
+                leads(options.ranks) && !options.elastic, failure);
     throw;
   }
 }

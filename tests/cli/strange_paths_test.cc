@@ -1,0 +1,87 @@
+// Paths that cannot be: what is not UTF-8, links that lead nowhere, folders that may not be used, names that
+// are too long. Each is refused with its reason, before anything is written, and in the command's own words.
+#include "tests/cli/run_command.h"
+
+namespace hawser::cli_test {
+namespace {
+
+using StrangePaths = CommandTest;
+
+/// Texts of libraries and of the language's runtime.
+void expect_own_words(const CommandResult& result) {
+  for (const char* raw :
+       {"[json.exception", "filesystem error", "what()", "terminate", "basic_string", "std::"})
+    EXPECT_EQ(result.err.find(raw), std::string::npos) << result.err;
+}
+
+size_t entries(const fs::path& folder) {
+  return static_cast<size_t>(
+      std::distance(fs::recursive_directory_iterator(folder), fs::recursive_directory_iterator()));
+}
+
+TEST_F(StrangePaths, ThatAreNotUtf8AreRefusedNamingOptionAndByte) {
+  const std::string bad =
+                        "'a\xff"
+                        "b'",
+                    cut = "'\xe2\x82'", train = "train config.json --data text.txt ";
+  const struct {
+    std::string words, option, byte;
+  } rows[] = {
+      {train + "--out " + bad, "--out", "byte 1"},
+      {train + "--out " + cut, "--out", "byte 0"},
+      {train + "--out run/'\xc0\xaf'", "--out", "byte 4"},
+      {"train config.json --data " + bad, "--data", "byte 1"},
+      {"train --resume " + bad, "--resume", "byte 1"},
+      {"train " + bad + " --data text.txt", "config", "byte 1"},
+      {train + "--set /init/from=" + bad, "--set", "byte 12"},
+      {train + "--comm 127.0.0.1:9 --rank 0 --world 1 --secret-file " + bad, "--secret-file", "byte 1"},
+      {"launch -n 1 " + train + "--out " + bad, "--out", "byte 1"},
+      {"eval " + bad + " --data text.txt", "checkpoint", "byte 1"},
+      {"eval made --data " + bad, "--data", "byte 1"},
+      {"generate " + bad + " --tokens 1", "checkpoint", "byte 1"},
+      {"init quickstart -o " + bad, "--output", "byte 1"},
+      {"plan " + bad, "config", "byte 1"},
+      {"prove " + bad, "config", "byte 1"},
+      {"explain " + bad, "words", "byte 1"},
+      {"inspect " + bad, "checkpoint", "byte 1"},
+      {"inspect " + bad + " --json", "checkpoint", "byte 1"},
+      {"verify " + bad, "checkpoint", "byte 1"},
+      {"convert " + bad + " new", "source", "byte 1"},
+      {"convert made " + bad, "destination", "byte 1"},
+      {"flight " + bad, "records", "byte 1"},
+  };
+  run("verify nothing");  // makes what run() itself leaves here
+  const size_t before = entries(folder_);
+  for (const auto& row : rows) {
+    const CommandResult result = refused(row.words, {row.option, "not UTF-8 at " + row.byte});
+    EXPECT_TRUE(nlohmann::json::accept(nlohmann::json(result.err).dump()))
+        << row.words;  // it is UTF-8 itself
+    expect_own_words(result);
+    EXPECT_EQ(entries(folder_), before) << row.words;
+  }
+}
+
+TEST_F(StrangePaths, AWorkingFolderThatIsNotUtf8IsNamed) {
+  const std::string folder = path("w\xff");
+  fs::create_directory(folder);
+  const auto in_folder = [&](const std::string& words) {
+    const int status = std::system(
+        ("cd '" + folder + "' && " HAWSER_COMMAND " " + words + " >/dev/null 2>'" + path("stderr") + "'")
+            .c_str());
+    CommandResult result;
+    result.exit_code = WEXITSTATUS(status);
+    result.err = read_text(path("stderr"));
+    return result;
+  };
+  const CommandResult result = in_folder("train ../config.json --data ../text.txt --out run");
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_NE(result.err.find("the path of the working folder"), std::string::npos) << result.err;
+  expect_own_words(result);
+  EXPECT_TRUE(fs::is_empty(folder));
+  const CommandResult fine = in_folder("train '" + path("config.json") + "' --data '" + path("text.txt") +
+                                       "' --set /train/steps=1 --out '" + path("run") + "'");
+  EXPECT_EQ(fine.exit_code, 0) << fine.err;
+}
+
+}  // namespace
+}  // namespace hawser::cli_test
