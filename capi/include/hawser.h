@@ -30,7 +30,9 @@
  * call with HWS_CALLBACK. A transport's functions (hws_comm_host) run on threads of the library and may call
  * nothing of it.
  *  8. The library writes nothing to stdout or stderr, reads no environment variable (but for
- * hws_comm_create_env and _read_env), installs no signal handler and never ends the process.
+ * hws_comm_create_env and _read_env), installs no signal handler and never ends the process
+ * (a file that may not grow beyond RLIMIT_FSIZE is HWS_IO: no SIGXFSZ comes of it). What it writes takes the
+ * place of no standard descriptor that the host has closed.
  *  9. Tokens and targets are int32, row-major [rows, cols]. targets[t] is what position t predicts (targets
  * are not shifted again); -100 masks a position.
  */
@@ -425,7 +427,8 @@ typedef int32_t (*hws_train_fn)(void* user, const hws_train_record* record);
  * (train.eval_every, checkpoint.*). If checkpoint.path is set, the last step is saved, too, however the run
  * ends: at until_step, by the callback, cancelled, or by an error that leaves the state of that step whole
  * (bad data; not the loss of a rank). checkpoint.every_seconds saves by time; when, rank 0's clock says for
- * all. fn and destroy may be NULL. Returns HWS_CANCELLED after hws_engine_cancel, at a step boundary, with a
+ * all. The folder is opened first and may be moved meanwhile: checkpoints go where it is by then.
+ * fn and destroy may be NULL. Returns HWS_CANCELLED after hws_engine_cancel, at a step boundary, with a
  * state that trains on. A checkpoint that cannot be written ends the run with its error, or, with
  * checkpoint.on_error go_on (the default), is counted and told (save_failures), while training goes on and
  * older checkpoints stay; but the last one of a run is tried once more and must be written, or the run ends

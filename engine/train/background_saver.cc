@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/signals_blocked.h"
+#include "engine/base/utf8.h"
 
 namespace hawser::train {
 
@@ -79,7 +80,8 @@ void BackgroundSaver::raise_unheard() {
 }
 
 void BackgroundSaver::count_failure(const std::string& path, const Error& error) {
-  std::string words = fmt::format("{}: {}", path, error.message());
+  std::string words =
+      as_utf8(fmt::format("{}: {}", path, error.message()));  // a folder may be renamed to anything
   const std::lock_guard lock(mutex_);
   failures_.count += 1;
   failures_.last.swap(words);
