@@ -239,7 +239,8 @@ typedef struct hws_comm_address {
   const char* job; /* what all ranks must have been told alike, such as a job's name and a digest of its
                       config, at most 127 bytes; NULL: "" */
   const char* secret_file; /* holds the job's secret: 32 to 4,096 bytes (a newline at the end is none of
-                              them); not readable by every user. NULL: no secret, or as `secret` says */
+                              them); belongs to this process's user or root, not readable by every user, not
+                              writable by others. NULL: no secret, or as `secret` says */
   /* Instead of secret_file: writes at most `capacity` bytes of the secret to `data` and their number to
    * *bytes; non-zero ends the call with HWS_CALLBACK. Called at most once, before the function returns. */
   int32_t (*secret)(void* user, void* data, size_t capacity, size_t* bytes);
@@ -254,21 +255,24 @@ typedef struct hws_comm_address {
  * Who may join: with a secret, every connection begins with a mutual proof that both sides know it
  * (HMAC-SHA256 over fresh nonces, rank, world, job and version), before anything else is read; strangers,
  * other jobs, recorded conversations and other versions are turned away while the job goes on. Without one
- * the rest is compared, but nothing is proven. Nothing listens once all ranks are connected. What this does
+ * the rest is compared, but nothing is proven; a refusal then says what the refused rank claimed, not what
+ * the job is. Nothing listens once all ranks are connected. What this does
  * not do: connections are not encrypted, and not authenticated after their beginning. Who can read or change
  * packets between the hosts can read weights, gradients and data and change them. Use a network of your own,
  * or a tunnel, against that.
  *
  * Signs of life: a process that dies is told to all others at once, one that is stopped or cut off after
- * silence_seconds; calls in all of them then return HWS_UNAVAILABLE and name it.
+ * silence_seconds; calls in all of them then return HWS_UNAVAILABLE and name it. While ranks meet, the same
+ * holds for rank 0 (2 s at least); another one that is stopped then is named at the timeout.
  *
  * Errors: HWS_INVALID_ARGUMENT (an address that is none, a rank outside the world or taken twice, world sizes
  * or jobs that differ, a secret of the wrong size), HWS_PERMISSION (this rank does not know the others'
- * secret, or they not its own; a secret's file that every user may read), HWS_FAILED_PRECONDITION (another
- * address than the loopback with neither secret nor trust_network), HWS_TIMEOUT (names the ranks that did not
- * come), HWS_UNAVAILABLE (an address that cannot be listened on; a process that died meanwhile; for a secret,
- * no libsodium or no hawser-0/libhawser_identity.so, with the path tried), HWS_ABI_MISMATCH (another
- * version). */
+ * secret, or they not its own; a secret's file that every user may read or others may write),
+ * HWS_FAILED_PRECONDITION (another address than the loopback with neither secret nor trust_network; fewer
+ * descriptors than one for each rank, which says how many are needed: RLIMIT_NOFILE is the host's to raise),
+ * HWS_TIMEOUT (names the ranks that did not come), HWS_UNAVAILABLE (an address that cannot be listened on; a
+ * process that died meanwhile; for a secret, no libsodium or no hawser-0/libhawser_identity.so, with the path
+ * tried), HWS_ABI_MISMATCH (another version). */
 HWS_API int32_t hws_comm_create_address(const hws_comm_address* address, hws_comm** out);
 
 /* The same with rank, world and address from the environment variables that a launcher set: torchrun, Open
@@ -590,7 +594,9 @@ typedef void (*hws_metrics_fn)(void* user, const char* json, size_t size);
 HWS_API int32_t hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn fn, void* user,
                                        void (*destroy)(void*));
 /* The same object on demand: the last step, and what one rank of this process sent in it ("communication", by
- * process group and operation: calls and bytes) and since the engine was made ("communication_total"). */
+ * process group and operation: "calls", "bytes", which are the payload that the plan counts, and
+ * "wire_bytes", which are what this process gave its sockets or the host's transport, headers and padding
+ * included; 0 between threads) and since the engine was made ("communication_total"). */
 HWS_API int32_t hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
 
 #define HWS_TRACE_OFF 0          /* nothing is noted, at no cost */

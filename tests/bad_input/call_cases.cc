@@ -1,5 +1,7 @@
 // Calls with values that no function takes, and calls in an order that has no meaning. (Handles that are
 // none, NULL and sizes of structs: tests/capi.)
+#include <sys/stat.h>
+
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -316,13 +318,34 @@ std::vector<Case> others() {
   };
 }
 
+/// A comm whose secret is in a file with these permissions.
+Case secret(const std::string& what, mode_t mode, std::vector<std::string> words) {
+  return {what, HWS_PERMISSION, std::move(words), [=](Site& site) {
+            const std::string file = site.write("secret", std::string(32, 'x'));
+            chmod(file.c_str(), mode);
+            hws_comm_address address = {};
+            address.struct_size = sizeof address;
+            address.world_size = 1;
+            address.address = "127.0.0.1:0";
+            address.secret_file = file.c_str();
+            hws_comm* comm = nullptr;
+            return hws_comm_create_address(&address, &comm);
+          }};
+}
+
+std::vector<Case> secrets() {
+  return {
+      secret("a secret that every user may read", 0644, {"every user may read", ".../secret", "chmod 600"}),
+      secret("a secret that its group may write", 0660, {"other users may write", "mode 660", "chmod 600"})};
+}
+
 }  // namespace
 
 Area call_area() {
   Area area = {"Calls",
                "Arguments and orders of calls on a sound engine (one block, 61 tokens, batches of 2 x 16).",
                batches()};
-  for (const auto& more : {orders(), generations(), others()})
+  for (const auto& more : {orders(), generations(), others(), secrets()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -196,6 +196,8 @@ TEST(Environment, WhatIsMissingOrWrongIsNamed) {
   } wrong[] = {
       {{}, "no launcher started this process"},
       {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}, "SLURM_STEP_ID"},  // a batch script without srun
+      {{{"PMIX_RANK", "0"}}, "has PMIX_RANK but no PMIX_NAMESPACE"},
+      {{{"RANK", "0"}}, "has RANK but no WORLD_SIZE"},
       {with(kSlurm, {{"SLURM_PROCID", "one"}}), "SLURM_PROCID is \"one\""},
       {with(kTorchrun, {{"RANK", "-1"}}), "RANK is \"-1\""},
       {with(kTorchrun, {{"RANK", "4"}}), "rank 4 of 4"},

@@ -3,6 +3,7 @@
 // make new ranks. Prints the times.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <thread>
@@ -152,6 +153,41 @@ TEST(FaultDrill, AStoppedProcessIsNamedWithinItsDeadline) {
   std::printf("2 processes stopped: named on all others within %.2f s of %.1f\n", longest, kSilence);
 }
 
+/// Rank 0 stops while ranks meet: who waits there names it as soon as in a step, not at its own timeout; who
+/// comes later finds nobody, until its timeout and no longer.
+TEST(FaultDrill, ARankZeroThatStopsWhileRanksMeetIsNamed) {
+  constexpr double kSilence = 2;
+  const auto reports =
+      RankProcesses(3, kSilence)
+          .run(
+              [&](const comm::AddressOptions& given) {
+                comm::AddressOptions options = given;
+                if (options.rank == 0) {
+                  std::thread([] {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+                    ::raise(SIGSTOP);
+                  }).detach();
+                } else {
+                  std::this_thread::sleep_for(std::chrono::milliseconds(options.rank == 2 ? 800 : 0));
+                  options.timeout_seconds = options.rank == 2 ? 3 : 60;
+                }
+                const double begin = steady_seconds();
+                try {
+                  comm::make_address(options);
+                } catch (const Error& error) {
+                  return fmt::format("{:.6f} {}", steady_seconds() - begin, error.message());
+                }
+                return std::string("connected");
+              },
+              0);
+  EXPECT_NE(reports[1].text.find("rank 0 of 3 gave no sign of life for 2 s"), std::string::npos)
+      << reports[1].text;
+  EXPECT_LT(std::stod(reports[1].text), 0.3 + kSilence + kSoon) << reports[1].text;
+  EXPECT_NE(reports[2].text.find("rank 0 of 3 did not arrive within 3 s"), std::string::npos)
+      << reports[2].text;
+  EXPECT_LT(std::stod(reports[2].text), 3 + kSoon) << reports[2].text;
+}
+
 TEST(FaultDrill, AnAnswerThatIsLateIsNoFault) {
   const auto reports = RankProcesses(3, 1.0).run([&](const comm::AddressOptions& options) {
     const auto job = comm::make_address(options);
@@ -165,6 +201,36 @@ TEST(FaultDrill, AnAnswerThatIsLateIsNoFault) {
   for (const RankReport& report : reports) EXPECT_EQ(report.text, "done");
 }
 
+/// Found before anybody is met; it showed as ranks that "did not arrive" after the timeout.
+TEST(FaultDrill, TooFewDescriptorsAreSaidWithTheirNumberBeforeRanksMeet) {
+  const auto reports = RankProcesses(1).run([](const comm::AddressOptions& given) {
+    comm::AddressOptions options = given;
+    options.world_size = 100;
+    options.timeout_seconds = 20;
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 128;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    const double begin = steady_seconds();
+    std::string said;
+    for (const int32_t rank : {0, 5}) {
+      options.rank = rank;
+      try {
+        comm::make_address(options);
+      } catch (const Error& error) {
+        said += fmt::format("{} {}\n", code_name(error.code()), error.message());
+      }
+    }
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return said + fmt::format("{} s, limit {}", steady_seconds() - begin < 1 ? 0 : 1, limit.rlim_cur);
+  });
+  for (const char* words :
+       {"HWS_FAILED_PRECONDITION rank 0 of 100 needs 2", "HWS_FAILED_PRECONDITION rank 5 of 100 needs 1",
+        "may have 128", "ulimit -n 1", "0 s, limit 128"}) {
+    EXPECT_NE(reports[0].text.find(words), std::string::npos) << words << " in\n" << reports[0].text;
+  }
+}
+
 TEST(FaultDrill, WhoDiesAtTheRendezvousIsNamedOrReplaced) {
   // Rank 2 has come but dies before its links stand: the others learn it, and at once.
   const auto reports = RankProcesses(3).run(
@@ -176,7 +242,7 @@ TEST(FaultDrill, WhoDiesAtTheRendezvousIsNamedOrReplaced) {
             ::raise(SIGKILL);
           }).detach();
           const comm::Membership self{2, 3, "", nullptr};
-          comm::StoreClient store(comm::parse_address(options.address), self, 10);
+          comm::StoreClient store(comm::parse_address(options.address), self, 10, 10);
           store.wait_for_all(10);
           ::pause();
         }

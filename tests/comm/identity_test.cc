@@ -73,10 +73,32 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 TEST(Identity, WithoutASecretWorldJobAndRanksMustAgree) {
   const Membership zero{0, 3, "job", nullptr};
   EXPECT_EQ(meet({2, 3, "job", nullptr}, zero), "welcome");
-  EXPECT_TRUE(has(meet({2, 4, "job", nullptr}, zero), "a world of 4, rank 0 from one of 3"));
+  for (const std::string& message :
+       {meet({2, 4, "job", nullptr}, zero), meet({2, 3, "config 1", nullptr}, zero)}) {
+    EXPECT_TRUE(has(message, "rank 0 does not; start all ranks as one job")) << message;
+  }
+  EXPECT_TRUE(has(meet({2, 3, "job", nullptr}, zero, 1), "looks for rank 1 and met another"));
+}
+
+/// Whoever has proven nothing learns nothing that would help to claim more: the same words for a wrong name
+/// and a wrong number of ranks, and neither the right name nor the right number.
+TEST(Identity, ARefusalTellsStrangersNothingOfTheJob) {
+  const Membership zero{0, 64937, "config 77f3", nullptr};
+  for (const auto& [world, job] : {std::pair{5, "config 77f3"}, std::pair{64937, "guess"}}) {
+    const std::string message = meet({2, world, job, nullptr}, zero);
+    EXPECT_TRUE(has(message, fmt::format("the job \"{}\" in a world of {}", job, world))) << message;
+    EXPECT_EQ(has(message, "77f3"), job == zero.job) << message;
+    EXPECT_EQ(has(message, "64937"), world == zero.world_size) << message;
+  }
+}
+
+TEST(Identity, WhoKnowsTheSecretIsToldWhatDiffers) {
+  SKIP_WITHOUT_SECRETS();
+  const auto ours = secret_of("ours");
+  const std::string message = meet({2, 4, "config 1", ours}, {0, 3, "job", ours});
   EXPECT_TRUE(
-      has(meet({2, 3, "config 1", nullptr}, zero), "the job \"config 1\", rank 0 from the job \"job\""));
-  EXPECT_TRUE(has(meet({2, 3, "job", nullptr}, zero, 1), "looks for rank 1 at rank 0"));
+      has(message, "the job \"config 1\" in a world of 4, rank 0 from the job \"job\" in a world of 3"))
+      << message;
 }
 
 TEST(Identity, WithASecretBothSidesMustKnowIt) {
@@ -190,7 +212,10 @@ TEST_F(SecretFile, IsReadOnlyIfItIsOne) {
   EXPECT_EQ(refused(std::string(4096, 'x') + "\n", 0440), "read");
   EXPECT_TRUE(has(refused(std::string(31, 'x') + "\n", 0600), "a secret of 31 bytes"));
   EXPECT_TRUE(has(refused(std::string(5000, 'x'), 0600), "HWS_INVALID_ARGUMENT"));
-  EXPECT_TRUE(has(refused(std::string(32, 'x'), 0644), "chmod 600"));
+  EXPECT_TRUE(has(refused(std::string(32, 'x'), 0644), "every user may read"));
+  for (const mode_t mode : {0620, 0602, 0660, 0622}) {
+    EXPECT_TRUE(has(refused(std::string(32, 'x'), mode), "HWS_PERMISSION other users may write")) << mode;
+  }
   try {
     comm::read_secret("/dev/zero", HAWSER_MODULE_FOLDER);
     ADD_FAILURE();
@@ -202,6 +227,21 @@ TEST_F(SecretFile, IsReadOnlyIfItIsOne) {
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kNotFound);
+  }
+}
+
+TEST_F(SecretFile, OfAnotherUserIsNone) {
+  SKIP_WITHOUT_SECRETS();
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  std::ofstream(path_) << std::string(32, 'x');
+  chmod(path_.c_str(), 0600);
+  ASSERT_EQ(chown(path_.c_str(), 65534, 65534), 0);
+  try {
+    comm::read_secret(path_, HAWSER_MODULE_FOLDER);
+    ADD_FAILURE() << "its owner can change it";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kPermission);
+    EXPECT_TRUE(has(error.message(), "belongs to user 65534")) << error.message();
   }
 }
 

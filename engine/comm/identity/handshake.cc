@@ -7,6 +7,14 @@
 #include <type_traits>
 
 namespace hawser::comm {
+
+struct Claim {
+  int32_t rank = 0, to_rank = 0, world_size = 0;
+  Purpose purpose = Purpose::kJoin;
+  char build[16] = {};
+  char job[kMostJobBytes + 1] = {};
+};
+
 namespace {
 
 constexpr uint64_t kMark = 0x316c6c6568737768ull;  // "hwshell1"
@@ -25,12 +33,6 @@ struct Challenge {
   uint32_t version = kVersion, secured = 0;
   Nonce nonce{};
   Proof proof{};
-};
-struct Claim {
-  int32_t rank = 0, to_rank = 0, world_size = 0;
-  Purpose purpose = Purpose::kJoin;
-  char build[16] = {};
-  char job[kMostJobBytes + 1] = {};
 };
 struct ProvenClaim {
   Claim claim;
@@ -185,35 +187,36 @@ Greeter::State Greeter::judge(const std::string& bytes, std::string& out) {
   if (!proves(self_, kConnector, transcript_, bytes_of(claim), proof)) {
     return refuse(
         out, Code::kPermission,
-        fmt::format("rank {} does not accept the proof of rank {}: it does not know the job's secret",
-                    self_.rank, claim.rank));
+        fmt::format("the proof of rank {} is not accepted: it does not know the job's secret", claim.rank));
   }
   if (text_in(claim.build) != HAWSER_VERSION) {
     return refuse(out, Code::kAbiMismatch,
-                  fmt::format("rank {} runs hawser {}, rank {} hawser {}; all ranks must "
-                              "run the same build",
-                              claim.rank, text_in(claim.build), self_.rank, HAWSER_VERSION));
+                  fmt::format("rank {} runs hawser {}, rank {} another; all ranks must run the same build",
+                              claim.rank, text_in(claim.build), claim.to_rank));
   }
-  if (text_in(claim.job) != self_.job) {
-    return refuse(
-        out, Code::kInvalidArgument,
-        fmt::format("rank {} comes from the job \"{}\", rank {} from the job \"{}\"; start all ranks as one "
-                    "job, with the same config",
-                    claim.rank, text_in(claim.job), self_.rank, self_.job));
-  }
-  if (claim.world_size != self_.world_size) {
-    return refuse(out, Code::kInvalidArgument,
-                  fmt::format("rank {} comes from a world of {}, rank {} from one of {}", claim.rank,
-                              claim.world_size, self_.rank, self_.world_size));
+  if (text_in(claim.job) != self_.job || claim.world_size != self_.world_size) {
+    return refuse(out, Code::kInvalidArgument, another_job(claim));
   }
   if (claim.rank < 0 || claim.rank >= self_.world_size || claim.to_rank != self_.rank) {
     return refuse(out, Code::kInvalidArgument,
-                  fmt::format("rank {} looks for rank {} at rank {} of {}: two addresses are mixed up",
-                              claim.rank, claim.to_rank, self_.rank, self_.world_size));
+                  fmt::format("rank {} looks for rank {} and met another: two addresses are mixed up",
+                              claim.rank, claim.to_rank));
   }
   rank_ = claim.rank;
   purpose_ = claim.purpose;
   return State::kClaimed;
+}
+
+/// What is wanted here is said only to those who have proven that they belong here.
+std::string Greeter::another_job(const Claim& claim) const {
+  const std::string theirs = fmt::format("rank {} comes from the job \"{}\" in a world of {}", claim.rank,
+                                         text_in(claim.job), claim.world_size);
+  const std::string ours = self_.secret == nullptr
+                               ? fmt::format("rank {} does not", claim.to_rank)
+                               : fmt::format("rank {} from the job \"{}\" in a world of {}", self_.rank,
+                                             self_.job, self_.world_size);
+  return fmt::format("{}, {}; start all ranks as one job, with the same config and number of ranks", theirs,
+                     ours);
 }
 
 void Greeter::admit(std::string& out) { out += bytes_of(VerdictHead{}); }

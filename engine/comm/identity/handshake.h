@@ -8,7 +8,8 @@
 // Both prove that they know the secret and neither says it; nonces are fresh, so a recorded conversation is
 // of no use, and the two proofs differ, so none can be sent back to its maker. Without a secret on both sides
 // the proofs are empty and the rest is checked all the same. Sizes are fixed and small. The connection itself
-// is neither encrypted nor authenticated afterwards.
+// is neither encrypted nor authenticated afterwards. A refusal says nothing of the job to those who have not
+// proven that they belong to it.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +44,8 @@ enum class Purpose : uint32_t {
 bool introduce(const Socket& socket, const Membership& self, int32_t to_rank, Purpose purpose,
                double deadline, std::string* why, int interrupt = -1);
 
+struct Claim;
+
 /// The listening side of one connection, without blocking: bytes that came in go in, what to send comes out.
 class Greeter {
  public:
@@ -61,6 +64,7 @@ class Greeter {
   static State refuse(std::string& out, Code code, const std::string& why);
 
  private:
+  std::string another_job(const Claim& claim) const;
   State challenge(const std::string& greeting, std::string& out);
   State judge(const std::string& claim, std::string& out);
 

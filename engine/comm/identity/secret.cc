@@ -33,6 +33,25 @@ class File {
        "the secret's file {} cannot be read: {}", path, std::system_category().message(error));
 }
 
+/// Who can read the secret is of the job; who can write its file chooses who is.
+void check_privacy(const std::string& path, const struct stat& facts) {
+  const unsigned mode = facts.st_mode & 07777u;
+  if ((mode & S_IROTH) != 0) {
+    fail(Code::kPermission, "every user may read the secret's file {} (mode {:o}); do `chmod 600` on it",
+         path, mode);
+  }
+  if ((mode & (S_IWGRP | S_IWOTH)) != 0) {
+    fail(Code::kPermission, "other users may write the secret's file {} (mode {:o}); do `chmod 600` on it",
+         path, mode);
+  }
+  if (facts.st_uid != 0 && facts.st_uid != geteuid()) {
+    fail(Code::kPermission,
+         "the secret's file {} belongs to user {}, who can change it, and this process runs as user {}; give "
+         "it a file that belongs to its own user or to root",
+         path, facts.st_uid, geteuid());
+  }
+}
+
 }  // namespace
 
 Secret::Secret(std::string_view bytes, const std::string& module_folder)
@@ -64,10 +83,7 @@ std::shared_ptr<const Secret> read_secret(const std::string& path, const std::st
   if (!S_ISREG(facts.st_mode)) {
     fail(Code::kInvalidArgument, "the secret's file {} is no regular file", path);
   }
-  if ((facts.st_mode & S_IROTH) != 0) {
-    fail(Code::kPermission, "every user may read the secret's file {} (mode {:o}); do `chmod 600` on it",
-         path, facts.st_mode & 07777u);
-  }
+  check_privacy(path, facts);
   char bytes[Secret::kMostBytes + 2];
   const ssize_t got = ::read(file.fd(), bytes, sizeof(bytes));
   if (got < 0) fail_io(path, errno);

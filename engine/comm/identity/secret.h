@@ -34,7 +34,8 @@ class Secret {
 };
 
 /// The secret in a file: all of it but one newline at the end. Throws kNotFound, kIo, kInvalidArgument (also
-/// for anything but a regular file), and kPermission for a file that every user may read.
+/// for anything but a regular file), and kPermission for a file that every user may read, that its group or
+/// others may write, or that belongs to another user than this process's or root.
 std::shared_ptr<const Secret> read_secret(const std::string& path, const std::string& module_folder = "");
 
 }  // namespace hawser::comm

@@ -183,6 +183,21 @@ void check(const LaunchEnvironment& found) {
   }
 }
 
+/// A variable that is there without the other that shows who set it says more than a list of all.
+[[noreturn]] void fail_without_launcher(const Reader& read) {
+  for (const Launcher& launcher : kLaunchers) {
+    if (!read.has(launcher.sign) || read.has(launcher.beside)) continue;
+    fail(Code::kFailedPrecondition,
+         "the environment has {} but no {}, without which it is not known as {}'s; start the ranks with a "
+         "launcher, set HAWSER_RANK, HAWSER_WORLD_SIZE and HAWSER_ADDRESS, or say rank, world and address",
+         launcher.sign, launcher.beside, launcher.name);
+  }
+  fail(Code::kFailedPrecondition,
+       "no launcher started this process: none of HAWSER_RANK, RANK and WORLD_SIZE (torchrun), "
+       "OMPI_COMM_WORLD_RANK (mpirun), SLURM_PROCID and SLURM_STEP_ID (srun), PMIX_RANK, PMI_RANK and "
+       "JOB_COMPLETION_INDEX (Kubernetes) is set; start it with one of them, or say rank, world and address");
+}
+
 }  // namespace
 
 LaunchEnvironment read_launch_environment(const Lookup& lookup) {
@@ -196,10 +211,7 @@ LaunchEnvironment read_launch_environment(const Lookup& lookup) {
     check(found);
     return found;
   }
-  fail(Code::kFailedPrecondition,
-       "no launcher started this process: none of HAWSER_RANK, RANK and WORLD_SIZE (torchrun), "
-       "OMPI_COMM_WORLD_RANK (mpirun), SLURM_PROCID and SLURM_STEP_ID (srun), PMIX_RANK, PMI_RANK and "
-       "JOB_COMPLETION_INDEX (Kubernetes) is set; start it with one of them, or say rank, world and address");
+  fail_without_launcher(read);
 }
 
 std::string first_slurm_host(std::string_view list) {

@@ -108,7 +108,7 @@ bool RankWatch::take_answers() {
     if (in_.size() < sizeof(answer) + answer.value_bytes) return true;
     const std::string text = in_.substr(sizeof(answer), answer.value_bytes);
     in_.erase(0, sizeof(answer) + answer.value_bytes);
-    if (answer.code == 0) continue;
+    if (answer.code == StoreAnswer::kBeat) continue;
     const auto code = static_cast<Code>(answer.code);
     if (code != Code::kCancelled || text != kEndedInPeace) told_(Error(code, text));
     return false;

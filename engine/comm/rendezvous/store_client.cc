@@ -9,13 +9,16 @@
 namespace hawser::comm {
 namespace {
 
-constexpr double kAnswerSeconds = 30;  ///< for the server to answer what needs no waiting
 constexpr int kPauseMilliseconds = 50;
 
 }  // namespace
 
-StoreClient::StoreClient(const HostPort& address, const Membership& self, double timeout_seconds)
-    : address_(address), rank_(self.rank), world_size_(self.world_size) {
+StoreClient::StoreClient(const HostPort& address, const Membership& self, double timeout_seconds,
+                         double silence_seconds)
+    : address_(address),
+      rank_(self.rank),
+      world_size_(self.world_size),
+      silence_seconds_(std::max(silence_seconds, 2 * kLongestBeat)) {
   const double deadline = steady_seconds() + timeout_seconds;
   for (std::string why;;) {
     socket_ = connect_until(address, deadline, &why);
@@ -44,28 +47,35 @@ std::string StoreClient::get(const std::string& key, double timeout_seconds) {
 }
 
 Socket StoreClient::watch() && {
-  send(StoreOp::kWatch, "", "", 0, steady_seconds() + kAnswerSeconds);
+  send(StoreOp::kWatch, "", "", 0);
   return std::move(socket_);
 }
 
-void StoreClient::send(StoreOp op, std::string_view key, std::string_view value, double timeout_seconds,
-                       double deadline) {
+void StoreClient::send(StoreOp op, std::string_view key, std::string_view value, double timeout_seconds) {
   if (key.size() > kMostKeyBytes || value.size() > kMostValueBytes) {
     fail(Code::kInvalidArgument,
          "the rendezvous store takes keys of {} and values of {} bytes; {} and {} are too long",
          kMostKeyBytes, kMostValueBytes, key.size(), value.size());
   }
   const std::string message = store_request(op, key, value, timeout_seconds);
-  if (!write_all(socket_, message.data(), message.size(), deadline)) {
-    fail(Code::kUnavailable, "rank 0 of {} is gone: the rendezvous at {} takes nothing from rank {} any more",
-         world_size_, address_.text(), rank_);
-  }
+  const double deadline = steady_seconds() + silence_seconds_;
+  if (!write_all(socket_, message.data(), message.size(), deadline))
+    fail_without_zero(steady_seconds() >= deadline);
 }
 
+/// The server answers when it can and gives signs of life until then, so only silence is waited for here.
 std::string StoreClient::ask(StoreOp op, std::string_view key, std::string_view value,
                              double timeout_seconds) {
-  const double deadline = steady_seconds() + timeout_seconds + kAnswerSeconds;
-  send(op, key, value, timeout_seconds, deadline);
+  send(op, key, value, timeout_seconds);
+  int32_t code = StoreAnswer::kBeat;
+  std::string text;
+  while (code == StoreAnswer::kBeat) text = read_text(&code);
+  if (code != 0) throw Error(static_cast<Code>(code), text);
+  return text;
+}
+
+std::string StoreClient::read_text(int32_t* code) {
+  const double deadline = steady_seconds() + silence_seconds_;
   StoreAnswer answer;
   std::string text;
   bool whole = read_all(socket_, &answer, sizeof(answer), deadline);
@@ -73,12 +83,18 @@ std::string StoreClient::ask(StoreOp op, std::string_view key, std::string_view 
     text.resize(answer.value_bytes);
     whole = read_all(socket_, text.data(), text.size(), deadline);
   }
-  if (!whole) {
-    fail(Code::kUnavailable, "rank 0 of {} is gone: the rendezvous at {} does not answer rank {} any more",
-         world_size_, address_.text(), rank_);
-  }
-  if (answer.code != 0) throw Error(static_cast<Code>(answer.code), text);
+  if (!whole) fail_without_zero(steady_seconds() >= deadline);
+  *code = answer.code;
   return text;
+}
+
+void StoreClient::fail_without_zero(bool silent) const {
+  if (silent) {
+    fail(Code::kUnavailable, "rank 0 of {} gave no sign of life for {} s: stopped, or cut off from rank {}",
+         world_size_, silence_seconds_, rank_);
+  }
+  fail(Code::kUnavailable, "rank 0 of {} is gone: the rendezvous at {} does not answer rank {} any more",
+       world_size_, address_.text(), rank_);
 }
 
 std::string store_request(StoreOp op, std::string_view key, std::string_view value, double timeout_seconds) {

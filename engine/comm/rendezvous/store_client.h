@@ -14,8 +14,11 @@ namespace hawser::comm {
 class StoreClient {
  public:
   /// Connects and shows that it belongs to the job, trying again until the deadline. Throws kTimeout naming
-  /// rank 0 if nobody listens there, and what introduce throws. `self` stays the caller's.
-  StoreClient(const HostPort& address, const Membership& self, double timeout_seconds);
+  /// rank 0 if nobody listens there, and what introduce throws. `self` stays the caller's. From then on each
+  /// call throws kUnavailable if rank 0 is gone or gives no sign of life for `silence_seconds` (but 2 s
+  /// at least, as rank 0 goes by its own), whatever the call's timeout.
+  StoreClient(const HostPort& address, const Membership& self, double timeout_seconds,
+              double silence_seconds);
 
   /// Returns when all ranks have come; throws kTimeout naming those that have not. `of_seconds` is for the
   /// text, where part of a longer wait is over.
@@ -33,11 +36,13 @@ class StoreClient {
 
  private:
   std::string ask(StoreOp op, std::string_view key, std::string_view value, double timeout_seconds);
-  void send(StoreOp op, std::string_view key, std::string_view value, double timeout_seconds,
-            double deadline);
+  void send(StoreOp op, std::string_view key, std::string_view value, double timeout_seconds);
+  std::string read_text(int32_t* code);
+  [[noreturn]] void fail_without_zero(bool silent) const;
 
   const HostPort address_;
   const int32_t rank_, world_size_;
+  const double silence_seconds_;
   Socket socket_;
 };
 

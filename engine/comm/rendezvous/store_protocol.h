@@ -19,7 +19,7 @@ enum class StoreOp : uint32_t {
 };
 
 struct StoreRequest {
-  static constexpr uint64_t kMark = 0x32726f74732d7768ull;  ///< "hw-stor2"
+  static constexpr uint64_t kMark = 0x33726f74732d7768ull;  ///< "hw-stor3"
   uint64_t mark = kMark;
   StoreOp op = StoreOp::kBeat;
   uint32_t key_bytes = 0, value_bytes = 0, zero = 0;
@@ -27,7 +27,8 @@ struct StoreRequest {
 };
 
 struct StoreAnswer {
-  int32_t code = 0;  ///< a Code; the value is the message of an error. 0 and no value to a watcher: a beat
+  static constexpr int32_t kBeat = -1;  ///< no answer but a sign of life, to who waits or watches
+  int32_t code = 0;                     ///< a Code, whose message is the value; kBeat has none
   uint32_t value_bytes = 0;
 };
 
@@ -39,7 +40,10 @@ inline constexpr const char* kSilenceKey = "silence";  ///< rank 0's silence_sec
 inline constexpr const char* kEndedInPeace = "rank 0 has ended";
 
 /// Between two signs of life, where `silence_seconds` without one mean that a process is stopped or cut off.
-inline double beat_seconds(double silence_seconds) { return silence_seconds < 4 ? silence_seconds / 4 : 1; }
+inline constexpr double kLongestBeat = 1;
+inline double beat_seconds(double silence_seconds) {
+  return silence_seconds < 4 * kLongestBeat ? silence_seconds / 4 : kLongestBeat;
+}
 
 static_assert(std::is_trivially_copyable_v<StoreRequest> && std::is_trivially_copyable_v<StoreAnswer>);
 

@@ -93,7 +93,8 @@ int StoreServer::next_timeout() const {
   double deadline = reception_->deadline();
   for (const Client& client : clients_) {
     if (client.waits) deadline = std::min(deadline, client.deadline);
-    if (client.watches) deadline = std::min({deadline, next_beat_, client.heard + silence_seconds_});
+    if (client.waits || client.watches) deadline = std::min(deadline, next_beat_);
+    if (client.watches) deadline = std::min(deadline, client.heard + silence_seconds_);
   }
   if (deadline == kNoDeadline) return -1;
   return static_cast<int>(std::clamp(std::ceil((deadline - steady_seconds()) * 1e3), 0.0, 1e6));
@@ -234,7 +235,9 @@ void StoreServer::give_beats() {
   if (now < next_beat_) return;
   next_beat_ = now + beat_seconds(silence_seconds_);
   for (Client& client : clients_) {
-    if (client.watches && client.out.empty()) answer(client, 0, "");
+    if ((client.waits || client.watches) && client.out.empty()) {
+      client.out += as_bytes(StoreAnswer{StoreAnswer::kBeat, 0});
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 #include "engine/comm/rendezvous/rank_watch.h"
 #include "engine/comm/rendezvous/store_client.h"
 #include "engine/comm/rendezvous/store_server.h"
+#include "engine/comm/tcp/descriptors.h"
 #include "engine/comm/tcp/links.h"
 #include "engine/comm/tcp/mesh.h"
 #include "engine/comm/tcp/wake.h"
@@ -77,8 +78,9 @@ void AddressLink::meet(const AddressOptions& options) {
   if (self_.rank == 0) {
     if (!given.empty()) address.host = given;
     server_ = std::make_unique<StoreServer>(address, self_, options.silence_seconds);
+    address.port = std::to_string(server_->port());  // of 0, the one that was free
   }
-  StoreClient store(address, self_, options.timeout_seconds);
+  StoreClient store(address, self_, options.timeout_seconds, options.silence_seconds);
   store.wait_for_all(std::max(0.0, deadline - steady_seconds()), options.timeout_seconds);
   Links links(self_, given.empty() ? store.own_address() : given);
   const std::vector<std::string> addresses = exchange_addresses(store, links.address(), deadline);
@@ -198,6 +200,7 @@ void check(const AddressOptions& options) {
 
 std::shared_ptr<Comm> make_address(const AddressOptions& options) {
   check(options);
+  check_descriptors(options.rank, options.world_size);
   auto link = std::make_unique<AddressLink>(options);
   return make_host(link.release()->transport(), options.rank, options.world_size);
 }

@@ -30,7 +30,8 @@ struct AddressOptions {
 ///                         taken twice
 ///   kPermission           a rank that does not know the secret (on that rank alone: the others wait for the
 ///                         right one)
-///   kFailedPrecondition   an address that is not the loopback, without secret or trust_network
+///   kFailedPrecondition   an address that is not the loopback, without secret or trust_network; fewer
+///                         descriptors than the connections need (descriptors.h)
 ///   kTimeout              ranks did not arrive in time (named)
 ///   kUnavailable          an address that cannot be listened on; a process that died meanwhile (named)
 /// While connected, a process that dies, falls silent or aborts is told to all others through rank 0.

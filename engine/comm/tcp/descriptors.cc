@@ -1,0 +1,46 @@
+#include "engine/comm/tcp/descriptors.h"
+
+#include <sys/resource.h>
+
+#include <filesystem>
+
+#include "engine/base/error.h"
+
+namespace hawser::comm {
+namespace {
+
+/// Data, checkpoint, metrics, and one stranger at the door.
+constexpr int64_t kForFiles = 32;
+
+int64_t open_descriptors() {
+  std::error_code error;
+  int64_t count = 0;
+  for (std::filesystem::directory_iterator at("/proc/self/fd", error), end; !error && at != end;
+       at.increment(error)) {
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+int64_t descriptors_of(int32_t rank, int32_t world_size) {
+  constexpr int64_t kOwn = 4;     // to the rendezvous, its listener, its wake-up, a connection that begins
+  constexpr int64_t kServer = 3;  // of the rendezvous: a listener and a pipe
+  return world_size - 1 + kOwn + (rank == 0 ? world_size + kServer : 0) + kForFiles;
+}
+
+void check_descriptors(int32_t rank, int32_t world_size) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const int64_t open = open_descriptors(), needed = open + descriptors_of(rank, world_size);
+  if (needed <= static_cast<int64_t>(limit.rlim_cur)) return;
+  fail(Code::kFailedPrecondition,
+       "rank {} of {} needs {} file descriptors, {} of them open already, but this process may have {} "
+       "(RLIMIT_NOFILE; its hard limit is {}); raise the limit where the ranks are started, as with "
+       "`ulimit -n {}`",
+       rank, world_size, needed, open, limit.rlim_cur,
+       limit.rlim_max == RLIM_INFINITY ? "none" : std::to_string(limit.rlim_max), needed);
+}
+
+}  // namespace hawser::comm

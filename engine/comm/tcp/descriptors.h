@@ -1,0 +1,16 @@
+// Descriptors that a rank over TCP takes, counted before it meets anyone: a rank that runs out of them on the
+// way would look to the others as one that did not arrive.
+#pragma once
+
+#include <cstdint>
+
+namespace hawser::comm {
+
+/// Of its connections while ranks meet, and some for the files of a run. Rank 0 keeps one for each rank more.
+int64_t descriptors_of(int32_t rank, int32_t world_size);
+
+/// Throws kFailedPrecondition, with the number needed, if this process may not open so many beside those that
+/// it has. The limit stays as it is: it is the host's to raise.
+void check_descriptors(int32_t rank, int32_t world_size);
+
+}  // namespace hawser::comm
