@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "bindings/cli/job_secret.h"
 
 namespace hawser::cli {
 
@@ -26,6 +29,8 @@ struct RankOptions {
   std::string secret_file;     ///< holds the job's secret
   bool trust_network = false;  ///< go on without one on other addresses than the loopback
   double dead_after = 0;       ///< seconds without a sign of life; 0: as usual
+  int32_t secret_fd = -1;      ///< descriptor from which the launcher's secret is read, once; -1: none
+  std::optional<JobSecret> secret;  ///< that secret
   // Of an elastic run.
   int32_t control = -1;     ///< descriptor to the launcher that says which rank this is; -1: none
   int64_t meeting = 0;      ///< counts the meetings of ranks; 0: not counted
@@ -45,6 +50,7 @@ struct LaunchOptions {
   int32_t processes = 0;
   std::string address;             ///< HOST:PORT to meet at; "": a free port of the loopback
   bool elastic = false;            ///< go on without processes that are killed or stopped
+  bool trust_network = false;      ///< go on without the identity module, so without a secret
   int32_t at_least = 0;            ///< processes; with fewer left, lost ones are replaced. 0: always
   std::vector<std::string> words;  ///< what each process is told: train CONFIG ...
 };

@@ -98,8 +98,6 @@ void ElasticLaunch::finished(size_t member, int /*code*/) {
   dismiss();
 }
 
-void ElasticLaunch::stopped(size_t member) { processes_[member].stopped = true; }
-
 void ElasticLaunch::listen_to(size_t member) {
   Process& p = processes_[member];
   std::array<char, 64> text;
@@ -137,8 +135,9 @@ void ElasticLaunch::end_the_silent() {
   const bool late = std::chrono::duration<double>(Clock::now() - broken_at_).count() > patience_seconds_;
   for (size_t m = 0; m < processes_.size(); ++m) {
     Process& p = processes_[m];
-    if (p.state != State::kTraining || !(late || (p.stopped && noticed))) continue;
-    p.why_ended = p.stopped ? "stood still, so it was ended" : "did not hear of that, so it was ended";
+    const bool still = team_->stands_still(m);
+    if (p.state != State::kTraining || !(late || (still && noticed))) continue;
+    p.why_ended = still ? "stood still, so it was ended" : "did not hear of that, so it was ended";
     team_->kill_member(m);
   }
 }

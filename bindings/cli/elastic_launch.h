@@ -27,7 +27,6 @@ class ElasticLaunch final : public Supervisor {
 
   bool killed(size_t member, const std::string& how) override;
   void finished(size_t member, int code) override;
-  void stopped(size_t member) override;
   void look() override;
   void add_polled(std::vector<pollfd>* polled) const override;
 
@@ -36,7 +35,6 @@ class ElasticLaunch final : public Supervisor {
   struct Process {
     int control = -1;  ///< to it; -1: closed
     State state = State::kWaiting;
-    bool stopped = false;
     const char* why_ended = nullptr;  ///< by this launcher
     int32_t rank = -1;                ///< in the last meeting that it was called to
   };

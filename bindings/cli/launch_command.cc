@@ -1,5 +1,7 @@
 // `hawser launch`: the ranks of one job as processes of this machine. What is wrong with the input is found
 // before any of them starts.
+#include <cstdio>
+
 #include "bindings/cli/commands.h"
 #include "bindings/cli/elastic_launch.h"
 #include "bindings/cli/load_config.h"
@@ -30,6 +32,35 @@ std::vector<std::string> words_of(const LaunchOptions& options, const RankOption
   return words;
 }
 
+/// The secret of this job, unless the user has given it one in a file. A meeting of one tells whether this
+/// installation can prove secrets. Throws Failure if it cannot and the network is not trusted.
+std::optional<JobSecret> job_secret(const TrainOptions& train) {
+  if (!train.ranks.secret_file.empty()) return std::nullopt;
+  const JobSecret secret = JobSecret::random();
+  hws_comm_address alone{};
+  alone.struct_size = sizeof alone;
+  alone.world_size = 1;
+  alone.address = "127.0.0.1:0";
+  secret.lend_to(&alone);
+  try {
+    make<Comm>(hws_comm_create_address, &alone);
+    return secret;
+  } catch (const Failure& failure) {
+    const bool cannot_prove = failure.status() == HWS_UNAVAILABLE || failure.status() == HWS_ABI_MISMATCH;
+    if (!cannot_prove) return secret;  // what else is wrong, the ranks will say of themselves
+    if (!train.ranks.trust_network)
+      throw Failure(failure.status(), std::string(failure.what()) + " (--trust-network)");
+    std::fprintf(stderr, "hawser: note: the ranks meet without a secret: %s\n", failure.what());
+    return std::nullopt;
+  }
+}
+
+/// As long as ranks wait for a sign of life, and a beat more: they know better whom they miss.
+double still_seconds(const TrainOptions& train) {
+  constexpr double kUsual = 10, kBeat = 1;
+  return (train.ranks.dead_after > 0 ? train.ranks.dead_after : kUsual) + kBeat;
+}
+
 int launch_elastic(const LaunchOptions& options, const TrainOptions& train) {
   if (options.at_least > options.processes)
     refuse("--at-least " + std::to_string(options.at_least) + " of " + std::to_string(options.processes) +
@@ -40,7 +71,8 @@ int launch_elastic(const LaunchOptions& options, const TrainOptions& train) {
   const Config config = RunFolder::is_run(folder)
                             ? same_run_config(RunFolder::look_into(folder), train.config)
                             : load_config(train.config);
-  ProcessTeam team;
+  allow_descriptors();
+  ProcessTeam team(job_secret(train), still_seconds(train));
   ElasticLaunch launch(options, config.get(), &team);
   launch.begin();
   return team.wait(&launch);
@@ -63,7 +95,8 @@ int run_launch(const LaunchOptions& options, const TrainOptions& train) {
   const std::string address = options.address.empty() ? free_address() : options.address;
   check_ranks(rank_options(options, address, 0), config.get());
   if (!train.out.empty()) RunFolder::check_unused(train.out);
-  ProcessTeam team;
+  allow_descriptors();
+  ProcessTeam team(job_secret(train), still_seconds(train));
   for (int32_t rank = 0; rank < options.processes; ++rank) {
     team.start(words_of(options, rank_options(options, address, rank)));
   }

@@ -64,7 +64,8 @@ void add_ranks(CLI::App* sub, hawser::cli::RankOptions* o) {
                   "Seconds without a sign of life from a process (default: 10)")
       ->check(number_from_zero())
       ->group(group);
-  sub->add_option("--control", o->control)->group("");  // set by launch --elastic
+  sub->add_option("--control", o->control)->group("");      // set by launch --elastic
+  sub->add_option("--secret-fd", o->secret_fd)->group("");  // set by launch
 }
 
 std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* action) {
@@ -117,6 +118,10 @@ int launch(hawser::cli::LaunchOptions options) {
     if (error.get_exit_code() == 0) return answer(app, error);
     hawser::cli::refuse(std::string("launch train: ") + error.what());
   }
+  if (options.trust_network && !train->ranks.trust_network) {
+    train->ranks.trust_network = true;
+    options.words.push_back("--trust-network");
+  }
   return hawser::cli::run_launch(options, *train);
 }
 
@@ -135,6 +140,8 @@ void add_launch(CLI::App* app, Action* action) {
                   "With --elastic: as long as so many are left, go on without the lost (default: replace "
                   "them)")
       ->check(whole_number(1));
+  sub->add_flag("--trust-network", o->trust_network,
+                "Go on without a secret where the identity module, which proves it, is not installed");
   sub->prefix_command();
   sub->footer("hawser launch -n 4 train CONFIG --set /mesh/dp_shard=4 --out DIR");
   sub->callback([=] {

@@ -20,8 +20,11 @@ namespace hawser::cli {
 namespace {
 
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP};
-/// How long the others have to say what they know and end by themselves, then after SIGTERM, before SIGKILL.
-constexpr std::chrono::seconds kPatience{10};
+/// How long the others have to say what they know and end by themselves before SIGTERM, which asks those that
+/// train and ends those that have not met yet; and how long after that, before SIGKILL.
+constexpr std::chrono::seconds kBeforeAsked{2}, kBeforeKilled{12};
+
+constexpr const char* kStoodStill = "stood still, so it was ended";
 
 volatile std::sig_atomic_t g_signals[3] = {0, 0, 0};  // how often each of kForwarded came
 
@@ -55,16 +58,28 @@ std::string killed_by(int number) {
   return "was killed by signal " + std::to_string(number) + " (" + strsignal(number) + ")";
 }
 
+/// Closes a descriptor; -1: none.
+struct Descriptor {
+  explicit Descriptor(int descriptor) : fd(descriptor) {}
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
+  const int fd;
+};
+
 /// In the new process, up to exec. Only async-signal-safe calls.
-[[noreturn]] void become_rank(char* const* words, int errors, bool prints, int inherits, pid_t parent) {
+[[noreturn]] void become_rank(char* const* words, int errors, bool prints,
+                              const std::array<int, 2>& inherited, pid_t parent) {
   // A group of its own: Ctrl-C of the terminal goes to the launcher, which passes it on once.
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(128 + SIGTERM);  // it died before that
+  prctl(PR_SET_PDEATHSIG, SIGKILL);               // a stopped process takes no other signal
+  if (getppid() != parent) _exit(128 + SIGKILL);  // it died before that
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   dup2(nothing, STDIN_FILENO);
   if (!prints) dup2(nothing, STDOUT_FILENO);
-  if (inherits >= 0) fcntl(inherits, F_SETFD, 0);
+  for (const int descriptor : inherited) {
+    if (descriptor >= 0) fcntl(descriptor, F_SETFD, 0);
+  }
   dup2(errors, STDERR_FILENO);
   for (const int number : kForwarded) std::signal(number, SIG_DFL);
   std::signal(SIGCHLD, SIG_DFL);
@@ -76,7 +91,8 @@ std::string killed_by(int number) {
 
 }  // namespace
 
-ProcessTeam::ProcessTeam() {
+ProcessTeam::ProcessTeam(const std::optional<JobSecret>& secret, double still_seconds)
+    : secret_(secret), still_seconds_(still_seconds) {
   const sigset_t watched = watched_signals();
   sigprocmask(SIG_BLOCK, &watched, nullptr);  // they arrive in ppoll only
   for (const int number : kForwarded) install(number, on_team_signal);
@@ -97,14 +113,18 @@ ProcessTeam::~ProcessTeam() {
   sigprocmask(SIG_UNBLOCK, &watched, nullptr);
 }
 
-void ProcessTeam::start(const std::vector<std::string>& words, bool prints, int inherits) {
+void ProcessTeam::start(std::vector<std::string> words, bool prints, int inherits) {
+  const Descriptor secret(secret_ ? secret_->hand_over() : -1);
+  if (secret_) words.insert(words.end(), {"--secret-fd", std::to_string(secret.fd)});
   std::vector<char*> arguments = {const_cast<char*>("hawser")};
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail_start("pipe");
   const pid_t parent = getpid(), pid = fork();
-  if (pid == 0) become_rank(arguments.data(), ends[1], prints || members_.empty(), inherits, parent);
+  if (pid == 0) {
+    become_rank(arguments.data(), ends[1], prints || members_.empty(), {inherits, secret.fd}, parent);
+  }
   const int error = errno;
   close(ends[1]);
   if (pid < 0) {
@@ -133,6 +153,7 @@ int ProcessTeam::wait(Supervisor* supervisor) {
       }
     }
     collect_ended();
+    end_the_still();
     if (code_ != 0 && any_running()) hurry();
     if (supervisor_ != nullptr && code_ == 0) supervisor_->look();
     std::vector<pollfd> polled;
@@ -202,14 +223,16 @@ void ProcessTeam::show(size_t member, std::string line) {
 void ProcessTeam::collect_ended() {
   std::vector<std::pair<size_t, int>> found;
   for (size_t r = 0; r < members_.size(); ++r) {
+    Member& member = members_[r];
     int status = 0;
-    if (!members_[r].running || waitpid(members_[r].pid, &status, WNOHANG | WUNTRACED) != members_[r].pid)
+    if (!member.running || waitpid(member.pid, &status, WNOHANG | WUNTRACED | WCONTINUED) != member.pid)
       continue;
-    if (WIFSTOPPED(status)) {
-      if (supervisor_ != nullptr) supervisor_->stopped(r);
+    if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+      member.stopped = WIFSTOPPED(status);
+      member.stopped_at = Clock::now();
       continue;
     }
-    members_[r].running = false;
+    member.running = false;
     found.emplace_back(r, status);
   }
   // Of those that ended since the last look, one that was killed is the cause.
@@ -223,7 +246,9 @@ void ProcessTeam::collect_ended() {
 void ProcessTeam::ended(size_t member, int status) {
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (code == kExitInterrupted) interrupted_ = true;
-  const std::string how = WIFSIGNALED(status) ? killed_by(WTERMSIG(status)) : "";
+  const std::string how = members_[member].ended_for_standing ? kStoodStill
+                          : WIFSIGNALED(status)               ? killed_by(WTERMSIG(status))
+                                                              : "";
   if (supervisor_ != nullptr && code_ == 0) {
     if (how.empty()) supervisor_->finished(member, code);
     if (!how.empty() && supervisor_->killed(member, how)) return;
@@ -238,11 +263,22 @@ void ProcessTeam::kill_member(size_t member) {
   if (members_[member].running) kill(members_[member].pid, SIGKILL);
 }
 
-/// After a failure: patience, SIGTERM, patience, SIGKILL.
+/// A stopped process takes no signal but SIGKILL, and could not tidy up: none is waited for once the job has
+/// failed, nor, where others wait for it, longer than they would.
+void ProcessTeam::end_the_still() {
+  for (Member& member : members_) {
+    if (!member.running || !member.stopped) continue;
+    const std::chrono::duration<double> still = Clock::now() - member.stopped_at;
+    const bool late = still.count() >= still_seconds_ && (members_.size() > 1 || asked_to_end_);
+    if (code_ == 0 && !late) continue;
+    member.ended_for_standing = true;
+    kill(member.pid, SIGKILL);
+  }
+}
+
 void ProcessTeam::hurry() {
-  if (Clock::now() - failed_at_ < kPatience * (pushes_ + 1)) return;
-  ++pushes_;
-  signal_all(pushes_ == 1 ? SIGTERM : SIGKILL);
+  if (Clock::now() - failed_at_ < (pushes_ == 0 ? kBeforeAsked : kBeforeKilled)) return;
+  signal_all(pushes_++ == 0 ? SIGTERM : SIGKILL);
 }
 
 void ProcessTeam::signal_all(int number) {

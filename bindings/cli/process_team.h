@@ -8,9 +8,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "bindings/cli/job_secret.h"
 
 namespace hawser::cli {
 
@@ -20,9 +23,8 @@ class Supervisor {
   virtual ~Supervisor() = default;
   /// A member was killed; `how`: "was killed by signal 9 (Killed)". True: the others go on.
   virtual bool killed(size_t member, const std::string& how) = 0;
-  /// A member ended by itself, or stands still (SIGSTOP).
+  /// A member ended by itself.
   virtual void finished(size_t member, int code) = 0;
-  virtual void stopped(size_t member) = 0;
   /// Each time that something happened, and once a second.
   virtual void look() = 0;
   /// What else is worth waking up for.
@@ -32,18 +34,21 @@ class Supervisor {
 class ProcessTeam {
  public:
   /// From here on SIGINT, SIGTERM and SIGHUP are passed on to the processes. One team at a time per process.
-  ProcessTeam();
+  /// Each process is handed `secret`. Of several, one that has been stopped for `still_seconds` is ended.
+  ProcessTeam(const std::optional<JobSecret>& secret, double still_seconds);
   ~ProcessTeam();
   ProcessTeam(const ProcessTeam&) = delete;
   ProcessTeam& operator=(const ProcessTeam&) = delete;
 
   /// Starts this program again with `words`, as the next member, and as the rank of that number until
   /// set_rank says otherwise. Rank 0 keeps stdout, or with `prints` whoever it is; what the others print
-  /// there goes nowhere. It inherits the descriptor `inherits`. It is told to end (SIGTERM) if this process
-  /// dies. Throws Failure.
-  void start(const std::vector<std::string>& words, bool prints = false, int inherits = -1);
+  /// there goes nowhere. It inherits the descriptor `inherits`. It is killed (SIGKILL, which reaches it even
+  /// if it is stopped) if this process dies. Throws Failure.
+  void start(std::vector<std::string> words, bool prints = false, int inherits = -1);
   size_t size() const { return members_.size(); }
   void set_rank(size_t member, int32_t rank) { members_[member].rank = rank; }
+  /// Whether it is stopped (SIGSTOP), as far as the last look goes.
+  bool stands_still(size_t member) const { return members_[member].stopped; }
   void kill_member(size_t member);
   /// What is said from here on may have been said before.
   void forget_lines() { shown_.clear(); }
@@ -59,7 +64,8 @@ class ProcessTeam {
     pid_t pid = -1;
     int errors = -1;   // its stderr; -1: at its end
     std::string line;  // of stderr, not ended yet
-    bool running = true;
+    bool running = true, stopped = false, ended_for_standing = false;
+    std::chrono::steady_clock::time_point stopped_at{};
     int32_t rank = 0;
   };
   using Clock = std::chrono::steady_clock;
@@ -68,11 +74,14 @@ class ProcessTeam {
   void show(size_t member, std::string line);
   void collect_ended();
   void ended(size_t member, int status);
+  void end_the_still();
   void hurry();
   void signal_all(int number);
   bool any_running() const;
   bool any_output() const;
 
+  const std::optional<JobSecret> secret_;
+  const double still_seconds_;
   std::vector<Member> members_;
   Supervisor* supervisor_ = nullptr;
   std::set<std::string> shown_;  // lines: ranks that fail together say the same

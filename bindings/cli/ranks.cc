@@ -1,6 +1,8 @@
 // From a mesh and a few words of the command line to an engine.
 #include "bindings/cli/ranks.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -32,6 +34,7 @@ std::string config_mark(const hws_config* config) {
 
 Comm connect(const RankOptions& options, const std::string& job) {
   const auto text = [](const std::string& word) { return word.empty() ? nullptr : word.c_str(); };
+  allow_descriptors();
   hws_comm_address address{};
   address.struct_size = sizeof address;
   address.host = text(options.host);
@@ -39,6 +42,7 @@ Comm connect(const RankOptions& options, const std::string& job) {
   address.silence_seconds = options.dead_after;
   address.job = job.c_str();
   address.secret_file = text(options.secret_file);
+  if (options.secret) options.secret->lend_to(&address);
   address.trust_network = options.trust_network ? 1 : 0;
   address.timeout_seconds = options.meet_seconds;
   if (options.comm == kEnvironment) return make<Comm>(hws_comm_create_env, &address);
@@ -59,6 +63,13 @@ void share_threads(hws_config* config, int32_t processes) {
 }
 
 }  // namespace
+
+void allow_descriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 RankOptions with_environment(RankOptions options) {
   if (options.comm != kEnvironment) return options;

@@ -11,6 +11,7 @@ int run_train(const TrainOptions& asked) {
   output().may_be_closed();  // the run is what counts
   TrainOptions options = asked;
   options.ranks = with_environment(asked.ranks);
+  if (options.ranks.secret_fd >= 0) options.ranks.secret = JobSecret::take(options.ranks.secret_fd);
   return options.elastic ? run_elastic(options) : train_once(options, [](int64_t) {});
 }
 

@@ -118,19 +118,35 @@ TEST_F(Ranks, RefusesRanksThatDoNotFit) {
 /// Ranks as processes.
 class Launch : public Ranks {
  protected:
-  /// A launch of 3,000 steps on two ranks, in the background.
-  pid_t begin(const std::string& run) const {
+  /// A launch of 30,000 steps on two ranks, in the background; a process is missed after two seconds.
+  pid_t start(const std::string& run, const std::vector<std::string>& options = {}) const {
+    std::vector<std::string> words = {"hawser", "launch", "-n", "2"};
+    words.insert(words.end(), options.begin(), options.end());
+    for (const std::string& word :
+         {std::string("train"), std::string("config.json"), std::string("--out"), run,
+          std::string("--dead-after"), std::string("2"), std::string("--set"),
+          std::string("/mesh/dp_shard=2"), std::string("--set"), std::string("/train/steps=30000"),
+          std::string("--set"), std::string("/train/eval_every=0"), std::string("--set"),
+          std::string("/checkpoint/every=0")}) {
+      words.push_back(word);
+    }
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
     const pid_t pid = fork();
     if (pid == 0) {
       if (chdir(folder_.c_str()) != 0) _exit(99);
       for (const auto& [name, fd] : {std::pair{"stdout", 1}, std::pair{"stderr", 2}}) {
         dup2(::open(name, O_CREAT | O_WRONLY | O_TRUNC, 0666), fd);
       }
-      execl(HAWSER_COMMAND, "hawser", "launch", "-n", "2", "train", "config.json", "--out", run.c_str(),
-            "--set", "/mesh/dp_shard=2", "--set", "/train/steps=3000", "--set", "/train/eval_every=0",
-            "--set", "/checkpoint/every=0", static_cast<char*>(nullptr));
+      execv(HAWSER_COMMAND, arguments.data());
       _exit(99);
     }
+    return pid;
+  }
+  /// The same, waiting until it trains.
+  pid_t begin(const std::string& run, const std::vector<std::string>& options = {}) const {
+    const pid_t pid = start(run, options);
     for (int i = 0; i < 3000 && lines_of(read_text(folder_ / run / "metrics.jsonl")).size() < 3; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -187,7 +203,7 @@ TEST_F(Launch, CtrlCEndsAllWithACheckpoint) {
   EXPECT_EQ(end_of(launcher), 130);
   expect_gone(ranks);
   const size_t steps = metric_rows(folder_ / "run").size();
-  EXPECT_LT(steps, 3000u);
+  EXPECT_LT(steps, 30000u);
   EXPECT_TRUE(fs::exists(path("run/checkpoints/step-" + std::to_string(steps) + "/manifest.json")));
   EXPECT_EQ(read_text(path("stderr")), "");
 }
@@ -241,13 +257,83 @@ TEST_F(Ranks, AFlightRecordSaysWhoNeverCame) {
   refused("flight records", {"flight-rank-1.json is no record"});
 }
 
+/// Not even one that is stopped and so takes no signal but SIGKILL.
 TEST_F(Launch, LeavesNoRankBehind) {
+  for (const std::vector<std::string>& options : {std::vector<std::string>{}, {"--elastic"}}) {
+    const pid_t launcher = begin("run" + std::to_string(options.size()), options);
+    const std::vector<pid_t> ranks = ranks_of(launcher);
+    ASSERT_EQ(ranks.size(), 2u);
+    kill(ranks[1], SIGSTOP);
+    kill(launcher, SIGKILL);
+    EXPECT_EQ(end_of(launcher), 128 + SIGKILL);
+    expect_gone(ranks);
+  }
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// The others miss it after --dead-after (2 s); then nobody waits for what cannot tidy up.
+TEST_F(Launch, OneRankThatStandsStillEndsAllWhenItIsMissed) {
+  for (const size_t still : {0, 1}) {
+    SCOPED_TRACE(still);
+    const pid_t launcher = begin("run" + std::to_string(still));
+    const std::vector<pid_t> ranks = ranks_of(launcher);
+    ASSERT_EQ(ranks.size(), 2u);
+    const auto begun = std::chrono::steady_clock::now();
+    kill(ranks[still], SIGSTOP);
+    EXPECT_NE(end_of(launcher), 0);
+    EXPECT_LT(seconds_since(begun), 8) << "it took dead-after + 20 s";
+    expect_gone(ranks);
+    const std::string err = read_text(path("stderr")), rank = "rank " + std::to_string(still);
+    EXPECT_NE(err.find(rank + " of 2 gave no sign of life for 2 s"), std::string::npos) << err;
+  }
+}
+
+/// Ranks that have not met cannot miss each other; the launcher sees who stands still, and tells the others
+/// to end.
+TEST_F(Launch, OneRankThatStandsStillBeforeTheyMeetEndsAll) {
+  const pid_t launcher = start("run");
+  std::vector<pid_t> ranks;
+  while (ranks.size() < 2) ranks = ranks_of(launcher);
+  const auto begun = std::chrono::steady_clock::now();
+  kill(ranks[0], SIGSTOP);
+  EXPECT_EQ(end_of(launcher), 128 + SIGKILL);
+  EXPECT_LT(seconds_since(begun), 10) << "it took 80 s";
+  expect_gone(ranks);
+  const std::string err = read_text(path("stderr"));
+  EXPECT_NE(err.find("rank 0 stood still, so it was ended"), std::string::npos) << err;
+}
+
+/// The command raises its own limit as far as it may.
+TEST_F(Launch, DescriptorsAreTakenAsFarAsTheHardLimitGoes) {
+  const std::string words =
+      " launch -n 2 train config.json" + mesh(2) + " >/dev/null 2>'" + path("err") + "'";
+  const std::string there = "cd '" + folder_.string() + "' && ";
+  EXPECT_EQ(std::system((there + "ulimit -Sn 30 && " HAWSER_COMMAND + words).c_str()), 0)
+      << read_text(path("err"));
+  EXPECT_NE(std::system((there + "ulimit -n 30 && " HAWSER_COMMAND + words).c_str()), 0);
+  const std::string err = read_text(path("err"));
+  EXPECT_NE(err.find("of 2 needs "), std::string::npos) << err;
+  EXPECT_NE(err.find("may have 30"), std::string::npos) << err;
+}
+
+/// A pause that nobody misses.
+TEST_F(Launch, ARankThatGoesOnInTimeIsNotEnded) {
   const pid_t launcher = begin("run");
   const std::vector<pid_t> ranks = ranks_of(launcher);
   ASSERT_EQ(ranks.size(), 2u);
-  kill(launcher, SIGKILL);
-  EXPECT_EQ(end_of(launcher), 128 + SIGKILL);
-  expect_gone(ranks);
+  for (int i = 0; i < 3; ++i) {
+    kill(ranks[1], SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    kill(ranks[1], SIGCONT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(800));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  EXPECT_EQ(ranks_of(launcher).size(), 2u) << read_text(path("stderr"));
+  kill(launcher, SIGINT);
+  EXPECT_EQ(end_of(launcher), 130);
 }
 
 }  // namespace
