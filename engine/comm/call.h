@@ -39,6 +39,7 @@ struct Call {
   uint64_t sequence = 0;  ///< in the group; of send and recv, between the two members
   uint64_t ticket = 0;
   int64_t ledger_bytes = 0;
+  int64_t wire_bytes = 0;  ///< of the ledger, once it is done
   double issued = 0, begun = 0;
 
   std::span<const GatherPiece> gather;

@@ -46,6 +46,10 @@ class DeviceComm {
 /// Device memory that summing over `members` takes at most: an array of which each owns `shard_elements`.
 int64_t device_staging_bytes(int64_t shard_elements, int64_t members);
 
+/// Memory of the host that the transport of a rank holds which is a process of its own: what is between
+/// sockets (or the host's functions) and sums. Ranks that are threads of one process need none.
+int64_t process_transport_bytes(int32_t world_size);
+
 /// One rank's end of a Comm: its groups and the one thread that carries out its calls in the order in which
 /// they were issued, whichever group they belong to. Used by one thread at a time, but for abort.
 class RankComm {

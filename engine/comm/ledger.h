@@ -1,8 +1,11 @@
-// The ledger: what was sent, exactly. Bytes are those that one member sends under the ring forms of each
-// operation, whatever the transport really does: reduce_scatter, all_gather and all_to_all (N-1) * shard
-// bytes, all_reduce twice that of its padded shard, broadcast its bytes once from the root, send its bytes,
-// each with the operation's own wire type (of all_reduce: addends in `wire`, finished sums in `round_to`; its
-// shard is ceil(elements / N)).
+// The ledger: what was sent, exactly, in two columns. Bytes are the payload: those that one member sends
+// under the ring forms of each operation, whatever the transport really does: reduce_scatter, all_gather and
+// all_to_all (N-1) * shard bytes, all_reduce twice that of its padded shard, broadcast its bytes once from
+// the root, send its bytes, each with the operation's own wire type (of all_reduce: addends in `wire`,
+// finished sums in `round_to`; its shard is ceil(elements / N)). Wire bytes are those that a process gave its
+// sockets, or the host's functions, for the call: with headers and padding, and by the ways that the
+// transport really takes. Between threads there are none, nor does it know those that devices send each
+// other.
 #pragma once
 
 #include <array>
@@ -28,7 +31,7 @@ const char* operation_name(Operation operation);
 /// Totals of one group on one member.
 struct Traffic {
   struct Entry {
-    int64_t calls = 0, bytes = 0;
+    int64_t calls = 0, bytes = 0, wire_bytes = 0;
   };
   std::array<Entry, static_cast<size_t>(Operation::kCount)> by_operation{};
 };

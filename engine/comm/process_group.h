@@ -100,7 +100,7 @@ class ProcessGroup {
   /// is known to have failed by then; the rest, wait throws.
   virtual void follow(Work work) { wait(work); }
   virtual bool done(Work work) const = 0;
-  /// Bytes and calls by operation so far; safe beside running calls.
+  /// Calls and bytes by operation so far (ledger.h); safe beside running calls.
   virtual Traffic traffic() const = 0;
 
  protected:

@@ -101,7 +101,9 @@ void Progress::carry_out(Call& call) {
     transport_.fault().raise_if_set();
     call.begun = steady_seconds();
     recorder_.running(call.ticket, call.begun);
+    const int64_t before = transport_.wire_bytes();
     call.device != nullptr ? call.device->run(call) : transport_.run(call);
+    call.wire_bytes = transport_.wire_bytes() - before;
     recorder_.ended(call.ticket, steady_seconds(), CallState::kFinished);
     finished_(user_, call);
     return;

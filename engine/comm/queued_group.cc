@@ -155,7 +155,8 @@ Traffic QueuedGroup::traffic() const {
   for (size_t i = 0; i < traffic.by_operation.size(); ++i) {
     const GroupCounters::Entry& entry = counters_.by_operation[i];
     traffic.by_operation[i] = {entry.calls.load(std::memory_order_relaxed),
-                               entry.bytes.load(std::memory_order_relaxed)};
+                               entry.bytes.load(std::memory_order_relaxed),
+                               entry.wire_bytes.load(std::memory_order_relaxed)};
   }
   return traffic;
 }

@@ -109,6 +109,7 @@ void QueuedRank::count(void* self, const Call& call) {
       rank.groups_[call.group]->by_operation[static_cast<size_t>(call.signature.operation)];
   entry.calls.fetch_add(1, std::memory_order_relaxed);
   entry.bytes.fetch_add(call.ledger_bytes, std::memory_order_relaxed);
+  entry.wire_bytes.fetch_add(call.wire_bytes, std::memory_order_relaxed);
 }
 
 }  // namespace hawser::comm

@@ -13,7 +13,7 @@ namespace hawser::comm {
 /// A group's name and counters; they outlive the ProcessGroup, because queued calls may.
 struct GroupCounters {
   struct Entry {
-    std::atomic<int64_t> calls{0}, bytes{0};
+    std::atomic<int64_t> calls{0}, bytes{0}, wire_bytes{0};
   };
   std::array<Entry, static_cast<size_t>(Operation::kCount)> by_operation;
   GroupName named;

@@ -30,6 +30,8 @@ class Transport {
   /// The rank ends; `run` is called no more.
   virtual void leave() noexcept = 0;
   virtual int64_t bytes() const = 0;
+  /// Bytes given to sockets or to the host's functions so far. The progress thread.
+  virtual int64_t wire_bytes() const { return 0; }
 };
 
 }  // namespace hawser::comm

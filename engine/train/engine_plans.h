@@ -19,6 +19,7 @@ struct Target {
   int32_t workers = 1;   ///< of its streams
   bool in_place = true;  ///< the host works in its memory
   bool peers = false;    ///< transfers go from device to device
+  int64_t transport_bytes = 0;  ///< of the host, which a rank's transport holds
 };
 
 /// Pinned memory of the host beside the arena, for what goes back and forth in a step; none where the device

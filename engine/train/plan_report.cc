@@ -92,6 +92,11 @@ class PlanReport {
     return (target_.in_place ? plans_.arena_bytes : 0) +
            host_bytes(plans_.staging, staging_, a_.config, target_);
   }
+  /// What a rank's transport takes beside that, where ranks are processes.
+  int64_t process_bytes() const {
+    const int64_t ranks = a_.config.mesh.dp();
+    return ranks > 1 ? comm::process_transport_bytes(static_cast<int32_t>(ranks)) : 0;
+  }
   Json strategy_json() const;
   void add_ranks(Json* report) const;
 
@@ -300,6 +305,7 @@ std::string PlanReport::json() const {
   report["host_staging_bytes"] = plans_.staging.bytes();
   report["host_bytes"] = on_host();
   report["device_transport_bytes"] = plans_.device_transport_bytes;
+  report["transport_bytes"] = process_bytes();
   if (!transport_.reason.empty()) report["device_transport"] = transport_.reason;
   report["step_graphs"] = step_graphs();
   report["device"] = kind_name(device_.kind);
@@ -331,6 +337,12 @@ std::string PlanReport::text() const {
   if (plans_.device_transport_bytes > 0)
     text += fmt::format("device staging  {:>14} bytes beside the arena: sums over ranks\n",
                         plans_.device_transport_bytes);
+  if (many)
+    text += fmt::format(
+        "transport       {:>14} bytes of the host on each rank that is a process (TCP, the host's own); "
+        "threads "
+        "need none\n",
+        process_bytes());
   if (!transport_.reason.empty()) text += "transfers       " + transport_.reason + "\n";
   if (const int64_t graphs = step_graphs(); graphs > 0)
     text += fmt::format("graphs          {:>14} a step, of the device, from the second step on\n", graphs);

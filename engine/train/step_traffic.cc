@@ -14,6 +14,7 @@ void StepTraffic::end() {
       const comm::Traffic::Entry &from = before_[g].by_operation[o], &to = now[g].by_operation[o];
       step_[g].by_operation[o].calls += to.calls - from.calls;
       step_[g].by_operation[o].bytes += to.bytes - from.bytes;
+      step_[g].by_operation[o].wire_bytes += to.wire_bytes - from.wire_bytes;
     }
   }
 }
@@ -32,17 +33,22 @@ OrderedJson StepTraffic::json(const Totals& totals) const {
       const comm::Traffic::Entry& entry = totals[g].by_operation[o];
       if (entry.calls > 0)
         json[groups_[g]->name()][comm::operation_name(static_cast<comm::Operation>(o))] = {
-            {"calls", entry.calls}, {"bytes", entry.bytes}};
+            {"calls", entry.calls}, {"bytes", entry.bytes}, {"wire_bytes", entry.wire_bytes}};
     }
   }
   return json;
 }
 
-int64_t sent_bytes(const StepTraffic::Totals& totals) {
-  int64_t bytes = 0;
-  for (const comm::Traffic& group : totals)
-    for (const comm::Traffic::Entry& entry : group.by_operation) bytes += entry.bytes;
-  return bytes;
+comm::Traffic::Entry sum(const StepTraffic::Totals& totals) {
+  comm::Traffic::Entry sum;
+  for (const comm::Traffic& group : totals) {
+    for (const comm::Traffic::Entry& entry : group.by_operation) {
+      sum.calls += entry.calls;
+      sum.bytes += entry.bytes;
+      sum.wire_bytes += entry.wire_bytes;
+    }
+  }
+  return sum;
 }
 
 }  // namespace hawser::train

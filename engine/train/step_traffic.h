@@ -26,7 +26,8 @@ class StepTraffic {
 
   /// Since the groups were made. Any thread, also beside running calls.
   Totals total() const;
-  /// {"dp_shard": {"reduce_scatter": {"calls": 3, "bytes": 1024}}}; what was never called is left out.
+  /// {"dp_shard": {"reduce_scatter": {"calls": 3, "bytes": 1024, "wire_bytes": 1552}}}; what was never called
+  /// is left out.
   OrderedJson json(const Totals& totals) const;
 
  private:
@@ -34,7 +35,7 @@ class StepTraffic {
   Totals step_{}, before_{};
 };
 
-/// Bytes of all groups and operations together.
-int64_t sent_bytes(const StepTraffic::Totals& totals);
+/// Of all groups and operations together.
+comm::Traffic::Entry sum(const StepTraffic::Totals& totals);
 
 }  // namespace hawser::train

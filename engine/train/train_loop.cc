@@ -59,7 +59,7 @@ bool TrainerImpl::take_steps(int64_t total, const std::function<bool(const Train
     TrainRecord record;
     record.result = train_step();
     record.total_steps = total;
-    record.communication_bytes = sent_bytes(last_traffic_);
+    record.communication_bytes = sum(last_traffic_).bytes;
     record.tokens_per_second =
         static_cast<double>(config_.batch.global_batch * config_.batch.sequence) / record.result.seconds;
     const bool last = state_.step == total;

@@ -168,6 +168,7 @@ TransportChoice TrainerImpl::agree_on_peers() const {
 Target TrainerImpl::target() const {
   Target target = machines_.front()->target();
   target.peers = transport_.peers;
+  if (team_.size() < world_) target.transport_bytes = comm::process_transport_bytes(world_);
   return target;
 }
 

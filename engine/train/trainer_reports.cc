@@ -100,6 +100,7 @@ std::string TrainerImpl::info_json() const {
   json["memory"] = memory_json(plans_, first().executor());
   json["memory"]["host_staging_bytes"] = plans_.staging.bytes();
   json["memory"]["device_transport_bytes"] = plans_.device_transport_bytes;
+  json["memory"]["transport_bytes"] = target().transport_bytes;
   json["memory"]["staging_bytes"] = staging_bytes(first().layout(), model_.table());
   json["memory"]["staging_taken_bytes"] = staging_.empty() ? 0 : staging_.front().taken_bytes();
   return json.dump();
@@ -187,9 +188,11 @@ std::string TrainerImpl::metrics_json() const {
                      {"arena_bytes", plans_.arena_bytes},
                      {"rank", first().number()},
                      {"communication", traffic_->json(traffic)},
-                     {"communication_bytes", sent_bytes(traffic)},
+                     {"communication_bytes", sum(traffic).bytes},
+                     {"communication_wire_bytes", sum(traffic).wire_bytes},
                      {"communication_total", traffic_->json(total)},
-                     {"communication_total_bytes", sent_bytes(total)}};
+                     {"communication_total_bytes", sum(total).bytes},
+                     {"communication_total_wire_bytes", sum(total).wire_bytes}};
   return json.dump();
 }
 

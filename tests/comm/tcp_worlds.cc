@@ -22,7 +22,10 @@ comm::AddressOptions address_options(const std::string& address, int32_t rank, i
 }
 
 std::vector<std::shared_ptr<comm::Comm>> tcp_world(int32_t ranks) {
-  const std::string address = free_address();
+  return tcp_world_at(free_address(), ranks);
+}
+
+std::vector<std::shared_ptr<comm::Comm>> tcp_world_at(const std::string& address, int32_t ranks) {
   std::vector<std::shared_ptr<comm::Comm>> world(static_cast<size_t>(ranks));
   std::vector<std::exception_ptr> errors(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;

@@ -14,5 +14,6 @@ comm::AddressOptions address_options(const std::string& address, int32_t rank, i
 
 /// All ranks as threads of this process, each with connections of its own.
 std::vector<std::shared_ptr<comm::Comm>> tcp_world(int32_t ranks);
+std::vector<std::shared_ptr<comm::Comm>> tcp_world_at(const std::string& address, int32_t ranks);
 
 }  // namespace hawser::testing

@@ -94,6 +94,37 @@ TEST(ProcessRanks, GiveTheBitsOfThreads) {
 }
 
 /// Every day other cells of the layout matrix.
+/// What a step sent: the payload is that of threads, to the byte; on the wire it is more, by headers. The
+/// plan knows what the transport holds, and the engine says it.
+TEST(ProcessRanks, CountWhatTheirSocketsCarriedBesideThePayload) {
+  const Layout l = layout(1, 3, 2, "per_step");
+  const auto of_step = [&](std::shared_ptr<comm::Comm> comm) {
+    LayoutRun run(Problem{}, l, std::move(comm));
+    run.step();
+    const auto metrics = nlohmann::json::parse(run.trainer().metrics_json());
+    const auto info = nlohmann::json::parse(run.trainer().info_json());
+    nlohmann::json traffic = metrics.at("communication");
+    return nlohmann::json{{"traffic", traffic},
+                          {"payload", metrics.at("communication_bytes")},
+                          {"wire", metrics.at("communication_wire_bytes")},
+                          {"transport", info.at("memory").at("transport_bytes")}}
+        .dump();
+  };
+  const auto threads = nlohmann::json::parse(of_step(nullptr));
+  EXPECT_EQ(threads.at("wire"), 0) << "threads share memory";
+  EXPECT_EQ(threads.at("transport"), 0);
+  for (const std::string& text : in_processes(3, of_step)) {
+    const auto process = nlohmann::json::parse(text);
+    EXPECT_EQ(process.at("payload"), threads.at("payload"));
+    EXPECT_EQ(process.at("transport"), comm::process_transport_bytes(3));
+    int64_t wire = 0;
+    for (const auto& group : process.at("traffic"))
+      for (const auto& operation : group) wire += operation.at("wire_bytes").get<int64_t>();
+    EXPECT_EQ(process.at("wire"), wire);
+    EXPECT_GT(wire, process.at("payload").get<int64_t>());
+  }
+}
+
 TEST(ProcessRanks, GiveTheBitsOfThreadsInCellsOfTheMatrix) {
   const uint64_t seed = seed_of_today();
   std::vector<Cell> cells = all_cells(4);

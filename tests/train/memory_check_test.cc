@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/base/error.h"
+#include "engine/comm/comm.h"
 #include "engine/train/assemble.h"
 #include "engine/train/memory_check.h"
 #include "engine/train/staging.h"
@@ -86,6 +87,17 @@ TEST_F(MemoryCheck, TheArenaAndTheCopyOfTheStateFitToTheByte) {
   const std::string words = beside.refused_in(arena + copy - 1, arena + copy - 1);
   EXPECT_NE(words.find("(" + std::to_string(copy) + " bytes)"), std::string::npos) << words;
   EXPECT_NE(words.find("leave /checkpoint/async out"), std::string::npos) << words;
+}
+
+TEST_F(MemoryCheck, WhatProcessesExchangeBytesThroughCounts) {
+  Planned p(config(R"(, "mesh": {"dp_shard": 4})"));
+  const int64_t arena = p.plans().arena_bytes;
+  p.target.transport_bytes = comm::process_transport_bytes(4);
+  EXPECT_EQ(p.target.transport_bytes, 8 << 20);
+  EXPECT_EQ(p.refused_in(arena + (8 << 20), arena + (8 << 20)), "");
+  const std::string words = p.refused_in(arena + (8 << 20) - 1, arena + (8 << 20) - 1);
+  EXPECT_NE(words.find("0.01 GiB to exchange with other processes"), std::string::npos) << words;
+  EXPECT_EQ(words.find("async"), std::string::npos) << words;
 }
 
 TEST_F(MemoryCheck, ADevicesHostHoldsTheCopyOfEverySave) {

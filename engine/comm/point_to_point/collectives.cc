@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/comm/agreement.h"
+#include "engine/comm/comm.h"
 
 namespace hawser::comm {
 namespace {
@@ -22,11 +23,13 @@ int64_t sum_before(std::span<const int64_t> sizes, int32_t end) {
 
 }  // namespace
 
-Staging::Staging(int32_t world_size) {
+int64_t process_transport_bytes(int32_t world_size) {
   constexpr int64_t kBytes = int64_t{8} << 20, kLeastChunk = 1024;
-  const int64_t least = (int64_t{world_size} + 2) * kLeastChunk;
-  floats.resize(static_cast<size_t>(std::max(kBytes / int64_t{sizeof(float)}, least)));
+  return std::max(kBytes, (int64_t{world_size} + 2) * kLeastChunk * int64_t{sizeof(float)});
 }
+
+Staging::Staging(int32_t world_size)
+    : floats(static_cast<size_t>(process_transport_bytes(world_size)) / sizeof(float)) {}
 
 PeerCollectives::PeerCollectives(Link& link, Staging& staging, const kernels::KernelTable& kernels,
                                  const Fault& fault, int32_t world_size)
@@ -122,25 +125,6 @@ void PeerCollectives::all_to_all() {
   const int32_t me = group_->member;
   move(out_at(me), in_at(me), in_size(me));
   for_each_partner([&](int32_t m) { exchange(m, in_at(m), in_size(m), out_at(m), out_size(m)); });
-}
-
-/// Counts are few: everyone gets everyone's and adds them, in blocks that fit the staging.
-void PeerCollectives::all_reduce_i64() {
-  auto* const data = static_cast<int64_t*>(call_->out);
-  const int64_t most = chunk_elements() / 2;
-  for (int64_t at = 0; at < call_->bytes; at += most) {
-    const int64_t count = std::min(most, call_->bytes - at);
-    for_each_partner([&](int32_t m) { exchange(m, data + at, count * 8, slot(m), count * 8); });
-    for (int32_t m = 0; m < group_->size(); ++m) {
-      if (m == group_->member) continue;
-      const char* from = reinterpret_cast<const char*>(slot(m));
-      for (int64_t i = 0; i < count; ++i) {
-        uint64_t other;
-        std::memcpy(&other, from + i * 8, 8);
-        data[at + i] = static_cast<int64_t>(static_cast<uint64_t>(data[at + i]) + other);
-      }
-    }
-  }
 }
 
 }  // namespace hawser::comm

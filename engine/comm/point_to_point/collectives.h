@@ -53,7 +53,11 @@ class PeerCollectives {
   void all_gather();
   void broadcast();
   void all_to_all();
+
+  // integer_sum.cc
   void all_reduce_i64();
+  void sum_integers(int64_t* data, int64_t count);
+  void halve_and_double(int64_t* data, int64_t count, int32_t core);
 
   // reduction.cc
   void reduce_scatter();

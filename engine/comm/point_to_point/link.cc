@@ -16,8 +16,9 @@ Link::~Link() {
 }
 
 void Link::send(int32_t to, const void* data, int64_t bytes, double deadline) {
-  if (bytes > 0)
-    check(transport_.send(transport_.user, to, data, bytes, left_until(deadline)), "send to", to);
+  if (bytes <= 0) return;
+  check(transport_.send(transport_.user, to, data, bytes, left_until(deadline)), "send to", to);
+  sent_bytes_ += bytes;
 }
 
 void Link::recv(int32_t from, void* data, int64_t bytes, double deadline) {
@@ -37,6 +38,7 @@ void Link::exchange(int32_t peer, const void* out, int64_t out_bytes, void* in, 
   if (transport_.exchange != nullptr && out_bytes > 0 && in_bytes > 0) {
     check(transport_.exchange(transport_.user, peer, out, out_bytes, in, in_bytes, left_until(deadline)),
           "exchange with", peer);
+    sent_bytes_ += out_bytes;
     return;
   }
   if (rank_ < peer) send(peer, out, out_bytes, deadline);

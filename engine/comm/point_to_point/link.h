@@ -29,6 +29,8 @@ class Link {
   /// Throws why later calls would fail, if the transport knows. Waits for nothing.
   void look();
   void abort(const Error& error) noexcept;
+  /// Of all that was sent whole.
+  int64_t sent_bytes() const { return sent_bytes_; }
 
  private:
   std::string reason() const;
@@ -36,6 +38,7 @@ class Link {
 
   HostTransport transport_;
   int32_t rank_;
+  int64_t sent_bytes_ = 0;
 };
 
 }  // namespace hawser::comm

@@ -23,6 +23,7 @@ class PeerTransport final : public Transport {
   Fault& fault() override { return fault_; }
   void leave() noexcept override {}
   int64_t bytes() const override { return staging_.bytes(); }
+  int64_t wire_bytes() const override { return link_->sent_bytes(); }
 
  private:
   const std::shared_ptr<Link> link_;

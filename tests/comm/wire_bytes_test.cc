@@ -1,0 +1,143 @@
+// The ledger's wire bytes against what the kernel says that the sockets carried, to the byte; and exact sums
+// of integers, which send no more than the plan's closed form says, but for headers.
+#include <gtest/gtest.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+#include <numeric>
+
+#include "engine/comm/point_to_point/header.h"
+#include "tests/comm/tcp_worlds.h"
+#include "tests/harness/spawn_ranks.h"
+
+namespace hawser::testing {
+namespace {
+
+using comm::Operation, comm::Traffic;
+
+int32_t port_of(const sockaddr_in& name) { return ntohs(name.sin_port); }
+
+/// Bytes that this process's TCP sockets have sent, but those from and to `port`, over which ranks watch each
+/// other; -1 if this kernel does not count them.
+int64_t carried(int32_t port) {
+  int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename().string());
+    sockaddr_in own{}, peer{};
+    socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_size) != 0 || own.sin_family != AF_INET ||
+        getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0 || port_of(own) == port ||
+        port_of(peer) == port) {
+      continue;
+    }
+    tcp_info info{};
+    socklen_t size = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+        size < offsetof(tcp_info, tcpi_bytes_sent) + sizeof(info.tcpi_bytes_sent)) {
+      return -1;
+    }
+    bytes += static_cast<int64_t>(info.tcpi_bytes_sent - info.tcpi_bytes_retrans);
+  }
+  return bytes;
+}
+
+/// `ranks` ranks over TCP in this process, each on a thread of its own where it runs.
+class World {
+ public:
+  explicit World(int32_t ranks) : address_(free_address()), comms_(tcp_world_at(address_, ranks)) {
+    for (int32_t r = 0; r < ranks; ++r) ends_.push_back(comms_[r]->connect(r, test_comm_options()));
+    for (const auto& end : ends_) groups_.push_back(world_group(*end));
+  }
+  int32_t size() const { return static_cast<int32_t>(ends_.size()); }
+  void run(const std::function<void(comm::ProcessGroup&)>& fn) {
+    std::vector<std::thread> threads;
+    for (const auto& group : groups_) threads.emplace_back([&] { fn(*group); });
+    for (std::thread& thread : threads) thread.join();
+  }
+  Traffic::Entry entry(int32_t rank, Operation operation) const {
+    return groups_[rank]->traffic().by_operation[static_cast<size_t>(operation)];
+  }
+  int64_t wire_bytes() const {
+    int64_t bytes = 0;
+    for (const auto& group : groups_) {
+      for (const Traffic::Entry& entry : group->traffic().by_operation) bytes += entry.wire_bytes;
+    }
+    return bytes;
+  }
+  int64_t carried() const { return testing::carried(std::stoi(address_.substr(address_.find(':') + 1))); }
+
+ private:
+  const std::string address_;
+  std::vector<std::shared_ptr<comm::Comm>> comms_;
+  std::vector<std::unique_ptr<comm::RankComm>> ends_;
+  std::vector<std::unique_ptr<comm::ProcessGroup>> groups_;
+};
+
+/// Each operation, in sizes that do not divide.
+void all_operations(comm::ProcessGroup& group) {
+  constexpr int64_t kElements = 10'007;
+  const int32_t n = group.size(), next = (group.rank() + 1) % n, before = (group.rank() + n - 1) % n;
+  std::vector<float> x(static_cast<size_t>(n) * kElements), y(x.size());
+  std::vector<int64_t> counts(257);
+  const comm::GatherPiece gather = {x.data(), y.data(), kElements};
+  const comm::ReducePiece reduce = {y.data(), x.data(), kElements};
+  const comm::AllReducePiece all_reduce = {x.data(), y.data(), kElements};
+  const comm::Reduction narrow{.wire = DType::kBf16, .round_to = DType::kBf16};
+  group.wait(group.all_gather({&gather, 1}, DType::kF32));
+  group.wait(group.reduce_scatter({&reduce, 1}, {}));
+  group.wait(group.all_reduce({&all_reduce, 1}, narrow));
+  group.wait(group.all_reduce_i64(counts.data(), std::ssize(counts)));
+  group.wait(group.all_to_all(x.data(), y.data(), 1001));
+  group.wait(group.broadcast(x.data(), 12'345, 1));
+  const auto send = [&] { return group.send(y.data(), 777, next); };
+  const auto recv = [&] { return group.recv(x.data(), 777, before); };
+  const comm::Work first = group.rank() == 0 ? send() : recv();
+  const comm::Work second = group.rank() == 0 ? recv() : send();
+  group.wait(first), group.wait(second);
+  group.wait(group.barrier());
+}
+
+TEST(WireBytes, AreWhatTheSocketsCarried) {
+  for (const int32_t ranks : {2, 3, 5}) {
+    World world(ranks);
+    const int64_t before = world.carried();
+    if (before < 0) GTEST_SKIP() << "this kernel does not count what sockets send";
+    world.run(all_operations);
+    EXPECT_GT(world.wire_bytes(), 0);
+    EXPECT_EQ(world.carried() - before, world.wire_bytes()) << ranks << " ranks";
+  }
+}
+
+/// Each member's own sum, whatever the number of members and numbers; `count` of them above what the staging
+/// holds at a time, once.
+TEST(WireBytes, SumsOfIntegersAreExactAndSendWhatTheClosedFormSays) {
+  for (const int32_t ranks : {2, 3, 4, 6, 8}) {
+    World world(ranks);
+    for (const int64_t count : {int64_t{1}, int64_t{3}, int64_t{1024}, int64_t{ranks == 2 ? 1'100'003 : 5}}) {
+      SCOPED_TRACE(::testing::Message() << ranks << " ranks, " << count << " numbers");
+      const Traffic::Entry before = world.entry(0, Operation::kAllReduceI64);
+      world.run([&](comm::ProcessGroup& group) {
+        std::vector<int64_t> numbers(static_cast<size_t>(count));
+        for (int64_t i = 0; i < count; ++i) numbers[i] = (int64_t{1} << 61) * group.rank() + i * 7;
+        group.wait(group.all_reduce_i64(numbers.data(), count));
+        const auto high =
+            static_cast<int64_t>((uint64_t{1} << 61) * static_cast<uint64_t>(ranks * (ranks - 1) / 2));
+        for (int64_t i = 0; i < count; i += 1 + count / 100) {
+          EXPECT_EQ(static_cast<uint64_t>(numbers[i]), static_cast<uint64_t>(high) + uint64_t(i) * 7 * ranks);
+        }
+      });
+      const Traffic::Entry after = world.entry(0, Operation::kAllReduceI64);
+      const int64_t headers = (ranks - 1) * int64_t{sizeof(comm::Header)};
+      const int64_t sent = after.wire_bytes - before.wire_bytes - headers, whole = count * 8;
+      const bool adopts =
+          (ranks & (ranks - 1)) != 0;  // for a member beyond the power of two it sends once more
+      EXPECT_LE(sent, after.bytes - before.bytes + (adopts ? whole : 0));
+      EXPECT_LE(sent, (adopts ? 3 : 2) * whole) << "it was " << ranks - 1 << " times the array";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hawser::testing
