@@ -306,6 +306,52 @@ TEST_F(Launch, OneRankThatStandsStillBeforeTheyMeetEndsAll) {
   EXPECT_NE(err.find("rank 0 stood still, so it was ended"), std::string::npos) << err;
 }
 
+/// Each rank reads it once, from a pipe that is closed then.
+TEST_F(Launch, TheSecretOfAJobIsInNoArgumentAndNoVariable) {
+  if (!fs::exists(fs::path(HAWSER_COMMAND).parent_path() / "hawser-0/libhawser_identity.so"))
+    GTEST_SKIP() << "libhawser_identity.so is not built (Debian: libsodium-dev)";
+  const pid_t launcher = begin("run");
+  const std::vector<pid_t> ranks = ranks_of(launcher);
+  ASSERT_EQ(ranks.size(), 2u);
+  for (const pid_t rank : ranks) {
+    const fs::path process = "/proc/" + std::to_string(rank);
+    std::string words = read_text(process / "cmdline");
+    const std::string name("--secret-fd\0", 12);
+    const size_t at = words.find(name);
+    ASSERT_NE(at, std::string::npos) << words;
+    const std::string descriptor = words.c_str() + at + name.size();
+    std::error_code none;
+    EXPECT_NE(fs::read_symlink(process / "fd" / descriptor, none).string().substr(0, 4), "pipe")
+        << "descriptor " << descriptor << " is still open";
+    EXPECT_EQ(read_text(process / "environ"), read_text("/proc/self/environ"));
+  }
+  kill(launcher, SIGKILL);
+  end_of(launcher);
+}
+
+/// An installation that cannot prove secrets: the command and the library, without the module beside them.
+TEST_F(Launch, WithoutProofsTheNetworkMustBeTrusted) {
+  const fs::path build = fs::path(HAWSER_COMMAND).parent_path();
+  fs::create_directory(folder_ / "bare");
+  fs::copy(HAWSER_COMMAND, folder_ / "bare/hawser");
+  for (const auto& entry : fs::directory_iterator(build)) {
+    if (entry.path().filename().string().starts_with("libhawser.so"))
+      fs::copy(entry.path(), folder_ / "bare" / entry.path().filename());
+  }
+  const auto bare = [&](const std::string& options) {
+    return std::system(("cd '" + folder_.string() + "' && bare/hawser launch -n 2 " + options +
+                        " train config.json" + mesh(2) + " >/dev/null 2>err")
+                           .c_str());
+  };
+  EXPECT_NE(bare(""), 0);
+  const std::string err = read_text(path("err"));
+  for (const char* words : {"libhawser_identity.so", "--trust-network"})
+    EXPECT_NE(err.find(words), std::string::npos) << err;
+  EXPECT_EQ(bare("--trust-network"), 0) << read_text(path("err"));
+  EXPECT_EQ(read_text(path("err")).find("hawser: note: the ranks meet without a secret: "), 0u)
+      << read_text(path("err"));
+}
+
 /// The command raises its own limit as far as it may.
 TEST_F(Launch, DescriptorsAreTakenAsFarAsTheHardLimitGoes) {
   const std::string words =
