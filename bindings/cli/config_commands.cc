@@ -4,6 +4,7 @@
 
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
+#include "bindings/cli/file_failure.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/output.h"
 
@@ -75,8 +76,7 @@ int run_init(const std::string& preset, const std::string& file) {
     output().line(text);
     return kExitOk;
   }
-  std::error_code ignored;
-  if (std::filesystem::exists(file, ignored)) {
+  if (exists(file)) {
     throw Failure(HWS_ALREADY_EXISTS, file + " exists already; choose another name or remove it");
   }
   replace_file(file, text);

@@ -1,6 +1,8 @@
 // See file_failure.h.
 #include "bindings/cli/file_failure.h"
 
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -12,6 +14,14 @@ namespace {
 const char* advice(int error) {
   if (error == ENOSPC || error == EDQUOT) return "; free some space or choose another place";
   return "";
+}
+
+/// Kind of the file (S_IFMT); 0: there is none.
+mode_t kind_of(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0) return status.st_mode & S_IFMT;
+  if (errno != ENOENT && errno != ENOTDIR) fail_file("cannot look at " + path, errno);
+  return 0;
 }
 
 }  // namespace
@@ -34,6 +44,9 @@ int32_t file_status(int error) {
       return HWS_IO;
   }
 }
+
+bool exists(const std::string& path) { return kind_of(path) != 0; }
+bool is_folder(const std::string& path) { return kind_of(path) == S_IFDIR; }
 
 void fail_file(const std::string& what, int error) {
   throw Failure(file_status(error), what + ": " + std::strerror(error) + advice(error));

@@ -93,10 +93,9 @@ void replace_file(const std::string& path, std::string_view text) {
 }
 
 Config load_config(const std::string& name) {
-  std::error_code ignored;
-  if (fs::is_directory(name, ignored)) return make<Config>(hws_config_from_model, name.c_str());
+  if (is_folder(name)) return make<Config>(hws_config_from_model, name.c_str());
   const bool is_path = name.find('/') != std::string::npos || ends_with(name, ".json");
-  if (!is_path && !fs::exists(name, ignored)) return make<Config>(hws_config_preset, name.c_str());
+  if (!is_path && !exists(name)) return make<Config>(hws_config_preset, name.c_str());
   const std::string text = read_file(name);
   try {
     return make<Config>(hws_config_parse, static_cast<const void*>(text.data()), text.size(),
@@ -135,15 +134,14 @@ void apply_sets(hws_config* config, const std::vector<std::string>& sets) {
 
 // Told apart by name: .bin with .idx beside it is a Megatron pair, .bin, .u16 and .u32 alone are raw tokens.
 void apply_data(Config* config, const std::string& file) {
-  std::error_code ignored;
   std::string path = file;
   std::string format = "text";
   const bool pair_name = ends_with(file, ".bin") || ends_with(file, ".idx");
   const std::string stem = pair_name ? file.substr(0, file.size() - 4) : file;
-  if (fs::exists(stem + ".bin", ignored) && fs::exists(stem + ".idx", ignored)) {
+  if (exists(stem + ".bin") && exists(stem + ".idx")) {
     path = stem;
     format = "megatron";
-  } else if (!fs::exists(file, ignored)) {
+  } else if (!exists(file)) {
     throw Failure(HWS_NOT_FOUND, "--data " + file + ": no such file");
   } else if (ends_with(file, ".bin") || ends_with(file, ".u16") || ends_with(file, ".u32")) {
     format = "tokens";

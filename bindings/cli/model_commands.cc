@@ -1,9 +1,9 @@
 // The commands about models on disk and devices: inspect, verify, convert, device.
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
+#include "bindings/cli/file_failure.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
 
@@ -74,8 +74,7 @@ int run_verify(const std::string& checkpoint) {
 
 int run_convert(const ConvertOptions& options) {
   const ModelPath model = find_model(options.source);
-  std::error_code ignored;
-  if (std::filesystem::exists(options.destination, ignored)) {
+  if (exists(options.destination)) {
     throw Failure(HWS_ALREADY_EXISTS,
                   options.destination + " exists already; choose another name or remove it");
   }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "bindings/cli/file_failure.h"
 #include "bindings/cli/load_config.h"
 
 namespace fs = std::filesystem;
@@ -19,29 +20,31 @@ ordered_json resolved_model(const ModelPath& model) {
   return resolved_tree(make<Config>(hws_config_from_model, model.path.c_str()).get());
 }
 
+bool holds_steps(const std::string& folder) {
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  bool found = false;
+  for (; !error && !found && entry != fs::directory_iterator(); entry.increment(error))
+    found = entry->path().filename().string().starts_with("step-");
+  if (error) fail_file("cannot list " + folder, error.value());
+  return found;
+}
+
 }  // namespace
 
 ModelPath find_model(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) throw Failure(HWS_NOT_FOUND, path + ": no such file or directory");
-  if (!fs::is_directory(path, ignored)) {
+  if (!exists(path)) throw Failure(HWS_NOT_FOUND, path + ": no such file or directory");
+  if (!is_folder(path)) {
     refuse(path +
            " is a file; give a run folder (hawser train --out), a checkpoint directory or a Hugging Face "
            "folder");
   }
-  const fs::path folder(path);
-  if (fs::exists(folder / "manifest.json", ignored)) return {ModelKind::kCheckpoint, path};
-  if (fs::is_directory(folder / "checkpoints", ignored)) {
-    return {ModelKind::kCheckpoint, text_of(hws_checkpoint_latest, (folder / "checkpoints").c_str())};
-  }
-  const bool weights = fs::exists(folder / "model.safetensors", ignored) ||
-                       fs::exists(folder / "model.safetensors.index.json", ignored);
-  if (fs::exists(folder / "config.json", ignored) && weights) return {ModelKind::kHuggingFace, path};
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (entry.path().filename().string().starts_with("step-")) {
-      return {ModelKind::kCheckpoint, text_of(hws_checkpoint_latest, path.c_str())};
-    }
-  }
+  if (exists(path + "/manifest.json")) return {ModelKind::kCheckpoint, path};
+  if (const std::string checkpoints = path + "/checkpoints"; is_folder(checkpoints))
+    return {ModelKind::kCheckpoint, text_of(hws_checkpoint_latest, checkpoints.c_str())};
+  const bool weights = exists(path + "/model.safetensors") || exists(path + "/model.safetensors.index.json");
+  if (exists(path + "/config.json") && weights) return {ModelKind::kHuggingFace, path};
+  if (holds_steps(path)) return {ModelKind::kCheckpoint, text_of(hws_checkpoint_latest, path.c_str())};
   throw Failure(HWS_NOT_FOUND,
                 path +
                     " holds no model: neither manifest.json (a checkpoint), nor checkpoints/ (a run "

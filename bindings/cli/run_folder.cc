@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
-#include <cstring>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -23,8 +22,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kStepPrefix = "step-";
-
 void write_all(int file, std::string_view text, const std::string& path) {
   while (!text.empty()) {
     const ssize_t n = ::write(file, text.data(), text.size());
@@ -34,23 +31,16 @@ void write_all(int file, std::string_view text, const std::string& path) {
   }
 }
 
-/// N of "step-N"; -1 for another name.
-int64_t step_of(const std::string& name) {
-  if (!name.starts_with(kStepPrefix)) return -1;
-  int64_t step = -1;
-  const char* end = name.data() + name.size();
-  const auto parsed = std::from_chars(name.data() + std::strlen(kStepPrefix), end, step);
-  return parsed.ec == std::errc() && parsed.ptr == end ? step : -1;
-}
-
 }  // namespace
 
 void RunFolder::check_unused(const std::string& path) {
   std::error_code error;
-  if (fs::exists(path, error)) {
-    if (!fs::is_directory(path, error))
+  if (exists(path)) {
+    if (!is_folder(path))
       throw Failure(HWS_ALREADY_EXISTS, "--out " + path + " is a file; name a new folder");
-    if (!fs::is_empty(path, error)) {
+    const bool empty = fs::is_empty(path, error);
+    if (error) fail_file("--out " + path + ": cannot look into it", error.value());
+    if (!empty) {
       throw Failure(HWS_ALREADY_EXISTS,
                     "--out " + path +
                         " holds files already; name a new folder, or continue a run there with --resume " +
@@ -84,13 +74,12 @@ RunFolder RunFolder::create(const std::string& path, const std::string& config_j
 }
 
 bool RunFolder::is_run(const std::string& path) {
-  std::error_code error;
-  return fs::exists(path + "/config.json", error) && fs::exists(path + "/metrics.jsonl", error);
+  return exists(path + "/config.json") && exists(path + "/metrics.jsonl");
 }
 
 void RunFolder::clear_unfinished(const std::string& path) {
   std::error_code error;
-  if (is_run(path) || fs::exists(path + "/metrics.jsonl", error)) return;  // which is made last
+  if (exists(path + "/metrics.jsonl")) return;  // which is made last
   for (const char* name : {"/config.json", "/resolved.json", "/overrides.json"})
     fs::remove(path + name, error);
 }
@@ -102,8 +91,7 @@ RunFolder RunFolder::open(const std::string& path) {
 }
 
 RunFolder RunFolder::look_into(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_directory(path, error)) throw Failure(HWS_NOT_FOUND, "--resume " + path + ": no such folder");
+  if (!is_folder(path)) throw Failure(HWS_NOT_FOUND, "--resume " + path + ": no such folder");
   RunFolder folder(path);
   if (!is_run(path)) {
     throw Failure(HWS_NOT_FOUND,
@@ -148,9 +136,8 @@ void RunFolder::lock() {
 }
 
 std::vector<std::string> RunFolder::overrides() const {
-  std::error_code error;
   const std::string path = this->path() + "/overrides.json";
-  if (!fs::exists(path, error)) return {};
+  if (!exists(path)) return {};
   const auto json = ordered_json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
   std::vector<std::string> pointers;
   if (json.is_array()) {
@@ -185,23 +172,17 @@ std::vector<MetricRow> RunFolder::keep_rows_until(int64_t step) {
   return rows;
 }
 
-std::vector<std::string> RunFolder::set_aside_checkpoints_after(int64_t step) const {
-  std::vector<fs::path> damaged;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(checkpoints_path(), error)) {
-    if (step_of(entry.path().filename().string()) > step) damaged.push_back(entry.path());
+std::vector<std::string> RunFolder::set_aside_checkpoints(const std::vector<std::string>& names) const {
+  std::vector<std::string> paths;
+  for (const std::string& name : names) {
+    const std::string path = checkpoints_path() + "/" + name;
+    const std::string free = checkpoints_path() + "/damaged-" + name;
+    std::string aside = free;
+    for (int i = 2; exists(aside); ++i) aside = free + "-" + std::to_string(i);
+    if (std::rename(path.c_str(), aside.c_str()) != 0) fail_file("cannot move " + path + " aside", errno);
+    paths.push_back(aside);
   }
-  std::vector<std::string> names;
-  for (const fs::path& path : damaged) {
-    fs::path aside = path.parent_path() / ("damaged-" + path.filename().string());
-    for (int i = 2; fs::exists(aside, error); ++i) {
-      aside = path.parent_path() / ("damaged-" + path.filename().string() + "-" + std::to_string(i));
-    }
-    fs::rename(path, aside, error);
-    if (error) fail_file("cannot move " + path.string() + " aside", error.value());
-    names.push_back(aside.string());
-  }
-  return names;
+  return paths;
 }
 
 void RunFolder::note(const std::string& file_name, const std::string& row) const {

@@ -53,8 +53,8 @@ class RunFolder {
   void write_config(const std::string& config_json, const std::string& resolved_json) const;
   /// Drops the rows after `step` (and a torn last line) and returns the others.
   std::vector<MetricRow> keep_rows_until(int64_t step);
-  /// Moves aside the checkpoints after `step`, which did not verify; returns their new names.
-  std::vector<std::string> set_aside_checkpoints_after(int64_t step) const;
+  /// Moves aside these checkpoints, which are damaged, by their names; returns their new paths.
+  std::vector<std::string> set_aside_checkpoints(const std::vector<std::string>& names) const;
   void append(const MetricRow& row);
   /// Adds to ranks.jsonl that from here on so many ranks train.
   void note_ranks(int64_t step, int64_t ranks) const;

@@ -268,13 +268,23 @@ int start(const TrainOptions& options, const std::function<void(int64_t)>& began
   });
 }
 
-/// Path of the newest checkpoint; "" if there is none and an elastic run may do without.
-std::string newest_checkpoint(const RunFolder& folder, bool elastic) {
+struct LoadedCheckpoint {
+  std::string name;                  ///< "": there was none
+  std::vector<std::string> damaged;  ///< passed over, by name
+};
+
+/// Loads the newest checkpoint; an elastic run may do without one, if there is none.
+LoadedCheckpoint load_newest(hws_engine* engine, const RunFolder& folder, bool elastic) {
   try {
-    return text_of(hws_checkpoint_latest, folder.checkpoints_path().c_str());
+    const std::string text =
+        text_of(hws_checkpoint_load_latest, engine, folder.checkpoints_path().c_str(), 0u);
+    const auto json = ordered_json::parse(text);
+    LoadedCheckpoint loaded{json.at("name").get<std::string>(), {}};
+    for (const auto& damaged : json.at("damaged")) loaded.damaged.push_back(damaged.at("name"));
+    return loaded;
   } catch (const Failure& failure) {
     if (!elastic || failure.status() != HWS_NOT_FOUND) throw;
-    return "";
+    return {};
   }
 }
 
@@ -288,19 +298,20 @@ int resume(const TrainOptions& options, const std::function<void(int64_t)>& bega
   Run run{opened.path(), folder_name(opened.path()), describe(config.get()), describe(here.get()), nullptr};
   set_checkpoint_path(here.get(), opened.path());
   run.engine = make_engine(here.get(), 0u, options.ranks);
-  const std::string checkpoint = newest_checkpoint(opened, options.elastic);
-  if (!checkpoint.empty()) check(hws_checkpoint_load(run.engine.get(), checkpoint.c_str(), 0u));
+  const LoadedCheckpoint loaded = load_newest(run.engine.get(), opened, options.elastic);
   return train_on(run, options, began, [&](int64_t step, std::optional<RunFolder>* folder) {
     folder->emplace(std::move(opened));
-    for (const std::string& path : (*folder)->set_aside_checkpoints_after(step)) {
+    // Only now that another one is loaded: until then nothing of the run changes.
+    for (const std::string& path : (*folder)->set_aside_checkpoints(loaded.damaged)) {
       std::fprintf(stderr, "hawser: note: a damaged checkpoint was moved to %s\n", path.c_str());
     }
     std::vector<MetricRow> rows = (*folder)->keep_rows_until(step);
     if (step < number_at(run.used.resolved, "/train/steps")) {  // else nothing will run, and nothing changes
       (*folder)->write_config(run.kept.as_set_text, run.kept.resolved_text);
     }
-    output().print("resuming %s from %s\n", run.folder.c_str(),
-                   checkpoint.empty() ? "its beginning" : checkpoint.c_str());
+    output().print(
+        "resuming %s from %s\n", run.folder.c_str(),
+        loaded.name.empty() ? "its beginning" : ((*folder)->checkpoints_path() + "/" + loaded.name).c_str());
     return rows;
   });
 }

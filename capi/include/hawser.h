@@ -215,9 +215,9 @@ HWS_API void hws_plan_destroy(hws_plan* plan);
  * Going on without the lost rank, in the processes that are left (or in new ones): destroy engine and comm;
  * agree who is there (the library does not: a launcher, a scheduler or the host's own means say so) and
  * number them from 0; hws_config_fit_ranks for so many; a new comm, whose `job` counts these meetings, so
- * that nobody left over from an earlier one gets in; a new engine; hws_checkpoint_load of
- * hws_checkpoint_latest. Steps after that checkpoint are done again, with the bits of a run that was stopped
- * there and went on with these ranks. `hawser launch --elastic` does just that.
+ * that nobody left over from an earlier one gets in; a new engine; hws_checkpoint_load_latest. Steps after
+ * that checkpoint are done again, with the bits of a run that was stopped there and went on with these ranks.
+ * `hawser launch --elastic` does just that.
  */
 
 /* `ranks` ranks as threads of this process. No thread is made before an engine is. Errors:
@@ -338,7 +338,8 @@ HWS_API void hws_comm_destroy(hws_comm* comm);
  * Where a comm spans several processes, each of the following is collective: every process calls it, in the
  * same order and with the same arguments, or it fails in all of them:
  *   hws_engine_create_ranks, _train_step, _forward_backward, _commit, _discard, _train, _eval, _forward,
- *   _generate, _export, hws_tensor_get, _set, _statistics, hws_checkpoint_save, _load.
+ *   _generate, _export, hws_tensor_get, _set, _statistics, hws_checkpoint_save, _load,
+ *   _load_latest.
  * So each process pushes the same global batch, and callbacks of all processes make the same collective
  * calls; a token callback returns the same on all, while a train callback that ends the run in one process
  * ends it in all. A checkpoint's path is one folder that all processes see. hws_engine_cancel is told to all:
@@ -536,14 +537,25 @@ HWS_API int32_t hws_checkpoint_save(hws_engine* engine, const char* path);
 HWS_API int32_t hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op** out);
 #define HWS_LOAD_OTHER_DATA 1u /* go on although the data is not what the checkpoint was trained on */
 /* Restores weights, optimizer, counters and data cursor: training goes on bitwise. Everything is checked
- * before anything changes; should the disk fail after that, the engine does nothing more before another load
- * (HWS_FAILED_PRECONDITION), or, with several ranks, must be made anew (HWS_ABORTED). */
+ * before anything changes (each file's digests by one rank of all); should the disk fail after that, the
+ * engine does nothing more before another load (HWS_FAILED_PRECONDITION), or, with several ranks, must be
+ * made anew (HWS_ABORTED). */
 HWS_API int32_t hws_checkpoint_load(hws_engine* engine, const char* path, uint32_t flags);
+/* hws_checkpoint_load of the newest checkpoint below `folder` (step-*, best) that is whole. It spares
+ * hws_checkpoint_latest, which reads all of it as well. *out: JSON {"name": "step-20", "step": 20, "damaged":
+ * [{"name": "step-30", "problem": ".."}]}; damaged are those that were passed over. What is passed over and
+ * what is an error: as hws_checkpoint_latest. After HWS_NOT_FOUND, and where all are damaged
+ * (HWS_CHECKPOINT_CORRUPT), the engine is as it was. */
+HWS_API int32_t hws_checkpoint_load_latest(hws_engine* engine, const char* folder, uint32_t flags,
+                                           hws_buffer** out);
 /* JSON about a checkpoint directory. */
 HWS_API int32_t hws_checkpoint_inspect(const char* path, hws_buffer** out);
 /* Checks every digest; HWS_CHECKPOINT_CORRUPT names file, tensor and byte range. */
 HWS_API int32_t hws_checkpoint_verify(const char* path);
-/* Path of the newest checkpoint below `folder` that verifies; HWS_NOT_FOUND if there is none. */
+/* Path of the newest checkpoint below `folder` (step-*, best) that verifies. Damaged ones are passed over,
+ * and nothing else: one that cannot be read now, or is of a newer version, is an error that names the file
+ * (HWS_IO, HWS_PERMISSION, HWS_CHECKPOINT_INCOMPATIBLE, ...), because it may be whole. HWS_NOT_FOUND if there
+ * is none at all, HWS_CHECKPOINT_CORRUPT, with why, if every one is damaged. */
 HWS_API int32_t hws_checkpoint_latest(const char* folder, hws_buffer** out);
 /* Hugging Face folder -> checkpoint (step 0). ignore_keys: JSON array of config.json keys to accept although
  * unknown, or NULL. */

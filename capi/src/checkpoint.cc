@@ -7,8 +7,6 @@
 #include "capi/src/op.h"
 
 using namespace hawser::capi;
-using hawser::Code;
-using hawser::fail;
 
 int32_t hws_checkpoint_save(hws_engine* engine, const char* path) {
   return guard(__func__, [&](const Call& call) {
@@ -29,13 +27,33 @@ int32_t hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op**
   });
 }
 
+namespace {
+
+bool takes_other_data(const Call& call, uint32_t flags) {
+  if ((flags & ~HWS_LOAD_OTHER_DATA) != 0)
+    call.invalid("flags", fmt::format("is 0x{:x}; only HWS_LOAD_OTHER_DATA is known", flags));
+  return (flags & HWS_LOAD_OTHER_DATA) != 0;
+}
+
+}  // namespace
+
 int32_t hws_checkpoint_load(hws_engine* engine, const char* path, uint32_t flags) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kExclusive);
-    if ((flags & ~HWS_LOAD_OTHER_DATA) != 0) {
-      call.invalid("flags", fmt::format("is 0x{:x}; only HWS_LOAD_OTHER_DATA is known", flags));
-    }
-    use->trainer->load(call.path(path, "path"), (flags & HWS_LOAD_OTHER_DATA) != 0);
+    const bool other_data = takes_other_data(call, flags);
+    use->trainer->load(call.path(path, "path"), other_data);
+  });
+}
+
+int32_t hws_checkpoint_load_latest(hws_engine* engine, const char* folder, uint32_t flags, hws_buffer** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    const Use<Engine> use(call, engine, Access::kExclusive);
+    const bool other_data = takes_other_data(call, flags);
+    Reservation reservation(Buffer::kType);  // before anything changes that could not be told of
+    const std::string loaded = use->trainer->load_latest(call.path(folder, "folder"), other_data);
+    *out =
+        static_cast<hws_buffer*>(reservation.publish(std::make_unique<Buffer>(loaded.data(), loaded.size())));
   });
 }
 
@@ -56,14 +74,9 @@ int32_t hws_checkpoint_latest(const char* folder, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const std::string where = call.path(folder, "folder");
-    std::vector<std::string> skipped;
-    const std::string newest = hawser::checkpoint::newest_valid(where, &skipped);
-    if (newest.empty()) {
-      std::string damaged;
-      for (const std::string& name : skipped) damaged += (damaged.empty() ? "; damaged: " : ", ") + name;
-      fail(Code::kNotFound, "{}: there is no whole checkpoint (step-*) below {}{}", call.function(), where,
-           damaged);
-    }
+    std::vector<hawser::checkpoint::Damaged> damaged;
+    const std::string newest = hawser::checkpoint::newest_valid(where, &damaged);
+    if (newest.empty()) hawser::checkpoint::fail_none_whole(where, damaged);
     publish_text(newest, out);
   });
 }

@@ -1,5 +1,13 @@
 // Checkpoints: a directory of safetensors shards plus manifest.json (design: the manifest is written last,
 // the directory renamed into place, digests taken before the write). No layout in it: tensors by global name.
+//
+// What damage is: what was read is not what a save wrote. A digest that does not match; a file that is cut
+// short, too long, missing though the manifest lists it, or of another kind (a link, a FIFO); a manifest or
+// header whose text is not that of one. All that is kCheckpointCorrupt, and nothing else is damage: what
+// cannot be read now (kIo, kPermission, kOutOfMemory), and what this engine has no use for
+// (kCheckpointIncompatible: of a newer version, of another model), may be a whole checkpoint. Where the
+// newest is wanted, damaged ones are passed over; every other error is raised, names the file, and leaves all
+// as it is.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +17,7 @@
 #include <vector>
 
 #include "engine/base/dtype.h"
+#include "engine/base/error.h"
 
 namespace hawser::checkpoint {
 
@@ -62,18 +71,42 @@ class Reader {
   /// kOutOfRange for what is no range of the tensor's elements.
   virtual void read_range(const std::string& name, int64_t begin, int64_t end, void* dst,
                           int64_t bytes) const = 0;
-  /// Checks every digest; throws kCheckpointCorrupt naming file, tensor and byte range.
-  virtual void verify() const = 0;
+  /// Checks every digest; throws kCheckpointCorrupt naming file, tensor and byte range. Many may share the
+  /// work: the files are dealt out, by their bytes, to `parts`, of which this call reads one.
+  virtual void verify(int64_t part = 0, int64_t parts = 1) const = 0;
 };
 
 bool is_checkpoint(const std::string& path);  ///< has a manifest.json
 
-/// Newest complete checkpoint below `folder` (its step-* with the highest step whose verify() passes), or "".
-/// Directories that are damaged are skipped and named in *skipped (may be null).
-std::string newest_valid(const std::string& folder, std::vector<std::string>* skipped);
+/// Whether the error, thrown by a Reader, says that the checkpoint is damaged (see above).
+bool is_damage(const Error& error);
+
+/// A checkpoint that was passed over, by its name in the folder, and why.
+struct Damaged {
+  std::string name, problem;
+};
+
+struct Candidate {
+  int64_t step = 0;
+  std::string name;  ///< "step-20" or "best"
+};
+
+/// What a run may go on from, newest first: every step-* of `folder`, and its `best` by the step that its
+/// manifest names. No digest of a tensor is checked here. A step-* without a manifest, and a `best` whose
+/// manifest is damaged, are none: they are added to *damaged. Throws what keeps them from being read.
+std::vector<Candidate> candidates(const std::string& folder, std::vector<Damaged>* damaged);
+
+/// Path of the newest candidate that verifies, or "". Damaged ones are passed over and named in *damaged (may
+/// be null). Throws what keeps one from being read: it may be whole, and older ones are no answer then.
+std::string newest_valid(const std::string& folder, std::vector<Damaged>* damaged);
+
+/// Throws, for a folder without a checkpoint that is whole: kNotFound if nothing was damaged, else
+/// kCheckpointCorrupt with what was.
+[[noreturn]] void fail_none_whole(const std::string& folder, const std::vector<Damaged>& damaged);
 
 /// Removes all but the newest keep_last step-* of `folder`, but never the newest that verifies, and temporary
-/// directories that dead saves left behind. keep_last <= 0: all stay.
+/// directories that dead saves left behind. keep_last <= 0: all stay. Nothing goes where none verifies, or
+/// where one cannot be read, which is thrown.
 void retain(const std::string& folder, int64_t keep_last);
 
 /// Removes what dead saves left behind in `folder`: temporary directories that no living save holds. A

@@ -277,13 +277,17 @@ std::vector<Folder::Entry> Folder::list() const {
   }
   const std::unique_ptr<DIR, int (*)(DIR*)> closes(dir, closedir);
   std::vector<Entry> entries;
-  while (const dirent* entry = readdir(dir)) {
+  errno = 0;
+  for (const dirent* entry; (entry = readdir(dir)) != nullptr; errno = 0) {
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
     struct stat status;
-    if (fstatat(fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone meanwhile
-    entries.push_back({name, S_ISDIR(status.st_mode)});
+    if (fstatat(fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
+      entries.push_back({name, S_ISDIR(status.st_mode)});
+    else if (errno != ENOENT)  // which is: gone meanwhile
+      fail_errno("look at", path_of(name), errno);
   }
+  if (errno != 0) fail_errno("list", path_, errno);
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
   return entries;
 }
@@ -314,7 +318,9 @@ SplitPath split_path(const std::string& path) {
 
 bool path_exists(const std::string& path) {
   struct stat status;
-  return lstat(path.c_str(), &status) == 0;
+  if (lstat(path.c_str(), &status) == 0) return true;
+  if (errno != ENOENT && errno != ENOTDIR) fail_errno("look at", path, errno);
+  return false;
 }
 
 void make_folders(const std::string& path) {

@@ -92,7 +92,8 @@ class Folder {
     std::string name;
     bool is_folder = false;
   };
-  std::vector<Entry> list() const;  ///< without . and .., sorted by name
+  /// Without . and .., sorted by name: all of them, or an error.
+  std::vector<Entry> list() const;
   void sync() const;
   /// Takes the folder's advisory lock without waiting; it lasts while the folder is open, and ends with the
   /// process. False: another holder has it, or the file system knows no locks.
@@ -118,7 +119,8 @@ struct SplitPath {
 /// Throws kInvalidArgument for a path without a name at its end ("/", "..", "").
 SplitPath split_path(const std::string& path);
 
-bool path_exists(const std::string& path);  ///< anything, also a dangling link
+/// Whether anything is there, also a dangling link. Throws kPermission, kIo where that cannot be told.
+bool path_exists(const std::string& path);
 /// Makes the directory and those above it, each durable in its parent.
 void make_folders(const std::string& path);
 /// 16 random hex digits, for names that no other process has.

@@ -1,5 +1,9 @@
 // A folder of checkpoints: which is the newest that is whole, which go, and what a killed save left behind.
+// Only what was read and is damaged is passed over. What cannot be read may be whole: it ends the search.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
@@ -10,31 +14,37 @@
 namespace hawser::checkpoint {
 namespace {
 
-struct Step {
-  int64_t number;
-  std::string path;
-};
+/// Newest first; `best` after a step-N of the same step.
+void sort_by_age(std::vector<Candidate>* found) {
+  std::stable_sort(found->begin(), found->end(),
+                   [](const Candidate& a, const Candidate& b) { return a.step > b.step; });
+}
 
 /// The step-N directories, newest first.
-std::vector<Step> list_steps(const Folder& folder) {
-  std::vector<Step> steps;
+std::vector<Candidate> list_steps(const Folder& folder) {
+  std::vector<Candidate> steps;
   for (const Folder::Entry& entry : folder.list()) {
-    const std::optional<int64_t> number = step_of_name(entry.name);
-    if (number && entry.is_folder) steps.push_back({*number, folder.path_of(entry.name)});
+    const std::optional<int64_t> step = step_of_name(entry.name);
+    if (step && entry.is_folder) steps.push_back({*step, entry.name});
   }
-  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.number > b.number; });
+  sort_by_age(&steps);
   return steps;
 }
 
-/// True if the checkpoint opens and verifies; otherwise why not.
-bool is_valid(const std::string& path, std::string* problem) {
+/// Runs `read`; "", or what is wrong with the checkpoint that it read. Throws what kept it from reading.
+template <typename Read>
+std::string damage_in(Read read) {
   try {
-    Reader::open(path)->verify();
-    return true;
+    read();
+    return "";
   } catch (const Error& error) {
-    *problem = error.message();
-    return false;
+    if (!is_damage(error)) throw;
+    return error.message();
   }
+}
+
+std::string damage_of(const std::string& path) {
+  return damage_in([&] { Reader::open(path)->verify(); });
 }
 
 /// Left over: a temporary name that no living save holds locked.
@@ -54,9 +64,9 @@ void sweep_open(const Folder& folder) {
 }
 
 /// First out of sight under a temporary name, so that no half-removed checkpoint is ever taken for one.
-void remove_checkpoint(const Folder& folder, const Step& step) {
-  const std::string temporary = folder.path_of(temporary_name(split_path(step.path).name));
-  rename_new(step.path, temporary);
+void remove_checkpoint(const Folder& folder, const std::string& name) {
+  const std::string temporary = folder.path_of(temporary_name(name));
+  rename_new(folder.path_of(name), temporary);
   folder.sync();
   remove_tree(temporary);
 }
@@ -92,14 +102,48 @@ bool is_checkpoint(const std::string& path) {
   }
 }
 
-std::string newest_valid(const std::string& folder, std::vector<std::string>* skipped) {
-  if (!path_exists(folder)) return "";
-  for (const Step& step : list_steps(Folder::open(folder))) {
-    std::string problem;
-    if (is_valid(step.path, &problem)) return step.path;
-    if (skipped != nullptr) skipped->push_back(step.path + ": " + problem);
+bool is_damage(const Error& error) { return error.code() == Code::kCheckpointCorrupt; }
+
+std::vector<Candidate> candidates(const std::string& folder, std::vector<Damaged>* damaged) {
+  if (!path_exists(folder)) return {};
+  const Folder open = Folder::open(folder);
+  std::vector<Candidate> found;
+  for (Candidate& step : list_steps(open)) {
+    if (is_checkpoint(open.path_of(step.name)))
+      found.push_back(std::move(step));
+    else
+      damaged->push_back({step.name, fmt::format("has no {}", kManifestName)});
+  }
+  const std::string best = open.path_of(kBestName);
+  if (!is_checkpoint(best)) return found;
+  int64_t step = 0;
+  const std::string problem = damage_in([&] { step = Reader::open(best)->description().step; });
+  if (problem.empty())
+    found.push_back({step, kBestName});
+  else
+    damaged->push_back({kBestName, problem});
+  sort_by_age(&found);
+  return found;
+}
+
+std::string newest_valid(const std::string& folder, std::vector<Damaged>* damaged) {
+  std::vector<Damaged> unasked;
+  if (damaged == nullptr) damaged = &unasked;
+  for (const Candidate& candidate : candidates(folder, damaged)) {
+    const std::string path = folder + "/" + candidate.name, problem = damage_of(path);
+    if (problem.empty()) return path;
+    damaged->push_back({candidate.name, problem});
   }
   return "";
+}
+
+void fail_none_whole(const std::string& folder, const std::vector<Damaged>& damaged) {
+  if (damaged.empty())
+    fail(Code::kNotFound, "there is no checkpoint (step-*, {}) below {}", kBestName, folder);
+  std::string list;
+  for (const Damaged& one : damaged) list += "\n  " + one.name + ": " + one.problem;
+  fail(Code::kCheckpointCorrupt, "there is no whole checkpoint below {}; move away what cannot be used:{}",
+       folder, list);
 }
 
 void sweep(const std::string& folder) {
@@ -129,14 +173,16 @@ void retain(const std::string& folder, int64_t keep_last) {
   if (!path_exists(folder)) return;
   const Folder parent = Folder::open(folder);
   sweep_open(parent);
-  std::vector<Step> steps = list_steps(parent);
+  const std::vector<Candidate> steps = list_steps(parent);
   if (keep_last <= 0 || static_cast<int64_t>(steps.size()) <= keep_last) return;
   // Something will go: one that is kept must have been read back whole, if need be an older one.
-  std::string problem;
-  const auto valid = std::find_if(steps.begin(), steps.end(),
-                                  [&](const Step& step) { return is_valid(step.path, &problem); });
+  const auto valid = std::find_if(steps.begin(), steps.end(), [&](const Candidate& step) {
+    const std::string path = parent.path_of(step.name);
+    return is_checkpoint(path) && damage_of(path).empty();
+  });
+  if (valid == steps.end()) return;
   for (auto step = steps.begin() + keep_last; step != steps.end(); ++step)
-    if (step != valid) remove_checkpoint(parent, *step);
+    if (step != valid) remove_checkpoint(parent, step->name);
 }
 
 }  // namespace hawser::checkpoint

@@ -1,4 +1,4 @@
-// Names in a folder of checkpoints: step-N, the temporary directories of saves, the LATEST hint.
+// Names in a folder of checkpoints: step-N, best, the temporary directories of saves, the LATEST hint.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 namespace hawser::checkpoint {
 
 inline constexpr const char* kLatestName = "LATEST";
+inline constexpr const char* kBestName = "best";
 
 /// N of "step-N" (decimal digits, nothing else).
 std::optional<int64_t> step_of_name(std::string_view name);

@@ -30,9 +30,11 @@ std::string dump(const Json& json) {
   }
 }
 
-/// The text is whole: its last line is the digest of what stands before.
-void check_self_digest(const std::string& text, const std::string& where) {
+/// The text is whole: its last line is the digest of what stands before. A newer version may have another
+/// last line; it is no damage, then.
+void check_self_digest(const std::string& text, int64_t version, const std::string& where) {
   const size_t at = text.rfind(kSelfDigest);
+  if (at == std::string::npos && version > kManifestVersion) return;
   const bool whole =
       at != std::string::npos && text.substr(at + kSelfDigest.size()) ==
                                      Digest::of(text.data(), static_cast<int64_t>(at)) + std::string(kEnd);
@@ -77,14 +79,14 @@ Manifest parse_manifest(const std::string& text, const std::string& where) {
   check_json_object(text, where, Code::kCheckpointCorrupt, kMaxJsonDepth, kMaxManifestValues);
   const Json json = Json::parse(text);
   const JsonFields fields(json, where, "the manifest");
+  const int64_t version = fields.integer("version");
+  check_self_digest(text, version, where);  // before it is believed that it is of another kind
   if (fields.text("format") != "hawser-checkpoint")
     fail(Code::kCheckpointIncompatible, "{} is of the format {}, not hawser-checkpoint", where,
          in_quotes(fields.text("format")));
-  const int64_t version = fields.integer("version");
   if (version > kManifestVersion)
     fail(Code::kCheckpointIncompatible, "{} has version {}; this Hawser reads up to {}. Use a newer one",
          where, version, kManifestVersion);
-  check_self_digest(text, where);
   Manifest manifest;
   manifest.description.step = fields.integer("step");
   manifest.description.state_json = fields.object("state");

@@ -68,11 +68,28 @@ class ReaderImpl : public Reader {
     read_pieces(name, tensor, begin, end, dst);
   }
 
-  void verify() const override {
-    for (const auto& [name, file] : files_) file.verify();
+  void verify(int64_t part, int64_t parts) const override {
+    for (const std::string& name : share_of(part, parts)) files_.at(name).verify();
   }
 
  private:
+  /// The largest file first, each to the part with the fewest bytes so far: the same on all who ask.
+  std::vector<std::string> share_of(int64_t part, int64_t parts) const {
+    HWS_CHECK(part >= 0 && part < parts);
+    std::vector<std::pair<int64_t, std::string>> by_size;
+    for (const auto& [name, file] : files_) by_size.emplace_back(manifest_.files.at(name).bytes, name);
+    std::stable_sort(by_size.begin(), by_size.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<int64_t> bytes_of(static_cast<size_t>(parts));
+    std::vector<std::string> share;
+    for (const auto& [bytes, name] : by_size) {
+      const auto least = std::min_element(bytes_of.begin(), bytes_of.end());
+      *least += bytes;
+      if (least - bytes_of.begin() == part) share.push_back(name);
+    }
+    return share;
+  }
+
   const StoredTensor& tensor_at(const std::string& name) const {
     const auto found = manifest_.tensors.find(name);
     if (found == manifest_.tensors.end())

@@ -29,6 +29,17 @@ optim::Window window_from(const Json& json) {
   return w;
 }
 
+/// What a newer version counts would be lost at the next save.
+void check_keys(const Json& json) {
+  RunState any;
+  any.best_validation_loss = 0;
+  const Json known = Json::parse(to_json(any));
+  for (const auto& [key, value] : json.items())
+    if (!known.contains(key))
+      fail(Code::kCheckpointIncompatible,
+           "the checkpoint's trainer state has '{}', which this Hawser does not know; use a newer one", key);
+}
+
 }  // namespace
 
 std::string to_json(const RunState& s) {
@@ -46,6 +57,7 @@ RunState run_state_from_json(std::string_view text) {
   RunState s;
   try {
     const Json json = Json::parse(text);
+    check_keys(json);
     s.step = count_from(json, "step");
     s.accepted = count_from(json, "accepted");
     s.samples = count_from(json, "samples");

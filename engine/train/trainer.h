@@ -114,6 +114,10 @@ class Trainer {
   /// in several processes. load, export_hf and the destructor wait for it.
   virtual std::shared_ptr<SaveOperation> save_async(const std::string& path) = 0;
   virtual void load(const std::string& path, bool allow_other_data) = 0;
+  /// Loads the newest checkpoint of `folder` that is whole; JSON of which it was, and of newer ones that are
+  /// damaged. Throws kNotFound where there is none, kCheckpointCorrupt where all are damaged, and what keeps
+  /// one from being read.
+  virtual std::string load_latest(const std::string& folder, bool allow_other_data) = 0;
   virtual void export_hf(const std::string& folder, const std::string& dtype) const = 0;
 
   // JSON texts, as the C API returns them.

@@ -10,6 +10,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/hf/number_format.h"
 #include "engine/nn/initial_values.h"
+#include "engine/train/together.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
@@ -17,7 +18,8 @@ namespace {
 
 const char* const kMomentPrefix[] = {"optimizer.m.", "optimizer.v."};
 
-/// Names of model fields in which two model sections differ; dropout does not make another model.
+/// Names of model fields in which two model sections differ, whichever of them has the field; dropout does
+/// not make another model.
 std::string model_difference(const std::string& ours, const std::string& theirs) {
   Json a = Json::parse(ours), b = Json::parse(theirs);
   a.erase("dropout");
@@ -28,6 +30,9 @@ std::string model_difference(const std::string& ours, const std::string& theirs)
     if (value != other)
       text += fmt::format("\n  /model/{}: {} here, {} in the checkpoint", key, value.dump(), other.dump());
   }
+  for (const auto& [key, value] : b.items())
+    if (!a.contains(key) && !value.is_null())
+      text += fmt::format("\n  /model/{}: not known here, {} in the checkpoint", key, value.dump());
   return text;
 }
 
@@ -69,16 +74,23 @@ void check_tensor(const checkpoint::Reader& reader, const std::string& path, con
         stored == DType::kF32 ? "rounds them to the nearest bf16" : "widens them, exactly");
 }
 
-/// Moments that this engine's optimizer does not keep would be dropped without a word.
-void check_no_more_moments(const checkpoint::Reader& reader, const std::string& path, int64_t moments) {
-  for (const auto& [name, entry] : reader.tensors())
+/// What this engine does not keep would be lost at its next save: moments of another optimizer, weights of
+/// another model.
+void check_nothing_more(const checkpoint::Reader& reader, const std::string& path,
+                        const nn::ParameterTable& table, int64_t moments) {
+  for (const auto& [name, entry] : reader.tensors()) {
     for (size_t i = static_cast<size_t>(moments); i < std::size(kMomentPrefix); ++i)
       if (name.starts_with(kMomentPrefix[i]))
         fail(Code::kCheckpointIncompatible,
              "checkpoint {} has \"{}\", which this engine's optimizer does not keep; give the optimizer that "
-             "it "
-             "was trained with (/optimizer), or start a new run from its weights (/init/from)",
+             "it was trained with (/optimizer), or start a new run from its weights (/init/from)",
              path, name);
+    if (!name.starts_with("optimizer.") && table.find(name) == nullptr)
+      fail(Code::kCheckpointIncompatible,
+           "checkpoint {} has the tensor \"{}\", which this engine's model does not have; it was written by "
+           "another version, and would be lost at the next save",
+           path, name);
+  }
 }
 
 /// The family it was imported as, else the one that can express the model; "" if none can.
@@ -129,7 +141,7 @@ void TrainerImpl::initialize_weights() {
     const auto reader = checkpoint::Reader::open(from);
     check_model(from, a_.model_json, reader->description().model_json);
     for (const nn::Parameter& p : table.all()) check_tensor(*reader, from, p.name, p, {});
-    reader->verify();
+    verify_together(*reader);
     load_tensors(*reader, false);
     half_loaded_ = false;
     extra_files_ = reader->description().extra_files;
@@ -223,8 +235,8 @@ checkpoint::Description TrainerImpl::description() {
   return d;
 }
 
-/// A checkpoint of this engine's model, vocabulary, data and optimizer whose every digest is right; or
-/// throws.
+/// A checkpoint of this engine's model, vocabulary, data and optimizer, or throws. Digests of tensors are not
+/// looked at.
 std::shared_ptr<const checkpoint::Reader> TrainerImpl::open_checkpoint(const std::string& path,
                                                                        bool allow_other_data) const {
   std::shared_ptr<const checkpoint::Reader> reader = checkpoint::Reader::open(path);
@@ -246,13 +258,24 @@ std::shared_ptr<const checkpoint::Reader> TrainerImpl::open_checkpoint(const std
     for (int64_t i = 0; i < moments && p.trainable; ++i)
       check_tensor(*reader, path, kMomentPrefix[i] + p.name, p, kept);
   }
-  check_no_more_moments(*reader, path, moments);
+  check_nothing_more(*reader, path, model_.table(), moments);
   run_state_from_json(d.state_json);
-  reader->verify();
   return reader;
 }
 
-/// The same on every process; where one cannot open it, or finds another under that path, all throw alike.
+/// Every digest is right, or all throw alike. Each file is read by one rank of the world.
+void TrainerImpl::verify_together(const checkpoint::Reader& reader) const {
+  if (world_ == 1) return reader.verify();
+  on_ranks([&](Rank& rank, int32_t) {
+    Together(rank.groups().dp.get()).from_all([&] {
+      reader.verify(rank.number(), world_);
+      return std::string();
+    });
+  });
+}
+
+/// The same on every process, and whole; where one cannot open it, or finds another under that path, all
+/// throw alike.
 std::shared_ptr<const checkpoint::Reader> TrainerImpl::open_the_same(const std::string& path,
                                                                      bool allow_other_data) const {
   std::shared_ptr<const checkpoint::Reader> reader;
@@ -262,7 +285,7 @@ std::shared_ptr<const checkpoint::Reader> TrainerImpl::open_the_same(const std::
   });
   const auto other = std::find_if(states.begin(), states.end(),
                                   [&](const std::string& state) { return state != states.front(); });
-  if (other == states.end()) return reader;
+  if (other == states.end()) return verify_together(*reader), reader;
   fail(Code::kCheckpointIncompatible,
        "rank 0 and rank {} were given different checkpoints, of step {} and step {}; give all ranks one that "
        "all can see",
@@ -273,11 +296,14 @@ void TrainerImpl::load(const std::string& path, bool allow_other_data) {
   require_training("hws_checkpoint_load");
   require_pending(false);
   saver_.wait();  // it may be this very checkpoint
-  const auto reader = open_the_same(path, allow_other_data);
-  const checkpoint::Description& d = reader->description();
+  take_over(*open_the_same(path, allow_other_data));
+}
+
+/// Nothing can be wrong with the checkpoint any more: now the engine changes.
+void TrainerImpl::take_over(const checkpoint::Reader& reader) {
+  const checkpoint::Description& d = reader.description();
   const RunState loaded = run_state_from_json(d.state_json);
-  // Nothing can be wrong any more: now the engine changes.
-  load_tensors(*reader, true);
+  load_tensors(reader, true);
   state_ = loaded;
   guard_.restore(loaded.losses, loaded.norms);
   extra_files_ = d.extra_files;

@@ -66,6 +66,7 @@ class TrainerImpl final : public Trainer {
   void save(const std::string& path) override;
   std::shared_ptr<SaveOperation> save_async(const std::string& path) override;
   void load(const std::string& path, bool allow_other_data) override;
+  std::string load_latest(const std::string& folder, bool allow_other_data) override;  // load_latest.cc
   void export_hf(const std::string& folder, const std::string& dtype) const override;
 
   std::string info_json() const override;
@@ -157,6 +158,8 @@ class TrainerImpl final : public Trainer {
                                                             bool allow_other_data) const;
   std::shared_ptr<const checkpoint::Reader> open_the_same(const std::string& path,
                                                           bool allow_other_data) const;
+  void verify_together(const checkpoint::Reader& reader) const;
+  void take_over(const checkpoint::Reader& reader);
   std::vector<checkpoint::PieceView> pieces_of(const Rank& rank) const;
   checkpoint::Description description();
   std::string data_fingerprint() const { return dataset_ ? dataset_->fingerprint() : "{}"; }

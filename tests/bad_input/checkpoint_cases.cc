@@ -58,8 +58,24 @@ std::vector<Case> files() {
        [](Site& site) { return hws_checkpoint_verify(site.write("a", "x").c_str()); }},
       {"latest in a folder without checkpoints",
        HWS_NOT_FOUND,
-       {"no whole checkpoint (step-*)", "..."},
+       {"there is no checkpoint (step-*, best) below ..."},
        [](Site& site) {
+         hws_buffer* path = nullptr;
+         return hws_checkpoint_latest(site.folder().c_str(), &path);
+       }},
+      {"latest where every checkpoint is damaged",
+       HWS_CHECKPOINT_CORRUPT,
+       {"no whole checkpoint below", "step-3", "has no manifest.json", "move away what cannot be used"},
+       [](Site& site) {
+         fs::create_directory(site.path("step-3"));
+         hws_buffer* path = nullptr;
+         return hws_checkpoint_latest(site.folder().c_str(), &path);
+       }},
+      {"latest where the newest is of a newer version",
+       HWS_CHECKPOINT_INCOMPATIBLE,
+       {"step-3/manifest.json has version 3", "reads up to 2", "Use a newer one"},
+       [](Site& site) {
+         site.write("step-3/manifest.json", R"({"format": "hawser-checkpoint", "version": 3})");
          hws_buffer* path = nullptr;
          return hws_checkpoint_latest(site.folder().c_str(), &path);
        }},
@@ -125,6 +141,13 @@ std::vector<Case> manifests() {
       manifest(
           "a newer version", {"version 99", "reads up to 2", "Use a newer one"},
           [](Json& j) { j["version"] = 99; }, HWS_CHECKPOINT_INCOMPATIBLE),
+      manifest(
+          "a model field that this Hawser does not know",
+          {"belongs to another model", "/model/experts: not known here, 8 in the checkpoint"},
+          [](Json& j) { j["model"]["experts"] = 8; }, HWS_CHECKPOINT_INCOMPATIBLE),
+      manifest(
+          "a counter that this Hawser does not know", {"trainer state", "'tokens_seen'", "newer"},
+          [](Json& j) { j["state"]["tokens_seen"] = 8; }, HWS_CHECKPOINT_INCOMPATIBLE),
       manifest("no step", {"the manifest has no step"}, [](Json& j) { j.erase("step"); }),
       manifest("step -1", {"the step '-1'", "no natural number"}, [](Json& j) { j["step"] = -1; }),
       manifest("step 1.5", {"the step '1.5'", "no natural number"}, [](Json& j) { j["step"] = 1.5; }),

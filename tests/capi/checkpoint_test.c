@@ -90,6 +90,10 @@ static void tells_what_is_there(void) {
   CHECK_ERROR(hws_checkpoint_verify(""), HWS_INVALID_ARGUMENT, "path");
   hws_engine* engine = tiny_engine(0);
   CHECK_STATUS(hws_checkpoint_load(engine, check_path("nowhere"), 0), HWS_NOT_FOUND);
+  CHECK_STATUS(hws_checkpoint_load_latest(engine, check_path("nowhere"), 0, &out), HWS_NOT_FOUND);
+  CHECK(out == NULL);
+  CHECK_OK(hws_checkpoint_load_latest(engine, check_path("run"), 0, &out));
+  CHECK(strcmp(check_text(out), "{\"name\":\"step-6\",\"step\":6,\"damaged\":[]}") == 0);
   CHECK_ERROR(hws_checkpoint_load(engine, check_path("run/step-3"), 8), HWS_INVALID_ARGUMENT, "flags");
   hws_engine_destroy(engine);
 }

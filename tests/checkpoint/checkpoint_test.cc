@@ -155,8 +155,7 @@ TEST(Checkpoint, FindsEachFlippedByte) {
         for (const int mask : {0x01, 0x80}) {
           put_byte(path, i, static_cast<char>(good[i] ^ mask));
           const Error error = error_of([&] { load_all(folder); });
-          EXPECT_TRUE(error.code() == Code::kCheckpointCorrupt ||
-                      error.code() == Code::kCheckpointIncompatible)
+          EXPECT_EQ(error.code(), Code::kCheckpointCorrupt)  // never taken for another kind
               << path << " byte " << i << ": " << error.message();
           EXPECT_NE(error.message().find(folder), std::string::npos) << error.message();
           put_byte(path, i, good[i]);
@@ -184,6 +183,31 @@ TEST(Checkpoint, NamesFileTensorAndBytesOfDamage) {
   int64_t count;
   EXPECT_EQ(error_of([&] { Reader::open(scratch / "x")->read("count", &count, 8); }).code(),
             Code::kCheckpointCorrupt);
+}
+
+/// Ranks share the files: what one does not read, another does.
+TEST(Checkpoint, PartsVerifyEachFileOnce) {
+  const Scratch scratch;
+  const Sample sample;
+  save(scratch / "x", sample.tensors, sample.description, 8);
+  std::vector<std::string> shards;
+  for (const auto& entry : std::filesystem::directory_iterator(scratch / "x"))
+    if (entry.path().extension() == ".safetensors") shards.push_back(entry.path());
+  ASSERT_GE(shards.size(), 3u);
+  for (const int64_t parts : {1, 2, 3, 50})
+    for (const std::string& shard : shards) {
+      const std::string good = read_text(shard);
+      put_byte(shard, good.size() - 1, static_cast<char>(good.back() ^ 1));
+      int64_t found = 0;
+      for (int64_t part = 0; part < parts; ++part) try {
+          Reader::open(scratch / "x")->verify(part, parts);
+        } catch (const Error& error) {
+          EXPECT_TRUE(is_damage(error));
+          ++found;
+        }
+      EXPECT_EQ(found, 1) << shard << " in " << parts << " parts";
+      put_byte(shard, good.size() - 1, good.back());
+    }
 }
 
 TEST(Checkpoint, FindsTruncationAtEveryLengthAndMissingFiles) {
@@ -251,14 +275,72 @@ TEST(CheckpointFolder, NewestValidSkipsDamagedOnesAndSaysSo) {
   std::filesystem::create_directory(scratch / "step-99");  // no checkpoint at all
   write_text(scratch / "step-100", "a file");
   std::filesystem::create_directory(scratch / "step-1x");
-  std::vector<std::string> skipped;
-  EXPECT_EQ(newest_valid(scratch.path(), &skipped), scratch / "step-10");
-  EXPECT_EQ(skipped.size(), 1u);
+  std::vector<Damaged> damaged;
+  EXPECT_EQ(newest_valid(scratch.path(), &damaged), scratch / "step-10");
+  ASSERT_EQ(damaged.size(), 1u);
+  EXPECT_EQ(damaged[0].name, "step-99");
+  EXPECT_EQ(damaged[0].problem, "has no manifest.json");
   std::filesystem::resize_file(scratch / "step-10/tensors-00001-of-00001.safetensors", 100);
-  skipped.clear();
-  EXPECT_EQ(newest_valid(scratch.path(), &skipped), scratch / "step-9");
-  ASSERT_EQ(skipped.size(), 2u);
-  EXPECT_NE(skipped[1].find("step-10"), std::string::npos);
+  damaged.clear();
+  EXPECT_EQ(newest_valid(scratch.path(), &damaged), scratch / "step-9");
+  ASSERT_EQ(damaged.size(), 2u);
+  EXPECT_EQ(damaged[1].name, "step-10");
+  EXPECT_NE(damaged[1].problem.find("tensors-00001-of-00001.safetensors"), std::string::npos)
+      << damaged[1].problem;
+}
+
+TEST(CheckpointFolder, TheBestIsTheNewestWhereItsStepIs) {
+  const Scratch scratch;
+  const auto save_at = [&](const char* name, int64_t step) {
+    const Sample sample(step);
+    save(scratch / name, sample.tensors, sample.description);
+  };
+  save_at("best", 3);
+  EXPECT_EQ(newest_valid(scratch.path(), nullptr), scratch / "best");
+  save_at("step-2", 2);
+  EXPECT_EQ(newest_valid(scratch.path(), nullptr), scratch / "best");
+  save_at("step-3", 3);
+  EXPECT_EQ(newest_valid(scratch.path(), nullptr), scratch / "step-3");
+  save_at("step-10", 10);
+  EXPECT_EQ(newest_valid(scratch.path(), nullptr), scratch / "step-10");
+  write_text(scratch / "best/manifest.json", "{");
+  std::vector<Damaged> damaged;
+  EXPECT_EQ(newest_valid(scratch.path(), &damaged), scratch / "step-10");
+  ASSERT_EQ(damaged.size(), 1u);
+  EXPECT_EQ(damaged[0].name, "best");
+}
+
+/// What this Hawser cannot read may be what the run needs: an older one is no answer.
+TEST(CheckpointFolder, ANewerVersionIsAnErrorAndNoDamage) {
+  const Scratch scratch;
+  const Sample sample;
+  save(scratch / "step-1", sample.tensors, sample.description);
+  write_text(scratch / "step-2/manifest.json", R"({"format": "hawser-checkpoint", "version": 3})");
+  const Error error = error_of([&] { newest_valid(scratch.path(), nullptr); });
+  EXPECT_EQ(error.code(), Code::kCheckpointIncompatible);
+  EXPECT_NE(error.message().find("step-2/manifest.json has version 3"), std::string::npos) << error.message();
+  EXPECT_EQ(error_of([&] { retain(scratch.path(), 1); }).code(), Code::kCheckpointIncompatible);
+  EXPECT_EQ(listing(scratch.path()), "LATEST step-1 step-2");
+}
+
+TEST(CheckpointFolder, AFlippedVersionIsDamageAndNoNewerVersion) {
+  const Scratch scratch;
+  const Sample sample;
+  for (const char* name : {"step-1", "step-2"}) save(scratch / name, sample.tensors, sample.description);
+  std::string text = read_text(scratch / "step-2/manifest.json");
+  const size_t at = text.find("\"version\": 1");
+  ASSERT_NE(at, std::string::npos);
+  text[at + 11] = '9';
+  write_text(scratch / "step-2/manifest.json", text);
+  EXPECT_EQ(newest_valid(scratch.path(), nullptr), scratch / "step-1");
+}
+
+TEST(CheckpointFolder, WhereNoneIsWholeItSaysWhatIsWrongWithEach) {
+  const Scratch scratch;
+  EXPECT_EQ(error_of([&] { fail_none_whole(scratch.path(), {}); }).code(), Code::kNotFound);
+  const Error error = error_of([&] { fail_none_whole(scratch.path(), {{"step-1", "is bad"}}); });
+  EXPECT_EQ(error.code(), Code::kCheckpointCorrupt);
+  EXPECT_NE(error.message().find("step-1: is bad"), std::string::npos) << error.message();
 }
 
 TEST(CheckpointFolder, RetainKeepsTheNewestAndAlwaysAValidOne) {
@@ -275,6 +357,9 @@ TEST(CheckpointFolder, RetainKeepsTheNewestAndAlwaysAValidOne) {
   write_text(scratch / "step-4/manifest.json", "{}");
   write_text(scratch / "step-5/manifest.json", "{}");
   retain(scratch.path(), 2);  // neither of the two newest is valid: the newest valid stays as well
+  EXPECT_EQ(listing(scratch.path()), "LATEST best step-3 step-4 step-5");
+  write_text(scratch / "step-3/manifest.json", "{}");
+  retain(scratch.path(), 2);  // none is valid: nothing goes
   EXPECT_EQ(listing(scratch.path()), "LATEST best step-3 step-4 step-5");
 }
 

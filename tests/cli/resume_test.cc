@@ -56,7 +56,8 @@ TEST_F(Resume, HalfAndHalfIsTheWholeBitForBit) {
 TEST_F(Resume, RowsAfterTheCheckpointAreNotRepeated) {
   succeed("train config.json --data text.txt --out whole");
   succeed("train config.json --data text.txt --out crashed");
-  fs::remove_all(path("crashed/checkpoints/step-20"));  // as if it had died between steps 10 and 20
+  for (const char* name : {"step-20", "best"})  // as if it had died between steps 10 and 20
+    fs::remove_all(path("crashed/checkpoints/" + std::string(name)));
   const auto lines = lines_of(read_text(path("crashed/metrics.jsonl")));
   std::string torn;
   for (size_t i = 0; i < 14; ++i) torn += lines[i] + "\n";
@@ -68,6 +69,7 @@ TEST_F(Resume, RowsAfterTheCheckpointAreNotRepeated) {
 TEST_F(Resume, ADamagedCheckpointIsPassedOver) {
   succeed("train config.json --data text.txt --out whole");
   succeed("train config.json --data text.txt --out damaged");
+  fs::remove_all(path("damaged/checkpoints/best"));  // which has step 20, too
   for (const auto& entry : fs::directory_iterator(path("damaged/checkpoints/step-20"))) {
     if (entry.path().extension() == ".safetensors")
       fs::resize_file(entry.path(), fs::file_size(entry.path()) - 1);
@@ -76,6 +78,15 @@ TEST_F(Resume, ADamagedCheckpointIsPassedOver) {
   EXPECT_NE(result.out.find("step-10"), std::string::npos) << result.out;
   EXPECT_NE(result.err.find("damaged-step-20"), std::string::npos) << result.err;
   EXPECT_EQ(metric_rows(folder_ / "whole"), metric_rows(folder_ / "damaged"));
+}
+
+TEST_F(Resume, GoesOnFromTheBestWhereThatIsTheNewest) {
+  succeed("train config.json --data text.txt --out whole");
+  succeed("train config.json --data text.txt --out best");
+  fs::remove_all(path("best/checkpoints/step-20"));
+  const CommandResult result = succeed("train --resume best");
+  EXPECT_NE(result.out.find("best/checkpoints/best"), std::string::npos) << result.out;
+  EXPECT_EQ(metric_rows(folder_ / "whole"), metric_rows(folder_ / "best"));
 }
 
 TEST_F(Resume, CtrlCEndsWithACheckpointAndGoesOnBitForBit) {

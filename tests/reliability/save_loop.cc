@@ -51,7 +51,7 @@ int run(const std::string& folder, const std::string& tokens, const std::string&
   const std::string newest = checkpoint::newest_valid(folder, nullptr);
   if (!newest.empty()) {
     trainer->load(newest, false);
-    say(std::strtoll(newest.c_str() + newest.rfind('-') + 1, nullptr, 10));
+    say(checkpoint::Reader::open(newest)->description().step);
   }
   if (mode == "train")
     trainer->train(0, nullptr);

@@ -1,0 +1,81 @@
+// What a checkpoint has and this Hawser does not know, as a newer one may have written it, is refused by
+// name: left out on load, it would be lost at the next save.
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "tests/train/small_config.h"
+
+namespace hawser::testing {
+namespace {
+
+/// What the trainer says to a checkpoint of its own to which `change` added something.
+Error refusal(
+    const std::function<void(checkpoint::Description*, std::vector<checkpoint::TensorView>*)>& change) {
+  const ScratchFolder folder;
+  std::atomic<bool> cancel{false};
+  const auto trainer = train::Trainer::create(small_config(write_tokens(folder, 2000)), false, &cancel);
+  trainer->train_step();
+  trainer->save(folder.file("sound"));
+  const auto reader = checkpoint::Reader::open(folder.file("sound"));
+  checkpoint::Description description = reader->description();
+  std::vector<std::vector<char>> contents;
+  std::vector<checkpoint::TensorView> tensors;
+  for (const auto& [name, entry] : reader->tensors()) {
+    int64_t bytes = dtype_bytes(entry.dtype);
+    for (const int64_t dim : entry.shape) bytes *= dim;
+    std::vector<char>& data = contents.emplace_back(static_cast<size_t>(bytes));
+    reader->read(name, data.data(), bytes);
+    tensors.push_back({name, entry.dtype, entry.shape, data.data()});
+  }
+  change(&description, &tensors);
+  checkpoint::save(folder.file("changed"), tensors, description);
+  trainer->load(folder.file("sound"), false);
+  try {
+    trainer->load(folder.file("changed"), false);
+  } catch (const Error& error) {
+    trainer->train_step();  // nothing has changed
+    return error;
+  }
+  return Error(Code::kOk, "it was loaded");
+}
+
+void expect_named(const Error& error, const std::string& name) {
+  EXPECT_EQ(error.code(), Code::kCheckpointIncompatible) << error.message();
+  EXPECT_NE(error.message().find(name), std::string::npos) << error.message();
+}
+
+std::string with(const std::string& json, const char* key, const OrderedJson& value) {
+  OrderedJson changed = OrderedJson::parse(json);
+  changed[key] = value;
+  return changed.dump();
+}
+
+TEST(UnknownContent, AModelFieldIsRefusedByName) {
+  expect_named(refusal([](auto* description, auto*) {
+                 description->model_json = with(description->model_json, "experts", 8);
+               }),
+               "/model/experts: not known here, 8 in the checkpoint");
+}
+
+TEST(UnknownContent, ACounterIsRefusedByName) {
+  expect_named(refusal([](auto* description, auto*) {
+                 description->state_json = with(description->state_json, "tokens_seen", 8);
+               }),
+               "'tokens_seen'");
+}
+
+TEST(UnknownContent, ATensorIsRefusedByName) {
+  static const float values[2] = {1, 2};
+  expect_named(refusal([](auto*, auto* tensors) {
+                 tensors->push_back({"blocks.0.router.weight", DType::kF32, {2}, values});
+               }),
+               "\"blocks.0.router.weight\"");
+}
+
+}  // namespace
+}  // namespace hawser::testing
