@@ -66,6 +66,31 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     slots.moment2 = options.moments > 1 ? slots.moment1 : 0;
     if (options.moments < 1) slots.moment1 = 0;
   }
+  share_writing(table);
+}
+
+void ShardLayout::share_writing(const nn::ParameterTable& table) {
+  const auto kept = [&](const nn::Parameter& p) -> mesh::FlatRange {
+    const mesh::FlatRange& state = group(p.group).state;
+    const int64_t begin = std::max<int64_t>(0, state.begin - p.offset);
+    return {begin, std::max(begin, std::min(p.size, state.end - p.offset))};
+  };
+  const auto arrays = [&](const nn::Parameter& p) {
+    return 1 + (p.trainable && options_.training ? options_.moments : 0);
+  };
+  int64_t all = 0;
+  for (const nn::Parameter& p : table.all()) all += kept(p).size() * arrays(p);
+  const int64_t begin = all * replica_ / replicas_, end = all * (replica_ + 1) / replicas_;
+  int64_t at = 0;  // where the parameter stands among all
+  for (const nn::Parameter& p : table.all()) {
+    const mesh::FlatRange run = kept(p);
+    const int64_t size = run.size() * arrays(p);
+    const auto cut = [&](int64_t to) {
+      return run.begin + std::clamp<int64_t>(to - at, 0, size) / arrays(p);
+    };
+    to_write_.push_back({cut(begin), cut(end)});
+    at += size;
+  }
 }
 
 plan::BlockState ShardLayout::block_state(int32_t block) const { return states_[static_cast<size_t>(block)]; }

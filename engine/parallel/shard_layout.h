@@ -73,22 +73,23 @@ class ShardLayout {
 
   /// No rank with a smaller number keeps the same masters and moments. Owners count them in the norm.
   bool owns_state() const { return replica_ == 0; }
-  /// Of a run of state that this rank keeps, the part that it writes to a checkpoint, maybe empty: all ranks
-  /// that keep the same share the work.
-  mesh::FlatRange to_write(const mesh::FlatRange& kept) const {
-    return {kept.begin + kept.size() * replica_ / replicas_,
-            kept.begin + kept.size() * (replica_ + 1) / replicas_};
-  }
+  /// Of a parameter (its index in the table), the elements that this rank writes to a checkpoint, maybe none.
+  /// All ranks that keep the same share the work: what they keep, laid end to end, is cut into equal runs, so
+  /// that all but a few parameters are written whole. One by one cut up, they would lie in ranks x parameters
+  /// pieces.
+  const mesh::FlatRange& to_write(size_t parameter) const { return to_write_.at(parameter); }
   /// The elements of a group whose master and moments are on `rank` of the world.
   mesh::FlatRange state_on(int32_t group, int64_t rank) const {
     return run_of(over_mesh_.state(whole_group(this->group(group).elements)), rank);
   }
 
  private:
+  void share_writing(const nn::ParameterTable& table);
   Options options_;
   StateLayout over_mesh_;
   int64_t replicas_ = 1, replica_ = 0;  // ranks that keep the same state, and this one's place among them
   std::vector<GroupLayout> groups_;
+  std::vector<mesh::FlatRange> to_write_;  // by parameter
   std::vector<std::vector<int32_t>> by_block_;
   std::vector<plan::BlockState> states_;
 };

@@ -70,12 +70,9 @@ void Staging::copy(const device::HostLink& link, Stream& stream) {
 int64_t staging_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table) {
   const parallel::ShardLayout::Options& options = layout.options();
   int64_t bytes = 0;
-  for (const nn::Parameter& p : table.all()) {
-    const mesh::FlatRange& state = layout.group(p.group).state;
-    const int64_t begin = std::max(p.offset, state.begin), end = std::min(p.offset + p.size, state.end);
-    if (begin >= end) continue;
-    const int64_t copies = 1 + (p.trainable && options.training ? options.moments : 0);
-    bytes += layout.to_write({begin - p.offset, end - p.offset}).size() * copies * dtype_bytes(options.state);
+  for (size_t i = 0; i < table.all().size(); ++i) {
+    const int64_t copies = 1 + (table.all()[i].trainable && options.training ? options.moments : 0);
+    bytes += layout.to_write(i).size() * copies * dtype_bytes(options.state);
   }
   return bytes;
 }

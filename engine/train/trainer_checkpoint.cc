@@ -207,8 +207,9 @@ void TrainerImpl::import_hf(const std::string& folder) {
 std::vector<checkpoint::PieceView> TrainerImpl::pieces_of(const Rank& rank) const {
   std::vector<checkpoint::PieceView> pieces;
   each_part(rank, model_.table(),
-            [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
-              const auto [from, to] = rank.layout().to_write({begin, end});
+            [&](const nn::Parameter& p, int64_t begin, int64_t, int64_t at, const GroupState& s) {
+              const auto index = static_cast<size_t>(&p - model_.table().all().data());
+              const auto [from, to] = rank.layout().to_write(index);
               if (from == to) return;
               at += from - begin;
               const auto piece = [&](const std::string& name, StateArray array) {

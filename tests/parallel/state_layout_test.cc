@@ -101,18 +101,43 @@ TEST(StateLayout, EveryElementOfEveryParameterIsWrittenOnce) {
   for (const Case& c : every_case()) {
     SCOPED_TRACE(c.text());
     const auto ranks = layouts_of(table, c, DType::kBf16);
-    for (const nn::Parameter& p : table.all()) {
+    for (size_t i = 0; i < table.all().size(); ++i) {
+      const nn::Parameter& p = table.all()[i];
       Tally written(p.size);
       for (const auto& rank : ranks) {
-        const mesh::FlatRange run = rank->group(p.group).state;
-        const int64_t begin = std::max(p.offset, run.begin), end = std::min(p.offset + p.size, run.end);
-        if (begin >= end) continue;
-        const mesh::FlatRange part = rank->to_write({begin - p.offset, end - p.offset});
-        EXPECT_GE(part.begin, begin - p.offset) << "it writes what it has";
-        EXPECT_LE(part.end, end - p.offset);
+        const mesh::FlatRange run = rank->group(p.group).state, part = rank->to_write(i);
+        EXPECT_LE(part.begin, part.end);
+        if (part.begin == part.end) continue;
+        EXPECT_GE(p.offset + part.begin, run.begin) << "it writes what it has";
+        EXPECT_LE(p.offset + part.end, run.end);
         written.add(part.begin, part.end);
       }
       EXPECT_TRUE(written.all(1)) << p.name;
+    }
+  }
+}
+
+/// A manifest lists every piece, so there must be few: of many tensors or many ranks, not of each for each.
+TEST(StateLayout, PiecesAreAsManyAsTensorsAndRanksTogether) {
+  const nn::ParameterTable table(odd_model(60, false));
+  const int64_t tensors = static_cast<int64_t>(table.all().size());
+  ASSERT_GT(tensors, 700);
+  for (const Case& c : {Case{484, 1, 0}, Case{100, 4, 0}, Case{100, 4, 3}}) {
+    SCOPED_TRACE(c.text());
+    int64_t pieces = 0, most = 0, least = INT64_MAX;
+    for (const auto& rank : layouts_of(table, c, DType::kBf16)) {
+      int64_t elements = 0;
+      for (size_t i = 0; i < table.all().size(); ++i) {
+        elements += rank->to_write(i).size();
+        pieces += rank->to_write(i).size() > 0;
+      }
+      most = std::max(most, elements), least = std::min(least, elements);
+    }
+    const int64_t parts = c.stage == 0 ? 1 : c.shards;
+    const int64_t cuts = c.ranks() + (parts - 1) * static_cast<int64_t>(table.groups().size());
+    EXPECT_LE(pieces, tensors + cuts);
+    if (c.stage == 0) {
+      EXPECT_LE(most - least, 1) << "all write alike";
     }
   }
 }
