@@ -17,8 +17,7 @@ std::string inspect(const std::string& path) {
   using Json = OrderedJson;
   const std::unique_ptr<Reader> reader = Reader::open(path);  // checks more than the manifest alone
   const Folder folder = Folder::open(path);
-  const Manifest manifest =
-      parse_manifest(folder.read_file(kManifestName, kMaxManifestBytes), folder.path_of(kManifestName));
+  const Manifest manifest = read_manifest(folder);
   Json json;
   json["format"] = "hawser-checkpoint";
   json["version"] = manifest.version();

@@ -14,8 +14,10 @@ namespace {
 /// Builds nothing; throws at the first thing that is wrong.
 class Checker : public nlohmann::json_sax<Json> {
  public:
-  Checker(const std::string& where, Code code, int max_depth, int64_t max_values)
-      : where_(where), code_(code), max_depth_(max_depth), max_values_(max_values) {}
+  Checker(const std::string& where, Code code, int max_depth)
+      : where_(where), code_(code), max_depth_(max_depth) {}
+
+  int64_t values() const { return values_; }
 
   bool null() override { return value(); }
   bool boolean(bool) override { return value(); }
@@ -52,7 +54,7 @@ class Checker : public nlohmann::json_sax<Json> {
     return count();
   }
   bool count() {
-    if (++values_ > max_values_) fail(code_, "{}: JSON has more than {} values", where_, max_values_);
+    ++values_;
     return true;
   }
   bool close() {
@@ -63,16 +65,16 @@ class Checker : public nlohmann::json_sax<Json> {
   const std::string& where_;
   Code code_;
   int max_depth_;
-  int64_t max_values_, values_ = 0;
+  int64_t values_ = 0;
   std::vector<std::set<std::string>> keys_;  // of each open level
 };
 
 }  // namespace
 
-void check_json_object(std::string_view text, const std::string& where, Code code, int max_depth,
-                       int64_t max_values) {
-  Checker checker(where, code, max_depth, max_values);
+int64_t check_json_object(std::string_view text, const std::string& where, Code code, int max_depth) {
+  Checker checker(where, code, max_depth);
   if (!Json::sax_parse(text.begin(), text.end(), &checker)) fail(code, "{} is not valid JSON", where);
+  return checker.values();
 }
 
 std::string in_quotes(std::string_view text) {

@@ -13,10 +13,11 @@ namespace hawser::checkpoint {
 inline constexpr int kMaxJsonDepth = 64;
 
 /// Throws `code` (for syntax: what, byte offset; for the rest: the key) unless `text` is one JSON object.
-/// `where` is the file it came from, for messages. Depth counts nested objects and arrays; values are
-/// numbers, texts and so on, objects and arrays, each of which costs far more memory than its text.
-void check_json_object(std::string_view text, const std::string& where, Code code,
-                       int max_depth = kMaxJsonDepth, int64_t max_values = INT64_MAX);
+/// `where` is the file it came from, for messages. Depth counts nested objects and arrays. Returns how many
+/// values there are (numbers, texts and so on, objects and arrays), each of which costs far more memory than
+/// its text.
+int64_t check_json_object(std::string_view text, const std::string& where, Code code,
+                          int max_depth = kMaxJsonDepth);
 
 /// Text in single quotes for messages: control characters and long tails left out.
 std::string in_quotes(std::string_view text);

@@ -10,6 +10,7 @@
 #include "engine/checkpoint/digest.h"
 #include "engine/checkpoint/json_fields.h"
 #include "engine/checkpoint/json_text.h"
+#include "engine/device/cpu/host_memory.h"
 
 namespace hawser::checkpoint {
 namespace {
@@ -44,7 +45,37 @@ void check_self_digest(const std::string& text, int64_t version, const std::stri
          where);
 }
 
+/// So little is never asked for.
+constexpr int64_t kAlwaysThere = int64_t{64} << 20;
+/// What a value (a number, text, array or object) takes at most while it is parsed and then kept, beside its
+/// text: a node of a map with its key, or a piece with its names.
+constexpr int64_t kBytesPerValue = 160;
+
+void require_memory(int64_t bytes, const std::string& where) {
+  if (bytes <= kAlwaysThere) return;
+  const int64_t available = device::available_memory();
+  if (bytes > available)
+    fail(Code::kOutOfMemory, "out of memory: reading {} takes {} bytes, {} are available", where, bytes,
+         available);
+}
+
 }  // namespace
+
+Json parse_within_memory(const std::string& text, const std::string& where) {
+  const int64_t values = check_json_object(text, where, Code::kCheckpointCorrupt);
+  require_memory(2 * static_cast<int64_t>(text.size()) + values * kBytesPerValue, where);
+  return Json::parse(text);
+}
+
+Manifest read_manifest(const Folder& folder) {
+  const std::string where = folder.path_of(kManifestName);
+  const File file = folder.open_file(kManifestName);
+  const int64_t size = file.size();
+  require_memory(2 * size, where);
+  std::string text(static_cast<size_t>(size), '\0');
+  file.read_at(0, text.data(), size);
+  return parse_manifest(text, where);
+}
 
 int64_t Manifest::version() const {
   const bool one_piece_each = std::all_of(tensors.begin(), tensors.end(),
@@ -68,16 +99,11 @@ std::string manifest_text(const Manifest& manifest) {
   std::string text = dump(json);
   text.resize(text.size() - 2);  // the closing "\n}" comes after the digest
   const std::string digest = Digest::of(text.data(), static_cast<int64_t>(text.size()));
-  text.append(kSelfDigest).append(digest).append(kEnd);
-  if (static_cast<int64_t>(text.size()) > kMaxManifestBytes)
-    fail(Code::kInvalidArgument, "the manifest would have {} bytes; at most {} are possible", text.size(),
-         kMaxManifestBytes);
-  return text;
+  return text.append(kSelfDigest).append(digest).append(kEnd);
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& where) {
-  check_json_object(text, where, Code::kCheckpointCorrupt, kMaxJsonDepth, kMaxManifestValues);
-  const Json json = Json::parse(text);
+  const Json json = parse_within_memory(text, where);
   const JsonFields fields(json, where, "the manifest");
   const int64_t version = fields.integer("version");
   check_self_digest(text, version, where);  // before it is believed that it is of another kind

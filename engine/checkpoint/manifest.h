@@ -14,6 +14,7 @@
 #include <string>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/file_io.h"
 #include "engine/checkpoint/stored_json.h"
 #include "engine/checkpoint/stored_tensor.h"
 
@@ -21,9 +22,7 @@ namespace hawser::checkpoint {
 
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr int64_t kManifestVersion = 2;  ///< newest that is read
-inline constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;
-inline constexpr int64_t kMaxManifestValues = int64_t{32} << 20;  ///< numbers, texts, arrays and objects
-inline constexpr int64_t kMaxExtraBytes = int64_t{1} << 30;       ///< of all carried files together
+inline constexpr int64_t kMaxExtraBytes = int64_t{1} << 30;  ///< of all carried files together
 
 struct Manifest {
   Description description;  ///< extra_files: names only, contents empty
@@ -33,12 +32,19 @@ struct Manifest {
   int64_t version() const;  ///< the lowest that can hold it
 };
 
-/// Throws kInvalidArgument where a JSON text of the description is not an object, or where it gets too long.
+/// Throws kInvalidArgument where a JSON text of the description is not an object.
 std::string manifest_text(const Manifest& manifest);
 
 /// Throws kCheckpointCorrupt for anything that is not as manifest_text writes it, pieces that leave a gap or
-/// overlap among it (with tensor and elements), kCheckpointIncompatible for a newer version. `where`: the
-/// file, for messages.
+/// overlap among it (with tensor and elements), kCheckpointIncompatible for a newer version, kOutOfMemory for
+/// one that needs more memory than there is: no other limit is set to its size. `where`: the file, for
+/// messages.
 Manifest parse_manifest(const std::string& text, const std::string& where);
+/// The same for the manifest.json of a folder.
+Manifest read_manifest(const Folder& folder);
+
+/// The JSON object of a manifest or an index, once it is known that the memory suffices. Throws
+/// kCheckpointCorrupt where it is none, kOutOfMemory (needed, available).
+Json parse_within_memory(const std::string& text, const std::string& where);
 
 }  // namespace hawser::checkpoint

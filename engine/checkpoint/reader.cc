@@ -24,8 +24,7 @@ class ReaderImpl : public Reader {
   explicit ReaderImpl(const std::string& path) : folder_(Folder::open(path)) {
     if (!folder_.has_file(kManifestName))
       fail(Code::kNotFound, "{} is no checkpoint: it has no {}", path, kManifestName);
-    manifest_ =
-        parse_manifest(folder_.read_file(kManifestName, kMaxManifestBytes), folder_.path_of(kManifestName));
+    manifest_ = read_manifest(folder_);
     std::map<std::string, std::vector<PieceRef>> pieces_in;
     for (const auto& [name, tensor] : manifest_.tensors) {
       entries_[name] = {tensor.dtype, tensor.shape};

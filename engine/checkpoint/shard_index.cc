@@ -44,11 +44,7 @@ std::string index_text(const ShardIndex& index) {
 
 ShardIndex parse_index(const std::string& text, int rank, int world) {
   const std::string where = fmt::format("the index of rank {}", rank);
-  if (static_cast<int64_t>(text.size()) > kMaxManifestBytes)
-    fail(Code::kInvalidArgument, "{} has {} bytes; at most {} are possible", where, text.size(),
-         kMaxManifestBytes);
-  check_json_object(text, where, Code::kCheckpointCorrupt, kMaxJsonDepth, kMaxManifestValues);
-  const Json json = Json::parse(text);
+  const Json json = parse_within_memory(text, where);
   const JsonFields fields(json, where, "the index");
   if (fields.text("format") != kFormat) fields.corrupt("is of another format: " + fields.text("format"));
   ShardIndex index{rank, world, {}, {}};

@@ -27,8 +27,8 @@ Json tensors_json(const StoredTensors& tensors);
 /// Both throw kCheckpointCorrupt, naming file or tensor, for all that is not as written above, and for files
 /// that lead out of the checkpoint. `where`: what was parsed, for messages.
 StoredFiles parse_files(const Json& json, const std::string& where);
-/// Pieces lie in `files`, within their tensor, and no more than kMaxPieces; whether they cover it is not
-/// looked at here (require_covered).
+/// Pieces lie in `files` and within their tensor; whether they cover it is not looked at here
+/// (require_covered).
 StoredTensors parse_tensors(const Json& json, const StoredFiles& files, const std::string& where);
 
 }  // namespace hawser::checkpoint

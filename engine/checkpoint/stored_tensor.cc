@@ -48,10 +48,4 @@ void require_covered(const std::string& name, StoredTensor* tensor, const std::s
   if (at < tensor->elements) missing(at, tensor->elements);
 }
 
-void require_few_pieces(int64_t pieces, const std::string& where, Code code) {
-  if (pieces > kMaxPieces)
-    fail(code, "{}: the tensors lie in {} pieces; at most {} are possible. Let fewer ranks share a tensor",
-         where, pieces, kMaxPieces);
-}
-
 }  // namespace hawser::checkpoint

@@ -14,9 +14,6 @@
 
 namespace hawser::checkpoint {
 
-/// Most pieces of all tensors of one checkpoint together; bounds what a manifest can make a reader allocate.
-inline constexpr int64_t kMaxPieces = int64_t{1} << 20;
-
 struct StoredFile {
   int64_t bytes = 0;
   std::string digest;
@@ -57,8 +54,5 @@ std::vector<int64_t> stored_shape(const StoredTensor& tensor, const StoredPiece&
 /// Sorts the pieces and throws `code` (naming tensor and elements) unless they hold every element exactly
 /// once; a tensor without elements has exactly one piece. `where`: a file or a call, for messages.
 void require_covered(const std::string& name, StoredTensor* tensor, const std::string& where, Code code);
-
-/// Throws `code` where all tensors together have more than kMaxPieces.
-void require_few_pieces(int64_t pieces, const std::string& where, Code code);
 
 }  // namespace hawser::checkpoint
