@@ -113,7 +113,8 @@ HWS_API const char* hws_status_name(int32_t status);
 
 /* Moves the calling thread's last error into an object that any thread may read. *out is NULL (and the status
  * HWS_NOT_FOUND) if there is none. A successful call neither clears nor changes the last error; a failure of
- * this one does not either. */
+ * this one does not either: after HWS_OUT_OF_MEMORY (no memory for the object, or so many errors that no
+ * handle is left) it can be taken later. */
 HWS_API int32_t hws_error_take(hws_error** out);
 /* HWS_* code; HWS_BAD_HANDLE for a handle that is none. */
 HWS_API int32_t hws_error_code(const hws_error* error);

@@ -36,14 +36,14 @@ class UserData {
 template <typename Fn>
 auto call_host(const char* function, Slot* slot, Callback kind, Fn&& fn) {
   const CallbackScope scope(slot, kind);
+  Error thrown = Error::fixed(Code::kCallback, "");
   try {
     return std::forward<Fn>(fn)();
-  } catch (const std::exception& error) {
-    fail(Code::kCallback, "{}: the callback threw \"{}\"; callbacks must handle their exceptions", function,
-         error.what());
   } catch (...) {
-    fail(Code::kCallback, "{}: the callback threw; callbacks must handle their exceptions", function);
+    thrown = Error::caught();
   }
+  fail(Code::kCallback, "{}: the callback threw \"{}\"; callbacks must handle their exceptions", function,
+       thrown.message());
 }
 
 }  // namespace hawser::capi

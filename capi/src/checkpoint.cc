@@ -11,7 +11,7 @@ using namespace hawser::capi;
 int32_t hws_checkpoint_save(hws_engine* engine, const char* path) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kNested);
-    use->trainer->save(call.path(path, "path"));
+    use->together([&](auto& trainer) { trainer.save(call.path(path, "path")); });
   });
 }
 
@@ -41,7 +41,7 @@ int32_t hws_checkpoint_load(hws_engine* engine, const char* path, uint32_t flags
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kExclusive);
     const bool other_data = takes_other_data(call, flags);
-    use->trainer->load(call.path(path, "path"), other_data);
+    use->together([&](auto& trainer) { trainer.load(call.path(path, "path"), other_data); });
   });
 }
 
@@ -51,7 +51,8 @@ int32_t hws_checkpoint_load_latest(hws_engine* engine, const char* folder, uint3
     const Use<Engine> use(call, engine, Access::kExclusive);
     const bool other_data = takes_other_data(call, flags);
     Reservation reservation(Buffer::kType);  // before anything changes that could not be told of
-    const std::string loaded = use->trainer->load_latest(call.path(folder, "folder"), other_data);
+    const std::string loaded = use->together(
+        [&](auto& trainer) { return trainer.load_latest(call.path(folder, "folder"), other_data); });
     *out =
         static_cast<hws_buffer*>(reservation.publish(std::make_unique<Buffer>(loaded.data(), loaded.size())));
   });
@@ -98,7 +99,9 @@ int32_t hws_checkpoint_export(const char* path, const char* hf_folder, const cha
 int32_t hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kShared);
-    const std::string to = call.path(hf_folder, "hf_folder");
-    use->trainer->export_hf(to, call.dtype(dtype, "dtype"));
+    use->together([&](auto& trainer) {
+      const std::string to = call.path(hf_folder, "hf_folder");
+      trainer.export_hf(to, call.dtype(dtype, "dtype"));
+    });
   });
 }

@@ -2,7 +2,6 @@
 // HostLink, which keeps the host's exceptions out of the library and its `user` until nothing needs it.
 #include <cstddef>
 #include <optional>
-#include <string>
 
 #include "capi/src/callback.h"
 #include "capi/src/comm.h"
@@ -31,14 +30,12 @@ class HostLink {
   /// Runs a function of the host's that returns a status.
   template <typename Fn>
   int32_t run(const char* name, Fn&& fn) noexcept {
-    threw_.clear();
+    threw_.reset();
     try {
       return call_host(name, nullptr, Callback::kNone, std::forward<Fn>(fn));
-    } catch (const Error& error) {
-      threw_ = error.message();
-      return static_cast<int32_t>(error.code());
-    } catch (...) {  // no memory for the text
-      return HWS_CALLBACK;
+    } catch (...) {
+      threw_ = Error::caught();
+      return static_cast<int32_t>(threw_->code());
     }
   }
   const char* message() noexcept;
@@ -46,15 +43,15 @@ class HostLink {
 
   const hws_comm_host host_;
   const UserData data_;
-  std::string threw_;  // what the last call threw
+  std::optional<Error> threw_;  // what the last call threw
 };
 
 const char* HostLink::message() noexcept {
-  if (!threw_.empty()) return threw_.c_str();
+  if (threw_) return threw_->what();
   if (host_.message == nullptr) return nullptr;
   const char* text = nullptr;
   run("hws_comm_host.message", [&] { return text = host_.message(host_.user), HWS_OK; });
-  return threw_.empty() ? text : threw_.c_str();
+  return threw_ ? threw_->what() : text;
 }
 
 /// Any thread, also beside a running call: what it throws is nobody's to read.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "capi/include/hawser.h"
@@ -26,6 +27,17 @@ class Engine : public Object {
   Slot* const slot;
   std::shared_ptr<Metrics> metrics;  ///< outlives the trainer, which calls it
   std::unique_ptr<train::Trainer> trainer;
+
+  /// What every process of a world calls. One that has no memory for its part tells the others.
+  template <typename Fn>
+  auto together(Fn&& fn) {
+    try {
+      return fn(*trainer);
+    } catch (const std::bad_alloc&) {
+      trainer->ran_dry();
+      throw;
+    }
+  }
 };
 
 /// Copies the fields that hws_step_result and hws_train_record share, which have the same names and types in

@@ -65,12 +65,13 @@ int32_t hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn fn
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kExclusive);
     call.range(until_step, 0, INT64_MAX, "until_step");
-    use->trainer->train(until_step, [&](const TrainRecord& record) {
+    const auto tell = [&](const TrainRecord& record) {
       if (fn == nullptr) return true;
       const hws_train_record host = to_host(record);
       const auto run = [&] { return fn(data.get(), &host) == 0; };
       return call_host(call.function(), use.slot(), Callback::kTrain, run);
-    });
+    };
+    use->together([&](auto& trainer) { trainer.train(until_step, tell); });
   });
 }
 
@@ -81,9 +82,10 @@ int32_t hws_engine_generate(hws_engine* engine, const hws_generate_request* requ
     const Use<Engine> use(call, engine, Access::kNested);
     const GenerateRequest what = from_host(call, request);
     if (fn == nullptr) call.invalid("fn", "is NULL; the tokens go to it");
-    use->trainer->generate(what, [&](int32_t token) {
+    const auto tell = [&](int32_t token) {
       const auto run = [&] { return fn(data.get(), token) == 0; };
       return call_host(call.function(), use.slot(), Callback::kConstOnly, run);
-    });
+    };
+    use->together([&](auto& trainer) { trainer.generate(what, tell); });
   });
 }

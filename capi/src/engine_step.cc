@@ -22,7 +22,7 @@ int32_t step(const char* function, hws_engine* engine, hws_step_result* result, 
     const CopyOut<hws_step_result> out(call, result, kStepResultSize, "result");
     const Use<Engine> use(call, engine, Access::kExclusive);
     hws_step_result host = {};
-    copy_step(work(*use->trainer), &host);
+    copy_step(use->together(work), &host);
     out.write(host);
   });
 }

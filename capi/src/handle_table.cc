@@ -53,6 +53,7 @@ namespace {
 // exits.
 constinit std::atomic<Slot*> g_chunks[kChunks] = {};
 constinit std::atomic<uint32_t> g_fresh{0};                 // slots ever used
+constinit std::atomic<uint32_t> g_used{0};                  // slots that are not free
 constinit std::atomic<uint64_t> g_free{uint64_t{kNoSlot}};  // [count of changes | first free slot]
 
 thread_local char t_thread;             // its address is this thread's name
@@ -94,17 +95,42 @@ void push_free(Slot* slot) {
   } while (!g_free.compare_exchange_weak(head, wanted, std::memory_order_acq_rel));
 }
 
-Slot* take_slot() {
+/// Counts a handle in; throws where that type may have no more.
+void count_in(HandleType type) {
+  const uint32_t most = kMaxHandles - (type == HandleType::kError ? 0 : kErrorHandles);
+  uint32_t used = g_used.load(std::memory_order_relaxed);
+  do {
+    if (used >= most) {
+      fail(Code::kOutOfMemory,
+           "all {} handles are in use; destroy buffers, errors and configs when done with them", most);
+    }
+  } while (!g_used.compare_exchange_weak(used, used + 1, std::memory_order_relaxed));
+}
+
+/// Of those that are counted in; there is always one, unless slots have run out of generations.
+Slot* find_slot() {
   if (Slot* slot = pop_free()) return slot;
   uint32_t index = g_fresh.load(std::memory_order_relaxed);
   do {
-    if (index >= kMaxHandles) {
-      fail(Code::kOutOfMemory,
-           "all {} handles are in use; destroy buffers, errors and configs when done with them", kMaxHandles);
-    }
+    if (index >= kMaxHandles) fail(Code::kOutOfMemory, "all slots for handles are used up");
     make_chunk_of(index);  // may throw, with nothing taken yet
   } while (!g_fresh.compare_exchange_weak(index, index + 1, std::memory_order_acq_rel));
   return slot_at(index);
+}
+
+Slot* take_slot(HandleType type) {
+  count_in(type);
+  try {
+    return find_slot();
+  } catch (...) {
+    g_used.fetch_sub(1, std::memory_order_relaxed);
+    throw;
+  }
+}
+
+void give_back(Slot* slot) {
+  push_free(slot);
+  g_used.fetch_sub(1, std::memory_order_relaxed);
 }
 
 struct Decoded {
@@ -140,7 +166,7 @@ void recycle(Slot* slot) {
   slot->state.store((generation + 1) << kGenerationShift, std::memory_order_seq_cst);
   if (slot->pid != ::getpid() || generation >= kLastGeneration) return;
   while (slot->pins.load(std::memory_order_seq_cst) != 0) ::sched_yield();
-  push_free(slot);
+  give_back(slot);
 }
 
 /// Whether an object has threads or connections, which do not come along into a forked child.
@@ -204,7 +230,7 @@ const char* type_name(uint32_t type) {
 // -------------------------------------------------------------------------------------------------
 // reservations
 
-Reservation::Reservation(HandleType type) : type_(type), slot_(take_slot()) {
+Reservation::Reservation(HandleType type) : type_(type), slot_(take_slot(type)) {
   slot_->pid = ::getpid();
   slot_->type = type;
   slot_->cancel.store(false, std::memory_order_relaxed);
@@ -212,7 +238,7 @@ Reservation::Reservation(HandleType type) : type_(type), slot_(take_slot()) {
 }
 
 Reservation::~Reservation() {
-  if (slot_ != nullptr) push_free(slot_);
+  if (slot_ != nullptr) give_back(slot_);
 }
 
 std::atomic<bool>* Reservation::cancel() const { return &slot_->cancel; }

@@ -58,7 +58,7 @@ enum class Callback : uint8_t {
 /// back by the destructor unless published.
 class Reservation {
  public:
-  /// Throws kOutOfMemory if kMaxHandles handles are alive.
+  /// Throws kOutOfMemory if kMaxHandles handles are alive; but for errors, if kErrorHandles fewer are.
   explicit Reservation(HandleType type);
   ~Reservation();
   Reservation(const Reservation&) = delete;
@@ -135,5 +135,7 @@ void destroy_handle(HandleType type, const void* handle) noexcept;
 Code cancel_handle(HandleType type, const void* handle) noexcept;
 
 inline constexpr uint32_t kMaxHandles = 65536;
+/// Of them only errors may have: where no other handle is left, there is one for the words that say so.
+inline constexpr uint32_t kErrorHandles = 256;
 
 }  // namespace hawser::capi

@@ -1,90 +1,90 @@
-// A thread's last error is a raw pointer beside an object whose only duty is to free it when the thread ends:
-// a host's own thread-local destructors may still call the library after that, and then must not touch a dead
-// object. What they fail with is not kept.
+// A thread's last error lies in the thread's own memory, so that keeping it takes none. It is given back when
+// the thread ends by the destructor of a pthread key, not by one of C++: registering that takes memory, and
+// glibc ends the process where there is none. Keys also come after the host's own thread-local destructors,
+// which may still call the library.
 #include "capi/src/last_error.h"
 
+#include <pthread.h>
+
+#include <atomic>
 #include <new>
 #include <utility>
 
 namespace hawser::capi {
 namespace {
 
-/// What is kept when even the text of an error cannot be allocated.
-enum class Fallback : uint8_t { kNone, kOutOfMemory, kTextLost };
-
-thread_local ErrorRecord* t_record = nullptr;
-thread_local Fallback t_fallback = Fallback::kNone;
-thread_local Code t_fallback_code = Code::kOk;
-thread_local bool t_thread_ended = false;
-
-struct Reaper {
-  ~Reaper() {
-    delete std::exchange(t_record, nullptr);
-    t_thread_ended = true;
-  }
+struct LastError {
+  Error error;
+  const char* function;
+  bool speaks_for_itself;  ///< an Error's text says where it comes from; others' do not
 };
 
-void keep(ErrorRecord* record) {
-  if (t_thread_ended) {
-    delete record;
-    return;
-  }
-  thread_local Reaper reaper;
-  static_cast<void>(&reaper);
-  delete std::exchange(t_record, record);
-  t_fallback = Fallback::kNone;
+alignas(LastError) thread_local constinit unsigned char t_memory[sizeof(LastError)] = {};
+thread_local constinit bool t_kept = false;
+
+LastError* last() { return t_kept ? std::launder(reinterpret_cast<LastError*>(t_memory)) : nullptr; }
+
+void forget() {
+  if (LastError* const error = last()) error->~LastError();
+  t_kept = false;
 }
 
-void keep_fallback(Fallback fallback, Code code) {
-  delete std::exchange(t_record, nullptr);
-  t_fallback = fallback;
-  t_fallback_code = code;
+constexpr int64_t kNoKey = -1;
+constinit std::atomic<int64_t> g_key{kNoKey};
+
+/// The process's key for the ends of threads; kNoKey where it has none left.
+int64_t key() {
+  int64_t known = g_key.load(std::memory_order_acquire);
+  if (known != kNoKey) return known;
+  pthread_key_t mine = 0;
+  if (pthread_key_create(&mine, [](void*) { forget(); }) != 0) return kNoKey;
+  if (g_key.compare_exchange_strong(known, mine, std::memory_order_acq_rel)) return mine;
+  pthread_key_delete(mine);
+  return known;
 }
 
-int32_t store(Code code, const char* function, const std::string* message, const std::string* details,
-              const char* what) noexcept {
-  try {
-    auto record = std::make_unique<ErrorRecord>();
-    record->code = code;
-    record->message = message != nullptr ? *message : fmt::format("{}: {}", function, what);
-    // An error that names no file, pointer or argument still says which call it came from.
-    record->details =
-        details != nullptr && *details != "{}" ? *details : fmt::format(R"({{"function":"{}"}})", function);
-    keep(record.release());
-  } catch (...) {
-    keep_fallback(code == Code::kOutOfMemory ? Fallback::kOutOfMemory : Fallback::kTextLost, code);
-  }
-  return static_cast<int32_t>(code);
+/// Whether the end of this thread will be noticed.
+bool end_is_noticed() {
+  const int64_t k = key();
+  return k != kNoKey && pthread_setspecific(static_cast<pthread_key_t>(k), t_memory) == 0;
+}
+
+void keep(const Error& error, const char* function, bool speaks_for_itself) {
+  forget();
+  const bool noticed = end_is_noticed();  // else the text would be lost with the thread
+  new (t_memory)
+      LastError{noticed ? error : Error::fixed(error.code(), "the text of this error is lost: no memory"),
+                function, speaks_for_itself && noticed};
+  t_kept = true;
 }
 
 }  // namespace
 
 int32_t record_current_exception(const char* function) noexcept {
+  bool speaks_for_itself = true;
   try {
     throw;
-  } catch (const Error& error) {
-    return store(error.code(), function, &error.message(), &error.details(), "");
-  } catch (const std::bad_alloc&) {
-    return store(Code::kOutOfMemory, function, nullptr, nullptr,
-                 "the host has no memory left for this call; free some or choose a smaller model or batch");
-  } catch (const std::exception& error) {
-    return store(Code::kInternal, function, nullptr, nullptr, error.what());
+  } catch (const Error&) {
   } catch (...) {
-    return store(Code::kInternal, function, nullptr, nullptr, "an exception of unknown type was thrown");
+    speaks_for_itself = false;
   }
+  const Error error = Error::caught();
+  keep(error, function, speaks_for_itself);
+  return static_cast<int32_t>(error.code());
 }
 
 std::unique_ptr<ErrorRecord> take_last_error() {
-  if (t_fallback != Fallback::kNone) {
-    auto record = std::make_unique<ErrorRecord>();
-    record->code = t_fallback_code;
-    record->message = t_fallback == Fallback::kOutOfMemory
-                          ? "the host has no memory left, not even for the text of the error"
-                          : "the text of this error is lost: the host has no memory left";
-    t_fallback = Fallback::kNone;
-    return record;
-  }
-  return std::unique_ptr<ErrorRecord>(std::exchange(t_record, nullptr));
+  const LastError* const kept = last();
+  if (kept == nullptr) return nullptr;
+  auto record = std::make_unique<ErrorRecord>();
+  record->code = kept->error.code();
+  record->message = kept->error.message();
+  if (!kept->speaks_for_itself) record->message = fmt::format("{}: {}", kept->function, record->message);
+  record->details = kept->error.details();
+  // An error that names no file, pointer or argument still says which call it came from.
+  if (record->details == "{}") record->details = fmt::format(R"({{"function":"{}"}})", kept->function);
+  forget();
+  return record;
 }
 
 }  // namespace hawser::capi

@@ -17,11 +17,10 @@ struct ErrorRecord {
 };
 
 /// Turns the exception being handled into this thread's last error and returns its status. To be called
-/// inside a catch block only. Never throws: if there is no memory even for the text, a fixed text stands for
-/// it.
+/// inside a catch block only. Takes no memory. `function` has static storage.
 int32_t record_current_exception(const char* function) noexcept;
 
-/// Moves the last error out; null if there is none. Throws bad_alloc.
+/// Moves the last error out; null if there is none. Throws bad_alloc; then the error stays.
 std::unique_ptr<ErrorRecord> take_last_error();
 
 }  // namespace hawser::capi

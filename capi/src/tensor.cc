@@ -46,7 +46,8 @@ int32_t hws_tensor_get(const hws_engine* engine, int32_t kind, const char* name,
     const TensorKind which = tensor_kind(call, kind);
     const std::string_view tensor = call.text(name, "name");
     floats(call, data, bytes);
-    use->trainer->tensor_get(which, tensor, static_cast<float*>(data), bytes);
+    use->together(
+        [&](auto& trainer) { trainer.tensor_get(which, tensor, static_cast<float*>(data), bytes); });
   });
 }
 
@@ -55,7 +56,8 @@ int32_t hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const
     const Use<Engine> use(call, engine, Access::kExclusive);
     const TensorKind which = tensor_kind(call, kind);
     const std::string_view tensor = call.text(name, "name");
-    use->trainer->tensor_set(which, tensor, floats(call, data, bytes), bytes);
+    use->together(
+        [&](auto& trainer) { trainer.tensor_set(which, tensor, floats(call, data, bytes), bytes); });
   });
 }
 

@@ -1,13 +1,67 @@
 #include "engine/base/error.h"
 
+#include <algorithm>
+#include <new>
+#include <string_view>
 #include <utility>
 
 #include "engine/base/utf8.h"
 
 namespace hawser {
+namespace {
 
-Error::Error(Code code, std::string message, std::string details)
-    : code_(code), message_(as_utf8(std::move(message))), details_(std::move(details)) {}
+struct Texts {
+  std::string message, details;
+};
+
+}  // namespace
+
+Error::Error(Code code, std::string message, std::string details) : code_(code) {
+  const auto texts = std::make_shared<const Texts>(as_utf8(std::move(message)), std::move(details));
+  message_ = texts->message.c_str();
+  details_ = texts->details.c_str();
+  owner_ = texts;
+}
+
+Error Error::out_of_memory() noexcept {
+  return fixed(Code::kOutOfMemory,
+               "the host has no memory left for this call; free some or choose a smaller model or batch");
+}
+
+Error Error::caught(int32_t rank) noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return out_of_memory().on_rank(rank);
+  } catch (const std::exception& foreign) {
+    Error error(Kept(), Code::kInternal, foreign.what());
+    error.foreign_ = std::current_exception();
+    return error.on_rank(rank);
+  } catch (...) {
+    return fixed(Code::kInternal, "an exception of unknown type was thrown").on_rank(rank);
+  }
+}
+
+Error Error::on_rank(int32_t rank) const noexcept {
+  Error error = *this;
+  error.rank_ = rank;
+  return error;
+}
+
+std::string Error::message() const {
+  std::string text = foreign_ ? as_utf8(message_) : message_;
+  return rank_ < 0 ? text : fmt::format("rank {}: {}", rank_, text);
+}
+
+void Error::copy_message(char* out, size_t size) const noexcept {
+  const size_t most = size - 1;
+  char* end = out;
+  if (rank_ >= 0) end += std::min(most, fmt::format_to_n(out, most, "rank {}: ", rank_).size);
+  const std::string_view text = cut_between_characters(message_, most - static_cast<size_t>(end - out));
+  *std::copy(text.begin(), text.end(), end) = 0;
+}
 
 const char* code_name(Code code) {
   switch (code) {

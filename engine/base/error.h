@@ -5,7 +5,10 @@
 
 #include <fmt/core.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <exception>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -16,19 +19,51 @@ namespace hawser {
 /// "HWS_CONFIG_INVALID" and so on; "HWS_UNKNOWN" for a number that is none. Static storage.
 const char* code_name(Code code);
 
+/// Text with static storage: a literal.
+class Literal {
+ public:
+  consteval Literal(const char* text) : text_(text) {}  // NOLINT: meant to convert
+  constexpr const char* text() const { return text_; }
+
+ private:
+  const char* text_;
+};
+
+/// Copies share the text: no copy takes memory, so an error can be kept and passed on where there is none.
 class Error : public std::exception {
  public:
   /// Messages are UTF-8: '?' stands for each byte, of a path or a damaged file, that is not.
   Error(Code code, std::string message, std::string details = "{}");
+  Error(const Error&) noexcept = default;
+  Error& operator=(const Error&) noexcept = default;
+
+  // What handlers and `noexcept` functions make errors with: these take no memory.
+  static Error fixed(Code code, Literal message) noexcept { return {Kept(), code, message.text()}; }
+  static Error out_of_memory() noexcept;
+  /// The exception that is being handled. Where its text cannot name the rank, because it is none of ours or
+  /// there was no memory, it happened on `rank` (-1: no matter which).
+  static Error caught(int32_t rank = -1) noexcept;
+  /// The same, as it happened on this rank: its message begins with "rank R: ".
+  Error on_rank(int32_t rank) const noexcept;
+
   Code code() const { return code_; }
-  const std::string& message() const { return message_; }
-  const std::string& details() const { return details_; }
-  const char* what() const noexcept override { return message_.c_str(); }
+  std::string message() const;
+  std::string details() const { return details_; }
+  /// The message without its rank.
+  const char* what() const noexcept override { return message_; }
+  /// The message, cut between two characters where it is longer than `size` - 1 bytes. Takes no memory.
+  void copy_message(char* out, size_t size) const noexcept;
 
  private:
+  struct Kept {};  ///< by others, for as long as this needs it
+  Error(Kept, Code code, const char* message) noexcept : code_(code), message_(message) {}
+
   Code code_;
-  std::string message_;
-  std::string details_;
+  int32_t rank_ = -1;
+  const char* message_;
+  const char* details_ = "{}";
+  std::shared_ptr<const void> owner_;  ///< of both texts; null: they are literals,
+  std::exception_ptr foreign_;         ///< or the message is this exception's
 };
 
 /// Throws Error with a formatted message.

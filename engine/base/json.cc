@@ -4,63 +4,117 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <new>
 
 namespace hawser {
 namespace {
 
-constexpr size_t kReserve = size_t{1} << 20, kAlign = alignof(std::max_align_t);
+constexpr size_t kStacks = size_t{1} << 20, kCells = 1024, kAlign = alignof(std::max_align_t);
 
-/// Blocks one after the other; all room comes back when the last one goes. That is soon: whatever lives here
-/// belongs to a call that is about to fail for want of memory.
-class Reserve {
+/// A lock that needs no memory, and nothing from the system that could fail.
+class Lock {
  public:
-  void* take(size_t bytes) {
-    const size_t rounded = (bytes + kAlign - 1) / kAlign * kAlign;
-    lock();
-    void* p = nullptr;
-    if (bytes <= kReserve && rounded <= kReserve - used_) {
-      p = memory_ + used_;
-      used_ += rounded;
-      ++blocks_;
-    }
-    unlock();
-    return p;
-  }
-  bool holds(const void* p) const {
-    return !std::less<>{}(p, static_cast<const void*>(memory_)) &&
-           std::less<>{}(p, static_cast<const void*>(memory_ + kReserve));
-  }
-  void give_back() {
-    lock();
-    if (--blocks_ == 0) used_ = 0;
-    unlock();
-  }
-
- private:
   void lock() {
     while (locked_.test_and_set(std::memory_order_acquire)) sched_yield();
   }
   void unlock() { locked_.clear(std::memory_order_release); }
 
+ private:
   std::atomic_flag locked_;
-  size_t used_ = 0, blocks_ = 0;
-  alignas(kAlign) char memory_[kReserve] = {};
 };
 
-constinit Reserve g_reserve;
+bool lies_in(const void* p, const void* begin, size_t bytes) {
+  return !std::less<>{}(p, begin) &&
+         std::less<>{}(p, static_cast<const void*>(static_cast<const char*>(begin) + bytes));
+}
+
+/// Stacks one after the other; all room comes back when the last one goes, which is soon.
+class Stacks {
+ public:
+  void* take(size_t bytes) {
+    const size_t rounded = (bytes + kAlign - 1) / kAlign * kAlign;
+    const std::lock_guard guard(lock_);
+    if (bytes > kStacks || rounded > kStacks - used_) return nullptr;
+    void* const p = memory_ + used_;
+    used_ += rounded;
+    ++stacks_;
+    return p;
+  }
+  bool holds(const void* p) const { return lies_in(p, memory_, kStacks); }
+  void give_back() {
+    const std::lock_guard guard(lock_);
+    if (--stacks_ == 0) used_ = 0;
+  }
+
+ private:
+  Lock lock_;
+  size_t used_ = 0, stacks_ = 0;
+  alignas(kAlign) char memory_[kStacks] = {};
+};
+
+/// Room for containers, kCells of them. What is taken and never comes back is made up for by the heap's.
+class Cells {
+ public:
+  void* take() {
+    const std::lock_guard guard(lock_);
+    if (fresh_ < kCells) return memory_[fresh_++].room;
+    Cell*& list = own_ != nullptr ? own_ : heap_;
+    return list != nullptr ? pop(&list) : nullptr;
+  }
+  /// Takes room that is not used any more, of either; what it returns (null: nothing) belongs to the heap.
+  void* put(void* p) {
+    const bool own = lies_in(p, memory_, sizeof(memory_));
+    const std::lock_guard guard(lock_);
+    Cell*& list = own ? own_ : heap_;
+    list = new (p) Cell{.next = list};
+    ++listed_;
+    const bool enough = kCells - fresh_ + listed_ > kCells;
+    return enough && heap_ != nullptr ? pop(&heap_) : nullptr;
+  }
+
+ private:
+  union Cell {
+    Cell* next;
+    alignas(kAlign) char room[kJsonContainer];
+  };
+  void* pop(Cell** list) {
+    Cell* const cell = *list;
+    *list = cell->next;
+    --listed_;
+    return cell;
+  }
+  Lock lock_;
+  size_t fresh_ = 0, listed_ = 0;  ///< cells of memory_ that were ever taken; in both lists
+  Cell *own_ = nullptr, *heap_ = nullptr;
+  Cell memory_[kCells] = {};
+};
+
+constinit Stacks g_stacks;
+constinit Cells g_cells;
 
 }  // namespace
 
-void* allocate_json(size_t bytes) {
-  if (void* p = ::operator new(bytes, std::nothrow)) return p;
-  if (void* p = g_reserve.take(bytes)) return p;
+void* allocate_json(size_t bytes) { return ::operator new(bytes); }
+void free_json(void* p) noexcept { ::operator delete(p); }
+
+void* allocate_json_container() {
+  if (void* p = ::operator new(kJsonContainer, std::nothrow)) return p;
+  if (void* p = g_cells.take()) return p;
   throw std::bad_alloc();
 }
 
-void free_json(void* p) noexcept {
-  if (g_reserve.holds(p)) {
-    g_reserve.give_back();
+void free_json_container(void* p) noexcept { ::operator delete(g_cells.put(p)); }
+
+void* allocate_json_stack(size_t bytes) {
+  if (void* p = ::operator new(bytes, std::nothrow)) return p;
+  if (void* p = g_stacks.take(bytes)) return p;
+  throw std::bad_alloc();
+}
+
+void free_json_stack(void* p) noexcept {
+  if (g_stacks.holds(p)) {
+    g_stacks.give_back();
   } else {
     ::operator delete(p);
   }

@@ -1,9 +1,9 @@
 // JSON values (nlohmann's) that survive a heap without memory. The library's own type does not: its
 // destructor walks a tree with a stack on the heap, and operator[] marks a value as an object before it
 // allocates it, so that a host that is short of memory would be ended by a throwing destructor or a null
-// pointer. Our type allocates nodes, and through std::allocator, specialised for it, that stack, with
-// JsonAllocator: where the heap has nothing left, 1 MiB kept for this carries on until a string fails, which
-// the library can bear.
+// pointer. Our type takes containers and, through std::allocator, specialised for it, that stack from memory
+// kept for them where the heap has nothing left. What should lie in the containers then fails, which the
+// library can bear, so that little of what is kept is ever in use.
 //
 // Include this in place of <nlohmann/json.hpp>; a test checks it.
 #pragma once
@@ -18,10 +18,27 @@
 
 namespace hawser {
 
-/// From the heap, else from the reserve, which any thread may use. Throws bad_alloc when both have nothing
-/// left.
+// Values in containers: from the heap alone. Throws bad_alloc, as do the next two when nothing kept is left.
 void* allocate_json(size_t bytes);
 void free_json(void* p) noexcept;
+// A map, vector or string of at most kJsonContainer bytes. Its constructor may lose it, should what lies in
+// it fail; those that come back make up for that.
+inline constexpr size_t kJsonContainer = 64;
+void* allocate_json_container();
+void free_json_container(void* p) noexcept;
+// The stack of a destructor.
+void* allocate_json_stack(size_t bytes);
+void free_json_stack(void* p) noexcept;
+
+template <typename T>
+concept JsonValue = requires {
+  typename T::json_pointer;
+};
+/// Maps, vectors and strings, but not the values in them.
+template <typename T>
+concept JsonContainer = !JsonValue<T> && requires {
+  typename T::value_type;
+};
 
 template <typename T>
 struct JsonAllocator {
@@ -29,9 +46,25 @@ struct JsonAllocator {
   JsonAllocator() = default;
   template <typename U>
   JsonAllocator(const JsonAllocator<U>&) noexcept {}
-  T* allocate(size_t n) { return static_cast<T*>(allocate_json(n * sizeof(T))); }
-  void deallocate(T* p, size_t) noexcept { free_json(p); }
+  T* allocate(size_t n) {
+    if constexpr (JsonContainer<T>) {
+      static_assert(sizeof(T) <= kJsonContainer);
+      return static_cast<T*>(allocate_json_container());  // n is 1
+    } else {
+      return static_cast<T*>(allocate_json(n * sizeof(T)));
+    }
+  }
+  void deallocate(T* p, size_t) noexcept { JsonContainer<T> ? free_json_container(p) : free_json(p); }
   bool operator==(const JsonAllocator&) const = default;
+};
+
+template <typename T>
+struct JsonStackAllocator {
+  using value_type = T;
+  JsonStackAllocator() = default;
+  T* allocate(size_t n) { return static_cast<T*>(allocate_json_stack(n * sizeof(T))); }
+  void deallocate(T* p, size_t) noexcept { free_json_stack(p); }
+  bool operator==(const JsonStackAllocator&) const = default;
 };
 
 using Json = nlohmann::basic_json<std::map, std::vector, std::string, bool, int64_t, uint64_t, double,
@@ -42,13 +75,7 @@ using OrderedJson = nlohmann::basic_json<nlohmann::ordered_map, std::vector, std
 }  // namespace hawser
 
 template <>
-class std::allocator<hawser::Json> : public hawser::JsonAllocator<hawser::Json> {
- public:
-  using JsonAllocator::JsonAllocator;
-};
+class std::allocator<hawser::Json> : public hawser::JsonStackAllocator<hawser::Json> {};
 
 template <>
-class std::allocator<hawser::OrderedJson> : public hawser::JsonAllocator<hawser::OrderedJson> {
- public:
-  using JsonAllocator::JsonAllocator;
-};
+class std::allocator<hawser::OrderedJson> : public hawser::JsonStackAllocator<hawser::OrderedJson> {};

@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -103,21 +104,31 @@ void require_regular(int fd, const std::string& path) {
   }
 }
 
+/// A folder's names are read from the kernel, because opendir takes memory. The descriptor is read once more
+/// from its beginning until nothing is left to remove: names may be skipped while others are removed.
+bool remove_at(int folder, const char* name, int depth) noexcept;
+void remove_entries(int fd, int depth) noexcept {
+  alignas(dirent64) char block[2048];
+  for (bool removed = true; removed && lseek(fd, 0, SEEK_SET) == 0;) {
+    removed = false;
+    for (long got; (got = syscall(SYS_getdents64, fd, block, sizeof(block))) > 0;) {
+      for (const char* at = block; at < block + got;) {
+        const auto* const entry = reinterpret_cast<const dirent64*>(at);
+        at += entry->d_reclen;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        removed |= remove_at(fd, entry->d_name, depth + 1);
+      }
+    }
+  }
+}
+
 bool remove_at(int folder, const char* name, int depth) noexcept {
   if (unlinkat(folder, name, 0) == 0 || errno == ENOENT) return true;
   if ((errno != EISDIR && errno != EPERM) || depth > 8) return false;
   const int fd = openat(folder, name, kFolderFlags | O_NOFOLLOW);
   if (fd < 0) return false;
-  DIR* dir = fdopendir(fd);
-  if (dir == nullptr) {
-    ::close(fd);
-    return false;
-  }
-  while (const dirent* entry = readdir(dir)) {
-    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-    remove_at(fd, entry->d_name, depth + 1);
-  }
-  closedir(dir);
+  remove_entries(fd, depth);
+  ::close(fd);
   return unlinkat(folder, name, AT_REMOVEDIR) == 0;
 }
 

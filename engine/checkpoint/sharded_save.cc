@@ -39,13 +39,13 @@ void write_extra(const Folder& folder, const std::map<std::string, std::string>&
 void write_latest(const SplitPath& path) noexcept {
   try {
     const Folder parent = Folder::open(path.parent);
-    const std::string temporary = temporary_name(kLatestName);
+    const std::string name = temporary_name(kLatestName), temporary = parent.path_of(name);
     try {
-      write_file(parent, temporary, path.name + "\n");
-      rename_over(parent.path_of(temporary), parent.path_of(kLatestName));
+      write_file(parent, name, path.name + "\n");
+      rename_over(temporary, parent.path_of(kLatestName));
       parent.sync();
-    } catch (const Error&) {
-      remove_tree(parent.path_of(temporary));
+    } catch (...) {
+      remove_tree(temporary);
     }
   } catch (...) {
   }

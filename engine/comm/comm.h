@@ -7,9 +7,9 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/comm/process_group.h"
 #include "kernels/include/table.h"
 
@@ -62,9 +62,9 @@ class RankComm {
   virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) = 0;
   /// Every rank of the world with a device of its own, or none. Ends before the RankComm.
   virtual std::unique_ptr<DeviceComm> on_device(const DeviceUse& use) = 0;
-  /// Everyone's waiting and later calls throw Error(code, "rank R: message"), R being this one; false if
-  /// something else broke the comm before. Any thread.
-  virtual bool abort(Code code, std::string_view message) noexcept = 0;
+  /// Everyone's waiting and later calls throw this error, on this rank (Error::on_rank); false if something
+  /// else broke the comm before. Any thread; takes no memory.
+  virtual bool abort(const Error& error) noexcept = 0;
   /// Bytes of memory that the transport holds for this rank (staging), fixed when it was made.
   virtual int64_t transport_bytes() const = 0;
   /// Finished calls since the last take, oldest first, at most `most`; older ones than the last 2,048 issued
@@ -92,6 +92,9 @@ class Comm {
   /// Connects one local rank; called on each, at the same time from threads of their own or one after the
   /// other (nothing blocks here). A Comm is connected by one engine at a time: throws kBusy otherwise.
   virtual std::unique_ptr<RankComm> connect(int32_t rank, const CommOptions& options) = 0;
+  /// For a process that fails before its ranks are connected: those of other processes, if there are any,
+  /// throw this error, on its first rank. Any thread; takes no memory.
+  virtual void abort(const Error& error) noexcept = 0;
 };
 
 /// n ranks as threads of this process, over shared memory. After an error all RankComms must go; then the

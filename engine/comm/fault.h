@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <mutex>
-#include <string>
 
 #include "engine/base/error.h"
 
@@ -12,15 +11,15 @@ namespace hawser::comm {
 class Fault {
  public:
   bool is_set() const { return set_.load(std::memory_order_seq_cst); }
-  /// True if this was the first.
-  bool set(const Error& error) {
+  /// True if this was the first. Takes no memory.
+  bool set(const Error& error) noexcept {
     const std::lock_guard lock(mutex_);
     if (set_.load()) return false;
     error_ = error;
     set_.store(true, std::memory_order_seq_cst);
     return true;
   }
-  /// A copy of the reason; only once it is set.
+  /// The reason; only once it is set.
   Error error() const {
     const std::lock_guard lock(mutex_);
     return error_;
@@ -32,7 +31,7 @@ class Fault {
  private:
   std::atomic<bool> set_{false};
   mutable std::mutex mutex_;
-  Error error_{Code::kInternal, ""};
+  Error error_ = Error::fixed(Code::kInternal, "");
 };
 
 }  // namespace hawser::comm

@@ -1,11 +1,10 @@
 #include "engine/comm/progress.h"
-#include "engine/base/signals_blocked.h"
-
-#include <pthread.h>
 
 #include <algorithm>
 #include <system_error>
 
+#include "engine/base/signals_blocked.h"
+#include "engine/base/thread_name.h"
 #include "engine/comm/device/device_collectives.h"
 
 namespace hawser::comm {
@@ -20,14 +19,13 @@ Progress::Progress(Transport& transport, int32_t spins, Finished finished, void*
          "cannot make the communication thread of rank {}: {}; raise the limit on threads", transport.rank(),
          e.what());
   }
-  pthread_setname_np(thread_.native_handle(),
-                     fmt::format("hws-comm-{}", transport.rank()).substr(0, 15).c_str());
+  name_thread(thread_, "hws-comm", transport.rank());
 }
 
 Progress::~Progress() {
   if (!idle()) {
     transport_.abort(
-        Error(Code::kUnavailable, fmt::format("rank {} ended with calls in flight", transport_.rank())));
+        Error::fixed(Code::kUnavailable, "ended with calls in flight").on_rank(transport_.rank()));
   }
   stop_.store(true);
   asked_.notify();
@@ -107,10 +105,8 @@ void Progress::carry_out(Call& call) {
     recorder_.ended(call.ticket, steady_seconds(), CallState::kFinished);
     finished_(user_, call);
     return;
-  } catch (const Error& error) {
-    transport_.abort(error);
-  } catch (const std::exception& error) {
-    transport_.abort(Error(Code::kInternal, fmt::format("rank {}: {}", transport_.rank(), error.what())));
+  } catch (...) {
+    transport_.abort(Error::caught(transport_.rank()));
   }
   recorder_.ended(call.ticket, steady_seconds(), CallState::kFailed);
   if (call.ticket < first_failed_.load()) first_failed_.store(call.ticket);

@@ -98,10 +98,6 @@ std::vector<GroupName> QueuedRank::group_names() const {
   return names;
 }
 
-bool QueuedRank::abort(Code code, std::string_view message) noexcept {
-  return transport_->abort(Error(code, fmt::format("rank {}: {}", rank(), message)));
-}
-
 void QueuedRank::count(void* self, const Call& call) {
   auto& rank = *static_cast<QueuedRank*>(self);
   const std::lock_guard lock(rank.groups_mutex_);

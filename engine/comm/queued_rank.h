@@ -33,7 +33,7 @@ class QueuedRank final : public RankComm {
   int32_t world_size() const override { return transport_->world_size(); }
   std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) override;
   std::unique_ptr<DeviceComm> on_device(const DeviceUse& use) override;
-  bool abort(Code code, std::string_view message) noexcept override;
+  bool abort(const Error& error) noexcept override { return transport_->abort(error.on_rank(rank())); }
   int64_t transport_bytes() const override { return transport_->bytes(); }
   int64_t take_records(Record* out, int64_t most) override {
     return progress_->recorder().take_finished(out, most);

@@ -18,11 +18,11 @@ class Transport {
   /// Makes room for a group whose calls will carry `group`, the number of groups made so far. The issuing
   /// thread, before any call of the group.
   virtual void add_group(int32_t group, const std::vector<int32_t>& members, const std::string& name) = 0;
-  /// Carries out one call. Throws when it fails; by then nobody touches this member's memory any more, and
-  /// fault() is set here and, as far as the transport can, on all ranks.
+  /// Carries out one call. Throws when it fails, for whatever reason; by then nobody touches this member's
+  /// memory any more, and fault() is set here and, as far as the transport can, on all ranks.
   virtual void run(const Call& call) = 0;
   /// Breaks all ranks' waiting and later calls with this error, unless they are broken already: then false.
-  /// Any thread.
+  /// Any thread; takes no memory.
   virtual bool abort(const Error& error) noexcept = 0;
   /// Throws why all is broken, if that can be known without waiting. The progress thread, beside `run`.
   virtual void look() { fault().raise_if_set(); }

@@ -87,9 +87,8 @@ int64_t sum_over_ranks(comm::ProcessGroup* group, int64_t here) {
   return sum;
 }
 
-Error told_others(comm::RankComm* end, const Error& error) {
-  if (!end->abort(error.code(), error.message())) return error;  // which came from them
-  return Error(error.code(), fmt::format("rank {}: {}", end->rank(), error.message()), error.details());
+Error told_others(comm::RankComm* end, const Error& error) noexcept {
+  return end->abort(error) ? error.on_rank(end->rank()) : error;  // which came from them
 }
 
 }  // namespace hawser::train

@@ -34,6 +34,6 @@ inline bool on_any_rank(comm::ProcessGroup* group, bool here) {
 }
 
 /// A rank failed alone: tells the others, and returns what to throw here: the same, naming this rank.
-Error told_others(comm::RankComm* end, const Error& error);
+Error told_others(comm::RankComm* end, const Error& error) noexcept;
 
 }  // namespace hawser::train

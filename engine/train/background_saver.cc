@@ -36,8 +36,7 @@ void BackgroundSaver::start(std::shared_ptr<SaveOperation> operation, std::funct
   const SignalsBlocked blocked;
   running_ = true;
   try {
-    thread_ =
-        std::thread([this, operation, write = std::move(write)] { write_and_end(operation.get(), write); });
+    thread_ = std::thread([this, operation, write = std::move(write)] { write_and_end(operation, write); });
   } catch (const std::system_error& e) {
     running_ = false;
     fail(Code::kUnavailable,
@@ -51,24 +50,17 @@ void BackgroundSaver::start(std::shared_ptr<SaveOperation> operation, std::funct
   last_ = std::move(operation);
 }
 
-void BackgroundSaver::write_and_end(SaveOperation* operation, const std::function<void()>& write) noexcept {
+void BackgroundSaver::write_and_end(const std::shared_ptr<SaveOperation>& operation,
+                                    const std::function<void()>& write) noexcept {
   std::optional<Error> error;
   try {
-    try {
-      write();
-    } catch (const Error& e) {
-      error = e;
-    } catch (const std::bad_alloc&) {
-      error = Error(Code::kOutOfMemory, "out of memory while a checkpoint was written");
-    } catch (const std::exception& e) {
-      error = Error(Code::kInternal, e.what());
-    }
-    if (error && error->code() != Code::kCancelled) count_failure(operation->path(), *error);
-  } catch (...) {  // no memory even for the words
-    error.emplace(Code::kOutOfMemory, "out of memory");
+    write();
+  } catch (...) {
+    error = Error::caught();
   }
+  if (error && error->code() != Code::kCancelled) count({operation, &operation->path()}, *error);
   running_ = false;
-  operation->end(std::move(error));
+  operation->end(error);
 }
 
 void BackgroundSaver::raise_unheard() {
@@ -80,16 +72,21 @@ void BackgroundSaver::raise_unheard() {
 }
 
 void BackgroundSaver::count_failure(const std::string& path, const Error& error) {
-  std::string words =
-      as_utf8(fmt::format("{}: {}", path, error.message()));  // a folder may be renamed to anything
+  count(std::make_shared<const std::string>(path), error);
+}
+
+void BackgroundSaver::count(std::shared_ptr<const std::string> path, const Error& error) noexcept {
   const std::lock_guard lock(mutex_);
-  failures_.count += 1;
-  failures_.last.swap(words);
+  failures_ += 1;
+  failed_path_ = std::move(path);
+  failed_with_ = error;
 }
 
 BackgroundSaver::Failures BackgroundSaver::failures() const {
   const std::lock_guard lock(mutex_);
-  return failures_;
+  if (failures_ == 0) return {};
+  // A folder may be renamed to anything.
+  return {failures_, as_utf8(fmt::format("{}: {}", *failed_path_, failed_with_->message()))};
 }
 
 }  // namespace hawser::train

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -48,14 +49,18 @@ class BackgroundSaver {
   Failures failures() const;
 
  private:
-  void write_and_end(SaveOperation* operation, const std::function<void()>& write) noexcept;
+  void write_and_end(const std::shared_ptr<SaveOperation>& operation,
+                     const std::function<void()>& write) noexcept;
+  void count(std::shared_ptr<const std::string> path, const Error& error) noexcept;
 
   const config::CheckpointConfig& config_;
   std::shared_ptr<SaveOperation> last_;
   std::thread thread_;
   std::atomic<bool> running_{false};
-  mutable std::mutex mutex_;  // guards failures_
-  Failures failures_;
+  mutable std::mutex mutex_;  // guards the failures
+  int64_t failures_ = 0;
+  std::shared_ptr<const std::string> failed_path_;  // of the last one
+  std::optional<Error> failed_with_;
 };
 
 }  // namespace hawser::train

@@ -61,7 +61,7 @@ TransportChoice agree_on_transport(comm::RankComm* rank, const DeviceChoice& cho
   try {
     return choose_transport(wanted, cards);
   } catch (const Error& error) {
-    throw AgreedError(error.code(), error.message());
+    throw AgreedError(error);
   }
 }
 

@@ -44,6 +44,7 @@ struct GroupState {
 class AgreedError : public Error {
  public:
   using Error::Error;
+  explicit AgreedError(const Error& error) : Error(error) {}
 };
 
 /// One execution: what goes in beside the plan, and what comes out.

@@ -100,7 +100,7 @@ void Executor::fail_together(comm::ProcessGroup* dp) {
     try {
       std::rethrow_exception(std::exchange(load_error_, nullptr));
     } catch (const Error& e) {
-      throw AgreedError(e.code(), e.message(), e.details());
+      throw AgreedError(e);
     }
   }
   for (size_t r = 0; kCodes + r < agreement_.size(); ++r)

@@ -38,19 +38,6 @@ int64_t world_of(const comm::Comm* comm, const config::ResolvedConfig& c) {
   return world;
 }
 
-/// A process that fails before its ranks are whole (a file that only it lacks) must not let the others wait.
-void tell_other_processes(ConnectedRanks* ranks, const Error& error) noexcept {
-  comm::Comm* const comm = ranks->comm.get();
-  if (comm == nullptr || static_cast<size_t>(comm->world_size()) == comm->local_ranks().size()) return;
-  try {
-    comm::CommOptions options;
-    options.kernels = &kernels::cpu_kernels(kernels::best_cpu_level());
-    if (ranks->ends.empty()) ranks->ends.push_back(comm->connect(comm->local_ranks().front(), options));
-    ranks->ends.front()->abort(error.code(), error.message());
-  } catch (const std::exception&) {  // it is broken already, and they know
-  }
-}
-
 /// Nothing for a world of one.
 void connect(ConnectedRanks* ranks, const config::ResolvedConfig& config) {
   if (world_of(ranks->comm.get(), config) == 1) return;
@@ -74,8 +61,8 @@ std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool 
     return std::make_unique<TrainerImpl>(std::move(assembly), inference, cancel, ranks);
   } catch (const AgreedError&) {
     throw;
-  } catch (const Error& error) {
-    tell_other_processes(ranks.get(), error);
+  } catch (...) {  // what failed before the ranks were whole must not let other processes wait
+    if (ranks->comm) ranks->comm->abort(Error::caught());
     throw;
   }
 }
@@ -131,11 +118,8 @@ void TrainerImpl::on_ends(Fn&& fn) const {
       fn(end, static_cast<size_t>(i));
     } catch (const AgreedError&) {
       throw;
-    } catch (const Error& error) {
-      throw told_others(end, error);
-    } catch (const std::bad_alloc&) {
-      end->abort(Code::kOutOfMemory, "out of memory");
-      throw;
+    } catch (...) {
+      throw told_others(end, Error::caught());
     }
   });
 }
@@ -203,6 +187,12 @@ void TrainerImpl::require_pending(bool pending) const {
   if (pending_ == pending) return;
   if (pending) fail(Code::kFailedPrecondition, "no step is pending: call forward_backward first");
   fail(Code::kFailedPrecondition, "a step is pending: commit or discard it first");
+}
+
+void TrainerImpl::ran_dry() noexcept {
+  if (all_here()) return;
+  broken_ = true;
+  connected_->ends.front()->abort(Error::out_of_memory());
 }
 
 StepResult TrainerImpl::forward_backward() {

@@ -91,6 +91,10 @@ class Trainer {
                                          std::shared_ptr<comm::Comm> comm = nullptr);
   virtual ~Trainer() = default;
 
+  /// A call that all processes make has ended here alone, for want of memory: the others are told, who would
+  /// wait for this one.
+  virtual void ran_dry() noexcept = 0;
+
   virtual StepResult train_step() = 0;
   virtual StepResult forward_backward() = 0;
   virtual StepResult commit() = 0;

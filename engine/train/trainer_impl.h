@@ -48,6 +48,7 @@ class TrainerImpl final : public Trainer {
   TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* cancel,
               std::shared_ptr<ConnectedRanks> connected);
 
+  void ran_dry() noexcept override;
   StepResult train_step() override;
   StepResult forward_backward() override;
   StepResult commit() override;
@@ -226,13 +227,10 @@ void TrainerImpl::on_ranks(Fn&& fn) const {
       fn(rank, i);
     } catch (const AgreedError&) {
       throw;
-    } catch (const Error& error) {
+    } catch (...) {
       if (!rank.comm()) throw;
       broken_ = true;
-      throw told_others(rank.comm(), error);
-    } catch (const std::bad_alloc&) {
-      if (rank.comm()) broken_ = true, rank.comm()->abort(Code::kOutOfMemory, "out of memory");
-      throw;
+      throw told_others(rank.comm(), Error::caught());
     }
   });
 }

@@ -129,7 +129,7 @@ TEST_P(Failures, AbortFromAnyThreadReachesWaitingAndLaterCallsOfAll) {
     if (rank.rank() == 1) {
       std::thread([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(30));
-        rank.abort(Code::kNumeric, "the loss is not a number");
+        rank.abort(Error(Code::kNumeric, "the loss is not a number"));
       }).join();
     }
     try {
@@ -156,7 +156,7 @@ TEST_P(Failures, AbortInTheMiddleOfLargeCallsLeavesNobodyReading) {
     if (rank.rank() == 3) {
       aborter = std::thread([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(15));
-        rank.abort(Code::kCancelled, "enough");
+        rank.abort(Error(Code::kCancelled, "enough"));
       });
     }
     try {

@@ -28,7 +28,7 @@ class DeviceRank final : public comm::RankComm {
   std::unique_ptr<comm::DeviceComm> on_device(const comm::DeviceUse& use) override {
     return host_->on_device(use);
   }
-  bool abort(Code code, std::string_view message) noexcept override { return host_->abort(code, message); }
+  bool abort(const Error& error) noexcept override { return host_->abort(error); }
   int64_t transport_bytes() const override { return host_->transport_bytes(); }
   int64_t take_records(comm::Record* out, int64_t most) override { return host_->take_records(out, most); }
   int64_t recall(comm::Record* out, int64_t most) const override { return host_->recall(out, most); }
@@ -56,6 +56,7 @@ class DeviceWorld final : public comm::Comm {
   std::unique_ptr<comm::RankComm> connect(int32_t rank, const CommOptions& options) override {
     return std::make_unique<DeviceRank>(host_->connect(rank, options), options);
   }
+  void abort(const Error& error) noexcept override { host_->abort(error); }
 
  private:
   std::shared_ptr<comm::Comm> host_;

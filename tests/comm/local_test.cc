@@ -36,7 +36,7 @@ TEST(LocalFailures, ACommConnectsAnewOnceAllRanksOfABrokenOneAreGone) {
   auto first = comm->connect(0, test_comm_options());
   EXPECT_THROW(comm->connect(0, test_comm_options()), Error);
   auto second = comm->connect(1, test_comm_options());
-  first->abort(Code::kAborted, "for the test");
+  first->abort(Error(Code::kAborted, "for the test"));
   first.reset();
   try {
     comm->connect(0, test_comm_options());

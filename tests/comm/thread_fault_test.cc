@@ -63,7 +63,7 @@ std::vector<std::string> errors_of(FaultyComm& comm) {
         group->wait(group->barrier());  // who only sends would not notice
       } catch (const Error& error) {
         errors[static_cast<size_t>(rank)] = error.message();
-        if (end != nullptr) end->abort(error.code(), error.message());
+        if (end != nullptr) end->abort(error);
       }
     });
   for (std::thread& thread : threads) thread.join();

@@ -70,7 +70,7 @@ class FaultyRank final : public comm::RankComm {
   std::unique_ptr<comm::DeviceComm> on_device(const comm::DeviceUse& use) override {
     return inner_->on_device(use);
   }
-  bool abort(Code code, std::string_view message) noexcept override { return inner_->abort(code, message); }
+  bool abort(const Error& error) noexcept override { return inner_->abort(error); }
   int64_t transport_bytes() const override { return inner_->transport_bytes(); }
   int64_t take_records(comm::Record* out, int64_t most) override { return inner_->take_records(out, most); }
   int64_t recall(comm::Record* out, int64_t most) const override { return inner_->recall(out, most); }

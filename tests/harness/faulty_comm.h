@@ -27,6 +27,7 @@ class FaultyComm final : public comm::Comm {
   int32_t world_size() const override { return inner_->world_size(); }
   std::span<const int32_t> local_ranks() const override { return inner_->local_ranks(); }
   std::unique_ptr<comm::RankComm> connect(int32_t rank, const comm::CommOptions& options) override;
+  void abort(const Error& error) noexcept override { inner_->abort(error); }
 
   /// On the victim, before each call.
   void meet(int32_t rank, comm::Operation operation) const {

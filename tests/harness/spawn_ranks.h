@@ -37,7 +37,7 @@ inline void spawn_ranks(comm::Comm& comm, const std::function<void(comm::RankCom
         const std::lock_guard lock(mutex);
         if (first == nullptr) first = std::current_exception();
       }
-      if (end != nullptr) end->abort(Code::kAborted, error.what());
+      if (end != nullptr) end->abort(Error(Code::kAborted, error.what()));
     }
   };
   std::vector<std::thread> threads;

@@ -1,7 +1,8 @@
 // The N-th allocation, file operation or thread creation of a call fails, for every N until the call has none
-// left: each time a clear status, nothing left behind, and the same call made again works. Each kind of call
-// of a host's life is walked: a config, an engine, steps, looking at it, saves at once and beside training,
-// load, Hugging Face folders both ways, the end.
+// left: each time a clear status, nothing left behind, and the same call made again works. The same where all
+// allocations from the N-th on fail, which leaves no memory for an error's text, for a handler or for a
+// destructor. Each kind of call of a host's life is walked: a config, an engine, steps, looking at it, saves
+// at once and beside training, load, Hugging Face folders both ways, the end.
 //
 // Every N of a call is one run of it, so continuous integration strides, from a random first N whose seed is
 // printed (HAWSER_SEED repeats it); HAWSER_FULL=1 takes every N.
@@ -29,6 +30,7 @@ namespace hawser {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::Extent;
 using testing::FailAt;
 using testing::Held;
 using testing::Operation;
@@ -118,6 +120,7 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
   std::function<void()> revive_;         ///< makes a new engine
   long idle_threads_ = 0;                ///< while no save runs
   std::function<void()> after_failure_;  ///< what else a host does then
+  Extent extent_ = Extent::kOne;
 
   /// Walks a stage over all N of a kind of failure.
   void walk(const Stage& stage, Operation operation, int error, const std::vector<int32_t>& codes) {
@@ -177,7 +180,7 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
     bool revived = false;
     int32_t status = HWS_OK;
     {
-      const FailAt fail(operation, error, n);
+      const FailAt fail(operation, error, n, extent_);
       status = stage.call();
     }
     if (status == HWS_OK) {
@@ -306,6 +309,8 @@ class Life : public FailAtTest {
       return [path] {
         if (fs::exists(path + "/manifest.json")) require(hws_checkpoint_verify(path.c_str()), "verify");
         fs::remove_all(path);
+        for (const auto& left : fs::directory_iterator(fs::path(path).parent_path()))
+          EXPECT_NE(left.path().extension(), ".tmp") << left.path();
       };
     };
     walk_it(
@@ -360,6 +365,10 @@ class Life : public FailAtTest {
 };
 
 TEST_P(Life, Allocations) { walk_all(Operation::kAllocation, ENOMEM, {HWS_OUT_OF_MEMORY}); }
+TEST_P(Life, NoMemoryFromThere) {
+  extent_ = Extent::kAllFrom;
+  walk_all(Operation::kAllocation, ENOMEM, {HWS_OUT_OF_MEMORY});
+}
 TEST_P(Life, FilesFail) { walk_all(Operation::kFile, EIO, {HWS_IO}); }
 TEST_P(Life, DiskFull) { walk_all(Operation::kFile, ENOSPC, {HWS_IO}); }
 TEST_P(Life, InterruptedFiles) { walk_all(Operation::kFile, EINTR, {}); }

@@ -26,6 +26,7 @@ void __libc_free(void*);
 
 namespace {
 
+using hawser::testing::Extent;
 using hawser::testing::kShort;
 using hawser::testing::Operation;
 
@@ -33,6 +34,7 @@ std::atomic<bool> g_armed{false};
 Operation g_operation;
 int g_error;
 long g_nth;
+Extent g_extent;
 std::atomic<long> g_seen{0};
 std::atomic<long> g_blocks{0}, g_mapped{0}, g_json{0};
 
@@ -42,7 +44,8 @@ long pages(size_t bytes) { return static_cast<long>((bytes + 4095) / 4096); }
 bool fails(Operation operation, bool may_stop = false, bool may_be_short = false) {
   if (!g_armed.load(std::memory_order_acquire) || operation != g_operation) return false;
   if ((g_error == EINTR && !may_stop) || (g_error == kShort && !may_be_short)) return false;
-  if (g_seen.fetch_add(1, std::memory_order_relaxed) + 1 != g_nth) return false;
+  const long now = g_seen.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (now != g_nth && (g_extent == Extent::kOne || g_nth < 1 || now < g_nth)) return false;
   hawser::testing::now_it_fails();
   errno = operation == Operation::kAllocation ? ENOMEM : g_error;
   return true;
@@ -105,9 +108,11 @@ int munmap(void* at, size_t n) noexcept {
   return real(at, n);
 }
 
-// hawser::allocate_json and free_json, wrapped at link time.
+// The allocation of JSON values and containers (engine/base/json.h), wrapped at link time.
 void* __real__ZN6hawser13allocate_jsonEm(size_t bytes);
 void __real__ZN6hawser9free_jsonEPv(void* p);
+void* __real__ZN6hawser23allocate_json_containerEv();
+void __real__ZN6hawser19free_json_containerEPv(void* p);
 void* __wrap__ZN6hawser13allocate_jsonEm(size_t bytes) {
   void* const p = __real__ZN6hawser13allocate_jsonEm(bytes);
   g_json.fetch_add(1, std::memory_order_relaxed);
@@ -116,6 +121,15 @@ void* __wrap__ZN6hawser13allocate_jsonEm(size_t bytes) {
 void __wrap__ZN6hawser9free_jsonEPv(void* p) {
   g_json.fetch_sub(1, std::memory_order_relaxed);
   __real__ZN6hawser9free_jsonEPv(p);
+}
+void* __wrap__ZN6hawser23allocate_json_containerEv() {
+  void* const p = __real__ZN6hawser23allocate_json_containerEv();
+  g_json.fetch_add(1, std::memory_order_relaxed);
+  return p;
+}
+void __wrap__ZN6hawser19free_json_containerEPv(void* p) {
+  g_json.fetch_sub(1, std::memory_order_relaxed);
+  __real__ZN6hawser19free_json_containerEPv(p);
 }
 
 // ----------------------------------------------------------------------------------------------------- files
@@ -220,8 +234,9 @@ long entries(const char* folder) {
 
 [[gnu::noinline]] void now_it_fails() { asm volatile(""); }
 
-FailAt::FailAt(Operation operation, int error, long nth) : nth_(nth) {
+FailAt::FailAt(Operation operation, int error, long nth, Extent extent) : nth_(nth) {
   g_operation = operation;
+  g_extent = extent;
   g_error = error;
   g_nth = nth;
   g_seen = 0;

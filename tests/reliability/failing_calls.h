@@ -15,10 +15,16 @@ enum class Operation {
 /// EINTR count only the operations that they can happen to.
 inline constexpr int kShort = -1;
 
-/// While one lives, the `nth` (from 1) operation on any thread fails, and no other.
+/// Which operations fail.
+enum class Extent {
+  kOne,     ///< the nth and no other
+  kAllFrom  ///< the nth and whatever comes after it, as where memory has run out
+};
+
+/// While one lives, the `nth` (from 1) operation on any thread fails.
 class FailAt {
  public:
-  FailAt(Operation operation, int error, long nth);
+  FailAt(Operation operation, int error, long nth, Extent extent = Extent::kOne);
   ~FailAt();
   FailAt(const FailAt&) = delete;
   FailAt& operator=(const FailAt&) = delete;

@@ -65,8 +65,8 @@ void DeviceCollectives::connect(int32_t index, const std::string& name, ProcessG
   hosts.wait(hosts.broadcast(id.bytes, sizeof(id.bytes), 0));
   try {
     check_link(link->connect(id));
-  } catch (const Error& error) {
-    fail_with_reason(error);
+  } catch (...) {
+    fail_with_reason(Error::caught(transport_.rank()));
   }
 }
 
@@ -91,9 +91,9 @@ void DeviceCollectives::run(const Call& call) {
     progress_.given(call.ticket);
     check_link(group_->link->wait(own.reached.get()));
     check(device_.error());
-  } catch (const Error& error) {
+  } catch (...) {
     (void)device_.synchronize(kCommunication);
-    fail_with_reason(error);
+    fail_with_reason(Error::caught(transport_.rank()));
   }
 }
 
@@ -161,10 +161,8 @@ device::Status DeviceCollectives::stopped(void* self) noexcept {
   try {
     static_cast<DeviceCollectives*>(self)->transport_.look();
     return 0;
-  } catch (const Error& error) {
-    return static_cast<device::Status>(error.code());
-  } catch (const std::exception&) {  // no memory for the text
-    return static_cast<device::Status>(Code::kAborted);
+  } catch (...) {
+    return static_cast<device::Status>(Error::caught().code());
   }
 }
 

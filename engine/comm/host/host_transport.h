@@ -39,6 +39,9 @@ struct HostTransport {
   void (*destroy)(void* user) = nullptr;
 };
 
+/// A message's text that travels to other ranks is cut to this.
+inline constexpr size_t kMostReasonBytes = 4096;
+
 inline constexpr int64_t kEagerBytes = 512;
 inline constexpr int32_t kEagerMessages = 2;
 

@@ -16,6 +16,8 @@ class LocalComm final : public Comm {
   int32_t world_size() const override { return static_cast<int32_t>(ranks_.size()); }
   std::span<const int32_t> local_ranks() const override { return ranks_; }
 
+  void abort(const Error&) noexcept override {}  // there are no other processes
+
   std::unique_ptr<RankComm> connect(int32_t rank, const CommOptions& options) override {
     check_connect(rank, world_size(), options);
     const std::lock_guard lock(mutex_);

@@ -41,8 +41,8 @@ void LocalTransport::run(const Call& call) {
       default:
         return collective(group, call);
     }
-  } catch (const Error& error) {
-    abort(error);
+  } catch (...) {
+    abort(Error::caught(rank_));
     // Others may be reading this member's memory, which its owner is free to give back once this returns.
     gate_.wait_until(kNoDeadline, session_->spins(), [&] { return group.meeting->working.load() == 0; });
     throw;

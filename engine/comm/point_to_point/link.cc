@@ -55,7 +55,9 @@ void Link::look() {
 }
 
 void Link::abort(const Error& error) noexcept {
-  transport_.abort(transport_.user, static_cast<int32_t>(error.code()), error.message().c_str());
+  char message[kMostReasonBytes];
+  error.copy_message(message, sizeof(message));
+  transport_.abort(transport_.user, static_cast<int32_t>(error.code()), message);
 }
 
 /// Why the last call failed, if the transport says.

@@ -22,6 +22,7 @@ class PeerComm final : public Comm {
       : link_(std::move(link)), rank_{link_->rank()}, world_size_(world_size) {}
   int32_t world_size() const override { return world_size_; }
   std::span<const int32_t> local_ranks() const override { return rank_; }
+  void abort(const Error& error) noexcept override { link_->abort(error.on_rank(rank_[0])); }
 
   std::unique_ptr<RankComm> connect(int32_t rank, const CommOptions& options) override {
     check_connect(rank, world_size_, options);
@@ -79,9 +80,9 @@ void PeerTransport::run(const Call& call) {
   }
   try {
     collectives_.run(*group, call, call.begun + timeout_seconds_, timeout_seconds_);
-  } catch (const Error& error) {
-    abort(error);
-    fault_.raise_if_set();  // the first reason, which may be another one
+  } catch (...) {
+    abort(Error::caught(rank()));
+    throw;
   }
 }
 
@@ -101,7 +102,14 @@ std::shared_ptr<Comm> make_peer_comm(std::shared_ptr<Link> link, int32_t world_s
 }
 
 std::shared_ptr<Comm> make_host(const HostTransport& transport, int32_t rank, int32_t world_size) {
+  struct Owned {
+    const HostTransport* transport;
+    ~Owned() {
+      if (transport && transport->destroy) transport->destroy(transport->user);
+    }
+  } owned{&transport};
   auto link = std::make_shared<Link>(transport, rank);
+  owned.transport = nullptr;  // the link destroys it now
   if (transport.send == nullptr || transport.recv == nullptr || transport.abort == nullptr) {
     fail(Code::kInvalidArgument, "a host transport needs send, recv and abort; {} is NULL",
          transport.send == nullptr   ? "send"

@@ -1,7 +1,6 @@
 #include "engine/comm/rendezvous/rank_watch.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -11,10 +10,18 @@
 #include <system_error>
 
 #include "engine/base/signals_blocked.h"
+#include "engine/base/thread_name.h"
+#include "engine/base/utf8.h"
 #include "engine/comm/gate.h"
 #include "engine/comm/rendezvous/store_client.h"
 
 namespace hawser::comm {
+namespace {
+
+constexpr size_t kMostFaultBytes = 4096;  // fits a socket's buffer beside the beats
+static_assert(sizeof(Code) == sizeof(int32_t));
+
+}  // namespace
 
 RankWatch::RankWatch(Socket socket, int32_t rank, int32_t world_size, double silence_seconds, Told told)
     : socket_(std::move(socket)),
@@ -22,6 +29,8 @@ RankWatch::RankWatch(Socket socket, int32_t rank, int32_t world_size, double sil
       world_size_(world_size),
       silence_seconds_(silence_seconds),
       told_(std::move(told)),
+      beat_(store_request(StoreOp::kBeat, "", "", 0)),
+      bye_(store_request(StoreOp::kBye, "", "", 0)),
       heard_(steady_seconds()) {
   const SignalsBlocked blocked;
   try {
@@ -30,11 +39,11 @@ RankWatch::RankWatch(Socket socket, int32_t rank, int32_t world_size, double sil
     fail(Code::kUnavailable, "cannot make the watching thread of rank {}: {}; raise the limit on threads",
          rank_, e.what());
   }
-  pthread_setname_np(thread_.native_handle(), fmt::format("hws-watch-{}", rank_).substr(0, 15).c_str());
+  name_thread(thread_, "hws-watch", rank_);
 }
 
 RankWatch::~RankWatch() {
-  say(store_request(StoreOp::kBye, "", "", 0));
+  say(bye_);
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -44,20 +53,40 @@ RankWatch::~RankWatch() {
 }
 
 void RankWatch::tell(const Error& error) noexcept {
-  const auto code = static_cast<int32_t>(error.code());
-  const std::string code_bytes(reinterpret_cast<const char*>(&code), sizeof(code));
-  constexpr size_t kMost = 4096;  // fits a socket's buffer beside the beats
-  say(store_request(StoreOp::kFault, "", code_bytes + error.message().substr(0, kMost), 0));
+  char text[kMostFaultBytes + 1];
+  error.copy_message(text, sizeof(text));
+  tell(error.code(), text);
+}
+
+void RankWatch::tell(Code code, std::string_view text) noexcept {
+  text = cut_between_characters(text, kMostFaultBytes);
+  StoreRequest request;
+  request.op = StoreOp::kFault;
+  request.value_bytes = static_cast<uint32_t>(sizeof(code) + text.size());
+  char message[sizeof(request) + sizeof(code) + kMostFaultBytes];
+  std::memcpy(message, &request, sizeof(request));
+  std::memcpy(message + sizeof(request), &code, sizeof(code));
+  std::memcpy(message + sizeof(request) + sizeof(code), text.data(), text.size());
+  say({message, sizeof(request) + request.value_bytes});
 }
 
 /// A whole message or, if rank 0 takes nothing any more, none: then its silence will be noticed.
-void RankWatch::say(const std::string& message) noexcept {
+void RankWatch::say(std::string_view message) noexcept {
   const std::lock_guard lock(mutex_);
   ::send(socket_.fd(), message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void RankWatch::main_loop() {
-  const std::string beat = store_request(StoreOp::kBeat, "", "", 0);
+  try {
+    watch();
+  } catch (...) {  // no memory to hear with
+    const Error error = Error::caught(rank_);
+    told_(error);
+    tell(error);
+  }
+}
+
+void RankWatch::watch() {
   double next_beat = steady_seconds();
   for (;;) {
     const double wake = std::min(next_beat, heard_ + silence_seconds_);
@@ -74,7 +103,7 @@ void RankWatch::main_loop() {
       return tell(error);  // so that rank 0 learns it too, should it wake up
     }
     if (now < next_beat) continue;
-    say(beat);
+    say(beat_);
     next_beat = now + beat_seconds(silence_seconds_);
   }
 }

@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include "engine/base/error.h"
@@ -18,7 +20,7 @@ class RankWatch {
 
   /// `socket` is what StoreClient::watch handed over. `told` is called at most once, on the watching thread:
   /// with what broke the job, or kUnavailable if rank 0 is gone or silent for `silence_seconds`. Throws
-  /// kUnavailable if the thread cannot be made.
+  /// kUnavailable if the thread cannot be made. `told` takes no memory.
   RankWatch(Socket socket, int32_t rank, int32_t world_size, double silence_seconds, Told told);
   /// Leaves in peace.
   ~RankWatch();
@@ -26,19 +28,22 @@ class RankWatch {
   RankWatch& operator=(const RankWatch&) = delete;
 
   /// This rank has failed: all others will be told, unless the job is broken already. Any thread; never
-  /// waits.
+  /// waits, takes no memory.
   void tell(const Error& error) noexcept;
+  void tell(Code code, std::string_view text) noexcept;
 
  private:
   void main_loop();
   bool read();
   bool take_answers();
-  void say(const std::string& message) noexcept;
+  void watch();
+  void say(std::string_view message) noexcept;
 
   Socket socket_;
   const int32_t rank_, world_size_;
   const double silence_seconds_;
   const Told told_;
+  const std::string beat_, bye_;
   std::string in_;
   double heard_ = 0;
   std::mutex mutex_;  ///< for writing

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -54,6 +53,15 @@ StoreServer::~StoreServer() {
 }
 
 void StoreServer::main_loop() {
+  try {
+    serve();
+  } catch (...) {  // no memory to serve with
+    break_down(Error::caught(0));
+  }
+  clients_.clear();
+}
+
+void StoreServer::serve() {
   std::vector<pollfd> polled;
   for (bool ending = false; !ending;) {
     polled.assign({{wake_[0], POLLIN, 0}});
@@ -72,7 +80,24 @@ void StoreServer::main_loop() {
     }
     write_to(client);
   }
-  clients_.clear();
+}
+
+/// The job ends: whoever is still in step is told why, and all connections close. Takes no memory.
+void StoreServer::break_down(const Error& error) noexcept {
+  char text[512];
+  error.copy_message(text, sizeof(text));
+  StoreAnswer head{static_cast<int32_t>(error.code()), static_cast<uint32_t>(std::strlen(text))};
+  char message[sizeof(head) + sizeof(text)];
+  std::memcpy(message, &head, sizeof(head));
+  std::memcpy(message + sizeof(head), text, head.value_bytes);
+  for (Client& client : clients_) {
+    const bool listens = client.socket.open() && client.out.empty() && (client.waits || client.watches);
+    if (listens && !client.told) {
+      ::send(client.socket.fd(), message, sizeof(head) + head.value_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    client.socket.close();
+  }
+  reception_->close();
 }
 
 /// What has come is read before anyone's silence is judged: this process may have been stopped itself.

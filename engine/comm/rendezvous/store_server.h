@@ -38,6 +38,8 @@ class StoreServer {
   };
 
   void main_loop();
+  void serve();
+  void break_down(const Error& error) noexcept;
   void serve_all();
   int next_timeout() const;
   std::string objection(int32_t rank) const;

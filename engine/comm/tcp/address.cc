@@ -6,7 +6,7 @@
 #include <condition_variable>
 #include <optional>
 
-#include "engine/comm/fault.h"
+#include "engine/base/utf8.h"
 #include "engine/comm/gate.h"
 #include "engine/comm/host/host_transport.h"
 #include "engine/comm/rendezvous/rank_watch.h"
@@ -40,28 +40,30 @@ class AddressLink {
   void meet(const AddressOptions& options);
   std::vector<std::string> exchange_addresses(StoreClient& store, const std::string& own,
                                               double deadline) const;
-  void told(const Error& error);
+  void told(Code code, const char* text) noexcept;
   int32_t explain(int32_t status);
   int32_t known();
-  void abort(int32_t code, const char* message) noexcept;
+  void abort(Code code, const char* text) noexcept;
 
   const Membership self_;
   std::unique_ptr<StoreServer> server_;  ///< on rank 0
-  Wake wake_;                            ///< up once fault_ is set
+  Wake wake_;                            ///< up once broken_
   std::optional<RankWatch> watch_;
   std::optional<Mesh> mesh_;
   std::mutex mutex_;
   std::condition_variable heard_;
-  Fault fault_;
-  std::string message_;
+  bool broken_ = false;  ///< why, stays:
+  Code code_ = Code::kOk;
+  char reason_[kMostReasonBytes] = "";
+  const char* message_ = "";  ///< of the last call
 };
 
 AddressLink::AddressLink(const AddressOptions& options) : self_(membership_of(options)) {
   try {
     meet(options);
-  } catch (const Error& error) {
+  } catch (...) {
     watch_.reset();  // which may be telling meanwhile
-    fault_.raise_if_set();
+    if (broken_) throw Error(code_, reason_);
     throw;
   }
 }
@@ -85,12 +87,15 @@ void AddressLink::meet(const AddressOptions& options) {
   Links links(self_, given.empty() ? store.own_address() : given);
   const std::vector<std::string> addresses = exchange_addresses(store, links.address(), deadline);
   const double silence = std::stod(store.get(kSilenceKey, 1));  // rank 0's counts for all
-  watch_.emplace(std::move(store).watch(), self_.rank, self_.world_size, silence,
-                 [this](const Error& error) { told(error); });
+  watch_.emplace(std::move(store).watch(), self_.rank, self_.world_size, silence, [this](const Error& error) {
+    char text[kMostReasonBytes];
+    error.copy_message(text, sizeof(text));
+    told(error.code(), text);
+  });
   try {
     mesh_.emplace(links.connect_all(addresses, deadline, wake_.fd()), wake_.fd());
-  } catch (const Error& error) {
-    watch_->tell(error);
+  } catch (...) {
+    watch_->tell(Error::caught(self_.rank));
     throw;
   }
 }
@@ -111,44 +116,44 @@ std::vector<std::string> AddressLink::exchange_addresses(StoreClient& store, con
   return addresses;
 }
 
-void AddressLink::told(const Error& error) {
+/// The first reason stays.
+void AddressLink::told(Code code, const char* text) noexcept {
   const std::lock_guard lock(mutex_);
-  fault_.set(error);
+  if (!broken_) {
+    code_ = code;
+    const std::string_view kept = cut_between_characters(text, sizeof(reason_) - 1);
+    *std::copy(kept.begin(), kept.end(), reason_) = 0;
+    broken_ = true;
+  }
   heard_.notify_all();
   wake_.up();
 }
 
 /// What a failed call of the mesh returns: the job's reason, if there is one, else its own.
 int32_t AddressLink::explain(int32_t status) {
-  message_.clear();
+  message_ = "";
   if (status == 0) return 0;
   std::unique_lock lock(mutex_);
   if (status != static_cast<int32_t>(Code::kTimeout)) {
-    heard_.wait_for(lock, std::chrono::duration<double>(kHearSeconds), [&] { return fault_.is_set(); });
+    heard_.wait_for(lock, std::chrono::duration<double>(kHearSeconds), [&] { return broken_; });
   }
   lock.unlock();
   if (const int32_t reason = known(); reason != 0) return reason;
-  message_ = mesh_->message;
+  message_ = mesh_->message.c_str();
   return status;
 }
 
 /// The job's reason to be broken, without waiting for one.
 int32_t AddressLink::known() {
   const std::lock_guard lock(mutex_);
-  if (!fault_.is_set()) return 0;
-  const Error error = fault_.error();
-  message_ = error.message();
-  return static_cast<int32_t>(error.code());
+  if (!broken_) return 0;
+  message_ = reason_;
+  return static_cast<int32_t>(code_);
 }
 
-void AddressLink::abort(int32_t code, const char* message) noexcept {
-  try {
-    const Error error(static_cast<Code>(code), message);
-    watch_->tell(error);
-    told(error);
-  } catch (...) {  // no memory for the text
-    wake_.up();
-  }
+void AddressLink::abort(Code code, const char* text) noexcept {
+  watch_->tell(code, text);
+  told(code, text);
 }
 
 HostTransport AddressLink::transport() {
@@ -164,8 +169,10 @@ HostTransport AddressLink::transport() {
                   double seconds) {
     return self(user).explain(self(user).mesh_->exchange(rank, out, out_bytes, in, in_bytes, seconds));
   };
-  t.abort = [](void* user, int32_t code, const char* message) { self(user).abort(code, message); };
-  t.message = [](void* user) { return self(user).message_.c_str(); };
+  t.abort = [](void* user, int32_t code, const char* message) {
+    self(user).abort(static_cast<Code>(code), message);
+  };
+  t.message = [](void* user) { return self(user).message_; };
   t.look = [](void* user) { return self(user).known(); };
   t.destroy = [](void* user) { delete &self(user); };
   return t;

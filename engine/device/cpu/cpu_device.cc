@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
-#include <string>
 
 #include "engine/base/error.h"
 #include "engine/device/cpu/host_memory.h"
@@ -33,8 +33,8 @@ class CpuDevice final : public Device {
   Status allocate(int64_t bytes, void** out) noexcept override {
     *out = map_memory(bytes);
     if (*out != nullptr) return kDone;
-    return failed(Code::kOutOfMemory, fmt::format("out of memory: the arena needs {} bytes, {} are available",
-                                                  bytes, available_memory()));
+    return failed(Code::kOutOfMemory, "out of memory: the arena needs {} bytes, {} are available", bytes,
+                  available_memory());
   }
   void release(void* memory, int64_t bytes) noexcept override {
     unmap_memory(static_cast<char*>(memory), bytes);
@@ -87,7 +87,7 @@ class CpuDevice final : public Device {
   }
 
   Status error() noexcept override { return kDone; }
-  const char* message() const noexcept override { return message_.c_str(); }
+  const char* message() const noexcept override { return message_; }
   void destroy() noexcept override { delete this; }
 
  private:
@@ -95,15 +95,18 @@ class CpuDevice final : public Device {
     std::memcpy(to, from, static_cast<size_t>(bytes));
     return kDone;
   }
-  Status failed(Code code, std::string message) {
-    message_ = std::move(message);
+  template <typename... Args>
+  Status failed(Code code, fmt::format_string<Args...> format, Args&&... args) noexcept {
+    const size_t most = sizeof(message_) - 1;
+    const auto size = fmt::format_to_n(message_, most, format, std::forward<Args>(args)...).size;
+    message_[std::min(size, most)] = 0;
     return static_cast<Status>(code);
   }
   Status no_capture() { return failed(Code::kUnimplemented, "the CPU captures no work"); }
 
   const kernels::KernelTable& kernels_;
   Stream& stream_;
-  std::string message_;
+  char message_[160] = "";
 };
 
 }  // namespace

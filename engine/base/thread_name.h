@@ -1,0 +1,20 @@
+// A thread's name, as debuggers and top show it.
+#pragma once
+
+#include <fmt/core.h>
+#include <pthread.h>
+
+#include <cstdint>
+#include <thread>
+
+namespace hawser {
+
+/// "KIND-NUMBER", cut to the 15 bytes that the kernel keeps. Takes no memory and cannot fail: a thread whose
+/// maker throws would end the process.
+inline void name_thread(std::thread& thread, const char* kind, int32_t number) noexcept {
+  char name[16] = {};
+  fmt::format_to_n(name, sizeof(name) - 1, "{}-{}", kind, number);
+  pthread_setname_np(thread.native_handle(), name);
+}
+
+}  // namespace hawser
