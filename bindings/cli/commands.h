@@ -40,6 +40,7 @@ struct RankOptions {
 struct TrainOptions {
   ConfigOptions config;
   std::string out, resume;
+  bool other_data = false;  ///< go on although the data are not those that the run was trained on
   bool profile = false;  ///< time every kernel, print where the time went
   bool elastic = false;  ///< begin or resume, on the ranks that there are, again when some are lost
   RankOptions ranks;

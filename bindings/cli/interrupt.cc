@@ -2,27 +2,26 @@
 #include "bindings/cli/interrupt.h"
 
 #include <atomic>
-#include <csignal>
 
 namespace hawser::cli {
 namespace {
 
 std::atomic<const hws_engine*> engine_to_cancel{nullptr};
-volatile std::sig_atomic_t signal_seen = 0;
+volatile std::sig_atomic_t signal_seen = 0, hangup_seen = 0;
 
-extern "C" void on_signal(int /*number*/) {
+extern "C" void on_signal(int number) {
   signal_seen = 1;
+  if (number == SIGHUP) hangup_seen = 1;
   const hws_engine* engine = engine_to_cancel.load(std::memory_order_relaxed);
   if (engine != nullptr) hws_engine_cancel(engine);
 }
 
-void install(void (*handler)(int), int flags) {
+void install(int number, void (*handler)(int), int flags) {
   struct sigaction action = {};
   action.sa_handler = handler;
   action.sa_flags = flags;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  sigaction(number, &action, nullptr);
 }
 
 }  // namespace
@@ -30,11 +29,18 @@ void install(void (*handler)(int), int flags) {
 InterruptScope::InterruptScope(const hws_engine* engine) {
   engine_to_cancel.store(engine, std::memory_order_relaxed);
   // SA_RESETHAND: the second Ctrl-C finds the default handler.
-  install(on_signal, static_cast<int>(SA_RESETHAND) | SA_RESTART);
+  for (const int number : {SIGINT, SIGTERM})
+    install(number, on_signal, static_cast<int>(SA_RESETHAND) | SA_RESTART);
+  sigaction(SIGHUP, nullptr, &before_hangup_);
+  if (before_hangup_.sa_handler != SIG_IGN) install(SIGHUP, on_signal, SA_RESTART);
 }
 
 InterruptScope::~InterruptScope() {
-  install(SIG_DFL, 0);
+  for (const int number : {SIGINT, SIGTERM}) install(number, SIG_DFL, 0);
+  if (hangup_seen != 0)
+    install(SIGHUP, SIG_IGN, 0);
+  else
+    sigaction(SIGHUP, &before_hangup_, nullptr);
   engine_to_cancel.store(nullptr, std::memory_order_relaxed);
 }
 

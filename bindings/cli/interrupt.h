@@ -1,12 +1,17 @@
-// Ctrl-C: asks the engine to stop at the next step boundary. The second one ends the program at once.
+// Signals that ask a run to end: it stops at the next step boundary, with a checkpoint. The second Ctrl-C
+// ends the program at once.
 #pragma once
+
+#include <csignal>
 
 #include "capi/include/hawser.h"
 
 namespace hawser::cli {
 
-/// While it lives, SIGINT and SIGTERM cancel `engine` and nothing else; after the first signal both have
-/// their default effect again. One at a time per process. The engine must outlive it.
+/// While it lives, SIGINT, SIGTERM and SIGHUP cancel `engine` and nothing else. After the first SIGINT or
+/// SIGTERM that one has its default effect again. SIGHUP may come several times where a terminal is closed
+/// (from the kernel, from the shell): once one came, all others are ignored, also afterwards; where the
+/// caller ignores it (nohup), it stays so. One at a time per process. The engine must outlive it.
 class InterruptScope {
  public:
   explicit InterruptScope(const hws_engine* engine);
@@ -16,6 +21,9 @@ class InterruptScope {
 
   /// True once a signal came.
   static bool interrupted();
+
+ private:
+  struct sigaction before_hangup_;
 };
 
 }  // namespace hawser::cli

@@ -82,6 +82,8 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
   sub->add_option("--resume", o->resume, "Continue the run in this folder from its newest valid checkpoint")
       ->type_name("DIR")
       ->excludes(out);
+  sub->add_flag("--other-data", o->other_data,
+                "With --resume: go on although the data are not those that the run was trained on");
   sub->add_option("--threads", o->config.threads, "CPU threads (default: as the config says)")
       ->check(whole_number(1));
   sub->add_flag("--profile", o->profile,

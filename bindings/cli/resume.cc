@@ -14,9 +14,22 @@ using nlohmann::ordered_json;
 
 /// Step count and logging; threads, on which no result depends; and how the global batch is spread over ranks
 /// and micro-batches, on which only the order of sums depends.
-constexpr const char* kChangeable[] = {
-    "/train/steps", "/train/log_every",   "/train/sample_every",    "/cpu/threads", "/mesh", "/zero",
-    "/comm",        "/batch/micro_batch", "/batch/grad_accum_steps"};
+/// When is saved, and how much is kept. And where the data lie: what they are, the engine compares.
+constexpr const char* kChangeable[] = {"/train/steps",
+                                       "/train/log_every",
+                                       "/train/sample_every",
+                                       "/cpu/threads",
+                                       "/mesh",
+                                       "/zero",
+                                       "/comm",
+                                       "/batch/micro_batch",
+                                       "/batch/grad_accum_steps",
+                                       "/checkpoint/every",
+                                       "/checkpoint/every_seconds",
+                                       "/checkpoint/keep_last",
+                                       "/data/path",
+                                       "/data/sources",
+                                       "/data/validation_sources"};
 
 bool is_changeable(const std::string& pointer) {
   return std::any_of(std::begin(kChangeable), std::end(kChangeable),
@@ -60,15 +73,13 @@ void compare_with_run(hws_config* run, const RunFolder& folder, const hws_config
   std::string differences;
   for (const auto& [pointer, value] : given_fields.items()) {
     if (pointer.empty() || is_below(pointer, overrides)) continue;
-    if (is_changeable(pointer)) {
-      check(hws_config_set(run, pointer.c_str(), value.dump().c_str()));
-      continue;
-    }
     const ordered_json::json_pointer at(pointer);
     const ordered_json was = run_set.contains(at)        ? run_set[at]
                              : run_resolved.contains(at) ? run_resolved[at]
                                                          : ordered_json();
-    if (was != value)
+    if (is_changeable(pointer)) {
+      if (was != value) check(hws_config_set(run, pointer.c_str(), value.dump().c_str()));
+    } else if (was != value)
       differences += "\n" + pointer + ": " + value.dump() + " here, " + was.dump() + " in the run";
   }
   if (!differences.empty()) {
@@ -77,20 +88,35 @@ void compare_with_run(hws_config* run, const RunFolder& folder, const hws_config
   }
 }
 
-void check_data(const hws_config* run, const std::string& data) {
+/// Data that are not where they were would end as a file that cannot be opened; this says how to go on.
+void check_data_is_there(const hws_config* run) {
   const auto tree = ordered_json::parse(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
   const ordered_json::json_pointer at("/data/path");
-  const std::string was = tree.contains(at) && tree[at].is_string() ? tree[at].get<std::string>() : "";
-  const std::string path = absolute_path(data);
-  if (path != was && path != was + ".bin" && path != was + ".idx") {
-    refuse("--data " + data + ": the run was trained on " + (was.empty() ? "other sources" : was) +
-           "; leave --data out to continue it, or start another with --out");
-  }
+  if (!tree.contains(at) || !tree[at].is_string()) return;
+  const std::string path = tree[at].get<std::string>();
+  std::error_code error;
+  for (const char* ending : {"", ".bin", ".idx"})
+    if (std::filesystem::exists(path + ending, error)) return;
+  throw Failure(HWS_NOT_FOUND,
+                path +
+                    ": the data of the run are not there any more; if they were moved, say where "
+                    "they are with --data FILE (the same contents are taken)");
 }
 
 int64_t integer_at(const ordered_json& tree, const char* pointer) {
   const ordered_json::json_pointer at(pointer);
   return tree.contains(at) && tree[at].is_number() ? tree[at].get<int64_t>() : 1;
+}
+
+/// Rows in a step of a config, which needs none of the files that it names.
+int64_t global_batch_of(const ordered_json& config, const ordered_json& model) {
+  ordered_json small = {{"model", model}};
+  for (const char* key : {"preset", "batch", "mesh"})
+    if (config.contains(key)) small[key] = config[key];
+  const std::string text = small.dump();
+  const Config parsed =
+      make<Config>(hws_config_parse, static_cast<const void*>(text.data()), text.size(), HWS_FORMAT_JSON);
+  return integer_at(resolved_tree(parsed.get()), "/batch/global_batch");
 }
 
 /// Whatever its ranks, a step of the run takes the same rows.
@@ -117,13 +143,17 @@ void check_global_batch(const ordered_json& before, const ordered_json& after) {
 Config resume_config(const RunFolder& folder, const ConfigOptions& options) {
   check_sets(options.sets);
   Config run = load_config(folder.config_path());
+  if (!options.data.empty()) {
+    apply_data(&run, options.data);
+    make_paths_absolute(run.get());
+  }
+  check_data_is_there(run.get());
   const ordered_json before = resolved_tree(run.get());
   if (!options.config.empty()) {  // what the run's own command line had set over it counts more
     const Config given = load_config(options.config);
     make_paths_absolute(given.get());
     compare_with_run(run.get(), folder, given.get(), options.config, folder.overrides());
   }
-  if (!options.data.empty()) check_data(run.get(), options.data);
   apply_sets(run.get(), options.sets);
   if (options.threads > 0) {
     check(hws_config_set(run.get(), "/cpu/threads", std::to_string(options.threads).c_str()));
@@ -141,6 +171,33 @@ Config same_run_config(const RunFolder& folder, const ConfigOptions& options) {
   compare_with_run(run.get(), folder, given.get(), "the command line's config", {});
   check_global_batch(before, resolved_tree(run.get()));
   return run;
+}
+
+void check_against_checkpoint(const RunFolder& folder, const hws_config* run, const std::string& checkpoint) {
+  const auto held = ordered_json::parse(text_of(hws_checkpoint_inspect, checkpoint.c_str()));
+  const ordered_json &config = held.at("config"), &model = held.at("model");
+  const auto mine = ordered_json::parse(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
+  const ordered_json here = mine.flatten(), there = config.flatten();
+  std::string differences;
+  const auto compare = [&](const std::string& pointer) {
+    if (pointer.empty() || is_changeable(pointer)) return;
+    if (pointer == "/checkpoint/path" || pointer == "/batch/global_batch") return;  // given anew; see below
+    const ordered_json a = here.value(pointer, ordered_json()), b = there.value(pointer, ordered_json());
+    if (a == b) return;
+    const auto words = [](const ordered_json& v) { return v.is_null() ? std::string("not set") : v.dump(); };
+    differences += "\n" + pointer + ": " + words(a) + " there, " + words(b) + " in the checkpoint";
+  };
+  for (const auto& [pointer, value] : here.items()) compare(pointer);
+  for (const auto& [pointer, value] : there.items())
+    if (!here.contains(pointer)) compare(pointer);
+  const int64_t rows = global_batch_of(mine, model), were = global_batch_of(config, model);
+  if (rows != were)
+    differences += "\n/batch/global_batch: " + std::to_string(rows) + " rows in a step there, " +
+                   std::to_string(were) + " in the checkpoint";
+  if (differences.empty()) return;
+  refuse(folder.config_path() + " is not what the run was trained with up to " + checkpoint + differences +
+         "\nPut it back to continue the run. For another run, start from its weights: --set /init/from=" +
+         checkpoint + " --out NEW");
 }
 
 }  // namespace hawser::cli

@@ -201,6 +201,14 @@ void RunFolder::note_choices(int64_t step, const std::string& choices_json) cons
   note("choices.jsonl", ordered_json{{"step", step}, {"choices", ordered_json::parse(choices_json)}}.dump());
 }
 
-void RunFolder::append(const MetricRow& row) { write_all(metrics_, to_json(row) + "\n", metrics_path()); }
+void RunFolder::append(const MetricRow& row) {
+  const off_t end = lseek(metrics_, 0, SEEK_END);
+  try {
+    write_all(metrics_, to_json(row) + "\n", metrics_path());
+  } catch (const Failure&) {  // not half a row, which a later one would end
+    [[maybe_unused]] const int cut = end >= 0 ? ftruncate(metrics_, end) : 0;
+    throw;
+  }
+}
 
 }  // namespace hawser::cli

@@ -55,6 +55,7 @@ class RunFolder {
   std::vector<MetricRow> keep_rows_until(int64_t step);
   /// Moves aside these checkpoints, which are damaged, by their names; returns their new paths.
   std::vector<std::string> set_aside_checkpoints(const std::vector<std::string>& names) const;
+  /// Adds the row whole, or throws and leaves the file as it was.
   void append(const MetricRow& row);
   /// Adds to ranks.jsonl that from here on so many ranks train.
   void note_ranks(int64_t step, int64_t ranks) const;

@@ -77,6 +77,7 @@ SessionSettings make_settings(const ordered_json& resolved, const ordered_json& 
   const RankOptions& ranks = options.ranks;
   SessionSettings settings;
   settings.profile = options.profile;
+  settings.go_on = text_at(resolved, "/checkpoint/on_error") == "go_on";
   settings.log_every = static_cast<int64_t>(number_at(resolved, "/train/log_every", 10));
   settings.sample_every = static_cast<int64_t>(number_at(resolved, "/train/sample_every"));
   settings.threads = static_cast<int32_t>(number_at(info, "/threads"));
@@ -274,16 +275,17 @@ struct LoadedCheckpoint {
 };
 
 /// Loads the newest checkpoint; an elastic run may do without one, if there is none.
-LoadedCheckpoint load_newest(hws_engine* engine, const RunFolder& folder, bool elastic) {
+LoadedCheckpoint load_newest(hws_engine* engine, const RunFolder& folder, const TrainOptions& options) {
   try {
     const std::string text =
-        text_of(hws_checkpoint_load_latest, engine, folder.checkpoints_path().c_str(), 0u);
+        text_of(hws_checkpoint_load_latest, engine, folder.checkpoints_path().c_str(),
+                options.other_data ? HWS_LOAD_OTHER_DATA : 0u);
     const auto json = ordered_json::parse(text);
     LoadedCheckpoint loaded{json.at("name").get<std::string>(), {}};
     for (const auto& damaged : json.at("damaged")) loaded.damaged.push_back(damaged.at("name"));
     return loaded;
   } catch (const Failure& failure) {
-    if (!elastic || failure.status() != HWS_NOT_FOUND) throw;
+    if (!options.elastic || failure.status() != HWS_NOT_FOUND) throw;
     return {};
   }
 }
@@ -298,7 +300,9 @@ int resume(const TrainOptions& options, const std::function<void(int64_t)>& bega
   Run run{opened.path(), folder_name(opened.path()), describe(config.get()), describe(here.get()), nullptr};
   set_checkpoint_path(here.get(), opened.path());
   run.engine = make_engine(here.get(), 0u, options.ranks);
-  const LoadedCheckpoint loaded = load_newest(run.engine.get(), opened, options.elastic);
+  const LoadedCheckpoint loaded = load_newest(run.engine.get(), opened, options);
+  if (!loaded.name.empty())
+    check_against_checkpoint(opened, config.get(), opened.checkpoints_path() + "/" + loaded.name);
   return train_on(run, options, began, [&](int64_t step, std::optional<RunFolder>* folder) {
     folder->emplace(std::move(opened));
     // Only now that another one is loaded: until then nothing of the run changes.
@@ -319,6 +323,8 @@ int resume(const TrainOptions& options, const std::function<void(int64_t)>& bega
 }  // namespace
 
 int train_once(const TrainOptions& options, const std::function<void(int64_t)>& began) {
+  if (options.other_data && options.resume.empty())
+    refuse("--other-data goes with --resume: a new run has no data that others could be other than");
   if (!options.elastic) return options.resume.empty() ? start(options, began) : resume(options, began);
   TrainOptions now = options;
   const std::string& folder = options.out.empty() ? options.resume : options.out;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -40,6 +41,7 @@ TrainSession::TrainSession(hws_engine* engine, RunFolder* folder, RunFacts facts
       settings_(std::move(settings)),
       rows_(std::move(rows)),
       first_step_(first_step),
+      rows_on_disk_(rows_.size()),
       live_(&facts_, first_step, settings_.log_every),
       text_(has_text_vocabulary(engine)),
       reported_at_(Clock::now()) {
@@ -65,7 +67,7 @@ int32_t TrainSession::on_step(void* user, const hws_train_record* record) {
 void TrainSession::step(const hws_train_record& record) {
   const MetricRow row = row_of(record);
   rows_.push_back(row);
-  if (folder_ != nullptr) folder_->append(row);
+  if (folder_ != nullptr) write_or_go_on([this] { write_rows(); });
   facts_.total_steps = record.total_steps;
   if (std::isfinite(row.validation_loss) && !(row.validation_loss >= facts_.best_validation)) {
     facts_.best_validation = row.validation_loss;
@@ -77,6 +79,36 @@ void TrainSession::step(const hws_train_record& record) {
   if (row.step < record.total_steps && peak_is_due(row)) measure_peak();
   if (text_ && settings_.sample_every > 0 && row.step % settings_.sample_every == 0) show_sample(row.step);
   if (folder_ != nullptr && seconds_since(reported_at_) > kSecondsBetweenReports) write_report();
+  look_at_stdout();
+}
+
+/// Who reads the output and goes away (`| head`) wishes the run to end, as Ctrl-C does. Where it cannot be
+/// written for another reason, the run is worth more than what it prints.
+void TrainSession::look_at_stdout() {
+  if (stdout_lost_ || !output().lost()) return;
+  stdout_lost_ = true;
+  if (output().pipe_closed()) return check(hws_engine_cancel(engine_));
+  std::fprintf(stderr, "hawser: note: cannot write to stdout: %s; the run goes on\n",
+               std::strerror(output().error()));
+}
+
+/// False: `write` failed, and the run goes on as checkpoint.on_error says. That is said once, and counted;
+/// who watches may still free some space.
+bool TrainSession::write_or_go_on(const std::function<void()>& write) {
+  try {
+    write();
+    return true;
+  } catch (const Failure& failure) {
+    if (!settings_.go_on) throw;
+    write_error_ = failure.what();
+  }
+  if (failed_writes_++ == 0) live_.print(write_error_ + "; the run goes on and tries again after each step");
+  return false;
+}
+
+/// All that are not there yet, in order.
+void TrainSession::write_rows() {
+  for (; rows_on_disk_ < rows_.size(); ++rows_on_disk_) folder_->append(rows_[rows_on_disk_]);
 }
 
 /// The step whose checkpoint has become durable since this was last asked; 0: none has.
@@ -130,12 +162,14 @@ void TrainSession::tell_of_failed_saves() {
 
 void TrainSession::write_report() {
   if (folder_ == nullptr) return;
-  replace_file(folder_->report_path(), report_html(facts_, rows_));
   reported_at_ = Clock::now();
+  report_on_disk_ =
+      write_or_go_on([this] { replace_file(folder_->report_path(), report_html(facts_, rows_)); });
 }
 
 void TrainSession::finish(const std::string& state) {
   live_.finish();
+  if (folder_ != nullptr) write_or_go_on([this] { write_rows(); });
   facts_.state = state;
   if (!settings_.text_file.empty() && std::isfinite(facts_.best_validation)) {
     facts_.order1_loss = order1_validation_loss(engine_, settings_.text_file, settings_.validation_fraction);
@@ -150,6 +184,12 @@ void TrainSession::print_summary() {
   if (failed_saves_ > 0) {
     output().print("%lld checkpoint(s) could not be written; the last: %s\n",
                    static_cast<long long>(failed_saves_), save_error_.c_str());
+  }
+  if (failed_writes_ > 0) {
+    output().print(
+        "%lld write(s) to the run's folder failed, %lld row(s) of metrics.jsonl are missing; the last: %s\n",
+        static_cast<long long>(failed_writes_), static_cast<long long>(rows_.size() - rows_on_disk_),
+        write_error_.c_str());
   }
   if (std::isfinite(facts_.best_validation)) {
     output().print("validation loss %.4f nats (best, step %lld)", facts_.best_validation,
@@ -199,6 +239,14 @@ void TrainSession::show_profile() {
   }
 }
 
+/// Of a run that came to its end: 1 where something that belongs to it is not on disk.
+int TrainSession::exit_code() const {
+  if (report_on_disk_ && (folder_ == nullptr || rows_on_disk_ == rows_.size())) return kExitOk;
+  std::fprintf(stderr, "hawser: error: the run is finished, but its folder is not complete: %s\n",
+               write_error_.c_str());
+  return kExitRuntime;
+}
+
 int TrainSession::run() {
   int32_t status = HWS_OK;
   if (settings_.profile) check(hws_engine_set_trace(engine_, HWS_TRACE_KERNELS));
@@ -207,7 +255,7 @@ int TrainSession::run() {
     status = hws_engine_train(engine_, 0, on_step, this, nullptr);
   }
   const auto step = static_cast<long long>(rows_.empty() ? first_step_ : rows_.back().step);
-  if (callback_error_ != nullptr) {
+  if (callback_error_ != nullptr) {  // the engine has saved the last step
     live_.finish();
     std::rethrow_exception(callback_error_);
   }
@@ -216,9 +264,9 @@ int TrainSession::run() {
     finish("finished");
     print_summary();
     show_profile();
-    return kExitOk;
+    return exit_code();
   }
-  if (status == HWS_CANCELLED) {  // a signal, here or at another rank
+  if (status == HWS_CANCELLED) {  // a signal, here or at another rank; or nobody reads the output any more
     tell_of_failed_saves();
     finish("interrupted");
     output().print("interrupted after step %lld\n", step);
@@ -226,7 +274,7 @@ int TrainSession::run() {
     show_profile();
     if (folder_ != nullptr)
       output().print("continue with: hawser train --resume %s\n", folder_->path().c_str());
-    return kExitInterrupted;
+    return output().pipe_closed() ? kExitPipeClosed : kExitInterrupted;
   }
   try {
     check(status);

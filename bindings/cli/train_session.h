@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct SessionSettings {
   int32_t ranks_here = 1, processes = 1;
   bool bf16 = false;
   bool profile = false;            ///< time every kernel
+  bool go_on = true;               ///< where a file of the run cannot be written (checkpoint.on_error)
   std::string text_file;           ///< the one text file trained on; "": other data
   double validation_fraction = 0;  ///< its last share, which is not trained on
 };
@@ -41,6 +43,10 @@ class TrainSession {
  private:
   static int32_t on_step(void* user, const hws_train_record* record);
   void step(const hws_train_record& record);
+  void look_at_stdout();
+  bool write_or_go_on(const std::function<void()>& write);
+  void write_rows();
+  int exit_code() const;
   bool peak_is_due(const MetricRow& row) const;
   void measure_peak();
   void show_sample(int64_t step);
@@ -57,6 +63,11 @@ class TrainSession {
   SessionSettings settings_;
   std::vector<MetricRow> rows_;
   const int64_t first_step_;
+  size_t rows_on_disk_;         // of rows_, the first so many
+  bool report_on_disk_ = true;  // as it was last made
+  int64_t failed_writes_ = 0;   // of rows and report
+  std::string write_error_;     // of the last of them
+  bool stdout_lost_ = false;
   LiveLine live_;
   int measurements_ = 0;  // of the peak
   int64_t failed_saves_ = 0;

@@ -536,7 +536,9 @@ HWS_API int32_t hws_checkpoint_save(hws_engine* engine, const char* path);
  * Errors: HWS_ALREADY_EXISTS, HWS_OUT_OF_MEMORY for the copy (needed, available), HWS_UNIMPLEMENTED where
  * ranks are in several processes; whatever the file system answers comes through the op. */
 HWS_API int32_t hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op** out);
-#define HWS_LOAD_OTHER_DATA 1u /* go on although the data is not what the checkpoint was trained on */
+#define HWS_LOAD_OTHER_DATA                                                             \
+  1u /* go on although the data is not what the checkpoint was trained on: a checkpoint \
+        holds digests of its data, all of it up to 4 GiB, an even sample of more */
 /* Restores weights, optimizer, counters and data cursor: training goes on bitwise. Everything is checked
  * before anything changes (each file's digests by one rank of all); should the disk fail after that, the
  * engine does nothing more before another load (HWS_FAILED_PRECONDITION), or, with several ranks, must be

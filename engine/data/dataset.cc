@@ -171,6 +171,12 @@ class FileDataset final : public Dataset {
   int64_t train_tokens() const override { return train_samples() * cols_; }
   int64_t validation_tokens() const override { return validation_samples() * cols_; }
   std::string fingerprint() const override { return fingerprint_; }
+  std::string digest_share(int64_t share, int64_t shares) const override {
+    return data::digest_share(files_of(train_, validation_), share, shares);
+  }
+  std::string fingerprint(const std::vector<std::string>& shares) const override {
+    return with_contents(fingerprint_, files_of(train_, validation_), shares);
+  }
 
  private:
   /// Tokens first .. first + cols of a source.

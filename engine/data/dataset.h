@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/data/data_config.h"
 #include "engine/data/vocabulary.h"
@@ -60,9 +61,13 @@ class Dataset {
   virtual int64_t train_tokens() const = 0;        ///< targets in one pass: train_samples() * cols
   virtual int64_t validation_tokens() const = 0;   ///< validation_samples() * cols
   /// JSON of all that rows depend on: files (base names, sizes, digests of head and tail), format, split
-  /// bounds, weights, sequence, seed, packing, shuffle. Stored in checkpoints; resuming on other data is an
-  /// error unless allowed. Compare it as text: equal data gives equal text.
+  /// bounds, weights, sequence, seed, packing, shuffle. Equal data gives equal text.
   virtual std::string fingerprint() const = 0;
+  /// What the files hold, in shares (fingerprint.h): the ranks digest one each.
+  virtual std::string digest_share(int64_t share, int64_t shares) const = 0;
+  /// The fingerprint with that, as checkpoints store it; resuming on other data (data_difference) is an error
+  /// unless allowed.
+  virtual std::string fingerprint(const std::vector<std::string>& shares) const = 0;
 };
 
 }  // namespace hawser::data

@@ -1,4 +1,8 @@
-// Identity of data: whole digests of terabytes would take hours, so size, head and tail stand for a file.
+// Identity of data, in two parts. What costs nothing is there at once: settings, and of each file its size,
+// head and tail. What the files hold is digested when it is needed, in shares, a block at a time: all of it
+// up to 4 GiB, which a page cache gives in about a second; of more, every second, third, ... block, since
+// digests of terabytes would take hours. Of 100 GiB that is every 25th MiB: files made anew are told apart, a
+// few bytes overwritten in the middle may not be.
 #include "engine/data/fingerprint.h"
 
 #define XXH_INLINE_ALL
@@ -15,6 +19,8 @@ namespace hawser::data {
 namespace {
 
 constexpr int64_t kDigestBytes = 64 * 1024;
+constexpr int64_t kBlock = int64_t{1} << 20, kMostBytes = int64_t{4} << 30;
+constexpr size_t kDigestDigits = 16;
 
 std::string digest(const InputFile& file, int64_t offset, int64_t bytes) {
   std::vector<uint8_t> data(static_cast<size_t>(bytes));
@@ -85,6 +91,97 @@ std::string make_fingerprint(const DataConfig& config, uint64_t seed, int64_t co
   root["validation"] = Json::array();
   for (const Part& part : validation) root["validation"].push_back(describe(part));
   return root.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+namespace {
+
+/// Every how many blocks are digested.
+int64_t stride_of(const Files& files) {
+  int64_t bytes = 0;
+  for (const InputFile* file : files) bytes += file->size();
+  return std::max<int64_t>(1, (bytes + kMostBytes - 1) / kMostBytes);
+}
+
+/// Calls fn(file's index, offset) for each block that is digested.
+template <typename Fn>
+void each_block(const Files& files, Fn fn) {
+  const int64_t step = stride_of(files) * kBlock;
+  for (size_t i = 0; i < files.size(); ++i)
+    for (int64_t offset = 0; offset < files[i]->size(); offset += step) fn(i, offset);
+}
+
+/// Where two fingerprints differ, in words.
+std::string differences(const Json& theirs, const Json& ours) {
+  std::string text;
+  const Json a = theirs.flatten(), b = ours.flatten();
+  const auto compare = [&](const std::string& pointer) {
+    const Json there = a.value(pointer, Json()), here = b.value(pointer, Json());
+    if (there != here) text += fmt::format("\n  {}: {} there, {} here", pointer, there.dump(), here.dump());
+  };
+  for (const auto& [pointer, value] : a.items()) compare(pointer);
+  for (const auto& [pointer, value] : b.items())
+    if (!a.contains(pointer)) compare(pointer);
+  return text;
+}
+
+/// What a file is called says nothing about what it holds.
+void forget_names(Json* fingerprint) {
+  for (const char* list : {"train", "validation"})
+    for (Json& part : fingerprint->at(list))
+      for (Json& file : part.at("files")) file.erase("file");
+}
+
+}  // namespace
+
+Files files_of(const std::vector<Part>& train, const std::vector<Part>& validation) {
+  Files files;
+  for (const std::vector<Part>* parts : {&train, &validation})
+    for (const Part& part : *parts)
+      for (const InputFile* file : part.source->files())
+        if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
+  return files;
+}
+
+std::string digest_share(const Files& files, int64_t share, int64_t shares) {
+  std::string digests;
+  std::vector<uint8_t> block(static_cast<size_t>(kBlock));
+  int64_t index = 0;
+  each_block(files, [&](size_t i, int64_t offset) {
+    if (index++ % shares != share) return;
+    const int64_t bytes = std::min(kBlock, files[i]->size() - offset);
+    files[i]->read_at(offset, block.data(), bytes);
+    digests += fmt::format("{:016x}", XXH3_64bits(block.data(), static_cast<size_t>(bytes)));
+  });
+  return digests;
+}
+
+std::string with_contents(const std::string& fingerprint, const Files& files,
+                          const std::vector<std::string>& shares) {
+  std::vector<std::string> blocks(files.size());
+  size_t index = 0;
+  each_block(files, [&](size_t i, int64_t) {
+    blocks[i] +=
+        shares.at(index % shares.size()).substr(index / shares.size() * kDigestDigits, kDigestDigits);
+    ++index;
+  });
+  Json contents = {{"block", kBlock}, {"every", stride_of(files)}, {"files", Json::array()}};
+  for (const std::string& digests : blocks)
+    contents["files"].push_back(fmt::format("{:016x}", XXH3_64bits(digests.data(), digests.size())));
+  Json root = Json::parse(fingerprint);
+  root["contents"] = std::move(contents);
+  return root.dump();
+}
+
+std::string data_difference(const std::string& theirs, const std::string& ours) {
+  Json there = Json::parse(theirs), here = Json::parse(ours);
+  if (there.contains("contents") && here.contains("contents")) {
+    forget_names(&there);
+    forget_names(&here);
+  } else {  // of an earlier version, or of data that could not be read to their end
+    there.erase("contents");
+    here.erase("contents");
+  }
+  return differences(there, here);
 }
 
 }  // namespace hawser::data

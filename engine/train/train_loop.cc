@@ -28,6 +28,7 @@ void TrainerImpl::train(int64_t until_step, const std::function<bool(const Train
   saver_.raise_unheard();
   hold_run_folder();
   const int64_t total = until_step > 0 ? until_step : config_.train.steps;
+  if (!config_.checkpoint.path.empty()) data_as_saved();  // now, while they are whole
   training_ = true;
   const std::unique_ptr<bool, void (*)(bool*)> leave(&training_, [](bool* training) { *training = false; });
   const int64_t began = state_.step;

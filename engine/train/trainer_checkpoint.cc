@@ -9,6 +9,7 @@
 #include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/hf/number_format.h"
+#include "engine/data/fingerprint.h"
 #include "engine/nn/initial_values.h"
 #include "engine/train/together.h"
 #include "engine/train/trainer_impl.h"
@@ -222,6 +223,30 @@ std::vector<checkpoint::PieceView> TrainerImpl::pieces_of(const Rank& rank) cons
   return pieces;
 }
 
+/// What the data are, with what their files hold: each rank digests a share. Read once. Collective.
+const std::string& TrainerImpl::data_fingerprint() {
+  if (!data_fingerprint_.empty()) return data_fingerprint_;
+  if (!dataset_) return data_fingerprint_ = "{}";
+  std::vector<std::string> shares;
+  on_ranks([&](Rank& rank, int32_t i) {
+    std::vector<std::string> all = Together(rank.groups().dp.get()).from_all([&] {
+      return dataset_->digest_share(rank.number(), world_);
+    });
+    if (i == 0) shares = std::move(all);
+  });
+  return data_fingerprint_ = dataset_->fingerprint(shares);
+}
+
+/// Data that were cut short meanwhile are no reason not to save what was trained on them.
+std::string TrainerImpl::data_as_saved() {
+  try {
+    return data_fingerprint();
+  } catch (const Error& error) {
+    if (broken_) throw;
+  }
+  return dataset_->fingerprint();
+}
+
 checkpoint::Description TrainerImpl::description() {
   state_.losses = guard_.losses();
   state_.norms = guard_.norms();
@@ -230,7 +255,7 @@ checkpoint::Description TrainerImpl::description() {
   d.state_json = to_json(state_);
   d.config_json = a_.tree.to_json();
   d.vocabulary_json = a_.vocabulary.to_json();
-  d.data_json = data_fingerprint();
+  d.data_json = data_as_saved();
   d.model_json = a_.model_json;
   d.extra_files = extra_files_;
   return d;
@@ -245,13 +270,14 @@ std::shared_ptr<const checkpoint::Reader> TrainerImpl::open_checkpoint(const std
   check_model(path, a_.model_json, d.model_json);
   if (!(data::Vocabulary::from_json(d.vocabulary_json) == a_.vocabulary))
     fail(Code::kCheckpointIncompatible, "checkpoint {} has another vocabulary than this engine", path);
-  if (!allow_other_data && dataset_ && d.data_json != "{}" &&
-      Json::parse(d.data_json) != Json::parse(data_fingerprint()))
-    fail(
-        Code::kCheckpointIncompatible,
-        "checkpoint {} was trained on other data: {} there, {} here; give the same data, or allow other data "
-        "(HWS_LOAD_OTHER_DATA)",
-        path, d.data_json, data_fingerprint());
+  if (!allow_other_data && dataset_ && d.data_json != "{}") {
+    const std::string difference = data::data_difference(d.data_json, data_fingerprint_);
+    if (!difference.empty())
+      fail(Code::kCheckpointIncompatible,
+           "checkpoint {} was trained on other data:{}\nGive the same data, or allow other data "
+           "(HWS_LOAD_OTHER_DATA; hawser train --other-data)",
+           path, difference);
+  }
   const int64_t moments = optim::moment_count(config_.optimizer);
   const DType kept = state_type(config_);
   for (const nn::Parameter& p : model_.table().all()) {
@@ -278,7 +304,8 @@ void TrainerImpl::verify_together(const checkpoint::Reader& reader) const {
 /// The same on every process, and whole; where one cannot open it, or finds another under that path, all
 /// throw alike.
 std::shared_ptr<const checkpoint::Reader> TrainerImpl::open_the_same(const std::string& path,
-                                                                     bool allow_other_data) const {
+                                                                     bool allow_other_data) {
+  if (!allow_other_data) data_fingerprint();
   std::shared_ptr<const checkpoint::Reader> reader;
   const std::vector<std::string> states = from_all_processes([&] {
     reader = open_checkpoint(path, allow_other_data);

@@ -158,12 +158,13 @@ class TrainerImpl final : public Trainer {
   std::shared_ptr<const checkpoint::Reader> open_checkpoint(const std::string& path,
                                                             bool allow_other_data) const;
   std::shared_ptr<const checkpoint::Reader> open_the_same(const std::string& path,
-                                                          bool allow_other_data) const;
+                                                          bool allow_other_data);
   void verify_together(const checkpoint::Reader& reader) const;
   void take_over(const checkpoint::Reader& reader);
   std::vector<checkpoint::PieceView> pieces_of(const Rank& rank) const;
   checkpoint::Description description();
-  std::string data_fingerprint() const { return dataset_ ? dataset_->fingerprint() : "{}"; }
+  const std::string& data_fingerprint();
+  std::string data_as_saved();
 
   Assembly a_;
   const config::ResolvedConfig& config_;
@@ -190,6 +191,7 @@ class TrainerImpl final : public Trainer {
   checkpoint::hf::ExtraFiles extra_files_;   // carried along to every checkpoint and export
   std::vector<checkpoint::hf::Binding> bindings_;
 
+  std::string data_fingerprint_;  // with what the files hold; "": not asked yet
   RunState state_;
   PushedBatch pushed_;
   bool training_ = false;  // inside train

@@ -13,28 +13,6 @@ class Resume : public CommandTest {
     EXPECT_EQ(tensor_files(folder_ / a / "checkpoints/best"), tensor_files(folder_ / b / "checkpoints/best"));
   }
 
-  /// Starts `hawser` in the background, sends it `signal` once its metrics have `rows` rows, and returns its
-  /// exit code.
-  int run_and_signal(const std::vector<std::string>& arguments, const std::string& run, size_t rows,
-                     int signal) const {
-    const pid_t child = fork();
-    if (child == 0) {
-      if (chdir(folder_.c_str()) != 0 || freopen("/dev/null", "w", stdout) == nullptr) _exit(99);
-      std::vector<char*> words = {const_cast<char*>("hawser")};
-      for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
-      words.push_back(nullptr);
-      execv(HAWSER_COMMAND, words.data());
-      _exit(99);
-    }
-    for (int i = 0; i < 3000 && lines_of(read_text(folder_ / run / "metrics.jsonl")).size() < rows; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    kill(child, signal);
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
   static size_t checkpoints(const fs::path& run) {
     size_t count = 0;
     for (const auto& entry : fs::directory_iterator(run / "checkpoints")) {
@@ -130,8 +108,6 @@ TEST_F(Resume, RefusesWhatWouldMakeItAnotherRun) {
   const std::string before = read_text(path("run/metrics.jsonl"));
   refused("train --resume run --set /optimizer/learning_rate=1 --set /seed=4 --set /train/steps=20",
           {"/optimizer/learning_rate", "/seed", "/train/steps, /train/log_every"});
-  write_text(path("other.txt"), "some other text, long enough to be trained on? it does not matter");
-  refused("train --resume run --data other.txt", {"other.txt", "text.txt"});
   auto other = config();
   other["model"]["width"] = 64;
   write_text(path("other.json"), other.dump());

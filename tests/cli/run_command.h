@@ -145,6 +145,39 @@ class CommandTest : public testing::Test {
     return result;
   }
 
+  /// Starts `hawser` in the background, its output thrown away.
+  pid_t start(const std::vector<std::string>& arguments) const {
+    const pid_t child = fork();
+    if (child != 0) return child;
+    if (chdir(folder_.c_str()) != 0 || freopen("/dev/null", "w", stdout) == nullptr) _exit(99);
+    std::vector<char*> words = {const_cast<char*>("hawser")};
+    for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+    words.push_back(nullptr);
+    execv(HAWSER_COMMAND, words.data());
+    _exit(99);
+  }
+
+  /// Until the run's metrics have `rows` rows.
+  void wait_for_rows(const std::string& run, size_t rows) const {
+    for (int i = 0; i < 3000 && lines_of(read_text(folder_ / run / "metrics.jsonl")).size() < rows; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+
+  static int exit_code_of(pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  /// Starts `hawser`, sends it `signal` once its metrics have `rows` rows, and returns its exit code.
+  int run_and_signal(const std::vector<std::string>& arguments, const std::string& run, size_t rows,
+                     int signal) const {
+    const pid_t child = start(arguments);
+    wait_for_rows(run, rows);
+    kill(child, signal);
+    return exit_code_of(child);
+  }
+
   fs::path folder_;
 };
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "engine/data/fingerprint.h"
 #include "tests/data/data_files.h"
 
 namespace hawser::data {
@@ -284,6 +285,39 @@ TEST_F(DatasetTest, TheFingerprintChangesWithTheData) {
   config.sources[0].path = path("b");
   EXPECT_TRUE(add(config));
   EXPECT_EQ(prints.begin()->find(path("")), std::string::npos);  // no folders in it
+}
+
+/// In any number of shares the same; renamed files are the same data, a changed byte anywhere makes others.
+TEST_F(DatasetTest, TheFingerprintSaysWhatTheFilesHold) {
+  std::vector<uint32_t> tokens = counting<uint32_t>(800000);
+  DataConfig config =
+      tokens_config({{write_tokens("a", tokens)}, {write_tokens("c", counting<uint32_t>(100))}});
+  const auto with_contents = [&](int64_t shares) {
+    const auto dataset = open(config, 8);
+    std::vector<std::string> digests;
+    for (int64_t s = 0; s < shares; ++s) digests.push_back(dataset->digest_share(s, shares));
+    return dataset->fingerprint(digests);
+  };
+  const std::string before = with_contents(1), at_once = open(config, 8)->fingerprint();
+  for (const int64_t shares : {2, 3, 7}) EXPECT_EQ(with_contents(shares), before);
+  EXPECT_EQ(data_difference(before, before), "");
+
+  std::filesystem::rename(path("a"), path("b"));
+  config.sources[0].path = path("b");
+  EXPECT_EQ(data_difference(before, with_contents(2)), "");
+  EXPECT_NE(data_difference(at_once, with_contents(2)), "") << "before contents, names were compared";
+  std::filesystem::rename(path("b"), path("a"));
+  config.sources[0].path = path("a");
+
+  tokens[400000] += 1;
+  write_tokens("a", tokens);
+  EXPECT_NE(data_difference(before, with_contents(2)).find("/contents/files/0"), std::string::npos);
+  EXPECT_EQ(data_difference(before, with_contents(2)).find("/contents/files/1"), std::string::npos);
+  EXPECT_EQ(data_difference(at_once, with_contents(2)), "") << "a checkpoint of before is compared as it was";
+  EXPECT_EQ(data_difference(before, at_once), "");
+  tokens[0] += 1;
+  write_tokens("a", tokens);
+  EXPECT_NE(data_difference(at_once, with_contents(2)).find("head"), std::string::npos);
 }
 
 }  // namespace
