@@ -13,12 +13,17 @@ int run_elastic(const TrainOptions& options) {
     refuse(
         "--elastic needs --out DIR, where the checkpoints lie from which a run goes on without lost ranks");
   Places places(options.ranks);
+  bool written = false;  // in an earlier meeting, if not in this one
   while (const auto ranks = places.next()) {
     TrainOptions now = options;
     now.ranks = *ranks;
     try {
-      return train_once(now, [&](int64_t step) { places.began(step); });
-    } catch (const Failure& failure) {  // engine and comm are gone by now
+      return train_once(now, [&](int64_t step) {
+        written = true;
+        places.began(step);
+      });
+    } catch (Failure& failure) {  // engine and comm are gone by now
+      if (written) failure.note_written();
       if (InterruptScope::interrupted()) throw;
       places.lost(failure);
       // The launcher knows better; without one, somebody has to start what is missing.

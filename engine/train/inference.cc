@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <optional>
 
 #include "engine/base/error.h"
 #include "engine/base/saturating.h"
 #include "engine/train/agreement.h"
+#include "engine/train/together.h"
 #include "engine/train/token_sampler.h"
 #include "engine/train/trainer_impl.h"
 
@@ -28,10 +30,29 @@ class MaskedSource final : public BatchSource {
   }
 };
 
+/// The rows of `from`; where it fails, rows that count for nothing, since the others need this rank to the
+/// end.
+class KeepError final : public BatchSource {
+ public:
+  KeepError(BatchSource* from, std::exception_ptr* error) : from_(from), error_(error) {}
+  void load(int32_t micro_batch, const MicroBatch& out) override {
+    try {
+      if (!*error_) return from_->load(micro_batch, out);
+    } catch (const Error&) {
+      *error_ = std::current_exception();
+    }
+    MaskedSource().load(micro_batch, out);
+  }
+
+ private:
+  BatchSource* const from_;
+  std::exception_ptr* const error_;
+};
+
 /// What ranks add up after an evaluation.
 struct EvalSums {
   ExactSum losses;
-  int64_t tokens = 0;
+  int64_t tokens = 0, failed = 0;
 };
 
 }  // namespace
@@ -60,6 +81,7 @@ Evaluation TrainerImpl::eval_rows(Rank& rank, const BatchView* batch, int64_t ro
   comm::ProcessGroup* const dp = rank.groups().dp.get();
   const int64_t micro = config_.batch.micro_batch, stride = micro * world_;
   Run run;
+  std::exception_ptr error;  // of this rank's data
   run.seq = cols;
   run.documents = batch ? batch->document_begin != nullptr : config_.data.packing;
   for (int64_t begin = 0; begin < rows; begin += stride) {
@@ -75,11 +97,18 @@ Evaluation TrainerImpl::eval_rows(Rank& rank, const BatchView* batch, int64_t ro
     if (row < rows && batch) run.source = &view.emplace(*batch, row, 0);
     if (row < rows && !batch)
       run.source = &data.emplace(*dataset_, data::Split::kValidation, static_cast<uint64_t>(row));
+    KeepError kept(run.source, &error);
+    if (dp) run.source = &kept;
     rank.run(plans_.eval, &run);
   }
-  EvalSums sums{run.losses, run.tokens};
+  EvalSums sums{run.losses, run.tokens, error ? 1 : 0};
   sums.losses.normalise();
   if (dp) dp->wait(dp->all_reduce_i64(sums.losses.words, sizeof sums / sizeof(int64_t)));
+  if (sums.failed > 0)
+    Together(dp).from_all([&] {
+      if (error) std::rethrow_exception(error);
+      return std::string();
+    });
   return {sums.losses.value() / static_cast<double>(sums.tokens), sums.tokens};
 }
 

@@ -58,13 +58,9 @@ bool TrainerImpl::take_steps(int64_t total, const std::function<bool(const Train
   bool stop = stop_requested(), save_by_time = false;
   while (!stop && state_.step < total) {
     TrainRecord record;
-    record.result = train_step();
     record.total_steps = total;
-    record.communication_bytes = sum(last_traffic_).bytes;
-    record.tokens_per_second =
-        static_cast<double>(config_.batch.global_batch * config_.batch.sequence) / record.result.seconds;
+    const std::exception_ptr failure = step_and_validate(&record);
     const bool last = state_.step == total;
-    validate_if_due(last, &record);
     const DueCheckpoints due = {state_.step,
                                 last || save_by_time || (c.every > 0 && state_.step % c.every == 0),
                                 record.best && c.keep_best};
@@ -73,6 +69,7 @@ bool TrainerImpl::take_steps(int64_t total, const std::function<bool(const Train
     // The host hears of a step before its checkpoint is there: a record is never missing for a step that a
     // resumed run begins with.
     const bool enough = fn && !fn(record);
+    if (failure) std::rethrow_exception(failure);
     const double begin = now();
     if (save_into_run(due)) *kept = state_.step;
     const double end = now();
@@ -85,9 +82,28 @@ bool TrainerImpl::take_steps(int64_t total, const std::function<bool(const Train
   return stop;
 }
 
+/// A step and what belongs to its record. What fails when the step is taken already is returned, so that the
+/// host hears of the step before.
+std::exception_ptr TrainerImpl::step_and_validate(TrainRecord* record) {
+  const int64_t before = state_.step;
+  std::exception_ptr failure;
+  record->validation_loss = std::numeric_limits<double>::quiet_NaN();
+  try {
+    train_step();
+    validate_if_due(state_.step == record->total_steps, record);
+  } catch (...) {
+    if (state_.step == before) throw;
+    failure = std::current_exception();
+  }
+  record->result = result_;
+  record->communication_bytes = sum(last_traffic_).bytes;
+  record->tokens_per_second =
+      static_cast<double>(config_.batch.global_batch * config_.batch.sequence) / result_.seconds;
+  return failure;
+}
+
 void TrainerImpl::validate_if_due(bool last, TrainRecord* record) {
   const int64_t every = config_.train.eval_every;
-  record->validation_loss = std::numeric_limits<double>::quiet_NaN();
   if (!dataset_ || dataset_->validation_samples() == 0 || every == 0) return;
   if (!last && state_.step % every != 0) return;
   record->validation_loss = validation_loss();

@@ -6,6 +6,7 @@
 // Tensors and plans are the ranks' (rank.h), each on its own thread.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -108,6 +109,7 @@ class TrainerImpl final : public Trainer {
   // train_loop.cc
   bool take_cancel() { return cancel_->exchange(false); }
   bool take_steps(int64_t total, const std::function<bool(const TrainRecord&)>& fn, int64_t* kept);
+  std::exception_ptr step_and_validate(TrainRecord* record);
   void validate_if_due(bool last, TrainRecord* record);
   struct Wishes {
     bool end = false, save = false;

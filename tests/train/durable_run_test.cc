@@ -104,6 +104,27 @@ TEST_P(DurableRun, AnErrorInTheDataLeavesTheLastStepOnDisk) {
   testing::expect_equal_tensors(*resumed, *whole);
 }
 
+/// The step was taken when its validation fails: it is told and saved.
+TEST_P(DurableRun, AnErrorInTheValidationDataLeavesTheStepOnDisk) {
+  config::ConfigTree validating = config();
+  validating.set("/train/eval_every", "2");
+  const auto trainer = make(validating);
+  int64_t steps = 0;
+  try {
+    trainer->train(20, [&](const TrainRecord& record) {
+      steps = record.result.step;
+      if (steps == 3) fs::resize_file(tokens_, fs::file_size(tokens_) - 100);  // the end is for validation
+      return true;
+    });
+    FAIL() << "the data were cut short, and nothing was said";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kDataInvalid) << error.message();
+  }
+  EXPECT_EQ(steps, 4);
+  EXPECT_TRUE(steps_in(path_).contains(4));
+  EXPECT_NO_THROW(trainer->train_step()) << "the ranks are still in touch";
+}
+
 TEST_P(DurableRun, AnErrorBeforeTheFirstStepLeavesNothing) {
   const auto trainer = make(config());
   fs::resize_file(tokens_, 64);
