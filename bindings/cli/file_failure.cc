@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "bindings/cli/client.h"
 
@@ -16,11 +17,17 @@ const char* advice(int error) {
   return "";
 }
 
-/// Kind of the file (S_IFMT); 0: there is none.
+/// Kind of the file (S_IFMT); 0: there is none. A link that leads nowhere is not nothing: it would be taken
+/// for a new name, and then be in the way.
 mode_t kind_of(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) == 0) return status.st_mode & S_IFMT;
   if (errno != ENOENT && errno != ENOTDIR) fail_file("cannot look at " + path, errno);
+  std::error_code error;
+  const std::string target = std::filesystem::read_symlink(path, error).string();
+  if (!error)
+    throw Failure(HWS_NOT_FOUND, path + " is a symbolic link to " + target +
+                                     ", which is not there; remove the link or make what it leads to");
   return 0;
 }
 

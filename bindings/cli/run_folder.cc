@@ -47,11 +47,11 @@ void RunFolder::check_unused(const std::string& path) {
                         path);
     }
   }
-  fs::path parent = fs::absolute(path);
-  while (!fs::exists(parent, error) && parent.has_parent_path() && parent != parent.parent_path()) {
+  fs::path parent = absolute_path(path);
+  while (!exists(parent.string()) && parent.has_parent_path() && parent != parent.parent_path()) {
     parent = parent.parent_path();
   }
-  if (!fs::is_directory(parent, error))
+  if (!is_folder(parent.string()))
     throw Failure(HWS_NOT_FOUND, "--out " + path + ": " + parent.string() + " is not a folder");
   if (access(parent.c_str(), W_OK) != 0)
     fail_file("--out " + path + ": cannot write in " + parent.string(), errno);

@@ -15,8 +15,9 @@ void expect_own_words(const CommandResult& result) {
 }
 
 size_t entries(const fs::path& folder) {
+  using Entries = fs::recursive_directory_iterator;
   return static_cast<size_t>(
-      std::distance(fs::recursive_directory_iterator(folder), fs::recursive_directory_iterator()));
+      std::distance(Entries(folder, fs::directory_options::skip_permission_denied), Entries()));
 }
 
 TEST_F(StrangePaths, ThatAreNotUtf8AreRefusedNamingOptionAndByte) {
@@ -81,6 +82,88 @@ TEST_F(StrangePaths, AWorkingFolderThatIsNotUtf8IsNamed) {
   const CommandResult fine = in_folder("train '" + path("config.json") + "' --data '" + path("text.txt") +
                                        "' --set /train/steps=1 --out '" + path("run") + "'");
   EXPECT_EQ(fine.exit_code, 0) << fine.err;
+}
+
+TEST_F(StrangePaths, ThatLeadNowhereAreRefusedWithTheirReason) {
+  succeed("train config.json --data text.txt --set /train/steps=1 --out made");
+  fs::create_symlink("nowhere", path("dangling"));
+  fs::create_symlink("loop", path("loop"));
+  const std::string train = "train config.json --data text.txt --out ", name(300, 'n');
+  const std::string link = "dangling is a symbolic link to nowhere",
+                    loop = "Too many levels of symbolic links", longer = "File name too long";
+  const struct {
+    std::string words, reason;
+  } rows[] = {
+      {train + "dangling", link},
+      {train + "dangling/run", link},
+      {train + "loop", loop},
+      {train + name, longer},
+      {train + "text.txt", "text.txt is a file"},
+      {train + "text.txt/run", "text.txt is not a folder"},
+      {"launch -n 1 " + train + "dangling", link},
+      {"train config.json --data dangling", link},
+      {"train config.json --data loop", loop},
+      {"train config.json --data " + name, longer},
+      {"train config.json --data text.txt/x", "text.txt/x: no such file"},
+      {"train --resume dangling", link},
+      {"train --resume loop", loop},
+      {"train --resume " + name, longer},
+      {"train --resume text.txt", "text.txt"},
+      {"train dangling --data text.txt", link},
+      {"train ./" + name + " --data text.txt", longer},
+      {"plan dangling", link},
+      {"plan loop", loop},
+      {"inspect dangling", link},
+      {"verify loop", loop},
+      {"inspect text.txt/x", "text.txt/x: no such file"},
+      {"eval made --data dangling", link},
+      {"generate dangling --tokens 1", link},
+      {"convert dangling new", link},
+      {"convert made dangling", link},
+      {"convert made " + name, longer},
+      {"init quickstart -o dangling", link},
+      {"init quickstart -o " + name, longer},
+      {"init quickstart -o no/such/file.json", "No such file or directory"},
+      {"flight " + name, longer},
+  };
+  const size_t before = entries(folder_);
+  for (const auto& row : rows) {
+    expect_own_words(refused(row.words, {row.reason}));
+    EXPECT_EQ(entries(folder_), before) << row.words;
+  }
+}
+
+/// Root may everything: then as another user, where the machine lets this test be one.
+TEST_F(StrangePaths, WithoutPermissionAreRefusedWithTheirReason) {
+  const std::string user = geteuid() == 0 ? "setpriv --reuid 65534 --regid 65534 --clear-groups " : "";
+  fs::permissions(folder_, fs::perms(0755));
+  if (std::system((user + HAWSER_COMMAND " --version >/dev/null 2>&1").c_str()) != 0)
+    GTEST_SKIP() << "cannot run the command as a user without rights";
+  for (const char* name : {"locked", "readable"}) fs::create_directory(path(name));
+  write_text(path("locked/config.json"), config().dump());
+  fs::permissions(path("locked"), fs::perms(geteuid() == 0 ? 0700 : 0));
+  fs::permissions(path("readable"), fs::perms(0555));
+  succeed("train config.json --data text.txt --set /train/steps=1 --out made");
+  const std::string train = "train config.json --data text.txt --out ";
+  run("verify nothing");
+  const size_t before = entries(folder_);
+  for (const std::string& words :
+       {train + "locked", train + "locked/run", train + "readable/run", train + "readable",
+        std::string("train config.json --data locked/text.txt"), std::string("train --resume locked/run"),
+        std::string("train locked/config.json --data text.txt"), std::string("plan locked/config.json"),
+        std::string("inspect locked/run"), std::string("convert made readable/model"),
+        std::string("init quickstart -o readable/config.json"), std::string("flight locked")}) {
+    const std::string command = "cd '" + folder_.string() + "' && " + user + HAWSER_COMMAND " " + words +
+                                " >/dev/null 2>'" + path("stderr") + "'";
+    CommandResult result;
+    result.exit_code = WEXITSTATUS(std::system(command.c_str()));
+    result.err = read_text(path("stderr"));
+    EXPECT_EQ(result.exit_code, 2) << words << "\n" << result.err;
+    EXPECT_NE(result.err.find("Permission denied"), std::string::npos) << words << "\n" << result.err;
+    expect_own_words(result);
+    EXPECT_EQ(entries(folder_), before) << words;
+  }
+  fs::permissions(path("locked"), fs::perms(0755));
 }
 
 }  // namespace
