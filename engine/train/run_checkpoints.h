@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "engine/config/resolved_config.h"
 
@@ -13,7 +14,8 @@ struct DueCheckpoints {
   int64_t step = 0;
   bool step_checkpoint = false, best = false;
   bool any() const { return step_checkpoint || best; }
-  int64_t count() const { return int64_t{step_checkpoint} + int64_t{best}; }
+  /// Where they will be ("path/step-7", "path/best"), in the order in which they are written.
+  std::vector<std::string> paths(const config::CheckpointConfig& config) const;
 };
 
 /// "path/step-7"
@@ -24,8 +26,10 @@ std::string step_path(const config::CheckpointConfig& config, int64_t step);
 /// its place, so that there always is one.
 ///   save(path)       writes the state there
 ///   on_first(fn)     what must be done once for all ranks: runs fn on one, its answer or error is everyone's
+///   begin(i)         hears that all that follows is for the i-th of due.paths
 void write_due(const config::CheckpointConfig& config, const DueCheckpoints& due,
                const std::function<void(const std::string& path)>& save,
-               const std::function<bool(const std::function<bool()>&)>& on_first);
+               const std::function<bool(const std::function<bool()>&)>& on_first,
+               const std::function<void(size_t)>& begin);
 
 }  // namespace hawser::train

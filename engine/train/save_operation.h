@@ -2,11 +2,13 @@
 // end. It outlives the engine for whoever holds it. Every member may be called on any thread.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/sharded_save.h"
@@ -15,12 +17,15 @@ namespace hawser::train {
 
 class SaveOperation {
  public:
-  /// `path`: for messages. `total_bytes`: of tensors, that will be written.
-  SaveOperation(std::string path, int64_t total_bytes) : path_(std::move(path)), total_bytes_(total_bytes) {}
+  /// `paths`: of the checkpoints that it writes, one after the other (at least one), for messages.
+  /// `total_bytes`: of tensors, that will be written.
+  SaveOperation(std::vector<std::string> paths, int64_t total_bytes)
+      : paths_(std::move(paths)), total_bytes_(total_bytes) {}
   SaveOperation(const SaveOperation&) = delete;
   SaveOperation& operator=(const SaveOperation&) = delete;
 
-  const std::string& path() const { return path_; }
+  /// Of the checkpoint that it is at.
+  const std::string& path() const { return paths_[at_.load()]; }
   int64_t total_bytes() const { return total_bytes_; }
   int64_t bytes_written() const { return progress_.bytes_written(); }
   bool ended() const;
@@ -34,6 +39,8 @@ class SaveOperation {
 
   // The writer's side.
   checkpoint::SaveProgress* progress() { return &progress_; }
+  /// It goes on with the i-th checkpoint.
+  void begin(size_t i) { at_.store(i); }
   /// Ends it: well, or with an error.
   void end(std::optional<Error> error);
   /// What it failed with, if it has ended so.
@@ -42,7 +49,8 @@ class SaveOperation {
   std::optional<Error> take_unheard();
 
  private:
-  const std::string path_;
+  const std::vector<std::string> paths_;
+  std::atomic<size_t> at_{0};
   const int64_t total_bytes_;
   checkpoint::SaveProgress progress_;
   mutable std::mutex mutex_;

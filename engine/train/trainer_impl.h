@@ -141,15 +141,17 @@ class TrainerImpl final : public Trainer {
   void gather_for_export() const;
   // trainer_saves.cc
   using Write = std::function<void(const std::string& path)>;
+  /// Writes with the first, and tells the second at which of the operation's checkpoints it is.
+  using SaveJob = std::function<void(const Write& write, const std::function<void(size_t)>& begin)>;
   void write_now(const std::string& path);
-  std::shared_ptr<SaveOperation> save_beside(const std::string& path, int64_t copies,
-                                             std::function<void(const Write&)> job);
+  std::shared_ptr<SaveOperation> save_beside(std::vector<std::string> paths, SaveJob job);
   void write_staged(const std::string& path, const checkpoint::Description& d,
                     checkpoint::SaveProgress* progress) const;
   void require_one_process(const char* what) const;
   void hold_run_folder();
   config::CheckpointConfig own_checkpoints();
   bool save_into_run(const DueCheckpoints& due);
+  void write_due_now(const config::CheckpointConfig& config, const DueCheckpoints& due, size_t* at);
   void end_run(bool saved);
   void end_failed_run(bool saved);
   void write_last_step(bool saved);

@@ -28,7 +28,10 @@ std::shared_ptr<SaveOperation> TrainerImpl::save_async(const std::string& path) 
   require_pending(false);
   require_one_process("hws_checkpoint_save_async");
   saver_.raise_unheard();
-  return save_beside(path, 1, [path](const Write& write) { write(path); });
+  saver_.make_way();
+  if (checkpoint::path_exists(path))
+    fail(Code::kAlreadyExists, "{} exists already; choose another name or remove it", path);
+  return save_beside({path}, [path](const Write& write, const auto&) { write(path); });
 }
 
 /// The rank with number 0 opens the folder and finishes; all write at the same time. Whoever fails says so
@@ -57,12 +60,9 @@ void TrainerImpl::write_now(const std::string& path) {
   });
 }
 
-/// Copies the state, and has `job` write it to `copies` paths on the saver's thread.
-std::shared_ptr<SaveOperation> TrainerImpl::save_beside(const std::string& path, int64_t copies,
-                                                        std::function<void(const Write&)> job) {
+/// Copies the state, and has `job` write it to all of `paths` on the saver's thread.
+std::shared_ptr<SaveOperation> TrainerImpl::save_beside(std::vector<std::string> paths, SaveJob job) {
   saver_.make_way();  // from here on nobody reads the staged copy
-  if (checkpoint::path_exists(path))
-    fail(Code::kAlreadyExists, "{} exists already; choose another name or remove it", path);
   auto d = std::make_shared<const checkpoint::Description>(description());
   checkpoint::check_description(*d);
   int64_t bytes = 0;
@@ -72,10 +72,11 @@ std::shared_ptr<SaveOperation> TrainerImpl::save_beside(const std::string& path,
     bytes += staging_[i].bytes();
   }
   on_ranks([&](Rank& rank, int32_t i) { staging_[static_cast<size_t>(i)].copy(rank.link(), rank.stream()); });
-  auto operation = std::make_shared<SaveOperation>(path, bytes * copies);
-  checkpoint::SaveProgress* const progress = operation->progress();
-  saver_.start(operation, [this, d, progress, job = std::move(job)] {
-    job([&](const std::string& to) { write_staged(to, *d, progress); });
+  bytes *= static_cast<int64_t>(paths.size());
+  auto operation = std::make_shared<SaveOperation>(std::move(paths), bytes);
+  saver_.start(operation, [this, d, to = operation.get(), job = std::move(job)] {
+    job([&](const std::string& path) { write_staged(path, *d, to->progress()); },
+        [&](size_t i) { to->begin(i); });
   });
   return operation;
 }
@@ -132,21 +133,23 @@ config::CheckpointConfig TrainerImpl::own_checkpoints() {
 bool TrainerImpl::save_into_run(const DueCheckpoints& due) {
   config::CheckpointConfig c = config_.checkpoint;
   if (c.path.empty() || !due.any()) return false;
-  const auto on_first = [this](const std::function<bool()>& fn) { return on_first_process(fn); };
+  std::vector<std::string> paths = due.paths(c);
+  size_t at = 0;  // of paths
   try {
     c = own_checkpoints();
+    paths = due.paths(c);
     if (c.async) {
       const auto once = [](const std::function<bool()>& fn) { return fn(); };
-      const std::string path = due.step_checkpoint ? step_path(c, due.step) : c.path + "/best";
-      save_beside(path, due.count(), [c, due, once](const Write& write) { write_due(c, due, write, once); });
+      save_beside(paths, [c, due, once](const Write& write, const auto& begin) {
+        write_due(c, due, write, once, begin);
+      });
     } else {
       saver_.make_way();  // for one that the host began
-      write_due(
-          c, due, [this](const std::string& path) { write_now(path); }, on_first);
+      write_due_now(c, due, &at);
     }
   } catch (const Error& error) {
     if (c.on_error == config::SaveFailure::kStop || broken_) throw;
-    saver_.count_failure(step_path(c, due.step), error);
+    saver_.count_failure(paths[at], error);
     return false;
   }
   return due.step_checkpoint;
@@ -179,9 +182,16 @@ void TrainerImpl::end_failed_run(bool saved) {
 void TrainerImpl::write_last_step(bool saved) {
   if (config_.checkpoint.async && saved && saver_.last()) saved = !saver_.last()->error();
   if (saved) return;
+  size_t at = 0;
+  write_due_now(own_checkpoints(), {state_.step, true, false}, &at);
+}
+
+/// `at`: which of due.paths it is writing.
+void TrainerImpl::write_due_now(const config::CheckpointConfig& config, const DueCheckpoints& due,
+                                size_t* at) {
   write_due(
-      own_checkpoints(), {state_.step, true, false}, [this](const std::string& path) { write_now(path); },
-      [this](const std::function<bool()>& fn) { return on_first_process(fn); });
+      config, due, [this](const std::string& path) { write_now(path); },
+      [this](const std::function<bool()>& fn) { return on_first_process(fn); }, [at](size_t i) { *at = i; });
 }
 
 }  // namespace hawser::train

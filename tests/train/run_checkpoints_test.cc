@@ -37,12 +37,13 @@ struct Case {
 
 class RunCheckpoints : public ::testing::TestWithParam<Case> {
  protected:
-  std::unique_ptr<Trainer> make(const std::string& on_error, int64_t keep_last = 10) {
+  std::unique_ptr<Trainer> make(const std::string& on_error, int64_t keep_last = 10, int64_t every = 2,
+                                int64_t eval_every = 2) {
     config::ConfigTree config = testing::small_config(tokens_);
     config.set("/data/validation_fraction", "0.1");
-    config.set("/train", R"({"steps": 8, "eval_every": 2, "eval_batches": 1})");
+    config.set("/train", json({{"steps", 8}, {"eval_every", eval_every}, {"eval_batches", 1}}).dump());
     config.set("/checkpoint", json({{"path", path_},
-                                    {"every", 2},
+                                    {"every", every},
                                     {"keep_last", keep_last},
                                     {"async", GetParam().async},
                                     {"on_error", on_error}})
@@ -135,6 +136,47 @@ TEST_P(RunCheckpoints, ARunSweepsWhatAKilledSaveLeftBehind) {
     fs::create_directories(path_ + "/" + name + "/extra");
   trainer->train(0, nullptr);
   EXPECT_EQ(names_in(path_), (std::set<std::string>{"LATEST", "best", "step-6", "step-8"}));
+}
+
+TEST_P(RunCheckpoints, BestIsTheBestStepAlsoWhereNoStepIsDue) {
+  const auto trainer = make("go_on", 10, 1000, 1);
+  int64_t best = 0, bests = 0;
+  trainer->train(0, [&](const TrainRecord& record) {
+    settle(*trainer);
+    EXPECT_EQ(record.save_failures, 0);
+    if (record.best) best = record.result.step, ++bests;
+    return true;
+  });
+  EXPECT_GT(bests, 1);
+  EXPECT_EQ(checkpoint::Reader::open(path_ + "/best")->description().step, best);
+  EXPECT_EQ(names_in(path_), (std::set<std::string>{"LATEST", "best", "step-8"}));
+}
+
+TEST_P(RunCheckpoints, AFailureNamesTheCheckpointThatWasMeant) {
+  const auto trainer = make("go_on", 10, 2, 1);
+  std::optional<FaultyDisk> fault;
+  const auto told = [&] {
+    return json::parse(trainer->metrics_json()).at("save_error").get<std::string>();
+  };
+  trainer->train(4, [&](const TrainRecord& record) {
+    settle(*trainer);
+    switch (record.result.step) {
+      case 1:  // the first validation is the best so far; `best` alone is due
+        EXPECT_TRUE(record.best);
+        fault.emplace(GetParam().fault);
+        break;
+      case 2:
+        EXPECT_EQ(told().rfind(path_ + "/best: ", 0), 0u) << told();
+        break;
+      case 3:
+        EXPECT_EQ(told().rfind(path_ + "/step-2: ", 0), 0u) << told();
+        fault.reset();
+        break;
+      default:
+        break;
+    }
+    return true;
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, RunCheckpoints,
