@@ -527,12 +527,13 @@ HWS_API int32_t hws_tensor_statistics(const hws_engine* engine, hws_buffer** out
 /* Writes a checkpoint directory that must not exist: whole and durable afterwards, or not there. */
 HWS_API int32_t hws_checkpoint_save(hws_engine* engine, const char* path);
 /* The same beside training: returns as soon as the state is copied (into memory outside the arena, as much as
- * the plan reports as staging; taken with the first such save and kept), and a thread of the engine writes
- * the copy, the same files byte for byte. *out: how far it is (hws_op_*). While it runs, another save waits
- * for it or gets HWS_BUSY, as checkpoint.when_busy says; hws_checkpoint_load, hws_engine_export and
- * hws_engine_destroy wait. A failure that no hws_op_wait returned is, with checkpoint.on_error stop, the
- * error of the next save, train or train_step call, which then does nothing; it is counted in any case
- * ("save_failures", "save_error" of hws_engine_metrics).
+ * the plan reports as staging; taken with the engine where its run saves so, else with the first such save,
+ * and kept), and threads of the engine, of lower priority, write the copy, the same files byte for byte.
+ * *out: how far it is (hws_op_*). While it runs, another save waits for it or gets HWS_BUSY, as
+ * checkpoint.when_busy says; hws_checkpoint_load, hws_engine_export and hws_engine_destroy wait. A failure
+ * that no hws_op_wait returned is, with checkpoint.on_error stop, the error of the next save, train or
+ * train_step call, which then does nothing; it is counted in any case ("save_failures", "save_error" of
+ * hws_engine_metrics).
  * Errors: HWS_ALREADY_EXISTS, HWS_OUT_OF_MEMORY for the copy (needed, available), HWS_UNIMPLEMENTED where
  * ranks are in several processes; whatever the file system answers comes through the op. */
 HWS_API int32_t hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op** out);

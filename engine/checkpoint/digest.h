@@ -2,23 +2,24 @@
 // forgeries.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
+
+#include "engine/checkpoint/digest_loop.h"
 
 namespace hawser::checkpoint {
 
 class Digest {
  public:
   Digest();
-  ~Digest();
   void add(const void* data, int64_t bytes);
   std::string text() const;  ///< "xxh3-128:" and 32 hex digits
   static std::string of(const void* data, int64_t bytes);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  const DigestLoop* loop_;
+  alignas(64) std::byte state_[DigestLoop::kBytes];
 };
 
 }  // namespace hawser::checkpoint

@@ -165,11 +165,22 @@ void File::write(const void* data, int64_t bytes) {
   while (bytes > 0) {
     const size_t part = static_cast<size_t>(std::min(bytes, kMaxTransfer));
     const ssize_t n = retry([&] { return ::write(fd_, from, part); });
+    if (n < 0 && errno == EINVAL && direct_) {  // not with this file system, or not from here
+      set_direct(false);
+      continue;
+    }
     if (n < 0) fail_errno("write", path_, errno);
     if (n == 0) fail(Code::kIo, "cannot write {}: the system took no bytes", path_);
     from += n;
     bytes -= n;
   }
+}
+
+void File::set_direct(bool direct) noexcept {
+  if (direct == direct_) return;
+  const int flags = fcntl(fd_, F_GETFL);
+  if (flags < 0 || fcntl(fd_, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT) != 0) return;
+  direct_ = direct;
 }
 
 void File::sync() {

@@ -32,15 +32,20 @@ class File {
   /// Appends all bytes. Throws kIo, also beyond the process's limit on file sizes; the file is then to be
   /// abandoned.
   void write(const void* data, int64_t bytes);
+  /// Whether writes go past the page cache; a wish, which no file system has to grant. Memory, offset and
+  /// bytes of a write are then multiples of 4096, or it goes through the cache.
+  void set_direct(bool direct) noexcept;
   void sync();
   void close();
 
  private:
   void swap(File& other) noexcept {
     std::swap(fd_, other.fd_);
+    std::swap(direct_, other.direct_);
     path_.swap(other.path_);
   }
   int fd_ = -1;
+  bool direct_ = false;
   std::string path_;
 };
 

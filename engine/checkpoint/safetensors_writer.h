@@ -2,9 +2,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/checkpoint/block_writer.h"
 #include "engine/checkpoint/digest.h"
 #include "engine/checkpoint/safetensors.h"
 
@@ -16,8 +18,8 @@ class SafetensorsWriter {
   SafetensorsWriter(const Folder& folder, const std::string& name, std::vector<TensorInfo> tensors,
                     const std::map<std::string, std::string>& metadata);
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  ///< with begin and end
-  /// The next bytes of the data, tensor after tensor.
-  void append(const void* data, int64_t bytes);
+  /// The next bytes of the data, tensor after tensor; they are added to `part` too, if that is not null.
+  void append(const void* data, int64_t bytes, Digest* part = nullptr);
   /// After the last byte: flushed to disk and closed.
   void finish();
   int64_t bytes() const { return bytes_; }               ///< of the file so far
@@ -25,7 +27,7 @@ class SafetensorsWriter {
 
  private:
   std::vector<TensorInfo> tensors_;
-  File file_;
+  std::optional<BlockWriter> file_;
   Digest digest_;
   int64_t bytes_ = 0;
 };

@@ -14,7 +14,7 @@
 namespace hawser::checkpoint {
 namespace {
 
-constexpr int64_t kChunk = int64_t{16} << 20;
+constexpr int64_t kChunk = int64_t{4} << 20;
 
 [[noreturn]] void refuse(const PieceView& piece, const std::string& problem) {
   fail(Code::kInvalidArgument, "tensor {} {}", in_quotes(piece.name), problem);
@@ -64,15 +64,17 @@ std::vector<std::vector<Part>> make_shards(const std::vector<PieceView>& pieces,
   return shards;
 }
 
-/// In chunks, so that a wish to cancel is heard soon.
-void append(SafetensorsWriter* writer, const void* data, int64_t bytes, SaveProgress* progress) {
+/// In chunks, so that a wish to cancel is heard soon. Returns the digest of these bytes.
+std::string append(SafetensorsWriter* writer, const void* data, int64_t bytes, SaveProgress* progress) {
+  Digest digest;
   const char* from = static_cast<const char*>(data);
   for (int64_t at = 0; at < bytes; at += kChunk) {
     const int64_t n = std::min(kChunk, bytes - at);
     progress->check();
-    writer->append(from + at, n);
+    writer->append(from + at, n, &digest);
     progress->add(n);
   }
+  return digest.text();
 }
 
 void write_file(const Folder& folder, const std::string& name, std::vector<Part>* parts, ShardIndex* index,
@@ -87,8 +89,7 @@ void write_file(const Folder& folder, const std::string& name, std::vector<Part>
     const TensorInfo& info = writer.tensors()[i];
     part.piece.file = name;
     part.piece.offset = info.begin;
-    part.piece.digest = Digest::of(part.view->data, info.bytes());
-    append(&writer, part.view->data, info.bytes(), progress);
+    part.piece.digest = append(&writer, part.view->data, info.bytes(), progress);
     part.tensor->pieces.push_back(std::move(part.piece));
   }
   writer.finish();

@@ -77,7 +77,8 @@ class ShardedSave {
 };
 
 /// Writes the pieces of one rank into files that no other rank writes, of at most shard_bytes unless one
-/// piece alone has more, flushed to disk. Pieces of one tensor may be many and in any order; empty ones are
+/// piece alone has more, flushed to disk. It takes three blocks of memory (BlockWriter) and a thread, which
+/// writes while the caller digests. Pieces of one tensor may be many and in any order; empty ones are
 /// allowed (of a tensor without elements, exactly one rank gives a piece). Ranks may run at the same time;
 /// each calls once. Returns the index for ShardedSave::finish: some 150 bytes for each piece. Throws
 /// kInvalidArgument (rank, range, shape or name that cannot be; two dtypes or shapes of one tensor),

@@ -347,7 +347,7 @@ std::string PlanReport::text() const {
   if (const int64_t graphs = step_graphs(); graphs > 0)
     text += fmt::format("graphs          {:>14} a step, of the device, from the second step on\n", graphs);
   text += fmt::format("staging         {:>14} bytes outside the arena, {}\n", staging_,
-                      a_.config.checkpoint.async ? "from the first save on (checkpoint.async)"
+                      a_.config.checkpoint.async ? "from the start (checkpoint.async)"
                       : target_.in_place
                           ? "if there is an asynchronous save (hws_checkpoint_save_async)"
                           : "while a checkpoint is saved, from the first asynchronous save on for good");

@@ -11,9 +11,22 @@ namespace hawser::train {
 namespace {
 
 constexpr int64_t kTaskBytes = int64_t{4} << 20;
+constexpr int64_t kPage = 4096;
 
 int64_t bytes_of(const checkpoint::PieceView& piece) {
   return (piece.end - piece.begin) * dtype_bytes(piece.dtype);
+}
+
+/// A loop over tasks of kTaskBytes.
+void run(Stream& stream, int64_t bytes, TaskFn fn, void* arg) {
+  stream.run(&stream, (bytes + kTaskBytes - 1) / kTaskBytes, fn, arg);
+}
+
+void touch_task(void* arg, int64_t task, int32_t) {
+  const device::Arena& memory = *static_cast<const device::Arena*>(arg);
+  const int64_t end = std::min((task + 1) * kTaskBytes, memory.bytes());
+  for (int64_t at = task * kTaskBytes; at < end; at += kPage)
+    *const_cast<volatile char*>(memory.data() + at) = 0;
 }
 
 struct Copy {
@@ -56,6 +69,10 @@ void Staging::lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place) 
   bytes_ = bytes;
 }
 
+void Staging::touch(Stream& stream) {
+  if (memory_) run(stream, memory_->bytes(), touch_task, memory_.get());
+}
+
 void Staging::copy(const device::HostLink& link, Stream& stream) {
   for (size_t i = 0; i < copies_.size(); ++i) {
     Copy copy{static_cast<char*>(const_cast<void*>(copies_[i].data)), static_cast<const char*>(sources_[i]),
@@ -63,7 +80,7 @@ void Staging::copy(const device::HostLink& link, Stream& stream) {
     if (!link.in_place())
       link.read(copy.to, copy.from, copy.bytes);
     else
-      stream.run(&stream, (copy.bytes + kTaskBytes - 1) / kTaskBytes, copy_task, &copy);
+      run(stream, copy.bytes, copy_task, &copy);
   }
 }
 

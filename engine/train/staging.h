@@ -1,5 +1,6 @@
 // Staging: a rank's copy of what it writes to a checkpoint, so that training may go on while the copy is
-// written. It lies outside the arena, is taken with the first asynchronous save and kept.
+// written. It lies outside the arena, is taken when the engine is made for a run that saves so, else with the
+// first asynchronous save, and kept.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,9 @@ class Staging {
   /// in the host's memory, so a save could do without. Throws kOutOfMemory (needed, available, what to do),
   /// with what was there before unchanged.
   void lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place);
+  /// Has the system give all of the memory now, so that no copy waits for it, on the rank's threads.
+  /// Allocates nothing.
+  void touch(Stream& stream);
   /// Copies what lay_out was given, on the rank's threads where its memory is the host's. Allocates nothing.
   /// Throws what a device has to say.
   void copy(const device::HostLink& link, Stream& stream);

@@ -97,6 +97,7 @@ TrainerImpl::TrainerImpl(Assembly assembly, bool inference, std::atomic<bool>* c
     if (i == 0) choices_ = choices;
   });
   initialize_weights();
+  take_staging();
 }
 
 std::vector<std::unique_ptr<Machine>> TrainerImpl::make_machines() const {

@@ -144,6 +144,8 @@ class TrainerImpl final : public Trainer {
   /// Writes with the first, and tells the second at which of the operation's checkpoints it is.
   using SaveJob = std::function<void(const Write& write, const std::function<void(size_t)>& begin)>;
   void write_now(const std::string& path);
+  void lay_out_staging();
+  void take_staging();
   std::shared_ptr<SaveOperation> save_beside(std::vector<std::string> paths, SaveJob job);
   void write_staged(const std::string& path, const checkpoint::Description& d,
                     checkpoint::SaveProgress* progress) const;
@@ -212,9 +214,9 @@ class TrainerImpl final : public Trainer {
   mutable std::mutex metrics_mutex_;    // guards last_...: metrics may be pulled beside a step
   StepResult last_;
   StepTraffic::Totals last_traffic_{};
-  std::vector<Staging> staging_;  // by rank of this process; empty before the first asynchronous save
+  std::vector<Staging> staging_;   // by rank of this process; empty before it is needed
   checkpoint::Folder run_folder_;  // checkpoint.path, where rank 0 is here and the run has begun
-  BackgroundSaver saver_;         // last: while it is destroyed, its thread still reads the rest
+  BackgroundSaver saver_;          // last: while it is destroyed, its thread still reads the rest
 };
 
 template <typename Fn>

@@ -60,17 +60,28 @@ void TrainerImpl::write_now(const std::string& path) {
   });
 }
 
+void TrainerImpl::lay_out_staging() {
+  staging_.resize(ranks_.size());
+  for (size_t i = 0; i < ranks_.size(); ++i)
+    staging_[i].lay_out(pieces_of(*ranks_[i]), ranks_[i]->link().in_place());
+}
+
+/// For a run that will save beside training: its first save is to wait no longer than the others.
+void TrainerImpl::take_staging() {
+  const config::CheckpointConfig& c = config_.checkpoint;
+  if (!c.async || c.path.empty() || inference_) return;
+  lay_out_staging();
+  on_ranks([&](Rank& rank, int32_t i) { staging_[static_cast<size_t>(i)].touch(rank.stream()); });
+}
+
 /// Copies the state, and has `job` write it to all of `paths` on the saver's thread.
 std::shared_ptr<SaveOperation> TrainerImpl::save_beside(std::vector<std::string> paths, SaveJob job) {
   saver_.make_way();  // from here on nobody reads the staged copy
   auto d = std::make_shared<const checkpoint::Description>(description());
   checkpoint::check_description(*d);
+  lay_out_staging();
   int64_t bytes = 0;
-  staging_.resize(ranks_.size());
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    staging_[i].lay_out(pieces_of(*ranks_[i]), ranks_[i]->link().in_place());
-    bytes += staging_[i].bytes();
-  }
+  for (const Staging& staging : staging_) bytes += staging.bytes();
   on_ranks([&](Rank& rank, int32_t i) { staging_[static_cast<size_t>(i)].copy(rank.link(), rank.stream()); });
   bytes *= static_cast<int64_t>(paths.size());
   auto operation = std::make_shared<SaveOperation>(std::move(paths), bytes);

@@ -26,12 +26,14 @@ std::vector<std::string> output_lines(const std::string& command) {
 }
 
 std::vector<fs::path> level_objects() {
-  const std::regex level_folder(R"(.*/hawser_kernels_\w+\.dir/.*\.o$)");
+  const std::regex level_folder(R"(.*/hawser_(kernels|digest)_\w+\.dir/.*\.o$)");
   std::vector<fs::path> objects;
-  const fs::path folder = fs::path(HAWSER_BUILD_ROOT) / "kernels";
-  if (!fs::exists(folder)) return objects;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (std::regex_match(entry.path().string(), level_folder)) objects.push_back(entry.path());
+  for (const char* part : {"kernels", "engine/checkpoint"}) {
+    const fs::path folder = fs::path(HAWSER_BUILD_ROOT) / part;
+    if (!fs::exists(folder)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (std::regex_match(entry.path().string(), level_folder)) objects.push_back(entry.path());
+    }
   }
   return objects;
 }

@@ -155,9 +155,7 @@ TEST_P(RunCheckpoints, BestIsTheBestStepAlsoWhereNoStepIsDue) {
 TEST_P(RunCheckpoints, AFailureNamesTheCheckpointThatWasMeant) {
   const auto trainer = make("go_on", 10, 2, 1);
   std::optional<FaultyDisk> fault;
-  const auto told = [&] {
-    return json::parse(trainer->metrics_json()).at("save_error").get<std::string>();
-  };
+  const auto told = [&] { return json::parse(trainer->metrics_json()).at("save_error").get<std::string>(); };
   trainer->train(4, [&](const TrainRecord& record) {
     settle(*trainer);
     switch (record.result.step) {

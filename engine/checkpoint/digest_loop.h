@@ -1,0 +1,24 @@
+// The loops of XXH3, compiled once for every machine and, where that is twice as fast and more, once for a
+// CPU level (CMakeLists.txt): a save goes twice over every byte. C types only, and no inline function that
+// two levels could share.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace hawser::checkpoint {
+
+struct DigestLoop {
+  /// Of a state of kBytes bytes at a multiple of 64.
+  static constexpr size_t kBytes = 576;
+  void (*begin)(void* state);
+  void (*add)(void* state, const void* data, size_t bytes);
+  /// out: high and low half.
+  void (*end)(const void* state, uint64_t out[2]);
+};
+
+/// For this machine; the digests are the same. The build chooses digest_level_x86.cc or
+/// digest_level_generic.cc.
+const DigestLoop& digest_loop();
+
+}  // namespace hawser::checkpoint
