@@ -270,6 +270,8 @@ class Life : public FailAtTest {
         "create", [&] { return host.create(); },
         [&] { hws_engine_destroy(std::exchange(host.engine, nullptr)); });
     if (HasFailure()) return;
+    walk_first_step(host, walk_it);
+    if (HasFailure()) return;
     host.live();
     idle_threads_ = testing::held().threads;
     walk_it(
@@ -283,6 +285,21 @@ class Life : public FailAtTest {
   }
 
  private:
+  /// The step in which what is made once is made, so that every failure needs a new engine.
+  template <typename Walk>
+  void walk_first_step(Host& host, const Walk& walk_it) {
+    require(host.create(), "create");
+    idle_threads_ = testing::held().threads;
+    revive_ = [&host] {
+      hws_engine_destroy(std::exchange(host.engine, nullptr));
+      require(host.create(), "create");
+    };
+    walk_it(
+        "first step", [&] { return hws_engine_train_step(host.engine, nullptr); }, revive_);
+    revive_ = nullptr;
+    hws_engine_destroy(std::exchange(host.engine, nullptr));
+  }
+
   /// An engine keeps the words of its last failed save from then on.
   static void keep_words_of_a_failed_save(Host& host, const std::string& path) {
     hws_op* op = nullptr;

@@ -147,8 +147,8 @@ class Job {
     return hws_comm_create_address(&a, &comms[rank]);
   }
   int32_t create(int32_t rank) { return hws_engine_create_ranks(config, comms[rank], 0, &engines[rank]); }
-  /// Both live: comms, engines that have taken a step.
-  void begin() {
+  /// Both live: comms and engines, which have taken a step unless the first one is to fail.
+  void begin(bool steps = true) {
     for (int i = 0; comms[0] == nullptr || comms[1] == nullptr; ++i) {  // a port may be taken meanwhile
       end();
       address = free_address();
@@ -157,6 +157,7 @@ class Job {
     }
     const Outcome made = both([&](int32_t rank) { return create(rank); });
     ASSERT_TRUE(made.ok()) << made.words[0] << "; " << made.words[1];
+    if (!steps) return;
     const Outcome stepped = both([&](int32_t rank) { return hws_engine_train_step(engines[rank], nullptr); });
     ASSERT_TRUE(stepped.ok()) << stepped.words[0] << "; " << stepped.words[1];
   }
@@ -259,6 +260,11 @@ TEST_F(NoMemoryRanks, OverTcp) {
   walk(
       "meet", nobody, [&](int32_t r) { return job_.meet(r); }, true);
   walk("create", met, [&](int32_t r) { return job_.create(r); });
+  const auto created = [&] {
+    job_.end();
+    job_.begin(false);
+  };
+  walk("1st step", created, [&](int32_t r) { return hws_engine_train_step(job_.engines[r], nullptr); });
   walk("step", lives, [&](int32_t r) { return hws_engine_train_step(job_.engines[r], nullptr); });
   walk("eval", lives, [&](int32_t r) {
     double loss = 0;
