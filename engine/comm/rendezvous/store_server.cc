@@ -42,6 +42,10 @@ StoreServer::StoreServer(const HostPort& address, const Membership& self, double
     ::close(wake_[1]);
     fail(Code::kUnavailable, "cannot make the rendezvous thread of rank 0: {}; raise the limit on threads",
          e.what());
+  } catch (...) {
+    ::close(wake_[0]);
+    ::close(wake_[1]);
+    throw;
   }
   pthread_setname_np(thread_.native_handle(), "hws-rendezvous");
 }
