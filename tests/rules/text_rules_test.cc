@@ -147,5 +147,18 @@ TEST(TextRules, EveryKernelHasARowInTheOpCaseTable) {
   EXPECT_GT(kernels, 0) << "no kernel found in kernels/include/table.h";
 }
 
+std::string text_of(const std::string& path) {
+  std::string text;
+  for (const std::string& line : lines_of(path)) text += line + "\n";
+  return text;
+}
+
+TEST(TextRules, TheReadmeIsAPageAndItsProgramIsTheOneThatIsBuilt) {
+  const std::string readme = text_of("README.md"), program = text_of("examples/train_text.c");
+  EXPECT_LE(lines_of("README.md").size(), 150u);
+  EXPECT_NE(readme.find("```c\n" + program.substr(program.find("#include")) + "```"), std::string::npos)
+      << "README.md must show examples/train_text.c as it stands";
+}
+
 }  // namespace
 }  // namespace hawser::rules
