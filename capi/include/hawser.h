@@ -3,38 +3,38 @@
  * This header is the whole public API: C99, only <stddef.h> and <stdint.h>.
  *
  * Conventions
- *  1. Every fallible function returns an int32_t status: HWS_OK (0) or one of the HWS_* codes below; the text
- * is in the calling thread's last error (hws_error_take).
+ *  1. Every fallible function returns an int32_t status: HWS_OK (0) or one of the HWS_* codes below; the
+ *     text is in the calling thread's last error (hws_error_take).
  *  2. Out-parameters come last and are set to NULL (handles) on error.
  *  3. Handles are opaque numbers in a table (65,536 at a time), never dereferenced: a NULL, destroyed or
- * foreign handle gets HWS_BAD_HANDLE. `hws_*_create/parse/take/...` hand ownership to the caller; each has
- * its destroy, which takes NULL gladly and does nothing for a bad handle. A destroy while another thread is
- * inside a call of the same handle waits for that call; inside a callback it never waits: the handle is gone
- * at once, the object when the last call ends, and a run whose own callback destroyed its engine ends as if
- * cancelled. Children keep what they need of their parents alive.
- *  4. A `const` handle allows concurrent calls. Any other call needs the handle for itself: it waits for the
- * const calls that run, and any second call meanwhile, const ones too, gets HWS_BUSY, never undefined
- * behaviour. Different handles are independent. hws_engine_metrics, _flight and _cancel work at any time,
- * the last also in a signal handler. After fork, a child gets HWS_FORKED for engines of its parent (destroy
- * only forgets them) and may create its own; the same holds for comms.
+ *     foreign handle gets HWS_BAD_HANDLE. `hws_*_create/parse/take/...` hand ownership to the caller; each
+ *     has its destroy, which takes NULL gladly and does nothing for a bad handle. A destroy while another
+ *     thread is inside a call of the same handle waits for that call; inside a callback it never waits: the
+ *     handle is gone at once, the object when the last call ends, and a run whose own callback destroyed
+ *     its engine ends as if cancelled. Children keep what they need of their parents alive.
+ *  4. A `const` handle allows concurrent calls. Any other call needs the handle for itself: it waits for
+ *     the const calls that run, and any second call meanwhile, const ones too, gets HWS_BUSY, never
+ *     undefined behaviour. Different handles are independent. hws_engine_metrics, _flight and _cancel work
+ *     at any time, the last also in a signal handler. After fork, a child gets HWS_FORKED for engines of
+ *     its parent (destroy only forgets them) and may create its own; the same holds for comms.
  *  5. Structs that cross start with `uint32_t struct_size` (set it to sizeof); they only ever grow at the
- * end. The library reads or writes min(struct_size, its own size) and refuses a non-zero unknown tail
+ *     end. The library reads or writes min(struct_size, its own size) and refuses a non-zero unknown tail
  *     (HWS_ABI_MISMATCH).
  *  6. Strings are UTF-8, NUL-terminated unless a length stands beside them. Buffers returned are hws_buffer
- * handles.
+ *     handles.
  *  7. A callback is `fn + user + destroy`; `destroy(user)` (may be NULL) runs exactly once, also when
- * registration fails. From a train or metrics callback only hws_engine_info, _metrics, _eval, _forward,
- * _generate, hws_tensor_get, hws_text_*, hws_checkpoint_save, _save_async and hws_engine_cancel of that
- * engine may be called (and hws_op_*, which work anywhere); from a token callback those of them whose handle
- * is const; on the callback's own thread. A callback must not let an exception out; one that does ends the
- * call with HWS_CALLBACK. A transport's functions (hws_comm_host) run on threads of the library and may call
- * nothing of it.
+ *     registration fails. From a train or metrics callback only hws_engine_info, _metrics, _eval, _forward,
+ *     _generate, hws_tensor_get, hws_text_*, hws_checkpoint_save, _save_async and hws_engine_cancel of that
+ *     engine may be called (and hws_op_*, which work anywhere); from a token callback those of them whose
+ *     handle is const; on the callback's own thread. A callback must not let an exception out; one that
+ *     does ends the call with HWS_CALLBACK. A transport's functions (hws_comm_host) run on threads of the
+ *     library and may call nothing of it.
  *  8. The library writes nothing to stdout or stderr, reads no environment variable (but for
- * hws_comm_create_env and _read_env), installs no signal handler and never ends the process
- * (a file that may not grow beyond RLIMIT_FSIZE is HWS_IO: no SIGXFSZ comes of it). What it writes takes the
- * place of no standard descriptor that the host has closed.
+ *     hws_comm_create_env and _read_env), installs no signal handler and never ends the process (a file
+ *     that may not grow beyond RLIMIT_FSIZE is HWS_IO: no SIGXFSZ comes of it). What it writes takes the
+ *     place of no standard descriptor that the host has closed.
  *  9. Tokens and targets are int32, row-major [rows, cols]. targets[t] is what position t predicts (targets
- * are not shifted again); -100 masks a position.
+ *     are not shifted again); -100 masks a position.
  */
 #ifndef HAWSER_H
 #define HAWSER_H
@@ -52,8 +52,7 @@
 extern "C" {
 #endif
 
-/* ------------------------------------------------------------------------------------------------ status
- * codes */
+/* -------------------------------------------------------------------------------------------- status codes */
 
 #define HWS_OK 0
 #define HWS_CANCELLED 1
@@ -94,8 +93,7 @@ typedef struct hws_comm hws_comm;
 typedef struct hws_engine hws_engine;
 typedef struct hws_op hws_op;
 
-/* -----------------------------------------------------------------------------------------------------
- * library */
+/* ------------------------------------------------------------------------------------------------- library */
 
 #define HWS_ABI_VERSION 1
 
@@ -108,8 +106,7 @@ HWS_API int32_t hws_library_info(hws_buffer** out);
 /* "HWS_CONFIG_INVALID" for a code; "HWS_UNKNOWN" for a number that is none. Static storage. */
 HWS_API const char* hws_status_name(int32_t status);
 
-/* ------------------------------------------------------------------------------------------------------
- * errors */
+/* -------------------------------------------------------------------------------------------------- errors */
 
 /* Moves the calling thread's last error into an object that any thread may read. *out is NULL (and the status
  * HWS_NOT_FOUND) if there is none. A successful call neither clears nor changes the last error; a failure of
@@ -125,22 +122,19 @@ HWS_API const char* hws_error_message(const hws_error* error);
 HWS_API const char* hws_error_details(const hws_error* error);
 HWS_API void hws_error_destroy(hws_error* error);
 
-/* -----------------------------------------------------------------------------------------------------
- * buffers */
+/* ------------------------------------------------------------------------------------------------- buffers */
 
 /* Bytes owned by the library. Texts are NUL-terminated beyond their size. NULL and 0 for a bad handle. */
 HWS_API const void* hws_buffer_data(const hws_buffer* buffer);
 HWS_API size_t hws_buffer_size(const hws_buffer* buffer);
 HWS_API void hws_buffer_destroy(hws_buffer* buffer);
 
-/* ------------------------------------------------------------------------------------------------------
- * config */
+/* -------------------------------------------------------------------------------------------------- config */
 
 #define HWS_FORMAT_JSON 0   /* strict JSON, as set */
 #define HWS_FORMAT_BINARY 1 /* FlatBuffers, capi/schema/config.fbs; for schema: .bfbs */
-#define HWS_FORMAT_RESOLVED \
-  2                       /* JSON of every field with defaults, presets and rules applied (serialize only) */
-#define HWS_FORMAT_TEXT 3 /* for people (reports) */
+#define HWS_FORMAT_RESOLVED 2 /* JSON of every field with defaults, presets and rules applied (serialize only) */
+#define HWS_FORMAT_TEXT 3     /* for people (reports) */
 
 /* Parses a config: `size` bytes of JSON or FlatBuffers binary. Errors: HWS_CONFIG_PARSE (where it stops being
  * JSON), HWS_CONFIG_INVALID (all unknown keys, wrong types and names at once). */
@@ -187,22 +181,19 @@ HWS_API int32_t hws_config_schema(int32_t format, hws_buffer** out);
 HWS_API int32_t hws_config_presets(hws_buffer** out);
 HWS_API void hws_config_destroy(hws_config* config);
 
-/* --------------------------------------------------------------------------------------------------------
- * plan */
+/* ---------------------------------------------------------------------------------------------------- plan */
 
 /* The exact memory and schedule plan of a config, of each rank where its mesh has several: it needs no comm
  * and as many ranks as you like, because all ranks have the same plan. Allocates no tensor. Errors as
  * hws_engine_create, but for memory. */
 HWS_API int32_t hws_plan_create(const hws_config* config, hws_plan** out);
 /* HWS_FORMAT_TEXT: the instruction list and memory by category for people; HWS_FORMAT_JSON: the same for
- * machines
- * ({"instructions":[...],"memory":{category: bytes},"total_bytes","parameters","flops_per_token","ranks",
- * "strategy",...}). Memory and bytes sent are those of one rank, FLOPs those of the whole. */
+ * machines ({"instructions":[...],"memory":{category: bytes},"total_bytes","parameters","flops_per_token",
+ * "ranks","strategy","transport_bytes" (what sockets between processes stage),...}). Memory and bytes sent are those of one rank, FLOPs those of the whole. */
 HWS_API int32_t hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out);
 HWS_API void hws_plan_destroy(hws_plan* plan);
 
-/* -------------------------------------------------------------------------------------------------------
- * comm */
+/* ---------------------------------------------------------------------------------------------------- comm */
 
 /* A comm stands for the ranks that this process holds and how they reach the others: threads of this process,
  * processes and hosts over TCP, or whatever the host program connects them with. Ranks are numbered from 0.
@@ -330,8 +321,7 @@ HWS_API int32_t hws_comm_create_host(const hws_comm_host* host, hws_comm** out);
 HWS_API int32_t hws_comm_info(const hws_comm* comm, hws_buffer** out);
 HWS_API void hws_comm_destroy(hws_comm* comm);
 
-/* ------------------------------------------------------------------------------------------------------
- * engine */
+/* -------------------------------------------------------------------------------------------------- engine */
 
 /* An engine is all ranks that this process holds; one call drives all of them. Results (losses, norms,
  * logits, tokens, tensors) are those of the whole model and the whole global batch, whatever the mesh.
@@ -373,8 +363,7 @@ HWS_API void hws_engine_destroy(hws_engine* engine);
 HWS_API int32_t hws_engine_info(const hws_engine* engine, hws_buffer** out);
 
 #define HWS_STEP_ACCEPTED 0
-#define HWS_STEP_SKIPPED_NON_FINITE \
-  1 /* loss or gradient norm not finite; nothing durable changed but the cursor */
+#define HWS_STEP_SKIPPED_NON_FINITE 1 /* loss or gradient norm not finite; only the data cursor moved */
 #define HWS_STEP_SKIPPED_OUTLIER 2
 #define HWS_STEP_DISCARDED 3
 #define HWS_STEP_PENDING 4 /* after hws_engine_forward_backward: waiting for commit or discard */
@@ -498,8 +487,7 @@ HWS_API int32_t hws_text_encode(const hws_engine* engine, const char* text, size
 HWS_API int32_t hws_text_decode(const hws_engine* engine, const int32_t* tokens, size_t count,
                                 hws_buffer** out);
 
-/* -----------------------------------------------------------------------------------------------------
- * tensors */
+/* ------------------------------------------------------------------------------------------------- tensors */
 
 #define HWS_TENSOR_WEIGHT 0
 #define HWS_TENSOR_GRADIENT 1 /* after forward_backward, until commit: unscaled, unclipped */
@@ -521,8 +509,7 @@ HWS_API int32_t hws_tensor_view(const hws_engine* engine, int32_t kind, const ch
 /* JSON per parameter: gradient norm, largest magnitude, non-finite count, of the pending step. */
 HWS_API int32_t hws_tensor_statistics(const hws_engine* engine, hws_buffer** out);
 
-/* --------------------------------------------------------------------------------------------------
- * checkpoints */
+/* --------------------------------------------------------------------------------------------- checkpoints */
 
 /* Writes a checkpoint directory that must not exist: whole and durable afterwards, or not there. */
 HWS_API int32_t hws_checkpoint_save(hws_engine* engine, const char* path);
@@ -569,8 +556,7 @@ HWS_API int32_t hws_checkpoint_export(const char* path, const char* hf_folder, c
 /* The engine's weights -> Hugging Face folder. */
 HWS_API int32_t hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype);
 
-/* ------------------------------------------------------------------------------------------------------
- * operations */
+/* ---------------------------------------------------------------------------------------------- operations */
 
 /* Something that the library does beside its caller. These functions may be called on any thread at any time,
  * also several at once on one handle, in callbacks, and after the engine is gone. */
@@ -589,8 +575,7 @@ HWS_API int32_t hws_op_cancel(const hws_op* op);
 /* Forgets the operation, which goes on. Waits for an hws_op_wait on another thread. */
 HWS_API void hws_op_destroy(hws_op* op);
 
-/* ------------------------------------------------------------------------------------------ devices,
- * telemetry */
+/* -------------------------------------------------------------------------------------- devices, telemetry */
 
 /* JSON array of devices: the CPU (name, kind, threads, available memory, level), then those of the CUDA
  * module, which this opens (name, kind, index, memory), or one entry that says why there are none

@@ -10,9 +10,11 @@
 //   blocks.i.attention.o.{weight [width, heads*head_dim], bias}
 //   blocks.i.attention_post_norm.weight [width]
 //   blocks.i.mlp_norm.{weight,bias}
-//   blocks.i.mlp.{gate,up}.{weight [mlp_width, width], bias}     blocks.i.mlp.down.{weight [width,
-//   mlp_width], bias} blocks.i.mlp_post_norm.weight final_norm.{weight,bias}      head.weight [vocab, width]
-//   (absent when tied)
+//   blocks.i.mlp.{gate,up}.{weight [mlp_width, width], bias}
+//   blocks.i.mlp.down.{weight [width, mlp_width], bias}
+//   blocks.i.mlp_post_norm.weight
+//   final_norm.{weight,bias}
+//   head.weight [vocab, width]                      (absent when tied)
 // Linear weights are [out, in].
 #pragma once
 

@@ -56,27 +56,29 @@ struct Slot {
   int32_t last_transfer = -1;     ///< the newest instruction of the communication stream that uses it
 };
 
-/// Operands by op (reads | writes; scratch is the workspace; what computes also reads its blocks' weights and
-/// writes their gradients):
+/// Operands by op (reads | writes). Scratch is the workspace. What computes also reads its blocks' weights and writes
+/// their gradients.
 ///   kLoadMicroBatch                | batch
 ///   kCountTokens      batches...   | scalars
-///   kForward          block 0:     batch | x_1       (embedding)
+///   kForward          block 0:     batch | x_1                        (embedding)
 ///                     block b:     x_b, batch | x_b+1, saved_b
-///   kLoss             x, batch, scalars | losses, dx     (norm, head, loss, and their backward)
+///   kLoss             x, batch, scalars | losses, dx                  (norm, head, loss, and their backward)
 ///   kEvalLoss         x, batch | losses
 ///   kLogits           x, batch |
-///   kBackward         block b:     x_b, saved_b, batch | dx;  block 0: batch | dx, and lookup_gradient if
-///   the head is tied kJoinHeadGrad     lookup_gradient | gradients   (the two gradients of a tied embedding
-///   become one) kAddGrad          gradients | gradients         (adds one micro-batch's gradients to
-///   another's) kRoundGrad        gradient window | gradients    (what one backward left joins what is kept,
-///   rounded; kRoundHeadGrad: the head's part of a tied embedding, to which the look-ups' is then added)
-///   kReduceGrad       gradients | gradients or gradient shards      sums over ranks, each keeps
-///   its shard kReduceReplicas   gradient shards | gradient shards             sums over replicas of a shard
-///   kGatherGrad       gradient shards | gradients                   everyone gets the sums
-///   kUnshard          weight shards | weights                       everyone gets a block's weights
-///   kReshard          weights | secondary                           keeps a part for the backward
-///   kGradNorm         block b: gradients | norm;  no block: norm | norm     (agreed by all ranks)
-///   kOptimizerStep    block b: gradients, scalars | weights, master, moments
+///   kBackward         block b:     x_b, saved_b, batch | dx
+///                     block 0:     batch | dx, and lookup_gradient if the head is tied
+///   kJoinHeadGrad     lookup_gradient | gradients                     the two gradients of a tied embedding become one
+///   kAddGrad          gradients | gradients                           adds one micro-batch's gradients to another's
+///   kRoundGrad        gradient window | gradients                     rounds what one backward left
+///   kRoundHeadGrad    gradient window | gradients                     the same for the head's part of a tied embedding
+///   kReduceGrad       gradients | gradients or gradient shards        sums over ranks, each keeps its shard
+///   kReduceReplicas   gradient shards | gradient shards               sums over replicas of a shard
+///   kGatherGrad       gradient shards | gradients                     everyone gets the sums
+///   kUnshard          weight shards | weights                         everyone gets a block's weights
+///   kReshard          weights | secondary                             keeps a part for the backward
+///   kGradNorm         block b:     gradients | norm
+///                     no block:    norm | norm                        (agreed by all ranks)
+///   kOptimizerStep    block b:     gradients, scalars | weights, master, moments
 enum class Op : uint8_t {
   kLoadMicroBatch,
   kCountTokens,

@@ -2,8 +2,8 @@
 //
 //   who connects     greeting   version, whether it has a secret, a fresh nonce
 //   who listens      challenge  the same, and its proof: HMAC-SHA256(secret, "listener" greeting nonce)
-//   who connects     claim      rank, world, job, purpose; HMAC-SHA256(secret, "connector" greeting nonce
-//   claim) who listens      verdict    welcome, or a status and why not
+//   who connects     claim      rank, world, job, purpose; HMAC-SHA256(secret, "connector" greeting nonce claim)
+//   who listens      verdict    welcome, or a status and why not
 //
 // Both prove that they know the secret and neither says it; nonces are fresh, so a recorded conversation is
 // of no use, and the two proofs differ, so none can be sent back to its maker. Without a secret on both sides
