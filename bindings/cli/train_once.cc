@@ -274,17 +274,21 @@ struct LoadedCheckpoint {
   std::vector<std::string> damaged;  ///< passed over, by name
 };
 
-/// Loads the newest checkpoint; an elastic run may do without one, if there is none.
-LoadedCheckpoint load_newest(hws_engine* engine, const RunFolder& folder, const TrainOptions& options) {
+/// Loads the newest checkpoint; an elastic run may do without one, if there is none. Where it does not fit and
+/// `config`, the run's, was changed by hand, that is the reason given.
+LoadedCheckpoint load_newest(hws_engine* engine, const RunFolder& folder, const hws_config* config,
+                             const TrainOptions& options) {
   try {
-    const std::string text =
-        text_of(hws_checkpoint_load_latest, engine, folder.checkpoints_path().c_str(),
-                options.other_data ? HWS_LOAD_OTHER_DATA : 0u);
+    const std::string text = text_of(hws_checkpoint_load_latest, engine, folder.checkpoints_path().c_str(),
+                                     options.other_data ? HWS_LOAD_OTHER_DATA : 0u);
     const auto json = ordered_json::parse(text);
     LoadedCheckpoint loaded{json.at("name").get<std::string>(), {}};
     for (const auto& damaged : json.at("damaged")) loaded.damaged.push_back(damaged.at("name"));
     return loaded;
   } catch (const Failure& failure) {
+    if (failure.status() == HWS_CHECKPOINT_INCOMPATIBLE)
+      check_against_checkpoint(folder, config,
+                               text_of(hws_checkpoint_latest, folder.checkpoints_path().c_str()));
     if (!options.elastic || failure.status() != HWS_NOT_FOUND) throw;
     return {};
   }
@@ -300,7 +304,7 @@ int resume(const TrainOptions& options, const std::function<void(int64_t)>& bega
   Run run{opened.path(), folder_name(opened.path()), describe(config.get()), describe(here.get()), nullptr};
   set_checkpoint_path(here.get(), opened.path());
   run.engine = make_engine(here.get(), 0u, options.ranks);
-  const LoadedCheckpoint loaded = load_newest(run.engine.get(), opened, options);
+  const LoadedCheckpoint loaded = load_newest(run.engine.get(), opened, config.get(), options);
   if (!loaded.name.empty())
     check_against_checkpoint(opened, config.get(), opened.checkpoints_path() + "/" + loaded.name);
   return train_on(run, options, began, [&](int64_t step, std::optional<RunFolder>* folder) {

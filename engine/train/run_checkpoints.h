@@ -21,13 +21,15 @@ struct DueCheckpoints {
 /// "path/step-7"
 std::string step_path(const config::CheckpointConfig& config, int64_t step);
 
-/// Writes what is due. What earlier saves left behind when they were killed goes first, so that it takes no
+/// Writes what is due into the folder that `where` names; it is asked again before each part, because the folder may be
+/// moved meanwhile. What earlier saves left behind when they were killed goes first, so that it takes no
 /// space from this one. A step that is there already stays; `best` is written beside the old one and put in
 /// its place, so that there always is one.
 ///   save(path)       writes the state there
 ///   on_first(fn)     what must be done once for all ranks: runs fn on one, its answer or error is everyone's
 ///   begin(i)         hears that all that follows is for the i-th of due.paths
 void write_due(const config::CheckpointConfig& config, const DueCheckpoints& due,
+               const std::function<std::string()>& where,
                const std::function<void(const std::string& path)>& save,
                const std::function<bool(const std::function<bool()>&)>& on_first,
                const std::function<void(size_t)>& begin);

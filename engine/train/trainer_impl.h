@@ -151,9 +151,9 @@ class TrainerImpl final : public Trainer {
                     checkpoint::SaveProgress* progress) const;
   void require_one_process(const char* what) const;
   void hold_run_folder();
-  config::CheckpointConfig own_checkpoints();
+  std::function<std::string()> run_place();
   bool save_into_run(const DueCheckpoints& due);
-  void write_due_now(const config::CheckpointConfig& config, const DueCheckpoints& due, size_t* at);
+  void write_due_now(const DueCheckpoints& due, const std::function<std::string()>& where, size_t* at);
   void end_run(bool saved);
   void end_failed_run(bool saved);
   void write_last_step(bool saved);
@@ -163,8 +163,7 @@ class TrainerImpl final : public Trainer {
   void import_hf(const std::string& folder);
   std::shared_ptr<const checkpoint::Reader> open_checkpoint(const std::string& path,
                                                             bool allow_other_data) const;
-  std::shared_ptr<const checkpoint::Reader> open_the_same(const std::string& path,
-                                                          bool allow_other_data);
+  std::shared_ptr<const checkpoint::Reader> open_the_same(const std::string& path, bool allow_other_data);
   void verify_together(const checkpoint::Reader& reader) const;
   void take_over(const checkpoint::Reader& reader);
   std::vector<checkpoint::PieceView> pieces_of(const Rank& rank) const;
@@ -214,9 +213,10 @@ class TrainerImpl final : public Trainer {
   mutable std::mutex metrics_mutex_;    // guards last_...: metrics may be pulled beside a step
   StepResult last_;
   StepTraffic::Totals last_traffic_{};
-  std::vector<Staging> staging_;   // by rank of this process; empty before it is needed
-  checkpoint::Folder run_folder_;  // checkpoint.path, where rank 0 is here and the run has begun
-  BackgroundSaver saver_;          // last: while it is destroyed, its thread still reads the rest
+  std::vector<Staging> staging_;  // by rank of this process; empty before it is needed
+  std::shared_ptr<const checkpoint::Folder>
+      run_folder_;         // checkpoint.path, where rank 0 is here and the run has begun
+  BackgroundSaver saver_;  // last: while it is destroyed, its thread still reads the rest
 };
 
 template <typename Fn>

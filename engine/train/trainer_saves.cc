@@ -123,20 +123,20 @@ void TrainerImpl::require_one_process(const char* what) const {
 void TrainerImpl::hold_run_folder() {
   const std::string& path = config_.checkpoint.path;
   if (path.empty() || first().number() != 0) return;
-  if (run_folder_.is_open() && !run_folder_.was_removed()) return;
+  if (run_folder_ && !run_folder_->was_removed()) return;
   try {
     checkpoint::make_folders(path);
-    run_folder_ = checkpoint::Folder::open(path);
+    run_folder_ = std::make_shared<const checkpoint::Folder>(checkpoint::Folder::open(path));
   } catch (const Error&) {
   }
 }
 
-/// /checkpoint, with the path of the run's folder as it is now.
-config::CheckpointConfig TrainerImpl::own_checkpoints() {
-  config::CheckpointConfig now = config_.checkpoint;
+/// Says where the run's folder is, on any thread.
+std::function<std::string()> TrainerImpl::run_place() {
   hold_run_folder();
-  if (run_folder_.is_open()) now.path = run_folder_.current_path();
-  return now;
+  return [folder = run_folder_, path = config_.checkpoint.path] {
+    return folder ? folder->current_path() : path;
+  };
 }
 
 /// What is due of the run's own checkpoints. True: step-N is there or on its way. Under on_error go_on a
@@ -147,16 +147,17 @@ bool TrainerImpl::save_into_run(const DueCheckpoints& due) {
   std::vector<std::string> paths = due.paths(c);
   size_t at = 0;  // of paths
   try {
-    c = own_checkpoints();
+    const std::function<std::string()> where = run_place();
+    c.path = where();
     paths = due.paths(c);
     if (c.async) {
       const auto once = [](const std::function<bool()>& fn) { return fn(); };
-      save_beside(paths, [c, due, once](const Write& write, const auto& begin) {
-        write_due(c, due, write, once, begin);
+      save_beside(paths, [c, due, where, once](const Write& write, const auto& begin) {
+        write_due(c, due, where, write, once, begin);
       });
     } else {
       saver_.make_way();  // for one that the host began
-      write_due_now(c, due, &at);
+      write_due_now(due, where, &at);
     }
   } catch (const Error& error) {
     if (c.on_error == config::SaveFailure::kStop || broken_) throw;
@@ -194,14 +195,14 @@ void TrainerImpl::write_last_step(bool saved) {
   if (config_.checkpoint.async && saved && saver_.last()) saved = !saver_.last()->error();
   if (saved) return;
   size_t at = 0;
-  write_due_now(own_checkpoints(), {state_.step, true, false}, &at);
+  write_due_now({state_.step, true, false}, run_place(), &at);
 }
 
 /// `at`: which of due.paths it is writing.
-void TrainerImpl::write_due_now(const config::CheckpointConfig& config, const DueCheckpoints& due,
+void TrainerImpl::write_due_now(const DueCheckpoints& due, const std::function<std::string()>& where,
                                 size_t* at) {
   write_due(
-      config, due, [this](const std::string& path) { write_now(path); },
+      config_.checkpoint, due, where, [this](const std::string& path) { write_now(path); },
       [this](const std::function<bool()>& fn) { return on_first_process(fn); }, [at](size_t i) { *at = i; });
 }
 
