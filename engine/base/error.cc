@@ -11,6 +11,7 @@ namespace hawser {
 namespace {
 
 struct Texts {
+  Texts(std::string m, std::string d) : message(std::move(m)), details(std::move(d)) {}
   std::string message, details;
 };
 

@@ -210,11 +210,11 @@ std::vector<checkpoint::PieceView> TrainerImpl::pieces_of(const Rank& rank) cons
   each_part(rank, model_.table(),
             [&](const nn::Parameter& p, int64_t begin, int64_t, int64_t at, const GroupState& s) {
               const auto index = static_cast<size_t>(&p - model_.table().all().data());
-              const auto [from, to] = rank.layout().to_write(index);
-              if (from == to) return;
-              at += from - begin;
+              const mesh::FlatRange run = rank.layout().to_write(index);
+              if (run.begin == run.end) return;
+              at += run.begin - begin;
               const auto piece = [&](const std::string& name, StateArray array) {
-                pieces.push_back({name, array.type, p.shape, from, to, array.from(at).data});
+                pieces.push_back({name, array.type, p.shape, run.begin, run.end, array.from(at).data});
               };
               piece(p.name, s.weights);
               for (int i = 0; i < 2; ++i)
