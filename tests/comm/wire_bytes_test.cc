@@ -120,13 +120,11 @@ TEST(WireBytes, SumsOfIntegersAreExactAndSendWhatTheClosedFormSays) {
       const Traffic::Entry before = world.entry(0, Operation::kAllReduceI64);
       world.run([&](comm::ProcessGroup& group) {
         std::vector<int64_t> numbers(static_cast<size_t>(count));
-        for (int64_t i = 0; i < count; ++i) numbers[i] = (int64_t{1} << 61) * group.rank() + i * 7;
+        constexpr int64_t kHigh = int64_t{1} << 58;  // what a double would round
+        for (int64_t i = 0; i < count; ++i) numbers[i] = kHigh * group.rank() + i * 7;
         group.wait(group.all_reduce_i64(numbers.data(), count));
-        const auto high =
-            static_cast<int64_t>((uint64_t{1} << 61) * static_cast<uint64_t>(ranks * (ranks - 1) / 2));
-        for (int64_t i = 0; i < count; i += 1 + count / 100) {
-          EXPECT_EQ(static_cast<uint64_t>(numbers[i]), static_cast<uint64_t>(high) + uint64_t(i) * 7 * ranks);
-        }
+        const int64_t high = kHigh * (ranks * (ranks - 1) / 2);
+        for (int64_t i = 0; i < count; i += 1 + count / 100) EXPECT_EQ(numbers[i], high + i * 7 * ranks);
       });
       const Traffic::Entry after = world.entry(0, Operation::kAllReduceI64);
       const int64_t headers = (ranks - 1) * int64_t{sizeof(comm::Header)};
