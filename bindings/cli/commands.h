@@ -25,11 +25,11 @@ struct RankOptions {
   std::string comm;  ///< HOST:PORT where rank 0 listens, or "env": as the launcher's variables say
   int32_t rank = -1, world = 0;
   std::string host, network_interface;  ///< own address, or the interface that it is on
-  int32_t processes_here = 0;  ///< of this job on this machine, which share its CPU threads; 0: not said
-  std::string secret_file;     ///< holds the job's secret
-  bool trust_network = false;  ///< go on without one on other addresses than the loopback
-  double dead_after = 0;       ///< seconds without a sign of life; 0: as usual
-  int32_t secret_fd = -1;      ///< descriptor from which the launcher's secret is read, once; -1: none
+  int32_t processes_here = 0;       ///< of this job on this machine, which share its CPU threads; 0: not said
+  std::string secret_file;          ///< holds the job's secret
+  bool trust_network = false;       ///< go on without one on other addresses than the loopback
+  double dead_after = 0;            ///< seconds without a sign of life; 0: as usual
+  int32_t secret_fd = -1;           ///< descriptor from which the launcher's secret is read, once; -1: none
   std::optional<JobSecret> secret;  ///< that secret
   // Of an elastic run.
   int32_t control = -1;     ///< descriptor to the launcher that says which rank this is; -1: none
@@ -41,8 +41,8 @@ struct TrainOptions {
   ConfigOptions config;
   std::string out, resume;
   bool other_data = false;  ///< go on although the data are not those that the run was trained on
-  bool profile = false;  ///< time every kernel, print where the time went
-  bool elastic = false;  ///< begin or resume, on the ranks that there are, again when some are lost
+  bool profile = false;     ///< time every kernel, print where the time went
+  bool elastic = false;     ///< begin or resume, on the ranks that there are, again when some are lost
   RankOptions ranks;
 };
 int run_train(const TrainOptions& options);

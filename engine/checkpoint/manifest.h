@@ -21,7 +21,7 @@
 namespace hawser::checkpoint {
 
 inline constexpr const char* kManifestName = "manifest.json";
-inline constexpr int64_t kManifestVersion = 2;  ///< newest that is read
+inline constexpr int64_t kManifestVersion = 2;               ///< newest that is read
 inline constexpr int64_t kMaxExtraBytes = int64_t{1} << 30;  ///< of all carried files together
 
 struct Manifest {

@@ -72,8 +72,8 @@ enum class SaveFailure { kStop, kGoOn };
 enum class SaveBusy { kWait, kRefuse };
 
 struct CheckpointConfig {
-  std::string path;   ///< folder for step-N; empty: train saves nothing by itself
-  int64_t every = 0;  ///< steps; 0: none by steps
+  std::string path;          ///< folder for step-N; empty: train saves nothing by itself
+  int64_t every = 0;         ///< steps; 0: none by steps
   double every_seconds = 0;  ///< 0: none by time
   int64_t keep_last = 3;
   bool keep_best = true;  ///< keep the best by validation loss as `best`

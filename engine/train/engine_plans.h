@@ -16,9 +16,9 @@ namespace hawser::train {
 /// What plans must know of the device that will run them.
 struct Target {
   const kernels::KernelTable* kernels = nullptr;
-  int32_t workers = 1;   ///< of its streams
-  bool in_place = true;  ///< the host works in its memory
-  bool peers = false;    ///< transfers go from device to device
+  int32_t workers = 1;          ///< of its streams
+  bool in_place = true;         ///< the host works in its memory
+  bool peers = false;           ///< transfers go from device to device
   int64_t transport_bytes = 0;  ///< of the host, which a rank's transport holds
 };
 

@@ -58,7 +58,7 @@ struct Run {
   int64_t cached = -1;      ///< generation: positions in the caches already; -1: no caches
   // Results.
   int64_t tokens = 0;  ///< adds up unmasked targets: training, of all ranks; evaluation, of this one
-  ExactSum losses;                     ///< evaluation: of this rank
+  ExactSum losses;     ///< evaluation: of this rank
   double loss_sum = 0, grad_norm = 0;  ///< training: of all ranks
 };
 
