@@ -47,31 +47,9 @@ Case push(const std::string& what, int32_t status, std::vector<std::string> word
   });
 }
 
-Case generate(const std::string& what, std::vector<std::string> words,
-              const std::function<void(hws_generate_request&)>& change,
-              int32_t status = HWS_INVALID_ARGUMENT) {
-  return engine(what, status, std::move(words), [change](hws_engine* engine) {
-    static const int32_t prompt[] = {1, 2, 61};
-    hws_generate_request request = {};
-    request.struct_size = sizeof request;
-    request.stop_token = -1;
-    request.prompt = prompt;
-    request.prompt_length = 2;
-    request.max_tokens = 2;
-    request.top_p = 1;
-    change(request);
-    return hws_engine_generate(
-        engine, &request, [](void*, int32_t) { return 0; }, nullptr, nullptr);
-  });
-}
-
-/// Two tokens of a model whose last norm is a NaN.
-int32_t generate_from_nan(hws_engine* engine) {
-  const std::vector<float> weights(16, std::nanf(""));
-  const int32_t status = hws_tensor_set(engine, HWS_TENSOR_WEIGHT, "final_norm.weight", weights.data(),
-                                        weights.size() * sizeof(float));
-  if (status != HWS_OK) return status;
-  static const int32_t prompt[] = {1, 2};
+/// Two tokens after a sound prompt of two, or what `change` makes of that.
+int32_t generate_two(hws_engine* engine, const std::function<void(hws_generate_request&)>& change) {
+  static const int32_t prompt[] = {1, 2, 61};
   hws_generate_request request = {};
   request.struct_size = sizeof request;
   request.stop_token = -1;
@@ -79,8 +57,24 @@ int32_t generate_from_nan(hws_engine* engine) {
   request.prompt_length = 2;
   request.max_tokens = 2;
   request.top_p = 1;
+  change(request);
   return hws_engine_generate(
       engine, &request, [](void*, int32_t) { return 0; }, nullptr, nullptr);
+}
+
+Case generate(const std::string& what, std::vector<std::string> words,
+              const std::function<void(hws_generate_request&)>& change,
+              int32_t status = HWS_INVALID_ARGUMENT) {
+  return engine(what, status, std::move(words),
+                [change](hws_engine* engine) { return generate_two(engine, change); });
+}
+
+/// Two tokens of a model whose last norm is a NaN.
+int32_t generate_from_nan(hws_engine* engine) {
+  const std::vector<float> weights(16, std::nanf(""));
+  const int32_t status = hws_tensor_set(engine, HWS_TENSOR_WEIGHT, "final_norm.weight", weights.data(),
+                                        weights.size() * sizeof(float));
+  return status != HWS_OK ? status : generate_two(engine, [](hws_generate_request&) {});
 }
 
 int32_t tensor_get(hws_engine* engine, int32_t kind, const char* name, size_t bytes) {

@@ -12,25 +12,11 @@
 #include <functional>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "tests/checkpoint/planted_fault.h"
 #include "tests/checkpoint/sample.h"
 #include "tests/checkpoint/scratch.h"
 
-namespace {
-
-struct Fault {
-  int countdown = -1;  // calls until one fails; negative: none fails
-  int error = 0;
-  bool happened = false;
-} fault;
-
-bool fails() {
-  if (fault.countdown < 0 || fault.countdown-- != 0) return false;
-  fault.happened = true;
-  errno = fault.error;
-  return true;
-}
-
-}  // namespace
+using hawser::checkpoint::fails;
 
 extern "C" {
 int __real_open(const char*, int, ...);

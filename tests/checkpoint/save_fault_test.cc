@@ -9,24 +9,11 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/sharded_save.h"
+#include "tests/checkpoint/planted_fault.h"
 #include "tests/checkpoint/scratch.h"
 
-namespace {
-
-struct Fault {
-  int countdown = -1;  // calls until one fails; negative: none fails
-  int error = 0;
-  bool happened = false;
-} fault;
-
-bool fails() {
-  if (fault.countdown < 0 || fault.countdown-- != 0) return false;
-  fault.happened = true;
-  errno = fault.error;
-  return true;
-}
-
-}  // namespace
+using hawser::checkpoint::fails;
+using hawser::checkpoint::fault;
 
 extern "C" {
 ssize_t __real_write(int, const void*, size_t);
