@@ -4,7 +4,7 @@
 #include "capi/src/buffer.h"
 #include "capi/src/guard.h"
 #include "engine/base/json.h"
-#include "engine/train/fit_ranks.h"
+#include "engine/train/ranks/fit_ranks.h"
 #include "engine/train/trainer.h"
 
 using namespace hawser::capi;

@@ -6,9 +6,9 @@
 #include "capi/src/guard.h"
 #include "engine/base/json.h"
 #include "engine/data/dataset.h"
-#include "engine/train/assemble.h"
-#include "engine/train/choose_device.h"
-#include "engine/train/prove_layout.h"
+#include "engine/train/assembly/assemble.h"
+#include "engine/train/proof/prove_layout.h"
+#include "engine/train/ranks/choose_device.h"
 #include "engine/train/trainer.h"
 
 using namespace hawser::capi;

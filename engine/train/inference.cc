@@ -8,8 +8,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/saturating.h"
-#include "engine/train/agreement.h"
-#include "engine/train/together.h"
+#include "engine/train/ranks/agreement.h"
+#include "engine/train/ranks/together.h"
 #include "engine/train/token_sampler.h"
 #include "engine/train/trainer_impl.h"
 

@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "engine/base/error.h"
-#include "engine/train/agreement.h"
-#include "engine/train/save_clock.h"
-#include "engine/train/together.h"
+#include "engine/train/ranks/agreement.h"
+#include "engine/train/ranks/together.h"
+#include "engine/train/save/save_clock.h"
 #include "engine/train/trainer_impl.h"
 
 namespace hawser::train {

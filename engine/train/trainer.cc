@@ -6,7 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/optim/lr_schedule.h"
-#include "engine/train/agreement.h"
+#include "engine/train/ranks/agreement.h"
 #include "engine/train/trainer_impl.h"
 #include "kernels/include/levels.h"
 

@@ -18,7 +18,7 @@
 #include "engine/data/vocabulary.h"
 #include "engine/device/arena.h"
 #include "engine/plan/timeline.h"
-#include "engine/train/save_operation.h"
+#include "engine/train/save/save_operation.h"
 
 namespace hawser::train {
 

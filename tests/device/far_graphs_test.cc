@@ -1,4 +1,4 @@
-// Steps that were captured once and are launched again (engine/train/step_graphs.h), on far devices, which
+// Steps that were captured once and are launched again (engine/train/step/step_graphs.h), on far devices, which
 // keep what they were given and run it as it was: whatever changes from step to step and was passed by value
 // gives other numbers than the CPU's.
 #include <dlfcn.h>

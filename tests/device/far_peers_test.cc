@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/train/choose_transport.h"
+#include "engine/train/ranks/choose_transport.h"
 #include "engine/train/trainer.h"
 #include "tests/harness/layout_run.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/train/choose_device.h"
+#include "engine/train/ranks/choose_device.h"
 #include "engine/train/trainer.h"
 
 namespace hawser {

@@ -8,7 +8,7 @@
 #include "engine/base/philox.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/model.h"
-#include "engine/train/assemble.h"
+#include "engine/train/assembly/assemble.h"
 
 namespace hawser::testing {
 namespace {

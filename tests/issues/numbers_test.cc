@@ -14,9 +14,9 @@
 
 #include "engine/base/error.h"
 #include "engine/comm/comm.h"
-#include "engine/train/assemble.h"
-#include "engine/train/engine_plans.h"
-#include "engine/train/run_state.h"
+#include "engine/train/assembly/assemble.h"
+#include "engine/train/assembly/engine_plans.h"
+#include "engine/train/save/run_state.h"
 #include "tests/train/small_config.h"
 
 namespace hawser {

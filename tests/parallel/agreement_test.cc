@@ -1,12 +1,12 @@
 // Ranks that were started differently find out before anything else, all of them.
-#include "engine/train/agreement.h"
+#include "engine/train/ranks/agreement.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 
 #include "engine/base/error.h"
-#include "engine/train/executor.h"
+#include "engine/train/step/executor.h"
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {

@@ -14,8 +14,8 @@
 
 #include "engine/mesh/flat_shard.h"
 #include "engine/nn/model.h"
-#include "engine/train/assemble.h"
-#include "engine/train/executor.h"
+#include "engine/train/assembly/assemble.h"
+#include "engine/train/step/executor.h"
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {

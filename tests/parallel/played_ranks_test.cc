@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/config/config_tree.h"
-#include "engine/train/prove_layout.h"
+#include "engine/train/proof/prove_layout.h"
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {

@@ -11,7 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/config/config_tree.h"
-#include "engine/train/prove_layout.h"
+#include "engine/train/proof/prove_layout.h"
 #include "tests/harness/random_config.h"
 
 namespace hawser::testing {

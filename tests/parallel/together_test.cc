@@ -1,11 +1,11 @@
 // What ranks do together for a checkpoint: everyone's answer reaches everyone, and a rank that fails,
 // whichever it is, makes all fail with its code, its number and its reason.
-#include "engine/train/together.h"
+#include "engine/train/ranks/together.h"
 
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/train/executor.h"
+#include "engine/train/step/executor.h"
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {

@@ -8,7 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/comm/comm.h"
-#include "engine/train/save_clock.h"
+#include "engine/train/save/save_clock.h"
 #include "tests/train/small_config.h"
 
 namespace hawser {

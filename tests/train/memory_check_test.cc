@@ -8,9 +8,9 @@
 
 #include "engine/base/error.h"
 #include "engine/comm/comm.h"
-#include "engine/train/assemble.h"
-#include "engine/train/memory_check.h"
-#include "engine/train/staging.h"
+#include "engine/train/assembly/assemble.h"
+#include "engine/train/assembly/memory_check.h"
+#include "engine/train/save/staging.h"
 #include "tests/train/small_config.h"
 
 namespace hawser::train {

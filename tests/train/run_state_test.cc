@@ -1,4 +1,4 @@
-#include "engine/train/run_state.h"
+#include "engine/train/save/run_state.h"
 
 #include <gtest/gtest.h>
 

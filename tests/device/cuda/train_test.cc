@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/train/choose_device.h"
+#include "engine/train/ranks/choose_device.h"
 #include "tests/device/cuda/tensor_distance.h"
 #include "tests/harness/layout_run.h"
 #include "tests/train/small_config.h"

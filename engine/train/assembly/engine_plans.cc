@@ -1,0 +1,219 @@
+#include "engine/train/assembly/engine_plans.h"
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/device/cpu/thread_pool.h"
+#include "engine/nn/rope_table.h"
+#include "engine/optim/grad_norm.h"
+#include "engine/parallel/bucket_runtime.h"
+#include "engine/parallel/data_parallel.h"
+#include "engine/parallel/traffic.h"
+#include "engine/parallel/zero.h"
+#include "engine/plan/serial.h"
+#include "engine/train/assembly/countable.h"
+#include "engine/train/step/executor.h"
+#include "kernels/include/levels.h"
+
+namespace hawser::train {
+namespace {
+
+plan::Accumulation accumulation_of(const parallel::DataParallel& strategy, int64_t micro_batches) {
+  if (strategy.tree && micro_batches > 1) return plan::Accumulation::kTree;
+  return strategy.reduces_each(micro_batches) ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace;
+}
+
+plan::Cost cost_of(const nn::CallCost& c) { return {c.workspace, c.saved, c.flops}; }
+
+void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::ResolvedConfig& config,
+                     const parallel::ShardLayout& layout, bool inference) {
+  for (int32_t b = 0; b < layout.blocks(); ++b) s->state.push_back(layout.block_state(b));
+  s->tied_head = model.config().tied_head;
+  s->first_trainable = static_cast<int32_t>(model.first_trainable_block());
+  s->rope_table = nn::rope_table_size(model.config(), config.batch.sequence) * 4;
+  if (inference) return;
+  s->one_tied_gradient = model.trains_tied_head() && layout.rounds_gradients();
+  if (model.trains_tied_head() && !layout.rounds_gradients())
+    s->lookup_gradient = nn::LookupGradient::bytes(lookup_gradient_sizes(model, config));
+  s->scalars = static_cast<int64_t>(sizeof(StepScalars));
+  s->norm = static_cast<int64_t>(sizeof(StepSums));
+  s->norm_workspace = optim::kAddSquaresWorkspaceBytes;
+}
+
+plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
+                     const parallel::ShardLayout& layout, bool inference) {
+  const nn::ModelConfig& m = model.config();
+  const int64_t batch = config.batch.micro_batch, seq = config.batch.sequence;
+  const nn::WeightTypes types{compute_type(config), state_type(config)};
+  const nn::ModelCosts costs =
+      nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq, true, !target.in_place);
+  plan::Sizes s;
+  add_state_sizes(&s, model, config, layout, inference);
+  s.residual = batch * seq * m.width * 4;
+  s.batch = MicroBatch::bytes(batch, seq);
+  s.losses = batch * seq * 4;
+  s.embedding_forward = cost_of(costs.embedding_forward);
+  s.embedding_backward = cost_of(costs.embedding_backward);
+  for (const nn::CallCost& c : costs.block_forward) s.block_forward.push_back(cost_of(c));
+  for (const nn::CallCost& c : costs.block_backward) s.block_backward.push_back(cost_of(c));
+  s.loss = cost_of(costs.loss);
+  s.loss_eval = cost_of(costs.loss_eval);
+  s.logits = cost_of(costs.logits);
+
+  const int64_t rows = generate_rows(config);
+  s.generate_residual = rows * m.width * 4;
+  s.generate_batch = MicroBatch::bytes(1, rows);
+  s.generate_workspace = nn::measure_cached_workspace(model, *target.kernels, target.workers, types, rows,
+                                                      seq, !target.in_place);
+  s.kv_cache = 2 * seq * m.kv_heads * m.head_dim * dtype_bytes(compute_type(config));
+  return s;
+}
+
+}  // namespace
+
+int64_t generate_rows(const config::ResolvedConfig& config) {
+  return std::min<int64_t>(config.batch.sequence, 64);
+}
+
+DType compute_type(const config::ResolvedConfig& config) {
+  return config.precision == config::Precision::kFp32 ? DType::kF32 : DType::kBf16;
+}
+
+DType state_type(const config::ResolvedConfig& config) {
+  return config.precision == config::Precision::kBf16Pure ? DType::kBf16 : DType::kF32;
+}
+
+nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model,
+                                                const config::ResolvedConfig& config) {
+  const int64_t micro_batches = config.batch.grad_accum_steps;
+  const bool joins_each =
+      accumulation_of(choose_strategy(config), micro_batches) != plan::Accumulation::kInPlace;
+  return {model.config().vocab_size, model.config().width, config.batch.micro_batch * config.batch.sequence,
+          micro_batches, joins_each};
+}
+
+const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config) {
+  if (config.cpu.max_isa.empty()) return kernels::cpu_kernels(kernels::best_cpu_level());
+  const int32_t level = kernels::cpu_level_from_name(config.cpu.max_isa);
+  if (level < 0) fail(Code::kConfigInvalid, "/cpu/max_isa \"{}\" is no CPU level", config.cpu.max_isa);
+  return kernels::cpu_kernels(std::min(static_cast<kernels::CpuLevel>(level), kernels::best_cpu_level()));
+}
+
+int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks) {
+  const auto wanted = static_cast<int32_t>(config.cpu.threads);
+  return std::max(1, (wanted > 0 ? wanted : device::default_threads()) / ranks);
+}
+
+mesh::DeviceMesh mesh_of(const config::ResolvedConfig& config) {
+  mesh::Degrees degrees;
+  degrees.dp_replicate = config.mesh.dp_replicate;
+  degrees.dp_shard = config.mesh.dp_shard;
+  return mesh::DeviceMesh(degrees);
+}
+
+parallel::DataParallel choose_strategy(const config::ResolvedConfig& config) {
+  const parallel::ZeroConfig& zero = config.zero;
+  parallel::DataParallel d;
+  d.stage = zero.stage;
+  const mesh::DeviceMesh mesh = mesh_of(config);
+  const parallel::StateLayout layout(mesh, zero.stage, 0);
+  d.shards = degree(mesh, layout.reduction().scatter);
+  d.replicas = degree(mesh, layout.reduction().across);
+  d.per_micro_batch = zero.reduce == parallel::ReducePolicy::kPerMicroBatch;
+  d.tree = zero.sum_order == parallel::SumOrder::kTree;
+  d.reshard = zero.reshard_after_forward;
+  d.reshard_group = zero.reshard_group;
+  d.prefetch = zero.prefetch;
+  d.wire = zero.gradient_type;
+  d.sum_group = d.tree ? 0 : config.comm.sum_group;
+  // Stage 3 works block by block.
+  d.bucket_bytes = zero.stage == 3 ? 1 : zero.bucket_bytes;
+  d.first_bucket_bytes = zero.stage == 3 ? 1 : zero.first_bucket_bytes;
+  return d;
+}
+
+parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& config,
+                                              const parallel::DataParallel& strategy, int64_t rank,
+                                              bool inference) {
+  const int64_t micro_batches = config.batch.grad_accum_steps;
+  parallel::ShardLayout::Options o;
+  o.compute = compute_type(config), o.state = state_type(config);
+  o.stage = strategy.stage;
+  o.mesh = mesh_of(config), o.rank = rank;
+  if (strategy.reshard == parallel::ReshardAfterForward::kGroup) o.reshard_group = strategy.reshard_group;
+  o.training = !inference;
+  o.moments = inference ? 0 : optim::moment_count(config.optimizer);
+  o.gradient_buckets = strategy.gradient_buckets(micro_batches);
+  o.own_gradient_shards = o.gradient_buckets || strategy.reduces_each(micro_batches);
+  return o;
+}
+
+namespace {
+
+/// What all data-parallel ranks agree on in a step is sent, too.
+void count_agreements(plan::Plan* plan, int64_t ranks) {
+  for (plan::Instruction& n : plan->instructions) {
+    if (n.op == plan::Op::kCountTokens)
+      n.sent_bytes = parallel::agreement_bytes(agreement_words(ranks), ranks);
+    if (n.op == plan::Op::kGradNorm && n.block < 0)
+      n.sent_bytes = parallel::agreement_bytes(kSumsWords, ranks);
+  }
+}
+
+}  // namespace
+
+EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
+                       bool inference) {
+  require_countable(model, config);
+  EnginePlans plans;
+  plans.strategy = choose_strategy(config);
+  plans.peers = target.peers;
+  const parallel::DataParallel& strategy = plans.strategy;
+  const parallel::ShardLayout layout(model.table(), layout_options(config, strategy, 0, inference));
+  const plan::Sizes sizes = sizes_of(model, config, target, layout, inference);
+  const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
+  if (!inference) {
+    plans.train = plan::train_plan(sizes, micro_batches, accumulation_of(strategy, micro_batches));
+    parallel::reduce_gradients(&plans.train, layout, strategy, micro_batches);
+    parallel::gather_updated_weights(&plans.train, layout, strategy);
+    count_agreements(&plans.train, config.mesh.dp());
+  }
+  plans.eval = plan::eval_plan(sizes);
+  plans.logits = plan::logits_plan(sizes);
+  plans.generate = plan::generate_plan(sizes);
+  for (plan::Plan* plan : {&plans.train, &plans.eval, &plans.logits, &plans.generate}) {
+    parallel::gather_weights_for_use(plan, layout, strategy);
+    plan::finish(plan);
+    plans.arena_bytes = std::max(plans.arena_bytes, plan->peak_bytes);
+    if (target.peers)
+      plans.device_transport_bytes =
+          std::max(plans.device_transport_bytes, parallel::transfer_device_bytes(*plan, layout, strategy));
+    else if (!target.in_place)
+      plans.staging.transfers =
+          std::max(plans.staging.transfers, parallel::transfer_staging_bytes(*plan, layout, strategy));
+  }
+  const bool tied = sizes.lookup_gradient > 0;
+  if (!target.in_place)
+    plans.staging.step =
+        StepStaging::bytes(inference ? 1 : micro_batches, config.batch.micro_batch, config.batch.sequence,
+                           tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(model, config)) : 0);
+  return plans;
+}
+
+int64_t least_arena_bytes(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
+                          bool inference) {
+  require_countable(model, config);
+  const parallel::ShardLayout layout(model.table(),
+                                     layout_options(config, choose_strategy(config), 0, inference));
+  const plan::Sizes sizes = sizes_of(model, config, target, layout, inference);
+  int64_t bytes = 0;
+  for (const plan::BlockState& s : sizes.state)
+    bytes += s.weights + s.secondary + s.master + s.gradients + s.gradient_shards + s.moment1 + s.moment2;
+  if (inference) return bytes;
+  // When the loss is computed, everything that the backward of its micro-batch will read is there.
+  for (int32_t block = std::max(1, sizes.first_trainable); block < sizes.head(); ++block)
+    bytes += sizes.residual + sizes.block_forward[static_cast<size_t>(block) - 1].saved;
+  return bytes;
+}
+
+}  // namespace hawser::train

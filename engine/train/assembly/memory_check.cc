@@ -1,0 +1,160 @@
+#include "engine/train/assembly/memory_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/train/save/staging.h"
+
+namespace hawser::train {
+namespace {
+
+/// Beyond this many blocks of all micro-batches, planning takes seconds.
+constexpr int64_t kMostPlannedBlocks = 4000;
+
+/// What saves less than this part of all bytes is no advice.
+constexpr int64_t kLeastShare = 100;
+
+bool is_deep(const config::ResolvedConfig& config) {
+  return config.model.layers > kMostPlannedBlocks / config.batch.grad_accum_steps;
+}
+
+std::string gib(int64_t bytes) { return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30)); }
+
+/// Tries settings on the config as it was given, so that what is suggested can be set as it stands.
+class Advice {
+ public:
+  /// `bytes`: of the arena, or at least of it where the model is deep.
+  Advice(const nn::Model& model, const Assembly& assembly, const Target& target, bool inference,
+         int64_t bytes)
+      : model_(model),
+        tree_(assembly.tree),
+        config_(assembly.config),
+        target_(target),
+        inference_(inference),
+        bytes_(bytes) {}
+
+  /// A line for each setting that would save something worth the change.
+  std::string text();
+
+ private:
+  struct Setting {
+    const char* pointer;
+    std::string value;
+  };
+
+  int64_t arena(const config::ResolvedConfig& config) const {
+    return is_deep(config_) ? least_arena_bytes(model_, config, target_, inference_)
+                            : make_plans(model_, config, target_, inference_).device_bytes();
+  }
+  bool suggest(const std::vector<Setting>& settings, const char* remark = "");
+  void suggest_smaller_micro_batch();
+
+  const nn::Model& model_;
+  const config::ConfigTree& tree_;
+  const config::ResolvedConfig& config_;
+  const Target& target_;
+  const bool inference_;
+  const int64_t bytes_;
+  std::string text_;
+};
+
+/// False where the rest of the config does not allow the settings, or steps would have other rows.
+bool Advice::suggest(const std::vector<Setting>& settings, const char* remark) {
+  std::string words;
+  config::ConfigTree tree = tree_;
+  config::ResolvedConfig changed;
+  try {
+    for (const Setting& s : settings) {
+      tree.set(s.pointer, s.value);
+      words += fmt::format("{}{} {}", words.empty() ? "" : " with ", s.pointer, s.value);
+    }
+    changed = config::resolve(tree);
+  } catch (const Error& error) {
+    if (error.code() != Code::kConfigInvalid) throw;
+    return false;
+  }
+  if (changed.batch.global_batch != config_.batch.global_batch) return false;
+  const int64_t saved = bytes_ - arena(changed);
+  if (saved >= bytes_ / kLeastShare)
+    text_ += fmt::format("\n  {}{} saves {}", words, remark, plan::bytes_text(saved));
+  return true;
+}
+
+/// The next smaller one that divides a rank's rows, with as many more of them.
+void Advice::suggest_smaller_micro_batch() {
+  const int64_t rows = config_.batch.micro_batch * config_.batch.grad_accum_steps;
+  for (int64_t micro = config_.batch.micro_batch / 2; micro >= 1; --micro)
+    if (rows % micro == 0 && suggest({{"/batch/micro_batch", fmt::format("{}", micro)},
+                                      {"/batch/grad_accum_steps", fmt::format("{}", rows / micro)}}))
+      return;
+}
+
+std::string Advice::text() {
+  suggest_smaller_micro_batch();
+  if (config_.batch.sequence > 1)
+    suggest({{"/batch/sequence", fmt::format("{}", config_.batch.sequence / 2)}});
+  if (!inference_) {
+    if (config_.mesh.dp_shard > 1 && config_.zero.stage < 3) suggest({{"/zero/stage", "3"}});
+    if (config_.optimizer.kind == config::OptimizerKind::kAdamW)
+      suggest({{"/optimizer/kind", "sgd"}}, " without momentum");
+    if (config_.precision != config::Precision::kBf16Pure)
+      suggest({{"/precision", "bf16_pure"}}, " (`hawser plan` says what it costs in exactness)");
+  }
+  return std::move(text_);
+}
+
+[[noreturn]] void fail_for_arena(const char* needs, int64_t bytes, const config::ResolvedConfig& config,
+                                 int64_t available, const std::string& advice) {
+  fail(Code::kOutOfMemory, "out of memory: the plan needs {}{} ({} bytes){}, {} are available{}", needs,
+       gib(bytes), bytes, config.mesh.dp() > 1 ? " on each rank" : "", gib(available), advice);
+}
+
+/// Beside an arena that fits.
+void check_host(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
+                const Target& target, int64_t available) {
+  const parallel::ShardLayout layout(model.table(), layout_options(config, plans.strategy, 0, false));
+  const int64_t needed = host_bytes(plans.staging, staging_bytes(layout, model.table()), config, target);
+  if (target.in_place) available -= plans.arena_bytes;
+  if (needed <= available) return;
+  const int64_t copy = needed - plans.staging.bytes() - target.transport_bytes;
+  fail(Code::kOutOfMemory,
+       "out of memory: beside the {} of the plan, a rank needs {} ({} bytes) of the host: {} for a copy of "
+       "its state, from which checkpoints are written, {} to exchange with its device, {} to exchange with "
+       "other processes; {} are available{}",
+       gib(plans.arena_bytes), gib(needed), needed, gib(copy), gib(plans.staging.bytes()),
+       gib(target.transport_bytes), gib(std::max<int64_t>(0, available)),
+       target.in_place && copy > 0 ? "; leave /checkpoint/async out, and no copy is made" : "");
+}
+
+}  // namespace
+
+int64_t host_bytes(const HostStaging& staging, int64_t staged_bytes, const config::ResolvedConfig& config,
+                   const Target& target) {
+  const config::CheckpointConfig& c = config.checkpoint;
+  const bool copies = !c.path.empty() && (c.async || !target.in_place);
+  return staging.bytes() + target.transport_bytes + (copies ? staged_bytes : 0);
+}
+
+EnginePlans make_plans_that_fit(const nn::Model& model, const Assembly& assembly, const Target& target,
+                                const Room& room, bool inference) {
+  const config::ResolvedConfig& config = assembly.config;
+  const bool deep = is_deep(config);
+  const int64_t least = deep ? least_arena_bytes(model, config, target, inference) : 0;
+  if (least > room.device)
+    fail_for_arena("at least ", least, config, room.device,
+                   Advice(model, assembly, target, inference, least).text());
+  EnginePlans plans = make_plans(model, config, target, inference);
+  const int64_t arena = plans.device_bytes();
+  if (arena > room.device)
+    fail_for_arena("", arena, config, room.device,
+                   Advice(model, assembly, target, inference, deep ? least : arena).text());
+  if (!inference) check_host(plans, model, config, target, room.host);
+  return plans;
+}
+
+}  // namespace hawser::train

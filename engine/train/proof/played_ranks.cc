@@ -1,0 +1,253 @@
+#include "engine/train/proof/played_ranks.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+
+#include "engine/base/json.h"
+#include "engine/nn/initial_values.h"
+#include "engine/optim/lr_schedule.h"
+#include "engine/train/assembly/assemble.h"
+#include "engine/train/ranks/rank.h"
+#include "engine/train/step/batch_sources.h"
+
+namespace hawser::train {
+namespace {
+
+using Json = OrderedJson;
+
+/// The nearest bf16, ties to even. Gradients here are finite.
+float round_to_bf16(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  bits += 0x7FFF + ((bits >> 16) & 1);
+  return std::bit_cast<float>(bits & 0xFFFF0000u);
+}
+
+void round_all(GroupGradients* g, DType type) {
+  if (type == DType::kF32) return;
+  for (std::vector<float>& group : *g)
+    for (float& value : group) value = round_to_bf16(value);
+}
+
+void add(GroupGradients* to, const GroupGradients& from) {
+  for (size_t g = 0; g < from.size(); ++g)
+    for (size_t i = 0; i < from[g].size(); ++i) (*to)[g][i] += from[g][i];
+}
+
+/// The same model on one rank with `micro_batches` to a step.
+config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches) {
+  Json json = Json::parse(config.to_json());
+  json["mesh"] = Json::object();
+  const Json zero = json.value("zero", Json::object());
+  json["zero"] = Json::object();
+  if (zero.value("sum_order", std::string()) == "tree") json["zero"]["sum_order"] = "tree";
+  json.erase("comm");
+  json["batch"]["grad_accum_steps"] = micro_batches;
+  json["batch"].erase("global_batch");
+  return config::ConfigTree::from_json(json.dump());
+}
+
+/// Unmasked targets of `rows` rows.
+int64_t count_targets(const BatchView& batch, int64_t first_row, int64_t rows) {
+  const int32_t* const begin = batch.targets + first_row * batch.cols;
+  return rows * batch.cols - std::count(begin, begin + rows * batch.cols, -100);
+}
+
+/// A serial rank that is told which rows to see.
+class Player {
+ public:
+  Player(const config::ConfigTree& config, int64_t micro_batches)
+      : assembly_(assemble(alone(config, micro_batches))),
+        config_(assembly_.config),
+        model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen),
+        machine_(choose_device(config_.device), config_, choose_kernels(config_), 1, 0, false),
+        plans_(make_plans(model_, config_, machine_.target(), false)),
+        optimizer_(model_.table(), config_.optimizer, state_type(config_), config_.seed),
+        shared_{model_, config_, plans_, optimizer_, mesh::DeviceMesh(), false},
+        rank_(shared_, 0, nullptr, &machine_) {
+    for (const nn::Parameter& p : model_.table().all())
+      produce_values(
+          link(), state(p.group).weights.from(p.offset), p.size, [&](float* values, int64_t from, int64_t n) {
+            nn::fill_initial(values, p, from, from + n, config_.init.std, config_.seed, rank_.stream());
+          });
+    rank_.publish_weights();
+  }
+
+  /// Gradients of one turn that begins at `row` of the global batch, which has `tokens` targets; its losses
+  /// are added. What the turn does not see, as other ranks count it, is there before it counts its own.
+  GroupGradients play(const BatchView& batch, int64_t row, uint64_t cursor, int64_t tokens,
+                      ExactSum* losses) {
+    BatchViewSource source(batch, row, cursor);
+    Run run;
+    run.batch = config_.batch.micro_batch, run.seq = config_.batch.sequence;
+    run.training = true;
+    run.documents = batch.document_begin != nullptr;
+    run.source = &source;
+    run.tokens = tokens - count_targets(batch, row, run.batch * config_.batch.grad_accum_steps);
+    rank_.executor().run(plans_.train, 0, plans_.train.commit, &run);
+    losses->merge(run.losses);
+    GroupGradients gradients;
+    each_group([&](StateArray g, int64_t n) {
+      gradients.emplace_back(static_cast<size_t>(n));
+      read_values(link(), gradients.back().data(), g, n);
+    });
+    return gradients;
+  }
+
+  void step(const GroupGradients& sums, double grad_norm, int64_t number) {
+    size_t i = 0;
+    each_group([&](StateArray g, int64_t n) { write_values(link(), g, sums[i++].data(), n); });
+    const double clip = config_.optimizer.clip_norm;
+    const double factor = clip > 0 ? std::min(1.0, clip / (grad_norm + 1e-6)) : 1.0;
+    const double rate = optim::learning_rate(config_.schedule, config_.optimizer.learning_rate, number);
+    rank_.executor().set_scalars(optimizer_.scalars(rate, factor, number));
+    Run run;
+    rank_.executor().run(plans_.train, plans_.train.commit, plans_.train.instructions.size(), &run);
+  }
+
+  /// Takes over the other's weights.
+  void follow(const Player& other) {
+    std::vector<float> weights;
+    for (size_t g = 0; g < model_.table().groups().size(); ++g) {
+      const auto group = static_cast<int32_t>(g);
+      const int64_t n = model_.table().groups()[g].elements;
+      weights.resize(static_cast<size_t>(n));
+      read_values(other.link(), weights.data(), other.state(group).weights, n);
+      write_values(link(), state(group).weights, weights.data(), n);
+    }
+    rank_.publish_weights();
+  }
+
+  const nn::Model& model() const { return model_; }
+  const GroupState& state(int32_t group) const { return rank_.executor().state(group); }
+  const device::HostLink& link() const { return rank_.link(); }
+
+ private:
+  template <typename Fn>
+  void each_group(Fn fn) {
+    const std::vector<nn::ParameterGroup>& groups = model_.table().groups();
+    for (size_t g = 0; g < groups.size(); ++g)
+      if (groups[g].trainable)
+        fn(rank_.executor().gradients(plans_.train, static_cast<int32_t>(g)), groups[g].elements);
+  }
+
+  Assembly assembly_;
+  const config::ResolvedConfig& config_;
+  nn::Model model_;
+  Machine machine_;
+  EnginePlans plans_;
+  optim::Optimizer optimizer_;
+  Rank::Shared shared_;
+  Rank rank_;
+};
+
+class PlayedRanksImpl final : public PlayedRanks {
+ public:
+  explicit PlayedRanksImpl(const config::ConfigTree& config)
+      : config_(assemble(config).config),
+        strategy_(choose_strategy(config_)),
+        turn_(strategy_.reduces_each(config_.batch.grad_accum_steps) ? 1 : config_.batch.grad_accum_steps),
+        player_(config, turn_),
+        single_(config, 1) {}
+
+  Step forward_backward(const BatchView& batch) override {
+    Step step;
+    step.tokens = count(batch);
+    ExactSum losses;
+    for (int64_t m = 0; m < config_.batch.grad_accum_steps; m += turn_) {
+      std::vector<GroupGradients> ranks;
+      for (int64_t r = 0; r < config_.mesh.dp(); ++r)
+        ranks.push_back(player_.play(batch, row(r, m), cursor(batch), step.tokens, &losses));
+      const GroupGradients sum = sum_over_ranks(&ranks, strategy_);
+      if (m == 0)
+        step.sums = sum;
+      else
+        add(&step.sums, sum), round_all(&step.sums, state_type(config_));
+    }
+    step.loss = losses.value() / static_cast<double>(step.tokens);
+    double squares = 0;
+    for (const std::vector<float>& group : step.sums)
+      for (const float g : group) squares += static_cast<double>(g) * static_cast<double>(g);
+    step.grad_norm = std::sqrt(squares);
+    return step;
+  }
+
+  void commit(const Step& step, double grad_norm) override { player_.step(step.sums, grad_norm, ++steps_); }
+
+  Orders sum_orders(const BatchView& batch) override {
+    single_.follow(player_);
+    const int64_t tokens = count(batch);
+    std::vector<GroupGradients> all;
+    ExactSum losses;
+    for (int64_t r = 0; r < config_.mesh.dp(); ++r)
+      for (int64_t m = 0; m < config_.batch.grad_accum_steps; ++m)
+        all.push_back(single_.play(batch, row(r, m), cursor(batch), tokens, &losses));
+    Orders orders{{}, all.front(), all.back()};
+    for (size_t i = 1; i < all.size(); ++i)
+      add(&orders.ascending, all[i]), add(&orders.descending, all[all.size() - 1 - i]);
+    for (size_t g = 0; g < all.front().size(); ++g) {
+      orders.f64.emplace_back(all.front()[g].size(), 0.0);
+      for (const GroupGradients& one : all)
+        for (size_t i = 0; i < one[g].size(); ++i) orders.f64[g][i] += static_cast<double>(one[g][i]);
+    }
+    return orders;
+  }
+
+  const nn::ParameterTable& table() const override { return player_.model().table(); }
+
+  const float* gradient(const GroupGradients& sums, const nn::Parameter& p) const override {
+    size_t at = 0;
+    for (int32_t g = 0; g < p.group; ++g) at += table().groups()[static_cast<size_t>(g)].trainable ? 1 : 0;
+    return sums[at].data() + p.offset;
+  }
+
+  bool state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const override {
+    const GroupState& s = player_.state(p.group);
+    const StateArray base = kind == TensorKind::kWeight    ? s.weights
+                            : kind == TensorKind::kMoment1 ? s.moment1
+                                                           : s.moment2;
+    if (!base) return false;
+    out->resize(static_cast<size_t>(p.size));
+    read_values(player_.link(), out->data(), base.from(p.offset), p.size);
+    return true;
+  }
+
+ private:
+  static int64_t count(const BatchView& batch) { return count_targets(batch, 0, batch.rows); }
+  int64_t row(int64_t rank, int64_t micro_batch) const {
+    return (rank * config_.batch.grad_accum_steps + micro_batch) * config_.batch.micro_batch;
+  }
+  uint64_t cursor(const BatchView& batch) const { return static_cast<uint64_t>(steps_ * batch.rows); }
+
+  const config::ResolvedConfig config_;
+  const parallel::DataParallel strategy_;
+  const int64_t turn_;  // micro-batches that one rank adds up before ranks are summed
+  Player player_, single_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace
+
+GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks, const parallel::DataParallel& strategy) {
+  std::vector<GroupGradients>& r = *ranks;
+  for (GroupGradients& g : r) round_all(&g, strategy.wire);
+  if (strategy.tree) {
+    for (size_t step = 1; step < r.size(); step *= 2)
+      for (size_t i = 0; i + step < r.size(); i += 2 * step) add(&r[i], r[i + step]);
+  } else {
+    const auto inner = static_cast<size_t>(strategy.summed_first());
+    for (size_t first = 0; first < r.size(); first += inner) {
+      for (size_t i = 1; i < inner; ++i) add(&r[first], r[first + i]);
+      if (first > 0) add(&r[0], r[first]);
+    }
+  }
+  round_all(&r[0], strategy.wire);
+  return std::move(r[0]);
+}
+
+std::unique_ptr<PlayedRanks> PlayedRanks::create(const config::ConfigTree& config) {
+  return std::make_unique<PlayedRanksImpl>(config);
+}
+
+}  // namespace hawser::train

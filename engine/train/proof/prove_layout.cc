@@ -1,0 +1,250 @@
+#include "engine/train/proof/prove_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+#include "engine/base/philox.h"
+#include "engine/config/resolved_config.h"
+#include "engine/train/assembly/assemble.h"
+#include "engine/train/assembly/engine_plans.h"
+#include "engine/train/proof/played_ranks.h"
+
+namespace hawser::train {
+namespace {
+
+using Json = OrderedJson;
+
+/// A global batch of random tokens; some targets are masked, and some rows altogether, so that ranks count
+/// differently.
+struct RandomBatch {
+  RandomBatch(const config::ResolvedConfig& c, int64_t step) {
+    const int64_t rows = c.batch.global_batch, cols = c.batch.sequence;
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto row = static_cast<uint64_t>(step * rows + r);
+      const uint32_t keep = r == 0 ? 4 : philox(c.seed, row, 1).v[0] % 5;
+      for (int64_t t = 0; t < cols; ++t) {
+        const PhiloxBlock word = philox(c.seed, row, 2 + static_cast<uint64_t>(t));
+        const auto vocabulary = static_cast<uint32_t>(c.model.vocab_size);
+        tokens.push_back(static_cast<int32_t>(word.v[0] % vocabulary));
+        targets.push_back(word.v[1] % 4 < keep ? static_cast<int32_t>(word.v[2] % vocabulary) : -100);
+      }
+    }
+    view = {rows, cols, tokens.data(), targets.data(), nullptr};
+  }
+  std::vector<int32_t> tokens, targets;
+  BatchView view;
+};
+
+/// Compares what the ranks have, number by number and tensor by tensor, and keeps the first difference.
+class Comparison {
+ public:
+  Comparison(const Trainer& ranks, const nn::ParameterTable& table) : ranks_(ranks), table_(table) {}
+
+  /// From here on with `other`, as differences name it.
+  void with(const char* other) { other_ = other; }
+
+  void number(int64_t step, const char* what, double ranks, double other, double tolerance) {
+    if (!difference_.is_null() || std::abs(ranks - other) <= tolerance * std::abs(other)) return;
+    if (std::memcmp(&ranks, &other, sizeof ranks) == 0) return;  // a NaN
+    difference_ = {{"step", step}, {"what", what}, {"ranks", ranks}, {other_, other}};
+  }
+
+  /// `other(p)`: the other side's values; null: there are none.
+  template <typename Other>
+  void tensors(int64_t step, TensorKind kind, const char* what, Other other) {
+    for (const nn::Parameter& p : table_.all()) {
+      const float* const theirs = kind == TensorKind::kWeight || p.trainable ? other(p) : nullptr;
+      if (theirs == nullptr) continue;
+      values_.resize(static_cast<size_t>(p.size));
+      ranks_.tensor_get(kind, p.name, values_.data(), values_.size() * sizeof(float));
+      ++tensors_, elements_ += p.size;
+      for (int64_t i = 0; i < p.size && difference_.is_null(); ++i) {
+        const float ours = values_[static_cast<size_t>(i)];
+        if (std::memcmp(&ours, &theirs[i], sizeof(float)) != 0)
+          difference_ = {{"step", step}, {"what", what},  {"tensor", p.name},
+                         {"index", i},   {"ranks", ours}, {other_, theirs[i]}};
+      }
+    }
+  }
+
+  const Json& difference() const { return difference_; }
+  int64_t tensors() const { return tensors_; }
+  int64_t elements() const { return elements_; }
+
+ private:
+  const Trainer& ranks_;
+  const nn::ParameterTable& table_;
+  const char* other_ = "";
+  std::vector<float> values_;
+  Json difference_;
+  int64_t tensors_ = 0, elements_ = 0;
+};
+
+constexpr std::pair<TensorKind, const char*> kAfterCommit[] = {
+    {TensorKind::kMoment1, "moment 1"}, {TensorKind::kMoment2, "moment 2"}, {TensorKind::kWeight, "weight"}};
+
+/// The settings under which plain data parallelism adds up in the order of `config`, by pointer.
+Json plain_settings(const config::ResolvedConfig& config) {
+  const parallel::DataParallel strategy = choose_strategy(config);
+  Json plain = {{"/mesh/dp_replicate", 1}, {"/mesh/dp_shard", strategy.ranks()}, {"/zero/stage", 0}};
+  if (!strategy.tree) plain["/comm/sum_group"] = strategy.summed_first();
+  return plain;
+}
+
+/// The same ranks with whole copies of everything: nothing is cut, moved or gathered.
+class PlainRanks {
+ public:
+  PlainRanks(const config::ConfigTree& config, const config::ResolvedConfig& resolved) {
+    Json json = Json::parse(config.to_json());
+    for (const char* key : {"reshard_after_forward", "reshard_group", "prefetch"}) json["zero"].erase(key);
+    const Json settings = plain_settings(resolved);
+    for (const auto& [pointer, value] : settings.items()) json[Json::json_pointer(pointer)] = value;
+    trainer_ = Trainer::create(config::ConfigTree::from_json(json.dump()), false, &cancel_,
+                               comm::make_local(static_cast<int32_t>(resolved.mesh.dp())));
+  }
+
+  StepResult forward_backward(const BatchView& batch) {
+    trainer_->push(batch);
+    return trainer_->forward_backward();
+  }
+  void commit() { trainer_->commit(); }
+
+  const float* tensor(TensorKind kind, const nn::Parameter& p) {
+    values_.resize(static_cast<size_t>(p.size));
+    trainer_->tensor_get(kind, p.name, values_.data(), values_.size() * sizeof(float));
+    return values_.data();
+  }
+
+ private:
+  std::atomic<bool> cancel_{false};
+  std::unique_ptr<Trainer> trainer_;
+  std::vector<float> values_;
+};
+
+/// The largest deviation from f64 over all tensors, each relative to its own largest element.
+double distance(const PlayedRanks& one, const PlayedRanks::Orders& orders, const GroupGradients& sums) {
+  double worst = 0;
+  size_t group = 0;
+  for (size_t g = 0; g < one.table().groups().size(); ++g) {
+    if (!one.table().groups()[g].trainable) continue;
+    for (const nn::Parameter& p : one.table().all()) {
+      if (p.group != static_cast<int32_t>(g)) continue;
+      double largest = 0, deviation = 0;
+      for (int64_t i = p.offset; i < p.offset + p.size; ++i) {
+        const double exact = orders.f64[group][static_cast<size_t>(i)];
+        largest = std::max(largest, std::abs(exact));
+        deviation =
+            std::max(deviation, std::abs(static_cast<double>(sums[group][static_cast<size_t>(i)]) - exact));
+      }
+      if (largest > 0) worst = std::max(worst, deviation / largest);
+    }
+    ++group;
+  }
+  return worst;
+}
+
+/// The proof at work: real ranks, one rank that plays them, and plain data parallelism.
+class Proof {
+ public:
+  explicit Proof(const config::ConfigTree& small)
+      : config_(assemble(small).config),
+        ranks_(Trainer::create(small, false, &cancel_, comm::make_local(static_cast<int32_t>(world())))),
+        one_(PlayedRanks::create(small)),
+        plain_(small, config_),
+        compare_(*ranks_, one_->table()) {}
+
+  int64_t world() const { return config_.mesh.dp(); }
+
+  void step(int64_t number) {
+    const RandomBatch batch(config_, number - 1);
+    PlayedRanks::Orders orders;
+    if (number == 1) orders = one_->sum_orders(batch.view);
+    ranks_->push(batch.view);
+    const StepResult result = ranks_->forward_backward();
+    const PlayedRanks::Step played = one_->forward_backward(batch.view);
+    const StepResult plain = plain_.forward_backward(batch.view);
+    compare_.with("one_rank");
+    compare_numbers(number, result, played.loss, played.grad_norm, played.tokens, 1e-12);
+    compare_.tensors(number, TensorKind::kGradient, "gradient",
+                     [&](const nn::Parameter& p) { return one_->gradient(played.sums, p); });
+    compare_.with("plain");
+    compare_numbers(number, result, plain.loss, plain.grad_norm, plain.tokens, 0);
+    compare_.tensors(number, TensorKind::kGradient, "gradient",
+                     [&](const nn::Parameter& p) { return plain_.tensor(TensorKind::kGradient, p); });
+    if (number == 1)
+      distances_ = {{"ranks", distance(*one_, orders, played.sums)},
+                    {"ascending", distance(*one_, orders, orders.ascending)},
+                    {"descending", distance(*one_, orders, orders.descending)}};
+    ranks_->commit(), one_->commit(played, result.grad_norm), plain_.commit();
+    compare_state(number);
+  }
+
+  bool holds() const { return compare_.difference().is_null(); }
+
+  Json report() const {
+    return {{"equal", holds()},
+            {"first_difference", compare_.difference()},
+            {"ranks", world()},
+            {"tensors", compare_.tensors()},
+            {"elements", compare_.elements()},
+            {"distance_to_f64", distances_}};
+  }
+
+ private:
+  void compare_numbers(int64_t step, const StepResult& ranks, double loss, double norm, int64_t tokens,
+                       double tolerance) {
+    compare_.number(step, "tokens", static_cast<double>(ranks.tokens), static_cast<double>(tokens), 0);
+    compare_.number(step, "loss", ranks.loss, loss, 0);
+    compare_.number(step, "grad_norm", ranks.grad_norm, norm, tolerance);
+  }
+
+  void compare_state(int64_t step) {
+    for (const auto& [kind, what] : kAfterCommit) {
+      compare_.with("one_rank");
+      compare_.tensors(step, kind, what, [&, k = kind](const nn::Parameter& p) {
+        return one_->state(k, p, &state_) ? state_.data() : nullptr;
+      });
+      compare_.with("plain");
+      compare_.tensors(step, kind, what, [&, k = kind](const nn::Parameter& p) {
+        return one_->state(k, p, &state_) ? plain_.tensor(k, p) : nullptr;
+      });
+    }
+  }
+
+  const config::ResolvedConfig config_;
+  std::atomic<bool> cancel_{false};
+  const std::unique_ptr<Trainer> ranks_;
+  const std::unique_ptr<PlayedRanks> one_;
+  PlainRanks plain_;
+  Comparison compare_;
+  Json distances_;
+  std::vector<float> state_;
+};
+
+}  // namespace
+
+std::string prove_layout(const config::ConfigTree& config, int64_t steps) {
+  const config::ResolvedConfig whole = assemble(config).config;
+  if (whole.mesh.dp() < 2)
+    fail(Code::kConfigInvalid,
+         "/mesh has one rank: there is no layout to prove; set /mesh/dp_shard or another");
+  std::string changes;
+  Proof proof(shrink_for_proof(config, &changes));
+  for (int64_t step = 1; step <= steps && proof.holds(); ++step) proof.step(step);
+  Json json = proof.report();
+  json["steps"] = steps;
+  json["same_bits"] = plain_settings(whole);
+  json["shrunk"] = Json::parse(changes);
+  return json.dump();
+}
+
+}  // namespace hawser::train

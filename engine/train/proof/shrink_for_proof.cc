@@ -1,0 +1,129 @@
+// A config cut down so that a proof of its layout takes seconds. What a layout does with a tensor does not
+// depend on how large it is, only on how it is cut; sizes become small and awkward (a vocabulary that nothing
+// divides).
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "engine/base/json.h"
+#include "engine/config/config_tree.h"
+#include "engine/nn/parameter.h"
+#include "engine/train/assembly/assemble.h"
+#include "engine/train/proof/prove_layout.h"
+
+namespace hawser::train {
+namespace {
+
+using Json = OrderedJson;
+
+/// Sets fields and remembers what they were.
+class Shrinker {
+ public:
+  explicit Shrinker(Json json) : json_(std::move(json)) {}
+
+  int64_t get(const char* pointer) const { return json_.at(Json::json_pointer(pointer)).get<int64_t>(); }
+  void set(const char* pointer, const Json& value) {
+    Json& field = json_[Json::json_pointer(pointer)];
+    if (field == value) return;
+    changes_.push_back({{"pointer", pointer}, {"from", field}, {"to", value}});
+    field = value;
+  }
+  void at_most(const char* pointer, int64_t most) {
+    if (get(pointer) > most) set(pointer, most);
+  }
+  Json& json() { return json_; }
+  std::string changes() const { return changes_.dump(); }
+
+ private:
+  Json json_, changes_ = Json::array();
+};
+
+void shrink_model(Shrinker* s) {
+  s->at_most("/model/layers", 2);
+  s->at_most("/model/vocab_size", 97);
+  s->at_most("/model/context", 32);
+  s->at_most("/model/window", 7);
+  const int64_t group = s->get("/model/heads") / s->get("/model/kv_heads");
+  s->at_most("/model/kv_heads", 2);
+  s->set("/model/heads", s->get("/model/kv_heads") * std::min<int64_t>(group, 2));
+  s->at_most("/model/head_dim", 8);
+  s->at_most("/model/width", 40);
+  s->at_most("/model/mlp_width", 72);
+  if (s->get("/model/padding_token") >= s->get("/model/vocab_size")) s->set("/model/padding_token", 96);
+  Json& model = s->json()["model"];
+  if (!model.contains("window_layers")) return;
+  Json layers = Json::array();
+  for (const Json& layer : model["window_layers"])
+    if (layer.get<int64_t>() < s->get("/model/layers")) layers.push_back(layer);
+  s->set("/model/window_layers", layers);
+}
+
+/// A mesh of at most eight ranks with the same axes in use.
+void shrink_mesh(Shrinker* s) {
+  const bool both = s->get("/mesh/dp_replicate") > 1 && s->get("/mesh/dp_shard") > 1;
+  s->at_most("/mesh/dp_replicate", both ? 2 : 8);
+  s->at_most("/mesh/dp_shard", both ? 4 : 8);
+  const int64_t replicate = s->get("/mesh/dp_replicate"), shard = s->get("/mesh/dp_shard");
+  Json& comm = s->json()["comm"];
+  if (comm.contains("sum_group") && (both || replicate * shard % comm["sum_group"].get<int64_t>() != 0))
+    s->set("/comm/sum_group", both ? shard : replicate * shard);
+  Json& zero = s->json()["zero"];
+  if (zero.contains("reshard_group") && shard % zero["reshard_group"].get<int64_t>() != 0)
+    s->set("/zero/reshard_group", 2);
+}
+
+void shrink_batch(Shrinker* s) {
+  s->at_most("/batch/micro_batch", 2);
+  s->at_most("/batch/grad_accum_steps", 4);
+  s->at_most("/batch/sequence", 12);
+  s->json()["batch"].erase("global_batch");
+}
+
+/// Several buckets, as the whole model would have.
+void shrink_buckets(Shrinker* s) {
+  Json& zero = s->json()["zero"];
+  if (zero["stage"] == 3) return;
+  for (const auto& [pointer, most] :
+       {std::pair{"/zero/bucket_bytes", 16384}, {"/zero/first_bucket_bytes", 4096}})
+    if (zero.contains(pointer + 6)) s->at_most(pointer, most);
+}
+
+/// Patterns that still name something; fewer where those would freeze all that is left.
+void shrink_frozen(Shrinker* s, const nn::ModelConfig& model) {
+  Json& optimizer = s->json()["optimizer"];
+  if (!optimizer.contains("frozen")) return;
+  const nn::ParameterTable table(model);
+  auto kept = optimizer["frozen"].get<std::vector<std::string>>();
+  std::erase_if(kept, [&](const std::string& pattern) {
+    return std::none_of(table.all().begin(), table.all().end(),
+                        [&](const nn::Parameter& p) { return nn::is_named_by(p, pattern); });
+  });
+  const auto freezes = [&](const nn::Parameter& p) {
+    return std::any_of(kept.begin(), kept.end(),
+                       [&](const std::string& pattern) { return nn::is_named_by(p, pattern); });
+  };
+  while (!kept.empty() && std::all_of(table.all().begin(), table.all().end(), freezes)) kept.pop_back();
+  s->set("/optimizer/frozen", kept);
+}
+
+}  // namespace
+
+config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::string* changes) {
+  Json json = Json::parse(config::resolved_json(assemble(config).tree));
+  // Batches are pushed, weights are initial, nothing is saved.
+  for (const char* section : {"data", "checkpoint", "train", "cpu"}) json.erase(section);
+  for (const char* key : {"from", "ignore_keys"}) json["init"].erase(key);
+  json["cpu"] = {{"threads", 1}};
+  Shrinker shrinker(std::move(json));
+  shrink_model(&shrinker);
+  shrink_mesh(&shrinker);
+  shrink_batch(&shrinker);
+  shrink_buckets(&shrinker);
+  Json without_frozen = shrinker.json();
+  without_frozen["optimizer"].erase("frozen");
+  shrink_frozen(&shrinker, assemble(config::ConfigTree::from_json(without_frozen.dump())).config.model);
+  *changes = shrinker.changes();
+  return config::ConfigTree::from_json(shrinker.json().dump());
+}
+
+}  // namespace hawser::train

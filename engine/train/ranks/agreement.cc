@@ -1,0 +1,94 @@
+#include "engine/train/ranks/agreement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "engine/base/json.h"
+#include "engine/train/ranks/together.h"
+#include "engine/train/step/executor.h"
+
+namespace hawser::train {
+namespace {
+
+/// Where a process may differ from another: what it uses of its own machine, and how it sees the folder that
+/// it writes to. When it saves, and whether it goes on after a failure, all must agree on.
+void forget_what_may_differ(Json* config) {
+  config->erase("cpu");
+  if (!config->contains("checkpoint")) return;
+  Json& checkpoint = (*config)["checkpoint"];
+  checkpoint.erase("path");
+  if (checkpoint.empty()) config->erase("checkpoint");
+}
+
+/// The first pointer at which the two differ, with both values; "" where they do not.
+std::string difference(const Json& ours, const Json& theirs, int32_t our_rank, int32_t their_rank) {
+  const Json ours_flat = ours.flatten(), theirs_flat = theirs.flatten();
+  const auto value = [](const Json& flat, const std::string& key) {
+    return flat.contains(key) ? flat[key].dump() : std::string("not set");
+  };
+  for (const Json* side : {&ours_flat, &theirs_flat})
+    for (const auto& [pointer, unused] : side->items()) {
+      const std::string a = value(ours_flat, pointer), b = value(theirs_flat, pointer);
+      if (a != b)
+        return fmt::format("{} is {} on rank {} and {} on rank {}", pointer, a, our_rank, b, their_rank);
+    }
+  return "";
+}
+
+/// In which way two starts are no start of one engine; "" if they are.
+std::string conflict(const Json& ours, const Json& theirs, int32_t our_rank, int32_t their_rank) {
+  const std::string text = difference(ours.at("config"), theirs.at("config"), our_rank, their_rank);
+  if (!text.empty())
+    return "the ranks were given different configs: " + text + "; start all ranks with the same config";
+  const auto device = [](const Json& start) { return start.at("device").get<std::string>(); };
+  const auto reason = [](const Json& start) { return start.at("reason").get<std::string>(); };
+  if (device(ours) == device(theirs)) return "";
+  return fmt::format(
+      "/device \"auto\" means {} on rank {} ({}) and {} on rank {} ({}); see to it that all ranks have the "
+      "device, or set /device to \"cpu\"",
+      device(ours), our_rank, reason(ours), device(theirs), their_rank, reason(theirs));
+}
+
+Json to_json(const Start& start) {
+  Json config = Json::parse(start.config_json);
+  forget_what_may_differ(&config);
+  return {{"config", std::move(config)},
+          {"level", static_cast<int64_t>(start.level)},
+          {"device", start.device},
+          {"reason", start.device_reason}};
+}
+
+}  // namespace
+
+kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start) {
+  std::vector<int32_t> everyone(static_cast<size_t>(rank->world_size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  const auto world = rank->make_group(std::move(everyone), "world");
+  const std::vector<std::string> texts =
+      Together(world.get()).from_all([&] { return to_json(start).dump(); });
+  const Json first = Json::parse(texts[0]);
+  kernels::CpuLevel lowest = start.level;
+  for (size_t r = 0; r < texts.size(); ++r) {
+    const Json other = Json::parse(texts[r]);
+    const std::string text = conflict(first, other, 0, static_cast<int32_t>(r));
+    if (!text.empty()) throw AgreedError(Code::kConfigInvalid, text);
+    lowest = std::min(lowest, static_cast<kernels::CpuLevel>(other.at("level").get<int64_t>()));
+  }
+  return lowest;
+}
+
+int64_t sum_over_ranks(comm::ProcessGroup* group, int64_t here) {
+  int64_t sum = here;
+  if (group) group->wait(group->all_reduce_i64(&sum, 1));
+  return sum;
+}
+
+Error told_others(comm::RankComm* end, const Error& error) noexcept {
+  return end->abort(error) ? error.on_rank(end->rank()) : error;  // which came from them
+}
+
+}  // namespace hawser::train

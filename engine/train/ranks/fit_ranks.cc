@@ -1,0 +1,70 @@
+#include "engine/train/ranks/fit_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+#include "engine/train/assembly/assemble.h"
+
+namespace hawser::train {
+namespace {
+
+using Json = OrderedJson;
+
+/// "3 or 4": the divisors of `rows` on both sides of `ranks`.
+std::string nearest_divisors(int64_t rows, int64_t ranks) {
+  int64_t below = std::min(ranks, rows), above = ranks;
+  while (rows % below != 0) --below;
+  while (above <= rows && rows % above != 0) ++above;
+  return above > rows ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
+}
+
+Json fit_mesh(const config::MeshConfig& mesh, int64_t ranks) {
+  int64_t shards = ranks;
+  if (mesh.dp_shard == 1 && mesh.dp_replicate > 1) shards = 1;
+  if (mesh.dp_replicate > 1 && ranks % mesh.dp_shard == 0) shards = mesh.dp_shard;
+  return {{"dp_replicate", ranks / shards}, {"dp_shard", shards}};
+}
+
+/// The batch section of `tree`, its rows spread over `ranks`.
+Json fit_batch(Json batch, const config::BatchConfig& was, int64_t ranks) {
+  const int64_t share = was.global_batch / ranks;
+  int64_t micro_batch = std::min(was.micro_batch, share);
+  while (share % micro_batch != 0) --micro_batch;
+  batch["micro_batch"] = micro_batch;
+  batch["grad_accum_steps"] = share / micro_batch;
+  batch["global_batch"] = was.global_batch;
+  return batch;
+}
+
+/// What only shards have is left out where there are none; the order of sums stays.
+Json fit_zero(const Json& zero, bool sharded) {
+  if (sharded) return zero;
+  Json fitted = {{"stage", 0}};
+  if (zero.contains("sum_order")) fitted["sum_order"] = zero["sum_order"];
+  return fitted;
+}
+
+}  // namespace
+
+config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t ranks) {
+  const config::ResolvedConfig was = assemble(config).config;
+  if (was.batch.global_batch % ranks != 0)
+    fail(Code::kConfigInvalid,
+         "{} ranks cannot share the {} rows of a step equally (/batch/global_batch); use {} ranks", ranks,
+         was.batch.global_batch, nearest_divisors(was.batch.global_batch, ranks));
+  config::ConfigTree fitted = config;
+  const Json set = Json::parse(config.to_json());
+  const Json mesh = fit_mesh(was.mesh, ranks);
+  const auto section = [&](const char* name) { return set.value(name, Json::object()); };
+  fitted.set("/mesh", mesh.dump());
+  fitted.set("/batch", fit_batch(section("batch"), was.batch, ranks).dump());
+  if (set.contains("zero")) fitted.set("/zero", fit_zero(set["zero"], mesh["dp_shard"] > 1).dump());
+  assemble(fitted);  // for all that it may contradict now
+  return fitted;
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,125 @@
+#include "engine/train/ranks/rank.h"
+
+#include <algorithm>
+
+#include "engine/nn/rope_table.h"
+#include "engine/train/step/rehearsal.h"
+
+namespace hawser::train {
+namespace {
+
+std::vector<int32_t> to_ranks(const std::vector<int64_t>& ranks) {
+  return std::vector<int32_t>(ranks.begin(), ranks.end());
+}
+
+}  // namespace
+
+Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* machine)
+    : shared_(shared), number_(rank), dp_rank_(shared.mesh.dp_rank(rank)), comm_(comm), machine_(*machine) {
+  const parallel::DataParallel& strategy = shared.plans.strategy;
+  layout_ = std::make_unique<parallel::ShardLayout>(
+      shared.model.table(), layout_options(shared.config, strategy, rank, shared.inference));
+  device::HostLink& link = machine_.link();
+  const HostStaging& staging = shared.plans.staging;
+  arena_ = device::Arena::create(link.shared_device(), shared.plans.arena_bytes);
+  staging_ = device::Arena::create_pinned(link.shared_device(), staging.bytes());
+  if (comm_) {
+    if (shared.plans.peers) reach_peers();
+    make_groups();
+    char* const between = staging.transfers > 0 ? staging_->data() + staging.step : nullptr;
+    runtime_ = std::make_unique<parallel::BucketRuntime>(*layout_, strategy, groups_, arena_->data(), &link,
+                                                         between);
+    for (const plan::Plan* plan :
+         {&shared.plans.train, &shared.plans.eval, &shared.plans.logits, &shared.plans.generate})
+      runtime_->bind(*plan);
+  }
+  Executor::Setup setup;
+  setup.model = &shared.model;
+  setup.optimizer = shared.inference ? nullptr : &shared.optimizer;
+  setup.link = &link;
+  setup.arena = arena_;
+  if (!link.in_place())
+    setup.staging = StepStaging(staging_->data(), shared.inference ? 1 : shared.config.batch.grad_accum_steps,
+                                shared.config.batch.micro_batch, shared.config.batch.sequence);
+  setup.type = compute_type(shared.config);
+  setup.seed = philox_derive(shared.config.seed, 2, 0);
+  setup.layout = layout_.get();
+  setup.groups = &groups_;
+  setup.runtime = runtime_.get();
+  if (!shared.inference && shared.model.trains_tied_head())
+    setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);
+  setup.counts_norm = layout_->owns_state();
+  setup.graphs = shared.config.cuda.graphs && machine_.device().info().captures;
+  executor_ = std::make_unique<Executor>(std::move(setup), shared.plans.any());
+  fill_rope_table();
+}
+
+/// What was given to the device may still run; its memory goes after it. An error is no one's any more.
+Rank::~Rank() {
+  peers_.reset();
+  (void)machine_.device().synchronize(device::StreamId::kCompute);
+}
+
+void Rank::reach_peers() {
+  const std::shared_ptr<device::Device>& device = machine_.link().shared_device();
+  sums_ = device::Arena::create(device, shared_.plans.device_transport_bytes);
+  peers_ = comm_->on_device({.device = device.get(),
+                             .staging = sums_->data(),
+                             .staging_bytes = sums_->bytes(),
+                             .timeout_seconds = shared_.config.comm.timeout_seconds});
+}
+
+void Rank::fill_rope_table() {
+  if (executor_->rope_table() == nullptr) return;
+  const nn::ModelConfig& model = shared_.config.model;
+  const int64_t positions = shared_.config.batch.sequence, size = nn::rope_table_size(model, positions);
+  std::vector<float> table(static_cast<size_t>(size));
+  nn::fill_rope_table(table.data(), model, positions);
+  link().write(executor_->rope_table(), table.data(), size * static_cast<int64_t>(sizeof(float)));
+}
+
+/// Of packed documents only the data knows how many there are: what depends on that is made in the steps.
+void Rank::rehearse() {
+  const kernels::KernelTable table = rehearsing(machine_.device().kernels());
+  Run run;
+  run.batch = shared_.config.batch.micro_batch;
+  run.seq = shared_.config.batch.sequence;
+  run.documents = shared_.config.data.packing;
+  for (const plan::Plan* plan : {&shared_.plans.train, &shared_.plans.eval}) {
+    run.training = plan == &shared_.plans.train;
+    executor_->rehearse(*plan, table, run);
+  }
+  link().zero(arena_->data(), arena_->bytes());
+  fill_rope_table();
+  link().wait();
+}
+
+void Rank::make_groups() {
+  const parallel::StateLayout& layout = layout_->over_mesh();
+  const auto on_host = [&](const std::vector<mesh::SubAxis>& axes, const char* name) {
+    return comm_->make_group(to_ranks(group(shared_.mesh, number_, axes)), name);
+  };
+  const auto make = [&](const std::vector<mesh::SubAxis>& axes, const char* name) {
+    if (!peers_) return on_host(axes, name);
+    return peers_->make_group(to_ranks(group(shared_.mesh, number_, axes)), name);
+  };
+  groups_.dp = on_host(layout.data_axes(), "dp");
+  groups_.shard = make(layout.reduction().scatter, layout.state_sharded() ? "dp_shard" : "gradients");
+  if (peers_) groups_.host_shard = on_host(layout.reduction().scatter, "tensors");
+  if (!layout.reduction().across.empty()) groups_.replica = make(layout.reduction().across, "dp_replicate");
+  if (!layout.secondary_axes().empty()) groups_.secondary = make(layout.secondary_axes(), "secondary");
+}
+
+void Rank::publish_weights() {
+  device::Device& device = machine_.device();
+  for (size_t i = 0; i < shared_.model.table().groups().size(); ++i) {
+    const GroupState& s = executor_->state(static_cast<int32_t>(i));
+    if (s.copy == nullptr || s.range.size() == 0) continue;
+    device.kernels().convert(
+        {s.copy, s.weights.data, compute_type(shared_.config), DType::kF32, s.range.size()},
+        device.stream(device::StreamId::kCompute));
+  }
+  if (runtime_) runtime_->publish_weights(shared_.plans.any());
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,370 @@
+// The plan's report (hws_plan_report, `hawser plan`): what one rank does, holds and sends in a step, and what
+// it would under every other ZeRO stage, so that users can choose before anything is allocated.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/base/json.h"
+#include "engine/device/cpu/thread_pool.h"
+#include "engine/parallel/closed_forms.h"
+#include "engine/plan/segments.h"
+#include "engine/plan/timeline.h"
+#include "engine/train/assembly/assemble.h"
+#include "engine/train/assembly/engine_plans.h"
+#include "engine/train/assembly/memory_check.h"
+#include "engine/train/ranks/choose_transport.h"
+#include "engine/train/ranks/machine.h"
+#include "engine/train/save/staging.h"
+#include "engine/train/step/executor.h"
+#include "engine/train/trainer.h"
+#include "kernels/include/levels.h"
+
+namespace hawser::train {
+namespace {
+
+using Json = OrderedJson;
+
+const char* reduce_name(parallel::ReducePolicy reduce) {
+  return reduce == parallel::ReducePolicy::kPerStep ? "per_step" : "per_micro_batch";
+}
+
+/// What the dp_shard ranks share out.
+const char* sharded_state(int64_t stage) {
+  constexpr const char* kShared[] = {"nothing", "optimizer state", "optimizer state and gradients",
+                                     "optimizer state, gradients and parameters"};
+  return kShared[stage];
+}
+
+/// "data parallel" or "ZeRO-2" and the like.
+std::string strategy_name(const parallel::DataParallel& strategy) {
+  if (!strategy.many()) return "serial";
+  return strategy.stage == 0 ? "data parallel" : fmt::format("ZeRO-{}", strategy.stage);
+}
+
+/// What all transfers of one kind send in a step, and the formula, if there is one.
+struct TrafficRow {
+  plan::Op op;
+  int64_t instructions = 0, bytes = 0;
+  std::string formula;
+};
+
+class PlanReport {
+ public:
+  explicit PlanReport(const config::ConfigTree& config)
+      : a_(assemble(config)),
+        model_(a_.config.model, a_.config.init.scale_residual, a_.config.optimizer.frozen),
+        kernels_(choose_kernels(a_.config)),
+        threads_(choose_threads(a_.config, static_cast<int32_t>(a_.config.mesh.dp()))),
+        device_(choose_device(a_.config.device)),
+        transport_(foresee_transport(device_, a_.config)),
+        target_(target_of(device_, transport_.peers, a_.config, kernels_, threads_, &machine_)),
+        plans_(make_plans(model_, a_.config, target_, false)),
+        staging_(staging_bytes({model_.table(), layout_options(a_.config, plans_.strategy, 0, false)},
+                               model_.table())) {
+    if (!plans_.strategy.many()) return;
+    count_traffic();
+    compare_stages();
+  }
+
+  std::string json() const;
+  std::string text() const;
+
+ private:
+  int64_t step_graphs() const;
+  /// The same config under another stage and reduce policy.
+  struct Choice {
+    int64_t stage;
+    parallel::ReducePolicy reduce;
+    bool chosen;
+    plan::MemoryByCategory at_peak;
+    int64_t peak_bytes, sent_bytes;
+    int64_t bytes(plan::Category c) const { return at_peak[static_cast<size_t>(c)]; }
+  };
+  void count_traffic();
+  void compare_stages();
+  Choice choice(int64_t stage, parallel::ReducePolicy reduce) const;
+  std::string strategy_words() const;
+  std::string traffic_text() const;
+  std::string stages_text() const;
+  std::string types_text() const;
+  /// What a rank takes of the host in all, as the config is.
+  int64_t on_host() const {
+    return (target_.in_place ? plans_.arena_bytes : 0) +
+           host_bytes(plans_.staging, staging_, a_.config, target_);
+  }
+  /// What a rank's transport takes beside that, where ranks are processes.
+  int64_t process_bytes() const {
+    const int64_t ranks = a_.config.mesh.dp();
+    return ranks > 1 ? comm::process_transport_bytes(static_cast<int32_t>(ranks)) : 0;
+  }
+  Json strategy_json() const;
+  void add_ranks(Json* report) const;
+
+  Assembly a_;
+  nn::Model model_;
+  const kernels::KernelTable& kernels_;
+  int32_t threads_;  // of each rank
+  DeviceChoice device_;
+  std::unique_ptr<Machine> machine_;
+  TransportChoice transport_;
+  Target target_;
+  EnginePlans plans_;
+  int64_t staging_;  // bytes that rank 0 copies for an asynchronous save; no rank has more than a few beyond
+  std::vector<TrafficRow> traffic_;
+  std::vector<Choice> choices_;
+};
+
+int64_t sent_bytes(const plan::Plan& plan) {
+  int64_t bytes = 0;
+  for (const plan::Instruction& n : plan.instructions) bytes += n.sent_bytes;
+  return bytes;
+}
+
+void PlanReport::count_traffic() {
+  for (const plan::Instruction& n : plans_.train.instructions) {
+    if (n.sent_bytes == 0) continue;
+    auto row =
+        std::find_if(traffic_.begin(), traffic_.end(), [&](const TrafficRow& r) { return r.op == n.op; });
+    if (row == traffic_.end()) row = traffic_.insert(row, {n.op, 0, 0, ""});
+    row->instructions += 1;
+    row->bytes += n.sent_bytes;
+  }
+  const parallel::ShardLayout layout(model_.table(), layout_options(a_.config, plans_.strategy, 0, false));
+  const parallel::WeightUses uses{model_.config().tied_head,
+                                  static_cast<int32_t>(model_.first_trainable_block())};
+  for (const parallel::ClosedForm& form :
+       parallel::closed_forms(layout, plans_.strategy, a_.config.batch.grad_accum_steps, uses))
+    for (TrafficRow& row : traffic_)
+      if (row.op == form.op && row.bytes == form.bytes) row.formula = form.formula;
+  for (TrafficRow& row : traffic_) {
+    const bool tokens = row.op == plan::Op::kCountTokens;
+    if (!tokens && row.op != plan::Op::kGradNorm) continue;
+    row.formula =
+        fmt::format("2(D-1)·⌈{}/D⌉·8, D = {} ranks agree",
+                    tokens ? agreement_words(a_.config.mesh.dp()) : kSumsWords, a_.config.mesh.dp());
+  }
+}
+
+PlanReport::Choice PlanReport::choice(int64_t stage, parallel::ReducePolicy reduce) const {
+  config::ResolvedConfig c = a_.config;
+  const bool chosen = c.zero.stage == stage && c.zero.reduce == reduce;
+  if (stage != 3 || c.zero.stage != 3) {
+    const parallel::ZeroConfig defaults;
+    c.zero.reshard_after_forward = defaults.reshard_after_forward;
+    c.zero.reshard_group = defaults.reshard_group;
+    c.zero.prefetch = defaults.prefetch;
+  }
+  c.zero.stage = stage, c.zero.reduce = reduce;
+  if (c.mesh.dp_shard == 1 && !chosen) std::swap(c.mesh.dp_shard, c.mesh.dp_replicate);
+  const plan::Plan plan = make_plans(model_, c, target_, false).train;
+  return {stage, reduce, chosen, plan.at_peak, plan.peak_bytes, sent_bytes(plan)};
+}
+
+void PlanReport::compare_stages() {
+  using parallel::ReducePolicy;
+  const bool accumulates = a_.config.batch.grad_accum_steps > 1;
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    if (accumulates) {
+      choices_.push_back(choice(stage, ReducePolicy::kPerStep));
+      choices_.push_back(choice(stage, ReducePolicy::kPerMicroBatch));
+    } else {
+      choices_.push_back(choice(stage, a_.config.zero.reduce));
+    }
+  }
+}
+
+std::string PlanReport::strategy_words() const {
+  const parallel::DataParallel& d = plans_.strategy;
+  if (!d.many()) return "1 rank\n\n";
+  std::string text = fmt::format("{} ranks (dp_replicate {} x dp_shard {}), {}: they share {}",
+                                 a_.config.mesh.dp(), a_.config.mesh.dp_replicate, a_.config.mesh.dp_shard,
+                                 strategy_name(d), sharded_state(d.stage));
+  if (d.stage > 0) text += fmt::format(", cut into {} shards", d.shards);
+  if (d.replicas > 1) text += fmt::format(", each of them on {} ranks", d.replicas);
+  text += fmt::format(
+      ".\nGradients are summed over ranks {}",
+      d.reduces_each(a_.config.batch.grad_accum_steps) ? "after each micro-batch" : "once a step");
+  if (!d.tree && d.summed_first() < d.ranks())
+    text += fmt::format(
+        ", {} at a time and then these sums: the bits of plain data parallelism with /comm/sum_group {}",
+        d.summed_first(), d.summed_first());
+  return text + ". What follows is per rank, the same on each.\n\n";
+}
+
+std::string PlanReport::traffic_text() const {
+  const parallel::DataParallel& d = plans_.strategy;
+  std::string text =
+      fmt::format("traffic of one step: what each rank sends\n  {:<16} {:>9} {:>14}  {:>10}  {}\n",
+                  "instruction", "number", "bytes", "", "closed form");
+  for (const TrafficRow& row : traffic_)
+    text += fmt::format("  {:<16} {:>9} {:>14}  {:>10}  {}\n", plan::op_name(row.op), row.instructions,
+                        row.bytes, plan::bytes_text(row.bytes), row.formula.empty() ? "-" : row.formula);
+  const int64_t total = sent_bytes(plans_.train);
+  text += fmt::format("  {:<16} {:>9} {:>14}  {:>10}\n", "total", "", total, plan::bytes_text(total));
+  text += fmt::format("  N = {} ranks share a copy", d.shards);
+  if (d.replicas > 1) text += fmt::format(", R = {} hold the same shard", d.replicas);
+  if (d.reshard == parallel::ReshardAfterForward::kGroup)
+    text += fmt::format(", S = {} gather for the backward", d.reshard_group);
+  return text + fmt::format(
+                    ", A = {} micro-batches. Φ: bytes as they travel, padding included: g gradients, s their "
+                    "sums, w "
+                    "weights\n  (e of the embedding, b of the blocks, h of the head)\n\n",
+                    a_.config.batch.grad_accum_steps);
+}
+
+std::string PlanReport::stages_text() const {
+  const auto row = [](const auto&... cells) {
+    return fmt::format("{} {:>5}  {:<15} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", cells...);
+  };
+  std::string text = "every stage of this config, per rank (*: this one)\n";
+  text += row(" ", "stage", "reduce", "weights", "gradients", "optimizer", "buckets", "peak", "sent/step");
+  using plan::Category;
+  for (const Choice& c : choices_)
+    text +=
+        row(c.chosen ? "*" : " ", c.stage, reduce_name(c.reduce),
+            plan::bytes_text(c.bytes(Category::kWeights)), plan::bytes_text(c.bytes(Category::kGradients)),
+            plan::bytes_text(c.bytes(Category::kOptimizer)), plan::bytes_text(c.bytes(Category::kBuckets)),
+            plan::bytes_text(c.peak_bytes), plan::bytes_text(c.sent_bytes));
+  return text + "\n";
+}
+
+/// What keeping nothing but bf16 costs in exactness.
+constexpr const char* kPureText =
+    "weights, gradients and moments are kept as bf16, 8 significant bits, and nothing wider beside them; "
+    "losses, "
+    "and sums inside a product or over ranks, are f32. What that costs: a step leaves each weight and moment "
+    "one "
+    "of its two bf16 neighbours, at random so that the mean is right (off by up to 2^-7 of the value each "
+    "time; "
+    "by seed, name, element and step, so a run is still the same bits on every layout); gradients are "
+    "rounded "
+    "to nearest once per micro-batch, once as they join those before, and once as a sum over ranks. "
+    "Precision "
+    "bf16 keeps f32 masters, gradients and moments instead, at 18 bytes per parameter";
+
+/// The mixed-precision policy: what is multiplied, what travels, what comes out.
+std::string PlanReport::types_text() const {
+  const bool narrow = compute_type(a_.config) != DType::kF32;
+  const bool pure = state_type(a_.config) != DType::kF32;
+  std::string text = pure     ? kPureText
+                     : narrow ? "products multiply bf16 weights; look-ups, norms and biases read f32"
+                              : "parameters f32";
+  if (plans_.strategy.many())
+    text += plans_.strategy.wire == DType::kF32 ? "; gradients travel as f32" : "; gradients travel as bf16";
+  if (!pure) text += "; gradients, their sums and losses are f32";
+  return text + (a_.config.output_type == config::Precision::kBf16 ? ", logits are rounded to bf16"
+                 : pure                                            ? "; logits are f32"
+                                                                   : ", and so are logits");
+}
+
+Json PlanReport::strategy_json() const {
+  const parallel::DataParallel& d = plans_.strategy;
+  return {{"name", strategy_name(d)},
+          {"stage", d.stage},
+          {"dp_replicate", a_.config.mesh.dp_replicate},
+          {"dp_shard", a_.config.mesh.dp_shard},
+          {"shared", sharded_state(d.stage)},
+          {"reduce", reduce_name(a_.config.zero.reduce)}};
+}
+
+/// Adds what one rank sends, and what other stages would cost.
+void PlanReport::add_ranks(Json* report) const {
+  Json& json = *report;
+  json["sent_bytes"] = sent_bytes(plans_.train);
+  for (const TrafficRow& row : traffic_)
+    json["traffic"].push_back({{"op", plan::op_name(row.op)},
+                               {"instructions", row.instructions},
+                               {"bytes", row.bytes},
+                               {"closed_form", row.formula.empty() ? Json() : Json(row.formula)}});
+  for (const Choice& c : choices_) {
+    Json memory;
+    for (size_t i = 0; i < c.at_peak.size(); ++i)
+      memory[plan::category_name(static_cast<plan::Category>(i))] = c.at_peak[i];
+    json["stages"].push_back({{"stage", c.stage},
+                              {"reduce", reduce_name(c.reduce)},
+                              {"chosen", c.chosen},
+                              {"memory", memory},
+                              {"peak_bytes", c.peak_bytes},
+                              {"sent_bytes", c.sent_bytes}});
+  }
+}
+
+/// Launches that a step takes in place of all it gives the device; 0: none (see StepGraphs).
+int64_t PlanReport::step_graphs() const {
+  const bool captures = device_.plugin && machine_->device().info().captures;
+  if (!captures || !a_.config.cuda.graphs || a_.config.data.packing) return 0;
+  const plan::Plan& train = plans_.train;
+  return std::ssize(plan::segments(train, 0, train.commit)) +
+         std::ssize(plan::segments(train, train.commit, train.instructions.size()));
+}
+
+std::string PlanReport::json() const {
+  Json report = Json::parse(plan::plan_json(plans_.train));
+  report["total_bytes"] = plans_.arena_bytes;
+  report["staging_bytes"] = staging_;
+  report["host_staging_bytes"] = plans_.staging.bytes();
+  report["host_bytes"] = on_host();
+  report["device_transport_bytes"] = plans_.device_transport_bytes;
+  report["transport_bytes"] = process_bytes();
+  if (!transport_.reason.empty()) report["device_transport"] = transport_.reason;
+  report["step_graphs"] = step_graphs();
+  report["device"] = kind_name(device_.kind);
+  report["parameters"] = model_.table().count();
+  report["flops_per_token"] = model_.flops_per_token(a_.config.batch.sequence);
+  report["ranks"] = a_.config.mesh.dp();
+  report["strategy"] = strategy_json();
+  report["types"] = types_text();
+  report["threads"] = threads_;
+  report["cpu_level"] = kernels_.name;
+  for (const plan::Plan* p : {&plans_.eval, &plans_.logits, &plans_.generate})
+    report["plans"][p->name] = p->peak_bytes;
+  if (plans_.strategy.many()) add_ranks(&report);
+  return report.dump();
+}
+
+std::string PlanReport::text() const {
+  const bool many = plans_.strategy.many();
+  std::string text = strategy_words();
+  text += plan::format_instructions(plans_.train) + "\n" + plan::format_memory(plans_.train) + "\n";
+  if (many) text += traffic_text() + stages_text();
+  for (const plan::Plan* p : {&plans_.eval, &plans_.logits, &plans_.generate})
+    text += fmt::format("plan {:<10} {:>14} bytes\n", p->name, p->peak_bytes);
+  text += fmt::format("arena           {:>14} bytes (the largest plan){}\n", plans_.arena_bytes,
+                      many ? " on each rank" : "");
+  if (plans_.staging.bytes() > 0)
+    text += fmt::format("host staging    {:>14} bytes of pinned memory: {} for a step, {} for transfers\n",
+                        plans_.staging.bytes(), plans_.staging.step, plans_.staging.transfers);
+  if (plans_.device_transport_bytes > 0)
+    text += fmt::format("device staging  {:>14} bytes beside the arena: sums over ranks\n",
+                        plans_.device_transport_bytes);
+  if (many)
+    text += fmt::format(
+        "transport       {:>14} bytes of the host on each rank that is a process (TCP, the host's own); "
+        "threads "
+        "need none\n",
+        process_bytes());
+  if (!transport_.reason.empty()) text += "transfers       " + transport_.reason + "\n";
+  if (const int64_t graphs = step_graphs(); graphs > 0)
+    text += fmt::format("graphs          {:>14} a step, of the device, from the second step on\n", graphs);
+  text += fmt::format("staging         {:>14} bytes outside the arena, {}\n", staging_,
+                      a_.config.checkpoint.async ? "from the start (checkpoint.async)"
+                      : target_.in_place
+                          ? "if there is an asynchronous save (hws_checkpoint_save_async)"
+                          : "while a checkpoint is saved, from the first asynchronous save on for good");
+  text += fmt::format("host            {:>14} bytes in all\n\n", on_host());
+  text += fmt::format("parameters      {:>14}\nFLOPs per token {:>14.0f}\n", model_.table().count(),
+                      model_.flops_per_token(a_.config.batch.sequence));
+  text += "types           " + types_text() + "\n";
+  text += fmt::format("on {} threads{} of {}, kernels {}\n", threads_, many ? " per rank" : "",
+                      kernels::cpu_name(), kernels_.name);
+  return text;
+}
+
+}  // namespace
+
+std::string plan_report(const config::ConfigTree& config, bool json) {
+  const PlanReport report(config);
+  return json ? report.json() : report.text();
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,155 @@
+// What a traced step looks like to people and to trace viewers (Perfetto, chrome://tracing). Format: "Trace
+// Event Format", Google, complete events ("X") in microseconds; one process per rank, one thread per stream.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/base/json.h"
+#include "engine/train/report/profile_report.h"
+#include "engine/train/trainer_impl.h"
+
+namespace hawser::train {
+namespace {
+
+using Json = OrderedJson;
+using plan::Instruction;
+using plan::StreamId;
+
+constexpr int kComputeThread = 0, kCommunicationThread = 1;
+
+std::string label(const Instruction& n) {
+  std::string text = plan::op_name(n.op);
+  if (n.block >= 0) text += fmt::format(" block {}", n.block);
+  if (n.bucket >= 0) text += fmt::format(" bucket {}", n.bucket);
+  if (n.micro_batch >= 0) text += fmt::format(" mb {}", n.micro_batch);
+  return text;
+}
+
+/// The events of one rank; `zero` is the second at which the trace begins.
+class Events {
+ public:
+  Events(const plan::Plan& plan, int32_t rank, double zero, Json* out)
+      : plan_(plan), rank_(rank), zero_(zero), out_(*out) {}
+
+  void add(const plan::Timeline& line) {
+    name("process_name", kComputeThread, fmt::format("rank {}", rank_));
+    name("thread_name", kComputeThread, "compute");
+    name("thread_name", kCommunicationThread, "communication");
+    for (size_t i = 0; i < line.times.size(); ++i) {
+      const plan::Times& t = line.times[i];
+      if (plan_.instructions[i].stream == StreamId::kCompute) event(i, "compute", t.begin, t.end);
+      if (t.sent_end > t.sent_begin) event(i, "communication", t.sent_begin, t.sent_end);
+    }
+    for (const plan::Wait& w : line.waits)
+      if (w.end > w.begin) event(w.instruction, "wait", w.begin, w.end);
+  }
+
+  /// Calls of kernels, inside the instructions that made them.
+  void add(const KernelProfile& profile) {
+    for (const KernelProfile::Call& c : profile.calls()) {
+      Json args = {{"bytes", c.work.bytes}};
+      if (c.work.flops > 0) args["flops"] = c.work.flops;
+      push(kernel_label(c.work), "kernel", c.begin, c.end, kComputeThread, std::move(args));
+    }
+  }
+
+ private:
+  void name(const char* what, int thread, const std::string& text) {
+    out_.push_back(
+        {{"name", what}, {"ph", "M"}, {"pid", rank_}, {"tid", thread}, {"args", {{"name", text}}}});
+  }
+
+  void event(size_t index, const std::string& category, double begin, double end) {
+    const bool past = index >= plan_.instructions.size() || (category == "wait" && index == plan_.commit);
+    const bool sends = category == "communication";
+    std::string text = past ? "end of the half" : label(plan_.instructions[index]);
+    if (category == "wait") text = "wait: " + text;
+    Json args = {{"instruction", index}};
+    if (sends) args["bytes"] = plan_.instructions[index].sent_bytes;
+    push(text, category, begin, end, sends ? kCommunicationThread : kComputeThread, std::move(args));
+  }
+
+  void push(const std::string& text, const std::string& category, double begin, double end, int thread,
+            Json args) {
+    out_.push_back({{"name", text},
+                    {"cat", category},
+                    {"ph", "X"},
+                    {"ts", (begin - zero_) * 1e6},
+                    {"dur", (end - begin) * 1e6},
+                    {"pid", rank_},
+                    {"tid", thread},
+                    {"args", std::move(args)}});
+  }
+
+  const plan::Plan& plan_;
+  int32_t rank_;
+  double zero_;
+  Json& out_;
+};
+
+Json overlap_json(int32_t rank, const plan::Overlap& o) {
+  return {{"rank", rank},
+          {"seconds", o.makespan},
+          {"compute_seconds", o.compute_busy},
+          {"communication_seconds", o.communication_busy},
+          {"exposed_seconds", o.exposed},
+          {"hidden_share", o.hidden_share()},
+          {"behind_backward_share", o.behind_backward_share()}};
+}
+
+}  // namespace
+
+void TrainerImpl::set_trace(bool on, bool kernels) {
+  require_training("set_trace");
+  require_pending(false);
+  traces_.clear();
+  traces_.reserve(ranks_.size());
+  for (const std::unique_ptr<Rank>& rank : ranks_) {
+    rank->executor().set_trace(nullptr);
+    if (!on) continue;
+    traces_.emplace_back(plans_.train, rank->comm());
+    device::Device& device = rank->link().device();
+    if (kernels) traces_.back().add_profile(device.kernels(), device.stream(device::StreamId::kCompute));
+    rank->executor().set_trace(&traces_.back());
+  }
+}
+
+plan::Timeline TrainerImpl::timeline(int32_t index) const {
+  if (traces_.empty())
+    fail(Code::kFailedPrecondition,
+         "nothing was traced: switch the trace on (hws_engine_set_trace) and take a step");
+  return traces_.at(static_cast<size_t>(index)).timeline();
+}
+
+std::string TrainerImpl::trace_report(bool json) const {
+  std::vector<plan::Timeline> lines;
+  double zero = std::numeric_limits<double>::infinity();
+  for (int32_t i = 0; i < team_.size(); ++i) {
+    lines.push_back(timeline(i));
+    if (!lines.back().times.empty()) zero = std::min(zero, lines.back().times.front().ready);
+  }
+  Json report = {{"displayTimeUnit", "ms"}, {"otherData", {{"step", last_.step}}}};
+  std::string text =
+      fmt::format("step {}, seconds\n{:>6} {:>10} {:>10} {:>14} {:>10} {:>9} {:>16}\n", last_.step, "rank",
+                  "step", "compute", "communication", "exposed", "hidden", "behind backward");
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const int32_t rank = ranks_[i]->number();
+    const plan::Overlap o = plan::overlap_of(plans_.train, lines[i]);
+    if (json) {
+      Events events(plans_.train, rank, zero, &report["traceEvents"]);
+      events.add(lines[i]);
+      if (const KernelProfile* profile = traces_[i].profile()) events.add(*profile);
+    }
+    report["otherData"]["ranks"].push_back(overlap_json(rank, o));
+    text += fmt::format("{:>6} {:>10.6f} {:>10.6f} {:>14.6f} {:>10.6f} {:>7.1f} % {:>14.1f} %\n", rank,
+                        o.makespan, o.compute_busy, o.communication_busy, o.exposed, 100 * o.hidden_share(),
+                        100 * o.behind_backward_share());
+  }
+  if (json) return report.dump();
+  return text +
+         "(hidden: share of communication beside which something was computed; exposed: what the compute "
+         "stream waited)\n";
+}
+
+}  // namespace hawser::train

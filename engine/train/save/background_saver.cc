@@ -1,0 +1,106 @@
+#include "engine/train/save/background_saver.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "engine/base/signals_blocked.h"
+#include "engine/base/utf8.h"
+
+namespace hawser::train {
+namespace {
+
+/// Seven levels below training, for this thread and those that it makes: where every core is busy, the
+/// scheduler gives it a sixth of one. Less would leave the disk idle, more would be felt.
+void step_back() {
+  constexpr int kLevels = 7;
+  const auto thread = static_cast<id_t>(gettid());
+  setpriority(PRIO_PROCESS, thread, getpriority(PRIO_PROCESS, thread) + kLevels);  // a wish
+}
+
+}  // namespace
+
+BackgroundSaver::~BackgroundSaver() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void BackgroundSaver::make_way() {
+  if (!last_ || last_->ended()) return;
+  if (config_.when_busy == config::SaveBusy::kRefuse)
+    fail(Code::kBusy,
+         "the checkpoint {} is still being written; wait for it, save less often, or set "
+         "/checkpoint/when_busy "
+         "to wait",
+         last_->path());
+  last_->wait_until_ended();
+}
+
+void BackgroundSaver::wait() const {
+  if (last_) last_->wait_until_ended();
+}
+
+void BackgroundSaver::start(std::shared_ptr<SaveOperation> operation, std::function<void()> write) {
+  HWS_CHECK(!last_ || last_->ended());
+  if (thread_.joinable()) thread_.join();  // it has nothing left to do
+  const SignalsBlocked blocked;
+  running_ = true;
+  try {
+    thread_ = std::thread([this, operation, write = std::move(write)] { write_and_end(operation, write); });
+  } catch (const std::system_error& e) {
+    running_ = false;
+    fail(Code::kUnavailable,
+         "cannot make the thread that writes {}: {}; raise the limit on threads, or save "
+         "without it",
+         operation->path(), e.what());
+  } catch (...) {
+    running_ = false;
+    throw;
+  }
+  last_ = std::move(operation);
+}
+
+void BackgroundSaver::write_and_end(const std::shared_ptr<SaveOperation>& operation,
+                                    const std::function<void()>& write) noexcept {
+  step_back();
+  std::optional<Error> error;
+  try {
+    write();
+  } catch (...) {
+    error = Error::caught();
+  }
+  if (error && error->code() != Code::kCancelled) count({operation, &operation->path()}, *error);
+  running_ = false;
+  operation->end(error);
+}
+
+void BackgroundSaver::raise_unheard() {
+  if (config_.on_error != config::SaveFailure::kStop || !last_ || !last_->ended()) return;
+  if (const std::optional<Error> error = last_->take_unheard())
+    throw Error(error->code(),
+                fmt::format("an asynchronous save has failed, {}: {}", last_->path(), error->message()),
+                error->details());
+}
+
+void BackgroundSaver::count_failure(const std::string& path, const Error& error) {
+  count(std::make_shared<const std::string>(path), error);
+}
+
+void BackgroundSaver::count(std::shared_ptr<const std::string> path, const Error& error) noexcept {
+  const std::lock_guard lock(mutex_);
+  failures_ += 1;
+  failed_path_ = std::move(path);
+  failed_with_ = error;
+}
+
+BackgroundSaver::Failures BackgroundSaver::failures() const {
+  const std::lock_guard lock(mutex_);
+  if (failures_ == 0) return {};
+  // A folder may be renamed to anything.
+  return {failures_, as_utf8(fmt::format("{}: {}", *failed_path_, failed_with_->message()))};
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,76 @@
+#include "engine/train/save/run_state.h"
+
+#include <cmath>
+
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+
+namespace hawser::train {
+namespace {
+
+using Json = OrderedJson;
+
+Json window_json(const optim::Window& w) { return {{"count", w.count}, {"values", w.values}}; }
+
+/// Such that no run can count on to the end of 64 bits.
+int64_t count_from(const Json& json, const char* key) {
+  constexpr int64_t kMost = int64_t{1} << 62;
+  const auto count = json.at(key).get<int64_t>();
+  if (count < 0 || count > kMost)
+    fail(Code::kCheckpointCorrupt, "the checkpoint's trainer state has {} {}", key, count);
+  return count;
+}
+
+optim::Window window_from(const Json& json) {
+  optim::Window w;
+  w.count = json.at("count").get<int64_t>();
+  w.values = json.at("values").get<std::array<double, optim::Window::kSize>>();
+  if (w.count < 0) fail(Code::kCheckpointCorrupt, "the checkpoint's guard window has count {}", w.count);
+  return w;
+}
+
+/// What a newer version counts would be lost at the next save.
+void check_keys(const Json& json) {
+  RunState any;
+  any.best_validation_loss = 0;
+  const Json known = Json::parse(to_json(any));
+  for (const auto& [key, value] : json.items())
+    if (!known.contains(key))
+      fail(Code::kCheckpointIncompatible,
+           "the checkpoint's trainer state has '{}', which this Hawser does not know; use a newer one", key);
+}
+
+}  // namespace
+
+std::string to_json(const RunState& s) {
+  Json json = {{"step", s.step},
+               {"accepted", s.accepted},
+               {"samples", s.samples},
+               {"skipped", s.skipped},
+               {"skipped_in_row", s.skipped_in_row}};
+  if (std::isfinite(s.best_validation_loss)) json["best_validation_loss"] = s.best_validation_loss;
+  json["guard"] = {{"losses", window_json(s.losses)}, {"norms", window_json(s.norms)}};
+  return json.dump();
+}
+
+RunState run_state_from_json(std::string_view text) {
+  RunState s;
+  try {
+    const Json json = Json::parse(text);
+    check_keys(json);
+    s.step = count_from(json, "step");
+    s.accepted = count_from(json, "accepted");
+    s.samples = count_from(json, "samples");
+    s.skipped = count_from(json, "skipped");
+    s.skipped_in_row = count_from(json, "skipped_in_row");
+    if (json.contains("best_validation_loss"))
+      s.best_validation_loss = json["best_validation_loss"].get<double>();
+    s.losses = window_from(json.at("guard").at("losses"));
+    s.norms = window_from(json.at("guard").at("norms"));
+  } catch (const Json::exception& e) {
+    fail(Code::kCheckpointCorrupt, "the checkpoint's trainer state cannot be read: {}", e.what());
+  }
+  return s;
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,73 @@
+#include "engine/train/step/batch_sources.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/base/error.h"
+
+namespace hawser::train {
+
+void DatasetSource::load(int32_t micro_batch, const MicroBatch& out) {
+  const uint64_t first = first_ + static_cast<uint64_t>(micro_batch * out.batch);
+  dataset_.read(split_, first, {out.tokens, out.targets, out.positions, out.kv_begin, out.batch, out.seq});
+  std::iota(out.samples, out.samples + out.batch, first);
+}
+
+void BatchViewSource::load(int32_t micro_batch, const MicroBatch& out) {
+  const int64_t row = first_row_ + micro_batch * out.batch, begin = row * view_.cols, n = out.batch * out.seq;
+  std::copy_n(view_.tokens + begin, n, out.tokens);
+  if (view_.targets)
+    std::copy_n(view_.targets + begin, n, out.targets);
+  else
+    std::fill_n(out.targets, n, -100);
+  for (int64_t i = 0; i < n; ++i) {
+    const auto column = static_cast<int32_t>(i % out.seq);
+    out.kv_begin[i] = view_.document_begin ? view_.document_begin[begin + i] : 0;
+    out.positions[i] = column - out.kv_begin[i];
+  }
+  std::iota(out.samples, out.samples + out.batch, first_sample_ + static_cast<uint64_t>(row));
+}
+
+void TextSource::load(int32_t, const MicroBatch& out) {
+  std::copy_n(tokens_, out.seq, out.tokens);
+  std::fill_n(out.targets, out.seq, -100);
+  std::iota(out.positions, out.positions + out.seq, static_cast<int32_t>(first_position_));
+  out.samples[0] = 0;
+}
+
+void check_batch(const BatchView& b, int64_t vocab, int64_t most_cols, bool needs_targets) {
+  if (b.rows < 1 || b.cols < 1 || b.tokens == nullptr || (needs_targets && b.targets == nullptr))
+    fail(Code::kInvalidArgument, "the batch has {} rows, {} columns, tokens {}, targets {}", b.rows, b.cols,
+         b.tokens ? "given" : "missing", b.targets ? "given" : "missing");
+  if (b.cols > most_cols)
+    fail(Code::kInvalidArgument, "the batch has {} columns; this engine takes at most {} (/batch/sequence)",
+         b.cols, most_cols);
+  for (int64_t i = 0; i < b.rows * b.cols; ++i) {
+    const int64_t row = i / b.cols, column = i % b.cols;
+    if (b.tokens[i] < 0 || b.tokens[i] >= vocab)
+      fail(Code::kDataInvalid, "token {} at row {}, column {} is outside the vocabulary of {}", b.tokens[i],
+           row, column, vocab);
+    if (b.targets && b.targets[i] != -100 && (b.targets[i] < 0 || b.targets[i] >= vocab))
+      fail(Code::kDataInvalid, "target {} at row {}, column {} is neither -100 nor in the vocabulary of {}",
+           b.targets[i], row, column, vocab);
+    if (!b.document_begin) continue;
+    const int32_t begin = b.document_begin[i], before = column > 0 ? b.document_begin[i - 1] : 0;
+    if (begin < 0 || begin > column || (begin != before && begin != column))
+      fail(Code::kDataInvalid,
+           "document_begin {} at row {}, column {}: it must be the column where that position's document "
+           "starts",
+           begin, row, column);
+  }
+}
+
+void PushedBatch::set(const BatchView& b) {
+  const auto n = static_cast<size_t>(b.rows * b.cols);
+  tokens_.assign(b.tokens, b.tokens + n);
+  targets_.assign(b.targets, b.targets + n);
+  if (b.document_begin) document_begin_.assign(b.document_begin, b.document_begin + n);
+  view_ = {b.rows, b.cols, tokens_.data(), targets_.data(),
+           b.document_begin ? document_begin_.data() : nullptr};
+  waiting_ = true;
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,70 @@
+// Where micro-batches come from: the config's data, a batch that the host pushed, or the next rows of a text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/data/dataset.h"
+#include "engine/train/step/executor.h"
+#include "engine/train/trainer.h"
+
+namespace hawser::train {
+
+/// Rows of the config's data, from sample `first` on.
+class DatasetSource : public BatchSource {
+ public:
+  DatasetSource(const data::Dataset& dataset, data::Split split, uint64_t first)
+      : dataset_(dataset), split_(split), first_(first) {}
+  void load(int32_t micro_batch, const MicroBatch& out) override;
+
+ private:
+  const data::Dataset& dataset_;
+  data::Split split_;
+  uint64_t first_;
+};
+
+/// Rows of a batch of the caller's, from row `first_row` on. Sample numbers count from `first_sample`.
+class BatchViewSource : public BatchSource {
+ public:
+  BatchViewSource(const BatchView& view, int64_t first_row, uint64_t first_sample)
+      : view_(view), first_row_(first_row), first_sample_(first_sample) {}
+  void load(int32_t micro_batch, const MicroBatch& out) override;
+
+ private:
+  const BatchView& view_;
+  int64_t first_row_;
+  uint64_t first_sample_;
+};
+
+/// One row of tokens at positions from `first_position` on, for generation.
+class TextSource : public BatchSource {
+ public:
+  TextSource(const int32_t* tokens, int64_t first_position)
+      : tokens_(tokens), first_position_(first_position) {}
+  void load(int32_t micro_batch, const MicroBatch& out) override;
+
+ private:
+  const int32_t* tokens_;
+  int64_t first_position_;
+};
+
+/// Throws kInvalidArgument or kDataInvalid (row, column, value) unless tokens are in [0, vocab), targets too
+/// or -100, and document_begin in [0, column], never falling behind a boundary.
+void check_batch(const BatchView& batch, int64_t vocab, int64_t most_cols, bool needs_targets);
+
+/// A pushed global batch, copied; its memory is kept from push to push.
+class PushedBatch {
+ public:
+  void set(const BatchView& batch);
+  bool waiting() const { return waiting_; }
+  void drop() { waiting_ = false; }
+  const BatchView& view() const { return view_; }
+
+ private:
+  std::vector<int32_t> tokens_, targets_, document_begin_;
+  BatchView view_;
+  bool waiting_ = false;
+};
+
+}  // namespace hawser::train

@@ -1,0 +1,102 @@
+// Where the executor finds the state of its rank: pointers into the persistent slots, made once, and where
+// modules find a block's weights and gradients now.
+#include <algorithm>
+
+#include "engine/train/step/executor.h"
+
+namespace hawser::train {
+Executor::Executor(Setup setup, const plan::Plan& plan)
+    : s_(std::move(setup)),
+      pointers_(s_.model->table().groups().size()),
+      graphs_(s_.graphs ? &s_.link->device() : nullptr) {
+  const auto named = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };
+  if (char* const memory = named("lookup_gradient"))
+    lookup_gradient_ = nn::LookupGradient(s_.staging.lookup_gradient(memory), memory, s_.lookup_gradient);
+  rope_table_ = reinterpret_cast<float*>(named("rope_table"));
+  scalars_ = reinterpret_cast<StepScalars*>(named("scalars"));
+  sums_ = reinterpret_cast<StepSums*>(named("norm"));
+  host_scalars_ = s_.staging.scalars(scalars_);
+  host_sums_ = s_.staging.sums(sums_);
+  if (s_.groups->dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.groups->dp->size())));
+  bind_state(plan);
+  for (size_t id = 0; id < plan.slots.size(); ++id) {
+    if (!plan.slots[id].persistent) continue;
+    acquire(plan, plan.slots[id]);
+    point_groups(plan, static_cast<plan::SlotId>(id));
+  }
+  if (s_.link->in_place())
+    device::poison(s_.arena->data() + plan.persistent_bytes, s_.arena->bytes() - plan.persistent_bytes);
+}
+
+void Executor::bind_state(const plan::Plan& plan) {
+  using plan::Role;
+  const std::vector<nn::ParameterGroup>& groups = s_.model->table().groups();
+  gaps_.resize(static_cast<size_t>(s_.layout->blocks()));
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const parallel::GroupLayout& layout = s_.layout->group(static_cast<int32_t>(i));
+    const auto block = static_cast<int32_t>(groups[i].block);
+    const auto slot = [&](Role role) { return at(plan, plan::find_state(plan, role, block)); };
+    const bool sharded = s_.layout->weights_sharded();
+    char* weights = slot(sharded ? Role::kWeightShards : Role::kWeights);
+    weights += sharded ? layout.weight_shard : layout.weights + layout.state.begin * dtype_bytes(layout.type);
+    GroupState state{layout.state, {weights, layout.state_type}, nullptr, {}, {}};
+    if (layout.has_master) {
+      state.weights.data = slot(Role::kMaster) + layout.master;
+      state.copy = weights;
+    }
+    const auto moment = [&](Role role) -> StateArray {
+      char* const begin = slot(role);
+      return {begin && layout.trainable ? begin + layout.moments : nullptr, layout.state_type};
+    };
+    state.moment1 = moment(Role::kMoment1), state.moment2 = moment(Role::kMoment2);
+    state_.push_back(state);
+
+    if (!layout.trainable) continue;
+    int64_t end = 0;
+    const int64_t written = s_.layout->rounds_gradients() ? layout.gradient_window : layout.gradients;
+    const auto gap_until = [&](int64_t begin) {
+      if (begin > end) gaps_[groups[i].block].push_back({written + end * 4, (begin - end) * 4});
+    };
+    for (const nn::Parameter& p : s_.model->table().all()) {
+      if (p.group != static_cast<int32_t>(i)) continue;
+      gap_until(p.offset);
+      end = p.offset + p.size;
+    }
+    gap_until(layout.elements);
+  }
+}
+
+/// A slot with whole weights or f32 gradients of a block is where modules find its groups from now on.
+void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
+  using plan::Role;
+  const plan::Slot& slot = plan.slot(id);
+  const bool window = slot.role == Role::kGradientWindow;
+  const bool whole = slot.role == Role::kGradients && !s_.layout->rounds_gradients();
+  if (slot.role != Role::kWeights && !whole && !window) return;
+  for (const int32_t g : s_.layout->groups_of(slot.block)) {
+    const parallel::GroupLayout& group = s_.layout->group(g);
+    nn::GroupPointers& pointers = pointers_[static_cast<size_t>(g)];
+    if (slot.role == Role::kWeights)
+      pointers.weights = at(plan, id) + group.weights;
+    else if (group.trainable)
+      pointers.gradients =
+          reinterpret_cast<float*>(at(plan, id) + (window ? group.gradient_window : group.gradients));
+  }
+}
+
+/// Reduced gradient of element state(g).range.begin, in a slot of whole gradients or of shards.
+StateArray Executor::reduced(const plan::Plan& plan, plan::SlotId slot, int32_t g) const {
+  const parallel::GroupLayout& group = s_.layout->group(g);
+  if (plan.slot(slot).role != plan::Role::kGradients)
+    return {at(plan, slot) + group.gradient_shard, group.state_type};
+  return StateArray{at(plan, slot) + group.gradients, group.state_type}.from(state(g).range.begin);
+}
+
+StateArray Executor::gradients(const plan::Plan& plan, int32_t g) const {
+  const auto block = static_cast<int32_t>(s_.model->table().groups()[static_cast<size_t>(g)].block);
+  const plan::SlotId shards = find_state(plan, plan::Role::kGradientShards, block);
+  const bool apart = shards >= 0 && s_.layout->state_sharded();
+  return reduced(plan, apart ? shards : find_state(plan, plan::Role::kGradients, block), g);
+}
+
+}  // namespace hawser::train

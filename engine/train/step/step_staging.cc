@@ -1,0 +1,37 @@
+#include "engine/train/step/step_staging.h"
+
+namespace hawser::train {
+namespace {
+
+int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+constexpr int64_t kScalarBytes = sizeof(StepScalars), kSumBytes = sizeof(StepSums);
+
+}  // namespace
+
+int64_t MicroBatch::bytes(int64_t batch, int64_t seq) {
+  return 4 * aligned(batch * seq * 4) + aligned(batch * 8);
+}
+
+MicroBatch MicroBatch::in_slot(char* slot, int64_t batch, int64_t seq) {
+  const int64_t array = aligned(batch * seq * 4);
+  const auto ints = [&](int64_t i) { return reinterpret_cast<int32_t*>(slot + i * array); };
+  return {batch, seq, ints(0), ints(1), ints(2), ints(3), reinterpret_cast<uint64_t*>(slot + 4 * array)};
+}
+
+int64_t StepStaging::bytes(int64_t micro_batches, int64_t batch, int64_t seq, int64_t lookup_gradient) {
+  return micro_batches * (MicroBatch::bytes(batch, seq) + aligned(batch * seq * 4)) + aligned(kScalarBytes) +
+         aligned(kSumBytes) + aligned(lookup_gradient);
+}
+
+StepStaging::StepStaging(char* memory, int64_t micro_batches, int64_t batch, int64_t seq)
+    : input_bytes_(MicroBatch::bytes(batch, seq)), loss_bytes_(aligned(batch * seq * 4)) {
+  inputs_ = memory;
+  losses_ = inputs_ + micro_batches * input_bytes_;
+  char* const scalars = losses_ + micro_batches * loss_bytes_;
+  scalars_ = reinterpret_cast<StepScalars*>(scalars);
+  sums_ = reinterpret_cast<StepSums*>(scalars + aligned(kScalarBytes));
+  lookup_gradient_ = scalars + aligned(kScalarBytes) + aligned(kSumBytes);
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,46 @@
+// StepStaging: the host's side of what an executor sends to its device in a step and fetches from it. Where
+// the device is worked on in place it is the arena's slots themselves; else pinned memory with a place for
+// every micro-batch, so that the host need not wait for the device between them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/train/step/step_values.h"
+
+namespace hawser::train {
+
+class StepStaging {
+ public:
+  /// Of pinned memory, for `micro_batches` of [batch, seq] and the host's side of a LookupGradient.
+  static int64_t bytes(int64_t micro_batches, int64_t batch, int64_t seq, int64_t lookup_gradient);
+
+  /// In place.
+  StepStaging() = default;
+  /// `memory` has so many bytes and outlives this.
+  StepStaging(char* memory, int64_t micro_batches, int64_t batch, int64_t seq);
+
+  // Each takes where the device has it, and returns where the host has it.
+
+  char* micro_batch(int32_t number, char* slot) const { return place(inputs_, number, input_bytes_, slot); }
+  float* losses(int32_t number, float* slot) const {
+    return reinterpret_cast<float*>(place(losses_, number, loss_bytes_, reinterpret_cast<char*>(slot)));
+  }
+  StepScalars* scalars(StepScalars* slot) const { return scalars_ ? scalars_ : slot; }
+  StepSums* sums(StepSums* slot) const { return sums_ ? sums_ : slot; }
+  char* lookup_gradient(char* slot) const { return lookup_gradient_ ? lookup_gradient_ : slot; }
+
+ private:
+  static char* place(char* array, int32_t number, int64_t bytes, char* slot) {
+    return array ? array + std::max(number, 0) * bytes : slot;
+  }
+
+  int64_t input_bytes_ = 0, loss_bytes_ = 0;
+  char* inputs_ = nullptr;
+  char* losses_ = nullptr;
+  StepScalars* scalars_ = nullptr;
+  StepSums* sums_ = nullptr;
+  char* lookup_gradient_ = nullptr;
+};
+
+}  // namespace hawser::train

@@ -1,0 +1,146 @@
+#include "engine/train/step/step_trace.h"
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/comm/gate.h"
+
+namespace hawser::train {
+namespace {
+
+using plan::StreamId;
+
+/// An UNSHARD gathers f32 and narrower weights in calls of their own.
+constexpr size_t kMostCalls = 2;
+/// A rank remembers 2,048 finished calls: they are taken before as many can have come together.
+constexpr int64_t kTakeEvery = 512;
+/// Kernel calls of an instruction, on average at most: a block's forward makes about 12, its backward 25.
+constexpr size_t kMostKernels = 32;
+
+size_t calls_of(const plan::Plan& plan) {
+  size_t calls = 0;
+  for (const plan::Instruction& n : plan.instructions)
+    calls += n.stream == StreamId::kCommunication ? kMostCalls : plan::meets_others(n) ? 1 : 0;
+  return calls;
+}
+
+}  // namespace
+
+StepTrace::StepTrace(const plan::Plan& plan, comm::RankComm* comm)
+    : plan_(plan), comm_(comm), marks_(plan.instructions.size()), records_(calls_of(plan) + kTakeEvery) {
+  halves_.reserve(2);
+}
+
+/// What other calls left behind is none of this step's.
+void StepTrace::begin_half(size_t first) {
+  if (first == 0) halves_.clear(), recorded_ = 0;
+  half_begin_ = first;
+  half_records_ = recorded_;
+  if (profile_ && first == 0) begin_sums();
+  in_flight_ = 0;
+  if (!comm_) return;
+  const auto room = static_cast<int64_t>(records_.size() - recorded_);
+  while (comm_->take_records(records_.data() + recorded_, room) > 0) {
+  }
+}
+
+void StepTrace::turn(size_t index) { marks_[index].ready = comm::steady_seconds(); }
+void StepTrace::starts(size_t index) { marks_[index].begin = comm::steady_seconds(); }
+void StepTrace::ended(size_t index) { marks_[index].end = comm::steady_seconds(); }
+
+void StepTrace::issued(size_t index, comm::Work work) {
+  marks_[index].last = work.ticket;
+  in_flight_ += kMostCalls;
+  if (in_flight_ >= kTakeEvery) take_records();
+}
+
+void StepTrace::drains() { halves_.push_back({0, comm::steady_seconds(), 0}); }
+
+void StepTrace::end_half(size_t end) {
+  halves_.back().drain_end = comm::steady_seconds();
+  halves_.back().end = end;
+  take_records();
+  if (profile_) add_half();
+}
+
+void StepTrace::add_profile(const kernels::KernelTable& kernels, Stream& stream) {
+  profile_ = std::make_unique<KernelProfile>(kernels, stream, kMostKernels * plan_.instructions.size());
+}
+
+void StepTrace::begin_sums() {
+  profile_->begin_step();
+  if (++steps_begun_ != 2) return;
+  profile_->clear_sums();
+  sums_ = {};
+}
+
+void StepTrace::add_half() {
+  const Half& half = halves_.back();
+  sums_.steps += half_begin_ == 0 ? 1 : 0;
+  sums_.seconds += half.drain_end - (half.end > half_begin_ ? marks_[half_begin_].ready : half.drain_begin);
+  sums_.waited += half.drain_end - half.drain_begin;
+  for (size_t i = half_begin_; i < half.end; ++i) sums_.waited += marks_[i].begin - marks_[i].ready;
+  for (size_t i = half_records_; i < recorded_; ++i) {
+    ++sums_.transfers;
+    sums_.sent_bytes += records_[i].bytes;
+    sums_.communicating += records_[i].ended - records_[i].begun;
+  }
+}
+
+void StepTrace::take_records() {
+  in_flight_ = 0;
+  if (!comm_) return;
+  const auto room = static_cast<int64_t>(records_.size() - recorded_);
+  recorded_ += static_cast<size_t>(comm_->take_records(records_.data() + recorded_, room));
+}
+
+plan::Timeline StepTrace::timeline() const {
+  if (halves_.empty() || halves_.back().end == 0)
+    fail(Code::kFailedPrecondition,
+         "no step was traced: switch the trace on (hws_engine_set_trace) and take a step that succeeds");
+  plan::Timeline timeline;
+  timeline.times.resize(halves_.back().end);
+  for (size_t i = 0; i < timeline.times.size(); ++i) {
+    const Mark& m = marks_[i];
+    timeline.times[i] = {m.ready, m.begin, m.end, m.begin, m.begin};
+  }
+  add_transfers(&timeline);
+  size_t half = 0;
+  const auto drain = [&] {
+    const Half& h = halves_[half++];
+    if (comm_) timeline.waits.push_back({h.end, h.drain_begin, h.drain_end});
+  };
+  for (size_t i = 0; i < timeline.times.size(); ++i) {
+    if (i == halves_[half].end) drain();
+    const plan::Instruction& n = plan_.instructions[i];
+    const bool meets = plan::meets_others(n);
+    if (n.waits_for < 0 && !meets) continue;
+    timeline.waits.push_back({i, marks_[i].ready, meets ? timeline.times[i].begin : marks_[i].begin});
+  }
+  while (half < halves_.size()) drain();
+  return timeline;
+}
+
+/// Calls finish in the order in which they were issued, so one walk over both lists finds each call's
+/// instruction.
+void StepTrace::add_transfers(plan::Timeline* timeline) const {
+  size_t next = 0;
+  for (size_t i = 0; i < timeline->times.size(); ++i) {
+    const bool transfer = plan_.instructions[i].stream == StreamId::kCommunication;
+    if (!transfer && !plan::meets_others(plan_.instructions[i])) continue;
+    plan::Times& t = timeline->times[i];
+    const size_t first = next;
+    if (transfer)
+      while (next < recorded_ && records_[next].ticket <= marks_[i].last) ++next;
+    else
+      next = std::min(next + 1, recorded_);
+    if (next == first) continue;
+    t.sent_begin = records_[first].begun, t.sent_end = records_[next - 1].ended;
+    if (transfer)
+      t.begin = t.sent_begin, t.end = t.sent_end;
+    else
+      t.begin = std::min(t.sent_end, t.end);
+  }
+}
+
+}  // namespace hawser::train
