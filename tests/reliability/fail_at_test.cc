@@ -173,11 +173,29 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
     return total;
   }
 
-  /// True: the call reported it. False: it went on without.
+  /// True: the call reported it. False: it went on without. What the library keeps of the last failure, such
+  /// as the words of a failed save, may take other blocks than what it kept before; a loss repeats itself.
   bool fail_once(const Stage& stage, Operation operation, int error, long n,
                  const std::vector<int32_t>& codes) {
-    const Held before = settled();
-    bool revived = false;
+    Held before = settled();
+    Outcome outcome = fail_and_recover(stage, operation, error, n, codes);
+    Held after = settled();
+    if (!outcome.revived && loses_blocks(before, after)) {
+      before = after;
+      outcome = fail_and_recover(stage, operation, error, n, codes);
+      after = settled();
+    }
+    expect_nothing_lost(before, after, operation, outcome.revived);
+    return outcome.told;
+  }
+
+  struct Outcome {
+    bool told = false;     ///< the call reported it
+    bool revived = false;  ///< ranks had to be made anew
+  };
+
+  Outcome fail_and_recover(const Stage& stage, Operation operation, int error, long n,
+                           const std::vector<int32_t>& codes) {
     int32_t status = HWS_OK;
     {
       const FailAt fail(operation, error, n, extent_);
@@ -185,25 +203,31 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
     }
     if (status == HWS_OK) {
       stage.undo();
-    } else {
-      expect_clear_error(status, codes);
-      if (after_failure_) after_failure_();
-      int32_t again = stage.call();
-      if (again == HWS_ABORTED && GetParam() > 1) {  // one of several ranks failed alone: they say what to do
-        expect_clear_error(again, {HWS_ABORTED});
-        revive_();
-        revived = true;
-        again = stage.call();
-      }
-      if (again == HWS_ALREADY_EXISTS && GetParam() > 1) {  // whole before ranks could tell each other so
-        stage.undo();
-        again = stage.call();
-      }
-      require(again, "the same call again");
-      stage.undo();
+      return {};
     }
-    expect_nothing_lost(before, settled(), operation, revived);
-    return status != HWS_OK;
+    bool revived = false;
+    expect_clear_error(status, codes);
+    if (after_failure_) after_failure_();
+    int32_t again = stage.call();
+    if (again == HWS_ABORTED && GetParam() > 1) {  // one of several ranks failed alone: they say what to do
+      expect_clear_error(again, {HWS_ABORTED});
+      revive_();
+      revived = true;
+      again = stage.call();
+    }
+    if (again == HWS_ALREADY_EXISTS && GetParam() > 1) {  // whole before ranks could tell each other so
+      stage.undo();
+      again = stage.call();
+    }
+    require(again, "the same call again");
+    stage.undo();
+    return {true, revived};
+  }
+
+  /// A JSON value whose constructor fails loses what it has made so far (nlohmann 3.11): at most its nodes
+  /// with two strings each. Nothing else may be lost.
+  static bool loses_blocks(const Held& before, const Held& after) {
+    return after.blocks - before.blocks > 3 * (after.json - before.json);
   }
 
   static void expect_nothing_lost(const Held& before, const Held& after, Operation operation, bool revived) {
@@ -211,9 +235,7 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
     EXPECT_EQ(after.threads, before.threads) << "threads";
     if (revived) return;  // a new engine does not hold the same as one that has lived
     EXPECT_EQ(after.pages, before.pages) << "mapped pages";
-    // A JSON value whose constructor fails loses what it has made so far (nlohmann 3.11): at most its nodes
-    // with two strings each. Nothing else may be lost.
-    EXPECT_LE(after.blocks - before.blocks, 3 * (after.json - before.json)) << "blocks";
+    EXPECT_FALSE(loses_blocks(before, after)) << after.blocks - before.blocks << " blocks";
     EXPECT_TRUE(operation == Operation::kAllocation || after.json == before.json);
   }
 
@@ -312,14 +334,16 @@ class Life : public FailAtTest {
   template <typename Walk, typename Drop, typename Nothing>
   void walk_engine(Host& host, const Walk& walk_it, const Drop& drop, const Nothing& nothing,
                    Operation operation, const std::vector<int32_t>& codes) {
-    const std::string saved = host.path("saved"), other = host.path("other"), hf = host.path("hf"),
-                      hf2 = host.path("hf2"), imported = host.path("imported"), never = host.path("never");
+    const std::string run = host.path("run"), saved = run + "/step-1", other = host.path("other"),
+                      hf = host.path("hf"), hf2 = host.path("hf2"), imported = host.path("imported"),
+                      never = host.path("never");
     keep_words_of_a_failed_save(host, never);
     revive_ = [&host, never] {
       hws_engine_destroy(std::exchange(host.engine, nullptr));
       host.live();
       keep_words_of_a_failed_save(host, never);
     };
+    fs::create_directory(run);
     require(hws_checkpoint_save(host.engine, saved.c_str()), "save");
     require(hws_checkpoint_export(saved.c_str(), hf.c_str(), ""), "export");
     const auto gone = [](const std::string& path) {
@@ -364,6 +388,9 @@ class Life : public FailAtTest {
     };
     walk_it(
         "load", [&] { return hws_checkpoint_load(host.engine, saved.c_str(), 0); }, nothing);
+    walk_it(
+        "load latest", [&] { return hws_checkpoint_load_latest(host.engine, run.c_str(), 0, &host.out); },
+        drop);
     after_failure_ = nullptr;
     if (operation == Operation::kFile && !codes.empty() && host.ranks == 1) {
       EXPECT_GT(half_loads, 0);
