@@ -15,7 +15,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-packages=(g++ clang cmake ninja-build pkg-config python3 python3-venv
+packages=(g++ clang clang-format cmake ninja-build pkg-config python3 python3-venv
           nlohmann-json3-dev libflatbuffers-dev flatbuffers-compiler libfmt-dev libxxhash-dev libcli11-dev libgtest-dev libsodium-dev libgloo-dev
           openmpi-bin iproute2 abigail-tools)
 

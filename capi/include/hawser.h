@@ -131,9 +131,9 @@ HWS_API void hws_buffer_destroy(hws_buffer* buffer);
 
 /* -------------------------------------------------------------------------------------------------- config */
 
-#define HWS_FORMAT_JSON 0   /* strict JSON, as set */
-#define HWS_FORMAT_BINARY 1 /* FlatBuffers, capi/schema/config.fbs; for schema: .bfbs */
-#define HWS_FORMAT_RESOLVED 2 /* JSON of every field with defaults, presets and rules applied (serialize only) */
+#define HWS_FORMAT_JSON 0     /* strict JSON, as set */
+#define HWS_FORMAT_BINARY 1   /* FlatBuffers, capi/schema/config.fbs; for schema: .bfbs */
+#define HWS_FORMAT_RESOLVED 2 /* JSON of every field, after defaults, presets and rules (serialize only) */
 #define HWS_FORMAT_TEXT 3     /* for people (reports) */
 
 /* Parses a config: `size` bytes of JSON or FlatBuffers binary. Errors: HWS_CONFIG_PARSE (where it stops being
@@ -524,9 +524,9 @@ HWS_API int32_t hws_checkpoint_save(hws_engine* engine, const char* path);
  * Errors: HWS_ALREADY_EXISTS, HWS_OUT_OF_MEMORY for the copy (needed, available), HWS_UNIMPLEMENTED where
  * ranks are in several processes; whatever the file system answers comes through the op. */
 HWS_API int32_t hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op** out);
-#define HWS_LOAD_OTHER_DATA                                                             \
-  1u /* go on although the data is not what the checkpoint was trained on: a checkpoint \
-        holds digests of its data, all of it up to 4 GiB, an even sample of more */
+/* Go on although the data is not what the checkpoint was trained on. A checkpoint holds digests of its data: of
+ * all of it up to 4 GiB, of an even sample of more. */
+#define HWS_LOAD_OTHER_DATA 1u
 /* Restores weights, optimizer, counters and data cursor: training goes on bitwise. Everything is checked
  * before anything changes (each file's digests by one rank of all); should the disk fail after that, the
  * engine does nothing more before another load (HWS_FAILED_PRECONDITION), or, with several ranks, must be

@@ -1,3 +1,4 @@
+// The digest loop of a machine that has one level.
 #include "engine/checkpoint/digest_loop.h"
 
 namespace hawser::checkpoint {

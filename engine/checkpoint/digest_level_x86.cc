@@ -1,3 +1,4 @@
+// The digest loop for the CPU that runs this: AVX2 where there is AVX2.
 #include "engine/checkpoint/digest_loop.h"
 #include "kernels/include/levels.h"
 

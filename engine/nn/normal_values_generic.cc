@@ -1,3 +1,4 @@
+// Initial values with the vectors of the baseline.
 #include "engine/nn/normal_formula.h"
 
 namespace hawser::nn {

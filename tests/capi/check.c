@@ -1,3 +1,4 @@
+/* See check.h. */
 #define _XOPEN_SOURCE 700
 #include "check.h"
 

@@ -8,14 +8,12 @@
 // printed (HAWSER_SEED repeats it); HAWSER_FULL=1 takes every N.
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <random>
@@ -23,8 +21,8 @@
 #include <thread>
 #include <vector>
 
-#include "capi/include/hawser.h"
 #include "tests/reliability/failing_calls.h"
+#include "tests/reliability/host.h"
 
 namespace hawser {
 namespace {
@@ -33,7 +31,9 @@ namespace fs = std::filesystem;
 using testing::Extent;
 using testing::FailAt;
 using testing::Held;
+using testing::Host;
 using testing::Operation;
+using testing::require;
 
 constexpr long kRunsInCi = 120;  // of each call and kind of failure
 
@@ -46,67 +46,6 @@ uint64_t seed() {
   }();
   return value;
 }
-
-void require(int32_t status, const char* what) {
-  if (status == HWS_OK) return;
-  hws_error* error = nullptr;
-  hws_error_take(&error);
-  ADD_FAILURE() << what << ": " << hws_status_name(status) << ": " << hws_error_message(error);
-  hws_error_destroy(error);
-}
-
-/// What a host holds between its calls.
-struct Host {
-  explicit Host(int32_t ranks_) : ranks(ranks_) {
-    std::string name = (fs::temp_directory_path() / "hawser-fail-XXXXXX").string();
-    folder = mkdtemp(name.data());
-    std::ofstream text(path("text.txt"));
-    for (int i = 0; i < 300; ++i) text << "line " << i % 10 << " of a text that is easy to learn\n";
-    text.close();
-    json = R"({"seed": 3, "cpu": {"threads": )" + std::to_string(ranks + 1) + R"(},
-      "model": {"vocab_size": 256, "context": 8, "layers": 1, "width": 16, "heads": 2, "mlp": "gelu_tanh",
-                "norm": "layer_norm", "position": "learned", "tied_head": true},
-      "data": {"format": "text", "vocabulary": "bytes", "path": ")" +
-           path("text.txt") + R"("},
-      "batch": {"micro_batch": 1, "global_batch": 2, "sequence": 8},
-      "mesh": {"dp_shard": )" +
-           std::to_string(ranks) + R"(}, "zero": {"stage": )" + std::to_string(ranks > 1 ? 3 : 0) + R"(},
-      "optimizer": {"learning_rate": 0.01}, "train": {"steps": 1000000}, "comm": {"timeout_seconds": 20}})";
-    EXPECT_NE(hws_config_preset("none", &config), HWS_OK);  // the first error makes what is made once
-    hws_error* error = nullptr;
-    require(hws_error_take(&error), "take");
-    hws_error_destroy(error);
-    require(parse(), "parse");
-    if (ranks > 1) require(hws_comm_create_local(ranks, &comm), "comm");
-  }
-  ~Host() {
-    hws_engine_destroy(engine);
-    hws_comm_destroy(comm);
-    hws_config_destroy(config);
-    fs::remove_all(folder);
-  }
-  Host(const Host&) = delete;
-  Host& operator=(const Host&) = delete;
-
-  std::string path(const char* name) const { return folder + "/" + name; }
-  int32_t parse() { return hws_config_parse(json.data(), json.size(), HWS_FORMAT_JSON, &config); }
-  int32_t create() {
-    return ranks > 1 ? hws_engine_create_ranks(config, comm, 0, &engine)
-                     : hws_engine_create(config, 0, &engine);
-  }
-  /// An engine that has taken a step, which is where what is made once is made.
-  void live() {
-    require(create(), "create");
-    require(hws_engine_train_step(engine, nullptr), "step");
-  }
-
-  const int32_t ranks;
-  std::string folder, json;
-  hws_config* config = nullptr;
-  hws_comm* comm = nullptr;
-  hws_engine* engine = nullptr;
-  hws_buffer* out = nullptr;
-};
 
 /// A call, and how its success is undone so that it can be made again.
 struct Stage {
@@ -331,11 +270,20 @@ class Life : public FailAtTest {
     hws_op_destroy(op);
   }
 
+  /// Removes what a call wrote at `path`, after a look at it.
+  static std::function<void()> gone(const std::string& path) {
+    return [path] {
+      if (fs::exists(path + "/manifest.json")) require(hws_checkpoint_verify(path.c_str()), "verify");
+      fs::remove_all(path);
+      for (const auto& left : fs::directory_iterator(fs::path(path).parent_path()))
+        EXPECT_NE(left.path().extension(), ".tmp") << left.path();
+    };
+  }
+
   template <typename Walk, typename Drop, typename Nothing>
   void walk_engine(Host& host, const Walk& walk_it, const Drop& drop, const Nothing& nothing,
                    Operation operation, const std::vector<int32_t>& codes) {
     const std::string run = host.path("run"), saved = run + "/step-1", other = host.path("other"),
-                      hf = host.path("hf"), hf2 = host.path("hf2"), imported = host.path("imported"),
                       never = host.path("never");
     keep_words_of_a_failed_save(host, never);
     revive_ = [&host, never] {
@@ -345,15 +293,6 @@ class Life : public FailAtTest {
     };
     fs::create_directory(run);
     require(hws_checkpoint_save(host.engine, saved.c_str()), "save");
-    require(hws_checkpoint_export(saved.c_str(), hf.c_str(), ""), "export");
-    const auto gone = [](const std::string& path) {
-      return [path] {
-        if (fs::exists(path + "/manifest.json")) require(hws_checkpoint_verify(path.c_str()), "verify");
-        fs::remove_all(path);
-        for (const auto& left : fs::directory_iterator(fs::path(path).parent_path()))
-          EXPECT_NE(left.path().extension(), ".tmp") << left.path();
-      };
-    };
     walk_it(
         "step", [&] { return hws_engine_train_step(host.engine, nullptr); }, nothing);
     walk_it(
@@ -395,6 +334,13 @@ class Life : public FailAtTest {
     if (operation == Operation::kFile && !codes.empty() && host.ranks == 1) {
       EXPECT_GT(half_loads, 0);
     }
+    walk_folders(host, walk_it, nothing, saved);
+  }
+
+  template <typename Walk, typename Nothing>
+  void walk_folders(Host& host, const Walk& walk_it, const Nothing& nothing, const std::string& saved) {
+    const std::string hf = host.path("hf"), hf2 = host.path("hf2"), imported = host.path("imported");
+    require(hws_checkpoint_export(saved.c_str(), hf.c_str(), ""), "export");
     walk_it(
         "verify", [&] { return hws_checkpoint_verify(saved.c_str()); }, nothing);
     walk_it(

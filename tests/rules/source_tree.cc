@@ -52,6 +52,11 @@ bool is_below(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
+bool is_c_family(const std::string& path) {
+  constexpr std::array kCFamily = {".h", ".c", ".cc", ".cu"};
+  return std::find(kCFamily.begin(), kCFamily.end(), fs::path(path).extension()) != kCFamily.end();
+}
+
 std::string place(const SourceFile& file, size_t index) {
   return file.path + ":" + std::to_string(index + 1) + ": " + file.lines[index];
 }

@@ -21,6 +21,9 @@ std::vector<std::string> lines_of(const std::string& path);
 /// True for "engine/nn/block.cc" and the folder "engine/nn".
 bool is_below(std::string_view path, std::string_view folder);
 
+/// C, C++ or CUDA.
+bool is_c_family(const std::string& path);
+
 /// "path:line: text", for a failure message. `index` counts from 0.
 std::string place(const SourceFile& file, size_t index);
 

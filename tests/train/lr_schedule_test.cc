@@ -1,3 +1,4 @@
+// Shapes of learning rate schedules, and their values at both ends.
 #include "engine/optim/lr_schedule.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Which losses and norms the step guard lets through.
 #include "engine/optim/step_guard.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// The thread pool runs every task once, after sleep and without a pause.
 #include "engine/device/cpu/thread_pool.h"
 
 #include <gtest/gtest.h>

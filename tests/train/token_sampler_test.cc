@@ -1,3 +1,4 @@
+// The sampler draws tokens with the shares that temperature, top-k and top-p give.
 #include "engine/train/token_sampler.h"
 
 #include <gtest/gtest.h>

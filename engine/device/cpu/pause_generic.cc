@@ -1,3 +1,4 @@
+// A wait in a spin loop, on a CPU without an instruction for it.
 #include <atomic>
 
 #include "engine/device/cpu/pause.h"

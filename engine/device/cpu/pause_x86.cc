@@ -1,3 +1,4 @@
+// A wait in a spin loop on x86.
 #include <immintrin.h>
 
 #include "engine/device/cpu/pause.h"

@@ -1,3 +1,4 @@
+// NVIDIA's cuBLASLt and cuDNN as the CUDA device sees them. tests/cuda_emulation has libraries of its own.
 #include <new>
 
 #include "engine/base/code.h"

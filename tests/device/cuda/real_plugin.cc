@@ -1,3 +1,4 @@
+// The tests of this folder run the plugin that a GPU needs.
 #include "engine/device/open_plugin.h"
 #include "tests/device/cuda/plugin_under_test.h"
 

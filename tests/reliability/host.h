@@ -1,0 +1,41 @@
+// A host of the C API, as the drills need one: a small model over one rank or some, and what the host holds between its
+// calls.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "capi/include/hawser.h"
+
+namespace hawser::testing {
+
+/// A failure of the test, with the error's message, unless `status` is HWS_OK.
+void require(int32_t status, const char* what);
+
+struct Host {
+  explicit Host(int32_t ranks_);
+  ~Host();
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+
+  std::string path(const char* name) const { return folder + "/" + name; }
+  int32_t parse() { return hws_config_parse(json.data(), json.size(), HWS_FORMAT_JSON, &config); }
+  int32_t create() {
+    return ranks > 1 ? hws_engine_create_ranks(config, comm, 0, &engine)
+                     : hws_engine_create(config, 0, &engine);
+  }
+  /// An engine that has taken a step, which is where what is made once is made.
+  void live() {
+    require(create(), "create");
+    require(hws_engine_train_step(engine, nullptr), "step");
+  }
+
+  const int32_t ranks;
+  std::string folder, json;
+  hws_config* config = nullptr;
+  hws_comm* comm = nullptr;
+  hws_engine* engine = nullptr;
+  hws_buffer* out = nullptr;
+};
+
+}  // namespace hawser::testing

@@ -1,0 +1,215 @@
+// See text_rules.h.
+#include "tests/rules/text_rules.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/rules/functions.h"
+
+namespace hawser::rules {
+namespace {
+
+constexpr size_t kLongestFile = 400;
+constexpr size_t kLongestFunction = 60;
+
+/// Where an #if may stand: the export macro of the public header, and the vector types of a CPU level.
+bool may_have_conditions(const std::string& path) {
+  return path == "capi/include/hawser.h" || is_below(path, "kernels/cpu/simd");
+}
+
+/// `#ifndef X` right before `#define X`.
+bool is_include_guard(const SourceFile& file, size_t index) {
+  static const std::regex guard(R"(^#ifndef (\w+)\s*$)");
+  std::smatch match;
+  return std::regex_match(file.lines[index], match, guard) && index + 1 < file.lines.size() &&
+         file.lines[index + 1] == "#define " + match[1].str();
+}
+
+bool is_library(const std::string& path) {
+  return is_c_family(path) &&
+         (is_below(path, "engine") || is_below(path, "kernels") || is_below(path, "capi/src"));
+}
+
+std::string without_comment(const std::string& line) { return line.substr(0, line.find("//")); }
+
+/// Each line of the files chosen that `breaks`.
+Problems lines_that(const Tree& tree, const std::function<bool(const std::string& path)>& chosen,
+                    const std::function<bool(const SourceFile&, size_t index)>& breaks,
+                    const std::string& remedy) {
+  Problems problems;
+  for (const SourceFile& file : tree) {
+    if (!chosen(file.path)) continue;
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      if (breaks(file, i)) problems.push_back(place(file, i) + "\n  " + remedy);
+    }
+  }
+  return problems;
+}
+
+/// Lengths against a limit and a list of exceptions that only shrinks.
+Problems too_long(const Exceptions& lengths, size_t limit, const Exceptions& allowed,
+                  const std::string& remedy) {
+  Problems problems;
+  for (const auto& [name, lines] : lengths) {
+    const auto entry = allowed.find(name);
+    const size_t most = entry == allowed.end() ? limit : entry->second;
+    if (lines > most)
+      problems.push_back(name + ": " + std::to_string(lines) + " lines, at most " + std::to_string(most) +
+                         ": " + remedy);
+  }
+  for (const auto& [name, most] : allowed) {
+    const auto length = lengths.find(name);
+    if (length == lengths.end() || length->second <= limit)
+      problems.push_back(name + " is short now, or gone: take it off the list of exceptions");
+  }
+  return problems;
+}
+
+/// The first line that says something: neither empty nor #!.
+std::string first_line(const SourceFile& file) {
+  const auto line = std::find_if(file.lines.begin(), file.lines.end(), [](const std::string& text) {
+    return !text.empty() && !text.starts_with("#!");
+  });
+  return line == file.lines.end() ? "" : *line;
+}
+
+bool opens_with_comment(const SourceFile& file) {
+  const std::string line = first_line(file);
+  const bool script = file.path.ends_with(".py") || file.path.ends_with(".sh");
+  if (script || (file.path.ends_with(".in") && !file.path.ends_with(".h.in")))
+    return line.starts_with("# ") || line.starts_with("\"\"\"");
+  return line.starts_with("//") || line.starts_with("/*");
+}
+
+}  // namespace
+
+Exceptions exceptions(const std::vector<std::string>& lines) {
+  Exceptions allowed;
+  for (const std::string& line : lines) {
+    if (line.empty() || line.starts_with("#")) continue;
+    std::istringstream fields(line);
+    std::string name;
+    fields >> name >> allowed[name];
+  }
+  return allowed;
+}
+
+Problems long_files(const Tree& tree, const Exceptions& allowed) {
+  Exceptions lengths;
+  for (const SourceFile& file : tree) {
+    if (file.path != "capi/include/hawser.h")  // the whole public API is one header
+      lengths[file.path] = file.lines.size();
+  }
+  return too_long(lengths, kLongestFile, allowed, "split it by idea");
+}
+
+Problems long_functions(const Tree& tree, const Exceptions& allowed) {
+  Exceptions lengths;
+  for (const SourceFile& file : tree) {
+    if (!is_c_family(file.path)) continue;
+    for (const Function& function : functions_in(file)) {
+      size_t& lines = lengths[file.path + ":" + function.name];  // of overloads the longest
+      lines = std::max(lines, function.lines);
+    }
+  }
+  return too_long(lengths, kLongestFunction, allowed, "split it by idea");
+}
+
+Problems missing_opening_comments(const Tree& tree) {
+  std::set<std::string> introduced;
+  for (const SourceFile& file : tree) {
+    if (opens_with_comment(file)) introduced.insert(file.path);
+  }
+  Problems problems;
+  for (const SourceFile& file : tree) {
+    // A file that begins with its own header is introduced there.
+    std::filesystem::path header = file.path;
+    header.replace_extension(".h");
+    const bool by_header = first_line(file).find(header.filename().string() + "\"") != std::string::npos;
+    if (!introduced.contains(file.path) && !(by_header && introduced.contains(header)))
+      problems.push_back(file.path + ": open it with a comment that says what it is and why");
+  }
+  return problems;
+}
+
+Problems conditions(const Tree& tree) {
+  static const std::regex condition(R"(^\s*#\s*(if|ifdef|ifndef|elif|else)\b.*)");
+  return lines_that(
+      tree, [](const std::string& path) { return is_c_family(path) && !may_have_conditions(path); },
+      [](const SourceFile& file, size_t i) {
+        return std::regex_match(file.lines[i], condition) && !is_include_guard(file, i);
+      },
+      "make it a file of its own that the build chooses");
+}
+
+Problems empty_names(const Tree& tree) {
+  static const std::set<std::string> empty = {"utils", "util", "common", "ops", "helpers", "helper", "misc"};
+  Problems problems;
+  for (const SourceFile& file : tree) {
+    for (const auto& part : std::filesystem::path(file.path)) {
+      if (empty.contains(part.stem())) problems.push_back(file.path + " is named for nothing");
+    }
+  }
+  return problems;
+}
+
+Problems side_effects_of_the_library(const Tree& tree) {
+  // abort() without arguments is the C library's; RankComm::abort takes some.
+  static const std::regex forbidden(
+      R"((^|[^\w:.>])(std::)?(printf|fprintf|puts|fputs|getenv|secure_getenv|exit|_exit|quick_exit|signal|sigaction)\s*\(|(^|[^\w:.>])(std::)?abort\s*\(\s*\)|std::(cout|cerr|clog)\b)");
+  return lines_that(
+      tree,  // capi/src/comm_env.cc reads it for the one function that says so
+      [](const std::string& path) { return is_library(path) && path != "capi/src/comm_env.cc"; },
+      [](const SourceFile& file, size_t i) {
+        return std::regex_search(without_comment(file.lines[i]), forbidden);
+      },
+      "the library neither prints, exits, reads the environment nor handles signals");
+}
+
+Problems prints_of_the_command(const Tree& tree) {
+  static const std::regex literal(R"("(\\.|[^"\\])*")");
+  static const std::regex forbidden(
+      R"((^|[^\w:.>])(std::)?(printf|puts|putchar|vprintf)\s*\(|\bstdout\b|std::cout\b)");
+  return lines_that(
+      tree, [](const std::string& path) { return is_c_family(path) && is_below(path, "bindings/cli"); },
+      [](const SourceFile& file, size_t i) {
+        return std::regex_search(std::regex_replace(without_comment(file.lines[i]), literal, "\"\""),
+                                 forbidden);
+      },
+      "use output()");
+}
+
+Problems plain_json(const Tree& tree) {
+  static const std::regex plain(R"(nlohmann/json(_fwd)?\.hpp|nlohmann::(ordered_)?json\b)");
+  return lines_that(
+      tree, [](const std::string& path) { return is_library(path) && path != "engine/base/json.h"; },
+      [](const SourceFile& file, size_t i) { return std::regex_search(file.lines[i], plain); },
+      "use Json or OrderedJson of engine/base/json.h");
+}
+
+Problems kernels_without_cases(const Tree& tree) {
+  static const std::regex entry(R"(^\s*void \(\*(?!prepare_)(\w+)\)\(.*)");  // what prepares computes nothing
+  std::string rows;  // tests/harness/op_cases_<op>.cc; op_cases.cc itself lists the names
+  std::vector<std::string> kernels;
+  for (const SourceFile& file : tree) {
+    for (const std::string& line : file.lines) {
+      std::smatch match;
+      if (file.path.starts_with("tests/harness/op_cases_")) rows += line + "\n";
+      if (file.path == "kernels/include/table.h" && std::regex_match(line, match, entry))
+        kernels.push_back(match[1]);
+    }
+  }
+  Problems problems;
+  if (kernels.empty()) problems.emplace_back("no kernel found in kernels/include/table.h");
+  for (const std::string& kernel : kernels) {
+    if (rows.find("\"" + kernel + "\"") == std::string::npos)
+      problems.push_back(kernel + " has no row in tests/harness/op_cases_*.cc");
+  }
+  return problems;
+}
+
+}  // namespace hawser::rules
