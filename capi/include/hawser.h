@@ -623,9 +623,10 @@ HWS_API int32_t hws_engine_profile(const hws_engine* engine, int32_t format, hws
 /* What the ranks of this process said to others last: up to 2,048 calls of each, whatever became of them,
  * noted always and at no cost worth naming. Works at any time, also beside a call that does not return and
  * after an error; on any thread. HWS_FORMAT_JSON: {"ranks": [{"rank", "world_size", "time", "groups":
- * [{"name", "members"}], "calls": [{"ticket", "sequence", "operation", "group", "bytes", "state", "issued",
- * "entered", "ended"}]}]}, oldest call first; "sequence" counts in the group and is the same on all its
- * members; state is "queued", "running" (entered, waiting for others), "finished" or "failed"; times are
+ * [{"name", "members", "lane"}], "calls": [{"ticket", "sequence", "operation", "group", "bytes", "state",
+ * "issued", "entered", "ended"}]}]}, oldest call first; "ticket" counts in the lane (calls of one lane run one
+ * after the other, beside those of others), "sequence" in the group, where it is the same on all members;
+ * state is "queued", "running" (entered, waiting for others), "finished" or "failed"; times are
  * seconds since 1970, null for what has not happened. HWS_FORMAT_TEXT: a table of the last few. No ranks for
  * an engine of one. */
 HWS_API int32_t hws_engine_flight(const hws_engine* engine, int32_t format, hws_buffer** out);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/comm/lane.h"
 #include "engine/comm/process_group.h"
 #include "kernels/include/table.h"
 
@@ -22,6 +23,7 @@ namespace hawser::comm {
 struct GroupName {
   std::string name;
   std::vector<int32_t> members;  ///< world ranks
+  std::string lane;
 };
 
 /// With what a rank's device speaks to its peers'. All of it outlives the DeviceComm.
@@ -50,28 +52,33 @@ int64_t device_staging_bytes(int64_t shard_elements, int64_t members);
 /// sockets (or the host's functions) and sums. Ranks that are threads of one process need none.
 int64_t process_transport_bytes(int32_t world_size);
 
-/// One rank's end of a Comm: its groups and the one thread that carries out its calls in the order in which
-/// they were issued, whichever group they belong to. Used by one thread at a time, but for abort.
+/// One rank's end of a Comm: its groups and its lanes, each a thread that carries out calls in the order in
+/// which they were issued, whichever of the lane's groups they belong to. Used by one thread at a time, but for
+/// abort; the groups of a lane by one thread at a time.
 class RankComm {
  public:
   virtual ~RankComm() = default;
   virtual int32_t rank() const = 0;
   virtual int32_t world_size() const = 0;
-  /// The group of `members` (world ranks, ascending, this rank among them). Every member makes its groups in
-  /// the same order. `name` goes into messages. Groups end before their RankComm.
-  virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) = 0;
+  /// The group of `members` (world ranks, ascending, this rank among them), whose calls run in `lane`. Every
+  /// member makes its groups in the same order. `name` goes into messages. Collective where the lane is not the
+  /// main one: over TCP its members connect. Groups end before their RankComm.
+  virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name,
+                                                   const Lane& lane = {}) = 0;
+  /// Whether lanes are apart; if not, calls of all lanes run in the order of issue (lane.h).
+  virtual bool has_lanes() const = 0;
   /// Every rank of the world with a device of its own, or none. Ends before the RankComm.
   virtual std::unique_ptr<DeviceComm> on_device(const DeviceUse& use) = 0;
   /// Everyone's waiting and later calls throw this error, on this rank (Error::on_rank); false if something
   /// else broke the comm before. Any thread; takes no memory.
   virtual bool abort(const Error& error) noexcept = 0;
-  /// Bytes of memory that the transport holds for this rank (staging), fixed when it was made.
+  /// Bytes of memory that the transport holds for this rank's sums, fixed when its lanes were made.
   virtual int64_t transport_bytes() const = 0;
-  /// Finished calls since the last take, oldest first, at most `most`; older ones than the last 2,048 issued
-  /// are lost. Allocates nothing.
+  /// Finished calls of the main lane since the last take, oldest first, at most `most`; older ones than the
+  /// last 2,048 issued are lost. Allocates nothing.
   virtual int64_t take_records(Record* out, int64_t most) = 0;
-  /// The last calls, at most 2,048, oldest first, whatever became of them. Any thread, also beside calls and
-  /// after an error; waits for nothing.
+  /// The last calls, at most 2,048 of a lane and `most` together, oldest first, whatever became of them. Any
+  /// thread, also beside calls and after an error; waits for nothing.
   virtual int64_t recall(Record* out, int64_t most) const = 0;
   /// By Record::group. Any thread.
   virtual std::vector<GroupName> group_names() const = 0;

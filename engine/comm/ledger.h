@@ -37,7 +37,7 @@ struct Traffic {
 };
 
 enum class CallState : uint8_t {
-  kQueued,   ///< issued; an earlier call of its rank still runs
+  kQueued,   ///< issued; an earlier call of its lane still runs
   kRunning,  ///< entered: from here on its rank waits for the other members
   kFinished,
   kFailed,
@@ -48,8 +48,8 @@ const char* state_name(CallState state);
 struct Record {
   Operation operation = Operation::kBarrier;
   CallState state = CallState::kQueued;
-  int32_t group = 0;  ///< in the order in which the rank made its groups
-  uint64_t ticket = 0;
+  int32_t group = 0;      ///< in the order in which the rank made its groups; it knows the lane
+  uint64_t ticket = 0;    ///< in the lane
   uint64_t sequence = 0;  ///< in the group, the same on all members; of send and recv, between the two
   int64_t bytes = 0;      ///< as the ledger counts them
   double issued = 0, begun = 0, ended = 0;

@@ -1,4 +1,4 @@
-// ProcessGroup: what ranks say to each other. Every call is asynchronous: it joins the queue of its rank and
+// ProcessGroup: what ranks say to each other. Every call is asynchronous: it joins the queue of its lane and
 // returns a ticket; what it reads and writes belongs to it until wait. All members issue the same calls in
 // the same order with the same sizes. Nothing is allocated by a call.
 //
@@ -19,9 +19,10 @@
 
 namespace hawser::comm {
 
-/// A call in flight; 0: nothing to wait for.
+/// A call in flight; ticket 0: nothing to wait for. Tickets count the calls of a rank's lane (lane.h).
 struct Work {
   uint64_t ticket = 0;
+  int32_t lane = 0;
 };
 
 /// One array of an all_gather: member r's `shard` (shard_elements each) lands at full + r * shard_elements on
@@ -84,13 +85,14 @@ class ProcessGroup {
                             std::span<const int64_t> in_bytes) = 0;
   virtual Work broadcast(void* data, int64_t bytes, int32_t root) = 0;
   /// Point to point inside the group. Sends and receives between two members match in order. A send may hold
-  /// up its rank's later calls until its receiver has taken it: of two members that pass to each other, one
-  /// must begin by receiving.
+  /// up the later calls of its lane until its receiver has taken it: of two members that pass to each other in
+  /// one lane, one must begin by receiving.
   virtual Work send(const void* data, int64_t bytes, int32_t to) = 0;
   virtual Work recv(void* data, int64_t bytes, int32_t from) = 0;
   virtual Work barrier() = 0;
 
-  /// Returns when the call is done here (its results are there, its inputs are free). Throws kTimeout (who
+  /// Returns when the call, of any group of the same lane, is done here (its results are there, its inputs are
+  /// free). Throws kTimeout (who
   /// did not come to which call), kUnavailable (a member is gone), kInvalidArgument (members disagree about a
   /// call), or what abort was told on any member. After a throw the whole Comm is broken: every later call
   /// throws the same.

@@ -9,8 +9,8 @@
 
 namespace hawser::comm {
 
-Progress::Progress(Transport& transport, int32_t spins, Finished finished, void* user)
-    : transport_(transport), spins_(spins), finished_(finished), user_(user), queue_(kQueue) {
+Progress::Progress(Transport& transport, int32_t lane, int32_t spins, Finished finished, void* user)
+    : transport_(transport), lane_(lane), spins_(spins), finished_(finished), user_(user), queue_(kQueue) {
   const SignalsBlocked blocked;
   try {
     thread_ = std::thread([this] { main_loop(); });
@@ -99,9 +99,9 @@ void Progress::carry_out(Call& call) {
     transport_.fault().raise_if_set();
     call.begun = steady_seconds();
     recorder_.running(call.ticket, call.begun);
-    const int64_t before = transport_.wire_bytes();
+    const int64_t before = transport_.wire_bytes(lane_);
     call.device != nullptr ? call.device->run(call) : transport_.run(call);
-    call.wire_bytes = transport_.wire_bytes() - before;
+    call.wire_bytes = transport_.wire_bytes(lane_) - before;
     recorder_.ended(call.ticket, steady_seconds(), CallState::kFinished);
     finished_(user_, call);
     return;

@@ -1,5 +1,5 @@
-// Progress: the one thread that carries out a rank's calls, in the order in which they were issued, and the
-// queue between it and the thread that issues them. All memory is taken when it is made.
+// Progress: the thread that carries out the calls of a rank's lane, in the order in which they were issued, and
+// the queue between it and the thread that issues them. All memory is taken when it is made.
 #pragma once
 
 #include <atomic>
@@ -20,11 +20,12 @@ class Progress {
   using Finished = void (*)(void* user, const Call& call);
 
   /// Throws kUnavailable if the thread cannot be made. `spins` before sleeping.
-  Progress(Transport& transport, int32_t spins, Finished finished, void* user);
+  Progress(Transport& transport, int32_t lane, int32_t spins, Finished finished, void* user);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  int32_t lane() const { return lane_; }
   /// Queues a call; its ticket. One thread at a time. Throws the fault if there is one.
   uint64_t push(Call call);
   void wait(uint64_t ticket);
@@ -39,6 +40,7 @@ class Progress {
   bool done(uint64_t ticket) const;
   bool idle() const { return retired_.load() == issued_.load(); }
   FlightRecorder& recorder() { return recorder_; }
+  const FlightRecorder& recorder() const { return recorder_; }
   /// A fault was set by another thread: whoever waits here should look.
   void notify() { asked_.notify(); }
 
@@ -48,6 +50,7 @@ class Progress {
   void check_ticket(uint64_t ticket) const;
 
   Transport& transport_;
+  const int32_t lane_;
   int32_t spins_;
   Finished finished_;
   void* user_;

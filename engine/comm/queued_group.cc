@@ -22,11 +22,12 @@ bool travels(DType type) { return type == DType::kF32 || type == DType::kBf16 ||
 }  // namespace
 
 QueuedGroup::QueuedGroup(Progress& progress, GroupCounters& counters, int32_t index, int32_t rank,
-                         std::vector<int32_t> members, std::string name)
+                         std::vector<int32_t> members, std::string name, bool sums)
     : ProcessGroup(rank, std::move(members), std::move(name)),
       progress_(progress),
       counters_(counters),
       index_(index),
+      sums_(sums),
       sent_(this->members().size()),
       received_(this->members().size()) {}
 
@@ -177,7 +178,14 @@ uint64_t QueuedGroup::push(const Call& call) {
 
 void QueuedGroup::follow(Work work) {
   if (device_ == nullptr) return wait(work);
-  device_->follow(work.ticket);
+  device_->follow(ticket_of(work));
+}
+
+uint64_t QueuedGroup::ticket_of(Work work) const {
+  if (work.ticket == 0 || work.lane == progress_.lane()) return work.ticket;
+  fail(Code::kInvalidArgument,
+       "group '{}' is of lane {} of its rank, the call of lane {}; wait where it was issued", name(),
+       progress_.lane(), work.lane);
 }
 
 Work QueuedGroup::issue(Call& call) {
@@ -194,7 +202,7 @@ Work QueuedGroup::issue(Call& call) {
   }
   call.sequence = sequence_;
   call.ledger_bytes = ledger_bytes(call, rank(), size());
-  const Work work{push(call)};
+  const Work work{push(call), progress_.lane()};
   ++sequence_;
   return work;
 }
@@ -207,7 +215,7 @@ Work QueuedGroup::pass(Call& call, int32_t peer, uint64_t& sequence) {
   call.peer = peer;
   call.sequence = sequence;
   call.ledger_bytes = ledger_bytes(call, rank(), size());
-  const Work work{push(call)};
+  const Work work{push(call), progress_.lane()};
   ++sequence;
   return work;
 }
@@ -215,6 +223,10 @@ Work QueuedGroup::pass(Call& call, int32_t peer, uint64_t& sequence) {
 void QueuedGroup::check_reduction(const Call& call) const {
   const Reduction& r = call.reduction;
   const char* operation = operation_name(call.signature.operation);
+  if (!sums_) {
+    fail(Code::kInvalidArgument, "{} in group '{}': its lane was made without sums (Lane::sums)", operation,
+         name());
+  }
   if (!travels(r.wire) || !travels(r.round_to)) {
     fail(Code::kInvalidArgument, "{} in group '{}': wire {} and round_to {}; each is F32, BF16 or F16",
          operation, name(), dtype_name(r.wire), dtype_name(r.round_to));

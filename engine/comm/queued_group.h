@@ -9,7 +9,7 @@ namespace hawser::comm {
 class QueuedGroup final : public ProcessGroup {
  public:
   QueuedGroup(Progress& progress, GroupCounters& counters, int32_t index, int32_t rank,
-              std::vector<int32_t> members, std::string name);
+              std::vector<int32_t> members, std::string name, bool sums);
 
   Work all_gather(std::span<const GatherPiece> pieces, DType type) override;
   Work reduce_scatter(std::span<const ReducePiece> pieces, const Reduction& reduction) override;
@@ -23,9 +23,9 @@ class QueuedGroup final : public ProcessGroup {
   Work recv(void* data, int64_t bytes, int32_t from) override;
   Work barrier() override;
 
-  void wait(Work work) override { progress_.wait(work.ticket); }
+  void wait(Work work) override { progress_.wait(ticket_of(work)); }
   void follow(Work work) override;
-  bool done(Work work) const override { return progress_.done(work.ticket); }
+  bool done(Work work) const override { return progress_.done(ticket_of(work)); }
   Traffic traffic() const override;
 
   int32_t index() const { return index_; }
@@ -37,6 +37,7 @@ class QueuedGroup final : public ProcessGroup {
   uint64_t push(const Call& call);
   Work issue(Call& call);
   Work pass(Call& call, int32_t peer, uint64_t& sequence);
+  uint64_t ticket_of(Work work) const;
   void check_reduction(const Call& call) const;
   void check_size(Operation operation, const char* what, int64_t index, int64_t size) const;
   template <typename Piece, typename First, typename Second>
@@ -51,6 +52,7 @@ class QueuedGroup final : public ProcessGroup {
   GroupCounters& counters_;
   DeviceCollectives* device_ = nullptr;
   int32_t index_;
+  bool sums_;
   uint64_t sequence_ = 0;
   std::vector<uint64_t> sent_, received_;  ///< by member
 };

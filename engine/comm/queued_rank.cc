@@ -19,23 +19,43 @@ void check_connect(int32_t rank, int32_t world_size, const CommOptions& options)
 }
 
 QueuedRank::QueuedRank(std::unique_ptr<Transport> transport, int32_t spins)
-    : transport_(std::move(transport)) {
-  progress_ = std::make_unique<Progress>(*transport_, spins, &QueuedRank::count, this);
+    : transport_(std::move(transport)), spins_(spins) {
+  progress_of({});
 }
 
 QueuedRank::~QueuedRank() {
-  progress_.reset();
+  lanes_.clear();
   transport_->leave();
 }
 
-std::unique_ptr<ProcessGroup> QueuedRank::make_group(std::vector<int32_t> members, std::string name) {
-  return make_queued(std::move(members), std::move(name));
+std::unique_ptr<ProcessGroup> QueuedRank::make_group(std::vector<int32_t> members, std::string name,
+                                                     const Lane& lane) {
+  return make_queued(std::move(members), std::move(name), lane);
 }
 
-std::unique_ptr<QueuedGroup> QueuedRank::make_queued(std::vector<int32_t> members, std::string name) {
+std::unique_ptr<QueuedGroup> QueuedRank::make_queued(std::vector<int32_t> members, std::string name,
+                                                     const Lane& lane) {
   transport_->fault().raise_if_set();
-  const auto self = std::find(members.begin(), members.end(), rank());
-  if (self == members.end()) {
+  check_members(members, name);
+  Progress& progress = progress_of(lane);
+  if (progress.lane() != 0) connect(progress.lane(), members, name);
+  const auto place = std::find(members.begin(), members.end(), rank()) - members.begin();
+  GroupCounters* counters = nullptr;
+  int32_t index = 0;
+  {
+    const std::lock_guard lock(groups_mutex_);
+    index = static_cast<int32_t>(groups_.size());
+    groups_.push_back(std::make_unique<GroupCounters>());
+    counters = groups_.back().get();
+    counters->named = {name, members, lane.name};
+  }
+  transport_->add_group(index, progress.lane(), members, name);
+  return std::make_unique<QueuedGroup>(progress, *counters, index, static_cast<int32_t>(place),
+                                       std::move(members), std::move(name), lane.sums);
+}
+
+void QueuedRank::check_members(const std::vector<int32_t>& members, const std::string& name) const {
+  if (std::find(members.begin(), members.end(), rank()) == members.end()) {
     fail(Code::kInvalidArgument, "rank {} makes group '{}' without being a member of it", rank(), name);
   }
   for (size_t i = 0; i < members.size(); ++i) {
@@ -45,19 +65,36 @@ std::unique_ptr<QueuedGroup> QueuedRank::make_queued(std::vector<int32_t> member
            members[i], world_size());
     }
   }
-  const auto place = static_cast<int32_t>(self - members.begin());
-  GroupCounters* counters = nullptr;
-  int32_t index = 0;
-  {
-    const std::lock_guard lock(groups_mutex_);
-    index = static_cast<int32_t>(groups_.size());
-    groups_.push_back(std::make_unique<GroupCounters>());
-    counters = groups_.back().get();
-    counters->named = {name, members};
+}
+
+Progress& QueuedRank::progress_of(const Lane& lane) {
+  const auto number = static_cast<size_t>(transport_->lane(lane));
+  const std::lock_guard lock(groups_mutex_);
+  while (lanes_.size() <= number) {
+    lanes_.push_back(std::make_unique<Progress>(*transport_, static_cast<int32_t>(lanes_.size()), spins_,
+                                                &QueuedRank::count, this));
   }
-  transport_->add_group(index, members, name);
-  return std::make_unique<QueuedGroup>(*progress_, *counters, index, place, std::move(members),
-                                       std::move(name));
+  return *lanes_[number];
+}
+
+/// The members tell each other over the main lane where they listen, then they connect.
+void QueuedRank::connect(int32_t lane, const std::vector<int32_t>& members, const std::string& name) {
+  constexpr size_t kMostBytes = 288;  // of a host's name and a port
+  try {
+    std::string own = transport_->listen();
+    if (own.empty() || members.size() == 1) return;
+    own.resize(kMostBytes);
+    std::string all(members.size() * kMostBytes, '\0');
+    const auto hosts = make_queued(members, name + " (addresses)", {});
+    const GatherPiece piece{all.data(), own.data(), int64_t{kMostBytes}};
+    hosts->wait(hosts->all_gather({&piece, 1}, DType::kU8));
+    std::vector<std::string> addresses;
+    for (size_t m = 0; m < members.size(); ++m) addresses.emplace_back(all.data() + m * kMostBytes);
+    transport_->connect(lane, members, addresses);
+  } catch (...) {
+    transport_->abort(Error::caught(rank()));
+    throw;
+  }
 }
 
 namespace {
@@ -85,10 +122,19 @@ class QueuedDeviceComm final : public DeviceComm {
 }  // namespace
 
 std::unique_ptr<DeviceComm> QueuedRank::on_device(const DeviceUse& use) {
-  return std::make_unique<QueuedDeviceComm>(use, *transport_, *progress_,
+  return std::make_unique<QueuedDeviceComm>(use, *transport_, main(),
                                             [this](std::vector<int32_t> members, std::string name) {
-                                              return make_queued(std::move(members), std::move(name));
+                                              return make_queued(std::move(members), std::move(name), {});
                                             });
+}
+
+int64_t QueuedRank::recall(Record* out, int64_t most) const {
+  const std::lock_guard lock(groups_mutex_);
+  const auto lanes = static_cast<int64_t>(lanes_.size());
+  int64_t count = 0;
+  for (const auto& lane : lanes_) count += lane->recorder().recall(out + count, most / lanes);
+  std::sort(out, out + count, [](const Record& a, const Record& b) { return a.issued < b.issued; });
+  return count;
 }
 
 std::vector<GroupName> QueuedRank::group_names() const {

@@ -1,5 +1,5 @@
 // The RankComm and the ProcessGroups of every transport: they check a call, note what the ledger needs and
-// queue it for the progress thread.
+// queue it for the thread of its lane.
 #pragma once
 
 #include <memory>
@@ -31,25 +31,32 @@ class QueuedRank final : public RankComm {
 
   int32_t rank() const override { return transport_->rank(); }
   int32_t world_size() const override { return transport_->world_size(); }
-  std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) override;
+  std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name,
+                                           const Lane& lane) override;
+  bool has_lanes() const override { return transport_->has_lanes(); }
   std::unique_ptr<DeviceComm> on_device(const DeviceUse& use) override;
   bool abort(const Error& error) noexcept override { return transport_->abort(error.on_rank(rank())); }
   int64_t transport_bytes() const override { return transport_->bytes(); }
   int64_t take_records(Record* out, int64_t most) override {
-    return progress_->recorder().take_finished(out, most);
+    return main().recorder().take_finished(out, most);
   }
-  int64_t recall(Record* out, int64_t most) const override { return progress_->recorder().recall(out, most); }
+  int64_t recall(Record* out, int64_t most) const override;
   std::vector<GroupName> group_names() const override;
 
  private:
-  std::unique_ptr<QueuedGroup> make_queued(std::vector<int32_t> members, std::string name);
+  std::unique_ptr<QueuedGroup> make_queued(std::vector<int32_t> members, std::string name, const Lane& lane);
+  void check_members(const std::vector<int32_t>& members, const std::string& name) const;
+  Progress& progress_of(const Lane& lane);
+  void connect(int32_t lane, const std::vector<int32_t>& members, const std::string& name);
+  Progress& main() const { return *lanes_.front(); }
   static void count(void* self, const Call& call);
 
   std::unique_ptr<Transport> transport_;
-  // Held in one block that grows only when a group is made; the progress thread reads it.
+  const int32_t spins_;
+  // These grow only when a group is made; the lanes' threads and those who recall read them.
   mutable std::mutex groups_mutex_;
   std::vector<std::unique_ptr<GroupCounters>> groups_;
-  std::unique_ptr<Progress> progress_;
+  std::vector<std::unique_ptr<Progress>> lanes_;  ///< by number
 };
 
 }  // namespace hawser::comm

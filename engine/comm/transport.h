@@ -1,4 +1,4 @@
-// Transport: what carries out one rank's calls. Its thread is the rank's progress thread, but for abort.
+// Transport: what carries out one rank's calls, on the threads of its lanes (lane.h).
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 
 #include "engine/comm/call.h"
 #include "engine/comm/fault.h"
+#include "engine/comm/lane.h"
 
 namespace hawser::comm {
 
@@ -15,23 +16,40 @@ class Transport {
   virtual ~Transport() = default;
   virtual int32_t rank() const = 0;
   virtual int32_t world_size() const = 0;
-  /// Makes room for a group whose calls will carry `group`, the number of groups made so far. The issuing
-  /// thread, before any call of the group.
-  virtual void add_group(int32_t group, const std::vector<int32_t>& members, const std::string& name) = 0;
-  /// Carries out one call. Throws when it fails, for whatever reason; by then nobody touches this member's
+
+  // The issuing thread.
+
+  /// The number of this lane; main is 0 and there from the start. The same for the same name. A transport that
+  /// bears one thread has lane 0 alone.
+  virtual int32_t lane(const Lane& lane) = 0;
+  virtual bool has_lanes() const { return true; }
+  /// For lanes with connections of their own: listens for connect, and returns the address. "": lanes need
+  /// none.
+  virtual std::string listen() { return ""; }
+  /// Connects `members`, who listen at `addresses`, in this lane, and listens no more.
+  virtual void connect(int32_t /*lane*/, const std::vector<int32_t>& /*members*/,
+                       const std::vector<std::string>& /*addresses*/) {}
+  /// Makes room for a group whose calls will carry `group`, the number of groups made so far. Before any call
+  /// of the group.
+  virtual void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members,
+                         const std::string& name) = 0;
+
+  // Any thread.
+
+  /// Carries out one call, on its lane's thread; calls of other lanes may run meanwhile. Throws when it fails, for whatever reason; by then nobody touches this member's
   /// memory any more, and fault() is set here and, as far as the transport can, on all ranks.
   virtual void run(const Call& call) = 0;
   /// Breaks all ranks' waiting and later calls with this error, unless they are broken already: then false.
-  /// Any thread; takes no memory.
+  /// Takes no memory.
   virtual bool abort(const Error& error) noexcept = 0;
-  /// Throws why all is broken, if that can be known without waiting. The progress thread, beside `run`.
+  /// Throws why all is broken, if that can be known without waiting. The thread of the main lane, beside `run`.
   virtual void look() { fault().raise_if_set(); }
   virtual Fault& fault() = 0;
   /// The rank ends; `run` is called no more.
   virtual void leave() noexcept = 0;
   virtual int64_t bytes() const = 0;
-  /// Bytes given to sockets or to the host's functions so far. The progress thread.
-  virtual int64_t wire_bytes() const { return 0; }
+  /// Bytes given to sockets or to the host's functions so far. The lane's thread.
+  virtual int64_t wire_bytes(int32_t /*lane*/) const { return 0; }
 };
 
 }  // namespace hawser::comm

@@ -22,9 +22,11 @@ class DeviceRank final : public comm::RankComm {
   }
   int32_t rank() const override { return host_->rank(); }
   int32_t world_size() const override { return host_->world_size(); }
-  std::unique_ptr<comm::ProcessGroup> make_group(std::vector<int32_t> members, std::string name) override {
+  std::unique_ptr<comm::ProcessGroup> make_group(std::vector<int32_t> members, std::string name,
+                                                 const comm::Lane&) override {
     return peers_->make_group(std::move(members), std::move(name));
   }
+  bool has_lanes() const override { return host_->has_lanes(); }
   std::unique_ptr<comm::DeviceComm> on_device(const comm::DeviceUse& use) override {
     return host_->on_device(use);
   }

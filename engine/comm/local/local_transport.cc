@@ -12,13 +12,23 @@ LocalTransport::LocalTransport(std::shared_ptr<Session> session, int32_t rank, c
       rank_(rank),
       timeout_seconds_(options.timeout_seconds),
       bandwidth_limit_(options.bandwidth_limit),
-      kernels_(*options.kernels),
-      gate_(session_->gate(rank)) {}
+      kernels_(*options.kernels) {}
 
-void LocalTransport::add_group(int32_t, const std::vector<int32_t>& members, const std::string& name) {
+int32_t LocalTransport::lane(const Lane& lane) {
+  const auto found =
+      std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& known) { return known.name == lane.name; });
+  const auto number = static_cast<int32_t>(found - lanes_.begin());
+  if (found == lanes_.end()) lanes_.push_back(lane);
+  return number;
+}
+
+void LocalTransport::add_group(int32_t, int32_t lane, const std::vector<int32_t>& members,
+                               const std::string& name) {
   auto group = std::make_unique<Group>();
   group->meeting = session_->meeting(members, name, made_[{members, name}]++);
   group->member = static_cast<int32_t>(std::find(members.begin(), members.end(), rank_) - members.begin());
+  const double own = lanes_[static_cast<size_t>(lane)].timeout_seconds;
+  group->timeout_seconds = own > 0 ? own : timeout_seconds_;
   group->collectives =
       std::make_unique<LocalCollectives>(*group->meeting, group->member, kernels_, session_->fault());
   const std::lock_guard lock(groups_mutex_);
@@ -44,7 +54,8 @@ void LocalTransport::run(const Call& call) {
   } catch (...) {
     abort(Error::caught(rank_));
     // Others may be reading this member's memory, which its owner is free to give back once this returns.
-    gate_.wait_until(kNoDeadline, session_->spins(), [&] { return group.meeting->working.load() == 0; });
+    group.gate().wait_until(kNoDeadline, session_->spins(),
+                            [&] { return group.meeting->working.load() == 0; });
     throw;
   }
 }
@@ -61,12 +72,12 @@ void LocalTransport::collective(Group& group, const Call& call) {
   const uint64_t all = static_cast<uint64_t>(meeting.size()) * (call.sequence + 1);
   side.call.store(&call, std::memory_order_release);
   side.entered.store(call.sequence + 1, std::memory_order_release);
-  if (meeting.arrivals.fetch_add(1) + 1 == all) notify_members(meeting);
+  if (meeting.arrivals.fetch_add(1) + 1 == all) notify_members(group);
   wait_for_all(group, call, "entered", [&] { return meeting.arrivals.load() >= all; });
   const double met = steady_seconds();
-  touch_memory(meeting, [&] { group.collectives->work(call); });
-  slow_down(met, call.ledger_bytes);
-  if (meeting.finishes.fetch_add(1) + 1 == all) notify_members(meeting);
+  touch_memory(group, [&] { group.collectives->work(call); });
+  slow_down(group, met, call.ledger_bytes);
+  if (meeting.finishes.fetch_add(1) + 1 == all) notify_members(group);
   wait_for_all(group, call, "finished", [&] { return meeting.finishes.load() >= all; });
 }
 
@@ -75,7 +86,7 @@ void LocalTransport::send(Group& group, const Call& call) {
   Meeting::Pair& pair = group.meeting->pair(group.member, call.peer);
   pair.sent.store(&call, std::memory_order_release);
   pair.posted.store(call.sequence + 1);
-  session_->gate(group.meeting->members[call.peer]).notify();
+  group.meeting->sides[call.peer].gate.notify();
   wait_for_peer(group, call, "took it", [&] { return pair.taken.load() > call.sequence; });
 }
 
@@ -84,7 +95,7 @@ void LocalTransport::recv(Group& group, const Call& call) {
   Meeting::Pair& pair = meeting.pair(call.peer, group.member);
   wait_for_peer(group, call, "sent it", [&] { return pair.posted.load() > call.sequence; });
   const double met = steady_seconds();
-  touch_memory(meeting, [&] {
+  touch_memory(group, [&] {
     const Call& sent = *pair.sent.load(std::memory_order_acquire);
     if (sent.bytes != call.bytes) {
       fail_bytes(Operation::kRecv, meeting.name, call.sequence, meeting.members[call.peer], sent.bytes, rank_,
@@ -92,9 +103,9 @@ void LocalTransport::recv(Group& group, const Call& call) {
     }
     if (call.bytes > 0 && !call.agrees_only) std::memcpy(call.out, sent.in, static_cast<size_t>(call.bytes));
   });
-  slow_down(met, call.bytes);
+  slow_down(group, met, call.bytes);
   pair.taken.store(call.sequence + 1);
-  session_->gate(meeting.members[call.peer]).notify();
+  meeting.sides[call.peer].gate.notify();
 }
 
 /// Waits until ready(); throws the fault, or names the members that have not come.
@@ -113,8 +124,8 @@ void LocalTransport::wait_for_all(const Group& group, const Call& call, const ch
     return session_->any_gone() && std::any_of(meeting.members.begin(), meeting.members.end(),
                                                [&](int32_t r) { return session_->gone(r); });
   };
-  const bool woken = gate_.wait_until(call.begun + timeout_seconds_, session_->spins(),
-                                      [&] { return ready() || session_->fault().is_set() || left(); });
+  const bool woken = group.gate().wait_until(call.begun + group.timeout_seconds, session_->spins(),
+                                             [&] { return ready() || session_->fault().is_set() || left(); });
   if (ready()) return;
   session_->fault().raise_if_set();
   std::vector<int32_t> ranks = missing();
@@ -130,7 +141,7 @@ template <class Ready>
 void LocalTransport::wait_for_peer(const Group& group, const Call& call, const char* verb,
                                    const Ready& ready) {
   const int32_t peer = group.meeting->members[call.peer];
-  const bool woken = gate_.wait_until(call.begun + timeout_seconds_, session_->spins(), [&] {
+  const bool woken = group.gate().wait_until(call.begun + group.timeout_seconds, session_->spins(), [&] {
     return ready() || session_->fault().is_set() || session_->gone(peer);
   });
   if (ready()) return;
@@ -144,16 +155,16 @@ void LocalTransport::wait_for_peer(const Group& group, const Call& call, const c
 
 /// Runs what reads or writes other members' memory; see Meeting::working.
 template <class Body>
-void LocalTransport::touch_memory(Meeting& meeting, const Body& body) {
-  meeting.working.fetch_add(1);
+void LocalTransport::touch_memory(const Group& group, const Body& body) {
+  group.meeting->working.fetch_add(1);
   const struct Leave {
     LocalTransport& self;
-    Meeting& meeting;
+    const Group& group;
     ~Leave() {
-      meeting.working.fetch_sub(1);
-      if (self.session_->fault().is_set()) self.notify_members(meeting);
+      group.meeting->working.fetch_sub(1);
+      if (self.session_->fault().is_set()) self.notify_members(group);
     }
-  } leave{*this, meeting};
+  } leave{*this, group};
   session_->fault().raise_if_set();
   body();
 }
@@ -165,19 +176,19 @@ void LocalTransport::fail_missing(const Group& group, const Call& call, const st
        "up, or "
        "raise the timeout",
        operation_name(call.signature.operation), call.sequence, group.meeting->name, group.meeting->size(),
-       timeout_seconds_, rank_, missing.empty() ? "a member" : name_ranks(missing), verb);
+       group.timeout_seconds, rank_, missing.empty() ? "a member" : name_ranks(missing), verb);
 }
 
-void LocalTransport::notify_members(const Meeting& meeting) {
-  for (const int32_t r : meeting.members) {
-    if (r != rank_ || session_->fault().is_set()) session_->gate(r).notify();
+void LocalTransport::notify_members(const Group& group) {
+  for (int32_t m = 0; m < group.meeting->size(); ++m) {
+    if (m != group.member || session_->fault().is_set()) group.meeting->sides[m].gate.notify();
   }
 }
 
-void LocalTransport::slow_down(double since, int64_t bytes) {
+void LocalTransport::slow_down(const Group& group, double since, int64_t bytes) {
   if (bandwidth_limit_ <= 0) return;
-  gate_.wait_until(since + static_cast<double>(bytes) / bandwidth_limit_, 0,
-                   [&] { return session_->fault().is_set(); });
+  group.gate().wait_until(since + static_cast<double>(bytes) / bandwidth_limit_, 0,
+                          [&] { return session_->fault().is_set(); });
 }
 
 }  // namespace hawser::comm

@@ -1,4 +1,5 @@
-// The transport between threads of one process: members meet, work on each other's memory, and part.
+// The transport between threads of one process: members meet, work on each other's memory, and part. Groups
+// share nothing, so lanes need nothing but their threads.
 #pragma once
 
 #include <map>
@@ -16,7 +17,9 @@ class LocalTransport final : public Transport {
 
   int32_t rank() const override { return rank_; }
   int32_t world_size() const override { return session_->ranks(); }
-  void add_group(int32_t group, const std::vector<int32_t>& members, const std::string& name) override;
+  int32_t lane(const Lane& lane) override;
+  void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members,
+                 const std::string& name) override;
   void run(const Call& call) override;
   bool abort(const Error& error) noexcept override;
   Fault& fault() override { return session_->fault(); }
@@ -27,7 +30,9 @@ class LocalTransport final : public Transport {
   struct Group {
     std::shared_ptr<Meeting> meeting;
     int32_t member = 0;
+    double timeout_seconds = 0;
     std::unique_ptr<LocalCollectives> collectives;
+    Gate& gate() const { return meeting->sides[static_cast<size_t>(member)].gate; }
   };
   Group& group_of(const Call& call);
   void collective(Group& group, const Call& call);
@@ -38,17 +43,17 @@ class LocalTransport final : public Transport {
   template <class Ready>
   void wait_for_peer(const Group& group, const Call& call, const char* verb, const Ready& ready);
   template <class Body>
-  void touch_memory(Meeting& meeting, const Body& body);
+  void touch_memory(const Group& group, const Body& body);
   [[noreturn]] void fail_missing(const Group& group, const Call& call, const std::vector<int32_t>& missing,
                                  const char* verb) const;
-  void notify_members(const Meeting& meeting);
-  void slow_down(double since, int64_t bytes);
+  void notify_members(const Group& group);
+  void slow_down(const Group& group, double since, int64_t bytes);
 
   const std::shared_ptr<Session> session_;
   const int32_t rank_;
   const double timeout_seconds_, bandwidth_limit_;
   const kernels::KernelTable& kernels_;
-  Gate& gate_;
+  std::vector<Lane> lanes_;  ///< the issuing thread's, as made_
   std::mutex groups_mutex_;
   std::vector<std::unique_ptr<Group>> groups_;
   std::map<std::pair<std::vector<int32_t>, std::string>, int32_t> made_;

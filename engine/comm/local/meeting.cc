@@ -19,12 +19,14 @@ Meeting::Meeting(std::vector<int32_t> ranks, std::string group)
 Session::Session(int32_t ranks)
     : ranks_(ranks),
       spins_(spins_for(ranks)),
-      gates_(std::make_unique<Gate[]>(static_cast<size_t>(ranks))),
       gone_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(ranks))),
       joined_(static_cast<size_t>(ranks)) {}
 
 void Session::notify_all() {
-  for (int32_t r = 0; r < ranks_; ++r) gate(r).notify();
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, meeting] : meetings_) {
+    for (int32_t m = 0; m < meeting->size(); ++m) meeting->sides[static_cast<size_t>(m)].gate.notify();
+  }
 }
 
 bool Session::join(int32_t rank) {

@@ -20,6 +20,7 @@ struct Meeting {
   struct alignas(64) Member {
     std::atomic<const Call*> call{nullptr};
     std::atomic<uint64_t> entered{0};  ///< calls
+    Gate gate;                         ///< where it waits for the others
   };
   /// Point to point, from one member to another.
   struct Pair {
@@ -51,7 +52,7 @@ class Session {
   int32_t ranks() const { return ranks_; }
   int32_t spins() const { return spins_; }
   Fault& fault() { return fault_; }
-  Gate& gate(int32_t rank) { return gates_[static_cast<size_t>(rank)]; }
+  /// Whoever waits in a meeting looks again.
   void notify_all();
 
   /// False if the rank came before.
@@ -68,7 +69,6 @@ class Session {
   const int32_t ranks_;
   const int32_t spins_;
   Fault fault_;
-  std::unique_ptr<Gate[]> gates_;
   std::unique_ptr<std::atomic<bool>[]> gone_;
   std::atomic<int32_t> gone_count_{0};
   std::mutex mutex_;

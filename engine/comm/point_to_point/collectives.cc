@@ -28,9 +28,6 @@ int64_t process_transport_bytes(int32_t world_size) {
   return std::max(kBytes, (int64_t{world_size} + 2) * kLeastChunk * int64_t{sizeof(float)});
 }
 
-Staging::Staging(int32_t world_size)
-    : floats(static_cast<size_t>(process_transport_bytes(world_size)) / sizeof(float)) {}
-
 PeerCollectives::PeerCollectives(Link& link, Staging& staging, const kernels::KernelTable& kernels,
                                  const Fault& fault, int32_t world_size)
     : link_(link),

@@ -16,9 +16,9 @@
 
 namespace hawser::comm {
 
-/// Memory between the wire and the sums, taken once for each rank: `bytes` and not more, however many groups.
+/// Memory between the wire and the sums, taken once for each lane: `bytes` and not more, however many groups.
 struct Staging {
-  explicit Staging(int32_t world_size);
+  explicit Staging(int64_t bytes) : floats(static_cast<size_t>(bytes) / sizeof(float)) {}
   int64_t bytes() const { return static_cast<int64_t>(floats.size() * sizeof(float)); }
   std::vector<float> floats;
 };

@@ -7,6 +7,9 @@
 namespace hawser::comm {
 namespace {
 
+/// Staging of lanes without sums: of all_reduce_i64.
+constexpr int64_t kIntegerBytes = 4096;
+
 /// FNV-1a: the same on every rank for the same members and name.
 uint64_t mark_of(const std::vector<int32_t>& members, const std::string& name) {
   uint64_t mark = 0xcbf29ce484222325ull;
@@ -18,8 +21,8 @@ uint64_t mark_of(const std::vector<int32_t>& members, const std::string& name) {
 
 class PeerComm final : public Comm {
  public:
-  PeerComm(std::shared_ptr<Link> link, int32_t world_size)
-      : link_(std::move(link)), rank_{link_->rank()}, world_size_(world_size) {}
+  PeerComm(std::shared_ptr<Link> link, int32_t world_size, std::shared_ptr<Network> network)
+      : network_(std::move(network)), link_(std::move(link)), rank_{link_->rank()}, world_size_(world_size) {}
   int32_t world_size() const override { return world_size_; }
   std::span<const int32_t> local_ranks() const override { return rank_; }
   void abort(const Error& error) noexcept override { link_->abort(error.on_rank(rank_[0])); }
@@ -41,10 +44,12 @@ class PeerComm final : public Comm {
     // A link of its own: it ends with the RankComm, which is how the comm knows that it is free again.
     const auto held = std::shared_ptr<Link>(link_.get(), [keep = link_](Link*) {});
     connected_ = held;
-    return std::make_unique<QueuedRank>(std::make_unique<PeerTransport>(held, world_size_, options), 0);
+    return std::make_unique<QueuedRank>(std::make_unique<PeerTransport>(held, network_, world_size_, options),
+                                        0);
   }
 
  private:
+  const std::shared_ptr<Network> network_;
   std::shared_ptr<Link> link_;
   std::array<int32_t, 1> rank_;
   int32_t world_size_;
@@ -54,36 +59,79 @@ class PeerComm final : public Comm {
 
 }  // namespace
 
-PeerTransport::PeerTransport(std::shared_ptr<Link> link, int32_t world_size, const CommOptions& options)
-    : link_(std::move(link)),
+PeerTransport::PeerTransport(std::shared_ptr<Link> link, std::shared_ptr<Network> network, int32_t world_size,
+                             const CommOptions& options)
+    : network_(std::move(network)),
+      link_(std::move(link)),
       world_size_(world_size),
       timeout_seconds_(options.timeout_seconds),
-      staging_(world_size),
-      collectives_(*link_, staging_, *options.kernels, fault_, world_size) {}
+      kernels_(*options.kernels) {
+  ways_.push_back(std::make_unique<Way>(Lane(), link_, *this));
+}
 
-void PeerTransport::add_group(int32_t, const std::vector<int32_t>& members, const std::string& name) {
-  auto group = std::make_unique<PeerGroup>();
+PeerTransport::Way::Way(const Lane& lane, std::shared_ptr<Link> connections, const PeerTransport& transport)
+    : name(lane.name),
+      sums(lane.sums),
+      timeout_seconds(lane.timeout_seconds > 0 ? lane.timeout_seconds : transport.timeout_seconds_),
+      link(std::move(connections)),
+      staging(lane.sums ? process_transport_bytes(transport.world_size_) : kIntegerBytes),
+      collectives(*link, staging, transport.kernels_, transport.fault_, transport.world_size_) {}
+
+int32_t PeerTransport::lane(const Lane& lane) {
+  if (network_ == nullptr) return 0;
+  const auto found =
+      std::find_if(ways_.begin(), ways_.end(), [&](const auto& way) { return way->name == lane.name; });
+  const auto number = static_cast<int32_t>(found - ways_.begin());
+  if (found != ways_.end()) return number;
+  auto way = std::make_unique<Way>(lane, network_->lane(lane.name), *this);
+  const std::lock_guard lock(mutex_);
+  ways_.push_back(std::move(way));
+  return number;
+}
+
+void PeerTransport::connect(int32_t lane, const std::vector<int32_t>& members,
+                            const std::vector<std::string>& addresses) {
+  network_->connect(ways_[static_cast<size_t>(lane)]->name, members, addresses, timeout_seconds_);
+}
+
+void PeerTransport::add_group(int32_t, int32_t lane, const std::vector<int32_t>& members,
+                              const std::string& name) {
+  auto group = std::make_unique<Group>();
   group->members = members;
   group->name = name;
   group->member = static_cast<int32_t>(std::find(members.begin(), members.end(), rank()) - members.begin());
   const uint64_t mark = mark_of(members, name);
   group->mark = mark + made_[mark]++;
-  const std::lock_guard lock(groups_mutex_);
+  const std::lock_guard lock(mutex_);
+  group->way = ways_[static_cast<size_t>(lane)].get();
   groups_.push_back(std::move(group));
 }
 
 void PeerTransport::run(const Call& call) {
-  const PeerGroup* group = nullptr;
+  const Group* group = nullptr;
   {
-    const std::lock_guard lock(groups_mutex_);
+    const std::lock_guard lock(mutex_);
     group = groups_[static_cast<size_t>(call.group)].get();
   }
   try {
-    collectives_.run(*group, call, call.begun + timeout_seconds_, timeout_seconds_);
+    const double timeout = group->way->timeout_seconds;
+    group->way->collectives.run(*group, call, call.begun + timeout, timeout);
   } catch (...) {
     abort(Error::caught(rank()));
     throw;
   }
+}
+
+int64_t PeerTransport::bytes() const {
+  const std::lock_guard lock(mutex_);
+  int64_t bytes = 0;
+  for (const auto& way : ways_) bytes += way->sums ? way->staging.bytes() : 0;
+  return bytes;
+}
+
+int64_t PeerTransport::wire_bytes(int32_t lane) const {
+  const std::lock_guard lock(mutex_);
+  return ways_[static_cast<size_t>(lane)]->link->sent_bytes();
 }
 
 bool PeerTransport::abort(const Error& error) noexcept {
@@ -97,8 +145,9 @@ void PeerTransport::look() {
   link_->look();
 }
 
-std::shared_ptr<Comm> make_peer_comm(std::shared_ptr<Link> link, int32_t world_size) {
-  return std::make_shared<PeerComm>(std::move(link), world_size);
+std::shared_ptr<Comm> make_peer_comm(std::shared_ptr<Link> link, int32_t world_size,
+                                     std::shared_ptr<Network> network) {
+  return std::make_shared<PeerComm>(std::move(link), world_size, std::move(network));
 }
 
 std::shared_ptr<Comm> make_host(const HostTransport& transport, int32_t rank, int32_t world_size) {
@@ -119,7 +168,7 @@ std::shared_ptr<Comm> make_host(const HostTransport& transport, int32_t rank, in
   if (world_size < 1 || rank < 0 || rank >= world_size) {
     fail(Code::kInvalidArgument, "rank {} in a world of {}; ranks are numbered from 0", rank, world_size);
   }
-  return make_peer_comm(std::move(link), world_size);
+  return make_peer_comm(std::move(link), world_size, nullptr);
 }
 
 }  // namespace hawser::comm

@@ -1,4 +1,4 @@
-// The transport over a Link: one rank's groups and staging.
+// The transport over Links: one rank's groups, and for each lane a link and staging.
 #pragma once
 
 #include <map>
@@ -6,38 +6,63 @@
 #include <mutex>
 
 #include "engine/comm/point_to_point/collectives.h"
+#include "engine/comm/point_to_point/network.h"
 #include "engine/comm/transport.h"
 
 namespace hawser::comm {
 
 class PeerTransport final : public Transport {
  public:
-  PeerTransport(std::shared_ptr<Link> link, int32_t world_size, const CommOptions& options);
+  /// `link`: of the main lane; `network`: null: of all.
+  PeerTransport(std::shared_ptr<Link> link, std::shared_ptr<Network> network, int32_t world_size,
+                const CommOptions& options);
 
   int32_t rank() const override { return link_->rank(); }
   int32_t world_size() const override { return world_size_; }
-  void add_group(int32_t group, const std::vector<int32_t>& members, const std::string& name) override;
+  int32_t lane(const Lane& lane) override;
+  bool has_lanes() const override { return network_ != nullptr; }
+  std::string listen() override { return network_ ? network_->listen() : ""; }
+  void connect(int32_t lane, const std::vector<int32_t>& members,
+               const std::vector<std::string>& addresses) override;
+  void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members,
+                 const std::string& name) override;
   void run(const Call& call) override;
   bool abort(const Error& error) noexcept override;
   void look() override;
   Fault& fault() override { return fault_; }
   void leave() noexcept override {}
-  int64_t bytes() const override { return staging_.bytes(); }
-  int64_t wire_bytes() const override { return link_->sent_bytes(); }
+  int64_t bytes() const override;
+  int64_t wire_bytes(int32_t lane) const override;
 
  private:
+  /// What a lane's thread works with.
+  struct Way {
+    Way(const Lane& lane, std::shared_ptr<Link> link, const PeerTransport& transport);
+    const std::string name;
+    const bool sums;
+    const double timeout_seconds;
+    const std::shared_ptr<Link> link;
+    Staging staging;
+    PeerCollectives collectives;
+  };
+  struct Group : PeerGroup {
+    Way* way = nullptr;
+  };
+
+  const std::shared_ptr<Network> network_;  ///< outlives its links
   const std::shared_ptr<Link> link_;
   const int32_t world_size_;
   const double timeout_seconds_;
+  const kernels::KernelTable& kernels_;
   Fault fault_;
-  Staging staging_;
-  PeerCollectives collectives_;
-  std::mutex groups_mutex_;
-  std::vector<std::unique_ptr<PeerGroup>> groups_;
+  mutable std::mutex mutex_;  ///< for these two, which grow only when a group is made
+  std::vector<std::unique_ptr<Way>> ways_;
+  std::vector<std::unique_ptr<Group>> groups_;
   std::map<uint64_t, uint64_t> made_;
 };
 
-/// The Comm of one local rank over `link`.
-std::shared_ptr<Comm> make_peer_comm(std::shared_ptr<Link> link, int32_t world_size);
+/// The Comm of one local rank over `link`, and over `network` for lanes beside the main one (null: none).
+std::shared_ptr<Comm> make_peer_comm(std::shared_ptr<Link> link, int32_t world_size,
+                                     std::shared_ptr<Network> network);
 
 }  // namespace hawser::comm

@@ -1,14 +1,18 @@
-// A rank's life over TCP: rendezvous at rank 0, a link to each other rank, and a watch through which everyone
+// A rank's life over TCP: rendezvous at rank 0, in each lane links to those that it talks to, and a watch through which everyone
 // hears when one rank fails, dies or falls silent.
 #include "engine/comm/tcp/address.h"
 
 #include <algorithm>
 #include <condition_variable>
+#include <map>
+#include <mutex>
+#include <numeric>
 #include <optional>
 
 #include "engine/base/utf8.h"
 #include "engine/comm/gate.h"
-#include "engine/comm/host/host_transport.h"
+#include "engine/comm/lane.h"
+#include "engine/comm/point_to_point/peer_transport.h"
 #include "engine/comm/rendezvous/rank_watch.h"
 #include "engine/comm/rendezvous/store_client.h"
 #include "engine/comm/rendezvous/store_server.h"
@@ -29,33 +33,51 @@ Membership membership_of(const AddressOptions& options) {
 
 std::string link_key(int32_t rank) { return fmt::format("link/{}", rank); }
 
-class AddressLink {
+class AddressLink final : public Network {
  public:
   explicit AddressLink(const AddressOptions& options);
-  ~AddressLink();
-  HostTransport transport();
+  ~AddressLink() override;
+  std::shared_ptr<Link> lane(const std::string& name) override { return ways_of(name).link; }
+  std::string listen() override;
+  void connect(const std::string& lane, const std::vector<int32_t>& members,
+               const std::vector<std::string>& addresses, double timeout_seconds) override;
 
  private:
-  static AddressLink& self(void* user) { return *static_cast<AddressLink*>(user); }
+  /// One lane's connections, for its thread.
+  struct Ways {
+    explicit Ways(AddressLink& owner);
+    int32_t explain(int32_t status);
+    HostTransport transport();
+    static Ways& self(void* user) { return *static_cast<Ways*>(user); }
+
+    AddressLink& owner;
+    Mesh mesh;
+    const char* message = "";  ///< of the last call
+    std::shared_ptr<Link> link;
+  };
+
   void meet(const AddressOptions& options);
   std::vector<std::string> exchange_addresses(StoreClient& store, const std::string& own,
                                               double deadline) const;
+  void connect_through(Links& links, const std::string& lane, const std::vector<int32_t>& members,
+                       const std::vector<std::string>& addresses, double deadline);
+  Ways& ways_of(const std::string& name);
   void told(Code code, const char* text) noexcept;
-  int32_t explain(int32_t status);
-  int32_t known();
+  int32_t known(const char** message);
   void abort(Code code, const char* text) noexcept;
 
   const Membership self_;
+  std::string host_;                     ///< own address
   std::unique_ptr<StoreServer> server_;  ///< on rank 0
   Wake wake_;                            ///< up once broken_
   std::optional<RankWatch> watch_;
-  std::optional<Mesh> mesh_;
+  std::map<std::string, std::unique_ptr<Ways>> ways_;  ///< by lane
+  std::optional<Links> door_;                          ///< from listen until connect
   std::mutex mutex_;
   std::condition_variable heard_;
   bool broken_ = false;  ///< why, stays:
   Code code_ = Code::kOk;
   char reason_[kMostReasonBytes] = "";
-  const char* message_ = "";  ///< of the last call
 };
 
 AddressLink::AddressLink(const AddressOptions& options) : self_(membership_of(options)) {
@@ -70,7 +92,7 @@ AddressLink::AddressLink(const AddressOptions& options) : self_(membership_of(op
 
 AddressLink::~AddressLink() {
   watch_.reset();
-  mesh_.reset();
+  ways_.clear();
 }
 
 void AddressLink::meet(const AddressOptions& options) {
@@ -84,8 +106,11 @@ void AddressLink::meet(const AddressOptions& options) {
   }
   StoreClient store(address, self_, options.timeout_seconds, options.silence_seconds);
   store.wait_for_all(std::max(0.0, deadline - steady_seconds()), options.timeout_seconds);
-  Links links(self_, given.empty() ? store.own_address() : given);
+  host_ = given.empty() ? store.own_address() : given;
+  Links links(self_, host_);
   const std::vector<std::string> addresses = exchange_addresses(store, links.address(), deadline);
+  std::vector<int32_t> all(addresses.size());
+  std::iota(all.begin(), all.end(), 0);
   const double silence = std::stod(store.get(kSilenceKey, 1));  // rank 0's counts for all
   watch_.emplace(std::move(store).watch(), self_.rank, self_.world_size, silence, [this](const Error& error) {
     char text[kMostReasonBytes];
@@ -93,11 +118,56 @@ void AddressLink::meet(const AddressOptions& options) {
     told(error.code(), text);
   });
   try {
-    mesh_.emplace(links.connect_all(addresses, deadline, wake_.fd()), wake_.fd());
+    connect_through(links, Lane().name, all, addresses, deadline);
   } catch (...) {
     watch_->tell(Error::caught(self_.rank));
     throw;
   }
+}
+
+std::string AddressLink::listen() {
+  door_.emplace(self_, host_);
+  return door_->address();
+}
+
+void AddressLink::connect(const std::string& lane, const std::vector<int32_t>& members,
+                          const std::vector<std::string>& addresses, double timeout_seconds) {
+  check_descriptors(self_.rank, self_.world_size, lane_descriptors(std::ssize(members) - 1));
+  Links links = std::move(*door_);
+  door_.reset();
+  try {
+    connect_through(links, lane, members, addresses, steady_seconds() + timeout_seconds);
+  } catch (...) {
+    const char* reason = nullptr;
+    if (const int32_t code = known(&reason); code != 0) throw Error(static_cast<Code>(code), reason);
+    throw;
+  }
+}
+
+/// The members that are not connected yet: of a pair, both know that they are not.
+void AddressLink::connect_through(Links& links, const std::string& lane, const std::vector<int32_t>& members,
+                                  const std::vector<std::string>& addresses, double deadline) {
+  Mesh& mesh = ways_of(lane).mesh;
+  std::vector<int32_t> missing;
+  std::vector<std::string> where;
+  for (size_t m = 0; m < members.size(); ++m) {
+    if (members[m] == self_.rank || mesh.connected(members[m])) continue;
+    missing.push_back(members[m]);
+    where.push_back(addresses[m]);
+  }
+  std::vector<Socket> sockets = links.connect(missing, where, deadline, wake_.fd());
+  for (size_t i = 0; i < missing.size(); ++i) mesh.add(missing[i], std::move(sockets[i]));
+}
+
+AddressLink::Ways::Ways(AddressLink& link_owner)
+    : owner(link_owner),
+      mesh(owner.self_.world_size, owner.wake_.fd()),
+      link(std::make_shared<Link>(transport(), owner.self_.rank)) {}
+
+AddressLink::Ways& AddressLink::ways_of(const std::string& name) {
+  std::unique_ptr<Ways>& ways = ways_[name];
+  if (ways == nullptr) ways = std::make_unique<Ways>(*this);
+  return *ways;
 }
 
 std::vector<std::string> AddressLink::exchange_addresses(StoreClient& store, const std::string& own,
@@ -130,24 +200,23 @@ void AddressLink::told(Code code, const char* text) noexcept {
 }
 
 /// What a failed call of the mesh returns: the job's reason, if there is one, else its own.
-int32_t AddressLink::explain(int32_t status) {
-  message_ = "";
+int32_t AddressLink::Ways::explain(int32_t status) {
+  message = "";
   if (status == 0) return 0;
-  std::unique_lock lock(mutex_);
   if (status != static_cast<int32_t>(Code::kTimeout)) {
-    heard_.wait_for(lock, std::chrono::duration<double>(kHearSeconds), [&] { return broken_; });
+    std::unique_lock lock(owner.mutex_);
+    owner.heard_.wait_for(lock, std::chrono::duration<double>(kHearSeconds), [&] { return owner.broken_; });
   }
-  lock.unlock();
-  if (const int32_t reason = known(); reason != 0) return reason;
-  message_ = mesh_->message.c_str();
+  if (const int32_t reason = owner.known(&message); reason != 0) return reason;
+  message = mesh.message.c_str();
   return status;
 }
 
 /// The job's reason to be broken, without waiting for one.
-int32_t AddressLink::known() {
+int32_t AddressLink::known(const char** message) {
   const std::lock_guard lock(mutex_);
   if (!broken_) return 0;
-  message_ = reason_;
+  *message = reason_;
   return static_cast<int32_t>(code_);
 }
 
@@ -156,25 +225,24 @@ void AddressLink::abort(Code code, const char* text) noexcept {
   told(code, text);
 }
 
-HostTransport AddressLink::transport() {
+HostTransport AddressLink::Ways::transport() {
   HostTransport t;
   t.user = this;
   t.send = [](void* user, int32_t to, const void* data, int64_t bytes, double seconds) {
-    return self(user).explain(self(user).mesh_->send(to, data, bytes, seconds));
+    return self(user).explain(self(user).mesh.send(to, data, bytes, seconds));
   };
   t.recv = [](void* user, int32_t from, void* data, int64_t bytes, double seconds) {
-    return self(user).explain(self(user).mesh_->recv(from, data, bytes, seconds));
+    return self(user).explain(self(user).mesh.recv(from, data, bytes, seconds));
   };
   t.exchange = [](void* user, int32_t rank, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
                   double seconds) {
-    return self(user).explain(self(user).mesh_->exchange(rank, out, out_bytes, in, in_bytes, seconds));
+    return self(user).explain(self(user).mesh.exchange(rank, out, out_bytes, in, in_bytes, seconds));
   };
   t.abort = [](void* user, int32_t code, const char* message) {
-    self(user).abort(static_cast<Code>(code), message);
+    self(user).owner.abort(static_cast<Code>(code), message);
   };
-  t.message = [](void* user) { return self(user).message_; };
-  t.look = [](void* user) { return self(user).known(); };
-  t.destroy = [](void* user) { delete &self(user); };
+  t.message = [](void* user) { return self(user).message; };
+  t.look = [](void* user) { return self(user).owner.known(&self(user).message); };
   return t;
 }
 
@@ -207,9 +275,10 @@ void check(const AddressOptions& options) {
 
 std::shared_ptr<Comm> make_address(const AddressOptions& options) {
   check(options);
-  check_descriptors(options.rank, options.world_size);
-  auto link = std::make_unique<AddressLink>(options);
-  return make_host(link.release()->transport(), options.rank, options.world_size);
+  check_descriptors(options.rank, options.world_size, descriptors_of(options.rank, options.world_size));
+  auto network = std::make_shared<AddressLink>(options);
+  std::shared_ptr<Link> main = network->lane(Lane().name);
+  return make_peer_comm(std::move(main), options.world_size, std::move(network));
 }
 
 }  // namespace hawser::comm

@@ -31,10 +31,15 @@ int64_t descriptors_of(int32_t rank, int32_t world_size) {
   return world_size - 1 + kOwn + (rank == 0 ? world_size + kServer : 0) + kForFiles;
 }
 
-void check_descriptors(int32_t rank, int32_t world_size) {
+int64_t lane_descriptors(int64_t peers) {
+  constexpr int64_t kOwn = 2;  // a listener, a connection that begins
+  return peers + kOwn + kForFiles;
+}
+
+void check_descriptors(int32_t rank, int32_t world_size, int64_t more) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
-  const int64_t open = open_descriptors(), needed = open + descriptors_of(rank, world_size);
+  const int64_t open = open_descriptors(), needed = open + more;
   if (needed <= static_cast<int64_t>(limit.rlim_cur)) return;
   fail(Code::kFailedPrecondition,
        "rank {} of {} needs {} file descriptors, {} of them open already, but this process may have {} "

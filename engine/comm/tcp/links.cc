@@ -21,11 +21,13 @@ Links::Links(const Membership& self, const std::string& host)
   address_ = HostPort{host, std::to_string(listening_port(listener_))}.text();
 }
 
-std::vector<Socket> Links::connect_all(const std::vector<std::string>& addresses, double deadline,
-                                       int interrupt) {
-  std::vector<Socket> links(static_cast<size_t>(self_.world_size));
-  for (int32_t r = 0; r < self_.rank; ++r) links[r] = connect_to(r, addresses[r], deadline, interrupt);
-  accept_higher(links, deadline, interrupt);
+std::vector<Socket> Links::connect(const std::vector<int32_t>& ranks,
+                                   const std::vector<std::string>& addresses, double deadline,
+                                   int interrupt) {
+  std::vector<Socket> links(ranks.size());
+  for (size_t i = 0; i < ranks.size() && ranks[i] < self_.rank; ++i)
+    links[i] = connect_to(ranks[i], addresses[i], deadline, interrupt);
+  accept_higher(ranks, links, deadline, interrupt);
   return links;
 }
 
@@ -45,18 +47,25 @@ Socket Links::connect_to(int32_t rank, const std::string& address, double deadli
   }
 }
 
-void Links::accept_higher(std::vector<Socket>& links, double deadline, int interrupt) {
+void Links::accept_higher(const std::vector<int32_t>& ranks, std::vector<Socket>& links, double deadline,
+                          int interrupt) {
   Reception reception(std::move(listener_), self_);
+  const auto place_of = [&](int32_t rank) {
+    const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
+    return found != ranks.end() && *found == rank ? static_cast<size_t>(found - ranks.begin()) : ranks.size();
+  };
   const auto objection = [&](int32_t rank, Purpose purpose) -> std::string {
-    const bool welcome = purpose == Purpose::kLink && rank > self_.rank && !links[rank].open();
+    const size_t place = place_of(rank);
+    const bool welcome =
+        purpose == Purpose::kLink && rank > self_.rank && place < ranks.size() && !links[place].open();
     return welcome ? "" : fmt::format("rank {} has no business at rank {}'s port of links", rank, self_.rank);
   };
-  const auto enter = [&](Socket socket, int32_t rank, Purpose) { links[rank] = std::move(socket); };
+  const auto enter = [&](Socket socket, int32_t rank, Purpose) { links[place_of(rank)] = std::move(socket); };
   std::vector<pollfd> polled;
   for (;;) {
     std::vector<int32_t> missing;
-    for (int32_t r = self_.rank + 1; r < self_.world_size; ++r) {
-      if (!links[r].open()) missing.push_back(r);
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      if (!links[i].open()) missing.push_back(ranks[i]);
     }
     if (missing.empty()) return;
     if (steady_seconds() >= deadline) {

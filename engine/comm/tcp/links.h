@@ -16,14 +16,16 @@ class Links {
   Links(const Membership& self, const std::string& host);
   /// Where the others reach this rank: "host:port".
   const std::string& address() const { return address_; }
-  /// Connects with all; addresses[r] is rank r's. The sockets by rank (the own one is closed). Throws
-  /// kTimeout naming a rank that did not come in time, kUnavailable once `interrupt` can be read, and what
+  /// Connects with `ranks` (ascending, not the own one); addresses[i] is that of ranks[i]. The sockets by
+  /// place in `ranks`. Throws kTimeout naming a rank that did not come in time, kUnavailable once `interrupt` can be read, and what
   /// introduce throws.
-  std::vector<Socket> connect_all(const std::vector<std::string>& addresses, double deadline, int interrupt);
+  std::vector<Socket> connect(const std::vector<int32_t>& ranks, const std::vector<std::string>& addresses,
+                              double deadline, int interrupt);
 
  private:
   Socket connect_to(int32_t rank, const std::string& address, double deadline, int interrupt) const;
-  void accept_higher(std::vector<Socket>& links, double deadline, int interrupt);
+  void accept_higher(const std::vector<int32_t>& ranks, std::vector<Socket>& links, double deadline,
+                     int interrupt);
 
   const Membership& self_;
   Socket listener_;

@@ -1,4 +1,4 @@
-// Mesh: one rank's connections to all others as the functions of a HostTransport. Plain sockets that never
+// Mesh: the connections of one lane of a rank as the functions of a HostTransport. Plain sockets that never
 // block: every wait is a poll with a deadline that an abort interrupts.
 #pragma once
 
@@ -12,8 +12,11 @@ namespace hawser::comm {
 
 class Mesh {
  public:
-  /// links[r] leads to rank r. Once `interrupt` can be read, whatever waits here returns.
-  Mesh(std::vector<Socket> links, int interrupt) : links_(std::move(links)), interrupt_(interrupt) {}
+  /// Once `interrupt` can be read, whatever waits here returns.
+  Mesh(int32_t world_size, int interrupt) : links_(static_cast<size_t>(world_size)), interrupt_(interrupt) {}
+  bool connected(int32_t rank) const { return links_[static_cast<size_t>(rank)].open(); }
+  /// `socket` leads to `rank`. Before any call that needs it.
+  void add(int32_t rank, Socket socket) { links_[static_cast<size_t>(rank)] = std::move(socket); }
 
   // As in HostTransport. An interrupted call returns kAborted.
   int32_t send(int32_t to, const void* data, int64_t bytes, double seconds);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <map>
 
 #include "engine/base/json.h"
 #include "engine/comm/flight_recorder.h"
@@ -35,7 +36,7 @@ Json rank_json(const comm::RankComm& rank) {
   Json json = {{"rank", rank.rank()}, {"world_size", rank.world_size()}, {"time", now}};
   json["groups"] = Json::array();
   for (const comm::GroupName& group : rank.group_names()) {
-    json["groups"].push_back({{"name", group.name}, {"members", group.members}});
+    json["groups"].push_back({{"name", group.name}, {"members", group.members}, {"lane", group.lane}});
   }
   json["calls"] = Json::array();
   for (const comm::Record& record : recall(rank)) {
@@ -57,19 +58,23 @@ std::string rank_text(const comm::RankComm& rank) {
   const std::vector<comm::Record> records = recall(rank);
   const std::vector<comm::GroupName> groups = rank.group_names();
   const size_t first = records.size() - std::min(records.size(), kLines);
+  const auto group_of = [&](const comm::Record& record) { return groups[static_cast<size_t>(record.group)]; };
+  std::map<std::string, uint64_t> issued;  // by lane
+  for (const comm::Record& record : records) issued[group_of(record).lane] = record.ticket;
+  uint64_t calls = 0;
+  for (const auto& [lane, ticket] : issued) calls += ticket;
   std::string text = fmt::format(
-      "rank {} of {}: its last {} of {} calls\n{:<16} {:>9} {:<16} {:>12} {:<9} {:>11} {:>11}\n", rank.rank(),
-      rank.world_size(), records.size() - first, records.empty() ? 0 : records.back().ticket, "group", "call",
-      "operation", "bytes", "state", "entered", "ended");
+      "rank {} of {}: its last {} of {} calls\n{:<16} {:<8} {:>9} {:<16} {:>12} {:<9} {:>11} {:>11}\n",
+      rank.rank(), rank.world_size(), records.size() - first, calls, "group", "lane", "call", "operation",
+      "bytes", "state", "entered", "ended");
   const auto ago = [&](double time) {
     return time > 0 ? fmt::format("-{:.3f} s", now - time) : std::string("-");
   };
   for (size_t i = first; i < records.size(); ++i) {
     const comm::Record& record = records[i];
-    text += fmt::format("{:<16} {:>9} {:<16} {:>12} {:<9} {:>11} {:>11}\n",
-                        groups[static_cast<size_t>(record.group)].name, record.sequence,
-                        comm::operation_name(record.operation), record.bytes, comm::state_name(record.state),
-                        ago(record.begun), ago(record.ended));
+    text += fmt::format("{:<16} {:<8} {:>9} {:<16} {:>12} {:<9} {:>11} {:>11}\n", group_of(record).name,
+                        group_of(record).lane, record.sequence, comm::operation_name(record.operation),
+                        record.bytes, comm::state_name(record.state), ago(record.begun), ago(record.ended));
   }
   return text;
 }
