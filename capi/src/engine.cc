@@ -1,6 +1,8 @@
 // hws_engine_create, _create_ranks, _destroy, _info and _cancel.
 #include "capi/src/engine.h"
 
+#include <new>
+
 #include "capi/src/buffer.h"
 #include "capi/src/comm.h"
 #include "capi/src/config.h"
@@ -10,7 +12,7 @@ using namespace hawser::capi;
 
 namespace {
 
-void create(const Call& call, const hws_config* config, std::shared_ptr<hawser::comm::Comm> comm,
+void create(const Call& call, const hws_config* config, const std::shared_ptr<hawser::comm::Comm>& comm,
             uint32_t flags, hws_engine** out) {
   if ((flags & ~HWS_ENGINE_INFERENCE) != 0) {
     call.invalid("flags", fmt::format("is 0x{:x}; only HWS_ENGINE_INFERENCE is known", flags));
@@ -18,7 +20,7 @@ void create(const Call& call, const hws_config* config, std::shared_ptr<hawser::
   const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
   Reservation reservation(Engine::kType);
   const bool inference = (flags & HWS_ENGINE_INFERENCE) != 0;
-  auto trainer = hawser::train::Trainer::create(tree, inference, reservation.cancel(), std::move(comm));
+  auto trainer = hawser::train::Trainer::create(tree, inference, reservation.cancel(), comm);
   auto engine = std::make_unique<Engine>(reservation.slot(), std::move(trainer));
   *out = static_cast<hws_engine*>(reservation.publish(std::move(engine)));
 }
@@ -36,7 +38,13 @@ int32_t hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, 
                                 hws_engine** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
-    create(call, config, Use<CommObject>(call, comm, Access::kShared)->comm, flags, out);
+    const std::shared_ptr<hawser::comm::Comm> ranks = Use<CommObject>(call, comm, Access::kShared)->comm;
+    try {
+      create(call, config, ranks, flags, out);
+    } catch (const std::bad_alloc&) {  // before a trainer could tell the other processes, or after
+      ranks->abort(hawser::Error::out_of_memory());
+      throw;
+    }
   });
 }
 
