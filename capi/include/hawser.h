@@ -23,10 +23,10 @@
  *  6. Strings are UTF-8, NUL-terminated unless a length stands beside them. Buffers returned are hws_buffer
  *     handles.
  *  7. A callback is `fn + user + destroy`; `destroy(user)` (may be NULL) runs exactly once, also when
- *     registration fails. From a train or metrics callback only hws_engine_info, _metrics, _eval, _forward,
- *     _generate, hws_tensor_get, hws_text_*, hws_checkpoint_save, _save_async and hws_engine_cancel of that
- *     engine may be called (and hws_op_*, which work anywhere); from a token callback those of them whose
- *     handle is const; on the callback's own thread. A callback must not let an exception out; one that
+ *     registration fails. A train or metrics callback may call these functions of its engine, on its own
+ *     thread: all with a `const` handle, and hws_data_push, hws_engine_eval, _forward, _generate,
+ *     hws_checkpoint_save and _save_async. A token callback may call those with a `const` handle. hws_op_*
+ *     work anywhere. A callback must not let an exception out; one that
  *     does ends the call with HWS_CALLBACK. A transport's functions (hws_comm_host) run on threads of the
  *     library and may call nothing of it.
  *  8. The library writes nothing to stdout or stderr, reads no environment variable (but for
@@ -362,6 +362,25 @@ HWS_API void hws_engine_destroy(hws_engine* engine);
  * /cuda/algorithm_cache); "apart" names a rank that chose for itself. */
 HWS_API int32_t hws_engine_info(const hws_engine* engine, hws_buffer** out);
 
+/* What a batch is made of. The numbers never change while the engine lives. */
+typedef struct hws_sizes {
+  uint32_t struct_size;
+  int32_t reserved;     /* 0 */
+  int64_t vocab_size;   /* tokens and targets lie in [0, vocab_size); a target may also be -100 */
+  int64_t sequence;     /* columns of a training batch, and the most that eval and forward take */
+  int64_t global_batch; /* rows of a training batch, over all ranks and micro-batches */
+} hws_sizes;
+
+/* Fills *sizes. A training batch has global_batch rows of `sequence` tokens; the logits of hws_engine_forward
+ * have vocab_size columns. Works at any time, on any thread, beside any call, and for inference. Errors:
+ * HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH. */
+HWS_API int32_t hws_engine_sizes(const hws_engine* engine, hws_sizes* sizes);
+/* *rate: the learning rate that the next step will use, from the config's schedule; while a step is pending,
+ * the rate of that step. The rate is a function of the config and the number of the step. A host cannot
+ * override it on a live engine: to train on with another one, save, change /optimizer or /schedule in the
+ * config, create an engine and load. Allowed in callbacks. Errors: HWS_FAILED_PRECONDITION for inference. */
+HWS_API int32_t hws_engine_learning_rate(const hws_engine* engine, double* rate);
+
 #define HWS_STEP_ACCEPTED 0
 #define HWS_STEP_SKIPPED_NON_FINITE 1 /* loss or gradient norm not finite; only the data cursor moved */
 #define HWS_STEP_SKIPPED_OUTLIER 2
@@ -430,8 +449,10 @@ typedef int32_t (*hws_train_fn)(void* user, const hws_train_record* record);
  * with its error. Waits for that one with checkpoint.async too. */
 HWS_API int32_t hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn fn, void* user,
                                  void (*destroy)(void*));
-/* One atomic store; any thread, any time, signal handlers included (so it sets no last error). Ends a running
- * train, eval or generate at its next step; without one it ends the next. */
+/* Ends a running train, eval or generate at its next step boundary; if none runs, it ends the next one, or the
+ * next hws_engine_train_step, before its first step. Never cuts a step short. A pushed batch that no step has
+ * taken keeps waiting (hws_data_push). One atomic store: any thread, any time, signal handlers included, so it
+ * sets no last error. */
 HWS_API int32_t hws_engine_cancel(const hws_engine* engine);
 
 /* rows x cols tokens with their targets. document_begin (may be NULL: one document per row): for each
@@ -446,8 +467,19 @@ typedef struct hws_batch {
   const int32_t* document_begin;
 } hws_batch;
 
-/* Copies one global batch (rows = batch.global_batch, cols = batch.sequence) for the next step. Errors:
- * HWS_DATA_INVALID for ids outside the vocabulary (row, column, id), HWS_BUSY if one is waiting already. */
+/* Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes) for the next step,
+ * which takes it instead of the config's data. A train callback may push: train takes the batch in the step
+ * after the callback, so a host that trains on its own tokens pushes the first batch before hws_engine_train
+ * and each further one in the callback.
+ *
+ * A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with its
+ * batch, and a batch that waits is taken by the first step after the cancelled call. Evaluating and
+ * saving leave it alone; hws_checkpoint_load drops it. A step that fails, is skipped or is discarded has used
+ * its batch up.
+ *
+ * Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id); HWS_INVALID_ARGUMENT for another
+ * shape; HWS_BUSY if a batch is waiting already; HWS_FAILED_PRECONDITION for inference and while a step is
+ * pending. After an error the batch that waited before still waits. */
 HWS_API int32_t hws_data_push(hws_engine* engine, const hws_batch* batch);
 /* JSON about the config's data: sources, tokens, samples per epoch, validation, cursor. */
 HWS_API int32_t hws_data_info(const hws_engine* engine, hws_buffer** out);

@@ -7,7 +7,7 @@ using namespace hawser::capi;
 
 int32_t hws_data_push(hws_engine* engine, const hws_batch* batch) {
   return guard(__func__, [&](const Call& call) {
-    const Use<Engine> use(call, engine, Access::kExclusive);
+    const Use<Engine> use(call, engine, Access::kNested);
     use->trainer->push(batch_view(call, batch, true));
   });
 }

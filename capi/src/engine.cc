@@ -1,4 +1,4 @@
-// hws_engine_create, _create_ranks, _destroy, _info and _cancel.
+// hws_engine_create, _create_ranks, _destroy, _info, _sizes, _learning_rate and _cancel.
 #include "capi/src/engine.h"
 
 #include <new>
@@ -11,6 +11,8 @@
 using namespace hawser::capi;
 
 namespace {
+
+static_assert(sizeof(hws_sizes) == kSizesSize && offsetof(hws_sizes, vocab_size) == 8);
 
 void create(const Call& call, const hws_config* config, const std::shared_ptr<hawser::comm::Comm>& comm,
             uint32_t flags, hws_engine** out) {
@@ -54,6 +56,26 @@ int32_t hws_engine_info(const hws_engine* engine, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     publish_text(Use<Engine>(call, engine, Access::kShared)->trainer->info_json(), out);
+  });
+}
+
+int32_t hws_engine_sizes(const hws_engine* engine, hws_sizes* sizes) {
+  return guard(__func__, [&](const Call& call) {
+    call.pointer(sizes, "sizes");
+    const CopyOut<hws_sizes> out(call, sizes, kSizesSize, "sizes");
+    const hawser::train::Sizes from = Use<Engine>(call, engine, Access::kAlways)->trainer->sizes();
+    hws_sizes host = {};
+    host.vocab_size = from.vocab_size;
+    host.sequence = from.sequence;
+    host.global_batch = from.global_batch;
+    out.write(host);
+  });
+}
+
+int32_t hws_engine_learning_rate(const hws_engine* engine, double* rate) {
+  return guard(__func__, [&](const Call& call) {
+    call.pointer(rate, "rate");
+    *rate = Use<Engine>(call, engine, Access::kShared)->trainer->learning_rate();
   });
 }
 

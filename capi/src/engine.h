@@ -61,6 +61,7 @@ train::BatchView batch_view(const Call& call, const hws_batch* batch, bool needs
 // Sizes of the structs in the first version of the ABI; a smaller struct_size is an error.
 inline constexpr uint32_t kStepResultSize = 72;
 inline constexpr uint32_t kTrainRecordSize = 112;
+inline constexpr uint32_t kSizesSize = 32;
 inline constexpr uint32_t kBatchSize = 24 + 3 * sizeof(void*);
 inline constexpr uint32_t kGenerateRequestSize = sizeof(void*) == 8 ? 64 : 56;
 

@@ -196,6 +196,15 @@ void TrainerImpl::ran_dry() noexcept {
   connected_->ends.front()->abort(Error::out_of_memory());
 }
 
+Sizes TrainerImpl::sizes() const {
+  return {config_.model.vocab_size, config_.batch.sequence, config_.batch.global_batch};
+}
+
+double TrainerImpl::learning_rate() const {
+  require_training("hws_engine_learning_rate");
+  return optim::learning_rate(config_.schedule, config_.optimizer.learning_rate, state_.step + 1);
+}
+
 StepResult TrainerImpl::forward_backward() {
   require_training("forward_backward");
   require_pending(false);
@@ -226,10 +235,9 @@ StepResult TrainerImpl::forward_backward() {
   }
   const Run& run = runs_.front();
   agreed_cancel_ = agreed_cancel_ || run.cancelled;
-  learning_rate_ = optim::learning_rate(config_.schedule, config_.optimizer.learning_rate, state_.step + 1);
   pending_ = true;
   result_ = {Outcome::kPending, state_.step + 1, run.loss_sum / static_cast<double>(run.tokens),
-             run.grad_norm,     learning_rate_,  run.tokens,
+             run.grad_norm,     learning_rate(), run.tokens,
              state_.samples,    state_.skipped,  now() - start};
   return result_;
 }
@@ -239,7 +247,8 @@ StepResult TrainerImpl::commit() {
   const double start = now();
   const double clip = config_.optimizer.clip_norm;
   const double factor = clip > 0 ? std::min(1.0, clip / (result_.grad_norm + 1e-6)) : 1.0;
-  const kernels::OptimizerScalars scalars = optimizer_.scalars(learning_rate_, factor, state_.accepted + 1);
+  const kernels::OptimizerScalars scalars =
+      optimizer_.scalars(result_.learning_rate, factor, state_.accepted + 1);
   step_on_ranks([&](Rank& rank, int32_t i) {
     rank.executor().set_scalars(scalars);
     rank.executor().run(plans_.train, plans_.train.commit, plans_.train.instructions.size(),

@@ -66,6 +66,11 @@ struct GenerateRequest {
   int32_t stop_token = -1;
 };
 
+/// What a batch is made of; constant for the life of a trainer.
+struct Sizes {
+  int64_t vocab_size = 0, sequence = 0, global_batch = 0;
+};
+
 enum class TensorKind : int32_t { kWeight = 0, kGradient = 1, kMoment1 = 2, kMoment2 = 3 };
 
 /// Where a parameter lies, for zero-copy views.
@@ -123,6 +128,10 @@ class Trainer {
   /// one from being read.
   virtual std::string load_latest(const std::string& folder, bool allow_other_data) = 0;
   virtual void export_hf(const std::string& folder, const std::string& dtype) const = 0;
+
+  virtual Sizes sizes() const = 0;  ///< safe beside a running step
+  /// Of the next step, or of the one that is pending. Throws kFailedPrecondition for inference.
+  virtual double learning_rate() const = 0;
 
   // JSON texts, as the C API returns them.
   virtual std::string info_json() const = 0;

@@ -71,6 +71,8 @@ class TrainerImpl final : public Trainer {
   std::string load_latest(const std::string& folder, bool allow_other_data) override;  // load_latest.cc
   void export_hf(const std::string& folder, const std::string& dtype) const override;
 
+  Sizes sizes() const override;
+  double learning_rate() const override;
   std::string info_json() const override;
   std::string data_json() const override;
   std::string tensors_json() const override;
@@ -205,7 +207,6 @@ class TrainerImpl final : public Trainer {
   std::vector<Run> runs_;       // by rank of this process
   bool agreed_cancel_ = false;  // some process wished to stop, and all know
   StepResult result_;
-  double learning_rate_ = 0;
 
   std::function<void(const std::string&)> metrics_fn_;
   std::optional<StepTraffic> traffic_;  // of the first rank here

@@ -98,7 +98,7 @@ static int may_answer(const hammer* h, const tally* t, int32_t status) {
   if (status != HWS_BUSY) return 0;
   if (strcmp(name, "hws_engine_create_ranks") == 0) return 1; /* the comm serves one engine at a time */
   if (strcmp(name, "hws_engine_metrics") == 0 || strcmp(name, "hws_engine_flight") == 0 ||
-      strcmp(name, "hws_engine_cancel") == 0)
+      strcmp(name, "hws_engine_sizes") == 0 || strcmp(name, "hws_engine_cancel") == 0)
     return 0; /* at any time */
   return type == kEngine && h->beside_training;
 }

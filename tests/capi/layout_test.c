@@ -37,6 +37,12 @@ static void results(void) {
   FIELD(hws_train_record, communication_bytes, 104, 8);
   FIELD(hws_train_record, save_failures, 112, 8);
   CHECK(sizeof(hws_train_record) == 120);
+  FIELD(hws_sizes, struct_size, 0, 4);
+  FIELD(hws_sizes, reserved, 4, 4);
+  FIELD(hws_sizes, vocab_size, 8, 8);
+  FIELD(hws_sizes, sequence, 16, 8);
+  FIELD(hws_sizes, global_batch, 24, 8);
+  CHECK(sizeof(hws_sizes) == 32);
 }
 
 /* With pointers in them: of 64-bit machines. */

@@ -22,6 +22,44 @@ static void learns(void) {
   hws_engine_destroy(engine);
 }
 
+/* Before the step and while it is pending the same as in its result; none of the call before. */
+static void tells_the_next_learning_rate(void) {
+  hws_config* config = tiny_config();
+  hws_engine* engine = NULL;
+  CHECK_OK(hws_config_set(config, "/schedule", "{\"kind\": \"linear\", \"warmup_steps\": 3}"));
+  CHECK_OK(hws_engine_create(config, 0, &engine));
+  double rate = 0, before = 0;
+  for (uint32_t step = 1; step <= 6; ++step) {
+    tiny_batch batch;
+    fill_batch(&batch, step);
+    hws_step_result result = {sizeof result, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    CHECK_OK(hws_data_push(engine, &batch.batch));
+    CHECK_OK(hws_engine_learning_rate(engine, &rate));
+    CHECK_OK(hws_engine_forward_backward(engine, &result));
+    CHECK(result.learning_rate == rate && (step <= 3 ? rate > before : rate < before));
+    before = rate;
+    CHECK_OK(hws_engine_learning_rate(engine, &rate));
+    CHECK(rate == before);
+    CHECK_OK(step % 2 == 0 ? hws_engine_commit(engine, &result) : hws_engine_discard(engine, 0, &result));
+    CHECK(result.learning_rate == before);
+  }
+  CHECK(fabs(rate / 0.01 - 0.4) < 1e-9); /* 0.01 (8 - 6) / (8 - 3) */
+  hws_engine_destroy(engine);
+  hws_config_destroy(config);
+}
+
+static void tells_its_sizes(void) {
+  const uint32_t flags[] = {0, HWS_ENGINE_INFERENCE};
+  for (int i = 0; i < 2; ++i) {
+    hws_engine* engine = tiny_engine(flags[i]);
+    hws_sizes sizes = {sizeof sizes, 0, 0, 0, 0};
+    CHECK_OK(hws_engine_sizes(engine, &sizes));
+    CHECK(sizes.vocab_size == kVocab && sizes.sequence == kCols && sizes.global_batch == kRows);
+    CHECK(sizes.struct_size == sizeof sizes && sizes.reserved == 0);
+    hws_engine_destroy(engine);
+  }
+}
+
 static void commits_or_discards(void) {
   hws_engine* engine = tiny_engine(0);
   tiny_batch batch;
@@ -109,6 +147,8 @@ static void an_inference_engine_does_not_train(void) {
   CHECK_STATUS(hws_data_push(engine, &batch.batch), HWS_FAILED_PRECONDITION);
   CHECK_STATUS(hws_engine_train_step(engine, NULL), HWS_FAILED_PRECONDITION);
   double loss = 0;
+  CHECK_ERROR(hws_engine_learning_rate(engine, &loss), HWS_FAILED_PRECONDITION, "inference");
+  CHECK(loss == 0);
   CHECK_OK(hws_engine_eval(engine, &batch.batch, 0, &loss, NULL));
   CHECK(loss > 0);
   hws_engine_destroy(engine);
@@ -155,6 +195,8 @@ static void tells_about_itself(void) {
 int main(void) {
   check_begin();
   learns();
+  tells_the_next_learning_rate();
+  tells_its_sizes();
   commits_or_discards();
   refuses_bad_batches();
   a_struct_of_a_newer_program();

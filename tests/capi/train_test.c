@@ -122,6 +122,85 @@ static void callbacks_may_look_at_the_engine(void) {
   hws_engine_destroy(nested);
 }
 
+/* Pushes the batch of the next step, as a host does that trains on its own tokens. */
+static int32_t push_next(void* user, const hws_train_record* record) {
+  hws_engine* engine = *(hws_engine**)user;
+  tiny_batch batch;
+  fill_batch(&batch, (uint32_t)record->step + 1);
+  CHECK_OK(hws_data_push(engine, &batch.batch));
+  CHECK_ERROR(hws_data_push(engine, &batch.batch), HWS_BUSY, "waiting");
+  double rate = 0, loss = 0;
+  CHECK_OK(hws_engine_learning_rate(engine, &rate));
+  CHECK(rate > 0);
+  CHECK_OK(hws_engine_eval(engine, &batch.batch, 0, &loss, NULL)); /* leaves the batch that waits alone */
+  return 0;
+}
+static int32_t pushes_from_a_token(void* user, int32_t token) {
+  hws_engine* engine = *(hws_engine**)user;
+  tiny_batch batch;
+  fill_batch(&batch, (uint32_t)token);
+  CHECK_ERROR(hws_data_push(engine, &batch.batch), HWS_BUSY, "callback");
+  return 1;
+}
+
+/* The same weights as from steps that the host takes itself. */
+static void a_callback_may_push(void) {
+  static float pushed[kMaxWeights], stepped[kMaxWeights];
+  hws_engine *engine = tiny_engine(0), *by_hand = tiny_engine(0);
+  tiny_batch batch;
+  CHECK_ERROR(hws_engine_train(engine, 6, push_next, &engine, NULL), HWS_FAILED_PRECONDITION, "push one");
+  fill_batch(&batch, 1);
+  CHECK_OK(hws_data_push(engine, &batch.batch));
+  CHECK_OK(hws_engine_train(engine, 6, push_next, &engine, NULL));
+  for (uint32_t step = 1; step <= 6; ++step) push_and_step(by_hand, step);
+  const int64_t count = all_weights(engine, pushed, kMaxWeights);
+  CHECK(all_weights(by_hand, stepped, kMaxWeights) == count && count > 1000);
+  CHECK(memcmp(pushed, stepped, (size_t)count * sizeof *pushed) == 0);
+  /* What the last callback pushed waits for the next step. */
+  fill_batch(&batch, 7);
+  CHECK_STATUS(hws_data_push(engine, &batch.batch), HWS_BUSY);
+  CHECK_OK(hws_engine_train_step(engine, NULL));
+  const int32_t prompt[] = {1, 2};
+  const hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0};
+  CHECK_OK(hws_engine_generate(engine, &request, pushes_from_a_token, &engine, NULL));
+  /* A load drops a batch that waits. */
+  CHECK_OK(hws_checkpoint_save(engine, check_path("pushed")));
+  CHECK_OK(hws_data_push(engine, &batch.batch));
+  CHECK_OK(hws_checkpoint_load(engine, check_path("pushed"), 0));
+  CHECK_OK(hws_data_push(engine, &batch.batch));
+  hws_engine_destroy(engine);
+  hws_engine_destroy(by_hand);
+}
+
+/* A batch that no step has taken is taken by the first step after the cancelled call, whichever that was. */
+static int32_t push_and_cancel(void* user, const hws_train_record* record) {
+  push_next(user, record);
+  CHECK_OK(hws_engine_cancel(*(hws_engine**)user));
+  return 0;
+}
+static void cancel_keeps_a_pushed_batch(void) {
+  static float cancelled[kMaxWeights], whole[kMaxWeights];
+  hws_engine *engine = tiny_engine(0), *other = tiny_engine(0);
+  tiny_batch batch;
+  fill_batch(&batch, 1);
+  CHECK_OK(hws_data_push(engine, &batch.batch));
+  CHECK_OK(hws_engine_cancel(engine));
+  CHECK_STATUS(hws_engine_train_step(engine, NULL), HWS_CANCELLED); /* before its step */
+  CHECK_STATUS(hws_data_push(engine, &batch.batch), HWS_BUSY);
+  CHECK_OK(hws_engine_cancel(engine));
+  CHECK_STATUS(hws_engine_train(engine, 8, push_next, &engine, NULL), HWS_CANCELLED); /* before its first */
+  CHECK_STATUS(hws_engine_train(engine, 8, push_and_cancel, &engine, NULL), HWS_CANCELLED); /* after one */
+  fill_batch(&batch, 2);
+  CHECK_STATUS(hws_data_push(engine, &batch.batch), HWS_BUSY);
+  CHECK_OK(hws_engine_train_step(engine, NULL));
+  for (uint32_t step = 1; step <= 2; ++step) push_and_step(other, step);
+  const int64_t count = all_weights(engine, cancelled, kMaxWeights);
+  CHECK(all_weights(other, whole, kMaxWeights) == count && count > 1000);
+  CHECK(memcmp(cancelled, whole, (size_t)count * sizeof *whole) == 0);
+  hws_engine_destroy(engine);
+  hws_engine_destroy(other);
+}
+
 static void cancels(void) {
   run r = {0};
   r.engine = text_engine(1000000);
@@ -180,6 +259,9 @@ static void* cancel_here(void* user) {
   CHECK_STATUS(hws_engine_train_step(g_engine, NULL), HWS_BUSY);
   CHECK_STATUS(hws_engine_info(g_engine, &out), HWS_BUSY);
   CHECK(out == NULL);
+  hws_sizes sizes = {sizeof sizes, 0, 0, 0, 0};
+  CHECK_OK(hws_engine_sizes(g_engine, &sizes));
+  CHECK(sizes.vocab_size == 256 && sizes.sequence == kCols && sizes.global_batch == kRows);
   CHECK_OK(hws_engine_metrics(g_engine, &out));
   hws_buffer_destroy(out);
   cancel_now();
@@ -248,6 +330,8 @@ int main(void) {
   check_begin();
   runs_and_validates();
   callbacks_may_look_at_the_engine();
+  a_callback_may_push();
+  cancel_keeps_a_pushed_batch();
   cancels();
   cancels_from_anywhere();
   destroy_in_its_own_callback();
