@@ -287,11 +287,12 @@ HWS_API int32_t hws_comm_create_address(const hws_comm_address* address, hws_com
  * (mpirun), Slurm (srun), PMIx, PMI (MPICH, Intel MPI) or an indexed job of Kubernetes; the innermost if
  * there are several. HAWSER_RANK, HAWSER_WORLD_SIZE, HAWSER_LOCAL_WORLD_SIZE, HAWSER_ADDRESS, HAWSER_PORT,
  * HAWSER_HOST, HAWSER_INTERFACE, HAWSER_JOB, HAWSER_SECRET_FILE and HAWSER_TRUST_NETWORK=1 add to the
- * launcher's variables and override them. Only this function and the next read the environment. wishes:
- * overrides the variables where its fields are not 0 or NULL; NULL: nothing. Its rank and world_size must be
- * 0, and its job is appended to the launcher's. Errors also: HWS_FAILED_PRECONDITION if there is no
+ * launcher's variables and override them. Only this function and the next read the environment.
+ *
+ * overrides: the fields that are not 0 or NULL override the variables; NULL: none. Its rank and world_size
+ * must be 0, and its job is appended to the launcher's. Errors also: HWS_FAILED_PRECONDITION if there is no
  * launcher, or a variable is missing (the text names it). */
-HWS_API int32_t hws_comm_create_env(const hws_comm_address* wishes, hws_comm** out);
+HWS_API int32_t hws_comm_create_env(const hws_comm_address* overrides, hws_comm** out);
 /* What hws_comm_create_env would use, without connecting. *out: a JSON object with "launcher", "job",
  * "rank", "world_size", "local_world_size" (ranks on this machine; null: unknown), "address", "host",
  * "network_interface", "secret_file", "trust_network", and "read", an array of the variables used, {"name",

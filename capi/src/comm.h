@@ -25,7 +25,7 @@ class CommObject : public Object {
   const std::string environment;  ///< of "env": JSON, what it went by
 };
 
-/// The host's wishes, checked; `argument` is their name. Reads the secret. Throws.
+/// The host's options, checked; `argument` is the name of the argument. Reads the secret. Throws.
 comm::AddressOptions address_options(const Call& call, const hws_comm_address* address, const char* argument);
 
 // Sizes of the structs in the first version of the ABI; a smaller struct_size is an error.

@@ -36,7 +36,7 @@ hawser::OrderedJson as_json(const LaunchEnvironment& found) {
           {"read", read}};
 }
 
-/// What the launcher said, where the host has no wish of its own.
+/// What the launcher said, where the host overrides nothing.
 AddressOptions combine(AddressOptions options, const LaunchEnvironment& found) {
   options.rank = found.rank;
   options.world_size = found.world_size;
@@ -58,14 +58,14 @@ AddressOptions combine(AddressOptions options, const LaunchEnvironment& found) {
 
 }  // namespace
 
-int32_t hws_comm_create_env(const hws_comm_address* wishes, hws_comm** out) {
+int32_t hws_comm_create_env(const hws_comm_address* overrides, hws_comm** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     AddressOptions options;
-    if (wishes != nullptr) {
-      options = address_options(call, wishes, "wishes");
-      call.range(options.rank, 0, 0, "wishes->rank");
-      call.range(options.world_size, 0, 0, "wishes->world_size");
+    if (overrides != nullptr) {
+      options = address_options(call, overrides, "overrides");
+      call.range(options.rank, 0, 0, "overrides->rank");
+      call.range(options.world_size, 0, 0, "overrides->world_size");
     }
     const LaunchEnvironment found = read_environment();
     Reservation reservation(CommObject::kType);

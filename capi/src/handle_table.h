@@ -1,6 +1,6 @@
 // The handle table: every object that a host holds lives in a slot of one process-wide table, and a handle is
 // a number that names slot, generation and type. It is never dereferenced, so a NULL, destroyed, foreign or
-// invented handle is found out instead of crashing.
+// invented handle gets a status instead of a crash.
 //
 //  - A running call holds a reference to its slot; destroy waits for running calls. Inside a host callback it does
 //    not wait (that might be for itself): the last call to end frees the object.
@@ -45,7 +45,7 @@ enum class Access {
   kNested,     ///< alone, but also inside a train or metrics callback of that object's running call
 };
 
-/// What the host's code that runs right now may call back.
+/// What a running host callback may call.
 enum class Callback : uint8_t {
   kNone,       ///< no callback is running
   kConstOnly,  ///< token callback: const calls
@@ -133,7 +133,7 @@ void destroy_handle(HandleType type, const void* handle) noexcept;
 Code cancel_handle(HandleType type, const void* handle) noexcept;
 
 inline constexpr uint32_t kMaxHandles = 65536;
-/// Of them only errors may have: where no other handle is left, there is one for the words that say so.
+/// So many of them are reserved for errors: when no other handle is left, the host can still be told.
 inline constexpr uint32_t kErrorHandles = 256;
 
 }  // namespace hawser::capi

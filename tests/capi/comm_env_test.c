@@ -1,4 +1,4 @@
-/* Ranks that a launcher's variables describe, wishes beside them, and a job's secret. */
+/* Ranks that a launcher's variables describe, with overrides, and a job's secret. */
 #define _POSIX_C_SOURCE 200809L
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -33,7 +33,7 @@ static void set_rank(const char* rank, const char* world_size) {
   setenv("HAWSER_ADDRESS", g_address, 1);
 }
 
-static hws_comm_address wishes(void) {
+static hws_comm_address overrides(void) {
   hws_comm_address address;
   memset(&address, 0, sizeof address);
   address.struct_size = sizeof address;
@@ -59,25 +59,25 @@ static void says_what_it_read(void) {
   hws_comm_destroy(comm);
 }
 
-static void refuses_wishes_that_are_none(void) {
+static void refuses_overrides_that_are_wrong(void) {
   set_rank("0", "1");
   hws_comm* comm = NULL;
-  hws_comm_address address = wishes();
+  hws_comm_address address = overrides();
   address.rank = 1;
-  CHECK_ERROR(hws_comm_create_env(&address, &comm), HWS_INVALID_ARGUMENT, "wishes->rank");
-  address = wishes();
+  CHECK_ERROR(hws_comm_create_env(&address, &comm), HWS_INVALID_ARGUMENT, "overrides->rank");
+  address = overrides();
   address.silence_seconds = -1;
   CHECK_ERROR(hws_comm_create_env(&address, &comm), HWS_INVALID_ARGUMENT, "silence_seconds");
-  address = wishes();
+  address = overrides();
   address.trust_network = 2;
   CHECK_ERROR(hws_comm_create_env(&address, &comm), HWS_INVALID_ARGUMENT, "trust_network");
-  address = wishes();
+  address = overrides();
   address.secret_file = "/nowhere/secret";
   CHECK_ERROR(hws_comm_create_env(&address, &comm), HWS_NOT_FOUND, "/nowhere/secret");
-  address = wishes();
+  address = overrides();
   address.address = "10.9.8.7:1";
   CHECK_ERROR(hws_comm_create_env(&address, &comm), HWS_FAILED_PRECONDITION, "without a secret");
-  address = wishes();
+  address = overrides();
   address.struct_size = 48; /* a program of the first version of this struct */
   address.silence_seconds = -1;
   CHECK_OK(hws_comm_create_env(&address, &comm));
@@ -95,7 +95,7 @@ static int32_t give_secret(void* user, void* data, size_t capacity, size_t* byte
 static const char kSecret[] = "this is known to the ranks of one job only";
 
 static void* run_rank(void* user) {
-  hws_comm_address address = wishes();
+  hws_comm_address address = overrides();
   address.address = g_address;
   address.rank = *(const int*)user;
   address.world_size = 2;
@@ -110,7 +110,7 @@ static void* run_rank(void* user) {
 
 static void meets_with_a_secret(void) {
   hws_comm* comm = NULL;
-  hws_comm_address address = wishes();
+  hws_comm_address address = overrides();
   address.address = g_address;
   address.world_size = 1;
   address.secret = give_secret;
@@ -137,7 +137,7 @@ int main(void) {
   check_begin();
   choose_address();
   says_what_it_read();
-  refuses_wishes_that_are_none();
+  refuses_overrides_that_are_wrong();
   meets_with_a_secret();
   return check_end();
 }

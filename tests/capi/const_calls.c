@@ -182,7 +182,7 @@ static void step(hws_engine* engine, int64_t number) {
 }
 
 static void final_weights(hws_engine* engine, float* weights, int64_t* count) {
-  hws_engine_cancel(engine); /* its wish, and what others wished for before, ends here */
+  hws_engine_cancel(engine); /* this cancel and earlier ones end here */
   CHECK_STATUS(hws_engine_train_step(engine, NULL), HWS_CANCELLED);
   *count = all_weights(engine, weights, kMaxWeights);
 }

@@ -127,8 +127,8 @@ static const hws_comm_address kAddressGood = {.struct_size = sizeof kAddressGood
                                               .address = "127.0.0.1:9",
                                               .timeout_seconds = 0.05};
 static const layout kAddress = {&kAddressGood, sizeof kAddressGood, 48, kWrongAddress};
-static const hws_comm_address kWishesGood = {.struct_size = sizeof kWishesGood};
-static const layout kWishes = {&kWishesGood, sizeof kWishesGood, 48, kWrongAddress + 1};
+static const hws_comm_address kOverridesGood = {.struct_size = sizeof kOverridesGood};
+static const layout kOverrides = {&kOverridesGood, sizeof kOverridesGood, 48, kWrongAddress + 1};
 
 static const wrong_field kWrongHost[] = {{"host->reserved", offsetof(hws_comm_host, reserved), 4, INT(1)},
                                          {"host->send", offsetof(hws_comm_host, send), sizeof(void*), {NULL}},
