@@ -1,5 +1,5 @@
-// Descriptors among a host's others. A host may have closed 0, 1 or 2 and print all the same: what the library
-// opens and writes must not be what that lands in.
+// File descriptors that stay clear of 0, 1 and 2. A host may have closed those and still print to them. Its
+// output must not land in a file that the library opened.
 #pragma once
 
 #include <errno.h>
@@ -8,9 +8,9 @@
 
 namespace hawser {
 
-/// A new descriptor, moved if it took the place of a standard one; negative as it came, or if there is no
-/// other place for it (errno says why). What another thread writes in between it still receives: for sockets,
-/// whose other side checks what it reads.
+/// Moves a new descriptor above 2 if it took a standard one's number. Returns a negative number if it got
+/// one, or if there is no other place (errno says why). What another thread prints before the move still
+/// arrives in it, so use this for sockets, whose peers check what they read.
 inline int beyond_standard(int fd) {
   if (fd < 0 || fd > STDERR_FILENO) return fd;
   const int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -20,8 +20,8 @@ inline int beyond_standard(int fd) {
   return moved;
 }
 
-/// While it lives, nothing that is opened takes the place of a standard descriptor: those that are closed are
-/// copies of `source`, a descriptor that nobody can write to. Nothing lands there, not even for a moment.
+/// While it lives, closed standard descriptors are copies of `source`, which nobody can write to. So no file
+/// that is opened meanwhile takes their numbers, not even for a moment.
 class StandardDescriptorsTaken {
  public:
   explicit StandardDescriptorsTaken(int source) {

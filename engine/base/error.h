@@ -16,7 +16,7 @@
 
 namespace hawser {
 
-/// "HWS_CONFIG_INVALID" and so on; "HWS_UNKNOWN" for a number that is none. Static storage.
+/// "HWS_CONFIG_INVALID" and so on; "HWS_UNKNOWN" for any other number. Static storage.
 const char* code_name(Code code);
 
 /// Text with static storage: a literal.
@@ -29,7 +29,7 @@ class Literal {
   const char* text_;
 };
 
-/// Copies share the text: no copy takes memory, so an error can be kept and passed on where there is none.
+/// Copies share the text and allocate nothing, so an error can be kept and passed on when memory has run out.
 class Error : public std::exception {
  public:
   /// Messages are UTF-8: '?' stands for each byte, of a path or a damaged file, that is not.
@@ -37,13 +37,13 @@ class Error : public std::exception {
   Error(const Error&) noexcept = default;
   Error& operator=(const Error&) noexcept = default;
 
-  // What handlers and `noexcept` functions make errors with: these take no memory.
+  // For handlers and `noexcept` functions: these allocate nothing.
   static Error fixed(Code code, Literal message) noexcept { return {Kept(), code, message.text()}; }
   static Error out_of_memory() noexcept;
-  /// The exception that is being handled. Where its text cannot name the rank, because it is none of ours or
-  /// there was no memory, it happened on `rank` (-1: no matter which).
+  /// The exception that is being handled. `rank` is where it happened (-1: any), for exceptions whose text
+  /// cannot say so: those of others, and those for want of memory.
   static Error caught(int32_t rank = -1) noexcept;
-  /// The same, as it happened on this rank: its message begins with "rank R: ".
+  /// The same error with "rank R: " before its message.
   Error on_rank(int32_t rank) const noexcept;
 
   Code code() const { return code_; }
@@ -51,7 +51,7 @@ class Error : public std::exception {
   std::string details() const { return details_; }
   /// The message without its rank.
   const char* what() const noexcept override { return message_; }
-  /// The message, cut between two characters where it is longer than `size` - 1 bytes. Takes no memory.
+  /// Copies the message, cut between two characters if it is longer than `size` - 1 bytes. Allocates nothing.
   void copy_message(char* out, size_t size) const noexcept;
 
  private:
@@ -72,7 +72,7 @@ template <typename... Args>
   throw Error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// For what only a bug in Hawser can break; throws kInternal naming the place.
+/// Checks what only a bug in Hawser can break. Throws kInternal, which names the place.
 #define HWS_CHECK(condition)                                                                               \
   do {                                                                                                     \
     if (!(condition))                                                                                      \

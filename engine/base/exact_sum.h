@@ -1,8 +1,8 @@
-// ExactSum: a sum of doubles that rounds once, at the end, so that neither order nor grouping nor the number
-// of ranks changes a bit of it. A fixed-point number over the whole range of double (a Kulisch accumulator;
-// the limbs with room for late carries are those of Neal, "Fast exact summation using small and large
-// superaccumulators", 2015): every double is a multiple of 2^-1074 below 2^1024, so it is added to at most
-// three limbs with integer additions. No C++ library header: ISA-level kernels use it too.
+// ExactSum: a sum of doubles that rounds once, at the end. Neither order nor grouping nor the number of
+// ranks changes a bit of it. It is a fixed-point number over the whole range of double (a Kulisch
+// accumulator). Every double is a multiple of 2^-1074 below 2^1024, so adding one takes integer additions to
+// at most three limbs. The limbs leave room for late carries, as in Neal, "Fast exact summation using small
+// and large superaccumulators", 2015. No C++ library header: ISA-level kernels use it too.
 #pragma once
 
 #include <stdint.h>
@@ -11,13 +11,12 @@ namespace hawser {
 
 /// Zeroed memory is an empty sum. Not thread-safe: one thread adds, then sums are merged.
 ///
-/// All words of two sums add up to the words of their joint sum, so ranks may join theirs by an integer
-/// all-reduce (sum of int64) over kWords: normalise() before, and up to 2^31 ranks have room.
+/// The words of two sums add up to the words of their joint sum. So ranks join theirs by an integer
+/// all-reduce (sum of int64) over kWords, after normalise(). There is room for 2^31 ranks.
 struct ExactSum {
   static constexpr int kLimbBits = 32;
   static constexpr int kLimbs = 66;
-  // What stands behind the limbs: how often each non-finite value was added, and how many additions the limbs
-  // have taken without a carry.
+  // The words after the limbs count each non-finite value, and the additions since the last carry.
   static constexpr int kNan = kLimbs, kPlusInfinity = kLimbs + 1, kMinusInfinity = kLimbs + 2;
   static constexpr int kAdds = kLimbs + 3;
   static constexpr int kWords = kLimbs + 4;
@@ -42,8 +41,8 @@ struct ExactSum {
   double value() const;
 };
 
-/// words += x without counting it: the caller sees to it that no more than kMaxAdds additions come between
-/// two carries, and adds their number to words[ExactSum::kAdds] afterwards.
+/// words += x without counting it. The caller makes at most kMaxAdds additions between two carries, and adds
+/// their number to words[ExactSum::kAdds] afterwards.
 static constexpr inline void exact_sum_add(int64_t* words, double x) {
   const uint64_t bits = __builtin_bit_cast(uint64_t, x);
   const uint64_t exponent = (bits >> 52) & 0x7ff, fraction = bits & 0xfffffffffffffull;

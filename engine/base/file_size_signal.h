@@ -1,5 +1,5 @@
-// RLIMIT_FSIZE: a write beyond it fails with EFBIG, but before that the system sends SIGXFSZ, which ends the
-// process unless the host says otherwise. The host's handler is not the library's to set.
+// RLIMIT_FSIZE: a write beyond it fails with EFBIG, but first the system sends SIGXFSZ, which by default
+// ends the process. The library may not change the host's handlers, so it blocks the signal while it writes.
 #pragma once
 
 #include <errno.h>
@@ -9,9 +9,9 @@
 
 namespace hawser {
 
-/// While it lives, a write of this thread beyond the limit fails and nothing more. The signal goes to the
-/// thread that writes: it is blocked here, and one that came meanwhile is taken away before the thread's mask
-/// is its own again. errno stays as it is.
+/// While it lives, a write of this thread beyond the limit only fails. The signal goes to the thread that
+/// writes: it is blocked here, and a pending one is consumed before the thread's mask is restored. Keeps
+/// errno.
 class FileSizeSignalBlocked {
  public:
   FileSizeSignalBlocked() {

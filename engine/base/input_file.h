@@ -1,6 +1,6 @@
-// InputFile: a file of data, read wherever it is needed. Token files may be larger than memory, so nothing is
-// read before it is asked for; and they belong to somebody else, who may cut them short at any time. A
-// mapping would then end the process (SIGBUS), so bytes are read by system calls, which only fail.
+// InputFile: a data file with random access. Token files may be larger than memory, so it reads only what is
+// asked for. Their owner may truncate them at any time. A mapping would then end the process (SIGBUS);
+// system calls only fail, so those are what it uses.
 #pragma once
 
 #include <sys/types.h>
@@ -13,9 +13,9 @@
 
 namespace hawser {
 
-/// Owns a descriptor; movable, not copyable; const use is thread-safe. A process may open few files at a time
-/// (often 1,024), so where many are open already the descriptor is given back, and each read opens the file
-/// anew.
+/// Owns a descriptor; movable, not copyable; const use is thread-safe. A process may often open only 1,024
+/// files at a time. When many are open, this one closes its descriptor and opens the file again for each
+/// read.
 class InputFile {
  public:
   InputFile() = default;  ///< no file: size 0, empty path
@@ -32,12 +32,12 @@ class InputFile {
 
   int64_t size() const { return size_; }  ///< bytes, when it was opened
   const std::string& path() const { return path_; }
-  /// Bytes [offset, offset + bytes) into dst; the caller keeps them inside [0, size()). Allocates nothing.
-  /// Throws kDataInvalid where the file has become shorter or another file has its name, kIo.
+  /// Reads bytes [offset, offset + bytes), which must lie inside [0, size()), into dst. Allocates nothing.
+  /// Throws kDataInvalid if the file has become shorter or its name belongs to another file now; kIo.
   void read_at(int64_t offset, void* dst, int64_t bytes) const;
 
   /// Whether bytes [offset, offset + bytes) lie inside the file; safe for any values, including those whose
-  /// sum overflows. Ask it before using a length that a file states about itself.
+  /// sum overflows. Ask before you use a length that a file states about itself.
   bool contains(uint64_t offset, uint64_t bytes) const {
     const uint64_t size = static_cast<uint64_t>(size_);
     return offset <= size && bytes <= size - offset;
@@ -56,7 +56,7 @@ class InputFile {
 /// A walk through a file from front to back, a block at a time. For one thread; borrows the file.
 class FileWindow {
  public:
-  /// `block`: bytes to read at a time, at most 16 KiB; who needs few need not read more.
+  /// `block`: bytes to read at a time, at most 16 KiB.
   explicit FileWindow(const InputFile& file, int64_t block = kBlock)
       : file_(file), most_(std::clamp<int64_t>(block, 1, kBlock)) {}
   FileWindow(const FileWindow&) = delete;

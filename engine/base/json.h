@@ -1,9 +1,9 @@
-// JSON values (nlohmann's) that survive a heap without memory. The library's own type does not: its
-// destructor walks a tree with a stack on the heap, and operator[] marks a value as an object before it
-// allocates it, so that a host that is short of memory would be ended by a throwing destructor or a null
-// pointer. Our type takes containers and, through std::allocator, specialised for it, that stack from memory
-// kept for them where the heap has nothing left. What should lie in the containers then fails, which the
-// library can bear, so that little of what is kept is ever in use.
+// JSON values (nlohmann's) that survive an exhausted heap. The library's own type does not: its destructor
+// walks a tree with a stack on the heap, and operator[] marks a value as an object before it allocates the
+// object. A host short of memory would die of a throwing destructor or a null pointer. When the heap is
+// empty, our type takes its containers and that stack (through a specialised std::allocator) from reserved
+// memory. The values inside the containers then fail to allocate, which the library can bear, so little of
+// the reserve is ever in use.
 //
 // Include this in place of <nlohmann/json.hpp>; a test checks it.
 #pragma once
@@ -21,8 +21,8 @@ namespace hawser {
 // Values in containers: from the heap alone. Throws bad_alloc, as do the next two when nothing kept is left.
 void* allocate_json(size_t bytes);
 void free_json(void* p) noexcept;
-// A map, vector or string of at most kJsonContainer bytes. Its constructor may lose it, should what lies in
-// it fail; those that come back make up for that.
+// A map, vector or string of at most kJsonContainer bytes. A constructor whose contents fail may leak it;
+// the ones that are returned make up for that.
 inline constexpr size_t kJsonContainer = 64;
 void* allocate_json_container();
 void free_json_container(void* p) noexcept;

@@ -1,5 +1,5 @@
-// Opens a library that belongs to this one and is there or not: a transport, a kind of device. Once for the
-// process; it is never closed.
+// Opens an optional library of Hawser, such as a transport or a kind of device: once for the process, and it
+// is never closed.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Products of sizes that a caller or a file gives: instead of wrapping they stop at the largest number, which
-// is more than there is of anything, so that what compares them with what there is finds them too large.
+// Products of sizes that come from a caller or a file. They saturate instead of wrapping, so any check
+// against what is there finds them too large.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Threads of Hawser take none of the host's signals: they are made while these are blocked.
+// Threads of Hawser take none of the host's signals, because they start while all signals are blocked.
 #pragma once
 
 #include <pthread.h>

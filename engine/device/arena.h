@@ -9,8 +9,8 @@
 
 namespace hawser::device {
 
-/// Zeroed memory, freed with the last reference (views keep it), which keeps its device. Under
-/// AddressSanitizer ranges may be poisoned.
+/// Zeroed memory, freed with the last reference. Views hold references, and the arena keeps its device
+/// alive. Under AddressSanitizer, ranges may be poisoned.
 class Arena {
  public:
   // Each throws kOutOfMemory (needed and available bytes). bytes may be 0.

@@ -1,4 +1,4 @@
-// From a device's status to an Error.
+// Turns a device's status into an Error.
 #pragma once
 
 #include "engine/base/error.h"
@@ -6,7 +6,7 @@
 
 namespace hawser::device {
 
-/// Throws what a failed call has to say.
+/// Throws the text of a failed call.
 inline void check(const Device& device, Status status) {
   if (status != 0) throw Error(static_cast<Code>(status), device.message());
 }

@@ -1,15 +1,15 @@
-// Device: what the engine asks of the machine that a rank computes on. The CPU stands behind it (cpu/), and
-// so do plugins (plugin.h), which are other libraries: hence pure-virtual calls, plain structs and status
-// codes, and no exceptions, RTTI, types of the C++ library or foreign frees. Inside the engine this is called
-// through HostLink and Arena, which turn a status into an Error.
+// Device: the interface to what a rank computes on. The CPU implements it (cpu/), and so do plugins
+// (plugin.h). A plugin is another library, so only pure-virtual calls, plain structs and status codes cross:
+// no exceptions, RTTI, C++ library types or foreign frees. The engine calls it through HostLink and Arena,
+// which turn a status into an Error.
 //
-// One Device is one rank's: it has two streams of its own, on which work runs in the order in which it was
-// given. A call that takes a StreamId may return before its work is done (on the CPU none does); what it
-// names belongs to it until then. Several Devices may share one GPU.
+// A Device belongs to one rank and has two streams, each of which runs its work in order. A call that takes
+// a StreamId may return before its work is done (on the CPU none does) and borrows its arguments until then.
+// Several Devices may share one GPU.
 //
-// Threading: one thread at a time, not always the same, but for release and release_host (any thread, nothing
-// of theirs in flight) and for the communication stream: calls that name it, wait_on_host, error and message
-// may come from one more thread.
+// Threading: one thread at a time, not always the same one. Two exceptions: any thread may call release and
+// release_host for memory that no work uses, and one more thread may use the communication stream, by the
+// calls that name it, wait_on_host, error and message.
 #pragma once
 
 #include <stdint.h>
@@ -24,7 +24,7 @@ namespace hawser::device {
 
 enum class Kind : int32_t { kCpu = 0, kCuda = 1 };
 
-/// In the plan's words: modules compute on the first, transfers between ranks run on the second.
+/// Modules compute on the first, transfers between ranks run on the second.
 enum class StreamId : int32_t { kCompute = 0, kCommunication = 1 };
 
 struct DeviceInfo {
@@ -32,15 +32,15 @@ struct DeviceInfo {
   int32_t index = 0;      ///< among devices of its kind
   const char* name = "";  ///< of the hardware; as long as the library or the Device that told it
   int64_t total_bytes = 0;
-  /// What `allocate` returns may be read and written by the host, whenever nothing of this rank runs that
-  /// uses it. The engine then works in place and copies nothing.
+  /// The host may read and write what `allocate` returns, whenever no work of this rank uses it. The engine
+  /// then works in place and copies nothing.
   bool host_visible = false;
-  /// What would make it faster and is not there (a library, and what the loader says of it); "" if nothing.
-  /// Lives as `name` does.
+  /// A library that would make it faster and is missing, and the loader's reason; "" if nothing is. Lives as
+  /// long as `name`.
   const char* without = "";
   /// begin_capture is there.
   bool captures = false;
-  /// Of the hardware, the same for all who use it: ranks whose ids are equal share a device.
+  /// Of the hardware: ranks with equal ids share a device.
   uint8_t hardware_id[16] = {};
 };
 
@@ -51,10 +51,9 @@ struct Graph;
 class Device {
  public:
   virtual DeviceInfo info() const noexcept = 0;
-  /// What computes here, and how its functions are called: with stream(id). That is the first member of
-  /// whatever its kernels need; only they are called with it, so that `run` may be null. `num_workers` of
-  /// both streams is the same and goes into workspace sizes. Neither changes; both live as long as the
-  /// device.
+  /// The kernels of this device, which are called with stream(id). That Stream is the first member of what
+  /// they need, and only they use it, so its `run` may be null. Both streams have the same `num_workers`,
+  /// which sizes workspaces. Kernels and streams are constant and live as long as the device.
   virtual const kernels::KernelTable& kernels() const noexcept = 0;
   virtual Stream& stream(StreamId id) noexcept = 0;
 
@@ -70,9 +69,8 @@ class Device {
   virtual Status allocate_host(int64_t bytes, void** out) noexcept = 0;
   virtual void release_host(void* memory, int64_t bytes) noexcept = 0;
 
-  // Work on a stream, after all that the stream was given before. Pointers into device memory are those of
-  // `allocate`; host memory is that of allocate_host, or any other, which copies may then wait for. bytes >=
-  // 0.
+  // Work on a stream, after all earlier work of that stream. Device pointers come from `allocate`. Host
+  // pointers come from allocate_host; copies of other host memory may block. bytes >= 0.
 
   virtual Status copy_to_device(void* to, const void* host, int64_t bytes, StreamId on) noexcept = 0;
   virtual Status copy_to_host(void* host, const void* from, int64_t bytes, StreamId on) noexcept = 0;
@@ -80,23 +78,23 @@ class Device {
   virtual Status copy_inside(void* to, const void* from, int64_t bytes, StreamId on) noexcept = 0;
   virtual Status fill_zero(void* to, int64_t bytes, StreamId on) noexcept = 0;
 
-  // Order. Events are made before a step; one that was never recorded has happened.
+  // Order. Events are made before a step. An event that was never recorded counts as reached.
 
   virtual Status make_event(Event** out) noexcept = 0;
   virtual void free_event(Event* event) noexcept = 0;
-  /// The event is now this point of the stream.
+  /// Sets the event to this point of the stream.
   virtual Status record(Event* event, StreamId on) noexcept = 0;
-  /// What the stream is given from now on waits for the event; the host does not.
+  /// Later work of the stream waits for the event; the host does not.
   virtual Status wait(Event* event, StreamId on) noexcept = 0;
   /// The host waits for the event; returns the sticky error if there is one.
   virtual Status wait_on_host(Event* event) noexcept = 0;
-  /// The host waits until the stream has done all that it was given; likewise.
+  /// The host waits until the stream is idle; returns the sticky error if there is one.
   virtual Status synchronize(StreamId on) noexcept = 0;
-  /// Seconds between two recorded events that have happened.
+  /// Seconds between two recorded events that have been reached.
   virtual Status elapsed(Event* from, Event* to, double* seconds) noexcept = 0;
 
-  // Capture: work given between begin and end is not run but noted, and launch runs all of it. Pointers and
-  // sizes are noted as they were; values in memory are read at each launch. kUnimplemented unless
+  // Capture: work between begin and end is recorded instead of run, and launch runs all of it. Pointers and
+  // sizes are those of the capture; values in memory are read at each launch. kUnimplemented unless
   // info().captures.
 
   virtual Status begin_capture(StreamId on) noexcept = 0;
@@ -104,31 +102,30 @@ class Device {
   virtual Status launch(Graph* graph, StreamId on) noexcept = 0;
   virtual void free_graph(Graph* graph) noexcept = 0;
 
-  /// This device's end of a group of devices (DevicePlugin::peers says whether there can be one); the
-  /// request's pointers outlive it. Ends before the device.
+  /// This device's end of a group of devices; DevicePlugin::peers says whether there can be one. The
+  /// request's pointers outlive the link, and the device does too.
   virtual Status make_peer_link(const PeerLinkRequest& request, PeerLink** out) noexcept = 0;
 
-  // Choices: which of several ways it takes for what the table's prepare_... functions were given. All ranks
-  // take the first one's.
+  // Choices: which algorithm it takes for each shape that the table's prepare_... functions were given. All
+  // ranks take those of the first.
 
-  /// The choices made so far, as text: a line for who made them (what must be the same for another device to
-  /// take them), then a line for each. Fields are separated by ';'; of a choice these are what it is for,
-  /// what was chosen, and its nanoseconds (0: not timed). "" where nothing is chosen. Valid until the next
-  /// call of this, null only without memory.
+  /// The choices so far as text. The first line says who made them; another device must match it to take
+  /// them. Then there is a line for each choice: what for; which; nanoseconds (0: not timed). "" if there
+  /// are none. Valid until the next call; null only when memory has run out.
   virtual const char* choices() noexcept = 0;
-  /// From now on what is prepared takes these. Before anything is prepared. kFailedPrecondition where they
-  /// were made for another kind of device, with both in words.
+  /// Uses these choices from now on; call it before anything is prepared. kFailedPrecondition if they were
+  /// made for another kind of device; the text names both.
   virtual Status take_choices(const char* choices) noexcept = 0;
 
-  // Errors. Kernels return nothing: what goes wrong in one, or in work that was given earlier, is kept here.
+  // Errors. Kernels return nothing. The error of a kernel, or of work that was queued earlier, is kept here.
 
-  /// 0, or the first error of anything run here. It stays: the device computes nothing sensible any more.
+  /// 0, or the first error of any work. It is sticky: results after it mean nothing.
   virtual Status error() noexcept = 0;
-  /// What this thread's last call that failed, or else the sticky error, has to say; until its next call.
-  /// Never null.
+  /// The text of this thread's last failed call, else of the sticky error; valid until the thread's next
+  /// call. Never null.
   virtual const char* message() const noexcept = 0;
 
-  /// Frees the device; memory, events and graphs of it must be gone.
+  /// Frees the device. Its memory, events and graphs must be freed before.
   virtual void destroy() noexcept = 0;
 
  protected:

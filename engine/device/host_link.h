@@ -1,7 +1,6 @@
-// HostLink: how the host and the memory of a rank's device speak to each other. Where the host can reach that
-// memory (the CPU) there is nothing to say: both sides of a value are the same bytes, and nothing is copied.
-// Elsewhere the host's side of what goes back and forth in a step is a staging of its own, pinned and
-// planned.
+// HostLink: copies between the host and the memory of a rank's device. If the host can reach that memory
+// (the CPU), both sides of a value are the same bytes and nothing is copied. Else the host's side is a
+// staging buffer, pinned and of planned size.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@
 
 namespace hawser::device {
 
-/// Every call throws what the device has to say. In a step nothing is allocated.
+/// Every call throws the device's errors. In a step nothing is allocated.
 class HostLink {
  public:
   explicit HostLink(std::shared_ptr<Device> device);
@@ -23,10 +22,10 @@ class HostLink {
 
   Device& device() const { return *device_; }
   const std::shared_ptr<Device>& shared_device() const { return device_; }
-  /// Device memory is the host's to read and write.
+  /// Whether the host can read and write device memory.
   bool in_place() const { return in_place_; }
 
-  // In a step: after all work that the compute stream was given before. Nothing where both pointers are one.
+  // In a step: after all earlier work of the compute stream. Nothing is done if both pointers are equal.
 
   /// The device sees host[bytes] at `to`; host's bytes stay as they are until wait_sent.
   void send(void* to, const void* host, int64_t bytes);
@@ -36,7 +35,7 @@ class HostLink {
   void zero(void* to, int64_t bytes);
   /// Returns when the last send has been taken.
   void wait_sent();
-  /// Returns when the compute stream has done what it was given. Throws the device's sticky error.
+  /// Returns when the compute stream is idle. Throws the device's sticky error.
   void wait();
 
   // Outside of a step: done when the call returns. Any thread.

@@ -1,4 +1,4 @@
-// Devices that a plugin brings. The library is opened when somebody asks for it, once, and never closed.
+// Devices of a plugin. Its library is opened on demand, once, and never closed.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@ namespace hawser::device {
 /// tried and the loader's reason, kAbiMismatch if it is of another build.
 const DevicePlugin& open_cuda_plugin();
 
-/// The plugin's devices. Throws what it says where it finds no driver; may be empty.
+/// The plugin's devices; may be empty. Throws the plugin's error if it finds no driver.
 std::vector<DeviceInfo> list_devices(const DevicePlugin& plugin);
 
-/// Why the plugin's devices cannot speak to each other; "" where they can.
+/// Why the plugin's devices cannot reach each other; "" if they can.
 std::string why_no_peers(const DevicePlugin& plugin);
 
 /// Throws what it says.

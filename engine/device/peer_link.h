@@ -1,10 +1,9 @@
 // PeerLink: one rank's end of a group of devices that reach each other's memory without the host (NCCL
-// between GPUs). It moves bytes and nothing else: sums are made by kernels, in an order of ours
-// (comm/device). A plugin makes it, so the rules of device.h hold here, too.
+// between GPUs). It only moves bytes: kernels add, in an order of ours (comm/device). A plugin makes it, so
+// the rules of device.h hold here, too.
 //
-// What is asked for is given to the communication stream, in the order of the calls, behind what that stream
-// was given before; a call returns once the stream has it. All ranks of the group make the same calls.
-// Threading: one thread at a time, that of the communication stream.
+// Calls queue work on the communication stream, in their order, and return once it is queued. All ranks of
+// the group make the same calls. Threading: one thread at a time, that of the communication stream.
 #pragma once
 
 #include <stdint.h>
@@ -14,26 +13,26 @@ namespace hawser::device {
 using Status = int32_t;
 struct Event;
 
-/// What ranks need to find each other: made on one, the same on all. Opaque bytes, safe to send.
+/// How ranks find each other: made on one rank, equal on all. Opaque bytes, safe to send.
 struct PeerId {
   char bytes[128];
 };
 
 struct PeerLinkRequest {
-  const char* group = "";  ///< goes into messages; as long as the link
+  const char* group = "";  ///< for messages; lives as long as the link
   int32_t rank = 0, ranks = 1;
-  /// Of each wait for the others.
+  /// Time limit of each wait for the others.
   double timeout_seconds = 60;
-  /// Asked now and then in every wait: a status other than 0 ends it, and the link, with that status.
+  /// Polled in every wait: a status other than 0 ends the wait, and the link, with that status.
   Status (*stop)(void* user) = nullptr;
   void* user = nullptr;
 };
 
-/// After a failure the link is gone: its peers see that, and later calls return the same status.
+/// After a failure the link is closed: its peers notice, and later calls return the same status.
 class PeerLink {
  public:
   virtual Status make_id(PeerId* out) noexcept = 0;
-  /// Meets the other ranks, which wait for this one likewise. Once, before all else.
+  /// Connects to the other ranks; all of them call it. Once, before anything else.
   virtual Status connect(const PeerId& id) noexcept = 0;
 
   // Memory is the devices'; bytes >= 0.
@@ -48,8 +47,8 @@ class PeerLink {
   virtual Status send(const void* data, int64_t bytes, int32_t to) noexcept = 0;
   virtual Status recv(void* data, int64_t bytes, int32_t from) noexcept = 0;
 
-  /// Returns when the communication stream has done all that it was given. The time limit counts from the
-  /// moment when `reached` has happened: until then this rank's own work holds it up.
+  /// Returns when the communication stream is idle. The time limit starts when `reached` has been reached:
+  /// until then this rank's own work holds it up.
   virtual Status wait(Event* reached) noexcept = 0;
 
   /// Why the last call failed. Never null.

@@ -10,15 +10,15 @@
 
 namespace hawser::device {
 
-/// What the core lends to a device; outlives it.
+/// What the core lends to a device. It outlives the device.
 struct DeviceRequest {
   int32_t index = 0;
-  /// Whether results must be the same bits from the same run, also where that costs speed.
+  /// Whether equal runs must give equal bits, even if that costs speed.
   bool deterministic = true;
-  /// File with the algorithms that were fastest; what it lacks is timed when it is prepared, and added. Null:
-  /// none, and nothing is timed.
+  /// A file of the fastest algorithms. Shapes that it lacks are timed when they are prepared, and added.
+  /// Null: no file, and nothing is timed.
   const char* algorithm_cache = nullptr;
-  /// The rank's own threads and the kernels of this CPU, for what a device leaves to the host.
+  /// The rank's threads and the kernels of this CPU, for work that a device leaves to the host.
   Stream* host_stream = nullptr;
   const kernels::KernelTable* host_kernels = nullptr;
 };
@@ -30,7 +30,7 @@ struct DevicePlugin {
   /// open.
   Status (*list)(DeviceInfo* out, int32_t capacity, int32_t* count, char* error, int64_t error_bytes);
   Status (*open)(const DeviceRequest* request, Device** out, char* error, int64_t error_bytes);
-  /// Whether devices can speak to each other (Device::make_peer_link); if not, says why.
+  /// Whether devices can reach each other (Device::make_peer_link); if not, says why.
   Status (*peers)(char* error, int64_t error_bytes);
 };
 

@@ -1,5 +1,5 @@
-// The CPU behind the Device interface: its memory is the host's, both streams are one pool of threads, and
-// whatever is asked is done when the call returns.
+// The CPU behind the Device interface. Its memory is the host's, both streams share one pool of threads, and
+// work is done when the call returns.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace hawser::device {
 
-/// `kernels` and `stream` outlive every use of them; what is allocated may be released later.
+/// `kernels` and `stream` outlive every use of them; memory may be released after that.
 std::shared_ptr<Device> make_cpu_device(const kernels::KernelTable& kernels, Stream& stream);
 
 }  // namespace hawser::device

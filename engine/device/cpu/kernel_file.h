@@ -1,5 +1,6 @@
-// Small files in which the kernel says what this process may use (/proc, /sys). Read without the heap: they
-// are looked at when memory is short, and std::ifstream ends the process when it finds none for its buffer.
+// Small files in which the kernel says what this process may use (/proc, /sys). They are read without the
+// heap, because they are needed when memory is short and std::ifstream would end the process if it found
+// none for its buffer.
 #pragma once
 
 #include <cstdint>

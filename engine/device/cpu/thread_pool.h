@@ -13,11 +13,11 @@ namespace hawser::device {
 /// Threads this process may keep busy: affinity mask and cgroup CPU quota.
 int32_t default_threads();
 
-/// One loop at a time, started by one thread at a time. Every worker begins with tasks of its own, worker w
-/// of W with [w T / W, (w + 1) T / W), and then helps the others, so results must not depend on who runs
-/// them; but where loop after loop goes over the same rows, rows mostly stay in one worker's caches. Workers
-/// spin for a moment between loops (only while threads do not outnumber cores), then sleep. A worker that
-/// wakes late is not waited for. Threads block all signals.
+/// Runs one loop at a time, started by one thread at a time. Worker w of W begins with its own share of the
+/// T tasks, [w T / W, (w + 1) T / W), and then helps the others, so results must not depend on who runs a
+/// task. Loops over the same rows thus mostly find them in the same worker's caches. Between loops workers
+/// spin for a moment (unless threads outnumber cores), then sleep. Nobody waits for a worker that wakes
+/// late. Threads block all signals.
 class ThreadPool {
  public:
   /// Throws kUnavailable if a thread cannot be made; none is left then.

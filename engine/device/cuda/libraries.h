@@ -1,5 +1,5 @@
-// The libraries that compute beside our kernels on a stream: cuBLASLt, which must be there, and cuDNN,
-// without which attention is ours (libraries_nvidia.cc). The emulator's build has a file of its own.
+// The libraries that compute beside our kernels on a stream: cuBLASLt, which is required, and cuDNN, without
+// which our own attention runs (libraries_nvidia.cc). The emulator's build has its own file.
 #pragma once
 
 #include "engine/device/plugin.h"

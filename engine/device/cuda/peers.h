@@ -1,5 +1,5 @@
-// How a GPU speaks to those of other ranks: by NCCL (engine/comm/nccl/nccl_link.cc), or in the emulator's
-// build by a NCCL between threads.
+// How a GPU reaches those of other ranks: by NCCL (engine/comm/nccl/nccl_link.cc) or, in the emulator's
+// build, by a NCCL between threads.
 #pragma once
 
 #include "engine/device/peer_link.h"
