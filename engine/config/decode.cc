@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/config/model_fields.h"
 #include "engine/config/tree.h"
 
 namespace hawser::config {
@@ -23,92 +24,6 @@ Enum named(const Config& c, const char* pointer, std::initializer_list<std::pair
 
 std::string text_or_empty(const Config& c, const char* pointer) {
   return c.has(pointer) ? c.text(pointer) : std::string();
-}
-
-RopeConfig decode_rope(const Config& c) {
-  RopeConfig rope;
-  rope.theta = c.number("/model/rope/theta");
-  rope.scaling = named<RopeScaling>(c, "/model/rope/scaling",
-                                    {{"none", RopeScaling::kNone},
-                                     {"linear", RopeScaling::kLinear},
-                                     {"llama3", RopeScaling::kLlama3},
-                                     {"yarn", RopeScaling::kYarn}});
-  rope.factor = c.number("/model/rope/factor");
-  rope.low_freq_factor = c.number("/model/rope/low_freq_factor");
-  rope.high_freq_factor = c.number("/model/rope/high_freq_factor");
-  if (c.has("/model/rope/original_context"))
-    rope.original_context = c.integer("/model/rope/original_context");
-  rope.beta_fast = c.number("/model/rope/beta_fast");
-  rope.beta_slow = c.number("/model/rope/beta_slow");
-  rope.attention_factor = c.number("/model/rope/attention_factor");
-  rope.mscale = c.number("/model/rope/mscale");
-  rope.mscale_all_dim = c.number("/model/rope/mscale_all_dim");
-  rope.truncate = c.flag("/model/rope/truncate");
-  return rope;
-}
-
-BiasConfig decode_bias(const Config& c) {
-  BiasConfig bias;
-  bias.q = c.flag("/model/bias/q");
-  bias.k = c.flag("/model/bias/k");
-  bias.v = c.flag("/model/bias/v");
-  bias.o = c.flag("/model/bias/o");
-  bias.gate = c.flag("/model/bias/gate");
-  bias.up = c.flag("/model/bias/up");
-  bias.down = c.flag("/model/bias/down");
-  bias.norm = c.flag("/model/bias/norm");
-  return bias;
-}
-
-std::vector<int64_t> decode_windows(const Config& c) {
-  const size_t layers = static_cast<size_t>(c.integer("/model/layers"));
-  const int64_t window = c.integer("/model/window");
-  const Value* chosen = c.find("/model/window_layers");
-  if (chosen == nullptr) return std::vector<int64_t>(layers, window);
-  std::vector<int64_t> windows(layers, 0);
-  for (const Value& layer : chosen->items) windows[static_cast<size_t>(layer.integer)] = window;
-  return windows;
-}
-
-ModelConfig decode_model(const Config& c) {
-  ModelConfig model;
-  if (c.has("/model/vocab_size"))
-    model.vocab_size = c.integer("/model/vocab_size");  // else the data will say
-  model.context = c.integer("/model/context");
-  model.layers = c.integer("/model/layers");
-  model.width = c.integer("/model/width");
-  model.heads = c.integer("/model/heads");
-  model.kv_heads = c.integer("/model/kv_heads");
-  model.head_dim = c.integer("/model/head_dim");
-  model.mlp_width = c.integer("/model/mlp_width");
-  model.norm =
-      named<Norm>(c, "/model/norm", {{"layer_norm", Norm::kLayerNorm}, {"rms_norm", Norm::kRmsNorm}});
-  model.norm_eps = c.number("/model/norm_eps");
-  model.norm_weight_offset = c.number("/model/norm_weight_offset");
-  model.mlp = named<MlpKind>(c, "/model/mlp",
-                             {{"gelu", MlpKind::kGelu},
-                              {"gelu_tanh", MlpKind::kGeluTanh},
-                              {"swiglu", MlpKind::kSwiGlu},
-                              {"geglu", MlpKind::kGeGlu},
-                              {"geglu_exact", MlpKind::kGeGluExact}});
-  model.position = named<Position>(
-      c, "/model/position",
-      {{"learned", Position::kLearned}, {"rotary", Position::kRotary}, {"none", Position::kNone}});
-  model.rope = decode_rope(c);
-  model.bias = decode_bias(c);
-  model.qk_norm = c.flag("/model/qk_norm");
-  model.post_norm = c.flag("/model/post_norm");
-  model.window = decode_windows(c);
-  model.attention_scale = c.number("/model/attention_scale");
-  model.attention_softcap = c.number("/model/attention_softcap");
-  model.logit_softcap = c.number("/model/logit_softcap");
-  model.embedding_scale = c.number("/model/embedding_scale");
-  model.padding_token = c.integer("/model/padding_token");
-  model.tied_head = c.flag("/model/tied_head");
-  model.dropout_embedding = c.number("/model/dropout/embedding");
-  model.dropout_attention = c.number("/model/dropout/attention");
-  model.dropout_residual = c.number("/model/dropout/residual");
-  return model;
 }
 
 std::vector<std::string> texts(const Config& c, const char* pointer) {

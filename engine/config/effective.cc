@@ -17,15 +17,6 @@
 namespace hawser::config {
 namespace {
 
-const FieldView* schema_at(std::string_view pointer) {
-  std::vector<std::string> tokens;
-  Problem wrong;
-  const FieldView* field = split_pointer(pointer, &tokens) ? field_at(tokens, &wrong) : nullptr;
-  if (field == nullptr)
-    fail(Code::kInternal, "config rule reads {}, which the schema does not have", pointer);
-  return field;
-}
-
 struct RangeFault {
   std::string message, fix;
 };

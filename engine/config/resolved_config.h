@@ -1,5 +1,5 @@
 // ResolvedConfig: what a config means once every default, preset, file, set and rule has been applied. Plain
-// values, immutable after config::resolve; each constructor below `train` takes only the struct it needs, and
+// values, which only the schema gives defaults; immutable after config::resolve; each constructor below `train` takes only the struct it needs, and
 // nothing below `train` sees the schema (capi/schema/*.fbs).
 #pragma once
 
@@ -43,14 +43,14 @@ using parallel::ZeroConfig;
 
 struct InitConfig {
   std::string from;  ///< checkpoint or Hugging Face folder; empty: random
-  double std = 0.02;
-  bool scale_residual = true;            ///< projections into the residual stream get std / sqrt(2 * layers)
+  double std = 0;
+  bool scale_residual = false;           ///< projections into the residual stream get std / sqrt(2 * layers)
   std::vector<std::string> ignore_keys;  ///< of a Hugging Face config.json: accepted although unknown
 };
 
 struct BatchConfig {
-  int64_t micro_batch = 8;       ///< rows per micro-batch
-  int64_t grad_accum_steps = 1;  ///< micro-batches per step
+  int64_t micro_batch = 0;       ///< rows per micro-batch
+  int64_t grad_accum_steps = 0;  ///< micro-batches per step
   int64_t sequence = 0;          ///< tokens per row (T)
   int64_t global_batch = 0;      ///< rows per step = micro_batch * grad_accum_steps * dp
 };
@@ -59,11 +59,11 @@ enum class Precision { kFp32, kBf16, kBf16Pure };
 const char* precision_name(Precision precision);  ///< as configs spell it
 
 struct TrainConfig {
-  int64_t steps = 1000;
+  int64_t steps = 0;
   int64_t eval_every = 0;    ///< steps between validations; 0: none
   int64_t eval_batches = 0;  ///< global batches per validation; 0: the whole validation part
   int64_t sample_every = 0;  ///< steps between text samples (shown by the command); 0: none
-  int64_t log_every = 10;
+  int64_t log_every = 0;
 };
 
 /// What a run does when a checkpoint of its own cannot be written.
@@ -75,11 +75,11 @@ struct CheckpointConfig {
   std::string path;          ///< folder for step-N; empty: train saves nothing by itself
   int64_t every = 0;         ///< steps; 0: none by steps
   double every_seconds = 0;  ///< 0: none by time
-  int64_t keep_last = 3;
-  bool keep_best = true;  ///< keep the best by validation loss as `best`
-  bool async = false;     ///< train writes beside training
+  int64_t keep_last = 0;
+  bool keep_best = false;  ///< keep the best by validation loss as `best`
+  bool async = false;      ///< train writes beside training
   SaveBusy when_busy = SaveBusy::kWait;
-  SaveFailure on_error = SaveFailure::kGoOn;  ///< of all but the last checkpoint of a run
+  SaveFailure on_error = SaveFailure::kStop;  ///< of all but the last checkpoint of a run
 };
 
 struct CpuConfig {
@@ -89,13 +89,13 @@ struct CpuConfig {
 
 struct CudaConfig {
   std::string algorithm_cache;  ///< empty: none
-  bool graphs = true;
+  bool graphs = false;
 };
 
 struct ResolvedConfig {
-  std::string device = "cpu";
+  std::string device;
   uint64_t seed = 0;
-  bool deterministic = true;
+  bool deterministic = false;
   ModelConfig model;
   InitConfig init;
   DataConfig data;

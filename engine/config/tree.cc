@@ -86,6 +86,15 @@ const FieldView* field_at(const std::vector<std::string>& tokens, Problem* wrong
   return field;
 }
 
+const FieldView* schema_at(std::string_view pointer) {
+  std::vector<std::string> tokens;
+  Problem wrong;
+  const FieldView* field = split_pointer(pointer, &tokens) ? field_at(tokens, &wrong) : nullptr;
+  if (field == nullptr)
+    fail(Code::kInternal, "the code reads {}, which the schema of configs does not have", pointer);
+  return field;
+}
+
 const Value* find_value(const Value& root, std::string_view pointer) {
   std::vector<std::string> tokens;
   if (!split_pointer(pointer, &tokens)) return nullptr;

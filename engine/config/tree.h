@@ -44,6 +44,9 @@ std::string escape_token(std::string_view token);
 /// what is wrong and what was meant.
 const FieldView* field_at(const std::vector<std::string>& tokens, Problem* wrong);
 
+/// The same for a pointer that code says: kInternal if there is none.
+const FieldView* schema_at(std::string_view pointer);
+
 /// The value at a pointer, or null if it or something above it is not set.
 const Value* find_value(const Value& root, std::string_view pointer);
 /// Where to put a value: makes the tables above it. The pointer must be one of the schema, without array

@@ -1,4 +1,5 @@
-// ModelConfig: a decoder-only transformer in numbers. Filled by config::resolve, read by every module.
+// ModelConfig: a decoder-only transformer in numbers, and the table of its keys. Filled by config::resolve, read by
+// every module. Defaults and the words of enums are the schema's (capi/schema/config.fbs).
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 
 namespace hawser::nn {
 
+// Numbered as in the schema.
 enum class Norm { kLayerNorm, kRmsNorm };
 /// GeGLU gates with the tanh form, as Gemma does; kGeGluExact with that of the error function.
 enum class MlpKind { kGelu, kGeluTanh, kSwiGlu, kGeGlu, kGeGluExact };
@@ -18,20 +20,20 @@ enum class RopeScaling { kNone, kLinear, kLlama3, kYarn };
 
 /// Rotary embedding. `original_context` is the context the model was first trained with.
 struct RopeConfig {
-  double theta = 10000.0;
+  double theta = 0;
   RopeScaling scaling = RopeScaling::kNone;
-  double factor = 1.0;
-  double low_freq_factor = 1.0, high_freq_factor = 4.0;  // llama3
-  int64_t original_context = 0;                          // llama3, yarn
-  double beta_fast = 32.0, beta_slow = 1.0;              // yarn
-  double attention_factor = 0.0;                         // yarn; 0: 0.1 ln(factor) + 1, or from mscale
-  double mscale = 0.0, mscale_all_dim = 0.0;             // yarn; 0: not given
-  bool truncate = true;                                  // yarn: round the ramp's bounds to whole dimensions
+  double factor = 0;
+  double low_freq_factor = 0, high_freq_factor = 0;  // llama3
+  int64_t original_context = 0;                      // llama3, yarn
+  double beta_fast = 0, beta_slow = 0;               // yarn
+  double attention_factor = 0;                       // yarn; 0: 0.1 ln(factor) + 1, or from mscale
+  double mscale = 0, mscale_all_dim = 0;             // yarn; 0: not given
+  bool truncate = false;                             // yarn: round the ramp's bounds to whole dimensions
 };
 
 /// Which projections (and norms) carry a bias.
 struct BiasConfig {
-  bool q = true, k = true, v = true, o = true, gate = true, up = true, down = true, norm = true;
+  bool q = false, k = false, v = false, o = false, gate = false, up = false, down = false, norm = false;
 };
 
 struct ModelConfig {
@@ -42,22 +44,77 @@ struct ModelConfig {
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   int64_t mlp_width = 0;
   Norm norm = Norm::kLayerNorm;
-  double norm_eps = 1e-5;
-  double norm_weight_offset = 0.0;  ///< 1 for Gemma, whose norm weights are stored minus one
+  double norm_eps = 0;
+  double norm_weight_offset = 0;  ///< 1 for Gemma, whose norm weights are stored minus one
   MlpKind mlp = MlpKind::kGelu;
   Position position = Position::kLearned;
   RopeConfig rope;
   BiasConfig bias;
-  bool qk_norm = false;            ///< RMSNorm over each head of q and k before the rotation (Qwen3)
-  bool post_norm = false;          ///< also normalise each branch's output (Gemma 2)
-  std::vector<int64_t> window;     ///< per layer: sliding window in tokens, 0 = none. Size = layers
-  double attention_scale = 0.0;    ///< multiplies q·k; resolved, never 0 (default head_dim^-0.5)
-  double attention_softcap = 0.0;  ///< 0 = none
-  double logit_softcap = 0.0;      ///< 0 = none
-  double embedding_scale = 1.0;
-  bool tied_head = true;
-  int64_t padding_token = -1;  ///< its embedding row takes no gradient from look-ups; -1: none
-  double dropout_embedding = 0.0, dropout_attention = 0.0, dropout_residual = 0.0;
+  bool qk_norm = false;          ///< RMSNorm over each head of q and k before the rotation (Qwen3)
+  bool post_norm = false;        ///< also normalise each branch's output (Gemma 2)
+  std::vector<int64_t> window;   ///< per layer: sliding window in tokens, 0 = none. Size = layers
+  double attention_scale = 0;    ///< multiplies q·k; resolved, never 0 (default head_dim^-0.5)
+  double attention_softcap = 0;  ///< 0 = none
+  double logit_softcap = 0;      ///< 0 = none
+  double embedding_scale = 0;
+  bool tied_head = false;
+  int64_t padding_token = 0;  ///< its embedding row takes no gradient from look-ups; -1: none
+  double dropout_embedding = 0, dropout_attention = 0, dropout_residual = 0;
 };
+
+/// Calls visit(key, member, applies) for each key of the config's model section, in the order in which the section is
+/// written: the only list of them. `applies` is whether the key means anything beside those before it. `window`
+/// stands for window_layers too. Model: ModelConfig, const or not.
+template <typename Model, typename Visit>
+void each_model_key(Model& m, Visit&& visit) {
+  visit("vocab_size", m.vocab_size, true);
+  visit("context", m.context, true);
+  visit("layers", m.layers, true);
+  visit("width", m.width, true);
+  visit("heads", m.heads, true);
+  visit("kv_heads", m.kv_heads, true);
+  visit("head_dim", m.head_dim, true);
+  visit("mlp_width", m.mlp_width, true);
+  visit("norm", m.norm, true);
+  visit("norm_eps", m.norm_eps, true);
+  visit("norm_weight_offset", m.norm_weight_offset, true);
+  visit("mlp", m.mlp, true);
+  visit("position", m.position, true);
+  const bool rotary = m.position == Position::kRotary;
+  visit("rope/theta", m.rope.theta, rotary);
+  visit("rope/scaling", m.rope.scaling, rotary);
+  const bool llama3 = rotary && m.rope.scaling == RopeScaling::kLlama3;
+  const bool yarn = rotary && m.rope.scaling == RopeScaling::kYarn;
+  visit("rope/factor", m.rope.factor, rotary && m.rope.scaling != RopeScaling::kNone);
+  visit("rope/original_context", m.rope.original_context, llama3 || yarn);
+  visit("rope/low_freq_factor", m.rope.low_freq_factor, llama3);
+  visit("rope/high_freq_factor", m.rope.high_freq_factor, llama3);
+  visit("rope/beta_fast", m.rope.beta_fast, yarn);
+  visit("rope/beta_slow", m.rope.beta_slow, yarn);
+  visit("rope/attention_factor", m.rope.attention_factor, yarn);
+  visit("rope/mscale", m.rope.mscale, yarn);
+  visit("rope/mscale_all_dim", m.rope.mscale_all_dim, yarn);
+  visit("rope/truncate", m.rope.truncate, yarn);
+  visit("bias/q", m.bias.q, true);
+  visit("bias/k", m.bias.k, true);
+  visit("bias/v", m.bias.v, true);
+  visit("bias/o", m.bias.o, true);
+  visit("bias/gate", m.bias.gate, is_gated(m.mlp));
+  visit("bias/up", m.bias.up, true);
+  visit("bias/down", m.bias.down, true);
+  visit("bias/norm", m.bias.norm, true);
+  visit("qk_norm", m.qk_norm, true);
+  visit("post_norm", m.post_norm, true);
+  visit("window", m.window, true);
+  visit("attention_scale", m.attention_scale, true);
+  visit("attention_softcap", m.attention_softcap, true);
+  visit("logit_softcap", m.logit_softcap, true);
+  visit("embedding_scale", m.embedding_scale, true);
+  visit("padding_token", m.padding_token, true);
+  visit("tied_head", m.tied_head, true);
+  visit("dropout/embedding", m.dropout_embedding, true);
+  visit("dropout/attention", m.dropout_attention, true);
+  visit("dropout/residual", m.dropout_residual, true);
+}
 
 }  // namespace hawser::nn

@@ -1,4 +1,5 @@
-// What the optimizer, the learning-rate schedule and the guard against bad steps are told.
+// What the optimizer, the learning-rate schedule and the guard against bad steps are told. Defaults are the schema's
+// (capi/schema/config.fbs).
 #pragma once
 
 #include <cstdint>
@@ -10,30 +11,30 @@ namespace hawser::optim {
 enum class OptimizerKind { kAdamW, kSgd };
 struct OptimizerConfig {
   OptimizerKind kind = OptimizerKind::kAdamW;
-  double learning_rate = 3e-4;
-  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
-  double weight_decay = 0.1;
-  double momentum = 0.0;
+  double learning_rate = 0;
+  double beta1 = 0, beta2 = 0, eps = 0;
+  double weight_decay = 0;
+  double momentum = 0;
   bool nesterov = false;
-  double clip_norm = 1.0;           ///< 0: no clipping
+  double clip_norm = 0;             ///< 0: no clipping
   std::vector<std::string> frozen;  ///< patterns (* and ?) over names of parameters that do not move
 };
 
 enum class ScheduleKind { kConstant, kLinear, kCosine, kWsd, kInverseSqrt };
 struct ScheduleConfig {
-  ScheduleKind kind = ScheduleKind::kCosine;
+  ScheduleKind kind = ScheduleKind::kConstant;
   int64_t warmup_steps = 0;
-  int64_t decay_steps = 0;   ///< step at which the minimum is reached; default train.steps
+  int64_t decay_steps = 0;   ///< step at which the minimum is reached
   int64_t stable_steps = 0;  ///< wsd: steps at full rate after warm-up
-  double min_learning_rate = 0.0;
+  double min_learning_rate = 0;
 };
 
 enum class OutlierPolicy { kKeep, kSkip };
 struct GuardConfig {
-  bool skip_non_finite = true;
+  bool skip_non_finite = false;
   OutlierPolicy outlier = OutlierPolicy::kKeep;
-  double outlier_z = 6.0;  ///< robust z over the last 128 accepted steps, of loss or gradient norm
-  int64_t max_consecutive_skips = 10;  ///< training stops with HWS_NUMERIC after this many in a row
+  double outlier_z = 0;               ///< robust z over the last 128 accepted steps, of loss or gradient norm
+  int64_t max_consecutive_skips = 0;  ///< training stops with HWS_NUMERIC after this many in a row
 };
 
 }  // namespace hawser::optim

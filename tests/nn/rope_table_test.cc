@@ -8,8 +8,12 @@
 #include <functional>
 #include <vector>
 
+#include "engine/config/model_fields.h"
+
 namespace hawser::nn {
 namespace {
+
+RopeConfig usual() { return config::default_model().rope; }
 
 ModelConfig rotary(int64_t head_dim, RopeConfig rope) {
   ModelConfig m;
@@ -43,7 +47,7 @@ double plain(double theta, int64_t j, int64_t head_dim) {
 TEST(RopeTable, WithoutScalingTurnsByTheInversePowersOfTheta) {
   for (const int64_t d : {2, 6, 64, 128}) {
     for (const double theta : {10000.0, 500000.0}) {
-      RopeConfig rope;
+      RopeConfig rope = usual();
       rope.theta = theta;
       expect_table(
           rotary(d, rope), [&](int64_t j) { return plain(theta, j, d); }, 1.0);
@@ -52,7 +56,7 @@ TEST(RopeTable, WithoutScalingTurnsByTheInversePowersOfTheta) {
 }
 
 TEST(RopeTable, LinearScalingDividesPositions) {
-  RopeConfig rope;
+  RopeConfig rope = usual();
   rope.scaling = RopeScaling::kLinear;
   rope.factor = 2.5;
   expect_table(
@@ -60,7 +64,7 @@ TEST(RopeTable, LinearScalingDividesPositions) {
 }
 
 TEST(RopeTable, Llama3ScalingKeepsShortWavesSlowsLongOnesAndBlendsBetween) {
-  RopeConfig rope;
+  RopeConfig rope = usual();
   rope.theta = 500000.0;
   rope.scaling = RopeScaling::kLlama3;
   rope.factor = 8;
@@ -97,7 +101,7 @@ double yarn_frequency(int64_t j, const RopeConfig& r, int64_t d) {
 }
 
 RopeConfig yarn() {
-  RopeConfig rope;
+  RopeConfig rope = usual();
   rope.scaling = RopeScaling::kYarn;
   rope.factor = 4;
   rope.original_context = 4096;
@@ -136,7 +140,7 @@ TEST(RopeTable, YarnsAttentionFactorIsGivenOrComesFromTheMscales) {
 
 TEST(RopeTable, WithAFactorOfOneEveryScalingIsNone) {
   for (const RopeScaling scaling : {RopeScaling::kLinear, RopeScaling::kLlama3, RopeScaling::kYarn}) {
-    RopeConfig rope;
+    RopeConfig rope = usual();
     rope.scaling = scaling;
     rope.original_context = 64;
     expect_table(
@@ -145,7 +149,7 @@ TEST(RopeTable, WithAFactorOfOneEveryScalingIsNone) {
 }
 
 TEST(RopeTable, IsEmptyWithoutRotaryPositions) {
-  ModelConfig m = rotary(64, {});
+  ModelConfig m = rotary(64, usual());
   for (const Position position : {Position::kLearned, Position::kNone}) {
     m.position = position;
     EXPECT_EQ(rope_table_size(m, 100), 0);

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/model_fields.h"
 #include "engine/nn/parameter.h"
 #include "engine/parallel/data_parallel.h"
+
 #include "engine/parallel/shard_layout.h"
 #include "engine/parallel/zero.h"
 #include "engine/plan/serial.h"
@@ -16,7 +18,7 @@ namespace hawser::testing {
 
 /// A GPT of odd sizes, so that padding counts.
 inline nn::ModelConfig odd_model(int64_t layers, bool tied) {
-  nn::ModelConfig m;
+  nn::ModelConfig m = config::default_model();
   m.vocab_size = 37, m.context = 9, m.layers = layers;
   m.width = 12, m.heads = m.kv_heads = 3, m.head_dim = 4, m.mlp_width = 21;
   m.window.assign(static_cast<size_t>(layers), 0);

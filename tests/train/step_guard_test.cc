@@ -15,7 +15,7 @@ using optim::Verdict;
 
 TEST(StepGuard, NonFiniteIsRefusedUnlessKept) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  GuardConfig config;
+  GuardConfig config{.skip_non_finite = true};
   EXPECT_EQ(StepGuard(config).judge(nan, 1), Verdict::kNonFinite);
   EXPECT_EQ(StepGuard(config).judge(1, std::numeric_limits<double>::infinity()), Verdict::kNonFinite);
   config.skip_non_finite = false;
@@ -23,7 +23,7 @@ TEST(StepGuard, NonFiniteIsRefusedUnlessKept) {
 }
 
 TEST(StepGuard, OutliersAreFoundAfterAYoungWindow) {
-  GuardConfig config;
+  GuardConfig config{.skip_non_finite = true};
   config.outlier = OutlierPolicy::kSkip;
   config.outlier_z = 6;
   StepGuard guard(config);

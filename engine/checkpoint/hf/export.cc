@@ -19,6 +19,7 @@
 #include "engine/checkpoint/hf/weight_files.h"
 #include "engine/checkpoint/json_text.h"
 #include "engine/checkpoint/temporary_folder.h"
+#include "engine/config/model_fields.h"
 
 namespace hawser::checkpoint::hf {
 namespace {
@@ -85,7 +86,7 @@ class Exporter {
       if (obstacle(read.family, model_).empty()) {
         family_ = read.family;
         original_ = config->second;
-        unchanged_ = same_model(read.model, model_);
+        unchanged_ = config::model_differences(read.model, model_).empty();
         return;
       }
     }

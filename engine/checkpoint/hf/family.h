@@ -14,9 +14,6 @@ std::string obstacle(std::string_view family, const nn::ModelConfig& model);
 /// What each family lacks for the model, for messages.
 std::string obstacles(const nn::ModelConfig& model);
 
-/// Same mathematics (dropout aside).
-bool same_model(const nn::ModelConfig& a, const nn::ModelConfig& b);
-
 /// config.json for a model: the keys of Transformers 4 and 5. `original`: the config.json text it was
 /// imported with, whose keys without effect are kept ("" if none). dtype: "float32", "bfloat16", "float16".
 std::string make_config(std::string_view family, const nn::ModelConfig& model, const std::string& dtype,

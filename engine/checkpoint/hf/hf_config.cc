@@ -11,6 +11,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/checkpoint/hf/hf_model.h"
+#include "engine/config/model_fields.h"
 
 namespace hawser::checkpoint::hf {
 namespace {
@@ -265,7 +267,7 @@ const FamilyDefaults* family_defaults(std::string_view family) {
 HfConfig read_config(std::string_view config_json_text, const std::vector<std::string>& ignore_keys,
                      Strictness strictness) {
   ConfigFields fields(config_json_text);
-  HfConfig result;
+  HfConfig result{.family = "", .model = config::default_model()};
   result.family = fields.text("model_type", "");
   const FamilyDefaults* defaults = family_defaults(result.family);
   if (defaults == nullptr)
@@ -290,6 +292,11 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
                    fields.value_text(key), result.family));
   if (strictness == Strictness::kStrict && !fields.problems().empty()) fail_problems(fields.problems());
   return result;
+}
+
+std::string model_json(std::string_view config_json_text, const std::vector<std::string>& ignore_keys) {
+  const ModelConfig model = read_config(config_json_text, ignore_keys, Strictness::kStrict).model;
+  return OrderedJson{{"model", config::model_json(model)}}.dump(2);
 }
 
 }  // namespace hawser::checkpoint::hf

@@ -1,0 +1,109 @@
+// The table of the model's keys: whole, and the same model after every walk along it.
+#include "engine/config/model_fields.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "engine/config/schema_view.h"
+#include "engine/config/tree.h"
+
+namespace hawser::config {
+namespace {
+
+nn::ModelConfig model_of(const OrderedJson& section) {
+  return resolve(ConfigTree::from_json(OrderedJson{{"model", section}}.dump())).model;
+}
+
+OrderedJson small() {
+  return {{"vocab_size", 100}, {"context", 32}, {"layers", 3}, {"width", 48}, {"heads", 4}};
+}
+
+void add_keys(const TableView& table, const std::string& prefix, std::set<std::string>* keys) {
+  for (const FieldView& field : table.fields) {
+    if (field.kind == FieldKind::kTable) add_keys(*field.table, prefix + field.name + "/", keys);
+    if (field.kind != FieldKind::kTable) keys->insert(prefix + field.name);
+  }
+}
+
+TEST(ModelFields, TableHasEveryKeyOfTheSchema) {
+  std::set<std::string> schema,
+      table{"bias/all", "window_layers"};  // said by the other biases, and by window
+  add_keys(*schema_at("/model")->table, "", &schema);
+  nn::ModelConfig model;
+  nn::each_model_key(model,
+                     [&](const char* key, const auto&, bool) { EXPECT_TRUE(table.insert(key).second); });
+  EXPECT_EQ(table, schema);
+}
+
+TEST(ModelFields, WordsOfEnumsHaveTheirMeaning) {
+  const auto read = [](const char* key, const char* word) {
+    OrderedJson section = small();
+    section["norm"] = "rms_norm", section["position"] = "rotary";
+    if (std::string(key) == "/rope/scaling") section["rope"]["factor"] = 2;
+    if (std::string(word) == "llama3") section["rope"]["original_context"] = 16;
+    section[OrderedJson::json_pointer(key)] = word;
+    return model_of(section);
+  };
+  EXPECT_EQ(read("/norm", "layer_norm").norm, nn::Norm::kLayerNorm);
+  EXPECT_EQ(read("/norm", "rms_norm").norm, nn::Norm::kRmsNorm);
+  EXPECT_EQ(read("/mlp", "gelu").mlp, nn::MlpKind::kGelu);
+  EXPECT_EQ(read("/mlp", "gelu_tanh").mlp, nn::MlpKind::kGeluTanh);
+  EXPECT_EQ(read("/mlp", "swiglu").mlp, nn::MlpKind::kSwiGlu);
+  EXPECT_EQ(read("/mlp", "geglu").mlp, nn::MlpKind::kGeGlu);
+  EXPECT_EQ(read("/mlp", "geglu_exact").mlp, nn::MlpKind::kGeGluExact);
+  EXPECT_EQ(read("/position", "learned").position, nn::Position::kLearned);
+  EXPECT_EQ(read("/position", "rotary").position, nn::Position::kRotary);
+  EXPECT_EQ(read("/position", "none").position, nn::Position::kNone);
+  EXPECT_EQ(read("/rope/scaling", "linear").rope.scaling, nn::RopeScaling::kLinear);
+  EXPECT_EQ(read("/rope/scaling", "llama3").rope.scaling, nn::RopeScaling::kLlama3);
+  EXPECT_EQ(read("/rope/scaling", "yarn").rope.scaling, nn::RopeScaling::kYarn);
+}
+
+TEST(ModelFields, EveryKeyThatIsWrittenIsReadAndCompared) {
+  OrderedJson section = small();
+  section.update({{"norm", "rms_norm"}, {"mlp", "swiglu"}, {"window", 8}, {"window_layers", {0, 2}}});
+  section["rope"] = {{"scaling", "yarn"}, {"factor", 4}};
+  const nn::ModelConfig model = model_of(section);
+  const OrderedJson written = model_json(model).flatten();
+  EXPECT_TRUE(model_differences(model, model_of(model_json(model))).empty());
+  for (const auto& [key, value] : written.items()) {
+    if (value.is_string() || key.starts_with("/window_layers")) continue;
+    nn::ModelConfig other = model;
+    nn::each_model_key(other, [&, name = key.substr(1)](const char* k, auto& member, bool) {
+      using Member = std::remove_reference_t<decltype(member)>;
+      if constexpr (std::is_same_v<Member, bool>) {
+        if (name == k) member = !member;
+      } else if constexpr (std::is_arithmetic_v<Member>) {
+        if (name == k) member += 1;
+      } else if constexpr (!std::is_enum_v<Member>) {
+        if (name == k) member = {9, 0, 9};
+      }
+    });
+    const std::vector<std::string> expected =
+        key.starts_with("/dropout/") ? std::vector<std::string>{} : std::vector<std::string>{key};
+    EXPECT_EQ(model_differences(model, other), expected);
+    EXPECT_NE(model_json(other), model_json(model)) << key;
+  }
+}
+
+TEST(ModelFields, KeysWithoutMeaningAreNeitherWrittenNorCompared) {
+  nn::ModelConfig model = default_model(), other = model;
+  EXPECT_FALSE(model_json(model).contains("rope"));
+  EXPECT_FALSE(model_json(model)["bias"].contains("gate"));
+  other.rope.theta = 5, other.bias.gate = true;
+  EXPECT_TRUE(model_differences(model, other).empty());
+  other.mlp = nn::MlpKind::kSwiGlu;
+  EXPECT_EQ(model_differences(model, other), (std::vector<std::string>{"/mlp", "/bias/gate"}));
+}
+
+TEST(ModelFields, NumbersThatOtherFilesStoredNarrowlyAreTheSame) {
+  nn::ModelConfig model = default_model(), other = model;
+  other.norm_eps = static_cast<double>(static_cast<float>(model.norm_eps));
+  EXPECT_TRUE(model_differences(model, other).empty());
+  other.norm_eps = model.norm_eps * 1.00001;
+  EXPECT_EQ(model_differences(model, other), std::vector<std::string>{"/norm_eps"});
+}
+
+}  // namespace
+}  // namespace hawser::config
