@@ -11,14 +11,14 @@ std::string at(int64_t layer, const char* name) { return fmt::format("blocks.{}.
 
 Attention::Attention(const ParameterTable& table, const ModelConfig& model, int64_t layer)
     : model_(model),
-      layer_(layer),
       heads_(model.heads),
       kv_heads_(model.kv_heads),
       head_dim_(model.head_dim),
       qkv_width_((model.heads + 2 * model.kv_heads) * model.head_dim),
       qk_width_((model.heads + model.kv_heads) * model.head_dim),
       qkv_(table, {at(layer, "q"), at(layer, "k"), at(layer, "v")}),
-      out_(table, {at(layer, "o")}) {
+      out_(table, {at(layer, "o")}),
+      core_(model, layer) {
   if (model.qk_norm) {
     q_norm_.emplace(table, model, at(layer, "q_norm"), true);
     k_norm_.emplace(table, model, at(layer, "k_norm"), true);
@@ -34,25 +34,14 @@ AttentionSaved Attention::take_saved(const Context& ctx, Region& region) const {
     saved.q_norm = q_norm_->take_saved(region, rows * heads_);
     saved.k_norm = k_norm_->take_saved(region, rows * kv_heads_);
   }
-  saved.o = region.take(rows * heads_ * head_dim_ * bytes);
-  saved.lse = region.take_as<float>(rows * heads_);
+  saved.core = core_.take_saved(ctx, region);
   return saved;
 }
 
-kernels::AttentionShape Attention::shape(const Context& ctx) const {
-  kernels::AttentionShape s;
-  s.type = ctx.type;
-  s.round_to_bf16 = ctx.type == DType::kBf16;
-  s.batch = ctx.batch, s.seq_q = s.seq_k = s.kv_batch_rows = ctx.seq;
-  s.heads = heads_, s.kv_heads = kv_heads_, s.head_dim = head_dim_;
-  s.q_stride = s.kv_stride = qkv_width_, s.o_stride = heads_ * head_dim_;
-  s.window = model_.window[static_cast<size_t>(layer_)];
-  s.scale = static_cast<float>(model_.attention_scale);
-  s.softcap = static_cast<float>(model_.attention_softcap);
-  s.kv_begin = ctx.kv_begin_BT;
-  s.documents = ctx.documents;
-  s.dropout = ctx.dropout(model_.dropout_attention, layer_, kSiteAttention);
-  return s;
+/// q, k and v lie side by side in the rows of saved.qkv.
+AttentionInputs Attention::core_inputs(const Context& ctx, const AttentionSaved& saved) const {
+  return {saved.qkv, advance(saved.qkv, heads_ * head_dim_, ctx.type),
+          advance(saved.qkv, qk_width_, ctx.type), qkv_width_, qkv_width_};
 }
 
 void Attention::rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride,
@@ -85,20 +74,8 @@ void Attention::forward(const Context& ctx, const AttentionSaved& saved, const f
                         const void* x) const {
   project(ctx, saved, x);
   rotate(ctx, cos_sin, saved.qkv, heads_ + kv_heads_, qkv_width_, false);
-  {
-    RegionScope scope(*ctx.workspace);
-    kernels::AttentionForward a;
-    a.s = shape(ctx);
-    a.q = saved.qkv;
-    a.k = advance(saved.qkv, heads_ * head_dim_, ctx.type);
-    a.v = advance(saved.qkv, qk_width_, ctx.type);
-    a.o = saved.o;
-    a.lse = saved.lse;
-    a.workspace =
-        ctx.workspace->take(ctx.kernels->attention_forward_workspace_bytes(a, ctx.stream->num_workers));
-    ctx.kernels->attention_forward(a, *ctx.stream);
-  }
-  out_.forward(ctx, y, DType::kF32, out_.out(), saved.o, ctx.rows());
+  core_.forward(ctx, saved.core, core_inputs(ctx, saved));
+  out_.forward(ctx, y, DType::kF32, out_.out(), saved.core.o, ctx.rows());
 }
 
 const void* Attention::backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin,
@@ -111,19 +88,9 @@ const void* Attention::backward(const Context& ctx, const AttentionSaved& saved,
     RegionScope scope(*ctx.workspace);
     void* const d_o = ctx.take(rows * out_.in());
     out_.backward_input(ctx, d_o, ctx.type, dy, dy_type, rows);
-    out_.backward_weight(ctx, dy, dy_type, saved.o, rows);
-    kernels::AttentionBackward a;
-    a.s = shape(ctx);
-    a.dq = dqkv, a.dk = dk, a.dv = advance(dqkv, qk_width_, ctx.type);
-    a.dout = d_o;
-    a.o = saved.o;
-    a.lse = saved.lse;
-    a.q = saved.qkv;
-    a.k = advance(saved.qkv, k_begin, ctx.type);
-    a.v = advance(saved.qkv, qk_width_, ctx.type);
-    a.workspace =
-        ctx.workspace->take(ctx.kernels->attention_backward_workspace_bytes(a, ctx.stream->num_workers));
-    ctx.kernels->attention_backward(a, *ctx.stream);
+    out_.backward_weight(ctx, dy, dy_type, saved.core.o, rows);
+    core_.backward(ctx, saved.core, core_inputs(ctx, saved), {dqkv, dk, advance(dqkv, qk_width_, ctx.type)},
+                   d_o);
   }
   rotate(ctx, cos_sin, dqkv, heads_ + kv_heads_, qkv_width_, true);
   if (q_norm_) {
@@ -145,8 +112,7 @@ void Attention::forward_cached(const Context& ctx, const KvCache& cache, const f
   const int64_t rows = ctx.rows(), kv_width = kv_heads_ * head_dim_, q_width = heads_ * head_dim_;
   RegionScope scope(*ctx.workspace);
   void* const q = ctx.take(rows * q_width);
-  void* const o = ctx.take(rows * q_width);
-  float* const lse = ctx.workspace->take_as<float>(rows * heads_);
+  const AttentionCoreSaved core = core_.take_saved(ctx, *ctx.workspace);
   void* const k = advance(cache.k, cache.length * kv_width, ctx.type);
   void* const v = advance(cache.v, cache.length * kv_width, ctx.type);
   qkv_.forward_part(ctx, 0, q, q_width, x, rows);
@@ -160,20 +126,8 @@ void Attention::forward_cached(const Context& ctx, const KvCache& cache, const f
   }
   rotate(ctx, cos_sin, q, heads_, q_width, false);
   rotate(ctx, cos_sin, k, kv_heads_, kv_width, false);
-  kernels::AttentionForward a;
-  a.s = shape(ctx);
-  a.s.seq_k = a.s.kv_batch_rows = cache.length + rows;
-  a.s.q_offset = cache.length;
-  a.s.q_stride = q_width;
-  a.s.kv_stride = kv_width;
-  a.s.kv_begin = nullptr;
-  a.q = q, a.k = cache.k, a.v = cache.v;
-  a.o = o;
-  a.lse = lse;
-  a.workspace =
-      ctx.workspace->take(ctx.kernels->attention_forward_workspace_bytes(a, ctx.stream->num_workers));
-  ctx.kernels->attention_forward(a, *ctx.stream);
-  out_.forward(ctx, y, DType::kF32, out_.out(), o, rows);
+  core_.forward_cached(ctx, core, {q, cache.k, cache.v, q_width, kv_width}, cache.length);
+  out_.forward(ctx, y, DType::kF32, out_.out(), core.o, rows);
 }
 
 }  // namespace hawser::nn

@@ -1,4 +1,4 @@
-// Causal self-attention with grouped heads: projections, QK-norm, rotation, the attention core, output
+// Causal self-attention with grouped heads: projections, QK-norm, rotation, the core (attention_core.h), output
 // projection.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/nn/attention_core.h"
 #include "engine/nn/context.h"
 #include "engine/nn/linear.h"
 #include "engine/nn/model_config.h"
@@ -13,14 +14,13 @@
 
 namespace hawser::nn {
 
-/// What forward leaves for backward: per row (H + 2K) D elements of qkv and H D of o; with QK-norm (H + K) D
-/// more and H + K floats; H floats of log-sum-exp. Activation type but for the floats.
+/// What forward leaves for backward: per row (H + 2K) D elements of qkv and what the core saves; with QK-norm
+/// (H + K) D more and H + K floats. Activation type but for the floats.
 struct AttentionSaved {
   void* qkv = nullptr;       ///< [rows, (H + 2K) D]: what the core reads (normalised, rotated)
   void* raw_qk = nullptr;    ///< [rows, (H + K) D]: q and k before their norm; only with QK-norm
   NormSaved q_norm, k_norm;  ///< only with QK-norm
-  void* o = nullptr;         ///< [rows, H D]
-  float* lse = nullptr;      ///< [B, H, T]
+  AttentionCoreSaved core;
 };
 
 /// Keys and values of one layer for generation: [capacity, K D] each.
@@ -50,14 +50,15 @@ class Attention {
                       const void* x) const;
 
  private:
-  kernels::AttentionShape shape(const Context& ctx) const;
+  AttentionInputs core_inputs(const Context& ctx, const AttentionSaved& saved) const;
   void rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride,
               bool inverse) const;
   void project(const Context& ctx, const AttentionSaved& saved, const void* x) const;
 
   const ModelConfig& model_;
-  int64_t layer_, heads_, kv_heads_, head_dim_, qkv_width_, qk_width_;
+  int64_t heads_, kv_heads_, head_dim_, qkv_width_, qk_width_;
   Linear qkv_, out_;
+  AttentionCore core_;
   std::optional<NormLayer> q_norm_, k_norm_;
 };
 
