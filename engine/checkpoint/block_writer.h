@@ -1,6 +1,6 @@
-// Writes one file front to back in large blocks, on a thread of its own, so that whoever makes the bytes does
-// not wait for the disk. Whole blocks go past the page cache where the file system can do that: a copy into
-// it would take more processor time than all the rest of a save.
+// Writes one file front to back in large blocks, on a thread of its own, so that its caller does not wait
+// for the disk. Whole blocks bypass the page cache if the file system can do that: a copy into the cache
+// would take more processor time than the rest of a save.
 #pragma once
 
 #include <condition_variable>
@@ -19,18 +19,18 @@ class BlockWriter {
  public:
   static constexpr int64_t kBlockBytes = int64_t{4} << 20;
 
-  /// `file` is new, `bytes` are to come. A file of one block is written by the caller itself; so is one for
-  /// which there can be no thread, only slower. The thread has the caller's priority, takes none of the
+  /// `file` is new, and will get `bytes` bytes. The caller's thread writes a file of one block, and any file
+  /// for which no thread can start, which is slower. The thread has the caller's priority, takes none of the
   /// host's signals and ends with the file. Throws kOutOfMemory.
   BlockWriter(File file, int64_t bytes, int64_t block_bytes = kBlockBytes);
-  /// Waits for what is being written; a file that was not finished is to be abandoned.
+  /// Waits for the running write. The caller abandons a file that was not finished.
   ~BlockWriter();
   BlockWriter(const BlockWriter&) = delete;
   BlockWriter& operator=(const BlockWriter&) = delete;
 
-  /// Copies the next bytes. Throws kIo, kOutOfMemory: what writing these or earlier ones failed with.
+  /// Copies the next bytes. Throws kIo or kOutOfMemory if writing these or earlier bytes failed.
   void append(const void* data, int64_t bytes);
-  /// After the last byte: all is on disk, and the file closed. Throws as append.
+  /// Call it after the last byte: flushes everything to disk and closes the file. Throws as append.
   void finish();
 
  private:

@@ -1,13 +1,13 @@
-// Checkpoints: a directory of safetensors shards plus manifest.json (design: the manifest is written last,
-// the directory renamed into place, digests taken before the write). No layout in it: tensors by global name.
+// Checkpoints: a directory of safetensors shards and manifest.json. Digests are taken before the write, the
+// manifest is written last, and the directory is renamed into place. Tensors have global names; no layout of
+// ranks is stored.
 //
-// What damage is: what was read is not what a save wrote. A digest that does not match; a file that is cut
-// short, too long, missing though the manifest lists it, or of another kind (a link, a FIFO); a manifest or
-// header whose text is not that of one. All that is kCheckpointCorrupt, and nothing else is damage: what
-// cannot be read now (kIo, kPermission, kOutOfMemory), and what this engine has no use for
-// (kCheckpointIncompatible: of a newer version, of another model), may be a whole checkpoint. Where the
-// newest is wanted, damaged ones are passed over; every other error is raised, names the file, and leaves all
-// as it is.
+// A checkpoint is damaged (kCheckpointCorrupt) if it is not what a save wrote: a digest does not match; a
+// file is too short, too long, missing although the manifest lists it, or of another kind (a link, a FIFO);
+// a manifest or header does not parse. Nothing else is damage. A checkpoint that cannot be read now (kIo,
+// kPermission, kOutOfMemory), or that this engine cannot use (kCheckpointIncompatible: a newer version,
+// another model), may be whole. A search for the newest checkpoint passes over damaged ones. Every other
+// error ends it, names the file and changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +41,11 @@ struct Description {
   std::map<std::string, std::string> extra_files;
 };
 
-/// Writes `path` (must not exist; its parent is made). Either the whole checkpoint is there afterwards,
-/// fsynced, or an Error is thrown (kIo, kAlreadyExists, kPermission, kInvalidArgument) and nothing is left.
-/// Shards of at most shard_bytes unless one tensor alone has more. A name step-N is also put into the
-/// parent's hint file LATEST. For one rank that has every tensor whole; many save together through
-/// sharded_save.h.
+/// Writes `path`, which must not exist, and makes its parent. Afterwards the whole checkpoint is there and
+/// durable, or an Error is thrown (kIo, kAlreadyExists, kPermission, kInvalidArgument) and nothing is left.
+/// Shards have at most shard_bytes, unless one tensor alone has more. A name step-N also goes into the
+/// parent's hint file LATEST. This is for one rank that has every tensor whole; several ranks save together
+/// through sharded_save.h.
 void save(const std::string& path, const std::vector<TensorView>& tensors, const Description& description,
           int64_t shard_bytes = int64_t{4} << 30);
 
@@ -65,14 +65,13 @@ class Reader {
   /// Reads the whole tensor into dst (bytes = size of its dtype times its elements). Throws kNotFound,
   /// kCheckpointIncompatible when `bytes` is not that, kCheckpointCorrupt when its digest does not fit.
   virtual void read(const std::string& name, void* dst, int64_t bytes) const = 0;
-  /// Reads elements [begin, end) of the row-major tensor into dst, wherever their pieces lie: what any rank
-  /// of any layout holds of it. Pieces read from end to end are checked against their digests; of the others,
-  /// which would have to be read whole for that, nothing is (verify checks all). Throws as read, and
-  /// kOutOfRange for what is no range of the tensor's elements.
+  /// Reads elements [begin, end) of the row-major tensor into dst, whichever pieces hold them, so a rank of
+  /// any layout reads its part. Pieces that are read whole are checked against their digests; the others are
+  /// not (verify checks all). Throws as read, and kOutOfRange for a range outside the tensor.
   virtual void read_range(const std::string& name, int64_t begin, int64_t end, void* dst,
                           int64_t bytes) const = 0;
-  /// Checks every digest; throws kCheckpointCorrupt naming file, tensor and byte range. Many may share the
-  /// work: the files are dealt out, by their bytes, to `parts`, of which this call reads one.
+  /// Checks every digest; throws kCheckpointCorrupt naming file, tensor and byte range. To share the work,
+  /// `parts` callers each read one part of the files, of about equal bytes.
   virtual void verify(int64_t part = 0, int64_t parts = 1) const = 0;
 };
 
@@ -91,31 +90,30 @@ struct Candidate {
   std::string name;  ///< "step-20" or "best"
 };
 
-/// What a run may go on from, newest first: every step-* of `folder`, and its `best` by the step that its
-/// manifest names. No digest of a tensor is checked here. A step-* without a manifest, and a `best` whose
-/// manifest is damaged, are none: they are added to *damaged. Throws what keeps them from being read.
+/// The checkpoints that a run may resume from, newest first: every step-* of `folder`, and `best`, by the
+/// step in its manifest. Checks no digest of a tensor. A step-* without a manifest and a `best` with a
+/// damaged one go to *damaged instead. Throws if a manifest cannot be read.
 std::vector<Candidate> candidates(const std::string& folder, std::vector<Damaged>* damaged);
 
-/// Path of the newest candidate that verifies, or "". Damaged ones are passed over and named in *damaged (may
-/// be null). Throws what keeps one from being read: it may be whole, and older ones are no answer then.
+/// Path of the newest candidate that verifies, or "". Passes over damaged ones and adds them to *damaged
+/// (may be null). Throws if one cannot be read: it may be whole, so an older one would be the wrong answer.
 std::string newest_valid(const std::string& folder, std::vector<Damaged>* damaged);
 
-/// Throws, for a folder without a checkpoint that is whole: kNotFound if nothing was damaged, else
-/// kCheckpointCorrupt with what was.
+/// Throws for a folder without a whole checkpoint: kNotFound if nothing was damaged, else
+/// kCheckpointCorrupt, which lists the damage.
 [[noreturn]] void fail_none_whole(const std::string& folder, const std::vector<Damaged>& damaged);
 
-/// Removes all but the newest keep_last step-* of `folder`, but never the newest that verifies, and temporary
-/// directories that dead saves left behind. keep_last <= 0: all stay. Nothing goes where none verifies, or
-/// where one cannot be read, which is thrown.
+/// Removes all but the newest keep_last step-* of `folder` (keep_last <= 0: keeps all), and temporary
+/// directories that dead saves left behind. Never removes the newest that verifies. Removes nothing if none
+/// verifies, or if one cannot be read; that error is thrown.
 void retain(const std::string& folder, int64_t keep_last);
 
-/// Removes what dead saves left behind in `folder`: temporary directories that no living save holds. A
-/// folder that is not there is swept already.
+/// Removes the temporary directories in `folder` that no running save holds. Does nothing if there is no
+/// folder.
 void sweep(const std::string& folder);
 
-/// Puts the directory `next` where `path` is; what was there before goes. One exchange of names where the
-/// file system has that, so that `path` is always one or the other. Durable afterwards. Throws kIo,
-/// kPermission.
+/// Replaces the directory at `path` by `next` and removes the old one. Where the file system can exchange
+/// two names, `path` is always one or the other. Durable afterwards. Throws kIo, kPermission.
 void put_in_place(const std::string& next, const std::string& path);
 
 /// JSON about a checkpoint: format, step, parameters, files (name, bytes, digest, pieces of tensors in it),

@@ -1,6 +1,6 @@
-// The loops of XXH3, compiled once for every machine and, where that is twice as fast and more, once for a
-// CPU level (CMakeLists.txt): a save goes twice over every byte. C types only, and no inline function that
-// two levels could share.
+// The loops of XXH3. They are compiled once for every machine and again for each CPU level that at least
+// doubles their speed (CMakeLists.txt), because a save passes twice over every byte. C types only, and no
+// inline function that two levels could share.
 #pragma once
 
 #include <stddef.h>

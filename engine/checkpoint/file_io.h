@@ -1,7 +1,7 @@
-// Every file operation of checkpoints and conversion, in one small place: what is opened is a regular file
-// inside the folder it was looked up in (never a link, FIFO or device), writes are whole or fail, and each
-// error names the operation, the path and the cause. Nothing else in this folder makes a system call, so that
-// a test can let the N-th one fail.
+// Every file operation of checkpoints and conversion. It opens only regular files inside the folder where
+// they were looked up, never a link, FIFO or device. Writes are whole or fail. Each error names the
+// operation, the path and the cause. Nothing else in this folder makes a system call, so a test can make the
+// N-th one fail.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ class File {
   /// Fills dst; const and thread-safe. Throws kIo, or kCheckpointCorrupt where the file ends before offset +
   /// bytes.
   void read_at(int64_t offset, void* dst, int64_t bytes) const;
-  /// Appends all bytes. Throws kIo, also beyond the process's limit on file sizes; the file is then to be
-  /// abandoned.
+  /// Appends all bytes. Throws kIo, also beyond the process's limit on file sizes; the caller then abandons
+  /// the file.
   void write(const void* data, int64_t bytes);
-  /// Whether writes go past the page cache; a wish, which no file system has to grant. Memory, offset and
-  /// bytes of a write are then multiples of 4096, or it goes through the cache.
+  /// Asks for writes that bypass the page cache; a file system may refuse. A write whose memory, offset or
+  /// size is not a multiple of 4096 goes through the cache.
   void set_direct(bool direct) noexcept;
   void sync();
   void close();
@@ -75,8 +75,7 @@ class Folder {
   const std::string& path() const { return path_; }
   std::string path_of(std::string_view name) const { return path_ + "/" + std::string(name); }
   bool is_open() const { return fd_ >= 0; }
-  /// Where the folder is now: where it was moved to, if it was and /proc is there to say so, else path().
-  /// Thread-safe.
+  /// Where the folder is now, also after it was moved, if /proc is there to tell; else path(). Thread-safe.
   std::string current_path() const;
   bool was_removed() const;
 
@@ -88,7 +87,7 @@ class Folder {
       const std::string& name) const;  ///< new, for writing; throws kAlreadyExists, kPermission, kIo
   Folder open_folder(const std::string& name) const;
   Folder create_folder(const std::string& name) const;
-  /// Renames within the folder, wherever it is by now; throws kAlreadyExists where `to` exists.
+  /// Renames within the folder, also after it was moved; throws kAlreadyExists if `to` exists.
   void rename_new(const std::string& from, const std::string& to) const;
   bool remove_tree(const std::string& name) const noexcept;  ///< as the function of this name
   bool has_file(const std::string& name, Links links = Links::kRefuse) const;
@@ -100,8 +99,8 @@ class Folder {
   /// Without . and .., sorted by name: all of them, or an error.
   std::vector<Entry> list() const;
   void sync() const;
-  /// Takes the folder's advisory lock without waiting; it lasts while the folder is open, and ends with the
-  /// process. False: another holder has it, or the file system knows no locks.
+  /// Takes the folder's advisory lock without waiting, until the folder is closed or the process ends.
+  /// False: somebody else holds it, or the file system has no locks.
   bool lock() const;
 
  private:
@@ -124,7 +123,7 @@ struct SplitPath {
 /// Throws kInvalidArgument for a path without a name at its end ("/", "..", "").
 SplitPath split_path(const std::string& path);
 
-/// Whether anything is there, also a dangling link. Throws kPermission, kIo where that cannot be told.
+/// Whether anything is there, a dangling link included. Throws kPermission or kIo if it cannot tell.
 bool path_exists(const std::string& path);
 /// Makes the directory and those above it, each durable in its parent.
 void make_folders(const std::string& path);
@@ -132,7 +131,7 @@ void make_folders(const std::string& path);
 std::string unique_suffix();
 /// Renames; throws kAlreadyExists where `to` exists.
 void rename_new(const std::string& from, const std::string& to);
-/// Two names of one file system change places at once. False where the file system cannot do that; throws as
+/// Exchanges two names of one file system atomically. False if the file system cannot do that; throws as
 /// rename_new for other failures.
 bool exchange_names(const std::string& a, const std::string& b);
 /// Renames over what is there.

@@ -1,5 +1,5 @@
-// Typed access to the fields of a JSON object that was read from somewhere: whatever is missing or of another
-// kind is damage, and the error names the place, the object and the field.
+// Typed access to the fields of a JSON object from a file. A field that is missing or of another type is
+// damage, and the error names the file, the object and the field.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// JSON from untrusted files is looked over before anything is built from it: strict syntax, valid UTF-8, no
+// JSON from untrusted files is checked before anything is built from it: strict syntax, valid UTF-8, no
 // duplicate keys, bounded depth.
 #pragma once
 

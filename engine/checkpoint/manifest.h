@@ -35,16 +35,15 @@ struct Manifest {
 /// Throws kInvalidArgument where a JSON text of the description is not an object.
 std::string manifest_text(const Manifest& manifest);
 
-/// Throws kCheckpointCorrupt for anything that is not as manifest_text writes it, pieces that leave a gap or
-/// overlap among it (with tensor and elements), kCheckpointIncompatible for a newer version, kOutOfMemory for
-/// one that needs more memory than there is: no other limit is set to its size. `where`: the file, for
-/// messages.
+/// Throws kCheckpointCorrupt for anything that manifest_text would not write, such as pieces with gaps or
+/// overlaps (names tensor and elements); kCheckpointIncompatible for a newer version; kOutOfMemory for one
+/// that does not fit in memory, the only limit to its size. `where`: the file, for messages.
 Manifest parse_manifest(const std::string& text, const std::string& where);
 /// The same for the manifest.json of a folder.
 Manifest read_manifest(const Folder& folder);
 
-/// The JSON object of a manifest or an index, once it is known that the memory suffices. Throws
-/// kCheckpointCorrupt where it is none, kOutOfMemory (needed, available).
+/// The JSON object of a manifest or an index, parsed after a check that memory suffices. Throws
+/// kCheckpointCorrupt if it is not a JSON object, kOutOfMemory (needed, available).
 Json parse_within_memory(const std::string& text, const std::string& where);
 
 }  // namespace hawser::checkpoint

@@ -22,7 +22,7 @@ inline constexpr int64_t kMaxHeaderBytes = 100'000'000;  // as the reference imp
 inline constexpr size_t kMaxTensorRank = 8;
 inline constexpr size_t kMaxTensorName = 512;
 
-/// The dtype of a safetensors spelling, or nothing for one that Hawser has no use for (BOOL, F8_E4M3, C64,
+/// The dtype of a safetensors spelling, or nothing for one that Hawser does not use (BOOL, F8_E4M3, C64,
 /// ...).
 std::optional<DType> dtype_from_name(std::string_view name);
 

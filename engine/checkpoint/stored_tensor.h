@@ -1,6 +1,6 @@
-// What of a tensor is stored where. A tensor may lie in any number of pieces, each a range of elements of the
-// global row-major tensor, so that whatever ranks wrote it, others read it. Together the pieces hold every
-// element exactly once; nothing else about the writers is kept.
+// Where the parts of a tensor are stored. A tensor consists of any number of pieces, each a range of
+// elements of the global row-major tensor, so ranks of any layout can read what ranks of another wrote.
+// Together the pieces hold every element exactly once. Nothing else about the writers is kept.
 #pragma once
 
 #include <cstdint>

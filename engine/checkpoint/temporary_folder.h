@@ -1,6 +1,6 @@
-// A directory that appears whole or not at all: filled under a temporary name beside its target, flushed,
-// renamed. While it is being filled it is locked, so that a sweep can tell it from one that a dead process
-// left behind. Its parent may be moved meanwhile: then it appears there.
+// A directory that appears whole or not at all. It is filled under a temporary name beside its target,
+// flushed, and renamed. Until then it is locked, so that a sweep can tell it from one that a dead process
+// left behind. If its parent is moved meanwhile, it appears there.
 #pragma once
 
 #include <string>

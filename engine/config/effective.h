@@ -1,5 +1,5 @@
-// Effective: a config with its preset, the derivation rules and the schema's defaults applied, whatever is
-// wrong with it: explain works on a broken config too. Rules read it by JSON pointer.
+// Effective: a config with its preset, the derivation rules and the schema's defaults applied. It works for
+// a broken config too, because explain needs that. Rules read it by JSON pointer.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ class Effective {
   /// What was wrong so far: unknown preset, ranges, choices.
   const std::vector<Problem>& problems() const { return problems_; }
 
-  /// The value, or the default, or null. A value that is out of range is null too: nothing is concluded from
-  /// it.
+  /// The value, or the default, or null. A value out of range is null too, so that no rule draws conclusions
+  /// from it.
   const Value* find(std::string_view pointer) const;
   bool has(std::string_view pointer) const { return find(pointer) != nullptr; }
   /// Set by anything but a default.
   bool is_given(std::string_view pointer) const;
-  /// Set by the file or a `set`, to something else than the default: somebody wants it to have an effect.
+  /// Set by the file or a `set` to something else than the default, so the user expects an effect.
   bool is_asked(std::string_view pointer) const;
   /// Where the value comes from.
   Origin origin(std::string_view pointer) const;

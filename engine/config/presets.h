@@ -5,7 +5,7 @@
 
 namespace hawser::config {
 
-/// The preset's JSON text, or "" if there is none of that name. Static storage.
+/// The preset's JSON text, or "" for an unknown name. Static storage.
 std::string_view find_preset(std::string_view name);
 
 }  // namespace hawser::config

@@ -1,4 +1,4 @@
-// Problems of a config, collected and thrown together: somebody who fixes a config wants to see all of them.
+// Problems of a config, collected and thrown together, so that a user can fix all of them at once.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 
 namespace hawser::config {
 
-/// Fields that must have a (valid) value before the rule says anything.
+/// Fields that must have a valid value; else the rule does not apply.
 using Reads = std::array<const char*, 5>;
 
 /// Gives a field that nobody set its value.
@@ -50,11 +50,11 @@ std::span<const Check> training_checks();
 std::span<const Check> parallel_checks();
 std::span<const Dependence> dependences();
 
-/// False if `pointer` depends on a field that now says otherwise, or that has no effect itself.
+/// False if `pointer` depends on a field that has another value now, or that has no effect itself.
 bool has_effect(const Effective& config, std::string_view pointer);
 
-/// Problems of all rules together. `complete`: the model must be whole; else what init.from will bring may be
-/// missing.
+/// Problems of all rules together. `complete`: the model must be whole; else fields that init.from will give
+/// may be missing.
 std::vector<Problem> check_rules(const Effective& config, bool complete);
 
 }  // namespace hawser::config

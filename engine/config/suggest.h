@@ -13,11 +13,11 @@ namespace hawser::config {
 /// that turn a into b. ASCII case is ignored.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The nearest of `names`, if it is near enough to be a slip; else "".
+/// The nearest of `names`, if it is near enough to be a typing error; else "".
 std::string nearest_name(std::string_view name, const std::vector<std::string>& names);
 
-/// What to do about `key`, which `table` (at `pointer`) does not have: a slip of a key here, another
-/// program's word for one, or a key that lives in another section. Never empty.
+/// What to do about `key`, which `table` (at `pointer`) does not have. It may be a misspelt key, another
+/// program's name for one, or a key of another section. Never empty.
 std::string suggest_key(const TableView& table, std::string_view pointer, std::string_view key);
 
 }  // namespace hawser::config

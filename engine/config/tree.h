@@ -53,9 +53,9 @@ const Value* find_value(const Value& root, std::string_view pointer);
 /// indexes.
 Value* make_slot(Value* root, std::string_view pointer);
 
-/// Copies what is set in `from` over what is not set, or set with no higher precedence, in `to`. Arrays go
-/// whole. Origin kRule only fills what is not set at all: a rule completes a config, it does not contradict
-/// it.
+/// Copies what is set in `from` to fields of `to` that are not set, or set with the same or lower
+/// precedence. Arrays are copied whole. Origin kRule only fills fields that are not set at all: a rule
+/// completes a config and never contradicts it.
 void merge(const Value& from, const FieldView& field, Value* to);
 
 }  // namespace hawser::config

@@ -1,4 +1,4 @@
-// How bad data is reported: always with the file, the place in it and what to do.
+// Errors of data. They name the file, the place in it and what to do.
 #pragma once
 
 #include <cstdint>

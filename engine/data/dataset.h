@@ -23,7 +23,7 @@ struct Rows {
   int64_t rows = 0, cols = 0;
 };
 
-/// How a row comes about:
+/// How rows are made:
 /// - A source of N tokens is cut into a training part, its first floor(N * (1 - validation_fraction)) tokens,
 /// and a
 ///   validation part, the rest, so no token is in both. With validation_sources all of each is used instead.

@@ -1,4 +1,4 @@
-// What a checkpoint remembers of its data, so that a resumed run cannot go on with other rows unnoticed.
+// What a checkpoint stores about its data, so that a run cannot resume on other rows unnoticed.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
-// Mixture: which source gives sample n of a weighted mix, and which of its samples that is, as a pure
-// function of n. Shares are exact up to rounding at every n, not on average: nothing is drawn at random and
-// nothing drifts.
+// Mixture: which source gives sample n of a weighted mix, and which of its samples, as a pure function of n.
+// Nothing is drawn at random: the shares are exact up to rounding at every n, not only on average.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A random order of n things that is a pure function of (n, key, place): no table, no state, so that the
-// shuffle of an epoch costs nothing to set up and a resumed run finds its place at once.
+// A random order of n things as a pure function of (n, key, place), without table or state. The shuffle of
+// an epoch costs nothing to set up, and a resumed run finds its place at once.
 #pragma once
 
 #include <cstdint>

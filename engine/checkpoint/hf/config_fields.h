@@ -1,5 +1,5 @@
-// The keys of a config.json as a reader asks for them. Each key asked for counts as understood; what is left
-// at the end is unknown. Problems are collected, so that all of one file are reported at once.
+// The keys of a config.json. A key that a reader asks for counts as understood; the others are unknown at
+// the end. Problems are collected, so that one report lists all of a file.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class ConfigFields {
   bool has(const std::string& key) const;      ///< stands there (understood or not)
   bool is_null(const std::string& key) const;  ///< stands there and is null
   bool is_object(const std::string& key) const;
-  void accept(const std::string& key);  ///< understood, whatever it says
+  void accept(const std::string& key);  ///< counts as understood, with any value
 
   // The value of a key, or `fallback` where it is absent or null. A value of another type or out of range is
   // a problem and gives the fallback.

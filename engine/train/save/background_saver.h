@@ -37,7 +37,7 @@ class BackgroundSaver {
   /// signals; what it throws ends the operation and is counted. No other save may be running. Throws
   /// kUnavailable if there can be no thread.
   void start(std::shared_ptr<SaveOperation> operation, std::function<void()> write);
-  /// Under on_error stop: throws what the last save failed with, unless somebody has heard of it.
+  /// Under on_error stop: throws the last save's error, unless a wait has thrown it already.
   void raise_unheard();
 
   /// A checkpoint that could not be written while the run goes on.

@@ -1,5 +1,5 @@
-// SaveOperation: an asynchronous save as others see it: how far it is, how it ended, and their wish that it
-// end. It outlives the engine for whoever holds it. Every member may be called on any thread.
+// SaveOperation: the handle of an asynchronous save: its progress, its result, and a way to cancel it. It
+// may outlive the engine. Any thread may call any member.
 #pragma once
 
 #include <atomic>
@@ -29,12 +29,12 @@ class SaveOperation {
   int64_t total_bytes() const { return total_bytes_; }
   int64_t bytes_written() const { return progress_.bytes_written(); }
   bool ended() const;
-  /// Waits at most `seconds` for the end (negative: as long as it takes); false: not yet. Throws what the
-  /// save failed with, kCancelled after cancel. What was thrown once is not raised by the engine again.
+  /// Waits at most `seconds` for the end (negative: without limit); false: still running. Throws the save's
+  /// error, or kCancelled after cancel. The engine does not raise an error again that was thrown here.
   bool wait(double seconds);
   /// Waits for the end, however it comes.
   void wait_until_ended() const;
-  /// Ends the save with kCancelled, with nothing left of it, unless it is just becoming durable.
+  /// Ends the save with kCancelled and removes its files, unless it is just becoming durable.
   void cancel() { progress_.cancel(); }
 
   // The writer's side.
@@ -45,7 +45,7 @@ class SaveOperation {
   void end(std::optional<Error> error);
   /// What it failed with, if it has ended so.
   std::optional<Error> error() const;
-  /// The same once, and only if nobody has heard of it; kCancelled never.
+  /// The same, but only once, only if no wait() has thrown it, and never kCancelled.
   std::optional<Error> take_unheard();
 
  private:

@@ -26,7 +26,7 @@ class Staging {
   /// Allocates nothing.
   void touch(Stream& stream);
   /// Copies what lay_out was given, on the rank's threads where its memory is the host's. Allocates nothing.
-  /// Throws what a device has to say.
+  /// Throws the device's errors.
   void copy(const device::HostLink& link, Stream& stream);
 
   /// The copies: names, shapes and ranges as given to lay_out.

@@ -76,7 +76,7 @@ class Executor {
     const parallel::DataParallelGroups* groups = nullptr;
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
     nn::LookupGradient::Sizes lookup_gradient;   ///< if the head is tied and trained
-    bool counts_norm = true;                     ///< this rank's share of the norm is no one else's too
+    bool counts_norm = true;                     ///< the norm counts this rank's share, and no equal one
     bool graphs = false;                         ///< the device captures, and may
   };
   /// All plans run here share their persistent slots with `plan`.

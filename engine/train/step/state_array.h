@@ -25,7 +25,7 @@ struct StateArray {
   }
 };
 
-// Done when the call returns; not for use in a step. Each throws what the device has to say.
+// Done when the call returns; not for use in a step. Each throws the device's errors.
 
 void read_values(const device::HostLink& link, float* out, StateArray from, int64_t n);
 void write_values(const device::HostLink& link, StateArray to, const float* values, int64_t n);
