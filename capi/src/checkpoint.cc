@@ -1,5 +1,6 @@
 // hws_checkpoint_* and hws_engine_export.
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/train/save/convert.h"
 
 #include "capi/src/buffer.h"
 #include "capi/src/engine.h"
@@ -11,7 +12,7 @@ using namespace hawser::capi;
 int32_t hws_checkpoint_save(hws_engine* engine, const char* path) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kNested);
-    use->together([&](auto& trainer) { trainer.save(call.path(path, "path")); });
+    use->together([&](auto& trainer) { trainer.saves().save(call.path(path, "path")); });
   });
 }
 
@@ -22,7 +23,7 @@ int32_t hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op**
     const std::string where = call.path(path, "path");
     Reservation reservation(Op::kType);  // before anything begins that could not be told of
     auto op = std::make_unique<Op>();
-    op->save = use->trainer->save_async(where);
+    op->save = use->trainer->saves().save_async(where);
     *out = static_cast<hws_op*>(reservation.publish(std::move(op)));
   });
 }
@@ -41,7 +42,7 @@ int32_t hws_checkpoint_load(hws_engine* engine, const char* path, uint32_t flags
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kExclusive);
     const bool other_data = takes_other_data(call, flags);
-    use->together([&](auto& trainer) { trainer.load(call.path(path, "path"), other_data); });
+    use->together([&](auto& trainer) { trainer.loads().load(call.path(path, "path"), other_data); });
   });
 }
 
@@ -52,7 +53,7 @@ int32_t hws_checkpoint_load_latest(hws_engine* engine, const char* folder, uint3
     const bool other_data = takes_other_data(call, flags);
     Reservation reservation(Buffer::kType);  // before anything changes that could not be told of
     const std::string loaded = use->together(
-        [&](auto& trainer) { return trainer.load_latest(call.path(folder, "folder"), other_data); });
+        [&](auto& trainer) { return trainer.loads().load_latest(call.path(folder, "folder"), other_data); });
     *out =
         static_cast<hws_buffer*>(reservation.publish(std::make_unique<Buffer>(loaded.data(), loaded.size())));
   });
@@ -101,7 +102,7 @@ int32_t hws_engine_export(const hws_engine* engine, const char* hf_folder, const
     const Use<Engine> use(call, engine, Access::kShared);
     use->together([&](auto& trainer) {
       const std::string to = call.path(hf_folder, "hf_folder");
-      trainer.export_hf(to, call.dtype(dtype, "dtype"));
+      trainer.exports().to_folder(to, call.dtype(dtype, "dtype"));
     });
   });
 }

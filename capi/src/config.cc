@@ -4,8 +4,8 @@
 #include "capi/src/buffer.h"
 #include "capi/src/guard.h"
 #include "engine/base/json.h"
+#include "engine/train/assembly/assemble.h"
 #include "engine/train/ranks/fit_ranks.h"
-#include "engine/train/trainer.h"
 
 using namespace hawser::capi;
 using hawser::Code;

@@ -9,7 +9,6 @@
 #include "engine/train/assembly/assemble.h"
 #include "engine/train/proof/prove_layout.h"
 #include "engine/train/ranks/choose_device.h"
-#include "engine/train/trainer.h"
 
 using namespace hawser::capi;
 using hawser::Code;

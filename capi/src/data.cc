@@ -15,7 +15,7 @@ int32_t hws_data_push(hws_engine* engine, const hws_batch* batch) {
 int32_t hws_data_info(const hws_engine* engine, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
-    publish_text(Use<Engine>(call, engine, Access::kShared)->trainer->data_json(), out);
+    publish_text(Use<Engine>(call, engine, Access::kShared)->trainer->reports().data_json(), out);
   });
 }
 
@@ -25,7 +25,7 @@ int32_t hws_text_encode(const hws_engine* engine, const char* text, size_t size,
     const Use<Engine> use(call, engine, Access::kShared);
     call.array(text, size, "text");
     const std::string_view bytes = size == 0 ? std::string_view() : std::string_view(text, size);
-    const std::vector<int32_t> tokens = use->trainer->vocabulary().encode(bytes);
+    const std::vector<int32_t> tokens = use->trainer->ranks().assembly().vocabulary.encode(bytes);
     publish_bytes(tokens.data(), tokens.size() * sizeof(int32_t), out);
   });
 }
@@ -35,6 +35,7 @@ int32_t hws_text_decode(const hws_engine* engine, const int32_t* tokens, size_t 
     call.out(out);
     const Use<Engine> use(call, engine, Access::kShared);
     call.array(tokens, count, "tokens");
-    publish_text(use->trainer->vocabulary().decode(tokens, static_cast<int64_t>(count)), out);
+    publish_text(use->trainer->ranks().assembly().vocabulary.decode(tokens, static_cast<int64_t>(count)),
+                 out);
   });
 }

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/train/trainer.h"
+#include "engine/train/tensors.h"
 
 namespace hawser::capi {
 

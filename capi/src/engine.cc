@@ -55,7 +55,7 @@ void hws_engine_destroy(hws_engine* engine) { destroy_handle(HandleType::kEngine
 int32_t hws_engine_info(const hws_engine* engine, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
-    publish_text(Use<Engine>(call, engine, Access::kShared)->trainer->info_json(), out);
+    publish_text(Use<Engine>(call, engine, Access::kShared)->trainer->reports().info_json(), out);
   });
 }
 
@@ -63,11 +63,12 @@ int32_t hws_engine_sizes(const hws_engine* engine, hws_sizes* sizes) {
   return guard(__func__, [&](const Call& call) {
     call.pointer(sizes, "sizes");
     const CopyOut<hws_sizes> out(call, sizes, kSizesSize, "sizes");
-    const hawser::train::Sizes from = Use<Engine>(call, engine, Access::kAlways)->trainer->sizes();
+    const Use<Engine> use(call, engine, Access::kAlways);
+    const hawser::config::ResolvedConfig& from = use->trainer->config();
     hws_sizes host = {};
-    host.vocab_size = from.vocab_size;
-    host.sequence = from.sequence;
-    host.global_batch = from.global_batch;
+    host.vocab_size = from.model.vocab_size;
+    host.sequence = from.batch.sequence;
+    host.global_batch = from.batch.global_batch;
     out.write(host);
   });
 }

@@ -43,8 +43,9 @@ int32_t hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_
     call.range(max_batches, 0, INT64_MAX, "max_batches");
     BatchView view;
     if (batch != nullptr) view = batch_view(call, batch, true);
-    const auto evaluation = use->together(
-        [&](auto& trainer) { return trainer.eval(batch != nullptr ? &view : nullptr, max_batches); });
+    const auto evaluation = use->together([&](auto& trainer) {
+      return trainer.inference().eval(batch != nullptr ? &view : nullptr, max_batches);
+    });
     *loss = evaluation.loss;
     if (tokens != nullptr) *tokens = evaluation.tokens;
   });
@@ -66,6 +67,6 @@ int32_t hws_engine_forward(hws_engine* engine, const hws_batch* batch, float* lo
         call.invalid("logits", "overlaps the arrays of the batch; give it memory of its own");
       }
     }
-    use->together([&](auto& trainer) { trainer.forward(view, logits, logits_bytes); });
+    use->together([&](auto& trainer) { trainer.inference().forward(view, logits, logits_bytes); });
   });
 }

@@ -71,7 +71,7 @@ int32_t hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn fn
       const auto run = [&] { return fn(data.get(), &host) == 0; };
       return call_host(call.function(), use.slot(), Callback::kTrain, run);
     };
-    use->together([&](auto& trainer) { trainer.train(until_step, tell); });
+    use->together([&](auto& trainer) { trainer.loop().run(until_step, tell); });
   });
 }
 
@@ -86,6 +86,6 @@ int32_t hws_engine_generate(hws_engine* engine, const hws_generate_request* requ
       const auto run = [&] { return fn(data.get(), token) == 0; };
       return call_host(call.function(), use.slot(), Callback::kConstOnly, run);
     };
-    use->together([&](auto& trainer) { trainer.generate(what, tell); });
+    use->together([&](auto& trainer) { trainer.inference().generate(what, tell); });
   });
 }

@@ -20,7 +20,7 @@ int32_t hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn fn, void* user
         call_host("hws_engine_set_metrics", slot, Callback::kTrain, run);
       };
     }
-    use->trainer->set_metrics(std::move(forward));
+    use->trainer->metrics().set_callback(std::move(forward));
     before = std::exchange(use->metrics, std::move(metrics));
   });
 }
@@ -28,7 +28,7 @@ int32_t hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn fn, void* user
 int32_t hws_engine_metrics(const hws_engine* engine, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
-    publish_text(Use<Engine>(call, engine, Access::kAlways)->trainer->metrics_json(), out);
+    publish_text(Use<Engine>(call, engine, Access::kAlways)->trainer->metrics().json(), out);
   });
 }
 
@@ -41,7 +41,7 @@ int32_t hws_engine_set_trace(hws_engine* engine, int32_t detail) {
                                "HWS_TRACE_KERNELS (2)",
                                detail));
     }
-    use->trainer->set_trace(detail != HWS_TRACE_OFF, detail == HWS_TRACE_KERNELS);
+    use->trainer->traces().set(detail != HWS_TRACE_OFF, detail == HWS_TRACE_KERNELS);
   });
 }
 
@@ -62,7 +62,7 @@ int32_t hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** 
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Engine> use(call, engine, Access::kShared);
-    publish_text(use->trainer->trace_report(wants_json(call, format)), out);
+    publish_text(use->trainer->traces().report(wants_json(call, format)), out);
   });
 }
 
@@ -70,7 +70,7 @@ int32_t hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer*
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Engine> use(call, engine, Access::kShared);
-    publish_text(use->trainer->profile_report(wants_json(call, format)), out);
+    publish_text(use->trainer->traces().profile_report(wants_json(call, format)), out);
   });
 }
 
@@ -78,6 +78,6 @@ int32_t hws_engine_flight(const hws_engine* engine, int32_t format, hws_buffer**
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const bool json = wants_json(call, format);
-    publish_text(Use<Engine>(call, engine, Access::kAlways)->trainer->flight_report(json), out);
+    publish_text(Use<Engine>(call, engine, Access::kAlways)->trainer->reports().flight(json), out);
   });
 }

@@ -36,7 +36,7 @@ const float* floats(const Call& call, const void* data, size_t bytes) {
 int32_t hws_tensor_list(const hws_engine* engine, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
-    publish_text(Use<Engine>(call, engine, Access::kShared)->trainer->tensors_json(), out);
+    publish_text(Use<Engine>(call, engine, Access::kShared)->trainer->tensors().json(), out);
   });
 }
 
@@ -47,7 +47,7 @@ int32_t hws_tensor_get(const hws_engine* engine, int32_t kind, const char* name,
     const std::string_view tensor = call.text(name, "name");
     floats(call, data, bytes);
     use->together(
-        [&](auto& trainer) { trainer.tensor_get(which, tensor, static_cast<float*>(data), bytes); });
+        [&](auto& trainer) { trainer.tensors().get(which, tensor, static_cast<float*>(data), bytes); });
   });
 }
 
@@ -57,7 +57,7 @@ int32_t hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const
     const TensorKind which = tensor_kind(call, kind);
     const std::string_view tensor = call.text(name, "name");
     use->together(
-        [&](auto& trainer) { trainer.tensor_set(which, tensor, floats(call, data, bytes), bytes); });
+        [&](auto& trainer) { trainer.tensors().set(which, tensor, floats(call, data, bytes), bytes); });
   });
 }
 
@@ -66,13 +66,13 @@ int32_t hws_tensor_view(const hws_engine* engine, int32_t kind, const char* name
     call.out(out);
     const Use<Engine> use(call, engine, Access::kShared);
     const TensorKind which = tensor_kind(call, kind);
-    *out = make_dlpack_view(use->trainer->tensor_location(which, call.text(name, "name")));
+    *out = make_dlpack_view(use->trainer->tensors().location(which, call.text(name, "name")));
   });
 }
 
 int32_t hws_tensor_statistics(const hws_engine* engine, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
-    publish_text(Use<Engine>(call, engine, Access::kShared)->trainer->statistics_json(), out);
+    publish_text(Use<Engine>(call, engine, Access::kShared)->trainer->tensors().statistics_json(), out);
   });
 }

@@ -12,7 +12,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/base/json.h"
+#include "engine/base/json_difference.h"
 #include "engine/data/data_error.h"
 
 namespace hawser::data {
@@ -110,20 +110,6 @@ void each_block(const Files& files, Fn fn) {
     for (int64_t offset = 0; offset < files[i]->size(); offset += step) fn(i, offset);
 }
 
-/// Where two fingerprints differ, in words.
-std::string differences(const Json& theirs, const Json& ours) {
-  std::string text;
-  const Json a = theirs.flatten(), b = ours.flatten();
-  const auto compare = [&](const std::string& pointer) {
-    const Json there = a.value(pointer, Json()), here = b.value(pointer, Json());
-    if (there != here) text += fmt::format("\n  {}: {} there, {} here", pointer, there.dump(), here.dump());
-  };
-  for (const auto& [pointer, value] : a.items()) compare(pointer);
-  for (const auto& [pointer, value] : b.items())
-    if (!a.contains(pointer)) compare(pointer);
-  return text;
-}
-
 /// What a file is called says nothing about what it holds.
 void forget_names(Json* fingerprint) {
   for (const char* list : {"train", "validation"})
@@ -181,7 +167,11 @@ std::string data_difference(const std::string& theirs, const std::string& ours) 
     there.erase("contents");
     here.erase("contents");
   }
-  return differences(there, here);
+  std::string text;
+  each_difference(there, here, [&](const std::string& pointer, const Json* a, const Json* b) {
+    text += fmt::format("\n  {}: {} there, {} here", pointer, a ? a->dump() : "null", b ? b->dump() : "null");
+  });
+  return text;
 }
 
 }  // namespace hawser::data

@@ -1,4 +1,5 @@
-// Evaluation, logits and generation: the forward half of the model under plans of their own.
+#include "engine/train/inference.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +11,8 @@
 #include "engine/base/saturating.h"
 #include "engine/train/ranks/agreement.h"
 #include "engine/train/ranks/together.h"
+#include "engine/train/step/batch_sources.h"
 #include "engine/train/token_sampler.h"
-#include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
 
@@ -57,19 +58,19 @@ struct EvalSums {
 
 }  // namespace
 
-Evaluation TrainerImpl::eval(const BatchView* batch, int64_t max_batches) {
+Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
   if (batch == nullptr && (dataset_ == nullptr || dataset_->validation_samples() == 0))
     fail(Code::kFailedPrecondition,
          "there is no validation data: give a batch, or set /data/validation_fraction or "
          "/data/validation_sources");
-  if (batch) check_batch(*batch, config_.model.vocab_size, config_.batch.sequence, true);
-  const int64_t limit = max_batches > 0 ? max_batches : config_.train.eval_batches;
+  if (batch) check_batch(*batch, config().model.vocab_size, config().batch.sequence, true);
+  const int64_t limit = max_batches > 0 ? max_batches : config().train.eval_batches;
   int64_t rows = batch ? batch->rows : dataset_->validation_samples();
   if (batch == nullptr && limit > 0)
-    rows = std::min(rows, saturating_product(limit, config_.batch.global_batch));
+    rows = std::min(rows, saturating_product(limit, config().batch.global_batch));
   Evaluation result;
-  on_ranks([&](Rank& rank, int32_t i) {
-    const Evaluation e = eval_rows(rank, batch, rows, batch ? batch->cols : config_.batch.sequence);
+  ranks_.on_each([&](Rank& rank, int32_t i) {
+    const Evaluation e = eval_rows(rank, batch, rows, batch ? batch->cols : config().batch.sequence);
     if (i == 0) result = e;
   });
   if (result.tokens == 0) fail(Code::kDataInvalid, "every target of the evaluation is masked (-100)");
@@ -77,15 +78,15 @@ Evaluation TrainerImpl::eval(const BatchView* batch, int64_t max_batches) {
 }
 
 /// The ranks of dp take micro-batches in turn, all the same number of times.
-Evaluation TrainerImpl::eval_rows(Rank& rank, const BatchView* batch, int64_t rows, int64_t cols) {
+Evaluation Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t rows, int64_t cols) {
   comm::ProcessGroup* const dp = rank.groups().dp.get();
-  const int64_t micro = config_.batch.micro_batch, stride = micro * world_;
+  const int64_t micro = config().batch.micro_batch, stride = micro * ranks_.world();
   Run run;
   std::exception_ptr error;  // of this rank's data
   run.seq = cols;
-  run.documents = batch ? batch->document_begin != nullptr : config_.data.packing;
+  run.documents = batch ? batch->document_begin != nullptr : config().data.packing;
   for (int64_t begin = 0; begin < rows; begin += stride) {
-    if (on_any_rank(dp, cancelled()))
+    if (on_any_rank(dp, cancel_.ends_call()))
       throw AgreedError(Code::kCancelled,
                         fmt::format("the evaluation was cancelled after {} of {} rows", begin, rows));
     const int64_t row = begin + rank.dp_rank() * micro;
@@ -99,7 +100,7 @@ Evaluation TrainerImpl::eval_rows(Rank& rank, const BatchView* batch, int64_t ro
       run.source = &data.emplace(*dataset_, data::Split::kValidation, static_cast<uint64_t>(row));
     KeepError kept(run.source, &error);
     if (dp) run.source = &kept;
-    rank.run(plans_.eval, &run);
+    rank.run(ranks_.plans().eval, &run);
   }
   EvalSums sums{run.losses, run.tokens, error ? 1 : 0};
   sums.losses.normalise();
@@ -113,8 +114,8 @@ Evaluation TrainerImpl::eval_rows(Rank& rank, const BatchView* batch, int64_t ro
 }
 
 /// The first rank here computes what is asked; the others run along where it needs their weights.
-void TrainerImpl::run_for_all(const plan::Plan& plan, const Run& run) {
-  on_ranks([&](Rank& rank, int32_t i) {
+void Inference::run_for_all(const plan::Plan& plan, const Run& run) {
+  ranks_.on_each([&](Rank& rank, int32_t i) {
     if (i > 0 && !rank.layout().weights_sharded()) return;
     Run mine = run;
     if (i > 0) mine.logits = nullptr;
@@ -122,48 +123,50 @@ void TrainerImpl::run_for_all(const plan::Plan& plan, const Run& run) {
   });
 }
 
-void TrainerImpl::forward(const BatchView& batch, float* logits, size_t logits_bytes) {
-  check_batch(batch, config_.model.vocab_size, config_.batch.sequence, false);
-  const int64_t per_row = batch.cols * config_.model.vocab_size;
+void Inference::forward(const BatchView& batch, float* logits, size_t logits_bytes) {
+  check_batch(batch, config().model.vocab_size, config().batch.sequence, false);
+  const int64_t per_row = batch.cols * config().model.vocab_size;
   const int64_t needed = saturating_product(batch.rows, per_row * static_cast<int64_t>(sizeof(float)));
   if (logits == nullptr || logits_bytes != static_cast<size_t>(needed))
     fail(Code::kInvalidArgument, "logits has {} bytes; {} x {} x {} floats take {}", logits_bytes, batch.rows,
-         batch.cols, config_.model.vocab_size, needed);
+         batch.cols, config().model.vocab_size, needed);
   Run run;
   run.seq = batch.cols;
   run.documents = batch.document_begin != nullptr;
-  for (int64_t row = 0; row < batch.rows; row += config_.batch.micro_batch) {
-    run.batch = std::min(config_.batch.micro_batch, batch.rows - row);
+  for (int64_t row = 0; row < batch.rows; row += config().batch.micro_batch) {
+    run.batch = std::min(config().batch.micro_batch, batch.rows - row);
     BatchViewSource source(batch, row, 0);
     run.source = &source;
     run.logits = logits + row * per_row;
-    run_for_all(plans_.logits, run);
+    run_for_all(ranks_.plans().logits, run);
   }
-  if (config_.output_type == config::Precision::kBf16) round_to_bf16(logits, batch.rows * per_row);
+  if (config().output_type == config::Precision::kBf16) round_to_bf16(logits, batch.rows * per_row);
 }
 
 /// The nearest bf16, as f32.
-void TrainerImpl::round_to_bf16(float* values, int64_t n) {
+void Inference::round_to_bf16(float* values, int64_t n) {
   std::vector<uint16_t> narrow(static_cast<size_t>(std::min<int64_t>(n, 1 << 16)));
   for (int64_t at = 0; at < n; at += static_cast<int64_t>(narrow.size())) {
     const int64_t count = std::min<int64_t>(n - at, static_cast<int64_t>(narrow.size()));
-    kernels_.convert({narrow.data(), values + at, DType::kBf16, DType::kF32, count}, first().stream());
-    kernels_.convert({values + at, narrow.data(), DType::kF32, DType::kBf16, count}, first().stream());
+    ranks_.kernels().convert({narrow.data(), values + at, DType::kBf16, DType::kF32, count},
+                             ranks_.first().stream());
+    ranks_.kernels().convert({values + at, narrow.data(), DType::kF32, DType::kBf16, count},
+                             ranks_.first().stream());
   }
 }
 
 /// Runs tokens[0, n) at positions from `cached` on; logits[vocab] are those of the last. Pieces of
 /// generate_rows.
-void TrainerImpl::feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits) {
+void Inference::feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits) {
   Run run;
   run.batch = 1;
   run.logits = logits;
   for (int64_t done = 0; done < n; done += run.seq) {
-    run.seq = std::min(generate_rows(config_), n - done);
+    run.seq = std::min(generate_rows(config()), n - done);
     run.cached = cached + done;
     TextSource source(tokens + done, run.cached);
     run.source = &source;
-    run_for_all(plans_.generate, run);
+    run_for_all(ranks_.plans().generate, run);
   }
 }
 
@@ -181,8 +184,8 @@ void require_finite(const std::vector<float>& logits, int64_t tokens) {
 
 }  // namespace
 
-void TrainerImpl::generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn) {
-  const int64_t window = config_.batch.sequence, vocab = config_.model.vocab_size;
+void Inference::generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn) {
+  const int64_t window = config().batch.sequence, vocab = config().model.vocab_size;
   if (request.prompt == nullptr || request.prompt_length < 1)
     fail(Code::kInvalidArgument, "the prompt is empty: give at least one token");
   if (!(request.temperature >= 0) || !std::isfinite(request.temperature) || request.top_k < 0 ||
@@ -199,7 +202,7 @@ void TrainerImpl::generate(const GenerateRequest& request, const std::function<b
   int64_t cached = 0, fed = std::max<int64_t>(0, request.prompt_length - window);
   for (int64_t i = 0; i < request.max_tokens; ++i) {
     // Processes ask each other only now and then: a question costs more than a small model's token.
-    if ((all_here() || i % 16 == 0) && on_any_process(cancelled()))
+    if ((ranks_.all_here() || i % 16 == 0) && ranks_.on_any_process(cancel_.ends_call()))
       fail(Code::kCancelled, "the generation was cancelled after {} tokens", i);
     const auto length = static_cast<int64_t>(text.size());
     if (cached == window)

@@ -1,181 +1,101 @@
-// Trainer: the second room of a training step. It owns the arena, the model, the plans and the run's state,
-// and turns calls (step, eval, forward, generate, save, load) into plan executions.
+// Trainer: the second room of a training step: a step as a transaction. Nothing durable changes before commit.
+// It holds what an engine is made of: the ranks, and an object for each other thing that can be asked of it.
 //
-// Threading: one mutating call at a time (the C API enforces it); `const` methods may run beside each other
-// but not beside a mutating call unless said otherwise; cancel() at any time.
+// Threading: one mutating call at a time (the C API enforces it); `const` members may run beside each other
+// but not beside a mutating call unless their object says otherwise.
+// With ranks in several processes every call is collective: all make it, with the same arguments.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/comm/comm.h"
 #include "engine/config/config_tree.h"
-#include "engine/data/vocabulary.h"
-#include "engine/device/arena.h"
-#include "engine/plan/timeline.h"
-#include "engine/train/save/save_operation.h"
+#include "engine/data/dataset.h"
+#include "engine/train/assembly/assemble.h"
+#include "engine/train/cancel.h"
+#include "engine/train/data_fingerprint.h"
+#include "engine/train/inference.h"
+#include "engine/train/progress.h"
+#include "engine/train/ranks/ranks.h"
+#include "engine/train/report/metrics.h"
+#include "engine/train/report/reports.h"
+#include "engine/train/report/traces.h"
+#include "engine/train/save/export.h"
+#include "engine/train/save/loads.h"
+#include "engine/train/save/saves.h"
+#include "engine/train/tensors.h"
+#include "engine/train/train_loop.h"
 
 namespace hawser::train {
-
-enum class Outcome : int32_t {
-  kAccepted = 0,
-  kSkippedNonFinite = 1,
-  kSkippedOutlier = 2,
-  kDiscarded = 3,
-  kPending = 4
-};
-
-struct StepResult {
-  Outcome outcome = Outcome::kAccepted;
-  int64_t step = 0;
-  double loss = 0, grad_norm = 0, learning_rate = 0;
-  int64_t tokens = 0, samples = 0, skipped = 0;
-  double seconds = 0;
-};
-
-struct TrainRecord {
-  StepResult result;
-  double validation_loss = 0;  ///< NaN: none
-  double tokens_per_second = 0;
-  int64_t total_steps = 0;
-  bool saved = false, best = false;
-  int64_t communication_bytes = 0;  ///< sent in this step by the first rank here
-  int64_t save_failures = 0;        ///< checkpoints that this engine could not write, before this step's
-};
-
-/// A batch of the caller's, borrowed for the call. targets, document_begin may be null.
-struct BatchView {
-  int64_t rows = 0, cols = 0;
-  const int32_t* tokens = nullptr;
-  const int32_t* targets = nullptr;
-  const int32_t* document_begin = nullptr;
-};
-
-struct GenerateRequest {
-  const int32_t* prompt = nullptr;
-  int64_t prompt_length = 0, max_tokens = 0;
-  double temperature = 1;
-  int64_t top_k = 0;
-  double top_p = 1;
-  uint64_t seed = 0;
-  int32_t stop_token = -1;
-};
-
-/// What a batch is made of; constant for the life of a trainer.
-struct Sizes {
-  int64_t vocab_size = 0, sequence = 0, global_batch = 0;
-};
-
-enum class TensorKind : int32_t { kWeight = 0, kGradient = 1, kMoment1 = 2, kMoment2 = 3 };
-
-/// Where a parameter lies, for zero-copy views.
-struct TensorLocation {
-  const void* data = nullptr;
-  DType type = DType::kF32;  ///< or bf16
-  std::vector<int64_t> shape;
-  std::shared_ptr<device::Arena> arena;
-};
-
-struct Evaluation {
-  double loss = 0;
-  int64_t tokens = 0;
-};
 
 class Trainer {
  public:
   /// `cancel` outlives the trainer; storing true ends train, eval and generate at their next step boundary.
-  /// `comm`: the ranks that this process holds; null: one, and a mesh of one. With several processes every
-  /// call is collective: all make it, with the same arguments.
+  /// `comm`: the ranks that this process holds; null: one, and a mesh of one.
   static std::unique_ptr<Trainer> create(const config::ConfigTree& config, bool inference,
                                          std::atomic<bool>* cancel,
                                          std::shared_ptr<comm::Comm> comm = nullptr);
-  virtual ~Trainer() = default;
 
-  /// A call that all processes make has ended here alone, for want of memory: the others are told, who would
-  /// wait for this one.
-  virtual void ran_dry() noexcept = 0;
+  /// The batch of the next step, in place of the config's data. Copied. Throws kBusy where one waits already.
+  void push(const BatchView& batch);
+  /// The first half: loss, gradients and their norm.
+  StepResult forward_backward();
+  /// The second half: weights, moments, schedule.
+  StepResult commit();
+  /// No second half. rewind: the next step takes the same rows of the config's data again.
+  StepResult discard(bool rewind);
+  /// Both halves, unless the guard (/guard) lets the step be skipped. Throws kNumeric after too many in a row.
+  StepResult train_step();
+  /// This process alone has no memory for a call that all make: the others are told, who would wait for it.
+  void ran_dry() noexcept { ranks_.ran_dry(); }
 
-  virtual StepResult train_step() = 0;
-  virtual StepResult forward_backward() = 0;
-  virtual StepResult commit() = 0;
-  virtual StepResult discard(bool rewind) = 0;
-  /// Returns false from fn to end. Throws kCancelled.
-  virtual void train(int64_t until_step, const std::function<bool(const TrainRecord&)>& fn) = 0;
-  virtual void push(const BatchView& batch) = 0;
-  virtual Evaluation eval(const BatchView* batch, int64_t max_batches) = 0;
-  virtual void forward(const BatchView& batch, float* logits, size_t logits_bytes) = 0;
-  virtual void generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn) = 0;
-
-  virtual const data::Vocabulary& vocabulary() const = 0;
-  virtual void tensor_get(TensorKind kind, std::string_view name, float* data, size_t bytes) const = 0;
-  virtual void tensor_set(TensorKind kind, std::string_view name, const float* data, size_t bytes) = 0;
-  virtual TensorLocation tensor_location(TensorKind kind, std::string_view name) const = 0;
-
-  /// Waits for a running asynchronous save, or throws kBusy, as the config says; so does save_async.
-  virtual void save(const std::string& path) = 0;
-  /// Copies the state into memory of its own (kept; throws kOutOfMemory) and writes it on another thread,
-  /// beside whatever is called next. The same files, byte for byte, as save. Throws kUnimplemented with ranks
-  /// in several processes. load, export_hf and the destructor wait for it.
-  virtual std::shared_ptr<SaveOperation> save_async(const std::string& path) = 0;
-  virtual void load(const std::string& path, bool allow_other_data) = 0;
-  /// Loads the newest checkpoint of `folder` that is whole; JSON of which it was, and of newer ones that are
-  /// damaged. Throws kNotFound where there is none, kCheckpointCorrupt where all are damaged, and what keeps
-  /// one from being read.
-  virtual std::string load_latest(const std::string& folder, bool allow_other_data) = 0;
-  virtual void export_hf(const std::string& folder, const std::string& dtype) const = 0;
-
-  virtual Sizes sizes() const = 0;  ///< safe beside a running step
+  /// Safe beside a running step.
+  const config::ResolvedConfig& config() const { return assembly_.config; }
   /// Of the next step, or of the one that is pending. Throws kFailedPrecondition for inference.
-  virtual double learning_rate() const = 0;
+  double learning_rate() const;
 
-  // JSON texts, as the C API returns them.
-  virtual std::string info_json() const = 0;
-  virtual std::string data_json() const = 0;
-  virtual std::string tensors_json() const = 0;
-  virtual std::string statistics_json() const = 0;
-  virtual std::string metrics_json() const = 0;  ///< safe beside a running step
-  /// Records when each instruction of a step runs, from the next step on; off: no more, and what was recorded
-  /// is dropped. kernels: every kernel call in them too. Throws kFailedPrecondition for inference and while a
-  /// step is pending.
-  virtual void set_trace(bool on, bool kernels = false) = 0;
-  /// The last step of every rank of this process, as trace events (json: what Perfetto and chrome://tracing
-  /// read) or in words. Throws kFailedPrecondition where no step was recorded.
-  virtual std::string trace_report(bool json) const = 0;
-  /// Where the time of all steps but the first went since set_trace(true, true), by kernel and shape, for
-  /// every rank of this process. Throws kFailedPrecondition where no step was profiled.
-  virtual std::string profile_report(bool json) const = 0;
-  /// The last calls of every rank of this process to others, whatever became of them. Safe beside a running
-  /// step and after an error.
-  virtual std::string flight_report(bool json) const = 0;
-  /// The trace of one rank, by its index in this process.
-  virtual plan::Timeline timeline(int32_t index) const = 0;
-  virtual const plan::Plan& train_plan() const = 0;
-  virtual void set_metrics(std::function<void(const std::string&)> fn) = 0;
+  const Ranks& ranks() const { return ranks_; }
+  const data::Dataset* dataset() const { return dataset_.get(); }  ///< null where batches are pushed
+  DataFingerprint& data_fingerprint() { return fingerprint_; }
+  Saves& saves() { return saves_; }
+  Loads& loads() { return loads_; }
+  const Export& exports() const { return export_; }
+  Tensors& tensors() { return tensors_; }
+  const Tensors& tensors() const { return tensors_; }
+  Inference& inference() { return inference_; }
+  TrainLoop& loop() { return loop_; }
+  Metrics& metrics() { return metrics_; }
+  const Metrics& metrics() const { return metrics_; }
+  Traces& traces() { return traces_; }
+  const Traces& traces() const { return traces_; }
+  const Reports& reports() const { return reports_; }
+
+ private:
+  Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
+          std::shared_ptr<Connection> connection);
+  template <typename Fn>
+  void on_ranks(Fn&& fn);
+  StepResult end_step(Outcome outcome, bool advance);
+
+  const Assembly assembly_;
+  const std::unique_ptr<data::Dataset> dataset_;
+  Ranks ranks_;
+  std::vector<Run> runs_;  // of the step, by rank of this process
+  Progress progress_;
+  Cancel cancel_;
+  DataFingerprint fingerprint_;
+  Saves saves_;
+  Loads loads_;
+  Tensors tensors_;
+  Export export_;
+  Inference inference_;
+  Metrics metrics_;
+  Traces traces_;
+  Reports reports_;
+  TrainLoop loop_;
 };
-
-/// Fills what a config takes from files: the model of init.from, the vocabulary of the data. Throws like
-/// resolve.
-config::ConfigTree assemble_config(const config::ConfigTree& config);
-/// The config that runs the model of a checkpoint or Hugging Face folder (hws_config_from_model).
-config::ConfigTree config_from_model(const std::string& path);
-
-/// The plan's report without allocating tensors; format: text or JSON.
-std::string plan_report(const config::ConfigTree& config, bool json);
-
-/// Conversion without an engine (hws_checkpoint_import / _export).
-void import_checkpoint(const std::string& hf_folder, const std::string& path,
-                       const std::vector<std::string>& ignore_keys);
-void export_checkpoint(const std::string& path, const std::string& hf_folder, const std::string& dtype);
-
-/// hws_device_list, hws_device_measure, hws_device_peak, hws_library_info.
-std::string device_list_json();
-std::string device_measure_json(int32_t threads, double seconds);
-double device_peak_flops(int32_t threads, DType type, double seconds);
-std::string library_info_json();
 
 }  // namespace hawser::train

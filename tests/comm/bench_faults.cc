@@ -99,7 +99,7 @@ Recovery go_on_without_rank_1(const comm::AddressOptions& options, const std::st
   try {
     LayoutRun run(problem, shared_by(4), comm::make_address(options));
     take_step(run, problem, 0);
-    run.trainer().save(checkpoint);
+    run.trainer().saves().save(checkpoint);
     take_step(run, problem, 1);
     begin = comm::steady_seconds();
     if (options.rank == 1) ::raise(signal);
@@ -114,7 +114,7 @@ Recovery go_on_without_rank_1(const comm::AddressOptions& options, const std::st
   auto comm = comm::make_address(fewer);
   passed.met = comm::steady_seconds() - begin;
   LayoutRun run(problem, shared_by(3), std::move(comm));
-  run.trainer().load(checkpoint, false);
+  run.trainer().loads().load(checkpoint, false);
   passed.loaded = comm::steady_seconds() - begin;
   take_step(run, problem, 1);
   passed.stepped = comm::steady_seconds() - begin;

@@ -11,6 +11,8 @@
 #include "engine/device/host_link.h"
 #include "engine/train/proof/prove_layout.h"
 #include "engine/train/ranks/choose_device.h"
+#include "engine/train/report/device_report.h"
+#include "engine/train/report/plan_report.h"
 #include "kernels/include/levels.h"
 #include "tests/harness/far_device/far_device.h"
 #include "tests/harness/layout_run.h"
@@ -143,7 +145,7 @@ class FarEngine : public ::testing::TestWithParam<const char*> {
   static std::vector<int32_t> generated(Trainer& trainer, int64_t tokens) {
     const std::vector<int32_t> prompt = {1, 2, 3, 4, 5};
     std::vector<int32_t> out;
-    trainer.generate({prompt.data(), 5, tokens, 0.8, 10, 0.9, 3, -1}, [&](int32_t token) {
+    trainer.inference().generate({prompt.data(), 5, tokens, 0.8, 10, 0.9, 3, -1}, [&](int32_t token) {
       out.push_back(token);
       return true;
     });
@@ -153,7 +155,8 @@ class FarEngine : public ::testing::TestWithParam<const char*> {
     std::vector<int32_t> tokens(5 * 24);
     for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 7 % 53);
     std::vector<float> logits(tokens.size() * 53);
-    trainer.forward({5, 24, tokens.data(), nullptr, nullptr}, logits.data(), logits.size() * sizeof(float));
+    trainer.inference().forward({5, 24, tokens.data(), nullptr, nullptr}, logits.data(),
+                                logits.size() * sizeof(float));
     return logits;
   }
 
@@ -166,7 +169,7 @@ TEST_P(FarEngine, EvaluatesGeneratesAndPredictsAsTheCpuDoes) {
   for (const int32_t ranks : {1, 2}) {
     const auto cpu = make("cpu", false, ranks), far = make("cuda", false, ranks);
     cpu->train_step(), far->train_step();
-    const train::Evaluation a = cpu->eval(nullptr, 3), b = far->eval(nullptr, 3);
+    const train::Evaluation a = cpu->inference().eval(nullptr, 3), b = far->inference().eval(nullptr, 3);
     EXPECT_EQ(a.loss, b.loss);
     EXPECT_EQ(a.tokens, b.tokens);
     EXPECT_EQ(logits_of(*cpu), logits_of(*far));
@@ -182,13 +185,13 @@ TEST_P(FarEngine, SavesAtOnceAndBesideTrainingWhatTheCpuLoads) {
     for (Trainer* t : {cpu.get(), far.get()}) t->train_step();
     const std::string at_once = path("at-once-" + std::to_string(ranks)),
                       beside = path("beside-" + std::to_string(ranks));
-    far->save(at_once);
-    const auto operation = far->save_async(beside);
+    far->saves().save(at_once);
+    const auto operation = far->saves().save_async(beside);
     cpu->train_step(), far->train_step();
     EXPECT_TRUE(operation->wait(-1));
     for (const std::string& saved : {at_once, beside}) {
       const auto loaded = make("cpu");
-      loaded->load(saved, false);
+      loaded->loads().load(saved, false);
       loaded->train_step();
       if (ranks == 1) expect_equal_tensors(*cpu, *loaded);
     }
@@ -198,10 +201,10 @@ TEST_P(FarEngine, SavesAtOnceAndBesideTrainingWhatTheCpuLoads) {
 TEST_P(FarEngine, LoadsWhatTheCpuSavedAndGoesOn) {
   const auto cpu = make("cpu");
   cpu->train_step();
-  cpu->save(path("cpu"));
+  cpu->saves().save(path("cpu"));
   cpu->train_step();
   const auto far = make("cuda");
-  far->load(path("cpu"), false);
+  far->loads().load(path("cpu"), false);
   far->train_step();
   expect_equal_tensors(*cpu, *far);
 }
@@ -211,10 +214,10 @@ TEST_P(FarEngine, SetsTensorsDiscardsStepsAndReportsStatistics) {
   std::vector<float> bias(40);
   for (size_t i = 0; i < bias.size(); ++i) bias[i] = 1.0f + 0.01f * static_cast<float>(i);
   for (Trainer* t : {cpu.get(), far.get()}) {
-    t->tensor_set(TensorKind::kWeight, "final_norm.weight", bias.data(), bias.size() * sizeof(float));
+    t->tensors().set(TensorKind::kWeight, "final_norm.weight", bias.data(), bias.size() * sizeof(float));
     t->forward_backward();
   }
-  EXPECT_EQ(cpu->statistics_json(), far->statistics_json());
+  EXPECT_EQ(cpu->tensors().statistics_json(), far->tensors().statistics_json());
   for (Trainer* t : {cpu.get(), far.get()}) {
     t->discard(false);
     t->train_step();
@@ -225,7 +228,7 @@ TEST_P(FarEngine, SetsTensorsDiscardsStepsAndReportsStatistics) {
 TEST_P(FarEngine, ExportsAndStartsFromTheSameWeights) {
   const auto far = make("cuda");
   far->train_step();
-  far->save(path("saved"));
+  far->saves().save(path("saved"));
   const std::string from = R"(, "init": {"from": ")" + path("saved") + R"("}, "device": ")";
   const auto trainer = [&](const char* device) {
     return Trainer::create(small_config(tokens_, GetParam(), 1, from + device + "\""), true, &cancel_);
@@ -237,7 +240,7 @@ TEST_P(FarEngine, ExportsAndStartsFromTheSameWeights) {
 TEST_P(FarEngine, PlansItsMemoryToTheByte) {
   const auto far = make("cuda", false, 2);
   far->train_step();
-  const json info = json::parse(far->info_json()), memory = info.at("memory");
+  const json info = json::parse(far->reports().info_json()), memory = info.at("memory");
   EXPECT_EQ(info.at("device"), "cuda");
   EXPECT_EQ(info.at("device_name"), kFarName);
   EXPECT_EQ(info.at("device_without"), kFarWithout);
@@ -245,7 +248,7 @@ TEST_P(FarEngine, PlansItsMemoryToTheByte) {
   EXPECT_EQ(memory.at("planned"), memory.at("high_water"));
   EXPECT_EQ(memory.at("planned_bytes"), memory.at("high_water_bytes"));
   EXPECT_GT(memory.at("host_staging_bytes").get<int64_t>(), 0);
-  const json on_cpu = json::parse(make("cpu", false, 2)->info_json()).at("memory");
+  const json on_cpu = json::parse(make("cpu", false, 2)->reports().info_json()).at("memory");
   EXPECT_EQ(on_cpu.at("host_staging_bytes"), 0);
   EXPECT_EQ(on_cpu.at("planned"), memory.at("planned")) << "logits are of another plan";
 }
@@ -253,7 +256,7 @@ TEST_P(FarEngine, PlansItsMemoryToTheByte) {
 TEST_P(FarEngine, RefusesAViewAndWhatDoesNotFit) {
   const auto far = make("cuda");
   try {
-    far->tensor_location(TensorKind::kWeight, "final_norm.weight");
+    far->tensors().location(TensorKind::kWeight, "final_norm.weight");
     FAIL() << "the host could not read it";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kUnimplemented);
@@ -272,10 +275,10 @@ TEST_P(FarEngine, RefusesAViewAndWhatDoesNotFit) {
 
 TEST_P(FarEngine, TracesItsSteps) {
   const auto far = make("cuda", false, 2);
-  far->set_trace(true, true);
+  far->traces().set(true, true);
   far->train_step();
-  EXPECT_FALSE(json::parse(far->trace_report(true)).at("traceEvents").empty());
-  EXPECT_NE(far->profile_report(false).find("matmul"), std::string::npos);
+  EXPECT_FALSE(json::parse(far->traces().report(true)).at("traceEvents").empty());
+  EXPECT_NE(far->traces().profile_report(false).find("matmul"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, FarEngine, ::testing::Values("fp32", "bf16", "bf16_pure"),
@@ -307,7 +310,7 @@ TEST(FarDevice, HasAPlanThatShowsTheHostsStaging) {
   EXPECT_EQ(plan.at("device"), "cuda");
   LayoutRun run(problem, layout);
   EXPECT_EQ(plan.at("host_staging_bytes"),
-            json::parse(run.trainer().info_json()).at("memory").at("host_staging_bytes"));
+            json::parse(run.trainer().reports().info_json()).at("memory").at("host_staging_bytes"));
   EXPECT_NE(train::plan_report(config, false).find("bytes of pinned memory"), std::string::npos);
 }
 

@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/config/config_tree.h"
+#include "engine/train/report/plan_report.h"
 #include "tests/harness/far_device/far_control.h"
 #include "tests/harness/layout_run.h"
 #include "tests/train/small_config.h"
@@ -29,7 +30,7 @@ FarControl& control() {
 
 /// Captured and launched so far.
 std::pair<int64_t, int64_t> counts_of(const Trainer& trainer) {
-  const json graphs = json::parse(trainer.info_json()).at("graphs");
+  const json graphs = json::parse(trainer.reports().info_json()).at("graphs");
   return {graphs.at("captured"), graphs.at("launched")};
 }
 
@@ -49,7 +50,7 @@ class FarGraphs : public ::testing::Test {
     const auto [captured, launched] = counts_of(run.trainer());
     EXPECT_GT(captured, 2) << layout.name();
     EXPECT_EQ(launched, 4 * captured) << layout.name();
-    const json memory = json::parse(run.trainer().info_json()).at("memory");
+    const json memory = json::parse(run.trainer().reports().info_json()).at("memory");
     EXPECT_EQ(memory.at("planned"), memory.at("high_water")) << layout.name();
   }
   void TearDown() override {
@@ -118,8 +119,8 @@ class FarGraphsOnData : public FarGraphs {
   static std::vector<float> logits_of(Trainer& trainer, int64_t rows) {
     std::vector<int32_t> tokens(static_cast<size_t>(rows * 24), 5);
     std::vector<float> logits(tokens.size() * 53);
-    trainer.forward({rows, 24, tokens.data(), nullptr, nullptr}, logits.data(),
-                    logits.size() * sizeof(float));
+    trainer.inference().forward({rows, 24, tokens.data(), nullptr, nullptr}, logits.data(),
+                                logits.size() * sizeof(float));
     return logits;
   }
 
@@ -132,12 +133,12 @@ TEST_F(FarGraphsOnData, StandBesideEvaluationOtherShapesSavesAndCancels) {
   const auto cpu = make("cpu"), far = make("cuda");
   for (int step = 0; step < 4; ++step) {
     cpu->train_step(), far->train_step();
-    EXPECT_EQ(cpu->eval(nullptr, 4).loss, far->eval(nullptr, 4).loss);
+    EXPECT_EQ(cpu->inference().eval(nullptr, 4).loss, far->inference().eval(nullptr, 4).loss);
     for (const int64_t rows : {3, 3, 1}) EXPECT_EQ(logits_of(*cpu, rows), logits_of(*far, rows));
   }
-  far->save(folder_.file("saved"));
+  far->saves().save(folder_.file("saved"));
   const auto resumed = make("cuda");
-  resumed->load(folder_.file("saved"), false);
+  resumed->loads().load(folder_.file("saved"), false);
   cancel_ = true;
   EXPECT_THROW(far->train_step(), Error);
   cancel_ = false;
@@ -151,12 +152,12 @@ TEST_F(FarGraphsOnData, StandBesideEvaluationOtherShapesSavesAndCancels) {
 TEST_F(FarGraphsOnData, AreNotMadeOfDocumentsNorUnderATraceNorWhereTheConfigSaysSo) {
   const auto documents = make("cuda", "{}", true), traced = make("cuda"),
              without = make("cuda", R"({"graphs": false})");
-  traced->set_trace(true, true);
+  traced->traces().set(true, true);
   for (int step = 0; step < 3; ++step)
     for (Trainer* t : {documents.get(), traced.get(), without.get()}) t->train_step();
   EXPECT_EQ(counts_of(*documents), (std::pair<int64_t, int64_t>{0, 0}));
   EXPECT_EQ(counts_of(*traced), (std::pair<int64_t, int64_t>{0, 0}));
-  EXPECT_FALSE(json::parse(without->info_json()).contains("graphs"));
+  EXPECT_FALSE(json::parse(without->reports().info_json()).contains("graphs"));
   expect_equal_tensors(*traced, *without);
 }
 
@@ -164,7 +165,7 @@ TEST_F(FarGraphs, ThatCannotBeCapturedAreSaidAndDoneWithout) {
   LayoutRun cpu(Problem{}, Layout{}), run(far(), Layout{});
   control().cannot_capture = true;
   for (int step = 0; step < 4; ++step) EXPECT_EQ(first_difference({cpu.step()}, {run.step()}), "") << step;
-  const json info = json::parse(run.trainer().info_json());
+  const json info = json::parse(run.trainer().reports().info_json());
   EXPECT_EQ(info.at("graphs_without"),
             "no CUDA graphs: the device could not capture a step (far memory cannot capture: the test wants "
             "none)");
@@ -185,7 +186,7 @@ TEST_F(FarGraphs, LeaveNothingBehindWhereACaptureOrALaunchFails) {
     if (step == 3) fails(&control().fails_launch, step);
     EXPECT_EQ(first_difference({cpu.step()}, {run.step()}), "") << step;
   }
-  const json info = json::parse(run.trainer().info_json()), memory = info.at("memory");
+  const json info = json::parse(run.trainer().reports().info_json()), memory = info.at("memory");
   EXPECT_FALSE(info.contains("graphs_without"));
   EXPECT_EQ(memory.at("planned"), memory.at("high_water"));
   EXPECT_EQ(memory.at("planned_bytes"), memory.at("high_water_bytes"));

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/train/ranks/choose_transport.h"
+#include "engine/train/report/plan_report.h"
 #include "engine/train/trainer.h"
 #include "tests/harness/layout_run.h"
 
@@ -60,7 +61,7 @@ TEST(FarPeers, HaveAPlanThatShowsWhatTheyTake) {
   const json plan = json::parse(train::plan_report(config, true));
   LayoutRun run(on_peers(), layout);
   run.step();
-  const json info = json::parse(run.trainer().info_json());
+  const json info = json::parse(run.trainer().reports().info_json());
   EXPECT_EQ(plan.at("device_transport"), "nccl, because every rank has a GPU of its own");
   EXPECT_EQ(info.at("device_transport"), plan.at("device_transport"));
   EXPECT_GT(plan.at("device_transport_bytes").get<int64_t>(), 0);

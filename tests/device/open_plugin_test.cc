@@ -7,6 +7,8 @@
 
 #include "engine/base/error.h"
 #include "engine/train/ranks/choose_device.h"
+#include "engine/train/report/device_report.h"
+#include "engine/train/report/plan_report.h"
 #include "engine/train/trainer.h"
 
 namespace hawser {
@@ -47,7 +49,7 @@ TEST(OpenPlugin, LetsAutoTakeTheCpuAndExplainWhy) {
   std::atomic<bool> cancel{false};
   const config::ConfigTree config = config_of("auto");
   const auto trainer = train::Trainer::create(config, true, &cancel);
-  const json info = json::parse(trainer->info_json());
+  const json info = json::parse(trainer->reports().info_json());
   EXPECT_EQ(info.at("device"), "cpu");
   expect_reason(info.at("device_reason"));
 

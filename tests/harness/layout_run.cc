@@ -111,14 +111,14 @@ StepRecord LayoutRun::step() {
   const train::StepResult result = trainer_->forward_backward();
   StepRecord record;
   record.loss = result.loss, record.grad_norm = result.grad_norm, record.tokens = result.tokens;
-  const Json tensors = Json::parse(trainer_->tensors_json());
+  const Json tensors = Json::parse(trainer_->tensors().json());
   const auto take = [&](train::TensorKind kind, std::map<std::string, std::vector<float>>* into) {
     for (const Json& t : tensors) {
       if (kind != train::TensorKind::kWeight && !t.at("trainable").get<bool>()) continue;
       std::vector<float>& values = (*into)[t.at("name").get<std::string>()];
       values.resize(t.at("count").get<size_t>());
-      trainer_->tensor_get(kind, t.at("name").get<std::string>(), values.data(),
-                           values.size() * sizeof(float));
+      trainer_->tensors().get(kind, t.at("name").get<std::string>(), values.data(),
+                              values.size() * sizeof(float));
     }
   };
   take(train::TensorKind::kGradient, &record.gradients);

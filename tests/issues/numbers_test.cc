@@ -45,11 +45,11 @@ class Numbers : public ::testing::Test {
 TEST_F(Numbers, AnyNumberOfBatchesIsAtMostAllOfTheValidationData) {
   for (const char* more : {"", kTwoRanks}) {
     const auto t = trainer("fp32", more);
-    const train::Evaluation all = t->eval(nullptr, 0), two = t->eval(nullptr, 2);
+    const train::Evaluation all = t->inference().eval(nullptr, 0), two = t->inference().eval(nullptr, 2);
     EXPECT_GT(all.tokens, two.tokens);
     for (const int64_t batches : {int64_t{1} << 40, int64_t{2305843009213693953},
                                   int64_t{3074457345618258603}, std::numeric_limits<int64_t>::max()}) {
-      const train::Evaluation e = t->eval(nullptr, batches);
+      const train::Evaluation e = t->inference().eval(nullptr, batches);
       EXPECT_EQ(e.tokens, all.tokens) << batches;
       EXPECT_EQ(e.loss, all.loss) << batches;
     }
@@ -62,8 +62,8 @@ TEST_F(Numbers, NoTokenFollowsFromLogitsThatAreNotFinite) {
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       const auto t = trainer("fp32", more);
       const std::vector<float> norm(40, bad);
-      t->tensor_set(train::TensorKind::kWeight, "final_norm.weight", norm.data(),
-                    norm.size() * sizeof(float));
+      t->tensors().set(train::TensorKind::kWeight, "final_norm.weight", norm.data(),
+                       norm.size() * sizeof(float));
       const int32_t prompt[] = {1, 2, 3};
       for (const auto& [temperature, top_k, top_p] :
            {std::tuple{0.0, 0, 1.0}, {1.0, 0, 1.0}, {1.0, 4, 1.0}, {0.7, 0, 0.5}}) {
@@ -72,7 +72,7 @@ TEST_F(Numbers, NoTokenFollowsFromLogitsThatAreNotFinite) {
         request.temperature = temperature, request.top_k = top_k, request.top_p = top_p;
         int delivered = 0;
         try {
-          t->generate(request, [&](int32_t) { return ++delivered > 0; });
+          t->inference().generate(request, [&](int32_t) { return ++delivered > 0; });
           ADD_FAILURE() << "no error; " << delivered << " tokens";
         } catch (const Error& error) {
           EXPECT_EQ(error.code(), Code::kNumeric) << error.message();
@@ -110,12 +110,12 @@ TEST_F(Numbers, NarrowCachesGiveTheTokensOfTheWholeWindow) {
   request.prompt = text.data(), request.prompt_length = 3, request.max_tokens = 20;
   request.temperature = 0, request.top_p = 1;
   std::vector<int32_t> made;
-  t->generate(request, [&](int32_t token) { return made.push_back(token), true; });
+  t->inference().generate(request, [&](int32_t token) { return made.push_back(token), true; });
   ASSERT_EQ(made.size(), 20u);
   text.insert(text.end(), made.begin(), made.end());
   const auto n = static_cast<int64_t>(text.size());
   std::vector<float> logits(static_cast<size_t>(n * 53));
-  t->forward({1, n, text.data(), nullptr, nullptr}, logits.data(), logits.size() * sizeof(float));
+  t->inference().forward({1, n, text.data(), nullptr, nullptr}, logits.data(), logits.size() * sizeof(float));
   for (size_t i = 3; i < text.size(); ++i) {
     const float* const row = logits.data() + (i - 1) * 53;
     EXPECT_GE(row[text[i]], *std::max_element(row, row + 53) - 0.05f) << "token " << i;

@@ -20,7 +20,7 @@ Error refusal(
   std::atomic<bool> cancel{false};
   const auto trainer = train::Trainer::create(small_config(write_tokens(folder, 2000)), false, &cancel);
   trainer->train_step();
-  trainer->save(folder.file("sound"));
+  trainer->saves().save(folder.file("sound"));
   const auto reader = checkpoint::Reader::open(folder.file("sound"));
   checkpoint::Description description = reader->description();
   std::vector<std::vector<char>> contents;
@@ -34,9 +34,9 @@ Error refusal(
   }
   change(&description, &tensors);
   checkpoint::save(folder.file("changed"), tensors, description);
-  trainer->load(folder.file("sound"), false);
+  trainer->loads().load(folder.file("sound"), false);
   try {
-    trainer->load(folder.file("changed"), false);
+    trainer->loads().load(folder.file("changed"), false);
   } catch (const Error& error) {
     trainer->train_step();  // nothing has changed
     return error;

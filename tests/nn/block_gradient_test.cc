@@ -110,9 +110,9 @@ std::vector<double> engine_gradients(const ModelVariant& variant, const Referenc
   const auto config = config::ConfigTree::from_json(variant_config(variant, level, threads));
   const std::unique_ptr<train::Trainer> trainer = train::Trainer::create(config, false, &cancel);
   for (const nn::Parameter& p : reference.table().all())
-    trainer->tensor_set(train::TensorKind::kWeight, p.name,
-                        reference.weights().data() + reference.layout().at(p),
-                        static_cast<size_t>(p.size) * 4);
+    trainer->tensors().set(train::TensorKind::kWeight, p.name,
+                           reference.weights().data() + reference.layout().at(p),
+                           static_cast<size_t>(p.size) * 4);
   const ReferenceBatch& b = reference.batch();
   trainer->push({b.rows, b.seq, b.tokens.data(), b.targets.data(),
                  b.document_begin.empty() ? nullptr : b.document_begin.data()});
@@ -120,7 +120,7 @@ std::vector<double> engine_gradients(const ModelVariant& variant, const Referenc
   std::vector<double> gradients(static_cast<size_t>(reference.layout().size()));
   for (const nn::Parameter& p : reference.table().all()) {
     std::vector<float> gradient(static_cast<size_t>(p.size));
-    trainer->tensor_get(train::TensorKind::kGradient, p.name, gradient.data(), gradient.size() * 4);
+    trainer->tensors().get(train::TensorKind::kGradient, p.name, gradient.data(), gradient.size() * 4);
     std::copy(gradient.begin(), gradient.end(), gradients.begin() + reference.layout().at(p));
   }
   return gradients;

@@ -46,7 +46,7 @@ class EngineFaults : public ::testing::TestWithParam<int32_t> {
   /// What a run of one process says of the second step, from the checkpoint of the first.
   std::string second_step() const {
     LayoutRun run(Problem(), shards(GetParam()));
-    run.trainer().load((folder_ / "first").string(), false);
+    run.trainer().loads().load((folder_ / "first").string(), false);
     run.skip_to(1);
     return summary_of({run.step()});
   }
@@ -65,7 +65,7 @@ class EngineFaults : public ::testing::TestWithParam<int32_t> {
     try {
       LayoutRun run(Problem(), shards(GetParam()), comm::make_address(options));
       run.step();
-      if (!fs::exists(folder_ / "first")) run.trainer().save((folder_ / "first").string());
+      if (!fs::exists(folder_ / "first")) run.trainer().saves().save((folder_ / "first").string());
       run.step();
       if (dies && phase.within_seconds > 0) {
         std::thread([seconds = phase.within_seconds * (getpid() % 7) / 6] {
@@ -78,9 +78,9 @@ class EngineFaults : public ::testing::TestWithParam<int32_t> {
       const std::string name = phase.name;
       for (int saves = 0;;) {
         if (name == "save") {
-          run.trainer().save((folder_ / ("second-" + std::to_string(++saves))).string());
+          run.trainer().saves().save((folder_ / ("second-" + std::to_string(++saves))).string());
         } else if (name == "load") {
-          run.trainer().load((folder_ / "first").string(), false);
+          run.trainer().loads().load((folder_ / "first").string(), false);
           run.step();  // each reads for itself: only now they speak
         } else if (name == "step") {
           run.step();
@@ -96,7 +96,7 @@ class EngineFaults : public ::testing::TestWithParam<int32_t> {
   void save_first() const {
     LayoutRun run(Problem(), shards(GetParam()));
     run.step();
-    run.trainer().save((folder_ / "first").string());
+    run.trainer().saves().save((folder_ / "first").string());
   }
 
   /// The victim falls in this phase; the others say who, and go on without it.

@@ -118,13 +118,13 @@ void expect_exact(const Problem& p, const Layout& l) {
   SCOPED_TRACE(l.name() + " " + p.precision + (p.tied ? " tied" : "") + (p.frozen ? " frozen" : ""));
   const Sent expected = closed_form(p, l);
   LayoutRun run(p, l);
-  EXPECT_EQ(planned(run.trainer().train_plan()), expected);
+  EXPECT_EQ(planned(run.trainer().ranks().plans().train), expected);
   int64_t reductions = 0;
-  for (const plan::Instruction& n : run.trainer().train_plan().instructions)
+  for (const plan::Instruction& n : run.trainer().ranks().plans().train.instructions)
     reductions += n.op == plan::Op::kReduceGrad;
   for (int step = 0; step < 2; ++step) {
     run.step();  // which also reads tensors of other ranks: not the step's
-    const Json metrics = Json::parse(run.trainer().metrics_json());
+    const Json metrics = Json::parse(run.trainer().metrics().json());
     const Json& communication = metrics["communication"];
     EXPECT_EQ(ledger_of(communication, l.stage), expected);
     EXPECT_EQ(metrics["communication_bytes"].get<int64_t>(), total(expected)) << communication;
@@ -199,7 +199,7 @@ TEST(Ledger, ReshardChoicesTradeBytesForMemory) {
 TEST(Ledger, OneRankSendsNothing) {
   LayoutRun run(Problem{}, Layout{});
   run.step();
-  const Json metrics = Json::parse(run.trainer().metrics_json());
+  const Json metrics = Json::parse(run.trainer().metrics().json());
   EXPECT_EQ(metrics["communication"], Json::object());
   EXPECT_EQ(metrics["communication_bytes"], 0);
   EXPECT_EQ(metrics["communication_total"], Json::object());

@@ -91,14 +91,14 @@ class Traced {
     const std::string json = config(zero, bytes_per_second).dump();
     trainer_ = train::Trainer::create(config::ConfigTree::from_json(json), false, &cancel_,
                                       comm::make_local(kRanks));
-    trainer_->set_trace(true);
+    trainer_->traces().set(true);
     step();  // pages and caches
     measured.clear(), foretold.clear(), without_latency.clear();
     for (int i = 0; i < steps; ++i) step();
   }
 
   int64_t sent() const {
-    return Json::parse(trainer_->metrics_json()).at("communication_bytes").get<int64_t>();
+    return Json::parse(trainer_->metrics().json()).at("communication_bytes").get<int64_t>();
   }
 
   std::vector<Shares> measured, foretold, without_latency;  ///< by step
@@ -112,11 +112,11 @@ class Traced {
     ++steps_;
     trainer_->push({rows, kCols, tokens.data(), tokens.data(), nullptr});
     trainer_->train_step();
-    const plan::Plan& plan = trainer_->train_plan();
+    const plan::Plan& plan = trainer_->ranks().plans().train;
     std::vector<plan::Timeline> ranks;
     std::vector<plan::CostTable> costs(kRanks);
     for (int r = 0; r < kRanks; ++r) {
-      ranks.push_back(trainer_->timeline(r));
+      ranks.push_back(trainer_->traces().timeline(r));
       for (const plan::Times& t : ranks.back().times)
         costs[static_cast<size_t>(r)].seconds.push_back(t.end - t.begin);
       costs[static_cast<size_t>(r)].bytes_per_second = bytes_per_second_ > 0 ? bytes_per_second_ : 1e12;

@@ -41,7 +41,7 @@ TEST(ProcessLoad, ReadACheckpointOnceToVerifyIt) {
     std::atomic<bool> cancel{false};
     const auto trainer = create(std::move(comm), &cancel);
     trainer->train_step();
-    trainer->save(folder.file("run/step-1"));
+    trainer->saves().save(folder.file("run/step-1"));
     return std::string("saved");
   });
   ASSERT_EQ(saved, std::vector<std::string>(4, "saved"));
@@ -52,7 +52,7 @@ TEST(ProcessLoad, ReadACheckpointOnceToVerifyIt) {
     std::atomic<bool> cancel{false};
     const auto trainer = create(std::move(comm), &cancel);
     const int64_t before = bytes_read();
-    const auto loaded = nlohmann::json::parse(trainer->load_latest(folder.file("run"), false));
+    const auto loaded = nlohmann::json::parse(trainer->loads().load_latest(folder.file("run"), false));
     EXPECT_EQ(loaded.at("name"), "step-1");
     return bytes_read() - before;
   };
@@ -84,7 +84,7 @@ TEST(ProcessLoad, LoadTheNewestThatIsWhole) {
   LayoutRun whole(Problem(), l);
   for (int step = 1; step <= 3; ++step) {
     whole.step();
-    whole.trainer().save(folder.file("run/step-" + std::to_string(step)));
+    whole.trainer().saves().save(folder.file("run/step-" + std::to_string(step)));
   }
   const std::string shard = folder.file("run/step-3/tensors-rank-00001-of-00002-00001-of-00001.safetensors");
   {
@@ -94,18 +94,18 @@ TEST(ProcessLoad, LoadTheNewestThatIsWhole) {
     ASSERT_TRUE(file.good());
   }
   LayoutRun reference(Problem(), l);
-  reference.trainer().load(folder.file("run/step-2"), false);
+  reference.trainer().loads().load(folder.file("run/step-2"), false);
   reference.skip_to(2);
   const std::string next = summary_of({reference.step()});
   for (const std::string& text : in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
          LayoutRun run(Problem(), l, std::move(comm));
          std::string none;
          try {
-           run.trainer().load_latest(folder.file("nothing"), false);
+           run.trainer().loads().load_latest(folder.file("nothing"), false);
          } catch (const Error& error) {
            none = code_name(error.code());
          }
-         const std::string loaded = run.trainer().load_latest(folder.file("run"), false);
+         const std::string loaded = run.trainer().loads().load_latest(folder.file("run"), false);
          run.skip_to(2);
          return none + loaded + "\n" + summary_of({run.step()});
        })) {

@@ -43,8 +43,8 @@ TEST(ProcessRanks, CountWhatTheirSocketsCarriedBesideThePayload) {
   const auto of_step = [&](std::shared_ptr<comm::Comm> comm) {
     LayoutRun run(Problem{}, l, std::move(comm));
     run.step();
-    const auto metrics = nlohmann::json::parse(run.trainer().metrics_json());
-    const auto info = nlohmann::json::parse(run.trainer().info_json());
+    const auto metrics = nlohmann::json::parse(run.trainer().metrics().json());
+    const auto info = nlohmann::json::parse(run.trainer().reports().info_json());
     nlohmann::json traffic = metrics.at("communication");
     return nlohmann::json{{"traffic", traffic},
                           {"payload", metrics.at("communication_bytes")},
@@ -90,11 +90,11 @@ TEST(ProcessRanks, SaveOneCheckpointTogetherThatThreadsLoad) {
   const std::vector<std::string> texts = in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
     LayoutRun run(Problem(), l, std::move(comm));
     run.step(), run.step();
-    run.trainer().save(path);
+    run.trainer().saves().save(path);
     return summary_of({run.step()});
   });
   LayoutRun loader(Problem(), layout(2, 1, 0, "per_step"));
-  loader.trainer().load(path, false);
+  loader.trainer().loads().load(path, false);
   loader.skip_to(2);
   const std::string next = summary_of({loader.step()});
   EXPECT_EQ(texts[0], next);
@@ -121,7 +121,7 @@ TEST(ProcessRanks, AreToldThatTheyCannotSaveBesideTraining) {
   for (const std::string& text : in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
          LayoutRun run(Problem(), l, std::move(comm));
          run.step();
-         const std::string refused = refusal([&] { run.trainer().save_async(path); });
+         const std::string refused = refusal([&] { run.trainer().saves().save_async(path); });
          return refused + summary_of({run.step()});
        }))
     EXPECT_EQ(text, expected);
@@ -155,10 +155,10 @@ TEST(ProcessRanks, ExportWhatThreadsExport) {
     std::atomic<bool> cancel{false};
     const auto trainer = train::Trainer::create(config, false, &cancel, std::move(comm));
     trainer->train_step();
-    trainer->export_hf(to, "bf16");
+    trainer->exports().to_folder(to, "bf16");
     std::string text;
     try {
-      trainer->export_hf(to, "bf16");
+      trainer->exports().to_folder(to, "bf16");
     } catch (const Error& error) {
       text = error.message();
     }
@@ -183,7 +183,7 @@ TEST(ProcessRanks, LoadOneCheckpointOrNone) {
   {
     LayoutRun run(Problem(), l);
     for (int step = 1; step <= 2; ++step)
-      run.step(), run.trainer().save(folder.file("step-" + std::to_string(step)));
+      run.step(), run.trainer().saves().save(folder.file("step-" + std::to_string(step)));
   }
   const std::vector<std::string> texts = in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
     const bool odd = comm->local_ranks().front() == 1;
@@ -191,7 +191,7 @@ TEST(ProcessRanks, LoadOneCheckpointOrNone) {
     std::string text;
     for (const char* name : {"step-1", "nowhere"}) {
       try {
-        run.trainer().load(folder.file(odd ? name : "step-2"), false);
+        run.trainer().loads().load(folder.file(odd ? name : "step-2"), false);
       } catch (const Error& error) {
         text += error.message() + "\n";
       }
@@ -222,7 +222,7 @@ TEST(ProcessRanks, OfUnlikeProcessorsTakeTheKernelsThatAllCanRun) {
     std::atomic<bool> cancel{false};
     const auto trainer = train::Trainer::create(config, false, &cancel, std::move(comm));
     trainer->train_step();
-    const std::string level = nlohmann::json::parse(trainer->info_json()).at("cpu_level");
+    const std::string level = nlohmann::json::parse(trainer->reports().info_json()).at("cpu_level");
     return fmt::format("{} {}", level, trainer->train_step().loss);
   };
   const std::string expected = two_steps(older, comm::make_local(2));
@@ -245,7 +245,7 @@ TEST(ProcessRanks, StopAfterTheSameStepWhenOneOfThemIsCancelled) {
     std::atomic<bool> cancel{false};
     const auto trainer = train::Trainer::create(config, false, &cancel, std::move(comm));
     try {
-      trainer->train(30, [&](const train::TrainRecord& record) {
+      trainer->loop().run(30, [&](const train::TrainRecord& record) {
         if (cancels && record.result.step == 3) cancel = true;
         return true;
       });
@@ -269,7 +269,7 @@ TEST(ProcessRanks, SaveTheSameStepsWhenTheySaveByTime) {
     std::atomic<bool> cancel{false};
     const auto trainer = train::Trainer::create(config, false, &cancel, std::move(comm));
     std::string saved;
-    trainer->train(30, [&](const train::TrainRecord& record) {
+    trainer->loop().run(30, [&](const train::TrainRecord& record) {
       if (late && record.result.step == 5) std::this_thread::sleep_for(std::chrono::milliseconds(50));
       if (record.saved) saved += std::to_string(record.result.step) + " ";
       return true;

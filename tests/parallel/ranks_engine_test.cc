@@ -45,15 +45,15 @@ TEST(RanksEngine, EvaluatesLikeOneRank) {
     for (const int64_t rows : {1, 5, 13}) {
       const Rows batch = rows_of(p, rows, 3);
       const train::BatchView view = {rows, batch.cols, batch.tokens.data(), batch.targets.data(), nullptr};
-      const train::Evaluation expected = serial.trainer().eval(&view, 0);
+      const train::Evaluation expected = serial.trainer().inference().eval(&view, 0);
       std::vector<float> logits(static_cast<size_t>(rows * batch.cols * 53)), others(logits.size());
-      serial.trainer().forward(view, logits.data(), logits.size() * 4);
+      serial.trainer().inference().forward(view, logits.data(), logits.size() * 4);
       for (const Layout& l : layouts_up_to_four()) {
         LayoutRun run(p, l);
-        const train::Evaluation got = run.trainer().eval(&view, 0);
+        const train::Evaluation got = run.trainer().inference().eval(&view, 0);
         EXPECT_EQ(got.loss, expected.loss) << l.name();
         EXPECT_EQ(got.tokens, expected.tokens) << l.name();
-        run.trainer().forward(view, others.data(), others.size() * 4);
+        run.trainer().inference().forward(view, others.data(), others.size() * 4);
         EXPECT_EQ(others, logits) << l.name();
       }
     }
@@ -67,7 +67,7 @@ TEST(RanksEngine, GeneratesLikeOneRank) {
     request.prompt = prompt.data(), request.prompt_length = 3, request.max_tokens = 20;
     request.temperature = 1, request.seed = 4;
     std::vector<int32_t> tokens;
-    trainer.generate(request, [&](int32_t token) { return tokens.push_back(token), true; });
+    trainer.inference().generate(request, [&](int32_t token) { return tokens.push_back(token), true; });
     return tokens;
   };
   LayoutRun serial(Problem(), layout(1, 1, 0, 1));
@@ -84,7 +84,7 @@ TEST(RanksEngine, TakesToTheByteWhatItsPlanSays) {
       p.precision = precision;
       LayoutRun run(p, l);
       run.step();
-      const Json memory = Json::parse(run.trainer().info_json()).at("memory");
+      const Json memory = Json::parse(run.trainer().reports().info_json()).at("memory");
       EXPECT_EQ(memory.at("high_water"), memory.at("planned")) << l.name();
       EXPECT_EQ(memory.at("high_water_bytes"), memory.at("planned_bytes")) << l.name();
     }
@@ -93,25 +93,25 @@ TEST(RanksEngine, TakesToTheByteWhatItsPlanSays) {
 /// All state of a trainer, by kind and name.
 std::map<std::string, std::vector<float>> state_of(train::Trainer& trainer) {
   std::map<std::string, std::vector<float>> state;
-  for (const Json& t : Json::parse(trainer.tensors_json()))
+  for (const Json& t : Json::parse(trainer.tensors().json()))
     for (const TensorKind kind : {TensorKind::kWeight, TensorKind::kMoment1, TensorKind::kMoment2}) {
       if (kind != TensorKind::kWeight && !t.at("trainable").get<bool>()) continue;
       const std::string name = t.at("name").get<std::string>();
       std::vector<float>& values = state[std::to_string(static_cast<int>(kind)) + name];
       values.resize(t.at("count").get<size_t>());
-      trainer.tensor_get(kind, name, values.data(), values.size() * sizeof(float));
+      trainer.tensors().get(kind, name, values.data(), values.size() * sizeof(float));
     }
   return state;
 }
 
 /// Sets every weight, frozen ones too, to a value that no seed gives.
 void set_all_weights(train::Trainer& trainer) {
-  for (const Json& t : Json::parse(trainer.tensors_json())) {
+  for (const Json& t : Json::parse(trainer.tensors().json())) {
     std::vector<float> values(t.at("count").get<size_t>());
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = 0.1f * static_cast<float>(static_cast<int64_t>(i * 31 % 17) - 8);
-    trainer.tensor_set(TensorKind::kWeight, t.at("name").get<std::string>(), values.data(),
-                       values.size() * sizeof(float));
+    trainer.tensors().set(TensorKind::kWeight, t.at("name").get<std::string>(), values.data(),
+                          values.size() * sizeof(float));
   }
 }
 
@@ -123,17 +123,17 @@ TEST(RanksEngine, WeightsThatTheCallerSetsReachEveryRank) {
     const train::BatchView view = {13, batch.cols, batch.tokens.data(), batch.targets.data(), nullptr};
     LayoutRun serial(p, layout(1, 1, 0, 1));
     set_all_weights(serial.trainer());
-    const double expected = serial.trainer().eval(&view, 0).loss;
+    const double expected = serial.trainer().inference().eval(&view, 0).loss;
     for (const Layout& l : layouts_up_to_four()) {
       LayoutRun run(p, l);
       set_all_weights(run.trainer());
-      EXPECT_EQ(run.trainer().eval(&view, 0).loss, expected) << l.name();
+      EXPECT_EQ(run.trainer().inference().eval(&view, 0).loss, expected) << l.name();
     }
   }
 }
 
 Json counters(train::Trainer& trainer) {
-  Json info = Json::parse(trainer.info_json()), kept;
+  Json info = Json::parse(trainer.reports().info_json()), kept;
   for (const char* key : {"step", "accepted_steps", "skipped_steps", "samples"}) kept[key] = info.at(key);
   return kept;
 }
@@ -147,18 +147,18 @@ TEST(RanksEngine, AnyLayoutLoadsWhatAnyOtherSaved) {
     LayoutRun saver(p, layouts[from]);
     for (int i = 0; i < 2; ++i) saver.step();
     const std::string path = folder.file("from-" + std::to_string(from));
-    saver.trainer().save(path);
+    saver.trainer().saves().save(path);
     checkpoint::Reader::open(path)->verify();
     const auto expected = state_of(saver.trainer());
     for (const Layout& to : layouts) {
       LayoutRun loader(p, to);
-      loader.trainer().load(path, false);
+      loader.trainer().loads().load(path, false);
       EXPECT_EQ(state_of(loader.trainer()), expected) << layouts[from].name() << " -> " << to.name();
       EXPECT_EQ(counters(loader.trainer()), counters(saver.trainer())) << to.name();
     }
     // The same layout goes on bit for bit.
     LayoutRun resumed(p, layouts[from]);
-    resumed.trainer().load(path, false);
+    resumed.trainer().loads().load(path, false);
     resumed.skip_to(2);
     EXPECT_EQ(first_difference({saver.step()}, {resumed.step()}), "") << layouts[from].name();
   }
@@ -190,14 +190,14 @@ TEST(RanksEngine, LeavesNothingWhereASaveFails) {
   const std::string path = folder.file("step-1");
   std::filesystem::create_directory(path);
   try {
-    run.trainer().save(path);
+    run.trainer().saves().save(path);
     ADD_FAILURE() << "a used path was taken";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), Code::kAlreadyExists);
     EXPECT_NE(e.message().find("rank 0"), std::string::npos) << e.message();
   }
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.file("")), {}), 1);
-  run.trainer().save(folder.file("step-2"));  // the ranks are still in touch
+  run.trainer().saves().save(folder.file("step-2"));  // the ranks are still in touch
   run.step();
 }
 
@@ -224,17 +224,17 @@ TEST(RanksEngine, KeepsTheOldCheckpointWhereWritingANewOneFails) {
   const ScratchFolder folder;
   LayoutRun run(Problem(), layout(1, 3, 3, 2));
   run.step();
-  run.trainer().save(folder.file("step-1"));
+  run.trainer().saves().save(folder.file("step-1"));
   run.step();
   {
     const FullDisk disk;
-    EXPECT_THROW(run.trainer().save(folder.file("step-2")), Error);
+    EXPECT_THROW(run.trainer().saves().save(folder.file("step-2")), Error);
   }
   checkpoint::Reader::open(folder.file("step-1"))->verify();
   EXPECT_FALSE(std::filesystem::exists(folder.file("step-2")));
   for (const auto& entry : std::filesystem::directory_iterator(folder.file("")))
     EXPECT_TRUE(entry.path().filename() == "step-1" || entry.path().filename() == "LATEST") << entry.path();
-  run.trainer().save(folder.file("step-2"));
+  run.trainer().saves().save(folder.file("step-2"));
   checkpoint::Reader::open(folder.file("step-2"))->verify();
 }
 
@@ -329,13 +329,14 @@ TEST(RanksEngine, SkipsAStepTogether) {
   std::vector<float> broken(53 * 24, 0.0f);
   broken[100] = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> kept(broken.size());
-  run.trainer().tensor_get(TensorKind::kWeight, "embedding.tokens.weight", kept.data(), kept.size() * 4);
-  run.trainer().tensor_set(TensorKind::kWeight, "embedding.tokens.weight", broken.data(), broken.size() * 4);
+  run.trainer().tensors().get(TensorKind::kWeight, "embedding.tokens.weight", kept.data(), kept.size() * 4);
+  run.trainer().tensors().set(TensorKind::kWeight, "embedding.tokens.weight", broken.data(),
+                              broken.size() * 4);
   const Rows rows = rows_of(p, 6, 9);
   run.trainer().push({rows.rows, rows.cols, rows.tokens.data(), rows.targets.data(), nullptr});
   const train::StepResult result = run.trainer().train_step();
   EXPECT_EQ(result.outcome, train::Outcome::kSkippedNonFinite);
-  run.trainer().tensor_set(TensorKind::kWeight, "embedding.tokens.weight", kept.data(), kept.size() * 4);
+  run.trainer().tensors().set(TensorKind::kWeight, "embedding.tokens.weight", kept.data(), kept.size() * 4);
   EXPECT_EQ(state_of(run.trainer()), before);
 }
 
@@ -350,13 +351,13 @@ TEST(RanksEngine, SkipsAStepThatIsNotFiniteOnOneRankAlone) {
     std::atomic<bool> cancel{false};
     const auto trainer = train::Trainer::create(config::ConfigTree::from_json(json.dump()), false, &cancel,
                                                 comm::make_local(3));
-    for (const Json& t : Json::parse(trainer->tensors_json()))
+    for (const Json& t : Json::parse(trainer->tensors().json()))
       ASSERT_EQ(t.at("trainable").get<bool>(), t.at("name") == "embedding.tokens.weight") << t.dump();
     std::vector<float> words(53 * 24);
     const size_t bytes = words.size() * sizeof(float);
-    trainer->tensor_get(TensorKind::kWeight, "embedding.tokens.weight", words.data(), bytes);
+    trainer->tensors().get(TensorKind::kWeight, "embedding.tokens.weight", words.data(), bytes);
     words[50 * 24] = std::numeric_limits<float>::quiet_NaN();
-    trainer->tensor_set(TensorKind::kWeight, "embedding.tokens.weight", words.data(), bytes);
+    trainer->tensors().set(TensorKind::kWeight, "embedding.tokens.weight", words.data(), bytes);
     Rows rows = rows_of(p, 6, 0);
     for (int64_t i = 0; i < rows.rows * rows.cols; ++i) {
       int32_t& token = rows.tokens[static_cast<size_t>(i)];

@@ -71,11 +71,11 @@ void go_through(const Case& c, LayoutRun& run, const ScratchFolder& folder) {
   } else if (name == "eval") {
     const Rows rows = rows_of(Problem(), 2 * c.ranks, 0);
     const train::BatchView batch = {rows.rows, rows.cols, rows.tokens.data(), rows.targets.data(), nullptr};
-    trainer.eval(&batch, 0);
+    trainer.inference().eval(&batch, 0);
   } else if (name == "save") {
-    trainer.save(folder.file("second"));
+    trainer.saves().save(folder.file("second"));
   } else if (name == "load") {
-    trainer.load(folder.file("first"), false);
+    trainer.loads().load(folder.file("first"), false);
   } else {
     run.step();  // "commit": what a step does after its gradients
   }
@@ -91,7 +91,7 @@ std::string live(const Case& c, double deadline, const Mishap& mishap, Code expe
   {
     LayoutRun run(Problem(), layout, comm);
     run.step();
-    run.trainer().save(folder.file("first"));
+    run.trainer().saves().save(folder.file("first"));
     next = summary_of({run.step()});
   }
   std::string error = "nothing happened";
@@ -113,7 +113,7 @@ std::string live(const Case& c, double deadline, const Mishap& mishap, Code expe
   comm->disarm();
   if (error.empty()) {
     LayoutRun again(Problem(), layout, comm);
-    again.trainer().load(folder.file("first"), false);
+    again.trainer().loads().load(folder.file("first"), false);
     again.skip_to(1);
     if (summary_of({again.step()}) != next) error = "the next engine goes on with other bits";
   }

@@ -55,10 +55,11 @@ TEST(Trace, HoldsEveryInstructionOfEveryRank) {
       l.dp_shard = 3, l.stage = stage, l.accumulation = 2, l.reduce = "per_micro_batch";
       SCOPED_TRACE(l.name());
       LayoutRun run(p, l);
-      run.trainer().set_trace(true);
+      run.trainer().traces().set(true);
       for (int step = 0; step < 2; ++step) {
         run.step();
-        for (int r = 0; r < 3; ++r) expect_sound(run.trainer().train_plan(), run.trainer().timeline(r));
+        for (int r = 0; r < 3; ++r)
+          expect_sound(run.trainer().ranks().plans().train, run.trainer().traces().timeline(r));
       }
     }
 }
@@ -71,22 +72,22 @@ TEST(Trace, LosesNothingOfALongStep) {
   l.dp_shard = 2, l.stage = 3, l.accumulation = 512, l.reduce = "per_micro_batch";
   LayoutRun run(p, l);
   int64_t transfers = 0;
-  for (const plan::Instruction& n : run.trainer().train_plan().instructions)
+  for (const plan::Instruction& n : run.trainer().ranks().plans().train.instructions)
     transfers += n.stream == StreamId::kCommunication;
   ASSERT_GT(transfers, 2 * 2048);
-  run.trainer().set_trace(true);
+  run.trainer().traces().set(true);
   run.step();
-  expect_sound(run.trainer().train_plan(), run.trainer().timeline(0));
+  expect_sound(run.trainer().ranks().plans().train, run.trainer().traces().timeline(0));
 }
 
 TEST(Trace, SaysTheSameAsTraceEvents) {
   Layout l;
   l.dp_shard = 2, l.stage = 3;
   LayoutRun run({}, l);
-  run.trainer().set_trace(true);
+  run.trainer().traces().set(true);
   run.step();
-  const plan::Plan& plan = run.trainer().train_plan();
-  const Json report = Json::parse(run.trainer().trace_report(true));
+  const plan::Plan& plan = run.trainer().ranks().plans().train;
+  const Json report = Json::parse(run.trainer().traces().report(true));
   std::map<std::pair<int, int>, std::vector<Json>> threads;  // rank and stream
   std::map<std::pair<int, int>, std::string> names;
   for (const Json& e : report.at("traceEvents")) {
@@ -113,7 +114,7 @@ TEST(Trace, SaysTheSameAsTraceEvents) {
     EXPECT_EQ(instructions, thread.second == 0 ? computed : 0);
   }
   ASSERT_EQ(report.at("otherData").at("ranks").size(), 2u);
-  const double hidden = plan::overlap_of(plan, run.trainer().timeline(1)).hidden_share();
+  const double hidden = plan::overlap_of(plan, run.trainer().traces().timeline(1)).hidden_share();
   EXPECT_EQ(report.at("otherData").at("ranks")[1].at("hidden_share").get<double>(), hidden);
 }
 
@@ -123,7 +124,7 @@ TEST(Trace, IsThereOnlyWhenItWasAskedFor) {
   LayoutRun run({}, l);
   const auto refuses = [&] {
     try {
-      run.trainer().trace_report(true);
+      run.trainer().traces().report(true);
     } catch (const Error& e) {
       return e.code() == Code::kFailedPrecondition;
     }
@@ -131,11 +132,11 @@ TEST(Trace, IsThereOnlyWhenItWasAskedFor) {
   };
   run.step();
   EXPECT_TRUE(refuses());
-  run.trainer().set_trace(true);
+  run.trainer().traces().set(true);
   EXPECT_TRUE(refuses());
   run.step();
   EXPECT_FALSE(refuses());
-  run.trainer().set_trace(false);
+  run.trainer().traces().set(false);
   EXPECT_TRUE(refuses());
 }
 

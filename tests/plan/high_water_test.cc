@@ -33,7 +33,7 @@ TEST_P(HighWater, OfATrainingStepIsThePlannedPeakByCategory) {
     for (int step = 0; step < 2; ++step) {
       trainer->push(view);
       trainer->train_step();
-      const Json memory = Json::parse(trainer->info_json()).at("memory");
+      const Json memory = Json::parse(trainer->reports().info_json()).at("memory");
       EXPECT_EQ(memory.at("high_water"), memory.at("planned"));
       EXPECT_EQ(memory.at("high_water_bytes"), memory.at("planned_bytes"));
       EXPECT_LE(memory.at("planned_bytes"), memory.at("arena_bytes"));
@@ -47,8 +47,8 @@ TEST_P(HighWater, OfAnEvaluationIsThePlannedPeakByCategory) {
   const ReferenceBatch b = variant_batch(GetParam(), resolve_variant(GetParam()).model.vocab_size);
   const train::BatchView view = {b.rows, b.seq, b.tokens.data(), b.targets.data(),
                                  b.document_begin.empty() ? nullptr : b.document_begin.data()};
-  trainer->eval(&view, 0);
-  const Json memory = Json::parse(trainer->info_json()).at("memory");
+  trainer->inference().eval(&view, 0);
+  const Json memory = Json::parse(trainer->reports().info_json()).at("memory");
   EXPECT_EQ(memory.at("high_water"), memory.at("planned"));
   EXPECT_EQ(memory.at("high_water_bytes"), memory.at("planned_bytes"));
 }
@@ -61,13 +61,13 @@ TEST_P(HighWater, NeverPassesTheArenaWhateverRuns) {
   const train::BatchView view = {b.rows, b.seq, b.tokens.data(), b.targets.data(), nullptr};
   trainer->push(view);
   trainer->train_step();
-  trainer->eval(&view, 0);
+  trainer->inference().eval(&view, 0);
   std::vector<float> logits(static_cast<size_t>(b.rows * b.seq * vocab));
-  trainer->forward(view, logits.data(), logits.size() * 4);
+  trainer->inference().forward(view, logits.data(), logits.size() * 4);
   train::GenerateRequest request;
   request.prompt = b.tokens.data(), request.prompt_length = 1, request.max_tokens = GetParam().sequence + 3;
-  trainer->generate(request, [](int32_t) { return true; });
-  const Json memory = Json::parse(trainer->info_json()).at("memory");
+  trainer->inference().generate(request, [](int32_t) { return true; });
+  const Json memory = Json::parse(trainer->reports().info_json()).at("memory");
   EXPECT_LE(memory.at("high_water_bytes"), memory.at("arena_bytes"));
 }
 

@@ -37,9 +37,9 @@ void save_for_ever(train::Trainer* trainer, const std::string& folder, bool asyn
     const int64_t step = trainer->train_step().step;
     const std::string path = folder + "/step-" + std::to_string(step);
     if (async)
-      trainer->save_async(path)->wait(-1);
+      trainer->saves().save_async(path)->wait(-1);
     else
-      trainer->save(path);
+      trainer->saves().save(path);
     say(step);
     checkpoint::retain(folder, 2);
   }
@@ -50,11 +50,11 @@ int run(const std::string& folder, const std::string& tokens, const std::string&
   const auto trainer = train::Trainer::create(config_for(folder, tokens, mode == "train"), false, &cancel);
   const std::string newest = checkpoint::newest_valid(folder, nullptr);
   if (!newest.empty()) {
-    trainer->load(newest, false);
+    trainer->loads().load(newest, false);
     say(checkpoint::Reader::open(newest)->description().step);
   }
   if (mode == "train")
-    trainer->train(0, nullptr);
+    trainer->loop().run(0, nullptr);
   else
     save_for_ever(trainer.get(), folder, mode == "async");
   return 0;

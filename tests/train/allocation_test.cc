@@ -27,7 +27,7 @@ TEST(Allocation, StepsAllocateNothing) {
     const long before = g_allocations;
     for (int i = 0; i < 20; ++i) trainer->train_step();
     EXPECT_EQ(g_allocations - before, 0) << precision;
-    trainer->save_async(folder.file(std::string("checkpoint-") + precision))->wait(-1);
+    trainer->saves().save_async(folder.file(std::string("checkpoint-") + precision))->wait(-1);
     const long after = g_allocations;
     for (int i = 0; i < 20; ++i) trainer->train_step();
     EXPECT_EQ(g_allocations - after, 0) << precision << ", after an asynchronous save";
@@ -44,7 +44,7 @@ TEST(Allocation, StepsOfManyRanksAllocateNothing) {
         const std::string more = std::string(R"(, "mesh": {"dp_shard": 2}, "zero": {)") + zero + "}";
         const auto trainer = train::Trainer::create(testing::small_config(tokens, precision, 4, more), false,
                                                     &cancel, comm::make_local(2));
-        trainer->set_trace(trace, trace);
+        trainer->traces().set(trace, trace);
         trainer->train_step();
         const long before = g_allocations;
         for (int i = 0; i < 20; ++i) trainer->train_step();

@@ -12,6 +12,7 @@
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/train/report/plan_report.h"
 #include "tests/train/file_faults.h"
 #include "tests/train/small_config.h"
 
@@ -72,10 +73,10 @@ TEST_F(AsyncSave, GivesTheSameBytesWhileTrainingGoesOn) {
     const std::string name = std::to_string(layout.ranks);
     const auto trainer = make(layout.sections, layout.ranks), alone = make(layout.sections, layout.ranks);
     for (int i = 0; i < 2; ++i) trainer->train_step(), alone->train_step();
-    trainer->save(path("sync-" + name));
+    trainer->saves().save(path("sync-" + name));
     const auto operation = [&] {
       const HeldDisk held;  // so that the steps below do run beside the save
-      const auto begun = trainer->save_async(path("async-" + name));
+      const auto begun = trainer->saves().save_async(path("async-" + name));
       for (int i = 0; i < 3; ++i) trainer->train_step();
       EXPECT_FALSE(begun->ended());
       return begun;
@@ -108,7 +109,7 @@ TEST_F(AsyncSave, IsWrittenAtLowerPriorityThanTraining) {
   };
   EXPECT_EQ(others(), 0);
   const HeldDisk held;
-  const auto operation = trainer->save_async(path("beside"));
+  const auto operation = trainer->saves().save_async(path("beside"));
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (others() == 0 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   EXPECT_EQ(others(), 1);
@@ -126,10 +127,11 @@ TEST_F(AsyncSave, StagesWhatThePlanSays) {
     const auto trainer = Trainer::create(config, false, &cancel_);
     const int64_t planned = json::parse(train::plan_report(config, true)).at("staging_bytes").get<int64_t>();
     EXPECT_GT(planned, 0);
-    const auto operation = trainer->save_async(path("staged" + std::to_string(planned)));
+    const auto operation = trainer->saves().save_async(path("staged" + std::to_string(planned)));
     EXPECT_EQ(operation->total_bytes(), planned);
     EXPECT_TRUE(operation->wait(-1));
-    EXPECT_EQ(json::parse(trainer->info_json()).at("memory").at("staging_bytes").get<int64_t>(), planned);
+    EXPECT_EQ(json::parse(trainer->reports().info_json()).at("memory").at("staging_bytes").get<int64_t>(),
+              planned);
   }
 }
 
@@ -141,9 +143,9 @@ TEST_F(AsyncSave, TheHostHoldsWhatThePlanSaysInAll) {
   const json plan =
       json::parse(train::plan_report(testing::small_config(tokens_, "bf16", 2, sections), true));
   const auto trainer = make(sections, 2);
-  const auto memory = [&] { return json::parse(trainer->info_json()).at("memory"); };
+  const auto memory = [&] { return json::parse(trainer->reports().info_json()).at("memory"); };
   EXPECT_EQ(memory().at("staging_taken_bytes"), plan.at("staging_bytes"));  // no save waits for it
-  trainer->train(3, nullptr);
+  trainer->loop().run(3, nullptr);
   const json after = memory();
   EXPECT_EQ(after.at("high_water_bytes"), after.at("planned_bytes"));
   EXPECT_EQ(after.at("staging_taken_bytes"), plan.at("staging_bytes"));
@@ -156,26 +158,26 @@ TEST_F(AsyncSave, AnotherSaveWaitsOrIsRefused) {
   std::shared_ptr<SaveOperation> first;
   {
     const HeldDisk held;
-    first = refuses->save_async(path("a"));
+    first = refuses->saves().save_async(path("a"));
     EXPECT_FALSE(first->wait(0.01));
-    EXPECT_EQ(error_of([&] { refuses->save(path("b")); }).code(), Code::kBusy);
-    const Error busy = error_of([&] { refuses->save_async(path("b")); });
+    EXPECT_EQ(error_of([&] { refuses->saves().save(path("b")); }).code(), Code::kBusy);
+    const Error busy = error_of([&] { refuses->saves().save_async(path("b")); });
     EXPECT_EQ(busy.code(), Code::kBusy);
     EXPECT_NE(busy.message().find(path("a")), std::string::npos) << busy.message();
   }
   EXPECT_TRUE(first->wait(-1));
-  refuses->save(path("b"));
+  refuses->saves().save(path("b"));
 
   const auto waits = make();
   std::shared_ptr<SaveOperation> second;
   {
     auto held = std::make_unique<HeldDisk>();
-    first = waits->save_async(path("c"));
+    first = waits->saves().save_async(path("c"));
     std::jthread release([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       held.reset();
     });
-    second = waits->save_async(path("d"));
+    second = waits->saves().save_async(path("d"));
     EXPECT_TRUE(first->ended());
     release.join();
   }
@@ -188,13 +190,13 @@ TEST_F(AsyncSave, CancelLeavesNothing) {
   std::shared_ptr<SaveOperation> operation;
   {
     const HeldDisk held;
-    operation = trainer->save_async(path("out/cancelled"));
+    operation = trainer->saves().save_async(path("out/cancelled"));
     operation->cancel();
   }
   EXPECT_EQ(error_of([&] { operation->wait(-1); }).code(), Code::kCancelled);
   EXPECT_TRUE(fs::is_empty(path("out")));
-  EXPECT_EQ(json::parse(trainer->metrics_json()).at("save_failures").get<int>(), 0);
-  trainer->save(path("out/cancelled"));
+  EXPECT_EQ(json::parse(trainer->metrics().json()).at("save_failures").get<int>(), 0);
+  trainer->saves().save(path("out/cancelled"));
   operation->cancel();  // long over
 }
 
@@ -206,7 +208,7 @@ TEST_F(AsyncSave, LoadExportAndTheEndOfTheEngineWaitForIt) {
   auto trainer = Trainer::create(config, false, &cancel_);
   const auto during = [&](const std::string& name, const auto& call) {
     auto held = std::make_unique<HeldDisk>();
-    const auto operation = trainer->save_async(path(name));
+    const auto operation = trainer->saves().save_async(path(name));
     std::jthread release([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       held.reset();
@@ -216,8 +218,8 @@ TEST_F(AsyncSave, LoadExportAndTheEndOfTheEngineWaitForIt) {
     release.join();
     checkpoint::Reader::open(path(name))->verify();
   };
-  during("load", [&] { trainer->load(path("load"), false); });
-  during("export", [&] { trainer->export_hf(path("hugging-face"), ""); });
+  during("load", [&] { trainer->loads().load(path("load"), false); });
+  during("export", [&] { trainer->exports().to_folder(path("hugging-face"), ""); });
   during("destroy", [&] { trainer.reset(); });
 }
 
@@ -225,7 +227,7 @@ TEST_F(AsyncSave, AFailureIsToldByTheOperationOrElseByTheNextCall) {
   const auto trainer = make(R"(, "checkpoint": {"on_error": "stop"})");
   const auto fail_one = [&](const std::string& name) {
     const FaultyDisk full(testing::Fault::kDiskFull);
-    auto operation = trainer->save_async(path(name));
+    auto operation = trainer->saves().save_async(path(name));
     operation->wait_until_ended();
     return operation;
   };
@@ -241,28 +243,28 @@ TEST_F(AsyncSave, AFailureIsToldByTheOperationOrElseByTheNextCall) {
   EXPECT_NE(next.message().find(path("out/b")), std::string::npos) << next.message();
   EXPECT_EQ(trainer->train_step().step, 2);  // and it is told once
   fail_one("out/c");
-  EXPECT_EQ(error_of([&] { trainer->save(path("out/d")); }).code(), Code::kIo);
-  trainer->save(path("out/d"));
+  EXPECT_EQ(error_of([&] { trainer->saves().save(path("out/d")); }).code(), Code::kIo);
+  trainer->saves().save(path("out/d"));
   fail_one("out/e");
-  EXPECT_EQ(error_of([&] { trainer->train(3, nullptr); }).code(), Code::kIo);
-  EXPECT_EQ(json::parse(trainer->metrics_json()).at("save_failures").get<int>(), 4);
+  EXPECT_EQ(error_of([&] { trainer->loop().run(3, nullptr); }).code(), Code::kIo);
+  EXPECT_EQ(json::parse(trainer->metrics().json()).at("save_failures").get<int>(), 4);
   EXPECT_EQ(std::distance(fs::directory_iterator(path("out")), {}), 1);
 
   const auto goes_on = make();  // the default
   {
     const FaultyDisk full(testing::Fault::kDiskFull);
-    goes_on->save_async(path("out/f"))->wait_until_ended();
+    goes_on->saves().save_async(path("out/f"))->wait_until_ended();
   }
   EXPECT_EQ(goes_on->train_step().step, 1);
-  const json metrics = json::parse(goes_on->metrics_json());
+  const json metrics = json::parse(goes_on->metrics().json());
   EXPECT_EQ(metrics.at("save_failures").get<int>(), 1);
   EXPECT_NE(metrics.at("save_error").get<std::string>().find("out/f"), std::string::npos);
 }
 
 TEST_F(AsyncSave, WhatIsThereAlreadyIsRefusedAtOnce) {
   const auto trainer = make();
-  trainer->save(path("there"));
-  EXPECT_EQ(error_of([&] { trainer->save_async(path("there")); }).code(), Code::kAlreadyExists);
+  trainer->saves().save(path("there"));
+  EXPECT_EQ(error_of([&] { trainer->saves().save_async(path("there")); }).code(), Code::kAlreadyExists);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/config/config_tree.h"
+#include "engine/train/report/plan_report.h"
 #include "tests/harness/kernel_levels.h"
 #include "tests/train/small_config.h"
 
@@ -45,7 +46,7 @@ class Bf16Pure : public ::testing::Test {
 
 std::vector<std::pair<std::string, size_t>> names_of(const Trainer& trainer) {
   std::vector<std::pair<std::string, size_t>> names;
-  for (const json& t : json::parse(trainer.tensors_json()))
+  for (const json& t : json::parse(trainer.tensors().json()))
     names.emplace_back(t.at("name").get<std::string>(), t.at("count").get<size_t>());
   return names;
 }
@@ -55,7 +56,7 @@ void round_weights_to_nearest(Trainer* trainer) {
   for (const auto& [name, size] : names_of(*trainer)) {
     std::vector<float> values = testing::tensor(*trainer, TensorKind::kWeight, name, size);
     for (float& value : values) value = testing::from_bf16(testing::to_bf16(value));
-    trainer->tensor_set(TensorKind::kWeight, name, values.data(), values.size() * sizeof(float));
+    trainer->tensors().set(TensorKind::kWeight, name, values.data(), values.size() * sizeof(float));
   }
 }
 
@@ -92,7 +93,7 @@ TEST_F(Bf16Pure, KeepsEverythingInBf16AndTheSameBitsForAnyNumberOfThreads) {
       EXPECT_EQ(values, testing::tensor(*three, kind, name, size)) << name;
       for (const float v : values) ASSERT_EQ(v, testing::from_bf16(testing::to_bf16(v))) << name;
     }
-  EXPECT_EQ(one->tensor_location(TensorKind::kWeight, "final_norm.weight").type, DType::kBf16);
+  EXPECT_EQ(one->tensors().location(TensorKind::kWeight, "final_norm.weight").type, DType::kBf16);
 }
 
 /// 2 + 2 + 4 bytes of every element, gaps and padding included, and the window of the largest block: in f32,
@@ -136,10 +137,10 @@ TEST_F(Bf16Pure, PlansEightBytesAParameterAndOneWindow) {
 TEST_F(Bf16Pure, GoesOnOnlyFromWhatWasKeptAlikeButStartsFromAnyWeights) {
   const auto pure = make(config("bf16_pure")), wide = make(config("bf16"));
   pure->train_step(), wide->train_step();
-  pure->save(folder_.file("pure")), wide->save(folder_.file("wide"));
+  pure->saves().save(folder_.file("pure")), wide->saves().save(folder_.file("wide"));
   const auto refused = [&](Trainer* trainer, const char* path, const char* words) {
     try {
-      trainer->load(folder_.file(path), false);
+      trainer->loads().load(folder_.file(path), false);
       FAIL() << path << " was loaded";
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), Code::kCheckpointIncompatible);
@@ -173,7 +174,7 @@ TEST_F(Bf16Pure, ExportsItsWeightsExactlyAndImportsThem) {
   const std::vector<int32_t> tokens{1, 2, 3, 4, 5, 6, 7, 8};
   trained->push({1, 8, tokens.data(), tokens.data(), nullptr});
   trained->train_step();
-  trained->export_hf(folder_.file("hf"), "bf16");
+  trained->exports().to_folder(folder_.file("hf"), "bf16");
   const auto imported = llama(R"("init": {"from": ")" + folder_.file("hf") + "\"}");
   for (const auto& [name, size] : names_of(*trained))
     EXPECT_EQ(testing::tensor(*imported, TensorKind::kWeight, name, size),

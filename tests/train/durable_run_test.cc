@@ -82,7 +82,7 @@ TEST_P(DurableRun, AnErrorInTheDataLeavesTheLastStepOnDisk) {
   int64_t steps = 0;
   const auto broken = make(config());
   try {
-    broken->train(20, [&](const TrainRecord& record) {
+    broken->loop().run(20, [&](const TrainRecord& record) {
       steps = record.result.step;
       if (steps == 4) fs::resize_file(tokens_, 64);
       return true;
@@ -96,11 +96,11 @@ TEST_P(DurableRun, AnErrorInTheDataLeavesTheLastStepOnDisk) {
 
   fs::copy_file(copy, tokens_, fs::copy_options::overwrite_existing);
   const auto resumed = make(config());
-  resumed->load(path_ + "/step-" + std::to_string(steps), false);
-  resumed->train(8, nullptr);
+  resumed->loads().load(path_ + "/step-" + std::to_string(steps), false);
+  resumed->loop().run(8, nullptr);
   fs::remove_all(path_);
   const auto whole = make(config());
-  whole->train(8, nullptr);
+  whole->loop().run(8, nullptr);
   testing::expect_equal_tensors(*resumed, *whole);
 }
 
@@ -111,7 +111,7 @@ TEST_P(DurableRun, AnErrorInTheValidationDataLeavesTheStepOnDisk) {
   const auto trainer = make(validating);
   int64_t steps = 0;
   try {
-    trainer->train(20, [&](const TrainRecord& record) {
+    trainer->loop().run(20, [&](const TrainRecord& record) {
       steps = record.result.step;
       if (steps == 3) fs::resize_file(tokens_, fs::file_size(tokens_) - 100);  // the end is for validation
       return true;
@@ -128,14 +128,14 @@ TEST_P(DurableRun, AnErrorInTheValidationDataLeavesTheStepOnDisk) {
 TEST_P(DurableRun, AnErrorBeforeTheFirstStepLeavesNothing) {
   const auto trainer = make(config());
   fs::resize_file(tokens_, 64);
-  EXPECT_THROW(trainer->train(20, nullptr), Error);
+  EXPECT_THROW(trainer->loop().run(20, nullptr), Error);
   EXPECT_EQ(steps_in(path_), std::set<int64_t>());
 }
 
 TEST_P(DurableRun, SavesByTimeAndKeepsEveryNumber) {
   const auto timed = make(config(R"({"every_seconds": 1e-9, "keep_last": 1000})"));
   std::set<int64_t> told;
-  timed->train(60, [&](const TrainRecord& record) {
+  timed->loop().run(60, [&](const TrainRecord& record) {
     if (record.saved) told.insert(record.result.step);
     return true;
   });
@@ -145,7 +145,7 @@ TEST_P(DurableRun, SavesByTimeAndKeepsEveryNumber) {
   EXPECT_LT(told.size(), 60u) << "what a save takes is waited for a hundred times";
   fs::remove_all(path_);
   const auto plain = make(config(R"({"every_seconds": 0})"));
-  plain->train(60, nullptr);
+  plain->loop().run(60, nullptr);
   EXPECT_EQ(steps_in(path_), std::set<int64_t>{60});
   testing::expect_equal_tensors(*timed, *plain);
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/config/config_tree.h"
+#include "engine/train/report/plan_report.h"
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {

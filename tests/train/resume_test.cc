@@ -37,9 +37,9 @@ TEST(Resume, IsBitwise) {
     const Bits expected = run(*whole, 10);
     const auto half = Trainer::create(config, false, &cancel);
     run(*half, 5);
-    half->save(folder.file("half-" + precision));
+    half->saves().save(folder.file("half-" + precision));
     const auto resumed = Trainer::create(config, false, &cancel);
-    resumed->load(folder.file("half-" + precision), false);
+    resumed->loads().load(folder.file("half-" + precision), false);
     EXPECT_TRUE(run(*resumed, 5) == expected) << precision;
   }
 }
@@ -50,13 +50,13 @@ TEST(Resume, RefusesAnotherModelOrOtherDataAndChangesNothing) {
   std::atomic<bool> cancel{false};
   const auto trainer = Trainer::create(testing::small_config(tokens), false, &cancel);
   run(*trainer, 2);
-  trainer->save(folder.file("checkpoint"));
+  trainer->saves().save(folder.file("checkpoint"));
 
   config::ConfigTree other = testing::small_config(tokens);
   other.set("/model/mlp_width", "80");
   const auto wider = Trainer::create(other, false, &cancel);
   try {
-    wider->load(folder.file("checkpoint"), false);
+    wider->loads().load(folder.file("checkpoint"), false);
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), Code::kCheckpointIncompatible);
@@ -67,8 +67,8 @@ TEST(Resume, RefusesAnotherModelOrOtherDataAndChangesNothing) {
   const testing::ScratchFolder elsewhere;
   const auto moved =
       Trainer::create(testing::small_config(testing::write_tokens(elsewhere, 30000)), false, &cancel);
-  EXPECT_THROW(moved->load(folder.file("checkpoint"), false), Error);
-  EXPECT_NO_THROW(moved->load(folder.file("checkpoint"), true));
+  EXPECT_THROW(moved->loads().load(folder.file("checkpoint"), false), Error);
+  EXPECT_NO_THROW(moved->loads().load(folder.file("checkpoint"), true));
 }
 
 TEST(Resume, InitFromCheckpointStartsAFineTune) {
@@ -77,13 +77,13 @@ TEST(Resume, InitFromCheckpointStartsAFineTune) {
   std::atomic<bool> cancel{false};
   const auto trainer = Trainer::create(testing::small_config(tokens), false, &cancel);
   run(*trainer, 3);
-  trainer->save(folder.file("base"));
+  trainer->saves().save(folder.file("base"));
   config::ConfigTree tune = config::ConfigTree::from_json(
       R"({"init": {"from": ")" + folder.file("base") + R"("}, "batch": {"micro_batch": 2, "sequence": 16}})");
   const auto tuned = Trainer::create(tune, false, &cancel);
   EXPECT_EQ(testing::tensor(*tuned, TensorKind::kWeight, "embedding.tokens.weight", 53 * 40),
             testing::tensor(*trainer, TensorKind::kWeight, "embedding.tokens.weight", 53 * 40));
-  EXPECT_NE(tuned->info_json().find("\"step\":0"), std::string::npos);
+  EXPECT_NE(tuned->reports().info_json().find("\"step\":0"), std::string::npos);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ class RunCheckpoints : public ::testing::TestWithParam<Case> {
   }
   /// Until a save beside training has ended, so that a case means the same steps with it and without.
   static void settle(const Trainer& trainer) {
-    while (json::parse(trainer.metrics_json()).at("saving").get<bool>())
+    while (json::parse(trainer.metrics().json()).at("saving").get<bool>())
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   void verify(const std::string& name) const { checkpoint::Reader::open(path_ + "/" + name)->verify(); }
@@ -68,13 +68,13 @@ TEST_P(RunCheckpoints, AFaultThatPassesCostsOnlyTheCheckpointsOfItsTime) {
   std::optional<FaultyDisk> fault;
   std::vector<int64_t> counted;
   std::string told;
-  trainer->train(0, [&](const TrainRecord& record) {
+  trainer->loop().run(0, [&](const TrainRecord& record) {
     settle(*trainer);
     counted.push_back(record.save_failures);
     if (record.result.step == 3) fault.emplace(GetParam().fault);
     if (record.result.step == 5) {
       fault.reset();
-      told = json::parse(trainer->metrics_json()).at("save_error").get<std::string>();
+      told = json::parse(trainer->metrics().json()).at("save_error").get<std::string>();
       EXPECT_EQ(names_in(path_), (std::set<std::string>{"LATEST", "best", "step-2"}));
     }
     return true;
@@ -93,7 +93,7 @@ TEST_P(RunCheckpoints, AFaultThatStaysEndsTheRunWithItsErrorAtTheEnd) {
   std::optional<FaultyDisk> fault;
   int64_t steps = 0;
   try {
-    trainer->train(0, [&](const TrainRecord& record) {
+    trainer->loop().run(0, [&](const TrainRecord& record) {
       settle(*trainer);
       steps = record.result.step;
       if (steps == 3) fault.emplace(GetParam().fault);
@@ -108,20 +108,20 @@ TEST_P(RunCheckpoints, AFaultThatStaysEndsTheRunWithItsErrorAtTheEnd) {
   verify("step-2");
   verify("best");
   fault.reset();
-  trainer->save(path_ + "/step-8");  // the engine is as good as before
+  trainer->saves().save(path_ + "/step-8");  // the engine is as good as before
 }
 
 TEST_P(RunCheckpoints, OnErrorStopEndsTheRunThere) {
   const auto trainer = make("stop");
   std::optional<FaultyDisk> fault;
   int64_t steps = 0;
-  EXPECT_THROW(trainer->train(0,
-                              [&](const TrainRecord& record) {
-                                settle(*trainer);
-                                steps = record.result.step;
-                                if (steps == 3) fault.emplace(GetParam().fault);
-                                return true;
-                              }),
+  EXPECT_THROW(trainer->loop().run(0,
+                                   [&](const TrainRecord& record) {
+                                     settle(*trainer);
+                                     steps = record.result.step;
+                                     if (steps == 3) fault.emplace(GetParam().fault);
+                                     return true;
+                                   }),
                Error);
   fault.reset();
   EXPECT_GE(steps, 4);
@@ -134,14 +134,14 @@ TEST_P(RunCheckpoints, ARunSweepsWhatAKilledSaveLeftBehind) {
   const auto trainer = make("go_on", 2);
   for (const char* name : {"step-2.0123456789abcdef.tmp", "best.next"})
     fs::create_directories(path_ + "/" + name + "/extra");
-  trainer->train(0, nullptr);
+  trainer->loop().run(0, nullptr);
   EXPECT_EQ(names_in(path_), (std::set<std::string>{"LATEST", "best", "step-6", "step-8"}));
 }
 
 TEST_P(RunCheckpoints, BestIsTheBestStepAlsoWhereNoStepIsDue) {
   const auto trainer = make("go_on", 10, 1000, 1);
   int64_t best = 0, bests = 0;
-  trainer->train(0, [&](const TrainRecord& record) {
+  trainer->loop().run(0, [&](const TrainRecord& record) {
     settle(*trainer);
     EXPECT_EQ(record.save_failures, 0);
     if (record.best) best = record.result.step, ++bests;
@@ -155,8 +155,10 @@ TEST_P(RunCheckpoints, BestIsTheBestStepAlsoWhereNoStepIsDue) {
 TEST_P(RunCheckpoints, AFailureNamesTheCheckpointThatWasMeant) {
   const auto trainer = make("go_on", 10, 2, 1);
   std::optional<FaultyDisk> fault;
-  const auto told = [&] { return json::parse(trainer->metrics_json()).at("save_error").get<std::string>(); };
-  trainer->train(4, [&](const TrainRecord& record) {
+  const auto told = [&] {
+    return json::parse(trainer->metrics().json()).at("save_error").get<std::string>();
+  };
+  trainer->loop().run(4, [&](const TrainRecord& record) {
     settle(*trainer);
     switch (record.result.step) {
       case 1:  // the first validation is the best so far; `best` alone is due

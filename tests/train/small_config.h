@@ -72,14 +72,14 @@ inline config::ConfigTree small_config(const std::string& tokens, const std::str
 inline std::vector<float> tensor(const train::Trainer& trainer, train::TensorKind kind,
                                  const std::string& name, size_t size) {
   std::vector<float> values(size);
-  trainer.tensor_get(kind, name, values.data(), size * sizeof(float));
+  trainer.tensors().get(kind, name, values.data(), size * sizeof(float));
   return values;
 }
 
 /// Weights and moments of both are the same bits.
 inline void expect_equal_tensors(const train::Trainer& a, const train::Trainer& b) {
   using train::TensorKind;
-  for (const nlohmann::json& p : nlohmann::json::parse(a.tensors_json()))
+  for (const nlohmann::json& p : nlohmann::json::parse(a.tensors().json()))
     for (const TensorKind kind : {TensorKind::kWeight, TensorKind::kMoment1, TensorKind::kMoment2}) {
       const auto name = p.at("name").get<std::string>();
       const auto size = p.at("count").get<size_t>();

@@ -121,7 +121,7 @@ TEST_F(StepTest, NonFiniteStepsAreSkippedAndStopAfterTenInARow) {
   const auto trainer = make(small_config(tokens_));
   trainer->train_step();
   std::vector<float> bad(40, std::nanf(""));
-  trainer->tensor_set(TensorKind::kWeight, "final_norm.weight", bad.data(), bad.size() * 4);
+  trainer->tensors().set(TensorKind::kWeight, "final_norm.weight", bad.data(), bad.size() * 4);
   const auto before = tensor(*trainer, TensorKind::kWeight, "embedding.tokens.weight", kEmbedding);
   for (int i = 0; i < 9; ++i) EXPECT_EQ(trainer->train_step().outcome, Outcome::kSkippedNonFinite);
   try {
@@ -155,7 +155,7 @@ TEST_F(StepTest, PeakIsPlannedToTheByte) {
   for (const char* precision : {"fp32", "bf16"}) {
     const auto trainer = make(small_config(tokens_, precision));
     trainer->train_step();
-    const std::string info = trainer->info_json();
+    const std::string info = trainer->reports().info_json();
     const auto number = [&](const std::string& key) {
       return std::stoll(info.substr(info.find("\"" + key + "\":") + key.size() + 3));
     };
@@ -175,8 +175,8 @@ TEST_F(StepTest, LogitsAreRoundedToTheOutputType) {
   const train::BatchView view = {2, 3, tokens.data(), nullptr, nullptr};
   std::vector<float> exact(2 * 3 * 53), narrow(exact.size());
   const auto a = make(full), b = make(rounded);
-  a->forward(view, exact.data(), exact.size() * 4);
-  b->forward(view, narrow.data(), narrow.size() * 4);
+  a->inference().forward(view, exact.data(), exact.size() * 4);
+  b->inference().forward(view, narrow.data(), narrow.size() * 4);
   EXPECT_NE(exact, narrow);
   for (size_t i = 0; i < exact.size(); ++i) {
     uint32_t bits = 0;
@@ -193,14 +193,15 @@ TEST_F(StepTest, GreedyTextIsTheArgmaxOfForward) {
     for (int i = 0; i < 10; ++i) trainer->train_step();
     std::vector<int32_t> text{5, 1, 12};
     std::vector<int32_t> generated;
-    trainer->generate({text.data(), 3, 40, 0, 0, 1, 0, -1},
-                      [&](int32_t t) { return generated.push_back(t), true; });
+    trainer->inference().generate({text.data(), 3, 40, 0, 0, 1, 0, -1},
+                                  [&](int32_t t) { return generated.push_back(t), true; });
     ASSERT_EQ(generated.size(), 40u);  // beyond the context of 24
     for (int32_t token : generated) {
       const size_t cols = std::min<size_t>(text.size(), 24);
       std::vector<float> logits(cols * 53);
-      trainer->forward({1, static_cast<int64_t>(cols), text.data() + text.size() - cols, nullptr, nullptr},
-                       logits.data(), logits.size() * 4);
+      trainer->inference().forward(
+          {1, static_cast<int64_t>(cols), text.data() + text.size() - cols, nullptr, nullptr}, logits.data(),
+          logits.size() * 4);
       const float* last = logits.data() + (cols - 1) * 53;
       EXPECT_EQ(token, std::max_element(last, last + 53) - last) << precision << " at " << text.size();
       text.push_back(token);

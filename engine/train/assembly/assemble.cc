@@ -6,7 +6,6 @@
 #include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/hf/hf_model.h"
-#include "engine/train/trainer.h"
 
 namespace hawser::train {
 namespace {

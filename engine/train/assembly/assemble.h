@@ -18,5 +18,10 @@ struct Assembly {
 
 /// Throws as config::resolve, and for files that are missing or wrong.
 Assembly assemble(const config::ConfigTree& config);
+/// Its tree alone: what a config takes from files is filled in, the model of init.from and the vocabulary of
+/// the data. Throws like resolve.
+config::ConfigTree assemble_config(const config::ConfigTree& config);
+/// The config that runs the model of a checkpoint or Hugging Face folder (hws_config_from_model).
+config::ConfigTree config_from_model(const std::string& path);
 
 }  // namespace hawser::train

@@ -12,7 +12,8 @@
 #include "engine/config/config_tree.h"
 #include "engine/nn/parameter.h"
 #include "engine/parallel/strategy.h"
-#include "engine/train/trainer.h"
+#include "engine/train/step_result.h"
+#include "engine/train/tensors.h"
 
 namespace hawser::train {
 

@@ -17,6 +17,7 @@
 #include "engine/train/assembly/assemble.h"
 #include "engine/train/assembly/engine_plans.h"
 #include "engine/train/proof/played_ranks.h"
+#include "engine/train/trainer.h"
 
 namespace hawser::train {
 namespace {
@@ -65,7 +66,7 @@ class Comparison {
       const float* const theirs = kind == TensorKind::kWeight || p.trainable ? other(p) : nullptr;
       if (theirs == nullptr) continue;
       values_.resize(static_cast<size_t>(p.size));
-      ranks_.tensor_get(kind, p.name, values_.data(), values_.size() * sizeof(float));
+      ranks_.tensors().get(kind, p.name, values_.data(), values_.size() * sizeof(float));
       ++tensors_, elements_ += p.size;
       for (int64_t i = 0; i < p.size && difference_.is_null(); ++i) {
         const float ours = values_[static_cast<size_t>(i)];
@@ -120,7 +121,7 @@ class PlainRanks {
 
   const float* tensor(TensorKind kind, const nn::Parameter& p) {
     values_.resize(static_cast<size_t>(p.size));
-    trainer_->tensor_get(kind, p.name, values_.data(), values_.size() * sizeof(float));
+    trainer_->tensors().get(kind, p.name, values_.data(), values_.size() * sizeof(float));
     return values_.data();
   }
 

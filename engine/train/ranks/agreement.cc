@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "engine/base/json.h"
+#include "engine/base/json_difference.h"
 #include "engine/train/ranks/together.h"
 #include "engine/train/step/executor.h"
 
@@ -26,17 +26,13 @@ void forget_what_may_differ(Json* config) {
 
 /// The first pointer at which the two differ, with both values; "" where they do not.
 std::string difference(const Json& ours, const Json& theirs, int32_t our_rank, int32_t their_rank) {
-  const Json ours_flat = ours.flatten(), theirs_flat = theirs.flatten();
-  const auto value = [](const Json& flat, const std::string& key) {
-    return flat.contains(key) ? flat[key].dump() : std::string("not set");
-  };
-  for (const Json* side : {&ours_flat, &theirs_flat})
-    for (const auto& [pointer, unused] : side->items()) {
-      const std::string a = value(ours_flat, pointer), b = value(theirs_flat, pointer);
-      if (a != b)
-        return fmt::format("{} is {} on rank {} and {} on rank {}", pointer, a, our_rank, b, their_rank);
-    }
-  return "";
+  std::string text;
+  each_difference(ours, theirs, [&](const std::string& pointer, const Json* a, const Json* b) {
+    if (text.empty())
+      text = fmt::format("{} is {} on rank {} and {} on rank {}", pointer, a ? a->dump() : "not set",
+                         our_rank, b ? b->dump() : "not set", their_rank);
+  });
+  return text;
 }
 
 /// In which way two starts are no start of one engine; "" if they are.

@@ -8,7 +8,7 @@
 #include "engine/base/philox.h"
 #include "engine/device/arena.h"
 #include "engine/device/cpu/thread_pool.h"
-#include "engine/train/trainer.h"
+#include "engine/train/report/device_report.h"
 #include "kernels/include/levels.h"
 #include "kernels/include/table.h"
 

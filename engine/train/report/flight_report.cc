@@ -9,7 +9,7 @@
 #include "engine/base/json.h"
 #include "engine/comm/flight_recorder.h"
 #include "engine/comm/gate.h"
-#include "engine/train/trainer_impl.h"
+#include "engine/train/report/reports.h"
 
 namespace hawser::train {
 namespace {
@@ -81,10 +81,10 @@ std::string rank_text(const comm::RankComm& rank) {
 
 }  // namespace
 
-std::string TrainerImpl::flight_report(bool json) const {
+std::string Reports::flight(bool json) const {
   Json ranks = Json::array();
   std::string text;
-  for (const auto& end : connected_->ends) {
+  for (const auto& end : ranks_.connection().ends()) {
     if (json) {
       ranks.push_back(rank_json(*end));
     } else {

@@ -1,5 +1,5 @@
-// The plan's report (hws_plan_report, `hawser plan`): what one rank does, holds and sends in a step, and what
-// it would under every other ZeRO stage, so that users can choose before anything is allocated.
+#include "engine/train/report/plan_report.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,6 @@
 #include "engine/train/ranks/machine.h"
 #include "engine/train/save/staging.h"
 #include "engine/train/step/executor.h"
-#include "engine/train/trainer.h"
 #include "kernels/include/levels.h"
 
 namespace hawser::train {

@@ -6,7 +6,7 @@
 
 #include "engine/base/json.h"
 #include "engine/train/report/profile_report.h"
-#include "engine/train/trainer_impl.h"
+#include "engine/train/report/traces.h"
 
 namespace hawser::train {
 namespace {
@@ -80,7 +80,7 @@ std::string kernel_label(const nn::KernelWork& work) {
   return text + " " + type;
 }
 
-std::string TrainerImpl::profile_report(bool json) const {
+std::string Traces::profile_report(bool json) const {
   if (traces_.empty() || traces_.front().profile() == nullptr)
     fail(Code::kFailedPrecondition,
          "nothing was profiled: switch the trace on with HWS_TRACE_KERNELS (hws_engine_set_trace) and take a "
@@ -91,8 +91,8 @@ std::string TrainerImpl::profile_report(bool json) const {
   Json report;
   std::string text;
   for (size_t i = 0; i < traces_.size(); ++i) {
-    if (json) report["ranks"].push_back(rank_json(ranks_[i]->number(), traces_[i]));
-    text += rank_text(ranks_[i]->number(), traces_[i]);
+    if (json) report["ranks"].push_back(rank_json(ranks_.at(static_cast<int32_t>(i)).number(), traces_[i]));
+    text += rank_text(ranks_.at(static_cast<int32_t>(i)).number(), traces_[i]);
   }
   return json ? report.dump() : text;
 }

@@ -1,54 +1,123 @@
-// Reports that need no engine: conversion, devices, the library itself.
-#include <fmt/format.h>
+#include "engine/train/report/reports.h"
 
-#include <atomic>
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <vector>
 
-#include "engine/base/error.h"
 #include "engine/base/json.h"
-#include "engine/checkpoint/checkpoint.h"
-#include "engine/checkpoint/hf/hf_model.h"
-#include "engine/device/arena.h"
-#include "engine/device/cpu/thread_pool.h"
-#include "engine/train/ranks/choose_device.h"
-#include "engine/train/trainer.h"
-#include "kernels/include/levels.h"
+#include "engine/nn/model.h"
+#include "engine/train/save/staging.h"
 
 namespace hawser::train {
+namespace {
 
 using Json = OrderedJson;
 
-void import_checkpoint(const std::string& hf_folder, const std::string& path,
-                       const std::vector<std::string>& ignore_keys) {
-  if (!checkpoint::hf::is_hf_folder(hf_folder))
-    fail(Code::kNotFound,
-         "{} is no Hugging Face folder: it needs config.json and model.safetensors or its index", hf_folder);
-  const Json config = {{"init", {{"from", hf_folder}, {"ignore_keys", ignore_keys}}},
-                       {"batch", {{"micro_batch", 1}, {"sequence", 1}}}};
-  std::atomic<bool> cancel{false};
-  Trainer::create(config::ConfigTree::from_json(config.dump()), true, &cancel)->save(path);
+/// JSON has no NaN or infinity: null then.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+Json memory_json(const EnginePlans& plans, const Executor& executor) {
+  const plan::Plan& plan = plans.train.instructions.empty() ? plans.eval : plans.train;
+  Json json;
+  for (size_t c = 0; c < plan.at_peak.size(); ++c)
+    json["planned"][plan::category_name(static_cast<plan::Category>(c))] = plan.at_peak[c];
+  for (size_t c = 0; c < plan.at_peak.size(); ++c)
+    json["high_water"][plan::category_name(static_cast<plan::Category>(c))] = executor.live_at_peak()[c];
+  json["planned_bytes"] = plan.peak_bytes;
+  json["high_water_bytes"] = executor.high_water();
+  json["arena_bytes"] = plans.arena_bytes;
+  return json;
 }
 
-void export_checkpoint(const std::string& path, const std::string& hf_folder, const std::string& dtype) {
-  const Json config = {{"init", {{"from", path}}}, {"batch", {{"micro_batch", 1}, {"sequence", 1}}}};
-  if (!checkpoint::is_checkpoint(path))
-    fail(Code::kNotFound, "{} is no checkpoint: it has no manifest.json", path);
-  std::atomic<bool> cancel{false};
-  Trainer::create(config::ConfigTree::from_json(config.dump()), true, &cancel)->export_hf(hf_folder, dtype);
+/// Of all ranks here; nothing on a device that captures nothing.
+void add_graphs(Json* info, const Ranks& ranks, bool captures) {
+  if (!captures) return;
+  StepGraphs::Counts sum;
+  std::string without;
+  for (int32_t i = 0; i < ranks.here(); ++i) {
+    const StepGraphs& graphs = ranks.at(i).executor().graphs();
+    sum.captured += graphs.counts().captured, sum.launched += graphs.counts().launched;
+    if (without.empty()) without = graphs.without();
+  }
+  (*info)["graphs"] = {{"captured", sum.captured}, {"launched", sum.launched}};
+  if (!without.empty()) (*info)["graphs_without"] = without;
 }
 
-std::string device_list_json() {
-  const Json cpu = {{"name", kernels::cpu_name()},
-                    {"kind", "cpu"},
-                    {"threads", device::default_threads()},
-                    {"available_bytes", device::available_memory()},
-                    {"level", kernels::cpu_level_name(kernels::best_cpu_level())}};
-  return with_plugin_devices(Json::array({cpu}).dump());
+/// Fields of a line, or lines of a text.
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, at);) parts.push_back(part);
+  return parts;
 }
 
-std::string library_info_json() {
-  Json json = {
-      {"name", "hawser"}, {"version", HAWSER_VERSION}, {"compiler", __VERSION__}, {"modules", {"cpu"}}};
-  json["cpu_level"] = kernels::cpu_level_name(kernels::best_cpu_level());
+/// So that one run can be held against another.
+Json choices_json(const Choices& choices) {
+  const std::vector<std::string> lines = split(choices.text, '\n');
+  Json products = Json::array();
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const std::vector<std::string> fields = split(lines[i], ';');
+    products.push_back(
+        {{"product", fields.at(0)}, {"algorithm", fields.at(1)}, {"nanoseconds", std::stoll(fields.at(2))}});
+  }
+  Json json;
+  json["by"] = lines.at(0);
+  if (!choices.apart.empty()) json["apart"] = choices.apart;
+  json["products"] = std::move(products);
+  return json;
+}
+
+}  // namespace
+
+std::string Reports::info_json() const {
+  Json json;
+  json["model"] = Json::parse(ranks_.assembly().model_json);
+  json["parameters"] = ranks_.model().table().count();
+  json["matmul_parameters"] = ranks_.model().matmul_parameters();
+  json["flops_per_token"] = ranks_.model().flops_per_token(ranks_.config().batch.sequence);
+  json["precision"] = precision_name(ranks_.config().precision);
+  json["device"] = kind_name(ranks_.device().kind);
+  if (ranks_.device().plugin) json["device_name"] = ranks_.first().link().device().info().name;
+  if (*ranks_.first().link().device().info().without != '\0')
+    json["device_without"] = ranks_.first().link().device().info().without;
+  if (!ranks_.device().reason.empty()) json["device_reason"] = ranks_.device().reason;
+  if (!ranks_.transport().reason.empty()) json["device_transport"] = ranks_.transport().reason;
+  add_graphs(&json, ranks_, ranks_.first().link().device().info().captures && ranks_.config().cuda.graphs);
+  if (!ranks_.choices().text.empty()) json["choices"] = choices_json(ranks_.choices());
+  json["cpu_level"] = ranks_.kernels().name;
+  json["threads"] = ranks_.threads();
+  json["ranks"] = ranks_.world();
+  json["trainable_parameters"] = ranks_.model().table().trainable_count();
+  json["inference"] = ranks_.inference();
+  json["step"] = progress_.state.step;
+  json["accepted_steps"] = progress_.state.accepted;
+  json["skipped_steps"] = progress_.state.skipped;
+  json["samples"] = progress_.state.samples;
+  json["total_steps"] = ranks_.config().train.steps;
+  json["best_validation_loss"] = number(progress_.state.best_validation_loss);
+  json["global_batch"] = ranks_.config().batch.global_batch;
+  json["sequence"] = ranks_.config().batch.sequence;
+  json["vocabulary"] = Json::parse(ranks_.assembly().vocabulary.to_json());
+  json["memory"] = memory_json(ranks_.plans(), ranks_.first().executor());
+  json["memory"]["host_staging_bytes"] = ranks_.plans().staging.bytes();
+  json["memory"]["device_transport_bytes"] = ranks_.plans().device_transport_bytes;
+  json["memory"]["transport_bytes"] = ranks_.target().transport_bytes;
+  json["memory"]["staging_bytes"] = staging_bytes(ranks_.first().layout(), ranks_.model().table());
+  json["memory"]["staging_taken_bytes"] = saves_.staging_taken_bytes();
+  return json.dump();
+}
+
+std::string Reports::data_json() const {
+  Json json;
+  json["cursor"] = progress_.state.samples;
+  json["vocabulary"] = Json::parse(ranks_.assembly().vocabulary.to_json());
+  if (dataset_) {
+    json["train_tokens"] = dataset_->train_tokens();
+    json["validation_tokens"] = dataset_->validation_tokens();
+    json["validation_samples"] = dataset_->validation_samples();
+    json["fingerprint"] = Json::parse(dataset_->fingerprint());
+  }
   return json.dump();
 }
 

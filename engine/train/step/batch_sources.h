@@ -7,7 +7,7 @@
 
 #include "engine/data/dataset.h"
 #include "engine/train/step/executor.h"
-#include "engine/train/trainer.h"
+#include "engine/train/step_result.h"
 
 namespace hawser::train {
 

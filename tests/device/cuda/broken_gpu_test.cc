@@ -40,7 +40,7 @@ TEST(BrokenGpu, EndsStepsButNotTheSaveThatHasItsSnapshot) {
     saved = tensor(*trainer, TensorKind::kWeight, name, 40 * 72);
     const auto operation = [&] {
       const HeldDisk held;  // the save is under way when the GPU breaks
-      const auto begun = trainer->save_async(path);
+      const auto begun = trainer->saves().save_async(path);
       break_gpu();
       for (int i = 0; i < 2; ++i) {
         try {
@@ -55,10 +55,10 @@ TEST(BrokenGpu, EndsStepsButNotTheSaveThatHasItsSnapshot) {
     }();
     EXPECT_TRUE(operation->wait(-1));
     EXPECT_FALSE(operation->error().has_value());
-    EXPECT_THROW(trainer->save(folder.file("another")), Error) << "of weights that nobody can read";
+    EXPECT_THROW(trainer->saves().save(folder.file("another")), Error) << "of weights that nobody can read";
   }
   const auto next = make();  // the GPU is well again once nobody uses it
-  next->load(path, false);
+  next->loads().load(path, false);
   EXPECT_EQ(tensor(*next, TensorKind::kWeight, name, 40 * 72), saved);
   EXPECT_GT(next->train_step().loss, 0);
 }

@@ -79,7 +79,7 @@ class Rehearsal : public ::testing::Test {
   const std::string path_ = folder_.file("algorithms");
 };
 
-json choices_of(const Trainer& trainer) { return json::parse(trainer.info_json()).at("choices"); }
+json choices_of(const Trainer& trainer) { return json::parse(trainer.reports().info_json()).at("choices"); }
 
 TEST_F(Rehearsal, TakesTheFastestBeforeTheFirstStep) {
   Layout layout = ranks(1);
@@ -123,7 +123,7 @@ TEST_F(Rehearsal, ChangesNothingElse) {
                first = run_layout(problem(false), ranks(n), 2);
     EXPECT_EQ(first_difference(timed, first), "");
     LayoutRun engine(problem(true), ranks(n)), other(problem(false), ranks(n));
-    for (const json& t : json::parse(engine.trainer().tensors_json())) {
+    for (const json& t : json::parse(engine.trainer().tensors().json())) {
       const auto name = t.at("name").get<std::string>();
       const auto count = t.at("count").get<size_t>();
       EXPECT_EQ(tensor(engine.trainer(), TensorKind::kWeight, name, count),
@@ -200,10 +200,10 @@ TEST_F(Rehearsal, MakesThePlansOfAttention) {
   const int64_t made = plans();
   EXPECT_EQ(made - before, 4);  // two windows, both directions
   EXPECT_NEAR(trainer->forward_backward().loss, want, 1e-3 * want);
-  for (const json& gradient : json::parse(trainer->statistics_json()))
+  for (const json& gradient : json::parse(trainer->tensors().statistics_json()))
     EXPECT_GT(gradient.at("norm"), 0) << gradient << ": without positions queries and keys have none";
   trainer->commit();
-  trainer->eval(nullptr, 1);
+  trainer->inference().eval(nullptr, 1);
   EXPECT_EQ(plans(), made);
 }
 
@@ -213,11 +213,12 @@ TEST_F(Rehearsal, TellsWhereTheLibraryHasNoPlanOfAttention) {
   config::ConfigTree config = for_library_attention();
   config.set("/device", "\"cuda\"");
   std::atomic<bool> cancel{false};
-  EXPECT_FALSE(json::parse(Trainer::create(config, false, &cancel)->info_json()).contains("device_without"));
+  EXPECT_FALSE(
+      json::parse(Trainer::create(config, false, &cancel)->reports().info_json()).contains("device_without"));
   need(int64_t{1} << 40);
   const auto trainer = Trainer::create(config, false, &cancel);
   need(1024);
-  const std::string without = json::parse(trainer->info_json()).at("device_without");
+  const std::string without = json::parse(trainer->reports().info_json()).at("device_without");
   for (const char* part : {"cuDNN 0 has no plan for the forward of attention over documents (", " heads of ",
                            "the engine's own kernel", "/deterministic false"})
     EXPECT_NE(without.find(part), std::string::npos) << without;

@@ -146,7 +146,7 @@ TEST(TrainOnCuda, InGraphsWithTheSameBits) {
   std::vector<StepRecord> records;
   for (int step = 0; step < 3; ++step) records.push_back(run.step());
   EXPECT_EQ(first_difference(run_layout(without, layout, 3), records), "");
-  const json info = json::parse(run.trainer().info_json());
+  const json info = json::parse(run.trainer().reports().info_json());
   EXPECT_EQ(info.at("graphs"), json({{"captured", 4}, {"launched", 8}}));
   EXPECT_FALSE(info.contains("graphs_without")) << info.at("graphs_without");
 }
@@ -202,20 +202,20 @@ class Quickstart : public ::testing::Test {
 
 TEST_F(Quickstart, TrainsToTheCpusLossesAndItsCheckpointsMoveBothWays) {
   const auto cpu = make("cpu"), gpu = make("cuda");
-  EXPECT_EQ(json::parse(gpu->info_json()).at("device"), "cuda");
+  EXPECT_EQ(json::parse(gpu->reports().info_json()).at("device"), "cuda");
   const auto same_step = [](Trainer& a, Trainer& b) {
     const double want = a.train_step().loss;
     EXPECT_NEAR(b.train_step().loss, want, 1e-5 * want);
   };
   for (int step = 0; step < 3; ++step) same_step(*cpu, *gpu);
-  const double want = cpu->eval(nullptr, 2).loss;
-  EXPECT_NEAR(gpu->eval(nullptr, 2).loss, want, 1e-5 * want);
+  const double want = cpu->inference().eval(nullptr, 2).loss;
+  EXPECT_NEAR(gpu->inference().eval(nullptr, 2).loss, want, 1e-5 * want);
 
-  cpu->save(folder_.file("of-cpu"));
-  gpu->save(folder_.file("of-gpu"));
+  cpu->saves().save(folder_.file("of-cpu"));
+  gpu->saves().save(folder_.file("of-gpu"));
   const auto loaded_on_cpu = make("cpu"), loaded_on_gpu = make("cuda");
-  loaded_on_cpu->load(folder_.file("of-gpu"), false);
-  loaded_on_gpu->load(folder_.file("of-cpu"), false);
+  loaded_on_cpu->loads().load(folder_.file("of-gpu"), false);
+  loaded_on_gpu->loads().load(folder_.file("of-cpu"), false);
   same_step(*loaded_on_cpu, *gpu);
   same_step(*cpu, *loaded_on_gpu);
 }

@@ -1,8 +1,11 @@
-// Tensors by name, ours or Hugging Face's.
+#include "engine/train/tensors.h"
+
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/train/trainer_impl.h"
+#include "engine/base/json.h"
+#include "engine/optim/optimizer.h"
 
 namespace hawser::train {
 namespace {
@@ -45,40 +48,12 @@ void check_bytes(std::string_view name, int64_t elements, size_t bytes) {
          elements * 4, bytes);
 }
 
-}  // namespace
-
-/// From element state(group).range.begin on; null where this rank keeps none.
-StateArray TrainerImpl::state_of(const Rank& rank, TensorKind kind, int32_t group) const {
-  const GroupState& s = rank.executor().state(group);
-  switch (kind) {
-    case TensorKind::kWeight:
-      return s.weights;
-    case TensorKind::kGradient:
-      if (inference_ || !rank.layout().group(group).trainable) return {};
-      return rank.executor().gradients(plans_.train, group);
-    case TensorKind::kMoment1:
-      return s.moment1;
-    case TensorKind::kMoment2:
-      return s.moment2;
-  }
-  return {};
+/// The family it was imported as, else the one that can express the model; "" if none can.
+std::string hf_family(const nn::ModelConfig& model, const checkpoint::hf::ExtraFiles& extra) {
+  const auto config = extra.find("config.json");
+  if (config == extra.end()) return checkpoint::hf::family_of(model);
+  return Json::parse(config->second).value("model_type", std::string());
 }
-
-void TrainerImpl::check_kind(TensorKind kind) const {
-  if (static_cast<uint32_t>(kind) > 3)
-    fail(Code::kInvalidArgument, "tensor kind {} is none of 0..3", static_cast<int32_t>(kind));
-  const int64_t moments = inference_ ? 0 : optim::moment_count(config_.optimizer);
-  const int64_t kept[] = {1, inference_ ? 0 : 1, moments > 0, moments > 1};
-  if (kept[static_cast<size_t>(kind)] == 0)
-    fail(Code::kFailedPrecondition,
-         "this engine keeps no {} tensors (it was created for inference, or its optimizer has none)",
-         kind_name(kind));
-  if (kind == TensorKind::kGradient && !pending_)
-    fail(Code::kFailedPrecondition,
-         "gradients can be read between forward_backward and commit or discard only");
-}
-
-namespace {
 
 void check_trainable(TensorKind kind, const nn::Parameter& p) {
   if (kind != TensorKind::kWeight && !p.trainable)
@@ -88,16 +63,52 @@ void check_trainable(TensorKind kind, const nn::Parameter& p) {
 
 }  // namespace
 
-/// The whole tensor, from all who hold a part of it. Collective where ranks are elsewhere.
-void TrainerImpl::collect(TensorKind kind, const nn::Parameter& p, float* out) const {
+Tensors::Tensors(const Ranks& ranks, const Progress& progress) : ranks_(ranks), progress_(progress) {
+  const nn::ModelConfig& model = ranks.config().model;
+  const std::string family = hf_family(model, progress.extra_files);
+  if (!family.empty()) bindings_ = checkpoint::hf::bindings(family, model, ranks.table());
+}
+
+/// From element state(group).range.begin on; null where this rank keeps none.
+StateArray Tensors::state_of(const Rank& rank, TensorKind kind, int32_t group) const {
+  const GroupState& s = rank.executor().state(group);
+  switch (kind) {
+    case TensorKind::kWeight:
+      return s.weights;
+    case TensorKind::kGradient:
+      if (ranks_.inference() || !rank.layout().group(group).trainable) return {};
+      return rank.executor().gradients(ranks_.plans().train, group);
+    case TensorKind::kMoment1:
+      return s.moment1;
+    case TensorKind::kMoment2:
+      return s.moment2;
+  }
+  return {};
+}
+
+void Tensors::check_kind(TensorKind kind) const {
+  if (static_cast<uint32_t>(kind) > 3)
+    fail(Code::kInvalidArgument, "tensor kind {} is none of 0..3", static_cast<int32_t>(kind));
+  const int64_t moments = ranks_.inference() ? 0 : optim::moment_count(ranks_.config().optimizer);
+  const int64_t kept[] = {1, ranks_.inference() ? 0 : 1, moments > 0, moments > 1};
+  if (kept[static_cast<size_t>(kind)] == 0)
+    fail(Code::kFailedPrecondition,
+         "this engine keeps no {} tensors (it was created for inference, or its optimizer has none)",
+         kind_name(kind));
+  if (kind == TensorKind::kGradient && !progress_.pending)
+    fail(Code::kFailedPrecondition,
+         "gradients can be read between forward_backward and commit or discard only");
+}
+
+void Tensors::collect(TensorKind kind, const nn::Parameter& p, float* out) const {
   check_trainable(kind, p);
-  on_ranks([&](Rank& rank, int32_t) {
+  ranks_.on_each([&](Rank& rank, int32_t) {
     const GroupState& s = rank.executor().state(p.group);
     const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
-    if (begin < end && (rank.layout().owns_state() || !all_here()))
+    if (begin < end && (rank.layout().owns_state() || !ranks_.all_here()))
       read_values(rank.link(), out + (begin - p.offset),
                   state_of(rank, kind, p.group).from(begin - s.range.begin), end - begin);
-    if (all_here() || !rank.layout().state_sharded()) return;
+    if (ranks_.all_here() || !rank.layout().state_sharded()) return;
     comm::ProcessGroup& group = rank.groups().shard_of_host();
     for (int32_t r = 0; r < group.size(); ++r) {
       const mesh::FlatRange part = rank.layout().state_on(p.group, group.members()[static_cast<size_t>(r)]);
@@ -108,9 +119,9 @@ void TrainerImpl::collect(TensorKind kind, const nn::Parameter& p, float* out) c
 }
 
 /// Everyone who keeps a part takes it.
-void TrainerImpl::scatter(TensorKind kind, const nn::Parameter& p, const float* data) {
+void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data) {
   check_trainable(kind, p);
-  on_ranks([&](Rank& rank, int32_t) {
+  ranks_.on_each([&](Rank& rank, int32_t) {
     const GroupState& s = rank.executor().state(p.group);
     const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
     if (begin < end)
@@ -120,59 +131,101 @@ void TrainerImpl::scatter(TensorKind kind, const nn::Parameter& p, const float* 
   });
 }
 
-const checkpoint::hf::Binding& TrainerImpl::binding(std::string_view name) const {
+const checkpoint::hf::Binding& Tensors::binding(std::string_view name) const {
   for (const checkpoint::hf::Binding& b : bindings_)
     if (b.hf_name == name || b.hf_name == "transformer." + std::string(name)) return b;
   fail(Code::kNotFound, "there is no tensor \"{}\", neither under our name nor under a Hugging Face name",
        name);
 }
 
-void TrainerImpl::tensor_get(TensorKind kind, std::string_view name, float* data, size_t bytes) const {
+void Tensors::get(TensorKind kind, std::string_view name, float* data, size_t bytes) const {
   check_kind(kind);
-  if (const nn::Parameter* p = model_.table().find(name)) {
+  if (const nn::Parameter* p = ranks_.table().find(name)) {
     check_bytes(name, p->size, bytes);
     return collect(kind, *p, data);
   }
   const checkpoint::hf::Binding& b = binding(name);
   check_bytes(name, binding_size(b), bytes);
-  for_each_part(b, model_.table(),
+  for_each_part(b, ranks_.table(),
                 [&](const nn::Parameter& p, std::vector<float>& tensor, auto each_element) {
                   collect(kind, p, tensor.data());
                   each_element([&](int64_t hf, float& value) { data[hf] = value; });
                 });
 }
 
-void TrainerImpl::tensor_set(TensorKind kind, std::string_view name, const float* data, size_t bytes) {
+void Tensors::set(TensorKind kind, std::string_view name, const float* data, size_t bytes) {
   check_kind(kind);
-  if (const nn::Parameter* p = model_.table().find(name)) {
+  if (const nn::Parameter* p = ranks_.table().find(name)) {
     check_bytes(name, p->size, bytes);
     return scatter(kind, *p, data);
   }
   const checkpoint::hf::Binding& b = binding(name);
   check_bytes(name, binding_size(b), bytes);
-  for_each_part(b, model_.table(),
+  for_each_part(b, ranks_.table(),
                 [&](const nn::Parameter& p, std::vector<float>& tensor, auto each_element) {
                   each_element([&](int64_t hf, float& value) { value = data[hf]; });
                   scatter(kind, p, tensor.data());
                 });
 }
 
-TensorLocation TrainerImpl::tensor_location(TensorKind kind, std::string_view name) const {
+TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
   check_kind(kind);
-  const nn::Parameter& p = model_.table().at(name);
+  const nn::Parameter& p = ranks_.table().at(name);
   check_trainable(kind, p);
-  if (!first().link().in_place())
+  if (!ranks_.first().link().in_place())
     fail(Code::kUnimplemented,
          "tensor \"{}\" lies in the memory of a device (/device): there is no view of it; copy it with "
          "hws_tensor_get",
          name);
-  if (first().layout().state_sharded())
+  if (ranks_.first().layout().state_sharded())
     fail(Code::kUnimplemented,
          "tensor \"{}\" lies in shards on {} ranks (/zero/stage): there is no view of it; copy it with "
          "hws_tensor_get",
-         name, first().layout().parts());
-  const StateArray tensor = state_of(first(), kind, p.group).from(p.offset);
-  return {tensor.data, tensor.type, p.shape, first().arena()};
+         name, ranks_.first().layout().parts());
+  const StateArray tensor = state_of(ranks_.first(), kind, p.group).from(p.offset);
+  return {tensor.data, tensor.type, p.shape, ranks_.first().arena()};
+}
+
+std::string Tensors::json() const {
+  OrderedJson json = OrderedJson::array();
+  for (const nn::Parameter& p : ranks_.table().all()) {
+    OrderedJson hf;
+    for (const checkpoint::hf::Binding& b : bindings_)
+      for (const std::string& name : b.parameters)
+        if (name == p.name) hf = b.hf_name;
+    json.push_back({{"name", p.name},
+                    {"shape", p.shape},
+                    {"count", p.size},
+                    {"decay", p.decay},
+                    {"trainable", p.trainable},
+                    {"hugging_face_name", hf}});
+  }
+  return json.dump();
+}
+
+std::string Tensors::statistics_json() const {
+  check_kind(TensorKind::kGradient);
+  OrderedJson json = OrderedJson::array();
+  std::vector<float> gradient;
+  for (const nn::Parameter& p : ranks_.table().all()) {
+    if (!p.trainable) continue;
+    gradient.resize(static_cast<size_t>(p.size));
+    collect(TensorKind::kGradient, p, gradient.data());
+    double squares = 0, largest = 0;
+    int64_t non_finite = 0;
+    for (const float value : gradient) {
+      const double g = static_cast<double>(value);
+      if (!std::isfinite(g)) {
+        ++non_finite;
+        continue;
+      }
+      squares += g * g;
+      largest = std::max(largest, std::abs(g));
+    }
+    json.push_back(
+        {{"name", p.name}, {"norm", std::sqrt(squares)}, {"largest", largest}, {"non_finite", non_finite}});
+  }
+  return json.dump();
 }
 
 }  // namespace hawser::train

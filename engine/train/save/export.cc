@@ -1,11 +1,11 @@
-// Export as a Hugging Face folder, which the process of rank 0 writes. Where it does not hold all elements,
-// each tensor is gathered when its turn comes and dropped when it is written: nobody ever holds more than
-// what one stored tensor is made of.
+#include "engine/train/save/export.h"
+
 #include <algorithm>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "engine/base/error.h"
-#include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
 namespace {
@@ -26,28 +26,29 @@ class Gathered {
 
 }  // namespace
 
-void TrainerImpl::export_hf(const std::string& folder, const std::string& dtype) const {
+void Export::to_folder(const std::string& folder, const std::string& dtype) const {
   saver_.wait();
-  const nn::ParameterTable& table = model_.table();
+  const nn::ParameterTable& table = ranks_.table();
   const WriteTensors write = [&](const auto& source, const auto& written) {
-    checkpoint::hf::export_folder(folder, config_.model, table, source, extra_files_, dtype, written);
+    checkpoint::hf::export_folder(folder, ranks_.config().model, table, source, progress_.extra_files, dtype,
+                                  written);
   };
-  const bool f32 = state_type(config_) == DType::kF32;
-  if (f32 && first().link().in_place() && !first().layout().state_sharded()) {
+  const bool f32 = state_type(ranks_.config()) == DType::kF32;
+  if (f32 && ranks_.first().link().in_place() && !ranks_.first().layout().state_sharded()) {
     const auto own = [&](const std::string& name) -> const float* {
       const nn::Parameter& p = table.at(name);
-      return first().executor().state(p.group).weights.from(p.offset).in_place(first().link());
+      return ranks_.first().executor().state(p.group).weights.from(p.offset).in_place(ranks_.first().link());
     };
-    on_first_process([&] { return write(own, [] {}), true; });
-  } else if (all_here()) {
+    ranks_.on_first_process([&] { return write(own, [] {}), true; });
+  } else if (ranks_.all_here()) {
     Gathered gathered;
     const auto gather = [&](const std::string& name) -> const float* {
       std::vector<float>& tensor = gathered.make_room(table.at(name));
-      collect(TensorKind::kWeight, table.at(name), tensor.data());
+      tensors_.collect(TensorKind::kWeight, table.at(name), tensor.data());
       return tensor.data();
     };
     write(gather, [&] { gathered.drop(); });
-  } else if (first().number() == 0) {
+  } else if (ranks_.first().number() == 0) {
     export_with_others(write);
   } else {
     gather_for_export();
@@ -55,16 +56,16 @@ void TrainerImpl::export_hf(const std::string& folder, const std::string& dtype)
 }
 
 /// The process of rank 0: tells the others which tensor is next, and at the end "", or what failed.
-void TrainerImpl::export_with_others(const WriteTensors& write) const {
-  const nn::ParameterTable& table = model_.table();
+void Export::export_with_others(const WriteTensors& write) const {
+  const nn::ParameterTable& table = ranks_.table();
   Gathered gathered;
   const auto gather = [&](const std::string& name) -> const float* {
     std::vector<float>* tensor = nullptr;
-    from_all_processes([&] {
+    ranks_.from_all_processes([&] {
       tensor = &gathered.make_room(table.at(name));
       return name;
     });
-    collect(TensorKind::kWeight, table.at(name), tensor->data());
+    tensors_.collect(TensorKind::kWeight, table.at(name), tensor->data());
     return tensor->data();
   };
   try {
@@ -72,27 +73,28 @@ void TrainerImpl::export_with_others(const WriteTensors& write) const {
   } catch (const AgreedError&) {
     throw;
   } catch (...) {
-    if (broken_) throw;
+    if (ranks_.broken()) throw;
     const std::exception_ptr error = std::current_exception();
-    from_all_processes([&]() -> std::string { std::rethrow_exception(error); });
+    ranks_.from_all_processes([&]() -> std::string { std::rethrow_exception(error); });
   }
-  from_all_processes([] { return std::string(); });
+  ranks_.from_all_processes([] { return std::string(); });
 }
 
 /// The others, until it has come to its end.
-void TrainerImpl::gather_for_export() const {
-  const nn::ParameterTable& table = model_.table();
+void Export::gather_for_export() const {
+  const nn::ParameterTable& table = ranks_.table();
   std::vector<float> tensor;
   const auto next = [&] {
-    return from_all_processes([&] {
-             for (const nn::Parameter& p : table.all())
-               tensor.resize(std::max(tensor.size(), static_cast<size_t>(p.size)));
-             return std::string();
-           })
+    return ranks_
+        .from_all_processes([&] {
+          for (const nn::Parameter& p : table.all())
+            tensor.resize(std::max(tensor.size(), static_cast<size_t>(p.size)));
+          return std::string();
+        })
         .front();
   };
   for (std::string name = next(); !name.empty(); name = next())
-    collect(TensorKind::kWeight, table.at(name), tensor.data());
+    tensors_.collect(TensorKind::kWeight, table.at(name), tensor.data());
 }
 
 }  // namespace hawser::train

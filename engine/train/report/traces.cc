@@ -1,5 +1,7 @@
 // What a traced step looks like to people and to trace viewers (Perfetto, chrome://tracing). Format: "Trace
 // Event Format", Google, complete events ("X") in microseconds; one process per rank, one thread per stream.
+#include "engine/train/report/traces.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 
 #include "engine/base/json.h"
 #include "engine/train/report/profile_report.h"
-#include "engine/train/trainer_impl.h"
 
 namespace hawser::train {
 namespace {
@@ -100,44 +101,45 @@ Json overlap_json(int32_t rank, const plan::Overlap& o) {
 
 }  // namespace
 
-void TrainerImpl::set_trace(bool on, bool kernels) {
-  require_training("set_trace");
-  require_pending(false);
+void Traces::set(bool on, bool kernels) {
+  ranks_.require_training("set_trace");
+  progress_.require_no_pending();
   traces_.clear();
-  traces_.reserve(ranks_.size());
-  for (const std::unique_ptr<Rank>& rank : ranks_) {
-    rank->executor().set_trace(nullptr);
+  traces_.reserve(static_cast<size_t>(ranks_.here()));
+  for (int32_t i = 0; i < ranks_.here(); ++i) {
+    Rank& rank = ranks_.at(i);
+    rank.executor().set_trace(nullptr);
     if (!on) continue;
-    traces_.emplace_back(plans_.train, rank->comm());
-    device::Device& device = rank->link().device();
+    traces_.emplace_back(ranks_.plans().train, rank.comm());
+    device::Device& device = rank.link().device();
     if (kernels) traces_.back().add_profile(device.kernels(), device.stream(device::StreamId::kCompute));
-    rank->executor().set_trace(&traces_.back());
+    rank.executor().set_trace(&traces_.back());
   }
 }
 
-plan::Timeline TrainerImpl::timeline(int32_t index) const {
+plan::Timeline Traces::timeline(int32_t index) const {
   if (traces_.empty())
     fail(Code::kFailedPrecondition,
          "nothing was traced: switch the trace on (hws_engine_set_trace) and take a step");
   return traces_.at(static_cast<size_t>(index)).timeline();
 }
 
-std::string TrainerImpl::trace_report(bool json) const {
+std::string Traces::report(bool json) const {
   std::vector<plan::Timeline> lines;
   double zero = std::numeric_limits<double>::infinity();
-  for (int32_t i = 0; i < team_.size(); ++i) {
+  for (int32_t i = 0; i < ranks_.here(); ++i) {
     lines.push_back(timeline(i));
     if (!lines.back().times.empty()) zero = std::min(zero, lines.back().times.front().ready);
   }
-  Json report = {{"displayTimeUnit", "ms"}, {"otherData", {{"step", last_.step}}}};
+  Json report = {{"displayTimeUnit", "ms"}, {"otherData", {{"step", metrics_.last_step()}}}};
   std::string text =
-      fmt::format("step {}, seconds\n{:>6} {:>10} {:>10} {:>14} {:>10} {:>9} {:>16}\n", last_.step, "rank",
-                  "step", "compute", "communication", "exposed", "hidden", "behind backward");
+      fmt::format("step {}, seconds\n{:>6} {:>10} {:>10} {:>14} {:>10} {:>9} {:>16}\n", metrics_.last_step(),
+                  "rank", "step", "compute", "communication", "exposed", "hidden", "behind backward");
   for (size_t i = 0; i < lines.size(); ++i) {
-    const int32_t rank = ranks_[i]->number();
-    const plan::Overlap o = plan::overlap_of(plans_.train, lines[i]);
+    const int32_t rank = ranks_.at(static_cast<int32_t>(i)).number();
+    const plan::Overlap o = plan::overlap_of(ranks_.plans().train, lines[i]);
     if (json) {
-      Events events(plans_.train, rank, zero, &report["traceEvents"]);
+      Events events(ranks_.plans().train, rank, zero, &report["traceEvents"]);
       events.add(lines[i]);
       if (const KernelProfile* profile = traces_[i].profile()) events.add(*profile);
     }

@@ -1,0 +1,58 @@
+// Inference: evaluation, logits and generation, the forward half of the model under plans of their own.
+//
+// Threading: one call at a time, none beside a step. Collective where ranks are in several processes.
+// Errors: what was asked is checked before anything runs; kCancelled ends a call on all ranks; nothing
+// durable changes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "engine/data/dataset.h"
+#include "engine/train/cancel.h"
+#include "engine/train/ranks/ranks.h"
+#include "engine/train/step_result.h"
+
+namespace hawser::train {
+
+struct GenerateRequest {
+  const int32_t* prompt = nullptr;
+  int64_t prompt_length = 0, max_tokens = 0;
+  double temperature = 1;
+  int64_t top_k = 0;
+  double top_p = 1;
+  uint64_t seed = 0;
+  int32_t stop_token = -1;
+};
+
+struct Evaluation {
+  double loss = 0;
+  int64_t tokens = 0;
+};
+
+class Inference {
+ public:
+  /// `dataset`: null where there is none.
+  Inference(const Ranks& ranks, const data::Dataset* dataset, Cancel* cancel)
+      : ranks_(ranks), dataset_(dataset), cancel_(*cancel) {}
+
+  /// Of `batch`, or, where that is null, of the first batches of the validation data (0: as the config says).
+  Evaluation eval(const BatchView* batch, int64_t max_batches);
+  /// logits: rows x cols x vocabulary.
+  void forward(const BatchView& batch, float* logits, size_t logits_bytes);
+  /// fn(token) of each; false ends.
+  void generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn);
+
+ private:
+  const config::ResolvedConfig& config() const { return ranks_.config(); }
+  Evaluation eval_rows(Rank& rank, const BatchView* batch, int64_t rows, int64_t cols);
+  void run_for_all(const plan::Plan& plan, const Run& run);
+  void round_to_bf16(float* values, int64_t n);
+  void feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits);
+
+  const Ranks& ranks_;
+  const data::Dataset* const dataset_;
+  Cancel& cancel_;
+};
+
+}  // namespace hawser::train

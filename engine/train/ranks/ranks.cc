@@ -1,0 +1,154 @@
+#include "engine/train/ranks/ranks.h"
+
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/train/ranks/together.h"
+#include "kernels/include/levels.h"
+
+namespace hawser::train {
+
+Ranks::Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connection> connection)
+    : assembly_(assembly),
+      config_(assembly.config),
+      connection_(std::move(connection)),
+      model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen),
+      team_(connection_->ranks_here()),
+      device_(choose_device(config_.device)),
+      kernels_(agree_on_kernels()),
+      threads_(choose_threads(config_, team_.size())),
+      machines_(make_machines()),
+      transport_(agree_on_peers()),
+      plans_(make_plans_that_fit(model_, assembly_, target(), machines_.front()->room(device_, team_.size()),
+                                 inference)),
+      optimizer_(model_.table(), config_.optimizer, state_type(config_), config_.seed),
+      shared_{model_, config_, plans_, optimizer_, mesh_of(config_), inference},
+      ranks_(make_ranks()),
+      choices_(rehearse_all()) {}
+
+/// fn(end, its index here) on the thread of every rank here. One that fails tells the others.
+template <typename Fn>
+void Ranks::on_ends(Fn&& fn) const {
+  team_.run([&](int32_t i) {
+    comm::RankComm* const end = connection_->ends()[static_cast<size_t>(i)].get();
+    try {
+      fn(end, static_cast<size_t>(i));
+    } catch (const AgreedError&) {
+      throw;
+    } catch (...) {
+      throw told_others(end, Error::caught());
+    }
+  });
+}
+
+/// The config's kernels, or lower ones where another rank of the world has no others. Its first word to them.
+const kernels::KernelTable& Ranks::agree_on_kernels() const {
+  const kernels::KernelTable& mine = choose_kernels(config_);
+  if (world() == 1) return mine;
+  const auto my_level = static_cast<kernels::CpuLevel>(kernels::cpu_level_from_name(mine.name));
+  kernels::CpuLevel level = my_level;
+  on_ends([&](comm::RankComm* end, size_t i) {
+    const kernels::CpuLevel lowest =
+        agree_on_start(end, {assembly_.tree.to_json(), my_level, kind_name(device_.kind), device_.reason});
+    if (i == 0) level = lowest;
+  });
+  return kernels::cpu_kernels(level);
+}
+
+std::vector<std::unique_ptr<Machine>> Ranks::make_machines() const {
+  std::vector<std::unique_ptr<Machine>> machines;
+  const std::vector<std::unique_ptr<comm::RankComm>>& ends = connection_->ends();
+  for (int32_t i = 0; i < team_.size(); ++i) {
+    const bool chooses = ends.empty() || ends[static_cast<size_t>(i)]->rank() == 0;
+    machines.push_back(std::make_unique<Machine>(device_, config_, kernels_, threads_, i, chooses));
+  }
+  return machines;
+}
+
+TransportChoice Ranks::agree_on_peers() const {
+  if (world() == 1 || config_.device == "cpu") return {};
+  TransportChoice agreed;
+  on_ends([&](comm::RankComm* end, size_t i) {
+    const TransportChoice choice =
+        agree_on_transport(end, device_, config_.comm.device_transport, machines_[i]->device().info());
+    if (i == 0) agreed = choice;
+  });
+  return agreed;
+}
+
+Target Ranks::target() const {
+  Target target = machines_.front()->target();
+  target.peers = transport_.peers;
+  if (!all_here()) target.transport_bytes = comm::process_transport_bytes(world());
+  return target;
+}
+
+std::vector<std::unique_ptr<Rank>> Ranks::make_ranks() const {
+  std::vector<std::unique_ptr<Rank>> ranks(static_cast<size_t>(team_.size()));
+  if (world() == 1)
+    ranks[0] = std::make_unique<Rank>(shared_, 0, nullptr, machines_.front().get());
+  else
+    on_ends([&](comm::RankComm* end, size_t i) {
+      ranks[i] = std::make_unique<Rank>(shared_, end->rank(), end, machines_[i].get());
+    });
+  return ranks;
+}
+
+Choices Ranks::rehearse_all() const {
+  Choices choices;
+  on_each([&](Rank& rank, int32_t i) {
+    const Choices chosen = rehearse(&rank, config_.deterministic);
+    if (i == 0) choices = chosen;
+  });
+  return choices;
+}
+
+bool Ranks::on_any_process(bool here) const {
+  if (all_here()) return here;
+  bool result = here;
+  on_each([&](Rank& rank, int32_t i) {
+    const bool any = on_any_rank(rank.groups().dp.get(), here);
+    if (i == 0) result = any;
+  });
+  return result;
+}
+
+std::vector<std::string> Ranks::from_all_processes(const std::function<std::string()>& make) const {
+  if (all_here()) return {make()};
+  std::vector<std::string> answers;
+  on_each([&](Rank& rank, int32_t i) {
+    std::vector<std::string> all = Together(rank.groups().dp.get()).from_all(make);
+    if (i == 0) answers = std::move(all);
+  });
+  return answers;
+}
+
+bool Ranks::on_first_process(const std::function<bool()>& fn) const {
+  if (all_here()) return fn();  // what it did must not be lost for want of memory for an answer
+  const auto answer = [&] { return std::string(first().number() == 0 && fn() ? "1" : "0"); };
+  return from_all_processes(answer).front() == "1";
+}
+
+void Ranks::ran_dry() const noexcept {
+  if (all_here()) return;
+  broken_ = true;
+  connection_->ends().front()->abort(Error::out_of_memory());
+}
+
+void Ranks::check_usable() const {
+  if (broken_)
+    fail(Code::kAborted,
+         "the ranks of this engine lost each other in an earlier call; make a new engine and load the last "
+         "checkpoint");
+  if (half_loaded_)
+    fail(Code::kFailedPrecondition,
+         "the last hws_checkpoint_load failed when it had changed a part of the weights; load a checkpoint");
+}
+
+void Ranks::require_training(const char* what) const {
+  if (shared_.inference)
+    fail(Code::kFailedPrecondition,
+         "{}: this engine was created for inference (HWS_ENGINE_INFERENCE) and cannot train", what);
+}
+
+}  // namespace hawser::train

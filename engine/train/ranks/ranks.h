@@ -1,0 +1,123 @@
+// Ranks: the ranks of an engine that this process holds, ready to work: their threads, devices, plans, memory
+// and groups. Everything that an engine does with tensors it does through on_each.
+//
+// Threading: const throughout; calls of on_each from several threads take turns. Between processes on_each is
+// collective wherever what it runs is: all make the same calls in the same order.
+// Errors: what a rank throws ends the call on all ranks of the world. Thrown by all alike (AgreedError), the
+// ranks stay in touch; thrown by one alone, they have lost each other, and every later call is refused.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/train/assembly/assemble.h"
+#include "engine/train/assembly/engine_plans.h"
+#include "engine/train/ranks/agreement.h"
+#include "engine/train/ranks/choose_transport.h"
+#include "engine/train/ranks/connection.h"
+#include "engine/train/ranks/machine.h"
+#include "engine/train/ranks/rank.h"
+#include "engine/train/ranks/rank_team.h"
+#include "engine/train/step/rehearsal.h"
+
+namespace hawser::train {
+
+class Ranks {
+ public:
+  /// `assembly` outlives them. Collective over the world. Weights are zero: initial_weights.h fills them.
+  Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connection> connection);
+
+  const Assembly& assembly() const { return assembly_; }
+  const config::ResolvedConfig& config() const { return config_; }
+  bool inference() const { return shared_.inference; }
+  const nn::Model& model() const { return model_; }
+  const nn::ParameterTable& table() const { return model_.table(); }
+  const EnginePlans& plans() const { return plans_; }
+  const optim::Optimizer& optimizer() const { return optimizer_; }
+  const DeviceChoice& device() const { return device_; }
+  const kernels::KernelTable& kernels() const { return kernels_; }  ///< of the CPU
+  int32_t threads() const { return threads_; }                      ///< of each rank
+  const TransportChoice& transport() const { return transport_; }
+  const Choices& choices() const { return choices_; }
+  const Connection& connection() const { return *connection_; }
+  /// What the plans were made for.
+  Target target() const;
+
+  int64_t world() const { return connection_->world(); }
+  int32_t here() const { return team_.size(); }  ///< ranks of this process
+  bool all_here() const { return world() == here(); }
+  Rank& at(int32_t i) const { return *ranks_[static_cast<size_t>(i)]; }
+  Rank& first() const { return at(0); }
+
+  /// fn(rank, its index here) on every rank of this process, each on its thread; throws what was thrown
+  /// first. A rank that fails alone makes all others fail. Allocates nothing.
+  template <typename Fn>
+  void on_each(Fn&& fn) const;
+
+  // Answers that are the same on all processes.
+  bool on_any_process(bool here) const;
+  /// What `make` returns on each process, by rank; where one fails, its error on all.
+  std::vector<std::string> from_all_processes(const std::function<std::string()>& make) const;
+  /// Runs `fn` on the process of rank 0 alone; its answer, or its error, on all.
+  bool on_first_process(const std::function<bool()>& fn) const;
+
+  /// Ranks lost each other: there is no more to be had of them.
+  bool broken() const { return broken_; }
+  /// This process alone has no memory for a call that all make: the others are told, who would wait for it.
+  void ran_dry() const noexcept;
+  /// Until they are whole again, a load that broke off has left weights of two checkpoints: on_each throws.
+  void set_half_loaded(bool half_loaded) const { half_loaded_ = half_loaded; }
+  /// Throws kFailedPrecondition for an engine that was made for inference.
+  void require_training(const char* what) const;
+
+ private:
+  template <typename Fn>
+  void on_ends(Fn&& fn) const;
+  const kernels::KernelTable& agree_on_kernels() const;
+  std::vector<std::unique_ptr<Machine>> make_machines() const;
+  TransportChoice agree_on_peers() const;
+  std::vector<std::unique_ptr<Rank>> make_ranks() const;
+  Choices rehearse_all() const;
+  void check_usable() const;
+
+  const Assembly& assembly_;
+  const config::ResolvedConfig& config_;
+  const std::shared_ptr<Connection> connection_;
+  const nn::Model model_;
+  mutable RankTeam team_;
+  const DeviceChoice device_;
+  const kernels::KernelTable& kernels_;
+  const int32_t threads_;
+  const std::vector<std::unique_ptr<Machine>> machines_;  // by rank of this process
+  const TransportChoice transport_;
+  const EnginePlans plans_;
+  const optim::Optimizer optimizer_;
+  const Rank::Shared shared_;
+  mutable std::atomic<bool> broken_{false};
+  mutable std::atomic<bool> half_loaded_{false};
+  const std::vector<std::unique_ptr<Rank>> ranks_;
+  const Choices choices_;
+};
+
+template <typename Fn>
+void Ranks::on_each(Fn&& fn) const {
+  check_usable();
+  team_.run([&](int32_t i) {
+    Rank& rank = at(i);
+    try {
+      fn(rank, i);
+    } catch (const AgreedError&) {
+      throw;
+    } catch (...) {
+      if (!rank.comm()) throw;
+      broken_ = true;
+      throw told_others(rank.comm(), Error::caught());
+    }
+  });
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,56 @@
+#include "engine/train/report/metrics.h"
+
+#include <cmath>
+
+#include "engine/base/json.h"
+
+namespace hawser::train {
+namespace {
+
+/// JSON has no NaN or infinity: null then.
+OrderedJson number(double value) { return std::isfinite(value) ? OrderedJson(value) : OrderedJson(); }
+
+}  // namespace
+
+void Metrics::take(const StepResult& result) {
+  const std::lock_guard lock(mutex_);
+  last_ = result;
+  last_sent_ = traffic_.step();
+}
+
+std::string Metrics::json() const {
+  StepResult r;
+  StepTraffic::Totals traffic;
+  {
+    const std::lock_guard lock(mutex_);
+    r = last_;
+    traffic = last_sent_;
+  }
+  constexpr const char* kOutcomes[] = {"accepted", "skipped_non_finite", "skipped_outlier", "discarded",
+                                       "pending"};
+  const StepTraffic::Totals total = traffic_.total();
+  const BackgroundSaver::Failures failures = saver_.failures();
+  const OrderedJson json = {{"step", r.step},
+                            {"outcome", kOutcomes[static_cast<size_t>(r.outcome)]},
+                            {"loss", number(r.loss)},
+                            {"grad_norm", number(r.grad_norm)},
+                            {"learning_rate", r.learning_rate},
+                            {"tokens", r.tokens},
+                            {"samples", r.samples},
+                            {"skipped", r.skipped},
+                            {"saving", saver_.running()},
+                            {"save_failures", failures.count},
+                            {"save_error", failures.last},
+                            {"seconds", r.seconds},
+                            {"arena_bytes", ranks_.plans().arena_bytes},
+                            {"rank", ranks_.first().number()},
+                            {"communication", traffic_.json(traffic)},
+                            {"communication_bytes", sum(traffic).bytes},
+                            {"communication_wire_bytes", sum(traffic).wire_bytes},
+                            {"communication_total", traffic_.json(total)},
+                            {"communication_total_bytes", sum(total).bytes},
+                            {"communication_total_wire_bytes", sum(total).wire_bytes}};
+  return json.dump();
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,109 @@
+#include "engine/train/save/checkpoint_match.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "engine/base/error.h"
+#include "engine/base/json_difference.h"
+#include "engine/data/fingerprint.h"
+#include "engine/optim/optimizer.h"
+#include "engine/train/save/durable_state.h"
+
+namespace hawser::train {
+namespace {
+
+/// Names of model fields in which two model sections differ, whichever of them has the field; dropout does
+/// not make another model.
+std::string model_difference(const std::string& ours, const std::string& theirs) {
+  Json a = Json::parse(ours), b = Json::parse(theirs);
+  a.erase("dropout");
+  b.erase("dropout");
+  std::string text;
+  each_difference(a, b, [&](const std::string& pointer, const Json* here, const Json* there) {
+    text += fmt::format("\n  /model{}: {} here, {} in the checkpoint", pointer,
+                        here ? here->dump() : "not known", there ? there->dump() : "null");
+  });
+  return text;
+}
+
+/// To go on where a run stopped, what was kept must be kept alike; weights alone are taken from either type.
+void check_tensor(const checkpoint::Reader& reader, const std::string& path, const std::string& name,
+                  const nn::Parameter& p, std::optional<DType> kept) {
+  const auto found = reader.tensors().find(name);
+  if (found == reader.tensors().end())
+    fail(Code::kCheckpointIncompatible, "checkpoint {} has no tensor \"{}\" (is its optimizer another one?)",
+         path, name);
+  const DType stored = found->second.dtype;
+  if ((stored != DType::kF32 && stored != DType::kBf16) || found->second.shape != p.shape)
+    fail(Code::kCheckpointIncompatible,
+         "checkpoint {}: tensor \"{}\" is not f32 or bf16 of the model's shape", path, name);
+  if (kept && stored != *kept)
+    fail(
+        Code::kCheckpointIncompatible,
+        "checkpoint {} has \"{}\" as {}, this engine keeps its state as {} (/precision bf16_pure keeps bf16, "
+        "the others f32): to go on exactly, load it with the precision that it was trained with; to train on "
+        "with another, start a new run from its weights (/init/from), which {}",
+        path, name, dtype_name(stored), dtype_name(*kept),
+        stored == DType::kF32 ? "rounds them to the nearest bf16" : "widens them, exactly");
+}
+
+/// What this engine does not keep would be lost at its next save: moments of another optimizer, weights of
+/// another model.
+void check_nothing_more(const checkpoint::Reader& reader, const std::string& path,
+                        const nn::ParameterTable& table, int64_t moments) {
+  for (const auto& [name, entry] : reader.tensors()) {
+    for (size_t i = static_cast<size_t>(moments); i < std::size(kMomentPrefix); ++i)
+      if (name.starts_with(kMomentPrefix[i]))
+        fail(Code::kCheckpointIncompatible,
+             "checkpoint {} has \"{}\", which this engine's optimizer does not keep; give the optimizer that "
+             "it was trained with (/optimizer), or start a new run from its weights (/init/from)",
+             path, name);
+    if (!name.starts_with("optimizer.") && table.find(name) == nullptr)
+      fail(Code::kCheckpointIncompatible,
+           "checkpoint {} has the tensor \"{}\", which this engine's model does not have; it was written by "
+           "another version, and would be lost at the next save",
+           path, name);
+  }
+}
+
+}  // namespace
+
+void require_same_model(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours) {
+  const std::string difference = model_difference(ours.model_json, reader.description().model_json);
+  if (!difference.empty())
+    fail(Code::kCheckpointIncompatible, "checkpoint {} belongs to another model:{}", path, difference);
+}
+
+void require_same_vocabulary(const checkpoint::Reader& reader, const std::string& path,
+                             const Assembly& ours) {
+  if (!(data::Vocabulary::from_json(reader.description().vocabulary_json) == ours.vocabulary))
+    fail(Code::kCheckpointIncompatible, "checkpoint {} has another vocabulary than this engine", path);
+}
+
+void require_same_data(const checkpoint::Reader& reader, const std::string& path, const std::string& ours) {
+  const std::string& theirs = reader.description().data_json;
+  const std::string difference = theirs == "{}" ? "" : data::data_difference(theirs, ours);
+  if (!difference.empty())
+    fail(Code::kCheckpointIncompatible,
+         "checkpoint {} was trained on other data:{}\nGive the same data, or allow other data "
+         "(HWS_LOAD_OTHER_DATA; hawser train --other-data)",
+         path, difference);
+}
+
+void require_weights(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks) {
+  for (const nn::Parameter& p : ranks.table().all()) check_tensor(reader, path, p.name, p, {});
+}
+
+void require_state(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks) {
+  const int64_t moments = optim::moment_count(ranks.config().optimizer);
+  const DType kept = state_type(ranks.config());
+  for (const nn::Parameter& p : ranks.table().all()) {
+    check_tensor(reader, path, p.name, p, kept);
+    for (int64_t i = 0; i < moments && p.trainable; ++i)
+      check_tensor(reader, path, kMomentPrefix[i] + p.name, p, kept);
+  }
+  check_nothing_more(reader, path, ranks.table(), moments);
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,75 @@
+#include "engine/train/save/durable_state.h"
+
+#include <string>
+
+#include "engine/checkpoint/hf/number_format.h"
+#include "engine/train/ranks/together.h"
+
+namespace hawser::train {
+namespace {
+
+StateArray moment_of(const GroupState& s, int i) { return i == 0 ? s.moment1 : s.moment2; }
+
+/// Elements [begin, end) of a tensor, widened where it is stored as bf16.
+void read_as_f32(const checkpoint::Reader& reader, const std::string& name, int64_t begin, int64_t end,
+                 float* values) {
+  const DType stored = reader.tensors().at(name).dtype;
+  const int64_t bytes = (end - begin) * dtype_bytes(stored);
+  if (stored == DType::kF32) return reader.read_range(name, begin, end, values, bytes);
+  std::vector<char> narrow(static_cast<size_t>(bytes));
+  reader.read_range(name, begin, end, narrow.data(), bytes);
+  checkpoint::hf::widen(stored, narrow.data(), end - begin, values);
+}
+
+}  // namespace
+
+std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::ParameterTable& table) {
+  std::vector<checkpoint::PieceView> pieces;
+  each_part(rank, table,
+            [&](const nn::Parameter& p, int64_t begin, int64_t, int64_t at, const GroupState& s) {
+              const auto index = static_cast<size_t>(&p - table.all().data());
+              const mesh::FlatRange run = rank.layout().to_write(index);
+              if (run.begin == run.end) return;
+              at += run.begin - begin;
+              const auto piece = [&](const std::string& name, StateArray array) {
+                pieces.push_back({name, array.type, p.shape, run.begin, run.end, array.from(at).data});
+              };
+              piece(p.name, s.weights);
+              for (int i = 0; i < 2; ++i)
+                if (p.trainable && moment_of(s, i)) piece(kMomentPrefix[i] + p.name, moment_of(s, i));
+            });
+  return pieces;
+}
+
+void verify_together(const Ranks& ranks, const checkpoint::Reader& reader) {
+  if (ranks.world() == 1) return reader.verify();
+  ranks.on_each([&](Rank& rank, int32_t) {
+    Together(rank.groups().dp.get()).from_all([&] {
+      reader.verify(rank.number(), ranks.world());
+      return std::string();
+    });
+  });
+}
+
+void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool moments) {
+  ranks.set_half_loaded(false);
+  ranks.on_each([&](Rank& rank, int32_t) {
+    ranks.set_half_loaded(true);
+    each_part(rank, ranks.table(),
+              [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
+                const auto read = [&](const std::string& name, StateArray to) {
+                  produce_values(rank.link(), to.from(at), end - begin,
+                                 [&](float* values, int64_t first, int64_t n) {
+                                   read_as_f32(reader, name, begin + first, begin + first + n, values);
+                                 });
+                };
+                read(p.name, s.weights);
+                for (int i = 0; moments && i < 2; ++i)
+                  if (moment_of(s, i)) read(kMomentPrefix[i] + p.name, moment_of(s, i));
+              });
+    rank.publish_weights();
+  });
+  ranks.set_half_loaded(false);
+}
+
+}  // namespace hawser::train

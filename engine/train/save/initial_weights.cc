@@ -1,0 +1,80 @@
+#include "engine/train/save/initial_weights.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/nn/initial_values.h"
+#include "engine/train/save/checkpoint_match.h"
+#include "engine/train/save/durable_state.h"
+
+namespace hawser::train {
+namespace {
+
+/// By seed, name and element, so the same for every layout.
+void draw(const Ranks& ranks) {
+  const config::ResolvedConfig& config = ranks.config();
+  ranks.on_each([&](Rank& rank, int32_t) {
+    each_part(rank, ranks.table(),
+              [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
+                produce_values(rank.link(), s.weights.from(at), end - begin,
+                               [&](float* values, int64_t first, int64_t n) {
+                                 nn::fill_initial(values, p, begin + first, begin + first + n,
+                                                  config.init.std, config.seed, rank.stream());
+                               });
+              });
+    rank.publish_weights();
+  });
+}
+
+checkpoint::hf::ExtraFiles take_from_checkpoint(const Ranks& ranks, const std::string& path) {
+  const auto reader = checkpoint::Reader::open(path);
+  require_same_model(*reader, path, ranks.assembly());
+  require_weights(*reader, path, ranks);
+  verify_together(ranks, *reader);
+  load_tensors(ranks, *reader, false);
+  return reader->description().extra_files;
+}
+
+/// One rank alone takes the folder's tensors straight into its masters; several share a copy of one at a
+/// time.
+checkpoint::hf::ExtraFiles import_hf(const Ranks& ranks, const std::string& folder) {
+  const nn::ParameterTable& table = ranks.table();
+  const Rank& first = ranks.first();
+  const bool whole = first.link().in_place() && state_type(ranks.config()) == DType::kF32 &&
+                     !first.layout().state_sharded() && ranks.here() == 1;
+  std::map<std::string, std::vector<float>> copy;
+  const auto place = [&](const std::string& name) {
+    const nn::Parameter& p = table.at(name);
+    if (whole) return first.executor().state(p.group).weights.from(p.offset).in_place(first.link());
+    std::vector<float>& tensor = copy[name];
+    tensor.resize(static_cast<size_t>(p.size));
+    return tensor.data();
+  };
+  const auto hand_out = [&] {
+    if (copy.empty()) return;
+    ranks.on_each([&](Rank& rank, int32_t) {
+      const auto take = [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at,
+                            const GroupState& s) {
+        write_values(rank.link(), s.weights.from(at), copy.at(p.name).data() + begin, end - begin);
+      };
+      for (const auto& [name, unused] : copy) part_of(rank, table.at(name), take);
+    });
+    copy.clear();
+  };
+  checkpoint::hf::ExtraFiles files =
+      checkpoint::hf::import_weights(folder, ranks.config().model, table, place, hand_out);
+  ranks.on_each([](Rank& rank, int32_t) { rank.publish_weights(); });
+  return files;
+}
+
+}  // namespace
+
+checkpoint::hf::ExtraFiles fill_initial_weights(const Ranks& ranks) {
+  const std::string& from = ranks.config().init.from;
+  if (from.empty()) return draw(ranks), checkpoint::hf::ExtraFiles();
+  return checkpoint::is_checkpoint(from) ? take_from_checkpoint(ranks, from) : import_hf(ranks, from);
+}
+
+}  // namespace hawser::train

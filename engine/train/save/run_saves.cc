@@ -1,0 +1,90 @@
+#include "engine/train/save/run_saves.h"
+
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/checkpoint/file_io.h"
+
+namespace hawser::train {
+
+void RunSaves::hold_folder() {
+  const std::string& path = config_.path;
+  if (path.empty() || ranks_.first().number() != 0) return;
+  if (folder_ && !folder_->was_removed()) return;
+  try {
+    checkpoint::make_folders(path);
+    folder_ = std::make_shared<const checkpoint::Folder>(checkpoint::Folder::open(path));
+  } catch (const Error&) {
+  }
+}
+
+/// Says where the run's folder is, on any thread.
+std::function<std::string()> RunSaves::place() {
+  hold_folder();
+  return [folder = folder_, path = config_.path] { return folder ? folder->current_path() : path; };
+}
+
+bool RunSaves::save(const DueCheckpoints& due) {
+  config::CheckpointConfig c = config_;
+  if (c.path.empty() || !due.any()) return false;
+  std::vector<std::string> paths = due.paths(c);
+  size_t at = 0;  // of paths
+  try {
+    const std::function<std::string()> where = place();
+    c.path = where();
+    paths = due.paths(c);
+    if (c.async) {
+      const auto once = [](const std::function<bool()>& fn) { return fn(); };
+      saves_.write_beside(paths, [c, due, where, once](const auto& write, const auto& begin) {
+        write_due(c, due, where, write, once, begin);
+      });
+    } else {
+      saves_.saver().make_way();  // for one that the host began
+      write_due_now(due, where, &at);
+    }
+  } catch (const Error& error) {
+    if (c.on_error == config::SaveFailure::kStop || ranks_.broken()) throw;
+    saves_.saver().count_failure(paths[at], error);
+    return false;
+  }
+  return due.step_checkpoint;
+}
+
+void RunSaves::end(bool saved) {
+  const config::CheckpointConfig& c = config_;
+  if (c.path.empty()) return;
+  saves_.saver().wait();
+  saves_.saver().raise_unheard();
+  write_last_step(saved);
+}
+
+void RunSaves::end_failed(bool saved) {
+  const config::CheckpointConfig& c = config_;
+  if (c.path.empty() || ranks_.broken() || progress_.pending) return;
+  try {
+    saves_.saver().wait();
+    write_last_step(saved);
+  } catch (const Error& error) {  // the run's own error is the one to be told
+    saves_.saver().count_failure(step_path(c, progress_.state.step), error);
+  } catch (const std::exception&) {
+  }
+}
+
+void RunSaves::write_last_step(bool saved) {
+  if (config_.async && saved && saves_.saver().last()) saved = !saves_.saver().last()->error();
+  if (saved) return;
+  size_t at = 0;
+  write_due_now({progress_.state.step, true, false}, place(), &at);
+}
+
+/// `at`: which of due.paths it is writing.
+void RunSaves::write_due_now(const DueCheckpoints& due, const std::function<std::string()>& where,
+                             size_t* at) {
+  write_due(
+      config_, due, where, [this](const std::string& path) { saves_.write_now(path); },
+      [this](const std::function<bool()>& fn) { return ranks_.on_first_process(fn); },
+      [at](size_t i) { *at = i; });
+}
+
+}  // namespace hawser::train

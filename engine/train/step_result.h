@@ -1,0 +1,32 @@
+// What a step answers, and the batch that a host gives to one.
+#pragma once
+
+#include <cstdint>
+
+namespace hawser::train {
+
+enum class Outcome : int32_t {
+  kAccepted = 0,
+  kSkippedNonFinite = 1,
+  kSkippedOutlier = 2,
+  kDiscarded = 3,
+  kPending = 4
+};
+
+struct StepResult {
+  Outcome outcome = Outcome::kAccepted;
+  int64_t step = 0;
+  double loss = 0, grad_norm = 0, learning_rate = 0;
+  int64_t tokens = 0, samples = 0, skipped = 0;
+  double seconds = 0;
+};
+
+/// A batch of the caller's, borrowed for the call. targets, document_begin may be null.
+struct BatchView {
+  int64_t rows = 0, cols = 0;
+  const int32_t* tokens = nullptr;
+  const int32_t* targets = nullptr;
+  const int32_t* document_begin = nullptr;
+};
+
+}  // namespace hawser::train
