@@ -227,8 +227,7 @@ const char* type_name(uint32_t type) {
 
 }  // namespace
 
-// -------------------------------------------------------------------------------------------------
-// reservations
+// --------------------------------------------------------------------------------------------- reservations
 
 Reservation::Reservation(HandleType type) : type_(type), slot_(take_slot(type)) {
   slot_->pid = ::getpid();
@@ -253,8 +252,7 @@ void* Reservation::publish(std::unique_ptr<Object> object) noexcept {
   return reinterpret_cast<void*>(static_cast<uintptr_t>(value));
 }
 
-// ---------------------------------------------------------------------------------------------------
-// references
+// ----------------------------------------------------------------------------------------------- references
 
 Reference::Reference(const Call& call, HandleType type, const void* handle, Access access) {
   const Decoded decoded = decode(type, handle);
@@ -346,8 +344,7 @@ CallbackScope::~CallbackScope() {
   if (slot_) slot_->callback.store(outer_, std::memory_order_relaxed);
 }
 
-// ------------------------------------------------------------------------------------------- destroy and
-// cancel
+// --------------------------------------------------------------------------------------- destroy and cancel
 
 void destroy_handle(HandleType type, const void* handle) noexcept {
   const Decoded decoded = decode(type, handle);

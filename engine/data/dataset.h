@@ -25,15 +25,12 @@ struct Rows {
 
 /// How rows are made:
 /// - A source of N tokens is cut into a training part, its first floor(N * (1 - validation_fraction)) tokens,
-/// and a
-///   validation part, the rest, so no token is in both. With validation_sources all of each is used instead.
-///   Text files under packing are one source together, with a document each.
+///   and a validation part, the rest, so no token is in both. With validation_sources, all of each source is
+///   used instead. Text files under packing are one source together, with a document each.
 /// - A part of n tokens has floor((n - 1) / cols) samples. Sample w starts at token w * cols of the part and
-/// holds
-///   cols + 1 tokens: samples share only the token that ends one and starts the next, so each token but the
-///   first is a target at most once. The tokens after the last sample are left out.
-/// - Training sample number s belongs to a source by weight (mixture.h) and is its sample k; with W samples
-/// in
+///   holds cols + 1 tokens. Samples share only the token that ends one and starts the next, so each token but
+///   the first is a target at most once. The tokens after the last sample are left out.
+/// - Training sample number s belongs to a source by weight (mixture.h) and is its sample k. With W samples in
 ///   that source, it is number k % W of epoch k / W, in the order of permutation.h under a key made of seed,
 ///   source and epoch when shuffling.
 /// - Validation samples are those of all sources, one source after another.

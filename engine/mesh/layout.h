@@ -1,7 +1,7 @@
-// Layout: how one tensor is spread over the ranks of a mesh. Each parameter declares two, of its value and of
-// its gradient as the backward leaves it; reductions, norms, optimizer shards, checkpoint slices and
-// resharding follow from them and are written down nowhere else. Shapes and indices are those of the global
-// tensor: unfused, unpadded, as a checkpoint names it.
+// Layout: how one tensor is spread over the ranks of a mesh. Each parameter declares two layouts: of its
+// value, and of its gradient as the backward leaves it. Reductions, norms, optimizer shards, checkpoint
+// slices and resharding are all derived from these two. Shapes and indices are those of the global tensor:
+// unfused, unpadded, as in a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace hawser::mesh {
 
 enum class Placement : uint8_t {
   kReplicate,  ///< every rank along the axes holds the same
-  kPartial,    ///< every rank along the axes holds an addend; their sum is meant
+  kPartial,    ///< every rank along the axes holds an addend; the value is their sum
   kShard,      ///< a dim is cut
   kFlat,       ///< what is left after all kShard, flattened, lies in a flat buffer that is cut
 };

@@ -1,4 +1,4 @@
-// How the ranks of a run are arranged, as the config says it.
+// The arrangement of ranks in the config.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ struct MeshConfig {
   int64_t dp_replicate = 1;
   int64_t dp_shard = 1;
 
-  /// Ranks that share out a global batch.
+  /// Ranks that share a global batch.
   int64_t dp() const { return dp_replicate * dp_shard; }
 };
 

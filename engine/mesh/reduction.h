@@ -1,5 +1,5 @@
 // Which sums a gradient needs: the difference between the layout in which the backward leaves it and the one
-// in which it is wanted.
+// that the optimizer wants.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Resharding: who sends which elements to whom, when a tensor goes from one layout on one mesh to another on
-// another. A pure function of the two; live moves and loading of checkpoints follow it.
+// Resharding: which elements each rank sends to which other, when a tensor moves from one layout and mesh to
+// another. A pure function of the two.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What the optimizer, the learning-rate schedule and the guard against bad steps are told. Defaults are the schema's
-// (capi/schema/config.fbs).
+// Settings of the optimizer, the learning-rate schedule and the guard against bad steps. Defaults are the
+// schema's (capi/schema/config.fbs).
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ namespace hawser::optim {
 int64_t moment_count(const OptimizerConfig& config);
 
 /// Elements [begin, end) of one group; every pointer is that of element `begin`: weights (masters), their
-/// bf16 copy (null: there is none), gradients, moments. All but the copy are of the optimizer's state type.
+/// bf16 copy (null: none), gradients, moments. All but the copy have the optimizer's state type.
 struct OptimizerRun {
   int64_t begin = 0, end = 0;
   void* weights = nullptr;

@@ -12,7 +12,7 @@ namespace hawser::optim {
 
 enum class Verdict { kAccept, kNonFinite, kOutlier };
 
-/// The last accepted values of one figure.
+/// The last accepted values of one quantity (loss or gradient norm).
 struct Window {
   static constexpr int64_t kSize = 128;
   std::array<double, kSize> values{};

@@ -1,5 +1,5 @@
-// Tiled attention with online softmax, forward and backward (Dao, FlashAttention-2, arXiv 2307.08691): the
-// [T,T] matrix never stands.
+// Tiled attention with online softmax, forward and backward (Dao, FlashAttention-2, arXiv 2307.08691). The
+// [T,T] matrix is never stored.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -15,10 +15,10 @@ namespace hawser::kernels {
 /// at least itself. score = scale * q·k; with softcap c > 0: c * tanh(score / c). Dropout falls on the
 /// probabilities after the softmax. scale > 0.
 ///
-/// Softmax and all sums are fp32. Where the products are formed from bf16 values (as matrix products are
-/// under precision bf16), what they multiply is rounded to nearest even first: q, k, v and the probabilities
-/// (relative to a maximum met so far; their sum, and so lse, is of unrounded ones); in the backward also dout
-/// and the gradients of the scores.
+/// Softmax and all sums are fp32. If products are formed from bf16 values (as matrix products are under
+/// precision bf16), their operands are rounded to nearest even first: q, k, v and the probabilities,
+/// relative to the maximum so far; in the backward also dout and the gradients of the scores. The sum of
+/// probabilities, and so lse, is of unrounded ones.
 struct AttentionShape {
   DType type = DType::kF32;  ///< of q, k, v, o and their gradients, f32 or bf16
   int64_t batch = 0, seq_q = 0, seq_k = 0, q_offset = 0;
@@ -29,9 +29,8 @@ struct AttentionShape {
   float scale = 1.0f, softcap = 0.0f;
   bool round_to_bf16 = false;  ///< form the products from bf16 values also where `type` is f32
   const int32_t* kv_begin = nullptr;
-  /// The host's knowledge of kv_begin, if it has any: each row of the batch is cut into documents, kv_begin
-  /// is where the query's document begins, and there are no more than so many in the batch. 0: nothing is
-  /// known.
+  /// A hint about kv_begin: each row of the batch is cut into documents, kv_begin is where the query's
+  /// document begins, and the batch has at most so many documents. 0: unknown.
   int64_t documents = 0;
   Dropout dropout;
 };

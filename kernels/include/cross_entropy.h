@@ -1,4 +1,4 @@
-// Softmax cross entropy on one chunk of logits, loss and gradient in one pass over memory.
+// Softmax cross entropy of one chunk of logits: loss and gradient in one pass over memory.
 #pragma once
 
 #include "engine/base/dtype.h"

@@ -1,4 +1,4 @@
-// The functions of the kernel table that compute, one after the other: for tables made of another one.
+// Visits each function of the kernel table that computes. Tables that wrap another table are made with it.
 #pragma once
 
 #include "kernels/include/table.h"

@@ -17,7 +17,7 @@ CpuLevel best_cpu_level();
 /// The table of `level`. Throws kDeviceUnavailable, naming both, if level > best_cpu_level().
 const KernelTable& cpu_kernels(CpuLevel level);
 
-/// "generic", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16" and back; -1 for a name that is none.
+/// "generic", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16" and back; -1 for an unknown name.
 const char* cpu_level_name(CpuLevel level);
 int32_t cpu_level_from_name(std::string_view name);
 

@@ -1,4 +1,4 @@
-// Matrix product, the only place where most of the arithmetic happens.
+// Matrix product, where most of the arithmetic happens.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -6,9 +6,8 @@
 
 namespace hawser::kernels {
 
-/// What a product does to its result, in fp32, before it is stored: the activation of an MLP, or its gradient
-/// (GELU in its tanh form, Hendrycks and Gimpel, arXiv 1606.08415), so that the result makes no way through
-/// memory in between.
+/// What a product does to its fp32 result before it stores it: the activation of an MLP, or its gradient
+/// (GELU in its tanh form, Hendrycks and Gimpel, arXiv 1606.08415). This saves a pass over memory.
 enum class Epilogue : uint8_t { kNone, kGeluTanh, kGeluTanhGradient };
 
 /// c[m,n] = op(a)[m,k] · op(b)[k,n] (+ bias[n]) (+ c), accumulated in fp32 over k in ascending blocks, of a
@@ -17,20 +16,18 @@ enum class Epilogue : uint8_t { kNone, kGeluTanh, kGeluTanhGradient };
 /// bf16}. If a or b is bf16 the product is formed from bf16 values (an f32 operand is rounded to nearest even
 /// when packed); otherwise from f32.
 ///   a: stored [m,k], or [k,m] when a_transposed.   b: stored [k,n], or [n,k] when b_transposed.
-///   bias: [n] of bias_type, or null; added once in fp32 before rounding to c_type. Where c is bf16, a
-///   backend may
-///         round it to bf16 first.
+///   bias: [n] of bias_type, or null; added once in fp32 before rounding to c_type. If c is bf16, a backend
+///         may round it to bf16 first.
 ///   accumulate: c += instead of c =; needs c_type f32.
-/// c overlaps nothing. m, n, k >= 0 (k == 0 gives bias or zero). No alignment is asked for.
+/// c overlaps nothing. m, n, k >= 0 (k == 0 gives bias or zero). No alignment is required.
 ///
-/// Only for backends that say so (Suited::epilogues), which may round where separate kernels would not, and
-/// the other way round:
+/// Only for backends with Suited::epilogues, whose rounding may differ from that of separate kernels:
 ///   epilogue: with h = op(a) op(b) (+ bias). c is dense (ldc = n) and is not added to.
 ///     kGeluTanh: aux = h and c = GELU(h), each rounded once to c_type; GELU is of the fp32 h or of aux.
-///     kGeluTanhGradient: c = h * GELU'(aux), rounded to c_type, and h before that or not. No bias.
-///   aux: [m,n] of c_type, dense, overlaps nothing: what GELU was taken of. Written forward, read backward.
-///   bias_gradient: f32 [m] or null; (+)= the sums over k of op(a), as c: of a's values, or of those that are
-///         multiplied. The gradient of a layer's bias, from the product dy^T x that is its weight's. Asks for
+///     kGeluTanhGradient: c = h * GELU'(aux), rounded to c_type; h may be rounded before. No bias.
+///   aux: [m,n] of c_type, dense, overlaps nothing: the input of GELU. Written forward, read backward.
+///   bias_gradient: f32 [m] or null; (+)= the sums over k of op(a), as c; of a's values or of the rounded ones.
+///         It is the gradient of a layer's bias, from the product dy^T x of its weight's gradient. Requires
 ///         a_transposed, c_type f32, and no bias or epilogue.
 struct Matmul {
   void* c = nullptr;

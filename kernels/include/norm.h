@@ -31,8 +31,8 @@ struct NormForward {
 /// dx (+)= gradient of the input; dweight, dbias (f32 [d]; dbias may be null) (+)= column sums over rows and
 /// groups, in an order fixed by rows and groups alone. x is the input that forward saw. dx_accumulate adds
 /// into dx (f32 only: the residual gradient); weights_accumulate adds into dweight and dbias. dx may alias dy
-/// exactly when not dx_accumulate. Where y is not null it receives what the forward gave once more, bit for
-/// bit, so that nobody need keep it; only then is bias read. workspace: norm_backward_workspace_bytes(args).
+/// exactly when not dx_accumulate. If y is not null, it gets the output of the forward again, bit for bit, so
+/// that it need not be saved; only then is bias read. workspace: norm_backward_workspace_bytes(args).
 struct NormBackward {
   void* dx = nullptr;
   float* dweight = nullptr;

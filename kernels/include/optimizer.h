@@ -44,9 +44,10 @@ struct Sgd {
   bool nesterov = false;
 };
 
-/// AdamW on weight, m, v and grad in bf16 [n] each, nothing else being kept: widened to f32, stepped as
-/// above, and weight, m and v rounded stochastically (scalars->step is the step). All three need it: to
-/// nearest, v would stand still once 1 - beta2 of it is below half a unit in the last place.
+/// AdamW on weight, m, v and grad in bf16 [n] each, without an fp32 copy: they are widened to f32 and
+/// stepped as above; weight, m and v are then rounded stochastically (scalars->step is the step). All three
+/// need that: with rounding to nearest, v would stop moving once 1 - beta2 of it is below half a unit in the
+/// last place.
 struct AdamWBf16 {
   void* weight = nullptr;
   void* m = nullptr;

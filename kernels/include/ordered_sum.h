@@ -1,4 +1,4 @@
-// A sum over members whose order is part of its meaning: what makes reductions between ranks exact.
+// A sum over members in a fixed order, which gives reductions between ranks the same bits everywhere.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -9,11 +9,10 @@ namespace hawser::kernels {
 /// out[i] (+)= round(sum over members m of addend(m, i)), n elements, in plain f32 additions.
 ///   addend   in[m][i]; of f32 inputs rounded to `round_in` first (f32: as it is).
 ///   order    members ascending inside groups of `sum_group` (0: all), then the groups' sums ascending; or,
-///   with
-///            `tree`, one balanced binary tree over adjacent members (`members` a power of two, no groups).
+///            with `tree`, one balanced binary tree over adjacent members (a power of two, no groups).
 ///   round    of the finished sum to `round_to` (f32: as it is), before it is accumulated.
-/// The same bits on every level and for every cut of i. in: `members` >= 1 pointers, any number; `out` may be
-/// any of the f32 inputs, but no other overlap.
+/// The same bits on every level and for every split of i. in: `members` pointers, 1 or more. `out` may be
+/// any of the f32 inputs; no other overlap.
 struct OrderedSum {
   float* out = nullptr;
   const void* const* in = nullptr;

@@ -29,7 +29,7 @@ inline constexpr int64_t kNormTasks = 64;
 /// counted from g, are added in fp64 in one order (i and i + 16 first, then halves of the sixteen), and the
 /// blocks' sums exactly. So sum->value() has the same bits on every level, for any number of workers, and
 /// however g is cut into calls, shards or ranks at multiples of kNormBlock. workspace: ExactSum [kNormTasks],
-/// whose content does not matter.
+/// uninitialised.
 struct SumOfSquares {
   ExactSum* sum = nullptr;
   const void* g = nullptr;
@@ -47,8 +47,8 @@ struct Add {
 };
 
 /// y = x converted (round to nearest even; NaN stays NaN). Types in {f32, bf16, f16} both ways. n elements;
-/// no overlap unless the types are equal and the addresses too. accumulate (y bf16, x f32 only): y + x, added
-/// in f32 and rounded once: how a gradient joins those that are kept as bf16.
+/// no overlap unless the types are equal and the addresses too. accumulate (y bf16, x f32 only): y + x,
+/// added in f32 and rounded once, which adds a gradient to one stored as bf16.
 struct Convert {
   void* y = nullptr;
   const void* x = nullptr;

@@ -32,8 +32,7 @@ static char g_folder[512];
 static pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int g_running;
 
-/* ------------------------------------------------------------------------------------------- what is const
- */
+/* ----------------------------------------------------------------------------------------- what is const */
 
 static char* text_of(const char* path) {
   FILE* file = fopen(path, "rb");
@@ -70,8 +69,7 @@ static void find_const_functions(const function* functions, int count, const cha
   }
 }
 
-/* ------------------------------------------------------------------------------------------------ one call
- */
+/* ---------------------------------------------------------------------------------------------- one call */
 
 /* Memory of the thread's own; a path that no other call has. */
 static value argument(hammer* h, const function* f, int at, int call) {
@@ -128,8 +126,7 @@ static void* run(void* user) {
   return NULL;
 }
 
-/* -------------------------------------------------------------------------------------------------- phases
- */
+/* ------------------------------------------------------------------------------------------------ phases */
 
 static void begin(int rounds, int beside_training) {
   g_running = kThreads;

@@ -14,8 +14,7 @@
 #include "check.h"
 #include "tiny.h"
 
-/* ------------------------------------------------------------------------------------------- the host's side
- */
+/* --------------------------------------------------------------------------------------- the host's side */
 
 static int32_t on_train(void* user, const hws_train_record* record) {
   (void)user, (void)record;
@@ -52,8 +51,7 @@ static int32_t discard(void* engine, int32_t rewind, void* result) {
   return status;
 }
 
-/* --------------------------------------------------------------------------------------------------- structs
- */
+/* ----------------------------------------------------------------------------------------------- structs */
 
 enum { kLogitsBytes = 2 * 256 * 4 };
 static int32_t g_tokens[kBatchTokens];
@@ -141,8 +139,7 @@ static const hws_comm_host kHostGood = {sizeof kHostGood, 0, 2, 0, NULL, send, r
                                         on_destroy};
 static const layout kHost = {&kHostGood, sizeof kHostGood, sizeof kHostGood, kWrongHost};
 
-/* ----------------------------------------------------------------------------------------------------- rows
- */
+/* -------------------------------------------------------------------------------------------------- rows */
 
 #define FUNCTION(name, status, flags, expression, ...) \
   static int32_t call_##name(const value* v) {         \
@@ -194,8 +191,7 @@ static const function kFunctions[] = {
 };
 enum { kFunctionCount = sizeof kFunctions / sizeof kFunctions[0] };
 
-/* ------------------------------------------------------------------------------------------------- the test
- */
+/* ---------------------------------------------------------------------------------------------- the test */
 
 static void make_objects(void** objects, const char* saved) {
   hws_error* error = NULL;
