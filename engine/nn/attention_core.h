@@ -1,6 +1,6 @@
-// The core of attention: scores, their softmax, and the mean of values that it weighs (kernels/include/attention.h).
-// It knows no weights and no projections, so another core (keys and values that travel between ranks) or another
-// projection around it changes nothing on its other side.
+// The core of attention: scores, their softmax, and the mean of values that it weighs
+// (kernels/include/attention.h). It has no weights and no projections, so either side can change alone: the
+// core (keys and values that travel between ranks) or the projections around it.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // LmHeadLoss: final norm, head and cross entropy as one op, chunked over tokens, so that the logits of a
-// batch never stand whole: each chunk's logits become the loss and, in place, their own gradient. A seam:
-// tensor parallelism splits the vocabulary.
+// batch are never stored whole. Each chunk's logits become the loss and, in place, their own gradient. A
+// seam: tensor parallelism splits the vocabulary.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,11 @@
-// LookupGradient: what look-ups add to the gradient of a tied embedding, apart from what the head adds. The
-// head's product writes every row of the table; look-ups touch as many rows as there are different tokens. So
-// only those rows stand here, in order of first occurrence, until they are added to the head's.
+// LookupGradient: the part of a tied embedding's gradient that comes from look-ups; the other part comes
+// from the head. The head's product writes every row of the table, look-ups only those of the tokens that
+// occur. So this keeps only those rows, in order of first occurrence, until they are added to the head's
+// part.
 //
-// Which rows these are the host finds out for a whole step beforehand, because it knows the tokens. What the
-// device is then given is the same in every step, whatever the tokens are: rows that no token took are zero,
-// and belong to none. So it can be captured.
+// The host knows the tokens and finds the rows of a whole step beforehand. The work of the device is then
+// the same in every step, whatever the tokens are, so it can be captured: unused rows are zero and belong to
+// no token.
 #pragma once
 
 #include <cstdint>

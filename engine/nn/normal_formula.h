@@ -1,6 +1,6 @@
-// What normal_values computes, to be compiled for more than one instruction set: without contraction of
-// products and sums, wider vectors change no bit. Everything is part of its caller, so that nothing of it is
-// shared between instruction sets.
+// The formula of normal_values, compiled for several instruction sets. Products and sums are not contracted,
+// so wider vectors change no bit. Everything is inlined into its caller, so instruction sets share no
+// function.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// What a step sends, by the formulas of the papers, for people who read a plan: the plan itself counts by
-// instruction (traffic.h), and both must come out the same.
+// The bytes that a step sends, by the formulas of the papers, for readers of a plan. The plan itself counts
+// by instruction (traffic.h); both must agree.
 #pragma once
 
 #include <cstdint>

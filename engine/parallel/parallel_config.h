@@ -1,4 +1,5 @@
-// What data parallelism is told: what its ranks share out, when, in which type and in which order they sum.
+// Settings of data parallelism: what its ranks shard, when they sum gradients, in which type and in which
+// order.
 #pragma once
 
 #include <cstdint>

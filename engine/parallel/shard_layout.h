@@ -1,7 +1,7 @@
 // ShardLayout: what one rank keeps of every parameter group, and where inside the slots of its block. The
-// planner sizes slots by it, the executor, the optimizer and checkpoints find their elements by it, so it is
-// said once. Which elements those are follows from the layouts over the mesh (state_layout.h); this adds the
-// bytes. One part: everything is whole, which is the serial layout.
+// planner sizes slots by it; the executor, the optimizer and checkpoints find their elements by it. Which
+// elements those are follows from the layouts over the mesh (state_layout.h); this adds the bytes. With one
+// part everything is whole, which is the serial layout.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// StateLayout: how all that training keeps of a tensor is spread over the mesh, declared here and nowhere
-// else. What the stages of ZeRO (Rajbhandari et al., arXiv 1910.02054) differ in is which of these layouts
-// are cut over dp_shard. Who sums with whom, who keeps which elements, counts them in the norm and writes
-// them to a checkpoint is arithmetic on the layouts (mesh/).
+// StateLayout: how the state of a tensor (weight, gradient, moments) is spread over the mesh, declared here
+// and nowhere else. The stages of ZeRO (Rajbhandari et al., arXiv 1910.02054) differ in which of these
+// layouts are cut over dp_shard. Arithmetic on the layouts (mesh/) tells which ranks sum together, and which
+// elements a rank keeps, counts in the norm and writes to a checkpoint.
 #pragma once
 
 #include <cstdint>

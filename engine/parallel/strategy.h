@@ -1,5 +1,5 @@
-// DataParallel: how ranks that see different samples share one model, with every choice made. What the passes
-// of this folder are told.
+// DataParallel: how ranks that see different samples share one model, with every choice made. It is the
+// input of the passes in this folder.
 #pragma once
 
 #include <cstdint>

@@ -1,23 +1,19 @@
-// Simulator: when each instruction of a plan would run, from a table of costs. It walks the very plan that
-// the executor runs, so there is no second model of the schedule that could drift.
+// Simulator: when each instruction of a plan would run, from a table of costs. It walks the plan that the
+// executor runs, so there is no second model of the schedule that could drift.
 //
-// The model. Data-parallel ranks have one plan. Where they have the same costs, too, they go in step, and one
-// of them stands for all, however many there are; ranks of different speed are simulated together. A rank has
-// two streams, each in order.
-//   * The compute stream walks over all instructions. Before each it stands still until transfer `waits_for`
-//   is
-//     done. Then it runs the instruction, or, of a transfer, hands it over in no time.
-//   * The communication stream begins a transfer when all ranks have handed it over and the one before it is
-//   done,
-//     and takes latency + sent_bytes / bytes_per_second for it, as the slowest rank has them.
-//   * An instruction of the compute stream that sends (COUNT_TOKENS and the last GRAD_NORM agree with the
-//   other
-//     ranks) hands over its transfer, stands still until that is done, and then runs.
-//   * At the end of either half of the plan (Plan::commit) the compute stream stands still until every
-//   transfer is
-//     done. Halves follow each other at once.
-// Not in the model: streams that slow each other down by sharing cores or memory, and that a transfer
-// concerns only the members of its group (of ranks of different speed, all are waited for).
+// The model. Data-parallel ranks share one plan. If their costs are equal too, they run in step, and one of
+// them represents all; ranks of different speed are simulated together. A rank has two streams, each in
+// order.
+//   * The compute stream walks over all instructions. Before each, it waits until transfer `waits_for` is done.
+//     Then it runs the instruction, or queues it at no cost if it is a transfer.
+//   * The communication stream starts a transfer when all ranks have queued it and the one before it is done. It
+//     takes latency + sent_bytes / bytes_per_second, with the numbers of the slowest rank.
+//   * An instruction of the compute stream that sends (in COUNT_TOKENS and the last GRAD_NORM, ranks agree)
+//     queues its transfer, waits until that is done, and then runs.
+//   * At the end of each half of the plan (Plan::commit), the compute stream waits until every transfer is done.
+//     The second half follows at once.
+// Not modelled: streams that slow each other down by sharing cores or memory, and groups smaller than the
+// world (a transfer waits for all ranks, also for those outside its group).
 #pragma once
 
 #include <vector>
