@@ -10,6 +10,7 @@ namespace hawser::parallel {
 
 using plan::Instruction;
 using plan::Op;
+using plan::Operand;
 using plan::Plan;
 using plan::Role;
 using plan::SlotId;
@@ -31,7 +32,7 @@ void BucketRuntime::bind(const Plan& plan) {
   std::vector<Transfer>& transfers = bound_[&plan];
   transfers.clear();
   for (const Instruction& n : plan.instructions)
-    transfers.push_back(n.stream == plan::StreamId::kCommunication ? staged(prepare(plan, n)) : Transfer{});
+    transfers.push_back(n.is_transfer() ? staged(prepare(plan, n)) : Transfer{});
 }
 
 Transfer BucketRuntime::staged(Transfer t) const {
@@ -60,32 +61,33 @@ Transfer BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   t.narrow = layout_.options().compute;
   t.reduction.accumulate = n.accumulate;
   t.reduction.tree = strategy_.tree;
+  const std::vector<SlotId> sent = n.all(Operand::kSent), received = n.all(Operand::kReceived);
   const bool sums = n.op == Op::kReduceGrad || n.op == Op::kReduceReplicas;
-  if (sums) t.reduction.in_type = gradient_type(plan, n.reads[0]);
-  if (sums) t.reduction.out_type = gradient_type(plan, n.writes[0]);
+  if (sums) t.reduction.in_type = gradient_type(plan, sent[0]);
+  if (sums) t.reduction.out_type = gradient_type(plan, received[0]);
   switch (n.op) {
     case Op::kReduceGrad:
       t.reduction.wire = strategy_.wire;
       t.reduction.round_to = strategy_.replicas > 1 ? DType::kF32 : strategy_.wire;
       if (strategy_.replicas == 1) t.reduction.sum_group = static_cast<int32_t>(strategy_.sum_group);
-      for (size_t i = 0; i < n.reads.size(); ++i)
-        each_trainable(plan, n.reads[i], [&](const GroupLayout& g) {
-          t.reduce.push_back({shard_in(plan, n.writes[i], g), at(plan, n.reads[i]) + g.gradients, g.shard});
+      for (size_t i = 0; i < sent.size(); ++i)
+        each_trainable(plan, sent[i], [&](const GroupLayout& g) {
+          t.reduce.push_back({shard_in(plan, received[i], g), at(plan, sent[i]) + g.gradients, g.shard});
         });
       return t;
     case Op::kReduceReplicas:
       t.group = groups_.replica.get();
       t.reduction.round_to = strategy_.wire;
-      for (size_t i = 0; i < n.reads.size(); ++i)
-        each_trainable(plan, n.reads[i], [&](const GroupLayout& g) {
-          t.all_reduce.push_back({shard_in(plan, n.writes[i], g), shard_in(plan, n.reads[i], g), g.shard});
+      for (size_t i = 0; i < sent.size(); ++i)
+        each_trainable(plan, sent[i], [&](const GroupLayout& g) {
+          t.all_reduce.push_back({shard_in(plan, received[i], g), shard_in(plan, sent[i], g), g.shard});
         });
       return t;
     case Op::kGatherGrad:
-      for (size_t i = 0; i < n.reads.size(); ++i)
-        each_trainable(plan, n.reads[i], [&](const GroupLayout& g) {
+      for (size_t i = 0; i < sent.size(); ++i)
+        each_trainable(plan, sent[i], [&](const GroupLayout& g) {
           gathers_of(g.state_type, &t)
-              .push_back({at(plan, n.writes[i]) + g.gradients, shard_in(plan, n.reads[i], g), g.shard});
+              .push_back({at(plan, received[i]) + g.gradients, shard_in(plan, sent[i], g), g.shard});
         });
       return t;
     default:
@@ -95,18 +97,19 @@ Transfer BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
 }
 
 void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool frozen, Transfer* t) const {
-  const bool in_place = n.reads.empty();  // stages 1 and 2: what the optimizer changed
-  const Role from = in_place ? Role::kWeights : plan.slot(n.reads[0]).role;
+  const SlotId sent = n[Operand::kSent];
+  const bool in_place = sent < 0;  // stages 1 and 2: what the optimizer changed
+  const Role from = in_place ? Role::kWeights : plan.slot(sent).role;
   if (from == Role::kSecondary) t->group = groups_.secondary.get(), t->members = layout_.secondary_parts();
-  for (const SlotId whole : n.writes) {
+  for (const SlotId whole : n.all(Operand::kReceived)) {
     for (const int32_t index : layout_.groups_of(plan.slot(whole).block)) {
       const GroupLayout& g = layout_.group(index);
       if (in_place && !g.trainable && !frozen) continue;
       comm::GatherPiece piece{at(plan, whole) + g.weights, nullptr, g.shard};
       if (in_place) piece.shard = at(plan, whole) + g.weight_shard;
-      if (from == Role::kWeightShards) piece.shard = at(plan, n.reads[0]) + g.weight_shard;
+      if (from == Role::kWeightShards) piece.shard = at(plan, sent) + g.weight_shard;
       if (from == Role::kSecondary) {
-        piece.shard = at(plan, n.reads[0]) + g.secondary;
+        piece.shard = at(plan, sent) + g.secondary;
         piece.shard_elements = g.secondary_shard;
       }
       gathers_of(g.type, t).push_back(piece);
@@ -129,18 +132,19 @@ comm::Work BucketRuntime::start(const Transfer& t) const {
 }
 
 void BucketRuntime::keep_secondary(const Plan& plan, const Instruction& n) const {
-  for (const int32_t index : layout_.groups_of(plan.slot(n.reads[0]).block)) {
+  const SlotId weights = n[Operand::kWeights];
+  for (const int32_t index : layout_.groups_of(plan.slot(weights).block)) {
     const GroupLayout& g = layout_.group(index);
     const int64_t bytes = g.secondary_shard * dtype_bytes(g.type);
-    link_->copy(at(plan, n.writes[0]) + g.secondary,
-                at(plan, n.reads[0]) + g.weights + layout_.secondary_index() * bytes, bytes);
+    link_->copy(at(plan, n[Operand::kSecondary]) + g.secondary,
+                at(plan, weights) + g.weights + layout_.secondary_index() * bytes, bytes);
   }
 }
 
 Transfer BucketRuntime::prepare_publish(const Plan& plan, int32_t block) const {
   Instruction all;
   all.op = Op::kUnshard;
-  all.writes.push_back(plan::find_state(plan, Role::kWeights, block));
+  all.write(Operand::kReceived, plan::find_state(plan, Role::kWeights, block));
   Transfer t;
   t.group = groups_.shard.get();
   t.members = layout_.parts();
@@ -177,7 +181,7 @@ void BucketRuntime::for_each_transfer(const Plan& plan, const ShardLayout& layou
   const DataParallelGroups nobody;
   const BucketRuntime runtime(layout, strategy, nobody, nowhere(), nullptr, nullptr);
   for (const Instruction& n : plan.instructions)
-    if (n.stream == plan::StreamId::kCommunication) use(runtime.prepare(plan, n));
+    if (n.is_transfer()) use(runtime.prepare(plan, n));
   for (int32_t b = 0; runtime.publishes() && b < layout.blocks(); ++b) use(runtime.prepare_publish(plan, b));
 }
 

@@ -13,6 +13,7 @@ namespace {
 
 using plan::Instruction;
 using plan::Op;
+using plan::Operand;
 using plan::Role;
 using plan::SlotId;
 
@@ -68,7 +69,7 @@ class Pass {
     if (slot < 0)
       slot = plan_.add_slot({fmt::format("gradients.{}.{}", block, n->micro_batch), plan::Category::kBuckets,
                              bytes, false, Role::kGradients, block});
-    n->writes.push_back(slot);
+    n->write(Operand::kGradients, slot);
   }
 
   SlotId whole(int32_t part, int32_t block) const {
@@ -86,10 +87,10 @@ class Pass {
     std::map<std::pair<int32_t, int32_t>, size_t> last_write;  // by part and block
     for (size_t i = 0; i < plan_.instructions.size(); ++i) {
       const Instruction& n = plan_.instructions[i];
-      for (const SlotId id : n.writes) {
-        const plan::Slot& slot = plan_.slot(id);
+      for (const plan::Use& use : n.uses) {
+        const plan::Slot& slot = plan_.slot(use.slot);
         const int32_t part = n.micro_batch < 0 ? last_ : part_of(n.micro_batch);
-        if (slot.role == Role::kGradients && whole(part, slot.block) == id)
+        if (use.operand == Operand::kGradients && use.written && whole(part, slot.block) == use.slot)
           last_write[{part, slot.block}] = i;
       }
     }
@@ -106,7 +107,7 @@ class Pass {
   Instruction transfer(Op op, int32_t part, int32_t bucket) const {
     Instruction n;
     n.op = op;
-    n.stream = plan::StreamId::kCommunication;
+    n.lane = plan::Lane::kDataParallel;
     n.micro_batch = each_ ? part : -1;
     n.bucket = bucket;
     return n;
@@ -125,12 +126,12 @@ class Pass {
           hop ? plan_.add_slot({fmt::format("shard_sums.{}.{}", block, part), plan::Category::kBuckets,
                                 layout_.block_state(block).shard_sums, false, Role::kShardSums, block})
               : to;
-      sum.reads.push_back(from), sum.writes.push_back(shard);
-      across.reads.push_back(shard), across.writes.push_back(to);
-      gather.reads.push_back(to), gather.writes.push_back(whole(part, block));
+      sum.read(Operand::kSent, from), sum.write(Operand::kReceived, shard);
+      across.read(Operand::kSent, shard), across.write(Operand::kReceived, to);
+      gather.read(Operand::kSent, to), gather.write(Operand::kReceived, whole(part, block));
     }
     (hop ? across : sum).accumulate = each_ && part > 0;
-    if (layout_.options().gradient_buckets) sum.holds = std::exchange(in_flight_, sum.reads);
+    if (layout_.options().gradient_buckets) sum.holds = std::exchange(in_flight_, sum.reads());
     sum.sent_bytes = reduce_scatter_bytes(layout_, blocks, s_.wire);
     across.sent_bytes = replica_bytes(layout_, blocks, s_.replicas, s_.wire);
     gather.sent_bytes = gradient_gather_bytes(layout_, blocks);
@@ -143,9 +144,10 @@ class Pass {
   /// Norm and optimizer see the sums: whole where the reduction makes them so (DDP), else of this rank's
   /// shard.
   void read_reduced(Instruction* n) {
-    std::erase_if(n->reads, [&](SlotId id) { return plan_.slot(id).role == Role::kGradients; });
-    n->reads.insert(n->reads.begin(), layout_.over_mesh().reduction().gather ? whole(last_, n->block)
-                                                                             : reduced(last_, n->block));
+    std::erase_if(n->uses, [](const plan::Use& use) { return use.operand == Operand::kGradients; });
+    const bool gathers = layout_.over_mesh().reduction().gather;
+    const SlotId sums = gathers ? whole(last_, n->block) : reduced(last_, n->block);
+    n->uses.insert(n->uses.begin(), {Operand::kGradients, sums, false});
   }
 
   plan::Plan& plan_;

@@ -7,19 +7,21 @@
 
 #include "engine/parallel/data_parallel.h"
 #include "engine/parallel/traffic.h"
+#include "engine/plan/op_traits.h"
 
 namespace hawser::parallel {
 namespace {
 
 using plan::Instruction;
 using plan::Op;
+using plan::Operand;
 using plan::Role;
 using plan::SlotId;
 
 Instruction unshard(int32_t block) {
   Instruction n;
   n.op = Op::kUnshard;
-  n.stream = plan::StreamId::kCommunication;
+  n.lane = plan::Lane::kDataParallel;
   n.block = block;
   return n;
 }
@@ -56,20 +58,15 @@ class GatherForUse {
     SlotId gather_from = -1;  // the secondary part that it is gathered from; -1: everyone's shards
   };
 
-  bool uses_weights(const Instruction& n) const {
-    return n.op == Op::kForward || n.op == Op::kLoss || n.op == Op::kEvalLoss || n.op == Op::kLogits ||
-           n.op == Op::kBackward;
-  }
-
   void find_uses() {
     uses_.resize(static_cast<size_t>(layout_.blocks()));
     for (size_t i = 0; i < plan_.instructions.size(); ++i) {
       const Instruction& n = plan_.instructions[i];
-      if (!uses_weights(n)) continue;
+      if (!plan::traits_of(n.op).modules) continue;
       by_number_.push_back(i);
-      for (const SlotId id : n.reads)
-        if (plan_.slot(id).role == Role::kWeightShards)
-          uses_[static_cast<size_t>(plan_.slot(id).block)].push_back({i, by_number_.size() - 1});
+      for (const plan::Use& use : n.uses)
+        if (use.operand == Operand::kWeights)
+          uses_[static_cast<size_t>(plan_.slot(use.slot).block)].push_back({i, by_number_.size() - 1});
     }
   }
 
@@ -98,8 +95,8 @@ class GatherForUse {
   }
 
   void rewire(Instruction* n, int32_t block, SlotId weights) {
-    for (SlotId& id : n->reads)
-      if (plan_.slot(id).role == Role::kWeightShards && plan_.slot(id).block == block) id = weights;
+    for (plan::Use& use : n->uses)
+      if (use.operand == Operand::kWeights && plan_.slot(use.slot).block == block) use.slot = weights;
   }
 
   /// The copy that a forward gathers leaves a part of itself for the backward of the same micro-batch.
@@ -139,8 +136,9 @@ class GatherForUse {
   void gather(const Period& period) {
     Instruction n = unshard(period.block);
     const bool from_group = period.gather_from >= 0;
-    n.reads = {from_group ? period.gather_from : find_state(plan_, Role::kWeightShards, period.block)};
-    n.writes = {period.weights};
+    n.read(Operand::kSent,
+           from_group ? period.gather_from : find_state(plan_, Role::kWeightShards, period.block));
+    n.write(Operand::kReceived, period.weights);
     n.sent_bytes = unshard_bytes(layout_, {period.block},
                                  from_group ? layout_.secondary_parts() : layout_.parts(), false);
     plan_.instructions.push_back(std::move(n));
@@ -150,8 +148,8 @@ class GatherForUse {
     Instruction n;
     n.op = Op::kReshard;
     n.block = period.block;
-    n.reads = {period.weights};
-    n.writes = {period.secondary};
+    n.read(Operand::kWeights, period.weights);
+    n.write(Operand::kSecondary, period.secondary);
     plan_.instructions.push_back(std::move(n));
   }
 
@@ -179,7 +177,8 @@ void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const D
       if (buckets[k].front() != updated) continue;  // blocks descend: the first is updated last
       Instruction gather = unshard(-1);
       gather.bucket = static_cast<int32_t>(k);
-      for (const int32_t b : buckets[k]) gather.writes.push_back(find_state(*plan, Role::kWeights, b));
+      for (const int32_t b : buckets[k])
+        gather.write(Operand::kReceived, find_state(*plan, Role::kWeights, b));
       gather.sent_bytes = unshard_bytes(layout, buckets[k], layout.parts(), true);
       plan->instructions.push_back(std::move(gather));
     }

@@ -24,6 +24,23 @@ bool of_many_ranks(const Plan& plan) {
                      [](const Instruction& n) { return n.sent_bytes > 0; });
 }
 
+/// Of each lane that is awaited.
+std::string waits_text(const LaneMarks& waits) {
+  std::string text;
+  for (size_t lane = 0; lane < kLanes; ++lane)
+    if (const int32_t at = waits[static_cast<Lane>(lane)]; at >= 0)
+      text += fmt::format("{}{}", text.empty() ? "" : "+", at);
+  return text.empty() ? "-" : text;
+}
+
+/// -1, or an instruction; where several lanes are awaited, a list of them.
+OrderedJson waits_json(const LaneMarks& waits) {
+  OrderedJson all = OrderedJson::array();
+  for (size_t lane = 0; lane < kLanes; ++lane)
+    if (const int32_t at = waits[static_cast<Lane>(lane)]; at >= 0) all.push_back(at);
+  return all.size() > 1 ? all : OrderedJson(waits.newest());
+}
+
 }  // namespace
 
 std::string bytes_text(int64_t bytes) {
@@ -39,14 +56,6 @@ const char* category_name(Category category) {
   return kNames[static_cast<size_t>(category)];
 }
 
-const char* op_name(Op op) {
-  constexpr const char* kNames[] = {
-      "LOAD_MICRO_BATCH", "COUNT_TOKENS",   "FORWARD",  "LOSS",       "EVAL_LOSS",       "LOGITS",
-      "BACKWARD",         "JOIN_HEAD_GRAD", "ADD_GRAD", "ROUND_GRAD", "ROUND_HEAD_GRAD", "REDUCE_GRAD",
-      "REDUCE_REPLICAS",  "GATHER_GRAD",    "UNSHARD",  "RESHARD",    "GRAD_NORM",       "OPTIMIZER_STEP"};
-  return kNames[static_cast<size_t>(op)];
-}
-
 std::string format_instructions(const Plan& plan) {
   const bool ranks = of_many_ranks(plan);
   std::string text = fmt::format("plan {}{}: {} instructions\n{:>5}  {:<16} {:>5} {:>4} {:>9}  ", plan.name,
@@ -58,13 +67,12 @@ std::string format_instructions(const Plan& plan) {
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& n = plan.instructions[i];
     if (i == plan.commit && i > 0) text += "       ---- durable from here ----\n";
-    text += fmt::format("{:>5}{} {:<16} {:>5} {:>4} {:>9.3f}  ", i,
-                        n.stream == StreamId::kCommunication ? '~' : ' ', op_name(n.op), number(n.block),
-                        number(n.micro_batch), n.flops * 1e-9);
+    text += fmt::format("{:>5}{} {:<16} {:>5} {:>4} {:>9.3f}  ", i, n.is_transfer() ? '~' : ' ',
+                        op_name(n.op), number(n.block), number(n.micro_batch), n.flops * 1e-9);
     if (ranks)
       text += fmt::format("{:>6} {:>11} {:>6}  ", number(n.bucket),
-                          number(n.sent_bytes > 0 ? n.sent_bytes : -1), number(n.waits_for));
-    text += fmt::format("{} -> {}\n", operands(plan, n.reads), operands(plan, n.writes));
+                          number(n.sent_bytes > 0 ? n.sent_bytes : -1), waits_text(n.waits_for));
+    text += fmt::format("{} -> {}\n", operands(plan, n.reads()), operands(plan, n.writes()));
   }
   if (ranks)
     text += "(~: on the communication stream, beside what computes; waits: the transfer that must be done)\n";
@@ -102,19 +110,18 @@ std::string plan_json(const Plan& plan) {
                              {"persistent", s.persistent}});
   json["commit"] = plan.commit;
   for (const Instruction& n : plan.instructions)
-    json["instructions"].push_back(
-        {{"op", op_name(n.op)},
-         {"block", n.block},
-         {"micro_batch", n.micro_batch},
-         {"reads", n.reads},
-         {"writes", n.writes},
-         {"scratch", n.scratch},
-         {"bucket", n.bucket},
-         {"stream", n.stream == StreamId::kCommunication ? "communication" : "compute"},
-         {"accumulate", n.accumulate},
-         {"sent_bytes", n.sent_bytes},
-         {"waits_for", n.waits_for},
-         {"flops", n.flops}});
+    json["instructions"].push_back({{"op", op_name(n.op)},
+                                    {"block", n.block},
+                                    {"micro_batch", n.micro_batch},
+                                    {"reads", n.reads()},
+                                    {"writes", n.writes()},
+                                    {"scratch", n.scratch},
+                                    {"bucket", n.bucket},
+                                    {"stream", lane_name(n.lane)},
+                                    {"accumulate", n.accumulate},
+                                    {"sent_bytes", n.sent_bytes},
+                                    {"waits_for", waits_json(n.waits_for)},
+                                    {"flops", n.flops}});
   return json.dump();
 }
 

@@ -1,6 +1,9 @@
-// Instructions and slots: what a plan is made of. No tensors here: ids and bytes.
+// Instructions and slots: what a plan is made of. No tensors here: ids and bytes. What each op reads and
+// writes stands in op_traits.h.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -42,6 +45,39 @@ enum class Role : uint8_t {
 /// An index into Plan::slots; -1: none.
 using SlotId = int32_t;
 
+/// Where an instruction runs. The compute lane is the device's compute stream. On every other lane transfers
+/// run one after the other, beside those of other lanes and beside what computes.
+enum class Lane : uint8_t {
+  kCompute,
+  kDataParallel,  ///< gradients and weights, among ranks that see different samples
+  kBlock,         ///< exchanges inside a block
+  kToNext,        ///< pipeline: activations to the next stage
+  kFromPrevious,  ///< activations from the previous one
+  kToPrevious,    ///< gradients to the previous stage
+  kFromNext,      ///< gradients from the next one
+  kCount
+};
+inline constexpr size_t kLanes = static_cast<size_t>(Lane::kCount);
+const char* lane_name(Lane lane);
+
+/// One instruction of each lane; -1: none.
+class LaneMarks {
+ public:
+  LaneMarks() : LaneMarks(-1) {}
+  explicit LaneMarks(int32_t all) { at_.fill(all); }
+  int32_t& operator[](Lane lane) { return at_[static_cast<size_t>(lane)]; }
+  int32_t operator[](Lane lane) const { return at_[static_cast<size_t>(lane)]; }
+  bool operator==(const LaneMarks&) const = default;
+  /// The greatest of all lanes.
+  int32_t newest() const;
+  /// In every lane no later than `done`.
+  bool covered_by(const LaneMarks& done) const;
+  void raise_to(const LaneMarks& other);
+
+ private:
+  std::array<int32_t, kLanes> at_;
+};
+
 /// A piece of the arena. Persistent slots live always; others from the first instruction that names them to
 /// the last.
 struct Slot {
@@ -53,75 +89,103 @@ struct Slot {
   int32_t block = -1;             ///< whose state it is
   int32_t first = -1, last = -1;  ///< instructions; -1 when no one names it
   int64_t offset = -1;            ///< bytes into the arena
-  int32_t last_transfer = -1;     ///< the newest instruction of the communication stream that uses it
+  LaneMarks last_transfer{};      ///< the newest transfer of each lane that uses it
 };
 
-/// Operands by op (reads | writes). Scratch is the workspace. What computes also reads its blocks' weights and writes
-/// their gradients.
-///   kLoadMicroBatch                | batch
-///   kCountTokens      batches...   | scalars
-///   kForward          block 0:     batch | x_1                        (embedding)
-///                     block b:     x_b, batch | x_b+1, saved_b
-///   kLoss             x, batch, scalars | losses, dx                  (norm, head, loss, and their backward)
-///   kEvalLoss         x, batch | losses
-///   kLogits           x, batch |
-///   kBackward         block b:     x_b, saved_b, batch | dx
-///                     block 0:     batch | dx, and lookup_gradient if the head is tied
-///   kJoinHeadGrad     lookup_gradient | gradients                     the two gradients of a tied embedding become one
-///   kAddGrad          gradients | gradients                           adds one micro-batch's gradients to another's
-///   kRoundGrad        gradient window | gradients                     rounds what one backward left
-///   kRoundHeadGrad    gradient window | gradients                     the same for the head's part of a tied embedding
-///   kReduceGrad       gradients | gradients or gradient shards        sums over ranks, each keeps its shard
-///   kReduceReplicas   gradient shards | gradient shards               sums over replicas of a shard
-///   kGatherGrad       gradient shards | gradients                     everyone gets the sums
-///   kUnshard          weight shards | weights                         everyone gets a block's weights
-///   kReshard          weights | secondary                             keeps a part for the backward
-///   kGradNorm         block b:     gradients | norm
-///                     no block:    norm | norm                        (agreed by all ranks)
-///   kOptimizerStep    block b:     gradients, scalars | weights, master, moments
+/// What an instruction uses a slot as.
+enum class Operand : uint8_t {
+  kBatch,      ///< tokens, targets, positions of a micro-batch
+  kX,          ///< residual that a block reads
+  kY,          ///< residual that it makes
+  kSaved,      ///< what a forward keeps for its backward
+  kCache,      ///< keys and values of a layer, from call to call of a generation
+  kDx,         ///< gradient of the residual
+  kScalars,    ///< learning rate, 1 / tokens
+  kLosses,     ///< by token
+  kNorm,       ///< sums of squares and losses
+  kWeights,    ///< of the block; of a tied head the embedding's too
+  kSecondary,  ///< a part of them that a smaller group keeps
+  kGradients,
+  kAddend,          ///< gradients that are added to others
+  kWindow,          ///< f32 gradients before they are rounded
+  kLookupGradient,  ///< of a tied embedding: what look-ups add
+  kMaster,
+  kMoment1,
+  kMoment2,
+  kSent,      ///< what a transfer reads; the i-th becomes the i-th of kReceived
+  kReceived,  ///< what a transfer writes
+  kCount
+};
+const char* operand_name(Operand operand);
+
 enum class Op : uint8_t {
   kLoadMicroBatch,
   kCountTokens,
   kForward,
-  kLoss,
+  kLoss,  ///< norm, head, loss, and their backward
   kEvalLoss,
   kLogits,
   kBackward,
-  kJoinHeadGrad,
-  kAddGrad,
-  kRoundGrad,
-  kRoundHeadGrad,
-  kReduceGrad,
-  kReduceReplicas,
-  kGatherGrad,
-  kUnshard,
-  kReshard,
-  kGradNorm,
+  kJoinHeadGrad,    ///< the two gradients of a tied embedding become one
+  kAddGrad,         ///< adds one micro-batch's gradients to another's
+  kRoundGrad,       ///< rounds what one backward left
+  kRoundHeadGrad,   ///< the same for the head's part of a tied embedding
+  kReduceGrad,      ///< sums gradients over ranks; each keeps its shard
+  kReduceReplicas,  ///< sums shards over replicas
+  kGatherGrad,      ///< everyone gets the sums
+  kUnshard,         ///< everyone gets a block's weights
+  kReshard,         ///< keeps a part of them for the backward
+  kGradNorm,        ///< of a block; without a block: the norm, agreed by all ranks
   kOptimizerStep,
+  kCount
 };
 const char* op_name(Op op);
 
-/// Where an instruction runs. The communication stream runs beside the compute stream, in order.
-enum class StreamId : uint8_t { kCompute, kCommunication };
+/// A slot that an instruction reads or writes.
+struct Use {
+  Operand operand;
+  SlotId slot;
+  bool written;
+};
 
 struct Instruction {
   Op op = Op::kForward;
   int32_t micro_batch = -1;
   int32_t block = -1;   ///< 0 embedding, 1..layers blocks, layers + 1 head
   int32_t bucket = -1;  ///< of the blocks whose gradients or weights travel together
-  StreamId stream = StreamId::kCompute;
+  Lane lane = Lane::kCompute;
   bool accumulate = false;  ///< adds to the gradients that it writes
-  std::vector<SlotId> reads, writes;
+  std::vector<Use> uses;    ///< what op_traits.h lists for the op
   std::vector<SlotId>
-      holds;  ///< not touched, but kept alive, so that an earlier transfer need not be awaited
-  SlotId scratch = -1;
+      holds;            ///< not touched, but kept alive, so that an earlier transfer need not be awaited
+  SlotId scratch = -1;  ///< workspace
   double flops = 0;
-  /// By this rank, by the ring form of the operation (comm/ledger.h). On the compute stream: what it agrees
-  /// on with all other ranks before it goes on.
+  /// By this rank, by the ring form of the operation (comm/ledger.h). On the compute lane: what it agrees on
+  /// with all other ranks before it goes on.
   int64_t sent_bytes = 0;
-  /// The newest instruction of the communication stream that must be done before this one starts; -1: none.
-  /// It follows from the arena bytes that both use.
-  int32_t waits_for = -1;
+  /// The newest transfer of each lane that must be done before this one starts. It follows from the arena
+  /// bytes that both use.
+  LaneMarks waits_for;
+
+  bool is_transfer() const { return lane != Lane::kCompute; }
+  /// A slot of -1 is an operand that is not there.
+  void read(Operand operand, SlotId slot) {
+    if (slot >= 0) uses.push_back({operand, slot, false});
+  }
+  void write(Operand operand, SlotId slot) {
+    if (slot >= 0) uses.push_back({operand, slot, true});
+  }
+  /// The operand's slot, the first where it has several; -1 where it is not there.
+  SlotId operator[](Operand operand) const {
+    for (const Use& use : uses)
+      if (use.operand == operand) return use.slot;
+    return -1;
+  }
+  // In the order in which they were given. These allocate.
+
+  std::vector<SlotId> all(Operand operand) const;
+  std::vector<SlotId> reads() const;
+  std::vector<SlotId> writes() const;
 };
 
 }  // namespace hawser::plan

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "engine/plan/occupancy.h"
+#include "engine/plan/op_traits.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::plan {
@@ -18,8 +19,7 @@ void assign_lifetimes(Plan* plan) {
   };
   for (size_t i = 0; i < plan->instructions.size(); ++i) {
     const Instruction& instruction = plan->instructions[i];
-    for (SlotId id : instruction.reads) touch(id, static_cast<int32_t>(i));
-    for (SlotId id : instruction.writes) touch(id, static_cast<int32_t>(i));
+    for (const Use& use : instruction.uses) touch(use.slot, static_cast<int32_t>(i));
     for (SlotId id : instruction.holds) touch(id, static_cast<int32_t>(i));
     if (instruction.scratch >= 0) touch(instruction.scratch, static_cast<int32_t>(i));
   }
@@ -96,14 +96,13 @@ SlotId StateIndex::find(Role role, int32_t block) const {
 }
 
 Instruction& Plan::add(Instruction instruction, int64_t scratch_bytes) {
-  std::erase(instruction.reads, -1);
-  std::erase(instruction.writes, -1);
   if (scratch_bytes > 0) instruction.scratch = add_slot({"workspace", Category::kWorkspace, scratch_bytes});
   instructions.push_back(std::move(instruction));
   return instructions.back();
 }
 
 void finish(Plan* plan) {
+  for (size_t i = 0; i < plan->instructions.size(); ++i) check_instruction(*plan, i);
   assign_memory(plan);
   assign_waits(plan);
 }

@@ -43,7 +43,7 @@ struct Plan {
   const Slot& slot(SlotId id) const { return slots[static_cast<size_t>(id)]; }
   /// 0 bytes give -1, an operand that is not there.
   SlotId add_slot(Slot slot);
-  /// Operands of -1 are left out; scratch_bytes > 0 adds a workspace slot of its own.
+  /// scratch_bytes > 0 adds a workspace slot of its own.
   Instruction& add(Instruction instruction, int64_t scratch_bytes = 0);
 };
 
@@ -62,14 +62,16 @@ void insert_around(Plan* plan, Before before, After after) {
   if (commit == schedule.size()) plan->commit = plan->instructions.size();
 }
 
-/// Lifetimes, places and waits: the plan is complete then.
+/// Lifetimes, places and waits: the plan is complete then. Throws kInternal for an instruction that does not
+/// have the operands of its op (op_traits.h).
 void finish(Plan* plan);
 
 /// Fills first, last, offset of each slot and the plan's byte counts. Persistent slots lie first, in order;
 /// the others are placed largest first at the lowest offset free for their whole lifetime.
 void assign_memory(Plan* plan);
 /// Fills waits_for: an instruction waits for transfers that use bytes which it writes, or write bytes which
-/// it uses. Transfers run in order, so the newest of them is enough.
+/// it uses. Transfers of one lane run in order, so the newest of each lane is enough, and a transfer waits
+/// for those of other lanes only.
 void assign_waits(Plan* plan);
 
 /// The slot's id by name; -1 if there is none.

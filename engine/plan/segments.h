@@ -7,7 +7,7 @@
 
 namespace hawser::plan {
 
-/// Instructions [begin, end) of the compute stream. On the way they need nothing of the host and no transfer:
+/// Instructions [begin, end) of the compute lane. On the way they need nothing of the host and no transfer:
 /// only the first may have to wait for one. All are of one micro-batch, so that the host gives the next while
 /// the device works.
 struct Segment {

@@ -7,6 +7,8 @@
 namespace hawser::plan {
 namespace {
 
+using enum Operand;
+
 /// Builds one plan: the state that all plans share, then instructions.
 class Schedule {
  public:
@@ -21,18 +23,23 @@ class Schedule {
   SlotId transient(std::string name, Category category, int64_t bytes) {
     return plan_.add_slot({std::move(name), category, bytes});
   }
-  Instruction& add(Op op, int32_t mb, int32_t block, std::vector<SlotId> reads, std::vector<SlotId> writes,
-                   const Cost& cost = {}) {
+  struct Named {
+    Operand operand;
+    SlotId slot;  // -1: it is not there
+  };
+  Instruction& add(Op op, int32_t mb, int32_t block, const std::vector<Named>& reads,
+                   const std::vector<Named>& writes, const Cost& cost = {}) {
     Instruction n;
     n.op = op, n.micro_batch = mb, n.block = block;
-    n.reads = std::move(reads), n.writes = std::move(writes);
+    for (const Named& r : reads) n.read(r.operand, r.slot);
+    for (const Named& w : writes) n.write(w.operand, w.slot);
     n.flops = cost.flops;
     return plan_.add(std::move(n), cost.workspace);
   }
 
   SlotId load(int32_t mb, int64_t bytes) {
     const SlotId batch = transient(fmt::format("batch.{}", mb), Category::kStaging, bytes);
-    add(Op::kLoadMicroBatch, mb, -1, {}, {batch});
+    add(Op::kLoadMicroBatch, mb, -1, {}, {{kBatch, batch}});
     return batch;
   }
   /// Embedding and blocks of one micro-batch; returns the last residual. What backward will read is kept.
@@ -51,8 +58,10 @@ class Schedule {
     return plan_.add_slot({std::move(full), category, bytes, true, role, block});
   }
   SlotId weights(int32_t block) const { return weights_[static_cast<size_t>(block)]; }
-  std::vector<SlotId> head_weights() const {
-    return s_.tied_head ? std::vector{weights(s_.head()), weights(0)} : std::vector{weights(s_.head())};
+  /// Reads of the head: x, the micro-batch, its weights, and the embedding's where it shares them.
+  std::vector<Named> head_reads(SlotId x, SlotId batch) const {
+    return {
+        {kX, x}, {kBatch, batch}, {kWeights, weights(s_.head())}, {kWeights, s_.tied_head ? weights(0) : -1}};
   }
   std::vector<SlotId> fresh_gradients(int32_t mb);
   bool rounds_gradients() const {
@@ -61,6 +70,7 @@ class Schedule {
   }
   SlotId window(int32_t mb, int32_t block, const char* name = "gradient_window");
   void round(Op op, int32_t mb, int32_t block, SlotId from, SlotId to, bool accumulate);
+  void join(int32_t mb, SlotId gradients);
   void add_gradients(const std::vector<SlotId>& to, const std::vector<SlotId>& from);
   void tree(int32_t micro_batches, const std::vector<SlotId>& batches);
   void update();
@@ -112,13 +122,14 @@ SlotId Schedule::forward(int32_t mb, SlotId batch) {
   inputs_.assign(1, -1);
   saved_.assign(1, -1);
   SlotId x = x_slot(1);
-  add(Op::kForward, mb, 0, {batch, weights(0)}, {x}, s_.embedding_forward);
+  add(Op::kForward, mb, 0, {{kBatch, batch}, {kWeights, weights(0)}}, {{kY, x}}, s_.embedding_forward);
   for (size_t layer = 0; layer < s_.block_forward.size(); ++layer) {
     const Cost& cost = s_.block_forward[layer];
     const auto block = static_cast<int32_t>(layer) + 1;
     const SlotId kept = transient(fmt::format("saved{}.{}", block, mb), Category::kActivations, cost.saved);
     const SlotId y = x_slot(layer + 2);
-    add(Op::kForward, mb, block, {x, batch, weights(block)}, {y, kept}, cost);
+    add(Op::kForward, mb, block, {{kX, x}, {kBatch, batch}, {kWeights, weights(block)}},
+        {{kY, y}, {kSaved, kept}}, cost);
     inputs_.push_back(x);
     saved_.push_back(kept);
     x = y;
@@ -130,10 +141,10 @@ void Schedule::loss_and_backward(int32_t mb, SlotId batch, SlotId x, const std::
                                  bool accumulate) {
   const SlotId losses = transient(fmt::format("losses.{}", mb), Category::kStaging, s_.losses);
   const SlotId dx = transient(fmt::format("dx.{}", mb), Category::kActivations, s_.residual);
-  std::vector<SlotId> reads{x, batch, scalars_};
-  const std::vector<SlotId> head = head_weights();
-  reads.insert(reads.end(), head.begin(), head.end());
+  std::vector<Named> reads = head_reads(x, batch);
+  reads.insert(reads.begin() + 2, {kScalars, scalars_});
   const bool rounds = rounds_gradients(), adds = accumulate && !rounds;
+  const Operand result = rounds ? kWindow : kGradients;
   const auto written = [&](size_t block) {
     return rounds ? window(mb, static_cast<int32_t>(block)) : gradients[block];
   };
@@ -141,20 +152,25 @@ void Schedule::loss_and_backward(int32_t mb, SlotId batch, SlotId x, const std::
   const bool tied = lookup_gradient_ >= 0 || s_.one_tied_gradient;
   const SlotId head_made = written(gradients.size() - 1);
   const SlotId shared = !tied ? -1 : rounds ? window(mb, 0, "head_gradient_window") : gradients[0];
-  add(Op::kLoss, mb, s_.head(), std::move(reads), {losses, dx, head_made, shared}, s_.loss).accumulate = adds;
+  add(Op::kLoss, mb, s_.head(), reads, {{kLosses, losses}, {kDx, dx}, {result, head_made}, {result, shared}},
+      s_.loss)
+      .accumulate = adds;
   if (rounds) round(Op::kRoundGrad, mb, s_.head(), head_made, gradients.back(), accumulate);
   if (rounds) round(Op::kRoundHeadGrad, mb, 0, shared, gradients[0], accumulate);
   for (int32_t block = s_.head() - 1; block >= std::max(1, s_.first_trainable); --block) {
     const auto i = static_cast<size_t>(block);
     const SlotId made = written(i);
-    add(Op::kBackward, mb, block, {inputs_[i], saved_[i], batch, weights(block)}, {dx, made},
-        s_.block_backward[i - 1])
+    add(Op::kBackward, mb, block,
+        {{kX, inputs_[i]}, {kSaved, saved_[i]}, {kBatch, batch}, {kWeights, weights(block)}},
+        {{kDx, dx}, {result, made}}, s_.block_backward[i - 1])
         .accumulate = adds;
     if (rounds) round(Op::kRoundGrad, mb, block, made, gradients[i], accumulate);
   }
   if (s_.first_trainable > 0) return;
   const SlotId made = written(0);
-  add(Op::kBackward, mb, 0, {batch}, {dx, made, lookup_gradient_}, s_.embedding_backward).accumulate = adds;
+  add(Op::kBackward, mb, 0, {{kBatch, batch}},
+      {{kDx, dx}, {result, made}, {kLookupGradient, lookup_gradient_}}, s_.embedding_backward)
+      .accumulate = adds;
   if (rounds) round(Op::kRoundGrad, mb, 0, made, gradients[0], accumulate);
 }
 
@@ -166,13 +182,15 @@ SlotId Schedule::window(int32_t mb, int32_t block, const char* name) {
 }
 
 void Schedule::round(Op op, int32_t mb, int32_t block, SlotId from, SlotId to, bool accumulate) {
-  if (from >= 0) add(op, mb, block, {from}, {to}).accumulate = accumulate;
+  if (from >= 0) add(op, mb, block, {{kWindow, from}}, {{kGradients, to}}).accumulate = accumulate;
 }
 
 void Schedule::train(int32_t micro_batches, Accumulation accumulation) {
   std::vector<SlotId> batches;
   for (int32_t mb = 0; mb < micro_batches; ++mb) batches.push_back(load(mb, s_.batch));
-  add(Op::kCountTokens, -1, -1, batches, {scalars_});
+  std::vector<Named> counted;
+  for (const SlotId batch : batches) counted.push_back({kBatch, batch});
+  add(Op::kCountTokens, -1, -1, counted, {{kScalars, scalars_}});
   if (accumulation == Accumulation::kTree) {
     tree(micro_batches, batches);
   } else {
@@ -180,8 +198,7 @@ void Schedule::train(int32_t micro_batches, Accumulation accumulation) {
     for (int32_t mb = 0; mb < micro_batches; ++mb) {
       const SlotId batch = batches[static_cast<size_t>(mb)];
       loss_and_backward(mb, batch, forward(mb, batch), gradients_, !fresh && mb > 0);
-      if (lookup_gradient_ >= 0 && (fresh || mb + 1 == micro_batches))
-        add(Op::kJoinHeadGrad, mb, 0, {lookup_gradient_}, {gradients_[0]}).accumulate = true;
+      if (lookup_gradient_ >= 0 && (fresh || mb + 1 == micro_batches)) join(mb, gradients_[0]);
     }
   }
   update();
@@ -196,9 +213,16 @@ std::vector<SlotId> Schedule::fresh_gradients(int32_t mb) {
   return slots;
 }
 
+void Schedule::join(int32_t mb, SlotId gradients) {
+  add(Op::kJoinHeadGrad, mb, 0, {{kLookupGradient, lookup_gradient_}}, {{kGradients, gradients}}).accumulate =
+      true;
+}
+
 void Schedule::add_gradients(const std::vector<SlotId>& to, const std::vector<SlotId>& from) {
   for (size_t b = to.size(); b-- > 0;)
-    if (to[b] >= 0) add(Op::kAddGrad, -1, static_cast<int32_t>(b), {from[b]}, {to[b]}).accumulate = true;
+    if (to[b] >= 0)
+      add(Op::kAddGrad, -1, static_cast<int32_t>(b), {{kAddend, from[b]}}, {{kGradients, to[b]}}).accumulate =
+          true;
 }
 
 /// A binary counter of finished subtrees: gradients of micro-batch 0 stand where all will be at last.
@@ -212,8 +236,7 @@ void Schedule::tree(int32_t micro_batches, const std::vector<SlotId>& batches) {
     const SlotId batch = batches[static_cast<size_t>(mb)];
     stack.push_back({mb == 0 ? gradients_ : fresh_gradients(mb), 1});
     loss_and_backward(mb, batch, forward(mb, batch), stack.back().gradients, false);
-    if (lookup_gradient_ >= 0)
-      add(Op::kJoinHeadGrad, mb, 0, {lookup_gradient_}, {stack.back().gradients[0]}).accumulate = true;
+    if (lookup_gradient_ >= 0) join(mb, stack.back().gradients[0]);
     while (stack.size() > 1 && stack[stack.size() - 2].micro_batches == stack.back().micro_batches) {
       add_gradients(stack[stack.size() - 2].gradients, stack.back().gradients);
       stack.pop_back();
@@ -227,25 +250,26 @@ void Schedule::tree(int32_t micro_batches, const std::vector<SlotId>& batches) {
 void Schedule::update() {
   for (int32_t b = s_.head(); b >= 0; --b)
     if (gradients_[static_cast<size_t>(b)] >= 0 || s_.state[static_cast<size_t>(b)].gradient_bucket > 0)
-      add(Op::kGradNorm, -1, b, {gradients_[static_cast<size_t>(b)]}, {norm_}, {s_.norm_workspace});
-  add(Op::kGradNorm, -1, -1, {norm_}, {norm_});
+      add(Op::kGradNorm, -1, b, {{kGradients, gradients_[static_cast<size_t>(b)]}}, {{kNorm, norm_}},
+          {s_.norm_workspace});
+  add(Op::kGradNorm, -1, -1, {{kNorm, norm_}}, {{kNorm, norm_}});
   commit_begins();
   for (int32_t b = 0; b <= s_.head(); ++b) {
     const auto i = static_cast<size_t>(b);
     if (s_.state[i].gradient_bucket == 0) continue;
-    add(Op::kOptimizerStep, -1, b, {gradients_[i], scalars_},
-        {weights(b), find_state(plan_, Role::kMaster, b), find_state(plan_, Role::kMoment1, b),
-         find_state(plan_, Role::kMoment2, b)});
+    add(Op::kOptimizerStep, -1, b, {{kGradients, gradients_[i]}, {kScalars, scalars_}},
+        {{kWeights, weights(b)},
+         {kMaster, find_state(plan_, Role::kMaster, b)},
+         {kMoment1, find_state(plan_, Role::kMoment1, b)},
+         {kMoment2, find_state(plan_, Role::kMoment2, b)}});
   }
 }
 
 void Schedule::evaluate(Op head, const Cost& cost, int64_t result_bytes) {
   const SlotId batch = load(0, s_.batch);
-  std::vector<SlotId> reads{forward(0, batch), batch};
-  const std::vector<SlotId> weights = head_weights();
-  reads.insert(reads.end(), weights.begin(), weights.end());
-  const SlotId result = transient("losses.0", Category::kStaging, result_bytes);
-  add(head, 0, s_.head(), std::move(reads), {result}, cost);
+  const SlotId x = forward(0, batch);
+  const SlotId losses = transient("losses.0", Category::kStaging, result_bytes);
+  add(head, 0, s_.head(), head_reads(x, batch), {{kLosses, losses}}, cost);
   commit_begins();
 }
 
@@ -253,23 +277,23 @@ void Schedule::generate() {
   const SlotId batch = transient("batch.0", Category::kStaging, s_.generate_batch);
   const SlotId x = transient("x", Category::kActivations, s_.generate_residual);
   // The caches keep their contents from call to call: all of them live over the whole plan.
-  std::vector<SlotId> caches, all{batch, x};
+  std::vector<SlotId> caches;
+  std::vector<Named> all{{kBatch, batch}, {kX, x}};
   for (size_t layer = 0; layer < s_.block_forward.size(); ++layer) {
     caches.push_back(transient(fmt::format("kv{}", layer + 1), Category::kActivations, s_.kv_cache));
-    all.push_back(caches.back());
+    all.push_back({kCache, caches.back()});
   }
   add(Op::kLoadMicroBatch, 0, -1, {}, all);
-  add(Op::kForward, 0, 0, {batch, weights(0)}, {x}, {s_.generate_workspace});
+  add(Op::kForward, 0, 0, {{kBatch, batch}, {kWeights, weights(0)}}, {{kY, x}}, {s_.generate_workspace});
   for (size_t layer = 0; layer < caches.size(); ++layer) {
     const auto block = static_cast<int32_t>(layer) + 1;
-    add(Op::kForward, 0, block, {x, batch, weights(block), caches[layer]}, {x, caches[layer]},
-        {s_.generate_workspace});
+    add(Op::kForward, 0, block,
+        {{kX, x}, {kBatch, batch}, {kWeights, weights(block)}, {kCache, caches[layer]}},
+        {{kY, x}, {kCache, caches[layer]}}, {s_.generate_workspace});
   }
-  std::vector<SlotId> last{x, batch};
-  const std::vector<SlotId> head = head_weights();
-  last.insert(last.end(), head.begin(), head.end());
-  last.insert(last.end(), caches.begin(), caches.end());
-  add(Op::kLogits, 0, s_.head(), std::move(last), {}, {s_.generate_workspace});
+  std::vector<Named> last = head_reads(x, batch);
+  for (const SlotId cache : caches) last.push_back({kCache, cache});
+  add(Op::kLogits, 0, s_.head(), last, {}, {s_.generate_workspace});
   commit_begins();
 }
 

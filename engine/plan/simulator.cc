@@ -1,6 +1,7 @@
 #include "engine/plan/simulator.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "engine/base/error.h"
@@ -27,19 +28,27 @@ void check_costs(const Plan& plan, const CostTable& costs) {
            costs.bytes_per_second, plan.name);
 }
 
-void check_wait(const Plan& plan, size_t index) {
+/// The compute lane hands transfers over one by one, so what waits for a later one waits for ever.
+void check_waits(const Plan& plan, size_t index) {
   const Instruction& n = plan.instructions[index];
-  if (n.waits_for < 0) return;
-  const auto awaited = static_cast<size_t>(n.waits_for);
-  if (awaited >= index)
-    fail(Code::kInternal, "plan {}: instruction {} ({}) waits for instruction {}, which comes no earlier",
-         plan.name, index, op_name(n.op), awaited);
-  if (plan.instructions[awaited].stream != StreamId::kCommunication)
-    fail(Code::kInternal, "plan {}: instruction {} ({}) waits for instruction {} ({}), which is no transfer",
-         plan.name, index, op_name(n.op), awaited, op_name(plan.instructions[awaited].op));
+  for (size_t l = 0; l < kLanes; ++l) {
+    const auto lane = static_cast<Lane>(l);
+    if (n.waits_for[lane] < 0) continue;
+    const auto awaited = static_cast<size_t>(n.waits_for[lane]);
+    if (awaited >= index)
+      fail(Code::kInternal,
+           "plan {}: instruction {} ({}) waits for instruction {}, which comes no earlier: it would stop for "
+           "ever",
+           plan.name, index, op_name(n.op), awaited);
+    const Instruction& transfer = plan.instructions[awaited];
+    if (!transfer.is_transfer() || transfer.lane != lane)
+      fail(Code::kInternal,
+           "plan {}: instruction {} ({}) waits for instruction {} ({}), which is no transfer of lane {}",
+           plan.name, index, op_name(n.op), awaited, op_name(transfer.op), lane_name(lane));
+  }
 }
 
-/// One rank: its compute stream. Seconds from the beginning.
+/// One rank: its compute lane. Seconds from the beginning.
 class RankClock {
  public:
   RankClock(const Plan& plan, const CostTable& costs) : plan_(plan), costs_(costs) {
@@ -58,16 +67,18 @@ class RankClock {
     now_ = until;
   }
 
-  /// The compute stream comes to an instruction; when what it waits for is there.
+  /// The compute lane comes to an instruction; when what it waits for is there.
   double turn(size_t i) {
-    const Instruction& n = plan_.instructions[i];
     line_.times[i].ready = now_;
-    return n.waits_for < 0 ? now_ : std::max(now_, line_.times[static_cast<size_t>(n.waits_for)].sent_end);
+    double there = now_;
+    for (size_t lane = 0; lane < kLanes; ++lane)
+      if (const int32_t awaited = plan_.instructions[i].waits_for[static_cast<Lane>(lane)]; awaited >= 0)
+        there = std::max(there, line_.times[static_cast<size_t>(awaited)].sent_end);
+    return there;
   }
   void transfer(size_t i, double begin, double end) {
     line_.times[i].sent_begin = begin, line_.times[i].sent_end = end;
-    if (plan_.instructions[i].stream == StreamId::kCommunication)
-      line_.times[i].begin = begin, line_.times[i].end = end;
+    if (plan_.instructions[i].is_transfer()) line_.times[i].begin = begin, line_.times[i].end = end;
   }
   void compute(size_t i) {
     Times& t = line_.times[i];
@@ -86,7 +97,7 @@ class RankClock {
   double now_ = 0;
 };
 
-/// All ranks, and the communication stream that they share.
+/// All ranks, and the communication lanes that they share.
 class Simulation {
  public:
   Simulation(const Plan& plan, const std::vector<CostTable>& ranks) : plan_(plan) {
@@ -96,7 +107,7 @@ class Simulation {
   std::vector<Timeline> run() {
     for (size_t i = 0; i < plan_.instructions.size(); ++i) {
       if (i == plan_.commit) drain(i);
-      check_wait(plan_, i);
+      check_waits(plan_, i);
       step(i);
     }
     drain(plan_.instructions.size());
@@ -108,31 +119,33 @@ class Simulation {
  private:
   void step(size_t i) {
     const Instruction& n = plan_.instructions[i];
-    const bool meets = meets_others(n), transfer = n.stream == StreamId::kCommunication;
-    double handed_over = free_, takes = 0;
+    const bool meets = meets_others(n), transfer = n.is_transfer();
+    double& lane_free = free_[static_cast<size_t>(sending_lane(n))];
+    double begin = lane_free, takes = 0;
     for (RankClock& rank : ranks_) {
       const double can_go = rank.turn(i);
       if (!meets) rank.stand_still(i, can_go);
-      handed_over = std::max(handed_over, can_go);
+      begin = std::max(begin, can_go);
       takes = std::max(takes, rank.transfer_seconds(n));
     }
     if (transfer || meets) {
-      free_ = handed_over + takes;
-      for (RankClock& rank : ranks_) rank.transfer(i, handed_over, free_);
+      lane_free = begin + takes;
+      for (RankClock& rank : ranks_) rank.transfer(i, begin, lane_free);
     }
     for (RankClock& rank : ranks_) {
-      if (meets) rank.stand_still(i, free_);
+      if (meets) rank.stand_still(i, lane_free);
       if (!transfer) rank.compute(i);
     }
   }
 
   void drain(size_t instruction) {
-    for (RankClock& rank : ranks_) rank.stand_still(instruction, free_);
+    const double all = *std::max_element(free_.begin(), free_.end());
+    for (RankClock& rank : ranks_) rank.stand_still(instruction, all);
   }
 
   const Plan& plan_;
   std::vector<RankClock> ranks_;
-  double free_ = 0;  // when the communication stream is
+  std::array<double, kLanes> free_{};  // when each communication lane is
 };
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "engine/plan/timeline.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "engine/plan/op_traits.h"
 
 namespace hawser::plan {
 namespace {
@@ -13,6 +16,19 @@ double total(const std::vector<Span>& spans) {
   double sum = 0;
   for (const Span& s : spans) sum += s.end - s.begin;
   return sum;
+}
+
+/// In order, and without overlaps of several lanes.
+std::vector<Span> merged(std::vector<Span> spans) {
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::vector<Span> all;
+  for (const Span& s : spans) {
+    if (all.empty() || s.begin >= all.back().end)
+      all.push_back(s);
+    else
+      all.back().end = std::max(all.back().end, s.end);
+  }
+  return all;
 }
 
 /// Of two lists in order, each without overlaps of its own.
@@ -37,14 +53,15 @@ Overlap overlap_of(const Plan& plan, const Timeline& timeline) {
     first = i == 0 ? t.ready : std::min(first, t.ready);
     last = i == 0 ? t.end : std::max(last, t.end);
     if (t.sent_end > t.sent_begin) communication.push_back({t.sent_begin, t.sent_end});
-    if (n.stream == StreamId::kCommunication || t.end <= t.begin) continue;
+    if (n.is_transfer() || t.end <= t.begin) continue;
     compute.push_back({t.begin, t.end});
-    if (n.op == Op::kBackward || n.op == Op::kLoss) backward.push_back({t.begin, t.end});
+    if (traits_of(n.op).backward) backward.push_back({t.begin, t.end});
   }
   for (const Wait& w : timeline.waits) {
     overlap.exposed += w.end - w.begin;
     last = std::max(last, w.end);
   }
+  communication = merged(std::move(communication));
   overlap.makespan = last - first;
   overlap.compute_busy = total(compute);
   overlap.communication_busy = total(communication);

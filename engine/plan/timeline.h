@@ -9,20 +9,20 @@
 
 namespace hawser::plan {
 
-/// Seconds, of any clock. The compute stream walks over all instructions in order: it runs its own and issues
-/// transfers to the communication stream.
+/// Seconds, of any clock. The compute lane walks over all instructions in order: it runs its own and gives
+/// transfers to their lanes.
 struct Times {
-  double ready = 0;  ///< the compute stream came to it
-  /// It ran on its stream. Between `ready` and `begin` of an instruction of the compute stream lies what it
+  double ready = 0;  ///< the compute lane came to it
+  /// It ran on its lane. Between `ready` and `begin` of an instruction of the compute lane lies what it
   /// waited for.
   double begin = 0, end = 0;
-  /// Its transfer; of one on the communication stream the same as begin and end. An instruction of the
-  /// compute stream that sends (Instruction::sent_bytes) meets the other ranks first: its transfer takes its
-  /// turn on the communication stream, and it begins when that is done.
+  /// Its transfer; of one on a communication lane the same as begin and end. An instruction of the compute
+  /// lane that sends (Instruction::sent_bytes) meets the other ranks first: its transfer takes its turn on the
+  /// lane of data parallelism, and it begins when that is done.
   double sent_begin = 0, sent_end = 0;
 };
 
-/// The compute stream stood still.
+/// The compute lane stood still.
 struct Wait {
   size_t instruction = 0;  ///< that waited; plan.commit or the number of instructions: the end of that half,
                            ///< where every transfer must be done
@@ -37,11 +37,11 @@ struct Timeline {
 /// Seconds, except the shares.
 struct Overlap {
   double makespan = 0;            ///< from the first instruction to the end of the last, or of the last wait
-  double compute_busy = 0;        ///< the compute stream ran something
+  double compute_busy = 0;        ///< the compute lane ran something
   double communication_busy = 0;  ///< a transfer ran
-  double exposed = 0;             ///< the compute stream stood still for transfers
-  double hidden = 0;              ///< a transfer ran while the compute stream ran something
-  double behind_backward = 0;  ///< of that: while it ran BACKWARD or LOSS (which holds the head's backward)
+  double exposed = 0;             ///< the compute lane stood still for transfers
+  double hidden = 0;              ///< a transfer ran while the compute lane ran something
+  double behind_backward = 0;     ///< of that: while it ran BACKWARD or LOSS (which holds the head's)
 
   /// Of the communication; 1 where there is none.
   double hidden_share() const { return communication_busy > 0 ? hidden / communication_busy : 1; }
@@ -52,7 +52,9 @@ struct Overlap {
 
 Overlap overlap_of(const Plan& plan, const Timeline& timeline);
 
-/// True for an instruction of the compute stream that exchanges something with other ranks before it runs.
-inline bool meets_others(const Instruction& n) { return n.stream == StreamId::kCompute && n.sent_bytes > 0; }
+/// True for an instruction of the compute lane that exchanges something with other ranks before it runs.
+inline bool meets_others(const Instruction& n) { return !n.is_transfer() && n.sent_bytes > 0; }
+/// The lane of its transfer.
+inline Lane sending_lane(const Instruction& n) { return n.is_transfer() ? n.lane : Lane::kDataParallel; }
 
 }  // namespace hawser::plan

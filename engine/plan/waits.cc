@@ -1,7 +1,9 @@
-// Who waits for whom. The compute stream runs an instruction when its turn comes; a transfer runs beside it.
-// So what computes waits for transfers, and only where both use the same bytes of the arena and one writes
-// them: the same slot, or another one that took its place.
+// Who waits for whom. The compute lane comes to every instruction in turn: it runs its own, and gives transfers
+// to their lanes, which run beside it and beside each other. So an instruction waits for transfers of other
+// lanes than its own, and only where both use the same bytes of the arena and one writes them: the same slot,
+// or another one that took its place.
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 
@@ -10,8 +12,8 @@
 namespace hawser::plan {
 namespace {
 
-/// The newest transfer that uses each byte of the arena, from when it was given until somebody has waited for
-/// it.
+/// The newest transfer of one lane that uses each byte of the arena, from when it was given until somebody has
+/// waited for it.
 class NewestTransfer {
  public:
   /// Transfer `at`, newer than all others, uses [begin, end).
@@ -63,35 +65,37 @@ void each_use(const Plan& plan, const Instruction& n, Fn fn) {
     const Slot& slot = plan.slot(id);
     fn(slot.offset, slot.offset + slot.bytes, written);
   };
-  for (SlotId id : n.reads) use(id, false);
-  for (SlotId id : n.writes) use(id, true);
+  for (const Use& u : n.uses) use(u.slot, u.written);
   if (n.scratch >= 0) use(n.scratch, true);
 }
 
 }  // namespace
 
 void assign_waits(Plan* plan) {
-  NewestTransfer used, written;
-  int32_t done = -1;  // the newest transfer that has been waited for; it covers all before it
+  std::array<NewestTransfer, kLanes> used, written;  // by lane
+  LaneMarks done,
+      given;  // the newest transfers that have been waited for, each covers all before it; and all
   for (size_t i = 0; i < plan->instructions.size(); ++i) {
     Instruction& n = plan->instructions[i];
     const auto at = static_cast<int32_t>(i);
-    if (n.stream == StreamId::kCommunication) {
-      for (const std::vector<SlotId>* ids : {&n.reads, &n.writes})
-        for (SlotId id : *ids) plan->slots[static_cast<size_t>(id)].last_transfer = at;
+    n.waits_for = LaneMarks();
+    for (size_t l = 0; l < kLanes; ++l) {
+      const auto lane = static_cast<Lane>(l);
+      if (lane == n.lane || given[lane] <= done[lane]) continue;
+      int32_t newest = -1;
       each_use(*plan, n, [&](int64_t begin, int64_t end, bool writes) {
-        used.use(begin, end, at);
-        if (writes) written.use(begin, end, at);
+        newest = std::max(newest, (writes ? used : written)[l].find(begin, end, done[lane]));
       });
-      continue;
+      n.waits_for[lane] = newest;
     }
-    int32_t newest = -1;
+    done.raise_to(n.waits_for);
+    if (!n.is_transfer()) continue;
+    given[n.lane] = at;
+    for (const Use& use : n.uses) plan->slots[static_cast<size_t>(use.slot)].last_transfer[n.lane] = at;
     each_use(*plan, n, [&](int64_t begin, int64_t end, bool writes) {
-      newest = std::max(newest, (writes ? used : written).find(begin, end, done));
+      used[static_cast<size_t>(n.lane)].use(begin, end, at);
+      if (writes) written[static_cast<size_t>(n.lane)].use(begin, end, at);
     });
-    if (newest < 0) continue;
-    n.waits_for = newest;
-    done = newest;
   }
 }
 

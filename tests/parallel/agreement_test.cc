@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "engine/base/error.h"
-#include "engine/train/step/executor.h"
+#include "engine/train/ranks/agreed_error.h"
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {

@@ -96,7 +96,8 @@ Sent planned(const plan::Plan& plan) {
         sent.all_gather += n.sent_bytes;
         break;
       case plan::Op::kUnshard: {
-        const bool small = !n.reads.empty() && plan.slot(n.reads[0]).role == plan::Role::kSecondary;
+        const bool small =
+            n[plan::Operand::kSent] >= 0 && plan.slot(n[plan::Operand::kSent]).role == plan::Role::kSecondary;
         (small ? sent.secondary : sent.all_gather) += n.sent_bytes;
         break;
       }

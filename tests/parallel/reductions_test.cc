@@ -14,6 +14,7 @@ namespace {
 
 using plan::Instruction;
 using plan::Op;
+using plan::Operand;
 using plan::Plan;
 using plan::Role;
 using plan::SlotId;
@@ -43,15 +44,16 @@ std::map<int32_t, Held> run_on_symbols(const Plan& plan, int64_t replicas, bool 
   const bool tied = plan::find_state(plan, Role::kLookupGradient, -1) >= 0;
   const auto last = replicas > 1 ? Held::kShards : Held::kAll;
   const auto move = [&](const Instruction& n, Held::Level from, Held::Level to) {
-    for (size_t i = 0; i < n.reads.size(); ++i) {
-      Held sum = n.accumulate ? held[n.writes[i]] : Held{};
-      sum.add(held.at(n.reads[i]), from, to);
-      held[n.writes[i]] = sum;
+    const std::vector<SlotId> sent = n.all(Operand::kSent), received = n.all(Operand::kReceived);
+    for (size_t i = 0; i < sent.size(); ++i) {
+      Held sum = n.accumulate ? held[received[i]] : Held{};
+      sum.add(held.at(sent[i]), from, to);
+      held[received[i]] = sum;
     }
   };
   for (const Instruction& n : plan.instructions) {
     if (n.op == Op::kLoss || n.op == Op::kBackward) {
-      for (const SlotId id : n.writes) {
+      for (const SlotId id : n.writes()) {
         const Role role = plan.slot(id).role;
         if (role != Role::kGradients && role != Role::kLookupGradient) continue;
         if (tied && n.op == Op::kBackward && role == Role::kGradients && plan.slot(id).block == 0)
@@ -62,7 +64,7 @@ std::map<int32_t, Held> run_on_symbols(const Plan& plan, int64_t replicas, bool 
         ++held[id].times[{Held::kOwn, own}];
       }
     } else if (n.op == Op::kJoinHeadGrad) {
-      held.at(n.writes[0]).add(held.at(n.reads[0]), Held::kOwn, Held::kOwn);
+      held.at(n[Operand::kGradients]).add(held.at(n[Operand::kLookupGradient]), Held::kOwn, Held::kOwn);
     } else if (n.op == Op::kReduceGrad) {
       move(n, Held::kOwn, last);
     } else if (n.op == Op::kReduceReplicas) {
@@ -71,9 +73,9 @@ std::map<int32_t, Held> run_on_symbols(const Plan& plan, int64_t replicas, bool 
       EXPECT_TRUE(whole_needed);
       move(n, Held::kAll, Held::kAll);
     } else if (n.op == Op::kGradNorm && n.block >= 0) {
-      normed[n.block] = held.at(n.reads[0]);
+      normed[n.block] = held.at(n[Operand::kGradients]);
     } else if (n.op == Op::kOptimizerStep) {
-      EXPECT_EQ(held.at(n.reads[0]).times, normed.at(n.block).times);
+      EXPECT_EQ(held.at(n[Operand::kGradients]).times, normed.at(n.block).times);
     }
   }
   return normed;
@@ -108,7 +110,7 @@ TEST(Reductions, ReducesOncePerStepOrOncePerMicroBatch) {
     const Plan plan = PlannedRank(s).train();
     std::map<int32_t, int> reduced, across, gathered;
     for (const Instruction& n : plan.instructions)
-      for (const SlotId id : n.reads) {
+      for (const SlotId id : n.reads()) {
         if (n.op == Op::kReduceGrad) ++reduced[plan.slot(id).block];
         if (n.op == Op::kReduceReplicas) ++across[plan.slot(id).block];
         if (n.op == Op::kGatherGrad) ++gathered[plan.slot(id).block];
@@ -131,7 +133,7 @@ TEST(Reductions, ComputesWhatTheSerialPlanComputesInItsOrder) {
       std::vector<Line> lines;
       for (size_t i = 0; i < plan.instructions.size(); ++i) {
         const Instruction& n = plan.instructions[i];
-        if (n.stream == plan::StreamId::kCompute && n.op != Op::kReshard)
+        if (!n.is_transfer() && n.op != Op::kReshard)
           lines.emplace_back(n.op, n.block, n.micro_batch, n.accumulate, i >= plan.commit);
       }
       return lines;
@@ -158,17 +160,18 @@ TEST(Reductions, WhatIsBeingSentIsNotOverwrittenWithoutAWait) {
     int32_t done = -1;
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const Instruction& n = plan.instructions[i];
-      done = std::max(done, n.waits_for);
-      if (n.stream == plan::StreamId::kCommunication) continue;
+      done = std::max(done, n.waits_for.newest());
+      if (n.is_transfer()) continue;
       for (size_t t = static_cast<size_t>(done + 1); t < i; ++t) {
         const Instruction& transfer = plan.instructions[t];
-        if (transfer.stream != plan::StreamId::kCommunication) continue;
-        for (const SlotId id : n.writes) {
-          EXPECT_EQ(std::count(transfer.reads.begin(), transfer.reads.end(), id), 0) << i << " and " << t;
-          EXPECT_EQ(std::count(transfer.writes.begin(), transfer.writes.end(), id), 0) << i << " and " << t;
+        if (!transfer.is_transfer()) continue;
+        const std::vector<SlotId> sent = transfer.reads(), received = transfer.writes();
+        for (const SlotId id : n.writes()) {
+          EXPECT_EQ(std::count(sent.begin(), sent.end(), id), 0) << i << " and " << t;
+          EXPECT_EQ(std::count(received.begin(), received.end(), id), 0) << i << " and " << t;
         }
-        for (const SlotId id : n.reads)
-          EXPECT_EQ(std::count(transfer.writes.begin(), transfer.writes.end(), id), 0) << i << " and " << t;
+        for (const SlotId id : n.reads())
+          EXPECT_EQ(std::count(received.begin(), received.end(), id), 0) << i << " and " << t;
       }
     }
   }

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/train/step/executor.h"
+#include "engine/train/ranks/agreed_error.h"
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {

@@ -12,7 +12,6 @@ namespace hawser::testing {
 namespace {
 
 using Json = nlohmann::json;
-using plan::StreamId;
 
 void expect_sound(const plan::Plan& plan, const plan::Timeline& line) {
   ASSERT_EQ(line.times.size(), plan.instructions.size());
@@ -29,10 +28,10 @@ void expect_sound(const plan::Plan& plan, const plan::Timeline& line) {
       EXPECT_LE(t.ready, t.sent_begin);
       communication = t.sent_end;
     }
-    if (n.stream == StreamId::kCommunication) continue;
+    if (n.is_transfer()) continue;
     EXPECT_LE(t.ready, t.begin);
-    if (n.waits_for >= 0) {
-      EXPECT_LE(line.times[static_cast<size_t>(n.waits_for)].sent_end, t.begin);
+    if (const int32_t awaited = n.waits_for.newest(); awaited >= 0) {
+      EXPECT_LE(line.times[static_cast<size_t>(awaited)].sent_end, t.begin);
     }
     if (plan::meets_others(n)) {
       EXPECT_LE(t.sent_end, t.begin);
@@ -73,7 +72,7 @@ TEST(Trace, LosesNothingOfALongStep) {
   LayoutRun run(p, l);
   int64_t transfers = 0;
   for (const plan::Instruction& n : run.trainer().ranks().plans().train.instructions)
-    transfers += n.stream == StreamId::kCommunication;
+    transfers += n.is_transfer();
   ASSERT_GT(transfers, 2 * 2048);
   run.trainer().traces().set(true);
   run.step();
@@ -108,8 +107,7 @@ TEST(Trace, SaysTheSameAsTraceEvents) {
     }
     int64_t sent = 0;
     size_t computed = 0;
-    for (const plan::Instruction& n : plan.instructions)
-      sent += n.sent_bytes, computed += n.stream == StreamId::kCompute;
+    for (const plan::Instruction& n : plan.instructions) sent += n.sent_bytes, computed += !n.is_transfer();
     EXPECT_EQ(bytes, thread.second == 1 ? sent : 0);
     EXPECT_EQ(instructions, thread.second == 0 ? computed : 0);
   }

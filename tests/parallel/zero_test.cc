@@ -16,6 +16,7 @@ namespace {
 
 using plan::Instruction;
 using plan::Op;
+using plan::Operand;
 using plan::Plan;
 using plan::Role;
 using plan::SlotId;
@@ -64,7 +65,7 @@ bool is_gathered_copy(const Plan& plan, SlotId id) {
 
 std::multiset<int32_t> blocks_with_role(const Plan& plan, const Instruction& n, Role role) {
   std::multiset<int32_t> blocks;
-  for (const SlotId id : n.reads)
+  for (const SlotId id : n.reads())
     if (plan.slot(id).role == role) blocks.insert(plan.slot(id).block);
   return blocks;
 }
@@ -164,8 +165,8 @@ TEST(Zero3Plan, EveryUseOfWeightsReadsACopyThatIsThere) {
       int32_t done = -1;
       for (size_t i = 0; i < plan.instructions.size(); ++i) {
         const Instruction& n = plan.instructions[i];
-        done = std::max(done, n.waits_for);
-        for (const SlotId id : n.writes) {
+        done = std::max(done, n.waits_for.newest());
+        for (const SlotId id : n.writes()) {
           if (!is_gathered_copy(plan, id)) continue;
           EXPECT_EQ(n.op, Op::kUnshard) << plan.name << " " << i;
           EXPECT_TRUE(gathered.emplace(id, static_cast<int32_t>(i)).second) << plan.slot(id).name;
@@ -176,7 +177,7 @@ TEST(Zero3Plan, EveryUseOfWeightsReadsACopyThatIsThere) {
                   blocks_with_role(serial[p], before, Role::kWeightShards))
             << plan.name << " " << i;
         EXPECT_TRUE(blocks_with_role(plan, n, Role::kWeightShards).empty()) << plan.name << " " << i;
-        for (const SlotId id : n.reads) {
+        for (const SlotId id : n.reads()) {
           const bool there =
               !is_gathered_copy(plan, id) || (gathered.count(id) > 0 && gathered.at(id) <= done);
           EXPECT_TRUE(there) << plan.name << " " << i << " reads " << plan.slot(id).name << " too early";
@@ -194,7 +195,7 @@ std::map<int32_t, std::pair<int, int>> gathers(const Plan& plan) {
     if (n.op != Op::kUnshard) continue;
     auto& [all, near] = count[n.block];
     ++all;
-    near += plan.slot(n.reads[0]).role == Role::kSecondary ? 1 : 0;
+    near += plan.slot(n[Operand::kSent]).role == Role::kSecondary ? 1 : 0;
   }
   return count;
 }
@@ -232,21 +233,21 @@ TEST(Zero3Plan, AsksForACopyAsManyUsesAheadAsItPrefetches) {
       std::map<SlotId, size_t> kept;   // the same of a part for the smaller group
       size_t uses = 0;
       for (const Instruction& n : plan.instructions) {
-        if (n.op == Op::kReshard) kept[n.writes[0]] = uses;
+        if (n.op == Op::kReshard) kept[n[Operand::kSecondary]] = uses;
         if (n.op == Op::kUnshard) {
-          asked[n.writes[0]] = uses;
-          const bool near = plan.slot(n.reads[0]).role == Role::kSecondary;
-          EXPECT_TRUE(!near || kept.count(n.reads[0]) > 0) << "gathered before a part was kept";
+          asked[n[Operand::kReceived]] = uses;
+          const bool near = plan.slot(n[Operand::kSent]).role == Role::kSecondary;
+          EXPECT_TRUE(!near || kept.count(n[Operand::kSent]) > 0) << "gathered before a part was kept";
         }
         if (!uses_weights(n)) continue;
-        for (const SlotId id : n.reads) {
+        for (const SlotId id : n.reads()) {
           if (!is_gathered_copy(plan, id) || asked.count(id) == 0) continue;
           const auto ahead = static_cast<size_t>(s.strategy.prefetch);
           size_t expected = uses > ahead ? uses - ahead : 0;
           // What comes from the smaller group can be asked for once the part is kept.
           for (const Instruction& g : plan.instructions)
-            if (g.op == Op::kUnshard && g.writes[0] == id && kept.count(g.reads[0]))
-              expected = std::max(expected, kept.at(g.reads[0]));
+            if (g.op == Op::kUnshard && g[Operand::kReceived] == id && kept.count(g[Operand::kSent]))
+              expected = std::max(expected, kept.at(g[Operand::kSent]));
           EXPECT_EQ(asked.at(id), expected) << plan.name << ", " << plan.slot(id).name;
           asked.erase(id);  // its first use counts
         }
@@ -323,8 +324,8 @@ TEST(Zero12Plan, SendsEachUpdatedBlockOnceAfterItsStep) {
       const Instruction& n = plan.instructions[i];
       if (n.op == Op::kOptimizerStep) stepped.insert(n.block);
       if (n.op != Op::kUnshard) continue;
-      EXPECT_TRUE(n.reads.empty()) << "shards lie in place";
-      for (const SlotId id : n.writes) {
+      EXPECT_TRUE(n.reads().empty()) << "shards lie in place";
+      for (const SlotId id : n.writes()) {
         const plan::Slot& slot = plan.slot(id);
         EXPECT_TRUE(slot.role == Role::kWeights && slot.persistent);
         EXPECT_TRUE(stepped.count(slot.block)) << "sent before its step";

@@ -11,6 +11,12 @@
 namespace hawser::plan {
 namespace {
 
+/// Of any operands: what finish does once it has checked them.
+void place(Plan* plan) {
+  assign_memory(plan);
+  assign_waits(plan);
+}
+
 /// A plan of random slots and instructions; some slots are named by no one, some instructions name nothing.
 Plan random_plan(uint32_t seed) {
   std::mt19937 random(seed);
@@ -29,12 +35,12 @@ Plan random_plan(uint32_t seed) {
   for (int64_t i = 0, n = below(60); i < n; ++i) {
     Instruction instruction;
     instruction.block = static_cast<int32_t>(i);
-    for (int64_t k = below(4); k > 0; --k) instruction.reads.push_back(any());
-    for (int64_t k = below(3); k > 0; --k) instruction.writes.push_back(any());
+    for (int64_t k = below(4); k > 0; --k) instruction.read(Operand::kX, any());
+    for (int64_t k = below(3); k > 0; --k) instruction.write(Operand::kY, any());
     if (below(4) == 0) instruction.holds.push_back(any());
     plan.add(instruction, below(2) * below(3000));
   }
-  finish(&plan);
+  place(&plan);
   return plan;
 }
 
@@ -43,8 +49,7 @@ bool alive(const Slot& slot, int32_t step) {
 }
 
 bool named_by(const Instruction& n, SlotId id) {
-  return std::count(n.reads.begin(), n.reads.end(), id) > 0 ||
-         std::count(n.writes.begin(), n.writes.end(), id) > 0 ||
+  return std::any_of(n.uses.begin(), n.uses.end(), [&](const Use& use) { return use.slot == id; }) ||
          std::count(n.holds.begin(), n.holds.end(), id) > 0 || n.scratch == id;
 }
 
@@ -169,7 +174,9 @@ SlotId add(Plan* plan, std::string name, int64_t bytes, bool persistent = false)
 /// Reads and writes of an instruction of its own.
 void step(Plan* plan, std::vector<SlotId> reads, std::vector<SlotId> writes, std::vector<SlotId> holds = {}) {
   Instruction n;
-  n.reads = std::move(reads), n.writes = std::move(writes), n.holds = std::move(holds);
+  for (const SlotId id : reads) n.read(Operand::kX, id);
+  for (const SlotId id : writes) n.write(Operand::kY, id);
+  n.holds = std::move(holds);
   plan->add(n);
 }
 
@@ -183,7 +190,7 @@ TEST(MemoryPlan, SlotsThatNeverMeetShareTheirPlace) {
     step(&plan, {x, kept}, {y});
     x = y;
   }
-  finish(&plan);
+  place(&plan);
   EXPECT_EQ(plan.persistent_bytes, 128);
   EXPECT_EQ(plan.peak_bytes, 128 + 1024 + 1000) << "a chain needs room for two";
   EXPECT_EQ(plan.at_peak[static_cast<size_t>(Category::kActivations)], 2100);
@@ -195,7 +202,7 @@ TEST(MemoryPlan, WhatIsHeldKeepsItsPlaceThoughNobodyTouchesIt) {
     const SlotId first = add(&plan, "first", 1000), second = add(&plan, "second", 1000);
     step(&plan, {}, {first});
     step(&plan, {}, {second}, held ? std::vector{first} : std::vector<SlotId>{});
-    finish(&plan);
+    place(&plan);
     EXPECT_EQ(plan.peak_bytes, held ? 1024 + 1000 : 1000);
   }
 }
@@ -205,9 +212,10 @@ TEST(MemoryPlan, ASlotOfNoBytesIsNoOperand) {
   EXPECT_EQ(add(&plan, "nothing", 0, true), -1);
   EXPECT_EQ(add(&plan, "nothing", 0), -1);
   step(&plan, {-1, -1}, {-1});
-  finish(&plan);
+  place(&plan);
   EXPECT_TRUE(plan.slots.empty());
-  EXPECT_TRUE(plan.instructions[0].reads.empty() && plan.instructions[0].writes.empty());
+  EXPECT_TRUE(plan.instructions[0].uses.empty());
+  EXPECT_EQ(plan.instructions[0][Operand::kX], -1);
   EXPECT_EQ(plan.instructions[0].scratch, -1);
   EXPECT_EQ(plan.peak_bytes, 0);
 }
@@ -216,7 +224,7 @@ TEST(MemoryPlan, FinishingAPlanTwiceChangesNothing) {
   for (uint32_t seed = 0; seed < 50; ++seed) {
     Plan plan = random_plan(seed);
     const std::string once = plan_json(plan);
-    finish(&plan);
+    place(&plan);
     ASSERT_EQ(plan_json(plan), once) << "seed " << seed;
   }
 }

@@ -48,7 +48,7 @@ inline plan::Plan finished(plan::Plan plan) {
 }
 
 /// One line each: op block micro-batch: reads -> writes; "+>" where gradients are added to; "~" before what
-/// runs on the communication stream; "#k" for the bucket.
+/// is a transfer; "#k" for the bucket.
 inline std::string text_of(const plan::Plan& plan) {
   const auto names = [&](const std::vector<plan::SlotId>& ids) {
     std::string text;
@@ -59,10 +59,10 @@ inline std::string text_of(const plan::Plan& plan) {
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const plan::Instruction& n = plan.instructions[i];
     if (i == plan.commit) text << "durable\n";
-    if (n.stream == plan::StreamId::kCommunication) text << "~ ";
+    if (n.is_transfer()) text << "~ ";
     text << plan::op_name(n.op) << " " << n.block << " " << n.micro_batch;
     if (n.bucket >= 0) text << " #" << n.bucket;
-    text << ":" << names(n.reads) << (n.accumulate ? " +>" : " ->") << names(n.writes) << "\n";
+    text << ":" << names(n.reads()) << (n.accumulate ? " +>" : " ->") << names(n.writes()) << "\n";
   }
   return text.str();
 }

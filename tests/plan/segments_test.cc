@@ -40,9 +40,9 @@ TEST(Segments, LeaveToTheHostWhatItLoadsCountsAndReads) {
 TEST(Segments, EndAtTransfersAndBeginAnewWhereOneIsAwaited) {
   Plan plan = finished(train_plan(small_sizes(2, false), 1, Accumulation::kInPlace));
   Instruction transfer = plan.instructions[5];
-  transfer.op = Op::kReduceGrad, transfer.stream = StreamId::kCommunication;
+  transfer.op = Op::kReduceGrad, transfer.lane = Lane::kDataParallel;
   plan.instructions.insert(plan.instructions.begin() + 6, transfer);
-  plan.instructions[8].waits_for = plan.instructions[9].waits_for = 6;
+  for (const size_t i : {8, 9}) plan.instructions[i].waits_for[Lane::kDataParallel] = 6;
   const std::vector<Segment> found = segments(plan, 0, plan.commit);
   EXPECT_EQ(found[0], (Segment{2, 6}));
   EXPECT_EQ(found[1], (Segment{7, 8}));

@@ -148,20 +148,22 @@ std::map<int32_t, std::string> symbolic_gradients(const Plan& plan) {
     value[id] = accumulate ? "(" + value.at(id) + "+" + what + ")" : what;
   };
   for (const Instruction& n : plan.instructions) {
-    for (const SlotId id : n.writes) {
+    for (const SlotId id : n.writes()) {
       const Role role = plan.slot(id).role;
       if (role != Role::kGradients && role != Role::kLookupGradient) continue;
       if (tied && n.op == Op::kBackward && role == Role::kGradients && plan.slot(id).block == 0)
         continue;  // of positions: the table's stand apart until they are joined
       const bool head = n.op == Op::kLoss && plan.slot(id).block == 0;
       const std::string own = (head ? "h" : "") + std::to_string(n.micro_batch);
-      const bool from_slot = n.op == Op::kAddGrad || n.op == Op::kJoinHeadGrad;
-      put(id, from_slot ? value.at(n.reads[0]) : own, n.accumulate);
+      const SlotId from = n.op == Op::kAddGrad        ? n[Operand::kAddend]
+                          : n.op == Op::kJoinHeadGrad ? n[Operand::kLookupGradient]
+                                                      : -1;
+      put(id, from >= 0 ? value.at(from) : own, n.accumulate);
     }
   }
   std::map<int32_t, std::string> gradients;
   for (const Instruction& n : plan.instructions)
-    if (n.op == Op::kOptimizerStep) gradients[n.block] = value.at(n.reads[0]);
+    if (n.op == Op::kOptimizerStep) gradients[n.block] = value.at(n[Operand::kGradients]);
   return gradients;
 }
 
@@ -221,7 +223,7 @@ TEST(SerialPlan, WhatIsFrozenHasNoGradientNoNormAndNoStep) {
         } else if (n.op == Op::kOptimizerStep) {
           EXPECT_TRUE(stepped.insert(n.block).second);
         }
-        for (const SlotId id : n.writes)
+        for (const SlotId id : n.writes())
           EXPECT_TRUE(plan.slot(id).role != Role::kGradients || plan.slot(id).block >= frozen);
       }
       std::set<int32_t> trained;
@@ -241,8 +243,8 @@ TEST(SerialPlan, WithoutATiedHeadNothingIsJoined) {
 TEST(SerialPlan, OnOneRankNothingTravelsAndNobodyWaits) {
   for (const Instruction& n :
        finished(train_plan(small_sizes(2, true), 4, Accumulation::kTree)).instructions) {
-    EXPECT_EQ(n.stream, StreamId::kCompute);
-    EXPECT_EQ(n.waits_for, -1);
+    EXPECT_EQ(n.lane, Lane::kCompute);
+    EXPECT_EQ(n.waits_for.newest(), -1);
     EXPECT_EQ(n.sent_bytes, 0);
   }
 }
@@ -297,9 +299,9 @@ TEST(SerialPlan, NothingIsReadThatNobodyWrote) {
         for (size_t s = 0; s < plan.slots.size(); ++s)
           if (plan.slots[s].persistent) written.insert(static_cast<SlotId>(s));
         for (const Instruction& n : plan.instructions) {
-          for (const SlotId id : n.reads)
+          for (const SlotId id : n.reads())
             EXPECT_TRUE(written.count(id)) << plan.name << ": " << plan.slots[static_cast<size_t>(id)].name;
-          written.insert(n.writes.begin(), n.writes.end());
+          for (const SlotId id : n.writes()) written.insert(id);
         }
       }
     }
@@ -311,9 +313,9 @@ TEST(SerialPlan, ScratchBelongsToOneInstructionAlone) {
     std::map<SlotId, int> uses;
     for (const Instruction& n : plan.instructions) {
       if (n.scratch >= 0) ++uses[n.scratch];
-      for (const SlotId id : n.reads)
+      for (const SlotId id : n.reads())
         EXPECT_NE(plan.slots[static_cast<size_t>(id)].category, Category::kWorkspace);
-      for (const SlotId id : n.writes)
+      for (const SlotId id : n.writes())
         EXPECT_NE(plan.slots[static_cast<size_t>(id)].category, Category::kWorkspace);
     }
     for (const auto& [id, count] : uses) EXPECT_EQ(count, 1) << plan.name;
@@ -325,7 +327,7 @@ TEST(SerialPlan, WhatAForwardSavesLivesUntilItsBackwardAndNoLonger) {
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& n = plan.instructions[i];
     if (n.op != Op::kBackward || n.block == 0) continue;
-    const Slot& saved = plan.slots[static_cast<size_t>(n.reads[1])];
+    const Slot& saved = plan.slots[static_cast<size_t>(n[Operand::kSaved])];
     EXPECT_EQ(saved.last, static_cast<int32_t>(i)) << saved.name;
     const Instruction& forward = plan.instructions[static_cast<size_t>(saved.first)];
     EXPECT_TRUE(forward.op == Op::kForward && forward.block == n.block &&

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <random>
 
@@ -21,22 +22,33 @@ struct Case {
 
   Case() { costs.bytes_per_second = 1; }
   int32_t compute(double seconds, int32_t waits_for = -1, Op op = Op::kForward) {
-    return add(op, StreamId::kCompute, seconds, 0, waits_for);
+    return add(op, Lane::kCompute, seconds, 0, waits_for);
   }
-  int32_t transfer(int64_t bytes, int32_t waits_for = -1) {
-    return add(Op::kReduceGrad, StreamId::kCommunication, 0, bytes, waits_for);
+  int32_t transfer(int64_t bytes, int32_t waits_for = -1, Lane lane = Lane::kDataParallel) {
+    return add(Op::kReduceGrad, lane, 0, bytes, waits_for);
   }
   int32_t meeting(double seconds, int64_t bytes, int32_t waits_for = -1) {
-    return add(Op::kGradNorm, StreamId::kCompute, seconds, bytes, waits_for);
+    return add(Op::kGradNorm, Lane::kCompute, seconds, bytes, waits_for);
+  }
+  /// Waits of instruction `i` beside the one that it was made with.
+  void wait(int32_t i, int32_t for_transfer) {
+    plan.instructions[static_cast<size_t>(i)].waits_for[lane_of(for_transfer)] = for_transfer;
   }
   void commit_here() { plan.commit = plan.instructions.size(); }
   Timeline run() const { return simulate(plan, costs); }
   Overlap overlap() const { return overlap_of(plan, run()); }
 
  private:
-  int32_t add(Op op, StreamId stream, double seconds, int64_t bytes, int32_t waits_for) {
+  /// Of a transfer; where there is none yet, that of data parallelism.
+  Lane lane_of(int32_t i) const {
+    const auto at = static_cast<size_t>(i);
+    const bool there = at < plan.instructions.size() && plan.instructions[at].is_transfer();
+    return there ? plan.instructions[at].lane : Lane::kDataParallel;
+  }
+  int32_t add(Op op, Lane lane, double seconds, int64_t bytes, int32_t waits_for) {
     Instruction n;
-    n.op = op, n.stream = stream, n.sent_bytes = bytes, n.waits_for = waits_for;
+    n.op = op, n.lane = lane, n.sent_bytes = bytes;
+    if (waits_for >= 0) n.waits_for[lane_of(waits_for)] = waits_for;
     plan.instructions.push_back(n);
     costs.seconds.push_back(seconds);
     return static_cast<int32_t>(plan.instructions.size()) - 1;
@@ -165,6 +177,58 @@ TEST(Simulator, RatesCostWhatTheySay) {
   EXPECT_EQ(c.overlap().makespan, 4);
 }
 
+TEST(Simulator, LanesRunBesideEachOtherAndAnInstructionWaitsForEach) {
+  Case c;
+  const int32_t gradients = c.transfer(6);                             // 0..6
+  const int32_t activations = c.transfer(2, -1, Lane::kFromPrevious);  // 0..2
+  const int32_t more = c.transfer(3, -1, Lane::kFromPrevious);         // 2..5
+  c.compute(1, activations);                                           // 2..3
+  const int32_t both = c.compute(1, gradients);
+  c.wait(both, more);                                              // 6..7
+  const int32_t sent = c.transfer(1, activations, Lane::kToNext);  // 7..8: its lane is free
+  c.compute(1, sent);                                              // 8..9
+  const Timeline line = c.run();
+  EXPECT_EQ(line.times[1].begin, 0) << "no lane waits for another";
+  EXPECT_EQ(line.times[2].begin, 2);
+  EXPECT_EQ(line.times[2].end, 5);
+  EXPECT_EQ(line.times[3].begin, 2);
+  EXPECT_EQ(line.times[4].begin, 6) << "the later of the two";
+  EXPECT_EQ(line.times[5].begin, 7);
+  EXPECT_EQ(line.times[6].end, 9);
+  const Overlap o = overlap_of(c.plan, line);
+  EXPECT_EQ(o.communication_busy, 7) << "0..6 and 7..8, however many lanes are busy";
+  EXPECT_EQ(o.exposed, 6);
+  EXPECT_EQ(o.hidden, 1);
+}
+
+/// Two ranks that each want to receive before they send: every lane waits for another's later transfer.
+TEST(Simulator, SaysWhyAPlanOfTwoLanesWouldStopForEver) {
+  Case c;
+  c.compute(1);
+  const int32_t receive = c.transfer(1, -1, Lane::kFromPrevious);
+  const int32_t send = c.transfer(1, receive, Lane::kToNext);
+  c.wait(receive, send);
+  try {
+    c.run();
+    FAIL() << "it ran";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kInternal);
+    EXPECT_NE(
+        e.message().find("instruction 1 (REDUCE_GRAD) waits for instruction 2, which comes no earlier: it "
+                         "would stop for ever"),
+        std::string::npos)
+        << e.message();
+  }
+}
+
+TEST(Simulator, RefusesAWaitForTheWrongLane) {
+  Case c;
+  const int32_t sum = c.transfer(1);
+  c.compute(1);
+  c.plan.instructions[1].waits_for[Lane::kToNext] = sum;
+  EXPECT_THROW(c.run(), Error);
+}
+
 TEST(Simulator, RefusesPlansThatCannotRun) {
   const auto code_of = [](const Case& c) {
     try {
@@ -213,7 +277,7 @@ Case random_case(std::mt19937_64* random) {
   Case c;
   c.costs.latency = static_cast<double>(below(3));
   std::vector<int32_t> transfers;
-  const int64_t count = 1 + below(40);
+  const int64_t count = 1 + below(40), lanes = 1 + below(3);
   const int64_t commit = below(count + 1);
   for (int64_t i = 0; i < count; ++i) {
     if (i == commit) c.commit_here();
@@ -227,7 +291,7 @@ Case random_case(std::mt19937_64* random) {
       case 1:
       case 2:
       case 3:
-        transfers.push_back(c.transfer(below(7), wait));
+        transfers.push_back(c.transfer(below(7), wait, static_cast<Lane>(1 + below(lanes))));
         break;
       default:
         c.compute(static_cast<double>(below(6)), wait, below(2) ? Op::kBackward : Op::kForward);
@@ -237,7 +301,7 @@ Case random_case(std::mt19937_64* random) {
   return c;
 }
 
-/// Both streams as they stand at one tick of the clock; all costs are whole ticks. It knows the model only as
+/// All lanes as they stand at one tick of the clock; all costs are whole ticks. It knows the model only as
 /// the header tells it.
 class Clock {
  public:
@@ -246,8 +310,8 @@ class Clock {
   }
 
   std::vector<Times> run() {
-    while (at_ < times_.size() || !queue_.empty()) {
-      while (communication_turn() || compute_turn()) {
+    while (at_ < times_.size() || in_flight()) {
+      while (communication_turns() || compute_turn()) {
       }
       ++now_;
     }
@@ -255,19 +319,39 @@ class Clock {
   }
 
  private:
+  struct Queue {
+    std::vector<size_t> waiting;  // the first is on its way if `sending`
+    bool sending = false;
+  };
+
+  bool in_flight() const {
+    return std::any_of(queues_.begin(), queues_.end(), [](const Queue& q) { return !q.waiting.empty(); });
+  }
+  bool communication_turns() {
+    return std::any_of(queues_.begin(), queues_.end(), [&](Queue& q) { return communication_turn(&q); });
+  }
+
   /// Each turn is one event at this tick; false: nothing happens any more before the next.
-  bool communication_turn() {
-    if (queue_.empty()) return false;
-    Times& t = times_[queue_.front()];
-    if (!sending_) {
-      sending_ = true, t.sent_begin = now_;
+  bool communication_turn(Queue* queue) {
+    if (queue->waiting.empty()) return false;
+    const size_t first = queue->waiting.front();
+    Times& t = times_[first];
+    if (!queue->sending) {
+      queue->sending = true, t.sent_begin = now_;
       return true;
     }
-    const auto bytes = static_cast<double>(plan_.instructions[queue_.front()].sent_bytes);
+    const auto bytes = static_cast<double>(plan_.instructions[first].sent_bytes);
     if (now_ < t.sent_begin + costs_.latency + bytes) return false;
-    t.sent_end = now_, sent_[queue_.front()] = true, sending_ = false;
-    queue_.erase(queue_.begin());
+    t.sent_end = now_, sent_[first] = true, queue->sending = false;
+    queue->waiting.erase(queue->waiting.begin());
     return true;
+  }
+
+  bool waits(const Instruction& n) const {
+    for (size_t l = 0; l < kLanes; ++l)
+      if (const int32_t at = n.waits_for[static_cast<Lane>(l)]; at >= 0 && !sent_[static_cast<size_t>(at)])
+        return true;
+    return false;
   }
 
   bool compute_turn() {
@@ -276,13 +360,14 @@ class Clock {
     Times& t = times_[at_];
     switch (state_) {
       case State::kNew:
-        if (at_ == plan_.commit && !queue_.empty()) return false;
+        if (at_ == plan_.commit && in_flight()) return false;
         t.ready = now_, state_ = State::kWaiting;
         return true;
       case State::kWaiting:
-        if (n.waits_for >= 0 && !sent_[static_cast<size_t>(n.waits_for)]) return false;
-        if (n.sent_bytes > 0 || n.stream == StreamId::kCommunication) queue_.push_back(at_);
-        if (n.stream == StreamId::kCommunication) return next();
+        if (waits(n)) return false;
+        if (n.sent_bytes > 0 || n.is_transfer())
+          queues_[static_cast<size_t>(n.is_transfer() ? n.lane : Lane::kDataParallel)].waiting.push_back(at_);
+        if (n.is_transfer()) return next();
         state_ = State::kMeeting;
         return true;
       case State::kMeeting:
@@ -307,10 +392,9 @@ class Clock {
   const CostTable& costs_;
   std::vector<Times> times_;
   std::vector<bool> sent_;
-  std::vector<size_t> queue_;
+  std::array<Queue, kLanes> queues_;
   size_t at_ = 0;
   State state_ = State::kNew;
-  bool sending_ = false;
   double now_ = 0;
 };
 
@@ -331,7 +415,7 @@ TEST_F(RandomPlans, RunAsTheTickingClockSays) {
     const Timeline line = c.run();
     const std::vector<Times> expected = Clock(c).run();
     for (size_t i = 0; i < expected.size(); ++i) {
-      const bool transfer = c.plan.instructions[i].stream == StreamId::kCommunication;
+      const bool transfer = c.plan.instructions[i].is_transfer();
       EXPECT_EQ(line.times[i].ready, expected[i].ready) << i;
       EXPECT_EQ(line.times[i].begin, transfer ? expected[i].sent_begin : expected[i].begin) << i;
       EXPECT_EQ(line.times[i].end, transfer ? expected[i].sent_end : expected[i].end) << i;
@@ -351,7 +435,7 @@ TEST_F(RandomPlans, TheSumsAgreeWithEachOther) {
     std::mt19937_64 random(first + k);
     const Case c = random_case(&random);
     const Overlap o = c.overlap();
-    // The compute stream runs or stands still, and stands still only while something is on its way.
+    // The compute lane runs or stands still, and stands still only while something is on its way.
     EXPECT_EQ(o.makespan, o.compute_busy + o.exposed);
     EXPECT_EQ(o.communication_busy, o.hidden + o.exposed);
     EXPECT_LE(o.behind_backward, o.hidden);
@@ -377,7 +461,7 @@ TEST_F(RandomPlans, NothingGetsFasterByCostingMore) {
     c.costs.bytes_per_second /= 2;
     const double narrower = now();
     EXPECT_GE(narrower, later);
-    for (Instruction& n : c.plan.instructions) n.waits_for = -1;
+    for (Instruction& n : c.plan.instructions) n.waits_for = LaneMarks();
     EXPECT_LE(now(), narrower);
     if (HasFailure()) return;
   }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/base/json_difference.h"
+#include "engine/train/ranks/agreed_error.h"
 #include "engine/train/ranks/together.h"
-#include "engine/train/step/executor.h"
 
 namespace hawser::train {
 namespace {

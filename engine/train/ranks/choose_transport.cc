@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "engine/base/error.h"
+#include "engine/train/ranks/agreed_error.h"
 #include "engine/train/ranks/together.h"
-#include "engine/train/step/executor.h"
 
 namespace hawser::train {
 namespace {

@@ -10,6 +10,7 @@
 #include "engine/config/resolved_config.h"
 #include "engine/mesh/mesh.h"
 #include "engine/train/assembly/engine_plans.h"
+#include "engine/train/ranks/agreed_error.h"
 #include "engine/train/ranks/machine.h"
 #include "engine/train/step/executor.h"
 

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "engine/base/error.h"
-#include "engine/train/step/executor.h"
+#include "engine/train/ranks/agreed_error.h"
 
 namespace hawser::train {
 

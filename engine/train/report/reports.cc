@@ -23,9 +23,10 @@ Json memory_json(const EnginePlans& plans, const Executor& executor) {
   for (size_t c = 0; c < plan.at_peak.size(); ++c)
     json["planned"][plan::category_name(static_cast<plan::Category>(c))] = plan.at_peak[c];
   for (size_t c = 0; c < plan.at_peak.size(); ++c)
-    json["high_water"][plan::category_name(static_cast<plan::Category>(c))] = executor.live_at_peak()[c];
+    json["high_water"][plan::category_name(static_cast<plan::Category>(c))] =
+        executor.slots().live_at_peak()[c];
   json["planned_bytes"] = plan.peak_bytes;
-  json["high_water_bytes"] = executor.high_water();
+  json["high_water_bytes"] = executor.slots().high_water();
   json["arena_bytes"] = plans.arena_bytes;
   return json;
 }

@@ -15,7 +15,6 @@ namespace {
 
 using Json = OrderedJson;
 using plan::Instruction;
-using plan::StreamId;
 
 constexpr int kComputeThread = 0, kCommunicationThread = 1;
 
@@ -39,7 +38,7 @@ class Events {
     name("thread_name", kCommunicationThread, "communication");
     for (size_t i = 0; i < line.times.size(); ++i) {
       const plan::Times& t = line.times[i];
-      if (plan_.instructions[i].stream == StreamId::kCompute) event(i, "compute", t.begin, t.end);
+      if (!plan_.instructions[i].is_transfer()) event(i, "compute", t.begin, t.end);
       if (t.sent_end > t.sent_begin) event(i, "communication", t.sent_begin, t.sent_end);
     }
     for (const plan::Wait& w : line.waits)

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/data/dataset.h"
-#include "engine/train/step/executor.h"
+#include "engine/train/step/batch_source.h"
 #include "engine/train/step_result.h"
 
 namespace hawser::train {

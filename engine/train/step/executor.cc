@@ -1,118 +1,19 @@
 #include "engine/train/step/executor.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "engine/base/error.h"
+#include "engine/optim/grad_norm.h"
 
 namespace hawser::train {
-namespace {
 
-/// Calls fn once for each slot that `instruction` names.
-template <typename Fn>
-void for_each_slot(const plan::Instruction& n, Fn fn) {
-  const auto in = [](const std::vector<plan::SlotId>& ids, plan::SlotId id) {
-    return std::find(ids.begin(), ids.end(), id) != ids.end();
-  };
-  for (plan::SlotId id : n.reads) fn(id);
-  for (plan::SlotId id : n.writes)
-    if (!in(n.reads, id)) fn(id);
-  for (plan::SlotId id : n.holds)
-    if (!in(n.reads, id) && !in(n.writes, id)) fn(id);
-  if (n.scratch >= 0) fn(n.scratch);
-}
-
-}  // namespace
-
-char* Executor::at(const plan::Plan& plan, plan::SlotId slot) const {
-  return slot < 0 ? nullptr : s_.arena->data() + plan.slot(slot).offset;
-}
-
-/// Bytes that an earlier slot still drains may go to a transfer behind the one that uses them: they are live
-/// again.
-void Executor::acquire(const plan::Plan& plan, const plan::Slot& slot) {
-  std::erase_if(draining_, [&](plan::SlotId id) {
-    const plan::Slot& old = plan.slot(id);
-    return old.offset < slot.offset + slot.bytes && slot.offset < old.offset + old.bytes;
-  });
-  if (s_.link->in_place()) device::unpoison(s_.arena->data() + slot.offset, slot.bytes);
-  live_[static_cast<size_t>(slot.category)] += slot.bytes;
-  live_bytes_ += slot.bytes;
-  high_water_ = std::max(high_water_, slot.offset + slot.bytes);
-  if (live_bytes_ > most_live_) most_live_ = live_bytes_, live_at_peak_ = live_;
-}
-
-/// Of gradients that begin to live with the instruction.
-void Executor::clear_gaps(const plan::Plan& plan, size_t index) {
-  const bool rounds = s_.layout->rounds_gradients();
-  const plan::Role role = rounds ? plan::Role::kGradientWindow : plan::Role::kGradients;
-  for_each_slot(plan.instructions[index], [&](plan::SlotId id) {
-    const plan::Slot& slot = plan.slot(id);
-    if (slot.role != role || slot.persistent || slot.first != static_cast<int32_t>(index)) return;
-    for (const Gap& gap : gaps_[static_cast<size_t>(slot.block)])
-      s_.link->zero(s_.arena->data() + slot.offset + gap.begin, gap.bytes);
-  });
-}
-
-/// The bytes stay usable until the last transfer that uses them is done.
-void Executor::release(const plan::Plan& plan, plan::SlotId id) {
-  const plan::Slot& slot = plan.slot(id);
-  live_[static_cast<size_t>(slot.category)] -= slot.bytes;
-  live_bytes_ -= slot.bytes;
-  if (slot.last_transfer > done_)
-    draining_.push_back(id);
-  else
-    close(slot);
-}
-
-/// Elsewhere than on the host, what was given to the device may still have to run.
-void Executor::close(const plan::Slot& slot) {
-  if (s_.link->in_place()) device::poison(s_.arena->data() + slot.offset, slot.bytes);
-}
-
-void Executor::wait_for(const plan::Plan& plan, int32_t transfer) {
-  if (transfer <= done_) return;
-  s_.runtime->follow(works_[static_cast<size_t>(transfer)]);
-  done_ = transfer;
-  std::erase_if(draining_, [&](plan::SlotId id) {
-    const plan::Slot& slot = plan.slot(id);
-    if (slot.last_transfer > done_) return false;
-    close(slot);
-    return true;
-  });
-}
-
-/// Also for the host, which learns of failures here at the latest.
-void Executor::finish_transfers(const plan::Plan& plan) {
-  wait_for(plan, started_);
-  if (s_.runtime) s_.runtime->wait(newest_);
-}
-
-void Executor::acquire_slots(const plan::Plan& plan, size_t index) {
-  const auto now = static_cast<int32_t>(index);
-  for_each_slot(plan.instructions[index], [&](plan::SlotId id) {
-    if (!plan.slot(id).persistent && plan.slot(id).first == now) acquire(plan, plan.slot(id));
-  });
-  acquired_ = now;
-}
-
-void Executor::release_slots(const plan::Plan& plan, size_t index) {
-  const auto now = static_cast<int32_t>(index);
-  for_each_slot(plan.instructions[index], [&](plan::SlotId id) {
-    if (!plan.slot(id).persistent && plan.slot(id).last == now) release(plan, id);
-  });
-  released_ = now;
-}
+using plan::Operand;
 
 /// From the second run of the same shape on, segments go to the device as they were captured.
 void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
-  works_.resize(std::max(works_.size(), plan.instructions.size()));
-  draining_.reserve(plan.slots.size());
-  fetched_losses_.reserve(plan.instructions.size());
-  fetched_losses_.clear();
-  documents_.resize(std::max(documents_.size(), plan.instructions.size()));
-  done_ = started_ = acquired_ = released_ = static_cast<int32_t>(begin) - 1;
-  newest_ = {};
+  slots_->begin(plan, begin);
+  host_->begin(plan);
+  transfers_.begin(plan, begin);
   recording_ = trace_ && trace_->is_of(plan) ? trace_ : nullptr;
   KernelProfile* const profile = recording_ ? recording_->profile() : nullptr;
   device::Device& device = s_.link->device();
@@ -140,7 +41,8 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
     throw;
   }
   if (recording_) recording_->drains();
-  finish_transfers(plan);
+  wait_for(plan, transfers_.started());
+  transfers_.finish();
   if (recording_) recording_->end_half(end);
   if (part != nullptr) part->has_run = true;
 }
@@ -153,9 +55,9 @@ void Executor::run_segment(const plan::Plan& plan, StepGraphs::Segment* segment,
     for (size_t i = begin; i < end; ++i) compute(plan, i, run);
   });
   for (size_t i = begin; i < end; ++i) {
-    acquire_slots(plan, i);
+    slots_->acquire(plan, i);
     conclude(plan, plan.instructions[i], run);
-    release_slots(plan, i);
+    slots_->release(plan, i, transfers_.done());
   }
 }
 
@@ -164,32 +66,42 @@ void Executor::step(const plan::Plan& plan, size_t index, Run* run) {
   if (recording_) recording_->turn(index);
   wait_for(plan, n.waits_for);
   if (recording_) recording_->starts(index);
-  acquire_slots(plan, index);
-  if (n.stream == plan::StreamId::kCommunication) {
+  slots_->acquire(plan, index);
+  if (n.is_transfer()) {
     clear_gaps(plan, index);
-    newest_ = works_[index] = s_.runtime->start(plan, index);
-    started_ = static_cast<int32_t>(index);
-    if (recording_) recording_->issued(index, works_[index]);
+    const comm::Work work = transfers_.start(plan, index);
+    if (recording_) recording_->issued(index, work);
   } else {
     compute(plan, index, run);
     conclude(plan, n, run);
     if (recording_) recording_->ended(index);
   }
-  release_slots(plan, index);
+  slots_->release(plan, index, transfers_.done());
+}
+
+void Executor::wait_for(const plan::Plan& plan, const plan::LaneMarks& transfers) {
+  if (transfers_.follow(transfers)) slots_->drain(plan, transfers_.done());
 }
 
 void Executor::give_up(const plan::Plan& plan) {
-  for (size_t id = 0; id < plan.slots.size(); ++id) {
-    const plan::Slot& slot = plan.slots[id];
-    if (!slot.persistent && slot.first <= acquired_ && slot.last > released_)
-      release(plan, static_cast<plan::SlotId>(id));
-  }
+  slots_->release_all(plan, transfers_.done());
   try {
-    finish_transfers(plan);
+    transfers_.finish();
   } catch (...) {  // the transfers are over either way, and what failed first is what counts
-    done_ = started_;
-    for (plan::SlotId id : draining_) close(plan.slot(id));
-    draining_.clear();
+    transfers_.forget();
+  }
+  slots_->drain(plan, transfers_.done());
+}
+
+/// Of gradients that begin to live with the instruction.
+void Executor::clear_gaps(const plan::Plan& plan, size_t index) {
+  const bool rounds = s_.layout->rounds_gradients();
+  const plan::Role role = rounds ? plan::Role::kGradientWindow : plan::Role::kGradients;
+  for (const plan::Use& use : plan.instructions[index].uses) {
+    const plan::Slot& slot = plan.slot(use.slot);
+    if (slot.role != role || slot.persistent || slot.first != static_cast<int32_t>(index)) continue;
+    for (const Gap& gap : gaps_[static_cast<size_t>(slot.block)])
+      s_.link->zero(s_.arena->data() + slot.offset + gap.begin, gap.bytes);
   }
 }
 
@@ -201,13 +113,8 @@ void Executor::compute(const plan::Plan& plan, size_t index, Run* run) {
 
 /// All that the host has to do with it then.
 void Executor::conclude(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
-  const bool training = n.op == plan::Op::kLoss;
-  if (!training && n.op != plan::Op::kEvalLoss) return;
-  const float* const losses = s_.staging.losses(n.micro_batch, as<float>(plan, n.writes[0]));
-  fetched_losses_.push_back({losses, run->batch * run->seq});
-  // In training GRAD_NORM sums them, so that the host need not wait here; in place they would be gone by
-  // then.
-  if (!training || s_.link->in_place()) sum_losses(training ? &host_sums_->losses : &run->losses);
+  if (n.op == plan::Op::kLoss || n.op == plan::Op::kEvalLoss)
+    host_->note_losses(n.micro_batch, as<float>(plan, n[Operand::kLosses]), run);
 }
 
 void Executor::execute(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
@@ -216,23 +123,25 @@ void Executor::execute(const plan::Plan& plan, const plan::Instruction& n, Run* 
   const nn::Context ctx = context(plan, n, *run, &workspace);
   switch (n.op) {
     case Op::kLoadMicroBatch:
-      return load(plan, n, run);
+      return host_->load(n.micro_batch, at(plan, n[Operand::kBatch]), run);
     case Op::kCountTokens:
-      return count_tokens(run);
+      return host_->count_tokens(run);
     case Op::kForward:
       return forward(plan, n, ctx, *run);
     case Op::kLoss:
     case Op::kEvalLoss:
-      return loss(plan, n, ctx);
+      head(plan, n, ctx);
+      return host_->fetch_losses(n.micro_batch, as<float>(plan, n[Operand::kLosses]), ctx.rows());
     case Op::kLogits:
       return logits(plan, n, ctx, *run);
     case Op::kBackward:
       return backward(plan, n, ctx);
     case Op::kJoinHeadGrad:
-      return s_.model->embedding().join(ctx, lookup_gradient_, n.micro_batch);
+      return s_.model->embedding().join(ctx, *lookups(), n.micro_batch);
     case Op::kAddGrad: {
-      float* const to = as<float>(plan, n.writes[0]);
-      return kernels_->add({to, to, as<float>(plan, n.reads[0]), plan.slot(n.writes[0]).bytes / 4}, *stream_);
+      float* const to = as<float>(plan, n[Operand::kGradients]);
+      const int64_t count = plan.slot(n[Operand::kGradients]).bytes / 4;
+      return kernels_->add({to, to, as<float>(plan, n[Operand::kAddend]), count}, *stream_);
     }
     case Op::kRoundGrad:
     case Op::kRoundHeadGrad:
@@ -240,24 +149,24 @@ void Executor::execute(const plan::Plan& plan, const plan::Instruction& n, Run* 
     case Op::kReshard:
       return s_.runtime->keep_secondary(plan, n);
     case Op::kGradNorm:
-      return grad_norm(plan, n, run);
+      return n.block >= 0 ? add_squares(plan, n) : host_->agree_on_norm(run);
     case Op::kOptimizerStep:
       return optimizer_step(plan, n);
     case Op::kReduceGrad:
     case Op::kReduceReplicas:
     case Op::kGatherGrad:
     case Op::kUnshard:
-      HWS_CHECK(!"a transfer is on the communication stream");
+    case Op::kCount:
+      HWS_CHECK(!"a transfer does not run on the compute lane");
   }
 }
 
-/// The call's inputs. The micro-batch is the first operand of category staging.
+/// The call's inputs.
 nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n, const Run& run,
                               nn::Region* workspace) {
   nn::Context ctx;
-  if (n.scratch >= 0) *workspace = nn::Region(at(plan, n.scratch), plan.slot(n.scratch).bytes);
-  for (plan::SlotId id : n.reads) point_groups(plan, id);
-  for (plan::SlotId id : n.writes) point_groups(plan, id);
+  *workspace = region(plan, n.scratch);
+  for (const plan::Use& use : n.uses) point_groups(plan, use.slot);
   ctx.kernels = kernels_;
   ctx.stream = stream_;
   ctx.workspace = workspace;
@@ -269,55 +178,44 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.accumulate = n.accumulate;
   ctx.training = run.training;
   ctx.seed = s_.seed;
-  for (plan::SlotId id : n.reads) {
-    if (plan.slot(id).category != plan::Category::kStaging) continue;
-    const MicroBatch batch = MicroBatch::in_slot(at(plan, id), run.batch, run.seq);
-    ctx.tokens_BT = batch.tokens;
-    ctx.targets_BT = batch.targets;
-    ctx.positions_BT = batch.positions;
-    ctx.kv_begin_BT = run.documents ? batch.kv_begin : nullptr;
-    ctx.documents = run.documents ? documents_[static_cast<size_t>(std::max(n.micro_batch, 0))] : 0;
-    ctx.samples_B = batch.samples;
-    break;
-  }
+  const plan::SlotId slot = n[Operand::kBatch];
+  if (slot < 0) return ctx;
+  const MicroBatch batch = MicroBatch::in_slot(at(plan, slot), run.batch, run.seq);
+  ctx.tokens_BT = batch.tokens;
+  ctx.targets_BT = batch.targets;
+  ctx.positions_BT = batch.positions;
+  ctx.kv_begin_BT = run.documents ? batch.kv_begin : nullptr;
+  ctx.documents = run.documents ? host_->documents(n.micro_batch) : 0;
+  ctx.samples_B = batch.samples;
   return ctx;
 }
 
 void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
                        const Run& run) {
-  if (n.block == 0) return s_.model->embedding().forward(ctx, as<float>(plan, n.writes[0]));
+  float* const y = as<float>(plan, n[Operand::kY]);
+  if (n.block == 0) return s_.model->embedding().forward(ctx, y);
   const nn::Block& block = s_.model->block(n.block - 1);
-  const int64_t bytes = plan.slot(n.writes[1]).bytes;
-  if (run.cached >= 0) {
-    char* const cache = at(plan, n.writes[1]);
-    return block.forward_cached(ctx, {cache, cache + bytes / 2, run.cached}, rope_table_,
-                                as<float>(plan, n.writes[0]));
+  if (const plan::SlotId id = n[Operand::kCache]; id >= 0) {
+    char* const cache = at(plan, id);
+    return block.forward_cached(ctx, {cache, cache + plan.slot(id).bytes / 2, run.cached}, rope_table_, y);
   }
-  nn::Region saved(at(plan, n.writes[1]), bytes);
-  block.forward(ctx, saved, rope_table_, as<float>(plan, n.writes[0]), as<float>(plan, n.reads[0]));
+  nn::Region saved = region(plan, n[Operand::kSaved]);
+  block.forward(ctx, saved, rope_table_, y, as<float>(plan, n[Operand::kX]));
 }
 
 void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
-  float* const dx = as<float>(plan, n.writes[0]);
-  if (n.block == 0)
-    return s_.model->embedding().backward(ctx, dx, looks_up() ? &lookup_gradient_ : nullptr, n.micro_batch);
-  nn::Region saved(at(plan, n.reads[1]), plan.slot(n.reads[1]).bytes);
-  s_.model->block(n.block - 1).backward(ctx, saved, rope_table_, dx, as<float>(plan, n.reads[0]));
+  float* const dx = as<float>(plan, n[Operand::kDx]);
+  if (n.block == 0) return s_.model->embedding().backward(ctx, dx, lookups(), n.micro_batch);
+  nn::Region saved = region(plan, n[Operand::kSaved]);
+  s_.model->block(n.block - 1).backward(ctx, saved, rope_table_, dx, as<float>(plan, n[Operand::kX]));
 }
 
 void Executor::head(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
   const nn::LmHeadLoss& head = s_.model->head();
-  const float* const x = as<float>(plan, n.reads[0]);
-  float* const losses = as<float>(plan, n.writes[0]);
+  const float* const x = as<float>(plan, n[Operand::kX]);
+  float* const losses = as<float>(plan, n[Operand::kLosses]);
   if (n.op == plan::Op::kEvalLoss) return head.forward(ctx, losses, x);
-  head.forward_backward(ctx, losses, as<float>(plan, n.writes[1]), x, &scalars_->grad_scale);
-}
-
-void Executor::loss(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
-  head(plan, n, ctx);
-  float* const losses = as<float>(plan, n.writes[0]);
-  s_.link->fetch(s_.staging.losses(n.micro_batch, losses), losses,
-                 ctx.rows() * static_cast<int64_t>(sizeof(float)));
+  head.forward_backward(ctx, losses, as<float>(plan, n[Operand::kDx]), x, &host_->scalars()->grad_scale);
 }
 
 /// To the caller's memory, chunk by chunk: of every row, or in generation of the last one.
@@ -332,20 +230,31 @@ void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const 
     const int64_t rows = std::min(head.chunk_rows(ctx), ctx.rows() - row);
     float* const host = run.logits + (row - first) * vocab;
     float* const out = s_.link->in_place() ? host : head.take_logits(ctx, ctx.rows() - first);
-    head.logits(ctx, out, as<float>(plan, n.reads[0]) + row * width, rows);
+    head.logits(ctx, out, as<float>(plan, n[Operand::kX]) + row * width, rows);
     s_.link->fetch(host, out, rows * vocab * static_cast<int64_t>(sizeof(float)));
   }
   s_.link->wait();
+}
+
+/// Of what this rank owns of a block's gradients.
+void Executor::add_squares(const plan::Plan& plan, const plan::Instruction& n) {
+  auto* const workspace = as<ExactSum>(plan, n.scratch);
+  for (const int32_t g : s_.layout->groups_of(n.block)) {
+    if (!s_.layout->group(g).trainable || !s_.counts_norm) continue;
+    const StateArray sums = reduced(plan, n[Operand::kGradients], g);
+    optim::add_squares(&host_->sums()->squares, sums.data, sums.type, state(g).range.size(), workspace,
+                       *kernels_, *stream_);
+  }
 }
 
 void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n) {
   for (const int32_t g : s_.layout->groups_of(n.block)) {
     if (!s_.layout->group(g).trainable) continue;
     const GroupState& s = state(g);
-    s_.optimizer->step(g,
-                       {s.range.begin, s.range.end, s.weights.data, s.copy, reduced(plan, n.reads[0], g).data,
-                        s.moment1.data, s.moment2.data},
-                       &scalars_->optimizer, *kernels_, *stream_);
+    void* const gradients = reduced(plan, n[Operand::kGradients], g).data;
+    s_.optimizer->step(
+        g, {s.range.begin, s.range.end, s.weights.data, s.copy, gradients, s.moment1.data, s.moment2.data},
+        &host_->scalars()->optimizer, *kernels_, *stream_);
   }
 }
 
@@ -361,8 +270,9 @@ void Executor::round_gradients(const plan::Plan& plan, const plan::Instruction& 
     const int64_t tied = shared ? tokens.offset + tokens.size : 0;
     const auto round = [&](int64_t begin, int64_t end, bool accumulate) {
       if (begin == end) return;
-      char* const to = at(plan, n.writes[0]) + group.gradients + begin * dtype_bytes(group.state_type);
-      const char* const from = at(plan, n.reads[0]) + group.gradient_window + begin * 4;
+      char* const to =
+          at(plan, n[Operand::kGradients]) + group.gradients + begin * dtype_bytes(group.state_type);
+      const char* const from = at(plan, n[Operand::kWindow]) + group.gradient_window + begin * 4;
       kernels_->convert({to, from, group.state_type, DType::kF32, end - begin, accumulate}, *stream_);
     };
     const bool head = n.op == plan::Op::kRoundHeadGrad;

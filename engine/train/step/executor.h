@@ -1,35 +1,30 @@
 // Executor: runs a plan's instructions over the arena of one rank: one switch. It decides nothing; the plan
-// did. What the communication stream does is started and goes on beside what follows; an instruction that
-// needs it waits for it, as the plan says. What the host reads or writes of the arena goes over a HostLink.
+// did. A transfer is started and goes on beside what follows; an instruction that needs it waits for it, as
+// the plan says (transfers_in_flight.h). Which slots live is counted in slot_ledger.h, and the host and the
+// other ranks are met in host_exchange.h.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <exception>
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "engine/base/error.h"
 #include "engine/device/arena.h"
 #include "engine/device/host_link.h"
 #include "engine/nn/model.h"
-#include "engine/optim/grad_norm.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parallel/bucket_runtime.h"
 #include "engine/plan/plan.h"
+#include "engine/train/step/host_exchange.h"
+#include "engine/train/step/run.h"
+#include "engine/train/step/slot_ledger.h"
 #include "engine/train/step/state_array.h"
 #include "engine/train/step/step_graphs.h"
 #include "engine/train/step/step_staging.h"
 #include "engine/train/step/step_trace.h"
+#include "engine/train/step/transfers_in_flight.h"
 
 namespace hawser::train {
-
-/// Fills micro-batches of one rank. Allocates nothing.
-class BatchSource {
- public:
-  virtual ~BatchSource() = default;
-  virtual void load(int32_t micro_batch, const MicroBatch& out) = 0;
-};
 
 /// State of one parameter group on this rank, in device memory; every pointer is that of element
 /// `range.begin`.
@@ -38,28 +33,6 @@ struct GroupState {
   StateArray weights;    ///< what the optimizer steps: masters, or weights where these have none
   void* copy = nullptr;  ///< weights where they are narrower than masters; else null
   StateArray moment1, moment2;
-};
-
-/// An error that all ranks of the world throw together: they stay in touch.
-class AgreedError : public Error {
- public:
-  using Error::Error;
-  explicit AgreedError(const Error& error) : Error(error) {}
-};
-
-/// One execution: what goes in beside the plan, and what comes out.
-struct Run {
-  BatchSource* source = nullptr;
-  int64_t batch = 0, seq = 0;  ///< of each micro-batch; at most the planned sizes
-  bool training = false;
-  bool documents = false;   ///< kv_begin matters
-  bool cancelled = false;   ///< in: here; out: on any rank (training only)
-  float* logits = nullptr;  ///< kLogits: where they go; in generation those of the last row only
-  int64_t cached = -1;      ///< generation: positions in the caches already; -1: no caches
-  // Results.
-  int64_t tokens = 0;  ///< adds up unmasked targets: training, of all ranks; evaluation, of this one
-  ExactSum losses;     ///< evaluation: of this rank
-  double loss_sum = 0, grad_norm = 0;  ///< training: of all ranks
 };
 
 class Executor {
@@ -97,12 +70,10 @@ class Executor {
   const GroupState& state(int32_t group) const { return state_[static_cast<size_t>(group)]; }
   float* rope_table() const { return rope_table_; }
   /// What the optimizer reads in the second half.
-  void set_scalars(const kernels::OptimizerScalars& scalars);
+  void set_scalars(const kernels::OptimizerScalars& scalars) { host_->set_scalars(scalars); }
   /// Reduced gradients of the group's elements state(group).range, after the first half of `plan`.
   StateArray gradients(const plan::Plan& plan, int32_t group) const;
-  /// End of the highest slot ever live, and live bytes by category when they were most: equal to the plan's.
-  int64_t high_water() const { return high_water_; }
-  const plan::MemoryByCategory& live_at_peak() const { return live_at_peak_; }
+  const SlotLedger& slots() const { return *slots_; }
   const StepGraphs& graphs() const { return graphs_; }
 
  private:
@@ -111,42 +82,38 @@ class Executor {
   void compute(const plan::Plan& plan, size_t index, Run* run);
   void execute(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
   void conclude(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
-  void load(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
-  void count_tokens(Run* run);
-  void fail_together(comm::ProcessGroup* dp);
+  void wait_for(const plan::Plan& plan, const plan::LaneMarks& transfers);
+  void give_up(const plan::Plan& plan);
+  void clear_gaps(const plan::Plan& plan, size_t index);
+
   void forward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
                const Run& run);
   void backward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
-  void loss(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   void head(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
-  void sum_losses(ExactSum* sum);
   void logits(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
               const Run& run);
-  void grad_norm(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
+  void add_squares(const plan::Plan& plan, const plan::Instruction& instruction);
   void optimizer_step(const plan::Plan& plan, const plan::Instruction& instruction);
   void round_gradients(const plan::Plan& plan, const plan::Instruction& instruction);
   StateArray reduced(const plan::Plan& plan, plan::SlotId slot, int32_t group) const;
 
   void bind_state(const plan::Plan& plan);
+  void bind_gaps(int32_t group);
   void point_groups(const plan::Plan& plan, plan::SlotId slot);
   nn::Context context(const plan::Plan& plan, const plan::Instruction& instruction, const Run& run,
                       nn::Region* workspace);
-  /// A table that the head shares has two gradients until JOIN_HEAD_GRAD.
-  bool looks_up() const { return lookup_gradient_.rows() != nullptr; }
-  char* at(const plan::Plan& plan, plan::SlotId slot) const;
+  /// A table that the head shares has two gradients until JOIN_HEAD_GRAD; this is the look-ups'. Else null.
+  nn::LookupGradient* lookups() { return lookup_gradient_.rows() ? &lookup_gradient_ : nullptr; }
+  char* at(const plan::Plan& plan, plan::SlotId slot) const {
+    return slot < 0 ? nullptr : s_.arena->data() + plan.slot(slot).offset;
+  }
+  nn::Region region(const plan::Plan& plan, plan::SlotId slot) const {
+    return slot < 0 ? nn::Region() : nn::Region(at(plan, slot), plan.slot(slot).bytes);
+  }
   template <typename T>
   T* as(const plan::Plan& plan, plan::SlotId slot) const {
     return reinterpret_cast<T*>(at(plan, slot));
   }
-  void wait_for(const plan::Plan& plan, int32_t transfer);
-  void finish_transfers(const plan::Plan& plan);
-  void acquire_slots(const plan::Plan& plan, size_t index);
-  void release_slots(const plan::Plan& plan, size_t index);
-  void acquire(const plan::Plan& plan, const plan::Slot& slot);
-  void clear_gaps(const plan::Plan& plan, size_t index);
-  void release(const plan::Plan& plan, plan::SlotId id);
-  void close(const plan::Slot& slot);
-  void give_up(const plan::Plan& plan);
 
   /// A gap between parameters of a group: bytes of a block's gradient slot that no backward writes.
   struct Gap {
@@ -159,32 +126,15 @@ class Executor {
   std::vector<std::vector<Gap>> gaps_;  // by block
   nn::LookupGradient lookup_gradient_;
   float* rope_table_ = nullptr;
-  StepScalars* scalars_ = nullptr;
-  StepSums* sums_ = nullptr;
-  StepScalars* host_scalars_ = nullptr;  // the host's side of them
-  StepSums* host_sums_ = nullptr;
 
-  struct Losses {
-    const float* values;
-    int64_t count;
-  };
-  std::vector<Losses> fetched_losses_;     // not yet summed
-  std::vector<comm::Work> works_;          // of transfers in flight, by instruction
-  comm::Work newest_;                      // of the run
-  std::vector<plan::SlotId> draining_;     // given back, but still used by a transfer
-  int32_t done_ = -1;                      // the newest transfer that the compute stream comes after
-  int32_t started_ = -1;                   // the newest transfer
-  int32_t acquired_ = -1, released_ = -1;  // the newest instructions whose slots were
-  std::vector<int64_t> documents_;         // in each micro-batch; 0: not counted
-  std::vector<int64_t> agreement_;         // what COUNT_TOKENS sums over ranks
-  std::exception_ptr load_error_;
+  std::optional<SlotLedger> slots_;
+  std::optional<HostExchange> host_;
+  TransfersInFlight transfers_;
+  StepGraphs graphs_;
   StepTrace* trace_ = nullptr;
   StepTrace* recording_ = nullptr;                 // the trace, while what runs is its plan
   const kernels::KernelTable* kernels_ = nullptr;  // of the run: the setup's, or a profile around them
   Stream* stream_ = nullptr;
-  StepGraphs graphs_;
-  plan::MemoryByCategory live_{}, live_at_peak_{};
-  int64_t live_bytes_ = 0, most_live_ = 0, high_water_ = 0;
 };
 
 }  // namespace hawser::train

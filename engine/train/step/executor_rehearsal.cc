@@ -10,7 +10,7 @@ void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kern
   kernels_ = &kernels;
   stream_ = &s_.link->device().stream(device::StreamId::kCompute);
   // At least one document a row; how many there will be, nobody knows.
-  documents_.assign(std::max(documents_.size(), plan.instructions.size()), run.documents ? run.batch : 0);
+  host_->assume_documents(plan, run.documents ? run.batch : 0);
   for (const plan::Instruction& n : plan.instructions) {
     nn::Region workspace;
     const nn::Context ctx = context(plan, n, run, &workspace);

@@ -1,31 +1,29 @@
 // Where the executor finds the state of its rank: pointers into the persistent slots, made once, and where
 // modules find a block's weights and gradients now.
-#include <algorithm>
+#include <utility>
 
 #include "engine/train/step/executor.h"
 
 namespace hawser::train {
+
 Executor::Executor(Setup setup, const plan::Plan& plan)
     : s_(std::move(setup)),
       pointers_(s_.model->table().groups().size()),
+      transfers_(s_.runtime),
       graphs_(s_.graphs ? &s_.link->device() : nullptr) {
   const auto named = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };
   if (char* const memory = named("lookup_gradient"))
     lookup_gradient_ = nn::LookupGradient(s_.staging.lookup_gradient(memory), memory, s_.lookup_gradient);
   rope_table_ = reinterpret_cast<float*>(named("rope_table"));
-  scalars_ = reinterpret_cast<StepScalars*>(named("scalars"));
-  sums_ = reinterpret_cast<StepSums*>(named("norm"));
-  host_scalars_ = s_.staging.scalars(scalars_);
-  host_sums_ = s_.staging.sums(sums_);
-  if (s_.groups->dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.groups->dp->size())));
+  slots_.emplace(s_.arena.get(), s_.link->in_place(), plan);
+  HostExchange::Setup host{s_.link, s_.staging, s_.groups->dp.get(), lookups()};
+  host.padding_token = static_cast<int32_t>(s_.model->config().padding_token);
+  host.scalars = reinterpret_cast<StepScalars*>(named("scalars"));
+  host.sums = reinterpret_cast<StepSums*>(named("norm"));
+  host_.emplace(host);
   bind_state(plan);
-  for (size_t id = 0; id < plan.slots.size(); ++id) {
-    if (!plan.slots[id].persistent) continue;
-    acquire(plan, plan.slots[id]);
-    point_groups(plan, static_cast<plan::SlotId>(id));
-  }
-  if (s_.link->in_place())
-    device::poison(s_.arena->data() + plan.persistent_bytes, s_.arena->bytes() - plan.persistent_bytes);
+  for (size_t id = 0; id < plan.slots.size(); ++id)
+    if (plan.slots[id].persistent) point_groups(plan, static_cast<plan::SlotId>(id));
 }
 
 void Executor::bind_state(const plan::Plan& plan) {
@@ -50,20 +48,24 @@ void Executor::bind_state(const plan::Plan& plan) {
     };
     state.moment1 = moment(Role::kMoment1), state.moment2 = moment(Role::kMoment2);
     state_.push_back(state);
-
-    if (!layout.trainable) continue;
-    int64_t end = 0;
-    const int64_t written = s_.layout->rounds_gradients() ? layout.gradient_window : layout.gradients;
-    const auto gap_until = [&](int64_t begin) {
-      if (begin > end) gaps_[groups[i].block].push_back({written + end * 4, (begin - end) * 4});
-    };
-    for (const nn::Parameter& p : s_.model->table().all()) {
-      if (p.group != static_cast<int32_t>(i)) continue;
-      gap_until(p.offset);
-      end = p.offset + p.size;
-    }
-    gap_until(layout.elements);
+    if (layout.trainable) bind_gaps(static_cast<int32_t>(i));
   }
+}
+
+void Executor::bind_gaps(int32_t group) {
+  const parallel::GroupLayout& layout = s_.layout->group(group);
+  std::vector<Gap>& gaps = gaps_[s_.model->table().groups()[static_cast<size_t>(group)].block];
+  const int64_t written = s_.layout->rounds_gradients() ? layout.gradient_window : layout.gradients;
+  int64_t end = 0;
+  const auto gap_until = [&](int64_t begin) {
+    if (begin > end) gaps.push_back({written + end * 4, (begin - end) * 4});
+  };
+  for (const nn::Parameter& p : s_.model->table().all()) {
+    if (p.group != group) continue;
+    gap_until(p.offset);
+    end = p.offset + p.size;
+  }
+  gap_until(layout.elements);
 }
 
 /// A slot with whole weights or f32 gradients of a block is where modules find its groups from now on.

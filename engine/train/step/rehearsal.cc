@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/train/ranks/agreed_error.h"
 #include "engine/train/ranks/together.h"
 #include "kernels/include/each_kernel.h"
 

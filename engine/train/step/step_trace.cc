@@ -8,8 +8,6 @@
 namespace hawser::train {
 namespace {
 
-using plan::StreamId;
-
 /// An UNSHARD gathers f32 and narrower weights in calls of their own.
 constexpr size_t kMostCalls = 2;
 /// A rank remembers 2,048 finished calls: they are taken before as many can have come together.
@@ -20,7 +18,7 @@ constexpr size_t kMostKernels = 32;
 size_t calls_of(const plan::Plan& plan) {
   size_t calls = 0;
   for (const plan::Instruction& n : plan.instructions)
-    calls += n.stream == StreamId::kCommunication ? kMostCalls : plan::meets_others(n) ? 1 : 0;
+    calls += n.is_transfer() ? kMostCalls : plan::meets_others(n) ? 1 : 0;
   return calls;
 }
 
@@ -114,7 +112,7 @@ plan::Timeline StepTrace::timeline() const {
     if (i == halves_[half].end) drain();
     const plan::Instruction& n = plan_.instructions[i];
     const bool meets = plan::meets_others(n);
-    if (n.waits_for < 0 && !meets) continue;
+    if (n.waits_for.newest() < 0 && !meets) continue;
     timeline.waits.push_back({i, marks_[i].ready, meets ? timeline.times[i].begin : marks_[i].begin});
   }
   while (half < halves_.size()) drain();
@@ -126,7 +124,7 @@ plan::Timeline StepTrace::timeline() const {
 void StepTrace::add_transfers(plan::Timeline* timeline) const {
   size_t next = 0;
   for (size_t i = 0; i < timeline->times.size(); ++i) {
-    const bool transfer = plan_.instructions[i].stream == StreamId::kCommunication;
+    const bool transfer = plan_.instructions[i].is_transfer();
     if (!transfer && !plan::meets_others(plan_.instructions[i])) continue;
     plan::Times& t = timeline->times[i];
     const size_t first = next;

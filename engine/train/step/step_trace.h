@@ -1,5 +1,5 @@
-// StepTrace: when each instruction of the last step ran on one rank, on both of its streams. The executor
-// tells it what the compute stream does; what became of the transfers it takes from the rank's records. All
+// StepTrace: when each instruction of the last step ran on one rank, on each of its lanes. The executor
+// tells it what the compute lane does; what became of the transfers it takes from the rank's records. All
 // memory is taken when it is made, and an executor without a trace pays nothing.
 #pragma once
 
@@ -27,7 +27,7 @@ class StepTrace {
   struct Sums {
     int64_t steps = 0, transfers = 0, sent_bytes = 0;
     double seconds = 0;        ///< both halves, first instruction to last
-    double waited = 0;         ///< of these, what the compute stream waited for transfers
+    double waited = 0;         ///< of these, what the compute lane waited for transfers
     double communicating = 0;  ///< beside or under them
   };
   const Sums& sums() const { return sums_; }
@@ -36,7 +36,7 @@ class StepTrace {
 
   // By the executor, in the order of the plan.
   void begin_half(size_t first);
-  void turn(size_t index);    ///< the compute stream came to it
+  void turn(size_t index);    ///< the compute lane came to it
   void starts(size_t index);  ///< and has waited for what it needs
   void issued(size_t index, comm::Work work);
   void ended(size_t index);

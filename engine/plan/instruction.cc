@@ -1,0 +1,46 @@
+#include "engine/plan/instruction.h"
+
+#include <algorithm>
+
+namespace hawser::plan {
+namespace {
+
+template <typename Is>
+std::vector<SlotId> slots_of(const std::vector<Use>& uses, Is is) {
+  std::vector<SlotId> slots;
+  for (const Use& use : uses)
+    if (is(use)) slots.push_back(use.slot);
+  return slots;
+}
+
+}  // namespace
+
+int32_t LaneMarks::newest() const { return *std::max_element(at_.begin(), at_.end()); }
+
+bool LaneMarks::covered_by(const LaneMarks& done) const {
+  for (size_t lane = 0; lane < kLanes; ++lane)
+    if (at_[lane] > done.at_[lane]) return false;
+  return true;
+}
+
+void LaneMarks::raise_to(const LaneMarks& other) {
+  for (size_t lane = 0; lane < kLanes; ++lane) at_[lane] = std::max(at_[lane], other.at_[lane]);
+}
+
+const char* lane_name(Lane lane) {
+  constexpr const char* kNames[] = {"compute",       "communication", "block",    "to_next",
+                                    "from_previous", "to_previous",   "from_next"};
+  return kNames[static_cast<size_t>(lane)];
+}
+
+std::vector<SlotId> Instruction::all(Operand operand) const {
+  return slots_of(uses, [&](const Use& use) { return use.operand == operand; });
+}
+std::vector<SlotId> Instruction::reads() const {
+  return slots_of(uses, [](const Use& use) { return !use.written; });
+}
+std::vector<SlotId> Instruction::writes() const {
+  return slots_of(uses, [](const Use& use) { return use.written; });
+}
+
+}  // namespace hawser::plan

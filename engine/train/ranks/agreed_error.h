@@ -1,0 +1,14 @@
+// AgreedError: an error that all ranks of the world throw together, so they stay in touch.
+#pragma once
+
+#include "engine/base/error.h"
+
+namespace hawser::train {
+
+class AgreedError : public Error {
+ public:
+  using Error::Error;
+  explicit AgreedError(const Error& error) : Error(error) {}
+};
+
+}  // namespace hawser::train

@@ -1,0 +1,158 @@
+#include "engine/train/step/host_exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/optim/grad_norm.h"
+#include "engine/train/ranks/agreed_error.h"
+
+namespace hawser::train {
+namespace {
+
+/// Each begins where a position may see nothing before itself.
+int64_t documents_in(const MicroBatch& batch) {
+  int64_t documents = 0;
+  for (int64_t i = 0; i < batch.batch * batch.seq; ++i)
+    documents += batch.kv_begin[i] == i % batch.seq ? 1 : 0;
+  return documents;
+}
+
+/// What every rank of dp says in COUNT_TOKENS: tokens, wish to stop, and by rank the code of what went wrong.
+constexpr size_t kTokens = 0, kCancelled = 1, kCodes = 2;
+
+int64_t code_of(const std::exception_ptr& error) {
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return static_cast<int64_t>(e.code());
+  }
+  return 0;
+}
+
+size_t place_of(int32_t micro_batch) { return static_cast<size_t>(std::max(micro_batch, 0)); }
+
+}  // namespace
+
+HostExchange::HostExchange(const Setup& setup)
+    : s_(setup), host_scalars_(s_.staging.scalars(s_.scalars)), host_sums_(s_.staging.sums(s_.sums)) {
+  if (s_.dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.dp->size())));
+}
+
+void HostExchange::begin(const plan::Plan& plan) {
+  fetched_.reserve(plan.instructions.size());
+  fetched_.clear();
+  documents_.resize(std::max(documents_.size(), plan.instructions.size()));
+}
+
+void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
+  if (micro_batch == 0) {
+    load_error_ = nullptr;
+    s_.link->wait_sent();
+  }
+  if (load_error_) return;
+  char* const host = s_.staging.micro_batch(micro_batch, slot);
+  const MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq);
+  try {
+    run->source->load(micro_batch, batch);
+  } catch (const Error&) {
+    if (!s_.dp || !run->training) throw;
+    load_error_ = std::current_exception();
+    return;
+  }
+  documents_[place_of(micro_batch)] = run->documents ? documents_in(batch) : 0;
+  run->tokens +=
+      std::count_if(batch.targets, batch.targets + run->rows(), [](int32_t t) { return t != -100; });
+  s_.link->send(slot, host, MicroBatch::bytes(run->batch, run->seq));
+  if (s_.lookups && run->training)
+    s_.lookups->look_up(micro_batch, batch.tokens, run->rows(), s_.padding_token);
+}
+
+void HostExchange::count_tokens(Run* run) {
+  *host_sums_ = {};
+  s_.link->send(s_.sums, host_sums_, sizeof(StepSums));
+  if (s_.dp) {
+    std::fill(agreement_.begin(), agreement_.end(), 0);
+    agreement_[kTokens] = run->tokens;
+    agreement_[kCancelled] = run->cancelled ? 1 : 0;
+    agreement_[kCodes + static_cast<size_t>(s_.dp->rank())] = code_of(load_error_);
+    s_.dp->wait(s_.dp->all_reduce_i64(agreement_.data(), static_cast<int64_t>(agreement_.size())));
+    fail_together();
+    run->tokens = agreement_[kTokens];
+    run->cancelled = agreement_[kCancelled] > 0;
+  }
+  if (run->tokens == 0)
+    throw AgreedError(Code::kDataInvalid,
+                      "every target of the global batch is masked (-100): there is nothing to learn from");
+  host_scalars_->grad_scale = static_cast<float>(1.0 / static_cast<double>(run->tokens));
+  s_.link->send(s_.scalars, host_scalars_, sizeof(StepScalars));
+  if (s_.lookups)
+    s_.link->send(s_.lookups->numbers(), s_.lookups->host_numbers(), s_.lookups->numbers_bytes());
+}
+
+/// Throws on all ranks if one could not load its part of the batch: there with its reason, elsewhere naming
+/// it.
+void HostExchange::fail_together() {
+  if (load_error_) {
+    try {
+      std::rethrow_exception(std::exchange(load_error_, nullptr));
+    } catch (const Error& e) {
+      throw AgreedError(e);
+    }
+  }
+  for (size_t r = 0; kCodes + r < agreement_.size(); ++r)
+    if (agreement_[kCodes + r] != 0)
+      throw AgreedError(
+          static_cast<Code>(agreement_[kCodes + r]),
+          fmt::format("rank {} could not load its part of the batch; its own error says what is "
+                      "wrong with the data",
+                      s_.dp->members()[r]));
+}
+
+void HostExchange::fetch_losses(int32_t micro_batch, float* losses, int64_t count) {
+  s_.link->fetch(s_.staging.losses(micro_batch, losses), losses, count * static_cast<int64_t>(sizeof(float)));
+}
+
+void HostExchange::note_losses(int32_t micro_batch, float* losses, Run* run) {
+  fetched_.push_back({s_.staging.losses(micro_batch, losses), run->rows()});
+  if (!run->training)
+    sum_losses(&run->losses);
+  else if (s_.link->in_place())
+    sum_losses(&host_sums_->losses);
+}
+
+void HostExchange::sum_losses(ExactSum* sum) {
+  s_.link->wait();
+  for (const Losses& losses : fetched_)
+    for (int64_t i = 0; i < losses.count; ++i) sum->add(static_cast<double>(losses.values[i]));
+  fetched_.clear();
+}
+
+void HostExchange::agree_on_norm(Run* run) {
+  StepSums& sums = *host_sums_;
+  s_.link->fetch(&sums.squares, &s_.sums->squares, sizeof(ExactSum));
+  sum_losses(&sums.losses);
+  if (s_.dp) {
+    sums.squares.normalise();
+    sums.losses.normalise();
+    s_.dp->wait(s_.dp->all_reduce_i64(sums.squares.words, kSumsWords));
+  }
+  run->grad_norm = optim::grad_norm(sums.squares);
+  run->losses = sums.losses;
+  run->loss_sum = sums.losses.value();
+}
+
+void HostExchange::set_scalars(const kernels::OptimizerScalars& scalars) {
+  host_scalars_->optimizer = scalars;
+  s_.link->send(s_.scalars, host_scalars_, sizeof(StepScalars));
+}
+
+int64_t HostExchange::documents(int32_t micro_batch) const { return documents_[place_of(micro_batch)]; }
+
+void HostExchange::assume_documents(const plan::Plan& plan, int64_t documents) {
+  documents_.assign(std::max(documents_.size(), plan.instructions.size()), documents);
+}
+
+}  // namespace hawser::train

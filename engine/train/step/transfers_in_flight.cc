@@ -1,0 +1,38 @@
+#include "engine/train/step/transfers_in_flight.h"
+
+#include <algorithm>
+
+namespace hawser::train {
+
+using plan::Lane;
+
+void TransfersInFlight::begin(const plan::Plan& plan, size_t first) {
+  works_.resize(std::max(works_.size(), plan.instructions.size()));
+  first_ = done_ = started_ = plan::LaneMarks(static_cast<int32_t>(first) - 1);
+}
+
+comm::Work TransfersInFlight::start(const plan::Plan& plan, size_t index) {
+  started_[plan.instructions[index].lane] = static_cast<int32_t>(index);
+  return works_[index] = runtime_->start(plan, index);
+}
+
+bool TransfersInFlight::follow(const plan::LaneMarks& transfers) {
+  if (transfers.covered_by(done_)) return false;
+  for (size_t l = 0; l < plan::kLanes; ++l) {
+    const auto lane = static_cast<Lane>(l);
+    if (transfers[lane] > done_[lane]) runtime_->follow(works_[static_cast<size_t>(transfers[lane])]);
+  }
+  done_.raise_to(transfers);
+  return true;
+}
+
+/// The host learns of failures here at the latest.
+void TransfersInFlight::finish() {
+  follow(started_);
+  for (size_t l = 0; l < plan::kLanes; ++l) {
+    const auto lane = static_cast<Lane>(l);
+    if (started_[lane] > first_[lane]) runtime_->wait(works_[static_cast<size_t>(started_[lane])]);
+  }
+}
+
+}  // namespace hawser::train
