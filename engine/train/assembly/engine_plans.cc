@@ -200,20 +200,4 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
   return plans;
 }
 
-int64_t least_arena_bytes(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
-                          bool inference) {
-  require_countable(model, config);
-  const parallel::ShardLayout layout(model.table(),
-                                     layout_options(config, choose_strategy(config), 0, inference));
-  const plan::Sizes sizes = sizes_of(model, config, target, layout, inference);
-  int64_t bytes = 0;
-  for (const plan::BlockState& s : sizes.state)
-    bytes += s.weights + s.secondary + s.master + s.gradients + s.gradient_shards + s.moment1 + s.moment2;
-  if (inference) return bytes;
-  // When the loss is computed, everything that the backward of its micro-batch will read is there.
-  for (int32_t block = std::max(1, sizes.first_trainable); block < sizes.head(); ++block)
-    bytes += sizes.residual + sizes.block_forward[static_cast<size_t>(block) - 1].saved;
-  return bytes;
-}
-
 }  // namespace hawser::train

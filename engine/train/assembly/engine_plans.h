@@ -72,9 +72,4 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
 EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                        bool inference);
 
-/// Less than the arena of make_plans, by what is only there for a moment: state, and what one micro-batch
-/// saves for its backward. Quick however deep the model, while plans of 10,000 layers take seconds.
-int64_t least_arena_bytes(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
-                          bool inference);
-
 }  // namespace hawser::train

@@ -13,22 +13,15 @@
 namespace hawser::train {
 namespace {
 
-/// Beyond this many blocks of all micro-batches, planning takes seconds.
-constexpr int64_t kMostPlannedBlocks = 4000;
-
 /// What saves less than this part of all bytes is no advice.
 constexpr int64_t kLeastShare = 100;
-
-bool is_deep(const config::ResolvedConfig& config) {
-  return config.model.layers > kMostPlannedBlocks / config.batch.grad_accum_steps;
-}
 
 std::string gib(int64_t bytes) { return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30)); }
 
 /// Tries settings on the config as it was given, so that what is suggested can be set as it stands.
 class Advice {
  public:
-  /// `bytes`: of the arena, or at least of it where the model is deep.
+  /// `bytes`: that the device needs as the config is.
   Advice(const nn::Model& model, const Assembly& assembly, const Target& target, bool inference,
          int64_t bytes)
       : model_(model),
@@ -47,10 +40,6 @@ class Advice {
     std::string value;
   };
 
-  int64_t arena(const config::ResolvedConfig& config) const {
-    return is_deep(config_) ? least_arena_bytes(model_, config, target_, inference_)
-                            : make_plans(model_, config, target_, inference_).device_bytes();
-  }
   bool suggest(const std::vector<Setting>& settings, const char* remark = "");
   void suggest_smaller_micro_batch();
 
@@ -79,7 +68,7 @@ bool Advice::suggest(const std::vector<Setting>& settings, const char* remark) {
     return false;
   }
   if (changed.batch.global_batch != config_.batch.global_batch) return false;
-  const int64_t saved = bytes_ - arena(changed);
+  const int64_t saved = bytes_ - make_plans(model_, changed, target_, inference_).device_bytes();
   if (saved >= bytes_ / kLeastShare)
     text_ += fmt::format("\n  {}{} saves {}", words, remark, plan::bytes_text(saved));
   return true;
@@ -106,12 +95,6 @@ std::string Advice::text() {
       suggest({{"/precision", "bf16_pure"}}, " (`hawser plan` says what it costs in exactness)");
   }
   return std::move(text_);
-}
-
-[[noreturn]] void fail_for_arena(const char* needs, int64_t bytes, const config::ResolvedConfig& config,
-                                 int64_t available, const std::string& advice) {
-  fail(Code::kOutOfMemory, "out of memory: the plan needs {}{} ({} bytes){}, {} are available{}", needs,
-       gib(bytes), bytes, config.mesh.dp() > 1 ? " on each rank" : "", gib(available), advice);
 }
 
 /// Beside an arena that fits.
@@ -143,16 +126,12 @@ int64_t host_bytes(const HostStaging& staging, int64_t staged_bytes, const confi
 EnginePlans make_plans_that_fit(const nn::Model& model, const Assembly& assembly, const Target& target,
                                 const Room& room, bool inference) {
   const config::ResolvedConfig& config = assembly.config;
-  const bool deep = is_deep(config);
-  const int64_t least = deep ? least_arena_bytes(model, config, target, inference) : 0;
-  if (least > room.device)
-    fail_for_arena("at least ", least, config, room.device,
-                   Advice(model, assembly, target, inference, least).text());
   EnginePlans plans = make_plans(model, config, target, inference);
-  const int64_t arena = plans.device_bytes();
-  if (arena > room.device)
-    fail_for_arena("", arena, config, room.device,
-                   Advice(model, assembly, target, inference, deep ? least : arena).text());
+  const int64_t needed = plans.device_bytes();
+  if (needed > room.device)
+    fail(Code::kOutOfMemory, "out of memory: the plan needs {} ({} bytes){}, {} are available{}", gib(needed),
+         needed, config.mesh.dp() > 1 ? " on each rank" : "", gib(room.device),
+         Advice(model, assembly, target, inference, needed).text());
   if (!inference) check_host(plans, model, config, target, room.host);
   return plans;
 }

@@ -20,8 +20,7 @@ int64_t host_bytes(const HostStaging& staging, int64_t staged_bytes, const confi
                    const Target& target);
 
 /// The plans of an engine that fits: throws kOutOfMemory, with what smaller settings would save (of steps
-/// with the same rows), unless the arena and what the host holds beside it fit into `room`. Deep models,
-/// whose plans take seconds, are refused before they are planned.
+/// with the same rows), unless the arena and what the host holds beside it fit into `room`.
 EnginePlans make_plans_that_fit(const nn::Model& model, const Assembly& assembly, const Target& target,
                                 const Room& room, bool inference);
 
