@@ -7,7 +7,6 @@
 
 #include "engine/parallel/data_parallel.h"
 #include "engine/parallel/traffic.h"
-#include "engine/plan/op_traits.h"
 
 namespace hawser::parallel {
 namespace {

@@ -1,5 +1,5 @@
 // Instructions and slots: what a plan is made of. No tensors here: ids and bytes. What each op reads and
-// writes stands in op_traits.h.
+// writes stands in op_table.h.
 #pragma once
 
 #include <array>
@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "engine/plan/op_table.h"
 
 namespace hawser::plan {
 
@@ -92,55 +94,6 @@ struct Slot {
   LaneMarks last_transfer{};      ///< the newest transfer of each lane that uses it
 };
 
-/// What an instruction uses a slot as.
-enum class Operand : uint8_t {
-  kBatch,      ///< tokens, targets, positions of a micro-batch
-  kX,          ///< residual that a block reads
-  kY,          ///< residual that it makes
-  kSaved,      ///< what a forward keeps for its backward
-  kCache,      ///< keys and values of a layer, from call to call of a generation
-  kDx,         ///< gradient of the residual
-  kScalars,    ///< learning rate, 1 / tokens
-  kLosses,     ///< by token
-  kNorm,       ///< sums of squares and losses
-  kWeights,    ///< of the block; of a tied head the embedding's too
-  kSecondary,  ///< a part of them that a smaller group keeps
-  kGradients,
-  kAddend,          ///< gradients that are added to others
-  kWindow,          ///< f32 gradients before they are rounded
-  kLookupGradient,  ///< of a tied embedding: what look-ups add
-  kMaster,
-  kMoment1,
-  kMoment2,
-  kSent,      ///< what a transfer reads; the i-th becomes the i-th of kReceived
-  kReceived,  ///< what a transfer writes
-  kCount
-};
-const char* operand_name(Operand operand);
-
-enum class Op : uint8_t {
-  kLoadMicroBatch,
-  kCountTokens,
-  kForward,
-  kLoss,  ///< norm, head, loss, and their backward
-  kEvalLoss,
-  kLogits,
-  kBackward,
-  kJoinHeadGrad,    ///< the two gradients of a tied embedding become one
-  kAddGrad,         ///< adds one micro-batch's gradients to another's
-  kRoundGrad,       ///< rounds what one backward left
-  kRoundHeadGrad,   ///< the same for the head's part of a tied embedding
-  kReduceGrad,      ///< sums gradients over ranks; each keeps its shard
-  kReduceReplicas,  ///< sums shards over replicas
-  kGatherGrad,      ///< everyone gets the sums
-  kUnshard,         ///< everyone gets a block's weights
-  kReshard,         ///< keeps a part of them for the backward
-  kGradNorm,        ///< of a block; without a block: the norm, agreed by all ranks
-  kOptimizerStep,
-  kCount
-};
-const char* op_name(Op op);
-
 /// A slot that an instruction reads or writes.
 struct Use {
   Operand operand;
@@ -155,7 +108,7 @@ struct Instruction {
   int32_t bucket = -1;  ///< of the blocks whose gradients or weights travel together
   Lane lane = Lane::kCompute;
   bool accumulate = false;  ///< adds to the gradients that it writes
-  std::vector<Use> uses;    ///< what op_traits.h lists for the op
+  std::vector<Use> uses;    ///< what op_table.h lists for the op
   std::vector<SlotId>
       holds;            ///< not touched, but kept alive, so that an earlier transfer need not be awaited
   SlotId scratch = -1;  ///< workspace
@@ -187,5 +140,11 @@ struct Instruction {
   std::vector<SlotId> reads() const;
   std::vector<SlotId> writes() const;
 };
+
+/// The host takes part in it, so no device can be given it beforehand.
+inline bool needs_host(const Instruction& n) {
+  const Host host = traits_of(n.op).host;
+  return host == Host::kAlways || (host == Host::kWithoutBlock && n.block < 0);
+}
 
 }  // namespace hawser::plan

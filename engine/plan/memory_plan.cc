@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "engine/plan/occupancy.h"
-#include "engine/plan/op_traits.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::plan {
@@ -102,7 +101,7 @@ Instruction& Plan::add(Instruction instruction, int64_t scratch_bytes) {
 }
 
 void finish(Plan* plan) {
-  for (size_t i = 0; i < plan->instructions.size(); ++i) check_instruction(*plan, i);
+  check_operands(*plan);
   assign_memory(plan);
   assign_waits(plan);
 }

@@ -62,9 +62,12 @@ void insert_around(Plan* plan, Before before, After after) {
   if (commit == schedule.size()) plan->commit = plan->instructions.size();
 }
 
-/// Lifetimes, places and waits: the plan is complete then. Throws kInternal for an instruction that does not
-/// have the operands of its op (op_traits.h).
+/// Checks operands, then finds lifetimes, places and waits: the plan is complete then.
 void finish(Plan* plan);
+
+/// Throws kInternal for an instruction that has an operand or cost which its op's row (op_table.h) lacks, lacks an
+/// operand which the row demands, or stands on a lane of the wrong kind.
+void check_operands(const Plan& plan);
 
 /// Fills first, last, offset of each slot and the plan's byte counts. Persistent slots lie first, in order;
 /// the others are placed largest first at the lowest offset free for their whole lifetime.

@@ -1,7 +1,5 @@
 #include "engine/plan/segments.h"
 
-#include "engine/plan/op_traits.h"
-
 namespace hawser::plan {
 
 std::vector<Segment> segments(const Plan& plan, size_t begin, size_t end) {

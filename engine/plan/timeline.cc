@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/plan/op_traits.h"
-
 namespace hawser::plan {
 namespace {
 

@@ -1,7 +1,5 @@
 // The table of ops: a plan is refused when it is made if an instruction has what its op's row lacks, or lacks
 // what the row demands. Operands are found by name, whatever stands before them.
-#include "engine/plan/op_traits.h"
-
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
@@ -35,35 +33,36 @@ std::string refusal(Op op, Change change) {
   return "";
 }
 
-TEST(OpTraits, RefuseAnOperandThatTheRowLacks) {
+TEST(OpTable, RefuseAnOperandThatTheRowLacks) {
   const auto change = [](Instruction* n) { n->read(Operand::kMaster, 0); };
-  EXPECT_EQ(
-      refusal(Op::kForward, change),
-      "plan train: instruction 3 (FORWARD) reads 1 slots as \"master\"; its row in op_traits.cc says none");
+  EXPECT_EQ(refusal(Op::kForward, change),
+            "plan train: instruction 3 (FORWARD) reads 1 slots as \"master\"; its row in plan/op_table.h "
+            "says none");
   const std::string words = refusal(Op::kGradNorm, [](Instruction* n) { n->write(Operand::kGradients, 0); });
-  EXPECT_NE(words.find("writes 1 slots as \"gradients\"; its row in op_traits.cc says none"),
+  EXPECT_NE(words.find("writes 1 slots as \"gradients\"; its row in plan/op_table.h says none"),
             std::string::npos)
       << "what may be read may not therefore be written: " << words;
 }
 
-TEST(OpTraits, RefuseToDoWithoutAnOperandThatTheRowDemands) {
+TEST(OpTable, RefuseToDoWithoutAnOperandThatTheRowDemands) {
   for (const Op op : {Op::kForward, Op::kLoss, Op::kBackward}) {
     const std::string words = refusal(op, [](Instruction* n) {
       std::erase_if(n->uses, [](const Use& use) { return use.operand == Operand::kBatch; });
     });
-    EXPECT_NE(words.find("reads 0 slots as \"batch\"; its row in op_traits.cc says one"), std::string::npos)
+    EXPECT_NE(words.find("reads 0 slots as \"batch\"; its row in plan/op_table.h says one"),
+              std::string::npos)
         << words;
   }
 }
 
-TEST(OpTraits, RefuseTwoOfWhatThereIsOne) {
+TEST(OpTable, RefuseTwoOfWhatThereIsOne) {
   const std::string words = refusal(Op::kLoss, [](Instruction* n) { n->write(Operand::kDx, 0); });
-  EXPECT_NE(words.find("(LOSS) writes 2 slots as \"dx\"; its row in op_traits.cc says one"),
+  EXPECT_NE(words.find("(LOSS) writes 2 slots as \"dx\"; its row in plan/op_table.h says one"),
             std::string::npos)
       << words;
 }
 
-TEST(OpTraits, RefuseCostsAndLanesThatTheRowLacks) {
+TEST(OpTable, RefuseCostsAndLanesThatTheRowLacks) {
   const auto words = [](Op op, auto change) { return refusal(op, change); };
   EXPECT_NE(words(Op::kOptimizerStep, [](Instruction* n) { n->flops = 1; }).find("has FLOPs"),
             std::string::npos);
@@ -76,7 +75,7 @@ TEST(OpTraits, RefuseCostsAndLanesThatTheRowLacks) {
   EXPECT_EQ(words(Op::kForward, [](Instruction*) {}), "");
 }
 
-TEST(OpTraits, OperandsAreFoundByNameWhateverElseIsThere) {
+TEST(OpTable, OperandsAreFoundByNameWhateverElseIsThere) {
   Instruction n;
   n.read(Operand::kX, -1), n.read(Operand::kSaved, 3), n.read(Operand::kBatch, 4), n.write(Operand::kDx, 5);
   n.read(Operand::kWeights, 6), n.read(Operand::kWeights, 7);

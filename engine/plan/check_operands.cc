@@ -1,0 +1,57 @@
+// Whether a plan's instructions are what the table of ops says.
+#include "engine/base/error.h"
+#include "engine/plan/plan.h"
+
+namespace hawser::plan {
+namespace {
+
+Count count_of(const OperandRules& rules, Operand operand) {
+  for (const OperandRule& rule : rules)
+    if (rule.operand == operand) return rule.count;
+  return Count::kNone;
+}
+
+/// Each of the instruction's operands stands in the row, and often enough in the instruction.
+void check_rules(const Plan& plan, size_t index, const OperandRules& rules, bool written) {
+  const Instruction& n = plan.instructions[index];
+  std::array<int32_t, static_cast<size_t>(Operand::kCount)> given{};
+  for (const Use& use : n.uses)
+    if (use.written == written) ++given[static_cast<size_t>(use.operand)];
+  for (size_t o = 0; o < given.size(); ++o) {
+    const Count allowed = count_of(rules, static_cast<Operand>(o));
+    const bool needs = allowed == Count::kOne || allowed == Count::kSome;
+    const bool many = allowed == Count::kSome || allowed == Count::kAny;
+    const int32_t most = allowed == Count::kNone ? 0 : many ? given[o] : 1;
+    if (given[o] >= (needs ? 1 : 0) && given[o] <= most) continue;
+    fail(Code::kInternal, "plan {}: instruction {} ({}) {} {} slots as \"{}\"; its row in plan/op_table.h says {}",
+         plan.name, index, op_name(n.op), written ? "writes" : "reads", given[o],
+         operand_name(static_cast<Operand>(o)),
+         most == 0 ? "none"
+         : needs   ? (many ? "one or more" : "one")
+                   : "at most one");
+  }
+}
+
+void check_instruction(const Plan& plan, size_t index) {
+  const Instruction& n = plan.instructions[index];
+  const OpRow& row = row_of(n.op);
+  const Traits& may = row.traits;
+  check_rules(plan, index, row.reads, false);
+  check_rules(plan, index, row.writes, true);
+  const auto refuse = [&](const char* what) {
+    fail(Code::kInternal, "plan {}: instruction {} ({}) {}, against its row in plan/op_table.h", plan.name, index,
+         row.name, what);
+  };
+  if (n.flops > 0 && !may.flops) refuse("has FLOPs");
+  if (n.sent_bytes > 0 && !may.sends) refuse("sends bytes");
+  if (n.scratch >= 0 && !may.scratch) refuse("has a workspace");
+  if (n.is_transfer() != may.transfer) refuse("stands on the wrong kind of lane");
+}
+
+}  // namespace
+
+void check_operands(const Plan& plan) {
+  for (size_t i = 0; i < plan.instructions.size(); ++i) check_instruction(plan, i);
+}
+
+}  // namespace hawser::plan
