@@ -4,10 +4,13 @@
 #   bash tests/run.sh [--full] [--asan | --tsan | --fuzz] [-- CTEST_ARGUMENT...]
 #
 #   (none)   release build in build/, every test but the long ones
-#   --full   the long ones too, kernels for every GPU that packages have, and attention by cuDNN
 #   --asan   AddressSanitizer and UndefinedBehaviorSanitizer in build-asan/, tests labelled quick
 #   --tsan   ThreadSanitizer in build-tsan/, tests labelled threads
-#   --fuzz   the fuzzers alone, with clang and both of --asan in build-fuzz/, each for a minute (tests/fuzz)
+#   --fuzz   the fuzzers alone, with clang and both of --asan in build-fuzz/, each for half a minute (tests/fuzz)
+#   --full   alone: the long tests too, kernels for every GPU that packages have, and attention by cuDNN;
+#            with a sanitizer: all cases of the sampled tests; with --fuzz: five minutes each
+#
+# Sanitizers run a third of the cases of tests labelled sampled, another third each day. HAWSER_PART=0, 1 or 2 chooses it.
 #
 # Installs the Debian packages that the build and the tests need where they are missing, and the compiler of the CUDA
 # toolkit into a folder of the user's cache (packaging/cuda_toolkit.sh); nothing else. Exits with
@@ -30,11 +33,14 @@ select=(-LE long)
 targets=()
 architectures=90a-real
 headers=()
+fuzz_seconds=30
+parts=1
+full=
 while [ $# -gt 0 ]; do
   case "$1" in
-    --full) select=() architectures="80-real;90a-real;100a-real;120-virtual" headers=(--cudnn) ;;
-    --asan) build=build-asan configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_CPU_LEVELS=v3) select=(-L quick) ;;
-    --tsan) build=build-tsan configure+=(-DHAWSER_SANITIZE=thread -DHAWSER_CPU_LEVELS=v3) select=(-L threads) ;;
+    --full) full=yes ;;
+    --asan) build=build-asan configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_CPU_LEVELS=v3) select=(-L quick) parts=3 ;;
+    --tsan) build=build-tsan configure+=(-DHAWSER_SANITIZE=thread -DHAWSER_CPU_LEVELS=v3) select=(-L threads) parts=3 ;;
     --fuzz)
       build=build-fuzz packages+=(libclang-rt-14-dev) targets=(--target fuzzers) select=(-L fuzz)
       configure+=(-DHAWSER_SANITIZE=fuzzer-no-link+address+undefined -DHAWSER_CPU_LEVELS=generic
@@ -46,6 +52,12 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+if [ "$full" ]; then
+  architectures="80-real;90a-real;100a-real;120-virtual" headers=(--cudnn) fuzz_seconds=300 parts=1
+  [ "$build" != build ] || select=()
+fi
+[ "$build" != build-fuzz ] || configure+=("-DHAWSER_FUZZ_SECONDS=$fuzz_seconds")
+[ $# -eq 0 ] || parts=1  # who names tests wants all of them
 
 install_packages "${packages[@]}"
 # The plugin for GPUs is compiled where its toolkit can be had; sanitizers do without.
@@ -61,4 +73,15 @@ jobs=$(nproc)
 [ -f "$build/CMakeCache.txt" ] || configure+=(-G Ninja)  # a configured folder keeps its generator
 cmake -S . -B "$build" "${configure[@]}"
 cmake --build "$build" --parallel "$jobs" "${targets[@]}"
-ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "${select[@]}" "$@"
+run_tests() { ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "$@"; }
+if [ "$parts" = 1 ]; then
+  run_tests "${select[@]}" "$@"
+else
+  part=$((${HAWSER_PART:-$(($(date +%s) / 86400))} % parts))
+  status=0
+  export HAWSER_CONFIGS=${HAWSER_CONFIGS:-12}  # of prove_random_test
+  run_tests "${select[@]}" -LE sampled || status=1
+  echo "tests/run.sh: sampled tests: part $part of 0..$((parts - 1)) (HAWSER_PART=$part repeats it, --full runs all)"
+  GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part run_tests "${select[@]}" -L sampled || status=1
+  exit "$status"
+fi
