@@ -17,7 +17,7 @@ using plan::SlotId;
 
 namespace {
 
-std::vector<comm::GatherPiece>& gathers_of(DType type, Transfer* t) {
+std::vector<comm::GatherPiece>& gathers_of(DType type, GroupCall* t) {
   return type == DType::kF32 ? t->gather_f32 : t->gather_narrow;
 }
 
@@ -29,13 +29,13 @@ BucketRuntime::BucketRuntime(const ShardLayout& layout, const DataParallel& stra
     : layout_(layout), strategy_(strategy), groups_(groups), arena_(arena), link_(link), staging_(staging) {}
 
 void BucketRuntime::bind(const Plan& plan) {
-  std::vector<Transfer>& transfers = bound_[&plan];
+  std::vector<GroupCall>& transfers = bound_[&plan];
   transfers.clear();
   for (const Instruction& n : plan.instructions)
-    transfers.push_back(n.is_transfer() ? staged(prepare(plan, n)) : Transfer{});
+    transfers.push_back(n.is_transfer() ? staged(prepare(plan, n)) : GroupCall{});
 }
 
-Transfer BucketRuntime::staged(Transfer t) const {
+GroupCall BucketRuntime::staged(GroupCall t) const {
   if (staging_ != nullptr) stage(&t, staging_);
   return t;
 }
@@ -54,8 +54,8 @@ DType BucketRuntime::gradient_type(const Plan& plan, SlotId slot) const {
   return plan.slot(slot).role == Role::kShardSums ? DType::kF32 : layout_.options().state;
 }
 
-Transfer BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
-  Transfer t;
+GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
+  GroupCall t;
   t.group = groups_.shard.get();
   t.members = layout_.parts();
   t.narrow = layout_.options().compute;
@@ -96,7 +96,7 @@ Transfer BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   }
 }
 
-void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool frozen, Transfer* t) const {
+void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool frozen, GroupCall* t) const {
   const SlotId sent = n[Operand::kSent];
   const bool in_place = sent < 0;  // stages 1 and 2: what the optimizer changed
   const Role from = in_place ? Role::kWeights : plan.slot(sent).role;
@@ -121,13 +121,13 @@ comm::Work BucketRuntime::start(const Plan& plan, size_t index) const {
   return start(bound_.at(&plan)[index]);
 }
 
-comm::Work BucketRuntime::start(const Transfer& t) const {
-  for (const Transfer::Copy& c : t.before) link_->fetch(c.host, c.arena, c.bytes);
+comm::Work BucketRuntime::start(const GroupCall& t) const {
+  for (const GroupCall::Copy& c : t.before) link_->fetch(c.host, c.arena, c.bytes);
   if (!t.before.empty()) link_->wait();
   const comm::Work work = issue(t);
   if (t.after.empty()) return work;
   wait(work);
-  for (const Transfer::Copy& c : t.after) link_->send(c.arena, c.host, c.bytes);
+  for (const GroupCall::Copy& c : t.after) link_->send(c.arena, c.host, c.bytes);
   return {};
 }
 
@@ -141,11 +141,11 @@ void BucketRuntime::keep_secondary(const Plan& plan, const Instruction& n) const
   }
 }
 
-Transfer BucketRuntime::prepare_publish(const Plan& plan, int32_t block) const {
+GroupCall BucketRuntime::prepare_publish(const Plan& plan, int32_t block) const {
   Instruction all;
   all.op = Op::kUnshard;
   all.write(Operand::kReceived, plan::find_state(plan, Role::kWeights, block));
-  Transfer t;
+  GroupCall t;
   t.group = groups_.shard.get();
   t.members = layout_.parts();
   t.narrow = layout_.options().compute;
@@ -187,7 +187,7 @@ void BucketRuntime::for_each_transfer(const Plan& plan, const ShardLayout& layou
 
 int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {
   int64_t bytes = 0;
-  BucketRuntime::for_each_transfer(plan, layout, strategy, [&](const Transfer& t) {
+  BucketRuntime::for_each_transfer(plan, layout, strategy, [&](const GroupCall& t) {
     for (const comm::ReducePiece& p : t.reduce)
       bytes = std::max(bytes, comm::device_staging_bytes(p.shard_elements, layout.parts()));
     for (const comm::AllReducePiece& p : t.all_reduce)
@@ -201,7 +201,7 @@ int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout, const
 int64_t transfer_staging_bytes(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {
   int64_t bytes = 0;
   BucketRuntime::for_each_transfer(plan, layout, strategy,
-                                   [&](Transfer t) { bytes = std::max(bytes, stage(&t, nowhere())); });
+                                   [&](GroupCall t) { bytes = std::max(bytes, stage(&t, nowhere())); });
   return bytes;
 }
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "engine/device/host_link.h"
+#include "engine/parallel/group_call.h"
 #include "engine/parallel/shard_layout.h"
 #include "engine/parallel/strategy.h"
-#include "engine/parallel/transfer.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::parallel {
@@ -55,16 +55,16 @@ class BucketRuntime {
                                         const DataParallel& strategy);
   friend int64_t transfer_device_bytes(const plan::Plan& plan, const ShardLayout& layout,
                                        const DataParallel& strategy);
-  Transfer prepare(const plan::Plan& plan, const plan::Instruction& instruction) const;
+  GroupCall prepare(const plan::Plan& plan, const plan::Instruction& instruction) const;
   void prepare_unshard(const plan::Plan& plan, const plan::Instruction& instruction, bool frozen,
-                       Transfer* out) const;
-  Transfer prepare_publish(const plan::Plan& plan, int32_t block) const;
+                       GroupCall* out) const;
+  GroupCall prepare_publish(const plan::Plan& plan, int32_t block) const;
   template <class Use>
   static void for_each_transfer(const plan::Plan& plan, const ShardLayout& layout,
                                 const DataParallel& strategy, Use use);
   bool publishes() const { return layout_.state_sharded() && !layout_.weights_sharded(); }
-  Transfer staged(Transfer transfer) const;
-  comm::Work start(const Transfer& transfer) const;
+  GroupCall staged(GroupCall transfer) const;
+  comm::Work start(const GroupCall& transfer) const;
   char* at(const plan::Plan& plan, plan::SlotId slot) const { return arena_ + plan.slot(slot).offset; }
   /// Calls fn(group layout) for each trainable group of the block of `slot`.
   template <typename Fn>
@@ -81,7 +81,7 @@ class BucketRuntime {
   char* arena_;
   device::HostLink* link_;
   char* staging_;
-  std::unordered_map<const plan::Plan*, std::vector<Transfer>> bound_;
+  std::unordered_map<const plan::Plan*, std::vector<GroupCall>> bound_;
 };
 
 /// Device memory that sums of a plan's transfers need where groups reach the devices' memory.

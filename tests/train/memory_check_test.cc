@@ -87,15 +87,15 @@ TEST_F(MemoryCheck, ADevicesHostHoldsTheCopyOfEverySave) {
   for (const std::string checkpoint : {kAsync, R"(, "checkpoint": {"path": "run"})"}) {
     const Planned p(config(checkpoint), false);
     const EnginePlans plans = p.plans();
-    const int64_t host = plans.staging.bytes() + p.staged();
-    EXPECT_GT(plans.staging.bytes(), 0);
+    const int64_t host = plans.pinned.bytes() + p.staged();
+    EXPECT_GT(plans.pinned.bytes(), 0);
     EXPECT_EQ(p.refused_in(plans.arena_bytes, host), "");
     const std::string words = p.refused_in(plans.arena_bytes, host - 1);
     EXPECT_NE(words.find("of the host"), std::string::npos) << words;
   }
   const Planned without(config(), false);
   const EnginePlans plans = without.plans();
-  EXPECT_EQ(without.refused_in(plans.arena_bytes, plans.staging.bytes()), "");
+  EXPECT_EQ(without.refused_in(plans.arena_bytes, plans.pinned.bytes()), "");
 }
 
 TEST_F(MemoryCheck, ADeepModelIsRefusedToTheByteToo) {

@@ -189,14 +189,14 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
       plans.device_transport_bytes =
           std::max(plans.device_transport_bytes, parallel::transfer_device_bytes(*plan, layout, strategy));
     else if (!target.in_place)
-      plans.staging.transfers =
-          std::max(plans.staging.transfers, parallel::transfer_staging_bytes(*plan, layout, strategy));
+      plans.pinned.transfers =
+          std::max(plans.pinned.transfers, parallel::transfer_staging_bytes(*plan, layout, strategy));
   }
   const bool tied = sizes.lookup_gradient > 0;
   if (!target.in_place)
-    plans.staging.step =
-        StepStaging::bytes(inference ? 1 : micro_batches, config.batch.micro_batch, config.batch.sequence,
-                           tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(model, config)) : 0);
+    plans.pinned.step =
+        StepMirror::bytes(inference ? 1 : micro_batches, config.batch.micro_batch, config.batch.sequence,
+                          tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(model, config)) : 0);
   return plans;
 }
 

@@ -24,8 +24,8 @@ struct Target {
 
 /// Pinned memory of the host beside the arena, for what goes back and forth in a step; none where the device
 /// is worked on in place.
-struct HostStaging {
-  int64_t step = 0;       ///< micro-batches, losses, scalars (StepStaging)
+struct PinnedBytes {
+  int64_t step = 0;       ///< micro-batches, losses, scalars (StepMirror)
   int64_t transfers = 0;  ///< the largest transfer between ranks
   int64_t bytes() const { return step + transfers; }
 };
@@ -36,7 +36,7 @@ struct EnginePlans {
   plan::Plan train;  ///< no instructions for inference
   plan::Plan eval, logits, generate;
   int64_t arena_bytes = 0;  ///< the largest of them
-  HostStaging staging;
+  PinnedBytes pinned;
   bool peers = false;                  ///< the target's
   int64_t device_transport_bytes = 0;  ///< of the device, beside the arena: for sums of the largest transfer
 

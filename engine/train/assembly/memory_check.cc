@@ -101,26 +101,26 @@ std::string Advice::text() {
 void check_host(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
                 const Target& target, int64_t available) {
   const parallel::ShardLayout layout(model.table(), layout_options(config, plans.strategy, 0, false));
-  const int64_t needed = host_bytes(plans.staging, staging_bytes(layout, model.table()), config, target);
+  const int64_t needed = host_bytes(plans.pinned, staging_bytes(layout, model.table()), config, target);
   if (target.in_place) available -= plans.arena_bytes;
   if (needed <= available) return;
-  const int64_t copy = needed - plans.staging.bytes() - target.transport_bytes;
+  const int64_t copy = needed - plans.pinned.bytes() - target.transport_bytes;
   fail(Code::kOutOfMemory,
        "out of memory: beside the {} of the plan, a rank needs {} ({} bytes) of the host: {} for a copy of "
        "its state, from which checkpoints are written, {} to exchange with its device, {} to exchange with "
        "other processes; {} are available{}",
-       gib(plans.arena_bytes), gib(needed), needed, gib(copy), gib(plans.staging.bytes()),
+       gib(plans.arena_bytes), gib(needed), needed, gib(copy), gib(plans.pinned.bytes()),
        gib(target.transport_bytes), gib(std::max<int64_t>(0, available)),
        target.in_place && copy > 0 ? "; leave /checkpoint/async out, and no copy is made" : "");
 }
 
 }  // namespace
 
-int64_t host_bytes(const HostStaging& staging, int64_t staged_bytes, const config::ResolvedConfig& config,
+int64_t host_bytes(const PinnedBytes& pinned, int64_t staged_bytes, const config::ResolvedConfig& config,
                    const Target& target) {
   const config::CheckpointConfig& c = config.checkpoint;
   const bool copies = !c.path.empty() && (c.async || !target.in_place);
-  return staging.bytes() + target.transport_bytes + (copies ? staged_bytes : 0);
+  return pinned.bytes() + target.transport_bytes + (copies ? staged_bytes : 0);
 }
 
 EnginePlans make_plans_that_fit(const nn::Model& model, const Assembly& assembly, const Target& target,

@@ -16,7 +16,7 @@ struct Room {
 
 /// What a rank takes of the host beside an arena there: pinned memory of a device, and the copies from which
 /// the config's own checkpoints are written.
-int64_t host_bytes(const HostStaging& staging, int64_t staged_bytes, const config::ResolvedConfig& config,
+int64_t host_bytes(const PinnedBytes& pinned, int64_t staged_bytes, const config::ResolvedConfig& config,
                    const Target& target);
 
 /// The plans of an engine that fits: throws kOutOfMemory, with what smaller settings would save (of steps

@@ -20,13 +20,13 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   layout_ = std::make_unique<parallel::ShardLayout>(
       shared.model.table(), layout_options(shared.config, strategy, rank, shared.inference));
   device::HostLink& link = machine_.link();
-  const HostStaging& staging = shared.plans.staging;
+  const PinnedBytes& pinned = shared.plans.pinned;
   arena_ = device::Arena::create(link.shared_device(), shared.plans.arena_bytes);
-  staging_ = device::Arena::create_pinned(link.shared_device(), staging.bytes());
+  pinned_ = device::Arena::create_pinned(link.shared_device(), pinned.bytes());
   if (comm_) {
     if (shared.plans.peers) reach_peers();
     make_groups();
-    char* const between = staging.transfers > 0 ? staging_->data() + staging.step : nullptr;
+    char* const between = pinned.transfers > 0 ? pinned_->data() + pinned.step : nullptr;
     runtime_ = std::make_unique<parallel::BucketRuntime>(*layout_, strategy, groups_, arena_->data(), &link,
                                                          between);
     for (const plan::Plan* plan :
@@ -39,8 +39,8 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   setup.link = &link;
   setup.arena = arena_;
   if (!link.in_place())
-    setup.staging = StepStaging(staging_->data(), shared.inference ? 1 : shared.config.batch.grad_accum_steps,
-                                shared.config.batch.micro_batch, shared.config.batch.sequence);
+    setup.mirror = StepMirror(pinned_->data(), shared.inference ? 1 : shared.config.batch.grad_accum_steps,
+                              shared.config.batch.micro_batch, shared.config.batch.sequence);
   setup.type = compute_type(shared.config);
   setup.seed = philox_derive(shared.config.seed, 2, 0);
   setup.layout = layout_.get();

@@ -72,8 +72,8 @@ class Rank {
   std::unique_ptr<parallel::ShardLayout> layout_;
   Machine& machine_;
   std::shared_ptr<device::Arena> arena_;
-  std::shared_ptr<device::Arena> staging_;  // the host's side, where the device is not worked on in place
-  std::shared_ptr<device::Arena> sums_;     // of the device, for sums over ranks that it reaches itself
+  std::shared_ptr<device::Arena> pinned_;  // the host's side, where the device is not worked on in place
+  std::shared_ptr<device::Arena> sums_;    // of the device, for sums over ranks that it reaches itself
   std::unique_ptr<comm::DeviceComm> peers_;
   std::unique_ptr<parallel::BucketRuntime> runtime_;
   std::unique_ptr<Executor> executor_;

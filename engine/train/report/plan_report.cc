@@ -89,7 +89,7 @@ class PlanReport {
   /// What a rank takes of the host in all, as the config is.
   int64_t on_host() const {
     return (target_.in_place ? plans_.arena_bytes : 0) +
-           host_bytes(plans_.staging, staging_, a_.config, target_);
+           host_bytes(plans_.pinned, staging_, a_.config, target_);
   }
   /// What a rank's transport takes beside that, where ranks are processes.
   int64_t process_bytes() const {
@@ -301,7 +301,7 @@ std::string PlanReport::json() const {
   Json report = Json::parse(plan::plan_json(plans_.train));
   report["total_bytes"] = plans_.arena_bytes;
   report["staging_bytes"] = staging_;
-  report["host_staging_bytes"] = plans_.staging.bytes();
+  report["host_staging_bytes"] = plans_.pinned.bytes();
   report["host_bytes"] = on_host();
   report["device_transport_bytes"] = plans_.device_transport_bytes;
   report["transport_bytes"] = process_bytes();
@@ -330,9 +330,9 @@ std::string PlanReport::text() const {
     text += fmt::format("plan {:<10} {:>14} bytes\n", p->name, p->peak_bytes);
   text += fmt::format("arena           {:>14} bytes (the largest plan){}\n", plans_.arena_bytes,
                       many ? " on each rank" : "");
-  if (plans_.staging.bytes() > 0)
+  if (plans_.pinned.bytes() > 0)
     text += fmt::format("host staging    {:>14} bytes of pinned memory: {} for a step, {} for transfers\n",
-                        plans_.staging.bytes(), plans_.staging.step, plans_.staging.transfers);
+                        plans_.pinned.bytes(), plans_.pinned.step, plans_.pinned.transfers);
   if (plans_.device_transport_bytes > 0)
     text += fmt::format("device staging  {:>14} bytes beside the arena: sums over ranks\n",
                         plans_.device_transport_bytes);

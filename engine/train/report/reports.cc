@@ -101,7 +101,7 @@ std::string Reports::info_json() const {
   json["sequence"] = ranks_.config().batch.sequence;
   json["vocabulary"] = Json::parse(ranks_.assembly().vocabulary.to_json());
   json["memory"] = memory_json(ranks_.plans(), ranks_.first().executor());
-  json["memory"]["host_staging_bytes"] = ranks_.plans().staging.bytes();
+  json["memory"]["host_staging_bytes"] = ranks_.plans().pinned.bytes();
   json["memory"]["device_transport_bytes"] = ranks_.plans().device_transport_bytes;
   json["memory"]["transport_bytes"] = ranks_.target().transport_bytes;
   json["memory"]["staging_bytes"] = staging_bytes(ranks_.first().layout(), ranks_.model().table());

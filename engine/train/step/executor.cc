@@ -22,14 +22,14 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   if (recording_) recording_->begin_half(begin);
   // What kernels are passed by value must be the same next time: documents and positions in a cache are not.
   const bool fixed = !run->documents && run->cached < 0 && recording_ == nullptr;
-  StepGraphs::Part* const part =
-      fixed ? graphs_.part(plan, begin, end, {run->batch, run->seq, run->training}) : nullptr;
-  const bool captures = part != nullptr && part->has_run;
-  auto segment = captures ? part->segments.begin() : decltype(part->segments.begin()){};
+  StepGraphs::Stretch* const stretch =
+      fixed ? graphs_.stretch(plan, begin, end, {run->batch, run->seq, run->training}) : nullptr;
+  const bool captures = stretch != nullptr && stretch->has_run;
+  auto segment = captures ? stretch->segments.begin() : decltype(stretch->segments.begin()){};
   // A failing instruction must not leave slots live or transfers in flight.
   try {
     for (size_t i = begin; i < end;) {
-      if (captures && segment != part->segments.end() && segment->at.begin == i) {
+      if (captures && segment != stretch->segments.end() && segment->at.begin == i) {
         run_segment(plan, &*segment, run);
         i = segment++->at.end;
       } else {
@@ -44,7 +44,7 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   wait_for(plan, transfers_.started());
   transfers_.finish();
   if (recording_) recording_->end_half(end);
-  if (part != nullptr) part->has_run = true;
+  if (stretch != nullptr) stretch->has_run = true;
 }
 
 /// What is live and where losses will be does not depend on the device: it is noted when all is given.

@@ -20,7 +20,7 @@
 #include "engine/train/step/slot_ledger.h"
 #include "engine/train/step/state_array.h"
 #include "engine/train/step/step_graphs.h"
-#include "engine/train/step/step_staging.h"
+#include "engine/train/step/step_mirror.h"
 #include "engine/train/step/step_trace.h"
 #include "engine/train/step/transfers_in_flight.h"
 
@@ -42,7 +42,7 @@ class Executor {
     const optim::Optimizer* optimizer = nullptr;  ///< null for inference
     device::HostLink* link = nullptr;             ///< to the device that computes
     std::shared_ptr<device::Arena> arena;
-    StepStaging staging;
+    StepMirror mirror;
     DType type = DType::kF32;
     uint64_t seed = 0;
     const parallel::ShardLayout* layout = nullptr;

@@ -37,7 +37,7 @@ size_t place_of(int32_t micro_batch) { return static_cast<size_t>(std::max(micro
 }  // namespace
 
 HostExchange::HostExchange(const Setup& setup)
-    : s_(setup), host_scalars_(s_.staging.scalars(s_.scalars)), host_sums_(s_.staging.sums(s_.sums)) {
+    : s_(setup), host_scalars_(s_.mirror.scalars(s_.scalars)), host_sums_(s_.mirror.sums(s_.sums)) {
   if (s_.dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.dp->size())));
 }
 
@@ -53,7 +53,7 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
     s_.link->wait_sent();
   }
   if (load_error_) return;
-  char* const host = s_.staging.micro_batch(micro_batch, slot);
+  char* const host = s_.mirror.micro_batch(micro_batch, slot);
   const MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq);
   try {
     run->source->load(micro_batch, batch);
@@ -112,11 +112,11 @@ void HostExchange::fail_together() {
 }
 
 void HostExchange::fetch_losses(int32_t micro_batch, float* losses, int64_t count) {
-  s_.link->fetch(s_.staging.losses(micro_batch, losses), losses, count * static_cast<int64_t>(sizeof(float)));
+  s_.link->fetch(s_.mirror.losses(micro_batch, losses), losses, count * static_cast<int64_t>(sizeof(float)));
 }
 
 void HostExchange::note_losses(int32_t micro_batch, float* losses, Run* run) {
-  fetched_.push_back({s_.staging.losses(micro_batch, losses), run->rows()});
+  fetched_.push_back({s_.mirror.losses(micro_batch, losses), run->rows()});
   if (!run->training)
     sum_losses(&run->losses);
   else if (s_.link->in_place())

@@ -12,7 +12,7 @@
 #include "engine/nn/lookup_gradient.h"
 #include "engine/plan/plan.h"
 #include "engine/train/step/run.h"
-#include "engine/train/step/step_staging.h"
+#include "engine/train/step/step_mirror.h"
 
 namespace hawser::train {
 
@@ -20,7 +20,7 @@ class HostExchange {
  public:
   struct Setup {
     device::HostLink* link = nullptr;
-    StepStaging staging;
+    StepMirror mirror;
     comm::ProcessGroup* dp = nullptr;       ///< all who see samples of the global batch; null for one rank
     nn::LookupGradient* lookups = nullptr;  ///< null: nothing looks up beside a tied head
     int32_t padding_token = -1;

@@ -5,29 +5,30 @@
 namespace hawser::train {
 
 StepGraphs::~StepGraphs() {
-  for (Part& part : parts_) forget(&part);
+  for (Stretch& stretch : stretches_) forget(&stretch);
 }
 
-StepGraphs::Part* StepGraphs::part(const plan::Plan& plan, size_t begin, size_t end, const Shape& shape) {
+StepGraphs::Stretch* StepGraphs::stretch(const plan::Plan& plan, size_t begin, size_t end,
+                                         const Shape& shape) {
   if (device_ == nullptr || !without_.empty()) return nullptr;
-  for (Part& part : parts_) {
-    if (part.plan != &plan || part.begin != begin || part.end != end) continue;
-    if (part.shape == shape) return &part;
+  for (Stretch& stretch : stretches_) {
+    if (stretch.plan != &plan || stretch.begin != begin || stretch.end != end) continue;
+    if (stretch.shape == shape) return &stretch;
     (void)device_->synchronize(kStream);  // an error of what still runs is told where it is waited for
-    forget(&part);
-    part.shape = shape;
-    part.has_run = false;
-    return &part;
+    forget(&stretch);
+    stretch.shape = shape;
+    stretch.has_run = false;
+    return &stretch;
   }
-  Part& part = parts_.emplace_back();
-  part.plan = &plan, part.begin = begin, part.end = end, part.shape = shape;
+  Stretch& stretch = stretches_.emplace_back();
+  stretch.plan = &plan, stretch.begin = begin, stretch.end = end, stretch.shape = shape;
   for (const plan::Segment& segment : plan::segments(plan, begin, end))
-    part.segments.push_back({segment, nullptr});
-  return &part;
+    stretch.segments.push_back({segment, nullptr});
+  return &stretch;
 }
 
-void StepGraphs::forget(Part* part) {
-  for (Segment& segment : part->segments) {
+void StepGraphs::forget(Stretch* stretch) {
+  for (Segment& segment : stretch->segments) {
     if (segment.graph != nullptr) device_->free_graph(segment.graph);
     segment.graph = nullptr;
   }

@@ -35,7 +35,7 @@ class StepGraphs {
     device::Graph* graph = nullptr;  ///< null: not captured yet
   };
   /// Instructions [begin, end) of a plan, which are run together.
-  struct Part {
+  struct Stretch {
     const plan::Plan* plan = nullptr;
     size_t begin = 0, end = 0;
     Shape shape;
@@ -53,7 +53,7 @@ class StepGraphs {
   StepGraphs& operator=(const StepGraphs&) = delete;
 
   /// Null where nothing is captured. The plan must stay where it is.
-  Part* part(const plan::Plan& plan, size_t begin, size_t end, const Shape& shape);
+  Stretch* stretch(const plan::Plan& plan, size_t begin, size_t end, const Shape& shape);
 
   /// Runs a segment, whose work give() gives to the compute stream. If the device cannot capture it, it runs
   /// as it is, and nothing is captured from then on: without() says why. Throws what give throws, and the
@@ -89,10 +89,10 @@ class StepGraphs {
   bool begins();
   device::Graph* ended();
   void gives_up();
-  void forget(Part* part);
+  void forget(Stretch* stretch);
 
   device::Device* device_;
-  std::list<Part> parts_;
+  std::list<Stretch> stretches_;
   std::string without_;
   Counts counts_;
 };

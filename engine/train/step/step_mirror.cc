@@ -1,4 +1,4 @@
-#include "engine/train/step/step_staging.h"
+#include "engine/train/step/step_mirror.h"
 
 namespace hawser::train {
 namespace {
@@ -19,12 +19,12 @@ MicroBatch MicroBatch::in_slot(char* slot, int64_t batch, int64_t seq) {
   return {batch, seq, ints(0), ints(1), ints(2), ints(3), reinterpret_cast<uint64_t*>(slot + 4 * array)};
 }
 
-int64_t StepStaging::bytes(int64_t micro_batches, int64_t batch, int64_t seq, int64_t lookup_gradient) {
+int64_t StepMirror::bytes(int64_t micro_batches, int64_t batch, int64_t seq, int64_t lookup_gradient) {
   return micro_batches * (MicroBatch::bytes(batch, seq) + aligned(batch * seq * 4)) + aligned(kScalarBytes) +
          aligned(kSumBytes) + aligned(lookup_gradient);
 }
 
-StepStaging::StepStaging(char* memory, int64_t micro_batches, int64_t batch, int64_t seq)
+StepMirror::StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t seq)
     : input_bytes_(MicroBatch::bytes(batch, seq)), loss_bytes_(aligned(batch * seq * 4)) {
   inputs_ = memory;
   losses_ = inputs_ + micro_batches * input_bytes_;

@@ -1,4 +1,4 @@
-// StepStaging: the host's side of what an executor sends to its device in a step and fetches from it. Where
+// StepMirror: the host's side of what an executor sends to its device in a step and fetches from it. Where
 // the device is worked on in place it is the arena's slots themselves; else pinned memory with a place for
 // every micro-batch, so that the host need not wait for the device between them.
 #pragma once
@@ -10,15 +10,15 @@
 
 namespace hawser::train {
 
-class StepStaging {
+class StepMirror {
  public:
   /// Of pinned memory, for `micro_batches` of [batch, seq] and the host's side of a LookupGradient.
   static int64_t bytes(int64_t micro_batches, int64_t batch, int64_t seq, int64_t lookup_gradient);
 
   /// In place.
-  StepStaging() = default;
+  StepMirror() = default;
   /// `memory` has so many bytes and outlives this.
-  StepStaging(char* memory, int64_t micro_batches, int64_t batch, int64_t seq);
+  StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t seq);
 
   // Each takes where the device has it, and returns where the host has it.
 

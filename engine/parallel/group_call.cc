@@ -1,4 +1,4 @@
-#include "engine/parallel/transfer.h"
+#include "engine/parallel/group_call.h"
 
 namespace hawser::parallel {
 namespace {
@@ -8,7 +8,7 @@ constexpr int64_t kAlign = 64;
 /// Hands out staging, array by array.
 class Stager {
  public:
-  Stager(Transfer* transfer, char* host) : t_(*transfer), begin_(host), next_(host) {}
+  Stager(GroupCall* transfer, char* host) : t_(*transfer), begin_(host), next_(host) {}
 
   /// Staging for what a call reads at `arena`.
   void* input(const void* arena, int64_t bytes) {
@@ -37,14 +37,14 @@ class Stager {
     return at;
   }
 
-  Transfer& t_;
+  GroupCall& t_;
   char* begin_;
   char* next_;
 };
 
 }  // namespace
 
-comm::Work issue(const Transfer& t) {
+comm::Work issue(const GroupCall& t) {
   if (!t.reduce.empty()) return t.group->reduce_scatter(t.reduce, t.reduction);
   if (!t.all_reduce.empty()) return t.group->all_reduce(t.all_reduce, t.reduction);
   comm::Work work;
@@ -53,7 +53,7 @@ comm::Work issue(const Transfer& t) {
   return work;
 }
 
-int64_t stage(Transfer* t, char* host) {
+int64_t stage(GroupCall* t, char* host) {
   Stager stager(t, host);
   const int64_t in = dtype_bytes(t->reduction.in_type), out = dtype_bytes(t->reduction.out_type);
   for (comm::ReducePiece& p : t->reduce) {

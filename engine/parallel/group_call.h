@@ -1,4 +1,4 @@
-// Transfer: one instruction of the communication stream as pieces for a process group, made once. Where the
+// GroupCall: one transfer of a plan as pieces for a process group, made once. Where the
 // host cannot reach the arena, the pieces lie in host memory instead (stage), and are copied out of the arena
 // before the call and back into it after it.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace hawser::parallel {
 
-struct Transfer {
+struct GroupCall {
   comm::ProcessGroup* group = nullptr;
   int64_t members = 1;  ///< of the group
   std::vector<comm::ReducePiece> reduce;
@@ -29,10 +29,10 @@ struct Transfer {
 };
 
 /// Calls the group. Allocates nothing.
-comm::Work issue(const Transfer& transfer);
+comm::Work issue(const GroupCall& transfer);
 
 /// Moves all pieces to staging at `host`, and notes what is copied. Returns the bytes of staging that it
 /// takes.
-int64_t stage(Transfer* transfer, char* host);
+int64_t stage(GroupCall* transfer, char* host);
 
 }  // namespace hawser::parallel
