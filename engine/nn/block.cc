@@ -42,6 +42,11 @@ BlockSaved Block::take_saved(const Context& ctx, Region& region) const {
   return s;
 }
 
+/// A norm's output, into the branch that reads it.
+const void* Block::enter(const Context& ctx, const void* n) const {
+  return ctx.exchange->enter(ctx, n, ctx.type, width_);
+}
+
 /// y = x + dropout(post_norm(branch)), for the kernel that makes it. What the post-norm gives lies in the
 /// workspace.
 kernels::ResidualForward Block::sum(const Context& ctx, const std::optional<NormLayer>& post_norm,
@@ -94,7 +99,8 @@ void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, flo
   attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, width_, x, DType::kF32,
                           {ctx.rows(), 1, width_});
   float* const attention_out = s.attention_out ? s.attention_out : scratch;
-  attention_.forward(ctx, s.attention, cos_sin, attention_out, n);
+  attention_.forward(ctx, s.attention, cos_sin, attention_out, enter(ctx, n));
+  ctx.exchange->leave(ctx, attention_out, width_);
   {
     RegionScope of_sum(*ctx.workspace);
     mlp_norm_.forward(
@@ -102,7 +108,8 @@ void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, flo
         sum(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x, attention_out, kSiteAttentionOut));
   }
   float* const mlp_out = s.mlp_out ? s.mlp_out : scratch;
-  mlp_.forward(ctx, s.mlp, mlp_out, n);
+  mlp_.forward(ctx, s.mlp, mlp_out, enter(ctx, n));
+  ctx.exchange->leave(ctx, mlp_out, width_);
   ctx.kernels->residual_forward(sum(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, mlp_out, kSiteMlpOut),
                                 *ctx.stream);
 }
@@ -113,21 +120,25 @@ void Block::backward(const Context& ctx, Region& saved, const float* cos_sin, fl
   const int64_t elements = ctx.rows() * width_;
   {
     RegionScope scope(*ctx.workspace);
-    const Gradient dy = branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, s.mlp_out, kSiteMlpOut);
+    Gradient dy = branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, s.mlp_out, kSiteMlpOut);
+    dy.data = ctx.exchange->leave_backward(ctx, dy.data, dy.type, width_);
     float* const dn2 = ctx.workspace->take_as<float>(elements);
     const void* const dh = mlp_.backward(ctx, s.mlp, dn2, dy.data, dy.type);
+    ctx.exchange->enter_backward(ctx, dn2, width_);
     void* const n2 = ctx.take(elements);
     mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, n2, dn2, s.x_mid);
-    mlp_.backward_up_weight(ctx, dh, n2);
+    mlp_.backward_up_weight(ctx, dh, enter(ctx, n2));
   }
   RegionScope scope(*ctx.workspace);
-  const Gradient dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx, s.attention_out,
-                                      kSiteAttentionOut);
+  Gradient dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx, s.attention_out,
+                                kSiteAttentionOut);
+  dy.data = ctx.exchange->leave_backward(ctx, dy.data, dy.type, width_);
   float* const dn1 = ctx.workspace->take_as<float>(elements);
   const void* const dqkv = attention_.backward(ctx, s.attention, cos_sin, dn1, dy.data, dy.type);
+  ctx.exchange->enter_backward(ctx, dn1, width_);
   void* const n1 = ctx.take(elements);
   attention_norm_.backward_residual(ctx, s.attention_norm, dx, n1, dn1, x);
-  attention_.backward_qkv_weight(ctx, dqkv, n1);
+  attention_.backward_qkv_weight(ctx, dqkv, enter(ctx, n1));
 }
 
 void Block::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const {
@@ -138,13 +149,15 @@ void Block::forward_cached(const Context& ctx, const KvCache& cache, const float
   const NormSaved statistics = attention_norm_.take_saved(*ctx.workspace, rows);
 
   attention_norm_.forward(ctx, statistics, n, ctx.type, width_, x, DType::kF32, {rows, 1, width_});
-  attention_.forward_cached(ctx, cache, cos_sin, branch, n);
+  attention_.forward_cached(ctx, cache, cos_sin, branch, enter(ctx, n));
+  ctx.exchange->leave(ctx, branch, width_);
   {
     RegionScope of_sum(*ctx.workspace);
     mlp_norm_.forward(ctx, statistics, n, ctx.type,
                       sum(ctx, attention_post_norm_, statistics, x, x, branch, kSiteAttentionOut));
   }
-  mlp_.forward(ctx, mlp_.take_saved(ctx, *ctx.workspace), branch, n);
+  mlp_.forward(ctx, mlp_.take_saved(ctx, *ctx.workspace), branch, enter(ctx, n));
+  ctx.exchange->leave(ctx, branch, width_);
   ctx.kernels->residual_forward(sum(ctx, mlp_post_norm_, statistics, x, x, branch, kSiteMlpOut), *ctx.stream);
 }
 

@@ -43,6 +43,7 @@ class Block {
 
  private:
   BlockSaved take_saved(const Context& ctx, Region& region) const;
+  const void* enter(const Context& ctx, const void* n) const;
   kernels::ResidualForward sum(const Context& ctx, const std::optional<NormLayer>& post_norm,
                                const NormSaved& saved, float* y, const float* x, const float* branch,
                                DropoutSite site) const;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/base/dtype.h"
+#include "engine/nn/exchange.h"
 #include "engine/nn/parameter.h"
 #include "engine/nn/region.h"
 #include "kernels/include/table.h"
@@ -28,6 +29,7 @@ struct Context {
   const kernels::KernelTable* kernels = nullptr;
   Stream* stream = nullptr;
   Region* workspace = nullptr;
+  const Exchange* exchange = &kAlone;
 
   int64_t batch = 0, seq = 0;
   int64_t rows() const { return batch * seq; }

@@ -38,7 +38,7 @@ kernels::KernelTable dry_kernels(const kernels::KernelTable& real) {
 class DryRun {
  public:
   DryRun(const Model& model, const kernels::KernelTable& kernels, int32_t workers, WeightTypes types,
-         int64_t batch, int64_t seq, bool training)
+         int64_t batch, int64_t seq, bool training, const Exchange& exchange)
       : table_(dry_kernels(kernels)) {
     for (const ParameterGroup& g : model.table().groups())
       groups_.push_back({static_cast<const char*>(fake()), g.trainable ? fake_floats() : nullptr});
@@ -46,6 +46,7 @@ class DryRun {
     ctx_.kernels = &table_;
     ctx_.stream = &stream_.base;
     ctx_.workspace = &workspace_;
+    ctx_.exchange = &exchange;
     ctx_.batch = batch;
     ctx_.seq = seq;
     ctx_.type = types.product;
@@ -79,8 +80,9 @@ class DryRun {
 }  // namespace
 
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
-                         WeightTypes types, int64_t batch, int64_t seq, bool training, bool chunk_logits) {
-  DryRun dry(model, kernels, workers, types, batch, seq, training);
+                         WeightTypes types, int64_t batch, int64_t seq, bool training, bool chunk_logits,
+                         const Exchange& exchange) {
+  DryRun dry(model, kernels, workers, types, batch, seq, training, exchange);
   float* const f = DryRun::fake_floats();
   const LmHeadLoss& head = model.head();
   ModelCosts costs;
@@ -105,7 +107,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
 
 int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                                  WeightTypes types, int64_t rows, int64_t capacity, bool chunk_logits) {
-  DryRun dry(model, kernels, workers, types, 1, rows, false);
+  DryRun dry(model, kernels, workers, types, 1, rows, false, kAlone);
   float* const f = DryRun::fake_floats();
   const KvCache cache{DryRun::fake(), DryRun::fake(), capacity - rows};
   const CallCost logits = dry.measure([&](const Context& c, Region&) {

@@ -58,10 +58,11 @@ struct ModelCosts {
 
 /// Costs for micro-batches of [batch, seq] with weights of `types`, on a stream of `workers`, with `kernels`'
 /// workspace needs. `chunk_logits`: logits go through a chunk in the workspace, because kernels cannot write
-/// the caller's memory.
+/// the caller's memory. `exchange` is one that moves nothing: it takes its workspace, which counts, and may note
+/// what would be sent.
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                          WeightTypes types, int64_t batch, int64_t seq, bool training,
-                         bool chunk_logits = false);
+                         bool chunk_logits = false, const Exchange& exchange = kAlone);
 
 /// Most workspace of one generation call: `rows` new positions with up to `capacity` in the cache, and logits
 /// of one.

@@ -1,0 +1,275 @@
+// A block of two ranks, each with half of the heads and half of the MLP's features: with sums where the Exchange is
+// called, both compute what one rank computes, forward and backward; with any one sum left out they do not. And the dry
+// run hands what would be sent to the exchange it is given.
+#include "engine/nn/exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <cmath>
+#include <numeric>
+#include <thread>
+
+#include "engine/nn/model.h"
+#include "engine/nn/rope_table.h"
+#include "tests/harness/kernel_levels.h"
+#include "tests/harness/test_stream.h"
+#include "tests/nn/model_memory.h"
+#include "tests/nn/model_variants.h"
+
+namespace hawser::testing {
+namespace {
+
+constexpr int kRanks = 2;
+constexpr int64_t kBatch = 2, kSeq = 9;
+
+/// What two ranks share: where each lays its addend, and a barrier.
+struct Meeting {
+  std::barrier<> barrier{kRanks};
+  const float* addends[kRanks] = {};
+};
+
+/// Tensor parallelism: copies going in, sums going out. `left_out`: 0 none, 1 the sum of leave, 2 of enter_backward.
+class Halves : public nn::Exchange {
+ public:
+  Halves(Meeting* meeting, int rank, int left_out) : meeting_(*meeting), rank_(rank), left_out_(left_out) {}
+
+  void leave(const nn::Context& ctx, float* y, int64_t width) const override {
+    if (left_out_ != 1) sum(ctx, y, width);
+  }
+  void enter_backward(const nn::Context& ctx, float* dx, int64_t width) const override {
+    if (left_out_ != 2) sum(ctx, dx, width);
+  }
+
+ private:
+  void sum(const nn::Context& ctx, float* addend, int64_t width) const {
+    const auto elements = static_cast<size_t>(ctx.rows() * width);
+    meeting_.addends[rank_] = addend;
+    meeting_.barrier.arrive_and_wait();
+    std::vector<float> sum(elements);
+    for (size_t i = 0; i < elements; ++i) sum[i] = meeting_.addends[0][i] + meeting_.addends[1][i];
+    meeting_.barrier.arrive_and_wait();
+    std::copy(sum.begin(), sum.end(), addend);
+  }
+
+  Meeting& meeting_;
+  const int rank_, left_out_;
+};
+
+/// The model of which each of `ranks` has its share.
+nn::ModelConfig share(const nn::ModelConfig& whole, int ranks) {
+  nn::ModelConfig m = whole;
+  m.heads /= ranks, m.kv_heads /= ranks, m.mlp_width /= ranks;
+  return m;
+}
+
+bool is_cut_by_rows(const std::string& name) {
+  for (const char* part : {".q.", ".k.", ".v.", ".gate.", ".up."})
+    if (name.find(part) != std::string::npos) return true;
+  return false;
+}
+bool is_cut_by_columns(const std::string& name) {
+  return name.ends_with(".o.weight") || name.ends_with(".down.weight");
+}
+/// A bias behind a sum: one rank adds it.
+bool is_of_first_rank(const std::string& name) {
+  return name.ends_with(".o.bias") || name.ends_with(".down.bias");
+}
+
+/// Calls visit(element of the whole, element of the share) for what rank r holds of p; `mine` is p's share.
+template <typename Visit>
+void each_held(const nn::Parameter& p, const nn::Parameter& mine, int rank, Visit visit) {
+  const bool columns = is_cut_by_columns(p.name);
+  const int64_t width = p.shape.back(), cut = mine.shape.back();
+  const int64_t rows_before = is_cut_by_rows(p.name) ? rank * mine.size : 0;
+  for (int64_t i = 0; i < mine.size; ++i)
+    visit(columns ? i / cut * width + rank * cut + i % cut : rows_before + i, i);
+}
+
+/// One block forward and backward on one rank.
+struct BlockRun {
+  BlockRun(const nn::ModelConfig& config, std::vector<float> weights, const kernels::KernelTable& kernels)
+      : model(config), stream(2), memory(model.table(), std::move(weights), DType::kF32, kernels, stream) {
+    ctx.kernels = &kernels, ctx.stream = &stream;
+    ctx.batch = kBatch, ctx.seq = kSeq;
+    ctx.groups = memory.groups();
+    ctx.training = true;
+  }
+
+  void run(const nn::Exchange& exchange) {
+    const int64_t elements = kBatch * kSeq * model.config().width;
+    std::vector<float> rope(static_cast<size_t>(nn::rope_table_size(model.config(), kSeq)));
+    if (!rope.empty()) nn::fill_rope_table(rope.data(), model.config(), kSeq);
+    std::vector<int32_t> positions(kBatch * kSeq);
+    for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int32_t>(i) % kSeq;
+    std::vector<float> x(static_cast<size_t>(elements));
+    y.resize(x.size()), dx.resize(x.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = std::sin(0.37f * static_cast<float>(i));
+      dx[i] = std::cos(0.53f * static_cast<float>(i));
+    }
+    std::vector<char> kept(1 << 20), scratch(1 << 20);
+    ctx.positions_BT = positions.data();
+    ctx.exchange = &exchange;
+    const auto call = [&](auto fn) {
+      nn::Region saved(kept.data(), 1 << 20), workspace(scratch.data(), 1 << 20);
+      ctx.workspace = &workspace;
+      fn(saved);
+    };
+    call([&](nn::Region& saved) { model.block(0).forward(ctx, saved, rope.data(), y.data(), x.data()); });
+    call([&](nn::Region& saved) { model.block(0).backward(ctx, saved, rope.data(), dx.data(), x.data()); });
+  }
+
+  const float* gradient(const nn::Parameter& p) { return memory.gradients().data() + memory.layout().at(p); }
+
+  nn::Model model;
+  SerialStream stream;
+  ModelMemory memory;
+  nn::Context ctx;
+  std::vector<float> y, dx;
+};
+
+/// Distance over the length of `want`.
+double distance(const std::vector<float>& got, const std::vector<float>& want) {
+  double difference = 0, length = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    difference += std::pow(static_cast<double>(got[i]) - static_cast<double>(want[i]), 2);
+    length += std::pow(static_cast<double>(want[i]), 2);
+  }
+  return std::sqrt(difference / length);
+}
+
+struct Distances {
+  double y = 0, dx = 0, gradients = 0;
+};
+
+/// Two ranks against one; the greatest distance over ranks and parameters of the block.
+Distances two_ranks(const nn::ModelConfig& config, int left_out) {
+  const kernels::KernelTable& kernels = *kernel_tables().back();
+  const nn::Model whole(config), part(share(config, kRanks));
+  const std::vector<float> weights = variant_weights(whole.table(), config.norm_weight_offset);
+  const FlatLayout flat(whole.table()), cut(part.table());
+  BlockRun serial(config, weights, kernels);
+  serial.run(nn::kAlone);
+
+  std::vector<std::unique_ptr<BlockRun>> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    std::vector<float> mine(static_cast<size_t>(cut.size()));
+    for (const nn::Parameter& p : part.table().all())
+      each_held(whole.table().at(p.name), p, rank, [&](int64_t from, int64_t to) {
+        if (rank > 0 && is_of_first_rank(p.name)) return;
+        mine[static_cast<size_t>(cut.at(p) + to)] =
+            weights[static_cast<size_t>(flat.at(whole.table().at(p.name)) + from)];
+      });
+    ranks.push_back(std::make_unique<BlockRun>(share(config, kRanks), std::move(mine), kernels));
+  }
+  Meeting meeting;
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < kRanks; ++rank)
+      threads.emplace_back(
+          [&, rank] { ranks[static_cast<size_t>(rank)]->run(Halves(&meeting, rank, left_out)); });
+  }
+
+  Distances d;
+  for (const auto& rank : ranks) {
+    d.y = std::max(d.y, distance(rank->y, serial.y));
+    d.dx = std::max(d.dx, distance(rank->dx, serial.dx));
+  }
+  for (const nn::Parameter& p : part.table().all()) {
+    if (p.block != 1) continue;
+    if (p.name.ends_with(".k.bias")) continue;  // softmax does not change with it: its gradient is noise
+    const nn::Parameter& global = whole.table().at(p.name);
+    // Every head has a share in the gradient of the norm of q or k: it is left as a sum over ranks.
+    const bool summed =
+        p.name.find("q_norm") != std::string::npos || p.name.find("k_norm") != std::string::npos;
+    const float* const want = serial.gradient(global);
+    std::vector<float> got(static_cast<size_t>(global.size)), expected(want, want + global.size);
+    for (int rank = 0; rank < kRanks; ++rank)
+      each_held(global, p, rank, [&](int64_t from, int64_t to) {
+        const float g = ranks[static_cast<size_t>(rank)]->gradient(p)[to];
+        float& element = got[static_cast<size_t>(from)];
+        element = summed ? element + g : g;
+      });
+    d.gradients = std::max(d.gradients, distance(got, expected));
+  }
+  return d;
+}
+
+const nn::ModelConfig& model(const std::string& name) {
+  static const std::map<std::string, nn::ModelConfig> models{
+      {"gpt2",
+       resolve_variant({"gpt2", R"({"vocab_size": 20, "context": 16, "layers": 1, "width": 24, "heads": 4,
+          "mlp_width": 60, "mlp": "gelu_tanh"})"})
+           .model},
+      {"gemma",
+       resolve_variant({"gemma", R"({"vocab_size": 20, "context": 16, "layers": 1, "width": 24, "heads": 4,
+          "kv_heads": 2, "head_dim": 10, "mlp_width": 36, "norm": "rms_norm", "mlp": "geglu", "qk_norm": true,
+          "post_norm": true, "window": 5, "attention_softcap": 3, "norm_weight_offset": 1})"})
+           .model}};
+  return models.at(name);
+}
+
+class ExchangeOfTwo : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ExchangeOfTwo, ComputesWhatOneRankDoes) {
+  const Distances d = two_ranks(model(GetParam()), 0);
+  EXPECT_LT(d.y, 1e-6);
+  EXPECT_LT(d.dx, 1e-6);
+  EXPECT_LT(d.gradients, 2e-6);
+}
+
+TEST_P(ExchangeOfTwo, DoesNotWithoutEitherSum) {
+  const Distances forward = two_ranks(model(GetParam()), 1), backward = two_ranks(model(GetParam()), 2);
+  EXPECT_GT(forward.y, 1e-2);
+  EXPECT_LT(backward.y, 1e-6);
+  EXPECT_GT(backward.dx, 1e-2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ExchangeOfTwo, ::testing::Values("gpt2", "gemma"),
+                         [](const auto& name) { return std::string(name.param); });
+
+/// Notes what it is given; moves nothing. What it gathers takes kGathered bytes.
+class Notes : public nn::Exchange {
+ public:
+  static constexpr int64_t kGathered = 1 << 20;
+
+  const void* enter(const nn::Context& ctx, const void*, DType type, int64_t width) const override {
+    entered += ctx.rows() * width * dtype_bytes(type);
+    return ctx.workspace->take(kGathered);
+  }
+  const void* leave_backward(const nn::Context& ctx, const void* dy, DType type,
+                             int64_t width) const override {
+    left += ctx.rows() * width * dtype_bytes(type);
+    return dy;
+  }
+  void leave(const nn::Context& ctx, float*, int64_t width) const override { summed += ctx.rows() * width; }
+  void enter_backward(const nn::Context& ctx, float*, int64_t width) const override {
+    summed += ctx.rows() * width;
+  }
+
+  mutable int64_t entered = 0, left = 0, summed = 0;
+};
+
+TEST(ExchangeInADryRun, SeesEveryTransferAndItsWorkspaceCounts) {
+  const nn::Model whole(model("gemma"));
+  const kernels::KernelTable& kernels = *kernel_tables().back();
+  const int64_t elements = 3 * 16 * whole.config().width;
+  for (const DType type : {DType::kF32, DType::kBf16}) {
+    const Notes notes;
+    const nn::ModelCosts with = nn::measure_costs(whole, kernels, 2, type, 3, 16, true, false, notes);
+    const nn::ModelCosts alone = nn::measure_costs(whole, kernels, 2, type, 3, 16, true);
+    EXPECT_EQ(notes.entered, 4 * elements * dtype_bytes(type));  // two branches, and again in backward
+    EXPECT_EQ(notes.left, 2 * elements * dtype_bytes(type));
+    EXPECT_EQ(notes.summed, (2 + 2) * elements);
+    EXPECT_LT(alone.block_forward[0].workspace, Notes::kGathered);
+    EXPECT_GE(with.block_forward[0].workspace,
+              2 * Notes::kGathered);                                // for both branches until the block ends
+    EXPECT_GE(with.block_backward[0].workspace, Notes::kGathered);  // for one after the other
+    EXPECT_EQ(with.block_forward[0].saved, alone.block_forward[0].saved);
+    EXPECT_EQ(with.block_forward[0].flops, alone.block_forward[0].flops);
+  }
+}
+
+}  // namespace
+}  // namespace hawser::testing
