@@ -52,7 +52,7 @@ void Executor::run_segment(const plan::Plan& plan, StepGraphs::Segment* segment,
   const auto [begin, end] = segment->at;
   wait_for(plan, plan.instructions[begin].waits_for);
   graphs_.run(segment, [&, begin = begin, end = end] {
-    for (size_t i = begin; i < end; ++i) compute(plan, i, run);
+    for (size_t i = begin; i < end; ++i) execute(plan, i, run);
   });
   for (size_t i = begin; i < end; ++i) {
     slots_->acquire(plan, i);
@@ -72,7 +72,7 @@ void Executor::step(const plan::Plan& plan, size_t index, Run* run) {
     const comm::Work work = transfers_.start(plan, index);
     if (recording_) recording_->issued(index, work);
   } else {
-    compute(plan, index, run);
+    execute(plan, index, run);
     conclude(plan, n, run);
     if (recording_) recording_->ended(index);
   }
@@ -105,20 +105,17 @@ void Executor::clear_gaps(const plan::Plan& plan, size_t index) {
   }
 }
 
-/// All that the device is given for an instruction of the compute stream.
-void Executor::compute(const plan::Plan& plan, size_t index, Run* run) {
-  clear_gaps(plan, index);
-  execute(plan, plan.instructions[index], run);
-}
-
 /// All that the host has to do with it then.
 void Executor::conclude(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
   if (n.op == plan::Op::kLoss || n.op == plan::Op::kEvalLoss)
     host_->note_losses(n.micro_batch, as<float>(plan, n[Operand::kLosses]), run);
 }
 
-void Executor::execute(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
+/// All that the device is given for an instruction of the compute lane.
+void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
   using plan::Op;
+  const plan::Instruction& n = plan.instructions[index];
+  clear_gaps(plan, index);
   nn::Region workspace;
   const nn::Context ctx = context(plan, n, *run, &workspace);
   switch (n.op) {

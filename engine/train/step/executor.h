@@ -79,8 +79,7 @@ class Executor {
  private:
   void step(const plan::Plan& plan, size_t index, Run* run);
   void run_segment(const plan::Plan& plan, StepGraphs::Segment* segment, Run* run);
-  void compute(const plan::Plan& plan, size_t index, Run* run);
-  void execute(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
+  void execute(const plan::Plan& plan, size_t index, Run* run);
   void conclude(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
   void wait_for(const plan::Plan& plan, const plan::LaneMarks& transfers);
   void give_up(const plan::Plan& plan);
