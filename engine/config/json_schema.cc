@@ -18,6 +18,8 @@ class SchemaWriter {
     root["$schema"] = "https://json-schema.org/draft/2020-12/schema";
     root["title"] = "Hawser config";
     root.update(table(schema()));
+    root["properties"]["$schema"] = {{"type", "string"},
+                                     {"description", "Where this schema is; for editors."}};
     root["$defs"] = std::move(definitions_);
     return root;
   }

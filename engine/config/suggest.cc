@@ -1,9 +1,12 @@
-// Looks for the field that somebody meant: here by spelling, here by other programs' names, then anywhere.
+// Looks for the field that somebody meant: by its name or another program's, here and then anywhere; then by
+// spelling.
 #include "engine/config/suggest.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "engine/config/foreign_words.h"
 
 namespace hawser::config {
 namespace {
@@ -79,12 +82,17 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 std::string suggest_key(const TableView& table, std::string_view pointer, std::string_view key) {
   if (const FieldView* field = find_called(table, key))
     return fmt::format("did you mean \"{}\"?", field->name);
+  if (const ForeignWord* word = find_foreign_word(key)) {
+    if (word->pointer.empty()) return std::string(word->advice);
+    const char* space = word->advice.empty() ? "" : " ";
+    return fmt::format("did you mean {}?{}{}", word->pointer, space, word->advice);
+  }
+  const std::string elsewhere = find_anywhere(schema(), "", key);
+  if (!elsewhere.empty()) return fmt::format("did you mean {}?", elsewhere);
   std::vector<std::string> names;
   for (const FieldView& field : table.fields) names.push_back(field.name);
   const std::string near = nearest_name(key, names);
   if (!near.empty()) return fmt::format("did you mean \"{}\"?", near);
-  const std::string elsewhere = find_anywhere(schema(), "", key);
-  if (!elsewhere.empty()) return fmt::format("did you mean {}?", elsewhere);
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   return fmt::format("remove it; keys of {} are: {}", pointer.empty() ? "the config" : pointer, list);

@@ -17,7 +17,7 @@ size_t edit_distance(std::string_view a, std::string_view b);
 std::string nearest_name(std::string_view name, const std::vector<std::string>& names);
 
 /// What to do about `key`, which `table` (at `pointer`) does not have. It may be a misspelt key, another
-/// program's name for one, or a key of another section. Never empty.
+/// program's name for one (see foreign_words.h), or a key of another section. Never empty.
 std::string suggest_key(const TableView& table, std::string_view pointer, std::string_view key);
 
 }  // namespace hawser::config

@@ -16,7 +16,8 @@
 namespace hawser::config {
 namespace {
 
-constexpr size_t kMostKeyShown = 100;  // of an unknown key, in the pointer of its problem
+constexpr size_t kMostKeyShown = 100;          // of an unknown key, in the pointer of its problem
+constexpr const char* kSchemaKey = "$schema";  // editors find the JSON Schema by it; nothing is kept of it
 
 /// Receives nlohmann's SAX events. One frame per open object or array.
 class Reader {
@@ -184,6 +185,7 @@ bool Reader::key(std::string& name) {
   Frame& frame = frames_.back();
   frame.pending = nullptr;
   if (frame.self.field == nullptr) return true;
+  if (frames_.size() == 1 && root_pointer_.empty() && name == kSchemaKey) return true;
   const TableView& table = *frame.self.field->table;
   const FieldView* field = table.find(name);
   const std::string pointer =

@@ -137,5 +137,36 @@ TEST(ConfigJson, CanonicalTextReadsBackEqual) {
   EXPECT_EQ(ConfigTree().to_json(), "{}");
 }
 
+TEST(ConfigJson, OtherProgramsWordsAreAnsweredWithOurs) {
+  const std::pair<const char*, const char*> words[] = {
+      {R"({"epochs": 3})",
+       "/epochs: unknown key \"epochs\"; did you mean /train/steps? a run is counted in steps"},
+      {R"({"train": {"num_train_epochs": 3}})", "did you mean /train/steps?"},
+      {R"({"output_dir": "x"})", "--out DIR"},
+      {R"({"BF16": true})", "did you mean /precision? give \"bf16\""},
+      {R"({"model": {"gradient_checkpointing": true}})", "did you mean /batch/micro_batch? activations"},
+      {R"({"optimizer": {"warmup_ratio": 0.1}})", "did you mean /schedule/warmup_steps?"},
+      {R"({"per_device_train_batch_size": 8})", "did you mean /batch/micro_batch?"},
+      {R"({"save-freq": 8})", "did you mean /checkpoint/every?"},
+      {R"({"lora_r": 8})", "adapters are not there yet"},
+      // A word that is a field's own name or slip stays one.
+      {R"({"checkpoint": {"every_": 8}})", "did you mean \"every\"?"},
+      {R"({"train": {"learning_rate": 1}})", "did you mean /optimizer/learning_rate?"},
+  };
+  for (const auto& [json, says] : words) {
+    const Error error = parse_error(json);
+    EXPECT_EQ(error.code(), Code::kConfigInvalid) << json;
+    EXPECT_CONTAINS(error.message(), says);
+  }
+}
+
+TEST(ConfigJson, TheSchemaMayBeNamedAtTheTop) {
+  const ConfigTree tree =
+      ConfigTree::from_json(R"({"$schema": "https://example.org/hawser.json", "seed": 3})");
+  EXPECT_EQ(nlohmann::json::parse(tree.to_json()), nlohmann::json({{"seed", 3}}));
+  EXPECT_EQ(nlohmann::json::parse(json_schema()).at("properties").at("$schema").at("type"), "string");
+  EXPECT_CONTAINS(parse_error(R"({"model": {"$schema": "x"}})").message(), "/model/$schema: unknown key");
+}
+
 }  // namespace
 }  // namespace hawser::config

@@ -1,0 +1,105 @@
+// Words of Transformers, Megatron-LM, DeepSpeed, nanoGPT, Lightning and others, by what is meant.
+#include "engine/config/foreign_words.h"
+
+#include <algorithm>
+
+namespace hawser::config {
+namespace {
+
+constexpr ForeignWord kTable[] = {
+    {"epochs num_train_epochs num_epochs n_epochs max_epochs max_train_epochs", "/train/steps",
+     "a run is counted in steps: steps = epochs * training tokens / (batch.global_batch * batch.sequence)"},
+    {"max_tokens train_tokens total_tokens num_tokens token_budget", "/train/steps",
+     "a run is counted in steps: steps = tokens / (batch.global_batch * batch.sequence)"},
+    {"output_dir out_dir output run_dir logging_dir log_dir run_name experiment", "",
+     "the folder of a run is no part of its config: hawser train CONFIG --out DIR. Checkpoints alone go to "
+     "/checkpoint/path"},
+    {"resume resume_from_checkpoint resume_from load_checkpoint auto_resume", "",
+     "resuming is no part of the config: hawser train --resume DIR, or hws_checkpoint_load_latest"},
+    {"gradient_checkpointing activation_checkpointing activation_checkpoint use_gradient_checkpointing "
+     "recompute recompute_granularity recompute_activations remat",
+     "/batch/micro_batch",
+     "activations are not recomputed yet; a smaller micro_batch with more grad_accum_steps needs less memory "
+     "for the same step"},
+    {"warmup_ratio warmup_fraction warmup_proportion warmup_tokens", "/schedule/warmup_steps",
+     "it counts steps: warmup_steps = ratio * train.steps"},
+    {"bf16 bfloat16 use_bf16 mixed_precision amp use_amp autocast", "/precision",
+     "give \"bf16\" or \"fp32\""},
+    {"fp16 float16 half use_fp16 loss_scale", "/precision",
+     "there is no fp16, and bf16 needs no loss scale; give \"bf16\""},
+    {"fp32 float32 tf32", "/precision", "give \"fp32\", the default"},
+    {"checkpoint_interval ckpt_interval save_freq checkpoint_every ckpt_every", "/checkpoint/every", ""},
+    {"save_strategy save_checkpoint always_save_checkpoint", "/checkpoint/every",
+     "it counts steps; /checkpoint/every_seconds saves by time"},
+    {"load_best_model_at_end save_best", "/checkpoint/keep_best", ""},
+    {"eval_strategy evaluation_strategy do_eval val_check_interval validate_every val_interval",
+     "/train/eval_every", "it counts steps; 0: no validation"},
+    {"per_device_eval_batch_size eval_batch_size", "/batch/micro_batch",
+     "validation takes the batches of training"},
+    {"do_train do_predict", "", "remove it: hawser train trains"},
+    {"tokens_per_batch batch_tokens total_batch_size", "/batch/global_batch",
+     "it counts rows: global_batch = tokens / batch.sequence"},
+    {"model_name model_name_or_path model_path model_id pretrained_model_name_or_path base_model init_from "
+     "load_from",
+     "/init/from", "give a folder on this machine"},
+    {"train_file train_data train_path data_path data_dir dataset_name dataset_path", "/data/path",
+     "give a file on this machine"},
+    {"validation_file val_file val_data eval_data test_file eval_dataset", "/data/validation_sources",
+     "give [{\"path\": FILE}]"},
+    {"tokenizer_name tokenizer_path tokenizer_file tokenizer_name_or_path", "/data/vocabulary",
+     "tokenizers are not run yet: give \"bytes\" or \"characters\", or token ids (data.format \"tokens\")"},
+    {"eos_token bos_token pad_token", "/data/separator", "give a token id"},
+    {"num_workers dataloader_num_workers prefetch_factor pin_memory dataloader_pin_memory", "",
+     "remove it: batches are read from the files as they are needed, without workers"},
+    {"gpus n_gpu n_gpus num_gpus num_devices devices nproc_per_node world_size nnodes", "/mesh/dp_shard",
+     "and one process or thread for each rank: hawser launch -n N train CONFIG"},
+    {"ddp data_parallel data_parallel_size dp", "/mesh/dp_replicate", ""},
+    {"fsdp deepspeed zero_stage use_distributed_optimizer distributed_optimizer", "/zero/stage",
+     "with the number of ranks as /mesh/dp_shard"},
+    {"tensor_parallel tensor_parallel_size tensor_model_parallel_size tp pipeline_parallel "
+     "pipeline_parallel_size pipeline_model_parallel_size pp context_parallel_size cp expert_parallel_size "
+     "ep",
+     "/mesh", "only data parallelism and ZeRO are there yet: dp_replicate and dp_shard"},
+    {"lora lora_r lora_alpha lora_dropout lora_target_modules peft adapter use_lora qlora",
+     "/optimizer/frozen", "adapters are not there yet; frozen leaves parts of the model as they are"},
+    {"load_in_8bit load_in_4bit quantization quantization_config bnb_4bit_quant_type", "/precision",
+     "weights are not quantised; \"bf16_pure\" needs least memory"},
+    {"compile torch_compile use_compile jit flash_attention use_flash_attention use_flash_attn "
+     "attn_implementation",
+     "", "remove it: there is nothing to choose"},
+    {"wandb wandb_project wandb_log report_to tensorboard logging", "",
+     "remove it: a run with --out writes metrics.jsonl and report.html"},
+    {"log_level verbose debug disable_tqdm", "/train/log_every", ""},
+    {"group_by_length", "/data/packing", ""},
+    {"early_stopping early_stopping_patience patience", "/checkpoint/keep_best",
+     "a run goes to its last step, and keeps the best weights as checkpoints/best"},
+};
+
+bool same_letter(char a, char b) {
+  const auto plain = [](char c) {
+    if (c == '-') return '_';
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  };
+  return plain(a) == plain(b);
+}
+
+bool has_word(std::string_view words, std::string_view key) {
+  while (!words.empty()) {
+    const size_t end = std::min(words.find(' '), words.size());
+    if (std::equal(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(end), key.begin(), key.end(),
+                   same_letter))
+      return true;
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return false;
+}
+
+}  // namespace
+
+const ForeignWord* find_foreign_word(std::string_view key) {
+  const auto* found = std::find_if(std::begin(kTable), std::end(kTable),
+                                   [&](const ForeignWord& row) { return has_word(row.words, key); });
+  return found == std::end(kTable) ? nullptr : found;
+}
+
+}  // namespace hawser::config
