@@ -202,8 +202,10 @@ HWS_API void hws_config_destroy(hws_config* config);
 HWS_API int32_t hws_plan_create(const hws_config* config, hws_plan** out);
 /* HWS_FORMAT_TEXT: the list of instructions, and memory by category. HWS_FORMAT_JSON: the same as
  * {"instructions":[...],"memory":{category: bytes},"total_bytes","parameters","flops_per_token","ranks",
- * "strategy","transport_bytes",...}; transport_bytes is what sockets between processes need for staging.
- * Memory and bytes sent are those of one rank, FLOPs those of the whole model. */
+ * "strategy","transport_bytes","fits","hugging_face",...}; transport_bytes is what sockets between processes
+ * need for staging; fits says whether one rank and all ranks fit this machine now; hugging_face is what
+ * Transformers calls the model, or "none (...)" and why. Memory and bytes sent are those of one rank, FLOPs
+ * those of the whole model. */
 HWS_API int32_t hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out);
 HWS_API void hws_plan_destroy(hws_plan* plan);
 
@@ -631,7 +633,7 @@ HWS_API int32_t hws_checkpoint_latest(const char* folder, hws_buffer** out);
  * config.json keys to accept; NULL: none. */
 HWS_API int32_t hws_checkpoint_import(const char* hf_folder, const char* path, const char* ignore_keys);
 /* Makes a Hugging Face folder from a checkpoint. dtype: "f32", "bf16" or "f16"; "" or NULL: as imported,
- * else f32. */
+ * else f32. The folder of a byte or character model has a tokenizer that Transformers loads. */
 HWS_API int32_t hws_checkpoint_export(const char* path, const char* hf_folder, const char* dtype);
 /* Makes a Hugging Face folder from the engine's weights. dtype as above. */
 HWS_API int32_t hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype);

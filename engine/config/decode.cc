@@ -74,6 +74,7 @@ DataConfig decode_data(const Config& c) {
   data.validation_fraction = c.number("/data/validation_fraction");
   data.packing = c.flag("/data/packing");
   data.shuffle = c.flag("/data/shuffle");
+  data.as_is = c.flag("/data/as_is");
   return data;
 }
 

@@ -123,6 +123,7 @@ const std::vector<Dependence>& dependence_table() {
       {"/model/rope/mscale_all_dim", "/model/rope/scaling", {"yarn"}},
       {"/model/rope/truncate", "/model/rope/scaling", {"yarn"}},
       {"/data/vocabulary", "/data/format", {"text"}},
+      {"/data/as_is", "/data/format", {"text"}},
       {"/data/token_type", "/data/format", {"tokens"}},
       {"/data/separator", "/data/format", {"tokens"}},
       {"/optimizer/beta1", "/optimizer/kind", {"adamw"}},

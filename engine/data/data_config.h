@@ -26,6 +26,7 @@ struct DataConfig {
   bool packing = false;              ///< document mask: documents in a row do not see each other
   int64_t separator = -1;            ///< token that ends a document; -1: none
   bool shuffle = true;
+  bool as_is = false;  ///< text is read whatever it looks like, and whatever tokenizer the model has
 };
 
 }  // namespace hawser::data

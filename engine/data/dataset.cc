@@ -9,6 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
+#include "engine/data/content.h"
 #include "engine/data/data_error.h"
 #include "engine/data/fingerprint.h"
 #include "engine/data/mixture.h"
@@ -81,6 +82,7 @@ Sources open_sources(const DataConfig& config, const std::vector<DataSource>& li
   for (const DataSource& entry : list) {
     switch (config.format) {
       case DataFormat::kText:
+        if (!config.as_is) check_is_text(entry.path);
         sources.push_back(open_text(entry.path, vocabulary));
         break;
       case DataFormat::kTokens:

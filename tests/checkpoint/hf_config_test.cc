@@ -350,7 +350,18 @@ TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
   EXPECT_EQ(family_of(model), "llama");
   model.position = nn::Position::kNone;
   EXPECT_EQ(family_of(model), "");
-  EXPECT_NE(obstacles(model).find("llama: positions are not rotary"), std::string::npos);
+  EXPECT_EQ(
+      obstacles(model),
+      "gpt2: positions are not learned; llama, mistral, qwen2, qwen3, gemma2: positions are not rotary");
+}
+
+/// Zeros stand for biases that GPT-2 always has; but one tensor holds those of q, k and v.
+TEST(HfConfig, AGpt2WithoutBiasesIsOneAllTheSame) {
+  nn::ModelConfig model = read_config(small("gpt2").dump(), {}, Strictness::kStrict).model;
+  model.bias = {false, false, false, false, false, false, false, false};
+  EXPECT_EQ(family_of(model), "gpt2");
+  model.bias.k = true;
+  EXPECT_EQ(obstacle("gpt2", model), "some of q, k and v have a bias, some not");
 }
 
 /// RMSNorm may have a bias in our struct, although no rule lets a config say so: a stand-in for a key that the families

@@ -85,11 +85,18 @@ def configs(cases):
         yield "preset " + preset, {"preset": preset, "precision": "fp32", "seed": 7, "model": small | more, "init": {"std": 0.3}}, 37
 
 
+def example():
+    """examples/shakespeare.json, whose model has no biases; its vocabulary comes from the text."""
+    config = json.loads((pathlib.Path(__file__).parents[2] / "examples/shakespeare.json").read_text())
+    config["model"]["vocab_size"] = 65
+    return "examples/shakespeare.json", {"seed": 7, "model": config["model"], "init": {"std": 0.3}}, 65
+
+
 def main():
     library, failed = Library(sys.argv[1]), 0
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    for name, config, vocab in configs(pathlib.Path(sys.argv[2])):
+    for name, config, vocab in [*configs(pathlib.Path(sys.argv[2])), example()]:
         tokens = [(7 * t + 3) % vocab for t in range(COLS)]
         config |= {"batch": {"micro_batch": 1, "sequence": COLS}}
         with tempfile.TemporaryDirectory() as scratch:

@@ -14,7 +14,7 @@ namespace {
 
 class Binder {
  public:
-  explicit Binder(const nn::ParameterTable& table) : table_(table) {}
+  Binder(const nn::ParameterTable& table, Absent absent) : table_(table), absent_(absent) {}
 
   /// One tensor of theirs from parameters of ours, if the model has them.
   void add(std::string hf_name, std::vector<std::string> parameters, bool transposed = false) {
@@ -39,15 +39,20 @@ class Binder {
     add(hf_name + ".bias", {ours + ".bias"});
   }
 
-  /// GPT-2's Conv1D: weights are stored [in, out]; several of ours side by side.
-  void conv(const std::string& hf_name, const std::vector<std::string>& ours) {
+  /// GPT-2's LayerNorm and Conv1D always have a bias. Conv1D stores weights [in, out], several of ours side by
+  /// side.
+  void gpt2_module(const std::string& hf_name, const std::vector<std::string>& ours, bool transposed) {
     std::vector<std::string> weights, biases;
     for (const std::string& name : ours) {
       weights.push_back(name + ".weight");
       biases.push_back(name + ".bias");
     }
-    add(hf_name + ".weight", weights, true);
-    add(hf_name + ".bias", biases);
+    add(hf_name + ".weight", weights, transposed);
+    if (absent_ == Absent::kZeros && table_.find(biases.front()) == nullptr) {
+      bindings_.push_back({hf_name + ".bias", {bindings_.back().hf_shape.back()}, {}, false});
+    } else {
+      add(hf_name + ".bias", biases);
+    }
   }
 
   std::vector<Binding> finish(std::string_view family, const nn::ModelConfig& model) {
@@ -60,6 +65,7 @@ class Binder {
 
  private:
   const nn::ParameterTable& table_;
+  const Absent absent_;
   std::vector<Binding> bindings_;
   std::set<std::string> used_;
 };
@@ -69,14 +75,15 @@ void bind_gpt2(const nn::ModelConfig& model, Binder* binder) {
   binder->add("transformer.wpe.weight", {"embedding.positions.weight"});
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string hf = fmt::format("transformer.h.{}.", i), ours = fmt::format("blocks.{}.", i);
-    binder->module(hf + "ln_1", ours + "attention_norm");
-    binder->conv(hf + "attn.c_attn", {ours + "attention.q", ours + "attention.k", ours + "attention.v"});
-    binder->conv(hf + "attn.c_proj", {ours + "attention.o"});
-    binder->module(hf + "ln_2", ours + "mlp_norm");
-    binder->conv(hf + "mlp.c_fc", {ours + "mlp.up"});
-    binder->conv(hf + "mlp.c_proj", {ours + "mlp.down"});
+    binder->gpt2_module(hf + "ln_1", {ours + "attention_norm"}, false);
+    binder->gpt2_module(hf + "attn.c_attn",
+                        {ours + "attention.q", ours + "attention.k", ours + "attention.v"}, true);
+    binder->gpt2_module(hf + "attn.c_proj", {ours + "attention.o"}, true);
+    binder->gpt2_module(hf + "ln_2", {ours + "mlp_norm"}, false);
+    binder->gpt2_module(hf + "mlp.c_fc", {ours + "mlp.up"}, true);
+    binder->gpt2_module(hf + "mlp.c_proj", {ours + "mlp.down"}, true);
   }
-  binder->module("transformer.ln_f", "final_norm");
+  binder->gpt2_module("transformer.ln_f", {"final_norm"}, false);
 }
 
 void bind_gated(bool gemma, const nn::ModelConfig& model, Binder* binder) {
@@ -104,10 +111,10 @@ void bind_gated(bool gemma, const nn::ModelConfig& model, Binder* binder) {
 }  // namespace
 
 std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& model,
-                              const nn::ParameterTable& table) {
+                              const nn::ParameterTable& table, Absent absent) {
   if (family_defaults(family) == nullptr)
     fail(Code::kInvalidArgument, "'{}' is no Hugging Face model type that Hawser knows", family);
-  Binder binder(table);
+  Binder binder(table, absent);
   if (family == "gpt2") {
     bind_gpt2(model, &binder);
   } else {

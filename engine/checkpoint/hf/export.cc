@@ -51,7 +51,7 @@ class Exporter {
         extra_(extra),
         override_(parse_dtype(dtype)) {
     choose_family();
-    for (Binding& binding : bindings(family_, model, table)) {
+    for (Binding& binding : bindings(family_, model, table, Absent::kZeros)) {
       order_.push_back(binding.hf_name);
       bindings_[binding.hf_name] = std::move(binding);
     }

@@ -41,11 +41,11 @@ std::string gpt2_obstacle(const ModelConfig& m) {
   const nn::BiasConfig& bias = m.bias;
   bool same;
   if (m.position != nn::Position::kLearned) return "positions are not learned";
-  if (m.norm != nn::Norm::kLayerNorm || !bias.norm) return "norms are not LayerNorm with bias";
+  if (m.norm != nn::Norm::kLayerNorm) return "norms are not LayerNorm";
   if (m.mlp != nn::MlpKind::kGelu && m.mlp != nn::MlpKind::kGeluTanh) return "the MLP is gated";
   if (m.kv_heads != m.heads) return "kv_heads differs from heads";
   if (m.heads * m.head_dim != m.width) return "heads times head_dim is not width";
-  if (!(bias.q && bias.k && bias.v && bias.o && bias.up && bias.down)) return "a projection has no bias";
+  if (bias.q != bias.k || bias.k != bias.v) return "some of q, k and v have a bias, some not";
   if (m.qk_norm || m.post_norm) return "there are QK norms or post-norms";
   if (windows_of(m, &same) != Windows::kNone) return "there is a sliding window";
   if (m.attention_softcap != 0 || m.logit_softcap != 0) return "there are soft caps";
@@ -105,10 +105,14 @@ std::string obstacle(std::string_view family, const ModelConfig& model) {
 }
 
 std::string obstacles(const ModelConfig& model) {
-  std::string text;
-  for (const char* family : kFamilies)
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", family, obstacle(family, model));
-  return text;
+  std::string text, last;
+  for (const char* family : kFamilies) {  // neighbours often lack the same
+    const std::string lacks = obstacle(family, model);
+    if (!last.empty()) text += lacks == last ? ", " : fmt::format(": {}; ", last);
+    text += family;
+    last = lacks;
+  }
+  return fmt::format("{}: {}", text, last);
 }
 
 std::string family_of(const ModelConfig& model) {

@@ -11,6 +11,9 @@ namespace hawser::checkpoint::hf {
 /// "" if the family can express the model, else the first thing it cannot.
 std::string obstacle(std::string_view family, const nn::ModelConfig& model);
 
+/// What Transformers calls the family's language model, such as "LlamaForCausalLM".
+std::string architecture(std::string_view family);
+
 /// What each family lacks for the model, for messages.
 std::string obstacles(const nn::ModelConfig& model);
 

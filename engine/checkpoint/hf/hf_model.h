@@ -28,7 +28,7 @@ std::string read_config_text(const std::string& path);
 struct Binding {
   std::string hf_name;
   std::vector<int64_t> hf_shape;
-  std::vector<std::string> parameters;  ///< our names, one or more
+  std::vector<std::string> parameters;  ///< our names; none: zeros (see Absent)
   bool transposed = false;
 };
 
@@ -42,9 +42,13 @@ std::string model_json(std::string_view config_json_text, const std::vector<std:
 /// models that did not come from there.
 std::string family_of(const nn::ModelConfig& model);
 
+/// What becomes of biases that the family always has and the model has not: they are no tensors of it, or, in
+/// an export, tensors of zeros, which say the same.
+enum class Absent { kLeftOut, kZeros };
+
 /// Names and order as Transformers writes them for the family.
 std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& model,
-                              const nn::ParameterTable& table);
+                              const nn::ParameterTable& table, Absent absent = Absent::kLeftOut);
 
 /// Element access to parameters of ours, f32 [size], by name.
 using ParameterSink = std::function<float*(const std::string& name)>;

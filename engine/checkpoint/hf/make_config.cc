@@ -19,15 +19,6 @@ const char* gate_name(nn::MlpKind kind) {
 
 using nn::ModelConfig;
 
-const char* architecture(std::string_view family) {
-  if (family == "gpt2") return "GPT2LMHeadModel";
-  if (family == "llama") return "LlamaForCausalLM";
-  if (family == "mistral") return "MistralForCausalLM";
-  if (family == "qwen2") return "Qwen2ForCausalLM";
-  if (family == "qwen3") return "Qwen3ForCausalLM";
-  return "Gemma2ForCausalLM";
-}
-
 Json gpt2_json(const ModelConfig& model) {
   Json json;
   json["activation_function"] = model.mlp == nn::MlpKind::kGelu ? "gelu" : "gelu_new";
@@ -123,6 +114,15 @@ Json gated_json(std::string_view family, const ModelConfig& model) {
 }
 
 }  // namespace
+
+std::string architecture(std::string_view family) {
+  if (family == "gpt2") return "GPT2LMHeadModel";
+  if (family == "llama") return "LlamaForCausalLM";
+  if (family == "mistral") return "MistralForCausalLM";
+  if (family == "qwen2") return "Qwen2ForCausalLM";
+  if (family == "qwen3") return "Qwen3ForCausalLM";
+  return "Gemma2ForCausalLM";
+}
 
 std::string make_config(std::string_view family, const ModelConfig& model, const std::string& dtype,
                         const std::string& original) {

@@ -99,6 +99,10 @@ void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Bin
 void write_binding(SafetensorsWriter* writer, DType dtype, const Binding& binding,
                    const nn::ParameterTable& table, const ParameterSource& source) {
   NumberWriter numbers(writer, dtype, binding.hf_name);
+  if (binding.parameters.empty()) {
+    const std::vector<float> zeros(static_cast<size_t>(binding.hf_shape[0]));
+    return numbers.append(zeros.data(), binding.hf_shape[0]);
+  }
   if (!binding.transposed) {
     for (const std::string& name : binding.parameters) {
       const float* src = source(name);

@@ -5,7 +5,11 @@
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/hf/family.h"
 #include "engine/checkpoint/hf/hf_model.h"
+#include "engine/checkpoint/hf/tokenizer_files.h"
+#include "engine/config/problems.h"
+#include "engine/data/content.h"
 
 namespace hawser::train {
 namespace {
@@ -22,20 +26,53 @@ Json get(const config::ConfigTree& tree, const char* pointer) {
 struct Imported {
   Json overlay;  // {"model": {...}}
   data::Vocabulary vocabulary;
+  std::string tokenizer;  // the file of one that came with the model; "": none
+  std::string family;     // model_type of the Hugging Face folder that the model came from; "": none
 };
+
+/// model_type of a config.json that was understood before.
+std::string family_in(const std::string& config_json) {
+  return Json::parse(config_json).value("model_type", std::string());
+}
 
 Imported read_model(const std::string& path, const std::vector<std::string>& ignore_keys) {
   if (checkpoint::is_checkpoint(path)) {
     const auto reader = checkpoint::Reader::open(path);
     const checkpoint::Description& d = reader->description();
-    return {{{"model", Json::parse(d.model_json)}}, data::Vocabulary::from_json(d.vocabulary_json)};
+    const checkpoint::hf::Tokenizer came_with = checkpoint::hf::tokenizer_of(d.extra_files);
+    const auto own = data::Vocabulary::from_json(d.vocabulary_json);
+    const bool known = own.kind() != data::VocabularyKind::kNone;
+    const auto config = d.extra_files.find("config.json");
+    return {{{"model", Json::parse(d.model_json)}},
+            known ? own : came_with.vocabulary,
+            came_with.file,
+            config == d.extra_files.end() ? "" : family_in(config->second)};
   }
-  if (checkpoint::hf::is_hf_folder(path))
-    return {Json::parse(checkpoint::hf::model_json(checkpoint::hf::read_config_text(path), ignore_keys)), {}};
+  if (checkpoint::hf::is_hf_folder(path)) {
+    const checkpoint::hf::Tokenizer came_with = checkpoint::hf::tokenizer_of(path);
+    const std::string text = checkpoint::hf::read_config_text(path);
+    return {Json::parse(checkpoint::hf::model_json(text, ignore_keys)), came_with.vocabulary, came_with.file,
+            family_in(text)};
+  }
   fail(Code::kNotFound,
        "/init/from \"{}\" is neither a checkpoint (manifest.json) nor a Hugging Face folder (config.json and "
        "model.safetensors)",
        path);
+}
+
+/// A model that was trained on the tokens of a tokenizer learns nothing from the bytes of a text, which are
+/// other tokens; and it would train without a word.
+void check_tokens(const config::ConfigTree& tree, const std::string& from, const std::string& tokenizer) {
+  const bool text = get(tree, "/data/format") == "text" || get(tree, "/data/vocabulary").is_string();
+  if (!text || tokenizer.empty() || get(tree, "/data/as_is") == true) return;
+  config::throw_if_any(
+      {{"/data/format",
+        fmt::format("the model in {} was trained on the tokens of its {}, which Hawser cannot make from text "
+                    "yet; the bytes or characters of a text are other tokens",
+                    from, tokenizer),
+        "make token ids with the model's own tokenizer, store them as u16 or u32, and use format \"tokens\"; "
+        "or "
+        "set data.as_is to true to train on bytes or characters all the same"}});
 }
 
 std::vector<std::string> text_files(const config::ConfigTree& tree) {
@@ -48,8 +85,8 @@ std::vector<std::string> text_files(const config::ConfigTree& tree) {
 }
 
 /// Lays what files say over the tree and returns the vocabulary. Rank of who knows it: init.from, then the
-/// data.
-data::Vocabulary lay_over_files(config::ConfigTree* tree) {
+/// data. *family: of the Hugging Face folder that the model came from, or "".
+data::Vocabulary lay_over_files(config::ConfigTree* tree, std::string* family) {
   data::Vocabulary vocabulary;
   const Json from = get(*tree, "/init/from");
   if (from.is_string() && !from.get<std::string>().empty()) {
@@ -58,6 +95,9 @@ data::Vocabulary lay_over_files(config::ConfigTree* tree) {
         read_model(from.get<std::string>(),
                    ignore.is_array() ? ignore.get<std::vector<std::string>>() : std::vector<std::string>());
     vocabulary = imported.vocabulary;
+    *family = imported.family;
+    if (vocabulary.kind() == data::VocabularyKind::kNone)
+      check_tokens(*tree, from.get<std::string>(), imported.tokenizer);
     tree->overlay(imported.overlay.dump(), config::Origin::kImported);
   }
   const std::vector<std::string> files = text_files(*tree);
@@ -71,6 +111,8 @@ data::Vocabulary lay_over_files(config::ConfigTree* tree) {
   const Json kind = get(*tree, "/data/vocabulary");
   if (kind == "bytes") return data::Vocabulary::bytes();
   if (kind != "characters" || files.empty()) return vocabulary;
+  if (get(*tree, "/data/as_is") != true)
+    for (const std::string& file : files) data::check_is_text(file);
   vocabulary = data::Vocabulary::characters_of(files);
   tree->overlay(Json{{"model", {{"vocab_size", vocabulary.size()}}}}.dump(), config::Origin::kRule);
   return vocabulary;
@@ -80,16 +122,24 @@ data::Vocabulary lay_over_files(config::ConfigTree* tree) {
 
 config::ConfigTree assemble_config(const config::ConfigTree& config) {
   config::ConfigTree tree = config;
-  lay_over_files(&tree);
+  std::string family;
+  lay_over_files(&tree, &family);
   return tree;
 }
 
 Assembly assemble(const config::ConfigTree& config) {
-  Assembly a{config, {}, {}, {}};
-  a.vocabulary = lay_over_files(&a.tree);
+  Assembly a{config, {}, {}, {}, {}};
+  a.vocabulary = lay_over_files(&a.tree, &a.family);
   a.config = config::resolve(a.tree);
+  if (a.family.empty() || !checkpoint::hf::obstacle(a.family, a.config.model).empty())
+    a.family = checkpoint::hf::family_of(a.config.model);
   a.model_json = Json::parse(config::resolved_json(a.tree)).at("model").dump();
   return a;
+}
+
+std::string hugging_face_form(const Assembly& a) {
+  return a.family.empty() ? fmt::format("none ({})", checkpoint::hf::obstacles(a.config.model))
+                          : checkpoint::hf::architecture(a.family);
 }
 
 config::ConfigTree config_from_model(const std::string& path) {

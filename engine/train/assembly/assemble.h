@@ -14,7 +14,12 @@ struct Assembly {
   config::ResolvedConfig config;
   data::Vocabulary vocabulary;
   std::string model_json;  ///< resolved model section
+  std::string family;      ///< Hugging Face's model_type of an export; "": it has no name for this model
 };
+
+/// What Transformers calls an export of the model, such as "LlamaForCausalLM", or "none (...)" with what each
+/// family lacks.
+std::string hugging_face_form(const Assembly& assembly);
 
 /// Throws as config::resolve, and for files that are missing or wrong.
 Assembly assemble(const config::ConfigTree& config);

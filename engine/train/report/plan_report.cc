@@ -14,6 +14,7 @@
 #include "engine/train/assembly/memory_check.h"
 #include "engine/train/ranks/choose_transport.h"
 #include "engine/train/ranks/machine.h"
+#include "engine/train/report/fit_here.h"
 #include "engine/train/save/staging.h"
 #include "engine/train/step/executor.h"
 #include "kernels/include/levels.h"
@@ -95,6 +96,12 @@ class PlanReport {
   int64_t process_bytes() const {
     const int64_t ranks = a_.config.mesh.dp();
     return ranks > 1 ? comm::process_transport_bytes(static_cast<int32_t>(ranks)) : 0;
+  }
+  FitHere fit() const {
+    return {{plans_.device_bytes(), on_host(), target_.in_place},
+            static_cast<int32_t>(a_.config.mesh.dp()),
+            device_,
+            machine_.get()};
   }
   Json strategy_json() const;
   void add_ranks(Json* report) const;
@@ -310,6 +317,8 @@ std::string PlanReport::json() const {
   report["device"] = kind_name(device_.kind);
   report["parameters"] = model_.table().count();
   report["flops_per_token"] = model_.flops_per_token(a_.config.batch.sequence);
+  report["hugging_face"] = hugging_face_form(a_);
+  report["fits"] = fit().json();
   report["ranks"] = a_.config.mesh.dp();
   report["strategy"] = strategy_json();
   report["types"] = types_text();
@@ -350,7 +359,8 @@ std::string PlanReport::text() const {
                       : target_.in_place
                           ? "if there is an asynchronous save (hws_checkpoint_save_async)"
                           : "while a checkpoint is saved, from the first asynchronous save on for good");
-  text += fmt::format("host            {:>14} bytes in all\n\n", on_host());
+  text += fmt::format("host            {:>14} bytes in all\n", on_host());
+  text += fmt::format("fits here       {}\nhugging face    {}\n\n", fit().text(), hugging_face_form(a_));
   text += fmt::format("parameters      {:>14}\nFLOPs per token {:>14.0f}\n", model_.table().count(),
                       model_.flops_per_token(a_.config.batch.sequence));
   text += "types           " + types_text() + "\n";

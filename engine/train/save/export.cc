@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/checkpoint/hf/tokenizer_files.h"
 
 namespace hawser::train {
 namespace {
@@ -29,9 +30,12 @@ class Gathered {
 void Export::to_folder(const std::string& folder, const std::string& dtype) const {
   saver_.wait();
   const nn::ParameterTable& table = ranks_.table();
+  checkpoint::hf::ExtraFiles extra = progress_.extra_files;
+  const data::Vocabulary& vocabulary = ranks_.assembly().vocabulary;
+  if (vocabulary.kind() != data::VocabularyKind::kNone)
+    checkpoint::hf::put_tokenizer(vocabulary, ranks_.config().model.context, &extra);
   const WriteTensors write = [&](const auto& source, const auto& written) {
-    checkpoint::hf::export_folder(folder, ranks_.config().model, table, source, progress_.extra_files, dtype,
-                                  written);
+    checkpoint::hf::export_folder(folder, ranks_.config().model, table, source, extra, dtype, written);
   };
   const bool f32 = state_type(ranks_.config()) == DType::kF32;
   if (f32 && ranks_.first().link().in_place() && !ranks_.first().layout().state_sharded()) {
