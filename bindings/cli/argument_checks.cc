@@ -25,14 +25,14 @@ std::string refusal(const std::string& text, const std::string& wanted) {
 
 std::string empty_word(const std::string& text) {
   if (!text.empty()) return "";
-  return "\"\" is empty (a variable that was not set?); give it, or leave the option out";
+  return "\"\" is empty (an unset variable?); give a value or leave the option out";
 }
 
 std::string broken_word(const std::string& text) {
   const size_t at = first_byte_not_utf8(text);
   if (at == std::string::npos) return "";
-  return "\"" + with_marks(text, "?") + "\" is not UTF-8 at byte " + std::to_string(at) +
-         ", as all must be that a config, a report or a message may show; choose another name";
+  return "\"" + with_marks(text, "?") + "\" is not valid UTF-8 at byte " + std::to_string(at) +
+         ", which configs and reports require; choose another name";
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ CLI::Validator whole_number(int64_t least) {
   const auto check = [least](const std::string& text) {
     int64_t value = 0;
     if (read(text, &value) && value >= least) return std::string();
-    return refusal(text, "a whole number from " + std::to_string(least) + " on");
+    return refusal(text, "a whole number of at least " + std::to_string(least));
   };
   return CLI::Validator(check, "");
 }
@@ -58,7 +58,7 @@ CLI::Validator number_from_zero() {
   const auto check = [](const std::string& text) {
     double value = 0;
     if (read(text, &value) && std::isfinite(value) && value >= 0) return std::string();
-    return refusal(text, "a number from 0 on");
+    return refusal(text, "a number of at least 0");
   };
   return CLI::Validator(check, "");
 }

@@ -1,4 +1,5 @@
 // The commands about configs: init, presets, schema, plan, prove, explain.
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -6,6 +7,7 @@
 #include "bindings/cli/commands.h"
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/meant.h"
 #include "bindings/cli/output.h"
 
 namespace hawser::cli {
@@ -54,6 +56,21 @@ void print_fields(const ordered_json& node) {
   }
 }
 
+/// A field by its name alone, where its pointer is wanted.
+[[noreturn]] void refuse_bare_field(const std::string& word) {
+  const MeantField field = field_meant_by(word);
+  if (field.pointer.empty())
+    refuse("\"" + word + "\" is neither a file, a preset nor a field" +
+           (field.advice.empty() ? "; `hawser explain` lists all fields" : "; " + field.advice));
+  refuse("\"" + word + "\" is no pointer to a field; did you mean: hawser explain " + field.pointer + "?" +
+         (field.advice.empty() ? "" : " " + field.advice));
+}
+
+bool is_preset(const std::string& word) {
+  const auto names = ordered_json::parse(text_of(hws_config_presets));
+  return std::find(names.begin(), names.end(), word) != names.end();
+}
+
 }  // namespace
 
 int run_presets() {
@@ -77,7 +94,7 @@ int run_init(const std::string& preset, const std::string& file) {
     return kExitOk;
   }
   if (exists(file)) {
-    throw Failure(HWS_ALREADY_EXISTS, file + " exists already; choose another name or remove it");
+    throw Failure(HWS_ALREADY_EXISTS, file + " already exists; choose another name or remove it");
   }
   replace_file(file, text);
   output().print("wrote %s; train it with: hawser train %s --data FILE --out DIR\n", file.c_str(),
@@ -112,13 +129,14 @@ int run_prove(const ConfigOptions& options, int steps, bool json) {
   const auto& distance = proof.at("distance_to_f64");
   if (!distance.is_null())
     output().print(
-        "first gradients lie %.1e from f64 (relative); the same sums in ascending and descending order %.1e, "
-        "%.1e\n",
+        "relative distance of the first gradients from f64: %.1e; of the same sums in ascending and "
+        "descending "
+        "order: %.1e, %.1e\n",
         distance.at("ranks").get<double>(), distance.at("ascending").get<double>(),
         distance.at("descending").get<double>());
   if (equal) {
-    output().line("equal: every loss, gradient, weight and moment is the same, bit for bit");
-    std::string plain = "plain data parallelism has these bits with";
+    output().line("equal: every loss, gradient, weight and moment has the same bits");
+    std::string plain = "plain data parallelism gives these bits with";
     for (const auto& [pointer, value] : proof.at("same_bits").items())
       plain += " --set " + pointer + "=" + value.dump();
     output().line(plain);
@@ -142,6 +160,10 @@ void split_explain_words(const std::vector<std::string>& words, std::string* con
 }
 
 int run_explain(const ConfigOptions& options, const std::string& pointer, bool json) {
+  if (!pointer.empty() && pointer[0] != '/') refuse_bare_field(pointer);
+  const std::string& name = options.config;
+  const bool bare = !name.empty() && name.find_first_of("./") == std::string::npos && !exists(name);
+  if (bare && !is_preset(name) && !field_meant_by(name).pointer.empty()) refuse_bare_field(name);
   Config config;
   if (options.config.empty()) {
     config = make<Config>(hws_config_parse, static_cast<const void*>("{}"), size_t{2}, HWS_FORMAT_JSON);

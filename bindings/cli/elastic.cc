@@ -10,8 +10,7 @@ namespace hawser::cli {
 
 int run_elastic(const TrainOptions& options) {
   if (options.out.empty() && options.resume.empty())
-    refuse(
-        "--elastic needs --out DIR, where the checkpoints lie from which a run goes on without lost ranks");
+    refuse("--elastic needs --out DIR: its checkpoints are where a run continues when ranks are lost");
   Places places(options.ranks);
   bool written = false;  // in an earlier meeting, if not in this one
   while (const auto ranks = places.next()) {
@@ -28,7 +27,7 @@ int run_elastic(const TrainOptions& options) {
       places.lost(failure);
       // The launcher knows better; without one, somebody has to start what is missing.
       if (ranks->control < 0)
-        std::fprintf(stderr, "hawser: note: %s; waiting for it to come again\n", failure.what());
+        std::fprintf(stderr, "hawser: note: %s; waiting for it to come back\n", failure.what());
     }
   }
   return kExitOk;

@@ -120,10 +120,10 @@ void ElasticLaunch::look() {
   if (!all_have_left()) return;
   if (!headway_.goes_on(began_from_)) {
     throw Failure(HWS_ABORTED,
-                  "the run was broken " + std::to_string(Headway::kMostMeetings) +
-                      " times without a new checkpoint in between (the last one: step " +
+                  "the run lost ranks " + std::to_string(Headway::kMostMeetings) +
+                      " times without a new checkpoint in between (the last: step " +
                       std::to_string(std::max<int64_t>(0, began_from_)) +
-                      "); look at what ends its processes, or save more often (/checkpoint/every_seconds)");
+                      "); find out what kills its processes, or save more often (/checkpoint/every_seconds)");
   }
   meet();
 }
@@ -137,7 +137,7 @@ void ElasticLaunch::end_the_silent() {
     Process& p = processes_[m];
     const bool still = team_->stands_still(m);
     if (p.state != State::kTraining || !(late || (still && noticed))) continue;
-    p.why_ended = still ? "stood still, so it was ended" : "did not hear of that, so it was ended";
+    p.why_ended = still ? "hung and was killed" : "did not notice that and was killed";
     team_->kill_member(m);
   }
 }
@@ -178,7 +178,7 @@ void ElasticLaunch::meet() {
   }
   const std::vector<size_t> members = waiting();
   const int32_t world = fitting(here);
-  if (meeting_ > 0) std::fprintf(stderr, "hawser: note: going on with %d ranks\n", world);
+  if (meeting_ > 0) std::fprintf(stderr, "hawser: note: continuing with %d ranks\n", world);
   Place place{++meeting_, 0, world, options_.address.empty() ? free_address() : options_.address};
   for (; place.rank < world; ++place.rank) {
     const size_t m = members[static_cast<size_t>(place.rank)];

@@ -13,7 +13,7 @@ namespace hawser::cli {
 namespace {
 
 const char* advice(int error) {
-  if (error == ENOSPC || error == EDQUOT) return "; free some space or choose another place";
+  if (error == ENOSPC || error == EDQUOT) return "; free some space or choose another location";
   return "";
 }
 
@@ -27,7 +27,7 @@ mode_t kind_of(const std::string& path) {
   const std::string target = std::filesystem::read_symlink(path, error).string();
   if (!error)
     throw Failure(HWS_NOT_FOUND, path + " is a symbolic link to " + target +
-                                     ", which is not there; remove the link or make what it leads to");
+                                     ", which does not exist; remove the link or create its target");
   return 0;
 }
 

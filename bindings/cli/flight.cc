@@ -20,7 +20,7 @@ void keep_flight(const hws_engine* engine, const std::string& folder, int32_t ra
         std::filesystem::path(folder) / (kFlightFileStart + std::to_string(std::max(rank, 0)) + ".json");
     std::ofstream(path) << record.dump() << "\n";
     if (leads)
-      std::fprintf(stderr, "hawser: note: `hawser flight %s` lays the ranks' records side by side\n",
+      std::fprintf(stderr, "hawser: note: `hawser flight %s` compares the last calls of the ranks\n",
                    folder.c_str());
   } catch (...) {
   }

@@ -76,7 +76,7 @@ void print_group(const Group& group, double end) {
     }
     const Last& last = found->second;
     if (last.sequence < 0) {
-      output().print("  rank %-5d has entered no call\n", rank);
+      output().print("  rank %-5d entered no call\n", rank);
       continue;
     }
     const double since = last.ended > 0 ? last.ended : last.entered;
@@ -106,14 +106,13 @@ std::vector<fs::path> records_in(const std::vector<std::string>& paths) {
       if (name.starts_with(kFlightFileStart) && name.ends_with(".json")) files.insert(entry.path());
     }
   }
-  if (files.empty())
-    refuse("no " + std::string(kFlightFileStart) + "N.json there: no rank has left a record");
+  if (files.empty()) refuse("no " + std::string(kFlightFileStart) + "N.json there: no rank left a record");
   return {files.begin(), files.end()};
 }
 
 ordered_json read_record(const fs::path& path) {
   ordered_json record = ordered_json::parse(read_file(path), nullptr, false);
-  if (!record.is_object() || !record.contains("ranks")) refuse(path.string() + " is no record of a flight");
+  if (!record.is_object() || !record.contains("ranks")) refuse(path.string() + " is not a flight record");
   return record;
 }
 

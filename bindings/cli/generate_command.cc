@@ -33,7 +33,7 @@ std::vector<int32_t> parse_ids(const std::string& text) {
 
 std::vector<int32_t> encode(const hws_engine* engine, const std::string& text) {
   if (text.empty())
-    refuse("--prompt is empty; give at least one character, such as a line break: --prompt $'\\n'");
+    refuse("--prompt is empty; give at least one character, such as a newline: --prompt $'\\n'");
   const Buffer buffer = make<Buffer>(hws_text_encode, engine, text.data(), text.size());
   const auto* ids = static_cast<const int32_t*>(hws_buffer_data(buffer.get()));
   return std::vector<int32_t>(ids, ids + hws_buffer_size(buffer.get()) / sizeof(int32_t));
@@ -72,7 +72,8 @@ int32_t print_token(void* user, int32_t token) {
 }  // namespace
 
 int run_generate(const GenerateOptions& options) {
-  if (!options.has_prompt && options.tokens.empty()) refuse("give a prompt: --prompt TEXT or --tokens 1,2,3");
+  if (!options.has_prompt && options.tokens.empty())
+    refuse("generate needs a prompt: --prompt TEXT or --tokens 1,2,3");
   const std::vector<int32_t> ids = options.has_prompt ? std::vector<int32_t>() : parse_ids(options.tokens);
   // Room for the whole text; a longer one than the context slides (a token is at least a byte of the prompt).
   const auto prompt_size = static_cast<int64_t>(options.has_prompt ? options.prompt.size() : ids.size());
@@ -81,8 +82,7 @@ int run_generate(const GenerateOptions& options) {
   apply_sets(config.get(), options.sets);
   const Engine engine = make_engine(config.get(), HWS_ENGINE_INFERENCE, {});
   if (options.has_prompt && !has_text_vocabulary(engine.get())) {
-    refuse(options.checkpoint +
-           " has no byte or character vocabulary, so text cannot be encoded; use --tokens");
+    refuse(options.checkpoint + " has no byte or character vocabulary, so it cannot read text; use --tokens");
   }
   const std::vector<int32_t> prompt = options.has_prompt ? encode(engine.get(), options.prompt) : ids;
 

@@ -38,7 +38,7 @@ JobSecret JobSecret::random() {
   Bytes bytes;
   const Wipe wipe{bytes};
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    fail_system("the system gives no random bytes");
+    fail_system("cannot get random bytes from the system");
   return JobSecret(std::string(bytes.data(), bytes.size()));
 }
 
@@ -52,7 +52,7 @@ JobSecret JobSecret::take(int descriptor) {
   if (got < 0) fail_system("--secret-fd cannot be read");
   close(descriptor);
   if (got != static_cast<ssize_t>(bytes.size()))
-    throw Failure(HWS_INVALID_ARGUMENT, "--secret-fd holds no secret of a launcher's");
+    throw Failure(HWS_INVALID_ARGUMENT, "--secret-fd does not hold a launcher's secret");
   return JobSecret(std::string(bytes.data(), bytes.size()));
 }
 

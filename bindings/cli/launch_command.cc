@@ -64,10 +64,9 @@ double still_seconds(const TrainOptions& train) {
 int launch_elastic(const LaunchOptions& options, const TrainOptions& train) {
   if (options.at_least > options.processes)
     refuse("--at-least " + std::to_string(options.at_least) + " of " + std::to_string(options.processes) +
-           " processes: it is how many may be left before lost ones are replaced");
+           " processes: give fewer; with fewer left than that, lost processes are replaced");
   const std::string folder = train.out.empty() ? train.resume : train.out;
-  if (folder.empty())
-    refuse("launch --elastic needs --out DIR, where the checkpoints lie from which it goes on");
+  if (folder.empty()) refuse("launch --elastic needs --out DIR: its checkpoints are where the run continues");
   const Config config = RunFolder::is_run(folder)
                             ? same_run_config(RunFolder::look_into(folder), train.config)
                             : load_config(train.config);
@@ -82,13 +81,13 @@ int launch_elastic(const LaunchOptions& options, const TrainOptions& train) {
 
 int run_launch(const LaunchOptions& options, const TrainOptions& train) {
   if (!train.ranks.comm.empty() || train.ranks.rank >= 0 || train.ranks.world > 0) {
-    refuse("launch chooses --comm, --rank and --world itself; to start each rank by hand, leave launch out");
+    refuse("launch sets --comm, --rank and --world itself; to start each rank by hand, leave launch out");
   }
   if (train.config.config.empty() && train.resume.empty())
     refuse("launch train needs a CONFIG, or --resume DIR");
-  if (train.elastic) refuse("launch --elastic, before train, is how processes of one machine are elastic");
+  if (train.elastic) refuse("put --elastic before train: hawser launch --elastic -n N train CONFIG");
   if (options.elastic) return launch_elastic(options, train);
-  if (options.at_least > 0) refuse("--at-least goes with --elastic");
+  if (options.at_least > 0) refuse("--at-least needs --elastic");
   const Config config = train.resume.empty()
                             ? load_config(train.config)
                             : resume_config(RunFolder::look_into(train.resume), train.config);

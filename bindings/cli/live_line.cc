@@ -62,6 +62,9 @@ std::string LiveLine::text(const MetricRow& row, size_t width) const {
   const double done = static_cast<double>(row.step - first_step_);
   const double left =
       (seconds_since(begin_) - excluded_) / done * static_cast<double>(facts_->total_steps - row.step);
+  if (const double epochs = facts_->epochs(row.step); std::isfinite(epochs))
+    parts.push_back({format_text("epoch %.2f", epochs), 3});
+  parts.push_back({"elapsed " + duration_text(seconds_since(begin_)), 4});
   parts.push_back({"ETA " + duration_text(left), 5});
   if (facts_->failed_saves > 0)
     parts.push_back({format_text("NOT SAVED %lld", static_cast<long long>(facts_->failed_saves)), 8});
@@ -106,7 +109,18 @@ void LiveLine::step(const MetricRow& row, bool saving, int64_t saved, bool best)
   }
   if (!last && !validated && seconds_since(shown_at_) < kMinimumSecondsBetweenShows) return;
   shown_at_ = Clock::now();
+  if (validated) print(validation_text(row, best));
   show(text(row, terminal_width()));
+}
+
+/// A line that stays: the history of a run's validations.
+std::string LiveLine::validation_text(const MetricRow& row, bool best) const {
+  std::string line =
+      format_text("step %lld: validation loss %s, training %s", static_cast<long long>(row.step),
+                  loss_text(row.validation_loss).c_str(), loss_text(row.loss).c_str());
+  if (const double epochs = facts_->epochs(row.step); std::isfinite(epochs))
+    line += format_text(", epoch %.2f", epochs);
+  return line + ", after " + duration_text(seconds_since(begin_)) + (best ? " (best)" : "");
 }
 
 void LiveLine::print(const std::string& text) {

@@ -28,6 +28,7 @@ class LiveLine {
 
  private:
   std::string text(const MetricRow& row, size_t width) const;
+  std::string validation_text(const MetricRow& row, bool best) const;
   double rate() const { return window_seconds_ > 0 ? window_positions_ / window_seconds_ : 0.0; }
   void show(const std::string& line);
 

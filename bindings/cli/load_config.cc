@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/meant.h"
 #include "bindings/cli/utf8.h"
 
 namespace fs = std::filesystem;
@@ -53,17 +54,27 @@ void make_absolute(hws_config* config, const ordered_json& tree, const std::stri
   set_string(config, pointer, absolute_path(path));
 }
 
+/// A name that no file has.
+Config load_preset(const std::string& name) {
+  try {
+    return make<Config>(hws_config_preset, name.c_str());
+  } catch (const Failure& failure) {
+    const std::string hint = file_hint(name);
+    if (hint.empty()) throw;
+    throw Failure(failure.status(), "there is no file and no preset " + name + hint);
+  }
+}
+
 }  // namespace
 
 std::string absolute_path(const std::string& path) {
   std::error_code error;
   const std::string full = fs::absolute(path, error).lexically_normal().string();
-  if (error)
-    fail_file("cannot tell what the working folder is, which " + path + " begins from", error.value());
+  if (error) fail_file("cannot find the working folder, to which " + path + " is relative", error.value());
   const size_t at = first_byte_not_utf8(full);
   if (at == std::string::npos) return full;
-  refuse("the path of the working folder, " + with_marks(full, "?") + ", is not UTF-8 at byte " +
-         std::to_string(at) + ", and configs and reports must be; rename the folder");
+  refuse("the path of the working folder, " + with_marks(full, "?") + ", is not valid UTF-8 at byte " +
+         std::to_string(at) + ", which configs and reports require; rename the folder");
 }
 
 std::string read_file(const std::string& path) {
@@ -93,9 +104,12 @@ void replace_file(const std::string& path, std::string_view text) {
 }
 
 Config load_config(const std::string& name) {
+  const bool there = exists(name);
+  if (there) refuse_other_than_config(name);
   if (is_folder(name)) return make<Config>(hws_config_from_model, name.c_str());
   const bool is_path = name.find('/') != std::string::npos || ends_with(name, ".json");
-  if (!is_path && !exists(name)) return make<Config>(hws_config_preset, name.c_str());
+  if (!there && !is_path) return load_preset(name);
+  if (!there) throw Failure(HWS_NOT_FOUND, "cannot open " + name + ": no such file" + file_hint(name));
   const std::string text = read_file(name);
   try {
     return make<Config>(hws_config_parse, static_cast<const void*>(text.data()), text.size(),
@@ -108,8 +122,7 @@ Config load_config(const std::string& name) {
 void split_set(const std::string& set, std::string* pointer, std::string* value) {
   const size_t equals = set.find('=');
   if (set.empty() || set[0] != '/' || equals == std::string::npos) {
-    refuse("--set \"" + set +
-           "\" is not of the form /json/pointer=value; for example --set /train/steps=500");
+    refuse("--set \"" + set + "\" is not of the form /json/pointer=value, such as --set /train/steps=500");
   }
   *pointer = set.substr(0, equals);
   *value = set.substr(equals + 1);
@@ -164,8 +177,8 @@ void apply_data(Config* config, const std::string& file) {
 
 Config load_config(const ConfigOptions& options) {
   Config config = load_config(options.config);
-  apply_sets(config.get(), options.sets);
   if (!options.data.empty()) apply_data(&config, options.data);
+  apply_sets(config.get(), options.sets);
   if (options.threads > 0) {
     check(hws_config_set(config.get(), "/cpu/threads", std::to_string(options.threads).c_str()));
   }

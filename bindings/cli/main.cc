@@ -14,12 +14,14 @@
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/meant.h"
 #include "bindings/cli/output.h"
 
 namespace {
 
 using hawser::cli::ConfigOptions;
 using hawser::cli::number_from_zero, hawser::cli::seed_number, hawser::cli::share, hawser::cli::whole_number;
+using hawser::cli::option_hint;
 using hawser::cli::output;
 
 /// A prompt is any bytes, also none; --set says itself what it needs.
@@ -29,39 +31,42 @@ const hawser::cli::WordsThatMayBe kWordsThatMayBe = {{"--prompt", "--set"}, {"--
 using Action = std::function<int()>;
 
 void add_sets(CLI::App* app, std::vector<std::string>* sets) {
-  app->add_option("--set", *sets, "Change one field of the config: /json/pointer=value (repeatable)")
+  app->add_option("--set", *sets, "Set a config field (repeatable)")
       ->type_name("/POINTER=VALUE")
       ->allow_extra_args(false);
 }
 
 void add_ranks(CLI::App* sub, hawser::cli::RankOptions* o) {
   const char* group = "One rank of a job of processes";
-  sub->add_option("--comm", o->comm,
-                  "Where rank 0 listens and all meet, or env: as torchrun, mpirun, srun or Kubernetes say")
+  sub->add_option(
+         "--comm", o->comm,
+         "Address of rank 0, where all ranks meet; env: read it from torchrun, mpirun, srun or Kubernetes")
       ->type_name("HOST:PORT|env")
       ->group(group);
-  sub->add_option("--rank", o->rank, "Which rank this process is, from 0; rank 0 prints and writes the run")
+  sub->add_option("--rank", o->rank, "This process's rank, counted from 0; rank 0 prints and writes the run")
       ->check(whole_number(0))
       ->group(group);
-  sub->add_option("--world", o->world, "How many there are; as many as the config's mesh has")
+  sub->add_option("--world", o->world, "Number of ranks; must match the config's mesh")
       ->check(whole_number(1))
       ->group(group);
-  CLI::Option* host = sub->add_option("--host", o->host, "Own address, which the other ranks connect to");
+  CLI::Option* host =
+      sub->add_option("--host", o->host, "This machine's address, to which the other ranks connect");
   host->type_name("ADDRESS")->group(group);
-  sub->add_option("--interface", o->network_interface, "The same as a network interface's name")
+  sub->add_option("--interface", o->network_interface, "Network interface with that address")
       ->type_name("NAME")
       ->excludes(host)
       ->group(group);
-  sub->add_option("--processes-here", o->processes_here, "Ranks on this machine, which share its CPU threads")
+  sub->add_option("--processes-here", o->processes_here,
+                  "Number of ranks on this machine; they share its CPU threads")
       ->check(whole_number(1))
       ->group(group);
-  sub->add_option("--secret-file", o->secret_file, "File with the job's secret, at least 32 bytes")
+  sub->add_option("--secret-file", o->secret_file, "File with the job's shared secret, at least 32 bytes")
       ->type_name("FILE")
       ->group(group);
-  sub->add_flag("--trust-network", o->trust_network, "Go on without a secret outside the loopback")
+  sub->add_flag("--trust-network", o->trust_network, "Allow ranks on other machines without a secret")
       ->group(group);
   sub->add_option("--dead-after", o->dead_after,
-                  "Seconds without a sign of life from a process (default: 10)")
+                  "Seconds without a heartbeat until a process counts as dead (default: 10)")
       ->check(number_from_zero())
       ->group(group);
   sub->add_option("--control", o->control)->group("");      // set by launch --elastic
@@ -70,27 +75,28 @@ void add_ranks(CLI::App* sub, hawser::cli::RankOptions* o) {
 
 std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* action) {
   auto o = std::make_shared<hawser::cli::TrainOptions>();
-  CLI::App* sub = app->add_subcommand("train", "Train a model; --out keeps the run in a folder");
+  CLI::App* sub = app->add_subcommand("train", "Train a model; --out DIR keeps the run");
   sub->add_option("config", o->config.config, "Config file, preset name, or model folder to fine-tune")
       ->type_name("CONFIG");
   add_sets(sub, &o->config.sets);
-  sub->add_option("--data", o->config.data, "Train on this file (text, token file or Megatron .bin/.idx)")
+  sub->add_option("--data", o->config.data, "File to train on: text, token ids, or a Megatron .bin/.idx pair")
       ->type_name("FILE");
   CLI::Option* out =
       sub->add_option("--out", o->out, "New folder for config, metrics, report and checkpoints")
           ->type_name("DIR");
-  sub->add_option("--resume", o->resume, "Continue the run in this folder from its newest valid checkpoint")
+  sub->add_option("--resume", o->resume, "Continue the run in this folder from its newest intact checkpoint")
       ->type_name("DIR")
       ->excludes(out);
   sub->add_flag("--other-data", o->other_data,
-                "With --resume: go on although the data are not those that the run was trained on");
+                "With --resume: continue even if the data differ from those of the run");
   sub->add_option("--threads", o->config.threads, "CPU threads (default: as the config says)")
       ->check(whole_number(1));
-  sub->add_flag("--profile", o->profile,
-                "At the end, show where the time went; --out also gets trace.json for ui.perfetto.dev");
-  sub->add_flag("--elastic", o->elastic,
-                "Begin the run in --out or go on with it, on as many ranks as there are; again when some are "
-                "lost");
+  sub->add_flag(
+      "--profile", o->profile,
+      "Print the time per kernel at the end; with --out, also write trace.json for ui.perfetto.dev");
+  sub->add_flag(
+      "--elastic", o->elastic,
+      "Start or continue the run in --out on the ranks that are there, and again when ranks are lost");
   add_ranks(sub, &o->ranks);
   sub->callback([=] { *action = [o] { return hawser::cli::run_train(*o); }; });
   return o;
@@ -107,7 +113,7 @@ int answer(const CLI::App& app, const CLI::ParseError& asked) {
 /// The words after launch are read as each process will read them, so that mistakes are found here, once.
 int launch(hawser::cli::LaunchOptions options) {
   if (options.words.empty() || options.words[0] != "train") {
-    hawser::cli::refuse("launch needs a command after its options: hawser launch -n 4 train CONFIG ...");
+    hawser::cli::refuse("launch needs a command after its options, such as: hawser launch -n 4 train CONFIG");
   }
   CLI::App app("", "hawser launch");
   Action unused;
@@ -118,7 +124,7 @@ int launch(hawser::cli::LaunchOptions options) {
     app.parse(std::vector<std::string>(options.words.rbegin(), options.words.rend()));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return answer(app, error);
-    hawser::cli::refuse(std::string("launch train: ") + error.what());
+    hawser::cli::refuse(std::string("launch train: ") + error.what() + option_hint(app.remaining(true)));
   }
   if (options.trust_network && !train->ranks.trust_network) {
     train->ranks.trust_network = true;
@@ -129,21 +135,21 @@ int launch(hawser::cli::LaunchOptions options) {
 
 void add_launch(CLI::App* app, Action* action) {
   auto o = std::make_shared<hawser::cli::LaunchOptions>();
-  CLI::App* sub =
-      app->add_subcommand("launch", "Run `train` as several processes of this machine, one per rank");
-  sub->add_option("-n,--processes", o->processes, "Ranks; as many as the config's mesh has")
+  CLI::App* sub = app->add_subcommand("launch", "Run `train` on this machine with one process per rank");
+  sub->add_option("-n,--processes", o->processes, "Number of ranks; must match the config's mesh")
       ->check(CLI::Range(1, 4096))
       ->required();
-  sub->add_option("--address", o->address, "Where they meet (default: a free port of 127.0.0.1)")
+  sub->add_option("--address", o->address, "Where the ranks meet (default: a free port of 127.0.0.1)")
       ->type_name("HOST:PORT");
   sub->add_flag("--elastic", o->elastic,
-                "Go on when processes are killed or stop: without them, or with new");
-  sub->add_option("--at-least", o->at_least,
-                  "With --elastic: as long as so many are left, go on without the lost (default: replace "
-                  "them)")
+                "Keep training when processes die or hang: replace them, or continue without them");
+  sub->add_option(
+         "--at-least", o->at_least,
+         "With --elastic: continue without lost processes while at least this many remain (default: always "
+         "replace them)")
       ->check(whole_number(1));
   sub->add_flag("--trust-network", o->trust_network,
-                "Go on without a secret where the identity module, which proves it, is not installed");
+                "Run without a secret if the identity module is not installed");
   sub->prefix_command();
   sub->footer("hawser launch -n 4 train CONFIG --set /mesh/dp_shard=4 --out DIR");
   sub->callback([=] {
@@ -154,12 +160,12 @@ void add_launch(CLI::App* app, Action* action) {
 
 void add_eval(CLI::App* app, Action* action) {
   auto o = std::make_shared<hawser::cli::EvalOptions>();
-  CLI::App* sub = app->add_subcommand("eval", "Mean loss of a model over a whole file");
+  CLI::App* sub = app->add_subcommand("eval", "Measure a model's mean loss on a file");
   sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
-  sub->add_option("--data", o->data, "Text or token file to measure on")->type_name("FILE")->required();
-  sub->add_option("--sequence", o->sequence, "Tokens per row (default: as trained, else 1024)")
+  sub->add_option("--data", o->data, "Text or token file")->type_name("FILE")->required();
+  sub->add_option("--sequence", o->sequence, "Tokens per row (default: as in training, or 1024)")
       ->check(whole_number(1));
-  sub->add_option("--max-batches", o->max_batches, "Stop after so many batches (default: the whole file)")
+  sub->add_option("--max-batches", o->max_batches, "Stop after this many batches (default: the whole file)")
       ->check(whole_number(0));
   sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
   add_sets(sub, &o->sets);
@@ -171,26 +177,29 @@ void add_generate(CLI::App* app, Action* action) {
   auto o = std::make_shared<hawser::cli::GenerateOptions>();
   CLI::App* sub = app->add_subcommand("generate", "Continue a text or a list of token ids");
   sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
-  CLI::Option* prompt =
-      sub->add_option("--prompt", o->prompt, "Text to continue (byte and character models)");
+  CLI::Option* prompt = sub->add_option("--prompt", o->prompt,
+                                        "Text to continue; for models with a byte or character vocabulary");
   CLI::Option* tokens =
-      sub->add_option("--tokens", o->tokens, "Token ids to continue: 1,2,3 (prints new ids)")
+      sub->add_option("--tokens", o->tokens, "Token ids to continue, such as 1,2,3; prints the new ids")
           ->type_name("IDS");
   prompt->type_name("TEXT")->excludes(tokens);
-  sub->add_option("--max-tokens", o->max_tokens, "New tokens at most")
+  sub->add_option("--max-tokens", o->max_tokens, "Most tokens to generate")
       ->check(whole_number(1))
       ->capture_default_str();
-  sub->add_option("--temperature", o->temperature, "0: always the likeliest token")
+  sub->add_option("--temperature", o->temperature, "Sampling temperature; 0 always takes the likeliest token")
       ->check(number_from_zero())
       ->capture_default_str();
-  sub->add_option("--top-k", o->top_k, "Choose among the k likeliest; 0: all")
+  sub->add_option("--top-k", o->top_k, "Sample from the k likeliest tokens; 0: from all")
       ->check(whole_number(0))
       ->capture_default_str();
-  sub->add_option("--top-p", o->top_p, "Choose among the likeliest with this total probability; 1: all")
+  sub->add_option("--top-p", o->top_p,
+                  "Sample from the likeliest tokens with this total probability; 1: from all")
       ->check(share())
       ->capture_default_str();
-  sub->add_option("--seed", o->seed, "Same seed, same text")->check(seed_number())->capture_default_str();
-  sub->add_option("--stop-token", o->stop_token, "End after this token id")->check(whole_number(0));
+  sub->add_option("--seed", o->seed, "Random seed; the same seed gives the same text")
+      ->check(seed_number())
+      ->capture_default_str();
+  sub->add_option("--stop-token", o->stop_token, "Stop after this token id")->check(whole_number(0));
   sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
   add_sets(sub, &o->sets);
   sub->callback([=] {
@@ -200,22 +209,21 @@ void add_generate(CLI::App* app, Action* action) {
 }
 
 void add_config_commands(CLI::App* app, Action* action) {
-  CLI::App* init = app->add_subcommand("init", "Write a preset's config, to edit");
+  CLI::App* init = app->add_subcommand("init", "Write a preset as a config file to edit");
   auto preset = std::make_shared<std::string>(), file = std::make_shared<std::string>();
-  init->add_option("preset", *preset, "A name from `hawser presets`")->required();
-  init->add_option("-o,--output", *file, "File to write (default: stdout); must not exist")
-      ->type_name("FILE");
+  init->add_option("preset", *preset, "Preset name; `hawser presets` lists them")->required();
+  init->add_option("-o,--output", *file, "New file to write (default: stdout)")->type_name("FILE");
   init->callback([=] { *action = [=] { return hawser::cli::run_init(*preset, *file); }; });
 
   app->add_subcommand("presets", "List the built-in configs")->callback([=] {
     *action = hawser::cli::run_presets;
   });
-  app->add_subcommand("schema", "Print the JSON Schema of the config, for editors")->callback([=] {
+  app->add_subcommand("schema", "Print the config's JSON Schema, for editors")->callback([=] {
     *action = hawser::cli::run_schema;
   });
 
-  CLI::App* plan =
-      app->add_subcommand("plan", "Print the step's instructions and its memory; allocates nothing");
+  CLI::App* plan = app->add_subcommand(
+      "plan", "Print what a training step does and the memory it needs, without allocating it");
   auto plan_options = std::make_shared<ConfigOptions>();
   auto plan_json = std::make_shared<bool>(false);
   plan->add_option("config", plan_options->config, "Config file, preset name or model folder")->required();
@@ -224,13 +232,13 @@ void add_config_commands(CLI::App* app, Action* action) {
   plan->callback([=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *plan_json); }; });
 
   CLI::App* prove = app->add_subcommand(
-      "prove", "Prove that the config's ranks compute what one rank computes, on a shrunk model");
+      "prove", "Check on a shrunk model that the config's ranks compute exactly what one rank computes");
   auto prove_options = std::make_shared<ConfigOptions>();
   auto prove_steps = std::make_shared<int>(4);
   auto prove_json = std::make_shared<bool>(false);
   prove->add_option("config", prove_options->config, "Config file, preset name or model folder")->required();
   add_sets(prove, &prove_options->sets);
-  prove->add_option("--steps", *prove_steps, "Steps to train")
+  prove->add_option("--steps", *prove_steps, "Number of steps to train")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   prove->add_flag("--json", *prove_json, "Print JSON");
@@ -238,17 +246,17 @@ void add_config_commands(CLI::App* app, Action* action) {
       [=] { *action = [=] { return hawser::cli::run_prove(*prove_options, *prove_steps, *prove_json); }; });
 
   CLI::App* explain =
-      app->add_subcommand("explain", "Say what a field means, its value and where it came from");
+      app->add_subcommand("explain", "Show a config field: its meaning, its value and where that comes from");
   auto explain_options = std::make_shared<ConfigOptions>();
   auto words = std::make_shared<std::vector<std::string>>();
   auto explain_json = std::make_shared<bool>(false);
-  explain->add_option("words", *words, "CONFIG, /json/pointer, or both")
+  explain->add_option("words", *words, "A config, a JSON pointer such as /model/width, or both")
       ->type_name("[CONFIG] [/POINTER]")
       ->expected(0, 2);
   add_sets(explain, &explain_options->sets);
   explain->add_flag("--json", *explain_json, "Print JSON");
   auto explain_comm = std::make_shared<std::string>();
-  explain->add_option("--comm", *explain_comm, "What --comm env would go by: launcher, rank, variables")
+  explain->add_option("--comm", *explain_comm, "Show what --comm env would use: launcher, rank, variables")
       ->check(CLI::IsMember({"env"}))
       ->type_name("env");
   explain->callback([=] {
@@ -262,42 +270,42 @@ void add_config_commands(CLI::App* app, Action* action) {
 }
 
 void add_model_commands(CLI::App* app, Action* action) {
-  CLI::App* inspect = app->add_subcommand("inspect", "Show what a checkpoint holds");
+  CLI::App* inspect = app->add_subcommand("inspect", "Show the contents of a checkpoint");
   auto inspected = std::make_shared<std::string>(), verified = std::make_shared<std::string>();
   auto inspect_json = std::make_shared<bool>(false);
-  inspect->add_option("checkpoint", *inspected, "Run folder or checkpoint")->required();
+  inspect->add_option("checkpoint", *inspected, "Run folder, checkpoint or Hugging Face folder")->required();
   inspect->add_flag("--json", *inspect_json, "Print JSON");
   inspect->callback([=] { *action = [=] { return hawser::cli::run_inspect(*inspected, *inspect_json); }; });
 
-  CLI::App* verify = app->add_subcommand("verify", "Check every digest of a checkpoint");
+  CLI::App* verify = app->add_subcommand("verify", "Check a checkpoint against its digests");
   verify->add_option("checkpoint", *verified, "Run folder or checkpoint")->required();
   verify->callback([=] { *action = [=] { return hawser::cli::run_verify(*verified); }; });
 
   auto c = std::make_shared<hawser::cli::ConvertOptions>();
-  CLI::App* convert = app->add_subcommand("convert", "Hugging Face folder to checkpoint, or the other way");
+  CLI::App* convert =
+      app->add_subcommand("convert", "Convert a Hugging Face folder to a checkpoint, or back");
   convert->add_option("source", c->source, "Hugging Face folder, run folder or checkpoint")->required();
-  convert->add_option("destination", c->destination, "Folder to write; must not exist")->required();
-  convert
-      ->add_option("--dtype", c->dtype, "Stored type of an exported model (default: as imported, else f32)")
+  convert->add_option("destination", c->destination, "New folder to write")->required();
+  convert->add_option("--dtype", c->dtype, "Weight type of an exported model (default: as imported, or f32)")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  convert->add_option("--ignore-key", c->ignore_keys, "Accept this unknown key of config.json (repeatable)")
+  convert->add_option("--ignore-key", c->ignore_keys, "Accept this unknown key in config.json (repeatable)")
       ->type_name("KEY")
       ->allow_extra_args(false);
   convert->callback([=] { *action = [c] { return hawser::cli::run_convert(*c); }; });
 
-  CLI::App* flight =
-      app->add_subcommand("flight", "After a failure: what each rank did last, and who never came");
+  CLI::App* flight = app->add_subcommand(
+      "flight", "After a failure: show the last calls of each rank, and which rank is missing");
   auto flown = std::make_shared<std::vector<std::string>>();
   auto flight_json = std::make_shared<bool>(false);
-  flight->add_option("records", *flown, "Run folder, or flight-rank-N.json files")->required();
+  flight->add_option("records", *flown, "Run folder or flight-rank-N.json files")->required();
   flight->add_flag("--json", *flight_json, "Print JSON");
   flight->callback([=] { *action = [=] { return hawser::cli::run_flight(*flown, *flight_json); }; });
 
   auto d = std::make_shared<hawser::cli::DeviceOptions>();
-  CLI::App* device = app->add_subcommand("device", "List devices and measure this machine's peaks");
-  device->add_option("--threads", d->threads, "CPU threads (default: all this process may use)")
+  CLI::App* device = app->add_subcommand("device", "List devices and measure this machine's peak speeds");
+  device->add_option("--threads", d->threads, "CPU threads (default: all that this process may use)")
       ->check(whole_number(1));
-  device->add_option("--seconds", d->seconds, "Time to measure for")
+  device->add_option("--seconds", d->seconds, "Seconds to measure")
       ->check(CLI::Range(0.01, 60.0))
       ->capture_default_str();
   device->add_flag("--json", d->json, "Print JSON");
@@ -316,9 +324,7 @@ std::string unknown_command(const CLI::App& app, const char* word) {
 
 /// Prints what the arguments ask for. Throws for what it cannot do.
 int run(int argc, char** argv) {
-  CLI::App app(
-      "Trains transformer language models: on this machine, from a JSON config, in one process or many.",
-      "hawser");
+  CLI::App app("Train transformer language models from a JSON config, in one process or many.", "hawser");
   Action action;
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("hawser ") + hws_library_version());
@@ -338,12 +344,13 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return answer(app, error);
-    hawser::cli::refuse(std::string(error.what()) + "\nSee `hawser --help` or `hawser COMMAND --help`.");
+    hawser::cli::refuse(std::string(error.what()) + option_hint(app.remaining(true)) +
+                        "\nSee `hawser --help` or `hawser COMMAND --help`.");
   }
   if (hws_library_abi() != HWS_ABI_VERSION) {
-    throw hawser::cli::Failure(
-        HWS_INTERNAL,
-        "libhawser.so has another ABI than this command was built for; install both from one build");
+    throw hawser::cli::Failure(HWS_INTERNAL,
+                               "libhawser.so has a different ABI from the one this command was built for; "
+                               "install both from one build");
   }
   return action();
 }

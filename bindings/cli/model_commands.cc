@@ -4,6 +4,7 @@
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
 
@@ -11,15 +12,6 @@ namespace hawser::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-ModelPath find_checkpoint(const std::string& path) {
-  ModelPath model = find_model(path);
-  if (model.kind == ModelKind::kHuggingFace) {
-    refuse(path + " is a Hugging Face folder; make a checkpoint of it first: hawser convert " + path +
-           " CHECKPOINT");
-  }
-  return model;
-}
 
 /// "name: value" lines; lists and objects with more than a line go below, indented.
 void print_tree(const ordered_json& node, int indent) {
@@ -44,10 +36,25 @@ void print_tensors(const ordered_json& tensors) {
   }
 }
 
+/// A Hugging Face folder has no step and no digests; what can be told is the model that it gives.
+int inspect_hugging_face(const std::string& folder, bool json) {
+  const Config config = make<Config>(hws_config_from_model, folder.c_str());
+  const ordered_json model = resolved_tree(config.get()).at("model");
+  if (json) {
+    output().line(ordered_json({{"hugging_face", folder}, {"model", model}}).dump());
+    return kExitOk;
+  }
+  output().print("Hugging Face folder: %s\nmodel:\n", folder.c_str());
+  print_tree(model, 2);
+  output().print("hawser convert %s CHECKPOINT makes a checkpoint of it\n", folder.c_str());
+  return kExitOk;
+}
+
 }  // namespace
 
 int run_inspect(const std::string& checkpoint, bool json) {
-  const ModelPath model = find_checkpoint(checkpoint);
+  const ModelPath model = find_model(checkpoint);
+  if (model.kind == ModelKind::kHuggingFace) return inspect_hugging_face(model.path, json);
   const std::string text = text_of(hws_checkpoint_inspect, model.path.c_str());
   if (json) {
     output().line(text);
@@ -66,7 +73,12 @@ int run_inspect(const std::string& checkpoint, bool json) {
 }
 
 int run_verify(const std::string& checkpoint) {
-  const ModelPath model = find_checkpoint(checkpoint);
+  const ModelPath model = find_model(checkpoint);
+  if (model.kind == ModelKind::kHuggingFace)
+    refuse(checkpoint +
+           " is a Hugging Face folder, which has no digests to check; make a checkpoint of it first: hawser "
+           "convert " +
+           checkpoint + " CHECKPOINT");
   check(hws_checkpoint_verify(model.path.c_str()));
   output().print("%s: every digest matches\n", model.path.c_str());
   return kExitOk;
@@ -76,12 +88,12 @@ int run_convert(const ConvertOptions& options) {
   const ModelPath model = find_model(options.source);
   if (exists(options.destination)) {
     throw Failure(HWS_ALREADY_EXISTS,
-                  options.destination + " exists already; choose another name or remove it");
+                  options.destination + " already exists; choose another name or remove it");
   }
   if (model.kind == ModelKind::kHuggingFace) {
     if (!options.dtype.empty()) {
-      refuse("--dtype chooses the stored type of an exported model; " + options.source +
-             " is a Hugging Face folder, which is imported with the types it has. Leave --dtype out");
+      refuse("--dtype is for exports; " + options.source +
+             " is a Hugging Face folder, which is imported with its own types. Leave --dtype out");
     }
     const std::string keys = ordered_json(options.ignore_keys).dump();
     check(hws_checkpoint_import(model.path.c_str(), options.destination.c_str(), keys.c_str()));
@@ -89,7 +101,7 @@ int run_convert(const ConvertOptions& options) {
     return kExitOk;
   }
   if (!options.ignore_keys.empty()) {
-    refuse("--ignore-key is about the config.json of a Hugging Face folder; " + options.source +
+    refuse("--ignore-key is for the config.json of a Hugging Face folder; " + options.source +
            " is a checkpoint. Leave --ignore-key out");
   }
   check(hws_checkpoint_export(model.path.c_str(), options.destination.c_str(), options.dtype.c_str()));

@@ -47,8 +47,8 @@ ModelPath find_model(const std::string& path) {
   if (holds_steps(path)) return {ModelKind::kCheckpoint, text_of(hws_checkpoint_latest, path.c_str())};
   throw Failure(HWS_NOT_FOUND,
                 path +
-                    " holds no model: neither manifest.json (a checkpoint), nor checkpoints/ (a run "
-                    "folder), nor config.json with model.safetensors (a Hugging Face folder)");
+                    " holds no model: there is no manifest.json (a checkpoint), no checkpoints/ (a run "
+                    "folder), and no config.json with model.safetensors (a Hugging Face folder)");
 }
 
 Config model_config(const ModelPath& model, int64_t sequence, int64_t threads) {

@@ -87,7 +87,7 @@ int Output::finish(int code) {
   if (error_ == 0) error_ = close_a_copy();
   if (error_ == 0) return code;
   if (pipe_closed()) return code != 0 ? code : kExitPipeClosed;
-  std::fprintf(stderr, "hawser: error: cannot write to stdout: %s; the output is not complete\n",
+  std::fprintf(stderr, "hawser: error: cannot write to stdout: %s; the output is incomplete\n",
                std::strerror(error_));
   return code != 0 ? code : kExitRuntime;
 }

@@ -26,7 +26,7 @@ Place place_from(const std::string& text) {
   Place place;
   std::istringstream words(text);
   if (!(words >> place.meeting >> place.rank >> place.world >> place.address))
-    throw Failure(HWS_INTERNAL, "the launcher said \"" + text + "\", which is no place in a run");
+    throw Failure(HWS_INTERNAL, "the launcher said \"" + text + "\", which is not a place in a run");
   return place;
 }
 

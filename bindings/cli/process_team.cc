@@ -24,7 +24,7 @@ constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP};
 /// train and ends those that have not met yet; and how long after that, before SIGKILL.
 constexpr std::chrono::seconds kBeforeAsked{2}, kBeforeKilled{12};
 
-constexpr const char* kStoodStill = "stood still, so it was ended";
+constexpr const char* kStoodStill = "hung and was killed";
 
 volatile std::sig_atomic_t g_signals[3] = {0, 0, 0};  // how often each of kForwarded came
 

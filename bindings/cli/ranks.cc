@@ -74,7 +74,7 @@ void allow_descriptors() {
 RankOptions with_environment(RankOptions options) {
   if (options.comm != kEnvironment) return options;
   if (options.rank >= 0 || options.world > 0) {
-    refuse("--comm env takes rank and world from the launcher's variables; leave --rank and --world out");
+    refuse("--comm env reads rank and world from the launcher's variables; leave --rank and --world out");
   }
   const auto found = ordered_json::parse(text_of(hws_comm_read_env));
   options.rank = found.at("rank").get<int32_t>();
@@ -101,13 +101,13 @@ void check_ranks(const RankOptions& options, const hws_config* config) {
         !options.network_interface.empty() || !options.secret_file.empty() || options.trust_network ||
         options.dead_after > 0) {
       refuse(
-          "--rank, --world, --host, --interface, --secret-file, --trust-network and --dead-after go with "
+          "--rank, --world, --host, --interface, --secret-file, --trust-network and --dead-after need "
           "--comm HOST:PORT, where rank 0 listens, or --comm env");
     }
     return;
   }
   if (options.rank < 0 || options.world < 1)
-    refuse("--comm needs --rank R and --world N: rank R of N, from 0 on");
+    refuse("--comm needs --rank R and --world N: rank R of N, counted from 0");
   if (options.rank >= options.world) {
     refuse("--rank " + std::to_string(options.rank) + " of --world " + std::to_string(options.world) +
            ": ranks are numbered from 0 to " + std::to_string(options.world - 1));
@@ -115,7 +115,7 @@ void check_ranks(const RankOptions& options, const hws_config* config) {
   const int64_t ranks = ranks_of(config);
   if (ranks != options.world) {
     refuse("the config's mesh has " + std::to_string(ranks) + " ranks, but the job has " +
-           std::to_string(options.world) + " processes; set the degrees of /mesh so that their product is " +
+           std::to_string(options.world) + " processes; set the sizes in /mesh so that their product is " +
            std::to_string(options.world) + ", such as --set /mesh/dp_shard=" + std::to_string(options.world) +
            ", or start " + std::to_string(ranks));
   }

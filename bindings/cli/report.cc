@@ -46,6 +46,9 @@ pre { margin: 6px 0 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13p
 summary { cursor: pointer; font-weight: 600; }
 )css";
 
+/// While the run goes on, a page that is open loads itself anew.
+constexpr const char* kRefresh = "<meta http-equiv=\"refresh\" content=\"15\">\n";
+
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -200,8 +203,8 @@ std::string report_html(const RunFacts& facts, const std::vector<MetricRow>& row
   const auto step = static_cast<long long>(rows.empty() ? 0 : rows.back().step);
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>" + escaped(facts.name) +
-      " - Hawser</title>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<style>" +
-      kStyle + "</style>\n</head>\n<body><main>\n";
+      " - Hawser</title>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n" +
+      (facts.running() ? kRefresh : "") + "<style>" + kStyle + "</style>\n</head>\n<body><main>\n";
   out += "<h1>" + escaped(facts.name) + "</h1>\n<p class=\"state\">" + escaped(facts.state) +
          format_text(" &middot; step %lld of %lld</p>\n", step, static_cast<long long>(facts.total_steps));
   out += tiles(facts, rows) + charts(facts, rows) + summary(facts, rows) + samples(facts);

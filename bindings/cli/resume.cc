@@ -2,6 +2,7 @@
 #include "bindings/cli/resume.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,7 @@ using nlohmann::ordered_json;
 constexpr const char* kChangeable[] = {"/train/steps",
                                        "/train/log_every",
                                        "/train/sample_every",
+                                       "/schedule/decay_steps",
                                        "/cpu/threads",
                                        "/mesh",
                                        "/zero",
@@ -49,8 +51,8 @@ void check_sets(const std::vector<std::string>& sets) {
     split_set(set, &pointer, &value);
     if (!is_changeable(pointer)) {
       problems += (problems.empty() ? "" : "\n") + ("--set " + set) +
-                  " would make it another run; a resumed run may change only " + changeable_names() +
-                  ". For another run, start from its weights: --set /init/from=CHECKPOINT --out NEW";
+                  " cannot change in a resumed run; only these can: " + changeable_names() +
+                  ". To start a new run from its weights: --set /init/from=CHECKPOINT --out NEW";
     }
   }
   if (!problems.empty()) refuse(problems);
@@ -84,7 +86,7 @@ void compare_with_run(hws_config* run, const RunFolder& folder, const hws_config
   }
   if (!differences.empty()) {
     refuse(name + " differs from the config of the run in " + folder.path() + differences +
-           "\nLeave CONFIG out to continue the run as it is, or start another with --out");
+           "\nLeave CONFIG out to continue the run as it is, or start a new one with --out");
   }
 }
 
@@ -97,10 +99,11 @@ void check_data_is_there(const hws_config* run) {
   std::error_code error;
   for (const char* ending : {"", ".bin", ".idx"})
     if (std::filesystem::exists(path + ending, error)) return;
-  throw Failure(HWS_NOT_FOUND,
-                path +
-                    ": the data of the run are not there any more; if they were moved, say where "
-                    "they are with --data FILE (the same contents are taken)");
+  throw Failure(
+      HWS_NOT_FOUND,
+      path +
+          ": the run's data are no longer there; if they were moved, give their new path with --data FILE "
+          "(their contents must be the same)");
 }
 
 int64_t integer_at(const ordered_json& tree, const char* pointer) {
@@ -127,15 +130,29 @@ void check_global_batch(const ordered_json& before, const ordered_json& after) {
   const int64_t ranks = integer_at(after, "/mesh/dp_replicate") * integer_at(after, "/mesh/dp_shard");
   const int64_t unit = ranks * integer_at(after, "/batch/micro_batch");
   std::string text = "the resumed run would take " + std::to_string(is) +
-                     " rows per step (micro_batch x grad_accum_steps x ranks) where it took " +
-                     std::to_string(was) + ", which would make it another run; ";
+                     " rows per step (micro_batch x grad_accum_steps x ranks), not " + std::to_string(was) +
+                     " as before; ";
   if (was % unit == 0) {
     text += "keep them with --set /batch/grad_accum_steps=" + std::to_string(was / unit);
   } else {
-    text += "choose /mesh, /batch/micro_batch and /batch/grad_accum_steps whose product is " +
+    text += "choose /mesh, /batch/micro_batch and /batch/grad_accum_steps so that their product is " +
             std::to_string(was);
   }
   refuse(text);
+}
+
+/// Where the decay ends with the last step, more steps stretch it, and the learning rate jumps up.
+void tell_of_stretched_schedule(const ordered_json& before, const ordered_json& after) {
+  const int64_t was = integer_at(before, "/schedule/decay_steps"),
+                is = integer_at(after, "/schedule/decay_steps");
+  const std::string kind = after.at(ordered_json::json_pointer("/schedule/kind")).get<std::string>();
+  const bool decays = kind == "cosine" || kind == "linear" || kind == "wsd";
+  if (!decays || was == is) return;
+  std::fprintf(stderr,
+               "hawser: note: the %s schedule now ends at step %lld, not %lld, which changes the learning "
+               "rate from here on; to keep the schedule as it was, add --set /schedule/decay_steps=%lld\n",
+               kind.c_str(), static_cast<long long>(is), static_cast<long long>(was),
+               static_cast<long long>(was));
 }
 
 }  // namespace
@@ -158,7 +175,9 @@ Config resume_config(const RunFolder& folder, const ConfigOptions& options) {
   if (options.threads > 0) {
     check(hws_config_set(run.get(), "/cpu/threads", std::to_string(options.threads).c_str()));
   }
-  check_global_batch(before, resolved_tree(run.get()));
+  const ordered_json after = resolved_tree(run.get());
+  check_global_batch(before, after);
+  tell_of_stretched_schedule(before, after);
   return run;
 }
 
@@ -195,8 +214,8 @@ void check_against_checkpoint(const RunFolder& folder, const hws_config* run, co
     differences += "\n/batch/global_batch: " + std::to_string(rows) + " rows in a step there, " +
                    std::to_string(were) + " in the checkpoint";
   if (differences.empty()) return;
-  refuse(folder.config_path() + " is not what the run was trained with up to " + checkpoint + differences +
-         "\nPut it back to continue the run. For another run, start from its weights: --set /init/from=" +
+  refuse(folder.config_path() + " is not the config that the run used up to " + checkpoint + differences +
+         "\nRestore it to continue the run. To start a new run from its weights: --set /init/from=" +
          checkpoint + " --out NEW");
 }
 

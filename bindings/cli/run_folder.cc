@@ -43,8 +43,7 @@ void RunFolder::check_unused(const std::string& path) {
     if (!empty) {
       throw Failure(HWS_ALREADY_EXISTS,
                     "--out " + path +
-                        " holds files already; name a new folder, or continue a run there with --resume " +
-                        path);
+                        " is not empty; name a new folder, or continue a run there with --resume " + path);
     }
   }
   fs::path parent = absolute_path(path);
@@ -94,10 +93,9 @@ RunFolder RunFolder::look_into(const std::string& path) {
   if (!is_folder(path)) throw Failure(HWS_NOT_FOUND, "--resume " + path + ": no such folder");
   RunFolder folder(path);
   if (!is_run(path)) {
-    throw Failure(HWS_NOT_FOUND,
-                  "--resume " + path +
-                      ": not the folder of a run (config.json and metrics.jsonl are not both there); "
-                      "start one with --out");
+    throw Failure(HWS_NOT_FOUND, "--resume " + path +
+                                     ": not the folder of a run (config.json or metrics.jsonl is missing); "
+                                     "start one with --out");
   }
   return folder;
 }

@@ -72,6 +72,18 @@ std::string only_text_file(const ordered_json& resolved) {
   return several ? "" : text_at(resolved, "/data/path");
 }
 
+/// Which part of a text is held out. Texts joined into one file end with the last of them, which may be unlike
+/// all that is trained on.
+std::string validation_words(const ordered_json& resolved) {
+  const ordered_json::json_pointer sources("/data/validation_sources");
+  if (text_at(resolved, "/data/format") != "text" || number_at(resolved, "/train/eval_every") == 0) return "";
+  if (resolved.contains(sources) && !resolved[sources].empty()) return "";
+  return format_text(
+      "the last %g%% of each file; if a file joins several texts, name others in "
+      "/data/validation_sources",
+      100.0 * number_at(resolved, "/data/validation_fraction"));
+}
+
 SessionSettings make_settings(const ordered_json& resolved, const ordered_json& info,
                               const TrainOptions& options) {
   const RankOptions& ranks = options.ranks;
@@ -114,7 +126,10 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
   facts.parameters = number_at(info, "/parameters");
   facts.flops_per_token = number_at(info, "/flops_per_token");
   facts.memory_bytes = number_at(info, "/memory/planned_bytes");
+  facts.tokens_per_epoch = number_at(data, "/train_tokens");
+  facts.tokens_per_step = number_at(info, "/global_batch") * number_at(info, "/sequence");
   const auto at = [&](const char* pointer) { return text_at(resolved, pointer); };
+  const auto at_info = [&](const char* pointer) { return text_at(info, pointer); };
   const auto row = [&](const std::string& label, const std::string& value) {
     facts.table.emplace_back(label, value);
   };
@@ -133,6 +148,8 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
                        at("/optimizer/clip_norm"));
   row("data", count_text(number_at(data, "/train_tokens")) + " training tokens, " +
                   count_text(number_at(data, "/validation_tokens")) + " validation tokens");
+  if (const std::string split = validation_words(resolved); !split.empty()) row("validation", split);
+  row("Hugging Face", at_info("/hugging_face"));
   row("seed", at("/seed"));
   if (many) {
     row("ranks", std::to_string(facts.ranks) + " (dp_replicate " + at("/mesh/dp_replicate") + " x dp_shard " +
@@ -150,7 +167,8 @@ void print_heading(const RunFacts& facts, const RunFolder* folder) {
                  count_text(facts.parameters).c_str(), bytes_text(facts.memory_bytes).c_str(),
                  facts.ranks > 1 ? " for each rank" : "");
   for (const auto& [label, value] : facts.table) {
-    if (label == "data" || label == "ranks" || label == "CPU")
+    if (label == "data" || label == "validation" || label == "Hugging Face" || label == "ranks" ||
+        label == "CPU")
       output().print("%s: %s\n", label.c_str(), value.c_str());
   }
   if (folder != nullptr) output().print("run: %s\n", folder->path().c_str());
@@ -166,14 +184,14 @@ int train(const std::string& name, const RunConfig& config, hws_engine* engine, 
   const auto step = static_cast<int64_t>(number_at(info, "/step"));
   print_heading(facts, folder);
   if (const std::string without = text_at(info, "/device_without"); !without.empty())
-    std::fprintf(stderr, "hawser: note: slower than it could be: %s\n", without.c_str());
+    std::fprintf(stderr, "hawser: note: running slower than possible: %s\n", without.c_str());
   if (step >= facts.total_steps) {
-    output().print("the run is at step %lld of %lld already; --set /train/steps=N trains on\n",
+    output().print("the run is already at step %lld of %lld; to train longer, add --set /train/steps=N\n",
                    static_cast<long long>(step), static_cast<long long>(facts.total_steps));
     return kExitOk;
   }
   if (folder == nullptr && text_at(config.resolved, "/checkpoint/path").empty()) {
-    output().print("note: no --out, so nothing of this run will be kept\n");
+    output().print("note: without --out, nothing of this run is kept\n");
   }
   TrainSession session(engine, folder, std::move(facts), settings, std::move(rows), step);
   return session.run();
@@ -248,15 +266,15 @@ int start(const TrainOptions& options, const std::function<void(int64_t)>& began
   if (keep && (!options.elastic || leads(options.ranks))) RunFolder::check_unused(options.out);
   const Config config = load_config(options.config);
   if (!names_data(config.get())) {
-    refuse("the config names no data to train on; give --data FILE, or set /data/path and /data/format");
+    refuse("the config names no training data; give --data FILE, or set /data/path and /data/format");
   }
   make_paths_absolute(config.get());
   const Config here = for_these_ranks(config.get(), options);
   check_ranks(options.ranks, here.get());
   if (options.elastic && leads(options.ranks) && saves_never(here.get()))
     std::fprintf(stderr,
-                 "hawser: note: /checkpoint/every and every_seconds are 0, so a run that loses ranks begins "
-                 "anew; set one of them\n");
+                 "hawser: note: /checkpoint/every and every_seconds are 0, so a run that loses ranks starts "
+                 "over; set one of them\n");
   Run run{options.out, keep ? folder_name(options.out) : options.config.config, describe(config.get()),
           describe(here.get()), nullptr};
   if (keep) set_checkpoint_path(here.get(), options.out);
@@ -328,7 +346,7 @@ int resume(const TrainOptions& options, const std::function<void(int64_t)>& bega
 
 int train_once(const TrainOptions& options, const std::function<void(int64_t)>& began) {
   if (options.other_data && options.resume.empty())
-    refuse("--other-data goes with --resume: a new run has no data that others could be other than");
+    refuse("--other-data only works with --resume: a new run has no earlier data to differ from");
   if (!options.elastic) return options.resume.empty() ? start(options, began) : resume(options, began);
   TrainOptions now = options;
   const std::string& folder = options.out.empty() ? options.resume : options.out;

@@ -78,7 +78,8 @@ void TrainSession::step(const hws_train_record& record) {
   if (record.saved != 0) saving_ = {row.step, record.save_failures};
   if (row.step < record.total_steps && peak_is_due(row)) measure_peak();
   if (text_ && settings_.sample_every > 0 && row.step % settings_.sample_every == 0) show_sample(row.step);
-  if (folder_ != nullptr && seconds_since(reported_at_) > kSecondsBetweenReports) write_report();
+  const bool first = row.step == first_step_ + 1, validated = std::isfinite(row.validation_loss);
+  if (first || validated || seconds_since(reported_at_) > kSecondsBetweenReports) write_report();
   look_at_stdout();
 }
 
@@ -88,7 +89,7 @@ void TrainSession::look_at_stdout() {
   if (stdout_lost_ || !output().lost()) return;
   stdout_lost_ = true;
   if (output().pipe_closed()) return check(hws_engine_cancel(engine_));
-  std::fprintf(stderr, "hawser: note: cannot write to stdout: %s; the run goes on\n",
+  std::fprintf(stderr, "hawser: note: cannot write to stdout: %s; the run continues\n",
                std::strerror(output().error()));
 }
 
@@ -102,7 +103,8 @@ bool TrainSession::write_or_go_on(const std::function<void()>& write) {
     if (!settings_.go_on) throw;
     write_error_ = failure.what();
   }
-  if (failed_writes_++ == 0) live_.print(write_error_ + "; the run goes on and tries again after each step");
+  if (failed_writes_++ == 0)
+    live_.print(write_error_ + "; the run continues and tries again after each step");
   return false;
 }
 
@@ -180,14 +182,15 @@ void TrainSession::finish(const std::string& state) {
 void TrainSession::print_summary() {
   const auto info = ordered_json::parse(text_of(hws_engine_info, engine_));
   if (const std::string without = info.value("graphs_without", ""); !without.empty())
-    std::fprintf(stderr, "hawser: note: slower than it could be: %s\n", without.c_str());
+    std::fprintf(stderr, "hawser: note: running slower than possible: %s\n", without.c_str());
   if (failed_saves_ > 0) {
-    output().print("%lld checkpoint(s) could not be written; the last: %s\n",
+    output().print("%lld checkpoint(s) could not be written; the last error: %s\n",
                    static_cast<long long>(failed_saves_), save_error_.c_str());
   }
   if (failed_writes_ > 0) {
     output().print(
-        "%lld write(s) to the run's folder failed, %lld row(s) of metrics.jsonl are missing; the last: %s\n",
+        "%lld write(s) to the run's folder failed and %lld row(s) of metrics.jsonl are missing; the last "
+        "error: %s\n",
         static_cast<long long>(failed_writes_), static_cast<long long>(rows_.size() - rows_on_disk_),
         write_error_.c_str());
   }
@@ -242,7 +245,7 @@ void TrainSession::show_profile() {
 /// Of a run that came to its end: 1 where something that belongs to it is not on disk.
 int TrainSession::exit_code() const {
   if (report_on_disk_ && (folder_ == nullptr || rows_on_disk_ == rows_.size())) return kExitOk;
-  std::fprintf(stderr, "hawser: error: the run is finished, but its folder is not complete: %s\n",
+  std::fprintf(stderr, "hawser: error: the run finished, but its folder is incomplete: %s\n",
                write_error_.c_str());
   return kExitRuntime;
 }

@@ -38,12 +38,17 @@ std::vector<Case> arguments() {
   return {
       command("", {"subcommand"}),
       command("trane", {"trane", "train"}),
-      command("train --lr 3", {"--lr"}),
+      command("train config.json --lr 3", {"--lr", "did you mean --set /optimizer/learning_rate=3?"}),
+      command("train config.json --data text.txt --steps 100",
+              {"--steps", "did you mean --set /train/steps=100?"}),
+      command("train config.json --data text.txt --epochs 3",
+              {"did you mean --set /train/steps=VALUE?", "in steps"}),
+      command("train config.json --batch=8", {"did you mean --set /batch/micro_batch=8?"}),
+      command("launch -n 2 train config.json --seed 7", {"launch train", "did you mean --set /seed=7?"}),
       command("train", {"train needs a CONFIG"}),
       command("train config.json --threads 0", {"--threads", "0"}),
       command("train config.json --threads many", {"--threads", "many"}),
-      command("train config.json --set model.layers=2",
-              {"model.layers=2", "/json/pointer=value", "for example"}),
+      command("train config.json --set model.layers=2", {"model.layers=2", "/json/pointer=value", "such as"}),
       command("train config.json --set /model/layers", {"/model/layers", "="}),
       command("train config.json --set /model/layrs=2", {"/model/layrs", "did you mean \"layers\"?"}),
       command("train config.json --out new --resume old", {"--resume", "--out"}),
@@ -87,6 +92,21 @@ std::vector<Case> files() {
       command("train --resume none", {"none"}),
       command("train --resume empty", {"empty", "config.json"},
               [](Site& site) { std::filesystem::create_directory(site.path("empty")); }),
+      command("train text.txt", {"text.txt is not a config", "hawser train quickstart --data text.txt"}),
+      command("train config.jsn", {"config.jsn", "did you mean config.json?"}),
+      command("train run1", {"run1 is the folder of a run", "hawser train --resume run1"},
+              [](Site& site) {
+                site.write("run1/config.json", "{}");
+                site.write("run1/metrics.jsonl", "");
+              }),
+      command("train model --data text.txt", {"/data/format", "tokenizer.json", "data.as_is"},
+              [](Site& site) {
+                site.hugging_face();
+                site.write("model/tokenizer.json", "{}");
+              }),
+      command("explain layers", {"hawser explain /model/layers"}),
+      command("verify model", {"no digests", "hawser convert model"},
+              [](Site& site) { site.hugging_face(); }),
       command("plan none", {"none"}),
       command("explain config.json /model/layrs", {"/model/layrs", "did you mean"}),
       command("init gpt3", {"gpt3", "gpt2"}),

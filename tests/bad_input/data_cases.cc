@@ -173,6 +173,38 @@ std::vector<Case> texts() {
   };
 }
 
+/// What would train into a model of nonsense.
+std::vector<Case> no_texts() {
+  return {
+      text("JSON Lines as text", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n", "bytes",
+           {".../a.txt: is JSON Lines", "write the text of its records", "data.as_is"}),
+      text("a gzip file as text", "\x1f\x8b\x08 and more", "characters", {"a gzip file", "decompress it"}),
+      text("a Parquet file as text", "PAR1 and more", "bytes", {"a Parquet file", "data.as_is"}),
+      text("a safetensors file as text", std::string("\x02\0\0\0\0\0\0\0{\"\"}", 12), "bytes",
+           {"a safetensors file", "init.from"}),
+      text("bytes that are no text", std::string(90, '\0') + "text", "bytes",
+           {"binary", "UTF-8", "data.format"}),
+      {"text for a Hugging Face model that has a tokenizer",
+       HWS_CONFIG_INVALID,
+       {"/data/format", "tokenizer.json", "format \"tokens\"", "data.as_is"},
+       [](Site& site) {
+         const std::string model = site.hugging_face();
+         site.write("model/tokenizer.json", "{}");
+         site.write("a.txt", std::string(500, 'x'));
+         Json config = {
+             {"init", {{"from", model}}},
+             {"data", {{"format", "text"}, {"vocabulary", "bytes"}, {"path", site.path("a.txt")}}}};
+         return create(config);
+       }},
+      {"`as_is` of token ids",
+       HWS_CONFIG_INVALID,
+       {"/data/as_is", "no effect", "\"text\""},
+       [](Site& site) {
+         return create(tokens_config(site, {{"as_is", true}}));
+       }},
+  };
+}
+
 }  // namespace
 
 Area data_area() {
@@ -181,7 +213,7 @@ Area data_area() {
                "ids looked at "
                "row by row. The details have `file` and, where there is one, `offset` in bytes.",
                files()};
-  for (const auto& more : {token_files(), texts()})
+  for (const auto& more : {token_files(), texts(), no_texts()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -86,7 +86,7 @@ TEST_F(Launchers, VariablesAloneStartRanksAndSayWhichTheyWere) {
 
 TEST_F(Launchers, NoLauncherIsSaid) {
   refused("train config.json --comm env", {"no launcher started this process", "srun"});
-  refused("train config.json --comm env --rank 0 --world 2", {"--comm env takes rank and world"});
+  refused("train config.json --comm env --rank 0 --world 2", {"--comm env reads rank and world"});
   refused("train config.json --trust-network", {"--comm"});
 }
 

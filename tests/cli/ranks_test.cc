@@ -254,7 +254,7 @@ TEST_F(Ranks, AFlightRecordSaysWhoNeverCame) {
   }
   refused("flight .", {"no flight-rank-N.json"});
   write_text(path("records/flight-rank-1.json"), "[]");
-  refused("flight records", {"flight-rank-1.json is no record"});
+  refused("flight records", {"flight-rank-1.json is not a flight record"});
 }
 
 /// Not even one that is stopped and so takes no signal but SIGKILL.
@@ -303,7 +303,7 @@ TEST_F(Launch, OneRankThatStandsStillBeforeTheyMeetEndsAll) {
   EXPECT_LT(seconds_since(begun), 10) << "it took 80 s";
   expect_gone(ranks);
   const std::string err = read_text(path("stderr"));
-  EXPECT_NE(err.find("rank 0 stood still, so it was ended"), std::string::npos) << err;
+  EXPECT_NE(err.find("rank 0 hung and was killed"), std::string::npos) << err;
 }
 
 /// Each rank reads it once, from a pipe that is closed then.

@@ -40,7 +40,7 @@ TEST(Report, HasFourChartsAndNothingFromOutside) {
   const std::string html = report_html(facts, rows(500));
   EXPECT_EQ(count(html, "<svg"), 4u);
   EXPECT_EQ(count(html, "</svg>"), 4u);
-  for (const char* part : {"http", "<script", "src=", "url(http"}) EXPECT_EQ(count(html, part), 0u) << part;
+  for (const char* part : {"://", "<script", "src=", "url(http"}) EXPECT_EQ(count(html, part), 0u) << part;
   EXPECT_EQ(count(html, "<run>"), 0u);
   EXPECT_EQ(count(html, "<tags>"), 0u);
   EXPECT_EQ(count(html, "\xff"), 0u);
@@ -58,6 +58,20 @@ TEST(Report, StandsWithoutRowsAndWithOneRowAndWithBrokenNumbers) {
   const std::string html = report_html(facts, broken);
   EXPECT_EQ(count(html, "nan "), 0u);
   EXPECT_EQ(count(html, "inf"), 0u);
+}
+
+TEST(Report, RefreshesItselfWhileTheRunGoesOn) {
+  RunFacts facts;
+  EXPECT_EQ(count(report_html(facts, rows(3)), "<meta http-equiv=\"refresh\""), 1u);
+  facts.state = "finished";
+  EXPECT_EQ(count(report_html(facts, rows(3)), "refresh"), 0u);
+}
+
+TEST(RunFacts, CountsEpochs) {
+  RunFacts facts;
+  EXPECT_TRUE(std::isnan(facts.epochs(10)));
+  facts.tokens_per_epoch = 1000, facts.tokens_per_step = 50;
+  EXPECT_EQ(facts.epochs(30), 1.5);
 }
 
 TEST(Report, StaysSmallForLongRuns) { EXPECT_LT(report_html(RunFacts(), rows(200000)).size(), 300000u); }

@@ -31,6 +31,27 @@ TEST_F(Resume, HalfAndHalfIsTheWholeBitForBit) {
   EXPECT_EQ(config.at("train").at("steps"), 20);
 }
 
+TEST_F(Resume, MoreStepsStretchTheScheduleAndSayHowNotTo) {
+  auto config = nlohmann::json::parse(read_text(path("config.json")));
+  config["schedule"].erase("decay_steps");
+  config["train"]["steps"] = 10;
+  write_text(path("config.json"), config.dump());
+  for (const char* run : {"stretched", "kept"})
+    succeed(std::string("train config.json --data text.txt --out ") + run);
+  const std::string said = succeed("train --resume stretched --set /train/steps=20").err;
+  EXPECT_NE(said.find("the cosine schedule now ends at step 20, not 10"), std::string::npos) << said;
+  EXPECT_NE(said.find("--set /schedule/decay_steps=10"), std::string::npos) << said;
+  const CommandResult kept =
+      succeed("train --resume kept --set /train/steps=20 --set /schedule/decay_steps=10");
+  EXPECT_EQ(kept.err.find("schedule"), std::string::npos) << kept.err;
+  const auto rate = [&](const char* run) {
+    return metric_rows(folder_ / run).back().at("learning_rate").get<double>();
+  };
+  EXPECT_EQ(rate("kept"), 0.0);
+  EXPECT_EQ(metric_rows(folder_ / "stretched").at(14).at("step"), 15);
+  EXPECT_GT(metric_rows(folder_ / "stretched").at(14).at("learning_rate").get<double>(), 0.0);
+}
+
 TEST_F(Resume, RowsAfterTheCheckpointAreNotRepeated) {
   succeed("train config.json --data text.txt --out whole");
   succeed("train config.json --data text.txt --out crashed");

@@ -54,7 +54,7 @@ TEST_F(StrangePaths, ThatAreNotUtf8AreRefusedNamingOptionAndByte) {
   run("verify nothing");  // makes what run() itself leaves here
   const size_t before = entries(folder_);
   for (const auto& row : rows) {
-    const CommandResult result = refused(row.words, {row.option, "not UTF-8 at " + row.byte});
+    const CommandResult result = refused(row.words, {row.option, "not valid UTF-8 at " + row.byte});
     EXPECT_TRUE(nlohmann::json::accept(nlohmann::json(result.err).dump()))
         << row.words;  // it is UTF-8 itself
     expect_own_words(result);

@@ -1,4 +1,6 @@
 // train: what a run leaves behind, what it prints, what it refuses.
+#include <pty.h>
+
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
@@ -88,6 +90,48 @@ TEST_F(TrainCommand, ProfileShowsWhereTheTimeWent) {
   EXPECT_GT(kernels, 20);
 }
 
+/// The report is there from the first step on, and again at each validation, however the run ends.
+TEST_F(TrainCommand, AKilledRunLeavesItsReport) {
+  const pid_t child = start({"train", "config.json", "--data", "text.txt", "--out", "run", "--set",
+                             "/train/steps=100000", "--set", "/train/eval_every=40"});
+  wait_for_rows("run", 42);
+  kill(child, SIGKILL);
+  EXPECT_EQ(exit_code_of(child), 128 + SIGKILL);
+  const std::string report = read_text(path("run/report.html"));
+  EXPECT_NE(report.find("running &middot; step"), std::string::npos);
+  EXPECT_NE(report.find("http-equiv=\"refresh\""), std::string::npos);
+  EXPECT_NE(report.find("best validation loss"), std::string::npos);
+}
+
+TEST_F(TrainCommand, ATerminalKeepsTheHistoryOfValidations) {
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (chdir(folder_.c_str()) != 0) _exit(99);
+    execl(HAWSER_COMMAND, "hawser", "train", "config.json", "--data", "text.txt", nullptr);
+    _exit(99);
+  }
+  std::string shown;
+  char block[4096];
+  for (ssize_t n; (n = read(terminal, block, sizeof block)) > 0;) shown.append(block, static_cast<size_t>(n));
+  close(terminal);
+  EXPECT_EQ(exit_code_of(child), 0) << shown;
+  for (const char* part : {"step 5: validation loss ", "step 10: validation loss ",
+                           "step 20: validation loss ", ", epoch 0.24, after ", "(best)\r\n", "elapsed "})
+    EXPECT_NE(shown.find(part), std::string::npos) << part << " in\n" << shown;
+}
+
+TEST_F(TrainCommand, SaysWhatIsHeldOutOfAText) {
+  EXPECT_NE(succeed("train config.json --data text.txt").out.find("validation: the last 10% of each file"),
+            std::string::npos);
+  const std::string own = succeed(
+                              "train config.json --data text.txt --set "
+                              "'/data/validation_sources=[{\"path\": \"text.txt\"}]'")
+                              .out;
+  EXPECT_EQ(own.find("validation: the last"), std::string::npos) << own;
+}
+
 TEST_F(TrainCommand, ShowsSamples) {
   const CommandResult result =
       succeed("train config.json --data text.txt --set /train/sample_every=10 --out run");
@@ -152,7 +196,7 @@ TEST_F(TrainCommand, GoesOnWithoutACheckpointAndFailsWithoutTheLast) {
 TEST_F(TrainCommand, WithoutOutNothingIsKept) {
   const auto before = std::distance(fs::directory_iterator(folder_), {});
   const CommandResult result = succeed("train config.json --data text.txt");
-  EXPECT_NE(result.out.find("no --out"), std::string::npos);
+  EXPECT_NE(result.out.find("without --out"), std::string::npos);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), before + 2);  // stdout and stderr of the test
 }
 
