@@ -23,9 +23,9 @@ void check_rules(const Plan& plan, size_t index, const OperandRules& rules, bool
     const bool many = allowed == Count::kSome || allowed == Count::kAny;
     const int32_t most = allowed == Count::kNone ? 0 : many ? given[o] : 1;
     if (given[o] >= (needs ? 1 : 0) && given[o] <= most) continue;
-    fail(Code::kInternal, "plan {}: instruction {} ({}) {} {} slots as \"{}\"; its row in plan/op_table.h says {}",
-         plan.name, index, op_name(n.op), written ? "writes" : "reads", given[o],
-         operand_name(static_cast<Operand>(o)),
+    fail(Code::kInternal,
+         "plan {}: instruction {} ({}) {} {} slots as \"{}\"; its row in plan/op_table.h says {}", plan.name,
+         index, op_name(n.op), written ? "writes" : "reads", given[o], operand_name(static_cast<Operand>(o)),
          most == 0 ? "none"
          : needs   ? (many ? "one or more" : "one")
                    : "at most one");
@@ -39,8 +39,8 @@ void check_instruction(const Plan& plan, size_t index) {
   check_rules(plan, index, row.reads, false);
   check_rules(plan, index, row.writes, true);
   const auto refuse = [&](const char* what) {
-    fail(Code::kInternal, "plan {}: instruction {} ({}) {}, against its row in plan/op_table.h", plan.name, index,
-         row.name, what);
+    fail(Code::kInternal, "plan {}: instruction {} ({}) {}, against its row in plan/op_table.h", plan.name,
+         index, row.name, what);
   };
   if (n.flops > 0 && !may.flops) refuse("has FLOPs");
   if (n.sent_bytes > 0 && !may.sends) refuse("sends bytes");
