@@ -97,8 +97,11 @@ std::string obstacle(std::string_view family, const ModelConfig& model) {
   if (!known.empty()) return known;
   // A key that nothing above knows of is lost when the family's config.json is written and read again.
   ModelConfig read = read_config(make_config(family, model, "float32", ""), {}, Strictness::kLenient).model;
-  if (family == "gpt2") read.padding_token = model.padding_token;  // only training knows it
-  if (model.rope.mscale == 0 || model.rope.mscale_all_dim == 0)    // one alone means nothing
+  if (family == "gpt2") {
+    read.padding_token = model.padding_token;  // only training knows it
+    read.bias = model.bias;                    // zeros stand for those that are not there
+  }
+  if (model.rope.mscale == 0 || model.rope.mscale_all_dim == 0)  // one alone means nothing
     read.rope.mscale = model.rope.mscale, read.rope.mscale_all_dim = model.rope.mscale_all_dim;
   const std::vector<std::string> lost = config::model_differences(model, read);
   return lost.empty() ? "" : fmt::format("its config.json cannot say {}", fmt::join(lost, ", "));
