@@ -83,6 +83,22 @@ TEST(Rendezvous, ACallThatReachesItselfIsKnown) {
   EXPECT_TRUE(reached_itself(own));
 }
 
+TEST(Rendezvous, GathersWhatEachRankHasSet) {
+  const Server server(3);
+  StoreClient a = client_of(server, 0, 3), b = client_of(server, 1, 3), c = client_of(server, 2, 3);
+  const std::string large(60'000, 'x');
+  a.set("name/0", "");
+  b.set("name/1", large);
+  std::string message;
+  EXPECT_EQ(thrown([&] { a.gather("name", 0.05); }, &message), Code::kTimeout);
+  EXPECT_EQ(message, "rank 2");
+  std::thread later([&] { c.set("name/2", "two"); });
+  const std::vector<std::string> expected = {"", large, "two"};
+  EXPECT_EQ(a.gather("name", 5), expected);
+  later.join();
+  EXPECT_EQ(b.gather("name", 5), expected);
+}
+
 TEST(Rendezvous, KeepsValuesAndWaitsForThem) {
   const Server server(2);
   StoreClient a = client_of(server, 0, 2), b = client_of(server, 1, 2);

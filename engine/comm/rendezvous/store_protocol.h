@@ -12,6 +12,7 @@ enum class StoreOp : uint32_t {
   kArrived,  ///< answered once all ranks have come, or at the timeout with who has not
   kSet,      ///< key, value
   kGet,      ///< answered once the key is set, or at the timeout
+  kGather,   ///< answered once key/0 to key/N-1 are set, with all of them, or at the timeout with who has not
   kWatch,    ///< from here on the store answers unasked: beats, and the fault once there is one
   kBeat,     ///< a sign of life; not answered
   kFault,    ///< value: int32 code, message. This rank has failed; not answered
@@ -19,7 +20,7 @@ enum class StoreOp : uint32_t {
 };
 
 struct StoreRequest {
-  static constexpr uint64_t kMark = 0x33726f74732d7768ull;  ///< "hw-stor3"
+  static constexpr uint64_t kMark = 0x34726f74732d7768ull;  ///< "hw-stor4"
   uint64_t mark = kMark;
   StoreOp op = StoreOp::kBeat;
   uint32_t key_bytes = 0, value_bytes = 0, zero = 0;
@@ -33,6 +34,8 @@ struct StoreAnswer {
 };
 
 inline constexpr uint32_t kMostKeyBytes = 256, kMostValueBytes = 64u << 10;
+inline constexpr uint32_t kMostAnswerBytes = 16u << 20;  ///< of kGather
+
 inline constexpr uint32_t kMostKeys = 1u << 20;
 
 inline constexpr const char* kSilenceKey = "silence";  ///< rank 0's silence_seconds, as text

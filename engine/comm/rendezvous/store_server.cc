@@ -203,6 +203,7 @@ void StoreServer::carry_out(Client& client, const StoreRequest& request, std::st
       return answer(client, 0, "");
     case StoreOp::kArrived:
     case StoreOp::kGet:
+    case StoreOp::kGather:
       return wait(client, request, std::move(key));
     case StoreOp::kWatch:
       return watch(client);
@@ -241,6 +242,7 @@ void StoreServer::answer_waiting() {
     const bool gives_up = client.waits && client.waits_for == StoreOp::kArrived && now >= client.deadline;
     if (gives_up && arrivals_ < self_.world_size && missed_.empty()) missed_ = missing();
   }
+  std::optional<Gathered> gathered;  // once for all who wait for it
   for (Client& client : clients_) {
     if (!client.waits || !client.socket.open()) continue;
     const bool arrival = client.waits_for == StoreOp::kArrived;
@@ -251,12 +253,33 @@ void StoreServer::answer_waiting() {
       answer(client, static_cast<int32_t>(Code::kTimeout), missed_);
     } else if (arrival && arrivals_ == self_.world_size) {
       answer(client, 0, "");
+    } else if (client.waits_for == StoreOp::kGather) {
+      if (!gathered || gathered->key != client.key) gathered = gather(client.key);
+      if (gathered->missing.empty()) {
+        answer(client, 0, gathered->all);
+      } else if (now >= client.deadline) {
+        answer(client, static_cast<int32_t>(Code::kTimeout), name_ranks(gathered->missing));
+      }
     } else if (value != values_.end()) {
       answer(client, 0, value->second);
     } else if (!arrival && now >= client.deadline) {
       answer(client, static_cast<int32_t>(Code::kTimeout), "nobody has set " + client.key);
     }
   }
+}
+
+/// All ranks' values under the key, each behind its size; and who has none.
+StoreServer::Gathered StoreServer::gather(const std::string& key) const {
+  Gathered gathered{key, "", {}};
+  for (int32_t r = 0; r < self_.world_size; ++r) {
+    const auto value = values_.find(fmt::format("{}/{}", key, r));
+    if (value == values_.end()) {
+      gathered.missing.push_back(r);
+    } else {
+      gathered.all += as_bytes(static_cast<uint32_t>(value->second.size())) + value->second;
+    }
+  }
+  return gathered;
 }
 
 void StoreServer::give_beats() {

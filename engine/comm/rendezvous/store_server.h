@@ -37,6 +37,11 @@ class StoreServer {
     double deadline = 0, heard = 0;
   };
 
+  struct Gathered {
+    std::string key, all;
+    std::vector<int32_t> missing;
+  };
+
   void main_loop();
   void serve();
   void break_down(const Error& error) noexcept;
@@ -51,6 +56,7 @@ class StoreServer {
   void wait(Client& client, const StoreRequest& request, std::string key);
   void watch(Client& client);
   void answer_waiting();
+  Gathered gather(const std::string& key) const;
   void give_beats();
   void look_for_silence();
   void tell_fault();

@@ -31,7 +31,7 @@ Membership membership_of(const AddressOptions& options) {
   return {options.rank, options.world_size, options.job, options.secret};
 }
 
-std::string link_key(int32_t rank) { return fmt::format("link/{}", rank); }
+constexpr const char* kLinkKey = "link";  ///< in the store: where a rank listens
 
 class AddressLink final : public Network {
  public:
@@ -172,18 +172,14 @@ AddressLink::Ways& AddressLink::ways_of(const std::string& name) {
 
 std::vector<std::string> AddressLink::exchange_addresses(StoreClient& store, const std::string& own,
                                                          double deadline) const {
-  store.set(link_key(self_.rank), own);
-  std::vector<std::string> addresses;
-  for (int32_t r = 0; r < self_.world_size; ++r) {
-    try {
-      addresses.push_back(store.get(link_key(r), std::max(1.0, deadline - steady_seconds())));
-    } catch (const Error& error) {
-      if (error.code() != Code::kTimeout) throw;
-      fail(Code::kTimeout, "rank {} of {} came but fell silent before it said where it listens", r,
-           self_.world_size);
-    }
+  store.set(fmt::format("{}/{}", kLinkKey, self_.rank), own);
+  try {
+    return store.gather(kLinkKey, std::max(1.0, deadline - steady_seconds()));
+  } catch (const Error& error) {
+    if (error.code() != Code::kTimeout) throw;
+    fail(Code::kTimeout, "{} of {} came but fell silent before they said where they listen", error.message(),
+         self_.world_size);
   }
-  return addresses;
 }
 
 /// The first reason stays.
