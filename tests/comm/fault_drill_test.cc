@@ -54,7 +54,11 @@ const std::vector<Phase>& phases() {
        [](ProcessGroup& g) {
          g.wait(g.all_to_all(m.a.data(), m.b.data(), 4 * (Memory::kElements / g.size())));
        }},
-      {"broadcast", [](ProcessGroup& g) { g.wait(g.broadcast(m.a.data(), 4 * Memory::kElements, 0)); }},
+      {"broadcast",
+       [](ProcessGroup& g) {
+         g.wait(g.broadcast(m.a.data(), 4 * Memory::kElements, 0));
+         g.wait(g.barrier());  // the root is done once its data is on its way
+       }},
       {"all_reduce_i64",
        [](ProcessGroup& g) {
          int64_t x[4] = {};

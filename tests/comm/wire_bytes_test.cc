@@ -5,10 +5,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <bit>
 #include <filesystem>
 #include <numeric>
 
-#include "engine/comm/point_to_point/header.h"
+#include "engine/comm/point_to_point/tag.h"
 #include "tests/comm/tcp_worlds.h"
 #include "tests/harness/spawn_ranks.h"
 
@@ -127,8 +128,10 @@ TEST(WireBytes, SumsOfIntegersAreExactAndSendWhatTheClosedFormSays) {
         for (int64_t i = 0; i < count; i += 1 + count / 100) EXPECT_EQ(numbers[i], high + i * 7 * ranks);
       });
       const Traffic::Entry after = world.entry(0, Operation::kAllReduceI64);
-      const int64_t headers = (ranks - 1) * int64_t{sizeof(comm::Header)};
-      const int64_t sent = after.wire_bytes - before.wire_bytes - headers, whole = count * 8;
+      // At most one tag for each other member that it speaks with, which are log2 of all and one more.
+      const int64_t tags =
+          (std::bit_width(static_cast<uint32_t>(ranks - 1)) + 1) * int64_t{sizeof(comm::Tag)};
+      const int64_t sent = after.wire_bytes - before.wire_bytes - tags, whole = count * 8;
       const bool adopts =
           (ranks & (ranks - 1)) != 0;  // for a member beyond the power of two it sends once more
       EXPECT_LE(sent, after.bytes - before.bytes + (adopts ? whole : 0));

@@ -10,6 +10,24 @@
 
 namespace hawser::comm {
 
+/// What goes to a rank: a tag, which says of which call the data is, and the data. Either may be empty.
+struct Outgoing {
+  const void* tag = nullptr;
+  int64_t tag_bytes = 0;
+  const void* data = nullptr;
+  int64_t bytes = 0;
+};
+/// What is expected from it. Once the tag is there, and before any data is taken, fits(user) says whether it is
+/// the one that is expected; no data is taken if not.
+struct Incoming {
+  void* tag = nullptr;
+  int64_t tag_bytes = 0;
+  void* data = nullptr;
+  int64_t bytes = 0;
+  bool (*fits)(void* user) = nullptr;
+  void* user = nullptr;
+};
+
 /// One rank's connections to all others. Between two ranks, messages arrive in the order in which they were
 /// sent and with the sizes that they were sent with; a zero-sized message is never sent. All functions but
 /// abort are called by one thread at a time, not always the same one.
@@ -25,6 +43,10 @@ struct HostTransport {
   /// Optional: send and recv with one rank at the same time. NULL: the lower rank sends first.
   int32_t (*exchange)(void* user, int32_t rank, const void* out, int64_t out_bytes, void* in,
                       int64_t in_bytes, double timeout_seconds) = nullptr;
+  /// Optional, and only for connections that keep no borders between messages: tag and data of each way as one
+  /// message. A tag that does not fit ends it with kRefused. NULL: a tag is a message of its own.
+  int32_t (*exchange_tagged)(void* user, int32_t rank, const Outgoing& out, const Incoming& in,
+                             double timeout_seconds) = nullptr;
   /// Any thread, also beside a running call: this rank's running and later calls fail at once with `code`.
   /// Its peers' should fail as soon as they can; a transport that can carry them gives them code and message
   /// too.
@@ -41,6 +63,9 @@ struct HostTransport {
 
 /// A message's text that travels to other ranks is cut to this.
 inline constexpr size_t kMostReasonBytes = 4096;
+
+/// No status of the C API: what exchange_tagged returns for a tag that does not fit.
+inline constexpr int32_t kRefused = -1;
 
 inline constexpr int64_t kEagerBytes = 512;
 inline constexpr int32_t kEagerMessages = 2;

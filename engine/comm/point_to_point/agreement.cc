@@ -1,6 +1,10 @@
-// The beginning of every call: headers go to all and come from all, so everyone knows who is there and what
-// for.
+// How members find out that they are not at the same call, or that one of them is missing. There is no round
+// of its own for that: the first message from one member to another in a call begins with a tag. Who waits in
+// vain tells those who have heard nothing from it yet that it gave up, and listens for a while: members that
+// are held up for the same reason give up, too, or have sent something; those that stay silent are missing.
 #include "engine/comm/agreement.h"
+
+#include <algorithm>
 
 #include "engine/comm/gate.h"
 #include "engine/comm/point_to_point/collectives.h"
@@ -8,83 +12,134 @@
 namespace hawser::comm {
 namespace {
 
-/// How long the others are looked at once one member is known to be missing.
-constexpr double kGlance = 0.02;
+/// How long a member that gives up listens for the others, which may have entered the call later than it did.
+double listening_seconds(double timeout_seconds) { return std::clamp(timeout_seconds / 8, 0.5, 30.0); }
 
 }  // namespace
 
-void PeerCollectives::agree() {
-  const int32_t n = group_->size(), me = group_->member;
+/// The tag of the running call, as this member sends it.
+void PeerCollectives::begin_call(const PeerGroup& group, const Call& call) {
+  group_ = &group;
+  call_ = &call;
+  ++serial_;
+  tag_ = Tag{};
+  tag_.group_mark = group.mark;
+  tag_.sequence = call.sequence;
+  tag_.signature = call.signature;
+  tag_.set_group(group.name);
+  expected_ = tag_;
+  if (call.signature.operation == Operation::kRecv) expected_.signature.operation = Operation::kSend;
+}
+
+/// One message each way with a member. The first of a call begins with a tag. Zero bytes are no message, unless the
+/// tag is `always` said: where all pairs meet, so that two calls that differ are found at the first meeting.
+void PeerCollectives::exchange(int32_t member, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
+                               bool always) {
   const bool own_sizes = call_->signature.own_sizes != 0;
-  for (int32_t k = 1; k < n; ++k) {
-    const int32_t to = (me + k) % n;
-    send_header(to, own_sizes ? call_->in_bytes[to] : 0);
-  }
-  for (int32_t m = 0; m < n; ++m) {
-    if (m != me) headers_[m] = expect_header(m);
-  }
-  headers_[me].signature = call_->signature;
-  for (int32_t m = 0; m < n; ++m) {
-    if (m != me) check_header(m, headers_[m]);
-  }
-  check_agreement(group_->name, call_->sequence, group_->members,
-                  [&](int32_t m) -> const Signature& { return headers_[m].signature; });
-  for (int32_t m = 0; own_sizes && m < n; ++m) {
-    if (m == me ? call_->in_bytes[m] == call_->out_bytes[m] : headers_[m].bytes == call_->out_bytes[m])
-      continue;
-    fail_bytes(Operation::kAllToAll, group_->name, call_->sequence, group_->members[m],
-               m == me ? call_->in_bytes[m] : headers_[m].bytes, link_.rank(), call_->out_bytes[m]);
-  }
+  const auto m = static_cast<size_t>(member);
+  const bool first_out = (out_bytes > 0 || always) && told_[m] != serial_;
+  const bool first_in = (in_bytes > 0 || always) && heard_[m] != serial_;
+  if (first_out) told_[m] = serial_;
+  tag_.bytes = own_sizes ? call_->in_bytes[m] : 0;
+  expected_.bytes = own_sizes ? call_->out_bytes[m] : 0;
+  swap_messages(member, {&tag_, first_out ? tag_size() : 0, out, out_bytes},
+                {&arrived_, first_in ? tag_size() : 0, in, in_bytes, &PeerCollectives::fits, this});
+  if (first_in) heard_[m] = serial_;
 }
 
-void PeerCollectives::send_header(int32_t member, int64_t bytes) {
-  Header header;
-  header.group_mark = group_->mark;
-  header.sequence = call_->sequence;
-  header.bytes = bytes;
-  header.signature = call_->signature;
-  header.set_group(group_->name);
-  link_.send(group_->members[member], &header, sizeof(header), deadline_);
+/// A tag without data, to one member or from one.
+void PeerCollectives::send_tag(int32_t member) {
+  told_[static_cast<size_t>(member)] = serial_;
+  swap_messages(member, {&tag_, tag_size(), nullptr, 0}, {});
 }
 
-Header PeerCollectives::expect_header(int32_t member) {
-  Header header;
-  if (!link_.recv_in_time(group_->members[member], &header, sizeof(header), deadline_)) fail_missing(member);
-  if (header.mark != Header::kMark) {
+void PeerCollectives::recv_tag(int32_t member) {
+  swap_messages(member, {}, {&arrived_, tag_size(), nullptr, 0, &PeerCollectives::fits, this});
+  heard_[static_cast<size_t>(member)] = serial_;
+}
+
+void PeerCollectives::swap_messages(int32_t member, const Outgoing& out, const Incoming& in) {
+  arrived_.mark = 0;
+  arrived_.gave_up = 0;
+  switch (link_.exchange_tagged(group_->members[member], out, in, deadline_)) {
+    case Link::Outcome::kDone:
+      return;
+    case Link::Outcome::kRefused:
+      refuse(member);
+    case Link::Outcome::kTooLate:
+      break;
+  }
+  const bool there = heard_[static_cast<size_t>(member)] == serial_ || fits(this);
+  const bool sends = call_->signature.operation == Operation::kSend;
+  if (there || sends) link_.fail_late(sends ? "send to" : "exchange with", group_->members[member]);
+  fail_missing(member);
+}
+
+bool PeerCollectives::fits(void* self) {
+  const auto& s = *static_cast<PeerCollectives*>(self);
+  return s.arrived_.same_call(s.expected_) && s.arrived_.bytes == s.expected_.bytes &&
+         s.arrived_.gave_up == 0;
+}
+
+/// What came from `member` is not what this call expects.
+void PeerCollectives::refuse(int32_t member) {
+  const Tag& there = arrived_;
+  const int32_t rank = group_->members[member];
+  if (there.mark != Tag::kMark) {
     fail(Code::kInvalidArgument,
-         "rank {} sends to rank {} what is no header of this version; all ranks must run the same build",
-         group_->members[member], link_.rank());
+         "rank {} sends to rank {} what no call of this version begins with; all ranks must run the same "
+         "build",
+         rank, link_.rank());
   }
-  return header;
+  if (there.group_mark != tag_.group_mark || there.sequence != tag_.sequence) {
+    fail(Code::kInvalidArgument,
+         "rank {} is at call {} of group '{}' ({}), rank {} at call {} of group '{}' ({}); all members must "
+         "make the same calls in the same order",
+         link_.rank(), call_->sequence, group_->name, describe(call_->signature), rank, there.sequence,
+         there.group_name(), describe(there.signature));
+  }
+  if (there.gave_up != 0 && there.signature == expected_.signature) fail_missing(member);
+  const bool receives = call_->signature.operation == Operation::kRecv;
+  if (receives && there.signature.operation == Operation::kSend) {
+    fail_bytes(Operation::kRecv, group_->name, call_->sequence, rank, there.signature.elements, link_.rank(),
+               call_->bytes);
+  }
+  if (there.signature != expected_.signature) {
+    fail_mismatch(group_->name, call_->sequence, link_.rank(), call_->signature, rank, there.signature);
+  }
+  fail_bytes(Operation::kAllToAll, group_->name, call_->sequence, rank, there.bytes, link_.rank(),
+             expected_.bytes);
 }
 
-void PeerCollectives::check_header(int32_t member, const Header& header) const {
-  if (header.group_mark == group_->mark && header.sequence == call_->sequence) return;
-  fail(Code::kInvalidArgument,
-       "rank {} is at call {} of group '{}' ({}), rank {} at call {} of group '{}' ({}); all members must "
-       "make the "
-       "same calls in the same order",
-       link_.rank(), call_->sequence, group_->name, describe(call_->signature), group_->members[member],
-       header.sequence, header.group_name(), describe(header.signature));
-}
-
-/// Member `first` did not come in time; names all that did not.
-void PeerCollectives::fail_missing(int32_t first) {
-  std::vector<int32_t> missing = {group_->members[first]};
-  const bool pair = call_->signature.operation == Operation::kRecv;
-  for (int32_t m = first + 1; m < group_->size() && !pair; ++m) {
-    if (m == group_->member) continue;
-    const double until = steady_seconds() + kGlance;
-    if (!link_.recv_in_time(group_->members[m], &headers_[m], sizeof(Header), until)) {
+/// Nothing came from `awaited` in time. Names all members that have not entered the call.
+void PeerCollectives::fail_missing(int32_t awaited) {
+  const bool alone = call_->peer >= 0;  // nobody else takes part in send and recv
+  std::vector<int32_t> missing;
+  tag_.gave_up = 1;
+  const double until = steady_seconds() + listening_seconds(timeout_seconds_);
+  for (int32_t m = 0; m < group_->size() && !alone; ++m) {
+    const bool untold = m != group_->member && told_[static_cast<size_t>(m)] != serial_;
+    if (untold) link_.send(group_->members[m], &tag_, tag_size(), until);
+  }
+  const bool awaited_gave_up = arrived_.gave_up != 0;
+  for (int32_t m = 0; m < group_->size(); ++m) {
+    const bool known =
+        m == group_->member || heard_[static_cast<size_t>(m)] == serial_ || (m == awaited && awaited_gave_up);
+    if (known || (alone && m != awaited)) continue;
+    if (alone || !link_.recv_in_time(group_->members[m], &arrived_, tag_size(), until)) {
       missing.push_back(group_->members[m]);
+    } else if (!arrived_.same_call(expected_)) {
+      refuse(m);
     }
   }
   fail(Code::kTimeout,
-       "{} {} of group '{}' ({} members) waited {} s on rank {}: {} never entered it; look there for what "
-       "holds it "
-       "up, or raise the timeout",
+       "{} {} of group '{}' ({} members) waited {} s on rank {}: {}; look there for what holds it up, or "
+       "raise "
+       "the timeout",
        operation_name(call_->signature.operation), call_->sequence, group_->name, group_->size(),
-       timeout_seconds_, link_.rank(), name_ranks(missing));
+       timeout_seconds_, link_.rank(),
+       missing.empty() ? fmt::format("rank {} entered it and got no further", group_->members[awaited])
+                       : name_ranks(missing) + " never entered it");
 }
 
 }  // namespace hawser::comm

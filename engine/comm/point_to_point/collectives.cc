@@ -35,18 +35,17 @@ PeerCollectives::PeerCollectives(Link& link, Staging& staging, const kernels::Ke
       kernels_(kernels),
       fault_(fault),
       addends_(static_cast<size_t>(world_size)),
-      headers_(static_cast<size_t>(world_size)) {}
+      told_(static_cast<size_t>(world_size)),
+      heard_(static_cast<size_t>(world_size)) {}
 
 void PeerCollectives::run(const PeerGroup& group, const Call& call, double deadline, double timeout_seconds) {
-  group_ = &group;
-  call_ = &call;
+  begin_call(group, call);
   deadline_ = deadline;
   timeout_seconds_ = timeout_seconds;
   const Operation operation = call.signature.operation;
   if (operation == Operation::kSend) return send();
   if (operation == Operation::kRecv) return recv();
-  agree();
-  if (call.agrees_only) return;
+  if (call.agrees_only && call.signature.own_sizes == 0) return barrier();
   switch (operation) {
     case Operation::kAllGather:
       return all_gather();
@@ -61,29 +60,27 @@ void PeerCollectives::run(const PeerGroup& group, const Call& call, double deadl
     case Operation::kBroadcast:
       return broadcast();
     default:
-      return;  // a barrier is over once all have come
+      return barrier();
+  }
+}
+
+/// Everyone has come once, in step s, each has heard from the member 2^s before it.
+void PeerCollectives::barrier() {
+  const int32_t n = group_->size(), me = group_->member;
+  for (int32_t step = 1; step < n; step *= 2) {
+    send_tag((me + step) % n);
+    recv_tag((me - step + n) % n);
   }
 }
 
 void PeerCollectives::send() {
-  send_header(call_->peer, call_->bytes);
-  if (call_->agrees_only) return;
-  link_.send(group_->members[call_->peer], call_->in, call_->bytes, deadline_);
+  swap_messages(call_->peer, {&tag_, tag_size(), call_->in, call_->agrees_only ? 0 : call_->bytes}, {});
 }
 
 void PeerCollectives::recv() {
-  const Header header = expect_header(call_->peer);
-  check_header(call_->peer, header);
-  if (header.signature.operation != Operation::kSend) {
-    fail_mismatch(group_->name, call_->sequence, link_.rank(), call_->signature, group_->members[call_->peer],
-                  header.signature);
-  }
-  if (header.bytes != call_->bytes) {
-    fail_bytes(Operation::kRecv, group_->name, call_->sequence, group_->members[call_->peer], header.bytes,
-               link_.rank(), call_->bytes);
-  }
-  if (call_->agrees_only) return;
-  link_.recv(group_->members[call_->peer], call_->out, call_->bytes, deadline_);
+  swap_messages(call_->peer, {},
+                {&arrived_, tag_size(), call_->out, call_->agrees_only ? 0 : call_->bytes,
+                 &PeerCollectives::fits, this});
 }
 
 void PeerCollectives::all_gather() {
@@ -91,7 +88,7 @@ void PeerCollectives::all_gather() {
     const int64_t bytes = piece.shard_elements * dtype_bytes(call_->signature.type);
     move(bytes_at(piece.full, group_->member * bytes), piece.shard, bytes);
     for_each_partner(
-        [&](int32_t m) { exchange(m, piece.shard, bytes, bytes_at(piece.full, m * bytes), bytes); });
+        [&](int32_t m) { exchange(m, piece.shard, bytes, bytes_at(piece.full, m * bytes), bytes, true); });
   }
 }
 
@@ -99,12 +96,12 @@ void PeerCollectives::all_gather() {
 void PeerCollectives::broadcast() {
   const int32_t n = group_->size(), root = call_->signature.root;
   const int32_t place = (group_->member - root + n) % n;
-  const auto rank_at = [&](int32_t p) { return group_->members[(p + root) % n]; };
+  const auto member_at = [&](int32_t p) { return (p + root) % n; };
   for (int32_t step = 1; step < n; step *= 2) {
     if (place < step && place + step < n) {
-      link_.send(rank_at(place + step), call_->out, call_->bytes, deadline_);
+      exchange(member_at(place + step), call_->out, call_->bytes, nullptr, 0);
     } else if (place >= step && place < 2 * step) {
-      link_.recv(rank_at(place - step), call_->out, call_->bytes, deadline_);
+      exchange(member_at(place - step), nullptr, 0, call_->out, call_->bytes);
     }
   }
 }
@@ -120,8 +117,14 @@ void PeerCollectives::all_to_all() {
     return bytes_at(call_->out, own_sizes ? sum_before(call_->out_bytes, m) : m * call_->bytes);
   };
   const int32_t me = group_->member;
+  if (call_->agrees_only)
+    return for_each_partner([&](int32_t m) { exchange(m, nullptr, 0, nullptr, 0, true); });
+  if (in_size(me) != out_size(me)) {
+    fail_bytes(Operation::kAllToAll, group_->name, call_->sequence, link_.rank(), in_size(me), link_.rank(),
+               out_size(me));
+  }
   move(out_at(me), in_at(me), in_size(me));
-  for_each_partner([&](int32_t m) { exchange(m, in_at(m), in_size(m), out_at(m), out_size(m)); });
+  for_each_partner([&](int32_t m) { exchange(m, in_at(m), in_size(m), out_at(m), out_size(m), true); });
 }
 
 }  // namespace hawser::comm

@@ -9,8 +9,8 @@
 
 #include "engine/comm/call.h"
 #include "engine/comm/fault.h"
-#include "engine/comm/point_to_point/header.h"
 #include "engine/comm/point_to_point/link.h"
+#include "engine/comm/point_to_point/tag.h"
 #include "engine/comm/serial_stream.h"
 #include "kernels/include/table.h"
 
@@ -27,7 +27,7 @@ struct PeerGroup {
   std::vector<int32_t> members;  ///< world ranks
   std::string name;
   int32_t member = 0;
-  uint64_t mark = 0;  ///< Header::group_mark
+  uint64_t mark = 0;  ///< Tag::group_mark
   int32_t size() const { return static_cast<int32_t>(members.size()); }
 };
 
@@ -42,12 +42,18 @@ class PeerCollectives {
 
  private:
   // agreement.cc of this folder
-  void agree();
-  void send_header(int32_t member, int64_t bytes);
-  Header expect_header(int32_t member);
-  void check_header(int32_t member, const Header& header) const;
-  [[noreturn]] void fail_missing(int32_t first);
+  void begin_call(const PeerGroup& group, const Call& call);
+  void exchange(int32_t member, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
+                bool always = false);
+  void send_tag(int32_t member);
+  void recv_tag(int32_t member);
+  void swap_messages(int32_t member, const Outgoing& out, const Incoming& in);
+  static bool fits(void* self);
+  [[noreturn]] void refuse(int32_t member);
+  [[noreturn]] void fail_missing(int32_t awaited);
+  static constexpr int64_t tag_size() { return sizeof(Tag); }
 
+  void barrier();
   void send();
   void recv();
   void all_gather();
@@ -81,9 +87,6 @@ class PeerCollectives {
       if (partner != group_->member) visit(partner);
     }
   }
-  void exchange(int32_t member, const void* out, int64_t out_bytes, void* in, int64_t in_bytes) {
-    link_.exchange(group_->members[member], out, out_bytes, in, in_bytes, deadline_);
-  }
 
   Link& link_;
   Staging& staging_;
@@ -91,8 +94,10 @@ class PeerCollectives {
   const Fault& fault_;
   SerialStream stream_;
   std::vector<const void*> addends_;
-  std::vector<Header> headers_;
-  const PeerGroup* group_ = nullptr;  ///< of the call that runs
+  Tag tag_, expected_, arrived_;        ///< of the running call; what came last
+  uint64_t serial_ = 0;                 ///< of the running call among all of this rank
+  std::vector<uint64_t> told_, heard_;  ///< by member: the serial of the last call with a tag to it, from it
+  const PeerGroup* group_ = nullptr;    ///< of the call that runs
   const Call* call_ = nullptr;
   double deadline_ = 0, timeout_seconds_ = 0;
 };

@@ -44,18 +44,17 @@ void PeerCollectives::sum_integers(int64_t* data, int64_t count) {
   const auto core = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(n)));
   const int64_t bytes = Range{0, count}.bytes();
   if (me >= core) {
-    const int32_t partner = group_->members[me - core];
-    link_.send(partner, data, bytes, deadline_);
-    link_.recv(partner, data, bytes, deadline_);
+    exchange(me - core, data, bytes, nullptr, 0);
+    exchange(me - core, nullptr, 0, data, bytes);
     return;
   }
   const bool adopts = me + core < n;
   if (adopts) {
-    link_.recv(group_->members[me + core], staging_.floats.data(), bytes, deadline_);
+    exchange(me + core, nullptr, 0, staging_.floats.data(), bytes);
     add(data, staging_.floats.data(), count);
   }
   halve_and_double(data, count, core);
-  if (adopts) link_.send(group_->members[me + core], data, bytes, deadline_);
+  if (adopts) exchange(me + core, data, bytes, nullptr, 0);
 }
 
 /// Among the first `core` members, a power of two.

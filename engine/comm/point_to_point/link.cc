@@ -15,15 +15,13 @@ Link::~Link() {
   if (transport_.destroy != nullptr) transport_.destroy(transport_.user);
 }
 
-void Link::send(int32_t to, const void* data, int64_t bytes, double deadline) {
-  if (bytes <= 0) return;
-  check(transport_.send(transport_.user, to, data, bytes, left_until(deadline)), "send to", to);
+void Link::count(int64_t bytes) {
   sent_bytes_ += bytes;
+  sent_messages_ += bytes > 0 ? 1 : 0;
 }
 
-void Link::recv(int32_t from, void* data, int64_t bytes, double deadline) {
-  if (bytes > 0)
-    check(transport_.recv(transport_.user, from, data, bytes, left_until(deadline)), "receive from", from);
+void Link::send(int32_t to, const void* data, int64_t bytes, double deadline) {
+  if (bytes > 0) check(move(to, data, bytes, nullptr, 0, deadline), "send to", to);
 }
 
 bool Link::recv_in_time(int32_t from, void* data, int64_t bytes, double deadline) {
@@ -35,15 +33,43 @@ bool Link::recv_in_time(int32_t from, void* data, int64_t bytes, double deadline
 
 void Link::exchange(int32_t peer, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
                     double deadline) {
-  if (transport_.exchange != nullptr && out_bytes > 0 && in_bytes > 0) {
-    check(transport_.exchange(transport_.user, peer, out, out_bytes, in, in_bytes, left_until(deadline)),
-          "exchange with", peer);
-    sent_bytes_ += out_bytes;
-    return;
+  check(move(peer, out, out_bytes, in, in_bytes, deadline), "exchange with", peer);
+}
+
+Link::Outcome Link::exchange_tagged(int32_t peer, const Outgoing& out, const Incoming& in, double deadline) {
+  int32_t status = 0;
+  if (transport_.exchange_tagged != nullptr) {
+    status = transport_.exchange_tagged(transport_.user, peer, out, in, left_until(deadline));
+    if (status == 0) count(out.tag_bytes + out.bytes);
+  } else {
+    status = move(peer, out.tag, out.tag_bytes, in.tag, in.tag_bytes, deadline);
+    if (status == 0 && in.tag_bytes > 0 && !in.fits(in.user)) return Outcome::kRefused;
+    if (status == 0) status = move(peer, out.data, out.bytes, in.data, in.bytes, deadline);
   }
-  if (rank_ < peer) send(peer, out, out_bytes, deadline);
-  recv(peer, in, in_bytes, deadline);
-  if (rank_ > peer) send(peer, out, out_bytes, deadline);
+  if (status == kRefused) return Outcome::kRefused;
+  if (status == static_cast<int32_t>(Code::kTimeout) && reason().empty()) return Outcome::kTooLate;
+  check(status, "exchange with", peer);
+  return Outcome::kDone;
+}
+
+/// One message each way, in a call of the transport's.
+int32_t Link::move(int32_t peer, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
+                   double deadline) {
+  const HostTransport& t = transport_;
+  int32_t status = 0;
+  const bool at_once = t.exchange != nullptr && out_bytes > 0 && in_bytes > 0;
+  const auto send = [&] {
+    if (out_bytes > 0) status = t.send(t.user, peer, out, out_bytes, left_until(deadline));
+  };
+  if (at_once) {
+    status = t.exchange(t.user, peer, out, out_bytes, in, in_bytes, left_until(deadline));
+  } else {
+    if (rank_ < peer) send();
+    if (status == 0 && in_bytes > 0) status = t.recv(t.user, peer, in, in_bytes, left_until(deadline));
+    if (status == 0 && rank_ > peer) send();
+  }
+  if (status == 0) count(out_bytes);
+  return status;
 }
 
 void Link::look() {
@@ -66,14 +92,16 @@ std::string Link::reason() const {
   return text != nullptr ? text : "";
 }
 
+void Link::fail_late(const char* verb, int32_t peer) const {
+  fail(Code::kTimeout,
+       "rank {} could not {} rank {} in time; look there for what holds it up, or raise the timeout", rank_,
+       verb, peer);
+}
+
 void Link::check(int32_t status, const char* verb, int32_t peer) {
   if (status == 0) return;
   if (const std::string text = reason(); !text.empty()) throw Error(static_cast<Code>(status), text);
-  if (status == static_cast<int32_t>(Code::kTimeout)) {
-    fail(Code::kTimeout,
-         "rank {} could not {} rank {} in time; look there for what holds it up, or raise the timeout", rank_,
-         verb, peer);
-  }
+  if (status == static_cast<int32_t>(Code::kTimeout)) fail_late(verb, peer);
   fail(static_cast<Code>(status), "rank {} could not {} rank {}: the transport says {}", rank_, verb, peer,
        code_name(static_cast<Code>(status)));
 }

@@ -36,7 +36,7 @@ void PeerCollectives::sum_part(const void* in, const Range& range_of, float* out
       convert(slot(n), reduction.wire, outgoing, reduction.in_type, theirs.count);
       outgoing = slot(n);
     }
-    exchange(m, outgoing, theirs.count * width, slot(m), mine.count * width);
+    exchange(m, outgoing, theirs.count * width, slot(m), mine.count * width, true);
   });
   for (int32_t m = 0; m < n; ++m) addends_[m] = slot(m);
   if (narrow) {

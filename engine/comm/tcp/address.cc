@@ -225,14 +225,19 @@ HostTransport AddressLink::Ways::transport() {
   HostTransport t;
   t.user = this;
   t.send = [](void* user, int32_t to, const void* data, int64_t bytes, double seconds) {
-    return self(user).explain(self(user).mesh.send(to, data, bytes, seconds));
+    return self(user).explain(self(user).mesh.exchange(to, {.data = data, .bytes = bytes}, {}, seconds));
   };
   t.recv = [](void* user, int32_t from, void* data, int64_t bytes, double seconds) {
-    return self(user).explain(self(user).mesh.recv(from, data, bytes, seconds));
+    return self(user).explain(self(user).mesh.exchange(from, {}, {.data = data, .bytes = bytes}, seconds));
   };
   t.exchange = [](void* user, int32_t rank, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
                   double seconds) {
-    return self(user).explain(self(user).mesh.exchange(rank, out, out_bytes, in, in_bytes, seconds));
+    return self(user).explain(self(user).mesh.exchange(rank, {.data = out, .bytes = out_bytes},
+                                                       {.data = in, .bytes = in_bytes}, seconds));
+  };
+  t.exchange_tagged = [](void* user, int32_t rank, const Outgoing& out, const Incoming& in, double seconds) {
+    const int32_t status = self(user).mesh.exchange(rank, out, in, seconds);
+    return status == kRefused ? status : self(user).explain(status);
   };
   t.abort = [](void* user, int32_t code, const char* message) {
     self(user).owner.abort(static_cast<Code>(code), message);

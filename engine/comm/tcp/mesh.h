@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/comm/host/host_transport.h"
 #include "engine/comm/rendezvous/socket.h"
 
 namespace hawser::comm {
@@ -19,14 +20,13 @@ class Mesh {
   void add(int32_t rank, Socket socket) { links_[static_cast<size_t>(rank)] = std::move(socket); }
 
   // As in HostTransport. An interrupted call returns kAborted.
-  int32_t send(int32_t to, const void* data, int64_t bytes, double seconds);
-  int32_t recv(int32_t from, void* data, int64_t bytes, double seconds);
-  int32_t exchange(int32_t peer, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
-                   double seconds);
+  int32_t exchange(int32_t peer, const Outgoing& out, const Incoming& in, double seconds);
 
   std::string message;  ///< why the last call failed; "" where it ran out of time or was interrupted
 
  private:
+  int32_t put(int32_t peer, const Outgoing& out, int64_t* sent);
+  int32_t take(int32_t peer, const Incoming& in, int64_t* received);
   int32_t broke(int32_t peer, const std::string& how);
 
   std::vector<Socket> links_;
