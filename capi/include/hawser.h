@@ -601,8 +601,11 @@ HWS_API int32_t hws_checkpoint_save(hws_engine* engine, const char* path);
  * A failure that no hws_op_wait returned is counted ("save_failures" and "save_error" of
  * hws_engine_metrics). With checkpoint.on_error "stop", it is also the error of the next save, train or
  * train_step call, which then does nothing. Errors: HWS_ALREADY_EXISTS; HWS_OUT_OF_MEMORY for the copy
- * (bytes needed and available); HWS_UNIMPLEMENTED with ranks in several processes. Errors of the file system
- * come through the operation. */
+ * (bytes needed and available); HWS_UNIMPLEMENTED with ranks in several processes over hws_comm_create_host,
+ * whose functions one thread calls. Errors of the file system come through the operation.
+ *
+ * With ranks in several processes the call is collective. A save that fails or is cancelled on one of them
+ * fails on all. A failure that nobody has heard of is the error of the next save or train call. */
 HWS_API int32_t hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op** out);
 /* Accept a checkpoint of other data. It holds digests of the data it was trained on: of all of it up to 4 GiB,
  * of an even sample of more. */

@@ -30,7 +30,7 @@ TrainLoop::TrainLoop(Trainer* trainer, Progress* progress, Cancel* cancel)
 void TrainLoop::run(int64_t until_step, const std::function<bool(const TrainRecord&)>& fn) {
   ranks_.require_training("train");
   progress_.require_no_pending();
-  trainer_.saves().saver().raise_unheard();
+  trainer_.saves().raise_unheard();
   run_saves_.hold_folder();
   const int64_t total = until_step > 0 ? until_step : config().train.steps;
   if (!config().checkpoint.path.empty()) trainer_.data_fingerprint().as_saved();  // now, while they are whole

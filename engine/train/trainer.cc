@@ -153,7 +153,7 @@ StepResult Trainer::end_step(Outcome outcome, bool advance) {
 StepResult Trainer::train_step() {
   if (!cancel_.in_train() && cancel_.take())
     fail(Code::kCancelled, "cancelled before step {}", progress_.state.step + 1);
-  saves_.saver().raise_unheard();
+  if (ranks_.all_here()) saves_.saver().raise_unheard();  // processes agree at the next save or train
   forward_backward();
   const optim::Verdict verdict = progress_.guard.judge(progress_.result.loss, progress_.result.grad_norm);
   if (verdict == optim::Verdict::kAccept) {

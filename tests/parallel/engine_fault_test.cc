@@ -1,5 +1,5 @@
-// Engines whose ranks are processes, one of which is killed or stopped in each phase: a step, a save, a load,
-// the end.
+// Engines whose ranks are processes, one of which is killed or stopped in each phase: a step, a save, a
+// save beside training, a load, the end.
 // The others return the error that names it and leave nothing behind; an older checkpoint is as it was, and
 // the same process makes a new engine, of other ranks, that goes on from it with the bits of an undisturbed
 // run.
@@ -31,8 +31,8 @@ struct Phase {
   double within_seconds;  ///< the victim dies at a random moment of it; 0: before it
   int signal = SIGKILL;
 };
-constexpr Phase kPhases[] = {{"step", 0},    {"step", 0.02}, {"save", 0},
-                             {"save", 0.02}, {"load", 0},    {"destroy", 0}};
+constexpr Phase kPhases[] = {{"step", 0},   {"step", 0.02},   {"save", 0}, {"save", 0.02},
+                             {"beside", 0}, {"beside", 0.02}, {"load", 0}, {"destroy", 0}};
 
 class EngineFaults : public ::testing::TestWithParam<int32_t> {
  protected:
@@ -79,6 +79,11 @@ class EngineFaults : public ::testing::TestWithParam<int32_t> {
       for (int saves = 0;;) {
         if (name == "save") {
           run.trainer().saves().save((folder_ / ("second-" + std::to_string(++saves))).string());
+        } else if (name == "beside") {
+          const auto path = folder_ / ("second-" + std::to_string(++saves));
+          const auto operation = run.trainer().saves().save_async(path.string());
+          if (saves % 2 == 0) run.step();
+          operation->wait(-1);
         } else if (name == "load") {
           run.trainer().loads().load((folder_ / "first").string(), false);
           run.step();  // each reads for itself: only now they speak
@@ -139,6 +144,7 @@ TEST_P(EngineFaults, OfOneThatStandsStillAreNamedToo) {
   save_first();
   const char* const phases[] = {"step", "save", "load"};
   drill({phases[GetParam() - 2], 0, SIGSTOP}, GetParam() - 1, 1.5);
+  if (GetParam() == 2) drill({"beside", 0, SIGSTOP}, 0, 1.5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, EngineFaults, ::testing::Values(2, 3, 4));

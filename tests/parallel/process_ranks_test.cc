@@ -9,14 +9,17 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "engine/base/error.h"
+#include "tests/comm/worlds.h"
 #include "tests/harness/layout_cells.h"
 #include "tests/parallel/in_processes.h"
+#include "tests/train/file_faults.h"
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {
@@ -102,43 +105,153 @@ TEST(ProcessRanks, SaveOneCheckpointTogetherThatThreadsLoad) {
   std::filesystem::remove_all(folder);
 }
 
-/// Not there yet: at once in the config, or with the first call, which then costs nothing.
-TEST(ProcessRanks, AreToldThatTheyCannotSaveBesideTraining) {
-  const auto refusal = [](const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const Error& e) {
-      const bool clear = e.message().find("asynchronous saves are not there yet") != std::string::npos;
-      return std::string(code_name(e.code())) + (clear ? " " : " without words: " + e.message());
-    }
-    return std::string("not refused ");
-  };
-  const Layout l = layout(1, 2, 1, "per_step");
-  const std::string path = (std::filesystem::temp_directory_path() / "hawser-never").string();
-  LayoutRun alone(Problem(), l);
-  alone.step();
-  const std::string expected = "HWS_UNIMPLEMENTED " + summary_of({alone.step()});
-  for (const std::string& text : in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
-         LayoutRun run(Problem(), l, std::move(comm));
-         run.step();
-         const std::string refused = refusal([&] { run.trainer().saves().save_async(path); });
-         return refused + summary_of({run.step()});
-       }))
-    EXPECT_EQ(text, expected);
-  const ScratchFolder folder;
-  config::ConfigTree config = small_config(write_tokens(folder, 4000));
-  config.set("/mesh/dp_shard", "2");
-  config.set("/checkpoint", R"({"path": "never", "async": true})");
-  for (const std::string& text : in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
-         std::atomic<bool> cancel{false};
-         return refusal([&] { train::Trainer::create(config, false, &cancel, std::move(comm)); });
-       }))
-    EXPECT_EQ(text, "HWS_UNIMPLEMENTED ");
-}
-
 std::string text_of_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Name and content of each file below a folder.
+std::map<std::string, std::string> files_of(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file())
+      files[std::filesystem::relative(entry.path(), folder)] = text_of_file(entry.path());
+  return files;
+}
+
+/// The save runs beside the steps: the disk of one process is held up until they are taken.
+TEST(ProcessRanks, SaveBesideTrainingWhatTheySaveAtOnce) {
+  for (const Layout& l : {layout(1, 2, 3, "per_step"), layout(1, 3, 1, "per_micro_batch")}) {
+    const ScratchFolder folder;
+    const auto run_all = [&](std::shared_ptr<comm::Comm> comm, bool saves) {
+      const bool slow = saves && comm->local_ranks().front() == 1;
+      LayoutRun run(Problem(), l, std::move(comm));
+      run.step();
+      std::string text;
+      if (saves) {
+        run.trainer().saves().save(folder.file("at once"));
+        auto held = slow ? std::make_unique<HeldDisk>() : nullptr;
+        const auto operation = run.trainer().saves().save_async(folder.file("beside"));
+        text = summary_of({run.step(), run.step()});
+        if (operation->ended()) text += " it ended before its time";
+        held.reset();
+        EXPECT_TRUE(operation->wait(-1));
+        if (operation->bytes_written() != operation->total_bytes()) text += " bytes are missing";
+      } else {
+        text = summary_of({run.step(), run.step()});
+      }
+      return text;
+    };
+    const std::string expected = run_all(comm::make_local(static_cast<int32_t>(l.dp())), false);
+    for (const std::string& text :
+         in_processes(static_cast<int32_t>(l.dp()),
+                      [&](std::shared_ptr<comm::Comm> comm) { return run_all(std::move(comm), true); }))
+      EXPECT_EQ(text, expected) << l.name();
+    EXPECT_GT(files_of(folder.file("beside")).size(), 2u);
+    EXPECT_EQ(files_of(folder.file("beside")), files_of(folder.file("at once"))) << l.name();
+  }
+}
+
+/// On one of them the disk is full, or the save is cancelled: all hear of it, nothing is left, and the same
+/// engines save again.
+TEST(ProcessRanks, FailTogetherToSaveBesideTraining) {
+  const Layout l = layout(1, 2, 3, "per_step");
+  for (const int32_t odd_one : {0, 1}) {
+    const ScratchFolder folder;
+    const auto error_of = [](const std::function<void()>& call) {
+      try {
+        call();
+      } catch (const Error& error) {
+        return fmt::format("{} {}\n", code_name(error.code()), error.message().substr(0, 7));
+      }
+      return std::string("no error\n");
+    };
+    const std::vector<std::string> texts = in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
+      const bool odd = comm->local_ranks().front() == odd_one;
+      LayoutRun run(Problem(), l, std::move(comm));
+      train::Saves& saves = run.trainer().saves();
+      std::string text;
+      {
+        const auto full = odd ? std::make_unique<FaultyDisk>(Fault::kDiskFull) : nullptr;
+        const auto operation = saves.save_async(folder.file("full"));
+        text += error_of([&] { operation->wait(-1); });
+      }
+      {
+        const auto held = odd ? std::make_unique<HeldDisk>() : nullptr;
+        const auto operation = saves.save_async(folder.file("cancelled"));
+        run.step();
+        if (odd) operation->cancel();
+      }
+      text += error_of([&] { saves.saver().last()->wait(-1); });
+      saves.save_async(folder.file("whole"))->wait(-1);
+      return text + error_of([&] { saves.save_async(folder.file("whole")); });
+    });
+    for (const std::string& text : texts)
+      EXPECT_EQ(text, fmt::format("HWS_IO rank {0}:\nHWS_CANCELLED rank {0}:\nHWS_ALREADY_EXISTS rank 0:\n",
+                                  odd_one));
+    std::vector<std::string> left;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::filesystem::path(folder.file("whole")).parent_path()))
+      left.push_back(entry.path().filename());
+    EXPECT_EQ(left, std::vector<std::string>{"whole"}) << odd_one;
+  }
+}
+
+/// A run whose config says so: step-N, best and the last step, as a run of threads that saves at once.
+TEST(ProcessRanks, KeepTheCheckpointsOfARunBesideTraining) {
+  const ScratchFolder folder;
+  const std::string tokens = write_tokens(folder, 4000);
+  const auto run = [&](const std::string& to, bool async, std::shared_ptr<comm::Comm> comm) {
+    config::ConfigTree config = small_config(tokens);
+    config.set("/mesh/dp_shard", "2");
+    config.set("/zero/stage", "3");
+    config.set("/checkpoint",
+               fmt::format(R"({{"path": "{}", "every": 3, "keep_last": 2, "async": {}}})", to, async));
+    std::atomic<bool> cancel{false};
+    const auto trainer = train::Trainer::create(config, false, &cancel, std::move(comm));
+    double loss = 0;
+    trainer->loop().run(8, [&](const train::TrainRecord& record) {
+      loss = record.result.loss;
+      return true;
+    });
+    return fmt::format("{} {}", loss, trainer->saves().saver().failures().count);
+  };
+  const std::string expected = run(folder.file("threads"), false, comm::make_local(2));
+  for (const std::string& text : in_processes(2, [&](std::shared_ptr<comm::Comm> comm) {
+         return run(folder.file("processes"), true, std::move(comm));
+       }))
+    EXPECT_EQ(text, expected);
+  const auto weights_of = [&](const std::string& of) {
+    std::map<std::string, std::string> files = files_of(folder.file(of));
+    std::erase_if(files, [](const auto& file) { return !file.first.ends_with(".safetensors"); });
+    return files;
+  };
+  EXPECT_GE(weights_of("threads").size(), 2u);
+  EXPECT_EQ(weights_of("processes"), weights_of("threads"));
+}
+
+/// The host program's transport is called by one thread: it is told at once, and goes on.
+TEST(ProcessRanks, OfATransportWithoutLanesAreToldThatTheyCannotSaveBesideTraining) {
+  const Layout l = layout(1, 2, 1, "per_step");
+  LayoutRun alone(Problem(), l);
+  const std::string expected = "HWS_UNIMPLEMENTED " + summary_of({alone.step()});
+  const std::vector<std::shared_ptr<comm::Comm>> world = memory_world(2);
+  std::vector<std::string> texts(2);
+  std::vector<std::thread> threads;
+  for (size_t r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {
+      LayoutRun run(Problem(), l, world[r]);
+      try {
+        run.trainer().saves().save_async("never");
+      } catch (const Error& error) {
+        texts[r] = std::string(code_name(error.code())) + " ";
+        EXPECT_NE(error.message().find("a way of their own"), std::string::npos) << error.message();
+      }
+      texts[r] += summary_of({run.step()});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& text : texts) EXPECT_EQ(text, expected);
 }
 
 /// Rank 0 writes tensor by tensor what none of them has whole; what it cannot write, all say, and go on.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/comm/gate.h"
 #include "engine/nn/rope_table.h"
 #include "engine/train/step/rehearsal.h"
 
@@ -108,6 +109,11 @@ void Rank::make_groups() {
   if (peers_) groups_.host_shard = on_host(layout.reduction().scatter, "tensors");
   if (!layout.reduction().across.empty()) groups_.replica = make(layout.reduction().across, "dp_replicate");
   if (!layout.secondary_axes().empty()) groups_.secondary = make(layout.secondary_axes(), "secondary");
+  if (shared_.several_processes && !shared_.inference && comm_->has_lanes()) {
+    // Savers come as late as their disks are slow; who died, everyone is told without a deadline.
+    saves_ = comm_->make_group(to_ranks(group(shared_.mesh, number_, layout.data_axes())), "saves",
+                               {"saves", false, comm::kNoDeadline});
+  }
 }
 
 void Rank::publish_weights() {

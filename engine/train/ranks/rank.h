@@ -26,6 +26,7 @@ class Rank {
     const optim::Optimizer& optimizer;
     mesh::DeviceMesh mesh;
     bool inference = false;
+    bool several_processes = false;  ///< hold the ranks of the world
   };
 
   /// `comm`: null for a world of one; it and `machine` outlive the rank. Called on the rank's own thread;
@@ -39,6 +40,8 @@ class Rank {
   int64_t dp_rank() const { return dp_rank_; }
   comm::RankComm* comm() const { return comm_; }
   const parallel::DataParallelGroups& groups() const { return groups_; }
+  /// All ranks, in a lane of their own, for saves beside training; null where none is needed, or to be had.
+  comm::ProcessGroup* saves() const { return saves_.get(); }
   const parallel::ShardLayout& layout() const { return *layout_; }
   Executor& executor() { return *executor_; }
   const Executor& executor() const { return *executor_; }
@@ -69,6 +72,7 @@ class Rank {
   int64_t dp_rank_;
   comm::RankComm* comm_;
   parallel::DataParallelGroups groups_;
+  std::unique_ptr<comm::ProcessGroup> saves_;
   std::unique_ptr<parallel::ShardLayout> layout_;
   Machine& machine_;
   std::shared_ptr<device::Arena> arena_;

@@ -35,12 +35,11 @@ bool RunSaves::save(const DueCheckpoints& due) {
     c.path = where();
     paths = due.paths(c);
     if (c.async) {
-      const auto once = [](const std::function<bool()>& fn) { return fn(); };
-      saves_.write_beside(paths, [c, due, where, once](const auto& write, const auto& begin) {
-        write_due(c, due, where, write, once, begin);
+      saves_.write_beside(paths, [c, due, where](const auto& write, const auto& begin, const auto& on_first) {
+        write_due(c, due, where, write, on_first, begin);
       });
     } else {
-      saves_.saver().make_way();  // for one that the host began
+      saves_.make_way();  // for one that the host began
       write_due_now(due, where, &at);
     }
   } catch (const Error& error) {
@@ -55,7 +54,7 @@ void RunSaves::end(bool saved) {
   const config::CheckpointConfig& c = config_;
   if (c.path.empty()) return;
   saves_.saver().wait();
-  saves_.saver().raise_unheard();
+  saves_.raise_unheard();
   write_last_step(saved);
 }
 

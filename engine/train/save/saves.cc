@@ -13,38 +13,76 @@ namespace {
 
 constexpr int64_t kShardBytes = int64_t{4} << 30;
 
+/// The first member opens the folder and finishes; each writes its shard, all at the same time, and returns its
+/// index. Whoever fails says so before anything else is done, so that all fail and nothing is left.
+void write_together(comm::ProcessGroup* group, const std::string& path, const checkpoint::Description& d,
+                    const checkpoint::SaveProgress* progress,
+                    const std::function<std::string(const std::string& folder)>& write_shard) {
+  Together together(group);
+  std::optional<checkpoint::ShardedSave> save;
+  const std::string folder = together.from_first([&] { return save.emplace(path).folder(); });
+  const std::vector<std::string> indexes = together.from_all([&] { return write_shard(folder); });
+  if (progress) {
+    together.from_all([&] {  // whoever was cancelled while it waited for the others
+      progress->check();
+      return std::string();
+    });
+  }
+  together.from_first([&] {
+    save->finish(indexes, d, progress);
+    return std::string();
+  });
+}
+
 }  // namespace
 
 Saves::Saves(const Ranks& ranks, const Progress& progress, DataFingerprint* fingerprint)
     : ranks_(ranks), progress_(progress), fingerprint_(*fingerprint), saver_(ranks.config().checkpoint) {
-  if (ranks.config().checkpoint.async) require_one_process("/checkpoint/async");
+  if (ranks.config().checkpoint.async) require_lane("/checkpoint/async");
 }
 
 void Saves::save(const std::string& path) {
   progress_.require_no_pending();
-  saver_.raise_unheard();
-  saver_.make_way();
+  make_way();
   write_now(path);
 }
 
 std::shared_ptr<SaveOperation> Saves::save_async(const std::string& path) {
   progress_.require_no_pending();
-  require_one_process("hws_checkpoint_save_async");
-  saver_.raise_unheard();
-  saver_.make_way();
-  if (checkpoint::path_exists(path))
-    fail(Code::kAlreadyExists, "{} exists already; choose another name or remove it", path);
-  return write_beside({path}, [path](const auto& write, const auto&) { write(path); });
+  require_lane("hws_checkpoint_save_async");
+  make_way();
+  agree_on([&] {
+    if (checkpoint::path_exists(path))
+      fail(Code::kAlreadyExists, "{} exists already; choose another name or remove it", path);
+  });
+  return write_beside({path}, [path](const auto& write, const auto&, const auto&) { write(path); });
+}
+
+/// What one process cannot do alone would leave the others waiting for it.
+void Saves::agree_on(const std::function<void()>& attempt) const {
+  if (ranks_.all_here()) return attempt();
+  ranks_.from_all_processes([&] {
+    attempt();
+    return std::string();
+  });
+}
+
+void Saves::make_way() {
+  agree_on([this] {
+    saver_.make_way();
+    saver_.raise_unheard();
+  });
+}
+
+void Saves::raise_unheard() {
+  agree_on([this] { saver_.raise_unheard(); });
 }
 
 void Saves::write_now(const std::string& path) {
   const checkpoint::Description d = description();
   checkpoint::check_description(d);
   ranks_.on_each([&](Rank& rank, int32_t) {
-    Together together(rank.groups().dp.get());
-    std::optional<checkpoint::ShardedSave> save;
-    std::string folder = together.from_first([&] { return save.emplace(path).folder(); });
-    const std::vector<std::string> indexes = together.from_all([&] {
+    write_together(rank.groups().dp.get(), path, d, nullptr, [&](const std::string& folder) {
       std::vector<checkpoint::PieceView> pieces = pieces_of(rank, ranks_.table());
       Staging copy;  // files are written from the host's memory
       if (!rank.link().in_place()) {
@@ -54,10 +92,6 @@ void Saves::write_now(const std::string& path) {
       }
       return checkpoint::write_shard(folder, rank.number(), static_cast<int>(ranks_.world()), pieces,
                                      kShardBytes);
-    });
-    together.from_first([&] {
-      save->finish(indexes, d);
-      return std::string();
     });
   });
 }
@@ -94,46 +128,77 @@ void Saves::take_staging() {
 }
 
 std::shared_ptr<SaveOperation> Saves::write_beside(std::vector<std::string> paths, Job job) {
-  saver_.make_way();  // from here on nobody reads the staged copy
+  make_way();  // from here on nobody reads the staged copy
   auto d = std::make_shared<const checkpoint::Description>(description());
   checkpoint::check_description(*d);
-  lay_out_staging();
+  agree_on([this] { lay_out_staging(); });
   int64_t bytes = 0;
   for (const Staging& staging : staging_) bytes += staging.bytes();
   ranks_.on_each(
       [&](Rank& rank, int32_t i) { staging_[static_cast<size_t>(i)].copy(rank.link(), rank.stream()); });
   bytes *= static_cast<int64_t>(paths.size());
   auto operation = std::make_shared<SaveOperation>(std::move(paths), bytes);
-  saver_.start(operation, [this, d, to = operation.get(), job = std::move(job)] {
+  start(operation, [this, d, to = operation.get(), job = std::move(job)] {
+    const auto on_first = [this](const std::function<bool()>& fn) {
+      if (ranks_.all_here()) return fn();
+      return Together(ranks_.first().saves()).from_first([&] { return std::string(fn() ? "1" : "0"); }) ==
+             "1";
+    };
     job([&](const std::string& path) { write_staged(path, *d, to->progress()); },
-        [&](size_t i) { to->begin(i); });
+        [&](size_t i) { to->begin(i); }, on_first);
   });
   return operation;
+}
+
+/// A saver that fails alone breaks the comm, because the others would wait for it for ever. One that has no
+/// thread to run on says so in place of its first word.
+void Saves::start(const std::shared_ptr<SaveOperation>& operation, std::function<void()> write) {
+  if (ranks_.all_here()) return saver_.start(operation, std::move(write));
+  const Rank& rank = ranks_.first();
+  try {
+    saver_.start(operation, [write = std::move(write), &rank] {
+      try {
+        write();
+      } catch (const AgreedError&) {
+        throw;
+      } catch (...) {
+        throw told_others(rank.comm(), Error::caught());
+      }
+    });
+  } catch (...) {
+    const Error error = Error::caught();
+    Together(rank.saves()).from_all([&]() -> std::string { throw error; });
+  }
 }
 
 /// On the saver's thread: reads nothing but the staged copies and what never changes.
 void Saves::write_staged(const std::string& path, const checkpoint::Description& d,
                          checkpoint::SaveProgress* progress) const {
   const int world = static_cast<int>(ranks_.world());
-  std::vector<std::string> indexes(static_cast<size_t>(world));
+  const auto write_shard = [&](const std::string& folder, size_t i) {
+    return checkpoint::write_shard(folder, ranks_.at(static_cast<int32_t>(i)).number(), world,
+                                   staging_[i].pieces(), kShardBytes, progress);
+  };
+  if (!ranks_.all_here())
+    return write_together(ranks_.first().saves(), path, d, progress,
+                          [&](const std::string& folder) { return write_shard(folder, 0); });
   checkpoint::ShardedSave save(path);
-  for (size_t i = 0; i < staging_.size(); ++i) {
-    const int32_t number = ranks_.at(static_cast<int32_t>(i)).number();
-    indexes[static_cast<size_t>(number)] =
-        checkpoint::write_shard(save.folder(), number, world, staging_[i].pieces(), kShardBytes, progress);
-  }
+  std::vector<std::string> indexes(static_cast<size_t>(world));
+  for (size_t i = 0; i < staging_.size(); ++i)
+    indexes[static_cast<size_t>(ranks_.at(static_cast<int32_t>(i)).number())] = write_shard(save.folder(), i);
   save.finish(indexes, d, progress);
 }
 
-/// Ranks talk in one order that all of them share (process_group.h), and so does whoever finishes a save with
-/// what the others have written. Writers beside training end at another moment in each process: they need a
-/// way to each other of their own, which comms do not have.
-void Saves::require_one_process(const char* what) const {
-  if (!ranks_.all_here())
-    fail(Code::kUnimplemented,
-         "{}: asynchronous saves are not there yet for ranks in several processes (here {} of {}); use "
-         "hws_checkpoint_save, and leave /checkpoint/async out",
-         what, ranks_.here(), ranks_.world());
+/// Writers beside training end at another moment in each process, so they talk in a lane of their own. The
+/// host program's transport is called by one thread and has one order for all calls.
+void Saves::require_lane(const char* what) const {
+  if (ranks_.all_here() || ranks_.first().saves() != nullptr) return;
+  fail(Code::kUnimplemented,
+       "{}: asynchronous saves need a way of their own between the processes, which the host program's "
+       "transport does not have (here {} of {} ranks); use hws_checkpoint_save and leave /checkpoint/async "
+       "out, "
+       "or let the engine connect its ranks",
+       what, ranks_.here(), ranks_.world());
 }
 
 }  // namespace hawser::train

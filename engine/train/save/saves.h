@@ -28,9 +28,17 @@ class Saves {
   /// Waits for a running asynchronous save, or throws kBusy, as the config says; so does save_async.
   void save(const std::string& path);
   /// Copies the state into memory of its own (kept; throws kOutOfMemory) and writes it on another thread,
-  /// beside whatever is called next. The same files, byte for byte, as save. Throws kUnimplemented with ranks
-  /// in several processes. Loads, exports and the destructor wait for it.
+  /// beside whatever is called next. The same files, byte for byte, as save. Of ranks in several processes
+  /// all fail where one does; throws kUnimplemented where their transport has no lanes. Loads, exports and the
+  /// destructor wait for it.
   std::shared_ptr<SaveOperation> save_async(const std::string& path);
+
+  // These throw on all processes if one has reason to.
+
+  /// Before another save: waits for a running one, or throws kBusy, as the config says; then raise_unheard.
+  void make_way();
+  /// Under on_error stop: throws what the last save failed with, unless somebody has heard of it.
+  void raise_unheard();
 
   /// For a run that will save beside training: its first save is to wait no longer than the others.
   void take_staging();
@@ -38,8 +46,11 @@ class Saves {
   /// before anything else is done, so that all fail and nothing is left.
   void write_now(const std::string& path);
   using Write = std::function<void(const std::string& path)>;
-  /// Writes with the first, and tells the second at which of the operation's checkpoints it is.
-  using Job = std::function<void(const Write& write, const std::function<void(size_t)>& begin)>;
+  using OnFirst = std::function<bool(const std::function<bool()>&)>;
+  /// Writes with the first, tells the second at which of the operation's checkpoints it is, and does with the
+  /// third what must be done once for all ranks.
+  using Job = std::function<void(const Write& write, const std::function<void(size_t)>& begin,
+                                 const OnFirst& on_first)>;
   /// Copies the state, and has `job` write it to all of `paths` on the saver's thread.
   std::shared_ptr<SaveOperation> write_beside(std::vector<std::string> paths, Job job);
 
@@ -51,9 +62,11 @@ class Saves {
  private:
   checkpoint::Description description();
   void lay_out_staging();
+  void agree_on(const std::function<void()>& attempt) const;
+  void start(const std::shared_ptr<SaveOperation>& operation, std::function<void()> write);
   void write_staged(const std::string& path, const checkpoint::Description& d,
                     checkpoint::SaveProgress* progress) const;
-  void require_one_process(const char* what) const;
+  void require_lane(const char* what) const;
 
   const Ranks& ranks_;
   const Progress& progress_;
