@@ -35,6 +35,7 @@ struct RankOptions {
   int32_t control = -1;     ///< descriptor to the launcher that says which rank this is; -1: none
   int64_t meeting = 0;      ///< counts the meetings of ranks; 0: not counted
   double meet_seconds = 0;  ///< for all to come to one; 0: as usual
+  std::string folder;       ///< of the run, if the launcher says where it is now
 };
 
 struct TrainOptions {

@@ -1,24 +1,38 @@
 #include "bindings/cli/elastic.h"
 
 #include <cstdio>
+#include <optional>
+#include <string>
 
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/places.h"
+#include "bindings/cli/run_folder.h"
 #include "bindings/cli/train_once.h"
 
 namespace hawser::cli {
+namespace {
+
+std::string& folder_of(TrainOptions& options) { return options.out.empty() ? options.resume : options.out; }
+
+}  // namespace
 
 int run_elastic(const TrainOptions& options) {
   if (options.out.empty() && options.resume.empty())
     refuse("--elastic needs --out DIR: its checkpoints are where a run continues when ranks are lost");
   Places places(options.ranks);
-  bool written = false;  // in an earlier meeting, if not in this one
+  bool written = false;           // in an earlier meeting, if not in this one
+  std::optional<RunFolder> held;  // which may be moved between two meetings
   while (const auto ranks = places.next()) {
     TrainOptions now = options;
     now.ranks = *ranks;
+    if (!ranks->folder.empty())
+      folder_of(now) = ranks->folder;
+    else if (held)
+      folder_of(now) = held->path();
     try {
       return train_once(now, [&](int64_t step) {
         written = true;
+        if (!held && RunFolder::is_run(folder_of(now))) held.emplace(RunFolder::look_into(folder_of(now)));
         places.began(step);
       });
     } catch (Failure& failure) {  // engine and comm are gone by now

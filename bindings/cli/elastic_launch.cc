@@ -38,8 +38,13 @@ std::string free_address() {
   return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
 }
 
-ElasticLaunch::ElasticLaunch(const LaunchOptions& options, const hws_config* config, ProcessTeam* team)
-    : options_(options), config_(config), team_(team), patience_seconds_(comm_timeout(config)) {}
+ElasticLaunch::ElasticLaunch(const LaunchOptions& options, const hws_config* config, std::string folder,
+                             ProcessTeam* team)
+    : options_(options),
+      config_(config),
+      folder_(std::move(folder)),
+      team_(team),
+      patience_seconds_(comm_timeout(config)) {}
 
 ElasticLaunch::~ElasticLaunch() { dismiss(); }
 
@@ -104,7 +109,10 @@ void ElasticLaunch::listen_to(size_t member) {
   ssize_t n = 0;
   while ((n = recv(p.control, text.data(), text.size(), MSG_DONTWAIT)) > 0) {
     const std::string_view word(text.data(), static_cast<size_t>(n));
-    if (word.starts_with(kBegan)) began_from_ = std::stoll(std::string(word.substr(std::strlen(kBegan))));
+    if (word.starts_with(kBegan)) {
+      began_from_ = std::stoll(std::string(word.substr(std::strlen(kBegan))));
+      if (!held_ && RunFolder::is_run(folder_)) held_.emplace(RunFolder::look_into(folder_));
+    }
     if (word != kLost) continue;
     p.state = State::kWaiting;
     lost_one();
@@ -179,7 +187,8 @@ void ElasticLaunch::meet() {
   const std::vector<size_t> members = waiting();
   const int32_t world = fitting(here);
   if (meeting_ > 0) std::fprintf(stderr, "hawser: note: continuing with %d ranks\n", world);
-  Place place{++meeting_, 0, world, options_.address.empty() ? free_address() : options_.address};
+  Place place{++meeting_, 0, world, options_.address.empty() ? free_address() : options_.address,
+              held_ ? held_->path() : ""};
   for (; place.rank < world; ++place.rank) {
     const size_t m = members[static_cast<size_t>(place.rank)];
     const std::string text = to_text(place);

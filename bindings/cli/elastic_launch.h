@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,13 +13,16 @@
 #include "bindings/cli/commands.h"
 #include "bindings/cli/places.h"
 #include "bindings/cli/process_team.h"
+#include "bindings/cli/run_folder.h"
 
 namespace hawser::cli {
 
 class ElasticLaunch final : public Supervisor {
  public:
-  /// `config` as the command line says it; read now and then, so it must outlive this object.
-  ElasticLaunch(const LaunchOptions& options, const hws_config* config, ProcessTeam* team);
+  /// `config` as the command line says it; read now and then, so it must outlive this object. `folder` is
+  /// the run's; it may be moved while the run goes on.
+  ElasticLaunch(const LaunchOptions& options, const hws_config* config, std::string folder,
+                ProcessTeam* team);
   ~ElasticLaunch() override;
 
   /// Starts the processes and calls them to the first meeting. Throws Failure if no number of ranks up to
@@ -52,6 +56,8 @@ class ElasticLaunch final : public Supervisor {
 
   const LaunchOptions& options_;
   const hws_config* const config_;
+  const std::string folder_;       // as the command line says it
+  std::optional<RunFolder> held_;  // once the run has begun
   ProcessTeam* const team_;
   const double patience_seconds_;
   std::vector<Process> processes_;  // by member of the team

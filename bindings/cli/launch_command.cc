@@ -72,7 +72,7 @@ int launch_elastic(const LaunchOptions& options, const TrainOptions& train) {
                             : load_config(train.config);
   allow_descriptors();
   ProcessTeam team(job_secret(train), still_seconds(train));
-  ElasticLaunch launch(options, config.get(), &team);
+  ElasticLaunch launch(options, config.get(), folder, &team);
   launch.begin();
   return team.wait(&launch);
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <sstream>
 
@@ -18,7 +19,8 @@ constexpr double kMeetSeconds = 4;
 
 std::string to_text(const Place& place) {
   std::ostringstream text;
-  text << place.meeting << ' ' << place.rank << ' ' << place.world << ' ' << place.address;
+  text << place.meeting << ' ' << place.rank << ' ' << place.world << ' ' << place.address << ' '
+       << place.folder;
   return text.str();
 }
 
@@ -27,6 +29,8 @@ Place place_from(const std::string& text) {
   std::istringstream words(text);
   if (!(words >> place.meeting >> place.rank >> place.world >> place.address))
     throw Failure(HWS_INTERNAL, "the launcher said \"" + text + "\", which is not a place in a run");
+  words.get();
+  std::getline(words, place.folder, '\0');
   return place;
 }
 
@@ -47,7 +51,7 @@ std::optional<RankOptions> Places::next() {
   began_from_ = -1;
   now_ = asked_;
   if (asked_.control < 0) return now_;
-  std::array<char, 256> text;
+  std::array<char, PATH_MAX + 256> text;
   ssize_t n = 0;
   do {
     n = recv(asked_.control, text.data(), text.size(), 0);
@@ -58,6 +62,7 @@ std::optional<RankOptions> Places::next() {
   now_.rank = place.rank;
   now_.world = now_.processes_here = place.world;
   now_.meeting = place.meeting;
+  now_.folder = place.folder;
   now_.meet_seconds = kMeetSeconds;
   return now_;
 }

@@ -13,11 +13,12 @@
 
 namespace hawser::cli {
 
-/// A process's place in a meeting, as the launcher gives it: "MEETING RANK WORLD ADDRESS".
+/// A process's place in a meeting, as the launcher gives it: "MEETING RANK WORLD ADDRESS FOLDER".
 struct Place {
   int64_t meeting = 1;
   int32_t rank = 0, world = 1;
   std::string address;
+  std::string folder;  ///< of the run, where it is now; "": where the command line says
 };
 std::string to_text(const Place& place);
 Place place_from(const std::string& text);

@@ -1,5 +1,6 @@
 // `mv` of a run's folder while it trains: all of the run goes with it, and nothing is made in its old place.
 #include <csignal>
+#include <sstream>
 
 #include "tests/cli/run_command.h"
 
@@ -60,6 +61,42 @@ TEST_P(MovedRun, IsOneRunAndGoesOnFromItsNewPlace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MovedRun, testing::Values("", "launch -n 2"));
+
+/// A lost rank makes all meet again, the one that replaces it included: in the folder's new place.
+TEST_F(CommandTest, AnElasticRunGoesOnInTheNewPlaceOfItsFolder) {
+  const std::string words =
+      " train config.json --data text.txt --set /mesh/dp_shard=2 --set /train/steps=200 "
+      "--set /checkpoint/every=20 --set /checkpoint/keep_last=100 --out ";
+  const std::string command = "cd '" + folder_.string() +
+                              "' && exec " HAWSER_COMMAND " launch -n 2 --elastic" + words +
+                              "run >stdout 2>stderr </dev/null";
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(127);
+  }
+  const auto rows = [&](const std::string& run) {
+    return lines_of(read_text(path(run + "/metrics.jsonl"))).size();
+  };
+  for (int i = 0; i < 3000 && rows("run") < 25; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  fs::rename(path("run"), path("moved"));
+  std::istringstream children(
+      read_text("/proc/" + std::to_string(launcher) + "/task/" + std::to_string(launcher) + "/children"));
+  pid_t first = 0, second = 0;
+  children >> first >> second;
+  ASSERT_GT(second, 0) << read_text(path("stderr"));
+  kill(second, SIGKILL);
+  int status = 0;
+  waitpid(launcher, &status, 0);
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0) << read_text(path("stderr"));
+  EXPECT_NE(read_text(path("stderr")).find("continuing with 2 ranks"), std::string::npos)
+      << read_text(path("stderr"));
+  EXPECT_FALSE(fs::exists(path("run")));
+  EXPECT_EQ(rows("moved"), 200u);
+  succeed("launch -n 2" + words + "undisturbed");
+  EXPECT_EQ(metric_rows(path("moved")), metric_rows(path("undisturbed")));
+}
 
 }  // namespace
 }  // namespace hawser::cli_test
