@@ -8,6 +8,15 @@ bool follows(Place next, Place first, int64_t size) {
   return next && first && next.group == first.group && next.offset == first.offset + size;
 }
 
+/// A product of which only the output is said.
+kernels::Matmul into(void* c, DType type, int64_t stride) {
+  kernels::Matmul m;
+  m.c = c;
+  m.c_type = type;
+  m.ldc = stride;
+  return m;
+}
+
 }  // namespace
 
 Linear::Linear(const ParameterTable& table, const std::vector<std::string>& prefixes) {
@@ -25,10 +34,10 @@ Linear::Linear(const ParameterTable& table, const std::vector<std::string>& pref
   }
 }
 
-/// x W^T + b; where it goes is the caller's. The bias may lie in the workspace.
-kernels::Matmul Linear::forward_product(const Context& ctx, const Part& part, const void* x,
-                                        int64_t rows) const {
-  kernels::Matmul m;
+/// x W^T + b, to where m says, with what m takes along. The bias may lie in the workspace.
+void Linear::product(const Context& ctx, const Part& part, kernels::Matmul m, const void* x,
+                     int64_t rows) const {
+  RegionScope scope(*ctx.workspace);
   m.a = x;
   m.b = ctx.weight(part.weight);
   m.bias = ctx.lookup_f32(part.bias, part.out);
@@ -36,70 +45,51 @@ kernels::Matmul Linear::forward_product(const Context& ctx, const Part& part, co
   m.m = rows, m.n = part.out, m.k = in_;
   m.lda = in_, m.ldb = in_;
   m.b_transposed = true;
-  return m;
-}
-
-void Linear::product(const Context& ctx, const Part& part, void* y, DType y_type, int64_t ldy, const void* x,
-                     int64_t rows) const {
-  RegionScope scope(*ctx.workspace);
-  kernels::Matmul m = forward_product(ctx, part, x, rows);
-  m.c = y;
-  m.c_type = y_type;
-  m.ldc = ldy;
   ctx.matmul(m);
 }
 
 void Linear::forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x,
                      int64_t rows) const {
-  if (one_product_) return product(ctx, all(), y, y_type, ldy, x, rows);
-  for (const Part& part : parts_) product(ctx, part, advance(y, part.begin, y_type), y_type, ldy, x, rows);
+  if (one_product_) return product(ctx, all(), into(y, y_type, ldy), x, rows);
+  for (const Part& part : parts_)
+    product(ctx, part, into(advance(y, part.begin, y_type), y_type, ldy), x, rows);
 }
 
 void Linear::forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x,
                           int64_t rows) const {
-  product(ctx, parts_[part], y, ctx.type, ldy, x, rows);
+  product(ctx, parts_[part], into(y, ctx.type, ldy), x, rows);
 }
 
 void Linear::forward_gelu(const Context& ctx, void* a, void* h, const void* x, int64_t rows) const {
   HWS_CHECK(one_product_);
-  RegionScope scope(*ctx.workspace);
-  kernels::Matmul m = forward_product(ctx, all(), x, rows);
-  m.c = a;
+  kernels::Matmul m = into(a, ctx.type, out_);
   m.aux = h;
   m.epilogue = kernels::Epilogue::kGeluTanh;
-  m.c_type = ctx.type;
-  m.ldc = out_;
-  ctx.matmul(m);
+  product(ctx, all(), m, x, rows);
 }
 
-/// dy W; where it goes is the caller's.
-kernels::Matmul Linear::backward_product(const Context& ctx, const void* dy, DType dy_type,
-                                         int64_t rows) const {
-  kernels::Matmul m;
+/// dy W, to where m says.
+void Linear::input_gradient(const Context& ctx, kernels::Matmul m, const void* dy, DType dy_type,
+                            int64_t rows) const {
   m.a = dy;
   m.b = ctx.weight(parts_[0].weight);
   m.a_type = dy_type, m.b_type = ctx.type;
   m.m = rows, m.n = in_, m.k = out_;
-  m.ldc = in_, m.lda = out_, m.ldb = in_;
-  return m;
+  m.lda = out_, m.ldb = in_;
+  ctx.matmul(m);
 }
 
 void Linear::backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
                             int64_t rows) const {
-  kernels::Matmul m = backward_product(ctx, dy, dy_type, rows);
-  m.c = dx;
-  m.c_type = dx_type;
-  ctx.matmul(m);
+  input_gradient(ctx, into(dx, dx_type, in_), dy, dy_type, rows);
 }
 
 void Linear::backward_input_gelu(const Context& ctx, void* dh, const void* h, const void* dy, DType dy_type,
                                  int64_t rows) const {
-  kernels::Matmul m = backward_product(ctx, dy, dy_type, rows);
-  m.c = dh;
+  kernels::Matmul m = into(dh, ctx.type, in_);
   m.aux = const_cast<void*>(h);  // read here, written forward
   m.epilogue = kernels::Epilogue::kGeluTanhGradient;
-  m.c_type = ctx.type;
-  ctx.matmul(m);
+  input_gradient(ctx, m, dy, dy_type, rows);
 }
 
 /// Biases that lie back to back take their gradient from the weight's product, where the backend offers that.

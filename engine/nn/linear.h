@@ -1,5 +1,7 @@
 // Linear: y = x W^T + b over one weight or several stacked ones (q, k, v; gate, up) that lie back to back, so
-// that one matrix product serves them all.
+// that one matrix product serves them all. Every output is written in `product`, every dx in `input_gradient`, so what
+// lies beside a weight (a low-rank adapter) has one place forward and two in backward: dx there, its
+// own gradients in `backward_weight`. GELU taken along would come too early for it; Mlp::in_products decides that.
 #pragma once
 
 #include <cstdint>
@@ -42,10 +44,9 @@ class Linear {
     int64_t begin, out;  // first column, columns
   };
   Part all() const { return {parts_[0].weight, parts_[0].bias, 0, out_}; }
-  kernels::Matmul forward_product(const Context& ctx, const Part& part, const void* x, int64_t rows) const;
-  kernels::Matmul backward_product(const Context& ctx, const void* dy, DType dy_type, int64_t rows) const;
-  void product(const Context& ctx, const Part& part, void* y, DType y_type, int64_t ldy, const void* x,
-               int64_t rows) const;
+  void product(const Context& ctx, const Part& part, kernels::Matmul m, const void* x, int64_t rows) const;
+  void input_gradient(const Context& ctx, kernels::Matmul m, const void* dy, DType dy_type,
+                      int64_t rows) const;
   void sum_bias_gradients(const Context& ctx, const void* dy, DType dy_type, int64_t rows) const;
 
   std::vector<Part> parts_;
