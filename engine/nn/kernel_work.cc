@@ -46,32 +46,11 @@ KernelWork work(Kernel kernel, DType type, int64_t bytes, double flops = 0) {
 }  // namespace
 
 const char* kernel_name(Kernel kernel) {
-  static constexpr const char* kNames[] = {"matmul",
-                                           "matmul_gelu",
-                                           "matmul_gelu_backward",
-                                           "matmul_bias_gradient",
-                                           "attention_forward",
-                                           "attention_backward",
-                                           "norm_forward",
-                                           "norm_backward",
-                                           "residual_forward",
-                                           "residual_backward",
-                                           "activation_forward",
-                                           "activation_backward",
-                                           "rope",
-                                           "embedding_forward",
-                                           "embedding_backward",
-                                           "cross_entropy",
-                                           "soft_cap",
-                                           "column_sum",
-                                           "sum_of_squares",
-                                           "add",
-                                           "convert",
-                                           "ordered_sum",
-                                           "adamw",
-                                           "sgd",
-                                           "adamw_bf16",
-                                           "sgd_bf16"};
+  static constexpr const char* kNames[] = {"matmul_gelu", "matmul_gelu_backward", "matmul_bias_gradient",
+#define HWS_NAME(name, Args) #name,
+                                           HWS_EACH_KERNEL(HWS_NAME)
+#undef HWS_NAME
+  };
   return kNames[static_cast<uint8_t>(kernel)];
 }
 

@@ -9,40 +9,21 @@
 
 namespace hawser::nn {
 
+/// Matrix products by what they take along, and the kernels of the table: kMatmul to kSgdBf16.
 enum class Kernel : uint8_t {
-  kMatmul,
   kMatmulGelu,
   kMatmulGeluBackward,
   kMatmulBiasGradient,
-  kAttentionForward,
-  kAttentionBackward,
-  kNormForward,
-  kNormBackward,
-  kResidualForward,
-  kResidualBackward,
-  kActivationForward,
-  kActivationBackward,
-  kRope,
-  kEmbeddingForward,
-  kEmbeddingBackward,
-  kCrossEntropy,
-  kSoftCap,
-  kColumnSum,
-  kSumOfSquares,
-  kAdd,
-  kConvert,
-  kOrderedSum,
-  kAdamW,
-  kSgd,
-  kAdamWBf16,
-  kSgdBf16
+#define HWS_ENUMERATOR(name, Args) k##Args,
+  HWS_EACH_KERNEL(HWS_ENUMERATOR)
+#undef HWS_ENUMERATOR
 };
 
 /// "matmul", "matmul_gelu" (products with what they take along), "attention_forward", ... Static storage.
 const char* kernel_name(Kernel kernel);
 
 /// A matrix product, whatever it takes along.
-inline bool is_matmul(Kernel kernel) { return kernel <= Kernel::kMatmulBiasGradient; }
+inline bool is_matmul(Kernel kernel) { return kernel <= Kernel::kMatmul; }
 
 struct KernelWork {
   Kernel kernel = Kernel::kMatmul;
@@ -60,28 +41,8 @@ struct KernelWork {
   }
 };
 
-KernelWork work_of(const kernels::Matmul& m);
-KernelWork work_of(const kernels::EmbeddingForward& e);
-KernelWork work_of(const kernels::EmbeddingBackward& e);
-KernelWork work_of(const kernels::NormForward& n);
-KernelWork work_of(const kernels::NormBackward& n);
-KernelWork work_of(const kernels::ActivationForward& a);
-KernelWork work_of(const kernels::ActivationBackward& a);
-KernelWork work_of(const kernels::Rope& r);
-KernelWork work_of(const kernels::ResidualForward& r);
-KernelWork work_of(const kernels::ResidualBackward& r);
-KernelWork work_of(const kernels::AttentionForward& a);
-KernelWork work_of(const kernels::AttentionBackward& a);
-KernelWork work_of(const kernels::CrossEntropy& c);
-KernelWork work_of(const kernels::SoftCap& s);
-KernelWork work_of(const kernels::ColumnSum& s);
-KernelWork work_of(const kernels::SumOfSquares& s);
-KernelWork work_of(const kernels::Add& a);
-KernelWork work_of(const kernels::Convert& c);
-KernelWork work_of(const kernels::OrderedSum& s);
-KernelWork work_of(const kernels::AdamW& a);
-KernelWork work_of(const kernels::Sgd& s);
-KernelWork work_of(const kernels::AdamWBf16& a);
-KernelWork work_of(const kernels::SgdBf16& s);
+#define HWS_WORK(name, Args) KernelWork work_of(const kernels::Args& args);
+HWS_EACH_KERNEL(HWS_WORK)
+#undef HWS_WORK
 
 }  // namespace hawser::nn

@@ -1,8 +1,8 @@
-// The functions that every CPU level fills its kernel table with (kernels/include/table.h). Each .cc of this
-// folder that is named in kernels/CMakeLists.txt as a kernel is compiled once per level with HWS_LEVEL =
-// generic, v2, v3, v4 or v4bf16 and HWS_SIMD = the header of that level. All but these functions stands in an
-// anonymous namespace, and no C++ library header is used: one inline function shared by two levels would let
-// the linker run AVX-512 code on a machine without it.
+// The functions that every CPU level fills its kernel table with (kernels/include/table.h). Each .cc of this folder, but
+// for the dispatcher over levels, is compiled once per level with HWS_LEVEL = generic, v2, v3, v4 or v4bf16 and
+// HWS_SIMD = the header of that level. All but these functions stands in an anonymous namespace, and no C++ library
+// header is used: one inline function shared by two levels would let the linker run AVX-512 code on a machine without
+// it.
 #pragma once
 
 #include "kernels/include/table.h"
@@ -11,29 +11,9 @@ namespace hawser::kernels::HWS_LEVEL {
 
 extern const KernelTable kTable;
 
-void matmul(const Matmul& args, Stream& stream);
-void embedding_forward(const EmbeddingForward& args, Stream& stream);
-void embedding_backward(const EmbeddingBackward& args, Stream& stream);
-void norm_forward(const NormForward& args, Stream& stream);
-void norm_backward(const NormBackward& args, Stream& stream);
-void activation_forward(const ActivationForward& args, Stream& stream);
-void activation_backward(const ActivationBackward& args, Stream& stream);
-void rope(const Rope& args, Stream& stream);
-void residual_forward(const ResidualForward& args, Stream& stream);
-void residual_backward(const ResidualBackward& args, Stream& stream);
-void attention_forward(const AttentionForward& args, Stream& stream);
-void attention_backward(const AttentionBackward& args, Stream& stream);
-void cross_entropy(const CrossEntropy& args, Stream& stream);
-void soft_cap(const SoftCap& args, Stream& stream);
-void column_sum(const ColumnSum& args, Stream& stream);
-void sum_of_squares(const SumOfSquares& args, Stream& stream);
-void add(const Add& args, Stream& stream);
-void convert(const Convert& args, Stream& stream);
-void ordered_sum(const OrderedSum& args, Stream& stream);
-void adamw(const AdamW& args, Stream& stream);
-void sgd(const Sgd& args, Stream& stream);
-void adamw_bf16(const AdamWBf16& args, Stream& stream);
-void sgd_bf16(const SgdBf16& args, Stream& stream);
+#define HWS_DECLARE(name, Args) void name(const Args& args, Stream& stream);
+HWS_EACH_KERNEL(HWS_DECLARE)
+#undef HWS_DECLARE
 
 int64_t matmul_workspace_bytes(const Matmul& args, int32_t num_workers);
 int64_t norm_backward_workspace_bytes(const NormBackward& args, int32_t num_workers);

@@ -7,29 +7,9 @@
 
 namespace hawser::kernels::cuda {
 
-void matmul(const Matmul& args, Stream& stream);
-void embedding_forward(const EmbeddingForward& args, Stream& stream);
-void embedding_backward(const EmbeddingBackward& args, Stream& stream);
-void norm_forward(const NormForward& args, Stream& stream);
-void norm_backward(const NormBackward& args, Stream& stream);
-void activation_forward(const ActivationForward& args, Stream& stream);
-void activation_backward(const ActivationBackward& args, Stream& stream);
-void rope(const Rope& args, Stream& stream);
-void residual_forward(const ResidualForward& args, Stream& stream);
-void residual_backward(const ResidualBackward& args, Stream& stream);
-void attention_forward(const AttentionForward& args, Stream& stream);
-void attention_backward(const AttentionBackward& args, Stream& stream);
-void cross_entropy(const CrossEntropy& args, Stream& stream);
-void soft_cap(const SoftCap& args, Stream& stream);
-void column_sum(const ColumnSum& args, Stream& stream);
-void sum_of_squares(const SumOfSquares& args, Stream& stream);
-void add(const Add& args, Stream& stream);
-void convert(const Convert& args, Stream& stream);
-void ordered_sum(const OrderedSum& args, Stream& stream);
-void adamw(const AdamW& args, Stream& stream);
-void sgd(const Sgd& args, Stream& stream);
-void adamw_bf16(const AdamWBf16& args, Stream& stream);
-void sgd_bf16(const SgdBf16& args, Stream& stream);
+#define HWS_DECLARE(name, Args) void name(const Args& args, Stream& stream);
+HWS_EACH_KERNEL(HWS_DECLARE)
+#undef HWS_DECLARE
 
 void prepare_matmul(const Matmul& args, Stream& stream);
 void prepare_attention_forward(const AttentionForward& args, Stream& stream);

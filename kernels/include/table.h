@@ -17,6 +17,33 @@
 
 namespace hawser::kernels {
 
+// Every kernel that computes: its name, and its arguments. All that names kernels one by one is made of this list: the
+// table, each backend's declarations and entries, walks over the table, costs, and the check that op cases are whole.
+#define HWS_EACH_KERNEL(KERNEL)                   \
+  KERNEL(matmul, Matmul)                          \
+  KERNEL(embedding_forward, EmbeddingForward)     \
+  KERNEL(embedding_backward, EmbeddingBackward)   \
+  KERNEL(norm_forward, NormForward)               \
+  KERNEL(norm_backward, NormBackward)             \
+  KERNEL(activation_forward, ActivationForward)   \
+  KERNEL(activation_backward, ActivationBackward) \
+  KERNEL(rope, Rope)                              \
+  KERNEL(residual_forward, ResidualForward)       \
+  KERNEL(residual_backward, ResidualBackward)     \
+  KERNEL(attention_forward, AttentionForward)     \
+  KERNEL(attention_backward, AttentionBackward)   \
+  KERNEL(cross_entropy, CrossEntropy)             \
+  KERNEL(soft_cap, SoftCap)                       \
+  KERNEL(column_sum, ColumnSum)                   \
+  KERNEL(sum_of_squares, SumOfSquares)            \
+  KERNEL(add, Add)                                \
+  KERNEL(convert, Convert)                        \
+  KERNEL(ordered_sum, OrderedSum)                 \
+  KERNEL(adamw, AdamW)                            \
+  KERNEL(sgd, Sgd)                                \
+  KERNEL(adamw_bf16, AdamWBf16)                   \
+  KERNEL(sgd_bf16, SgdBf16)
+
 /// What suits a backend, where callers may choose.
 struct Suited {
   /// Under precision bf16, logits and their gradient are best stored as bf16; else as f32.
@@ -31,29 +58,9 @@ struct Suited {
 struct KernelTable {
   const char* name;  ///< "generic", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16"
 
-  void (*matmul)(const Matmul&, Stream&);
-  void (*embedding_forward)(const EmbeddingForward&, Stream&);
-  void (*embedding_backward)(const EmbeddingBackward&, Stream&);
-  void (*norm_forward)(const NormForward&, Stream&);
-  void (*norm_backward)(const NormBackward&, Stream&);
-  void (*activation_forward)(const ActivationForward&, Stream&);
-  void (*activation_backward)(const ActivationBackward&, Stream&);
-  void (*rope)(const Rope&, Stream&);
-  void (*residual_forward)(const ResidualForward&, Stream&);
-  void (*residual_backward)(const ResidualBackward&, Stream&);
-  void (*attention_forward)(const AttentionForward&, Stream&);
-  void (*attention_backward)(const AttentionBackward&, Stream&);
-  void (*cross_entropy)(const CrossEntropy&, Stream&);
-  void (*soft_cap)(const SoftCap&, Stream&);
-  void (*column_sum)(const ColumnSum&, Stream&);
-  void (*sum_of_squares)(const SumOfSquares&, Stream&);
-  void (*add)(const Add&, Stream&);
-  void (*convert)(const Convert&, Stream&);
-  void (*ordered_sum)(const OrderedSum&, Stream&);
-  void (*adamw)(const AdamW&, Stream&);
-  void (*sgd)(const Sgd&, Stream&);
-  void (*adamw_bf16)(const AdamWBf16&, Stream&);
-  void (*sgd_bf16)(const SgdBf16&, Stream&);
+#define HWS_MEMBER(name, Args) void (*name)(const Args&, Stream&);
+  HWS_EACH_KERNEL(HWS_MEMBER)
+#undef HWS_MEMBER
 
   // What a backend makes once for each shape (descriptors, plans, the choice among several algorithms), made
   // before the call itself, which then makes nothing. Null: there is nothing to make. Arguments are as the

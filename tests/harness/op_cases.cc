@@ -28,32 +28,11 @@ double round_f16(double x) {
 }  // namespace
 
 const std::vector<std::string>& all_ops() {
-  // A new entry of KernelTable (a name, twenty-three ops, three preparations, five workspace sizes and what
-  // suits so far) needs a name here and a row.
-  static_assert(sizeof(kernels::KernelTable) == 33 * sizeof(void*));
-  static const std::vector<std::string> ops = {"matmul",
-                                               "embedding_forward",
-                                               "embedding_backward",
-                                               "norm_forward",
-                                               "norm_backward",
-                                               "activation_forward",
-                                               "activation_backward",
-                                               "rope",
-                                               "residual_forward",
-                                               "residual_backward",
-                                               "attention_forward",
-                                               "attention_backward",
-                                               "cross_entropy",
-                                               "soft_cap",
-                                               "column_sum",
-                                               "sum_of_squares",
-                                               "add",
-                                               "convert",
-                                               "ordered_sum",
-                                               "adamw",
-                                               "sgd",
-                                               "adamw_bf16",
-                                               "sgd_bf16"};
+  static const std::vector<std::string> ops = {
+#define HWS_NAME(name, Args) #name,
+      HWS_EACH_KERNEL(HWS_NAME)
+#undef HWS_NAME
+  };
   return ops;
 }
 

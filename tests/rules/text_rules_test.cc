@@ -67,8 +67,8 @@ std::vector<Rule> rules() {
        {{"capi/src/a.cc", {"nlohmann::json a;"}}}},
       {"EveryKernelHasARowInTheOpCaseTable",
        without_exceptions<kernels_without_cases>,
-       {{table, {"  void (*norm_forward)(const Norm&);"}}, cases},
-       {{table, {"  void (*norm_backward)(const Norm&);"}}, cases}},
+       {{table, {"  KERNEL(norm_forward, NormForward) \\"}}, cases},
+       {{table, {"  KERNEL(norm_backward, NormBackward) \\"}}, cases}},
   };
 }
 
