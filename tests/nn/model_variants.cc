@@ -4,7 +4,9 @@
 
 #include <random>
 
+#include "engine/base/json.h"
 #include "engine/config/config_tree.h"
+#include "engine/config/model_fields.h"
 #include "tests/nn/model_memory.h"
 
 namespace hawser::testing {
@@ -47,10 +49,25 @@ constexpr const char* kOddRotary = R"({"vocab_size": 19, "context": 40, "layers"
     "kv_heads": 2, "head_dim": 6, "mlp_width": 13, "mlp": "geglu", "norm": "rms_norm", "position": "rotary",
     "bias": {"q": true, "k": true, "v": true}})";
 
+/// Every number and switch of the model section itself off its default, those that are yet to come, too: the
+/// reference model must know each.
+std::string off_defaults() {
+  OrderedJson section{{"vocab_size", 23}, {"context", 16}, {"layers", 2}, {"width", 16}, {"heads", 4}};
+  nn::ModelConfig usual = config::default_model();
+  nn::each_model_key(usual, [&](const std::string& key, const auto& value, bool) {
+    using Member = std::remove_cvref_t<decltype(value)>;
+    if (key.find('/') != std::string::npos) return;
+    if constexpr (std::is_same_v<Member, bool>) section[key] = !value;
+    if constexpr (std::is_same_v<Member, double>) section[key] = value == 0 ? 0.75 : 1.5 * value;
+  });
+  return section.dump();
+}
+
 }  // namespace
 
 const std::vector<ModelVariant>& model_variants() {
   static const std::vector<ModelVariant> variants = {
+      {"off_defaults", off_defaults()},
       {"gpt2_tanh", gpt(R"(, "mlp": "gelu_tanh")")},
       {"gpt2_exact", gpt(R"(, "mlp": "gelu")")},
       {"gpt2_separate_head", gpt(R"(, "tied_head": false)")},
