@@ -81,7 +81,7 @@ std::vector<std::string> Call::string_list(const char* json, const char* argumen
   const hawser::Json list = hawser::Json::parse(text(json, argument, kValueLimit), nullptr, false);
   bool strings = list.is_array();
   for (size_t i = 0; strings && i < list.size(); ++i) strings = list[i].is_string();
-  if (!strings) invalid(argument, "is no JSON array of strings; write it as [\"a\",\"b\"]");
+  if (!strings) invalid(argument, "is not a JSON array of strings; write it as [\"a\",\"b\"]");
   return list.get<std::vector<std::string>>();
 }
 

@@ -35,7 +35,7 @@ class Checker : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
     if (!keys_.back().insert(name).second)
-      fail(code_, "{}: the key {} stands twice", where_, in_quotes(name));
+      fail(code_, "{}: the key {} appears twice", where_, in_quotes(name));
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {

@@ -41,7 +41,7 @@ void check_self_digest(const std::string& text, int64_t version, const std::stri
                                      Digest::of(text.data(), static_cast<int64_t>(at)) + std::string(kEnd);
   if (!whole)
     fail(Code::kCheckpointCorrupt,
-         "{} is damaged: its last line is not the digest of what stands before it; use an older checkpoint",
+         "{} is damaged: its last line is not the digest of the text before it; use an older checkpoint",
          where);
 }
 

@@ -23,7 +23,7 @@ class ReaderImpl : public Reader {
  public:
   explicit ReaderImpl(const std::string& path) : folder_(Folder::open(path)) {
     if (!folder_.has_file(kManifestName))
-      fail(Code::kNotFound, "{} is no checkpoint: it has no {}", path, kManifestName);
+      fail(Code::kNotFound, "{} is not a checkpoint: it has no {}", path, kManifestName);
     manifest_ = read_manifest(folder_);
     std::map<std::string, std::vector<PieceRef>> pieces_in;
     for (const auto& [name, tensor] : manifest_.tensors) {

@@ -80,7 +80,7 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
     return enter(key_ == "__metadata__" ? Place::kMetadata : Place::kTensor);
   }
   bool end_object() override {
-    if (place_ == Place::kTensor && seen_ != 7) corrupt("has not all of dtype, shape and data_offsets");
+    if (place_ == Place::kTensor && seen_ != 7) corrupt("lacks one of dtype, shape and data_offsets");
     return enter(place_ == Place::kTop ? Place::kEnd : Place::kTop);
   }
   bool start_array(std::size_t) override {
@@ -107,7 +107,7 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
     fail(Code::kCheckpointCorrupt,
-         "{}: the header is not valid JSON at byte {}; the file is damaged or no safetensors", path_,
+         "{}: the header is not valid JSON at byte {}; the file is damaged or not a safetensors file", path_,
          position + 8);
   }
 
@@ -129,7 +129,7 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
   bool top_key(const std::string& name) {
     key_ = name;
     if (!names_.insert(name).second)
-      fail(Code::kCheckpointCorrupt, "{}: the name {} stands twice in the header", path_, in_quotes(name));
+      fail(Code::kCheckpointCorrupt, "{}: the name {} appears twice in the header", path_, in_quotes(name));
     if (name == "__metadata__") return true;
     if (!is_tensor_name(name))
       fail(Code::kCheckpointCorrupt,
@@ -195,7 +195,7 @@ void check_layout(const std::string& path, int64_t data_begin, int64_t data_byte
     tensor.end += data_begin;
   }
   if (at != data_bytes)
-    fail(Code::kCheckpointCorrupt, "{}: {} bytes after the last tensor belong to none", path,
+    fail(Code::kCheckpointCorrupt, "{}: {} bytes after the last tensor belong to no tensor", path,
          data_bytes - at);
 }
 
@@ -237,12 +237,13 @@ SafetensorsFile SafetensorsFile::open(const Folder& folder, const std::string& n
     fail(Code::kCheckpointCorrupt,
          "{}: its first 8 bytes say that the header has {} bytes, but at most {} are possible; the file is "
          "damaged or "
-         "no safetensors",
+         "not a safetensors file",
          path, header_bytes, most);
   std::string header(header_bytes, '\0');
   result.file_.read_at(8, header.data(), static_cast<int64_t>(header_bytes));
   if (header[0] != '{')
-    fail(Code::kCheckpointCorrupt, "{}: the header does not start with '{{'; no safetensors", path);
+    fail(Code::kCheckpointCorrupt, "{}: the header does not start with '{{'; this is not a safetensors file",
+         path);
   HeaderHandler handler(path, &result.tensors_, &result.metadata_);
   if (!Json::sax_parse(header, &handler))
     fail(Code::kCheckpointCorrupt, "{}: the header is not valid JSON", path);

@@ -106,7 +106,7 @@ StoredFiles parse_files(const Json& json, const std::string& where) {
     std::string plain = name;
     is_extra_file(name, &plain);
     if (!is_plain_name(plain))
-      fail(Code::kCheckpointCorrupt, "{}: the file name {} leads out of the checkpoint", where,
+      fail(Code::kCheckpointCorrupt, "{}: the file name {} points outside the checkpoint", where,
            in_quotes(name));
     const JsonFields fields(entry, where, "file " + in_quotes(name));
     files[name] = {fields.integer("bytes"), fields.text("digest")};

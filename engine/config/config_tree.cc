@@ -19,7 +19,7 @@ Value read_given(std::string_view text, const FieldView& field, const std::strin
   const bool takes_text = field.kind == FieldKind::kString || field.kind == FieldKind::kEnum;
   const bool is_json = Json::accept(text);
   if (!is_json && !takes_text && is_clean_text(text)) {
-    throw_if_any({{pointer, fmt::format("`{}` is no JSON value", text),
+    throw_if_any({{pointer, fmt::format("`{}` is not a JSON value", text),
                    "give a number, true, false, or what the schema says of this field"}});
   }
   if (!takes_text || is_json) return read_json(text, field, pointer, Origin::kSet);

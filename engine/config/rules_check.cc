@@ -104,7 +104,7 @@ void check_frozen(const Effective& c, std::vector<Problem>* problems) {
     } else if (const size_t at = pattern.find_first_of("[]{}\\|^$()+"); at != std::string::npos) {
       problems->push_back(
           {pointer,
-           fmt::format("'{}' is in no parameter's name, and only * and ? stand for others", pattern[at]),
+           fmt::format("'{}' occurs in no parameter's name; only * and ? are wildcards", pattern[at]),
            "use a pattern such as \"blocks.0.*\""});
     }
   }

@@ -133,7 +133,7 @@ constexpr Check kModelChecks[] = {
     {"/model/padding_token",
      {"/model/padding_token", "/model/vocab_size"},
      [](const Effective& c) { return c.integer("/model/padding_token") >= c.integer("/model/vocab_size"); },
-     "padding_token {/model/padding_token} is no token id of a vocabulary of {/model/vocab_size}",
+     "padding_token {/model/padding_token} is not a token id of a vocabulary of {/model/vocab_size}",
      "use an id from 0 to {}, or -1 for none",
      [](const Effective& c) { return fmt::format("{}", c.integer("/model/vocab_size") - 1); }},
 };

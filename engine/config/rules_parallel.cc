@@ -113,13 +113,13 @@ constexpr Check kParallelChecks[] = {
     {"/mesh/dp_replicate",
      {"/mesh/dp_replicate", "/zero/sum_order"},
      [](const Effective& c) { return sums_by_tree(c) && !is_power_of_two(c.integer("/mesh/dp_replicate")); },
-     "sum_order \"tree\" needs powers of two, and dp_replicate {/mesh/dp_replicate} is none",
+     "sum_order \"tree\" needs powers of two, and dp_replicate {/mesh/dp_replicate} is not one",
      "use {}, or set zero.sum_order to \"ranks\"",
      [](const Effective& c) { return nearest_powers(c.integer("/mesh/dp_replicate")); }},
     {"/mesh/dp_shard",
      {"/mesh/dp_shard", "/zero/sum_order"},
      [](const Effective& c) { return sums_by_tree(c) && !is_power_of_two(c.integer("/mesh/dp_shard")); },
-     "sum_order \"tree\" needs powers of two, and dp_shard {/mesh/dp_shard} is none",
+     "sum_order \"tree\" needs powers of two, and dp_shard {/mesh/dp_shard} is not one",
      "use {}, or set zero.sum_order to \"ranks\"",
      [](const Effective& c) { return nearest_powers(c.integer("/mesh/dp_shard")); }},
     {"/batch/grad_accum_steps",
@@ -127,7 +127,7 @@ constexpr Check kParallelChecks[] = {
      [](const Effective& c) {
        return sums_by_tree(c) && !is_power_of_two(c.integer("/batch/grad_accum_steps"));
      },
-     "sum_order \"tree\" needs powers of two, and grad_accum_steps {/batch/grad_accum_steps} is none",
+     "sum_order \"tree\" needs powers of two, and grad_accum_steps {/batch/grad_accum_steps} is not one",
      "use {}, or set zero.sum_order to \"ranks\"",
      [](const Effective& c) { return nearest_powers(c.integer("/batch/grad_accum_steps")); }},
 

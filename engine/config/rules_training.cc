@@ -54,7 +54,7 @@ constexpr Check kTrainingChecks[] = {
     {"/data/separator",
      {"/data/separator", "/model/vocab_size"},
      [](const Effective& c) { return c.integer("/data/separator") >= c.integer("/model/vocab_size"); },
-     "separator {/data/separator} is no token id of a vocabulary of {/model/vocab_size}",
+     "separator {/data/separator} is not a token id of a vocabulary of {/model/vocab_size}",
      "use an id from 0 to {}",
      [](const Effective& c) { return fmt::format("{}", c.integer("/model/vocab_size") - 1); }},
     {"/data/validation_fraction",

@@ -28,7 +28,7 @@ class Reader {
   std::vector<Problem> take_problems() { return problems_.take(); }
 
   // What nlohmann calls; the names and signatures are its own. True: go on.
-  bool null() { return mismatch("null", frames_.empty() ? "" : "leave the field out to have its default"); }
+  bool null() { return mismatch("null", frames_.empty() ? "" : "leave the field out to get its default"); }
   bool boolean(bool v) {
     const Slot slot = next();
     if (slot.field == nullptr) return true;

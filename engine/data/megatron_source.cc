@@ -98,7 +98,7 @@ Index check_sizes(const InputFile& index) {
   if (!sequences_fit || documents > (room - 12 * sequences) / 8) {
     fail_data(
         index.path(), sequences_fit ? kDocumentsOffset : kSequencesOffset,
-        fmt::format("the header tells of {} sequences and {} document entries, more than the file's {} bytes "
+        fmt::format("the header claims {} sequences and {} document entries, more than the file's {} bytes "
                     "hold; the file is cut off or damaged",
                     sequences, documents, index.size()));
   }

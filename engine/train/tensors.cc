@@ -97,7 +97,7 @@ void Tensors::check_kind(TensorKind kind) const {
          kind_name(kind));
   if (kind == TensorKind::kGradient && !progress_.pending)
     fail(Code::kFailedPrecondition,
-         "gradients can be read between forward_backward and commit or discard only");
+         "gradients can be read only between forward_backward and commit or discard");
 }
 
 void Tensors::collect(TensorKind kind, const nn::Parameter& p, float* out) const {

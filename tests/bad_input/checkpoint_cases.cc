@@ -50,7 +50,7 @@ std::vector<Case> files() {
        [](Site& site) { return load(site.path("none")); }},
       {"a folder without a manifest",
        HWS_NOT_FOUND,
-       {"... is no checkpoint", "manifest.json"},
+       {"... is not a checkpoint", "manifest.json"},
        [](Site& site) { return load(site.folder()); }},
       {"verify of a file",
        HWS_NOT_FOUND,
@@ -83,7 +83,7 @@ std::vector<Case> files() {
               [](Site& site) { fs::remove(site.path(kShard)); }),
       changed("a shard that is cut short", {kShardName, "cut short"},
               [](Site& site) { fs::resize_file(site.path(kShard), fs::file_size(site.path(kShard)) - 8); }),
-      changed("a shard with a byte more", {kShardName, "belong to none"},
+      changed("a shard with a byte more", {kShardName, "belong to no tensor"},
               [](Site& site) { site.write(kShard, site.read(kShard) + "x"); }),
       changed("a flipped byte in a shard", {kShardName, "tensor", "is damaged", "use an older checkpoint"},
               [](Site& site) {
@@ -103,14 +103,15 @@ std::vector<Case> files() {
                 ::mkfifo(site.path(kShard).c_str(), 0600);
               }),
       changed(
-          "a FIFO in place of the manifest", {".../checkpoint is no checkpoint", "manifest.json"},
+          "a FIFO in place of the manifest", {".../checkpoint is not a checkpoint", "manifest.json"},
           [](Site& site) {
             fs::remove(site.path("checkpoint/manifest.json"));
             ::mkfifo(site.path("checkpoint/manifest.json").c_str(), 0600);
           },
           HWS_NOT_FOUND),
       changed(
-          "a link to a device in place of the manifest", {".../checkpoint is no checkpoint", "manifest.json"},
+          "a link to a device in place of the manifest",
+          {".../checkpoint is not a checkpoint", "manifest.json"},
           [](Site& site) {
             fs::remove(site.path("checkpoint/manifest.json"));
             fs::create_symlink("/dev/zero", site.path("checkpoint/manifest.json"));
@@ -126,7 +127,7 @@ std::vector<Case> manifests() {
       changed(
           "1,000,000 open brackets as manifest", {"manifest.json", "nested deeper than 64"},
           [](Site& site) { site.write("checkpoint/manifest.json", "{\"a\":" + std::string(1000000, '[')); }),
-      changed("a key that stands twice", {"manifest.json", "'a' stands twice"},
+      changed("a key that appears twice", {"manifest.json", "'a' appears twice"},
               [](Site& site) { site.write("checkpoint/manifest.json", "{\"a\":1,\"a\":2}"); }),
       changed("a flipped letter in the manifest",
               {"manifest.json is damaged", "digest", "use an older checkpoint"},
@@ -149,18 +150,18 @@ std::vector<Case> manifests() {
           "a counter that this Hawser does not know", {"trainer state", "'tokens_seen'", "newer"},
           [](Json& j) { j["state"]["tokens_seen"] = 8; }, HWS_CHECKPOINT_INCOMPATIBLE),
       manifest("no step", {"the manifest has no step"}, [](Json& j) { j.erase("step"); }),
-      manifest("step -1", {"the step '-1'", "no natural number"}, [](Json& j) { j["step"] = -1; }),
-      manifest("step 1.5", {"the step '1.5'", "no natural number"}, [](Json& j) { j["step"] = 1.5; }),
+      manifest("step -1", {"the step '-1'", "not a whole number"}, [](Json& j) { j["step"] = -1; }),
+      manifest("step 1.5", {"the step '1.5'", "not a whole number"}, [](Json& j) { j["step"] = 1.5; }),
       manifest("a state that is a list", {"state that is not an object"},
                [](Json& j) { j["state"] = Json::array(); }),
       manifest("a state without its counters", {"trainer state cannot be read"},
                [](Json& j) { j["state"] = Json::object(); }),
-      manifest("a file outside of the folder", {"'../secret'", "leads out of the checkpoint"},
+      manifest("a file outside of the folder", {"'../secret'", "points outside the checkpoint"},
                [](Json& j) { j["files"]["../secret"] = j["files"][kShardName]; }),
-      manifest("an absolute file", {"'/etc/passwd'", "leads out of the checkpoint"},
+      manifest("an absolute file", {"'/etc/passwd'", "points outside the checkpoint"},
                [](Json& j) { j["files"]["/etc/passwd"] = j["files"][kShardName]; }),
       manifest("a carried file outside of the folder",
-               {"'extra/../../secret'", "leads out of the checkpoint"},
+               {"'extra/../../secret'", "points outside the checkpoint"},
                [](Json& j) { j["files"]["extra/../../secret"] = j["files"][kShardName]; }),
       manifest("a piece in a file that is not listed",
                {"a piece of tensor", "unlisted file 'other.safetensors'"},
@@ -238,7 +239,7 @@ std::vector<Case> others() {
        }},
       {"export of something else",
        HWS_NOT_FOUND,
-       {"... is no checkpoint", "manifest.json"},
+       {"... is not a checkpoint", "manifest.json"},
        [](Site& site) {
          return hws_checkpoint_export(site.folder().c_str(), site.path("out").c_str(), nullptr);
        }},

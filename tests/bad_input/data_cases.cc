@@ -209,9 +209,8 @@ std::vector<Case> no_texts() {
 
 Area data_area() {
   Area area = {"Data files",
-               "Files named by `data` when an engine is created; files of more than 64 Mi tokens have their "
-               "ids looked at "
-               "row by row. The details have `file` and, where there is one, `offset` in bytes.",
+               "Files named by `data` when an engine is created; ids in files of more than 64 Mi tokens are "
+               "checked row by row. The details have `file` and, where there is one, `offset` in bytes.",
                files()};
   for (const auto& more : {token_files(), texts(), no_texts()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());

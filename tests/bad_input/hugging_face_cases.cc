@@ -55,7 +55,7 @@ std::vector<Case> configs() {
   return {
       config("", {"config.json is not valid JSON", "byte"}, HWS_CONFIG_PARSE),
       config("[]", {"config.json is not a JSON object"}, HWS_CONFIG_PARSE),
-      config(R"({"model_type": "gpt2", "model_type": "llama"})", {"'model_type' stands twice"},
+      config(R"({"model_type": "gpt2", "model_type": "llama"})", {"'model_type' appears twice"},
              HWS_CONFIG_PARSE),
       folder("1,000,000 open brackets", HWS_CONFIG_PARSE, {"config.json", "nested deeper than 32"},
              [](Site& site) { site.write(kConfig, "{\"a\":" + std::string(1000000, '[')); }),
@@ -106,12 +106,12 @@ std::vector<Case> files() {
   return {
       {"a folder that is not there",
        HWS_NOT_FOUND,
-       {".../none is no Hugging Face folder", "config.json"},
+       {".../none is not a Hugging Face folder", "config.json"},
        [](Site& site) {
          return hws_checkpoint_import(site.path("none").c_str(), site.path("out").c_str(), nullptr);
        }},
       folder("a folder without weights", HWS_NOT_FOUND,
-             {".../model is no Hugging Face folder", "model.safetensors"},
+             {".../model is not a Hugging Face folder", "model.safetensors"},
              [](Site& site) { fs::remove(site.path(kWeights)); }),
       folder("a link in place of config.json", HWS_CHECKPOINT_CORRUPT,
              {"config.json is a symbolic link", "put the file itself"},
@@ -119,7 +119,7 @@ std::vector<Case> files() {
                fs::rename(site.path(kConfig), site.path("elsewhere.json"));
                fs::create_symlink("../elsewhere.json", site.path(kConfig));
              }),
-      folder("a FIFO in place of config.json", HWS_NOT_FOUND, {"is no Hugging Face folder"},
+      folder("a FIFO in place of config.json", HWS_NOT_FOUND, {"is not a Hugging Face folder"},
              [](Site& site) {
                fs::remove(site.path(kConfig));
                ::mkfifo(site.path(kConfig).c_str(), 0600);
@@ -140,8 +140,8 @@ std::vector<Case> files() {
                fs::resize_file(site.path("model/tokenizer.json"), 200000000);
              }),
       index("an index that is no object", HWS_CHECKPOINT_CORRUPT, {"index.json", "not a JSON object"}, "[]"),
-      index("an index without a map", HWS_CHECKPOINT_CORRUPT, {"weight_map is missing, empty or no object"},
-            "{}"),
+      index("an index without a map", HWS_CHECKPOINT_CORRUPT,
+            {"weight_map is missing, empty or not an object"}, "{}"),
       index("an index that names a file elsewhere", HWS_CHECKPOINT_CORRUPT,
             {"'\"../secret.safetensors\"'", "no file name in the same folder"},
             R"({"weight_map": {"wte.weight": "../secret.safetensors"}})"),

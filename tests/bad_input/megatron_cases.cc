@@ -43,9 +43,8 @@ Case bytes(const std::string& what, std::vector<std::string> words,
 Area megatron_area() {
   return {
       "Megatron indexes",
-      "`.idx` files (three sequences of 20 u16 tokens, before the damage) when an engine is created. Nothing "
-      "that an index "
-      "says is used before it is held against the sizes of both files.",
+      "`.idx` files (three sequences of 20 u16 tokens, before the damage) when an engine is created. An "
+      "index is checked against the sizes of both files before anything in it is used.",
       {
           {"no `.idx`",
            HWS_NOT_FOUND,

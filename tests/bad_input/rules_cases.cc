@@ -133,7 +133,7 @@ std::vector<Case> parallel() {
       bad(R"({"precision": "bf16_pure", "batch": {"grad_accum_steps": 2}, "zero": {"sum_order": "tree"}})",
           {"/zero/sum_order", "rounds the gradients of each micro-batch", "use \"ranks\""}),
       bad(R"({"mesh": {"dp_shard": 3}, "zero": {"sum_order": "tree"}})",
-          {"/mesh/dp_shard", "3 is none", "use 2 or 4"}),
+          {"/mesh/dp_shard", "3 is not one", "use 2 or 4"}),
       bad(R"({"mesh": {"dp_shard": 4}, "comm": {"sum_group": 3}})", {"/comm/sum_group", "3 ranks", "use 2"}),
       bad(R"({"mesh": {"tp": 2}})", {"/mesh/tp", "unknown key"}),
       {"`{\"mesh\": {\"dp_shard\": 2}}` without a comm",

@@ -54,7 +54,7 @@ std::vector<Case> sizes() {
            [](Site& site) { site.write(kWeights, "123456789"); }),
       length("a header of 1 byte", 1, {"the header has 1 bytes", "at least 2"}),
       length("a header longer than the file", 57,
-             {"57 bytes", "at most 56 are possible", "damaged or no safetensors"}),
+             {"57 bytes", "at most 56 are possible", "damaged or not a safetensors file"}),
       length("a header of 2^63 bytes", uint64_t{1} << 63, {"9223372036854775808 bytes", "at most 56"}),
       length("a header of 2^64-1 bytes", UINT64_MAX, {"18446744073709551615 bytes", "at most 56"}),
       file("200 MB that say they are all header", {"200000000 bytes", "at most 100000000"},
@@ -72,7 +72,7 @@ std::vector<Case> sizes() {
                bytes[i] = static_cast<char>(uint64_t{100000000} >> (8 * i) & 0xff);
              site.write(kWeights, bytes + "{" + std::string(99999999, ' '));
            }),
-      header("100,000 tensors of one name", {"stands twice in the header"},
+      header("100,000 tensors of one name", {"appears twice in the header"},
              [] {
                std::string json = "{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}";
                for (int i = 0; i < 100000; ++i)
@@ -146,8 +146,7 @@ std::vector<Case> tensors() {
 Area safetensors_area() {
   Area area = {"Safetensors",
                "`model.safetensors` of a Hugging Face folder (a header with 16 bytes of data), when it is "
-               "imported. Sizes are "
-               "held against the file before anything is allocated.",
+               "imported. Sizes are checked against the file before anything is allocated.",
                sizes()};
   const std::vector<Case> more = tensors();
   area.cases.insert(area.cases.end(), more.begin(), more.end());

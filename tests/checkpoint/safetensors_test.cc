@@ -68,7 +68,7 @@ TEST(Safetensors, RefusesHeadersThatLie) {
   const BadHeader cases[] = {
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4, "takes 8 bytes"},
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4, "cut short"},
-      {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 3, "belong to none"},
+      {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 3, "belong to no tensor"},
       {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", 3, "hole"},
       {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
        3, "overlap"},

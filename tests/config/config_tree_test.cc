@@ -53,7 +53,7 @@ TEST(ConfigSet, RefusesWithoutChangingAnything) {
   } cases[] = {
       {"/model/layer", "4", "/model/layer: there is no such field; did you mean \"layers\"?"},
       {"model/layers", "4", "not a JSON pointer; write it as /section/field"},
-      {"/model/layers", "four", "`four` is no JSON value"},
+      {"/model/layers", "four", "`four` is not a JSON value"},
       {"/model/layers", "4.5", "expected integer"},
       {"/model/layers", "\"4\"", "write 4 without quotes"},
       {"/model/layers/0", "4", "/model/layers has no fields"},

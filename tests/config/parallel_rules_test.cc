@@ -192,7 +192,7 @@ TEST(ParallelConfig, RefusesEachMistakeWithAFix) {
       {R"("mesh": {"dp_replicate": 2}, "zero": {"gradient_type": "bf16", "sum_order": "tree"})",
        "/zero/gradient_type", "use \"fp32\", or set zero.sum_order to \"ranks\""},
       {R"("mesh": {"dp_replicate": 3}, "zero": {"sum_order": "tree"})", "/mesh/dp_replicate",
-       "needs powers of two, and dp_replicate 3 is none; use 2 or 4"},
+       "needs powers of two, and dp_replicate 3 is not one; use 2 or 4"},
       {R"("mesh": {"dp_shard": 6}, "zero": {"sum_order": "tree"})", "/mesh/dp_shard", "use 4 or 8"},
       {R"("batch": {"grad_accum_steps": 5}, "zero": {"sum_order": "tree"})", "/batch/grad_accum_steps",
        "use 4 or 8, or set zero.sum_order to \"ranks\""},
@@ -207,7 +207,7 @@ TEST(ParallelConfig, RefusesEachMistakeWithAFix) {
        "\"host\" has no effect: device is \"cpu\"; remove it, or set device to \"cuda\" or \"auto\""},
       {R"("optimizer": {"frozen": ["a.*", ""]})", "/optimizer/frozen/1", "is empty"},
       {R"("optimizer": {"frozen": ["blocks.[01].*"]})", "/optimizer/frozen/0",
-       "'[' is in no parameter's name, and only * and ? stand for others"},
+       "'[' occurs in no parameter's name; only * and ? are wildcards"},
   };
   for (const Refused& refused : cases) expect_refused(refused);
 }

@@ -18,13 +18,13 @@ std::map<std::string, std::string> read_index(const Folder& folder, std::string*
   check_json_object(text, where, Code::kCheckpointCorrupt, 32);
   const Json json = Json::parse(text);
   if (!json.contains("weight_map") || !json["weight_map"].is_object() || json["weight_map"].empty())
-    fail(Code::kCheckpointCorrupt, "{}: weight_map is missing, empty or no object", where);
+    fail(Code::kCheckpointCorrupt, "{}: weight_map is missing, empty or not an object", where);
   if (json.contains("metadata") && json["metadata"].is_object()) *metadata = json["metadata"].dump();
   std::map<std::string, std::string> map;
   for (const auto& [name, file] : json["weight_map"].items()) {
     if (!file.is_string() || !is_plain_name(file.get_ref<const std::string&>()))
       fail(Code::kCheckpointCorrupt,
-           "{}: tensor {} is said to be in {}, which is no file name in the same folder", where,
+           "{}: tensor {} is listed in {}, which is not a file name in the same folder", where,
            in_quotes(name), in_quotes(file.dump()));
     map[name] = file.get<std::string>();
   }

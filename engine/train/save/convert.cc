@@ -14,7 +14,8 @@ void import_checkpoint(const std::string& hf_folder, const std::string& path,
                        const std::vector<std::string>& ignore_keys) {
   if (!checkpoint::hf::is_hf_folder(hf_folder))
     fail(Code::kNotFound,
-         "{} is no Hugging Face folder: it needs config.json and model.safetensors or its index", hf_folder);
+         "{} is not a Hugging Face folder: it needs config.json and model.safetensors or its index",
+         hf_folder);
   const OrderedJson config = {{"init", {{"from", hf_folder}, {"ignore_keys", ignore_keys}}},
                               {"batch", {{"micro_batch", 1}, {"sequence", 1}}}};
   std::atomic<bool> cancel{false};
@@ -24,7 +25,7 @@ void import_checkpoint(const std::string& hf_folder, const std::string& path,
 void export_checkpoint(const std::string& path, const std::string& hf_folder, const std::string& dtype) {
   const OrderedJson config = {{"init", {{"from", path}}}, {"batch", {{"micro_batch", 1}, {"sequence", 1}}}};
   if (!checkpoint::is_checkpoint(path))
-    fail(Code::kNotFound, "{} is no checkpoint: it has no manifest.json", path);
+    fail(Code::kNotFound, "{} is not a checkpoint: it has no manifest.json", path);
   std::atomic<bool> cancel{false};
   Trainer::create(config::ConfigTree::from_json(config.dump()), true, &cancel)
       ->exports()
