@@ -103,15 +103,14 @@ std::vector<Case> files() {
                 ::mkfifo(site.path(kShard).c_str(), 0600);
               }),
       changed(
-          "a FIFO in place of the manifest", {".../checkpoint is not a checkpoint", "manifest.json"},
+          "a FIFO as the manifest", {".../checkpoint is not a checkpoint", "manifest.json"},
           [](Site& site) {
             fs::remove(site.path("checkpoint/manifest.json"));
             ::mkfifo(site.path("checkpoint/manifest.json").c_str(), 0600);
           },
           HWS_NOT_FOUND),
       changed(
-          "a link to a device in place of the manifest",
-          {".../checkpoint is not a checkpoint", "manifest.json"},
+          "a link to a device as the manifest", {".../checkpoint is not a checkpoint", "manifest.json"},
           [](Site& site) {
             fs::remove(site.path("checkpoint/manifest.json"));
             fs::create_symlink("/dev/zero", site.path("checkpoint/manifest.json"));
@@ -170,7 +169,7 @@ std::vector<Case> manifests() {
                [](Json& j) { piece(j)["bytes"] = 7; }),
       manifest("a piece at another offset", {kShardName, "at byte", "but the manifest says"},
                [](Json& j) { piece(j)["offset"] = 0; }),
-      manifest("a piece at offset 2^64-1", {"the offset '18446744073709551615'", "below 2^63"},
+      manifest("a piece at offset 2^64-1", {"the offset '18446744073709551615'", "0 to 2^63 - 1"},
                [](Json& j) { piece(j)["offset"] = UINT64_MAX; }),
       manifest("a tensor with a gap", {"is incomplete", "no piece has its elements"},
                [](Json& j) { j["tensors"].begin().value()["pieces"] = Json::array(); }),

@@ -143,7 +143,7 @@ std::vector<Case> files() {
       index("an index without a map", HWS_CHECKPOINT_CORRUPT,
             {"weight_map is missing, empty or not an object"}, "{}"),
       index("an index that names a file elsewhere", HWS_CHECKPOINT_CORRUPT,
-            {"'\"../secret.safetensors\"'", "no file name in the same folder"},
+            {"'\"../secret.safetensors\"'", "is not a file name in the same folder"},
             R"({"weight_map": {"wte.weight": "../secret.safetensors"}})"),
       index("an index that names a missing file", HWS_NOT_FOUND,
             {"b.safetensors is missing", "index.json names it"},

@@ -100,11 +100,11 @@ std::vector<Case> sizes() {
 
 std::vector<Case> tensors() {
   return {
-      text(R"([1, 2])", {"does not start with '{'", "no safetensors"}),
+      text(R"([1, 2])", {"does not start with '{'", "is not a safetensors file"}),
       text(R"({"a": )", {"not valid JSON at byte"}),
       text(R"({"a": null})", {"null where none belongs", "'a'"}),
       text(R"({"a": {"dtype": "U8", "shape": [16]}})",
-           {"tensor 'a'", "not all of dtype, shape and data_offsets"}),
+           {"tensor 'a'", "lacks one of dtype, shape and data_offsets"}),
       text(R"({"a": {"dtype": "U8", "shape": [16], "data_offsets": [0, 16], "device": "x"}})",
            {"'a'", "unknown field 'device'"}),
       text(R"({"a": {"dtype": "F13", "shape": [16], "data_offsets": [0, 16]}})",

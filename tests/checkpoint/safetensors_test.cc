@@ -86,7 +86,7 @@ TEST(Safetensors, RefusesHeadersThatLie) {
       {R"({"a":{"dtype":"Q4","shape":[1],"data_offsets":[0,1]}})", 1, "unknown dtype 'Q4'"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", 1, "not two numbers"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1,1]}})", 1, "not two numbers"},
-      {R"({"a":{"dtype":"U8","data_offsets":[0,1]}})", 1, "not all of"},
+      {R"({"a":{"dtype":"U8","data_offsets":[0,1]}})", 1, "lacks one of"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1}})", 1, "unknown field 'x'"},
       {R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1, "twice"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",

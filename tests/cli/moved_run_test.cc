@@ -30,7 +30,7 @@ class MovedRun : public CommandTest, public testing::WithParamInterface<std::str
   }
   std::string train(const std::string& words) const {
     return GetParam() + " train config.json --data text.txt --set /train/steps=" + std::to_string(kSteps) +
-           " --set /checkpoint/every=40 --set /checkpoint/keep_last=100 --set /train/eval_every=20 " +
+           " --set /checkpoint/every=80 --set /checkpoint/keep_last=100 --set /train/eval_every=60 " +
            (GetParam().empty() ? "" : "--set /mesh/dp_shard=2 ") + words;
   }
 };
@@ -40,7 +40,7 @@ TEST_P(MovedRun, IsOneRunAndGoesOnFromItsNewPlace) {
   wait_for_rows("run", 3);
   fs::create_directory(path("archive"));
   fs::rename(path("run"), path("archive/moved"));
-  wait_for_rows("archive/moved", 60);
+  wait_for_rows("archive/moved", 100);
   EXPECT_EQ(kill(pid, SIGINT), 0);
   int status = 0;
   waitpid(pid, &status, 0);
@@ -48,7 +48,7 @@ TEST_P(MovedRun, IsOneRunAndGoesOnFromItsNewPlace) {
   EXPECT_FALSE(fs::exists(path("run")));
   EXPECT_NE(read_text(path("stdout")).find("--resume " + path("archive/moved")), std::string::npos)
       << read_text(path("stdout"));
-  for (const char* name : {"config.json", "report.html", "checkpoints/step-40", "checkpoints/best"})
+  for (const char* name : {"config.json", "report.html", "checkpoints/step-80", "checkpoints/best"})
     EXPECT_TRUE(fs::exists(path("archive/moved/") + name)) << name;
 
   const std::string words = GetParam().empty() ? "" : GetParam() + " ";

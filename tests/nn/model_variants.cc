@@ -49,10 +49,14 @@ constexpr const char* kOddRotary = R"({"vocab_size": 19, "context": 40, "layers"
     "kv_heads": 2, "head_dim": 6, "mlp_width": 13, "mlp": "geglu", "norm": "rms_norm", "position": "rotary",
     "bias": {"q": true, "k": true, "v": true}})";
 
+constexpr const char* kAllBiases =
+    R"(, "bias": {"q": true, "k": true, "v": true, "o": true, "gate": true, "up": true, "down": true})";
+
 /// Every number and switch of the model section itself off its default, those that are yet to come, too: the
 /// reference model must know each.
 std::string off_defaults() {
-  OrderedJson section{{"vocab_size", 23}, {"context", 16}, {"layers", 2}, {"width", 16}, {"heads", 4}};
+  OrderedJson section{{"vocab_size", 23}, {"context", 16}, {"layers", 2},
+                      {"width", 16},      {"heads", 4},    {"norm", "rms_norm"}};
   nn::ModelConfig usual = config::default_model();
   nn::each_model_key(usual, [&](const std::string& key, const auto& value, bool) {
     using Member = std::remove_cvref_t<decltype(value)>;
@@ -80,9 +84,7 @@ const std::vector<ModelVariant>& model_variants() {
       {"bias_k_o", llama(R"(, "bias": {"k": true, "o": true})")},
       {"bias_gate_only", llama(R"(, "bias": {"gate": true})")},
       {"bias_up_down", llama(R"(, "bias": {"up": true, "down": true})")},
-      {"bias_everywhere",
-       llama(R"(, "bias": {"q": true, "k": true, "v": true, "o": true, "gate": true, "up": true,
-                                               "down": true})")},
+      {"bias_everywhere", llama(kAllBiases)},
       {"bias_q_only_qk_norm", llama(R"(, "qk_norm": true, "bias": {"q": true})")},
       {"no_positions", kNoPositions},
       {"llama_tied", kTiedRotary},
