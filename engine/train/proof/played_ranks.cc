@@ -54,8 +54,10 @@ int64_t count_targets(const BatchView& batch, int64_t first_row, int64_t rows) {
   return rows * batch.cols - std::count(begin, begin + rows * batch.cols, -100);
 }
 
+}  // namespace
+
 /// A serial rank that is told which rows to see.
-class Player {
+class PlayedRanks::Player {
  public:
   Player(const config::ConfigTree& config, int64_t micro_batches)
       : assembly_(assemble(alone(config, micro_batches))),
@@ -142,92 +144,82 @@ class Player {
   Rank rank_;
 };
 
-class PlayedRanksImpl final : public PlayedRanks {
- public:
-  explicit PlayedRanksImpl(const config::ConfigTree& config)
-      : config_(assemble(config).config),
-        strategy_(choose_strategy(config_)),
-        turn_(strategy_.reduces_each(config_.batch.grad_accum_steps) ? 1 : config_.batch.grad_accum_steps),
-        player_(config, turn_),
-        single_(config, 1) {}
+PlayedRanks::PlayedRanks(const config::ConfigTree& config)
+    : config_(assemble(config).config),
+      strategy_(choose_strategy(config_)),
+      turn_(strategy_.reduces_each(config_.batch.grad_accum_steps) ? 1 : config_.batch.grad_accum_steps),
+      player_(std::make_unique<Player>(config, turn_)),
+      single_(std::make_unique<Player>(config, 1)) {}
 
-  Step forward_backward(const BatchView& batch) override {
-    Step step;
-    step.tokens = count(batch);
-    ExactSum losses;
-    for (int64_t m = 0; m < config_.batch.grad_accum_steps; m += turn_) {
-      std::vector<GroupGradients> ranks;
-      for (int64_t r = 0; r < config_.mesh.dp(); ++r)
-        ranks.push_back(player_.play(batch, row(r, m), cursor(batch), step.tokens, &losses));
-      const GroupGradients sum = sum_over_ranks(&ranks, strategy_);
-      if (m == 0)
-        step.sums = sum;
-      else
-        add(&step.sums, sum), round_all(&step.sums, state_type(config_));
-    }
-    step.loss = losses.value() / static_cast<double>(step.tokens);
-    double squares = 0;
-    for (const std::vector<float>& group : step.sums)
-      for (const float g : group) squares += static_cast<double>(g) * static_cast<double>(g);
-    step.grad_norm = std::sqrt(squares);
-    return step;
-  }
+PlayedRanks::~PlayedRanks() = default;
 
-  void commit(const Step& step, double grad_norm) override { player_.step(step.sums, grad_norm, ++steps_); }
-
-  Orders sum_orders(const BatchView& batch) override {
-    single_.follow(player_);
-    const int64_t tokens = count(batch);
-    std::vector<GroupGradients> all;
-    ExactSum losses;
+PlayedRanks::Step PlayedRanks::forward_backward(const BatchView& batch) {
+  Step step;
+  step.tokens = count_targets(batch, 0, batch.rows);
+  ExactSum losses;
+  for (int64_t m = 0; m < config_.batch.grad_accum_steps; m += turn_) {
+    std::vector<GroupGradients> ranks;
     for (int64_t r = 0; r < config_.mesh.dp(); ++r)
-      for (int64_t m = 0; m < config_.batch.grad_accum_steps; ++m)
-        all.push_back(single_.play(batch, row(r, m), cursor(batch), tokens, &losses));
-    Orders orders{{}, all.front(), all.back()};
-    for (size_t i = 1; i < all.size(); ++i)
-      add(&orders.ascending, all[i]), add(&orders.descending, all[all.size() - 1 - i]);
-    for (size_t g = 0; g < all.front().size(); ++g) {
-      orders.f64.emplace_back(all.front()[g].size(), 0.0);
-      for (const GroupGradients& one : all)
-        for (size_t i = 0; i < one[g].size(); ++i) orders.f64[g][i] += static_cast<double>(one[g][i]);
-    }
-    return orders;
+      ranks.push_back(player_->play(batch, row(r, m), cursor(batch), step.tokens, &losses));
+    const GroupGradients sum = sum_over_ranks(&ranks, strategy_);
+    if (m == 0)
+      step.sums = sum;
+    else
+      add(&step.sums, sum), round_all(&step.sums, state_type(config_));
   }
+  step.loss = losses.value() / static_cast<double>(step.tokens);
+  double squares = 0;
+  for (const std::vector<float>& group : step.sums)
+    for (const float g : group) squares += static_cast<double>(g) * static_cast<double>(g);
+  step.grad_norm = std::sqrt(squares);
+  return step;
+}
 
-  const nn::ParameterTable& table() const override { return player_.model().table(); }
+void PlayedRanks::commit(const Step& step, double grad_norm) {
+  player_->step(step.sums, grad_norm, ++steps_);
+}
 
-  const float* gradient(const GroupGradients& sums, const nn::Parameter& p) const override {
-    size_t at = 0;
-    for (int32_t g = 0; g < p.group; ++g) at += table().groups()[static_cast<size_t>(g)].trainable ? 1 : 0;
-    return sums[at].data() + p.offset;
+PlayedRanks::Orders PlayedRanks::sum_orders(const BatchView& batch) {
+  single_->follow(*player_);
+  const int64_t tokens = count_targets(batch, 0, batch.rows);
+  std::vector<GroupGradients> all;
+  ExactSum losses;
+  for (int64_t r = 0; r < config_.mesh.dp(); ++r)
+    for (int64_t m = 0; m < config_.batch.grad_accum_steps; ++m)
+      all.push_back(single_->play(batch, row(r, m), cursor(batch), tokens, &losses));
+  Orders orders{{}, all.front(), all.back()};
+  for (size_t i = 1; i < all.size(); ++i)
+    add(&orders.ascending, all[i]), add(&orders.descending, all[all.size() - 1 - i]);
+  for (size_t g = 0; g < all.front().size(); ++g) {
+    orders.f64.emplace_back(all.front()[g].size(), 0.0);
+    for (const GroupGradients& one : all)
+      for (size_t i = 0; i < one[g].size(); ++i) orders.f64[g][i] += static_cast<double>(one[g][i]);
   }
+  return orders;
+}
 
-  bool state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const override {
-    const GroupState& s = player_.state(p.group);
-    const StateArray base = kind == TensorKind::kWeight    ? s.weights
-                            : kind == TensorKind::kMoment1 ? s.moment1
-                                                           : s.moment2;
-    if (!base) return false;
-    out->resize(static_cast<size_t>(p.size));
-    read_values(player_.link(), out->data(), base.from(p.offset), p.size);
-    return true;
-  }
+const nn::ParameterTable& PlayedRanks::table() const { return player_->model().table(); }
 
- private:
-  static int64_t count(const BatchView& batch) { return count_targets(batch, 0, batch.rows); }
-  int64_t row(int64_t rank, int64_t micro_batch) const {
-    return (rank * config_.batch.grad_accum_steps + micro_batch) * config_.batch.micro_batch;
-  }
-  uint64_t cursor(const BatchView& batch) const { return static_cast<uint64_t>(steps_ * batch.rows); }
+const float* PlayedRanks::gradient(const GroupGradients& sums, const nn::Parameter& p) const {
+  size_t at = 0;
+  for (int32_t g = 0; g < p.group; ++g) at += table().groups()[static_cast<size_t>(g)].trainable ? 1 : 0;
+  return sums[at].data() + p.offset;
+}
 
-  const config::ResolvedConfig config_;
-  const parallel::DataParallel strategy_;
-  const int64_t turn_;  // micro-batches that one rank adds up before ranks are summed
-  Player player_, single_;
-  int64_t steps_ = 0;
-};
+bool PlayedRanks::state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const {
+  const GroupState& s = player_->state(p.group);
+  const StateArray base = kind == TensorKind::kWeight    ? s.weights
+                          : kind == TensorKind::kMoment1 ? s.moment1
+                                                         : s.moment2;
+  if (!base) return false;
+  out->resize(static_cast<size_t>(p.size));
+  read_values(player_->link(), out->data(), base.from(p.offset), p.size);
+  return true;
+}
 
-}  // namespace
+int64_t PlayedRanks::row(int64_t rank, int64_t micro_batch) const {
+  return (rank * config_.batch.grad_accum_steps + micro_batch) * config_.batch.micro_batch;
+}
 
 GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks, const parallel::DataParallel& strategy) {
   std::vector<GroupGradients>& r = *ranks;
@@ -244,10 +236,6 @@ GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks, const parallel
   }
   round_all(&r[0], strategy.wire);
   return std::move(r[0]);
-}
-
-std::unique_ptr<PlayedRanks> PlayedRanks::create(const config::ConfigTree& config) {
-  return std::make_unique<PlayedRanksImpl>(config);
 }
 
 }  // namespace hawser::train

@@ -10,6 +10,7 @@
 
 #include "engine/base/exact_sum.h"
 #include "engine/config/config_tree.h"
+#include "engine/config/resolved_config.h"
 #include "engine/nn/parameter.h"
 #include "engine/parallel/strategy.h"
 #include "engine/train/step_result.h"
@@ -24,8 +25,8 @@ class PlayedRanks {
  public:
   /// `config`: of many ranks, with batches that are pushed. Initial weights are those that its ranks start
   /// with.
-  static std::unique_ptr<PlayedRanks> create(const config::ConfigTree& config);
-  virtual ~PlayedRanks() = default;
+  explicit PlayedRanks(const config::ConfigTree& config);
+  ~PlayedRanks();
 
   struct Step {
     GroupGradients sums;
@@ -33,10 +34,10 @@ class PlayedRanks {
     int64_t tokens = 0;
   };
   /// Gradients of the next global batch.
-  virtual Step forward_backward(const BatchView& batch) = 0;
+  Step forward_backward(const BatchView& batch);
   /// The optimizer step on them, with `grad_norm` for clipping (the ranks' own, so that its last bit cannot
   /// tell).
-  virtual void commit(const Step& step, double grad_norm) = 0;
+  void commit(const Step& step, double grad_norm);
 
   /// Sums of every micro-batch's gradients on their own, for the step that forward_backward would take next:
   /// in f64, and in f32 in order and in reverse. The measure of how far apart orders of summation lie.
@@ -44,13 +45,24 @@ class PlayedRanks {
     std::vector<std::vector<double>> f64;
     GroupGradients ascending, descending;
   };
-  virtual Orders sum_orders(const BatchView& batch) = 0;
+  Orders sum_orders(const BatchView& batch);
 
-  virtual const nn::ParameterTable& table() const = 0;
+  const nn::ParameterTable& table() const;
   /// The parameter's gradient in `sums`.
-  virtual const float* gradient(const GroupGradients& sums, const nn::Parameter& p) const = 0;
+  const float* gradient(const GroupGradients& sums, const nn::Parameter& p) const;
   /// f32 weights or moments; false where there are none.
-  virtual bool state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const = 0;
+  bool state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const;
+
+ private:
+  class Player;
+  int64_t row(int64_t rank, int64_t micro_batch) const;
+  uint64_t cursor(const BatchView& batch) const { return static_cast<uint64_t>(steps_ * batch.rows); }
+
+  const config::ResolvedConfig config_;
+  const parallel::DataParallel strategy_;
+  const int64_t turn_;  // micro-batches that one rank adds up before ranks are summed
+  const std::unique_ptr<Player> player_, single_;
+  int64_t steps_ = 0;
 };
 
 /// The sum over ranks as `strategy` orders and rounds it; `ranks` is used up.

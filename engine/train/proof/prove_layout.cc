@@ -159,7 +159,7 @@ class Proof {
   explicit Proof(const config::ConfigTree& small)
       : config_(assemble(small).config),
         ranks_(Trainer::create(small, false, &cancel_, comm::make_local(static_cast<int32_t>(world())))),
-        one_(PlayedRanks::create(small)),
+        one_(std::make_unique<PlayedRanks>(small)),
         plain_(small, config_),
         compare_(*ranks_, one_->table()) {}
 
