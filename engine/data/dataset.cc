@@ -126,196 +126,172 @@ Part make_part(const TokenSource& source, int64_t begin, int64_t end, int64_t co
 /// is checked when it is read.
 constexpr int64_t kCheckedTokens = int64_t{64} << 20;
 
-class FileDataset final : public Dataset {
- public:
-  FileDataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed, int64_t cols,
-              int64_t vocab_size)
-      : cols_(cols),
-        id_limit_(vocab_size > 0 && vocab_size <= std::numeric_limits<int32_t>::max()
-                      ? static_cast<uint32_t>(vocab_size)
-                      : uint32_t{1} << 31),
-        packing_(config.packing),
-        shuffle_(config.shuffle),
-        seed_(seed),
-        sources_(open_sources(config, config.sources, vocabulary)),
-        validation_sources_(open_sources(config, config.validation_sources, vocabulary)),
-        mixture_(weights_of(config, sources_.size())) {
-    split(config);
-    fingerprint_ = make_fingerprint(config, seed, cols, train_, validation_);
-    if (config.format == DataFormat::kText) return;  // its tokens come from a vocabulary
-    for (const Sources* sources : {&sources_, &validation_sources_})
-      for (const auto& source : *sources)
-        if (source->size() <= kCheckedTokens) check_ids(*source);
-  }
-
-  void read(Split split, uint64_t first_sample, const Rows& out) const override {
-    if (out.cols != cols_ || out.rows < 0 || out.tokens == nullptr || out.targets == nullptr) {
-      fail(Code::kInvalidArgument,
-           "rows of {} x {} tokens; this dataset fills rows of {} tokens and needs memory for "
-           "tokens and targets",
-           out.rows, out.cols, cols_);
-    }
-    const uint64_t rows = static_cast<uint64_t>(out.rows),
-                   samples = static_cast<uint64_t>(validation_samples());
-    if (split == Split::kValidation && (first_sample > samples || rows > samples - first_sample)) {
-      fail(Code::kOutOfRange, "validation samples {} to {} of {}", first_sample, first_sample + rows,
-           samples);
-    }
-    for (uint64_t row = 0; row < rows; ++row) {
-      const uint64_t sample = first_sample + row;
-      const Window window = split == Split::kTrain ? train_window(sample) : validation_window(sample);
-      read_row(window, static_cast<int64_t>(row) * cols_, out);
-    }
-  }
-
-  int64_t train_samples() const override { return samples_in(train_); }
-  int64_t validation_samples() const override { return samples_in(validation_); }
-  int64_t train_tokens() const override { return train_samples() * cols_; }
-  int64_t validation_tokens() const override { return validation_samples() * cols_; }
-  std::string fingerprint() const override { return fingerprint_; }
-  std::string digest_share(int64_t share, int64_t shares) const override {
-    return data::digest_share(files_of(train_, validation_), share, shares);
-  }
-  std::string fingerprint(const std::vector<std::string>& shares) const override {
-    return with_contents(fingerprint_, files_of(train_, validation_), shares);
-  }
-
- private:
-  /// Tokens first .. first + cols of a source.
-  struct Window {
-    const TokenSource* source = nullptr;
-    int64_t first = 0;
-  };
-
-  static std::vector<double> weights_of(const DataConfig& config, size_t sources) {
-    std::vector<double> weights;
-    for (size_t i = 0; i < sources; ++i) weights.push_back(config.sources[i].weight);  // joined: all the same
-    return weights;
-  }
-
-  static int64_t samples_in(const std::vector<Part>& parts) {
-    int64_t samples = 0;
-    for (const Part& part : parts) samples += part.samples;
-    return samples;
-  }
-
-  void split(const DataConfig& config) {
-    const bool own = validation_sources_.empty() && config.validation_fraction > 0;
-    for (const auto& source : sources_) {
-      const int64_t size = source->size();
-      // At least 0 and at most size, since the fraction is in [0, 1).
-      const int64_t cut = own ? static_cast<int64_t>(std::floor(static_cast<double>(size) *
-                                                                (1.0 - config.validation_fraction)))
-                              : size;
-      const std::string of = own ? fmt::format(" of {}", size) : "";
-      train_.push_back(make_part(*source, 0, cut, cols_, own ? of + " in the training part" : of,
-                                 "give more data or lower batch.sequence"));
-      if (!own) continue;
-      validation_.push_back(make_part(*source, cut, size, cols_,
-                                      fmt::format("{} in the validation part (data.validation_fraction {})",
-                                                  of, config.validation_fraction),
-                                      "raise data.validation_fraction, set it to 0 for none, give "
-                                      "data.validation_sources, more data or a lower "
-                                      "batch.sequence"));
-    }
-    for (const auto& source : validation_sources_) {
-      validation_.push_back(
-          make_part(*source, 0, source->size(), cols_, "", "give more data or lower batch.sequence"));
-    }
-  }
-
-  Window train_window(uint64_t sample) const {
-    const Mixture::Pick pick = mixture_.pick(sample);
-    const Part& part = train_[static_cast<size_t>(pick.source)];
-    const uint64_t count = static_cast<uint64_t>(part.samples);
-    const uint64_t epoch = pick.sample / count;
-    uint64_t index = pick.sample % count;
-    if (shuffle_) {
-      const uint64_t source_key = philox_derive(seed_, kShuffleSite, static_cast<uint64_t>(pick.source));
-      index = permute(index, count, philox_derive(source_key, kShuffleSite, epoch));
-    }
-    return {part.source, part.begin + static_cast<int64_t>(index) * cols_};
-  }
-
-  Window validation_window(uint64_t sample) const {
-    int64_t index = static_cast<int64_t>(sample);
-    size_t at = 0;
-    while (index >= validation_[at].samples) index -= validation_[at++].samples;
-    return {validation_[at].source, validation_[at].begin + index * cols_};
-  }
-
-  void read_row(const Window& window, int64_t at, const Rows& out) const {
-    int32_t* tokens = out.tokens + at;
-    int32_t* targets = out.targets + at;
-    int32_t* positions = out.positions == nullptr ? nullptr : out.positions + at;
-    int32_t* kv_begin = out.kv_begin == nullptr ? nullptr : out.kv_begin + at;
-    window.source->copy(window.first, cols_, tokens);
-    std::copy(tokens + 1, tokens + cols_, targets);
-    window.source->copy(window.first + cols_, 1, targets + cols_ - 1);
-    check_ids(window, tokens[0], targets);
-    if (packing_) {
-      mark_documents(*window.source, window.first, cols_, targets, positions, kv_begin);
-    } else {
-      mark_whole_row(cols_, positions, kv_begin);
-    }
-  }
-
-  /// The row's cols + 1 tokens are the first one and the targets.
-  void check_ids(const Window& window, int32_t first, const int32_t* targets) const {
-    if (static_cast<uint32_t>(first) >= id_limit_) fail_id(*window.source, window.first);
-    const int64_t bad = first_bad(targets, cols_);
-    if (bad < cols_) fail_id(*window.source, window.first + 1 + bad);
-  }
-
-  /// Every token of a file, so that a bad one is found before anything is trained or written.
-  void check_ids(const TokenSource& source) const {
-    std::vector<int32_t> tokens(1 << 16);
-    for (int64_t at = 0; at < source.size();) {
-      const int64_t n = std::min<int64_t>(source.size() - at, static_cast<int64_t>(tokens.size()));
-      source.copy(at, n, tokens.data());
-      const int64_t bad = first_bad(tokens.data(), n);
-      if (bad < n) fail_id(source, at + bad);
-      at += n;
-    }
-  }
-
-  /// Index of the first of n tokens that is no id of the model; n if there is none.
-  int64_t first_bad(const int32_t* tokens, int64_t n) const {
-    uint32_t largest = 0;  // -1, no id, becomes the largest of all
-    for (int64_t t = 0; t < n; ++t) largest = std::max(largest, static_cast<uint32_t>(tokens[t]));
-    if (largest < id_limit_) return n;
-    int64_t bad = 0;
-    while (static_cast<uint32_t>(tokens[bad]) < id_limit_) ++bad;
-    return bad;
-  }
-
-  [[noreturn]] void fail_id(const TokenSource& source, int64_t index) const {
-    const TokenSource::Place place = source.locate(index);
-    const std::string limit = id_limit_ <= static_cast<uint32_t>(std::numeric_limits<int32_t>::max())
-                                  ? fmt::format("outside the vocabulary of {} tokens", id_limit_)
-                                  : "no possible token id";
-    fail_data(place.file, place.offset,
-              fmt::format("token {} (byte offset {}) is {}, {}; check the token type, the tokenizer and "
-                          "model.vocab_size",
-                          place.index, place.offset, place.value, limit));
-  }
-
-  const int64_t cols_;
-  const uint32_t id_limit_;  // ids are below this
-  const bool packing_, shuffle_;
-  const uint64_t seed_;
-  const Sources sources_, validation_sources_;
-  const Mixture mixture_;
-  std::vector<Part> train_, validation_;
-  std::string fingerprint_;
-};
+std::vector<double> weights_of(const DataConfig& config, size_t sources) {
+  std::vector<double> weights;
+  for (size_t i = 0; i < sources; ++i) weights.push_back(config.sources[i].weight);  // joined: all the same
+  return weights;
+}
 
 }  // namespace
+
+Dataset::Dataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed, int64_t cols,
+                 int64_t vocab_size)
+    : cols_(cols),
+      id_limit_(vocab_size > 0 && vocab_size <= std::numeric_limits<int32_t>::max()
+                    ? static_cast<uint32_t>(vocab_size)
+                    : uint32_t{1} << 31),
+      packing_(config.packing),
+      shuffle_(config.shuffle),
+      seed_(seed),
+      sources_(open_sources(config, config.sources, vocabulary)),
+      validation_sources_(open_sources(config, config.validation_sources, vocabulary)),
+      mixture_(weights_of(config, sources_.size())) {
+  split(config);
+  fingerprint_ = make_fingerprint(config, seed, cols, train_, validation_);
+  if (config.format == DataFormat::kText) return;  // its tokens come from a vocabulary
+  for (const Sources* sources : {&sources_, &validation_sources_})
+    for (const auto& source : *sources)
+      if (source->size() <= kCheckedTokens) check_ids(*source);
+}
+
+void Dataset::read(Split split, uint64_t first_sample, const Rows& out) const {
+  if (out.cols != cols_ || out.rows < 0 || out.tokens == nullptr || out.targets == nullptr) {
+    fail(Code::kInvalidArgument,
+         "rows of {} x {} tokens; this dataset fills rows of {} tokens and needs memory for "
+         "tokens and targets",
+         out.rows, out.cols, cols_);
+  }
+  const uint64_t rows = static_cast<uint64_t>(out.rows),
+                 samples = static_cast<uint64_t>(validation_samples());
+  if (split == Split::kValidation && (first_sample > samples || rows > samples - first_sample)) {
+    fail(Code::kOutOfRange, "validation samples {} to {} of {}", first_sample, first_sample + rows, samples);
+  }
+  for (uint64_t row = 0; row < rows; ++row) {
+    const uint64_t sample = first_sample + row;
+    const Window window = split == Split::kTrain ? train_window(sample) : validation_window(sample);
+    read_row(window, static_cast<int64_t>(row) * cols_, out);
+  }
+}
+
+int64_t Dataset::samples_in(const std::vector<Part>& parts) {
+  int64_t samples = 0;
+  for (const Part& part : parts) samples += part.samples;
+  return samples;
+}
+
+std::string Dataset::digest_share(int64_t share, int64_t shares) const {
+  return data::digest_share(files_of(train_, validation_), share, shares);
+}
+
+std::string Dataset::fingerprint(const std::vector<std::string>& shares) const {
+  return with_contents(fingerprint_, files_of(train_, validation_), shares);
+}
+
+void Dataset::split(const DataConfig& config) {
+  const bool own = validation_sources_.empty() && config.validation_fraction > 0;
+  for (const auto& source : sources_) {
+    const int64_t size = source->size();
+    // At least 0 and at most size, since the fraction is in [0, 1).
+    const int64_t cut =
+        own ? static_cast<int64_t>(std::floor(static_cast<double>(size) * (1.0 - config.validation_fraction)))
+            : size;
+    const std::string of = own ? fmt::format(" of {}", size) : "";
+    train_.push_back(make_part(*source, 0, cut, cols_, own ? of + " in the training part" : of,
+                               "give more data or lower batch.sequence"));
+    if (!own) continue;
+    validation_.push_back(make_part(*source, cut, size, cols_,
+                                    fmt::format("{} in the validation part (data.validation_fraction {})", of,
+                                                config.validation_fraction),
+                                    "raise data.validation_fraction, set it to 0 for none, give "
+                                    "data.validation_sources, more data or a lower "
+                                    "batch.sequence"));
+  }
+  for (const auto& source : validation_sources_) {
+    validation_.push_back(
+        make_part(*source, 0, source->size(), cols_, "", "give more data or lower batch.sequence"));
+  }
+}
+
+Dataset::Window Dataset::train_window(uint64_t sample) const {
+  const Mixture::Pick pick = mixture_.pick(sample);
+  const Part& part = train_[static_cast<size_t>(pick.source)];
+  const uint64_t count = static_cast<uint64_t>(part.samples);
+  const uint64_t epoch = pick.sample / count;
+  uint64_t index = pick.sample % count;
+  if (shuffle_) {
+    const uint64_t source_key = philox_derive(seed_, kShuffleSite, static_cast<uint64_t>(pick.source));
+    index = permute(index, count, philox_derive(source_key, kShuffleSite, epoch));
+  }
+  return {part.source, part.begin + static_cast<int64_t>(index) * cols_};
+}
+
+Dataset::Window Dataset::validation_window(uint64_t sample) const {
+  int64_t index = static_cast<int64_t>(sample);
+  size_t at = 0;
+  while (index >= validation_[at].samples) index -= validation_[at++].samples;
+  return {validation_[at].source, validation_[at].begin + index * cols_};
+}
+
+void Dataset::read_row(const Window& window, int64_t at, const Rows& out) const {
+  int32_t* tokens = out.tokens + at;
+  int32_t* targets = out.targets + at;
+  int32_t* positions = out.positions == nullptr ? nullptr : out.positions + at;
+  int32_t* kv_begin = out.kv_begin == nullptr ? nullptr : out.kv_begin + at;
+  window.source->copy(window.first, cols_, tokens);
+  std::copy(tokens + 1, tokens + cols_, targets);
+  window.source->copy(window.first + cols_, 1, targets + cols_ - 1);
+  check_ids(window, tokens[0], targets);
+  if (packing_) {
+    mark_documents(*window.source, window.first, cols_, targets, positions, kv_begin);
+  } else {
+    mark_whole_row(cols_, positions, kv_begin);
+  }
+}
+
+/// The row's cols + 1 tokens are the first one and the targets.
+void Dataset::check_ids(const Window& window, int32_t first, const int32_t* targets) const {
+  if (static_cast<uint32_t>(first) >= id_limit_) fail_id(*window.source, window.first);
+  const int64_t bad = first_bad(targets, cols_);
+  if (bad < cols_) fail_id(*window.source, window.first + 1 + bad);
+}
+
+/// Every token of a file, so that a bad one is found before anything is trained or written.
+void Dataset::check_ids(const TokenSource& source) const {
+  std::vector<int32_t> tokens(1 << 16);
+  for (int64_t at = 0; at < source.size();) {
+    const int64_t n = std::min<int64_t>(source.size() - at, static_cast<int64_t>(tokens.size()));
+    source.copy(at, n, tokens.data());
+    const int64_t bad = first_bad(tokens.data(), n);
+    if (bad < n) fail_id(source, at + bad);
+    at += n;
+  }
+}
+
+/// Index of the first of n tokens that is no id of the model; n if there is none.
+int64_t Dataset::first_bad(const int32_t* tokens, int64_t n) const {
+  uint32_t largest = 0;  // -1, no id, becomes the largest of all
+  for (int64_t t = 0; t < n; ++t) largest = std::max(largest, static_cast<uint32_t>(tokens[t]));
+  if (largest < id_limit_) return n;
+  int64_t bad = 0;
+  while (static_cast<uint32_t>(tokens[bad]) < id_limit_) ++bad;
+  return bad;
+}
+
+void Dataset::fail_id(const TokenSource& source, int64_t index) const {
+  const TokenSource::Place place = source.locate(index);
+  const std::string limit = id_limit_ <= static_cast<uint32_t>(std::numeric_limits<int32_t>::max())
+                                ? fmt::format("outside the vocabulary of {} tokens", id_limit_)
+                                : "no possible token id";
+  fail_data(place.file, place.offset,
+            fmt::format("token {} (byte offset {}) is {}, {}; check the token type, the tokenizer and "
+                        "model.vocab_size",
+                        place.index, place.offset, place.value, limit));
+}
 
 std::unique_ptr<Dataset> Dataset::open(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed,
                                        int64_t cols, int64_t vocab_size) {
   check_config(config, vocabulary, cols, vocab_size);
-  return std::make_unique<FileDataset>(config, vocabulary, seed, cols, vocab_size);
+  return std::unique_ptr<Dataset>(new Dataset(config, vocabulary, seed, cols, vocab_size));
 }
 
 }  // namespace hawser::data

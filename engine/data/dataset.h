@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "engine/data/data_config.h"
+#include "engine/data/fingerprint.h"
+#include "engine/data/mixture.h"
+#include "engine/data/token_source.h"
 #include "engine/data/vocabulary.h"
 
 namespace hawser::data {
@@ -44,27 +47,56 @@ class Dataset {
   /// other.
   static std::unique_ptr<Dataset> open(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed,
                                        int64_t cols, int64_t vocab_size);
-  virtual ~Dataset() = default;
 
   /// Fills out.rows rows with samples first_sample, first_sample + 1, ... Training samples never end (each
   /// source is shuffled anew every epoch); validation samples are those in [0, validation_samples()), in
   /// order. Const and thread-safe; allocates nothing. Throws kDataInvalid for a token outside the vocabulary,
   /// kOutOfRange beyond the validation samples and kInvalidArgument when out.cols is not the cols of open;
   /// after a throw the rows hold anything.
-  virtual void read(Split split, uint64_t first_sample, const Rows& out) const = 0;
+  void read(Split split, uint64_t first_sample, const Rows& out) const;
 
-  virtual int64_t train_samples() const = 0;       ///< in one pass over all sources
-  virtual int64_t validation_samples() const = 0;  ///< 0: no validation part
-  virtual int64_t train_tokens() const = 0;        ///< targets in one pass: train_samples() * cols
-  virtual int64_t validation_tokens() const = 0;   ///< validation_samples() * cols
+  int64_t train_samples() const { return samples_in(train_); }            ///< in one pass over all sources
+  int64_t validation_samples() const { return samples_in(validation_); }  ///< 0: no validation part
+  int64_t train_tokens() const {
+    return train_samples() * cols_;
+  }  ///< targets in one pass: train_samples() * cols
+  int64_t validation_tokens() const { return validation_samples() * cols_; }  ///< validation_samples() * cols
   /// JSON of all that rows depend on: files (base names, sizes, digests of head and tail), format, split
   /// bounds, weights, sequence, seed, packing, shuffle. Equal data gives equal text.
-  virtual std::string fingerprint() const = 0;
+  const std::string& fingerprint() const { return fingerprint_; }
   /// What the files hold, in shares (fingerprint.h): the ranks digest one each.
-  virtual std::string digest_share(int64_t share, int64_t shares) const = 0;
+  std::string digest_share(int64_t share, int64_t shares) const;
   /// The fingerprint with that, as checkpoints store it; resuming on other data (data_difference) is an error
   /// unless allowed.
-  virtual std::string fingerprint(const std::vector<std::string>& shares) const = 0;
+  std::string fingerprint(const std::vector<std::string>& shares) const;
+
+ private:
+  using Sources = std::vector<std::unique_ptr<TokenSource>>;
+  /// Tokens first .. first + cols of a source.
+  struct Window {
+    const TokenSource* source = nullptr;
+    int64_t first = 0;
+  };
+  Dataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed, int64_t cols,
+          int64_t vocab_size);
+  static int64_t samples_in(const std::vector<Part>& parts);
+  void split(const DataConfig& config);
+  Window train_window(uint64_t sample) const;
+  Window validation_window(uint64_t sample) const;
+  void read_row(const Window& window, int64_t at, const Rows& out) const;
+  void check_ids(const Window& window, int32_t first, const int32_t* targets) const;
+  void check_ids(const TokenSource& source) const;
+  int64_t first_bad(const int32_t* tokens, int64_t n) const;
+  [[noreturn]] void fail_id(const TokenSource& source, int64_t index) const;
+
+  const int64_t cols_;
+  const uint32_t id_limit_;  // ids are below this
+  const bool packing_, shuffle_;
+  const uint64_t seed_;
+  const Sources sources_, validation_sources_;
+  const Mixture mixture_;
+  std::vector<Part> train_, validation_;
+  std::string fingerprint_;
 };
 
 }  // namespace hawser::data
