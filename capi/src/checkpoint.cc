@@ -1,5 +1,6 @@
 // hws_checkpoint_* and hws_engine_export.
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/reader.h"
 #include "engine/train/save/convert.h"
 
 #include "capi/src/buffer.h"

@@ -49,32 +49,6 @@ struct Description {
 void save(const std::string& path, const std::vector<TensorView>& tensors, const Description& description,
           int64_t shard_bytes = int64_t{4} << 30);
 
-/// An open checkpoint. Opening reads and checks manifest (every element stored exactly once), headers (sizes,
-/// overlaps, names) and extra files; digests of tensors are checked by read and verify. Const members may run
-/// beside each other.
-class Reader {
- public:
-  static std::unique_ptr<Reader> open(const std::string& path);
-  virtual ~Reader() = default;
-  virtual const Description& description() const = 0;
-  struct Entry {
-    DType dtype;
-    std::vector<int64_t> shape;
-  };
-  virtual const std::map<std::string, Entry>& tensors() const = 0;
-  /// Reads the whole tensor into dst (bytes = size of its dtype times its elements). Throws kNotFound,
-  /// kCheckpointIncompatible when `bytes` is not that, kCheckpointCorrupt when its digest does not fit.
-  virtual void read(const std::string& name, void* dst, int64_t bytes) const = 0;
-  /// Reads elements [begin, end) of the row-major tensor into dst, whichever pieces hold them, so a rank of
-  /// any layout reads its part. Pieces that are read whole are checked against their digests; the others are
-  /// not (verify checks all). Throws as read, and kOutOfRange for a range outside the tensor.
-  virtual void read_range(const std::string& name, int64_t begin, int64_t end, void* dst,
-                          int64_t bytes) const = 0;
-  /// Checks every digest; throws kCheckpointCorrupt naming file, tensor and byte range. To share the work,
-  /// `parts` callers each read one part of the files, of about equal bytes.
-  virtual void verify(int64_t part = 0, int64_t parts = 1) const = 0;
-};
-
 bool is_checkpoint(const std::string& path);  ///< has a manifest.json
 
 /// Whether the error, thrown by a Reader, says that the checkpoint is damaged (see above).

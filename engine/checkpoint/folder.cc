@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/file_io.h"
 #include "engine/checkpoint/folder_names.h"
 #include "engine/checkpoint/manifest.h"

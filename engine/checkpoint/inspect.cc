@@ -3,6 +3,7 @@
 
 #include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/file_io.h"
 #include "engine/checkpoint/manifest.h"
 

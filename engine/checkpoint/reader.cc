@@ -1,17 +1,12 @@
-// Opening a checkpoint: manifest, then the header of every file against it, then carried files. Tensors are
-// put together from their pieces with pread (a file cut short meanwhile is an error, not a fault) and checked
-// against the digests.
+#include "engine/checkpoint/reader.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/digest.h"
-#include "engine/checkpoint/file_io.h"
 #include "engine/checkpoint/json_text.h"
-#include "engine/checkpoint/manifest.h"
 #include "engine/checkpoint/safetensors.h"
-#include "engine/checkpoint/shard_file.h"
 
 namespace hawser::checkpoint {
 namespace {
@@ -19,132 +14,116 @@ namespace {
 // Several readers (the ranks of one process) stay well below the usual limit of 1024 open files.
 constexpr size_t kMaxOpenFiles = 64;
 
-class ReaderImpl : public Reader {
- public:
-  explicit ReaderImpl(const std::string& path) : folder_(Folder::open(path)) {
-    if (!folder_.has_file(kManifestName))
-      fail(Code::kNotFound, "{} is not a checkpoint: it has no {}", path, kManifestName);
-    manifest_ = read_manifest(folder_);
-    std::map<std::string, std::vector<PieceRef>> pieces_in;
-    for (const auto& [name, tensor] : manifest_.tensors) {
-      entries_[name] = {tensor.dtype, tensor.shape};
-      for (const StoredPiece& piece : tensor.pieces)
-        pieces_in[piece.file].push_back({&name, &tensor, &piece});
-    }
-    for (const auto& [name, stored] : manifest_.files) {
-      std::string extra;
-      if (is_extra_file(name, &extra))
-        read_extra(extra, stored);
-      else
-        files_.try_emplace(name, folder_, name, stored, std::move(pieces_in[name]),
-                           files_.size() < kMaxOpenFiles);
-    }
-  }
-
-  const Description& description() const override { return manifest_.description; }
-  const std::map<std::string, Entry>& tensors() const override { return entries_; }
-
-  void read(const std::string& name, void* dst, int64_t bytes) const override {
-    const StoredTensor& tensor = tensor_at(name);
-    if (bytes != tensor.bytes())
-      fail(Code::kCheckpointIncompatible, "{}: tensor {} is {} {} ({} bytes), but {} bytes are expected",
-           folder_.path(), in_quotes(name), dtype_name(tensor.dtype), shape_text(tensor.shape),
-           tensor.bytes(), bytes);
-    read_pieces(name, tensor, 0, tensor.elements, dst);
-  }
-
-  void read_range(const std::string& name, int64_t begin, int64_t end, void* dst,
-                  int64_t bytes) const override {
-    const StoredTensor& tensor = tensor_at(name);
-    if (begin < 0 || end < begin || end > tensor.elements)
-      fail(Code::kOutOfRange, "{}: tensor {} of shape {} has {} elements; [{}, {}) is no range of them",
-           folder_.path(), in_quotes(name), shape_text(tensor.shape), tensor.elements, begin, end);
-    const int64_t expected = (end - begin) * dtype_bytes(tensor.dtype);
-    if (bytes != expected)
-      fail(Code::kCheckpointIncompatible,
-           "{}: elements [{}, {}) of tensor {} are {} bytes of {}, but {} bytes are expected", folder_.path(),
-           begin, end, in_quotes(name), expected, dtype_name(tensor.dtype), bytes);
-    read_pieces(name, tensor, begin, end, dst);
-  }
-
-  void verify(int64_t part, int64_t parts) const override {
-    for (const std::string& name : share_of(part, parts)) files_.at(name).verify();
-  }
-
- private:
-  /// The largest file first, each to the part with the fewest bytes so far: the same on all who ask.
-  std::vector<std::string> share_of(int64_t part, int64_t parts) const {
-    HWS_CHECK(part >= 0 && part < parts);
-    std::vector<std::pair<int64_t, std::string>> by_size;
-    for (const auto& [name, file] : files_) by_size.emplace_back(manifest_.files.at(name).bytes, name);
-    std::stable_sort(by_size.begin(), by_size.end(),
-                     [](const auto& a, const auto& b) { return a.first > b.first; });
-    std::vector<int64_t> bytes_of(static_cast<size_t>(parts));
-    std::vector<std::string> share;
-    for (const auto& [bytes, name] : by_size) {
-      const auto least = std::min_element(bytes_of.begin(), bytes_of.end());
-      *least += bytes;
-      if (least - bytes_of.begin() == part) share.push_back(name);
-    }
-    return share;
-  }
-
-  const StoredTensor& tensor_at(const std::string& name) const {
-    const auto found = manifest_.tensors.find(name);
-    if (found == manifest_.tensors.end())
-      fail(Code::kNotFound, "the checkpoint {} has no tensor {}", folder_.path(), in_quotes(name));
-    return found->second;
-  }
-
-  /// Pieces are sorted and without gaps: the first one that ends after `begin` holds it, and so on.
-  void read_pieces(const std::string& name, const StoredTensor& tensor, int64_t begin, int64_t end,
-                   void* dst) const {
-    const int64_t size = dtype_bytes(tensor.dtype);
-    auto piece = std::upper_bound(tensor.pieces.begin(), tensor.pieces.end(), begin,
-                                  [](int64_t at, const StoredPiece& p) { return at < p.end; });
-    char* to = static_cast<char*>(dst);
-    for (int64_t at = begin; at < end; ++piece) {
-      const int64_t stop = std::min(end, piece->end);
-      const int64_t bytes = (stop - at) * size;
-      const ShardFile& file = files_.at(piece->file);
-      file.read(piece->offset + (at - piece->begin) * size, to, bytes);
-      const bool is_all_of_it = at == piece->begin && stop == piece->end;
-      if (is_all_of_it && Digest::of(to, bytes) != piece->digest)
-        fail_damaged(file.path(), {&name, &tensor, &*piece});
-      to += bytes;
-      at = stop;
-    }
-  }
-
-  void read_extra(const std::string& name, const StoredFile& stored) {
-    const std::string path = folder_.path_of(kExtraFolder) + "/" + name;
-    if (!path_exists(path))
-      fail(Code::kCheckpointCorrupt, "{} is missing, though the manifest lists it", path);
-    const Folder extra = folder_.open_folder(kExtraFolder);
-    const File file = extra.open_file(name);
-    if (file.size() != stored.bytes)
-      fail(Code::kCheckpointCorrupt, "{} has {} bytes, but the manifest says {}", path, file.size(),
-           stored.bytes);
-    if (stored.bytes > kMaxExtraBytes - extra_bytes_)
-      fail(Code::kCheckpointCorrupt, "the carried files in {} have more than {} bytes together", extra.path(),
-           kMaxExtraBytes);
-    extra_bytes_ += stored.bytes;
-    std::string text(static_cast<size_t>(stored.bytes), '\0');
-    file.read_at(0, text.data(), stored.bytes);
-    if (Digest::of(text.data(), stored.bytes) != stored.digest)
-      fail(Code::kCheckpointCorrupt, "{} is damaged: its digest is not that of the manifest", path);
-    manifest_.description.extra_files[name] = std::move(text);
-  }
-
-  Folder folder_;
-  Manifest manifest_;
-  std::map<std::string, ShardFile> files_;
-  std::map<std::string, Entry> entries_;
-  int64_t extra_bytes_ = 0;
-};
-
 }  // namespace
 
-std::unique_ptr<Reader> Reader::open(const std::string& path) { return std::make_unique<ReaderImpl>(path); }
+Reader::Reader(const std::string& path) : folder_(Folder::open(path)) {
+  if (!folder_.has_file(kManifestName))
+    fail(Code::kNotFound, "{} is not a checkpoint: it has no {}", path, kManifestName);
+  manifest_ = read_manifest(folder_);
+  std::map<std::string, std::vector<PieceRef>> pieces_in;
+  for (const auto& [name, tensor] : manifest_.tensors) {
+    entries_[name] = {tensor.dtype, tensor.shape};
+    for (const StoredPiece& piece : tensor.pieces) pieces_in[piece.file].push_back({&name, &tensor, &piece});
+  }
+  for (const auto& [name, stored] : manifest_.files) {
+    std::string extra;
+    if (is_extra_file(name, &extra))
+      read_extra(extra, stored);
+    else
+      files_.try_emplace(name, folder_, name, stored, std::move(pieces_in[name]),
+                         files_.size() < kMaxOpenFiles);
+  }
+}
+
+void Reader::read(const std::string& name, void* dst, int64_t bytes) const {
+  const StoredTensor& tensor = tensor_at(name);
+  if (bytes != tensor.bytes())
+    fail(Code::kCheckpointIncompatible, "{}: tensor {} is {} {} ({} bytes), but {} bytes are expected",
+         folder_.path(), in_quotes(name), dtype_name(tensor.dtype), shape_text(tensor.shape), tensor.bytes(),
+         bytes);
+  read_pieces(name, tensor, 0, tensor.elements, dst);
+}
+
+void Reader::read_range(const std::string& name, int64_t begin, int64_t end, void* dst, int64_t bytes) const {
+  const StoredTensor& tensor = tensor_at(name);
+  if (begin < 0 || end < begin || end > tensor.elements)
+    fail(Code::kOutOfRange, "{}: tensor {} of shape {} has {} elements; [{}, {}) is no range of them",
+         folder_.path(), in_quotes(name), shape_text(tensor.shape), tensor.elements, begin, end);
+  const int64_t expected = (end - begin) * dtype_bytes(tensor.dtype);
+  if (bytes != expected)
+    fail(Code::kCheckpointIncompatible,
+         "{}: elements [{}, {}) of tensor {} are {} bytes of {}, but {} bytes are expected", folder_.path(),
+         begin, end, in_quotes(name), expected, dtype_name(tensor.dtype), bytes);
+  read_pieces(name, tensor, begin, end, dst);
+}
+
+void Reader::verify(int64_t part, int64_t parts) const {
+  for (const std::string& name : share_of(part, parts)) files_.at(name).verify();
+}
+
+/// The largest file first, each to the part with the fewest bytes so far: the same on all who ask.
+std::vector<std::string> Reader::share_of(int64_t part, int64_t parts) const {
+  HWS_CHECK(part >= 0 && part < parts);
+  std::vector<std::pair<int64_t, std::string>> by_size;
+  for (const auto& [name, file] : files_) by_size.emplace_back(manifest_.files.at(name).bytes, name);
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<int64_t> bytes_of(static_cast<size_t>(parts));
+  std::vector<std::string> share;
+  for (const auto& [bytes, name] : by_size) {
+    const auto least = std::min_element(bytes_of.begin(), bytes_of.end());
+    *least += bytes;
+    if (least - bytes_of.begin() == part) share.push_back(name);
+  }
+  return share;
+}
+
+const StoredTensor& Reader::tensor_at(const std::string& name) const {
+  const auto found = manifest_.tensors.find(name);
+  if (found == manifest_.tensors.end())
+    fail(Code::kNotFound, "the checkpoint {} has no tensor {}", folder_.path(), in_quotes(name));
+  return found->second;
+}
+
+/// Pieces are sorted and without gaps: the first one that ends after `begin` holds it, and so on.
+void Reader::read_pieces(const std::string& name, const StoredTensor& tensor, int64_t begin, int64_t end,
+                         void* dst) const {
+  const int64_t size = dtype_bytes(tensor.dtype);
+  auto piece = std::upper_bound(tensor.pieces.begin(), tensor.pieces.end(), begin,
+                                [](int64_t at, const StoredPiece& p) { return at < p.end; });
+  char* to = static_cast<char*>(dst);
+  for (int64_t at = begin; at < end; ++piece) {
+    const int64_t stop = std::min(end, piece->end);
+    const int64_t bytes = (stop - at) * size;
+    const ShardFile& file = files_.at(piece->file);
+    file.read(piece->offset + (at - piece->begin) * size, to, bytes);
+    const bool is_all_of_it = at == piece->begin && stop == piece->end;
+    if (is_all_of_it && Digest::of(to, bytes) != piece->digest)
+      fail_damaged(file.path(), {&name, &tensor, &*piece});
+    to += bytes;
+    at = stop;
+  }
+}
+
+void Reader::read_extra(const std::string& name, const StoredFile& stored) {
+  const std::string path = folder_.path_of(kExtraFolder) + "/" + name;
+  if (!path_exists(path)) fail(Code::kCheckpointCorrupt, "{} is missing, though the manifest lists it", path);
+  const Folder extra = folder_.open_folder(kExtraFolder);
+  const File file = extra.open_file(name);
+  if (file.size() != stored.bytes)
+    fail(Code::kCheckpointCorrupt, "{} has {} bytes, but the manifest says {}", path, file.size(),
+         stored.bytes);
+  if (stored.bytes > kMaxExtraBytes - extra_bytes_)
+    fail(Code::kCheckpointCorrupt, "the carried files in {} have more than {} bytes together", extra.path(),
+         kMaxExtraBytes);
+  extra_bytes_ += stored.bytes;
+  std::string text(static_cast<size_t>(stored.bytes), '\0');
+  file.read_at(0, text.data(), stored.bytes);
+  if (Digest::of(text.data(), stored.bytes) != stored.digest)
+    fail(Code::kCheckpointCorrupt, "{} is damaged: its digest is not that of the manifest", path);
+  manifest_.description.extra_files[name] = std::move(text);
+}
+
+std::unique_ptr<Reader> Reader::open(const std::string& path) { return std::make_unique<Reader>(path); }
 
 }  // namespace hawser::checkpoint

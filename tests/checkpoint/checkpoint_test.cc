@@ -1,5 +1,6 @@
 // A checkpoint gives back what was saved, is there whole or not at all, and no flipped byte passes.
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/reader.h"
 
 #include <sys/file.h>
 #include <sys/stat.h>

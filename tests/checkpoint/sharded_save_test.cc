@@ -11,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "engine/checkpoint/reader.h"
 #include "tests/checkpoint/sample.h"
 #include "tests/checkpoint/scratch.h"
 

@@ -6,6 +6,7 @@
 #include "engine/checkpoint/digest.h"
 #include "engine/checkpoint/json_text.h"
 #include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/sharded_save.h"
 #include "engine/device/cpu/host_memory.h"
 #include "tests/checkpoint/sample.h"

@@ -16,6 +16,7 @@
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/folder_names.h"
 #include "tests/train/small_config.h"
 

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/folder_names.h"
 #include "engine/checkpoint/sharded_save.h"
 #include "tests/checkpoint/sample.h"

@@ -12,6 +12,7 @@
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/reader.h"
 #include "tests/train/small_config.h"
 
 namespace hawser {

@@ -2,7 +2,11 @@
 // accumulation, dropout and packing on. (tests/cli does the same across processes.)
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "engine/base/error.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/reader.h"
 #include "tests/train/small_config.h"
 
 namespace hawser {
@@ -69,6 +73,30 @@ TEST(Resume, RefusesAnotherModelOrOtherDataAndChangesNothing) {
       Trainer::create(testing::small_config(testing::write_tokens(elsewhere, 30000)), false, &cancel);
   EXPECT_THROW(moved->loads().load(folder.file("checkpoint"), false), Error);
   EXPECT_NO_THROW(moved->loads().load(folder.file("checkpoint"), true));
+}
+
+TEST(Resume, DataThatWereCutShortAreNotDigestedAtEachSave) {
+  const testing::ScratchFolder folder;
+  const std::string tokens = testing::write_tokens(folder, 20000);
+  std::atomic<bool> cancel{false};
+  const auto trainer = Trainer::create(testing::small_config(tokens), false, &cancel);
+  run(*trainer, 1);
+  const auto data_after_save = [&](const char* name) {
+    trainer->saves().save(folder.file(name));
+    return checkpoint::Reader::open(folder.file(name))->description().data_json;
+  };
+  std::filesystem::copy_file(tokens, folder.file("whole"));
+  std::filesystem::resize_file(tokens, 1000);
+  const std::string cut = data_after_save("cut");
+  EXPECT_EQ(cut.find("\"contents\""), std::string::npos) << cut;
+  std::filesystem::copy_file(folder.file("whole"), tokens, std::filesystem::copy_options::overwrite_existing);
+  EXPECT_EQ(data_after_save("later"), cut) << "the files were read again";
+
+  const auto resumed = Trainer::create(testing::small_config(tokens), false, &cancel);
+  EXPECT_NO_THROW(resumed->loads().load(folder.file("later"), false));
+  resumed->saves().save(folder.file("resumed"));
+  const auto reader = checkpoint::Reader::open(folder.file("resumed"));
+  EXPECT_NE(reader->description().data_json.find("\"contents\""), std::string::npos);
 }
 
 TEST(Resume, InitFromCheckpointStartsAFineTune) {

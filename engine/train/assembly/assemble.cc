@@ -8,6 +8,7 @@
 #include "engine/checkpoint/hf/family.h"
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/checkpoint/hf/tokenizer_files.h"
+#include "engine/checkpoint/reader.h"
 #include "engine/config/problems.h"
 #include "engine/data/content.h"
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/reader.h"
 #include "engine/train/ranks/ranks.h"
 
 namespace hawser::train {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/sharded_save.h"
 #include "engine/train/ranks/ranks.h"
 

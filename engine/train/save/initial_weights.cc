@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/reader.h"
 #include "engine/nn/initial_values.h"
 #include "engine/train/save/checkpoint_match.h"
 #include "engine/train/save/durable_state.h"

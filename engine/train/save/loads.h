@@ -11,6 +11,7 @@
 #include <string>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/reader.h"
 #include "engine/train/data_fingerprint.h"
 #include "engine/train/progress.h"
 #include "engine/train/ranks/ranks.h"

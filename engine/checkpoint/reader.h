@@ -1,0 +1,57 @@
+// Opening a checkpoint: manifest, then the header of every file against it, then carried files. Tensors are
+// put together from their pieces with pread (a file cut short meanwhile is an error, not a fault) and checked
+// against the digests.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/file_io.h"
+#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/shard_file.h"
+
+namespace hawser::checkpoint {
+
+/// An open checkpoint. Opening reads and checks manifest (every element stored exactly once), headers (sizes,
+/// overlaps, names) and extra files; digests of tensors are checked by read and verify. Const members may run
+/// beside each other.
+class Reader {
+ public:
+  static std::unique_ptr<Reader> open(const std::string& path);
+  explicit Reader(const std::string& path);
+  const Description& description() const { return manifest_.description; }
+  struct Entry {
+    DType dtype;
+    std::vector<int64_t> shape;
+  };
+  const std::map<std::string, Entry>& tensors() const { return entries_; }
+  /// Reads the whole tensor into dst (bytes = size of its dtype times its elements). Throws kNotFound,
+  /// kCheckpointIncompatible when `bytes` is not that, kCheckpointCorrupt when its digest does not fit.
+  void read(const std::string& name, void* dst, int64_t bytes) const;
+  /// Reads elements [begin, end) of the row-major tensor into dst, whichever pieces hold them, so a rank of
+  /// any layout reads its part. Pieces that are read whole are checked against their digests; the others are
+  /// not (verify checks all). Throws as read, and kOutOfRange for a range outside the tensor.
+  void read_range(const std::string& name, int64_t begin, int64_t end, void* dst, int64_t bytes) const;
+  /// Checks every digest; throws kCheckpointCorrupt naming file, tensor and byte range. To share the work,
+  /// `parts` callers each read one part of the files, of about equal bytes.
+  void verify(int64_t part = 0, int64_t parts = 1) const;
+
+ private:
+  std::vector<std::string> share_of(int64_t part, int64_t parts) const;
+  const StoredTensor& tensor_at(const std::string& name) const;
+  void read_pieces(const std::string& name, const StoredTensor& tensor, int64_t begin, int64_t end,
+                   void* dst) const;
+  void read_extra(const std::string& name, const StoredFile& stored);
+
+  Folder folder_;
+  Manifest manifest_;
+  std::map<std::string, ShardFile> files_;
+  std::map<std::string, Entry> entries_;
+  int64_t extra_bytes_ = 0;
+};
+
+}  // namespace hawser::checkpoint
