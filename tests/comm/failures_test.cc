@@ -102,6 +102,27 @@ TEST_P(Failures, CallsThatDifferAreFoundOnEveryRankAndBothSidesNamed) {
   }
 }
 
+/// Who shares no memory finds it in the tag of the other call; who does, at the deadline.
+TEST_P(Failures, ACallThatIsLeftOutIsNamedWithItsGroup) {
+  const auto errors = run(
+      3,
+      [](comm::RankComm& rank) {
+        const auto first = rank.make_group({0, 1, 2}, "first"), second = rank.make_group({0, 1, 2}, "second");
+        float x = 1;
+        const comm::AllReducePiece piece = {&x, &x, 1};
+        if (rank.rank() != 1) first->wait(first->all_reduce({&piece, 1}, {}));
+        second->wait(second->barrier());
+      },
+      2);
+  for (const Caught& error : errors) {
+    EXPECT_TRUE(error.code == code(Code::kInvalidArgument) || error.code == code(Code::kTimeout))
+        << error.message;
+    EXPECT_TRUE(contains(error.message, "rank 1")) << error.message;
+    EXPECT_TRUE(contains(error.message, "of group 'first'") || contains(error.message, "of group 'second'"))
+        << error.message;
+  }
+}
+
 TEST_P(Failures, SizesThatDifferBetweenTwoMembersAreFound) {
   auto errors = run(2, [](comm::RankComm& rank) {
     const auto group = world_group(rank);

@@ -111,6 +111,35 @@ TEST(WireBytes, AreWhatTheSocketsCarried) {
   }
 }
 
+/// Nobody talks before a call: a tag goes once to each member that a rank sends data to, and is all there is beside
+/// the data. A barrier takes log2 N tags of each, a broadcast one for each that gets it.
+TEST(WireBytes, AreTheDataAndOneTagForEachMemberItGoesTo) {
+  constexpr int64_t kTag = sizeof(comm::Tag);
+  for (const int32_t ranks : {2, 3, 5, 8}) {
+    World world(ranks);
+    world.run(all_operations);
+    SCOPED_TRACE(::testing::Message() << ranks << " ranks");
+    const int64_t others = ranks - 1, log2 = std::bit_width(static_cast<uint32_t>(others));
+    int64_t broadcast = 0, numbers = 0;
+    for (int32_t r = 0; r < ranks; ++r) {
+      for (const Operation operation :
+           {Operation::kAllGather, Operation::kReduceScatter, Operation::kAllToAll}) {
+        const Traffic::Entry e = world.entry(r, operation);
+        EXPECT_EQ(e.wire_bytes, e.bytes + others * kTag) << comm::operation_name(operation);
+      }
+      EXPECT_LE(world.entry(r, Operation::kAllReduce).wire_bytes,
+                world.entry(r, Operation::kAllReduce).bytes + others * kTag);
+      EXPECT_EQ(world.entry(r, Operation::kBarrier).wire_bytes, log2 * kTag);
+      EXPECT_EQ(world.entry(r, Operation::kSend).wire_bytes, 777 + kTag);
+      EXPECT_EQ(world.entry(r, Operation::kRecv).wire_bytes, 0);
+      broadcast += world.entry(r, Operation::kBroadcast).wire_bytes;
+      numbers = std::max(numbers, world.entry(r, Operation::kAllReduceI64).wire_bytes);
+    }
+    EXPECT_EQ(broadcast, others * (12'345 + kTag));
+    EXPECT_LE(numbers, 3 * 257 * 8 + (log2 + 1) * kTag);
+  }
+}
+
 /// Each member's own sum, whatever the number of members and numbers; `count` of them above what the staging
 /// holds at a time, once.
 TEST(WireBytes, SumsOfIntegersAreExactAndSendWhatTheClosedFormSays) {
