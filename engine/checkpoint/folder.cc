@@ -7,10 +7,10 @@
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/file_io.h"
 #include "engine/checkpoint/folder_names.h"
 #include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/reader.h"
 
 namespace hawser::checkpoint {
 namespace {

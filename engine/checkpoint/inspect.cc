@@ -3,9 +3,9 @@
 
 #include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/file_io.h"
 #include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/reader.h"
 
 namespace hawser::checkpoint {
 

@@ -16,8 +16,8 @@
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/folder_names.h"
+#include "engine/checkpoint/reader.h"
 #include "tests/train/small_config.h"
 
 extern char** environ;

@@ -8,8 +8,8 @@
 #include <functional>
 
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/folder_names.h"
+#include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/sharded_save.h"
 #include "tests/checkpoint/sample.h"
 #include "tests/checkpoint/scratch.h"
