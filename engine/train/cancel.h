@@ -1,5 +1,6 @@
-// Cancel: the host's wish that what runs should end. Any thread may set the flag, at any time; whoever ends
-// for it takes it, once. Processes end together: a wish inside train travels in the next step's reduction.
+// Cancel: a request of the host that the running call stop. Any thread may set the flag at any time. The call
+// that stops because of it clears it. Processes stop together: a request made during train travels with the
+// next step's reduction.
 #pragma once
 
 #include <atomic>
@@ -10,20 +11,20 @@ namespace hawser::train {
 
 class Cancel {
  public:
-  /// Both outlive it.
+  /// Both arguments must outlive this object.
   Cancel(std::atomic<bool>* flag, const Ranks& ranks) : flag_(flag), ranks_(ranks) {}
 
-  /// Of this process; for a step to take along.
+  /// Whether this process was asked to stop. The step shares the answer with the other processes.
   bool wished() const { return flag_->load(); }
-  /// A step has brought it from some process to all.
+  /// Records what a step learned: whether any process was asked to stop.
   void came_with_step(bool wished) { agreed_ = agreed_ || wished; }
-  /// Before a step: whether to end, as all processes know it. Takes it.
+  /// Called before a step. Returns whether to stop, the same on all processes, and clears the request.
   bool take();
-  /// Inside a call that may run on its own or within train: there the flag stays, so that the run ends at
-  /// its step boundary.
+  /// Whether a call that can run alone or within train must stop. Within train the flag stays set, so that
+  /// the run itself stops at its next step boundary.
   bool ends_call() { return in_train_ ? flag_->load() : flag_->exchange(false); }
 
-  /// Marks a run of train while it lives.
+  /// Marks a run of train for as long as it exists.
   class InTrain {
    public:
     explicit InTrain(Cancel* cancel) : cancel_(*cancel) { cancel_.in_train_ = true; }
@@ -40,7 +41,7 @@ class Cancel {
   std::atomic<bool>* const flag_;
   const Ranks& ranks_;
   bool in_train_ = false;
-  bool agreed_ = false;  // some process wished to stop, and all know
+  bool agreed_ = false;  // some process was asked to stop, and all processes know
 };
 
 inline bool Cancel::take() {

@@ -1,8 +1,9 @@
-// Inference: evaluation, logits and generation, the forward half of the model under plans of their own.
+// Inference: evaluation, logits and generation. They run the forward half of the model, each under its own
+// plan.
 //
-// Threading: one call at a time, none beside a step. Collective where ranks are in several processes.
-// Errors: what was asked is checked before anything runs; kCancelled ends a call on all ranks; nothing
-// durable changes.
+// Threading: one call at a time, and none while a step runs. Collective if ranks are in several processes.
+// Errors: arguments are checked before anything runs. kCancelled ends a call on all ranks. No call changes
+// durable state.
 #pragma once
 
 #include <cstdint>
@@ -32,15 +33,16 @@ struct Evaluation {
 
 class Inference {
  public:
-  /// `dataset`: null where there is none.
+  /// `dataset` may be null.
   Inference(const Ranks& ranks, const data::Dataset* dataset, Cancel* cancel)
       : ranks_(ranks), dataset_(dataset), cancel_(*cancel) {}
 
-  /// Of `batch`, or, where that is null, of the first batches of the validation data (0: as the config says).
+  /// Evaluates `batch`. If it is null, evaluates the first max_batches batches of the validation data (0: the
+  /// number in the config).
   Evaluation eval(const BatchView* batch, int64_t max_batches);
-  /// logits: rows x cols x vocabulary.
+  /// Writes logits as f32, [rows, cols, vocabulary].
   void forward(const BatchView& batch, float* logits, size_t logits_bytes);
-  /// fn(token) of each; false ends.
+  /// Calls fn(token) for each new token. Generation stops when fn returns false.
   void generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn);
 
  private:

@@ -1,5 +1,5 @@
-// Progress: how far a run has come. Everything durable of it besides tensors, which changes only when a step
-// ends or a checkpoint is loaded, and what waits: a pushed batch, a step that is not yet decided.
+// Progress: how far a run has come. Holds all durable state besides tensors, which changes only when a step
+// ends or a checkpoint is loaded, and what is waiting: a pushed batch, or a step that is not yet committed.
 #pragma once
 
 #include "engine/base/error.h"
@@ -15,12 +15,12 @@ struct Progress {
   Progress(const optim::GuardConfig& guard_config, checkpoint::hf::ExtraFiles files)
       : guard(guard_config), extra_files(std::move(files)) {}
 
-  RunState state;  ///< but for the guard's windows, which the guard holds
+  RunState state;  ///< except the guard's windows, which the guard holds
   optim::StepGuard guard;
-  checkpoint::hf::ExtraFiles extra_files;  ///< carried along to every checkpoint and export
+  checkpoint::hf::ExtraFiles extra_files;  ///< copied to every checkpoint and export
   PushedBatch pushed;
-  bool pending = false;  ///< between forward_backward and commit or discard
-  StepResult result;     ///< of the pending step, else of the last one
+  bool pending = false;  ///< true between forward_backward and commit or discard
+  StepResult result;     ///< of the pending step, or else of the last one
 
   void require_pending() const {
     if (!pending) fail(Code::kFailedPrecondition, "no step is pending: call forward_backward first");

@@ -1,4 +1,4 @@
-// What a step answers, and the batch that a host gives to one.
+// The result of a step, and the batch that the host passes to one.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct StepResult {
   double seconds = 0;
 };
 
-/// A batch of the caller's, borrowed for the call. targets, document_begin may be null.
+/// The caller's batch, borrowed for the call. targets and document_begin may be null.
 struct BatchView {
   int64_t rows = 0, cols = 0;
   const int32_t* tokens = nullptr;

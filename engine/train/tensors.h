@@ -1,9 +1,8 @@
-// Tensors: what the ranks hold, whole and as f32, by our names or by Hugging Face's.
+// Tensors: reads and writes whole tensors of the ranks as f32, by Hawser's names or Hugging Face's.
 //
-// Threading: const members beside each other; set is a mutating call. Collective where ranks are in several
-// processes, but for location and json.
-// Errors: kNotFound for a name that is none, kInvalidArgument for a wrong size, kFailedPrecondition for what
-// this engine does not keep, or not now.
+// Threading: const members may run in parallel; set is a mutating call. Collective if ranks are in several
+// processes, except location and json. Errors: kNotFound for an unknown name, kInvalidArgument for a wrong
+// size, kFailedPrecondition for what this engine does not keep, or does not have at the moment.
 #pragma once
 
 #include <cstdint>
@@ -21,28 +20,28 @@ namespace hawser::train {
 
 enum class TensorKind : int32_t { kWeight = 0, kGradient = 1, kMoment1 = 2, kMoment2 = 3 };
 
-/// Where a parameter lies, for zero-copy views.
+/// Where a parameter is in memory, for zero-copy views.
 struct TensorLocation {
   const void* data = nullptr;
-  DType type = DType::kF32;  ///< or bf16
+  DType type = DType::kF32;  ///< f32 or bf16
   std::vector<int64_t> shape;
   std::shared_ptr<device::Arena> arena;
 };
 
 class Tensors {
  public:
-  /// After the initial weights, whose files say which family's names there are.
+  /// Create after the initial weights are loaded: their files determine which family's names apply.
   Tensors(const Ranks& ranks, const Progress& progress);
 
   void get(TensorKind kind, std::string_view name, float* data, size_t bytes) const;
   void set(TensorKind kind, std::string_view name, const float* data, size_t bytes);
   TensorLocation location(TensorKind kind, std::string_view name) const;
-  /// The whole tensor, from all who hold a part of it.
+  /// Gathers the whole tensor from all ranks that hold a part of it.
   void collect(TensorKind kind, const nn::Parameter& p, float* out) const;
 
-  /// Every tensor: its names, shape, and whether it decays and trains.
+  /// Every tensor: its names, its shape, and whether it has weight decay and is trained.
   std::string json() const;
-  /// Of the gradients of the pending step: norm, largest and non-finite elements.
+  /// For the gradients of the pending step: norm, largest element, and the number of non-finite ones.
   std::string statistics_json() const;
 
  private:

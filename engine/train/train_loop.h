@@ -1,8 +1,8 @@
-// TrainLoop: steps, validation when it is due, checkpoints when they are due, a record for the host after each
-// step; and how a run ends, so that nothing of it is lost.
+// TrainLoop: runs steps, validation and checkpoints when they are due, and calls the host after each step. It
+// also ends a run so that no completed step is lost.
 //
-// Threading: one call at a time; the host's callback runs on its thread. Collective.
-// Errors: what a step, a validation or a save throws ends the run, with the last step that it took on disk.
+// Threading: one call at a time; the host's callback runs on the caller's thread. Collective. Errors: an
+// error of a step, a validation or a save ends the run, with its last completed step on disk.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,20 @@ class Trainer;
 
 struct TrainRecord {
   StepResult result;
-  double validation_loss = 0;  ///< NaN: none
+  double validation_loss = 0;  ///< NaN if there was none
   double tokens_per_second = 0;
   int64_t total_steps = 0;
   bool saved = false, best = false;
-  int64_t communication_bytes = 0;  ///< sent in this step by the first rank here
-  int64_t save_failures = 0;        ///< checkpoints that this engine could not write, before this step's
+  int64_t communication_bytes = 0;  ///< bytes sent in this step by the first local rank
+  int64_t save_failures = 0;        ///< checkpoints that could not be written before this step
 };
 
 class TrainLoop {
  public:
   TrainLoop(Trainer* trainer, Progress* progress, Cancel* cancel);
 
-  /// Until `until_step`; 0: as many as the config says. fn returns false to end. Throws kCancelled.
+  /// Runs until `until_step`; 0 means as many steps as the config says. fn returns false to stop. Throws
+  /// kCancelled.
   void run(int64_t until_step, const std::function<bool(const TrainRecord&)>& fn);
 
  private:

@@ -1,9 +1,9 @@
-// Trainer: the second room of a training step: a step as a transaction. Nothing durable changes before commit.
-// It holds what an engine is made of: the ranks, and an object for each other thing that can be asked of it.
+// Trainer: a training step as a transaction. Nothing durable changes before commit. It owns the parts of an
+// engine: the ranks, and one object for each other task.
 //
-// Threading: one mutating call at a time (the C API enforces it); `const` members may run beside each other
-// but not beside a mutating call unless their object says otherwise.
-// With ranks in several processes every call is collective: all make it, with the same arguments.
+// Threading: one mutating call at a time (the C API enforces it). Const members may run in parallel, but not
+// during a mutating call unless their object says so. With ranks in several processes every call is
+// collective: all processes make it with the same arguments.
 #pragma once
 
 #include <atomic>
@@ -33,32 +33,36 @@ namespace hawser::train {
 
 class Trainer {
  public:
-  /// `cancel` outlives the trainer; storing true ends train, eval and generate at their next step boundary.
-  /// `comm`: the ranks that this process holds; null: one, and a mesh of one.
+  /// `cancel` must outlive the trainer. Storing true ends train, eval and generate at their next step
+  /// boundary. `comm` holds the ranks of this process; null means one rank and a mesh of one.
   static std::unique_ptr<Trainer> create(const config::ConfigTree& config, bool inference,
                                          std::atomic<bool>* cancel,
                                          std::shared_ptr<comm::Comm> comm = nullptr);
 
-  /// The batch of the next step, in place of the config's data. Copied. Throws kBusy where one waits already.
+  /// Sets the batch of the next step, in place of the config's data. Copies it. Throws kBusy if one is
+  /// already waiting.
   void push(const BatchView& batch);
-  /// The first half: loss, gradients and their norm.
+  /// Runs the first half of a step: loss, gradients and their norm.
   StepResult forward_backward();
-  /// The second half: weights, moments, schedule.
+  /// Runs the second half: weights, moments, schedule.
   StepResult commit();
-  /// No second half. rewind: the next step takes the same rows of the config's data again.
+  /// Ends the step without its second half. With `rewind` the next step takes the same rows of the config's
+  /// data.
   StepResult discard(bool rewind);
-  /// Both halves, unless the guard (/guard) lets the step be skipped. Throws kNumeric after too many in a row.
+  /// Runs both halves, unless the guard (/guard) skips the step. Throws kNumeric after too many skips in a
+  /// row.
   StepResult train_step();
-  /// This process alone has no memory for a call that all make: the others are told, who would wait for it.
+  /// This process has run out of memory in a collective call. Tells the others, which would wait for it
+  /// otherwise.
   void ran_dry() noexcept { ranks_.ran_dry(); }
 
-  /// Safe beside a running step.
+  /// May be called while a step runs.
   const config::ResolvedConfig& config() const { return assembly_.config; }
-  /// Of the next step, or of the one that is pending. Throws kFailedPrecondition for inference.
+  /// Learning rate of the pending step, or else of the next. Throws kFailedPrecondition for inference.
   double learning_rate() const;
 
   const Ranks& ranks() const { return ranks_; }
-  const data::Dataset* dataset() const { return dataset_.get(); }  ///< null where batches are pushed
+  const data::Dataset* dataset() const { return dataset_.get(); }  ///< null if batches are pushed
   DataFingerprint& data_fingerprint() { return fingerprint_; }
   Saves& saves() { return saves_; }
   Loads& loads() { return loads_; }
@@ -83,7 +87,7 @@ class Trainer {
   const Assembly assembly_;
   const std::unique_ptr<data::Dataset> dataset_;
   Ranks ranks_;
-  std::vector<Run> runs_;  // of the step, by rank of this process
+  std::vector<Run> runs_;  // runs of the step, indexed by rank of this process
   Progress progress_;
   Cancel cancel_;
   DataFingerprint fingerprint_;

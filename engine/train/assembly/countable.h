@@ -1,5 +1,4 @@
-// Plans count bytes in 64 bits. A config whose bytes might not fit there is refused before anything is
-// counted, so that no sum or product of a plan can wrap.
+// Plans count bytes in 64 bits. A config that could overflow that is refused before anything is counted.
 #pragma once
 
 #include "engine/config/resolved_config.h"
@@ -7,8 +6,8 @@
 
 namespace hawser::train {
 
-/// Throws kOutOfMemory where an upper bound of what a rank keeps, computes with or sends in a step is beyond
-/// 2^62 bytes. The bound is generous, yet far from anything that exists: 2^62 bytes are four million TiB.
+/// Throws kOutOfMemory if an upper bound on what a rank stores, computes with or sends in a step exceeds 2^62
+/// bytes (four million TiB). The bound is generous: no real machine comes near it.
 void require_countable(const nn::Model& model, const config::ResolvedConfig& config);
 
 }  // namespace hawser::train

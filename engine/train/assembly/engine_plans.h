@@ -1,4 +1,5 @@
-// The plans of an engine: what each call will run, and the bytes of everything, before anything is allocated.
+// The plans of an engine: what each call will run and the bytes of every slot, known before anything is
+// allocated.
 #pragma once
 
 #include <cstdint>
@@ -13,58 +14,58 @@
 
 namespace hawser::train {
 
-/// What plans must know of the device that will run them.
+/// What the plans need to know about the device that runs them.
 struct Target {
   const kernels::KernelTable* kernels = nullptr;
-  int32_t workers = 1;          ///< of its streams
-  bool in_place = true;         ///< the host works in its memory
-  bool peers = false;           ///< transfers go from device to device
-  int64_t transport_bytes = 0;  ///< of the host, which a rank's transport holds
+  int32_t workers = 1;          ///< threads of its streams
+  bool in_place = true;         ///< the host reads and writes its memory directly
+  bool peers = false;           ///< transfers go from device to device, without the host
+  int64_t transport_bytes = 0;  ///< host memory of a rank's transport
 };
 
-/// Pinned memory of the host beside the arena, for what goes back and forth in a step; none where the device
-/// is worked on in place.
+/// Pinned host memory beside the arena, for copies to and from the device in a step. None for a device that
+/// the host works on in place.
 struct PinnedBytes {
   int64_t step = 0;       ///< micro-batches, losses, scalars (StepMirror)
   int64_t transfers = 0;  ///< the largest transfer between ranks
   int64_t bytes() const { return step + transfers; }
 };
 
-/// The plans of one rank. All ranks of a mesh have the same ones: shards are padded to equal sizes.
+/// The plans of one rank. All ranks of a mesh have the same plans, because shards are padded to equal sizes.
 struct EnginePlans {
   parallel::DataParallel strategy;
-  plan::Plan train;  ///< no instructions for inference
+  plan::Plan train;  ///< empty for inference
   plan::Plan eval, logits, generate;
-  int64_t arena_bytes = 0;  ///< the largest of them
+  int64_t arena_bytes = 0;  ///< enough for any of the plans
   PinnedBytes pinned;
-  bool peers = false;                  ///< the target's
-  int64_t device_transport_bytes = 0;  ///< of the device, beside the arena: for sums of the largest transfer
+  bool peers = false;                  ///< copied from Target
+  int64_t device_transport_bytes = 0;  ///< device memory beside the arena, for sums of the largest transfer
 
   int64_t device_bytes() const { return arena_bytes + device_transport_bytes; }
 
-  const plan::Plan& any() const { return eval; }  ///< for the persistent slots, which all share
+  const plan::Plan& any() const { return eval; }  ///< for its persistent slots, which all plans share
 };
 
-/// Rows of one generation call at most: longer prompts go in pieces.
+/// Most rows of one generation call. Longer prompts are processed in pieces.
 int64_t generate_rows(const config::ResolvedConfig& config);
 
-/// Type of weights that matrix products read.
+/// Data type of the weights that matrix products read.
 DType compute_type(const config::ResolvedConfig& config);
-/// Type of what the optimizer works on (masters, gradients, moments), and of weights that are looked up.
+/// Data type of masters, gradients and moments, and of weights that are looked up by token.
 DType state_type(const config::ResolvedConfig& config);
 
-/// What look-ups of one step add to a tied embedding's gradient.
+/// Sizes of what one step's look-ups add to the gradient of a tied embedding.
 nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model, const config::ResolvedConfig& config);
 
-/// The CPU kernels that `config` chooses on this machine. Throws kConfigInvalid.
+/// The CPU kernels that `config` selects on this machine. Throws kConfigInvalid.
 const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config);
 /// Threads of each of `ranks` ranks that share this process.
 int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks);
 
 mesh::DeviceMesh mesh_of(const config::ResolvedConfig& config);
-/// How the config's ranks share a model.
+/// How the ranks of the config share the model.
 parallel::DataParallel choose_strategy(const config::ResolvedConfig& config);
-/// What `rank` of the world keeps.
+/// What `rank` (a number in the world) stores.
 parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& config,
                                               const parallel::DataParallel& strategy, int64_t rank,
                                               bool inference);

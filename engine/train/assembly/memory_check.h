@@ -1,4 +1,5 @@
-// Whether an engine fits, told before anything is allocated, and which settings would save how much.
+// Checks whether an engine fits in memory before anything is allocated, and computes what smaller settings
+// would save.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,16 @@ namespace hawser::train {
 /// Bytes that one rank may take.
 struct Room {
   int64_t device = 0;  ///< for the arena
-  int64_t host = 0;    ///< the same memory where the device is worked on in place
+  int64_t host = 0;    ///< the same memory if the device is worked on in place
 };
 
-/// What a rank takes of the host beside an arena there: pinned memory of a device, and the copies from which
-/// the config's own checkpoints are written.
+/// Host memory that a rank uses beside its arena: pinned memory, and the copies from which asynchronous saves
+/// write the config's own checkpoints.
 int64_t host_bytes(const PinnedBytes& pinned, int64_t staged_bytes, const config::ResolvedConfig& config,
                    const Target& target);
 
-/// The plans of an engine that fits: throws kOutOfMemory, with what smaller settings would save (of steps
-/// with the same rows), unless the arena and what the host holds beside it fit into `room`.
+/// Makes the plans. Throws kOutOfMemory unless the arena and the host memory beside it fit into `room`; the
+/// message says what smaller settings with the same rows per step would save.
 EnginePlans make_plans_that_fit(const nn::Model& model, const Assembly& assembly, const Target& target,
                                 const Room& room, bool inference);
 

@@ -1,7 +1,7 @@
-// PlayedRanks: one rank plays N data-parallel ranks in turn, with nothing of what makes ranks work together:
-// no buckets, no shards, no communication. Each rank's gradients come from the serial plan with the global
-// token count as divisor; sums are plain loops in the promised order; one serial optimizer step follows. What
-// real ranks compute must be the same bits (promise L2).
+// PlayedRanks: one rank that plays N data-parallel ranks in turn, without buckets, shards or communication.
+// Each rank's gradients come from the serial plan, divided by the global token count. They are summed by
+// plain loops in the documented order, and one serial optimizer step follows. Real ranks must compute the
+// same bits (promise L2).
 #pragma once
 
 #include <cstdint>
@@ -18,29 +18,29 @@
 
 namespace hawser::train {
 
-/// Gradients of all trainable parameter groups, in the table's order.
+/// The gradients of all trainable parameter groups, in the order of the parameter table.
 using GroupGradients = std::vector<std::vector<float>>;
 
 class PlayedRanks {
  public:
-  /// `config`: of many ranks, with batches that are pushed. Initial weights are those that its ranks start
+  /// `config` has many ranks and takes pushed batches. The initial weights are those its ranks would start
   /// with.
   explicit PlayedRanks(const config::ConfigTree& config);
   ~PlayedRanks();
 
   struct Step {
     GroupGradients sums;
-    double loss = 0, grad_norm = 0;  ///< the norm summed plainly in f64
+    double loss = 0, grad_norm = 0;  ///< the norm is a plain f64 sum
     int64_t tokens = 0;
   };
-  /// Gradients of the next global batch.
+  /// Computes the gradients of the next global batch.
   Step forward_backward(const BatchView& batch);
-  /// The optimizer step on them, with `grad_norm` for clipping (the ranks' own, so that its last bit cannot
-  /// tell).
+  /// Takes the optimizer step on those gradients. `grad_norm` is the real ranks' norm, used for clipping, so
+  /// that its last bit cannot cause a difference.
   void commit(const Step& step, double grad_norm);
 
-  /// Sums of every micro-batch's gradients on their own, for the step that forward_backward would take next:
-  /// in f64, and in f32 in order and in reverse. The measure of how far apart orders of summation lie.
+  /// The gradients of each micro-batch, summed for the step that forward_backward would take next: in f64,
+  /// and in f32 in forward and reverse order. They show how far apart two orders of summation lie.
   struct Orders {
     std::vector<std::vector<double>> f64;
     GroupGradients ascending, descending;
@@ -48,9 +48,9 @@ class PlayedRanks {
   Orders sum_orders(const BatchView& batch);
 
   const nn::ParameterTable& table() const;
-  /// The parameter's gradient in `sums`.
+  /// The gradient of `p` in `sums`.
   const float* gradient(const GroupGradients& sums, const nn::Parameter& p) const;
-  /// f32 weights or moments; false where there are none.
+  /// Copies weights or moments as f32. Returns false if there are none.
   bool state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const;
 
  private:
@@ -60,12 +60,12 @@ class PlayedRanks {
 
   const config::ResolvedConfig config_;
   const parallel::DataParallel strategy_;
-  const int64_t turn_;  // micro-batches that one rank adds up before ranks are summed
+  const int64_t turn_;  // micro-batches that one rank sums before ranks are summed
   const std::unique_ptr<Player> player_, single_;
   int64_t steps_ = 0;
 };
 
-/// The sum over ranks as `strategy` orders and rounds it; `ranks` is used up.
+/// Sums over ranks with the order and rounding of `strategy`. Consumes `ranks`.
 GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks, const parallel::DataParallel& strategy);
 
 }  // namespace hawser::train

@@ -1,4 +1,5 @@
-// AgreedError: an error that all ranks of the world throw together, so they stay in touch.
+// AgreedError: an error that all ranks of the world throw together. The ranks can keep communicating after
+// it.
 #pragma once
 
 #include "engine/base/error.h"

@@ -1,4 +1,4 @@
-// What all ranks of a world must have in common: before anything else is said, and where one speaks for all.
+// What all ranks of a world must agree on before they start, and helpers to share one rank's answer or error.
 #pragma once
 
 #include <cstdint>
@@ -10,30 +10,30 @@
 
 namespace hawser::train {
 
-/// What a rank brings along.
+/// What each rank contributes to the agreement.
 struct Start {
   std::string config_json;
   kernels::CpuLevel level;
-  std::string device;         ///< that it computes on
-  std::string device_reason;  ///< where /device is "auto": why this one
+  std::string device;         ///< the device it computes on
+  std::string device_reason;  ///< why, if /device is "auto"
 };
 
-/// Compares what all ranks bring. Where their configs differ, every rank throws the same kConfigInvalid,
-/// which names the first field that differs, the ranks and their values; the same where "auto" found another
-/// device on one than on another: what is there would be left idle without a word. Returns the lowest level
-/// of kernels among them, which all can run: levels differ in the last bits of results. Collective; makes a
-/// group of the whole world.
+/// Compares the starts of all ranks. If their configs differ, every rank throws the same kConfigInvalid,
+/// which names the first field that differs, the ranks and their values. If "auto" found different devices,
+/// every rank throws too: otherwise a GPU could be left idle without notice. Returns the lowest CPU kernel
+/// level of all ranks, since levels differ in the last bits of results. Collective; creates a group of the
+/// whole world.
 kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start);
 
-/// The sum of `here` over the ranks of the group (null: this one alone); the same on all. Collective.
+/// The sum of `here` over the group, the same on every rank. A null group means this rank alone. Collective.
 int64_t sum_over_ranks(comm::ProcessGroup* group, int64_t here);
 
-/// Whether any rank of the group says so; the same answer on all. Collective.
+/// Whether `here` is true on any rank of the group; the same answer on every rank. Collective.
 inline bool on_any_rank(comm::ProcessGroup* group, bool here) {
   return sum_over_ranks(group, here ? 1 : 0) > 0;
 }
 
-/// A rank failed alone: tells the others, and returns what to throw here: the same, naming this rank.
+/// Tells the other ranks that this rank failed alone. Returns the error to throw here, which names this rank.
 Error told_others(comm::RankComm* end, const Error& error) noexcept;
 
 }  // namespace hawser::train

@@ -1,4 +1,4 @@
-// Which device /device means here.
+// Decides which device /device means on this machine.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ namespace hawser::train {
 struct DeviceChoice {
   device::Kind kind = device::Kind::kCpu;
   const device::DevicePlugin* plugin = nullptr;  ///< null: the CPU
-  std::vector<device::DeviceInfo> devices;       ///< the plugin's; one at least
-  std::string reason;                            ///< "auto": why this one; else ""
+  std::vector<device::DeviceInfo> devices;       ///< of the plugin; at least one
+  std::string reason;                            ///< for "auto": why this device; else ""
 
-  /// The device of a rank by its place among those of this process: they take turns.
+  /// Index of the device for the rank with this position in the process. Ranks are assigned in turn.
   int32_t index_of(int32_t local_rank) const {
     return plugin ? local_rank % static_cast<int32_t>(devices.size()) : 0;
   }
-  /// How many of `local_ranks` share the device of rank 0, which no other has more of.
+  /// How many of `local_ranks` share rank 0's device. No device is shared by more.
   int32_t sharing(int32_t local_ranks) const;
 };
 
@@ -30,11 +30,11 @@ DeviceChoice choose_device(const std::string& device);
 
 const char* kind_name(device::Kind kind);
 
-/// config::explain, with what "auto" means here, and why, as the rule of /device.
+/// config::explain. For /device it also says what "auto" means here, and why.
 std::string explain_with_device(const config::ConfigTree& config, std::string_view pointer);
 
-/// Of every plugin: its devices as JSON objects {name, kind, index, total_bytes}, or one {kind, unavailable}
-/// with the reason. Appended to the JSON array `list`.
+/// Appends the devices of every plugin to the JSON array `list`, each as {name, kind, index, total_bytes}. A
+/// plugin that cannot be used appends {kind, unavailable} with the reason.
 std::string with_plugin_devices(std::string list);
 
 }  // namespace hawser::train

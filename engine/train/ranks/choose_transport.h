@@ -1,4 +1,4 @@
-// Whether the ranks' devices speak to each other themselves (/comm/device_transport): all do, or none.
+// Decides whether the ranks' devices communicate directly (/comm/device_transport). Either all do or none.
 #pragma once
 
 #include <string>
@@ -11,25 +11,26 @@
 namespace hawser::train {
 
 struct TransportChoice {
-  bool peers = false;  ///< NCCL; else what travels goes through the hosts
-  std::string reason;  ///< why, in words; "" where there is nothing to choose: one rank, or /device "cpu"
+  bool peers = false;  ///< true: NCCL; false: transfers go through the hosts
+  std::string reason;  ///< why; "" if there is no choice: one rank, or /device "cpu"
 };
 
-/// What a rank says of its device.
+/// What a rank reports about its device.
 struct DeviceCard {
-  std::string hardware_id;  ///< equal ones share a device
-  std::string obstacle;     ///< why it cannot speak to others; "": it can
+  std::string hardware_id;  ///< ranks with equal ids share a device
+  std::string obstacle;     ///< why it cannot communicate with other devices; "" if it can
 };
 
-/// The same on every rank for the same cards, which are by rank. Throws kDeviceUnavailable for "nccl" where
-/// that cannot be.
+/// `cards` are by rank; equal cards give the same choice on every rank. Throws kDeviceUnavailable if "nccl"
+/// was requested and is impossible.
 TransportChoice choose_transport(config::DeviceTransport wanted, const std::vector<DeviceCard>& cards);
 
-/// Of a running rank. Collective over the world; what it throws, all ranks throw (AgreedError).
+/// The choice of a running rank. Collective over the world; whatever it throws, all ranks throw
+/// (AgreedError).
 TransportChoice agree_on_transport(comm::RankComm* rank, const DeviceChoice& choice,
                                    config::DeviceTransport wanted, const device::DeviceInfo& device);
 
-/// Of a plan that nobody runs: as if all ranks were of this process.
+/// The choice for a plan that is only printed, as if all ranks were in this process.
 TransportChoice foresee_transport(const DeviceChoice& choice, const config::ResolvedConfig& config);
 
 }  // namespace hawser::train

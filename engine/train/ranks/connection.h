@@ -1,5 +1,5 @@
-// Connection: the comm of a world, and the ends of the ranks that this process holds. It outlives whatever
-// talks over it, so that an engine that fails while it is made can still tell the others.
+// Connection: the comm of a world and the endpoints of the ranks in this process. It outlives everything that
+// communicates through it, so an engine that fails while it is being created can still tell the others.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@ namespace hawser::train {
 
 class Connection {
  public:
-  /// `comm`: null for a world of one.
+  /// `comm` is null for a world of one rank.
   explicit Connection(std::shared_ptr<comm::Comm> comm) : comm_(std::move(comm)) {}
 
-  /// Throws kConfigInvalid unless the mesh has as many ranks as the world. A world of one has no ends.
+  /// Throws kConfigInvalid unless the mesh has as many ranks as the world. A world of one has no endpoints.
   void connect(const config::ResolvedConfig& config);
-  /// Lets no other process wait for this one.
+  /// Aborts the comm, so that no other process waits for this one.
   void abort(const Error& error) noexcept {
     if (comm_) comm_->abort(error);
   }
 
   int64_t world() const { return comm_ ? comm_->world_size() : 1; }
   int32_t ranks_here() const { return comm_ ? static_cast<int32_t>(comm_->local_ranks().size()) : 1; }
-  /// By rank of this process.
+  /// Indexed by rank of this process.
   const std::vector<std::unique_ptr<comm::RankComm>>& ends() const { return ends_; }
 
  private:

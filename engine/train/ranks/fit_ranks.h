@@ -1,4 +1,4 @@
-// The same run on another number of ranks: what of its config changes, and what must not.
+// Adapts the config of a run to another number of ranks: what changes, and what must not.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,16 @@
 
 namespace hawser::train {
 
-/// `config` for `ranks` data-parallel ranks, with the same rows in every step, so that the stream of samples
-/// stays what it was. /mesh: copies of the model (dp_replicate) and shards (dp_shard) each take all ranks if
-/// they were alone; of both, dp_shard stays as long as it divides `ranks`, else all ranks share one copy.
-/// /batch: the largest micro_batch up to the config's own that divides a rank's rows; grad_accum_steps is the
-/// rest. One rank has nothing to share: /zero/stage becomes 0. Depends on `config` and `ranks` alone, so it
-/// is always asked of the config as the user wrote it, never of a result.
-/// Throws kConfigInvalid where `ranks` cannot share the rows equally (with the nearest numbers that can), or
-/// with all that the config then contradicts; and what is wrong with `config` as it is.
+/// Returns `config` for `ranks` data-parallel ranks. The rows of each step stay the same, so the stream of
+/// samples does too.
+///   /mesh   dp_replicate or dp_shard takes all ranks if only one of them is set. If both are, dp_shard keeps
+///           its value if it divides `ranks`; otherwise all ranks form one shard group.
+///   /batch  micro_batch becomes the largest value up to the config's own that divides a rank's rows;
+///           grad_accum_steps follows.
+///   /zero   stage becomes 0 for one rank.
+/// The result depends only on the arguments, so always pass the config as the user wrote it, never a result.
+/// Throws kConfigInvalid if `ranks` cannot share the rows equally (the message names the nearest numbers that
+/// can), and for any fault of `config` itself or of the result.
 config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t ranks);
 
 }  // namespace hawser::train

@@ -1,4 +1,4 @@
-// Machine: what one rank computes with: its threads of the host, its device, and the way between them.
+// Machine: what one rank computes with: its host threads, its device and the link between them.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,18 @@ namespace hawser::train {
 
 class Machine {
  public:
-  /// For the rank with this place among those of the process. `kernels`: of the CPU. `chooses`: it is the one
-  /// whose choices all ranks take, so it reads and writes /cuda/algorithm_cache. Throws kUnavailable if a
-  /// thread cannot be made, and what the device says.
+  /// For the rank with this position in the process. `kernels` are the CPU's. `chooses` marks the rank whose
+  /// choices of algorithms all ranks take; it reads and writes /cuda/algorithm_cache. Throws kUnavailable if
+  /// a thread cannot be created, and the errors of the device.
   Machine(const DeviceChoice& choice, const config::ResolvedConfig& config,
           const kernels::KernelTable& kernels, int32_t threads, int32_t local_rank, bool chooses);
 
   Stream& host_stream() { return pool_.stream(); }
   device::Device& device() const { return link_.device(); }
   device::HostLink& link() { return link_; }
-  /// What plans must know of it.
+  /// What the plans need to know about this machine.
   Target target() const;
-  /// What a rank may take where `local_ranks` ranks of this process share out the devices and the host.
+  /// Memory available to one rank when `local_ranks` ranks of this process share the devices and the host.
   Room room(const DeviceChoice& choice, int32_t local_ranks) const;
 
  private:
@@ -33,7 +33,7 @@ class Machine {
   device::HostLink link_;
 };
 
-/// The target of a config's ranks, for reports on plans that nobody runs. `machine` holds what it needs.
+/// The target of a plan that is only printed. `machine` receives what the target refers to.
 Target target_of(const DeviceChoice& choice, bool peers, const config::ResolvedConfig& config,
                  const kernels::KernelTable& kernels, int32_t threads, std::unique_ptr<Machine>* machine);
 

@@ -1,5 +1,5 @@
-// Rank: one rank's share of an engine: its memory, its process groups, its executor, on its machine.
-// What all ranks of a process share (model, plans, config) stands beside them in the trainer.
+// Rank: one rank's share of an engine: its memory, process groups and executor, on its machine. What all
+// ranks of a process share (model, plans, config) is in Shared.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace hawser::train {
 
 class Rank {
  public:
-  /// What all ranks of a process share; outlives them.
+  /// What all ranks of a process share. Outlives them.
   struct Shared {
     const nn::Model& model;
     const config::ResolvedConfig& config;
@@ -26,40 +26,42 @@ class Rank {
     const optim::Optimizer& optimizer;
     mesh::DeviceMesh mesh;
     bool inference = false;
-    bool several_processes = false;  ///< hold the ranks of the world
+    bool several_processes = false;  ///< the ranks of the world are in several processes
   };
 
-  /// `comm`: null for a world of one; it and `machine` outlive the rank. Called on the rank's own thread;
-  /// makes its groups, so all ranks of the world are in it together.
+  /// `comm` is null for a world of one rank. It and `machine` must outlive the rank. Call on the rank's own
+  /// thread. Collective over the world, because it creates the rank's groups.
   Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* machine);
   ~Rank();
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
-  int32_t number() const { return number_; }  ///< in the world
+  int32_t number() const { return number_; }  ///< rank number in the world
   int64_t dp_rank() const { return dp_rank_; }
   comm::RankComm* comm() const { return comm_; }
   const parallel::DataParallelGroups& groups() const { return groups_; }
-  /// All ranks, in a lane of their own, for saves beside training; null where none is needed, or to be had.
+  /// The group of all ranks in a lane of its own, for saves beside training. Null if not needed or not
+  /// available.
   comm::ProcessGroup* saves() const { return saves_.get(); }
   const parallel::ShardLayout& layout() const { return *layout_; }
   Executor& executor() { return *executor_; }
   const Executor& executor() const { return *executor_; }
-  /// The host's threads of this rank.
+  /// This rank's threads on the host.
   Stream& stream() { return machine_.host_stream(); }
-  /// To what the executor's pointers lead.
+  /// The link to the memory that the executor's pointers refer to.
   device::HostLink& link() const { return machine_.link(); }
   const std::shared_ptr<device::Arena>& arena() const { return arena_; }
-  /// First row of this rank in a global batch: dp ranks take runs of rows, in order.
+  /// First row of this rank in a global batch. Data-parallel ranks take consecutive runs of rows, in order.
   int64_t first_row() const {
     return dp_rank_ * shared_.config.batch.grad_accum_steps * shared_.config.batch.micro_batch;
   }
-  /// After masters changed outside of a step: compute weights follow, on every rank that has them.
+  /// Updates the compute weights on every rank after masters changed outside of a step.
   void publish_weights();
-  /// Shows the device every product and attention of the plans (rehearsal.h), and leaves the arena as it was
-  /// made. Throws what the device has to say. Before anything is in the arena.
+  /// Prepares the device for every matrix product and attention of the plans (rehearsal.h). Overwrites the
+  /// arena and then restores its initial state, so call it before the arena holds data. Throws the device's
+  /// errors.
   void rehearse();
-  /// Runs all instructions of a plan, or its half before or after commit.
+  /// Runs all instructions of a plan, or only those before or after commit.
   void run(const plan::Plan& plan, Run* run) { executor_->run(plan, 0, plan.instructions.size(), run); }
 
  private:
@@ -76,8 +78,8 @@ class Rank {
   std::unique_ptr<parallel::ShardLayout> layout_;
   Machine& machine_;
   std::shared_ptr<device::Arena> arena_;
-  std::shared_ptr<device::Arena> pinned_;  // the host's side, where the device is not worked on in place
-  std::shared_ptr<device::Arena> sums_;    // of the device, for sums over ranks that it reaches itself
+  std::shared_ptr<device::Arena> pinned_;  // host side of copies, unless the device is worked on in place
+  std::shared_ptr<device::Arena> sums_;    // device memory for sums over ranks, if the device makes them
   std::unique_ptr<comm::DeviceComm> peers_;
   std::unique_ptr<parallel::BucketRuntime> runtime_;
   std::unique_ptr<Executor> executor_;

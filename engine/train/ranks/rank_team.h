@@ -1,5 +1,5 @@
-// RankTeam: the threads that ranks of one process run on. Rank 0 of the team runs on the caller's thread, so
-// one rank needs no other.
+// RankTeam: the threads that run the ranks of one process. Rank 0 of the team runs on the caller's thread, so
+// a single rank needs no thread.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@ namespace hawser::train {
 
 class RankTeam {
  public:
-  /// Throws kUnavailable if a thread cannot be made; none is left then.
+  /// Throws kUnavailable if a thread cannot be created, and then leaves none behind.
   explicit RankTeam(int32_t members);
   ~RankTeam();
   RankTeam(const RankTeam&) = delete;
@@ -21,8 +21,8 @@ class RankTeam {
 
   int32_t size() const { return members_; }
 
-  /// fn(i) for every member i, at the same time; returns when all are done and throws what was thrown first.
-  /// Allocates nothing. Calls from several threads take turns; fn must not run anything on its team.
+  /// Calls fn(i) for every member i in parallel, waits for all of them, and rethrows the first exception.
+  /// Allocates nothing. Concurrent calls take turns. fn must not call run on the same team.
   template <typename Fn>
   void run(Fn&& fn) {
     using Type = std::remove_reference_t<Fn>;
@@ -38,7 +38,7 @@ class RankTeam {
   void stop();
 
   const int32_t members_;
-  std::mutex turn_;  // held through a run
+  std::mutex turn_;  // held for the whole of run
   std::mutex mutex_;
   std::condition_variable begin_, end_;
   uint64_t epoch_ = 0;  // counts calls of run

@@ -1,10 +1,11 @@
-// Ranks: the ranks of an engine that this process holds, ready to work: their threads, devices, plans, memory
-// and groups. Everything that an engine does with tensors it does through on_each.
+// Ranks: the ranks of an engine that this process holds, ready to work: threads, devices, plans, memory and
+// groups. Everything the engine does with tensors goes through on_each.
 //
-// Threading: const throughout; calls of on_each from several threads take turns. Between processes on_each is
-// collective wherever what it runs is: all make the same calls in the same order.
-// Errors: what a rank throws ends the call on all ranks of the world. Thrown by all alike (AgreedError), the
-// ranks stay in touch; thrown by one alone, they have lost each other, and every later call is refused.
+// Threading: const throughout; concurrent calls of on_each take turns. Across processes, on_each is
+// collective if the function it runs is: all processes make the same calls in the same order. Errors: an
+// error on one rank ends the call on all ranks of the world. If all ranks threw it together (AgreedError),
+// the engine stays usable. If one rank failed alone, the ranks can no longer agree, and every later call is
+// refused.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,8 @@ namespace hawser::train {
 
 class Ranks {
  public:
-  /// `assembly` outlives them. Collective over the world. Weights are zero: initial_weights.h fills them.
+  /// `assembly` must outlive this object. Collective over the world. Weights are zero until initial_weights.h
+  /// fills them.
   Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connection> connection);
 
   const Assembly& assembly() const { return assembly_; }
@@ -39,12 +41,12 @@ class Ranks {
   const EnginePlans& plans() const { return plans_; }
   const optim::Optimizer& optimizer() const { return optimizer_; }
   const DeviceChoice& device() const { return device_; }
-  const kernels::KernelTable& kernels() const { return kernels_; }  ///< of the CPU
+  const kernels::KernelTable& kernels() const { return kernels_; }  ///< the CPU's
   int32_t threads() const { return threads_; }                      ///< of each rank
   const TransportChoice& transport() const { return transport_; }
   const Choices& choices() const { return choices_; }
   const Connection& connection() const { return *connection_; }
-  /// What the plans were made for.
+  /// The target that the plans were made for.
   Target target() const;
 
   int64_t world() const { return connection_->world(); }
@@ -53,25 +55,26 @@ class Ranks {
   Rank& at(int32_t i) const { return *ranks_[static_cast<size_t>(i)]; }
   Rank& first() const { return at(0); }
 
-  /// fn(rank, its index here) on every rank of this process, each on its thread; throws what was thrown
-  /// first. A rank that fails alone makes all others fail. Allocates nothing.
+  /// Calls fn(rank, index in this process) for every rank of this process, each on its own thread, and
+  /// rethrows the first exception. If a rank fails alone, all others fail too. Allocates nothing.
   template <typename Fn>
   void on_each(Fn&& fn) const;
 
-  // Answers that are the same on all processes.
+  // The following return the same answer on all processes.
   bool on_any_process(bool here) const;
-  /// What `make` returns on each process, by rank; where one fails, its error on all.
+  /// What `make` returns on each process, in order of rank. If one fails, all throw its error.
   std::vector<std::string> from_all_processes(const std::function<std::string()>& make) const;
-  /// Runs `fn` on the process of rank 0 alone; its answer, or its error, on all.
+  /// Runs `fn` only on the process of rank 0. Returns its answer, or throws its error, on all processes.
   bool on_first_process(const std::function<bool()>& fn) const;
 
-  /// Ranks lost each other: there is no more to be had of them.
+  /// The ranks can no longer agree; every further call is refused.
   bool broken() const { return broken_; }
-  /// This process alone has no memory for a call that all make: the others are told, who would wait for it.
+  /// This process has run out of memory in a collective call. Tells the others, which would wait for it
+  /// otherwise.
   void ran_dry() const noexcept;
-  /// Until they are whole again, a load that broke off has left weights of two checkpoints: on_each throws.
+  /// A failed load has left a mix of two checkpoints. on_each throws until another load completes.
   void set_half_loaded(bool half_loaded) const { half_loaded_ = half_loaded; }
-  /// Throws kFailedPrecondition for an engine that was made for inference.
+  /// Throws kFailedPrecondition for an engine created for inference.
   void require_training(const char* what) const;
 
  private:
@@ -92,7 +95,7 @@ class Ranks {
   const DeviceChoice device_;
   const kernels::KernelTable& kernels_;
   const int32_t threads_;
-  const std::vector<std::unique_ptr<Machine>> machines_;  // by rank of this process
+  const std::vector<std::unique_ptr<Machine>> machines_;  // indexed by rank of this process
   const TransportChoice transport_;
   const EnginePlans plans_;
   const optim::Optimizer optimizer_;

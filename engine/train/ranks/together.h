@@ -1,5 +1,5 @@
-// Together: steps that ranks take together (of a start, of a save). After each, all know whether all could;
-// if not, all throw the same error class, naming the rank where it began, and none goes on.
+// Together: runs the phases of a start or a save on all ranks. After each phase, every rank knows whether all
+// succeeded. If one failed, all throw the same error class, naming that rank, and none continues.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ namespace hawser::train {
 
 class Together {
  public:
-  /// `group`: null for one rank.
+  /// `group` is null for a single rank.
   explicit Together(comm::ProcessGroup* group) : group_(group) {}
 
-  /// What `make` returns on member 0; only there it runs.
+  /// Runs `make` on member 0 only and returns its result on all members.
   std::string from_first(const std::function<std::string()>& make);
-  /// What `make` returns on each member, by member. Complete on all.
+  /// Runs `make` on each member and returns all results on all members, indexed by member.
   std::vector<std::string> from_all(const std::function<std::string()>& make);
 
  private:
   struct Answer {
-    int64_t code = 0;  // 0: text is a result, else an error's message
+    int64_t code = 0;  // 0: text is a result; otherwise the error code, and text is its message
     std::string text;
   };
   Answer attempt(const std::function<std::string()>& make) const;

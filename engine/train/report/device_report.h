@@ -1,5 +1,5 @@
-// What this machine and this library are: the devices there are and how fast the host computes. No engine is
-// needed.
+// Reports on this machine and this library: the available devices, and how fast the host computes. They need
+// no engine.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace hawser::train {
 
-/// hws_device_list, hws_device_measure, hws_device_peak, hws_library_info. threads, seconds 0: a choice of ours.
+/// Behind hws_device_list, hws_device_measure, hws_device_peak and hws_library_info. For threads and seconds,
+/// 0 selects a default.
 std::string device_list_json();
 std::string device_measure_json(int32_t threads, double seconds);
 double device_peak_flops(int32_t threads, DType type, double seconds);

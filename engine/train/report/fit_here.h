@@ -1,4 +1,4 @@
-// Whether the ranks of a plan fit this machine, told before anything is allocated.
+// Checks whether the ranks of a plan fit this machine before anything is allocated.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace hawser::train {
 
-/// Bytes of one rank.
+/// Memory of one rank, in bytes.
 struct RankBytes {
-  int64_t device = 0;     ///< of the arena and what lies beside it
-  int64_t host = 0;       ///< in all, the arena included where it lies there
+  int64_t device = 0;     ///< device memory: the arena and what is beside it
+  int64_t host = 0;       ///< host memory, including the arena if it is there
   bool in_place = false;  ///< the device's memory is the host's
 };
 
 class FitHere {
  public:
-  /// `machine`: with the device; null: the CPU.
+  /// `machine` holds the device; null means the CPU.
   FitHere(const RankBytes& rank, int32_t ranks, const DeviceChoice& device, const Machine* machine);
 
   OrderedJson json() const;

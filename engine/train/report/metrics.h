@@ -1,6 +1,6 @@
-// Metrics: the figures of the last step, for whoever asks, and for the host's callback after each step.
+// Metrics: the figures of the last step, for hws_engine_metrics and for the host's callback after each step.
 //
-// Threading: json may be called beside a running step; the others belong to it.
+// Threading: any thread may call json, also while a step runs. The other members belong to the step's thread.
 #pragma once
 
 #include <functional>
@@ -19,11 +19,11 @@ class Metrics {
   Metrics(const Ranks& ranks, const BackgroundSaver& saver)
       : ranks_(ranks), saver_(saver), traffic_(ranks.first().groups()) {}
 
-  /// Of the first rank here. What a step sends is counted by whoever runs it.
+  /// The traffic of the first rank in this process. Whoever runs the step counts it.
   StepTraffic& traffic() { return traffic_; }
-  /// A step has ended so.
+  /// Stores the result of a finished step.
   void take(const StepResult& result);
-  /// Calls fn, if there is one, with json().
+  /// Calls the callback, if there is one, with json().
   void tell() const {
     if (fn_) fn_(json());
   }

@@ -1,4 +1,4 @@
-// How profiles and traces name a class of kernel calls.
+// Names of kernel calls in profiles and traces.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace hawser::train {
 
-/// "matmul 256 x 2304 x 768 NT bf16" (m, n, k; N or T: op(a) and op(b) are plain or transposed), "adamw
-/// fp32".
+/// For example "matmul 256 x 2304 x 768 NT bf16" (m, n, k; N or T: op(a) and op(b) are plain or transposed)
+/// or "adamw fp32".
 std::string kernel_label(const nn::KernelWork& work);
 
 }  // namespace hawser::train

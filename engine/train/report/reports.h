@@ -1,6 +1,7 @@
-// Reports: what an engine says of itself, as JSON: what it is, what its data are, what its ranks did last.
+// Reports: what an engine reports about itself as JSON: its config and plan, its data, and the last calls of
+// its ranks.
 //
-// Threading: const members beside each other; flight beside a running step and after an error, too.
+// Threading: const members may run in parallel. flight may also run during a step and after an error.
 #pragma once
 
 #include <string>
@@ -14,13 +15,14 @@ namespace hawser::train {
 
 class Reports {
  public:
-  /// `dataset`: null where there is none.
+  /// `dataset` may be null.
   Reports(const Ranks& ranks, const data::Dataset* dataset, const Progress& progress, const Saves& saves)
       : ranks_(ranks), dataset_(dataset), progress_(progress), saves_(saves) {}
 
   std::string info_json() const;
   std::string data_json() const;
-  /// The last calls of every rank of this process to others, whatever became of them.
+  /// The last calls of every local rank to other ranks, finished, failed or still waiting (the flight
+  /// recorder).
   std::string flight(bool json) const;  // flight_report.cc
 
  private:

@@ -1,7 +1,8 @@
-// Traces: when each instruction of a step ran on every rank of this process, and every kernel call in them.
+// Traces: when each instruction of a step ran on every rank of this process, and optionally every kernel
+// call.
 //
-// Threading: set is a mutating call; reports may run beside each other.
-// Errors: kFailedPrecondition for a report of what was not recorded.
+// Threading: set is a mutating call; reports may run in parallel. Errors: kFailedPrecondition for a report on
+// something that was not recorded.
 #pragma once
 
 #include <string>
@@ -20,24 +21,22 @@ class Traces {
   Traces(const Ranks& ranks, const Progress& progress, const Metrics& metrics)
       : ranks_(ranks), progress_(progress), metrics_(metrics) {}
 
-  /// Records when each instruction of a step runs, from the next step on; off: no more, and what was recorded
-  /// is dropped. kernels: every kernel call in them too. Throws kFailedPrecondition for inference and while a
-  /// step is pending.
+  /// Starts or stops recording, from the next step on. Stopping drops what was recorded. `kernels` also
+  /// records every kernel call. Throws kFailedPrecondition for inference and while a step is pending.
   void set(bool on, bool kernels = false);
-  /// The last step of every rank here, as trace events (json: what Perfetto and chrome://tracing read) or in
-  /// words.
+  /// The last step of every local rank, as trace events for Perfetto or chrome://tracing (json), or as text.
   std::string report(bool json) const;
-  /// Where the time of all steps but the first went since set(true, true), by kernel and shape, for every
-  /// rank here.
+  /// Time by kernel and shape on every local rank, summed over all steps after the first since set(true,
+  /// true).
   std::string profile_report(bool json) const;  // profile_report.cc
-  /// Of one rank, by its index here.
+  /// Timeline of one rank, by its index in this process.
   plan::Timeline timeline(int32_t index) const;
 
  private:
   const Ranks& ranks_;
   const Progress& progress_;
   const Metrics& metrics_;
-  std::vector<StepTrace> traces_;  // by rank of this process; empty: nothing is recorded
+  std::vector<StepTrace> traces_;  // indexed by rank of this process; empty while nothing is recorded
 };
 
 }  // namespace hawser::train

@@ -1,5 +1,5 @@
-// BackgroundSaver: the thread on which an engine writes one checkpoint at a time beside training, and the
-// account of checkpoints that could not be written.
+// BackgroundSaver: the thread on which an engine writes one checkpoint at a time while training continues.
+// Also counts checkpoints that could not be written.
 #pragma once
 
 #include <atomic>
@@ -16,35 +16,35 @@
 
 namespace hawser::train {
 
-/// Start, make_way and raise_unheard are for the engine's one mutating call; the others for any thread beside
-/// them.
+/// start, make_way and raise_unheard belong to the engine's one mutating call. Any thread may call the
+/// others.
 class BackgroundSaver {
  public:
   explicit BackgroundSaver(const config::CheckpointConfig& config) : config_(config) {}
-  /// Waits for a running save.
+  /// Waits for a save in progress.
   ~BackgroundSaver();
   BackgroundSaver(const BackgroundSaver&) = delete;
   BackgroundSaver& operator=(const BackgroundSaver&) = delete;
 
-  /// Before another save: waits for a running one, or throws kBusy, as the config says.
+  /// Call before another save. Waits for a save in progress or throws kBusy, as the config says.
   void make_way();
-  /// Waits for a running save, if there is one.
+  /// Waits for the save in progress, if any.
   void wait() const;
-  /// The save that was started last; null: none was.
+  /// The most recently started save; null if there was none.
   const std::shared_ptr<SaveOperation>& last() const { return last_; }
   bool running() const { return running_.load(); }
-  /// Runs `write` on a thread of its own, which exists for this save alone and takes none of the host's
-  /// signals; what it throws ends the operation and is counted. No other save may be running. Throws
-  /// kUnavailable if there can be no thread.
+  /// Runs `write` on a new thread that exists only for this save and has all signals blocked. An exception
+  /// ends the operation and counts as a failure. No other save may be in progress. Throws kUnavailable if the
+  /// thread cannot be created.
   void start(std::shared_ptr<SaveOperation> operation, std::function<void()> write);
-  /// Under on_error stop: throws the last save's error, unless a wait has thrown it already.
+  /// Under on_error stop: throws the last save's error unless a wait has already thrown it.
   void raise_unheard();
 
-  /// A checkpoint that could not be written while the run goes on.
+  /// Counts a checkpoint that could not be written although the run continues.
   void count_failure(const std::string& path, const Error& error);
   struct Failures {
     int64_t count = 0;
-    std::string last;  ///< path and error of the last one; "" while there is none
+    std::string last;  ///< path and error of the last failure; "" if there was none
   };
   Failures failures() const;
 
@@ -59,7 +59,7 @@ class BackgroundSaver {
   std::atomic<bool> running_{false};
   mutable std::mutex mutex_;  // guards the failures
   int64_t failures_ = 0;
-  std::shared_ptr<const std::string> failed_path_;  // of the last one
+  std::shared_ptr<const std::string> failed_path_;  // path of the last failure
   std::optional<Error> failed_with_;
 };
 

@@ -1,5 +1,5 @@
-// Whether a checkpoint is one of this engine's. What does not fit is refused (kCheckpointIncompatible) in
-// words that say what to do. Manifest and headers are looked at, and no tensor.
+// Checks whether a checkpoint belongs to this engine. If not, it is refused (kCheckpointIncompatible) with a
+// message that says what to do. Reads the manifest and headers, but no tensor data.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace hawser::train {
 
 void require_same_model(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
 void require_same_vocabulary(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
-/// `ours`: the fingerprint of this engine's data, with contents.
+/// `ours` is the fingerprint of this engine's data with contents.
 void require_same_data(const checkpoint::Reader& reader, const std::string& path, const std::string& ours);
-/// For /init/from: every weight is there, of either type.
+/// For /init/from: requires every weight, in either data type.
 void require_weights(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks);
-/// To go on where a run stopped: weights and moments are there, kept as this engine keeps them, and nothing
-/// that its next save would lose.
+/// To resume a run: requires weights and moments in the types this engine keeps, and nothing that its next
+/// save would lose.
 void require_state(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks);
 
 }  // namespace hawser::train

@@ -1,5 +1,5 @@
-// Conversion between checkpoints and Hugging Face folders (hws_checkpoint_import, hws_checkpoint_export): an
-// engine for inference that takes one and writes the other.
+// Converts between checkpoints and Hugging Face folders (hws_checkpoint_import, hws_checkpoint_export): an
+// inference engine loads one and writes the other.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace hawser::train {
 
-/// Throws kNotFound for what is no Hugging Face folder, and what init.from and a save throw.
+/// Throws kNotFound if `hf_folder` is not a Hugging Face folder, and the errors of init.from and of a save.
 void import_checkpoint(const std::string& hf_folder, const std::string& path,
                        const std::vector<std::string>& ignore_keys);
-/// Throws kNotFound for what is no checkpoint, and what init.from and an export throw.
+/// Throws kNotFound if `path` is not a checkpoint, and the errors of init.from and of an export.
 void export_checkpoint(const std::string& path, const std::string& hf_folder, const std::string& dtype);
 
 }  // namespace hawser::train

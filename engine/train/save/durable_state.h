@@ -1,5 +1,5 @@
-// What a checkpoint holds of the ranks' memory: masters and moments under global names. Each rank writes and
-// reads its own elements; no layout is left in what is written.
+// What a checkpoint stores of the ranks' memory: masters and moments under global names. Each rank writes and
+// reads its own elements. The files do not depend on the layout of ranks.
 #pragma once
 
 #include <algorithm>
@@ -15,19 +15,20 @@ namespace hawser::train {
 
 inline constexpr const char* kMomentPrefix[] = {"optimizer.m.", "optimizer.v."};
 
-/// What `rank` writes: of what it holds, the part that falls to it among all who hold the same. Points into
-/// its memory.
+/// The pieces that `rank` writes: its share of the elements that it and others hold. They point into its
+/// memory.
 std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::ParameterTable& table);
 
-/// Every digest is right, or all throw alike. Each file is read by one rank of the world. Collective.
+/// Verifies every digest; each file is read by one rank of the world. On a mismatch all ranks throw the same
+/// error. Collective.
 void verify_together(const Ranks& ranks, const checkpoint::Reader& reader);
 
-/// Each rank reads its own elements. The tensors must be there (checkpoint_match.h). Should the disk fail
-/// now, the ranks are half loaded until another load comes to its end. Collective.
+/// Each rank reads its own elements. The tensors must exist (checkpoint_match.h). If the disk fails now, the
+/// ranks hold a mix of two states until another load completes. Collective.
 void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool moments);
 
-/// Calls fn(parameter, its first element here, one past its last, place of the first in the group's state,
-/// the state) if `rank` has any master weights of it.
+/// Calls fn(parameter, first local element, end of local elements, offset in the group's state, the state) if
+/// `rank` holds any of its master weights.
 template <typename Fn>
 void part_of(const Rank& rank, const nn::Parameter& p, Fn fn) {
   const GroupState& s = rank.executor().state(p.group);

@@ -1,6 +1,6 @@
-// Export as a Hugging Face folder, which the process of rank 0 writes. Where it does not hold all elements,
-// each tensor is gathered when its turn comes and dropped when it is written: nobody ever holds more than
-// what one stored tensor is made of.
+// Exports the model as a Hugging Face folder, which the process of rank 0 writes. If that process does not
+// hold all elements, it gathers one tensor at a time and frees it after writing, so no process ever holds
+// more than one stored tensor needs.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@
 
 namespace hawser::train {
 
-/// Const calls beside each other. Collective. Waits for a running asynchronous save.
+/// Const calls may run in parallel. Collective. Waits for an asynchronous save in progress.
 class Export {
  public:
   Export(const Ranks& ranks, const Progress& progress, const Tensors& tensors, const BackgroundSaver& saver)
       : ranks_(ranks), progress_(progress), tensors_(tensors), saver_(saver) {}
 
-  /// Throws what the disk and hf::export_folder say, on all ranks.
+  /// Throws file errors and those of hf::export_folder, on all ranks.
   void to_folder(const std::string& folder, const std::string& dtype) const;
 
  private:

@@ -1,4 +1,4 @@
-// The weights that an engine starts with: drawn, of a checkpoint, or of a Hugging Face folder (/init).
+// The weights that an engine starts with: random, from a checkpoint, or from a Hugging Face folder (/init).
 #pragma once
 
 #include "engine/checkpoint/hf/hf_model.h"
@@ -6,8 +6,8 @@
 
 namespace hawser::train {
 
-/// Fills the weights of all ranks; the files that came along with them. Throws what is wrong with /init/from.
-/// Collective.
+/// Fills the weights of all ranks. Returns the extra files that came with them. Throws what is wrong with
+/// /init/from. Collective.
 checkpoint::hf::ExtraFiles fill_initial_weights(const Ranks& ranks);
 
 }  // namespace hawser::train

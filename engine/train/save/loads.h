@@ -1,10 +1,9 @@
-// Loads: an engine goes on from a checkpoint, this one or the newest of a folder that is whole.
+// Loads: restores an engine from a given checkpoint or from the newest valid one in a folder.
 //
-// Collective: processes open, compare and verify together before anything changes, so that what is passed over
-// is passed over by all. One mutating call at a time.
-// Errors: kCheckpointCorrupt, kCheckpointIncompatible, and what keeps a file from being read, with the engine
-// as it was. Should the disk fail after that, weights of two checkpoints are left, and nothing but another
-// load is possible.
+// Collective: processes open, compare and verify together before anything changes, so all of them skip the
+// same damaged checkpoints. One mutating call at a time. Errors: kCheckpointCorrupt, kCheckpointIncompatible
+// and read errors leave the engine unchanged. If the disk fails later, the engine holds a mix of two
+// checkpoints and accepts nothing but another load.
 #pragma once
 
 #include <memory>
@@ -25,9 +24,8 @@ class Loads {
       : ranks_(ranks), progress_(*progress), fingerprint_(*fingerprint), saver_(saver) {}
 
   void load(const std::string& path, bool allow_other_data);
-  /// Loads the newest checkpoint of `folder` that is whole; JSON of which it was, and of newer ones that are
-  /// damaged. Throws kNotFound where there is none, kCheckpointCorrupt where all are damaged, and what keeps
-  /// one from being read.
+  /// Loads the newest valid checkpoint of `folder`. Returns JSON with its name and the newer ones that are
+  /// damaged. Throws kNotFound if there is none, kCheckpointCorrupt if all are damaged, and read errors.
   std::string load_latest(const std::string& folder, bool allow_other_data);
 
  private:

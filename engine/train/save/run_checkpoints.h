@@ -1,4 +1,4 @@
-// What a run keeps below checkpoint.path: step-N, of which the newest stay, and best.
+// The checkpoints that a run keeps in checkpoint.path: the newest of step-N, and best.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@ struct DueCheckpoints {
   int64_t step = 0;
   bool step_checkpoint = false, best = false;
   bool any() const { return step_checkpoint || best; }
-  /// Where they will be ("path/step-7", "path/best"), in the order in which they are written.
+  /// Paths in the order of writing, such as "path/step-7", "path/best".
   std::vector<std::string> paths(const config::CheckpointConfig& config) const;
 };
 
 /// "path/step-7"
 std::string step_path(const config::CheckpointConfig& config, int64_t step);
 
-/// Writes what is due into the folder that `where` names; it is asked again before each part, because the folder may be
-/// moved meanwhile. What earlier saves left behind when they were killed goes first, so that it takes no
-/// space from this one. A step that is there already stays; `best` is written beside the old one and put in
-/// its place, so that there always is one.
-///   save(path)       writes the state there
-///   on_first(fn)     what must be done once for all ranks: runs fn on one, its answer or error is everyone's
-///   begin(i)         hears that all that follows is for the i-th of due.paths
+/// Writes the checkpoints that are due into the folder that `where` returns. `where` is called before each
+/// part, because the folder may be moved meanwhile. First removes the remains of saves that were killed, to
+/// free their space. A step-N that exists is left alone. A new `best` is written beside the old one and then
+/// replaces it, so one always exists.
+///   save(path)     writes the state to path
+///   on_first(fn)   runs fn on one rank for all; its answer or error is returned on every rank
+///   begin(i)       announces that what follows belongs to the i-th of due.paths
 void write_due(const config::CheckpointConfig& config, const DueCheckpoints& due,
                const std::function<std::string()>& where,
                const std::function<void(const std::string& path)>& save,

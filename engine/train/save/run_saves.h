@@ -1,5 +1,5 @@
-// RunSaves: the checkpoints that a run keeps by itself below /checkpoint/path: when they are due, and when it
-// ends. Owns the open folder. Used by the train loop; one mutating call at a time, collective.
+// RunSaves: the checkpoints that a run writes to /checkpoint/path: when each is due, and the last one at the
+// end. Owns the open folder. Used by the train loop; one mutating call at a time, collective.
 #pragma once
 
 #include <functional>
@@ -19,18 +19,17 @@ class RunSaves {
   RunSaves(const Ranks& ranks, const Progress& progress, Saves* saves)
       : ranks_(ranks), progress_(progress), config_(ranks.config().checkpoint), saves_(*saves) {}
 
-  /// The folder of a run may be moved while it runs. So it is opened when the run begins, and every save asks
-  /// where it is by then: checkpoints land in the run's folder, not in a new one of its old name. What cannot
-  /// be opened now, the first save will tell.
+  /// Opens the folder when the run begins. A run's folder may be moved while it runs: every save asks for its
+  /// current path, so checkpoints follow it instead of recreating the old path. If opening fails, the first
+  /// save reports it.
   void hold_folder();
-  /// What is due of the run's own checkpoints. True: step-N is there or on its way. Under on_error go_on a
-  /// failure is counted, unless ranks lost each other, which no step would survive.
+  /// Saves the checkpoints that are due. Returns true if step-N exists or is being written. Under on_error
+  /// go_on a failure is only counted, unless the ranks can no longer agree, since no step is possible then.
   bool save(const DueCheckpoints& due);
-  /// A run ends with its last step on disk, or with the error why it is not. `saved`: that was begun.
+  /// Ends a run: its last step is on disk, or this throws why not. `saved`: that save has already begun.
   void end(bool saved);
-  /// A run that ends by an error keeps the last step that it took: steps are transactions, so what failed
-  /// changed nothing. There is nothing to keep where ranks lost each other, or a step broke off in its second
-  /// half.
+  /// Ends a run after an error. Steps are transactions, so the last completed step is intact and is saved.
+  /// Nothing is saved if the ranks can no longer agree or a step failed in its second half.
   void end_failed(bool saved);
 
  private:
@@ -42,7 +41,7 @@ class RunSaves {
   const Progress& progress_;
   const config::CheckpointConfig& config_;
   Saves& saves_;
-  std::shared_ptr<const checkpoint::Folder> folder_;  // where rank 0 is here and the run has begun
+  std::shared_ptr<const checkpoint::Folder> folder_;  // set in rank 0's process while a run is on
 };
 
 }  // namespace hawser::train

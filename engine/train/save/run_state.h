@@ -1,4 +1,4 @@
-// RunState: everything durable of a run besides tensors. It changes only when a step ends.
+// RunState: all durable state of a run besides tensors. It changes only when a step ends.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 namespace hawser::train {
 
 struct RunState {
-  int64_t step = 0;      ///< steps taken, skipped ones included: the schedule's clock
-  int64_t accepted = 0;  ///< steps that changed the weights: AdamW's count
+  int64_t step = 0;      ///< steps taken, including skipped ones: the schedule's clock
+  int64_t accepted = 0;  ///< steps that changed the weights: the step count of AdamW
   int64_t samples = 0;   ///< data cursor: rows consumed
   int64_t skipped = 0;   ///< steps skipped or discarded
   int64_t skipped_in_row = 0;
@@ -20,7 +20,7 @@ struct RunState {
   optim::Window losses, norms;  ///< the guard's windows
 };
 
-/// Exact both ways. from_json throws kCheckpointCorrupt naming the key.
+/// JSON in both directions, without loss. from_json throws kCheckpointCorrupt and names the key.
 std::string to_json(const RunState& state);
 RunState run_state_from_json(std::string_view json);
 

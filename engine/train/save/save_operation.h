@@ -1,5 +1,5 @@
-// SaveOperation: the handle of an asynchronous save: its progress, its result, and a way to cancel it. It
-// may outlive the engine. Any thread may call any member.
+// SaveOperation: the handle of an asynchronous save: progress, result and cancellation. It may outlive the
+// engine. Any thread may call any member.
 #pragma once
 
 #include <atomic>
@@ -17,35 +17,36 @@ namespace hawser::train {
 
 class SaveOperation {
  public:
-  /// `paths`: of the checkpoints that it writes, one after the other (at least one), for messages.
-  /// `total_bytes`: of tensors, that will be written.
+  /// `paths` are the checkpoints that it writes, in order (at least one); used in messages. `total_bytes`
+  /// counts the tensor data.
   SaveOperation(std::vector<std::string> paths, int64_t total_bytes)
       : paths_(std::move(paths)), total_bytes_(total_bytes) {}
   SaveOperation(const SaveOperation&) = delete;
   SaveOperation& operator=(const SaveOperation&) = delete;
 
-  /// Of the checkpoint that it is at.
+  /// Path of the checkpoint being written.
   const std::string& path() const { return paths_[at_.load()]; }
   int64_t total_bytes() const { return total_bytes_; }
   int64_t bytes_written() const { return progress_.bytes_written(); }
   bool ended() const;
-  /// Waits at most `seconds` for the end (negative: without limit); false: still running. Throws the save's
-  /// error, or kCancelled after cancel. The engine does not raise an error again that was thrown here.
+  /// Waits at most `seconds` (negative: without limit). Returns false if the save is still running. Throws
+  /// the save's error, or kCancelled after cancel. The engine does not raise an error that was thrown here
+  /// again.
   bool wait(double seconds);
-  /// Waits for the end, however it comes.
+  /// Waits until it has ended, with or without an error.
   void wait_until_ended() const;
-  /// Ends the save with kCancelled and removes its files, unless it is just becoming durable.
+  /// Cancels the save and removes its files. Too late once the checkpoint is being made durable.
   void cancel() { progress_.cancel(); }
 
-  // The writer's side.
+  // For the writer.
   checkpoint::SaveProgress* progress() { return &progress_; }
-  /// It goes on with the i-th checkpoint.
+  /// The writer continues with the i-th checkpoint.
   void begin(size_t i) { at_.store(i); }
-  /// Ends it: well, or with an error.
+  /// Marks the end, with the error if it failed.
   void end(std::optional<Error> error);
-  /// What it failed with, if it has ended so.
+  /// The error, if it failed.
   std::optional<Error> error() const;
-  /// The same, but only once, only if no wait() has thrown it, and never kCancelled.
+  /// The error, returned once, only if no wait() has thrown it, and never kCancelled.
   std::optional<Error> take_unheard();
 
  private:

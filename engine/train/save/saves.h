@@ -1,10 +1,10 @@
-// Saves: writes the state of all ranks to a checkpoint, at once, or beside training from a copy of it. Owns
-// that copy and the thread that writes it.
+// Saves: writes the state of all ranks to a checkpoint, either at once or from a copy while training
+// continues. Owns the copy and the thread that writes it.
 //
-// Threading: one mutating call at a time; saver() says beside it how the last save goes. The saver's thread
-// reads nothing but the copy and what never changes of the ranks, which outlive this.
-// Errors: either the whole checkpoint is there afterwards, or what kept it from that is thrown on all ranks
-// and nothing is left. Of a save beside training the operation tells.
+// Threading: one mutating call at a time; saver() may be used at any time. The saver's thread reads only the
+// copy and the immutable part of the ranks, which outlive this object. Errors: either the complete checkpoint
+// exists afterwards, or the error is thrown on all ranks and nothing is left behind. Errors of an
+// asynchronous save are reported by its SaveOperation.
 #pragma once
 
 #include <functional>
@@ -25,38 +25,39 @@ class Saves {
  public:
   Saves(const Ranks& ranks, const Progress& progress, DataFingerprint* fingerprint);
 
-  /// Waits for a running asynchronous save, or throws kBusy, as the config says; so does save_async.
+  /// Like save_async, waits for an asynchronous save in progress or throws kBusy, as the config says.
   void save(const std::string& path);
-  /// Copies the state into memory of its own (kept; throws kOutOfMemory) and writes it on another thread,
-  /// beside whatever is called next. The same files, byte for byte, as save. Of ranks in several processes
-  /// all fail where one does; throws kUnimplemented where their transport has no lanes. Loads, exports and the
-  /// destructor wait for it.
+  /// Copies the state into its own memory (kept for later saves; throws kOutOfMemory) and writes it on
+  /// another thread. The files are identical to those of save, byte for byte. With ranks in several
+  /// processes, a failure on one fails all; throws kUnimplemented if their transport has no lanes. Loads,
+  /// exports and the destructor wait for it.
   std::shared_ptr<SaveOperation> save_async(const std::string& path);
 
-  // These throw on all processes if one has reason to.
+  // If one of these throws on one process, it throws on all.
 
-  /// Before another save: waits for a running one, or throws kBusy, as the config says; then raise_unheard.
+  /// Call before another save. Waits for one in progress or throws kBusy, as the config says, then calls
+  /// raise_unheard.
   void make_way();
-  /// Under on_error stop: throws what the last save failed with, unless somebody has heard of it.
+  /// Under on_error stop: throws the last save's error unless it has already been reported.
   void raise_unheard();
 
-  /// For a run that will save beside training: its first save is to wait no longer than the others.
+  /// Allocates the copy for a run that saves asynchronously, so that its first save is as fast as the others.
   void take_staging();
-  /// The rank with number 0 opens the folder and finishes; all write at the same time. Whoever fails says so
-  /// before anything else is done, so that all fail and nothing is left.
+  /// Rank 0 creates and publishes the checkpoint; all ranks write in parallel. After each phase the ranks
+  /// learn of any failure, so all fail together and nothing is left behind.
   void write_now(const std::string& path);
   using Write = std::function<void(const std::string& path)>;
   using OnFirst = std::function<bool(const std::function<bool()>&)>;
-  /// Writes with the first, tells the second at which of the operation's checkpoints it is, and does with the
-  /// third what must be done once for all ranks.
+  /// What the saver's thread runs. `write` writes a checkpoint, `begin` announces which one, and the third
+  /// runs a function once for all ranks.
   using Job = std::function<void(const Write& write, const std::function<void(size_t)>& begin,
                                  const OnFirst& on_first)>;
-  /// Copies the state, and has `job` write it to all of `paths` on the saver's thread.
+  /// Copies the state and lets `job` write it to `paths` on the saver's thread.
   std::shared_ptr<SaveOperation> write_beside(std::vector<std::string> paths, Job job);
 
   BackgroundSaver& saver() { return saver_; }
   const BackgroundSaver& saver() const { return saver_; }
-  /// Memory of the host that the first rank here has taken for its copy.
+  /// Host memory taken by the first local rank for its copy.
   int64_t staging_taken_bytes() const { return staging_.empty() ? 0 : staging_.front().taken_bytes(); }
 
  private:
@@ -71,8 +72,9 @@ class Saves {
   const Ranks& ranks_;
   const Progress& progress_;
   DataFingerprint& fingerprint_;
-  std::vector<Staging> staging_;  // by rank of this process; empty before it is needed
-  BackgroundSaver saver_;         // last: while it is destroyed, its thread still reads the rest
+  std::vector<Staging> staging_;  // indexed by rank of this process; empty until needed
+  // declared last: its destructor waits for a thread that reads the members above
+  BackgroundSaver saver_;
 };
 
 }  // namespace hawser::train

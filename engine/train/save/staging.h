@@ -1,6 +1,6 @@
-// Staging: a rank's copy of what it writes to a checkpoint, so that training may go on while the copy is
-// written. It lies outside the arena, is taken when the engine is made for a run that saves so, else with the
-// first asynchronous save, and kept.
+// Staging: a rank's copy of what it writes to a checkpoint, so that training can continue during the write.
+// It lies outside the arena. It is allocated with the engine if the config saves asynchronously, otherwise at
+// the first asynchronous save, and then kept.
 #pragma once
 
 #include <cstdint>
@@ -18,31 +18,31 @@ namespace hawser::train {
 
 class Staging {
  public:
-  /// Takes the memory for these pieces, if it is not there yet, and lays them out in it. `in_place`: they are
-  /// in the host's memory, so a save could do without. Throws kOutOfMemory (needed, available, what to do),
-  /// with what was there before unchanged.
+  /// Lays out `pieces` in the copy, allocating memory if needed. `in_place`: the pieces are in host memory,
+  /// so a synchronous save needs no copy. Throws kOutOfMemory (needed, available, what to do) and then leaves
+  /// the previous memory unchanged.
   void lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place);
-  /// Has the system give all of the memory now, so that no copy waits for it, on the rank's threads.
+  /// Touches all pages of the memory with the rank's threads, so that no copy waits for page faults.
   /// Allocates nothing.
   void touch(Stream& stream);
-  /// Copies what lay_out was given, on the rank's threads where its memory is the host's. Allocates nothing.
-  /// Throws the device's errors.
+  /// Copies the pieces given to lay_out, with the rank's threads if the memory is the host's. Allocates
+  /// nothing. Throws the device's errors.
   void copy(const device::HostLink& link, Stream& stream);
 
-  /// The copies: names, shapes and ranges as given to lay_out.
+  /// The copies, with the names, shapes and ranges given to lay_out.
   const std::vector<checkpoint::PieceView>& pieces() const { return copies_; }
   int64_t bytes() const { return bytes_; }
-  /// Memory taken so far.
+  /// Bytes allocated so far.
   int64_t taken_bytes() const { return memory_ ? memory_->bytes() : 0; }
 
  private:
   std::shared_ptr<device::Arena> memory_;
   std::vector<checkpoint::PieceView> copies_;
-  std::vector<const void*> sources_;  // of copies_
+  std::vector<const void*> sources_;  // sources of copies_
   int64_t bytes_ = 0;
 };
 
-/// Bytes that a rank of this layout will stage, known before anything is allocated.
+/// Bytes that a rank of this layout will stage, computed before anything is allocated.
 int64_t staging_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table);
 
 }  // namespace hawser::train

@@ -1,4 +1,4 @@
-// BatchSource: where a step's micro-batches come from. Its implementations stand in batch_sources.h.
+// BatchSource: where the micro-batches of a step come from. batch_sources.h has the implementations.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace hawser::train {
 
-/// Fills micro-batches of one rank. Allocates nothing.
+/// Fills the micro-batches of one rank. Allocates nothing.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;

@@ -1,4 +1,4 @@
-// Where micro-batches come from: the config's data, a batch that the host pushed, or the next rows of a text.
+// Sources of micro-batches: the config's data, a batch pushed by the host, or the next tokens of a text.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class DatasetSource : public BatchSource {
   uint64_t first_;
 };
 
-/// Rows of a batch of the caller's, from row `first_row` on. Sample numbers count from `first_sample`.
+/// Rows of the caller's batch, starting at row `first_row`. Sample numbers start at `first_sample`.
 class BatchViewSource : public BatchSource {
  public:
   BatchViewSource(const BatchView& view, int64_t first_row, uint64_t first_sample)
@@ -37,7 +37,7 @@ class BatchViewSource : public BatchSource {
   uint64_t first_sample_;
 };
 
-/// One row of tokens at positions from `first_position` on, for generation.
+/// One row of tokens whose positions start at `first_position`, for generation.
 class TextSource : public BatchSource {
  public:
   TextSource(const int32_t* tokens, int64_t first_position)
@@ -49,11 +49,12 @@ class TextSource : public BatchSource {
   int64_t first_position_;
 };
 
-/// Throws kInvalidArgument or kDataInvalid (row, column, value) unless tokens are in [0, vocab), targets too
-/// or -100, and document_begin in [0, column], never falling behind a boundary.
+/// Throws kInvalidArgument or kDataInvalid (row, column, value) unless every token is in [0, vocab), every
+/// target is too or is -100, and document_begin is in [0, column] and never decreases past a document
+/// boundary.
 void check_batch(const BatchView& batch, int64_t vocab, int64_t most_cols, bool needs_targets);
 
-/// A pushed global batch, copied; its memory is kept from push to push.
+/// A copy of a pushed global batch. Its memory is reused for the next push.
 class PushedBatch {
  public:
   void set(const BatchView& batch);

@@ -1,7 +1,7 @@
-// Executor: runs a plan's instructions over the arena of one rank: one switch. It decides nothing; the plan
-// did. A transfer is started and goes on beside what follows; an instruction that needs it waits for it, as
-// the plan says (transfers_in_flight.h). Which slots live is counted in slot_ledger.h, and the host and the
-// other ranks are met in host_exchange.h.
+// Executor: runs a plan's instructions over the arena of one rank, with one switch. All decisions are in the
+// plan. Transfers run in the background, and an instruction waits for those it needs, as the plan says
+// (transfers_in_flight.h). slot_ledger.h tracks which slots are live. host_exchange.h handles the host and
+// the other ranks.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@
 
 namespace hawser::train {
 
-/// State of one parameter group on this rank, in device memory; every pointer is that of element
+/// State of one parameter group on this rank, in device memory. Every pointer refers to element
 /// `range.begin`.
 struct GroupState {
   mesh::FlatRange range;
-  StateArray weights;    ///< what the optimizer steps: masters, or weights where these have none
-  void* copy = nullptr;  ///< weights where they are narrower than masters; else null
+  StateArray weights;    ///< what the optimizer updates: masters, or the weights if there are none
+  void* copy = nullptr;  ///< compute weights, if they are narrower than the masters; else null
   StateArray moment1, moment2;
 };
 
@@ -40,7 +40,7 @@ class Executor {
   struct Setup {
     const nn::Model* model = nullptr;
     const optim::Optimizer* optimizer = nullptr;  ///< null for inference
-    device::HostLink* link = nullptr;             ///< to the device that computes
+    device::HostLink* link = nullptr;             ///< link to the device that computes
     std::shared_ptr<device::Arena> arena;
     StepMirror mirror;
     DType type = DType::kF32;
@@ -48,30 +48,31 @@ class Executor {
     const parallel::ShardLayout* layout = nullptr;
     const parallel::DataParallelGroups* groups = nullptr;
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
-    nn::LookupGradient::Sizes lookup_gradient;   ///< if the head is tied and trained
-    bool counts_norm = true;                     ///< the norm counts this rank's share, and no equal one
-    bool graphs = false;                         ///< the device captures, and may
+    nn::LookupGradient::Sizes lookup_gradient;   ///< used if the head is tied and trained
+    /// this rank's share is counted in the norm; false on other holders of the same share
+    bool counts_norm = true;
+    bool graphs = false;  ///< the device can capture graphs and the config allows it
   };
-  /// All plans run here share their persistent slots with `plan`.
+  /// All plans that run here share the persistent slots of `plan`.
   Executor(Setup setup, const plan::Plan& plan);
 
-  /// Runs instructions [begin, end) and waits for every transfer. Allocates nothing. After a throw nothing is
-  /// in flight and no slot is live.
+  /// Runs instructions [begin, end) and waits for every transfer. Allocates nothing. After an exception no
+  /// transfer is in flight and no slot is live.
   void run(const plan::Plan& plan, size_t begin, size_t end, Run* run);
 
-  /// Gives the products and attention of the plan, as a run would, to a table that only prepares them
-  /// (rehearsal.h). No host data, no transfers; what stands in the arena afterwards is of no worth. batch,
-  /// seq, training and documents are the run's.
+  /// Passes the matrix products and attention of the plan to a kernel table that only prepares them
+  /// (rehearsal.h). Uses no host data and no transfers, and leaves garbage in the arena. batch, seq, training
+  /// and documents come from `run`.
   void rehearse(const plan::Plan& plan, const kernels::KernelTable& kernels, const Run& run);
 
-  /// Records every run of its plan from now on; null: no more. It must outlive the recording.
+  /// Records every run of its plan from now on; null stops. The trace must outlive the recording.
   void set_trace(StepTrace* trace) { trace_ = trace; }
 
   const GroupState& state(int32_t group) const { return state_[static_cast<size_t>(group)]; }
   float* rope_table() const { return rope_table_; }
-  /// What the optimizer reads in the second half.
+  /// Sets what the optimizer reads in the second half.
   void set_scalars(const kernels::OptimizerScalars& scalars) { host_->set_scalars(scalars); }
-  /// Reduced gradients of the group's elements state(group).range, after the first half of `plan`.
+  /// The reduced gradients of elements state(group).range, after the first half of `plan`.
   StateArray gradients(const plan::Plan& plan, int32_t group) const;
   const SlotLedger& slots() const { return *slots_; }
   const StepGraphs& graphs() const { return graphs_; }
@@ -101,7 +102,8 @@ class Executor {
   void point_groups(const plan::Plan& plan, plan::SlotId slot);
   nn::Context context(const plan::Plan& plan, const plan::Instruction& instruction, const Run& run,
                       nn::Region* workspace);
-  /// A table that the head shares has two gradients until JOIN_HEAD_GRAD; this is the look-ups'. Else null.
+  /// An embedding table that the head shares has two gradients until JOIN_HEAD_GRAD. Returns that of the
+  /// look-ups, or null.
   nn::LookupGradient* lookups() { return lookup_gradient_.rows() ? &lookup_gradient_ : nullptr; }
   char* at(const plan::Plan& plan, plan::SlotId slot) const {
     return slot < 0 ? nullptr : s_.arena->data() + plan.slot(slot).offset;
@@ -114,7 +116,7 @@ class Executor {
     return reinterpret_cast<T*>(at(plan, slot));
   }
 
-  /// A gap between parameters of a group: bytes of a block's gradient slot that no backward writes.
+  /// A gap between parameters of a group: bytes of a block's gradient slot that no backward pass writes.
   struct Gap {
     int64_t begin, bytes;
   };
@@ -131,8 +133,9 @@ class Executor {
   TransfersInFlight transfers_;
   StepGraphs graphs_;
   StepTrace* trace_ = nullptr;
-  StepTrace* recording_ = nullptr;                 // the trace, while what runs is its plan
-  const kernels::KernelTable* kernels_ = nullptr;  // of the run: the setup's, or a profile around them
+  StepTrace* recording_ = nullptr;  // the trace, while its plan runs
+  // kernels of this run: the setup's, or a profile that wraps them
+  const kernels::KernelTable* kernels_ = nullptr;
   Stream* stream_ = nullptr;
 };
 

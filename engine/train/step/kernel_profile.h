@@ -1,7 +1,7 @@
-// KernelProfile: a kernel table that wraps another and notes of every call what it did and how long it took:
-// sums over steps by kernel and shape, and the single calls of the last step for a trace. An executor that is
-// not profiled uses the table itself and pays nothing. What is launched as a graph would be seen once, when
-// it is captured: so under a profile (and any trace) steps run without graphs.
+// KernelProfile: a kernel table that wraps another and records what each call did and how long it took: sums
+// over steps by kernel and shape, and the single calls of the last step for a trace. Without a profile the
+// executor uses the real table, at no cost. A graph would be seen only once, when it is captured, so profiled
+// and traced steps run without graphs.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@ namespace hawser::train {
 
 class KernelProfile {
  public:
-  /// One call of the last step, in seconds of the steady clock.
+  /// One call of the last step; times in seconds of the steady clock.
   struct Call {
     nn::KernelWork work;
     double begin = 0, end = 0;
   };
-  /// All calls of one class; `work` is that of one of them, flops and bytes are of all together.
+  /// All calls of one class. `work` describes one call; flops and bytes are summed over all.
   struct Row {
     nn::KernelWork work;
     int64_t calls = 0;
     double seconds = 0, flops = 0, bytes = 0;
   };
 
-  /// `real` and `stream` outlive the profile. Takes all memory now; single calls beyond calls_per_step are
-  /// counted in `rows` only.
+  /// `real` and `stream` must outlive the profile. Allocates all memory here. Single calls beyond
+  /// calls_per_step are only counted in `rows`.
   KernelProfile(const kernels::KernelTable& real, Stream& stream, size_t calls_per_step);
   KernelProfile(const KernelProfile&) = delete;
   KernelProfile& operator=(const KernelProfile&) = delete;
 
-  /// What to compute with instead of the real ones. For one thread at a time.
+  /// The table to use in place of the real one. For one thread at a time.
   const kernels::KernelTable& table() const { return table_; }
   Stream& stream() { return stream_.base; }
 
@@ -42,7 +42,7 @@ class KernelProfile {
   const std::vector<Row>& rows() const { return rows_; }
 
  private:
-  /// The real stream's tasks under the wrapper's name: how a wrapped kernel finds its profile.
+  /// A stream that forwards to the real one. A wrapped kernel finds its profile through it.
   struct ProfiledStream {
     Stream base;
     Stream* real;

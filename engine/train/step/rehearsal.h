@@ -1,7 +1,7 @@
-// Rehearsal: what a device makes once for each shape (descriptors, plans, the choice among algorithms of a
-// library) it makes before the first step, when the arena holds nothing of worth yet, so no step waits for
-// it. The first rank chooses for all: each timing for itself, ranks would not choose alike, and sums that
-// should have the same bits would not. On the CPU there is nothing to make.
+// Rehearsal: prepares what a device needs once per shape (descriptors, plans, a library's choice of
+// algorithm) before the first step, while the arena is still empty, so that no step waits for it. The first
+// rank chooses algorithms for all: ranks that each timed for themselves could choose differently, and their
+// sums would differ in the last bits. The CPU has nothing to prepare.
 #pragma once
 
 #include <string>
@@ -12,16 +12,17 @@ namespace hawser::train {
 
 /// What the engine's devices chose.
 struct Choices {
-  std::string text;   ///< of the first rank (Device::choices); "" where nothing is chosen
-  std::string apart;  ///< which rank chose for itself, and why; "": all took the first one's
+  std::string text;   ///< choices of the first rank (Device::choices); "" if there are none
+  std::string apart;  ///< which rank chose for itself, and why; "" if all took the first rank's choices
 };
 
-/// Collective over the world of `rank`; what it throws, all ranks throw (AgreedError). Where a rank's device
-/// cannot take what the first chose (another GPU or library): under `deterministic` kFailedPrecondition, else
-/// it chooses for itself, and is named. Leaves the arena as it was made.
+/// Collective over the world of `rank`; whatever it throws, all ranks throw (AgreedError). A rank's device
+/// may be unable to use the first rank's choices (another GPU or library version). Under `deterministic` that
+/// is kFailedPrecondition; otherwise the rank chooses for itself and is named. Restores the arena's initial
+/// state.
 Choices rehearse(Rank* rank, bool deterministic);
 
-/// `real` with functions that do nothing, or prepare.
+/// A copy of `real` whose functions only prepare, or do nothing.
 kernels::KernelTable rehearsing(const kernels::KernelTable& real);
 
 }  // namespace hawser::train

@@ -1,4 +1,4 @@
-// Run: one execution of a plan: what goes in beside the plan, and what comes out.
+// Run: the inputs and results of one execution of a plan.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@ namespace hawser::train {
 
 struct Run {
   BatchSource* source = nullptr;
-  int64_t batch = 0, seq = 0;  ///< of each micro-batch; at most the planned sizes
+  int64_t batch = 0, seq = 0;  ///< shape of each micro-batch; at most the planned size
   bool training = false;
   bool documents = false;   ///< kv_begin matters
-  bool cancelled = false;   ///< in: here; out: on any rank (training only)
-  float* logits = nullptr;  ///< kLogits: where they go; in generation those of the last row only
-  int64_t cached = -1;      ///< generation: positions in the caches already; -1: no caches
+  bool cancelled = false;   ///< in: this process was asked to stop; out: any was (training only)
+  float* logits = nullptr;  ///< destination of kLogits; in generation only the last row
+  int64_t cached = -1;      ///< positions already in the caches (generation); -1: no caches
   // Results.
-  int64_t tokens = 0;  ///< adds up unmasked targets: training, of all ranks; evaluation, of this one
-  ExactSum losses;     ///< evaluation: of this rank
-  double loss_sum = 0, grad_norm = 0;  ///< training: of all ranks
+  int64_t tokens = 0;  ///< unmasked targets: of all ranks in training, of this rank in evaluation
+  ExactSum losses;     ///< of this rank (evaluation)
+  double loss_sum = 0, grad_norm = 0;  ///< of all ranks (training)
 
   int64_t rows() const { return batch * seq; }
 };

@@ -1,8 +1,9 @@
-// SlotLedger: which slots of the arena are live now. It keeps the marks that the memory plan is held against
-// (how far up, and how much at once), and in sanitizer builds it poisons every slot outside its lifetime.
+// SlotLedger: tracks which slots of the arena are live. It records the high-water mark and the most live
+// bytes, which tests compare with the memory plan. In sanitizer builds it poisons every slot outside its
+// lifetime.
 //
-// A slot dies with the last instruction that names it. If a transfer still uses it then, it drains: its bytes
-// stay usable until that transfer is over.
+// A slot dies with the last instruction that names it. If a transfer still uses it, it drains: its bytes stay
+// accessible until the transfer is done.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +16,22 @@ namespace hawser::train {
 
 class SlotLedger {
  public:
-  /// `poisons`: the host works on the arena in place. Persistent slots of `plan` live from now on.
+  /// `poisons`: the host works on the arena in place. The persistent slots of `plan` are live from now on.
   SlotLedger(device::Arena* arena, bool poisons, const plan::Plan& plan);
 
-  /// Before a run from instruction `first` on. What follows until the next one allocates nothing.
+  /// Call before a run from instruction `first` on. The calls below allocate nothing, until the next begin.
   void begin(const plan::Plan& plan, size_t first);
-  /// Slots that begin to live with the instruction.
+  /// Marks the slots whose lifetime begins with the instruction.
   void acquire(const plan::Plan& plan, size_t index);
-  /// Slots that die with it; transfers up to `done` are over.
+  /// Ends the slots whose lifetime ends with the instruction. `done`: transfers that have completed.
   void release(const plan::Plan& plan, size_t index, const plan::LaneMarks& done);
-  /// Transfers up to `done` are over.
+  /// Ends draining slots whose transfers have completed.
   void drain(const plan::Plan& plan, const plan::LaneMarks& done);
-  /// The run ends here: whatever lives dies.
+  /// Ends all live slots at the end of a run.
   void release_all(const plan::Plan& plan, const plan::LaneMarks& done);
 
-  /// End of the highest slot ever live, and live bytes by category when they were most: equal to the plan's.
+  /// The end of the highest slot that was ever live, and the most live bytes by category. Both equal the
+  /// plan's.
   int64_t high_water() const { return high_water_; }
   const plan::MemoryByCategory& live_at_peak() const { return live_at_peak_; }
 
@@ -40,8 +42,8 @@ class SlotLedger {
 
   device::Arena& arena_;
   bool poisons_;
-  std::vector<plan::SlotId> draining_;     // dead, but still used by a transfer
-  int32_t acquired_ = -1, released_ = -1;  // the newest instructions whose slots were
+  std::vector<plan::SlotId> draining_;     // past their lifetime but still used by a transfer
+  int32_t acquired_ = -1, released_ = -1;  // the last instructions passed to acquire and release
   plan::MemoryByCategory live_{}, live_at_peak_{};
   int64_t live_bytes_ = 0, most_live_ = 0, high_water_ = 0;
 };

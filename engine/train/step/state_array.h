@@ -1,6 +1,5 @@
-// StateArray: weights, gradients or moments of a rank's device as they are kept, f32 or bf16, and how the
-// host reads and writes them as f32, which is what it works with outside of a step. Widening is exact; bf16
-// is rounded to nearest.
+// StateArray: weights, gradients or moments in device memory, as f32 or bf16. The host reads and writes them
+// as f32. Widening is exact; narrowing rounds to nearest.
 #pragma once
 
 #include <algorithm>
@@ -17,19 +16,19 @@ struct StateArray {
   DType type = DType::kF32;
 
   explicit operator bool() const { return data != nullptr; }
-  /// From element i on.
+  /// The array from element i on.
   StateArray from(int64_t i) const { return {static_cast<char*>(data) + i * dtype_bytes(type), type}; }
-  /// Where the host may work on it itself: in its own memory, as f32. Else null.
+  /// The array as f32 if the host can work on it directly; else null.
   float* in_place(const device::HostLink& link) const {
     return link.in_place() && type == DType::kF32 ? static_cast<float*>(data) : nullptr;
   }
 };
 
-// Done when the call returns; not for use in a step. Each throws the device's errors.
+// These block until done and are not for use in a step. They throw the device's errors.
 
 void read_values(const device::HostLink& link, float* out, StateArray from, int64_t n);
 void write_values(const device::HostLink& link, StateArray to, const float* values, int64_t n);
-/// fill(host memory, first, count) writes values [first, first + count) of n.
+/// Calls fill(host memory, first, count), which writes values [first, first + count) of n.
 template <typename Fill>
 void produce_values(const device::HostLink& link, StateArray to, int64_t n, Fill fill) {
   constexpr int64_t kPiece = int64_t{4} << 20;

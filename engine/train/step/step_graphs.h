@@ -1,13 +1,13 @@
-// StepGraphs: parts of plans that a device was given once and launches again. A segment (plan/segments.h) is
-// hundreds of kernels and copies; noted by the device as a graph (Device::begin_capture), it costs the host
+// StepGraphs: captures parts of a plan as graphs and launches them in later steps. A segment
+// (plan/segments.h) is hundreds of kernels and copies; as a graph (Device::begin_capture) it costs the host
 // one call.
 //
-// What a graph does is fixed: pointers, sizes, and all else that kernels are passed by value. So it serves
-// one shape only, and what changes from step to step lies in memory (learning rate, 1/tokens, samples, rows
-// of look-ups). The first run of a shape is given as it is, because libraries choose algorithms and load
-// kernels then, which no capture may contain; the second is captured.
+// A graph is fixed: pointers, sizes and all other kernel arguments passed by value. It therefore serves one
+// shape only, and what changes from step to step is in memory (learning rate, 1/tokens, samples, rows of
+// look-ups). The first run of a shape is not captured, because libraries choose algorithms and load kernels
+// then, which a capture must not contain. The second run is captured.
 //
-// The graphs' own memory is the device's, outside the arena and the plan: a few KiB for each piece of work.
+// Graphs use device memory outside the arena and the plan: a few KiB for each kernel or copy.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@
 
 namespace hawser::train {
 
-/// Of one executor, on its thread. Work in its graphs has ended before it goes.
+/// Belongs to one executor and its thread. The work of its graphs must be finished before it is destroyed.
 class StepGraphs {
  public:
-  /// Beside the plan, what shapes what the device is given.
+  /// What determines the device's work, beside the plan.
   struct Shape {
     int64_t batch = 0, seq = 0;
     bool training = false;
@@ -32,32 +32,32 @@ class StepGraphs {
   };
   struct Segment {
     plan::Segment at;
-    device::Graph* graph = nullptr;  ///< null: not captured yet
+    device::Graph* graph = nullptr;  ///< null until captured
   };
-  /// Instructions [begin, end) of a plan, which are run together.
+  /// Instructions [begin, end) of a plan, which run together.
   struct Stretch {
     const plan::Plan* plan = nullptr;
     size_t begin = 0, end = 0;
     Shape shape;
-    bool has_run = false;  ///< as a whole, in this shape: what comes now may be captured
+    bool has_run = false;  ///< it has run completely in this shape, so the next run may be captured
     std::vector<Segment> segments;
   };
   struct Counts {
     int64_t captured = 0, launched = 0;
   };
 
-  /// `device`: outlives this; null: nothing is ever captured.
+  /// `device` must outlive this object; with null nothing is ever captured.
   explicit StepGraphs(device::Device* device) : device_(device) {}
   ~StepGraphs();
   StepGraphs(const StepGraphs&) = delete;
   StepGraphs& operator=(const StepGraphs&) = delete;
 
-  /// Null where nothing is captured. The plan must stay where it is.
+  /// Returns null if nothing is captured. The plan must not move.
   Stretch* stretch(const plan::Plan& plan, size_t begin, size_t end, const Shape& shape);
 
-  /// Runs a segment, whose work give() gives to the compute stream. If the device cannot capture it, it runs
-  /// as it is, and nothing is captured from then on: without() says why. Throws what give throws, and the
-  /// device's error; then nothing of it has run.
+  /// Runs a segment: give() submits its work to the compute stream. If the device cannot capture it, it runs
+  /// directly, nothing is captured from then on, and without() says why. Rethrows errors of give and of the
+  /// device; then none of the work has run.
   template <typename Give>
   void run(Segment* segment, Give give) {
     if (segment->graph == nullptr && !capture(segment, give)) return give();
@@ -65,7 +65,7 @@ class StepGraphs {
     ++counts_.launched;
   }
 
-  /// Why nothing is captured any more; "": nothing went wrong.
+  /// Why capturing has stopped; "" if it has not.
   const std::string& without() const { return without_; }
   const Counts& counts() const { return counts_; }
 

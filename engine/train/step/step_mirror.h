@@ -1,6 +1,6 @@
-// StepMirror: the host's side of what an executor sends to its device in a step and fetches from it. Where
-// the device is worked on in place it is the arena's slots themselves; else pinned memory with a place for
-// every micro-batch, so that the host need not wait for the device between them.
+// StepMirror: the host's side of what an executor sends to and fetches from its device in a step. If the
+// device is worked on in place, it is the arena's slots themselves. Otherwise it is pinned memory with a
+// place for every micro-batch, so that the host need not wait for the device between them.
 #pragma once
 
 #include <algorithm>
@@ -12,15 +12,15 @@ namespace hawser::train {
 
 class StepMirror {
  public:
-  /// Of pinned memory, for `micro_batches` of [batch, seq] and the host's side of a LookupGradient.
+  /// Bytes of pinned memory for `micro_batches` of [batch, seq] and the host's side of a LookupGradient.
   static int64_t bytes(int64_t micro_batches, int64_t batch, int64_t seq, int64_t lookup_gradient);
 
-  /// In place.
+  /// For a device that is worked on in place.
   StepMirror() = default;
-  /// `memory` has so many bytes and outlives this.
+  /// `memory` has bytes(...) bytes and must outlive this object.
   StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t seq);
 
-  // Each takes where the device has it, and returns where the host has it.
+  // Each takes the device's pointer and returns the host's.
 
   char* micro_batch(int32_t number, char* slot) const { return place(inputs_, number, input_bytes_, slot); }
   float* losses(int32_t number, float* slot) const {

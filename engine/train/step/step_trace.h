@@ -1,6 +1,6 @@
-// StepTrace: when each instruction of the last step ran on one rank, on each of its lanes. The executor
-// tells it what the compute lane does; what became of the transfers it takes from the rank's records. All
-// memory is taken when it is made, and an executor without a trace pays nothing.
+// StepTrace: when each instruction of the last step ran on one rank, by lane. The executor reports what the
+// compute lane does; the times of transfers come from the rank's records. All memory is allocated at
+// construction, and an executor without a trace pays nothing.
 #pragma once
 
 #include <cstdint>
@@ -15,45 +15,45 @@ namespace hawser::train {
 
 class StepTrace {
  public:
-  /// `plan` and `comm` outlive the trace. `comm`: null for one rank.
+  /// `plan` and `comm` must outlive the trace. `comm` is null for one rank.
   StepTrace(const plan::Plan& plan, comm::RankComm* comm);
 
-  /// From now on every kernel call is timed too, and times are added up over steps.
+  /// Also times every kernel call from now on and sums the times over steps.
   void add_profile(const kernels::KernelTable& kernels, Stream& stream);
   KernelProfile* profile() { return profile_.get(); }
   const KernelProfile* profile() const { return profile_.get(); }
-  /// Sums over profiled steps. The first step warms caches up and touches memory for the first time, so sums
-  /// begin anew after it.
+  /// Sums over profiled steps. The first step warms up caches and touches memory for the first time, so the
+  /// sums restart after it.
   struct Sums {
     int64_t steps = 0, transfers = 0, sent_bytes = 0;
-    double seconds = 0;        ///< both halves, first instruction to last
-    double waited = 0;         ///< of these, what the compute lane waited for transfers
-    double communicating = 0;  ///< beside or under them
+    double seconds = 0;        ///< both halves, from first instruction to last
+    double waited = 0;         ///< of which the compute lane waited for transfers
+    double communicating = 0;  ///< time of transfers, hidden or not
   };
   const Sums& sums() const { return sums_; }
 
   bool is_of(const plan::Plan& plan) const { return &plan == &plan_; }
 
-  // By the executor, in the order of the plan.
+  // Called by the executor, in the order of the plan.
   void begin_half(size_t first);
-  void turn(size_t index);    ///< the compute lane came to it
-  void starts(size_t index);  ///< and has waited for what it needs
+  void turn(size_t index);    ///< the compute lane reached the instruction
+  void starts(size_t index);  ///< it has waited for what the instruction needs
   void issued(size_t index, comm::Work work);
   void ended(size_t index);
-  void drains();              ///< the half has nothing left but to wait for its transfers
-  void end_half(size_t end);  ///< and has
+  void drains();              ///< the half only waits for its transfers now
+  void end_half(size_t end);  ///< they are done
 
-  /// Seconds of the steady clock. Throws kFailedPrecondition if no step was recorded to its end.
+  /// In seconds of the steady clock. Throws kFailedPrecondition if no step was recorded completely.
   plan::Timeline timeline() const;
 
  private:
-  /// One instruction; `last` is the ticket of its last call.
+  /// Times of one instruction. `last` is the ticket of its last call.
   struct Mark {
     double ready = 0, begin = 0, end = 0;
     uint64_t last = 0;
   };
   struct Half {
-    size_t end = 0;  ///< instructions up to here are recorded
+    size_t end = 0;  ///< end of the recorded instructions
     double drain_begin = 0, drain_end = 0;
   };
   void begin_sums();
@@ -64,13 +64,13 @@ class StepTrace {
   const plan::Plan& plan_;
   comm::RankComm* comm_;
   std::vector<Mark> marks_;
-  std::vector<Half> halves_;  ///< ended ones of the last step
+  std::vector<Half> halves_;  ///< finished halves of the last step
   std::vector<comm::Record> records_;
   size_t recorded_ = 0;
-  int64_t in_flight_ = 0;  ///< calls since the records were last taken, at most
+  int64_t in_flight_ = 0;  ///< most calls since the records were last taken
   std::unique_ptr<KernelProfile> profile_;
   Sums sums_;
-  size_t half_begin_ = 0, half_records_ = 0;  ///< instruction and record that the running half began with
+  size_t half_begin_ = 0, half_records_ = 0;  ///< first instruction and record of the half that runs
   int64_t steps_begun_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// StepTraffic: what one rank sent in a step, exactly: calls and bytes by process group and operation, from
-// the groups' own counters (comm/ledger.h says what counts as sent). All data-parallel ranks send the same.
+// StepTraffic: exactly what one rank sent in a step: calls and bytes by process group and operation, from the
+// groups' own counters (comm/ledger.h defines what counts as sent). All data-parallel ranks send the same.
 #pragma once
 
 #include <array>
@@ -18,24 +18,24 @@ class StepTraffic {
   /// `groups` must outlive this.
   explicit StepTraffic(const parallel::DataParallelGroups& groups);
 
-  // One thread, allocating nothing: what is sent between begin and end belongs to the step.
+  // For one thread; allocates nothing. What is sent between begin and end belongs to the step.
   void clear() { step_ = {}; }
   void begin() { before_ = total(); }
   void end();
   const Totals& step() const { return step_; }
 
-  /// Since the groups were made. Any thread, also beside running calls.
+  /// Totals since the groups were created. Any thread may call it, also during a step.
   Totals total() const;
-  /// {"dp_shard": {"reduce_scatter": {"calls": 3, "bytes": 1024, "wire_bytes": 1552}}}; what was never called
-  /// is left out.
+  /// For example {"dp_shard": {"reduce_scatter": {"calls": 3, "bytes": 1024, "wire_bytes": 1552}}}.
+  /// Operations that were never called are left out.
   OrderedJson json(const Totals& totals) const;
 
  private:
-  std::array<const comm::ProcessGroup*, kGroups> groups_;  // null where there is nobody to talk to
+  std::array<const comm::ProcessGroup*, kGroups> groups_;  // null for a group of one
   Totals step_{}, before_{};
 };
 
-/// Of all groups and operations together.
+/// The sum over all groups and operations.
 comm::Traffic::Entry sum(const StepTraffic::Totals& totals);
 
 }  // namespace hawser::train

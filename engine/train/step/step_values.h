@@ -1,4 +1,4 @@
-// What a step hands to its kernels and gets from them, as it lies in slots of the arena.
+// The values that a step passes to its kernels and gets from them, as laid out in slots of the arena.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace hawser::train {
 
-/// One micro-batch in its staging slot; arrays as nn::Context names them.
+/// One micro-batch in its staging slot. The arrays have the names of nn::Context.
 struct MicroBatch {
   int64_t batch = 0, seq = 0;
   int32_t* tokens = nullptr;
@@ -21,20 +21,20 @@ struct MicroBatch {
   static MicroBatch in_slot(char* slot, int64_t batch, int64_t seq);
 };
 
-/// What changes from step to step and is read by kernels.
+/// Scalars that kernels read and that change from step to step.
 struct StepScalars {
   kernels::OptimizerScalars optimizer;
   float grad_scale = 0;  ///< 1 / unmasked targets of the global batch
 };
 
-/// Sums that ranks agree on, and scratch to make them: the slot `norm`.
+/// Sums over ranks, and the scratch to compute them: the slot `norm`.
 struct StepSums {
   ExactSum squares, losses;
 };
 
-/// Numbers that `ranks` ranks sum in COUNT_TOKENS.
+/// How many numbers `ranks` ranks sum in COUNT_TOKENS.
 inline int64_t agreement_words(int64_t ranks) { return 2 + ranks; }
-/// Numbers that they sum in the last GRAD_NORM.
+/// How many numbers they sum in the last GRAD_NORM.
 inline constexpr int64_t kSumsWords = sizeof(StepSums) / sizeof(int64_t);
 
 }  // namespace hawser::train

@@ -1,5 +1,5 @@
-// TransfersInFlight: the transfers of a run that its compute lane has handed over, lane by lane, and up to
-// which ones the compute lane comes after them.
+// TransfersInFlight: the transfers of a run that have been started, by lane, and those that the compute lane
+// has already been ordered after.
 #pragma once
 
 #include <vector>
@@ -11,26 +11,26 @@ namespace hawser::train {
 
 class TransfersInFlight {
  public:
-  /// `runtime`: null for one rank, whose plans have no transfers.
+  /// `runtime` is null for one rank, whose plans have no transfers.
   explicit TransfersInFlight(parallel::BucketRuntime* runtime) : runtime_(runtime) {}
 
-  /// Before a run from instruction `first` on: nothing is in flight. What follows allocates nothing.
+  /// Call before a run from instruction `first` on, with nothing in flight. The calls below allocate nothing.
   void begin(const plan::Plan& plan, size_t first);
   comm::Work start(const plan::Plan& plan, size_t index);
-  /// What the compute lane is given from now on comes after these. False: it does already.
+  /// Orders later work of the compute lane after these transfers. Returns false if it already is.
   bool follow(const plan::LaneMarks& transfers);
-  /// After all that were started, and returns when they are done. Throws why one failed.
+  /// Waits for all started transfers. Throws the error of one that failed.
   void finish();
-  /// After a failure: they are over, one way or the other.
+  /// After a failure: forgets the transfers, which have ended one way or the other.
   void forget() { done_ = started_; }
 
-  /// The newest of each lane that the compute lane comes after.
+  /// The newest transfer of each lane that the compute lane is ordered after.
   const plan::LaneMarks& done() const { return done_; }
   const plan::LaneMarks& started() const { return started_; }
 
  private:
   parallel::BucketRuntime* runtime_;
-  std::vector<comm::Work> works_;  // by instruction
+  std::vector<comm::Work> works_;  // indexed by instruction
   plan::LaneMarks first_, done_, started_;
 };
 
