@@ -1,13 +1,16 @@
-/* Hawser trains transformer language models inside your program.
+/**
+ * @file
+ * Hawser trains transformer language models inside your program.
  *
  * This header is the whole public API. It is C99 and includes only <stddef.h> and <stdint.h>.
  *
  * Conventions. They hold for every function below; a comment says only what is particular to its function.
  *
- *  1. Status. Every function that can fail returns an int32_t: HWS_OK (0) or another HWS_* code below. The
- *     text is the calling thread's last error (hws_error_take). Any function may return
- *     HWS_INVALID_ARGUMENT (a pointer that is NULL or misaligned, a number out of range, text that is not
- *     UTF-8), HWS_OUT_OF_MEMORY, HWS_INTERNAL, and the statuses of conventions 3 to 5.
+ *  1. Status. Every function that can fail returns an hws_status: HWS_OK (0) or another HWS_* code below.
+ *     Each status but HWS_OK sets the calling thread's last error (hws_error_take), which has the text; only
+ *     hws_engine_cancel and hws_error_* never do. Any function may return HWS_INVALID_ARGUMENT (a pointer
+ *     that is NULL or misaligned, a number out of range, text that is not UTF-8), HWS_OUT_OF_MEMORY,
+ *     HWS_INTERNAL, and the statuses of conventions 3 to 5. Later versions may add codes.
  *  2. Out-parameters come last. On error a handle is set to NULL and a number is left alone.
  *  3. Handles are numbers in a table of 65,536, never dereferenced. A NULL, destroyed or foreign handle gets
  *     HWS_BAD_HANDLE. A handle that a function puts in *out belongs to the caller, who ends it with the
@@ -25,8 +28,9 @@
  *     reads or writes min(struct_size, its own size) bytes and refuses a larger struct whose unknown fields
  *     are not 0 (HWS_ABI_MISMATCH). Fields named reserved are 0.
  *  6. Strings are UTF-8 and NUL-terminated, unless a length stands beside them; paths may hold any bytes. The
- *     library copies what it needs of its arguments after a call. Results of variable size are buffers.
- *  7. Callbacks come as `fn`, `user` and `destroy`. destroy(user) runs exactly once, also when the call
+ *     library copies what it needs of its arguments after a call. Results of variable size are buffers. An
+ *     array, also one passed as void*, is aligned for its element type (4 bytes for int32 and f32).
+ *  7. Callbacks come as `callback`, `user` and `destroy`. destroy(user) runs exactly once, also when the call
  *     fails; it may be NULL. A train or metrics callback may call these functions of its engine, on its own
  *     thread: all with a `const` handle, and hws_data_push, hws_engine_eval, _forward, _generate,
  *     hws_checkpoint_save and _save_async. A token callback may call those with a `const` handle. Anything
@@ -36,9 +40,15 @@
  *  8. The process is the host's. The library does not print, read the environment (except in
  *     hws_comm_create_env and hws_comm_read_env), install signal handlers or end the process. A file that
  *     would outgrow RLIMIT_FSIZE is HWS_IO, without SIGXFSZ. Files that the library opens never take the
- *     number of a standard descriptor that the host has closed.
+ *     number of a standard descriptor that the host has closed. It has no log and gives no warnings: what a
+ *     host should know is a status, or stands in a report ("save_error" of hws_engine_metrics, "damaged" of
+ *     hws_checkpoint_load_latest, "graphs_without" of hws_engine_info).
  *  9. Tokens and targets are int32, row-major [rows, cols]. targets[t] is the token that position t predicts:
  *     the host shifts, the library does not. A target of -100 masks its position: it has no loss.
+ * 10. Compatibility. A program built against this header runs with every later libhawser.so.0. No function,
+ *     constant or field is removed, renumbered or given another meaning. Later versions may add functions,
+ *     constants, fields at the end of structs, statuses and JSON keys; ignore the keys that you do not know.
+ *     The words of messages, details and text reports may change.
  */
 #ifndef HAWSER_H
 #define HAWSER_H
@@ -88,6 +98,9 @@ extern "C" {
 #define HWS_ABI_MISMATCH 73
 #define HWS_CALLBACK 74
 
+/** One of the codes above. */
+typedef int32_t hws_status;
+
 /* Handles. */
 typedef struct hws_error hws_error;
 typedef struct hws_buffer hws_buffer;
@@ -101,67 +114,67 @@ typedef struct hws_op hws_op;
 
 #define HWS_ABI_VERSION 1
 
-/* The ABI number of the loaded library. Compare it with HWS_ABI_VERSION, that of this header. */
+/** The ABI number of the loaded library. Compare it with HWS_ABI_VERSION, that of this header. */
 HWS_API uint32_t hws_library_abi(void);
-/* The version as text, "0.1.0". Static storage. */
+/** The version as text, "0.1.0". Static storage. */
 HWS_API const char* hws_library_version(void);
-/* *out: a JSON object with the version, the compiler, the CPU levels (sets of vector instructions) that were
+/** *out: a JSON object with the version, the compiler, the CPU levels (sets of vector instructions) that were
  * built and that this machine has, and the optional modules. */
-HWS_API int32_t hws_library_info(hws_buffer** out);
-/* The name of a code, such as "HWS_CONFIG_INVALID"; "HWS_UNKNOWN" for any other number. Static storage. */
-HWS_API const char* hws_status_name(int32_t status);
+HWS_API hws_status hws_library_info(hws_buffer** out);
+/** The name of a code, such as "HWS_CONFIG_INVALID"; "HWS_UNKNOWN" for any other number. Static storage. */
+HWS_API const char* hws_status_name(hws_status status);
 
 /* -------------------------------------------------------------------------------------------------- errors */
 
-/* Moves the calling thread's last error into an object that any thread may read. A call that succeeds leaves
+/** Moves the calling thread's last error into an object that any thread may read. A call that succeeds leaves
  * the last error alone, so take it only after a call has failed. Errors: HWS_NOT_FOUND if there is none. If
  * this call itself fails, with HWS_OUT_OF_MEMORY, the error stays and can be taken later. */
-HWS_API int32_t hws_error_take(hws_error** out);
-/* The HWS_* code; HWS_BAD_HANDLE for a bad handle. */
-HWS_API int32_t hws_error_code(const hws_error* error);
-/* What failed, where, on which value, and what to do. Valid until the handle is destroyed; "" for a bad
+HWS_API hws_status hws_error_take(hws_error** out);
+/** The HWS_* code; HWS_BAD_HANDLE for a bad handle. */
+HWS_API hws_status hws_error_code(const hws_error* error);
+/** What failed, where, on which value, and what to do. Valid until the handle is destroyed; "" for a bad
  * handle. */
 HWS_API const char* hws_error_message(const hws_error* error);
-/* A JSON object for machines: "pointer", "problems", "file", "offset", "tensor", "argument" and others, as
+/** A JSON object for machines: "pointer", "problems", "file", "offset", "tensor", "argument" and others, as
  * the error has them, or "function" alone. Valid until the handle is destroyed; "" for a bad handle. */
 HWS_API const char* hws_error_details(const hws_error* error);
 HWS_API void hws_error_destroy(hws_error* error);
 
 /* ------------------------------------------------------------------------------------------------- buffers */
 
-/* Bytes that the library owns, valid until the buffer is destroyed. A text has a NUL after its last byte,
- * which its size does not count. A bad handle gives NULL and 0. */
+/** Bytes that the library owns, valid until the buffer is destroyed, and aligned for every element type. A
+ * text has a NUL after its last byte, which its size does not count. A bad handle gives NULL and 0. */
 HWS_API const void* hws_buffer_data(const hws_buffer* buffer);
 HWS_API size_t hws_buffer_size(const hws_buffer* buffer);
 HWS_API void hws_buffer_destroy(hws_buffer* buffer);
 
 /* -------------------------------------------------------------------------------------------------- config */
 
-#define HWS_FORMAT_JSON 0     /* strict JSON; of a config: the fields that were set */
-#define HWS_FORMAT_BINARY 1   /* FlatBuffers, capi/schema/config.fbs; of the schema: .bfbs */
-#define HWS_FORMAT_RESOLVED 2 /* of a config: every field, with defaults, presets and rules applied */
-#define HWS_FORMAT_TEXT 3     /* of a report: for people */
+#define HWS_FORMAT_JSON 0     /**< strict JSON; of a config: the fields that were set */
+#define HWS_FORMAT_BINARY 1   /**< FlatBuffers, capi/schema/config.fbs; of the schema: .bfbs */
+#define HWS_FORMAT_RESOLVED 2 /**< of a config: every field, with defaults, presets and rules applied */
+#define HWS_FORMAT_TEXT 3     /**< of a report: for people */
 
-/* Parses a config from `size` bytes. format: HWS_FORMAT_JSON or HWS_FORMAT_BINARY. Errors: HWS_CONFIG_PARSE
+/** Parses a config from `size` bytes. format: HWS_FORMAT_JSON or HWS_FORMAT_BINARY. Errors: HWS_CONFIG_PARSE
  * (where the text stops being JSON), HWS_CONFIG_INVALID (every unknown key, wrong type and wrong name at
  * once). */
-HWS_API int32_t hws_config_parse(const void* data, size_t size, int32_t format, hws_config** out);
-/* A built-in preset, such as "gpt2-124m" or "quickstart", as a config of its own. Errors: HWS_NOT_FOUND. */
-HWS_API int32_t hws_config_preset(const char* name, hws_config** out);
-/* The config of the model in a checkpoint or a Hugging Face folder: its model section, its vocabulary and
+HWS_API hws_status hws_config_parse(const void* data, size_t size, int32_t format, hws_config** out);
+/** A built-in preset, such as "gpt2-124m" or "quickstart", as a config of its own. Errors: HWS_NOT_FOUND. */
+HWS_API hws_status hws_config_preset(const char* name, hws_config** out);
+/** The config of the model in a checkpoint or a Hugging Face folder: its model section, its vocabulary and
  * init.from = path. Data, optimizer and run settings are left to the caller. */
-HWS_API int32_t hws_config_from_model(const char* path, hws_config** out);
-HWS_API int32_t hws_config_clone(const hws_config* config, hws_config** out);
-/* Sets a field, a section or an array element. pointer: a JSON pointer ("/model/layers"). json_value: a JSON
+HWS_API hws_status hws_config_from_model(const char* path, hws_config** out);
+HWS_API hws_status hws_config_clone(const hws_config* config, hws_config** out);
+/** Sets a field, a section or an array element. pointer: a JSON pointer ("/model/layers"). json_value: a JSON
  * value ("12"); a string or an enum may go without its quotes. On error the config is unchanged. */
-HWS_API int32_t hws_config_set(hws_config* config, const char* pointer, const char* json_value);
-/* Checks a config and the files that init.from and data name. *out: a JSON array of all problems,
+HWS_API hws_status hws_config_set(hws_config* config, const char* pointer, const char* json_value);
+/** Checks a config and the files that init.from and data name. *out: a JSON array of all problems,
  * [{"pointer","message","fix"}]; [] for a valid config. Returns HWS_OK in both cases. */
-HWS_API int32_t hws_config_validate(const hws_config* config, hws_buffer** out);
-/* Says why a field has its value. pointer: a field, a section, or "" for all. *out: JSON with value, origin
+HWS_API hws_status hws_config_validate(const hws_config* config, hws_buffer** out);
+/** Says why a field has its value. pointer: a field, a section, or "" for all. *out: JSON with value, origin
  * (default, preset, imported, file, set, rule), rule, default, bounds, unit and documentation. */
-HWS_API int32_t hws_config_explain(const hws_config* config, const char* pointer, hws_buffer** out);
-/* Proves that the config's layout of ranks changes no number. It shrinks model and batch until training
+HWS_API hws_status hws_config_explain(const hws_config* config, const char* pointer, hws_buffer** out);
+/** Proves that the config's layout of ranks changes no number. It shrinks model and batch until training
  * takes seconds, then trains `steps` steps (1 to 1,000) three times: on the config's own mesh, with ranks as
  * threads of this process; with one rank that plays all of them in turn, without buckets, shards or
  * communication; and with as many ranks of plain data parallelism that add up in the same order. Losses, raw
@@ -177,36 +190,36 @@ HWS_API int32_t hws_config_explain(const hws_config* config, const char* pointer
  *                         float64, relatively, in three orders of summation
  *   "shrunk"              [{"pointer", "from", "to"}]
  * Errors: those of hws_engine_create; HWS_CONFIG_INVALID for a mesh of one rank. */
-HWS_API int32_t hws_config_prove_layout(const hws_config* config, int32_t steps, hws_buffer** out);
-/* The same run on another number of ranks. *out: a copy of the config with `ranks` ranks in its mesh and the
+HWS_API hws_status hws_config_prove_layout(const hws_config* config, int32_t steps, hws_buffer** out);
+/** The same run on another number of ranks. *out: a copy of the config with `ranks` ranks in its mesh and the
  * same rows in a step, so that the stream of samples goes on where a checkpoint of the other run left it.
  * Changes /mesh, /batch/micro_batch (never upwards), /batch/grad_accum_steps and, for one rank, /zero/stage.
  * The result depends on `config` and `ranks` alone, so after several changes of size, pass the first config.
  * Reads the files that init.from and data name. Errors: HWS_CONFIG_INVALID if the rows of a step do not
  * divide (the text names the nearest numbers of ranks that do) or the config forbids that size. */
-HWS_API int32_t hws_config_fit_ranks(const hws_config* config, int32_t ranks, hws_config** out);
-/* format: HWS_FORMAT_JSON, _BINARY or _RESOLVED. Parsing the result gives an equal config. */
-HWS_API int32_t hws_config_serialize(const hws_config* config, int32_t format, hws_buffer** out);
-/* *out: the JSON Schema of a config (HWS_FORMAT_JSON) or the binary FlatBuffers schema
+HWS_API hws_status hws_config_fit_ranks(const hws_config* config, int32_t ranks, hws_config** out);
+/** format: HWS_FORMAT_JSON, _BINARY or _RESOLVED. Parsing the result gives an equal config. */
+HWS_API hws_status hws_config_serialize(const hws_config* config, int32_t format, hws_buffer** out);
+/** *out: the JSON Schema of a config (HWS_FORMAT_JSON) or the binary FlatBuffers schema
  * (HWS_FORMAT_BINARY). */
-HWS_API int32_t hws_config_schema(int32_t format, hws_buffer** out);
-/* *out: a JSON array of the names of presets. */
-HWS_API int32_t hws_config_presets(hws_buffer** out);
+HWS_API hws_status hws_config_schema(int32_t format, hws_buffer** out);
+/** *out: a JSON array of the names of presets. */
+HWS_API hws_status hws_config_presets(hws_buffer** out);
 HWS_API void hws_config_destroy(hws_config* config);
 
 /* ---------------------------------------------------------------------------------------------------- plan */
 
-/* The exact schedule and memory of a config, computed without allocating a tensor. All ranks share one plan,
+/** The exact schedule and memory of a config, computed without allocating a tensor. All ranks share one plan,
  * so it needs no comm, and the mesh may be of any size. Errors: those of hws_engine_create, except for
  * memory. */
-HWS_API int32_t hws_plan_create(const hws_config* config, hws_plan** out);
-/* HWS_FORMAT_TEXT: the list of instructions, and memory by category. HWS_FORMAT_JSON: the same as
+HWS_API hws_status hws_plan_create(const hws_config* config, hws_plan** out);
+/** HWS_FORMAT_TEXT: the list of instructions, and memory by category. HWS_FORMAT_JSON: the same as
  * {"instructions":[...],"memory":{category: bytes},"total_bytes","parameters","flops_per_token","ranks",
  * "strategy","transport_bytes","fits","hugging_face",...}; transport_bytes is what sockets between processes
  * need for staging; fits says whether one rank and all ranks fit this machine now; hugging_face is what
  * Transformers calls the model, or "none (...)" and why. Memory and bytes sent are those of one rank, FLOPs
  * those of the whole model. */
-HWS_API int32_t hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out);
+HWS_API hws_status hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out);
 HWS_API void hws_plan_destroy(hws_plan* plan);
 
 /* ---------------------------------------------------------------------------------------------------- comm */
@@ -229,35 +242,38 @@ HWS_API void hws_plan_destroy(hws_plan* plan);
  * went on with these ranks. `hawser launch --elastic` does just that.
  */
 
-/* `ranks` ranks (1 to 4,096) as threads of this process. The threads start with an engine. */
-HWS_API int32_t hws_comm_create_local(int32_t ranks, hws_comm** out);
+/** `ranks` ranks (1 to 4,096) as threads of this process. The threads start with an engine. */
+HWS_API hws_status hws_comm_create_local(int32_t ranks, hws_comm** out);
 
 typedef struct hws_comm_address {
   uint32_t struct_size;
-  int32_t rank; /* of this process; each of 0 ... world_size - 1 is taken once */
+  int32_t rank; /**< of this process; each of 0 ... world_size - 1 is taken once */
   int32_t world_size;
-  int32_t reserved;    /* 0 */
-  const char* address; /* "host:port": where rank 0 listens and all others connect */
-  const char* host;    /* the address on which this rank listens until all are connected; NULL: the one from
-                          which it reaches rank 0 */
-  const char* network_interface; /* the same by the name of an interface ("eth0"); NULL: as `host` says */
-  double timeout_seconds;        /* for all ranks to arrive and connect; 0: 60 */
-  double silence_seconds;        /* without a heartbeat for so long, a process counts as stopped or cut off;
-                                    rank 0's value counts for all; 0: 10 */
-  const char* job; /* at most 127 bytes that must be equal on all ranks, such as the name of the job and a
-                      digest of its config; NULL: "" */
-  const char* secret_file; /* holds the job's secret: 32 to 4,096 bytes, without the newline at the end. The
-                              file belongs to this process's user or root, not every user may read it, and no
-                              other may write it. NULL: no secret, or as `secret` says */
-  /* Instead of secret_file: writes at most `capacity` bytes of the secret to `data`, and their number to
+  int32_t reserved;    /**< 0 */
+  const char* address; /**< "host:port": where rank 0 listens and all others connect */
+  const char* host;    /**< the address on which this rank listens until all are connected; NULL: the one from
+                             which it reaches rank 0 */
+  const char* network_interface; /**< the same by the name of an interface ("eth0"); NULL: as `host` says */
+  double timeout_seconds;        /**< for all ranks to arrive and connect; 0: 60 */
+  double silence_seconds;        /**< without a heartbeat for so long, a process counts as stopped or cut off;
+                                       rank 0's value counts for all; 0: 10 */
+  const char* job; /**< at most 127 bytes that must be equal on all ranks, such as the name of the job and a
+                         digest of its config; NULL: "" */
+  const char* secret_file; /**< holds the job's secret: 32 to 4,096 bytes, without the newline at the end.
+                                 The file belongs to this process's user or root, not every user may read it,
+                                 and no other may write it. NULL: no secret, or as `secret` says */
+  /** Instead of secret_file: writes at most `capacity` bytes of the secret to `data`, and their number to
    * *bytes. Non-zero ends the call with HWS_CALLBACK. Called at most once, before the function returns. */
   int32_t (*secret)(void* user, void* data, size_t capacity, size_t* bytes);
-  void* secret_user;     /* passed to `secret`; there is no destroy, because no call comes later */
-  int32_t trust_network; /* 1: allow an address beyond the loopback without a secret. 0: refuse it */
-  int32_t reserved_too;  /* 0 */
+  void* secret_user; /**< passed to `secret` and `secret_destroy` */
+  /** Called with secret_user exactly once, before the function returns, and also when it fails, unless it
+   * could not read the struct at all (as hws_comm_host.destroy). NULL: nothing to do. */
+  void (*secret_destroy)(void* user);
+  int32_t trust_network; /**< 1: allow an address beyond the loopback without a secret. 0: refuse it */
+  int32_t reserved_too;  /**< 0 */
 } hws_comm_address;
 
-/* One rank of a job of processes, on one host or many, over TCP. Every process calls it, in any order; it
+/** One rank of a job of processes, on one host or many, over TCP. Every process calls it, in any order; it
  * returns when all have come. `address` and what it points to are needed during the call only.
  *
  * Who may join. With a secret, every connection starts with a mutual proof that both sides know it
@@ -283,9 +299,9 @@ typedef struct hws_comm_address {
  *   HWS_UNAVAILABLE          an address on which this process cannot listen; a process that died meanwhile;
  *                            for a secret, no libsodium or no hawser-0/libhawser_identity.so (names the path)
  *   HWS_ABI_MISMATCH         another version of the library */
-HWS_API int32_t hws_comm_create_address(const hws_comm_address* address, hws_comm** out);
+HWS_API hws_status hws_comm_create_address(const hws_comm_address* address, hws_comm** out);
 
-/* The same, with rank, world and address from the environment variables of a launcher: torchrun, Open MPI
+/** The same, with rank, world and address from the environment variables of a launcher: torchrun, Open MPI
  * (mpirun), Slurm (srun), PMIx, PMI (MPICH, Intel MPI) or an indexed job of Kubernetes; the innermost if
  * there are several. HAWSER_RANK, HAWSER_WORLD_SIZE, HAWSER_LOCAL_WORLD_SIZE, HAWSER_ADDRESS, HAWSER_PORT,
  * HAWSER_HOST, HAWSER_INTERFACE, HAWSER_JOB, HAWSER_SECRET_FILE and HAWSER_TRUST_NETWORK=1 add to the
@@ -294,14 +310,14 @@ HWS_API int32_t hws_comm_create_address(const hws_comm_address* address, hws_com
  * overrides: the fields that are not 0 or NULL override the variables; NULL: none. Its rank and world_size
  * must be 0, and its job is appended to the launcher's. Errors also: HWS_FAILED_PRECONDITION if there is no
  * launcher, or a variable is missing (the text names it). */
-HWS_API int32_t hws_comm_create_env(const hws_comm_address* overrides, hws_comm** out);
-/* What hws_comm_create_env would use, without connecting. *out: a JSON object with "launcher", "job",
+HWS_API hws_status hws_comm_create_env(const hws_comm_address* overrides, hws_comm** out);
+/** What hws_comm_create_env would use, without connecting. *out: a JSON object with "launcher", "job",
  * "rank", "world_size", "local_world_size" (ranks on this machine; null: unknown), "address", "host",
  * "network_interface", "secret_file", "trust_network", and "read", an array of the variables used, {"name",
  * "value"}. Errors: HWS_FAILED_PRECONDITION as above. */
-HWS_API int32_t hws_comm_read_env(hws_buffer** out);
+HWS_API hws_status hws_comm_read_env(hws_buffer** out);
 
-/* A transport of the host program: how this process's one rank reaches the others. Messages between two
+/** A transport of the host program: how this process's one rank reaches the others. Messages between two
  * ranks arrive in the order and with the sizes in which they were sent; none is empty. All functions but
  * abort are called by one thread at a time, not always the same one. Statuses are HWS_OK or an HWS_* code,
  * such as HWS_TIMEOUT after timeout_seconds, or HWS_UNAVAILABLE for a peer that is gone. */
@@ -309,36 +325,36 @@ typedef struct hws_comm_host {
   uint32_t struct_size;
   int32_t rank;
   int32_t world_size;
-  int32_t reserved; /* 0 */
-  void* user;       /* passed to each function */
-  /* Sends `bytes` bytes to a rank, and may return before they arrive. Must not wait for the receiver if bytes
-   * <= 512 and fewer than two such messages are on their way to it; the buffer of any socket holds those.
-   * Required. */
-  int32_t (*send)(void* user, int32_t to_rank, const void* data, int64_t bytes, double timeout_seconds);
-  /* Receives exactly `bytes` bytes from a rank. Required. */
-  int32_t (*recv)(void* user, int32_t from_rank, void* data, int64_t bytes, double timeout_seconds);
-  /* Sends to and receives from one rank at the same time, for speed. NULL: the lower rank sends first. */
-  int32_t (*exchange)(void* user, int32_t rank, const void* out, int64_t out_bytes, void* in,
-                      int64_t in_bytes, double timeout_seconds);
-  /* This rank has failed: its running and later calls must return `code` at once, and its peers' soon. Called
-   * on any thread, also beside a running call. NULL: they return at their timeouts. */
-  void (*abort)(void* user, int32_t code, const char* message);
-  /* Why the last call failed; valid until the next one. If it is NULL, or returns NULL or "", the status
+  int32_t reserved; /**< 0 */
+  void* user;       /**< passed to each function */
+  /** Sends `bytes` bytes to a rank, and may return before they arrive. Must not wait for the receiver if
+   * bytes <= 512 and fewer than two such messages are on their way to it; the buffer of any socket holds
+   * those. Required. */
+  hws_status (*send)(void* user, int32_t to_rank, const void* data, int64_t bytes, double timeout_seconds);
+  /** Receives exactly `bytes` bytes from a rank. Required. */
+  hws_status (*recv)(void* user, int32_t from_rank, void* data, int64_t bytes, double timeout_seconds);
+  /** Sends to and receives from one rank at the same time, for speed. NULL: the lower rank sends first. */
+  hws_status (*exchange)(void* user, int32_t rank, const void* sent, int64_t sent_bytes, void* received,
+                         int64_t received_bytes, double timeout_seconds);
+  /** This rank has failed: its running and later calls must return `code` at once, and its peers' soon.
+   * Called on any thread, also beside a running call. NULL: they return at their timeouts. */
+  void (*abort)(void* user, hws_status code, const char* message);
+  /** Why the last call failed; valid until the next one. If it is NULL, or returns NULL or "", the status
    * gives the text. */
   const char* (*message)(void* user);
-  /* Called exactly once, on any thread, when nothing uses the transport any more, and also when
+  /** Called exactly once, on any thread, when nothing uses the transport any more, and also when
    * hws_comm_create_host fails, unless it could not read `host` at all (NULL, misaligned, or a struct_size
    * that makes no sense). NULL: nothing to do. */
   void (*destroy)(void* user);
 } hws_comm_host;
 
-/* One rank over a transport of the host, which is copied. Errors: HWS_INVALID_ARGUMENT without send or recv,
+/** One rank over a transport of the host, which is copied. Errors: HWS_INVALID_ARGUMENT without send or recv,
  * or for a rank outside the world. */
-HWS_API int32_t hws_comm_create_host(const hws_comm_host* host, hws_comm** out);
+HWS_API hws_status hws_comm_create_host(const hws_comm_host* host, hws_comm** out);
 
-/* *out: a JSON object with kind ("local", "address", "env", "host"), world_size and local_ranks (an array);
+/** *out: a JSON object with kind ("local", "address", "env", "host"), world_size and local_ranks (an array);
  * for "env" also "environment", the object of hws_comm_read_env. */
-HWS_API int32_t hws_comm_info(const hws_comm* comm, hws_buffer** out);
+HWS_API hws_status hws_comm_info(const hws_comm* comm, hws_buffer** out);
 HWS_API void hws_comm_destroy(hws_comm* comm);
 
 /* -------------------------------------------------------------------------------------------------- engine */
@@ -359,89 +375,91 @@ HWS_API void hws_comm_destroy(hws_comm* comm);
  * Errors of any of these: HWS_UNAVAILABLE, HWS_TIMEOUT or the error of the rank that failed first;
  * afterwards HWS_ABORTED, until the engine is made anew. */
 
-#define HWS_ENGINE_INFERENCE 1u /* only eval, forward and generate: no gradients, no optimizer state */
+#define HWS_ENGINE_INFERENCE 1 /**< only eval, forward and generate: no gradients, no optimizer state */
 
-/* Makes an engine of one rank: the model with its initial weights or those of init.from, one block of memory
+/** Makes an engine of one rank: the model with its initial weights or those of init.from, one block of memory
  * of exactly the planned size (the arena), threads, and readers of the data. flags: 0 or
  * HWS_ENGINE_INFERENCE. Errors: HWS_CONFIG_INVALID (all problems at once; a mesh of several ranks needs
  * hws_engine_create_ranks), HWS_OUT_OF_MEMORY (bytes needed and available, and which setting saves how
  * much), HWS_NOT_FOUND, HWS_DATA_INVALID, HWS_CHECKPOINT_*. */
-HWS_API int32_t hws_engine_create(const hws_config* config, uint32_t flags, hws_engine** out);
-/* The same over all ranks of a comm, arranged as `mesh` of the config says. Collective: returns in each
+HWS_API hws_status hws_engine_create(const hws_config* config, uint32_t flags, hws_engine** out);
+/** The same over all ranks of a comm, arranged as `mesh` of the config says. Collective: returns in each
  * process when all have called it. Processes may differ only in the section cpu and in checkpoint.path.
  * Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks, or processes have
  * different configs (the text names the first field that differs); HWS_BUSY while another engine uses the
  * comm; HWS_TIMEOUT, HWS_UNAVAILABLE, and the error of any other rank. */
-HWS_API int32_t hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, uint32_t flags,
-                                        hws_engine** out);
-/* Waits for a running call and a running save, ends the engine's threads and frees its memory. The arena
+HWS_API hws_status hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, uint32_t flags,
+                                           hws_engine** out);
+/** Waits for a running call and a running save, ends the engine's threads and frees its memory. The arena
  * stays as long as a view of it (hws_tensor_view). */
 HWS_API void hws_engine_destroy(hws_engine* engine);
-/* *out: a JSON object with the model, parameters, flops_per_token (of training: 6 per matmul weight, and
+/** *out: a JSON object with the model, parameters, flops_per_token (of training: 6 per matmul weight, and
  * causal attention), memory by category (of each rank), step, samples, ranks, threads (of each rank), CPU
  * level and total steps. On GPUs also "choices", the matmul algorithms, equal on all ranks: "by" (GPU,
  * libraries, deterministic or not) and "products" with sizes, algorithm and nanoseconds (0: not timed; see
  * /cuda/algorithm_cache); "apart" names a rank that chose for itself. */
-HWS_API int32_t hws_engine_info(const hws_engine* engine, hws_buffer** out);
+HWS_API hws_status hws_engine_info(const hws_engine* engine, hws_buffer** out);
 
-/* What a batch is made of. The numbers never change while the engine lives. */
+/** What a batch is made of. The numbers never change while the engine lives. */
 typedef struct hws_sizes {
   uint32_t struct_size;
-  int32_t reserved;     /* 0 */
-  int64_t vocab_size;   /* tokens and targets lie in [0, vocab_size); a target may also be -100 */
-  int64_t sequence;     /* columns of a training batch, and the most that eval and forward take */
-  int64_t global_batch; /* rows of a training batch, over all ranks and micro-batches */
+  int32_t reserved;     /**< 0 */
+  int64_t vocab_size;   /**< tokens and targets lie in [0, vocab_size); a target may also be -100 */
+  int64_t sequence;     /**< columns of a training batch, and the most that eval and forward take */
+  int64_t global_batch; /**< rows of a training batch, over all ranks and micro-batches */
 } hws_sizes;
 
-/* Fills *sizes. A training batch has global_batch rows of `sequence` tokens; the logits of
+/** Fills *sizes. A training batch has global_batch rows of `sequence` tokens; the logits of
  * hws_engine_forward have vocab_size columns. Works at any time, on any thread, beside any call, and for
  * inference. Errors: HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH. */
-HWS_API int32_t hws_engine_sizes(const hws_engine* engine, hws_sizes* sizes);
-/* *rate: the learning rate that the next step will use, from the config's schedule; while a step is pending,
+HWS_API hws_status hws_engine_sizes(const hws_engine* engine, hws_sizes* sizes);
+/** *rate: the learning rate that the next step will use, from the config's schedule; while a step is pending,
  * the rate of that step. The rate is a function of the config and the number of the step. A host cannot
  * override it on a live engine: to train on with another one, save, change /optimizer or /schedule in the
  * config, create an engine and load. Allowed in callbacks. Errors: HWS_FAILED_PRECONDITION for inference. */
-HWS_API int32_t hws_engine_learning_rate(const hws_engine* engine, double* rate);
+HWS_API hws_status hws_engine_learning_rate(const hws_engine* engine, double* rate);
 
 #define HWS_STEP_ACCEPTED 0
-#define HWS_STEP_SKIPPED_NON_FINITE 1 /* loss or gradient norm not finite; only the data cursor moved */
-#define HWS_STEP_SKIPPED_OUTLIER 2    /* loss or gradient norm far off (/guard); only the data cursor moved */
-#define HWS_STEP_DISCARDED 3          /* by hws_engine_discard */
-#define HWS_STEP_PENDING 4            /* after hws_engine_forward_backward: commit or discard comes next */
+/** Loss or gradient norm not finite; only the data cursor moved. */
+#define HWS_STEP_SKIPPED_NON_FINITE 1
+/** Loss or gradient norm far off (/guard); only the data cursor moved. */
+#define HWS_STEP_SKIPPED_OUTLIER 2
+#define HWS_STEP_DISCARDED 3 /**< by hws_engine_discard */
+#define HWS_STEP_PENDING 4   /**< after hws_engine_forward_backward: commit or discard comes next */
 
 typedef struct hws_step_result {
   uint32_t struct_size;
-  int32_t outcome;      /* HWS_STEP_* */
-  int64_t step;         /* number of this step, from 1; skipped and discarded ones count */
-  double loss;          /* mean over the unmasked targets of the global batch, nats */
-  double grad_norm;     /* of all distinct parameters, before clipping */
-  double learning_rate; /* of this step */
-  int64_t tokens;       /* unmasked targets */
-  int64_t samples;      /* data cursor after the step: rows consumed since the start */
-  int64_t skipped;      /* steps skipped or discarded so far */
-  double seconds;       /* wall time of the step */
+  int32_t outcome;      /**< HWS_STEP_* */
+  int64_t step;         /**< number of this step, from 1; skipped and discarded ones count */
+  double loss;          /**< mean over the unmasked targets of the global batch, nats */
+  double grad_norm;     /**< of all distinct parameters, before clipping */
+  double learning_rate; /**< of this step */
+  int64_t tokens;       /**< unmasked targets */
+  int64_t samples;      /**< data cursor after the step: rows consumed since the start */
+  int64_t skipped;      /**< steps skipped or discarded so far */
+  double seconds;       /**< wall time of the step */
 } hws_step_result;
 
-/* One optimizer step on the next global batch: the pushed one, else the config's data. The guard of the
+/** One optimizer step on the next global batch: the pushed one, else the config's data. The guard of the
  * config decides whether the step is accepted or skipped. result: may be NULL. Errors: HWS_NUMERIC after
  * guard.max_consecutive_skips skips in a row; HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without data, while
  * a step is pending, and for inference; HWS_CANCELLED, before the step. */
-HWS_API int32_t hws_engine_train_step(hws_engine* engine, hws_step_result* result);
-/* The first half of a step: computes the gradients of the next global batch and changes nothing durable. The
+HWS_API hws_status hws_engine_train_step(hws_engine* engine, hws_step_result* result);
+/** The first half of a step: computes the gradients of the next global batch and changes nothing durable. The
  * step is then pending, until commit or discard. result: may be NULL. Errors: HWS_DATA_INVALID;
  * HWS_FAILED_PRECONDITION as above. */
-HWS_API int32_t hws_engine_forward_backward(hws_engine* engine, hws_step_result* result);
-/* The second half: clips and updates the weights, without asking the guard. result: may be NULL. Errors:
+HWS_API hws_status hws_engine_forward_backward(hws_engine* engine, hws_step_result* result);
+/** The second half: clips and updates the weights, without asking the guard. result: may be NULL. Errors:
  * HWS_FAILED_PRECONDITION unless a step is pending. */
-HWS_API int32_t hws_engine_commit(hws_engine* engine, hws_step_result* result);
-/* Or drops the gradients. With rewind 0, schedule and data cursor advance. Otherwise neither does, and the
+HWS_API hws_status hws_engine_commit(hws_engine* engine, hws_step_result* result);
+/** Or drops the gradients. With rewind 0, schedule and data cursor advance. Otherwise neither does, and the
  * same data comes again; a pushed batch must be pushed again. result: may be NULL. Errors:
  * HWS_FAILED_PRECONDITION unless a step is pending. */
-HWS_API int32_t hws_engine_discard(hws_engine* engine, int32_t rewind, hws_step_result* result);
+HWS_API hws_status hws_engine_discard(hws_engine* engine, int32_t rewind, hws_step_result* result);
 
 typedef struct hws_train_record {
   uint32_t struct_size;
-  int32_t outcome; /* HWS_STEP_*; the fields down to seconds are those of hws_step_result */
+  int32_t outcome; /**< HWS_STEP_*; the fields down to seconds are those of hws_step_result */
   int64_t step;
   double loss;
   double grad_norm;
@@ -450,23 +468,23 @@ typedef struct hws_train_record {
   int64_t samples;
   int64_t skipped;
   double seconds;
-  double validation_loss;      /* nats; NaN when this step had no validation */
-  double tokens_per_second;    /* of this step: positions, masked ones too */
-  int64_t total_steps;         /* the step at which this run ends */
-  int32_t saved;               /* 1: a checkpoint of this step is written (with checkpoint.async: begun) as
-                                  soon as the callback returns */
-  int32_t best;                /* 1: the lowest validation loss so far */
-  int64_t communication_bytes; /* sent in this step by the first rank of this process; 0 with one rank */
-  int64_t save_failures;       /* checkpoints that this engine could not write so far; "save_error" of
-                                  hws_engine_metrics has the last one's path and error */
+  double validation_loss;      /**< nats; NaN when this step had no validation */
+  double tokens_per_second;    /**< of this step: positions, masked ones too */
+  int64_t total_steps;         /**< the step at which this run ends */
+  int32_t saved;               /**< 1: a checkpoint of this step is written (with checkpoint.async: begun) as
+                                     soon as the callback returns */
+  int32_t best;                /**< 1: the lowest validation loss so far */
+  int64_t communication_bytes; /**< sent in this step by the first rank of this process; 0 with one rank */
+  int64_t save_failures;       /**< checkpoints that this engine could not write so far; "save_error" of
+                                     hws_engine_metrics has the last one's path and error */
 } hws_train_record;
 
-/* Called after each step, on the thread that called hws_engine_train. `record` is valid during the call.
+/** Called after each step, on the thread that called hws_engine_train. `record` is valid during the call.
  * Non-zero ends the run after this step, with HWS_OK. */
 typedef int32_t (*hws_train_fn)(void* user, const hws_train_record* record);
 
-/* Trains until step `until_step` (0: train.steps of the config), and validates and saves as the config says
- * (train.eval_every, checkpoint.*). fn and destroy may be NULL.
+/** Trains until step `until_step` (0: train.steps of the config), and validates and saves as the config says
+ * (train.eval_every, checkpoint.*). callback and destroy may be NULL.
  *
  * If checkpoint.path is set, the last step is saved, however the run ends: at until_step, by the callback,
  * by hws_engine_cancel, or by an error that leaves the state of that step whole (bad data, but not the loss
@@ -480,28 +498,28 @@ typedef int32_t (*hws_train_fn)(void* user, const hws_train_record* record);
  *
  * Errors: those of hws_engine_train_step and of saving. HWS_CANCELLED after hws_engine_cancel: the run ended
  * after a whole step, and the engine can train on. */
-HWS_API int32_t hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn fn, void* user,
-                                 void (*destroy)(void*));
-/* Ends a running train, eval or generate at its next step boundary; if none runs, it ends the next one, or
+HWS_API hws_status hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn callback, void* user,
+                                    void (*destroy)(void*));
+/** Ends a running train, eval or generate at its next step boundary; if none runs, it ends the next one, or
  * the next hws_engine_train_step, before its first step. Never cuts a step short. A pushed batch that no
  * step has taken keeps waiting (hws_data_push). One atomic store: any thread, any time, signal handlers
  * included, so it sets no last error. */
-HWS_API int32_t hws_engine_cancel(const hws_engine* engine);
+HWS_API hws_status hws_engine_cancel(const hws_engine* engine);
 
-/* rows x cols tokens with their targets. The arrays are the caller's; a call copies what it needs. */
+/** rows x cols tokens with their targets. The arrays are the caller's; a call copies what it needs. */
 typedef struct hws_batch {
   uint32_t struct_size;
-  int32_t reserved; /* 0 */
+  int32_t reserved; /**< 0 */
   int64_t rows;
   int64_t cols;
-  const int32_t* tokens;         /* [rows, cols] */
-  const int32_t* targets;        /* [rows, cols] */
-  const int32_t* document_begin; /* [rows, cols]: the column where the document of each position starts.
-                                    Positions count from there, and nothing before it is seen. NULL: each
-                                    row is one document */
+  const int32_t* tokens;         /**< [rows, cols] */
+  const int32_t* targets;        /**< [rows, cols] */
+  const int32_t* document_begin; /**< [rows, cols]: the column where the document of each position starts.
+                                       Positions count from there, and nothing before it is seen. NULL: each
+                                       row is one document */
 } hws_batch;
 
-/* Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes) for the next step,
+/** Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes) for the next step,
  * which takes it instead of the config's data. A train callback may push: train takes the batch in the step
  * after the callback, so a host that trains on its own tokens pushes the first batch before hws_engine_train
  * and each further one in the callback.
@@ -514,83 +532,87 @@ typedef struct hws_batch {
  * Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id); HWS_INVALID_ARGUMENT for
  * another shape; HWS_BUSY if a batch is waiting already; HWS_FAILED_PRECONDITION for inference and while a
  * step is pending. After an error the batch that waited before still waits. */
-HWS_API int32_t hws_data_push(hws_engine* engine, const hws_batch* batch);
-/* *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary. */
-HWS_API int32_t hws_data_info(const hws_engine* engine, hws_buffer** out);
+HWS_API hws_status hws_data_push(hws_engine* engine, const hws_batch* batch);
+/** *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary. */
+HWS_API hws_status hws_data_info(const hws_engine* engine, hws_buffer** out);
 
-/* The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the
+/** The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the
  * validation data, at most max_batches global batches (0: as the config says). *loss: nats per unmasked
  * target, NaN or infinite if the model's numbers are. *tokens: unmasked targets; may be NULL. Errors:
  * HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data; HWS_CANCELLED. */
-HWS_API int32_t hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_batches, double* loss,
-                                int64_t* tokens);
-/* The logits (after soft-capping) of each position. batch: any rows, at most `sequence` columns; its targets
+HWS_API hws_status hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_batches,
+                                   double* loss, int64_t* tokens);
+/** The logits (after soft-capping) of each position. batch: any rows, at most `sequence` columns; its targets
  * may be NULL. logits: f32 [rows, cols, vocab_size], memory of the caller, apart from the batch; the values
  * are rounded to /output_type. logits_bytes: its size, exactly. Errors: HWS_DATA_INVALID. */
-HWS_API int32_t hws_engine_forward(hws_engine* engine, const hws_batch* batch, float* logits,
-                                   size_t logits_bytes);
+HWS_API hws_status hws_engine_forward(hws_engine* engine, const hws_batch* batch, float* logits,
+                                      size_t logits_bytes);
 
 typedef struct hws_generate_request {
   uint32_t struct_size;
-  int32_t stop_token;    /* ends the text, and is delivered; -1: none */
-  const int32_t* prompt; /* [prompt_length] */
-  int64_t prompt_length; /* at least 1 */
-  int64_t max_tokens;    /* new tokens, at most */
-  double temperature;    /* 0: greedy */
-  int64_t top_k;         /* sample among the k likeliest tokens; 0: all */
-  double top_p;          /* sample among the likeliest tokens that sum to this probability; 1: all */
+  int32_t stop_token;    /**< ends the text, and is delivered; -1: none */
+  const int32_t* prompt; /**< [prompt_length] */
+  int64_t prompt_length; /**< at least 1 */
+  int64_t max_tokens;    /**< new tokens, at most */
+  double temperature;    /**< 0: greedy */
+  int64_t top_k;         /**< sample among the k likeliest tokens; 0: all */
+  double top_p;          /**< sample among the likeliest tokens that sum to this probability; 1: all */
   uint64_t seed;
 } hws_generate_request;
 
-/* Called for each new token, on the calling thread. Non-zero ends the text. */
+/** Called for each new token, on the calling thread. Non-zero ends the text. */
 typedef int32_t (*hws_token_fn)(void* user, int32_t token);
 
-/* Continues the prompt, with a KV cache, and hands each token to `fn`, which is required. The model sees the
- * last batch.sequence tokens (default: model.context). Errors: HWS_DATA_INVALID for a prompt outside the
- * vocabulary; HWS_NUMERIC if the logits are not finite, so that no token follows; HWS_CANCELLED. */
-HWS_API int32_t hws_engine_generate(hws_engine* engine, const hws_generate_request* request, hws_token_fn fn,
-                                    void* user, void (*destroy)(void*));
+/** Continues the prompt, with a KV cache, and hands each token to `callback`, which is required. The model
+ * sees the last batch.sequence tokens (default: model.context). Errors: HWS_DATA_INVALID for a prompt outside
+ * the vocabulary; HWS_NUMERIC if the logits are not finite, so that no token follows; HWS_CANCELLED. */
+HWS_API hws_status hws_engine_generate(hws_engine* engine, const hws_generate_request* request,
+                                       hws_token_fn callback, void* user, void (*destroy)(void*));
 
-/* Text to tokens, for models with a byte or character vocabulary. text: `size` bytes. *out: an int32 array.
+/** Text to tokens, for models with a byte or character vocabulary. text: `size` bytes. *out: an int32 array.
  * Errors: HWS_FAILED_PRECONDITION for any other vocabulary; HWS_DATA_INVALID for a character that is not in
  * it. */
-HWS_API int32_t hws_text_encode(const hws_engine* engine, const char* text, size_t size, hws_buffer** out);
-/* And back. tokens: `count` of them. *out: text. Errors: HWS_FAILED_PRECONDITION as above. */
-HWS_API int32_t hws_text_decode(const hws_engine* engine, const int32_t* tokens, size_t count,
-                                hws_buffer** out);
+HWS_API hws_status hws_text_encode(const hws_engine* engine, const char* text, size_t size, hws_buffer** out);
+/** And back. tokens: `count` of them. *out: text. Errors: HWS_FAILED_PRECONDITION as above. */
+HWS_API hws_status hws_text_decode(const hws_engine* engine, const int32_t* tokens, size_t count,
+                                   hws_buffer** out);
 
 /* ------------------------------------------------------------------------------------------------- tensors */
 
 #define HWS_TENSOR_WEIGHT 0
-#define HWS_TENSOR_GRADIENT 1 /* while a step is pending: unscaled, unclipped */
-#define HWS_TENSOR_MOMENT1 2  /* AdamW's m, SGD's momentum buffer */
-#define HWS_TENSOR_MOMENT2 3  /* AdamW's v */
+#define HWS_TENSOR_GRADIENT 1 /**< while a step is pending: unscaled, unclipped */
+#define HWS_TENSOR_MOMENT1 2  /**< AdamW's m, SGD's momentum buffer */
+#define HWS_TENSOR_MOMENT2 3  /**< AdamW's v */
 
-/* *out: a JSON array of all parameters with name, shape, count (of elements) and Hugging Face name. */
-HWS_API int32_t hws_tensor_list(const hws_engine* engine, hws_buffer** out);
-/* Copies a tensor to `data` as f32. name: ours, or its Hugging Face name, which gives it in that layout.
+/** *out: a JSON array of all parameters with name, shape, count (of elements) and Hugging Face name. */
+HWS_API hws_status hws_tensor_list(const hws_engine* engine, hws_buffer** out);
+/** Copies a tensor to `data` as f32. name: ours, or its Hugging Face name, which gives it in that layout.
  * bytes: 4 x elements. Errors: HWS_NOT_FOUND; HWS_FAILED_PRECONDITION for a kind that is not there now. */
-HWS_API int32_t hws_tensor_get(const hws_engine* engine, int32_t kind, const char* name, void* data,
-                               size_t bytes);
-/* Sets a weight (with its fp32 master copy) or a moment from f32 data. Under precision bf16_pure the values
+HWS_API hws_status hws_tensor_get(const hws_engine* engine, int32_t kind, const char* name, void* data,
+                                  size_t bytes);
+/** Sets a weight (with its fp32 master copy) or a moment from f32 data. Under precision bf16_pure the values
  * are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get. */
-HWS_API int32_t hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const void* data,
-                               size_t bytes);
-/* A view without a copy, under our name. *out: a DLManagedTensorVersioned (DLPack 1.0) with the read-only
- * flag, whose contents change as training goes on. Call its deleter once, on any thread, also after the
- * engine is gone: the view keeps the arena alive. Errors: those of hws_tensor_get; HWS_UNIMPLEMENTED for
- * tensors in shards or in the memory of a GPU. */
-HWS_API int32_t hws_tensor_view(const hws_engine* engine, int32_t kind, const char* name, void** out);
-/* Gradients of the pending step. *out: a JSON array with the norm, the largest magnitude and the number of
+HWS_API hws_status hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const void* data,
+                                  size_t bytes);
+/** DLPack 1.0's struct, declared by dlpack.h. */
+struct DLManagedTensorVersioned;
+
+/** A view without a copy, under our name. *out: a tensor of DLPack 1.0 with the read-only flag, aligned for
+ * its element type, whose contents change as training goes on. Call its deleter once, on any thread, also
+ * after the engine is gone: the view keeps the arena alive. Errors: those of hws_tensor_get; HWS_UNIMPLEMENTED
+ * for tensors in shards or in the memory of a GPU. */
+HWS_API hws_status hws_tensor_view(const hws_engine* engine, int32_t kind, const char* name,
+                                   struct DLManagedTensorVersioned** out);
+/** Gradients of the pending step. *out: a JSON array with the norm, the largest magnitude and the number of
  * non-finite elements of each parameter. Errors: HWS_FAILED_PRECONDITION unless a step is pending. */
-HWS_API int32_t hws_tensor_statistics(const hws_engine* engine, hws_buffer** out);
+HWS_API hws_status hws_tensor_statistics(const hws_engine* engine, hws_buffer** out);
 
 /* --------------------------------------------------------------------------------------------- checkpoints */
 
-/* Writes a checkpoint, a directory that must not exist yet. Afterwards it is whole and durable, or not
+/** Writes a checkpoint, a directory that must not exist yet. Afterwards it is whole and durable, or not
  * there. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system. */
-HWS_API int32_t hws_checkpoint_save(hws_engine* engine, const char* path);
-/* The same while training goes on: returns as soon as the state is copied. Threads of the engine, of lower
+HWS_API hws_status hws_checkpoint_save(hws_engine* engine, const char* path);
+/** The same while training goes on: returns as soon as the state is copied. Threads of the engine, of lower
  * priority, then write the copy, the same files byte for byte. *out: the operation (hws_op_*).
  *
  * The copy takes memory outside the arena, as much as the plan calls staging. It is taken with the engine if
@@ -606,107 +628,107 @@ HWS_API int32_t hws_checkpoint_save(hws_engine* engine, const char* path);
  *
  * With ranks in several processes the call is collective. A save that fails or is cancelled on one of them
  * fails on all. A failure that nobody has heard of is the error of the next save or train call. */
-HWS_API int32_t hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op** out);
-/* Accept a checkpoint of other data. It holds digests of the data it was trained on: of all of it up to 4 GiB,
- * of an even sample of more. */
-#define HWS_LOAD_OTHER_DATA 1u
-/* Restores weights, optimizer, counters and data cursor; training goes on bit for bit. flags: 0 or
+HWS_API hws_status hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op** out);
+/** Accept a checkpoint of other data. It holds digests of the data it was trained on: of all of it up to
+ * 4 GiB, of an even sample of more. */
+#define HWS_LOAD_OTHER_DATA 1
+/** Restores weights, optimizer, counters and data cursor; training goes on bit for bit. flags: 0 or
  * HWS_LOAD_OTHER_DATA. Everything is checked before anything changes; among several ranks, each file's
  * digests by one of them. If the disk fails after that, the engine refuses every call until it is loaded
  * again (HWS_FAILED_PRECONDITION) or, with several ranks, made anew (HWS_ABORTED). Errors: HWS_NOT_FOUND,
  * HWS_CHECKPOINT_CORRUPT, HWS_CHECKPOINT_INCOMPATIBLE, and those of the file system. */
-HWS_API int32_t hws_checkpoint_load(hws_engine* engine, const char* path, uint32_t flags);
-/* Loads the newest whole checkpoint below `folder` (step-*, best). Do not look for it with
+HWS_API hws_status hws_checkpoint_load(hws_engine* engine, const char* path, uint32_t flags);
+/** Loads the newest whole checkpoint below `folder` (step-*, best). Do not look for it with
  * hws_checkpoint_latest first: both read all of it. *out: JSON {"name": "step-20", "step": 20, "damaged":
  * [{"name": "step-30", "problem": ".."}]}; "damaged" lists those that were passed over. What is passed over
  * and what is an error: as hws_checkpoint_latest. After HWS_NOT_FOUND, and if all are damaged
  * (HWS_CHECKPOINT_CORRUPT), the engine is as before. */
-HWS_API int32_t hws_checkpoint_load_latest(hws_engine* engine, const char* folder, uint32_t flags,
-                                           hws_buffer** out);
-/* *out: JSON about a checkpoint: model, step, tensors, files. */
-HWS_API int32_t hws_checkpoint_inspect(const char* path, hws_buffer** out);
-/* Checks every digest. Errors: HWS_CHECKPOINT_CORRUPT names file, tensor and byte range. */
-HWS_API int32_t hws_checkpoint_verify(const char* path);
-/* *out: the path of the newest whole checkpoint below `folder` (step-*, best). Damaged ones are passed over.
+HWS_API hws_status hws_checkpoint_load_latest(hws_engine* engine, const char* folder, uint32_t flags,
+                                              hws_buffer** out);
+/** *out: JSON about a checkpoint: model, step, tensors, files. */
+HWS_API hws_status hws_checkpoint_inspect(const char* path, hws_buffer** out);
+/** Checks every digest. Errors: HWS_CHECKPOINT_CORRUPT names file, tensor and byte range. */
+HWS_API hws_status hws_checkpoint_verify(const char* path);
+/** *out: the path of the newest whole checkpoint below `folder` (step-*, best). Damaged ones are passed over.
  * One that cannot be read now, or that a newer version wrote, may be whole, so it is an error that names the
  * file (HWS_IO, HWS_PERMISSION, HWS_CHECKPOINT_INCOMPATIBLE, ...). Errors also: HWS_NOT_FOUND if there is
  * none; HWS_CHECKPOINT_CORRUPT, with the reasons, if every one is damaged. */
-HWS_API int32_t hws_checkpoint_latest(const char* folder, hws_buffer** out);
-/* Makes a checkpoint (of step 0) from a Hugging Face folder. ignore_keys: a JSON array of unknown
+HWS_API hws_status hws_checkpoint_latest(const char* folder, hws_buffer** out);
+/** Makes a checkpoint (of step 0) from a Hugging Face folder. ignore_keys: a JSON array of unknown
  * config.json keys to accept; NULL: none. */
-HWS_API int32_t hws_checkpoint_import(const char* hf_folder, const char* path, const char* ignore_keys);
-/* Makes a Hugging Face folder from a checkpoint. dtype: "f32", "bf16" or "f16"; "" or NULL: as imported,
+HWS_API hws_status hws_checkpoint_import(const char* hf_folder, const char* path, const char* ignore_keys);
+/** Makes a Hugging Face folder from a checkpoint. dtype: "f32", "bf16" or "f16"; "" or NULL: as imported,
  * else f32. The folder of a byte or character model has a tokenizer that Transformers loads. */
-HWS_API int32_t hws_checkpoint_export(const char* path, const char* hf_folder, const char* dtype);
-/* Makes a Hugging Face folder from the engine's weights. dtype as above. */
-HWS_API int32_t hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype);
+HWS_API hws_status hws_checkpoint_export(const char* path, const char* hf_folder, const char* dtype);
+/** Makes a Hugging Face folder from the engine's weights. dtype as above. */
+HWS_API hws_status hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype);
 
 /* ---------------------------------------------------------------------------------------------- operations */
 
 /* Work that goes on beside its caller. These functions work at any time, several at once on one handle, in
  * callbacks, and after the engine is gone. */
 
-/* Waits at most `timeout_seconds` for the end (negative: without limit; 0: not at all). Returns HWS_TIMEOUT
+/** Waits at most `timeout_seconds` for the end (negative: without limit; 0: not at all). Returns HWS_TIMEOUT
  * while the operation runs, else its own status: HWS_OK, HWS_CANCELLED, or what it failed with. */
-HWS_API int32_t hws_op_wait(const hws_op* op, double timeout_seconds);
-/* *ended: 1 when it has ended, well or not; else 0. */
-HWS_API int32_t hws_op_poll(const hws_op* op, int32_t* ended);
-/* Bytes of tensors written so far, and in all; either may be NULL. After the last byte the operation still
+HWS_API hws_status hws_op_wait(const hws_op* op, double timeout_seconds);
+/** *ended: 1 when it has ended, well or not; else 0. */
+HWS_API hws_status hws_op_poll(const hws_op* op, int32_t* ended);
+/** Bytes of tensors written so far, and in all; either may be NULL. After the last byte the operation still
  * runs a little, to make the files durable. */
-HWS_API int32_t hws_op_progress(const hws_op* op, int64_t* done_bytes, int64_t* total_bytes);
-/* Asks the operation to stop, and does not wait. It leaves no files behind and ends with HWS_CANCELLED,
+HWS_API hws_status hws_op_progress(const hws_op* op, int64_t* done_bytes, int64_t* total_bytes);
+/** Asks the operation to stop, and does not wait. It leaves no files behind and ends with HWS_CANCELLED,
  * unless it was just ending. */
-HWS_API int32_t hws_op_cancel(const hws_op* op);
-/* Ends the handle; the operation goes on. Waits for an hws_op_wait on another thread. */
+HWS_API hws_status hws_op_cancel(const hws_op* op);
+/** Ends the handle; the operation goes on. Waits for an hws_op_wait on another thread. */
 HWS_API void hws_op_destroy(hws_op* op);
 
 /* -------------------------------------------------------------------------------------- devices, telemetry */
 
-/* *out: a JSON array of devices: the CPU (name, kind, threads, available memory, level), then those of the
+/** *out: a JSON array of devices: the CPU (name, kind, threads, available memory, level), then those of the
  * CUDA module, which this call opens (name, kind, index, memory), or one entry that says why there are none
  * ("unavailable"). */
-HWS_API int32_t hws_device_list(hws_buffer** out);
-/* Measures the CPU with `threads` threads (0: default) for about `seconds` (0: 0.5). *out: JSON with the
+HWS_API hws_status hws_device_list(hws_buffer** out);
+/** Measures the CPU with `threads` threads (0: default) for about `seconds` (0: 0.5). *out: JSON with the
  * peaks of matrix products in fp32 and bf16 (GFLOP/s) and the bandwidth of memory (GB/s). */
-HWS_API int32_t hws_device_measure(int32_t threads, double seconds, hws_buffer** out);
-/* Measures the peak of matrix products alone, to hold the speed of a run against. *flops: operations a
+HWS_API hws_status hws_device_measure(int32_t threads, double seconds, hws_buffer** out);
+/** Measures the peak of matrix products alone, to hold the speed of a run against. *flops: operations a
  * second, with `threads` threads of the CPU (0: default), in precision "fp32" or "bf16". Takes about
  * `seconds` (0: 0.1) and 10 MB of memory. */
-HWS_API int32_t hws_device_peak(int32_t threads, const char* precision, double seconds, double* flops);
+HWS_API hws_status hws_device_peak(int32_t threads, const char* precision, double seconds, double* flops);
 
-/* Called after each step with a JSON object of `size` bytes, NUL-terminated and valid during the call, on
+/** Called after each step with a JSON object of `size` bytes, NUL-terminated and valid during the call, on
  * the thread that trains. */
 typedef void (*hws_metrics_fn)(void* user, const char* json, size_t size);
-/* Sets the metrics callback; fn NULL: none. The `destroy` of the one before runs. */
-HWS_API int32_t hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn fn, void* user,
-                                       void (*destroy)(void*));
-/* The same object on demand: the last step, and what one rank of this process sent in it ("communication")
+/** Sets the metrics callback; NULL: none. The `destroy` of the one before runs. */
+HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn callback, void* user,
+                                          void (*destroy)(void*));
+/** The same object on demand: the last step, and what one rank of this process sent in it ("communication")
  * and since the engine was made ("communication_total"), by process group and operation: "calls"; "bytes",
  * the payload that the plan counts; "wire_bytes", what went to sockets or to the host's transport, with
  * headers and padding (0 between threads). Works at any time, on any thread. */
-HWS_API int32_t hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
+HWS_API hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
 
-#define HWS_TRACE_OFF 0          /* records nothing, at no cost */
-#define HWS_TRACE_INSTRUCTIONS 1 /* records when each instruction of a step begins and ends */
-#define HWS_TRACE_KERNELS 2      /* and every kernel call in them */
-/* Sets what is recorded from the next step on, on every rank of this process, and drops what was recorded. A
+#define HWS_TRACE_OFF 0          /**< records nothing, at no cost */
+#define HWS_TRACE_INSTRUCTIONS 1 /**< records when each instruction of a step begins and ends */
+#define HWS_TRACE_KERNELS 2      /**< and every kernel call in them */
+/** Sets what is recorded from the next step on, on every rank of this process, and drops what was recorded. A
  * GPU then gets its work call by call instead of as graphs (/cuda/graphs), so the host's share of a step is
  * larger. Errors: HWS_FAILED_PRECONDITION for inference and while a step is pending. */
-HWS_API int32_t hws_engine_set_trace(hws_engine* engine, int32_t detail);
-/* *out: the last step. HWS_FORMAT_JSON: trace events for Perfetto and chrome://tracing, with a process per
+HWS_API hws_status hws_engine_set_trace(hws_engine* engine, int32_t detail);
+/** *out: the last step. HWS_FORMAT_JSON: trace events for Perfetto and chrome://tracing, with a process per
  * rank and a thread per stream (compute, communication), in microseconds; "otherData" says for each rank how
  * much of its communication was hidden behind compute. HWS_FORMAT_TEXT: that alone, as a table. Errors:
  * HWS_FAILED_PRECONDITION if no step was recorded. */
-HWS_API int32_t hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out);
-/* *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which
+HWS_API hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out);
+/** *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which
  * warms up, once there is another. HWS_FORMAT_JSON: {"ranks": [{"rank", "steps", "seconds",
  * "waited_seconds", "communication": {"calls", "seconds", "bytes"}, "kernels": [{"kernel", "type", "calls",
  * "seconds", "flops", "bytes"}]}]}, slowest kernel first. A matmul, also a fused one such as "matmul_gelu",
  * has a row for each shape ("m", "n", "k", "a_transposed", "b_transposed"). flops are those of matrix
  * products and attention; bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a
  * table. Errors: HWS_FAILED_PRECONDITION if no step was recorded. */
-HWS_API int32_t hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out);
-/* *out: the flight recorder, the last calls (up to 2,048) of each rank of this process to other ranks,
+HWS_API hws_status hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out);
+/** *out: the flight recorder, the last calls (up to 2,048) of each rank of this process to other ranks,
  * whatever became of them. It is always on and costs next to nothing. Works at any time, on any thread, also
  * beside a call that does not return and after an error. HWS_FORMAT_JSON: {"ranks": [{"rank", "world_size",
  * "time", "groups": [{"name", "members", "lane"}], "calls": [{"ticket", "sequence", "operation", "group",
@@ -715,7 +737,7 @@ HWS_API int32_t hws_engine_profile(const hws_engine* engine, int32_t format, hws
  * group and is equal on all its members. "state" is "queued", "running" (entered, waiting for others),
  * "finished" or "failed". Times are seconds since 1970; null: not yet. HWS_FORMAT_TEXT: a table of the last
  * few. An engine of one rank has none. */
-HWS_API int32_t hws_engine_flight(const hws_engine* engine, int32_t format, hws_buffer** out);
+HWS_API hws_status hws_engine_flight(const hws_engine* engine, int32_t format, hws_buffer** out);
 
 #ifdef __cplusplus
 }

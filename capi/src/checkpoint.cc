@@ -10,14 +10,14 @@
 
 using namespace hawser::capi;
 
-int32_t hws_checkpoint_save(hws_engine* engine, const char* path) {
+hws_status hws_checkpoint_save(hws_engine* engine, const char* path) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kNested);
     use->together([&](auto& trainer) { trainer.saves().save(call.path(path, "path")); });
   });
 }
 
-int32_t hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op** out) {
+hws_status hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Engine> use(call, engine, Access::kNested);
@@ -39,7 +39,7 @@ bool takes_other_data(const Call& call, uint32_t flags) {
 
 }  // namespace
 
-int32_t hws_checkpoint_load(hws_engine* engine, const char* path, uint32_t flags) {
+hws_status hws_checkpoint_load(hws_engine* engine, const char* path, uint32_t flags) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kExclusive);
     const bool other_data = takes_other_data(call, flags);
@@ -47,7 +47,8 @@ int32_t hws_checkpoint_load(hws_engine* engine, const char* path, uint32_t flags
   });
 }
 
-int32_t hws_checkpoint_load_latest(hws_engine* engine, const char* folder, uint32_t flags, hws_buffer** out) {
+hws_status hws_checkpoint_load_latest(hws_engine* engine, const char* folder, uint32_t flags,
+                                      hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Engine> use(call, engine, Access::kExclusive);
@@ -60,20 +61,20 @@ int32_t hws_checkpoint_load_latest(hws_engine* engine, const char* folder, uint3
   });
 }
 
-int32_t hws_checkpoint_inspect(const char* path, hws_buffer** out) {
+hws_status hws_checkpoint_inspect(const char* path, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     publish_text(hawser::checkpoint::inspect(call.path(path, "path")), out);
   });
 }
 
-int32_t hws_checkpoint_verify(const char* path) {
+hws_status hws_checkpoint_verify(const char* path) {
   return guard(__func__, [&](const Call& call) {
     hawser::checkpoint::Reader::open(call.path(path, "path"))->verify();
   });
 }
 
-int32_t hws_checkpoint_latest(const char* folder, hws_buffer** out) {
+hws_status hws_checkpoint_latest(const char* folder, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const std::string where = call.path(folder, "folder");
@@ -84,21 +85,21 @@ int32_t hws_checkpoint_latest(const char* folder, hws_buffer** out) {
   });
 }
 
-int32_t hws_checkpoint_import(const char* hf_folder, const char* path, const char* ignore_keys) {
+hws_status hws_checkpoint_import(const char* hf_folder, const char* path, const char* ignore_keys) {
   return guard(__func__, [&](const Call& call) {
     const std::string from = call.config_path(hf_folder, "hf_folder"), to = call.path(path, "path");
     hawser::train::import_checkpoint(from, to, call.string_list(ignore_keys, "ignore_keys"));
   });
 }
 
-int32_t hws_checkpoint_export(const char* path, const char* hf_folder, const char* dtype) {
+hws_status hws_checkpoint_export(const char* path, const char* hf_folder, const char* dtype) {
   return guard(__func__, [&](const Call& call) {
     const std::string from = call.config_path(path, "path"), to = call.path(hf_folder, "hf_folder");
     hawser::train::export_checkpoint(from, to, call.dtype(dtype, "dtype"));
   });
 }
 
-int32_t hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype) {
+hws_status hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kShared);
     use->together([&](auto& trainer) {

@@ -8,7 +8,7 @@
 
 using namespace hawser::capi;
 
-int32_t hws_comm_create_local(int32_t ranks, hws_comm** out) {
+hws_status hws_comm_create_local(int32_t ranks, hws_comm** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     call.range(ranks, 1, hawser::comm::kMaxLocalRanks, "ranks");
@@ -16,7 +16,7 @@ int32_t hws_comm_create_local(int32_t ranks, hws_comm** out) {
   });
 }
 
-int32_t hws_comm_info(const hws_comm* comm, hws_buffer** out) {
+hws_status hws_comm_info(const hws_comm* comm, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<CommObject> object(call, comm, Access::kShared);

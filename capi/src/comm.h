@@ -13,6 +13,7 @@
 namespace hawser::capi {
 
 class Call;
+class UserData;
 
 class CommObject : public Object {
  public:
@@ -25,6 +26,8 @@ class CommObject : public Object {
   const std::string environment;  ///< of "env": JSON, what it went by
 };
 
+/// The host's secret_user, with secret_destroy. `address` may be anything that a host passes.
+UserData secret_data(const hws_comm_address* address);
 /// The host's options, checked; `argument` is the name of the argument. Reads the secret. Throws.
 comm::AddressOptions address_options(const Call& call, const hws_comm_address* address, const char* argument);
 

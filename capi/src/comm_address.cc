@@ -64,6 +64,12 @@ std::shared_ptr<const Secret> secret_of(const Call& call, const hws_comm_address
 
 namespace hawser::capi {
 
+UserData secret_data(const hws_comm_address* address) {
+  constexpr size_t kNeeded = offsetof(hws_comm_address, secret_destroy) + sizeof(void*);
+  if (!is_readable(address, kNeeded)) return UserData(nullptr, nullptr);
+  return UserData(address->secret_user, address->secret_destroy);
+}
+
 AddressOptions address_options(const Call& call, const hws_comm_address* address, const char* argument) {
   const auto given = copy_in(call, address, kCommAddressSize, argument);
   call.range(given.reserved, 0, 0, "address->reserved");
@@ -90,7 +96,8 @@ AddressOptions address_options(const Call& call, const hws_comm_address* address
 
 }  // namespace hawser::capi
 
-int32_t hws_comm_create_address(const hws_comm_address* address, hws_comm** out) {
+hws_status hws_comm_create_address(const hws_comm_address* address, hws_comm** out) {
+  const UserData secret = secret_data(address);  // outlives the guard: its destroy may call the library
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const AddressOptions options = address_options(call, address, "address");

@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "capi/src/buffer.h"
+#include "capi/src/callback.h"
 #include "capi/src/comm.h"
 #include "capi/src/guard.h"
 #include "engine/base/json.h"
@@ -58,7 +59,8 @@ AddressOptions combine(AddressOptions options, const LaunchEnvironment& found) {
 
 }  // namespace
 
-int32_t hws_comm_create_env(const hws_comm_address* overrides, hws_comm** out) {
+hws_status hws_comm_create_env(const hws_comm_address* overrides, hws_comm** out) {
+  const UserData secret = secret_data(overrides);  // outlives the guard, as in hws_comm_create_address
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     AddressOptions options;
@@ -75,7 +77,7 @@ int32_t hws_comm_create_env(const hws_comm_address* overrides, hws_comm** out) {
   });
 }
 
-int32_t hws_comm_read_env(hws_buffer** out) {
+hws_status hws_comm_read_env(hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     publish_text(as_json(read_environment()).dump(), out);

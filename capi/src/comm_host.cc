@@ -94,17 +94,11 @@ HostTransport HostLink::transport(std::unique_ptr<HostLink> link) {
   return t;
 }
 
-/// Whether `user` and `destroy` can be read of what the host passed.
-bool is_readable(const hws_comm_host* host) {
-  return host != nullptr && reinterpret_cast<uintptr_t>(host) % alignof(hws_comm_host) == 0 &&
-         host->struct_size >= kCommHostSize && host->struct_size <= kStructLimit;
-}
-
 }  // namespace
 
-int32_t hws_comm_create_host(const hws_comm_host* host, hws_comm** out) {
+hws_status hws_comm_create_host(const hws_comm_host* host, hws_comm** out) {
   std::optional<UserData> data;  // outlives the guard: its destroy may call the library
-  if (is_readable(host)) data.emplace(host->user, host->destroy);
+  if (is_readable(host, kCommHostSize)) data.emplace(host->user, host->destroy);
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const auto given = copy_in(call, host, kCommHostSize, "host");

@@ -25,7 +25,7 @@ void publish_config(ConfigTree tree, hws_config** out) {
 
 }  // namespace
 
-int32_t hws_config_parse(const void* data, size_t size, int32_t format, hws_config** out) {
+hws_status hws_config_parse(const void* data, size_t size, int32_t format, hws_config** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     call.pointer(static_cast<const char*>(data), "data");
@@ -42,21 +42,21 @@ int32_t hws_config_parse(const void* data, size_t size, int32_t format, hws_conf
   });
 }
 
-int32_t hws_config_preset(const char* name, hws_config** out) {
+hws_status hws_config_preset(const char* name, hws_config** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     publish_config(ConfigTree::from_json(hawser::config::preset_json(call.text(name, "name"))), out);
   });
 }
 
-int32_t hws_config_from_model(const char* path, hws_config** out) {
+hws_status hws_config_from_model(const char* path, hws_config** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     publish_config(hawser::train::config_from_model(call.config_path(path, "path")), out);
   });
 }
 
-int32_t hws_config_clone(const hws_config* config, hws_config** out) {
+hws_status hws_config_clone(const hws_config* config, hws_config** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Config> source(call, config, Access::kShared);
@@ -64,7 +64,7 @@ int32_t hws_config_clone(const hws_config* config, hws_config** out) {
   });
 }
 
-int32_t hws_config_set(hws_config* config, const char* pointer, const char* json_value) {
+hws_status hws_config_set(hws_config* config, const char* pointer, const char* json_value) {
   return guard(__func__, [&](const Call& call) {
     const Use<Config> target(call, config, Access::kExclusive);
     const std::string_view where = call.text(pointer, "pointer");
@@ -72,7 +72,7 @@ int32_t hws_config_set(hws_config* config, const char* pointer, const char* json
   });
 }
 
-int32_t hws_config_fit_ranks(const hws_config* config, int32_t ranks, hws_config** out) {
+hws_status hws_config_fit_ranks(const hws_config* config, int32_t ranks, hws_config** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     call.range(ranks, 1, kMostRanks, "ranks");
@@ -81,7 +81,7 @@ int32_t hws_config_fit_ranks(const hws_config* config, int32_t ranks, hws_config
   });
 }
 
-int32_t hws_config_serialize(const hws_config* config, int32_t format, hws_buffer** out) {
+hws_status hws_config_serialize(const hws_config* config, int32_t format, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Config> source(call, config, Access::kShared);
@@ -98,7 +98,7 @@ int32_t hws_config_serialize(const hws_config* config, int32_t format, hws_buffe
   });
 }
 
-int32_t hws_config_schema(int32_t format, hws_buffer** out) {
+hws_status hws_config_schema(int32_t format, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     if (format == HWS_FORMAT_JSON) {
@@ -112,7 +112,7 @@ int32_t hws_config_schema(int32_t format, hws_buffer** out) {
   });
 }
 
-int32_t hws_config_presets(hws_buffer** out) {
+hws_status hws_config_presets(hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     publish_text(hawser::Json(hawser::config::preset_names()).dump(), out);

@@ -81,7 +81,7 @@ void add_data_problems(json* problems, const ConfigTree& tree) {
 
 }  // namespace
 
-int32_t hws_config_validate(const hws_config* config, hws_buffer** out) {
+hws_status hws_config_validate(const hws_config* config, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Config> source(call, config, Access::kShared);
@@ -98,7 +98,7 @@ int32_t hws_config_validate(const hws_config* config, hws_buffer** out) {
   });
 }
 
-int32_t hws_config_explain(const hws_config* config, const char* pointer, hws_buffer** out) {
+hws_status hws_config_explain(const hws_config* config, const char* pointer, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Config> source(call, config, Access::kShared);
@@ -114,7 +114,7 @@ int32_t hws_config_explain(const hws_config* config, const char* pointer, hws_bu
   });
 }
 
-int32_t hws_config_prove_layout(const hws_config* config, int32_t steps, hws_buffer** out) {
+hws_status hws_config_prove_layout(const hws_config* config, int32_t steps, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     if (steps < 1 || steps > 1000) call.invalid("steps", fmt::format("is {}; give 1 to 1000", steps));

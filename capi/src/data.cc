@@ -5,21 +5,21 @@
 
 using namespace hawser::capi;
 
-int32_t hws_data_push(hws_engine* engine, const hws_batch* batch) {
+hws_status hws_data_push(hws_engine* engine, const hws_batch* batch) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kNested);
     use->trainer->push(batch_view(call, batch, true));
   });
 }
 
-int32_t hws_data_info(const hws_engine* engine, hws_buffer** out) {
+hws_status hws_data_info(const hws_engine* engine, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     publish_text(Use<Engine>(call, engine, Access::kShared)->trainer->reports().data_json(), out);
   });
 }
 
-int32_t hws_text_encode(const hws_engine* engine, const char* text, size_t size, hws_buffer** out) {
+hws_status hws_text_encode(const hws_engine* engine, const char* text, size_t size, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Engine> use(call, engine, Access::kShared);
@@ -30,7 +30,7 @@ int32_t hws_text_encode(const hws_engine* engine, const char* text, size_t size,
   });
 }
 
-int32_t hws_text_decode(const hws_engine* engine, const int32_t* tokens, size_t count, hws_buffer** out) {
+hws_status hws_text_decode(const hws_engine* engine, const int32_t* tokens, size_t count, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Engine> use(call, engine, Access::kShared);

@@ -7,7 +7,7 @@
 
 using namespace hawser::capi;
 
-int32_t hws_device_list(hws_buffer** out) {
+hws_status hws_device_list(hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     publish_text(hawser::train::device_list_json(), out);
@@ -24,7 +24,7 @@ void check_measurement(const Call& call, int32_t threads, double seconds) {
 
 }  // namespace
 
-int32_t hws_device_measure(int32_t threads, double seconds, hws_buffer** out) {
+hws_status hws_device_measure(int32_t threads, double seconds, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     check_measurement(call, threads, seconds);
@@ -32,7 +32,7 @@ int32_t hws_device_measure(int32_t threads, double seconds, hws_buffer** out) {
   });
 }
 
-int32_t hws_device_peak(int32_t threads, const char* precision, double seconds, double* flops) {
+hws_status hws_device_peak(int32_t threads, const char* precision, double seconds, double* flops) {
   return guard(__func__, [&](const Call& call) {
     check_measurement(call, threads, seconds);
     const std::string_view name = call.text(precision, "precision");

@@ -9,18 +9,18 @@ namespace {
 
 /// Everything that the consumer's pointer leads to, freed together.
 struct View {
-  DlManagedTensorVersioned managed = {};
+  DLManagedTensorVersioned managed = {};
   train::TensorLocation location;
   std::vector<int64_t> strides;
 };
 
-void destroy_view(DlManagedTensorVersioned* self) {
+void destroy_view(DLManagedTensorVersioned* self) {
   if (self != nullptr) delete static_cast<View*>(self->manager_ctx);
 }
 
 }  // namespace
 
-DlManagedTensorVersioned* make_dlpack_view(train::TensorLocation location) {
+DLManagedTensorVersioned* make_dlpack_view(train::TensorLocation location) {
   auto view = std::make_unique<View>();
   view->location = std::move(location);
   std::vector<int64_t>& shape = view->location.shape;
@@ -30,7 +30,7 @@ DlManagedTensorVersioned* make_dlpack_view(train::TensorLocation location) {
     view->strides[i] = stride;
     stride *= shape[i];
   }
-  DlManagedTensorVersioned& managed = view->managed;
+  DLManagedTensorVersioned& managed = view->managed;
   managed.version = {1, 0};
   managed.manager_ctx = view.get();
   managed.deleter = destroy_view;

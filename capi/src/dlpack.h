@@ -30,27 +30,32 @@ struct DlTensor {
 struct DlPackVersion {
   uint32_t major, minor;
 };
-struct DlManagedTensorVersioned {
-  DlPackVersion version;
+}  // namespace hawser::capi
+
+struct DLManagedTensorVersioned {
+  hawser::capi::DlPackVersion version;
   void* manager_ctx;
-  void (*deleter)(DlManagedTensorVersioned* self);
+  void (*deleter)(DLManagedTensorVersioned* self);
   uint64_t flags;  ///< bit 0: read-only
-  DlTensor dl_tensor;
+  hawser::capi::DlTensor dl_tensor;
 };
+
+namespace hawser::capi {
+
 inline constexpr uint64_t kDlReadOnly = 1;
 
 static_assert(sizeof(void*) != 8 || (offsetof(DlTensor, device) == 8 && offsetof(DlTensor, ndim) == 16 &&
                                      offsetof(DlTensor, dtype) == 20 && offsetof(DlTensor, shape) == 24 &&
                                      offsetof(DlTensor, strides) == 32 &&
                                      offsetof(DlTensor, byte_offset) == 40 && sizeof(DlTensor) == 48));
-static_assert(sizeof(void*) != 8 || (offsetof(DlManagedTensorVersioned, manager_ctx) == 8 &&
-                                     offsetof(DlManagedTensorVersioned, deleter) == 16 &&
-                                     offsetof(DlManagedTensorVersioned, flags) == 24 &&
-                                     offsetof(DlManagedTensorVersioned, dl_tensor) == 32 &&
-                                     sizeof(DlManagedTensorVersioned) == 80));
+static_assert(sizeof(void*) != 8 || (offsetof(DLManagedTensorVersioned, manager_ctx) == 8 &&
+                                     offsetof(DLManagedTensorVersioned, deleter) == 16 &&
+                                     offsetof(DLManagedTensorVersioned, flags) == 24 &&
+                                     offsetof(DLManagedTensorVersioned, dl_tensor) == 32 &&
+                                     sizeof(DLManagedTensorVersioned) == 80));
 
 /// A read-only view of f32 or bf16 elements, row-major. Keeps their arena alive until its deleter runs (any
 /// thread, once).
-DlManagedTensorVersioned* make_dlpack_view(train::TensorLocation location);
+DLManagedTensorVersioned* make_dlpack_view(train::TensorLocation location);
 
 }  // namespace hawser::capi

@@ -29,15 +29,15 @@ void create(const Call& call, const hws_config* config, const std::shared_ptr<ha
 
 }  // namespace
 
-int32_t hws_engine_create(const hws_config* config, uint32_t flags, hws_engine** out) {
+hws_status hws_engine_create(const hws_config* config, uint32_t flags, hws_engine** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     create(call, config, nullptr, flags, out);
   });
 }
 
-int32_t hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, uint32_t flags,
-                                hws_engine** out) {
+hws_status hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, uint32_t flags,
+                                   hws_engine** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const std::shared_ptr<hawser::comm::Comm> ranks = Use<CommObject>(call, comm, Access::kShared)->comm;
@@ -52,14 +52,14 @@ int32_t hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, 
 
 void hws_engine_destroy(hws_engine* engine) { destroy_handle(HandleType::kEngine, engine); }
 
-int32_t hws_engine_info(const hws_engine* engine, hws_buffer** out) {
+hws_status hws_engine_info(const hws_engine* engine, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     publish_text(Use<Engine>(call, engine, Access::kShared)->trainer->reports().info_json(), out);
   });
 }
 
-int32_t hws_engine_sizes(const hws_engine* engine, hws_sizes* sizes) {
+hws_status hws_engine_sizes(const hws_engine* engine, hws_sizes* sizes) {
   return guard(__func__, [&](const Call& call) {
     call.pointer(sizes, "sizes");
     const CopyOut<hws_sizes> out(call, sizes, kSizesSize, "sizes");
@@ -73,7 +73,7 @@ int32_t hws_engine_sizes(const hws_engine* engine, hws_sizes* sizes) {
   });
 }
 
-int32_t hws_engine_learning_rate(const hws_engine* engine, double* rate) {
+hws_status hws_engine_learning_rate(const hws_engine* engine, double* rate) {
   return guard(__func__, [&](const Call& call) {
     call.pointer(rate, "rate");
     *rate = Use<Engine>(call, engine, Access::kShared)->trainer->learning_rate();
@@ -81,6 +81,6 @@ int32_t hws_engine_learning_rate(const hws_engine* engine, double* rate) {
 }
 
 // May run in a signal handler: no guard, no error text.
-int32_t hws_engine_cancel(const hws_engine* engine) {
+hws_status hws_engine_cancel(const hws_engine* engine) {
   return static_cast<int32_t>(cancel_handle(HandleType::kEngine, engine));
 }

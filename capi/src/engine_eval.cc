@@ -34,8 +34,8 @@ BatchView batch_view(const Call& call, const hws_batch* batch, bool needs_target
 
 }  // namespace hawser::capi
 
-int32_t hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_batches, double* loss,
-                        int64_t* tokens) {
+hws_status hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_batches, double* loss,
+                           int64_t* tokens) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kNested);
     call.pointer(loss, "loss");
@@ -51,7 +51,8 @@ int32_t hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_
   });
 }
 
-int32_t hws_engine_forward(hws_engine* engine, const hws_batch* batch, float* logits, size_t logits_bytes) {
+hws_status hws_engine_forward(hws_engine* engine, const hws_batch* batch, float* logits,
+                              size_t logits_bytes) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kNested);
     const BatchView view = batch_view(call, batch, false);

@@ -59,31 +59,31 @@ GenerateRequest from_host(const Call& call, const hws_generate_request* request)
 
 }  // namespace
 
-int32_t hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn fn, void* user,
-                         void (*destroy)(void*)) {
+hws_status hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn callback, void* user,
+                            void (*destroy)(void*)) {
   const UserData data(user, destroy);  // goes last: after the engine may be used again
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kExclusive);
     call.range(until_step, 0, INT64_MAX, "until_step");
     const auto tell = [&](const TrainRecord& record) {
-      if (fn == nullptr) return true;
+      if (callback == nullptr) return true;
       const hws_train_record host = to_host(record);
-      const auto run = [&] { return fn(data.get(), &host) == 0; };
+      const auto run = [&] { return callback(data.get(), &host) == 0; };
       return call_host(call.function(), use.slot(), Callback::kTrain, run);
     };
     use->together([&](auto& trainer) { trainer.loop().run(until_step, tell); });
   });
 }
 
-int32_t hws_engine_generate(hws_engine* engine, const hws_generate_request* request, hws_token_fn fn,
-                            void* user, void (*destroy)(void*)) {
+hws_status hws_engine_generate(hws_engine* engine, const hws_generate_request* request, hws_token_fn callback,
+                               void* user, void (*destroy)(void*)) {
   const UserData data(user, destroy);
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kNested);
     const GenerateRequest what = from_host(call, request);
-    if (fn == nullptr) call.invalid("fn", "is NULL; the tokens go to it");
+    if (callback == nullptr) call.invalid("callback", "is NULL; the tokens go to it");
     const auto tell = [&](int32_t token) {
-      const auto run = [&] { return fn(data.get(), token) == 0; };
+      const auto run = [&] { return callback(data.get(), token) == 0; };
       return call_host(call.function(), use.slot(), Callback::kConstOnly, run);
     };
     use->together([&](auto& trainer) { trainer.inference().generate(what, tell); });

@@ -29,18 +29,18 @@ int32_t step(const char* function, hws_engine* engine, hws_step_result* result, 
 
 }  // namespace
 
-int32_t hws_engine_train_step(hws_engine* engine, hws_step_result* result) {
+hws_status hws_engine_train_step(hws_engine* engine, hws_step_result* result) {
   return step(__func__, engine, result, [](auto& trainer) { return trainer.train_step(); });
 }
 
-int32_t hws_engine_forward_backward(hws_engine* engine, hws_step_result* result) {
+hws_status hws_engine_forward_backward(hws_engine* engine, hws_step_result* result) {
   return step(__func__, engine, result, [](auto& trainer) { return trainer.forward_backward(); });
 }
 
-int32_t hws_engine_commit(hws_engine* engine, hws_step_result* result) {
+hws_status hws_engine_commit(hws_engine* engine, hws_step_result* result) {
   return step(__func__, engine, result, [](auto& trainer) { return trainer.commit(); });
 }
 
-int32_t hws_engine_discard(hws_engine* engine, int32_t rewind, hws_step_result* result) {
+hws_status hws_engine_discard(hws_engine* engine, int32_t rewind, hws_step_result* result) {
   return step(__func__, engine, result, [&](auto& trainer) { return trainer.discard(rewind != 0); });
 }

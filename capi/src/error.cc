@@ -26,7 +26,7 @@ Value read(const char* function, const hws_error* error, Value missing, Read&& f
 
 }  // namespace
 
-int32_t hws_error_take(hws_error** out) {
+hws_status hws_error_take(hws_error** out) {
   // Not under the guard: what fails here must not become the last error that the next call takes.
   try {
     Call(__func__).out(out);
@@ -43,7 +43,7 @@ int32_t hws_error_take(hws_error** out) {
   }
 }
 
-int32_t hws_error_code(const hws_error* error) {
+hws_status hws_error_code(const hws_error* error) {
   return read(__func__, error, int32_t{HWS_BAD_HANDLE},
               [](const ErrorRecord& record) { return static_cast<int32_t>(record.code); });
 }

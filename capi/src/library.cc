@@ -33,7 +33,7 @@ uint32_t hws_library_abi(void) { return HWS_ABI_VERSION; }
 
 const char* hws_library_version(void) { return HAWSER_VERSION; }
 
-int32_t hws_library_info(hws_buffer** out) {
+hws_status hws_library_info(hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     publish_text(hawser::train::library_info_json(), out);

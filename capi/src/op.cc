@@ -9,7 +9,7 @@ using namespace hawser::capi;
 using hawser::Code;
 using hawser::fail;
 
-int32_t hws_op_wait(const hws_op* op, double timeout_seconds) {
+hws_status hws_op_wait(const hws_op* op, double timeout_seconds) {
   return guard(__func__, [&](const Call& call) {
     const Use<Op> use(call, op, Access::kAlways);
     if (std::isnan(timeout_seconds))
@@ -20,7 +20,7 @@ int32_t hws_op_wait(const hws_op* op, double timeout_seconds) {
   });
 }
 
-int32_t hws_op_poll(const hws_op* op, int32_t* ended) {
+hws_status hws_op_poll(const hws_op* op, int32_t* ended) {
   return guard(__func__, [&](const Call& call) {
     const Use<Op> use(call, op, Access::kAlways);
     call.pointer(ended, "ended");
@@ -28,7 +28,7 @@ int32_t hws_op_poll(const hws_op* op, int32_t* ended) {
   });
 }
 
-int32_t hws_op_progress(const hws_op* op, int64_t* done_bytes, int64_t* total_bytes) {
+hws_status hws_op_progress(const hws_op* op, int64_t* done_bytes, int64_t* total_bytes) {
   return guard(__func__, [&](const Call& call) {
     const Use<Op> use(call, op, Access::kAlways);
     call.optional(done_bytes, "done_bytes");
@@ -38,7 +38,7 @@ int32_t hws_op_progress(const hws_op* op, int64_t* done_bytes, int64_t* total_by
   });
 }
 
-int32_t hws_op_cancel(const hws_op* op) {
+hws_status hws_op_cancel(const hws_op* op) {
   return guard(__func__, [&](const Call& call) { Use<Op>(call, op, Access::kAlways)->save->cancel(); });
 }
 

@@ -17,7 +17,7 @@ class PlanObject : public Object {
 
 }  // namespace
 
-int32_t hws_plan_create(const hws_config* config, hws_plan** out) {
+hws_status hws_plan_create(const hws_config* config, hws_plan** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     auto plan = std::make_unique<PlanObject>();
@@ -28,7 +28,7 @@ int32_t hws_plan_create(const hws_config* config, hws_plan** out) {
   });
 }
 
-int32_t hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out) {
+hws_status hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<PlanObject> object(call, plan, Access::kShared);

@@ -38,6 +38,13 @@ uint32_t check_struct(const Call& call, const T* user, uint32_t first_size, cons
   return size;
 }
 
+/// Whether the first `bytes` of what the host passed can be read.
+template <typename T>
+bool is_readable(const T* user, size_t bytes) {
+  return user != nullptr && reinterpret_cast<uintptr_t>(user) % alignof(T) == 0 &&
+         user->struct_size >= bytes && user->struct_size <= kStructLimit;
+}
+
 /// The host's struct as this library knows it.
 template <typename T>
 T copy_in(const Call& call, const T* user, uint32_t first_size, const char* argument) {

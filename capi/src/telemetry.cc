@@ -7,14 +7,15 @@
 
 using namespace hawser::capi;
 
-int32_t hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn fn, void* user, void (*destroy)(void*)) {
+hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn callback, void* user,
+                                  void (*destroy)(void*)) {
   UserData data(user, destroy);
   std::shared_ptr<Metrics> before, metrics;  // what is not kept goes when the engine is free again
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kExclusive);
     std::function<void(const std::string&)> forward;
-    if (fn != nullptr) {
-      metrics = std::make_shared<Metrics>(Metrics{fn, std::move(data)});
+    if (callback != nullptr) {
+      metrics = std::make_shared<Metrics>(Metrics{callback, std::move(data)});
       forward = [slot = use.slot(), to = metrics.get()](const std::string& json) {
         const auto run = [&] { to->fn(to->user.get(), json.c_str(), json.size()); };
         call_host("hws_engine_set_metrics", slot, Callback::kTrain, run);
@@ -25,14 +26,14 @@ int32_t hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn fn, void* user
   });
 }
 
-int32_t hws_engine_metrics(const hws_engine* engine, hws_buffer** out) {
+hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     publish_text(Use<Engine>(call, engine, Access::kAlways)->trainer->metrics().json(), out);
   });
 }
 
-int32_t hws_engine_set_trace(hws_engine* engine, int32_t detail) {
+hws_status hws_engine_set_trace(hws_engine* engine, int32_t detail) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kExclusive);
     if (detail < HWS_TRACE_OFF || detail > HWS_TRACE_KERNELS) {
@@ -58,7 +59,7 @@ bool wants_json(const Call& call, int32_t format) {
 
 }  // namespace
 
-int32_t hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out) {
+hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Engine> use(call, engine, Access::kShared);
@@ -66,7 +67,7 @@ int32_t hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** 
   });
 }
 
-int32_t hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out) {
+hws_status hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Engine> use(call, engine, Access::kShared);
@@ -74,7 +75,7 @@ int32_t hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer*
   });
 }
 
-int32_t hws_engine_flight(const hws_engine* engine, int32_t format, hws_buffer** out) {
+hws_status hws_engine_flight(const hws_engine* engine, int32_t format, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const bool json = wants_json(call, format);

@@ -33,14 +33,15 @@ const float* floats(const Call& call, const void* data, size_t bytes) {
 
 }  // namespace
 
-int32_t hws_tensor_list(const hws_engine* engine, hws_buffer** out) {
+hws_status hws_tensor_list(const hws_engine* engine, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     publish_text(Use<Engine>(call, engine, Access::kShared)->trainer->tensors().json(), out);
   });
 }
 
-int32_t hws_tensor_get(const hws_engine* engine, int32_t kind, const char* name, void* data, size_t bytes) {
+hws_status hws_tensor_get(const hws_engine* engine, int32_t kind, const char* name, void* data,
+                          size_t bytes) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kShared);
     const TensorKind which = tensor_kind(call, kind);
@@ -51,7 +52,8 @@ int32_t hws_tensor_get(const hws_engine* engine, int32_t kind, const char* name,
   });
 }
 
-int32_t hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const void* data, size_t bytes) {
+hws_status hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const void* data,
+                          size_t bytes) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kExclusive);
     const TensorKind which = tensor_kind(call, kind);
@@ -61,7 +63,8 @@ int32_t hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const
   });
 }
 
-int32_t hws_tensor_view(const hws_engine* engine, int32_t kind, const char* name, void** out) {
+hws_status hws_tensor_view(const hws_engine* engine, int32_t kind, const char* name,
+                           DLManagedTensorVersioned** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Engine> use(call, engine, Access::kShared);
@@ -70,7 +73,7 @@ int32_t hws_tensor_view(const hws_engine* engine, int32_t kind, const char* name
   });
 }
 
-int32_t hws_tensor_statistics(const hws_engine* engine, hws_buffer** out) {
+hws_status hws_tensor_statistics(const hws_engine* engine, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     publish_text(Use<Engine>(call, engine, Access::kShared)->trainer->tensors().statistics_json(), out);

@@ -84,6 +84,12 @@ static void refuses_overrides_that_are_wrong(void) {
   hws_comm_destroy(comm);
 }
 
+static int g_destroyed;
+static void on_destroy(void* user) {
+  CHECK(strcmp(user, "fail") == 0 || strcmp(user, "too much") == 0 || strcmp(user, "short") == 0);
+  ++g_destroyed;
+}
+
 static int32_t give_secret(void* user, void* data, size_t capacity, size_t* bytes) {
   const char* secret = user;
   if (strcmp(secret, "fail") == 0) return 7;
@@ -115,14 +121,24 @@ static void meets_with_a_secret(void) {
   address.world_size = 1;
   address.secret = give_secret;
   address.secret_user = "fail";
+  address.secret_destroy = on_destroy; /* once for each call, whatever becomes of it */
   CHECK_ERROR(hws_comm_create_address(&address, &comm), HWS_CALLBACK, "answered 7");
   address.secret_user = "too much";
   CHECK_ERROR(hws_comm_create_address(&address, &comm), HWS_INVALID_ARGUMENT, "4097 bytes of at most 4096");
   address.secret_file = "secret";
   CHECK_ERROR(hws_comm_create_address(&address, &comm), HWS_INVALID_ARGUMENT, "beside `secret_file`");
+  CHECK(g_destroyed == 3);
+  CHECK_ERROR(hws_comm_create_env(&address, &comm), HWS_INVALID_ARGUMENT, "beside `secret_file`");
+  CHECK(g_destroyed == 4);
+  address.struct_size =
+      offsetof(hws_comm_address, secret_destroy); /* a caller that does not know the field */
+  CHECK_ERROR(hws_comm_create_address(&address, &comm), HWS_INVALID_ARGUMENT, "beside `secret_file`");
+  CHECK(g_destroyed == 4);
+  address.struct_size = sizeof address;
   address.secret_file = NULL;
   address.secret_user = "short";
   const int32_t status = hws_comm_create_address(&address, &comm);
+  CHECK(g_destroyed == 5);
   if (status == HWS_UNAVAILABLE) return; /* no libsodium here */
   check_error(__FILE__, __LINE__, HWS_INVALID_ARGUMENT, "a secret of 5 bytes");
   choose_address();

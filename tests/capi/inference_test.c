@@ -108,7 +108,7 @@ static void sampling_follows_the_seed(void) {
   request = good, prompt[0] = kVocab;
   CHECK_STATUS(hws_engine_generate(engine, &request, on_token, &c, NULL), HWS_DATA_INVALID);
   prompt[0] = 1;
-  CHECK_ERROR(hws_engine_generate(engine, &request, NULL, NULL, NULL), HWS_INVALID_ARGUMENT, "fn");
+  CHECK_ERROR(hws_engine_generate(engine, &request, NULL, NULL, NULL), HWS_INVALID_ARGUMENT, "callback");
   hws_engine_destroy(engine);
 }
 

@@ -79,9 +79,10 @@ static void arguments(void) {
   FIELD(hws_comm_address, secret_file, 64, 8);
   FIELD(hws_comm_address, secret, 72, 8);
   FIELD(hws_comm_address, secret_user, 80, 8);
-  FIELD(hws_comm_address, trust_network, 88, 4);
-  FIELD(hws_comm_address, reserved_too, 92, 4);
-  CHECK(sizeof(hws_comm_address) == 96);
+  FIELD(hws_comm_address, secret_destroy, 88, 8);
+  FIELD(hws_comm_address, trust_network, 96, 4);
+  FIELD(hws_comm_address, reserved_too, 100, 4);
+  CHECK(sizeof(hws_comm_address) == 104);
   FIELD(hws_comm_host, struct_size, 0, 4);
   FIELD(hws_comm_host, rank, 4, 4);
   FIELD(hws_comm_host, world_size, 8, 4);

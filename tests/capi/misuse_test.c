@@ -266,7 +266,7 @@ static void overlapping_memory(void) {
   }
   const char* name = "final_norm.weight";
   CHECK_OK(hws_tensor_get(engine, HWS_TENSOR_WEIGHT, name, before, sizeof before));
-  CHECK_OK(hws_tensor_view(engine, HWS_TENSOR_WEIGHT, name, (void**)&view));
+  CHECK_OK(hws_tensor_view(engine, HWS_TENSOR_WEIGHT, name, (struct DLManagedTensorVersioned**)&view));
   CHECK_OK(hws_tensor_set(engine, HWS_TENSOR_WEIGHT, name, view->data, sizeof before));
   CHECK_OK(hws_tensor_get(engine, HWS_TENSOR_WEIGHT, name, view->data, sizeof before));
   CHECK_OK(hws_tensor_get(engine, HWS_TENSOR_WEIGHT, name, after, sizeof after));

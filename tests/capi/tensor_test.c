@@ -103,10 +103,10 @@ static void gradients_until_commit(void) {
 static void views_outlive_the_engine(void) {
   hws_engine* engine = tiny_engine(0);
   float copy[kVocab * kWidth];
-  void* out = NULL;
+  struct DLManagedTensorVersioned* out = NULL;
   CHECK_OK(hws_tensor_get(engine, HWS_TENSOR_WEIGHT, "embedding.tokens.weight", copy, sizeof copy));
   CHECK_OK(hws_tensor_view(engine, HWS_TENSOR_WEIGHT, "embedding.tokens.weight", &out));
-  dl_managed* view = out;
+  dl_managed* view = (dl_managed*)out;
   CHECK(view->version.major == 1 && (view->flags & 1) == 1);
   CHECK(view->tensor.ndim == 2 && view->tensor.shape[0] == kVocab && view->tensor.shape[1] == kWidth);
   CHECK(view->tensor.strides[0] == kWidth && view->tensor.strides[1] == 1 && view->tensor.byte_offset == 0);
