@@ -40,7 +40,7 @@ GroupCall BucketRuntime::staged(GroupCall t) const {
   return t;
 }
 
-/// This rank's shard of sums: in a slot of its own, or at its place in the whole.
+/// This rank's shard of sums, in its own slot or at its place in the whole.
 char* BucketRuntime::shard_in(const Plan& plan, SlotId slot, const GroupLayout& g) const {
   const Role role = plan.slot(slot).role;
   const int64_t in_whole = g.gradients + layout_.index() * g.shard * dtype_bytes(g.state_type);
@@ -49,7 +49,7 @@ char* BucketRuntime::shard_in(const Plan& plan, SlotId slot, const GroupLayout& 
                                                       : g.gradient_shard);
 }
 
-/// In which gradients of a slot lie there.
+/// Data type of the gradients in a slot.
 DType BucketRuntime::gradient_type(const Plan& plan, SlotId slot) const {
   return plan.slot(slot).role == Role::kShardSums ? DType::kF32 : layout_.options().state;
 }
@@ -98,7 +98,7 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
 
 void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool frozen, GroupCall* t) const {
   const SlotId sent = n[Operand::kSent];
-  const bool in_place = sent < 0;  // stages 1 and 2: what the optimizer changed
+  const bool in_place = sent < 0;  // stages 1 and 2: the shard that the optimizer updated
   const Role from = in_place ? Role::kWeights : plan.slot(sent).role;
   if (from == Role::kSecondary) t->group = groups_.secondary.get(), t->members = layout_.secondary_parts();
   for (const SlotId whole : n.all(Operand::kReceived)) {
@@ -153,7 +153,7 @@ GroupCall BucketRuntime::prepare_publish(const Plan& plan, int32_t block) const 
   return t;
 }
 
-/// Block by block, so that staging holds no more than in a step.
+/// Goes block by block, so that staging needs no more memory than in a step.
 void BucketRuntime::publish_weights(const Plan& plan) const {
   for (int32_t b = 0; publishes() && b < layout_.blocks(); ++b) wait(start(staged(prepare_publish(plan, b))));
 }
@@ -168,12 +168,12 @@ void BucketRuntime::wait(comm::Work work) const {
 
 namespace {
 
-/// Addresses of it are counted with, not used.
+/// A base for address arithmetic, never dereferenced.
 char* nowhere() { return reinterpret_cast<char*>(uintptr_t{4096}); }
 
 }  // namespace
 
-/// Calls use(transfer) for each transfer of the plan, without memory or groups behind it.
+/// Calls use(transfer) for each transfer of the plan, without real memory or groups.
 template <class Use>
 void BucketRuntime::for_each_transfer(const Plan& plan, const ShardLayout& layout,
                                       const DataParallel& strategy, Use use) {

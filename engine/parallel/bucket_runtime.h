@@ -1,6 +1,6 @@
-// BucketRuntime: carries out the transfers of data parallelism. One runtime serves DDP, every ZeRO stage and
-// HSDP: an instruction names slots, the ShardLayout says where each group's elements lie in them, and both
-// together are a list of pieces that is made once.
+// BucketRuntime: runs the transfers of data parallelism. One runtime serves DDP, every ZeRO stage and HSDP.
+// An instruction names slots, and ShardLayout says where each group's elements are in them. Together they
+// give a list of pieces, made once.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace hawser::parallel {
 
-/// The groups of one rank. Null where there is nobody to talk to.
+/// The groups of one rank. Null for a group of one.
 struct DataParallelGroups {
-  std::unique_ptr<comm::ProcessGroup> dp;         ///< everyone who sees samples of the global batch
-  std::unique_ptr<comm::ProcessGroup> shard;      ///< who shares one copy; stage 0: as dp
-  std::unique_ptr<comm::ProcessGroup> replica;    ///< who holds the same shard
+  std::unique_ptr<comm::ProcessGroup> dp;         ///< all ranks that read the global batch
+  std::unique_ptr<comm::ProcessGroup> shard;      ///< ranks that share one copy; stage 0: same as dp
+  std::unique_ptr<comm::ProcessGroup> replica;    ///< ranks that hold the same shard
   std::unique_ptr<comm::ProcessGroup> secondary;  ///< the smaller group of /zero/reshard_group
-  /// As shard, for memory of the host, where the others are the devices'; else null.
+  /// Like `shard`, but for host memory, if the other groups use device memory; else null.
   std::unique_ptr<comm::ProcessGroup> host_shard;
 
   comm::ProcessGroup& shard_of_host() const { return host_shard ? *host_shard : *shard; }
@@ -30,24 +30,24 @@ struct DataParallelGroups {
 
 class BucketRuntime {
  public:
-  /// `layout`, `strategy`, `groups`, `link` and the arena must outlive the runtime. `staging`: host memory of
-  /// transfer_staging_bytes for every plan bound here, or null where groups reach the arena.
+  /// `layout`, `strategy`, `groups`, `link` and the arena must outlive the runtime. `staging` is host memory
+  /// of transfer_staging_bytes for every plan bound here, or null if the groups can access the arena.
   BucketRuntime(const ShardLayout& layout, const DataParallel& strategy, const DataParallelGroups& groups,
                 char* arena, device::HostLink* link, char* staging);
 
-  /// Prepares the transfers of a plan, which must stay where it is.
+  /// Prepares the transfers of a plan, which must not move afterwards.
   void bind(const plan::Plan& plan);
-  /// Starts the transfer of instruction `index` of a bound plan; one that is staged is done on return.
+  /// Starts the transfer of instruction `index` of a bound plan. A staged transfer is complete on return.
   /// Allocates nothing.
   comm::Work start(const plan::Plan& plan, size_t index) const;
-  /// RESHARD: copies this rank's part for the smaller group.
+  /// RESHARD: copies this rank's shard for the smaller group.
   void keep_secondary(const plan::Plan& plan, const plan::Instruction& instruction) const;
-  /// What the compute stream is given from now on comes after the transfer.
+  /// Orders later work of the compute stream after the transfer.
   void follow(comm::Work work) const;
-  /// Returns when the transfer is done. Throws why it failed.
+  /// Waits for the transfer. Throws its error.
   void wait(comm::Work work) const;
-  /// Stages 1 and 2, after shards changed outside of a step: everyone gets all weights of all blocks, frozen
-  /// ones too. `plan`: any, for the persistent slots.
+  /// Stages 1 and 2, after shards changed outside of a step: every rank gets all weights of all blocks,
+  /// frozen ones too. Any plan will do; only its persistent slots are used.
   void publish_weights(const plan::Plan& plan) const;
 
  private:
@@ -84,11 +84,11 @@ class BucketRuntime {
   std::unordered_map<const plan::Plan*, std::vector<GroupCall>> bound_;
 };
 
-/// Device memory that sums of a plan's transfers need where groups reach the devices' memory.
+/// Device memory for the sums of a plan's transfers, if groups access device memory.
 int64_t transfer_device_bytes(const plan::Plan& plan, const ShardLayout& layout,
                               const DataParallel& strategy);
 
-/// Host memory that the transfers of a plan, one at a time, need where the host cannot reach the arena.
+/// Host memory that the transfers of a plan need, one at a time, if the host cannot access the arena.
 int64_t transfer_staging_bytes(const plan::Plan& plan, const ShardLayout& layout,
                                const DataParallel& strategy);
 

@@ -39,7 +39,7 @@ class Forms {
     if (bytes > 0) forms_.push_back({op, std::move(formula), bytes});
   }
 
-  /// f32 addends go round once, sums in the wire type once.
+  /// f32 addends go around the ring once, then sums in the wire type.
   void add_replicas(const std::string& times, int64_t reductions) {
     const int64_t r = s_.replicas;
     int64_t share = 0;
@@ -70,8 +70,9 @@ class Forms {
     return bytes;
   }
 
-  /// Stage 3. A block is gathered for its forward and again for its backward; the head once, for loss and
-  /// backward are one; the embedding for the look-up, and if it is tied for the head.
+  /// Stage 3. A block is gathered for its forward and again for its backward. The head is gathered once,
+  /// because loss and backward are one op. The embedding is gathered for the look-up and, if tied, for the
+  /// head.
   void add_gathers() {
     const int64_t n = s_.shards, small = s_.reshard_group;
     const int32_t head = layout_.blocks() - 1;

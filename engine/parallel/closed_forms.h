@@ -1,5 +1,5 @@
-// The bytes that a step sends, by the formulas of the papers, for readers of a plan. The plan itself counts
-// by instruction (traffic.h); both must agree.
+// The bytes that a step sends by the formulas of the papers, printed with a plan. The plan counts them by
+// instruction (traffic.h); both must agree.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,24 @@
 
 namespace hawser::parallel {
 
-/// One kind of transfer: "2(N-1)/N·Φg" and the bytes that one rank sends by it in a step.
+/// One kind of transfer: the formula, such as "2(N-1)/N·Φg", and the bytes that one rank sends by it in a
+/// step.
 struct ClosedForm {
   plan::Op op = plan::Op::kReduceGrad;
   std::string formula;
   int64_t bytes = 0;
 };
 
-/// What a model says about which weights are used again.
+/// Which weights of the model are used again.
 struct WeightUses {
   bool tied_head = false;
-  int32_t first_trainable = 0;  ///< no backward goes below this block
+  int32_t first_trainable = 0;  ///< lowest block with a backward
 };
 
-/// Kinds that send nothing are left out. In the formulas: N ranks that share a copy, R that hold the same
-/// shard, S ranks of the smaller group, A micro-batches; Φ the bytes of all shards together, padded, as they
-/// travel: Φg gradients, Φs their sums, Φw weights; Φe, Φb, Φh those of embedding, blocks, head, Φb' of
-/// blocks that have a backward, where not all do.
+/// Kinds that send nothing are left out. In the formulas N ranks share a copy, R hold the same shard, S form
+/// the smaller group, and there are A micro-batches. Φ is the size of all shards together in bytes as sent,
+/// with padding: Φg gradients, Φs their sums, Φw weights; Φe, Φb, Φh of embedding, blocks and head; Φb' of
+/// the blocks that have a backward, if not all do.
 std::vector<ClosedForm> closed_forms(const ShardLayout& layout, const DataParallel& strategy,
                                      int64_t micro_batches, const WeightUses& uses);
 

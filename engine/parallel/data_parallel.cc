@@ -17,8 +17,8 @@ using plan::Operand;
 using plan::Role;
 using plan::SlotId;
 
-/// The blocks whose gradients an instruction makes, where they are kept rounded by rounding them. A tied head
-/// makes some of the embedding's.
+/// The blocks whose gradients an instruction finishes (by rounding them, if they are stored rounded). A tied
+/// head also produces gradients of the embedding.
 std::vector<int32_t> produces_gradients_of(const Instruction& n, bool tied, bool rounded) {
   const bool rounds = n.op == Op::kRoundGrad || n.op == Op::kRoundHeadGrad;
   const bool makes = n.op == Op::kLoss || n.op == Op::kBackward || n.op == Op::kJoinHeadGrad;
@@ -52,10 +52,10 @@ class Pass {
   }
 
  private:
-  /// Micro-batches whose gradients are final on their own count apart; else all are one.
+  /// Micro-batches that are reduced separately count as separate parts; otherwise all are one.
   int32_t part_of(int32_t micro_batch) const { return each_ ? micro_batch : last_; }
 
-  /// Whole gradients get a place for as long as they are needed.
+  /// Gives whole gradients a slot for as long as they are needed.
   void give_buckets_slots() {
     const bool tied = find_state(plan_, Role::kLookupGradient, -1) >= 0;
     for (Instruction& n : plan_.instructions)
@@ -76,7 +76,7 @@ class Pass {
     const auto found = whole_.find({part, block});
     return found != whole_.end() ? found->second : find_state(plan_, Role::kGradients, block);
   }
-  /// Where the sums of this rank's shard end up: a place of their own, or their place in the whole.
+  /// Where the sums of this rank's shard end up: in their own slot, or at their place in the whole.
   SlotId reduced(int32_t part, int32_t block) const {
     const SlotId own = find_state(plan_, Role::kGradientShards, block);
     return own >= 0 ? own : whole(part, block);
@@ -84,7 +84,7 @@ class Pass {
 
   /// A bucket is ready after the last instruction that writes a gradient of its blocks.
   void find_ready() {
-    std::map<std::pair<int32_t, int32_t>, size_t> last_write;  // by part and block
+    std::map<std::pair<int32_t, int32_t>, size_t> last_write;  // keyed by part and block
     for (size_t i = 0; i < plan_.instructions.size(); ++i) {
       const Instruction& n = plan_.instructions[i];
       for (const plan::Use& use : n.uses) {
@@ -115,7 +115,8 @@ class Pass {
 
   void reduce(int32_t part, int32_t bucket) {
     const std::vector<int32_t>& blocks = buckets_[static_cast<size_t>(bucket)];
-    // Sums of a shard wait in f32 for those of its replicas, unless their place can hold them meanwhile.
+    // The sums of a shard wait in f32 for those of its replicas, unless their final place can hold them
+    // meanwhile.
     const bool hop = s_.replicas > 1 && (each_ || layout_.rounds_gradients());
     Instruction sum = transfer(Op::kReduceGrad, part, bucket);
     Instruction across = transfer(Op::kReduceReplicas, part, bucket);
@@ -141,7 +142,7 @@ class Pass {
       plan_.instructions.push_back(std::move(gather));
   }
 
-  /// Norm and optimizer see the sums: whole where the reduction makes them so (DDP), else of this rank's
+  /// Norm and optimizer read the sums: whole ones if the reduction gathers them (DDP), else this rank's
   /// shard.
   void read_reduced(Instruction* n) {
     std::erase_if(n->uses, [](const plan::Use& use) { return use.operand == Operand::kGradients; });
@@ -156,9 +157,10 @@ class Pass {
   bool each_;
   int32_t last_;
   std::vector<std::vector<int32_t>> buckets_;
-  std::map<std::pair<int32_t, int32_t>, SlotId> whole_;          // by part and block, where not persistent
-  std::vector<std::vector<std::pair<int32_t, int32_t>>> ready_;  // by instruction: part and bucket
-  std::vector<SlotId> in_flight_;                                // whole gradients of the last transfer
+  // keyed by part and block; only those that are not persistent
+  std::map<std::pair<int32_t, int32_t>, SlotId> whole_;
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> ready_;  // indexed by instruction: part and bucket
+  std::vector<SlotId> in_flight_;                                // whole gradients used by the last transfer
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ class Stager {
     t_.after.push_back({arena, host, bytes});
     return host;
   }
-  /// The same for a sum, which may be added to what is there.
+  /// The same for a sum, which may be added to the present contents.
   void* sum(void* arena, int64_t bytes) {
     void* const host = output(arena, bytes);
     if (t_.reduction.accumulate) t_.before.push_back({arena, host, bytes});

@@ -1,6 +1,6 @@
-// GroupCall: one transfer of a plan as pieces for a process group, made once. Where the
-// host cannot reach the arena, the pieces lie in host memory instead (stage), and are copied out of the arena
-// before the call and back into it after it.
+// GroupCall: one transfer of a plan as a list of pieces for a process group, made once. If the host cannot
+// access the arena, the pieces are in host memory (see stage), copied from the arena before the call and back
+// after it.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,26 @@ namespace hawser::parallel {
 
 struct GroupCall {
   comm::ProcessGroup* group = nullptr;
-  int64_t members = 1;  ///< of the group
+  int64_t members = 1;  ///< members of the group
   std::vector<comm::ReducePiece> reduce;
   std::vector<comm::AllReducePiece> all_reduce;
-  std::vector<comm::GatherPiece> gather_f32, gather_narrow;  // by the type of their elements
+  std::vector<comm::GatherPiece> gather_f32, gather_narrow;  // by element type
   DType narrow = DType::kF32;
   comm::Reduction reduction;
 
-  /// Between arena and staging.
+  /// A copy between arena and staging memory.
   struct Copy {
     void* arena;
     void* host;
     int64_t bytes;
   };
-  std::vector<Copy> before, after;  // empty where nothing is staged
+  std::vector<Copy> before, after;  // empty if nothing is staged
 };
 
-/// Calls the group. Allocates nothing.
+/// Makes the call. Allocates nothing.
 comm::Work issue(const GroupCall& transfer);
 
-/// Moves all pieces to staging at `host`, and notes what is copied. Returns the bytes of staging that it
-/// takes.
+/// Moves all pieces to staging memory at `host` and records the copies. Returns the bytes of staging used.
 int64_t stage(GroupCall* transfer, char* host);
 
 }  // namespace hawser::parallel

@@ -1,4 +1,4 @@
-// Settings of data parallelism: what its ranks shard, when they sum gradients, in which type and in which
+// Settings of data parallelism: what ranks shard, when they sum gradients, in which data type and in which
 // order.
 #pragma once
 
@@ -11,18 +11,18 @@ namespace hawser::parallel {
 enum class ReducePolicy { kPerStep, kPerMicroBatch };
 enum class ReshardAfterForward { kFull, kKeep, kGroup };
 enum class SumOrder { kRanks, kTree };
-/// Who carries gradients and weights between devices.
+/// What transfers gradients and weights between devices.
 enum class DeviceTransport { kAuto, kHost, kNccl };
 
-/// Fields that the stage gives no effect hold their defaults.
+/// Fields that have no effect at the stage keep their defaults.
 struct ZeroConfig {
   int64_t stage =
       0;  ///< 0: plain data parallelism; 1: optimizer sharded; 2: and gradients; 3: and parameters
   ReducePolicy reduce = ReducePolicy::kPerStep;
   ReshardAfterForward reshard_after_forward = ReshardAfterForward::kFull;  ///< stage 3
   int64_t reshard_group = 0;             ///< kGroup: ranks of the secondary shard; divides dp_shard. Else 0
-  int64_t prefetch = 1;                  ///< stage 3: blocks gathered ahead
-  DType gradient_type = DType::kF32;     ///< in which gradients travel: f32 or bf16. Sums are f32
+  int64_t prefetch = 1;                  ///< blocks gathered ahead (stage 3)
+  DType gradient_type = DType::kF32;     ///< data type of gradients on the wire: f32 or bf16; sums are f32
   int64_t bucket_bytes = 25 << 20;       ///< stages 0-2
   int64_t first_bucket_bytes = 1 << 20;  ///< stages 0-2; at most bucket_bytes
   SumOrder sum_order = SumOrder::kRanks;
@@ -31,7 +31,7 @@ struct ZeroConfig {
 struct CommConfig {
   int64_t sum_group = 1;  ///< data-parallel ranks summed together first; divides dp
   double timeout_seconds = 600;
-  double bandwidth_limit = 0;  ///< bytes per second that every transfer is slowed down to; 0: none
+  double bandwidth_limit = 0;  ///< limits every transfer to this many bytes per second; 0: no limit
   DeviceTransport device_transport = DeviceTransport::kAuto;
 };
 

@@ -5,7 +5,7 @@
 namespace hawser::parallel {
 namespace {
 
-/// Gives out the next bytes of a slot; returns where they begin.
+/// Reserves the next bytes of a slot; returns their offset.
 int64_t take(int64_t* slot, int64_t bytes) {
   const int64_t begin = *slot;
   *slot += bytes;
@@ -81,7 +81,7 @@ void ShardLayout::share_writing(const nn::ParameterTable& table) {
   int64_t all = 0;
   for (const nn::Parameter& p : table.all()) all += kept(p).size() * arrays(p);
   const int64_t begin = all * replica_ / replicas_, end = all * (replica_ + 1) / replicas_;
-  int64_t at = 0;  // where the parameter stands among all
+  int64_t at = 0;  // offset of the parameter among all that are shared
   for (const nn::Parameter& p : table.all()) {
     const mesh::FlatRange run = kept(p);
     const int64_t size = run.size() * arrays(p);

@@ -26,7 +26,7 @@ StateLayout::StateLayout(const mesh::DeviceMesh& mesh, int64_t stage, int64_t re
   if (stage >= 3) weights_ = {Axis::kDpShard};
   if (weights_sharded() && reshard_group > 0)
     secondary_ = {inner_half(Axis::kDpShard, mesh.degree(Axis::kDpShard) / reshard_group)};
-  const GroupedTensor any = whole_group(mesh::kShardAlign);  // the steps depend on no sizes
+  const GroupedTensor any = whole_group(mesh::kShardAlign);  // the steps do not depend on sizes
   reduction_ = as_transfers(mesh::reduction(mesh, gradient(any).layout(), state(any).layout()));
 }
 

@@ -1,7 +1,7 @@
-// StateLayout: how the state of a tensor (weight, gradient, moments) is spread over the mesh, declared here
-// and nowhere else. The stages of ZeRO (Rajbhandari et al., arXiv 1910.02054) differ in which of these
-// layouts are cut over dp_shard. Arithmetic on the layouts (mesh/) tells which ranks sum together, and which
-// elements a rank keeps, counts in the norm and writes to a checkpoint.
+// StateLayout: how the state of a tensor (weight, gradient, moments) is distributed over the mesh. Declared
+// only here. The stages of ZeRO (Rajbhandari et al., arXiv:1910.02054) differ in which of these layouts are
+// sharded over dp_shard. Arithmetic on the layouts (mesh/) gives the ranks that sum together and the elements
+// that a rank keeps, counts in the norm and writes to a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -12,60 +12,61 @@
 
 namespace hawser::parallel {
 
-/// A tensor, and where it lies in its parameter group: groups are what is cut.
+/// A tensor and its place in its parameter group. Groups are what is sharded.
 struct GroupedTensor {
   std::vector<int64_t> shape;
-  int64_t offset = 0;  ///< of its first element in the group
+  int64_t offset = 0;  ///< offset of its first element in the group
   int64_t group_elements = 0;
 };
-/// A group as a tensor of one dim.
+/// A group as a one-dimensional tensor.
 inline GroupedTensor whole_group(int64_t elements) { return {{elements}, 0, elements}; }
 
-/// The transfers that make of the gradient that a backward leaves what the optimizer works on: the difference
-/// of the two layouts (mesh/reduction.h), in the plan's instructions. A sum that everyone wants whole is a
-/// reduce_scatter and an all_gather.
+/// The transfers that turn the gradient of a backward into what the optimizer reads. They are the difference
+/// of the two layouts (mesh/reduction.h), as instructions of the plan. A sum that every rank needs whole is a
+/// reduce_scatter followed by an all_gather.
 struct GradientReduction {
-  std::vector<mesh::SubAxis> scatter;  ///< REDUCE_GRAD: each rank gets its part of the sum; empty: one rank
-  std::vector<mesh::SubAxis> across;   ///< REDUCE_REPLICAS: parts are summed; empty: there are no replicas
-  bool gather = false;                 ///< GATHER_GRAD along `scatter`: parts become whole again
+  /// REDUCE_GRAD: each rank gets its shard of the sum; empty for one rank
+  std::vector<mesh::SubAxis> scatter;
+  std::vector<mesh::SubAxis> across;  ///< REDUCE_REPLICAS: sums shards; empty without replicas
+  bool gather = false;                ///< GATHER_GRAD along `scatter`: makes shards whole again
 };
 
 class StateLayout {
  public:
-  /// `reshard_group`: ranks that keep a secondary copy of weights after a forward (stage 3); divides
-  /// dp_shard; 0: none.
+  /// `reshard_group` is the number of ranks that keep a secondary copy of weights after a forward (stage 3).
+  /// It divides dp_shard; 0 means none.
   StateLayout(const mesh::DeviceMesh& mesh, int64_t stage, int64_t reshard_group);
 
   const mesh::DeviceMesh& mesh() const { return mesh_; }
   const GradientReduction& reduction() const { return reduction_; }
-  /// Ranks along them see different samples.
+  /// Ranks along these axes read different samples.
   static std::vector<mesh::SubAxis> data_axes() { return {mesh::Axis::kDpReplicate, mesh::Axis::kDpShard}; }
   const std::vector<mesh::SubAxis>& secondary_axes() const { return secondary_; }
   bool weights_sharded() const { return degree(mesh_, weights_) > 1; }
   bool state_sharded() const { return degree(mesh_, state_) > 1; }
 
-  /// Weights between their uses.
+  /// The weights between uses.
   mesh::PlacedTensor weights(const GroupedTensor& t) const { return cut(weights_, t); }
-  /// The copy of weights that a group of ranks keeps from a forward to its backward.
+  /// The copy of the weights that a group of ranks keeps from a forward to its backward.
   mesh::PlacedTensor secondary(const GroupedTensor& t) const { return cut(secondary_, t); }
-  /// The gradient as the backward leaves it: a sum over everyone's samples is meant.
+  /// The gradient as the backward leaves it: a partial sum over all samples.
   mesh::PlacedTensor gradient(const GroupedTensor& t) const;
-  /// What REDUCE_GRAD leaves, up to the sum over replicas.
+  /// The result of REDUCE_GRAD, before the sum over replicas.
   mesh::PlacedTensor parts(const GroupedTensor& t) const { return cut(reduction_.scatter, t); }
-  /// The reduced gradient as norm and optimizer read it, masters and moments: all alike, so that an update
-  /// moves nothing.
+  /// The reduced gradient, masters and moments. They have the same layout, so an update needs no
+  /// communication.
   mesh::PlacedTensor state(const GroupedTensor& t) const { return cut(state_, t); }
 
  private:
   mesh::PlacedTensor cut(const std::vector<mesh::SubAxis>& axes, const GroupedTensor& t) const;
 
   mesh::DeviceMesh mesh_;
-  std::vector<mesh::SubAxis> weights_, secondary_, state_;  // along which it is cut; empty: everyone has all
+  std::vector<mesh::SubAxis> weights_, secondary_, state_;  // axes of sharding; empty if every rank has all
   GradientReduction reduction_;
 };
 
-/// The run of elements that `rank` holds of a tensor of one dim; at its end, and empty, where that is
-/// padding.
+/// The run of elements of a one-dimensional tensor that `rank` holds. For a rank with only padding it is
+/// empty, at the end.
 mesh::FlatRange run_of(const mesh::PlacedTensor& tensor, int64_t rank);
 
 }  // namespace hawser::parallel

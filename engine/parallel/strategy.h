@@ -1,5 +1,5 @@
-// DataParallel: how ranks that see different samples share one model, with every choice made. It is the
-// input of the passes in this folder.
+// DataParallel: how data-parallel ranks share one model, with every choice resolved. The input of the passes
+// in this folder.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,31 @@ namespace hawser::parallel {
 
 struct DataParallel {
   int64_t stage = 0;             ///< 0: DDP; ZeRO 1, 2, 3
-  int64_t shards = 1;            ///< ranks that share one copy of what is sharded; stage 0: all of them
-  int64_t replicas = 1;          ///< copies of it (HSDP); stage 0: 1
-  bool per_micro_batch = false;  ///< gradients of each micro-batch are reduced on their own
-  bool tree = false;             ///< micro-batches and ranks are summed by one binary tree (promise L3)
+  int64_t shards = 1;            ///< ranks that share one copy of sharded state; stage 0: all of them
+  int64_t replicas = 1;          ///< copies of that state (HSDP); stage 0: 1
+  bool per_micro_batch = false;  ///< reduce the gradients of each micro-batch separately
+  bool tree = false;             ///< sum micro-batches and ranks by one binary tree (promise L3)
   ReshardAfterForward reshard = ReshardAfterForward::kFull;
   int64_t reshard_group = 0;  ///< ranks of the smaller group
   int64_t prefetch = 1;       ///< blocks gathered ahead
-  DType wire = DType::kF32;   ///< in which gradients travel
-  int64_t sum_group = 0;      ///< ranks summed together first where there is one copy; 0: all, or a tree
+  DType wire = DType::kF32;   ///< data type of gradients on the wire
+  int64_t sum_group = 0;      ///< ranks summed together first if there is one copy; 0: all, or a tree
   int64_t bucket_bytes = 25 << 20, first_bucket_bytes = 1 << 20;
 
   int64_t ranks() const { return shards * replicas; }
   bool many() const { return ranks() > 1; }
-  /// Ranks whose gradients are added up first, in ascending order; then these sums are. Strategies of the
-  /// same ranks, wire type and reduction give the same bits if they agree on this. Says nothing of a tree.
+  /// How many ranks' gradients are summed first, in ascending order, before those sums are added. Strategies
+  /// with the same ranks, wire type and reduction give the same bits if this is equal. Does not apply to a
+  /// tree.
   int64_t summed_first() const {
     if (replicas > 1) return shards;
     return sum_group > 0 ? sum_group : ranks();
   }
-  /// Whole gradients stand only while they are made and reduced.
+  /// Whole gradients exist only until they are reduced.
   bool gradient_buckets(int64_t micro_batches) const {
     return many() && stage >= 2 && (per_micro_batch || micro_batches == 1);
   }
-  /// Every micro-batch's gradients are reduced and added to what the shard's owner has.
+  /// The gradients of every micro-batch are reduced and added to the shard of its owner.
   bool reduces_each(int64_t micro_batches) const { return many() && per_micro_batch && micro_batches > 1; }
 };
 

@@ -19,7 +19,7 @@ inline int64_t reduce_scatter_bytes(const ShardLayout& layout, const std::vector
   return (layout.parts() - 1) * elements * dtype_bytes(wire);
 }
 
-/// GATHER_GRAD: (N - 1) shards of sums, as they are kept.
+/// GATHER_GRAD: (N - 1) shards of sums, in their stored type.
 inline int64_t gradient_gather_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks) {
   return reduce_scatter_bytes(layout, blocks, layout.options().state);
 }
@@ -35,7 +35,8 @@ inline int64_t replica_bytes(const ShardLayout& layout, const std::vector<int32_
   return (replicas - 1) * elements * (dtype_bytes(DType::kF32) + dtype_bytes(wire));
 }
 
-/// UNSHARD: (parts - 1) shards of every group (only trainable ones: `updated`), in the type of its weights.
+/// UNSHARD: (parts - 1) shards of every group (with `updated` only trainable ones), in the type of its
+/// weights.
 inline int64_t unshard_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks, int64_t parts,
                              bool updated) {
   int64_t bytes = 0;

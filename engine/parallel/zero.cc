@@ -25,7 +25,7 @@ Instruction unshard(int32_t block) {
   return n;
 }
 
-/// Stage 3. A period is a run of uses of one block's weights that one gathered copy serves.
+/// Stage 3. A period is a run of uses of one block's weights that share one gathered copy.
 class GatherForUse {
  public:
   GatherForUse(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy)
@@ -47,14 +47,14 @@ class GatherForUse {
  private:
   struct Use {
     size_t at;      // instruction
-    size_t number;  // among those that use any weights
+    size_t number;  // position among the instructions that use weights
   };
   struct Period {
     int32_t block;
     std::vector<Use> uses;
     SlotId weights = -1;
-    SlotId secondary = -1;    // where a part is kept when the period ends
-    SlotId gather_from = -1;  // the secondary part that it is gathered from; -1: everyone's shards
+    SlotId secondary = -1;    // where a shard is kept when the period ends
+    SlotId gather_from = -1;  // the secondary shard to gather from; -1: from all ranks' shards
   };
 
   void find_uses() {
@@ -69,7 +69,7 @@ class GatherForUse {
     }
   }
 
-  /// Uses right after each other share a copy; under kKeep so do all of one micro-batch.
+  /// Consecutive uses share a copy; under kKeep so do all uses of one micro-batch.
   bool joins(const Use& before, const Use& next) const {
     const bool same = plan_.instructions[before.at].micro_batch == plan_.instructions[next.at].micro_batch;
     return next.number == before.number + 1 || (s_.reshard == ReshardAfterForward::kKeep && same);
@@ -98,7 +98,7 @@ class GatherForUse {
       if (use.operand == Operand::kWeights && plan_.slot(use.slot).block == block) use.slot = weights;
   }
 
-  /// The copy that a forward gathers leaves a part of itself for the backward of the same micro-batch.
+  /// A copy gathered for a forward keeps a shard of itself for the backward of the same micro-batch.
   void keep_parts(size_t first) {
     for (size_t p = first; p + 1 < periods_.size(); ++p) {
       Period &forward = periods_[p], &next = periods_[p + 1];
@@ -111,8 +111,7 @@ class GatherForUse {
     }
   }
 
-  /// A copy is asked for `prefetch` uses before it is needed, but not before what it is gathered from is
-  /// there.
+  /// Gathers a copy `prefetch` uses before it is needed, but not before its source exists.
   void place_gathers() {
     gathers_.resize(plan_.instructions.size());
     reshards_.resize(plan_.instructions.size());
@@ -155,10 +154,10 @@ class GatherForUse {
   plan::Plan& plan_;
   const ShardLayout& layout_;
   const DataParallel& s_;
-  std::vector<std::vector<Use>> uses_;  // by block
-  std::vector<size_t> by_number_;       // instruction of each use
+  std::vector<std::vector<Use>> uses_;  // indexed by block
+  std::vector<size_t> by_number_;       // instruction index of each use
   std::vector<Period> periods_;
-  std::vector<std::vector<size_t>> gathers_, reshards_;  // by instruction: before and after it
+  std::vector<std::vector<size_t>> gathers_, reshards_;  // indexed by instruction: before and after it
 };
 
 }  // namespace
@@ -169,11 +168,12 @@ void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const D
   for (int32_t b = 0; b < layout.blocks(); ++b)
     bytes.push_back(layout.block_state(b).gradient_bucket > 0 ? layout.block_state(b).weights : 0);
   const auto buckets = gradient_buckets(bytes, strategy.bucket_bytes, strategy.first_bucket_bytes);
-  int32_t updated = -1;  // the block that the instruction at hand updates
+  int32_t updated = -1;  // the block that this instruction updates
   const auto before = [&](size_t, Instruction* n) { updated = n->op == Op::kOptimizerStep ? n->block : -1; };
   const auto after = [&](size_t) {
     for (size_t k = 0; k < buckets.size(); ++k) {
-      if (buckets[k].front() != updated) continue;  // blocks descend: the first is updated last
+      // blocks are in descending order, so the first is updated last
+      if (buckets[k].front() != updated) continue;
       Instruction gather = unshard(-1);
       gather.bucket = static_cast<int32_t>(k);
       for (const int32_t b : buckets[k])

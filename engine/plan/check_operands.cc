@@ -1,4 +1,4 @@
-// Whether a plan's instructions are what the table of ops says.
+// Checks a plan's instructions against the table of ops.
 #include "engine/base/error.h"
 #include "engine/plan/plan.h"
 
@@ -11,7 +11,7 @@ Count count_of(const OperandRules& rules, Operand operand) {
   return Count::kNone;
 }
 
-/// Each of the instruction's operands stands in the row, and often enough in the instruction.
+/// Checks that the row allows each operand of the instruction, and as often as it occurs.
 void check_rules(const Plan& plan, size_t index, const OperandRules& rules, bool written) {
   const Instruction& n = plan.instructions[index];
   std::array<int32_t, static_cast<size_t>(Operand::kCount)> given{};

@@ -1,4 +1,4 @@
-// Plans for people and for machines.
+// Prints plans as text and as JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ bool of_many_ranks(const Plan& plan) {
                      [](const Instruction& n) { return n.sent_bytes > 0; });
 }
 
-/// Of each lane that is awaited.
+/// The transfer that each lane is awaited up to.
 std::string waits_text(const LaneMarks& waits) {
   std::string text;
   for (size_t lane = 0; lane < kLanes; ++lane)
@@ -33,7 +33,7 @@ std::string waits_text(const LaneMarks& waits) {
   return text.empty() ? "-" : text;
 }
 
-/// -1, or an instruction; where several lanes are awaited, a list of them.
+/// -1, one instruction, or a list if several lanes are awaited.
 OrderedJson waits_json(const LaneMarks& waits) {
   OrderedJson all = OrderedJson::array();
   for (size_t lane = 0; lane < kLanes; ++lane)

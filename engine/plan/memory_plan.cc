@@ -1,4 +1,4 @@
-// Where slots lie: interval colouring by bytes. A plan's peak is exact before anything is allocated.
+// Places slots by interval colouring over bytes, so a plan's peak is exact before anything is allocated.
 #include <algorithm>
 #include <numeric>
 
@@ -39,7 +39,7 @@ void place_transients(Plan* plan) {
   }
 }
 
-/// One sweep over the instructions with what begins and ends at each.
+/// Sweeps once over the instructions, adding slots that begin and removing those that end.
 void count_peak(Plan* plan) {
   const size_t steps = std::max<size_t>(plan->instructions.size(), 1);
   std::vector<MemoryByCategory> change(steps + 1);

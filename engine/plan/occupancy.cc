@@ -31,7 +31,7 @@ int64_t ByteRanges::lowest_free(int64_t from, int64_t bytes) const {
 Occupancy::Occupancy(size_t instructions)
     : leaves_(std::bit_ceil(std::max<size_t>(instructions, 1))), nodes_(2 * leaves_) {}
 
-/// The nodes that [first, last] is cut into.
+/// Calls fn for the nodes that make up [first, last].
 template <typename Fn>
 void Occupancy::each_whole(int32_t first, int32_t last, Fn fn) const {
   size_t left = leaves_ + static_cast<size_t>(first), right = leaves_ + static_cast<size_t>(last) + 1;
@@ -41,7 +41,7 @@ void Occupancy::each_whole(int32_t first, int32_t last, Fn fn) const {
   }
 }
 
-/// All nodes from the two ends of [first, last] up to the root.
+/// Calls fn for all nodes on the paths from both ends of [first, last] to the root.
 template <typename Fn>
 void Occupancy::each_above(int32_t first, int32_t last, Fn fn) const {
   size_t left = leaves_ + static_cast<size_t>(first), right = leaves_ + static_cast<size_t>(last);

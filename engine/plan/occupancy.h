@@ -1,9 +1,9 @@
-// Occupancy: which bytes of the arena are taken during which instructions, and the lowest bytes that are free
-// for a whole lifetime. Placing n slots over n instructions takes O(n log n) such steps.
+// Occupancy: which bytes of the arena are in use during which instructions, and where the lowest free range
+// for a whole lifetime is. Placing n slots over n instructions takes O(n log n) node visits.
 //
-// A segment tree over instructions. A lifetime is cut into at most 2 log n nodes. Each node keeps the union
-// of the bytes of lifetimes that cover all of it, and of lifetimes that reach into it. Micro-batches take the
-// same bytes after each other, so these unions stay short.
+// The data structure is a segment tree over instructions. A lifetime covers at most 2 log n nodes. Each node
+// keeps the union of the bytes of lifetimes that cover it entirely, and of lifetimes that overlap it.
+// Consecutive micro-batches reuse the same bytes, so these unions stay short.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace hawser::plan {
 
-/// Disjoint ranges of bytes, ascending.
+/// Disjoint byte ranges in ascending order.
 class ByteRanges {
  public:
   void add(int64_t begin, int64_t end);
-  /// The lowest at >= `from` with [at, at + bytes) outside all ranges.
+  /// The lowest `at` >= `from` with [at, at + bytes) outside all ranges.
   int64_t lowest_free(int64_t from, int64_t bytes) const;
 
  private:
@@ -28,12 +28,12 @@ class ByteRanges {
 
 class Occupancy {
  public:
-  /// Of a plan with so many instructions.
+  /// For a plan with this many instructions.
   explicit Occupancy(size_t instructions);
 
-  /// Bytes [begin, end) are taken from instruction `first` to `last`, both included.
+  /// Marks bytes [begin, end) as used from instruction `first` to `last`, inclusive.
   void take(int32_t first, int32_t last, int64_t begin, int64_t end);
-  /// The lowest offset >= `from` at which `bytes` are free from instruction `first` to `last`.
+  /// The lowest offset >= `from` at which `bytes` are free from instruction `first` to `last`, inclusive.
   int64_t lowest_free(int32_t first, int32_t last, int64_t bytes, int64_t from) const;
 
  private:
@@ -46,7 +46,7 @@ class Occupancy {
   void each_above(int32_t first, int32_t last, Fn fn) const;
 
   size_t leaves_;
-  std::vector<Node> nodes_;  // 1 is the root; 2i and 2i + 1 stand below i
+  std::vector<Node> nodes_;  // 1 is the root; the children of i are 2i and 2i + 1
 };
 
 }  // namespace hawser::plan

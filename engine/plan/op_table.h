@@ -1,6 +1,6 @@
-// The table of ops: for each, its name, what kind of work it is, and the operands that it reads and writes.
-// A new op is an entry of Op and a row here, and a case in the executor (train/step/executor.cc): printing,
-// memory plan, waits, segments and simulator ask the table.
+// The table of ops: the name, kind of work and operands of each. To add an op, add an entry to Op, a row
+// here, and a case in the executor (train/step/executor.cc). Printing, memory plan, waits, segments and
+// simulator use the table.
 #pragma once
 
 #include <array>
@@ -10,27 +10,27 @@
 
 namespace hawser::plan {
 
-/// What an instruction uses a slot as.
+/// The role of a slot in an instruction.
 enum class Operand : uint8_t {
   kBatch,      ///< tokens, targets, positions of a micro-batch
-  kX,          ///< residual that a block reads
-  kY,          ///< residual that it makes
-  kSaved,      ///< what a forward keeps for its backward
-  kCache,      ///< keys and values of a layer, from call to call of a generation
-  kDx,         ///< gradient of the residual
+  kX,          ///< residual stream that a block reads
+  kY,          ///< residual stream that it writes
+  kSaved,      ///< what forward saves for backward
+  kCache,      ///< keys and values of a layer, kept between the calls of a generation
+  kDx,         ///< gradient of the residual stream
   kScalars,    ///< learning rate, 1 / tokens
-  kLosses,     ///< by token
+  kLosses,     ///< loss of each token
   kNorm,       ///< sums of squares and losses
-  kWeights,    ///< of the block; of a tied head the embedding's too
-  kSecondary,  ///< a part of them that a smaller group keeps
+  kWeights,    ///< weights of the block; for a tied head also the embedding's
+  kSecondary,  ///< shard of the weights within a smaller group
   kGradients,
-  kAddend,          ///< gradients that are added to others
+  kAddend,          ///< gradients to add
   kWindow,          ///< f32 gradients before they are rounded
-  kLookupGradient,  ///< of a tied embedding: what look-ups add
+  kLookupGradient,  ///< gradient of a tied embedding from look-ups
   kMaster,
   kMoment1,
   kMoment2,
-  kSent,      ///< what a transfer reads; the i-th becomes the i-th of kReceived
+  kSent,      ///< what a transfer reads; the i-th goes to the i-th of kReceived
   kReceived,  ///< what a transfer writes
   kCount
 };
@@ -46,25 +46,25 @@ enum class Op : uint8_t {
   kLoadMicroBatch,
   kCountTokens,
   kForward,
-  kLoss,  ///< norm, head, loss, and their backward
+  kLoss,  ///< final norm, head and loss, with their backward
   kEvalLoss,
   kLogits,
   kBackward,
-  kJoinHeadGrad,    ///< the two gradients of a tied embedding become one
+  kJoinHeadGrad,    ///< adds the two gradients of a tied embedding
   kAddGrad,         ///< adds one micro-batch's gradients to another's
-  kRoundGrad,       ///< rounds what one backward left
+  kRoundGrad,       ///< rounds the gradients of one backward
   kRoundHeadGrad,   ///< the same for the head's part of a tied embedding
-  kReduceGrad,      ///< sums gradients over ranks; each keeps its shard
+  kReduceGrad,      ///< sums gradients over ranks; each rank gets its shard
   kReduceReplicas,  ///< sums shards over replicas
-  kGatherGrad,      ///< everyone gets the sums
-  kUnshard,         ///< everyone gets a block's weights
-  kReshard,         ///< keeps a part of them for the backward
-  kGradNorm,        ///< of a block; without a block: the norm, agreed by all ranks
+  kGatherGrad,      ///< every rank gets all sums
+  kUnshard,         ///< every rank gets the weights of a block
+  kReshard,         ///< keeps a shard of them for the backward
+  kGradNorm,        ///< squares of a block's gradients; without a block: the norm over all ranks
   kOptimizerStep,
   kCount
 };
 
-/// How many slots of a kind an instruction names.
+/// How many slots an operand has.
 enum class Count : uint8_t { kNone, kOne, kMaybe, kSome, kAny };  ///< 0, 1, 0 or 1, 1 or more, 0 or more
 
 struct OperandRule {
@@ -73,18 +73,18 @@ struct OperandRule {
 };
 using OperandRules = std::array<OperandRule, 4>;
 
-/// Whether the host takes part, so that no device can be given the instruction beforehand.
+/// Whether the host takes part, so that a device cannot run the instruction ahead of it.
 enum class Host : uint8_t { kNever, kWithoutBlock, kAlways };
 
-/// What an op is, and what it may cost beside time.
+/// Properties of an op, and which costs it may have beside time.
 struct Traits {
   Host host = Host::kNever;
-  bool transfer = false;  ///< it stands on a communication lane
-  bool modules = false;   ///< it calls modules of the model
-  bool backward = false;  ///< their backward, too
-  bool flops = false;     ///< it is known how many
-  bool sends = false;     ///< bytes to other ranks
-  bool scratch = false;   ///< workspace
+  bool transfer = false;  ///< runs on a communication lane
+  bool modules = false;   ///< calls modules of the model
+  bool backward = false;  ///< calls their backward, too
+  bool flops = false;     ///< its FLOPs are counted
+  bool sends = false;     ///< sends bytes to other ranks
+  bool scratch = false;   ///< may use workspace
 };
 
 struct OpRow {
@@ -110,7 +110,8 @@ constexpr OperandRule maybe(Operand o) { return {o, Count::kMaybe}; }
 constexpr OperandRule some(Operand o) { return {o, Count::kSome}; }
 constexpr OperandRule any(Operand o) { return {o, Count::kAny}; }
 
-/// By op. The embedding has no x; where gradients travel in buckets, or are rounded, a pass gives them a place.
+/// Indexed by op. The embedding has no x. For gradients that are rounded or sent in buckets, a pass assigns
+/// the slots.
 inline constexpr OpRow kRows[] = {
     {Op::kLoadMicroBatch, "LOAD_MICRO_BATCH", kLoads, {}, {one(kBatch), maybe(kX), any(kCache)}},
     {Op::kCountTokens, "COUNT_TOKENS", kAgrees, {some(kBatch)}, {one(kScalars)}},
@@ -142,7 +143,7 @@ inline constexpr OpRow kRows[] = {
      "UNSHARD",
      kTransfer,
      {maybe(kSent)},
-     {some(kReceived)}},  // without kSent every rank's part lies in its place already
+     {some(kReceived)}},  // without kSent every rank's shard is already in place
     {Op::kReshard, "RESHARD", kState, {one(kWeights)}, {one(kSecondary)}},
     {Op::kGradNorm, "GRAD_NORM", kAgrees, {maybe(kGradients), maybe(kNorm)}, {one(kNorm)}},
     {Op::kOptimizerStep,

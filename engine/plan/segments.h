@@ -1,4 +1,4 @@
-// Segments: what of a plan a device can be given as one piece.
+// Segments: the parts of a plan that can be submitted to a device as one piece.
 #pragma once
 
 #include <vector>
@@ -7,16 +7,15 @@
 
 namespace hawser::plan {
 
-/// Instructions [begin, end) of the compute lane. On the way they need nothing of the host and no transfer:
-/// only the first may have to wait for one. All are of one micro-batch, so that the host gives the next while
-/// the device works.
+/// Instructions [begin, end) of the compute lane. After the first, none needs the host or waits for a
+/// transfer. All belong to one micro-batch, so that the host can prepare the next while the device works.
 struct Segment {
   size_t begin = 0, end = 0;
   bool operator==(const Segment&) const = default;
 };
 
-/// The longest ones of instructions [begin, end), in order. What stands in none of them is a transfer, or the
-/// host's: micro-batches are loaded, tokens counted, the norm agreed on, logits handed out.
+/// The longest segments within instructions [begin, end), in order. Instructions outside all segments are
+/// transfers or the host's: loading micro-batches, counting tokens, summing the norm, returning logits.
 std::vector<Segment> segments(const Plan& plan, size_t begin, size_t end);
 
 }  // namespace hawser::plan

@@ -25,7 +25,7 @@ class Schedule {
   }
   struct Named {
     Operand operand;
-    SlotId slot;  // -1: it is not there
+    SlotId slot;  // -1 if absent
   };
   Instruction& add(Op op, int32_t mb, int32_t block, const std::vector<Named>& reads,
                    const std::vector<Named>& writes, const Cost& cost = {}) {
@@ -42,9 +42,9 @@ class Schedule {
     add(Op::kLoadMicroBatch, mb, -1, {}, {{kBatch, batch}});
     return batch;
   }
-  /// Embedding and blocks of one micro-batch; returns the last residual. What backward will read is kept.
+  /// Emits embedding and blocks of one micro-batch; returns the last residual. Keeps what backward will read.
   SlotId forward(int32_t mb, SlotId batch);
-  /// Head, loss and all backwards. Gradients go to `gradients` (by block).
+  /// Emits head, loss and the whole backward. Gradients go to `gradients` (by block).
   void loss_and_backward(int32_t mb, SlotId batch, SlotId x, const std::vector<SlotId>& gradients,
                          bool accumulate);
   void evaluate(Op head, const Cost& cost, int64_t result);
@@ -58,7 +58,7 @@ class Schedule {
     return plan_.add_slot({std::move(full), category, bytes, true, role, block});
   }
   SlotId weights(int32_t block) const { return weights_[static_cast<size_t>(block)]; }
-  /// Reads of the head: x, the micro-batch, its weights, and the embedding's where it shares them.
+  /// What the head reads: x, the micro-batch, its weights, and the embedding's if it shares them.
   std::vector<Named> head_reads(SlotId x, SlotId batch) const {
     return {
         {kX, x}, {kBatch, batch}, {kWeights, weights(s_.head())}, {kWeights, s_.tied_head ? weights(0) : -1}};
@@ -79,10 +79,10 @@ class Schedule {
   Plan plan_;
   std::vector<SlotId> weights_, gradients_;
   SlotId lookup_gradient_ = -1, rope_ = -1, scalars_ = -1, norm_ = -1;
-  std::vector<SlotId> inputs_, saved_;  // of the last forward, by block from 1
+  std::vector<SlotId> inputs_, saved_;  // of the last forward, indexed by block from 1
 };
 
-/// The same slots in the same order in every plan, so that they share their places.
+/// Every plan adds the same slots in the same order, so that all plans share their places.
 void Schedule::add_state() {
   const auto blocks = static_cast<int32_t>(s_.state.size());
   const auto each = [&](auto&& add) {
@@ -148,7 +148,7 @@ void Schedule::loss_and_backward(int32_t mb, SlotId batch, SlotId x, const std::
   const auto written = [&](size_t block) {
     return rounds ? window(mb, static_cast<int32_t>(block)) : gradients[block];
   };
-  // The gradient of a tied table begins with the head's part.
+  // The head's part of the gradient of a tied table comes first.
   const bool tied = lookup_gradient_ >= 0 || s_.one_tied_gradient;
   const SlotId head_made = written(gradients.size() - 1);
   const SlotId shared = !tied ? -1 : rounds ? window(mb, 0, "head_gradient_window") : gradients[0];
@@ -174,7 +174,7 @@ void Schedule::loss_and_backward(int32_t mb, SlotId batch, SlotId x, const std::
   if (rounds) round(Op::kRoundGrad, mb, 0, made, gradients[0], accumulate);
 }
 
-/// Where one backward writes gradients that are kept narrower; -1 for a block without any.
+/// Where a backward pass writes f32 gradients that are stored narrower; -1 for a block without gradients.
 SlotId Schedule::window(int32_t mb, int32_t block, const char* name) {
   return plan_.add_slot({fmt::format("{}.{}.{}", name, block, mb), Category::kBuckets,
                          s_.state[static_cast<size_t>(block)].gradient_window, false, Role::kGradientWindow,
@@ -225,7 +225,7 @@ void Schedule::add_gradients(const std::vector<SlotId>& to, const std::vector<Sl
           true;
 }
 
-/// A binary counter of finished subtrees: gradients of micro-batch 0 stand where all will be at last.
+/// A binary counter of finished subtrees. The final sum ends up in the gradients of micro-batch 0.
 void Schedule::tree(int32_t micro_batches, const std::vector<SlotId>& batches) {
   struct Subtree {
     std::vector<SlotId> gradients;
@@ -245,8 +245,8 @@ void Schedule::tree(int32_t micro_batches, const std::vector<SlotId>& batches) {
   }
 }
 
-/// Norms from the head down, as gradients become final; weights from the embedding up, as the next step needs
-/// them.
+/// Norms from the head down, in the order in which gradients become final; updates from the embedding up, in
+/// the order in which the next step needs the weights.
 void Schedule::update() {
   for (int32_t b = s_.head(); b >= 0; --b)
     if (gradients_[static_cast<size_t>(b)] >= 0 || s_.state[static_cast<size_t>(b)].gradient_bucket > 0)
@@ -276,7 +276,7 @@ void Schedule::evaluate(Op head, const Cost& cost, int64_t result_bytes) {
 void Schedule::generate() {
   const SlotId batch = transient("batch.0", Category::kStaging, s_.generate_batch);
   const SlotId x = transient("x", Category::kActivations, s_.generate_residual);
-  // The caches keep their contents from call to call: all of them live over the whole plan.
+  // The caches keep their contents between calls, so all of them live over the whole plan.
   std::vector<SlotId> caches;
   std::vector<Named> all{{kBatch, batch}, {kX, x}};
   for (size_t layer = 0; layer < s_.block_forward.size(); ++layer) {

@@ -28,7 +28,7 @@ void check_costs(const Plan& plan, const CostTable& costs) {
            costs.bytes_per_second, plan.name);
 }
 
-/// The compute lane hands transfers over one by one, so what waits for a later one waits for ever.
+/// The compute lane queues transfers one by one, so waiting for a later one would never end.
 void check_waits(const Plan& plan, size_t index) {
   const Instruction& n = plan.instructions[index];
   for (size_t l = 0; l < kLanes; ++l) {
@@ -48,7 +48,7 @@ void check_waits(const Plan& plan, size_t index) {
   }
 }
 
-/// One rank: its compute lane. Seconds from the beginning.
+/// The compute lane of one rank. Times in seconds from the start.
 class RankClock {
  public:
   RankClock(const Plan& plan, const CostTable& costs) : plan_(plan), costs_(costs) {
@@ -67,7 +67,7 @@ class RankClock {
     now_ = until;
   }
 
-  /// The compute lane comes to an instruction; when what it waits for is there.
+  /// The compute lane reaches an instruction. Returns when what it waits for is done.
   double turn(size_t i) {
     line_.times[i].ready = now_;
     double there = now_;
@@ -97,7 +97,7 @@ class RankClock {
   double now_ = 0;
 };
 
-/// All ranks, and the communication lanes that they share.
+/// All ranks and the communication lanes they share.
 class Simulation {
  public:
   Simulation(const Plan& plan, const std::vector<CostTable>& ranks) : plan_(plan) {
@@ -145,7 +145,7 @@ class Simulation {
 
   const Plan& plan_;
   std::vector<RankClock> ranks_;
-  std::array<double, kLanes> free_{};  // when each communication lane is
+  std::array<double, kLanes> free_{};  // when each communication lane becomes free
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ double total(const std::vector<Span>& spans) {
   return sum;
 }
 
-/// In order, and without overlaps of several lanes.
+/// Sorts the spans of several lanes and merges overlaps.
 std::vector<Span> merged(std::vector<Span> spans) {
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
   std::vector<Span> all;
@@ -29,7 +29,7 @@ std::vector<Span> merged(std::vector<Span> spans) {
   return all;
 }
 
-/// Of two lists in order, each without overlaps of its own.
+/// Total overlap of two lists, each sorted and without overlaps of its own.
 double common(const std::vector<Span>& a, const std::vector<Span>& b) {
   double sum = 0;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {

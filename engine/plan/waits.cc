@@ -1,7 +1,7 @@
-// Who waits for whom. The compute lane comes to every instruction in turn: it runs its own, and gives transfers
-// to their lanes, which run beside it and beside each other. So an instruction waits for transfers of other
-// lanes than its own, and only where both use the same bytes of the arena and one writes them: the same slot,
-// or another one that took its place.
+// Computes which transfers each instruction waits for. The compute lane reaches every instruction in turn: it
+// runs its own and queues transfers on their lanes, which run in parallel with it and with each other. An
+// instruction therefore waits only for transfers of other lanes, and only if both use the same bytes of the
+// arena and one writes them. The bytes may belong to the same slot, or to another that took its place.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -12,11 +12,10 @@
 namespace hawser::plan {
 namespace {
 
-/// The newest transfer of one lane that uses each byte of the arena, from when it was given until somebody has
-/// waited for it.
+/// The last transfer of one lane that uses each byte of the arena, until something has waited for it.
 class NewestTransfer {
  public:
-  /// Transfer `at`, newer than all others, uses [begin, end).
+  /// Records that transfer `at`, newer than all others, uses [begin, end).
   void use(int64_t begin, int64_t end, int32_t at) {
     split(begin);
     split(end);
@@ -24,7 +23,7 @@ class NewestTransfer {
     ranges_[begin] = {end, at};
   }
 
-  /// The newest one after `done` in [begin, end); -1: none. Forgets what is not newer than `done`.
+  /// The last one after `done` in [begin, end); -1 if none. Forgets those up to `done`.
   int32_t find(int64_t begin, int64_t end, int32_t done) {
     auto range = ranges_.lower_bound(begin);
     if (range != ranges_.begin() && std::prev(range)->second.end > begin) --range;
@@ -46,7 +45,7 @@ class NewestTransfer {
     int32_t at;
   };
 
-  /// No range goes on across `byte`.
+  /// Splits the range that contains `byte`, so that none crosses it.
   void split(int64_t byte) {
     const auto next = ranges_.lower_bound(byte);
     if (next == ranges_.begin()) return;
@@ -56,7 +55,7 @@ class NewestTransfer {
     before.end = byte;
   }
 
-  std::map<int64_t, Used> ranges_;  // by first byte; disjoint
+  std::map<int64_t, Used> ranges_;  // keyed by first byte; disjoint
 };
 
 template <typename Fn>
@@ -72,9 +71,9 @@ void each_use(const Plan& plan, const Instruction& n, Fn fn) {
 }  // namespace
 
 void assign_waits(Plan* plan) {
-  std::array<NewestTransfer, kLanes> used, written;  // by lane
+  std::array<NewestTransfer, kLanes> used, written;  // indexed by lane
   LaneMarks done,
-      given;  // the newest transfers that have been waited for, each covers all before it; and all
+      given;  // for each instruction, the last transfers waited for so far; and for all of them
   for (size_t i = 0; i < plan->instructions.size(); ++i) {
     Instruction& n = plan->instructions[i];
     const auto at = static_cast<int32_t>(i);

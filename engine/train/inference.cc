@@ -18,7 +18,7 @@ namespace hawser::train {
 
 namespace {
 
-/// Rows that count for nothing: for a rank that has none left while others still need its weights.
+/// Rows that are fully masked, for a rank that has none left while others still need its weights.
 class MaskedSource final : public BatchSource {
  public:
   void load(int32_t, const MicroBatch& out) override {
@@ -31,8 +31,8 @@ class MaskedSource final : public BatchSource {
   }
 };
 
-/// The rows of `from`; where it fails, rows that count for nothing, since the others need this rank to the
-/// end.
+/// The rows of `from`. If it fails, keeps the error and returns fully masked rows, because the other ranks
+/// need this one until the end.
 class KeepError final : public BatchSource {
  public:
   KeepError(BatchSource* from, std::exception_ptr* error) : from_(from), error_(error) {}
@@ -50,7 +50,7 @@ class KeepError final : public BatchSource {
   std::exception_ptr* const error_;
 };
 
-/// What ranks add up after an evaluation.
+/// What ranks sum after an evaluation.
 struct EvalSums {
   ExactSum losses;
   int64_t tokens = 0, failed = 0;
@@ -77,12 +77,12 @@ Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
   return result;
 }
 
-/// The ranks of dp take micro-batches in turn, all the same number of times.
+/// The data-parallel ranks take micro-batches in turn, all the same number of times.
 Evaluation Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t rows, int64_t cols) {
   comm::ProcessGroup* const dp = rank.groups().dp.get();
   const int64_t micro = config().batch.micro_batch, stride = micro * ranks_.world();
   Run run;
-  std::exception_ptr error;  // of this rank's data
+  std::exception_ptr error;  // error in this rank's data
   run.seq = cols;
   run.documents = batch ? batch->document_begin != nullptr : config().data.packing;
   for (int64_t begin = 0; begin < rows; begin += stride) {
@@ -113,7 +113,7 @@ Evaluation Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t rows
   return {sums.losses.value() / static_cast<double>(sums.tokens), sums.tokens};
 }
 
-/// The first rank here computes what is asked; the others run along where it needs their weights.
+/// The first local rank computes the result. The others run too if it needs their weights.
 void Inference::run_for_all(const plan::Plan& plan, const Run& run) {
   ranks_.on_each([&](Rank& rank, int32_t i) {
     if (i > 0 && !rank.layout().weights_sharded()) return;
@@ -143,7 +143,7 @@ void Inference::forward(const BatchView& batch, float* logits, size_t logits_byt
   if (config().output_type == config::Precision::kBf16) round_to_bf16(logits, batch.rows * per_row);
 }
 
-/// The nearest bf16, as f32.
+/// Rounds to the nearest bf16, kept as f32.
 void Inference::round_to_bf16(float* values, int64_t n) {
   std::vector<uint16_t> narrow(static_cast<size_t>(std::min<int64_t>(n, 1 << 16)));
   for (int64_t at = 0; at < n; at += static_cast<int64_t>(narrow.size())) {
@@ -155,8 +155,8 @@ void Inference::round_to_bf16(float* values, int64_t n) {
   }
 }
 
-/// Runs tokens[0, n) at positions from `cached` on; logits[vocab] are those of the last. Pieces of
-/// generate_rows.
+/// Runs tokens[0, n) at positions from `cached` on, at most generate_rows at a time. logits[vocab] are those
+/// of the last token.
 void Inference::feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits) {
   Run run;
   run.batch = 1;
@@ -172,7 +172,7 @@ void Inference::feed(const int32_t* tokens, int64_t n, int64_t cached, float* lo
 
 namespace {
 
-/// What is not finite says nothing about tokens. Every rank computes the same logits, so all find it here.
+/// Non-finite logits cannot be sampled. Every rank computes the same logits, so all of them throw.
 void require_finite(const std::vector<float>& logits, int64_t tokens) {
   const auto bad = std::find_if_not(logits.begin(), logits.end(), [](float v) { return std::isfinite(v); });
   if (bad == logits.end()) return;
@@ -201,12 +201,11 @@ void Inference::generate(const GenerateRequest& request, const std::function<boo
   const SamplerConfig sampler{request.temperature, request.top_k, request.top_p, request.seed};
   int64_t cached = 0, fed = std::max<int64_t>(0, request.prompt_length - window);
   for (int64_t i = 0; i < request.max_tokens; ++i) {
-    // Processes ask each other only now and then: a question costs more than a small model's token.
+    // Ask the other processes only now and then: asking costs more than a token of a small model.
     if ((ranks_.all_here() || i % 16 == 0) && ranks_.on_any_process(cancel_.ends_call()))
       fail(Code::kCancelled, "the generation was cancelled after {} tokens", i);
     const auto length = static_cast<int64_t>(text.size());
-    if (cached == window)
-      cached = 0, fed = length - window;  // the window moved: every position is another one now
+    if (cached == window) cached = 0, fed = length - window;  // the window moved, so every position changes
     feed(text.data() + fed, length - fed, cached, logits.data());
     cached += length - fed;
     fed = length;

@@ -48,7 +48,7 @@ void check_bytes(std::string_view name, int64_t elements, size_t bytes) {
          elements * 4, bytes);
 }
 
-/// The family it was imported as, else the one that can express the model; "" if none can.
+/// The family it was imported from, else one that can express the model; "" if none can.
 std::string hf_family(const nn::ModelConfig& model, const checkpoint::hf::ExtraFiles& extra) {
   const auto config = extra.find("config.json");
   if (config == extra.end()) return checkpoint::hf::family_of(model);
@@ -69,7 +69,7 @@ Tensors::Tensors(const Ranks& ranks, const Progress& progress) : ranks_(ranks), 
   if (!family.empty()) bindings_ = checkpoint::hf::bindings(family, model, ranks.table());
 }
 
-/// From element state(group).range.begin on; null where this rank keeps none.
+/// The state from element state(group).range.begin on; null if this rank has none.
 StateArray Tensors::state_of(const Rank& rank, TensorKind kind, int32_t group) const {
   const GroupState& s = rank.executor().state(group);
   switch (kind) {
@@ -118,7 +118,7 @@ void Tensors::collect(TensorKind kind, const nn::Parameter& p, float* out) const
   });
 }
 
-/// Everyone who keeps a part takes it.
+/// Every rank that holds a part copies it.
 void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data) {
   check_trainable(kind, p);
   ranks_.on_each([&](Rank& rank, int32_t) {

@@ -33,10 +33,11 @@ void TrainLoop::run(int64_t until_step, const std::function<bool(const TrainReco
   trainer_.saves().raise_unheard();
   run_saves_.hold_folder();
   const int64_t total = until_step > 0 ? until_step : config().train.steps;
-  if (!config().checkpoint.path.empty()) trainer_.data_fingerprint().as_saved();  // now, while they are whole
+  // reads the data now, before they can be cut short
+  if (!config().checkpoint.path.empty()) trainer_.data_fingerprint().as_saved();
   const Cancel::InTrain in_train(&cancel_);
   const int64_t began = progress_.state.step;
-  int64_t kept = began;  // the step whose state needs no save
+  int64_t kept = began;  // the last step that needs no save
   bool cancelled = false;
   std::exception_ptr failure;
   try {
@@ -53,8 +54,8 @@ void TrainLoop::run(int64_t until_step, const std::function<bool(const TrainReco
   if (cancelled) fail(Code::kCancelled, "training was cancelled after step {}", progress_.state.step);
 }
 
-/// Until `total`, or until somebody wishes to end: true if that was by cancelling. *kept: the last step whose
-/// checkpoint is there or on its way.
+/// Runs until step `total` or until a request to stop; returns true if cancelled. `*kept` receives the last
+/// step whose checkpoint exists or is being written.
 bool TrainLoop::take_steps(int64_t total, const std::function<bool(const TrainRecord&)>& fn, int64_t* kept) {
   const config::CheckpointConfig& c = config().checkpoint;
   SaveClock clock(c.path.empty() ? 0 : c.every_seconds, now());
@@ -69,8 +70,8 @@ bool TrainLoop::take_steps(int64_t total, const std::function<bool(const TrainRe
                                 record.best && c.keep_best};
     record.saved = due.step_checkpoint && !c.path.empty();
     record.save_failures = trainer_.saves().saver().failures().count;
-    // The host hears of a step before its checkpoint is there: a record is never missing for a step that a
-    // resumed run begins with.
+    // The host's callback comes before the checkpoint, so that a resumed run never lacks a record of an
+    // earlier step.
     const bool enough = fn && !fn(record);
     if (failure) std::rethrow_exception(failure);
     const double begin = now();
@@ -85,8 +86,8 @@ bool TrainLoop::take_steps(int64_t total, const std::function<bool(const TrainRe
   return stop;
 }
 
-/// A step and what belongs to its record. What fails when the step is taken already is returned, so that the
-/// host hears of the step before.
+/// Takes a step and collects its record. An error after the step has been taken is returned, so that the host
+/// gets the record first.
 std::exception_ptr TrainLoop::step_and_validate(TrainRecord* record) {
   const int64_t before = progress_.state.step;
   std::exception_ptr failure;
@@ -114,11 +115,11 @@ void TrainLoop::validate_if_due(bool last, TrainRecord* record) {
   if (record->best) progress_.state.best_validation_loss = record->validation_loss;
 }
 
-/// What processes wish after a step, as all of them know it: the end if any does; a save of the next step by
+/// Sums the requests of all processes after a step. All learn the same: stop if any was asked to, and save by
 /// time if rank 0's clock says so.
 TrainLoop::Wishes TrainLoop::agree(Wishes here) const {
   if (ranks_.all_here()) return here;
-  constexpr int64_t kSave = int64_t{1} << 32;  // beyond the number of ranks that wish to end
+  constexpr int64_t kSave = int64_t{1} << 32;  // larger than any number of requests to stop
   int64_t sum = 0;
   ranks_.on_each([&](Rank& rank, int32_t i) {
     const bool saves = here.save && rank.number() == 0;
@@ -128,7 +129,7 @@ TrainLoop::Wishes TrainLoop::agree(Wishes here) const {
   return {sum % kSave > 0, sum >= kSave};
 }
 
-/// Mean loss of the validation data; NaN if it was cancelled, which ends the run after the step's record.
+/// Mean loss on the validation data. NaN if cancelled, which ends the run after the step's record.
 double TrainLoop::validation_loss() {
   try {
     return trainer_.inference().eval(nullptr, 0).loss;

@@ -33,7 +33,7 @@ std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool 
     return std::unique_ptr<Trainer>(new Trainer(std::move(assembly), inference, cancel, connection));
   } catch (const AgreedError&) {
     throw;
-  } catch (...) {  // what failed before the ranks were whole must not let other processes wait
+  } catch (...) {  // an early failure must not leave other processes waiting
     connection->abort(Error::caught());
     throw;
   }
@@ -42,7 +42,7 @@ std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool 
 Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
                  std::shared_ptr<Connection> connection)
     : assembly_(std::move(assembly)),
-      dataset_(open_data(assembly_)),  // what may fail here alone comes before the ranks meet
+      dataset_(open_data(assembly_)),  // may fail on one process, so it comes before the ranks meet
       ranks_(assembly_, inference, std::move(connection)),
       runs_(static_cast<size_t>(ranks_.here())),
       progress_(config().guard, fill_initial_weights(ranks_)),
@@ -60,7 +60,7 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
   saves_.take_staging();
 }
 
-/// fn on every rank, and what the first one here sends belongs to the step.
+/// Calls fn on every rank. What the first local rank sends counts as the step's traffic.
 template <typename Fn>
 void Trainer::on_ranks(Fn&& fn) {
   metrics_.traffic().begin();
@@ -153,7 +153,7 @@ StepResult Trainer::end_step(Outcome outcome, bool advance) {
 StepResult Trainer::train_step() {
   if (!cancel_.in_train() && cancel_.take())
     fail(Code::kCancelled, "cancelled before step {}", progress_.state.step + 1);
-  if (ranks_.all_here()) saves_.saver().raise_unheard();  // processes agree at the next save or train
+  if (ranks_.all_here()) saves_.saver().raise_unheard();  // several processes agree at the next save or train
   forward_backward();
   const optim::Verdict verdict = progress_.guard.judge(progress_.result.loss, progress_.result.grad_norm);
   if (verdict == optim::Verdict::kAccept) {

@@ -23,15 +23,15 @@ Json get(const config::ConfigTree& tree, const char* pointer) {
   return tree.get(pointer, &text) ? Json::parse(text) : Json();
 }
 
-/// What init.from holds: a checkpoint's or a Hugging Face folder's model section and vocabulary.
+/// What init.from contributes: the model section and vocabulary of a checkpoint or Hugging Face folder.
 struct Imported {
   Json overlay;  // {"model": {...}}
   data::Vocabulary vocabulary;
-  std::string tokenizer;  // the file of one that came with the model; "": none
-  std::string family;     // model_type of the Hugging Face folder that the model came from; "": none
+  std::string tokenizer;  // file name of the model's tokenizer; "" if it has none
+  std::string family;     // model_type of its Hugging Face folder; "" if it is a checkpoint
 };
 
-/// model_type of a config.json that was understood before.
+/// The model_type in a config.json that has already been parsed.
 std::string family_in(const std::string& config_json) {
   return Json::parse(config_json).value("model_type", std::string());
 }
@@ -61,8 +61,8 @@ Imported read_model(const std::string& path, const std::vector<std::string>& ign
        path);
 }
 
-/// A model that was trained on the tokens of a tokenizer learns nothing from the bytes of a text, which are
-/// other tokens; and it would train without a word.
+/// Refuses to train a model with a tokenizer on the bytes of a text. Bytes are different tokens, so the model
+/// would learn nonsense without any error.
 void check_tokens(const config::ConfigTree& tree, const std::string& from, const std::string& tokenizer) {
   const bool text = get(tree, "/data/format") == "text" || get(tree, "/data/vocabulary").is_string();
   if (!text || tokenizer.empty() || get(tree, "/data/as_is") == true) return;
@@ -85,8 +85,8 @@ std::vector<std::string> text_files(const config::ConfigTree& tree) {
   return paths;
 }
 
-/// Lays what files say over the tree and returns the vocabulary. Rank of who knows it: init.from, then the
-/// data. *family: of the Hugging Face folder that the model came from, or "".
+/// Fills the tree in from files and returns the vocabulary. init.from comes before the data. `*family`
+/// receives the model_type of the Hugging Face folder, or "".
 data::Vocabulary lay_over_files(config::ConfigTree* tree, std::string* family) {
   data::Vocabulary vocabulary;
   const Json from = get(*tree, "/init/from");
@@ -146,14 +146,14 @@ std::string hugging_face_form(const Assembly& a) {
 config::ConfigTree config_from_model(const std::string& path) {
   Json json = {{"init", {{"from", path}}}};
   if (checkpoint::is_checkpoint(path)) {
-    // The sizes and the precision that the model was trained with serve to run it, too.
+    // Run the model with the sizes and precision that it was trained with.
     const Json trained = Json::parse(checkpoint::Reader::open(path)->description().config_json);
     for (const char* key : {"precision", "batch"})
       if (trained.contains(key)) json[key] = trained[key];
     if (trained.contains("preset")) json["preset"] = trained["preset"];
   }
   config::ConfigTree tree = config::ConfigTree::from_json(json.dump());
-  assemble_config(tree);  // so that a wrong path is answered here
+  assemble_config(tree);  // so that a wrong path is reported here
   return tree;
 }
 

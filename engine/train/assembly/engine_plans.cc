@@ -150,7 +150,7 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
 
 namespace {
 
-/// What all data-parallel ranks agree on in a step is sent, too.
+/// Adds the bytes of the sums over all data-parallel ranks to what the plan sends.
 void count_agreements(plan::Plan* plan, int64_t ranks) {
   for (plan::Instruction& n : plan->instructions) {
     if (n.op == plan::Op::kCountTokens)

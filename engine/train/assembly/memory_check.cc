@@ -13,15 +13,15 @@
 namespace hawser::train {
 namespace {
 
-/// What saves less than this part of all bytes is no advice.
+/// A setting that saves less than 1 / kLeastShare of all bytes is not suggested.
 constexpr int64_t kLeastShare = 100;
 
 std::string gib(int64_t bytes) { return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30)); }
 
-/// Tries settings on the config as it was given, so that what is suggested can be set as it stands.
+/// Tries settings on the config as the user wrote it, so that a suggestion can be copied as it is.
 class Advice {
  public:
-  /// `bytes`: that the device needs as the config is.
+  /// `bytes` is what the device needs with the present config.
   Advice(const nn::Model& model, const Assembly& assembly, const Target& target, bool inference,
          int64_t bytes)
       : model_(model),
@@ -31,7 +31,7 @@ class Advice {
         inference_(inference),
         bytes_(bytes) {}
 
-  /// A line for each setting that would save something worth the change.
+  /// One line for each setting that saves enough to be worth changing.
   std::string text();
 
  private:
@@ -52,7 +52,7 @@ class Advice {
   std::string text_;
 };
 
-/// False where the rest of the config does not allow the settings, or steps would have other rows.
+/// Returns false if the rest of the config does not allow the settings, or if steps would have other rows.
 bool Advice::suggest(const std::vector<Setting>& settings, const char* remark) {
   std::string words;
   config::ConfigTree tree = tree_;
@@ -74,7 +74,7 @@ bool Advice::suggest(const std::vector<Setting>& settings, const char* remark) {
   return true;
 }
 
-/// The next smaller one that divides a rank's rows, with as many more of them.
+/// Suggests the next smaller micro-batch that divides a rank's rows, with more accumulation steps.
 void Advice::suggest_smaller_micro_batch() {
   const int64_t rows = config_.batch.micro_batch * config_.batch.grad_accum_steps;
   for (int64_t micro = config_.batch.micro_batch / 2; micro >= 1; --micro)
@@ -97,7 +97,7 @@ std::string Advice::text() {
   return std::move(text_);
 }
 
-/// Beside an arena that fits.
+/// Checks the host memory beside an arena that fits.
 void check_host(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
                 const Target& target, int64_t available) {
   const parallel::ShardLayout layout(model.table(), layout_options(config, plans.strategy, 0, false));

@@ -17,7 +17,7 @@ namespace {
 
 using Json = OrderedJson;
 
-/// The nearest bf16, ties to even. Gradients here are finite.
+/// Rounds to the nearest bf16, ties to even. Gradients here are finite.
 float round_to_bf16(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
   bits += 0x7FFF + ((bits >> 16) & 1);
@@ -35,7 +35,7 @@ void add(GroupGradients* to, const GroupGradients& from) {
     for (size_t i = 0; i < from[g].size(); ++i) (*to)[g][i] += from[g][i];
 }
 
-/// The same model on one rank with `micro_batches` to a step.
+/// The config of the same model on one rank, with `micro_batches` per step.
 config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches) {
   Json json = Json::parse(config.to_json());
   json["mesh"] = Json::object();
@@ -48,7 +48,7 @@ config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches
   return config::ConfigTree::from_json(json.dump());
 }
 
-/// Unmasked targets of `rows` rows.
+/// Number of unmasked targets in `rows` rows.
 int64_t count_targets(const BatchView& batch, int64_t first_row, int64_t rows) {
   const int32_t* const begin = batch.targets + first_row * batch.cols;
   return rows * batch.cols - std::count(begin, begin + rows * batch.cols, -100);
@@ -56,7 +56,7 @@ int64_t count_targets(const BatchView& batch, int64_t first_row, int64_t rows) {
 
 }  // namespace
 
-/// A serial rank that is told which rows to see.
+/// A serial rank that is told which rows to read.
 class PlayedRanks::Player {
  public:
   Player(const config::ConfigTree& config, int64_t micro_batches)
@@ -76,8 +76,8 @@ class PlayedRanks::Player {
     rank_.publish_weights();
   }
 
-  /// Gradients of one turn that begins at `row` of the global batch, which has `tokens` targets; its losses
-  /// are added. What the turn does not see, as other ranks count it, is there before it counts its own.
+  /// The gradients of one turn that starts at `row` of the global batch, which has `tokens` targets. Adds the
+  /// turn's losses. Targets that other ranks would count are added to its own count.
   GroupGradients play(const BatchView& batch, int64_t row, uint64_t cursor, int64_t tokens,
                       ExactSum* losses) {
     BatchViewSource source(batch, row, cursor);
@@ -108,7 +108,7 @@ class PlayedRanks::Player {
     rank_.executor().run(plans_.train, plans_.train.commit, plans_.train.instructions.size(), &run);
   }
 
-  /// Takes over the other's weights.
+  /// Copies the other's weights.
   void follow(const Player& other) {
     std::vector<float> weights;
     for (size_t g = 0; g < model_.table().groups().size(); ++g) {

@@ -24,7 +24,7 @@ namespace {
 
 using Json = OrderedJson;
 
-/// A global batch of random tokens; some targets are masked, and some rows altogether, so that ranks count
+/// A global batch of random tokens. Some targets and some whole rows are masked, so that ranks count
 /// differently.
 struct RandomBatch {
   RandomBatch(const config::ResolvedConfig& c, int64_t step) {
@@ -45,21 +45,21 @@ struct RandomBatch {
   BatchView view;
 };
 
-/// Compares what the ranks have, number by number and tensor by tensor, and keeps the first difference.
+/// Compares values of the ranks one by one, and keeps the first difference.
 class Comparison {
  public:
   Comparison(const Trainer& ranks, const nn::ParameterTable& table) : ranks_(ranks), table_(table) {}
 
-  /// From here on with `other`, as differences name it.
+  /// Compares with `other` from now on, the name used in differences.
   void with(const char* other) { other_ = other; }
 
   void number(int64_t step, const char* what, double ranks, double other, double tolerance) {
     if (!difference_.is_null() || std::abs(ranks - other) <= tolerance * std::abs(other)) return;
-    if (std::memcmp(&ranks, &other, sizeof ranks) == 0) return;  // a NaN
+    if (std::memcmp(&ranks, &other, sizeof ranks) == 0) return;  // equal bits, also of a NaN
     difference_ = {{"step", step}, {"what", what}, {"ranks", ranks}, {other_, other}};
   }
 
-  /// `other(p)`: the other side's values; null: there are none.
+  /// other(p) returns the other side's values; null if there are none.
   template <typename Other>
   void tensors(int64_t step, TensorKind kind, const char* what, Other other) {
     for (const nn::Parameter& p : table_.all()) {
@@ -93,7 +93,7 @@ class Comparison {
 constexpr std::pair<TensorKind, const char*> kAfterCommit[] = {
     {TensorKind::kMoment1, "moment 1"}, {TensorKind::kMoment2, "moment 2"}, {TensorKind::kWeight, "weight"}};
 
-/// The settings under which plain data parallelism adds up in the order of `config`, by pointer.
+/// The settings, by pointer, with which plain data parallelism sums in the order of `config`.
 Json plain_settings(const config::ResolvedConfig& config) {
   const parallel::DataParallel strategy = choose_strategy(config);
   Json plain = {{"/mesh/dp_replicate", 1}, {"/mesh/dp_shard", strategy.ranks()}, {"/zero/stage", 0}};
@@ -101,7 +101,7 @@ Json plain_settings(const config::ResolvedConfig& config) {
   return plain;
 }
 
-/// The same ranks with whole copies of everything: nothing is cut, moved or gathered.
+/// The same ranks with full copies of everything: nothing is sharded or gathered.
 class PlainRanks {
  public:
   PlainRanks(const config::ConfigTree& config, const config::ResolvedConfig& resolved) {
@@ -131,7 +131,7 @@ class PlainRanks {
   std::vector<float> values_;
 };
 
-/// The largest deviation from f64 over all tensors, each relative to its own largest element.
+/// The largest deviation from f64 over all tensors, relative to the largest element of each.
 double distance(const PlayedRanks& one, const PlayedRanks::Orders& orders, const GroupGradients& sums) {
   double worst = 0;
   size_t group = 0;
@@ -153,7 +153,7 @@ double distance(const PlayedRanks& one, const PlayedRanks::Orders& orders, const
   return worst;
 }
 
-/// The proof at work: real ranks, one rank that plays them, and plain data parallelism.
+/// Runs the proof: real ranks, one rank that plays them, and plain data parallelism.
 class Proof {
  public:
   explicit Proof(const config::ConfigTree& small)

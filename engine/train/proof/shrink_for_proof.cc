@@ -1,6 +1,6 @@
-// A config cut down so that a proof of its layout takes seconds. What a layout does with a tensor does not
-// depend on how large it is, only on how it is cut; sizes become small and awkward (a vocabulary that nothing
-// divides).
+// Shrinks a config so that the proof of its layout takes seconds. How a layout treats a tensor depends on how
+// the tensor is divided, not on its size. Sizes become small and awkward, such as a vocabulary without useful
+// divisors.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ namespace {
 
 using Json = OrderedJson;
 
-/// Sets fields and remembers what they were.
+/// Sets fields and records their old values.
 class Shrinker {
  public:
   explicit Shrinker(Json json) : json_(std::move(json)) {}
@@ -58,7 +58,7 @@ void shrink_model(Shrinker* s) {
   s->set("/model/window_layers", layers);
 }
 
-/// A mesh of at most eight ranks with the same axes in use.
+/// Reduces the mesh to at most eight ranks, with the same axes in use.
 void shrink_mesh(Shrinker* s) {
   const bool both = s->get("/mesh/dp_replicate") > 1 && s->get("/mesh/dp_shard") > 1;
   s->at_most("/mesh/dp_replicate", both ? 2 : 8);
@@ -79,7 +79,7 @@ void shrink_batch(Shrinker* s) {
   s->json()["batch"].erase("global_batch");
 }
 
-/// Several buckets, as the whole model would have.
+/// Keeps several buckets, as the full model would have.
 void shrink_buckets(Shrinker* s) {
   Json& zero = s->json()["zero"];
   if (zero["stage"] == 3) return;
@@ -88,7 +88,7 @@ void shrink_buckets(Shrinker* s) {
     if (zero.contains(pointer + 6)) s->at_most(pointer, most);
 }
 
-/// Patterns that still name something; fewer where those would freeze all that is left.
+/// Keeps the patterns that still match. Drops some if together they would freeze everything.
 void shrink_frozen(Shrinker* s, const nn::ModelConfig& model) {
   Json& optimizer = s->json()["optimizer"];
   if (!optimizer.contains("frozen")) return;
@@ -110,7 +110,7 @@ void shrink_frozen(Shrinker* s, const nn::ModelConfig& model) {
 
 config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::string* changes) {
   Json json = Json::parse(config::resolved_json(assemble(config).tree));
-  // Batches are pushed, weights are initial, nothing is saved.
+  // The proof pushes its batches, starts from initial weights and saves nothing.
   for (const char* section : {"data", "checkpoint", "train", "cpu"}) json.erase(section);
   for (const char* key : {"from", "ignore_keys"}) json["init"].erase(key);
   json["cpu"] = {{"threads", 1}};

@@ -14,8 +14,8 @@
 namespace hawser::train {
 namespace {
 
-/// Where a process may differ from another: what it uses of its own machine, and how it sees the folder that
-/// it writes to. When it saves, and whether it goes on after a failure, all must agree on.
+/// Removes fields in which processes may differ: how they use their machine, and the path under which they
+/// see the checkpoint folder. They must agree on when to save and on what happens after a failure.
 void forget_what_may_differ(Json* config) {
   config->erase("cpu");
   if (!config->contains("checkpoint")) return;
@@ -24,7 +24,7 @@ void forget_what_may_differ(Json* config) {
   if (checkpoint.empty()) config->erase("checkpoint");
 }
 
-/// The first pointer at which the two differ, with both values; "" where they do not.
+/// The first pointer at which the two differ, with both values; "" if they are equal.
 std::string difference(const Json& ours, const Json& theirs, int32_t our_rank, int32_t their_rank) {
   std::string text;
   each_difference(ours, theirs, [&](const std::string& pointer, const Json* a, const Json* b) {
@@ -35,7 +35,7 @@ std::string difference(const Json& ours, const Json& theirs, int32_t our_rank, i
   return text;
 }
 
-/// In which way two starts are no start of one engine; "" if they are.
+/// Why two starts cannot belong to the same engine; "" if they can.
 std::string conflict(const Json& ours, const Json& theirs, int32_t our_rank, int32_t their_rank) {
   const std::string text = difference(ours.at("config"), theirs.at("config"), our_rank, their_rank);
   if (!text.empty())
@@ -84,7 +84,7 @@ int64_t sum_over_ranks(comm::ProcessGroup* group, int64_t here) {
 }
 
 Error told_others(comm::RankComm* end, const Error& error) noexcept {
-  return end->abort(error) ? error.on_rank(end->rank()) : error;  // which came from them
+  return end->abort(error) ? error.on_rank(end->rank()) : error;  // the error came from the other ranks
 }
 
 }  // namespace hawser::train

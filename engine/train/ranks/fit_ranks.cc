@@ -14,7 +14,7 @@ namespace {
 
 using Json = OrderedJson;
 
-/// "3 or 4": the divisors of `rows` on both sides of `ranks`.
+/// The divisors of `rows` just below and above `ranks`, such as "3 or 4".
 std::string nearest_divisors(int64_t rows, int64_t ranks) {
   int64_t below = std::min(ranks, rows), above = ranks;
   while (rows % below != 0) --below;
@@ -29,7 +29,7 @@ Json fit_mesh(const config::MeshConfig& mesh, int64_t ranks) {
   return {{"dp_replicate", ranks / shards}, {"dp_shard", shards}};
 }
 
-/// The batch section of `tree`, its rows spread over `ranks`.
+/// The batch section with its rows divided among `ranks`.
 Json fit_batch(Json batch, const config::BatchConfig& was, int64_t ranks) {
   const int64_t share = was.global_batch / ranks;
   int64_t micro_batch = std::min(was.micro_batch, share);
@@ -40,7 +40,7 @@ Json fit_batch(Json batch, const config::BatchConfig& was, int64_t ranks) {
   return batch;
 }
 
-/// What only shards have is left out where there are none; the order of sums stays.
+/// Removes the settings that only apply to shards if there are none. The order of sums stays.
 Json fit_zero(const Json& zero, bool sharded) {
   if (sharded) return zero;
   Json fitted = {{"stage", 0}};
@@ -63,7 +63,7 @@ config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t ranks) {
   fitted.set("/mesh", mesh.dump());
   fitted.set("/batch", fit_batch(section("batch"), was.batch, ranks).dump());
   if (set.contains("zero")) fitted.set("/zero", fit_zero(set["zero"], mesh["dp_shard"] > 1).dump());
-  assemble(fitted);  // for all that it may contradict now
+  assemble(fitted);  // throws if the result contradicts itself
   return fitted;
 }
 

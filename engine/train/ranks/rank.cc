@@ -55,7 +55,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   fill_rope_table();
 }
 
-/// What was given to the device may still run; its memory goes after it. An error is no one's any more.
+/// Device work may still be running, so it is awaited before its memory is freed. Its errors are ignored.
 Rank::~Rank() {
   peers_.reset();
   (void)machine_.device().synchronize(device::StreamId::kCompute);
@@ -79,7 +79,8 @@ void Rank::fill_rope_table() {
   link().write(executor_->rope_table(), table.data(), size * static_cast<int64_t>(sizeof(float)));
 }
 
-/// Of packed documents only the data knows how many there are: what depends on that is made in the steps.
+/// Work that depends on the number of packed documents is prepared during the steps, because only the data
+/// know that number.
 void Rank::rehearse() {
   const kernels::KernelTable table = rehearsing(machine_.device().kernels());
   Run run;
@@ -110,7 +111,7 @@ void Rank::make_groups() {
   if (!layout.reduction().across.empty()) groups_.replica = make(layout.reduction().across, "dp_replicate");
   if (!layout.secondary_axes().empty()) groups_.secondary = make(layout.secondary_axes(), "secondary");
   if (shared_.several_processes && !shared_.inference && comm_->has_lanes()) {
-    // Savers come as late as their disks are slow; who died, everyone is told without a deadline.
+    // Savers wait for slow disks, so their group has no deadline. The death of a rank still ends the wait.
     saves_ = comm_->make_group(to_ranks(group(shared_.mesh, number_, layout.data_axes())), "saves",
                                {"saves", false, comm::kNoDeadline});
   }

@@ -26,7 +26,7 @@ Ranks::Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connectio
       ranks_(make_ranks()),
       choices_(rehearse_all()) {}
 
-/// fn(end, its index here) on the thread of every rank here. One that fails tells the others.
+/// Calls fn(endpoint, local index) on the thread of every local rank. A rank that fails tells the others.
 template <typename Fn>
 void Ranks::on_ends(Fn&& fn) const {
   team_.run([&](int32_t i) {
@@ -41,7 +41,8 @@ void Ranks::on_ends(Fn&& fn) const {
   });
 }
 
-/// The config's kernels, or lower ones where another rank of the world has no others. Its first word to them.
+/// The config's kernels, or a lower level if another rank of the world supports no more. This is the first
+/// exchange with the other ranks.
 const kernels::KernelTable& Ranks::agree_on_kernels() const {
   const kernels::KernelTable& mine = choose_kernels(config_);
   if (world() == 1) return mine;
@@ -124,7 +125,7 @@ std::vector<std::string> Ranks::from_all_processes(const std::function<std::stri
 }
 
 bool Ranks::on_first_process(const std::function<bool()>& fn) const {
-  if (all_here()) return fn();  // what it did must not be lost for want of memory for an answer
+  if (all_here()) return fn();  // an allocation failure must not hide that fn succeeded
   const auto answer = [&] { return std::string(first().number() == 0 && fn() ? "1" : "0"); };
   return from_all_processes(answer).front() == "1";
 }

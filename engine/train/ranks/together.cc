@@ -21,7 +21,7 @@ Together::Answer Together::attempt(const std::function<std::string()>& make) con
   }
 }
 
-/// Everyone's answer, by member.
+/// The answers of all members, indexed by member.
 std::vector<Together::Answer> Together::exchange(const Answer& mine) const {
   const auto size = static_cast<size_t>(group_->size());
   const int64_t head[2] = {mine.code, static_cast<int64_t>(mine.text.size())};

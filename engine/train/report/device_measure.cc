@@ -1,5 +1,5 @@
-// The limits of this machine, measured with the engine's own kernels: what MFU and benchmarks are held
-// against.
+// Measures the limits of this machine with the engine's own kernels. MFU and benchmark runs are compared with
+// them.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -15,9 +15,9 @@
 namespace hawser::train {
 namespace {
 
-constexpr int64_t kSide = 768;  // a square product that stays in the second-level caches when blocked
-constexpr int64_t kRandomValues = 1 << 15;  // then they repeat
-constexpr int64_t kCopyBytes = 64 << 20;    // beyond any cache
+constexpr int64_t kSide = 768;  // side of a square product that stays in the L2 caches when blocked
+constexpr int64_t kRandomValues = 1 << 15;  // number of distinct random values
+constexpr int64_t kCopyBytes = 64 << 20;    // larger than any cache
 
 double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -25,7 +25,7 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// The shortest of the runs that fit into `budget` seconds (three at least): the machine may be shared.
+/// The shortest run within `budget` seconds (at least three runs): other programs may use the machine.
 double best_of(double budget, const std::function<void()>& work) {
   double best = seconds_of(work), spent = best;
   for (int runs = 1; runs < 3 || spent < budget; ++runs) {
@@ -44,7 +44,7 @@ double matmul_flops(DType type, double budget, const kernels::KernelTable& kerne
   const int64_t operand = kSide * kSide * 4;
   const auto arena =
       device::Arena::create(3 * operand + kernels.matmul_workspace_bytes(m, stream.num_workers));
-  // Random values in both types: zeros would flatter the machine.
+  // Random values in both data types: zeros would make the machine look faster.
   auto* const random = reinterpret_cast<uint16_t*>(arena->data());
   for (int64_t i = 0; i < kRandomValues; i += 4) {
     const PhiloxBlock words = philox(1, static_cast<uint64_t>(i), 0);
@@ -65,7 +65,7 @@ double bandwidth_gbs(double budget, const kernels::KernelTable& kernels, Stream&
   const auto arena = device::Arena::create(3 * kCopyBytes);
   auto* const a = reinterpret_cast<float*>(arena->data());
   const int64_t n = kCopyBytes / 4;
-  std::fill_n(a, 3 * n, 1.0f);  // pages that nobody wrote are one page of zeros, which the caches hold
+  std::fill_n(a, 3 * n, 1.0f);  // untouched pages all map to one page of zeros, which stays in cache
   const double s = best_of(budget, [&] { kernels.add({a, a + n, a + 2 * n, n}, stream); });
   return 3.0 * static_cast<double>(kCopyBytes) / s * 1e-9;
 }

@@ -1,4 +1,5 @@
-// Holds what a rank needs against what this machine has, for one rank and for all as threads of one process.
+// Compares what a rank needs with what this machine has, for one rank and for all ranks as threads of one
+// process.
 #include "engine/train/report/fit_here.h"
 
 #include <fmt/format.h>

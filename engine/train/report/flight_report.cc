@@ -1,6 +1,6 @@
-// What the ranks of this process did last, for the time after an accident: which call of which group each had
-// entered and which it had not. Times are those of the wall clock, so that the records of several machines
-// can be laid beside each other.
+// The flight recorder: the last calls of the ranks in this process, to be read after a failure. It shows
+// which call of each group a rank had entered. Times are wall-clock times, so records of several machines can
+// be compared.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace {
 
 using Json = OrderedJson;
 
-constexpr size_t kLines = 12;  // of the table
+constexpr size_t kLines = 12;  // lines of the table
 
 double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -28,7 +28,7 @@ std::vector<comm::Record> recall(const comm::RankComm& rank) {
   return records;
 }
 
-/// A point of the steady clock as seconds since 1970; null for what has not happened.
+/// Converts a steady-clock time to seconds since 1970; null for an event that has not happened.
 Json wall(double steady, double offset) { return steady > 0 ? Json(steady + offset) : Json(); }
 
 Json rank_json(const comm::RankComm& rank) {
@@ -59,7 +59,7 @@ std::string rank_text(const comm::RankComm& rank) {
   const std::vector<comm::GroupName> groups = rank.group_names();
   const size_t first = records.size() - std::min(records.size(), kLines);
   const auto group_of = [&](const comm::Record& record) { return groups[static_cast<size_t>(record.group)]; };
-  std::map<std::string, uint64_t> issued;  // by lane
+  std::map<std::string, uint64_t> issued;  // calls issued, by lane
   for (const comm::Record& record : records) issued[group_of(record).lane] = record.ticket;
   uint64_t calls = 0;
   for (const auto& [lane, ticket] : issued) calls += ticket;

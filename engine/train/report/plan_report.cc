@@ -28,7 +28,7 @@ const char* reduce_name(parallel::ReducePolicy reduce) {
   return reduce == parallel::ReducePolicy::kPerStep ? "per_step" : "per_micro_batch";
 }
 
-/// What the dp_shard ranks share out.
+/// What is divided among the dp_shard ranks.
 const char* sharded_state(int64_t stage) {
   constexpr const char* kShared[] = {"nothing", "optimizer state", "optimizer state and gradients",
                                      "optimizer state, gradients and parameters"};
@@ -41,7 +41,7 @@ std::string strategy_name(const parallel::DataParallel& strategy) {
   return strategy.stage == 0 ? "data parallel" : fmt::format("ZeRO-{}", strategy.stage);
 }
 
-/// What all transfers of one kind send in a step, and the formula, if there is one.
+/// What all transfers of one kind send in a step, and the closed formula, if there is one.
 struct TrafficRow {
   plan::Op op;
   int64_t instructions = 0, bytes = 0;
@@ -87,12 +87,12 @@ class PlanReport {
   std::string traffic_text() const;
   std::string stages_text() const;
   std::string types_text() const;
-  /// What a rank takes of the host in all, as the config is.
+  /// Total host memory of a rank with the present config.
   int64_t on_host() const {
     return (target_.in_place ? plans_.arena_bytes : 0) +
            host_bytes(plans_.pinned, staging_, a_.config, target_);
   }
-  /// What a rank's transport takes beside that, where ranks are processes.
+  /// Host memory of a rank's transport beside that, if ranks are processes.
   int64_t process_bytes() const {
     const int64_t ranks = a_.config.mesh.dp();
     return ranks > 1 ? comm::process_transport_bytes(static_cast<int32_t>(ranks)) : 0;
@@ -109,13 +109,13 @@ class PlanReport {
   Assembly a_;
   nn::Model model_;
   const kernels::KernelTable& kernels_;
-  int32_t threads_;  // of each rank
+  int32_t threads_;  // threads of each rank
   DeviceChoice device_;
   std::unique_ptr<Machine> machine_;
   TransportChoice transport_;
   Target target_;
   EnginePlans plans_;
-  int64_t staging_;  // bytes that rank 0 copies for an asynchronous save; no rank has more than a few beyond
+  int64_t staging_;  // bytes that rank 0 copies for an asynchronous save; other ranks need about as much
   std::vector<TrafficRow> traffic_;
   std::vector<Choice> choices_;
 };
@@ -234,7 +234,7 @@ std::string PlanReport::stages_text() const {
   return text + "\n";
 }
 
-/// What keeping nothing but bf16 costs in exactness.
+/// What storing only bf16 costs in accuracy.
 constexpr const char* kPureText =
     "weights, gradients and moments are kept as bf16, 8 significant bits, and nothing wider beside them; "
     "losses, "
@@ -248,7 +248,7 @@ constexpr const char* kPureText =
     "Precision "
     "bf16 keeps f32 masters, gradients and moments instead, at 18 bytes per parameter";
 
-/// The mixed-precision policy: what is multiplied, what travels, what comes out.
+/// The mixed-precision policy: the data types of products, transfers and results.
 std::string PlanReport::types_text() const {
   const bool narrow = compute_type(a_.config) != DType::kF32;
   const bool pure = state_type(a_.config) != DType::kF32;
@@ -273,7 +273,7 @@ Json PlanReport::strategy_json() const {
           {"reduce", reduce_name(a_.config.zero.reduce)}};
 }
 
-/// Adds what one rank sends, and what other stages would cost.
+/// Adds what one rank sends, and what other stages would send.
 void PlanReport::add_ranks(Json* report) const {
   Json& json = *report;
   json["sent_bytes"] = sent_bytes(plans_.train);
@@ -295,7 +295,7 @@ void PlanReport::add_ranks(Json* report) const {
   }
 }
 
-/// Launches that a step takes in place of all it gives the device; 0: none (see StepGraphs).
+/// Graph launches per step, in place of single launches; 0 if there are none (StepGraphs).
 int64_t PlanReport::step_graphs() const {
   const bool captures = device_.plugin && machine_->device().info().captures;
   if (!captures || !a_.config.cuda.graphs || a_.config.data.packing) return 0;

@@ -1,5 +1,5 @@
-// Where the time of profiled steps went: sums by kernel and shape, as JSON and as a table. Shares of a
-// machine's limits are the reader's to make: flops beside a matrix-product peak, bytes beside a bandwidth.
+// Reports the time of profiled steps by kernel and shape, as JSON and as a table. Readers compute shares of
+// the machine's limits from flops and a matrix-product peak, or from bytes and a bandwidth.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -31,7 +31,7 @@ Json memory_json(const EnginePlans& plans, const Executor& executor) {
   return json;
 }
 
-/// Of all ranks here; nothing on a device that captures nothing.
+/// Adds the graphs of all local ranks. Adds nothing if the device cannot capture.
 void add_graphs(Json* info, const Ranks& ranks, bool captures) {
   if (!captures) return;
   StepGraphs::Counts sum;
@@ -45,7 +45,7 @@ void add_graphs(Json* info, const Ranks& ranks, bool captures) {
   if (!without.empty()) (*info)["graphs_without"] = without;
 }
 
-/// Fields of a line, or lines of a text.
+/// Splits a line into fields, or a text into lines.
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts;
   std::istringstream in(text);
@@ -53,7 +53,7 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
-/// So that one run can be held against another.
+/// Included so that two runs can be compared.
 Json choices_json(const Choices& choices) {
   const std::vector<std::string> lines = split(choices.text, '\n');
   Json products = Json::array();

@@ -1,5 +1,5 @@
-// What a traced step looks like to people and to trace viewers (Perfetto, chrome://tracing). Format: "Trace
-// Event Format", Google, complete events ("X") in microseconds; one process per rank, one thread per stream.
+// Formats a traced step for people and for trace viewers (Perfetto, chrome://tracing). The format is Google's
+// "Trace Event Format": complete events ("X") in microseconds, one process per rank, one thread per stream.
 #include "engine/train/report/traces.h"
 
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ class Events {
       if (w.end > w.begin) event(w.instruction, "wait", w.begin, w.end);
   }
 
-  /// Calls of kernels, inside the instructions that made them.
+  /// Kernel calls, nested in the instructions that made them.
   void add(const KernelProfile& profile) {
     for (const KernelProfile::Call& c : profile.calls()) {
       Json args = {{"bytes", c.work.bytes}};

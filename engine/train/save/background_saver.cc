@@ -14,12 +14,13 @@
 namespace hawser::train {
 namespace {
 
-/// Seven levels below training, for this thread and those that it makes: where every core is busy, the
-/// scheduler gives it a sixth of one. Less would leave the disk idle, more would be felt.
+/// Lowers the priority of this thread and its children to seven nice levels below training. On fully loaded
+/// cores the scheduler then gives it about a sixth of one. Less would leave the disk idle; more would slow
+/// training.
 void step_back() {
   constexpr int kLevels = 7;
   const auto thread = static_cast<id_t>(gettid());
-  setpriority(PRIO_PROCESS, thread, getpriority(PRIO_PROCESS, thread) + kLevels);  // a wish
+  setpriority(PRIO_PROCESS, thread, getpriority(PRIO_PROCESS, thread) + kLevels);  // best effort
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ void BackgroundSaver::wait() const {
 
 void BackgroundSaver::start(std::shared_ptr<SaveOperation> operation, std::function<void()> write) {
   HWS_CHECK(!last_ || last_->ended());
-  if (thread_.joinable()) thread_.join();  // it has nothing left to do
+  if (thread_.joinable()) thread_.join();  // it has finished its work
   const SignalsBlocked blocked;
   running_ = true;
   try {
@@ -99,7 +100,7 @@ void BackgroundSaver::count(std::shared_ptr<const std::string> path, const Error
 BackgroundSaver::Failures BackgroundSaver::failures() const {
   const std::lock_guard lock(mutex_);
   if (failures_ == 0) return {};
-  // A folder may be renamed to anything.
+  // The folder's name may not be valid UTF-8.
   return {failures_, as_utf8(fmt::format("{}: {}", *failed_path_, failed_with_->message()))};
 }
 

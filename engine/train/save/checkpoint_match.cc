@@ -13,8 +13,7 @@
 namespace hawser::train {
 namespace {
 
-/// Names of model fields in which two model sections differ, whichever of them has the field; dropout does
-/// not make another model.
+/// Names of the model fields that differ or exist on one side only. Dropout does not count as a difference.
 std::string model_difference(const std::string& ours, const std::string& theirs) {
   Json a = Json::parse(ours), b = Json::parse(theirs);
   a.erase("dropout");
@@ -27,7 +26,7 @@ std::string model_difference(const std::string& ours, const std::string& theirs)
   return text;
 }
 
-/// To go on where a run stopped, what was kept must be kept alike; weights alone are taken from either type.
+/// Resuming requires the stored data types to match. Loading weights alone accepts both types.
 void check_tensor(const checkpoint::Reader& reader, const std::string& path, const std::string& name,
                   const nn::Parameter& p, std::optional<DType> kept) {
   const auto found = reader.tensors().find(name);
@@ -48,8 +47,8 @@ void check_tensor(const checkpoint::Reader& reader, const std::string& path, con
         stored == DType::kF32 ? "rounds them to the nearest bf16" : "widens them, exactly");
 }
 
-/// What this engine does not keep would be lost at its next save: moments of another optimizer, weights of
-/// another model.
+/// Refuses tensors that this engine does not keep, such as moments of another optimizer, because its next
+/// save would lose them.
 void check_nothing_more(const checkpoint::Reader& reader, const std::string& path,
                         const nn::ParameterTable& table, int64_t moments) {
   for (const auto& [name, entry] : reader.tensors()) {

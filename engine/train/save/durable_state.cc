@@ -10,7 +10,7 @@ namespace {
 
 StateArray moment_of(const GroupState& s, int i) { return i == 0 ? s.moment1 : s.moment2; }
 
-/// Elements [begin, end) of a tensor, widened where it is stored as bf16.
+/// Reads elements [begin, end) of a tensor as f32, widening stored bf16.
 void read_as_f32(const checkpoint::Reader& reader, const std::string& name, int64_t begin, int64_t end,
                  float* values) {
   const DType stored = reader.tensors().at(name).dtype;

@@ -11,7 +11,7 @@
 namespace hawser::train {
 namespace {
 
-/// Tensors that are whole for a while.
+/// Gathered whole tensors, each kept until it is written.
 class Gathered {
  public:
   std::vector<float>& make_room(const nn::Parameter& p) {
@@ -59,7 +59,7 @@ void Export::to_folder(const std::string& folder, const std::string& dtype) cons
   }
 }
 
-/// The process of rank 0: tells the others which tensor is next, and at the end "", or what failed.
+/// Runs in the process of rank 0. Tells the others which tensor is next, and at the end "" or the error.
 void Export::export_with_others(const WriteTensors& write) const {
   const nn::ParameterTable& table = ranks_.table();
   Gathered gathered;
@@ -84,7 +84,7 @@ void Export::export_with_others(const WriteTensors& write) const {
   ranks_.from_all_processes([] { return std::string(); });
 }
 
-/// The others, until it has come to its end.
+/// Runs in the other processes until rank 0's has finished.
 void Export::gather_for_export() const {
   const nn::ParameterTable& table = ranks_.table();
   std::vector<float> tensor;

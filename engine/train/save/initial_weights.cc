@@ -13,7 +13,7 @@
 namespace hawser::train {
 namespace {
 
-/// By seed, name and element, so the same for every layout.
+/// Values depend on seed, name and element only, so they are the same for every layout.
 void draw(const Ranks& ranks) {
   const config::ResolvedConfig& config = ranks.config();
   ranks.on_each([&](Rank& rank, int32_t) {
@@ -38,8 +38,8 @@ checkpoint::hf::ExtraFiles take_from_checkpoint(const Ranks& ranks, const std::s
   return reader->description().extra_files;
 }
 
-/// One rank alone takes the folder's tensors straight into its masters; several share a copy of one at a
-/// time.
+/// A single rank reads the folder's tensors directly into its masters. Several ranks share a copy of one
+/// tensor at a time.
 checkpoint::hf::ExtraFiles import_hf(const Ranks& ranks, const std::string& folder) {
   const nn::ParameterTable& table = ranks.table();
   const Rank& first = ranks.first();

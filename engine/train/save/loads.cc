@@ -18,7 +18,7 @@ OrderedJson damaged_json(const std::vector<checkpoint::Damaged>& damaged) {
   return json;
 }
 
-/// What there is to try in the folder, as text for the other processes.
+/// The checkpoints to try in the folder, as text for the other processes.
 std::string list(const std::string& folder) {
   std::vector<checkpoint::Damaged> damaged;
   OrderedJson names = OrderedJson::array();
@@ -28,8 +28,8 @@ std::string list(const std::string& folder) {
 
 }  // namespace
 
-/// A checkpoint of this engine's model, vocabulary, data and optimizer, or throws. Digests of tensors are not
-/// looked at.
+/// Opens a checkpoint that matches this engine's model, vocabulary, data and optimizer, or throws. Does not
+/// verify digests of tensors.
 std::shared_ptr<const checkpoint::Reader> Loads::open_checkpoint(const std::string& path,
                                                                  const std::string& data) const {
   std::shared_ptr<const checkpoint::Reader> reader = checkpoint::Reader::open(path);
@@ -41,8 +41,8 @@ std::shared_ptr<const checkpoint::Reader> Loads::open_checkpoint(const std::stri
   return reader;
 }
 
-/// The same on every process, and whole; where one cannot open it, or finds another under that path, all
-/// throw alike.
+/// Opens the same valid checkpoint on every process. If one process cannot, or finds a different one at that
+/// path, all throw.
 std::shared_ptr<const checkpoint::Reader> Loads::open_the_same(const std::string& path,
                                                                bool allow_other_data) {
   const std::string data = allow_other_data ? "{}" : fingerprint_.with_contents();
@@ -63,11 +63,11 @@ std::shared_ptr<const checkpoint::Reader> Loads::open_the_same(const std::string
 void Loads::load(const std::string& path, bool allow_other_data) {
   ranks_.require_training("hws_checkpoint_load");
   progress_.require_no_pending();
-  saver_.wait();  // it may be this very checkpoint
+  saver_.wait();  // it may be writing this very checkpoint
   take_over(*open_the_same(path, allow_other_data));
 }
 
-/// Nothing can be wrong with the checkpoint any more: now the engine changes.
+/// All checks of the checkpoint have passed; now the engine changes.
 void Loads::take_over(const checkpoint::Reader& reader) {
   const checkpoint::Description& d = reader.description();
   const RunState loaded = run_state_from_json(d.state_json);

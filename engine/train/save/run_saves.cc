@@ -19,7 +19,7 @@ void RunSaves::hold_folder() {
   }
 }
 
-/// Says where the run's folder is, on any thread.
+/// Returns a function that says where the run's folder is now. Any thread may call it.
 std::function<std::string()> RunSaves::place() {
   hold_folder();
   return [folder = folder_, path = config_.path] { return folder ? folder->current_path() : path; };
@@ -29,7 +29,7 @@ bool RunSaves::save(const DueCheckpoints& due) {
   config::CheckpointConfig c = config_;
   if (c.path.empty() || !due.any()) return false;
   std::vector<std::string> paths = due.paths(c);
-  size_t at = 0;  // of paths
+  size_t at = 0;  // index into paths
   try {
     const std::function<std::string()> where = place();
     c.path = where();
@@ -39,7 +39,7 @@ bool RunSaves::save(const DueCheckpoints& due) {
         write_due(c, due, where, write, on_first, begin);
       });
     } else {
-      saves_.make_way();  // for one that the host began
+      saves_.make_way();  // waits for a save that the host started
       write_due_now(due, where, &at);
     }
   } catch (const Error& error) {
@@ -64,7 +64,7 @@ void RunSaves::end_failed(bool saved) {
   try {
     saves_.saver().wait();
     write_last_step(saved);
-  } catch (const Error& error) {  // the run's own error is the one to be told
+  } catch (const Error& error) {  // the run's own error takes precedence
     saves_.saver().count_failure(step_path(c, progress_.state.step), error);
   } catch (const std::exception&) {
   }
@@ -77,7 +77,7 @@ void RunSaves::write_last_step(bool saved) {
   write_due_now({progress_.state.step, true, false}, place(), &at);
 }
 
-/// `at`: which of due.paths it is writing.
+/// `at` receives the index in due.paths of the one being written.
 void RunSaves::write_due_now(const DueCheckpoints& due, const std::function<std::string()>& where,
                              size_t* at) {
   write_due(

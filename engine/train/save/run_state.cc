@@ -12,7 +12,7 @@ using Json = OrderedJson;
 
 Json window_json(const optim::Window& w) { return {{"count", w.count}, {"values", w.values}}; }
 
-/// Such that no run can count on to the end of 64 bits.
+/// A count small enough that no run can overflow 64 bits from there.
 int64_t count_from(const Json& json, const char* key) {
   constexpr int64_t kMost = int64_t{1} << 62;
   const auto count = json.at(key).get<int64_t>();
@@ -29,7 +29,7 @@ optim::Window window_from(const Json& json) {
   return w;
 }
 
-/// What a newer version counts would be lost at the next save.
+/// Refuses unknown keys: state written by a newer version would be lost at the next save.
 void check_keys(const Json& json) {
   RunState any;
   any.best_validation_loss = 0;

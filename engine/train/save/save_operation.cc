@@ -5,7 +5,7 @@
 namespace hawser::train {
 namespace {
 
-constexpr double kLongestWait = 1e9;  // seconds; more would not fit the clock
+constexpr double kLongestWait = 1e9;  // seconds; more would overflow the clock
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void SaveOperation::wait_until_ended() const {
 }
 
 void SaveOperation::end(std::optional<Error> error) {
-  // Notified under the lock: whoever hears of it may destroy the operation at once.
+  // Notify while holding the lock: a waiter may destroy the operation as soon as it wakes.
   const std::lock_guard lock(mutex_);
   error_ = std::move(error);
   ended_ = true;

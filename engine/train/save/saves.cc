@@ -13,8 +13,9 @@ namespace {
 
 constexpr int64_t kShardBytes = int64_t{4} << 30;
 
-/// The first member opens the folder and finishes; each writes its shard, all at the same time, and returns its
-/// index. Whoever fails says so before anything else is done, so that all fail and nothing is left.
+/// The first member creates and publishes the checkpoint. All members write their shards in parallel and
+/// return their indexes. After each phase the members learn of any failure, so all fail together and nothing
+/// is left behind.
 void write_together(comm::ProcessGroup* group, const std::string& path, const checkpoint::Description& d,
                     const checkpoint::SaveProgress* progress,
                     const std::function<std::string(const std::string& folder)>& write_shard) {
@@ -23,7 +24,7 @@ void write_together(comm::ProcessGroup* group, const std::string& path, const ch
   const std::string folder = together.from_first([&] { return save.emplace(path).folder(); });
   const std::vector<std::string> indexes = together.from_all([&] { return write_shard(folder); });
   if (progress) {
-    together.from_all([&] {  // whoever was cancelled while it waited for the others
+    together.from_all([&] {  // this member may have been cancelled while it waited
       progress->check();
       return std::string();
     });
@@ -58,7 +59,7 @@ std::shared_ptr<SaveOperation> Saves::save_async(const std::string& path) {
   return write_beside({path}, [path](const auto& write, const auto&, const auto&) { write(path); });
 }
 
-/// What one process cannot do alone would leave the others waiting for it.
+/// If one process fails, all throw, so that none waits for it.
 void Saves::agree_on(const std::function<void()>& attempt) const {
   if (ranks_.all_here()) return attempt();
   ranks_.from_all_processes([&] {
@@ -84,7 +85,7 @@ void Saves::write_now(const std::string& path) {
   ranks_.on_each([&](Rank& rank, int32_t) {
     write_together(rank.groups().dp.get(), path, d, nullptr, [&](const std::string& folder) {
       std::vector<checkpoint::PieceView> pieces = pieces_of(rank, ranks_.table());
-      Staging copy;  // files are written from the host's memory
+      Staging copy;  // files are written from host memory
       if (!rank.link().in_place()) {
         copy.lay_out(std::move(pieces), false);
         copy.copy(rank.link(), rank.stream());
@@ -128,7 +129,7 @@ void Saves::take_staging() {
 }
 
 std::shared_ptr<SaveOperation> Saves::write_beside(std::vector<std::string> paths, Job job) {
-  make_way();  // from here on nobody reads the staged copy
+  make_way();  // nobody reads the staged copy after this
   auto d = std::make_shared<const checkpoint::Description>(description());
   checkpoint::check_description(*d);
   agree_on([this] { lay_out_staging(); });
@@ -150,8 +151,8 @@ std::shared_ptr<SaveOperation> Saves::write_beside(std::vector<std::string> path
   return operation;
 }
 
-/// A saver that fails alone breaks the comm, because the others would wait for it for ever. One that has no
-/// thread to run on says so in place of its first word.
+/// A saver that fails alone aborts the comm, because the others would wait for it forever. If it has no
+/// thread to run on, it reports that in its first exchange.
 void Saves::start(const std::shared_ptr<SaveOperation>& operation, std::function<void()> write) {
   if (ranks_.all_here()) return saver_.start(operation, std::move(write));
   const Rank& rank = ranks_.first();
@@ -171,7 +172,7 @@ void Saves::start(const std::shared_ptr<SaveOperation>& operation, std::function
   }
 }
 
-/// On the saver's thread: reads nothing but the staged copies and what never changes.
+/// Runs on the saver's thread. Reads only the staged copies and immutable state.
 void Saves::write_staged(const std::string& path, const checkpoint::Description& d,
                          checkpoint::SaveProgress* progress) const {
   const int world = static_cast<int>(ranks_.world());
@@ -189,8 +190,8 @@ void Saves::write_staged(const std::string& path, const checkpoint::Description&
   save.finish(indexes, d, progress);
 }
 
-/// Writers beside training end at another moment in each process, so they talk in a lane of their own. The
-/// host program's transport is called by one thread and has one order for all calls.
+/// Asynchronous writers of different processes finish at different times, so they communicate in a lane of
+/// their own. A transport of the host program has one thread and one order of calls, and cannot do that.
 void Saves::require_lane(const char* what) const {
   if (ranks_.all_here() || ranks_.first().saves() != nullptr) return;
   fail(Code::kUnimplemented,

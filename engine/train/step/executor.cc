@@ -9,7 +9,7 @@ namespace hawser::train {
 
 using plan::Operand;
 
-/// From the second run of the same shape on, segments go to the device as they were captured.
+/// From the second run of a shape on, segments are launched as captured graphs.
 void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   slots_->begin(plan, begin);
   host_->begin(plan);
@@ -20,13 +20,13 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   kernels_ = profile ? &profile->table() : &device.kernels();
   stream_ = profile ? &profile->stream() : &device.stream(device::StreamId::kCompute);
   if (recording_) recording_->begin_half(begin);
-  // What kernels are passed by value must be the same next time: documents and positions in a cache are not.
+  // Kernel arguments passed by value must not change between steps. Documents and cache positions do change.
   const bool fixed = !run->documents && run->cached < 0 && recording_ == nullptr;
   StepGraphs::Stretch* const stretch =
       fixed ? graphs_.stretch(plan, begin, end, {run->batch, run->seq, run->training}) : nullptr;
   const bool captures = stretch != nullptr && stretch->has_run;
   auto segment = captures ? stretch->segments.begin() : decltype(stretch->segments.begin()){};
-  // A failing instruction must not leave slots live or transfers in flight.
+  // Clean up on failure: no slot may stay live and no transfer in flight.
   try {
     for (size_t i = begin; i < end;) {
       if (captures && segment != stretch->segments.end() && segment->at.begin == i) {
@@ -47,7 +47,8 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   if (stretch != nullptr) stretch->has_run = true;
 }
 
-/// What is live and where losses will be does not depend on the device: it is noted when all is given.
+/// Bookkeeping of live slots and losses does not depend on the device, so it is done once all work is
+/// submitted.
 void Executor::run_segment(const plan::Plan& plan, StepGraphs::Segment* segment, Run* run) {
   const auto [begin, end] = segment->at;
   wait_for(plan, plan.instructions[begin].waits_for);
@@ -87,13 +88,13 @@ void Executor::give_up(const plan::Plan& plan) {
   slots_->release_all(plan, transfers_.done());
   try {
     transfers_.finish();
-  } catch (...) {  // the transfers are over either way, and what failed first is what counts
+  } catch (...) {  // the transfers are over either way; the first error counts
     transfers_.forget();
   }
   slots_->drain(plan, transfers_.done());
 }
 
-/// Of gradients that begin to live with the instruction.
+/// Clears the gaps of gradients whose lifetime begins with the instruction.
 void Executor::clear_gaps(const plan::Plan& plan, size_t index) {
   const bool rounds = s_.layout->rounds_gradients();
   const plan::Role role = rounds ? plan::Role::kGradientWindow : plan::Role::kGradients;
@@ -105,13 +106,13 @@ void Executor::clear_gaps(const plan::Plan& plan, size_t index) {
   }
 }
 
-/// All that the host has to do with it then.
+/// The host's part of an instruction, once its device work is submitted.
 void Executor::conclude(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
   if (n.op == plan::Op::kLoss || n.op == plan::Op::kEvalLoss)
     host_->note_losses(n.micro_batch, as<float>(plan, n[Operand::kLosses]), run);
 }
 
-/// All that the device is given for an instruction of the compute lane.
+/// Submits the device's work for an instruction of the compute lane.
 void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
   using plan::Op;
   const plan::Instruction& n = plan.instructions[index];
@@ -158,7 +159,7 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
   }
 }
 
-/// The call's inputs.
+/// The inputs of a module's call.
 nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n, const Run& run,
                               nn::Region* workspace) {
   nn::Context ctx;
@@ -215,10 +216,10 @@ void Executor::head(const plan::Plan& plan, const plan::Instruction& n, const nn
   head.forward_backward(ctx, losses, as<float>(plan, n[Operand::kDx]), x, &host_->scalars()->grad_scale);
 }
 
-/// To the caller's memory, chunk by chunk: of every row, or in generation of the last one.
+/// Copies logits to the caller's memory in chunks: of every row, or in generation of the last one.
 void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
                       const Run& run) {
-  if (run.logits == nullptr) return;  // a rank that only helps others with its weights
+  if (run.logits == nullptr) return;  // this rank only provides its weights to others
   const int64_t first = run.cached >= 0 ? ctx.rows() - 1 : 0;
   const nn::LmHeadLoss& head = s_.model->head();
   const int64_t width = s_.model->config().width, vocab = s_.model->config().vocab_size;
@@ -233,7 +234,7 @@ void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const 
   s_.link->wait();
 }
 
-/// Of what this rank owns of a block's gradients.
+/// Adds the squares of this rank's own part of a block's gradients.
 void Executor::add_squares(const plan::Plan& plan, const plan::Instruction& n) {
   auto* const workspace = as<ExactSum>(plan, n.scratch);
   for (const int32_t g : s_.layout->groups_of(n.block)) {
@@ -255,8 +256,8 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
   }
 }
 
-/// What a backward left in its window joins what is kept. Of a table that the head shares it left the head's
-/// part first, and then the look-ups'.
+/// Rounds the f32 gradients that a backward pass left in its window and adds them to the stored ones. For a
+/// table shared with the head, the head's part comes first and the look-ups' second.
 void Executor::round_gradients(const plan::Plan& plan, const plan::Instruction& n) {
   const nn::ParameterTable& table = s_.model->table();
   const nn::Parameter& tokens = table.all().front();

@@ -1,15 +1,15 @@
-// The executor before the first step: modules run once over kernels that compute nothing, at the addresses
-// and sizes of the real arena, so that the device meets every product and attention that it will be given.
+// Rehearsal: runs the modules once before the first step over kernels that compute nothing, at the addresses
+// and sizes of the real arena, so that the device sees every matrix product and attention it will run.
 #include "engine/train/step/executor.h"
 
 namespace hawser::train {
 
-/// Look-ups have no products, and nothing else has.
+/// Everything with a matrix product; look-ups have none.
 void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kernels, const Run& run) {
   using plan::Op;
   kernels_ = &kernels;
   stream_ = &s_.link->device().stream(device::StreamId::kCompute);
-  // At least one document a row; how many there will be, nobody knows.
+  // At least one document per row; the actual number is not known yet.
   host_->assume_documents(plan, run.documents ? run.batch : 0);
   for (const plan::Instruction& n : plan.instructions) {
     nn::Region workspace;

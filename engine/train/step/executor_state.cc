@@ -1,5 +1,5 @@
-// Where the executor finds the state of its rank: pointers into the persistent slots, made once, and where
-// modules find a block's weights and gradients now.
+// The executor's pointers into the persistent slots, computed once, and the current addresses of each block's
+// weights and gradients for the modules.
 #include <utility>
 
 #include "engine/train/step/executor.h"
@@ -68,7 +68,7 @@ void Executor::bind_gaps(int32_t group) {
   gap_until(layout.elements);
 }
 
-/// A slot with whole weights or f32 gradients of a block is where modules find its groups from now on.
+/// From now on, modules find the groups of a block in this slot of whole weights or f32 gradients.
 void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
   using plan::Role;
   const plan::Slot& slot = plan.slot(id);
@@ -86,7 +86,7 @@ void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
   }
 }
 
-/// Reduced gradient of element state(g).range.begin, in a slot of whole gradients or of shards.
+/// The reduced gradient from element state(g).range.begin on, in a slot of whole gradients or of shards.
 StateArray Executor::reduced(const plan::Plan& plan, plan::SlotId slot, int32_t g) const {
   const parallel::GroupLayout& group = s_.layout->group(g);
   if (plan.slot(slot).role != plan::Role::kGradients)

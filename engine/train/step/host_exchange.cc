@@ -12,7 +12,7 @@
 namespace hawser::train {
 namespace {
 
-/// Each begins where a position may see nothing before itself.
+/// Counts documents: one begins wherever a position can see nothing before itself.
 int64_t documents_in(const MicroBatch& batch) {
   int64_t documents = 0;
   for (int64_t i = 0; i < batch.batch * batch.seq; ++i)
@@ -20,7 +20,8 @@ int64_t documents_in(const MicroBatch& batch) {
   return documents;
 }
 
-/// What every rank of dp says in COUNT_TOKENS: tokens, wish to stop, and by rank the code of what went wrong.
+/// What each data-parallel rank contributes to COUNT_TOKENS: tokens, a request to stop, and for each rank an
+/// error code.
 constexpr size_t kTokens = 0, kCancelled = 1, kCodes = 2;
 
 int64_t code_of(const std::exception_ptr& error) {
@@ -92,8 +93,8 @@ void HostExchange::count_tokens(Run* run) {
     s_.link->send(s_.lookups->numbers(), s_.lookups->host_numbers(), s_.lookups->numbers_bytes());
 }
 
-/// Throws on all ranks if one could not load its part of the batch: there with its reason, elsewhere naming
-/// it.
+/// Throws on all ranks if one could not load its part of the batch. That rank throws its own error; the
+/// others throw one that names it.
 void HostExchange::fail_together() {
   if (load_error_) {
     try {

@@ -8,7 +8,7 @@
 namespace hawser::train {
 namespace {
 
-/// Classes of calls that are told apart; all further ones share the last row.
+/// Number of distinct classes of calls; all further ones share the last row.
 constexpr size_t kMostRows = 128;
 
 }  // namespace

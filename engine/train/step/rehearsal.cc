@@ -27,7 +27,7 @@ std::string choices_of(device::Device& device) {
   return text;
 }
 
-/// Why the device cannot take these; "": it has.
+/// Passes the choices to the device. Returns why it cannot use them, or "".
 std::string obstacle_to(const std::string& choices, device::Device& device) {
   const device::Status status = device.take_choices(choices.c_str());
   if (status == static_cast<device::Status>(Code::kFailedPrecondition)) return device.message();
@@ -35,7 +35,7 @@ std::string obstacle_to(const std::string& choices, device::Device& device) {
   return "";
 }
 
-/// The first rank that cannot, in words; the same on all.
+/// Describes the first rank that cannot use the choices; the same on all ranks.
 std::string who_is_apart(const std::vector<std::string>& obstacles) {
   for (size_t r = 0; r < obstacles.size(); ++r)
     if (!obstacles[r].empty()) return fmt::format("rank {}: {}", r, obstacles[r]);

@@ -69,7 +69,7 @@ void SlotLedger::release_all(const plan::Plan& plan, const plan::LaneMarks& done
   }
 }
 
-/// Bytes that an earlier slot still drains may go to a transfer behind the one that uses them: they are live
+/// A transfer queued behind another may reuse the bytes that an earlier slot still drains. They are live
 /// again.
 void SlotLedger::open(const plan::Plan& plan, const plan::Slot& slot) {
   std::erase_if(draining_, [&](plan::SlotId id) { return overlap(plan.slot(id), slot); });
@@ -90,7 +90,7 @@ void SlotLedger::close(const plan::Plan& plan, plan::SlotId id, const plan::Lane
     draining_.push_back(id);
 }
 
-/// Elsewhere than on the host, what was given to the device may still have to run.
+/// On devices other than the CPU, submitted work may still have to run.
 void SlotLedger::poison(const plan::Slot& slot) {
   if (poisons_) device::poison(arena_.data() + slot.offset, slot.bytes);
 }

@@ -14,7 +14,7 @@ StepGraphs::Stretch* StepGraphs::stretch(const plan::Plan& plan, size_t begin, s
   for (Stretch& stretch : stretches_) {
     if (stretch.plan != &plan || stretch.begin != begin || stretch.end != end) continue;
     if (stretch.shape == shape) return &stretch;
-    (void)device_->synchronize(kStream);  // an error of what still runs is told where it is waited for
+    (void)device_->synchronize(kStream);  // errors of running work are reported where it is awaited
     forget(&stretch);
     stretch.shape = shape;
     stretch.has_run = false;

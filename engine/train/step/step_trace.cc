@@ -8,11 +8,11 @@
 namespace hawser::train {
 namespace {
 
-/// An UNSHARD gathers f32 and narrower weights in calls of their own.
+/// An UNSHARD gathers f32 and narrower weights in separate calls.
 constexpr size_t kMostCalls = 2;
-/// A rank remembers 2,048 finished calls: they are taken before as many can have come together.
+/// A rank records its last 2,048 calls; they are fetched well before that many can accumulate.
 constexpr int64_t kTakeEvery = 512;
-/// Kernel calls of an instruction, on average at most: a block's forward makes about 12, its backward 25.
+/// Most kernel calls of an instruction on average: a block's forward makes about 12, its backward 25.
 constexpr size_t kMostKernels = 32;
 
 size_t calls_of(const plan::Plan& plan) {
@@ -29,7 +29,7 @@ StepTrace::StepTrace(const plan::Plan& plan, comm::RankComm* comm)
   halves_.reserve(2);
 }
 
-/// What other calls left behind is none of this step's.
+/// Drops the records of calls that are not part of this step.
 void StepTrace::begin_half(size_t first) {
   if (first == 0) halves_.clear(), recorded_ = 0;
   half_begin_ = first;
@@ -119,7 +119,7 @@ plan::Timeline StepTrace::timeline() const {
   return timeline;
 }
 
-/// Calls finish in the order in which they were issued, so one walk over both lists finds each call's
+/// Calls finish in the order in which they were issued, so one pass over both lists finds each call's
 /// instruction.
 void StepTrace::add_transfers(plan::Timeline* timeline) const {
   size_t next = 0;

@@ -26,7 +26,7 @@ bool TransfersInFlight::follow(const plan::LaneMarks& transfers) {
   return true;
 }
 
-/// The host learns of failures here at the latest.
+/// Failures reach the host here at the latest.
 void TransfersInFlight::finish() {
   follow(started_);
   for (size_t l = 0; l < plan::kLanes; ++l) {
