@@ -38,7 +38,7 @@ AttentionSaved Attention::take_saved(const Context& ctx, Region& region) const {
   return saved;
 }
 
-/// q, k and v lie side by side in the rows of saved.qkv.
+/// q, k and v are side by side in the rows of saved.qkv.
 AttentionInputs Attention::core_inputs(const Context& ctx, const AttentionSaved& saved) const {
   return {saved.qkv, advance(saved.qkv, heads_ * head_dim_, ctx.type),
           advance(saved.qkv, qk_width_, ctx.type), qkv_width_, qkv_width_};
@@ -80,7 +80,7 @@ void Attention::forward(const Context& ctx, const AttentionSaved& saved, const f
 
 const void* Attention::backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin,
                                 float* dx, const void* dy, DType dy_type) const {
-  // dx meets the residual stream: f32. Inside the branch gradients have the context's type.
+  // dx belongs to the residual stream, so it is f32. Inside the branch gradients have the context's type.
   const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
   void* const dqkv = ctx.take(rows * qkv_width_);
   void* const dk = advance(dqkv, k_begin, ctx.type);

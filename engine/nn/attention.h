@@ -14,10 +14,10 @@
 
 namespace hawser::nn {
 
-/// What forward leaves for backward: per row (H + 2K) D elements of qkv and what the core saves; with QK-norm
-/// (H + K) D more and H + K floats. Activation type but for the floats.
+/// What forward saves for backward. Per row: (H + 2K) D elements of qkv and what the core saves; with QK-norm
+/// also (H + K) D elements and H + K floats. Elements have the activation type, statistics are f32.
 struct AttentionSaved {
-  void* qkv = nullptr;       ///< [rows, (H + 2K) D]: what the core reads (normalised, rotated)
+  void* qkv = nullptr;       ///< [rows, (H + 2K) D]: input of the core (normalised, rotated)
   void* raw_qk = nullptr;    ///< [rows, (H + K) D]: q and k before their norm; only with QK-norm
   NormSaved q_norm, k_norm;  ///< only with QK-norm
   AttentionCoreSaved core;
@@ -36,14 +36,15 @@ class Attention {
   Attention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
   AttentionSaved take_saved(const Context& ctx, Region& region) const;
-  /// y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
+  /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
                const void* x) const;
-  /// dx[rows, C] (f32) from dy[rows, C], and all gradients of weights but those of the first projection.
-  /// Returns the gradient of what that gave, in the workspace until the caller's scope ends.
+  /// Computes dx[rows, C] (f32) from dy[rows, C], and all weight gradients except those of the q, k, v
+  /// projection. Returns the gradient of that projection's output, in the workspace until the caller's scope
+  /// ends.
   const void* backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* dx,
                        const void* dy, DType dy_type) const;
-  /// The gradients of q, k and v, from that and the forward's x.
+  /// Weight gradients of the q, k, v projection, from that gradient and the forward's x.
   void backward_qkv_weight(const Context& ctx, const void* dqkv, const void* x) const;
   /// Generation: rows are the next positions of one text; their keys and values are appended to the cache.
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,

@@ -1,6 +1,6 @@
-// The core of attention: scores, their softmax, and the mean of values that it weighs
-// (kernels/include/attention.h). It has no weights and no projections, so either side can change alone: the
-// core (keys and values that travel between ranks) or the projections around it.
+// The core of attention: scores, their softmax, and the weighted sum of values (kernels/include/attention.h).
+// It has no weights and no projections, so either can change without the other: the core (for instance keys
+// and values sent between ranks) or the projections around it.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ struct AttentionGradients {
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
 };
 
-/// What forward leaves for backward, per row: H D elements of the output and H floats.
+/// What forward saves for backward. Per row: H D elements of the output and H floats.
 struct AttentionCoreSaved {
   void* o = nullptr;     ///< [rows, H D], the output
-  float* lse = nullptr;  ///< [B, H, T], the logarithm of each softmax's sum
+  float* lse = nullptr;  ///< [B, H, T], log-sum-exp of each row of scores
 };
 
 class AttentionCore {
@@ -33,12 +33,13 @@ class AttentionCore {
   AttentionCore(const ModelConfig& model, int64_t layer) : model_(model), layer_(layer) {}
 
   AttentionCoreSaved take_saved(const Context& ctx, Region& region) const;
-  /// saved.o and saved.lse from the inputs. A row sees those before it in its document.
+  /// Computes saved.o and saved.lse. A row attends to itself and the rows before it in its document.
   void forward(const Context& ctx, const AttentionCoreSaved& saved, const AttentionInputs& in) const;
-  /// Generation: queries are the rows that follow `past` others, keys and values are of all of them.
+  /// Generation: queries are the rows that follow `past` earlier ones; keys and values cover all of them.
   void forward_cached(const Context& ctx, const AttentionCoreSaved& saved, const AttentionInputs& in,
                       int64_t past) const;
-  /// Gradients of the inputs (overwritten) from d_o[rows, H D] and what forward read and left.
+  /// Computes the gradients of the inputs (overwritten) from d_o[rows, H D] and the forward's inputs and
+  /// results.
   void backward(const Context& ctx, const AttentionCoreSaved& saved, const AttentionInputs& in,
                 const AttentionGradients& gradients, const void* d_o) const;
 

@@ -42,13 +42,13 @@ BlockSaved Block::take_saved(const Context& ctx, Region& region) const {
   return s;
 }
 
-/// A norm's output, into the branch that reads it.
+/// Passes a norm's output into the branch that reads it.
 const void* Block::enter(const Context& ctx, const void* n) const {
   return ctx.exchange->enter(ctx, n, ctx.type, width_);
 }
 
-/// y = x + dropout(post_norm(branch)), for the kernel that makes it. What the post-norm gives lies in the
-/// workspace.
+/// y = x + dropout(post_norm(branch)), as arguments of the kernel that computes it. The post-norm's output is
+/// in the workspace.
 kernels::ResidualForward Block::sum(const Context& ctx, const std::optional<NormLayer>& post_norm,
                                     const NormSaved& saved, float* y, const float* x, const float* branch,
                                     DropoutSite site) const {
@@ -66,8 +66,8 @@ kernels::ResidualForward Block::sum(const Context& ctx, const std::optional<Norm
   return r;
 }
 
-/// Gradient of the branch's output from dy, the residual's: dy itself where nothing lies between, else in the
-/// activation type, so that it is rounded once for all products that read it.
+/// The gradient of the branch's output from dy, the residual's gradient. It is dy itself if nothing lies
+/// between; else it has the activation type, so that it is rounded once for all products that read it.
 Block::Gradient Block::branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
                                        const NormSaved& saved, const float* dy, const float* branch,
                                        DropoutSite site) const {

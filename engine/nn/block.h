@@ -1,4 +1,4 @@
-// Block: one transformer layer. Between blocks there is only the plan.
+// Block: one transformer layer.
 //
 //   n1 = norm(x);  x' = x + dropout(post_norm(attention(n1)))
 //   n2 = norm(x'); y  = x' + dropout(post_norm(mlp(n2)))          (post_norm: Gemma 2 only)
@@ -14,12 +14,14 @@
 
 namespace hawser::nn {
 
-/// What forward leaves for backward besides x. What norms and the activation gave is not among it: the
-/// kernels that go back through them give it once more. Bytes per row, with e bytes per element of the
-/// activation type, S = 1 value of statistics per norm (2 with LayerNorm), F' = F or, gated, 2F:
-///   e ((H + 2K) D + H D + F') + 4 (C + H + 2S), with QK-norm e (H + K) D + 4 (H + K) more, with
-///   post-norms 4 (2C + 2S) more, where products take the activation along e F more; each array rounded up
-///   to 64 bytes.
+/// What forward saves for backward, besides x. Outputs of norms and of the activation are not saved: the
+/// backward kernels recompute them. Bytes per row, with e bytes per element of the activation type, S = 1
+/// statistic per norm (2 with LayerNorm), F' = F or, gated, 2F:
+///   e ((H + 2K) D + H D + F') + 4 (C + H + 2S)
+///   with QK-norm:     + e (H + K) D + 4 (H + K)
+///   with post-norms:  + 4 (2C + 2S)
+///   with the activation fused into products: + e F
+/// Each array is rounded up to 64 bytes.
 struct BlockSaved {
   NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
   AttentionSaved attention;
@@ -34,11 +36,12 @@ class Block {
   /// `model` must outlive the block.
   Block(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
-  /// y[rows, C] from x[rows, C], f32. `saved` receives what backward needs.
+  /// Computes y[rows, C] from x[rows, C], both f32. `saved` receives what backward needs.
   void forward(const Context& ctx, Region& saved, const float* cos_sin, float* y, const float* x) const;
-  /// dx[rows, C] f32 in place: gradient of y on entry, of x on return. `saved` as forward left it.
+  /// dx[rows, C], f32, is in place: the gradient of y on entry, of x on return. `saved` is as forward left
+  /// it.
   void backward(const Context& ctx, Region& saved, const float* cos_sin, float* dx, const float* x) const;
-  /// Generation: x[rows, C] in place, rows = next positions of one text.
+  /// Generation: updates x[rows, C] in place. The rows are the next positions of one text.
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const;
 
  private:

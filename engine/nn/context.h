@@ -1,5 +1,6 @@
-// Context: what one call of a module works with. Shapes: B = batch rows, T = positions, C = width, H = heads,
-// K = kv_heads, D = head_dim, F = mlp_width, V = vocabulary; a row of activations is one (b, t).
+// Context: the inputs and resources of one call of a module. Shapes: B = batch rows, T = positions, C =
+// width, H = heads, K = kv_heads, D = head_dim, F = mlp_width, V = vocabulary. A row of activations is one
+// (b, t).
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,14 @@
 
 namespace hawser::nn {
 
-/// Where a ParameterGroup lies during one call: its weights (of the compute type where matrix products read
-/// them, else of the look-up type) and its gradients (f32; null: frozen, or no gradients are wanted).
+/// Where a ParameterGroup is during one call: its weights (in the compute type if matrix products read them,
+/// else in the look-up type) and its gradients (f32; null if frozen or not wanted).
 struct GroupPointers {
   const char* weights = nullptr;
   float* gradients = nullptr;
 };
 
-/// What weights are held as, by how they are read.
+/// Data types of weights, by how they are read.
 struct WeightTypes {
   DType product = DType::kF32, lookup = DType::kF32;
   WeightTypes(DType product_, DType lookup_ = DType::kF32) : product(product_), lookup(lookup_) {}
@@ -39,32 +40,33 @@ struct Context {
   const int32_t* targets_BT = nullptr;
   const int32_t* positions_BT = nullptr;
   const int32_t* kv_begin_BT = nullptr;
-  int64_t documents = 0;                ///< of the micro-batch, where kv_begin is not null
+  int64_t documents = 0;                ///< documents in the micro-batch, if kv_begin is not null
   const uint64_t* samples_B = nullptr;  ///< global sample numbers (dropout)
 
-  /// Of `weights`, of the values that matrix products multiply (fp32 sums), and of what branches store
-  /// between products. What norms compute, the residual stream and what meets it are always f32.
+  /// Data type of weights and inputs of matrix products (which sum in fp32), and of what branches store
+  /// between products. Norms compute in f32, and the residual stream is always f32.
   DType type = DType::kF32;
-  DType lookup_type = DType::kF32;        ///< of weights that are looked up, norms and biases: f32 or bf16
-  const GroupPointers* groups = nullptr;  ///< by ParameterGroup; only those that the call needs are set
-  bool accumulate = false;                ///< add to gradients (micro-batches after the first)
-  bool training = false;                  ///< dropout on
+  DType lookup_type = DType::kF32;  ///< of weights that are looked up, norms and biases: f32 or bf16
+  /// Indexed by ParameterGroup; only those that the call needs are set
+  const GroupPointers* groups = nullptr;
+  bool accumulate = false;  ///< add to gradients (micro-batches after the first)
+  bool training = false;    ///< dropout on
   uint64_t seed = 0;
 
   DType weight_type(Place p) const { return p.read == Read::kLookup ? lookup_type : type; }
   const char* weight(Place p) const {
     return groups[p.group].weights + p.offset * dtype_bytes(weight_type(p));
   }
-  /// Weights of a norm, bias or table, of lookup_type; null for a parameter that is not there.
+  /// Weights of a norm, bias or table, in lookup_type; null for an absent parameter.
   const void* lookup(Place p) const { return p ? weight(p) : nullptr; }
-  /// The same as f32 [elements], in the workspace where they lie otherwise.
+  /// The same as f32 [elements]; converted into the workspace if needed.
   const float* lookup_f32(Place p, int64_t elements) const {
     if (!p || lookup_type == DType::kF32) return static_cast<const float*>(lookup(p));
     auto* const wide = workspace->take_as<float>(elements);
     kernels->convert({wide, weight(p), DType::kF32, lookup_type, elements}, *stream);
     return wide;
   }
-  /// Null for a parameter that is not there or takes no gradient.
+  /// Null if the parameter is absent or has no gradient.
   float* gradient(Place p) const {
     return p && groups[p.group].gradients ? groups[p.group].gradients + p.offset : nullptr;
   }
@@ -74,7 +76,7 @@ struct Context {
     return {static_cast<float>(p),
             philox_derive(seed, static_cast<uint64_t>(layer), static_cast<uint64_t>(site)), samples_B};
   }
-  /// Runs m with workspace of its own.
+  /// Runs m with its own workspace.
   void matmul(kernels::Matmul m) const {
     m.round_to_bf16 = type == DType::kBf16;
     RegionScope scope(*workspace);
@@ -85,7 +87,7 @@ struct Context {
   void* take(int64_t elements) const { return workspace->take(elements * dtype_bytes(type)); }
 };
 
-/// Where dropout falls; part of the random key, never renumbered.
+/// Where dropout is applied. Part of the random key, never renumbered.
 enum DropoutSite : int64_t { kSiteEmbedding = 0, kSiteAttention = 1, kSiteAttentionOut = 2, kSiteMlpOut = 3 };
 
 /// p + elements, for pointers whose element type is known at run time only.

@@ -1,6 +1,5 @@
-// Measuring by doing: the modules run over kernels that compute nothing, on a stream that counts, in regions
-// without end. What they take is what the plan reserves, so there is no second model of memory that could
-// drift.
+// Measures costs by running the modules over kernels that compute nothing, on a stream that counts, in
+// regions without limit. The plan reserves what they take, so there is no second model of memory.
 #include <algorithm>
 
 #include "engine/nn/kernel_work.h"
@@ -27,14 +26,14 @@ auto counting_like(void (*)(const Args&, Stream&)) {
   return &count<Args>;
 }
 
-/// `real` with all that computes replaced; workspace sizes stay.
+/// A copy of `real` whose kernels compute nothing. Workspace sizes stay.
 kernels::KernelTable dry_kernels(const kernels::KernelTable& real) {
   kernels::KernelTable table = real;
   kernels::each_kernel([&]<auto kKernel>() { table.*kKernel = counting_like(real.*kKernel); });
   return table;
 }
 
-/// One context over dry kernels and fake addresses; each call measured on its own.
+/// A context over dry kernels and fake addresses. Each call is measured separately.
 class DryRun {
  public:
   DryRun(const Model& model, const kernels::KernelTable& kernels, int32_t workers, WeightTypes types,

@@ -1,5 +1,5 @@
-// Embedding: tokens (and learned positions) into the residual stream. A seam: tensor parallelism splits the
-// vocabulary.
+// Embedding: adds the embeddings of tokens (and learned positions) to the residual stream. Tensor parallelism
+// will split the vocabulary here.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ class Embedding {
   /// `model` must outlive the module.
   Embedding(const ParameterTable& table, const ModelConfig& model);
 
-  /// x[rows, C] f32 from ctx.tokens_BT and ctx.positions_BT, dropout included.
+  /// Computes x[rows, C] (f32) from ctx.tokens_BT and ctx.positions_BT, with dropout.
   void forward(const Context& ctx, float* x) const;
-  /// Weight gradients from dx[rows, C], which is used up. Those of a table that the head shares go to the
-  /// rows that `tied` found for the micro-batch.
+  /// Computes weight gradients from dx[rows, C], which is overwritten. If the head shares the table, the
+  /// gradients go to the rows that `tied` assigned to the micro-batch.
   void backward(const Context& ctx, float* dx, const LookupGradient* tied = nullptr,
                 int32_t micro_batch = 0) const;
-  /// Adds what look-ups brought together up to the micro-batch to the table's gradient, which holds the
-  /// head's.
+  /// Adds the look-up gradients collected up to the micro-batch to the table's gradient, which already holds
+  /// the head's.
   void join(const Context& ctx, const LookupGradient& tied, int32_t micro_batch) const;
 
  private:

@@ -5,7 +5,7 @@
 namespace hawser::nn {
 namespace {
 
-/// Pairs (query, key) under the causal mask and the window, over batch and heads.
+/// Number of (query, key) pairs under the causal mask and the window, over batch and heads.
 double visible_pairs(const kernels::AttentionShape& s) {
   double pairs = 0;
   for (int64_t t = 0; t < s.seq_q; ++t) {
@@ -15,7 +15,7 @@ double visible_pairs(const kernels::AttentionShape& s) {
   return pairs * static_cast<double>(s.batch * s.heads);
 }
 
-/// Bytes of q and what is shaped like it, and of k and v.
+/// Bytes of q and everything of its shape, and of k and v.
 double query_bytes(const kernels::AttentionShape& s) {
   return static_cast<double>(s.batch * s.seq_q * s.heads * s.head_dim * dtype_bytes(s.type));
 }
@@ -23,7 +23,7 @@ double key_value_bytes(const kernels::AttentionShape& s) {
   return 2 * static_cast<double>(s.batch * s.seq_k * s.kv_heads * s.head_dim * dtype_bytes(s.type));
 }
 
-/// What the products are formed from.
+/// Data type of the products' inputs.
 DType product_type(const kernels::AttentionShape& s) {
   return kernels::multiplies_bf16(s) ? DType::kBf16 : DType::kF32;
 }
@@ -54,7 +54,7 @@ const char* kernel_name(Kernel kernel) {
   return kNames[static_cast<uint8_t>(kernel)];
 }
 
-/// What GELU was taken of is written or read beside the result.
+/// The input of a fused GELU is written or read beside the result.
 KernelWork work_of(const kernels::Matmul& m) {
   const bool twice = m.accumulate || m.epilogue != kernels::Epilogue::kNone;
   KernelWork w = work(kernel_of(m), kernels::multiplies_bf16(m) ? DType::kBf16 : DType::kF32,
@@ -66,14 +66,14 @@ KernelWork work_of(const kernels::Matmul& m) {
   return w;
 }
 
-/// 4 operations per pair and value of head_dim: scores, and values weighted by them.
+/// 4 operations per pair and element of head_dim: scores, and the weighted sum of values.
 KernelWork work_of(const kernels::AttentionForward& a) {
   KernelWork w = work(Kernel::kAttentionForward, product_type(a.s), 0,
                       4.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim));
   w.bytes = 2 * query_bytes(a.s) + key_value_bytes(a.s);
   return w;
 }
-/// 10: scores again, dv, dp, dq, dk.
+/// 10 operations: scores again, dv, dp, dq, dk.
 KernelWork work_of(const kernels::AttentionBackward& a) {
   KernelWork w = work(Kernel::kAttentionBackward, product_type(a.s), 0,
                       10.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim));
@@ -113,7 +113,7 @@ KernelWork work_of(const kernels::EmbeddingForward& e) {
   return work(Kernel::kEmbeddingForward, e.weight_type,
               e.rows * e.d * (4 + tables * dtype_bytes(e.weight_type)));
 }
-/// Without accumulate the whole table is written.
+/// Without `accumulate` the whole table is written.
 KernelWork work_of(const kernels::EmbeddingBackward& e) {
   return work(Kernel::kEmbeddingBackward, DType::kF32,
               4 * e.d * (e.accumulate ? 3 * e.rows : e.rows + e.table_rows));
@@ -137,7 +137,7 @@ KernelWork work_of(const kernels::OrderedSum& s) {
   return work(Kernel::kOrderedSum, s.in_type,
               s.n * (s.members * dtype_bytes(s.in_type) + (s.accumulate ? 8 : 4)));
 }
-/// Weight and both moments read and written, the gradient read, a bf16 copy written.
+/// Weight and both moments are read and written, the gradient is read, a bf16 copy is written.
 KernelWork work_of(const kernels::AdamW& a) {
   return work(Kernel::kAdamW, DType::kF32, a.n * (a.copy != nullptr ? 30 : 28));
 }

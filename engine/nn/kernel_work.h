@@ -1,6 +1,6 @@
-// KernelWork: what one call of a kernel amounts to, by its arguments alone: floating-point operations, and
-// bytes of its operands, each read or written once. Costs of modules (dry_run.cc) and profiles of real steps
-// (train/kernel_profile.h) count by the same rules.
+// KernelWork: the work of one kernel call, computed from its arguments: floating-point operations, and bytes
+// of its operands, each read or written once. Costs of modules (dry_run.cc) and profiles of real steps
+// (train/step/kernel_profile.h) use the same rules.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace hawser::nn {
 
-/// Matrix products by what they take along, and the kernels of the table: kMatmul to kSgdBf16.
+/// Matrix products by the operation fused into them, and the kernels of the table: kMatmul to kSgdBf16.
 enum class Kernel : uint8_t {
   kMatmulGelu,
   kMatmulGeluBackward,
@@ -19,22 +19,22 @@ enum class Kernel : uint8_t {
 #undef HWS_ENUMERATOR
 };
 
-/// "matmul", "matmul_gelu" (products with what they take along), "attention_forward", ... Static storage.
+/// For example "matmul", "matmul_gelu" (a product with a fused operation), "attention_forward". Static
+/// storage.
 const char* kernel_name(Kernel kernel);
 
-/// A matrix product, whatever it takes along.
+/// Whether it is a matrix product, with or without a fused operation.
 inline bool is_matmul(Kernel kernel) { return kernel <= Kernel::kMatmul; }
 
 struct KernelWork {
   Kernel kernel = Kernel::kMatmul;
-  DType type =
-      DType::kF32;  ///< matmul: of the factors; elsewhere of the operand that there are most bytes of
+  DType type = DType::kF32;  ///< matmul: type of the factors; others: type of the operand with the most bytes
   int64_t m = 0, n = 0, k = 0;  ///< matmul only
   bool a_transposed = false, b_transposed = false;
-  double flops = 0;  ///< matmul and attention: 2 per multiply-add, masked pairs not counted; else 0
+  double flops = 0;  ///< matmul and attention: 2 per multiply-add, without masked pairs; else 0
   double bytes = 0;
 
-  /// Calls that a profile adds up: of one kernel, and of one shape where that decides the speed.
+  /// Whether a profile sums the two calls: same kernel, and same shape if that determines the speed.
   bool same_class(const KernelWork& o) const {
     return kernel == o.kernel && type == o.type && m == o.m && n == o.n && k == o.k &&
            a_transposed == o.a_transposed && b_transposed == o.b_transposed;

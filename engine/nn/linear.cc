@@ -3,12 +3,12 @@
 namespace hawser::nn {
 namespace {
 
-/// `next` begins where `first` of `size` elements ends.
+/// Whether `next` begins where `first`, of `size` elements, ends.
 bool follows(Place next, Place first, int64_t size) {
   return next && first && next.group == first.group && next.offset == first.offset + size;
 }
 
-/// A product of which only the output is said.
+/// A product with only its output set.
 kernels::Matmul into(void* c, DType type, int64_t stride) {
   kernels::Matmul m;
   m.c = c;
@@ -34,7 +34,7 @@ Linear::Linear(const ParameterTable& table, const std::vector<std::string>& pref
   }
 }
 
-/// x W^T + b, to where m says, with what m takes along. The bias may lie in the workspace.
+/// Computes x W^T + b into the output of m, with m's fused operation. The bias may be in the workspace.
 void Linear::product(const Context& ctx, const Part& part, kernels::Matmul m, const void* x,
                      int64_t rows) const {
   RegionScope scope(*ctx.workspace);
@@ -68,7 +68,7 @@ void Linear::forward_gelu(const Context& ctx, void* a, void* h, const void* x, i
   product(ctx, all(), m, x, rows);
 }
 
-/// dy W, to where m says.
+/// Computes dy W into the output of m.
 void Linear::input_gradient(const Context& ctx, kernels::Matmul m, const void* dy, DType dy_type,
                             int64_t rows) const {
   m.a = dy;
@@ -92,7 +92,7 @@ void Linear::backward_input_gelu(const Context& ctx, void* dh, const void* h, co
   input_gradient(ctx, m, dy, dy_type, rows);
 }
 
-/// Biases that lie back to back take their gradient from the weight's product, where the backend offers that.
+/// Contiguous biases get their gradient from the weight's product if the backend offers that.
 void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, const void* x,
                              int64_t rows) const {
   kernels::Matmul m;

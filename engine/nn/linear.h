@@ -1,7 +1,8 @@
-// Linear: y = x W^T + b over one weight or several stacked ones (q, k, v; gate, up) that lie back to back, so
-// that one matrix product serves them all. Every output is written in `product`, every dx in `input_gradient`, so what
-// lies beside a weight (a low-rank adapter) has one place forward and two in backward: dx there, its
-// own gradients in `backward_weight`. GELU taken along would come too early for it; Mlp::in_products decides that.
+// Linear: y = x W^T + b over one weight, or over several stacked ones (q, k, v; gate, up) that are contiguous
+// in memory, so that one matrix product computes them all. Every output is written in `product` and every dx
+// in `input_gradient`. An adapter beside a weight (LoRA) will therefore have one place in forward and two in
+// backward: dx there, and its own gradients in `backward_weight`. It cannot be combined with a fused GELU;
+// Mlp::in_products decides that.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +16,27 @@ namespace hawser::nn {
 
 class Linear {
  public:
-  /// Stacks prefix.weight for each prefix, in order; prefix.bias where the table has one.
+  /// Stacks prefix.weight for each prefix in order, and prefix.bias if the table has one.
   Linear(const ParameterTable& table, const std::vector<std::string>& prefixes);
 
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
 
-  /// y[rows, out] (stride ldy) from x[rows, in] (dense, activation type).
+  /// Computes y[rows, out] (stride ldy) from x[rows, in] (dense, activation type).
   void forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x, int64_t rows) const;
-  /// One stacked part alone: y[rows, its out], activation type.
+  /// Computes only one stacked part: y[rows, its out], activation type.
   void forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x, int64_t rows) const;
-  /// The same with what follows it in an MLP, by backends that take it along (Suited::epilogues): h as above,
-  /// and a = GELU(h) in its tanh form, both dense and of activation type.
+  /// The same with a fused GELU, for backends that support it (Suited::epilogues): h is the output above and
+  /// a = GELU(h) in its tanh form. Both are dense, in the activation type.
   void forward_gelu(const Context& ctx, void* a, void* h, const void* x, int64_t rows) const;
-  /// dx[rows, in] (overwritten) from dy[rows, out], both dense. Gradients that meet the residual stream stay
-  /// f32; the product rounds them itself.
+  /// Computes dx[rows, in] (overwritten) from dy[rows, out], both dense. Gradients of the residual stream
+  /// stay f32; the product rounds them itself.
   void backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
                       int64_t rows) const;
-  /// The same where x = GELU(h) as forward_gelu left them: dh[rows, in], activation type.
+  /// The same for x = GELU(h) from forward_gelu: computes dh[rows, in], activation type.
   void backward_input_gelu(const Context& ctx, void* dh, const void* h, const void* dy, DType dy_type,
                            int64_t rows) const;
-  /// Gradients of weight and bias from dy and the forward's x.
+  /// Computes the gradients of weight and bias from dy and the forward's x.
   void backward_weight(const Context& ctx, const void* dy, DType dy_type, const void* x, int64_t rows) const;
 
  private:
@@ -50,7 +51,7 @@ class Linear {
   void sum_bias_gradients(const Context& ctx, const void* dy, DType dy_type, int64_t rows) const;
 
   std::vector<Part> parts_;
-  bool one_product_ = true;  // biases lie back to back too, or there are none
+  bool one_product_ = true;  // biases are contiguous too, or there are none
   int64_t in_ = 0, out_ = 0;
 };
 

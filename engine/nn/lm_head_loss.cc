@@ -15,7 +15,7 @@ LmHeadLoss::LmHeadLoss(const ParameterTable& table, const ModelConfig& model)
       weight_(table.place(model.tied_head ? "embedding.tokens.weight" : "head.weight")) {}
 
 int64_t LmHeadLoss::chunk_rows(const Context& ctx) const {
-  // Few bytes of logits, but enough rows that reading the head's weight and gradient once a chunk costs
+  // Few bytes of logits, but enough rows that reading the head's weight and gradient once per chunk costs
   // little.
   const int64_t row_bytes = model_.vocab_size * dtype_bytes(logits_type(ctx));
   return std::clamp<int64_t>(ctx.kernels->suited->logit_bytes / row_bytes, 512,
@@ -30,8 +30,8 @@ float* LmHeadLoss::take_logits(const Context& ctx, int64_t rows) const {
   return ctx.workspace->take_as<float>(std::min(chunk_rows(ctx), rows) * model_.vocab_size);
 }
 
-/// Rows of logits begin at 128-byte bounds, which few vocabularies give: so whole cache lines are written and
-/// read, and tensor cores take them as an operand of the two products behind.
+/// Rows of logits start at 128-byte boundaries, whatever the vocabulary. Whole cache lines are then read and
+/// written, and tensor cores accept them as an operand of the two following products.
 LmHeadLoss::Chunk LmHeadLoss::take_chunk(const Context& ctx, int64_t begin, int64_t rows) const {
   const DType type = logits_type(ctx);
   const int64_t bound = 128 / dtype_bytes(type);

@@ -1,6 +1,6 @@
 // LmHeadLoss: final norm, head and cross entropy as one op, chunked over tokens, so that the logits of a
-// batch are never stored whole. Each chunk's logits become the loss and, in place, their own gradient. A
-// seam: tensor parallelism splits the vocabulary.
+// batch are never stored as a whole. Each chunk's logits are replaced in place by their gradient. Tensor
+// parallelism will split the vocabulary here.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,20 @@ class LmHeadLoss {
   /// `model` must outlive the module.
   LmHeadLoss(const ParameterTable& table, const ModelConfig& model);
 
-  /// Rows of one chunk: a function of the vocabulary and the backend alone, so results do not depend on the
+  /// Rows of one chunk. They depend only on the vocabulary and the backend, so results do not depend on the
   /// batch.
   int64_t chunk_rows(const Context& ctx) const;
 
-  /// losses[rows] (f32, per token, 0 where masked), dx[rows, C] f32 (overwritten) and the gradients of norm
-  /// and head, from x[rows, C] and ctx.targets_BT. *grad_scale = 1 / unmasked targets of the global batch.
+  /// Computes losses[rows] (f32, per token, 0 if masked), dx[rows, C] (f32, overwritten) and the gradients of
+  /// norm and head, from x[rows, C] and ctx.targets_BT. *grad_scale = 1 / unmasked targets of the global
+  /// batch.
   void forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
                         const float* grad_scale) const;
-  /// losses[rows] alone.
+  /// Computes losses[rows] only.
   void forward(const Context& ctx, float* losses, const float* x) const;
-  /// Room in the workspace for the logits of a chunk out of `rows` rows.
+  /// Takes workspace for the logits of one chunk of `rows` rows.
   float* take_logits(const Context& ctx, int64_t rows) const;
-  /// logits[rows, V] f32, soft-capped, of `rows` rows of x.
+  /// Computes logits[rows, V] (f32, soft-capped) from `rows` rows of x.
   void logits(const Context& ctx, float* logits, const float* x, int64_t rows) const;
 
  private:
@@ -41,7 +42,7 @@ class LmHeadLoss {
     DType type;
     int64_t stride;
   };
-  /// A chunk whose logits stand in the workspace, of the type and stride that the next products like to read.
+  /// A chunk with its logits in the workspace, in the type and stride that suit the products that read them.
   Chunk take_chunk(const Context& ctx, int64_t begin, int64_t rows) const;
   void compute_logits(const Context& ctx, const Chunk& chunk, const float* x) const;
   void cross_entropy(const Context& ctx, const Chunk& chunk, float* losses, const float* grad_scale,

@@ -13,7 +13,7 @@ LookupGradient::Numbers::Numbers(Region* region, const Sizes& sizes)
       index(region->take_as<int32_t>(sizes.micro_batches * sizes.batch)),
       row_of(region->take_as<int32_t>(sizes.vocab)) {}
 
-// Both sides begin with the numbers, so that in place they are the same bytes.
+// Both sides start with the integers, so that in place they are the same bytes.
 LookupGradient::LookupGradient(void* host, void* device, const Sizes& sizes) : sizes_(sizes) {
   Region here(host, host_bytes(sizes)), there(device, bytes(sizes));
   host_ = Numbers(&here, sizes);

@@ -42,9 +42,8 @@ MlpSaved Mlp::take_saved(const Context& ctx, Region& region) const {
   return saved;
 }
 
-/// Whether the backend's products take the activation along: what it is there for is the GELU of GPT-2. Where
-/// they do not, the kernel that goes back through the activation gives it once more, from what it has at
-/// hand.
+/// Whether the backend fuses the activation into products, which exists for the GELU of GPT-2. Otherwise the
+/// backward kernel of the activation recomputes its output.
 bool Mlp::in_products(const Context& ctx) const {
   return ctx.kernels->suited->epilogues && !gated_ && kind_ == kernels::Activation::kGeluTanh;
 }
@@ -68,7 +67,7 @@ void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const voi
   down_.forward(ctx, y, DType::kF32, down_.out(), a, ctx.rows());
 }
 
-/// dh from da, in whose place it leaves a.
+/// Computes dh from da, and overwrites da with a.
 void Mlp::activation_backward(const Context& ctx, const MlpSaved& saved, void* dh, void* da) const {
   kernels::ActivationBackward b;
   b.dh = dh;

@@ -1,4 +1,4 @@
-// The feed-forward branch: up projection, GELU or a gated form, down projection.
+// The feed-forward branch: up projection, GELU or a gated activation, down projection.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace hawser::nn {
 
-/// Per row F (gated: 2F) elements before the activation, and F after it where products take it along;
-/// activation type.
+/// Per row: F (gated: 2F) elements before the activation, and F after it if the activation is fused into
+/// products. Activation type.
 struct MlpSaved {
   void* h = nullptr;
   void* a = nullptr;
@@ -21,13 +21,13 @@ class Mlp {
   Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
   MlpSaved take_saved(const Context& ctx, Region& region) const;
-  /// y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
+  /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const;
-  /// dx[rows, C] (f32) from dy[rows, C], and the gradients of the down projection. Returns the gradient of
-  /// what the up projection gave, in the workspace until the caller's scope ends.
+  /// Computes dx[rows, C] (f32) from dy[rows, C], and the gradients of the down projection. Returns the
+  /// gradient of the up projection's output, in the workspace until the caller's scope ends.
   const void* backward(const Context& ctx, const MlpSaved& saved, float* dx, const void* dy,
                        DType dy_type) const;
-  /// The gradients of the up projection, from that and the forward's x.
+  /// The gradients of the up projection, from that gradient and the forward's x.
   void backward_up_weight(const Context& ctx, const void* dh, const void* x) const;
 
  private:

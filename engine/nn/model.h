@@ -1,4 +1,4 @@
-// Model: the embedding, the blocks and the head of one model, and what each costs. No ranks, no schedule.
+// Model: the embedding, blocks and head of one model, and the cost of each. Knows no ranks and no schedule.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ class Model {
   const Block& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
   const LmHeadLoss& head() const { return head_; }
 
-  /// The head's matrix is the embedding's, and it is trained: two gradients meet.
+  /// Whether the head shares the embedding's weights and they are trained, so that two gradients are added.
   bool trains_tied_head() const;
-  /// The lowest block (0: embedding) with anything to train: no gradient goes below it.
+  /// The lowest block (0: embedding) with trainable parameters. No gradient is computed below it.
   int64_t first_trainable_block() const;
 
   /// Parameters that take part in matrix products (head included, embedding look-up not).
@@ -56,16 +56,16 @@ struct ModelCosts {
   CallCost loss, loss_eval, logits;
 };
 
-/// Costs for micro-batches of [batch, seq] with weights of `types`, on a stream of `workers`, with `kernels`'
-/// workspace needs. `chunk_logits`: logits go through a chunk in the workspace, because kernels cannot write
-/// the caller's memory. `exchange` is one that moves nothing: it takes its workspace, which counts, and may note
-/// what would be sent.
+/// Costs for micro-batches of [batch, seq] with weights of `types`, on a stream of `workers`, with the
+/// workspace needs of `kernels`. `chunk_logits`: logits go through a chunk in the workspace, because kernels
+/// cannot write the caller's memory. `exchange` must move nothing: its workspace is counted, and it may
+/// record what would be sent.
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                          WeightTypes types, int64_t batch, int64_t seq, bool training,
                          bool chunk_logits = false, const Exchange& exchange = kAlone);
 
-/// Most workspace of one generation call: `rows` new positions with up to `capacity` in the cache, and logits
-/// of one.
+/// The most workspace that one generation call needs: `rows` new positions, up to `capacity` cached, and
+/// logits of one.
 int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                                  WeightTypes types, int64_t rows, int64_t capacity,
                                  bool chunk_logits = false);

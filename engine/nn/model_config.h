@@ -1,5 +1,6 @@
-// ModelConfig: a decoder-only transformer in numbers, and the table of its keys. Filled by config::resolve, read by
-// every module. Defaults and the words of enums are the schema's (capi/schema/config.fbs).
+// ModelConfig: the hyperparameters of a decoder-only transformer, and the table of their keys.
+// config::resolve fills it in; every module reads it. The schema (capi/schema/config.fbs) has the defaults
+// and enum names.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@ namespace hawser::nn {
 
 // Numbered as in the schema.
 enum class Norm { kLayerNorm, kRmsNorm };
-/// GeGLU gates with the tanh form, as Gemma does; kGeGluExact with that of the error function.
+/// GeGLU uses the tanh form of GELU, as Gemma does; kGeGluExact uses the error function.
 enum class MlpKind { kGelu, kGeluTanh, kSwiGlu, kGeGlu, kGeGluExact };
 
 inline bool is_gated(MlpKind kind) {
@@ -58,13 +59,13 @@ struct ModelConfig {
   double logit_softcap = 0;      ///< 0 = none
   double embedding_scale = 0;
   bool tied_head = false;
-  int64_t padding_token = 0;  ///< its embedding row takes no gradient from look-ups; -1: none
+  int64_t padding_token = 0;  ///< its embedding row gets no gradient from look-ups; -1: none
   double dropout_embedding = 0, dropout_attention = 0, dropout_residual = 0;
 };
 
-/// Calls visit(key, member, applies) for each key of the config's model section, in the order in which the section is
-/// written: the only list of them. `applies` is whether the key means anything beside those before it. `window`
-/// stands for window_layers too. Model: ModelConfig, const or not.
+/// Calls visit(key, member, applies) for each key of the config's model section, in the order in which the
+/// section is written. This is the only list of the keys. `applies` says whether the key has any effect given
+/// the ones before it. `window` also represents window_layers. Model: ModelConfig, const or not.
 template <typename Model, typename Visit>
 void each_model_key(Model& m, Visit&& visit) {
   visit("vocab_size", m.vocab_size, true);

@@ -9,12 +9,12 @@
 
 namespace hawser::nn {
 
-/// Rows of d elements at p + row * stride + group * d.
+/// Rows of d elements. Group g of row r starts at p + r * stride + g * d.
 struct NormRows {
   int64_t rows = 0, groups = 1, stride = 0;
 };
 
-/// What backward needs of a forward, besides its input.
+/// What forward saves for backward, besides its input.
 struct NormSaved {
   float* mean = nullptr;  // LayerNorm only
   float* rstd = nullptr;
@@ -22,24 +22,24 @@ struct NormSaved {
 
 class NormLayer {
  public:
-  /// `prefix`.weight and, where the table has it, `prefix`.bias. rms: RMSNorm whatever the model's norm
-  /// (QK-norm).
+  /// Uses `prefix`.weight and, if the table has it, `prefix`.bias. `rms` selects RMSNorm regardless of the
+  /// model's norm (for QK-norm).
   NormLayer(const ParameterTable& table, const ModelConfig& model, const std::string& prefix,
             bool rms = false);
 
   NormSaved take_saved(Region& region, int64_t vectors) const;
-  /// y (own stride) from x.
+  /// Computes y (with its own stride) from x.
   void forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type, int64_t y_stride,
                const void* x, DType x_type, NormRows rows) const;
-  /// The same of the residual stream's next value, dense f32 rows that are made in the same pass.
+  /// The same for the next value of the residual stream, dense f32 rows computed in the same pass.
   void forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type,
                const kernels::ResidualForward& x) const;
-  /// dx of dx_type from dy and the forward's x; weight gradients.
+  /// Computes dx (in dx_type) from dy and the forward's x, and the weight gradients.
   void backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type, int64_t dx_stride,
                 const void* dy, DType dy_type, int64_t dy_stride, const void* x, DType x_type,
                 NormRows rows) const;
-  /// Of a norm in the residual stream: adds to dx; y[rows, d] of the activation type gets what the forward
-  /// gave, once more. All dense, f32 but for y.
+  /// For a norm in the residual stream: adds to dx, and recomputes the forward's output into y[rows, d]
+  /// (activation type). All dense and f32, except y.
   void backward_residual(const Context& ctx, const NormSaved& saved, float* dx, void* y, const float* dy,
                          const float* x) const;
   int64_t width() const { return d_; }

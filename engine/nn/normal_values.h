@@ -1,4 +1,4 @@
-// Normal random numbers by the formula of Box and Muller, many at a time.
+// Normal random numbers by the Box-Muller formula, many at a time.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,10 @@ namespace hawser::nn {
 
 constexpr int64_t kNormalBlocks = 64;  ///< Philox blocks of one call: 4 values each
 
-/// out[4 * kNormalBlocks]: normal values of deviation `std`, made of blocks [block, block + kNormalBlocks) of
-/// Philox under `key`. The same bits on every CPU and with every C library: logarithm, sine and cosine are
-/// polynomials of our own (absolute error below 1e-6 std), which the compiler turns into vector code.
+/// Fills out[4 * kNormalBlocks] with normal values of standard deviation `std` from blocks [block, block +
+/// kNormalBlocks) of Philox under `key`. The bits are the same on every CPU and with every C library:
+/// logarithm, sine and cosine are our own polynomials (absolute error below 1e-6 std), which the compiler
+/// vectorises.
 void normal_values(float* out, uint64_t key, uint64_t block, float std);
 
 }  // namespace hawser::nn

@@ -1,4 +1,4 @@
-// Initial values with the vectors of the baseline.
+// Initial values, compiled for the baseline instruction set.
 #include "engine/nn/normal_formula.h"
 
 namespace hawser::nn {

@@ -1,5 +1,5 @@
-// Millions of values stand before the first step of an engine, so they are made with the widest vectors there
-// are.
+// Initial values, compiled for the widest vectors available: an engine generates millions of them before its
+// first step.
 #include "engine/nn/normal_formula.h"
 #include "kernels/include/levels.h"
 

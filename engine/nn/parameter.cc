@@ -13,10 +13,10 @@ namespace hawser::nn {
 
 struct ParameterTable::Declaration {
   Parameter parameter;
-  bool packed;  // lies back to back with the one before
+  bool packed;  // contiguous with the one before
 };
 
-/// What the model has, block by block, before anything has a place.
+/// The model's parameters, block by block, before they are placed.
 class ParameterTable::Declarations {
  public:
   Declarations(const ModelConfig& model, bool scale_residual)
@@ -142,7 +142,8 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
     fail(Code::kConfigInvalid, "/optimizer/frozen freezes every parameter: there is nothing to train");
 }
 
-/// Groups of a block: products and look-ups, trainable ones first; inside a group the declared order.
+/// Makes the groups of a block: products and look-ups, trainable ones first. Inside a group the declared
+/// order is kept.
 void ParameterTable::lay_out(const std::vector<Declaration>& block) {
   for (size_t i = 1; i < block.size(); ++i)
     if (block[i].packed && block[i].parameter.trainable != block[i - 1].parameter.trainable)

@@ -1,6 +1,5 @@
-// The parameter table: every parameter of a model, its global name and shape, where it lies in the flat
-// buffers and how it starts. One declaration serves modules, optimizer, checkpoints, conversion and initial
-// values.
+// The parameter table: the global name and shape of every parameter, its place in the flat buffers and its
+// initial value. Modules, optimizer, checkpoints, conversion and initial values all use this one declaration.
 //
 // Names (i = layer):
 //   embedding.tokens.weight [vocab, width]          embedding.positions.weight [context, width]
@@ -27,14 +26,14 @@
 
 namespace hawser::nn {
 
-/// How a parameter starts: normal(0, scale * init.std), or a constant.
+/// How a parameter is initialised: normal(0, scale * init.std), or a constant.
 struct InitialValue {
   enum class Kind { kNormal, kConstant } kind = Kind::kNormal;
   double value = 1.0;  ///< factor on init.std, or the constant
 };
 
-/// How a parameter is read: as an operand of matrix products, in the compute type, or in f32 (look-ups,
-/// norms, biases).
+/// How a parameter is read: as an operand of matrix products in the compute type, or in f32 (look-ups, norms,
+/// biases).
 enum class Read : uint8_t { kProduct, kLookup };
 
 struct Parameter {
@@ -44,16 +43,16 @@ struct Parameter {
   int32_t group = 0;   ///< its ParameterGroup
   int64_t offset = 0;  ///< first element in its group
   int64_t size = 0;    ///< elements
-  bool decay = true;   ///< takes weight decay (two or more dimensions)
+  bool decay = true;   ///< has weight decay (two or more dimensions)
   Read read = Read::kProduct;
   bool trainable = true;
   InitialValue initial;
 };
 
-/// Whether `pattern` (* and ?) names the parameter.
+/// Whether `pattern` (with * and ?) matches the parameter's name.
 bool is_named_by(const Parameter& parameter, const std::string& pattern);
 
-/// The parameters of one block that are held alike: one run of elements, the unit of sharding. Gradients,
+/// The parameters of one block that are stored alike: one run of elements, the unit of sharding. Gradients,
 /// masters and moments of a group are runs of the same elements.
 struct ParameterGroup {
   int64_t block = 0;
@@ -62,29 +61,29 @@ struct ParameterGroup {
   int64_t elements = 0;  ///< a multiple of kGroupAlign; gaps between parameters are zero
 };
 
-/// Where a module finds a parameter.
+/// The place of a parameter, for modules.
 struct Place {
-  int32_t group = -1;  ///< -1: there is no such parameter
+  int32_t group = -1;  ///< -1 if there is no such parameter
   int64_t offset = 0;
   Read read = Read::kProduct;
   explicit operator bool() const { return group >= 0; }
 };
 
-/// All parameters, in the order of their blocks. Parts that one kernel reads together (q, k, v; gate, up) lie
-/// back to back in their group, everything else starts at a multiple of kParameterAlign elements.
+/// All parameters, in the order of their blocks. Parts that one kernel reads together (q, k, v; gate, up) are
+/// contiguous in their group. Everything else starts at a multiple of kParameterAlign elements.
 class ParameterTable {
  public:
   static constexpr int64_t kParameterAlign = 16, kGroupAlign = 64;
 
-  /// `frozen`: patterns (* and ?) of names of parameters that are not trained. Throws kConfigInvalid for a
-  /// pattern without a match, and where parts that are multiplied together are not frozen together.
+  /// `frozen` holds patterns (with * and ?) for the names of parameters that are not trained. Throws
+  /// kConfigInvalid for a pattern without a match, and if only some parts of one product are frozen.
   explicit ParameterTable(const ModelConfig& model, bool scale_residual = true,
                           const std::vector<std::string>& frozen = {});
 
   const std::vector<Parameter>& all() const { return parameters_; }
   const Parameter* find(std::string_view name) const;  ///< null if there is none
   const Parameter& at(std::string_view name) const;    ///< throws kNotFound
-  Place place(std::string_view name) const;            ///< of no group if there is none
+  Place place(std::string_view name) const;            ///< with group -1 if there is none
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   int64_t count() const { return count_; }  ///< parameters, padding not included
   int64_t trainable_count() const;
@@ -95,7 +94,8 @@ class ParameterTable {
   void lay_out(const std::vector<Declaration>& block);
 
   std::vector<Parameter> parameters_;
-  std::vector<size_t> by_name_;  // of parameters_: models of 10,000 layers have 100,000 names
+  // Indexes of parameters_ sorted by name: models of 10,000 layers have 100,000 names
+  std::vector<size_t> by_name_;
   std::vector<ParameterGroup> groups_;
   int64_t count_ = 0;
 };

@@ -1,4 +1,4 @@
-// The table of rotary angles, with the scalings that published models use.
+// The table of rotary angles (RoPE), with the scalings that published models use.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace hawser::nn {
 /// arXiv 2309.00071).
 void fill_rope_table(float* cos_sin, const ModelConfig& model, int64_t positions);
 
-/// Elements of that table; 0 when the model has no rotary positions.
+/// Elements of that table; 0 if the model has no rotary positions.
 int64_t rope_table_size(const ModelConfig& model, int64_t positions);
 
 }  // namespace hawser::nn

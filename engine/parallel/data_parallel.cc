@@ -157,7 +157,7 @@ class Pass {
   bool each_;
   int32_t last_;
   std::vector<std::vector<int32_t>> buckets_;
-  // keyed by part and block; only those that are not persistent
+  // Keyed by part and block; only those that are not persistent
   std::map<std::pair<int32_t, int32_t>, SlotId> whole_;
   std::vector<std::vector<std::pair<int32_t, int32_t>>> ready_;  // indexed by instruction: part and bucket
   std::vector<SlotId> in_flight_;                                // whole gradients used by the last transfer

@@ -23,7 +23,7 @@ struct GroupLayout {
   mesh::FlatRange state;        ///< elements whose master and moments are on this rank: `owned`, or all
   DType type = DType::kF32;     ///< data type of compute weights
   DType state_type =
-      /// data type of what the optimizer works on: masters (or weights), gradients, moments
+      /// Data type of what the optimizer works on: masters (or weights), gradients, moments
       DType::kF32;
   bool has_master = false;  ///< f32 masters are kept beside the weights
   bool trainable = true;
@@ -88,7 +88,7 @@ class ShardLayout {
   void share_writing(const nn::ParameterTable& table);
   Options options_;
   StateLayout over_mesh_;
-  // number of ranks that keep the same state, and this rank's index among them
+  // Number of ranks that keep the same state, and this rank's index among them
   int64_t replicas_ = 1, replica_ = 0;
   std::vector<GroupLayout> groups_;
   std::vector<mesh::FlatRange> to_write_;  // indexed by parameter

@@ -172,7 +172,7 @@ void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const D
   const auto before = [&](size_t, Instruction* n) { updated = n->op == Op::kOptimizerStep ? n->block : -1; };
   const auto after = [&](size_t) {
     for (size_t k = 0; k < buckets.size(); ++k) {
-      // blocks are in descending order, so the first is updated last
+      // Blocks are in descending order, so the first is updated last
       if (buckets[k].front() != updated) continue;
       Instruction gather = unshard(-1);
       gather.bucket = static_cast<int32_t>(k);

@@ -25,7 +25,7 @@ class StateIndex {
   SlotId find(Role role, int32_t block) const;
 
  private:
-  // indexed by block + 1; -1 means none
+  // Indexed by block + 1; -1 means none
   std::array<std::vector<SlotId>, static_cast<size_t>(Role::kCount)> ids_;
 };
 

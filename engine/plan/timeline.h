@@ -23,7 +23,7 @@ struct Times {
 
 /// A time in which the compute lane waited.
 struct Wait {
-  /// the instruction that waited; plan.commit or the number of instructions for the end of a half, where
+  /// The instruction that waited; plan.commit or the number of instructions for the end of a half, where
   /// every transfer must be done
   size_t instruction = 0;
   double begin = 0, end = 0;
@@ -41,7 +41,7 @@ struct Overlap {
   double communication_busy = 0;  ///< a transfer ran
   double exposed = 0;             ///< the compute lane waited for transfers
   double hidden = 0;              ///< a transfer ran while the compute lane ran something
-  /// of `hidden`: while it ran BACKWARD or LOSS (which includes the head's backward)
+  /// Of `hidden`: while it ran BACKWARD or LOSS (which includes the head's backward)
   double behind_backward = 0;
 
   /// The hidden share of communication; 1 if there is none.

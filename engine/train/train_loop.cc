@@ -33,7 +33,7 @@ void TrainLoop::run(int64_t until_step, const std::function<bool(const TrainReco
   trainer_.saves().raise_unheard();
   run_saves_.hold_folder();
   const int64_t total = until_step > 0 ? until_step : config().train.steps;
-  // reads the data now, before they can be cut short
+  // Reads the data now, before they can be cut short
   if (!config().checkpoint.path.empty()) trainer_.data_fingerprint().as_saved();
   const Cancel::InTrain in_train(&cancel_);
   const int64_t began = progress_.state.step;
