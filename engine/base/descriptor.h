@@ -20,8 +20,8 @@ inline int beyond_standard(int fd) {
   return moved;
 }
 
-/// While it lives, closed standard descriptors are copies of `source`, which nobody can write to. So no file
-/// that is opened meanwhile takes their numbers, not even for a moment.
+/// While this object exists, closed standard descriptors are copies of `source`, which cannot be written to.
+/// No file opened meanwhile can take their numbers, not even for a moment.
 class StandardDescriptorsTaken {
  public:
   explicit StandardDescriptorsTaken(int source) {

@@ -29,10 +29,10 @@ class Literal {
   const char* text_;
 };
 
-/// Copies share the text and allocate nothing, so an error can be kept and passed on when memory has run out.
+/// Copies share the text and allocate nothing, so an error can be kept and rethrown when memory has run out.
 class Error : public std::exception {
  public:
-  /// Messages are UTF-8: '?' stands for each byte, of a path or a damaged file, that is not.
+  /// Messages are UTF-8. Invalid bytes, for instance of a path or a damaged file, become '?'.
   Error(Code code, std::string message, std::string details = "{}");
   Error(const Error&) noexcept = default;
   Error& operator=(const Error&) noexcept = default;
@@ -40,8 +40,8 @@ class Error : public std::exception {
   // For handlers and `noexcept` functions: these allocate nothing.
   static Error fixed(Code code, Literal message) noexcept { return {Kept(), code, message.text()}; }
   static Error out_of_memory() noexcept;
-  /// The exception that is being handled. `rank` is where it happened (-1: any), for exceptions whose text
-  /// cannot say so: those of others, and those for want of memory.
+  /// The exception being handled. `rank` is where it happened (-1: any), for exceptions whose text cannot say
+  /// so: those of other libraries, and failed allocations.
   static Error caught(int32_t rank = -1) noexcept;
   /// The same error with "rank R: " before its message.
   Error on_rank(int32_t rank) const noexcept;
@@ -55,14 +55,14 @@ class Error : public std::exception {
   void copy_message(char* out, size_t size) const noexcept;
 
  private:
-  struct Kept {};  ///< by others, for as long as this needs it
+  struct Kept {};  ///< by others, for as long as needed
   Error(Kept, Code code, const char* message) noexcept : code_(code), message_(message) {}
 
   Code code_;
   int32_t rank_ = -1;
   const char* message_;
   const char* details_ = "{}";
-  std::shared_ptr<const void> owner_;  ///< of both texts; null: they are literals,
+  std::shared_ptr<const void> owner_;  ///< owner of both texts; null if they are literals,
   std::exception_ptr foreign_;         ///< or the message is this exception's
 };
 
@@ -72,7 +72,7 @@ template <typename... Args>
   throw Error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Checks what only a bug in Hawser can break. Throws kInternal, which names the place.
+/// Checks a condition that only a bug in Hawser can break. Throws kInternal with the source location.
 #define HWS_CHECK(condition)                                                                               \
   do {                                                                                                     \
     if (!(condition))                                                                                      \

@@ -1,4 +1,4 @@
-// Carries and the one rounding of an exact sum.
+// Carrying and the final rounding of an exact sum.
 #include "engine/base/exact_sum.h"
 
 #include <bit>
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kMantissaBits = 53;
 
-/// The magnitude of a normalised sum as plain binary digits; the last limb fills two.
+/// The magnitude of a normalised sum in plain binary. The last limb fills two words.
 struct Digits {
   uint32_t digit[ExactSum::kLimbs + 1];
   bool negative;
@@ -48,9 +48,9 @@ Digits digits_of(const ExactSum& sum) {
   return d;
 }
 
-/// The nearest double, ties to even. With the digits counted from 2^-1074, a number of up to 53 digits is its
-/// own bit pattern (subnormals and the lowest binade), and each digit that is cut off adds one to the
-/// exponent; a carry of the rounding runs into the exponent by itself.
+/// The nearest double, ties to even. Digits count from 2^-1074, so a number of up to 53 digits is its own bit
+/// pattern (subnormals and the lowest binade), and each digit cut off adds one to the exponent. A carry from
+/// rounding moves into the exponent by itself.
 double rounded(const Digits& d) {
   const int highest = d.highest();
   const int cut = highest >= kMantissaBits ? highest - (kMantissaBits - 1) : 0;
@@ -90,7 +90,7 @@ void ExactSum::normalise() {
     words[i] = limb & 0xffffffff;
   }
   words[kLimbs - 1] += carry;
-  words[kAdds] = 1;  // what stands in the limbs now could have come from one addition
+  words[kAdds] = 1;  // the limbs now hold what one addition could have produced
 }
 
 double ExactSum::value() const {

@@ -30,19 +30,20 @@ struct ExactSum {
   /// Adds x, exactly.
   void add(double x);
 
-  /// Adds all that was added to `other`.
+  /// Adds the sum of `other`.
   void merge(const ExactSum& other);
 
-  /// Carries: every limb but the last comes to lie in [0, 2^32). Afterwards equal sums have equal words.
+  /// Propagates carries, so that every limb but the last is in [0, 2^32). Afterwards equal sums have equal
+  /// words.
   void normalise();
 
-  /// The sum, rounded once to nearest even; infinity where that exceeds the largest double. With a NaN, or
-  /// infinities of both signs, NaN; with infinities of one sign, that infinity. A zero sum is +0.
+  /// The sum, rounded once to nearest even; infinity beyond the largest double. A NaN, or infinities of both
+  /// signs, give NaN; infinities of one sign give that infinity. A zero sum is +0.
   double value() const;
 };
 
-/// words += x without counting it. The caller makes at most kMaxAdds additions between two carries, and adds
-/// their number to words[ExactSum::kAdds] afterwards.
+/// Adds x to words without counting it. The caller makes at most kMaxAdds additions between two carries, and
+/// adds their number to words[ExactSum::kAdds] afterwards.
 static constexpr inline void exact_sum_add(int64_t* words, double x) {
   const uint64_t bits = __builtin_bit_cast(uint64_t, x);
   const uint64_t exponent = (bits >> 52) & 0x7ff, fraction = bits & 0xfffffffffffffull;

@@ -9,9 +9,9 @@
 
 namespace hawser {
 
-/// While it lives, a write of this thread beyond the limit only fails. The signal goes to the thread that
-/// writes: it is blocked here, and a pending one is consumed before the thread's mask is restored. Keeps
-/// errno.
+/// While this object exists, a write of this thread beyond the limit just fails. The system sends the signal
+/// to the writing thread: it is blocked here, and a pending one is consumed before the thread's mask is
+/// restored. Keeps errno.
 class FileSizeSignalBlocked {
  public:
   FileSizeSignalBlocked() {

@@ -1,5 +1,5 @@
-// The non-template half of fmt, compiled once into the core: Debian ships fmt as a shared library only, and a
-// library that lives inside other programs should not bring one along for error messages.
+// The compiled half of fmt, built into the core. Debian ships fmt as a shared library only, and a library
+// that is embedded in other programs should not depend on one for error messages.
 #include <fmt/format-inl.h>
 
 namespace fmt {

@@ -17,7 +17,7 @@
 namespace hawser {
 namespace {
 
-/// A process whose descriptors reach this far has many files open: then none is kept for an InputFile.
+/// If a process's descriptor numbers reach this, it has many files open, and an InputFile keeps none.
 constexpr int kKeepBelow = 512;
 constexpr int64_t kMaxTransfer = int64_t{1} << 30;  // one system call moves at most 2 GiB
 
@@ -51,7 +51,7 @@ const char* kind_name(mode_t mode) {
   return "not a regular file";
 }
 
-/// A descriptor of the file at `path`; throws where there is none to be had.
+/// Opens the file at `path`; throws if there is no descriptor.
 int open_descriptor(const std::string& path) {
   int fd = -1;
   do {
@@ -73,7 +73,7 @@ struct stat status_of(int fd, const std::string& path) {
   return status;
 }
 
-/// Reads into dst; fewer bytes where the file ends, -1 (errno) where reading fails.
+/// Reads into dst. Returns fewer bytes at the end of the file, or -1 (errno) on failure.
 int64_t read_all(int fd, int64_t offset, char* dst, int64_t bytes) {
   int64_t done = 0;
   while (done < bytes) {
@@ -149,7 +149,7 @@ InputFile::~InputFile() {
 
 void FileWindow::load(int64_t offset, int64_t least) {
   const int64_t bytes = std::min({std::max(most_, least), kBlock, file_.size() - offset});
-  bytes_ = 0;  // nothing, should reading fail
+  bytes_ = 0;  // nothing, if reading fails
   file_.read_at(offset, block_, bytes);
   begin_ = offset;
   bytes_ = bytes;

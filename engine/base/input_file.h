@@ -1,6 +1,6 @@
 // InputFile: a data file with random access. Token files may be larger than memory, so it reads only what is
-// asked for. Their owner may truncate them at any time. A mapping would then end the process (SIGBUS);
-// system calls only fail, so those are what it uses.
+// requested. The file may be truncated at any time. With a mapping that would end the process (SIGBUS), so it
+// uses system calls, which merely fail.
 #pragma once
 
 #include <sys/types.h>
@@ -13,9 +13,8 @@
 
 namespace hawser {
 
-/// Owns a descriptor; movable, not copyable; const use is thread-safe. A process may often open only 1,024
-/// files at a time. When many are open, this one closes its descriptor and opens the file again for each
-/// read.
+/// Owns a descriptor; movable, not copyable; const use is thread-safe. Processes are often limited to 1,024
+/// open files. If many are open, this object closes its descriptor and reopens the file for each read.
 class InputFile {
  public:
   InputFile() = default;  ///< no file: size 0, empty path
@@ -49,11 +48,11 @@ class InputFile {
   int fd_ = -1;  ///< -1: opened for each read
   int64_t size_ = 0;
   dev_t device_ = 0;
-  ino_t inode_ = 0;  ///< with the device: which file it was
+  ino_t inode_ = 0;  ///< with the device, identifies the file
   std::string path_;
 };
 
-/// A walk through a file from front to back, a block at a time. For one thread; borrows the file.
+/// Reads a file from front to back, a block at a time. For one thread; borrows the file.
 class FileWindow {
  public:
   /// `block`: bytes to read at a time, at most 16 KiB.
@@ -62,8 +61,8 @@ class FileWindow {
   FileWindow(const FileWindow&) = delete;
   FileWindow& operator=(const FileWindow&) = delete;
 
-  /// Bytes from `offset` (at most the file's size) on: at least `least` (at most 16 KiB) of them, fewer only
-  /// at the end of the file. Valid until the next call. Throws as read_at.
+  /// The bytes from `offset` (at most the file's size) on: at least `least` (at most 16 KiB) of them, fewer
+  /// only at the end of the file. Valid until the next call. Throws what read_at throws.
   std::string_view at(int64_t offset, int64_t least) {
     if (offset < begin_ || offset + least > begin_ + bytes_) load(offset, least);
     return {block_ + (offset - begin_), static_cast<size_t>(begin_ + bytes_ - offset)};

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kStacks = size_t{1} << 20, kCells = 1024, kAlign = alignof(std::max_align_t);
 
-/// A lock that needs no memory, and nothing from the system that could fail.
+/// A lock that allocates nothing and makes no system call that could fail.
 class Lock {
  public:
   void lock() {
@@ -29,7 +29,7 @@ bool lies_in(const void* p, const void* begin, size_t bytes) {
          std::less<>{}(p, static_cast<const void*>(static_cast<const char*>(begin) + bytes));
 }
 
-/// Stacks one after the other; all room comes back when the last one goes, which is soon.
+/// Stacks, one after the other. All memory is free again when the last one is released, which is soon.
 class Stacks {
  public:
   void* take(size_t bytes) {
@@ -53,7 +53,7 @@ class Stacks {
   alignas(kAlign) char memory_[kStacks] = {};
 };
 
-/// Room for containers, kCells of them. What is taken and never comes back is made up for by the heap's.
+/// Memory for kCells containers. Cells that are lost are made up for by cells of the heap.
 class Cells {
  public:
   void* take() {
@@ -62,7 +62,7 @@ class Cells {
     Cell*& list = own_ != nullptr ? own_ : heap_;
     return list != nullptr ? pop(&list) : nullptr;
   }
-  /// Takes room that is not used any more, of either; what it returns (null: nothing) belongs to the heap.
+  /// Takes back unused memory of either kind. What it returns (null: nothing) must be freed on the heap.
   void* put(void* p) {
     const bool own = lies_in(p, memory_, sizeof(memory_));
     const std::lock_guard guard(lock_);
@@ -85,7 +85,7 @@ class Cells {
     return cell;
   }
   Lock lock_;
-  size_t fresh_ = 0, listed_ = 0;  ///< cells of memory_ that were ever taken; in both lists
+  size_t fresh_ = 0, listed_ = 0;  ///< cells of memory_ ever used; cells in both lists
   Cell *own_ = nullptr, *heap_ = nullptr;
   Cell memory_[kCells] = {};
 };

@@ -1,11 +1,11 @@
 // JSON values (nlohmann's) that survive an exhausted heap. The library's own type does not: its destructor
 // walks a tree with a stack on the heap, and operator[] marks a value as an object before it allocates the
-// object. A host short of memory would die of a throwing destructor or a null pointer. When the heap is
+// object. A host short of memory would crash on a throwing destructor or a null pointer. When the heap is
 // empty, our type takes its containers and that stack (through a specialised std::allocator) from reserved
-// memory. The values inside the containers then fail to allocate, which the library can bear, so little of
-// the reserve is ever in use.
+// memory. Values inside the containers still fail to allocate, which the library handles, so little of the
+// reserve is ever in use.
 //
-// Include this in place of <nlohmann/json.hpp>; a test checks it.
+// Include this instead of <nlohmann/json.hpp>; a test checks that.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,12 @@
 
 namespace hawser {
 
-// Values in containers: from the heap alone. Throws bad_alloc, as do the next two when nothing kept is left.
+// Values in containers come from the heap only. Throws bad_alloc, as do the next two once the reserve is used
+// up.
 void* allocate_json(size_t bytes);
 void free_json(void* p) noexcept;
-// A map, vector or string of at most kJsonContainer bytes. A constructor whose contents fail may leak it;
-// the ones that are returned make up for that.
+// A map, vector or string of at most kJsonContainer bytes. A constructor whose contents fail to allocate may
+// leak it; returned cells make up for that.
 inline constexpr size_t kJsonContainer = 64;
 void* allocate_json_container();
 void free_json_container(void* p) noexcept;

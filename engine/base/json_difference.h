@@ -1,4 +1,4 @@
-// Where two JSON trees differ, by pointer: of models, data and configs that should be the same.
+// Finds where two JSON trees differ, by pointer. Used for models, data and configs that should be equal.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace hawser {
 
-/// Calls fn(pointer, value in a, value in b) for each leaf in which they differ: those of `a` in order, then
-/// those that only `b` has. A value that is not there is a null pointer, and the same as null.
+/// Calls fn(pointer, value in a, value in b) for each leaf that differs: first those of `a` in order, then
+/// those that only `b` has. A missing value is a null pointer and equals null.
 template <typename Fn>
 void each_difference(const Json& a, const Json& b, Fn fn) {
   const Json left = a.flatten(), right = b.flatten();

@@ -10,7 +10,7 @@
 namespace hawser {
 namespace {
 
-/// The folder of the library or program that this function is in.
+/// The folder of the library or program that contains this function.
 std::filesystem::path own_folder() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return {};

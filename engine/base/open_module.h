@@ -1,5 +1,5 @@
-// Opens an optional library of Hawser, such as a transport or a kind of device: once for the process, and it
-// is never closed.
+// Opens an optional library of Hawser, such as a transport or a device plugin. It is opened once per process
+// and never closed.
 #pragma once
 
 #include <string>
@@ -7,15 +7,16 @@
 namespace hawser {
 
 struct OpenedModule {
-  void* entry = nullptr;  ///< its one function; null: the library could not be opened, or has none
-  std::string path;       ///< where it was looked for
-  std::string reason;     ///< why it could not be opened, in the loader's words; "": it is open
+  void* entry = nullptr;  ///< its one function; null if the library could not be opened or lacks it
+  std::string path;       ///< the path that was tried
+  std::string reason;     ///< why it could not be opened, in the loader's words; "" if it is open
 };
 
-/// `library` in `folder`, or, if that is "", in hawser-0/ beside the library or program that this code is in.
+/// Opens `library` in `folder`, or, if that is "", in hawser-0/ beside the library or program that contains
+/// this code.
 OpenedModule open_module(const std::string& folder, const char* library, const char* entry);
 
-/// Throws kAbiMismatch naming path and both ids unless `theirs` (null: it has none) is `ours`.
+/// Throws kAbiMismatch, naming the path and both ids, unless `theirs` (null if there is none) equals `ours`.
 void require_same_build(const std::string& path, const char* theirs, const char* ours);
 
 }  // namespace hawser

@@ -1,4 +1,4 @@
-// Threads of Hawser take none of the host's signals, because they start while all signals are blocked.
+// Hawser's threads never receive the host's signals, because they start with all signals blocked.
 #pragma once
 
 #include <pthread.h>
@@ -6,7 +6,7 @@
 
 namespace hawser {
 
-/// Blocks all signals of this thread, and so of threads that it makes, until it goes.
+/// Blocks all signals of this thread, and of threads it creates, until destroyed.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

@@ -12,8 +12,8 @@ namespace hawser {
 inline constexpr uint32_t kInvalidCodePoint = 0xFFFFFFFFu;
 inline constexpr int64_t kMostUtf8Bytes = 4;  ///< of one code point
 
-/// Code point at text[*at], stepping over it. Needs *at < size. kInvalidCodePoint, with *at unchanged, where
-/// the bytes are not UTF-8.
+/// Returns the code point at text[*at] and advances *at. Requires *at < size. Invalid UTF-8 gives
+/// kInvalidCodePoint and leaves *at unchanged.
 inline uint32_t next_code_point(const char* text, size_t size, size_t* at) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(text) + *at;
   const size_t left = size - *at;
@@ -43,14 +43,14 @@ inline uint32_t next_code_point(const char* text, size_t size, size_t* at) {
   return kInvalidCodePoint;
 }
 
-/// The longest start of `text` with at most `most` bytes that ends between two characters.
+/// The longest prefix of `text` with at most `most` bytes that ends between two characters.
 inline std::string_view cut_between_characters(std::string_view text, size_t most) {
   if (text.size() <= most) return text;
   while (most > 0 && (static_cast<uint8_t>(text[most]) & 0xC0u) == 0x80u) --most;
   return text.substr(0, most);
 }
 
-/// The text with '?' for each byte that is not UTF-8.
+/// The text with '?' for each byte that is not valid UTF-8.
 inline std::string as_utf8(std::string text) {
   for (size_t at = 0; at < text.size();) {
     if (next_code_point(text.data(), text.size(), &at) == kInvalidCodePoint) text[at++] = '?';
@@ -58,12 +58,12 @@ inline std::string as_utf8(std::string text) {
   return text;
 }
 
-/// Whether `point` is a Unicode scalar value: what UTF-8 can hold.
+/// Whether `point` is a Unicode scalar value, which UTF-8 can encode.
 inline bool is_scalar_value(uint32_t point) {
   return point < 0xD800 || (point >= 0xE000 && point <= 0x10FFFF);
 }
 
-/// Appends the UTF-8 of a scalar value.
+/// Appends a scalar value as UTF-8.
 inline void append_code_point(uint32_t point, std::string* out) {
   const auto put = [&](uint32_t byte) { out->push_back(static_cast<char>(byte)); };
   if (point < 0x80) {

@@ -9,17 +9,17 @@
 
 namespace hawser::device {
 
-/// Zeroed memory, freed with the last reference. Views hold references, and the arena keeps its device
-/// alive. Under AddressSanitizer, ranges may be poisoned.
+/// Zeroed memory, freed with the last reference. Views hold references, and the arena keeps its device alive.
+/// Ranges may be poisoned under AddressSanitizer.
 class Arena {
  public:
   // Each throws kOutOfMemory (needed and available bytes). bytes may be 0.
 
-  /// Of this host, as map_memory gives it.
+  /// Host memory from map_memory.
   static std::shared_ptr<Arena> create(int64_t bytes);
-  /// Of a device.
+  /// Device memory.
   static std::shared_ptr<Arena> create(std::shared_ptr<Device> device, int64_t bytes);
-  /// Of this host, pinned for copies to and from a device.
+  /// Host memory, pinned for copies to and from a device.
   static std::shared_ptr<Arena> create_pinned(std::shared_ptr<Device> device, int64_t bytes);
 
   ~Arena();
@@ -40,8 +40,8 @@ class Arena {
   int64_t bytes_ = 0;
 };
 
-/// Marks [p, p + bytes) unusable or usable for AddressSanitizer; nothing in other builds. The build chooses
-/// poison_asan.cc or poison_none.cc.
+/// Marks [p, p + bytes) unusable or usable for AddressSanitizer; does nothing in other builds. The build
+/// chooses poison_asan.cc or poison_none.cc.
 void poison(void* p, int64_t bytes);
 void unpoison(void* p, int64_t bytes);
 

@@ -30,17 +30,17 @@ enum class StreamId : int32_t { kCompute = 0, kCommunication = 1 };
 struct DeviceInfo {
   Kind kind = Kind::kCpu;
   int32_t index = 0;      ///< among devices of its kind
-  const char* name = "";  ///< of the hardware; as long as the library or the Device that told it
+  const char* name = "";  ///< of the hardware; valid as long as the library or Device that returned it
   int64_t total_bytes = 0;
-  /// The host may read and write what `allocate` returns, whenever no work of this rank uses it. The engine
-  /// then works in place and copies nothing.
+  /// Whether the host may read and write memory from `allocate` while no work of this rank uses it. The
+  /// engine then works in place and copies nothing.
   bool host_visible = false;
-  /// A library that would make it faster and is missing, and the loader's reason; "" if nothing is. Lives as
-  /// long as `name`.
+  /// A missing library that would make the device faster, with the loader's reason; "" if none is missing.
+  /// Lives as long as `name`.
   const char* without = "";
-  /// begin_capture is there.
+  /// Whether begin_capture is available.
   bool captures = false;
-  /// Of the hardware: ranks with equal ids share a device.
+  /// Identifies the hardware: ranks with equal ids share a device.
   uint8_t hardware_id[16] = {};
 };
 
@@ -59,7 +59,7 @@ class Device {
 
   // Memory. Errors: kOutOfMemory.
 
-  /// Bytes that this process may still take, and those of the device.
+  /// Bytes that this process may still use, and the total of the device.
   virtual Status memory(int64_t* available, int64_t* total) noexcept = 0;
   /// bytes > 0 of device memory, zeroed, aligned to 4096 bytes.
   virtual Status allocate(int64_t bytes, void** out) noexcept = 0;
@@ -74,7 +74,7 @@ class Device {
 
   virtual Status copy_to_device(void* to, const void* host, int64_t bytes, StreamId on) noexcept = 0;
   virtual Status copy_to_host(void* host, const void* from, int64_t bytes, StreamId on) noexcept = 0;
-  /// Inside the device; no overlap.
+  /// A copy within the device; no overlap.
   virtual Status copy_inside(void* to, const void* from, int64_t bytes, StreamId on) noexcept = 0;
   virtual Status fill_zero(void* to, int64_t bytes, StreamId on) noexcept = 0;
 
@@ -102,16 +102,16 @@ class Device {
   virtual Status launch(Graph* graph, StreamId on) noexcept = 0;
   virtual void free_graph(Graph* graph) noexcept = 0;
 
-  /// This device's end of a group of devices; DevicePlugin::peers says whether there can be one. The
-  /// request's pointers outlive the link, and the device does too.
+  /// Makes this device's end of a group of devices; DevicePlugin::peers says whether that is possible. The
+  /// request's pointers and the device must outlive the link.
   virtual Status make_peer_link(const PeerLinkRequest& request, PeerLink** out) noexcept = 0;
 
-  // Choices: which algorithm it takes for each shape that the table's prepare_... functions were given. All
-  // ranks take those of the first.
+  // Choices: which algorithm the device uses for each shape passed to the table's prepare_... functions. All
+  // ranks use the first rank's.
 
-  /// The choices so far as text. The first line says who made them; another device must match it to take
-  /// them. Then there is a line for each choice: what for; which; nanoseconds (0: not timed). "" if there
-  /// are none. Valid until the next call; null only when memory has run out.
+  /// The choices so far as text. The first line identifies the device and libraries that made them; another
+  /// device must match it to use them. Each further line is one choice: purpose; algorithm; nanoseconds (0:
+  /// not timed). "" if there are none. Valid until the next call; null only if memory has run out.
   virtual const char* choices() noexcept = 0;
   /// Uses these choices from now on; call it before anything is prepared. kFailedPrecondition if they were
   /// made for another kind of device; the text names both.
@@ -125,11 +125,11 @@ class Device {
   /// call. Never null.
   virtual const char* message() const noexcept = 0;
 
-  /// Frees the device. Its memory, events and graphs must be freed before.
+  /// Frees the device. Its memory, events and graphs must have been freed before.
   virtual void destroy() noexcept = 0;
 
  protected:
-  ~Device() = default;  // never deleted from outside: the one who made it frees it
+  ~Device() = default;  // only the library that made it frees it
 };
 
 }  // namespace hawser::device

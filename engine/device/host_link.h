@@ -12,7 +12,7 @@
 
 namespace hawser::device {
 
-/// Every call throws the device's errors. In a step nothing is allocated.
+/// Every call throws the device's errors. Calls in a step allocate nothing.
 class HostLink {
  public:
   explicit HostLink(std::shared_ptr<Device> device);
@@ -25,20 +25,21 @@ class HostLink {
   /// Whether the host can read and write device memory.
   bool in_place() const { return in_place_; }
 
-  // In a step: after all earlier work of the compute stream. Nothing is done if both pointers are equal.
+  // In a step: ordered after all earlier work of the compute stream. Nothing is done if both pointers are
+  // equal.
 
-  /// The device sees host[bytes] at `to`; host's bytes stay as they are until wait_sent.
+  /// Sends host[bytes] to `to`. The host must not change its bytes until wait_sent.
   void send(void* to, const void* host, int64_t bytes);
-  /// The host sees from[bytes] at `host` after wait.
+  /// Fetches from[bytes] to `host`, valid after wait.
   void fetch(void* host, const void* from, int64_t bytes);
   void copy(void* to, const void* from, int64_t bytes);
   void zero(void* to, int64_t bytes);
-  /// Returns when the last send has been taken.
+  /// Waits until the last send has been read.
   void wait_sent();
-  /// Returns when the compute stream is idle. Throws the device's sticky error.
+  /// Waits until the compute stream is idle. Throws the device's sticky error.
   void wait();
 
-  // Outside of a step: done when the call returns. Any thread.
+  // Outside of a step: complete when the call returns. Any thread.
 
   void write(void* to, const void* host, int64_t bytes) const;
   void read(void* host, const void* from, int64_t bytes) const;
@@ -47,7 +48,7 @@ class HostLink {
   std::shared_ptr<Device> device_;
   bool in_place_;
   Event* sent_ = nullptr;
-  mutable std::mutex mutex_;  // of write and read
+  mutable std::mutex mutex_;  // guards write and read
 };
 
 }  // namespace hawser::device

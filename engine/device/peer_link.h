@@ -1,9 +1,9 @@
-// PeerLink: one rank's end of a group of devices that reach each other's memory without the host (NCCL
-// between GPUs). It only moves bytes: kernels add, in an order of ours (comm/device). A plugin makes it, so
-// the rules of device.h hold here, too.
+// PeerLink: one rank's end of a group of devices that access each other's memory without the host (NCCL
+// between GPUs). It only moves bytes; kernels add, in an order that Hawser defines (comm/device). A plugin
+// makes it, so the rules of device.h apply.
 //
-// Calls queue work on the communication stream, in their order, and return once it is queued. All ranks of
-// the group make the same calls. Threading: one thread at a time, that of the communication stream.
+// Calls queue work on the communication stream in order and return at once. All ranks of the group make the
+// same calls. Threading: one thread at a time, the one of the communication stream.
 #pragma once
 
 #include <stdint.h>
@@ -13,7 +13,7 @@ namespace hawser::device {
 using Status = int32_t;
 struct Event;
 
-/// How ranks find each other: made on one rank, equal on all. Opaque bytes, safe to send.
+/// How ranks find each other: created on one rank and sent to all. Opaque bytes.
 struct PeerId {
   char bytes[128];
 };
@@ -23,7 +23,7 @@ struct PeerLinkRequest {
   int32_t rank = 0, ranks = 1;
   /// Time limit of each wait for the others.
   double timeout_seconds = 60;
-  /// Polled in every wait: a status other than 0 ends the wait, and the link, with that status.
+  /// Polled in every wait. A status other than 0 ends the wait, and the link, with that status.
   Status (*stop)(void* user) = nullptr;
   void* user = nullptr;
 };
@@ -32,14 +32,14 @@ struct PeerLinkRequest {
 class PeerLink {
  public:
   virtual Status make_id(PeerId* out) noexcept = 0;
-  /// Connects to the other ranks; all of them call it. Once, before anything else.
+  /// Connects to the other ranks. All of them call it, once, before anything else.
   virtual Status connect(const PeerId& id) noexcept = 0;
 
-  // Memory is the devices'; bytes >= 0.
+  // Pointers are to device memory; bytes >= 0.
 
-  /// Rank r's `shard` lands at full + r * bytes on all; it may lie there.
+  /// Copies rank r's `shard` to full + r * bytes on all ranks. It may already be there.
   virtual Status all_gather(void* full, const void* shard, int64_t bytes) noexcept = 0;
-  /// in_bytes[r] bytes at in + in_offsets[r] go to rank r, whose out_bytes for this rank are as many. No
+  /// Sends in_bytes[r] bytes at in + in_offsets[r] to rank r, whose out_bytes for this rank must be equal. No
   /// overlap.
   virtual Status all_to_all(void* out, const int64_t* out_offsets, const int64_t* out_bytes, const void* in,
                             const int64_t* in_offsets, const int64_t* in_bytes) noexcept = 0;
@@ -47,8 +47,8 @@ class PeerLink {
   virtual Status send(const void* data, int64_t bytes, int32_t to) noexcept = 0;
   virtual Status recv(void* data, int64_t bytes, int32_t from) noexcept = 0;
 
-  /// Returns when the communication stream is idle. The time limit starts when `reached` has been reached:
-  /// until then this rank's own work holds it up.
+  /// Waits until the communication stream is idle. The time limit starts when the event `reached` has been
+  /// reached: until then this rank's own work is what delays it.
   virtual Status wait(Event* reached) noexcept = 0;
 
   /// Why the last call failed. Never null.

@@ -1,7 +1,6 @@
-// The contract between the core and a library that brings a kind of device, such as
-// hawser-0/libhawser_cuda.so: plain structs, C functions, status codes and the pure-virtual Device. Both
-// sides compare build ids (version, compiler, hash of all headers of the contract) before anything else is
-// called.
+// The interface between the core and a device plugin, such as hawser-0/libhawser_cuda.so: plain structs, C
+// functions, status codes and the pure-virtual Device. Both sides compare build ids (version, compiler, hash
+// of all headers of the interface) before anything else is called.
 #pragma once
 
 #include <stdint.h>
@@ -10,27 +9,27 @@
 
 namespace hawser::device {
 
-/// What the core lends to a device. It outlives the device.
+/// What the core provides to a device. It must outlive the device.
 struct DeviceRequest {
   int32_t index = 0;
   /// Whether equal runs must give equal bits, even if that costs speed.
   bool deterministic = true;
-  /// A file of the fastest algorithms. Shapes that it lacks are timed when they are prepared, and added.
+  /// A file with the fastest algorithms. Shapes that it lacks are timed when they are prepared, and added.
   /// Null: no file, and nothing is timed.
   const char* algorithm_cache = nullptr;
-  /// The rank's threads and the kernels of this CPU, for work that a device leaves to the host.
+  /// The rank's threads and this CPU's kernels, for work that a device leaves to the host.
   Stream* host_stream = nullptr;
   const kernels::KernelTable* host_kernels = nullptr;
 };
 
 struct DevicePlugin {
   const char* build_id;
-  /// The devices of this machine, up to `capacity` of them, and their number. On failure returns a status and
-  /// writes up to error_bytes of text (what is missing: a driver, a library and the path tried); so does
+  /// Lists the devices of this machine, up to `capacity`, and their number. On failure returns a status and
+  /// writes up to error_bytes of text (what is missing: a driver, or a library and the path tried); so does
   /// open.
   Status (*list)(DeviceInfo* out, int32_t capacity, int32_t* count, char* error, int64_t error_bytes);
   Status (*open)(const DeviceRequest* request, Device** out, char* error, int64_t error_bytes);
-  /// Whether devices can reach each other (Device::make_peer_link); if not, says why.
+  /// Whether devices can communicate directly (Device::make_peer_link); if not, writes why.
   Status (*peers)(char* error, int64_t error_bytes);
 };
 

@@ -3,8 +3,8 @@
 namespace hawser::mesh {
 namespace {
 
-/// Cuts the run [begin, end) of the sub-array of dims `dim` and inwards that `outer` fixes in the dims
-/// before.
+/// Splits the run [begin, end) of the sub-array of dims `dim` and inwards, with the dims before fixed by
+/// `outer`.
 void cut(const Index& extents, const Index& strides, size_t dim, const Box& outer, int64_t begin, int64_t end,
          std::vector<Box>* boxes) {
   if (begin >= end) return;
@@ -15,7 +15,7 @@ void cut(const Index& extents, const Index& strides, size_t dim, const Box& oute
     fixed.end[dim] = i + 1;
     cut(extents, strides, dim + 1, fixed, first, last, boxes);
   };
-  if (begin / row == (end - 1) / row && end - begin < row) {  // inside one row
+  if (begin / row == (end - 1) / row && end - begin < row) {  // within one row
     const int64_t i = begin / row;
     return one_row(i, begin - i * row, end - i * row);
   }

@@ -13,7 +13,7 @@ namespace hawser::mesh {
 constexpr size_t kMostDims = 4;
 using Index = std::array<int64_t, kMostDims>;  ///< entries beyond the tensor's dims are 0
 
-/// Indices begin[d] <= i < end[d]. Dims that a tensor lacks are 0 to 1.
+/// Indices begin[d] <= i < end[d]. Dims beyond the tensor's go from 0 to 1.
 struct Box {
   Index begin{0, 0, 0, 0}, end{1, 1, 1, 1};
 
@@ -34,7 +34,7 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// Maybe empty.
+/// The intersection; it may be empty.
 inline Box intersection(const Box& a, const Box& b) {
   Box both;
   for (size_t d = 0; d < kMostDims; ++d) {
@@ -44,11 +44,11 @@ inline Box intersection(const Box& a, const Box& b) {
   return both;
 }
 
-/// Elements between neighbours along each dim of a row-major array.
+/// Strides in elements of a row-major array.
 Index row_major_strides(const Index& extents);
 
-/// The boxes that a run of elements [begin, end) of a row-major array consists of, in ascending order: at
-/// most two per dim but the last, and one.
+/// The boxes that make up elements [begin, end) of a row-major array, in ascending order. There are at most
+/// two for each dim but the last, plus one.
 std::vector<Box> boxes_of_run(const Index& extents, int64_t begin, int64_t end);
 
 }  // namespace hawser::mesh

@@ -10,7 +10,7 @@
 namespace hawser::mesh {
 namespace {
 
-constexpr int64_t kMostElements = int64_t{1} << 48;  // so that no product of sizes overflows
+constexpr int64_t kMostElements = int64_t{1} << 48;  // no product of sizes overflows
 
 std::string names(const std::vector<SubAxis>& axes) {
   std::string list;
@@ -18,7 +18,7 @@ std::string names(const std::vector<SubAxis>& axes) {
   return list;
 }
 
-/// Place of a sub-axis in the mesh, outermost first.
+/// Position of a sub-axis in the mesh, outermost first.
 int order_of(const SubAxis& axis) {
   return 2 * static_cast<int>(axis.axis) + (axis.half == Half::kInner ? 1 : 0);
 }
@@ -58,7 +58,7 @@ void check_axis(const DeviceMesh& mesh, const SubAxis& axis) {
          axis_name(axis.axis), whole, axis.outer_degree);
 }
 
-/// Every rank has one coordinate per axis, so an axis can play only one part.
+/// Every rank has one coordinate per axis, so an axis can be used only once.
 void check_pair(const SubAxis& a, const SubAxis& b) {
   if ((is_dense_axis(a.axis) && is_expert_axis(b.axis)) || (is_expert_axis(a.axis) && is_dense_axis(b.axis)))
     fail(Code::kInvalidArgument, "layout: {} and {} arrange the same ranks; use dense or expert axes",
@@ -91,7 +91,8 @@ void check_axes(const DeviceMesh& mesh, const std::vector<Entry>& entries) {
   }
 }
 
-/// The cuts of one dim nest: each cuts the room that the one before it leaves. Returns that room.
+/// Checks the shardings of one dim. They nest: each divides what the one before leaves. Returns the extent
+/// that the last one leaves.
 int64_t check_cuts(const DeviceMesh& mesh, const std::vector<Entry>& entries, int64_t dim, int64_t extent) {
   int64_t room = extent;
   for (const Entry& entry : entries) {

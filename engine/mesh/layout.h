@@ -1,7 +1,7 @@
-// Layout: how one tensor is spread over the ranks of a mesh. Each parameter declares two layouts: of its
+// Layout: how one tensor is distributed over the ranks of a mesh. Each parameter declares two layouts: of its
 // value, and of its gradient as the backward leaves it. Reductions, norms, optimizer shards, checkpoint
-// slices and resharding are all derived from these two. Shapes and indices are those of the global tensor:
-// unfused, unpadded, as in a checkpoint.
+// slices and resharding are derived from these two. Shapes and indices are those of the global tensor:
+// unfused and unpadded, as in a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,29 @@
 namespace hawser::mesh {
 
 enum class Placement : uint8_t {
-  kReplicate,  ///< every rank along the axes holds the same
-  kPartial,    ///< every rank along the axes holds an addend; the value is their sum
-  kShard,      ///< a dim is cut
-  kFlat,       ///< what is left after all kShard, flattened, lies in a flat buffer that is cut
+  kReplicate,  ///< all ranks along the axes hold the same values
+  kPartial,    ///< each rank along the axes holds an addend; the value is their sum
+  kShard,      ///< one dim is divided
+  kFlat,       ///< what remains after all kShard, flattened, is part of a flat buffer that is divided
 };
 
-/// What holds along some axes. Several axes count as one, the first outermost; they stand in mesh order, so
-/// that a rank's place in their process group is its place in the cut.
+/// The distribution along some axes. Several axes count as one, the first outermost. They are in mesh order,
+/// so that a rank's position in their process group equals its position in the tensor.
 struct Entry {
   std::vector<SubAxis> axes;
   Placement placement = Placement::kReplicate;
-  int64_t dim = 0;              ///< kShard: the dim that is cut
-  int64_t pieces = 0;           ///< kShard: equal pieces of it that are never cut (heads); 0: single indices
-  int64_t offset = 0;           ///< kFlat: of the tensor's first element in the buffer
-  int64_t buffer_elements = 0;  ///< kFlat: of the whole buffer, without the padding of its shards
+  int64_t dim = 0;  ///< kShard: the dim that is divided
+  /// kShard: equal pieces of the dim that stay whole (heads); 0: single indices
+  int64_t pieces = 0;
+  int64_t offset = 0;           ///< kFlat: offset of the tensor's first element in the buffer
+  int64_t buffer_elements = 0;  ///< kFlat: elements of the whole buffer, without padding
 
   bool operator==(const Entry&) const = default;
 };
 
-/// Axes that no entry names replicate. Where the pieces of a dim do not divide, every rank has room for the
-/// same number of them, rounded up: the last ranks hold fewer, or none, and the rest of their room is
-/// padding. Entries that cut one dim nest, the first outermost. Shards of a flat buffer are those of
+/// Axes without an entry replicate. If the pieces of a dim do not divide evenly, every rank has space for the
+/// same number of them, rounded up. The last ranks hold fewer or none, and the rest of their space is
+/// padding. Entries that divide one dim nest, the first outermost. Shards of a flat buffer are those of
 /// flat_shard.h.
 struct Layout {
   std::vector<Entry> entries;
@@ -52,10 +53,9 @@ bool is_cut(const Entry& entry);           ///< kShard or kFlat
 bool has_partial(const Layout& layout);    ///< any kPartial
 std::string describe(const Entry& entry);  ///< "Shard(dim 0, 12 pieces) over tp", for messages
 
-/// Throws kInvalidArgument for a layout that no tensor of this shape (1 to 4 dims, none empty) can have on
-/// this mesh: dense and expert axes together, an axis named twice or split in two ways or by what does not
-/// divide it, a dim that is not there, pieces that do not divide it, a tensor that leaves its flat buffer,
-/// and so on.
+/// Throws kInvalidArgument for a layout that is impossible for a tensor of this shape (1 to 4 dims, none
+/// empty) on this mesh: dense and expert axes together, an axis used twice or split in two ways, a split or
+/// pieces that do not divide, a missing dim, a tensor outside its flat buffer, and so on.
 void check_layout(const DeviceMesh& mesh, const Layout& layout, const std::vector<int64_t>& shape);
 
 }  // namespace hawser::mesh

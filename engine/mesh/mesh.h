@@ -1,6 +1,6 @@
-// DeviceMesh: how the ranks of a world are arranged, as pure arithmetic. Axes, outermost first: pp,
-// dp_replicate, dp_shard, cp, tp. Experts fold axes of their own over the same ranks: the non-pp ranks of a
-// stage are read as edp, ep, etp (outermost first). A mesh is a value that is passed down.
+// DeviceMesh: the arrangement of the ranks of a world, as pure arithmetic. Axes, outermost first: pp,
+// dp_replicate, dp_shard, cp, tp. Experts use axes of their own over the same ranks: within a pipeline stage
+// the ranks are numbered as edp, ep, etp (outermost first). A mesh is a plain value.
 #pragma once
 
 #include <array>
@@ -15,7 +15,8 @@ namespace hawser::mesh {
 enum class Axis : uint8_t { kPp, kDpReplicate, kDpShard, kCp, kTp, kEdp, kEp, kEtp, kCount };
 constexpr size_t kAxes = static_cast<size_t>(Axis::kCount);
 const char* axis_name(Axis axis);  ///< "pp", "dp_replicate", ...
-/// edp, ep and etp, which arrange the ranks of a stage for experts. pp belongs to both arrangements.
+/// Whether the axis is edp, ep or etp, which arrange the ranks of a stage for experts. pp belongs to both
+/// arrangements.
 constexpr bool is_expert_axis(Axis axis) { return axis >= Axis::kEdp; }
 constexpr bool is_dense_axis(Axis axis) { return axis > Axis::kPp && axis < Axis::kEdp; }
 
@@ -29,19 +30,19 @@ struct Degrees {
 class DeviceMesh {
  public:
   DeviceMesh() = default;  ///< one rank
-  /// Throws kInvalidArgument for degrees under 1, too many ranks, and expert degrees that do not divide.
+  /// Throws kInvalidArgument for degrees below 1, too many ranks, or expert degrees that do not divide.
   explicit DeviceMesh(const Degrees& degrees);
 
   int64_t world_size() const { return degree(Axis::kPp) * stage_size(); }
   int64_t degree(Axis axis) const { return degree_[static_cast<size_t>(axis)]; }
-  /// This rank's place on `axis`, from 0.
+  /// The coordinate of `rank` on `axis`, from 0.
   int64_t coordinate(int64_t rank, Axis axis) const { return rank / stride(axis) % degree(axis); }
-  /// The rank that differs from `rank` on `axis` alone, where its place is `coordinate`.
+  /// The rank with this coordinate on `axis` and otherwise the coordinates of `rank`.
   int64_t at(int64_t rank, Axis axis, int64_t coordinate) const {
     return rank + (coordinate - this->coordinate(rank, axis)) * stride(axis);
   }
-  /// World ranks that differ from `rank` on `axes` alone (all dense or all expert axes, besides pp),
-  /// ascending. Throws kInvalidArgument for a rank that does not exist and for axes of both arrangements.
+  /// The world ranks that differ from `rank` only on `axes` (all dense or all expert axes, besides pp),
+  /// ascending. Throws kInvalidArgument for an invalid rank and for axes of both arrangements.
   std::vector<int64_t> group(int64_t rank, std::span<const Axis> axes) const;
   std::vector<int64_t> group(int64_t rank, std::initializer_list<Axis> axes) const {
     return group(rank, std::span(axes.begin(), axes.size()));
@@ -57,7 +58,7 @@ class DeviceMesh {
   int64_t stage_size() const {
     return degree(Axis::kDpReplicate) * degree(Axis::kDpShard) * degree(Axis::kCp) * degree(Axis::kTp);
   }
-  /// How far two ranks are apart that are neighbours on `axis`.
+  /// Distance between the numbers of two ranks that are neighbours on `axis`.
   int64_t stride(Axis axis) const { return stride_[static_cast<size_t>(axis)]; }
 
   std::array<int64_t, kAxes> degree_{1, 1, 1, 1, 1, 1, 1, 1};

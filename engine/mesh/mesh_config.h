@@ -1,16 +1,16 @@
-// The arrangement of ranks in the config.
+// The mesh section of the config.
 #pragma once
 
 #include <cstdint>
 
 namespace hawser::mesh {
 
-/// Degrees of the axes, each at least 1; world size = their product.
+/// Degrees of the axes, each at least 1. The world size is their product.
 struct MeshConfig {
   int64_t dp_replicate = 1;
   int64_t dp_shard = 1;
 
-  /// Ranks that share a global batch.
+  /// Number of ranks that share a global batch.
   int64_t dp() const { return dp_replicate * dp_shard; }
 };
 

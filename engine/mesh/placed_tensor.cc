@@ -10,7 +10,7 @@
 namespace hawser::mesh {
 namespace {
 
-/// The sub-axes besides pp that no cut names, outermost first: of the arrangement that the layout speaks of.
+/// The sub-axes besides pp over which the layout does not divide the tensor, outermost first.
 std::vector<SubAxis> axes_without_cut(const Layout& layout) {
   std::vector<SubAxis> cut;
   bool expert = false;
@@ -88,7 +88,8 @@ bool PlacedTensor::has_place(int64_t rank) const {
 Box PlacedTensor::local_box(int64_t rank) const {
   Box box = global_;
   for (const Cut& cut : cuts_) {
-    // A rank's room may reach past the end of the cut outside of it: that is padding, and the next rank's.
+    // A rank's space may extend past the end of the enclosing share: that part is padding and belongs to the
+    // next rank.
     box.begin[cut.dim] += coordinate(mesh_, rank, layout_.entries[cut.entry].axes) * cut.share;
     box.end[cut.dim] = std::min(box.end[cut.dim], box.begin[cut.dim] + cut.share);
   }
@@ -103,8 +104,7 @@ std::vector<Block> PlacedTensor::blocks(int64_t rank) const {
   if (const Entry* buffer = flat()) {
     const FlatRange range = shard_range(buffer->buffer_elements, degree(mesh_, buffer->axes),
                                         coordinate(mesh_, rank, buffer->axes));
-    memory_begin =
-        range.begin - buffer->offset;  // in elements of the local tensor; may lie before or past it
+    memory_begin = range.begin - buffer->offset;  // in elements of the local tensor; may be before or past it
     run_begin = std::max(run_begin, range.begin - buffer->offset);
     run_end = std::min(run_end, range.end - buffer->offset);
   }

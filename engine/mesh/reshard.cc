@@ -5,10 +5,10 @@
 namespace hawser::mesh {
 namespace {
 
-/// The part of a block that `box`, which lies inside of its box, is.
+/// The sub-block for `box`, which must lie inside the block.
 Block part_of(const Block& block, const Box& box) { return {box, block.position(box.begin), block.strides}; }
 
-/// Which of the ranks that hold what `owner` holds sends to `to_rank`.
+/// Which rank sends the elements of `owner` to `to_rank`, among those that hold them.
 int64_t sender(const PlacedTensor& from, int64_t owner, int64_t to_rank) {
   if (from.has_place(to_rank) && from.owner(to_rank) == owner) return to_rank;
   const std::vector<int64_t> replicas = from.replicas(owner);
@@ -27,7 +27,7 @@ std::vector<Transfer> transfers_to(const PlacedTensor& from, const PlacedTensor&
   if (wanted.empty()) return transfers;
   for (const int64_t owner : from.owners()) {
     const int64_t from_rank = sender(from, owner, to_rank);
-    for (const Block& held : from.blocks(owner)) {  // as on every replica
+    for (const Block& held : from.blocks(owner)) {  // the same on every replica
       for (const Block& want : wanted) {
         const Box box = intersection(held.box, want.box);
         if (box.is_empty()) continue;

@@ -17,7 +17,7 @@ struct OptimizerConfig {
   double momentum = 0;
   bool nesterov = false;
   double clip_norm = 0;             ///< 0: no clipping
-  std::vector<std::string> frozen;  ///< patterns (* and ?) over names of parameters that do not move
+  std::vector<std::string> frozen;  ///< patterns (* and ?) for names of parameters that are not trained
 };
 
 enum class ScheduleKind { kConstant, kLinear, kCosine, kWsd, kInverseSqrt };

@@ -64,7 +64,7 @@ void Optimizer::step_f32(const Range& r, const OptimizerRun& run, const kernels:
   }
 }
 
-/// Elements are numbered inside their parameter, so that random bits know nothing of groups and shards.
+/// Elements are numbered within their parameter, so that random rounding does not depend on groups or shards.
 void Optimizer::step_bf16(const Range& r, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
                           const kernels::KernelTable& kernels, Stream& stream) const {
   const int64_t begin = std::max(r.begin, run.begin), n = std::min(r.end, run.end) - begin,

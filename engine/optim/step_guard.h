@@ -1,4 +1,4 @@
-// StepGuard: decides whether a step may touch the weights. Its window of accepted steps is part of the run's
+// StepGuard: decides whether a step may change the weights. Its window of accepted steps is part of the run's
 // state.
 #pragma once
 
@@ -19,8 +19,8 @@ struct Window {
   int64_t count = 0;  ///< values ever added
 
   void add(double value) { values[static_cast<size_t>(count++ % kSize)] = value; }
-  /// (value - median) / (1.4826 * median absolute deviation), Iglewicz and Hoaglin's robust z; 0 with fewer
-  /// than kSize / 4 values, because a young window says nothing.
+  /// (value - median) / (1.4826 * median absolute deviation), the robust z of Iglewicz and Hoaglin. 0 with
+  /// fewer than kSize / 4 values, which are too few to judge.
   double robust_z(double value) const;
 };
 
@@ -31,7 +31,7 @@ class StepGuard {
   Verdict judge(double loss, double grad_norm) const;
   void accepted(double loss, double grad_norm);
 
-  // State, for checkpoints: exact.
+  // The state for checkpoints, exact.
   const Window& losses() const { return losses_; }
   const Window& norms() const { return norms_; }
   void restore(const Window& losses, const Window& norms) { losses_ = losses, norms_ = norms; }

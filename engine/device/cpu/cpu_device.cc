@@ -56,7 +56,7 @@ class CpuDevice final : public Device {
     return kDone;
   }
 
-  // Nothing is ever under way, so there is nothing to wait for, and an event needs no memory.
+  // Work is always done already, so waits do nothing, and an event needs no memory.
   Status make_event(Event** out) noexcept override {
     *out = reinterpret_cast<Event*>(this);
     return kDone;

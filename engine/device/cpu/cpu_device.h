@@ -8,7 +8,7 @@
 
 namespace hawser::device {
 
-/// `kernels` and `stream` outlive every use of them; memory may be released after that.
+/// `kernels` and `stream` must outlive every use. Memory may be released after they are gone.
 std::shared_ptr<Device> make_cpu_device(const kernels::KernelTable& kernels, Stream& stream);
 
 }  // namespace hawser::device

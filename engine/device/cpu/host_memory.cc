@@ -1,6 +1,6 @@
-// Pages arrive zeroed and are touched by whoever writes them first. They are asked for as huge pages: the
-// first step of a small model is mostly page faults otherwise, and weights that are walked through in columns
-// cost fewer TLB misses.
+// The system provides zeroed pages, and each is touched first by whoever writes it. Huge pages are requested:
+// otherwise the first step of a small model is mostly page faults, and walking through weights by column
+// costs more TLB misses.
 #include "engine/device/cpu/host_memory.h"
 
 #include <sys/mman.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kHugePage = int64_t{2} << 20;
 
-/// First number in a small file of the kernel; -1 where there is none ("max" included).
+/// The first number in a small kernel file; -1 if there is none (as for "max").
 int64_t read_number(const char* path) { return KernelFile(path).number_after(""); }
 
 int64_t free_memory() {
@@ -25,7 +25,7 @@ int64_t free_memory() {
   return int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
 }
 
-/// What the process has mapped already counts against RLIMIT_AS.
+/// Memory that is already mapped counts against RLIMIT_AS.
 int64_t address_space_left() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return INT64_MAX;
@@ -47,7 +47,7 @@ int64_t available_memory() {
 }
 
 char* map_memory(int64_t bytes) {
-  // Aligned to a huge page by mapping one more and giving the rest back.
+  // Aligns to a huge page by mapping one more and unmapping the excess.
   const int64_t mapped = (bytes + kHugePage - 1) / kHugePage * kHugePage + kHugePage;
   void* p = mmap(nullptr, static_cast<size_t>(mapped), PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -59,7 +59,7 @@ char* map_memory(int64_t bytes) {
   char* const end = begin + mapped;
   char* const data_end = data + whole_pages(bytes);
   if (end > data_end) munmap(data_end, static_cast<size_t>(end - data_end));
-  // A wish: where it is refused, pages are small.
+  // Best effort: if refused, pages are small.
   madvise(data, static_cast<size_t>(data_end - data), MADV_HUGEPAGE);
   return data;
 }

@@ -1,15 +1,15 @@
-// Memory of the host, straight from the operating system.
+// Host memory directly from the operating system.
 #pragma once
 
 #include <cstdint>
 
 namespace hawser::device {
 
-/// bytes > 0, zeroed, 2 MiB-aligned, page-granular; null if there is not as much.
+/// Maps bytes > 0, zeroed, 2 MiB-aligned, in whole pages; null if there is not enough.
 char* map_memory(int64_t bytes);
 void unmap_memory(char* memory, int64_t bytes);
 
-/// Memory that this process may still take: the least of free memory, cgroup and address-space limits.
+/// Memory that this process may still use: the least of free memory, cgroup limit and address-space limit.
 int64_t available_memory();
 
 }  // namespace hawser::device

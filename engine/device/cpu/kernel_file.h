@@ -1,6 +1,6 @@
-// Small files in which the kernel says what this process may use (/proc, /sys). They are read without the
-// heap, because they are needed when memory is short and std::ifstream would end the process if it found
-// none for its buffer.
+// Small kernel files that say what this process may use (/proc, /sys). They are read without the heap: they
+// are needed when memory is short, and std::ifstream would end the process if it could not allocate its
+// buffer.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace hawser::device {
 
 class KernelFile {
  public:
-  /// The first 4 KiB; empty where there is no such file.
+  /// Reads the first 4 KiB; empty if there is no such file.
   explicit KernelFile(const char* path);
 
   std::string_view text() const { return {text_, size_}; }
-  /// The number that follows the first `key`, after blanks; -1 without one ("max").
+  /// The number after the first `key` and blanks; -1 if there is none ("max").
   int64_t number_after(std::string_view key) const;
 
  private:

@@ -1,4 +1,4 @@
-// AddressSanitizer builds: whatever touches a slot outside its planned lifetime is reported.
+// AddressSanitizer builds: any access to a slot outside its planned lifetime is reported.
 #include <sanitizer/asan_interface.h>
 
 #include "engine/device/arena.h"

@@ -87,8 +87,8 @@ uint64_t ThreadPool::first_task(int32_t worker, int64_t tasks) const {
   return static_cast<uint64_t>(tasks * worker / threads());
 }
 
-/// A worker's own tasks, then what others have left of theirs. A worker that still looks for such when the
-/// next loop begins leaves that one's tasks alone until it comes back for its own.
+/// Runs a worker's own tasks, then helps others with theirs. If the next loop begins meanwhile, the worker
+/// leaves that loop's tasks alone until it comes back for its own.
 void ThreadPool::take_tasks(int32_t worker) {
   const uint64_t epoch = shares_[static_cast<size_t>(worker)].ticket.load(std::memory_order_acquire) >> 32;
   for (int32_t i = 0; i < threads(); ++i) {
@@ -108,7 +108,7 @@ int64_t ThreadPool::take_share(int32_t owner, int32_t worker, uint64_t epoch) {
       return ran;
     if (!ticket.compare_exchange_weak(at, at + 1, std::memory_order_acq_rel, std::memory_order_acquire))
       continue;
-    // Until this task is counted the loop cannot end, so its description stays.
+    // The loop cannot end before this task is counted, so its description stays valid.
     fn_.load(std::memory_order_relaxed)(arg_.load(std::memory_order_relaxed), static_cast<int64_t>(task),
                                         worker);
     ran += 1;

@@ -10,17 +10,17 @@
 
 namespace hawser::device {
 
-/// Threads this process may keep busy: affinity mask and cgroup CPU quota.
+/// Number of threads this process may keep busy: affinity mask and cgroup CPU quota.
 int32_t default_threads();
 
-/// Runs one loop at a time, started by one thread at a time. Worker w of W begins with its own share of the
-/// T tasks, [w T / W, (w + 1) T / W), and then helps the others, so results must not depend on who runs a
-/// task. Loops over the same rows thus mostly find them in the same worker's caches. Between loops workers
-/// spin for a moment (unless threads outnumber cores), then sleep. Nobody waits for a worker that wakes
+/// Runs one loop at a time, started by one thread at a time. Worker w of W begins with its own share of the T
+/// tasks, [w T / W, (w + 1) T / W), and then helps the others. Loops over the same rows thus mostly find them
+/// in the same worker's caches. Results must not depend on which worker runs a task. Between loops workers
+/// spin briefly (unless threads outnumber cores) and then sleep. A loop never waits for a worker that wakes
 /// late. Threads block all signals.
 class ThreadPool {
  public:
-  /// Throws kUnavailable if a thread cannot be made; none is left then.
+  /// Throws kUnavailable if a thread cannot be created, and then leaves none behind.
   explicit ThreadPool(int32_t threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -43,9 +43,9 @@ class ThreadPool {
   void worker_main(int32_t worker);
   void stop();
 
-  /// (epoch, next task) of the tasks that one worker begins with; kClosed in the low half between loops. The
-  /// loop's description changes only while all are closed, so whoever wins the compare-exchange on (epoch,
-  /// next) has read the number of tasks of that epoch.
+  /// (epoch, next task) of one worker's own tasks; the low half is kClosed between loops. The loop's
+  /// description changes only while all are closed. A worker that wins the compare-exchange on (epoch, next)
+  /// has therefore read the number of tasks of that epoch.
   struct alignas(64) Share {
     std::atomic<uint64_t> ticket{kClosed};
   };
