@@ -386,8 +386,9 @@ HWS_API hws_status hws_engine_create(const hws_config* config, uint32_t flags, h
 /** The same over all ranks of a comm, arranged as `mesh` of the config says. Collective: returns in each
  * process when all have called it. Processes may differ only in the section cpu and in checkpoint.path.
  * Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks, or processes have
- * different configs (the text names the first field that differs); HWS_BUSY while another engine uses the
- * comm; HWS_TIMEOUT, HWS_UNAVAILABLE, and the error of any other rank. */
+ * different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION if their builds of
+ * Hawser make different plans of one config; HWS_BUSY while another engine uses the comm; HWS_TIMEOUT,
+ * HWS_UNAVAILABLE, and the error of any other rank. */
 HWS_API hws_status hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, uint32_t flags,
                                            hws_engine** out);
 /** Waits for a running call and a running save, ends the engine's threads and frees its memory. The arena

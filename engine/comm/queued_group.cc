@@ -2,20 +2,11 @@
 
 #include <bit>
 
+#include "engine/base/hash.h"
 #include "engine/comm/device/device_collectives.h"
 
 namespace hawser::comm {
 namespace {
-
-/// FNV-1a over whole numbers: which sizes, in which order.
-class SizesMark {
- public:
-  void add(int64_t size) { mark_ = (mark_ ^ static_cast<uint64_t>(size)) * 0x100000001b3ull; }
-  uint64_t value() const { return mark_; }
-
- private:
-  uint64_t mark_ = 0xcbf29ce484222325ull;
-};
 
 bool travels(DType type) { return type == DType::kF32 || type == DType::kBf16 || type == DType::kF16; }
 
@@ -38,7 +29,7 @@ void QueuedGroup::sign_pieces(Call* call, std::span<const Piece> pieces, int64_t
                               Second Piece::*second) const {
   Signature& signature = call->signature;
   signature.pieces = static_cast<int64_t>(pieces.size());
-  SizesMark mark;
+  Hash mark;
   for (size_t i = 0; i < pieces.size(); ++i) {
     const Piece& piece = pieces[i];
     const auto index = static_cast<int64_t>(i);

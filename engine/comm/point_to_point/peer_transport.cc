@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/hash.h"
 #include "engine/comm/queued_rank.h"
 
 namespace hawser::comm {
@@ -10,13 +11,11 @@ namespace {
 /// Staging of lanes without sums: of all_reduce_i64.
 constexpr int64_t kIntegerBytes = 4096;
 
-/// FNV-1a: the same on every rank for the same members and name.
+/// The same on every rank for the same members and name.
 uint64_t mark_of(const std::vector<int32_t>& members, const std::string& name) {
-  uint64_t mark = 0xcbf29ce484222325ull;
-  const auto add = [&](uint64_t value) { mark = (mark ^ value) * 0x100000001b3ull; };
-  for (const int32_t m : members) add(static_cast<uint64_t>(m));
-  for (const char c : name) add(static_cast<uint8_t>(c));
-  return mark;
+  Hash hash;
+  for (const int32_t m : members) hash.add(m);
+  return hash.add(name).value();
 }
 
 class PeerComm final : public Comm {

@@ -58,12 +58,16 @@ Json to_json(const Start& start) {
           {"reason", start.device_reason}};
 }
 
+std::unique_ptr<comm::ProcessGroup> make_world(comm::RankComm* rank, const char* name) {
+  std::vector<int32_t> everyone(static_cast<size_t>(rank->world_size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  return rank->make_group(std::move(everyone), name);
+}
+
 }  // namespace
 
 kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start) {
-  std::vector<int32_t> everyone(static_cast<size_t>(rank->world_size()));
-  std::iota(everyone.begin(), everyone.end(), 0);
-  const auto world = rank->make_group(std::move(everyone), "world");
+  const auto world = make_world(rank, "world");
   const std::vector<std::string> texts =
       Together(world.get()).from_all([&] { return to_json(start).dump(); });
   const Json first = Json::parse(texts[0]);
@@ -75,6 +79,20 @@ kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start) {
     lowest = std::min(lowest, static_cast<kernels::CpuLevel>(other.at("level").get<int64_t>()));
   }
   return lowest;
+}
+
+void agree_on_plans(comm::RankComm* rank, const PlanDigest& digest) {
+  const auto world = make_world(rank, "plans");
+  std::vector<PlanDigest> all(static_cast<size_t>(rank->world_size()));
+  const comm::GatherPiece piece{all.data(), &digest, sizeof(PlanDigest)};
+  world->wait(world->all_gather({&piece, 1}, DType::kU8));
+  for (size_t r = 1; r < all.size(); ++r)
+    for (size_t part = 0; part < digest.parts.size(); ++part)
+      if (all[r].parts[part] != all[0].parts[part])
+        throw AgreedError(
+            Code::kFailedPrecondition,
+            fmt::format("rank {} has another {} than rank 0; run the same build of Hawser on all ranks", r,
+                        part_name(static_cast<PlanPart>(part))));
 }
 
 int64_t sum_over_ranks(comm::ProcessGroup* group, int64_t here) {

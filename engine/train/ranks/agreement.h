@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/comm/comm.h"
+#include "engine/train/assembly/plan_digest.h"
 #include "kernels/include/levels.h"
 
 namespace hawser::train {
@@ -24,6 +25,10 @@ struct Start {
 /// level of all ranks, since levels differ in the last bits of results. Collective; creates a group of the
 /// whole world.
 kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start);
+
+/// Compares what all ranks planned. If one differs from rank 0, every rank throws the same kFailedPrecondition,
+/// which names the first such rank and the part that differs. Collective over the world: one call of one group.
+void agree_on_plans(comm::RankComm* rank, const PlanDigest& digest);
 
 /// The sum of `here` over the group, the same on every rank. A null group means this rank alone. Collective.
 int64_t sum_over_ranks(comm::ProcessGroup* group, int64_t here);

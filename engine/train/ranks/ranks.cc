@@ -84,7 +84,12 @@ Target Ranks::target() const {
   return target;
 }
 
+/// Ranks size what they send by their plans, so these are compared first.
 std::vector<std::unique_ptr<Rank>> Ranks::make_ranks() const {
+  if (world() > 1) {
+    const PlanDigest digest = digest_of(plans_, model_, config_, shared_.inference);
+    on_ends([&](comm::RankComm* end, size_t) { agree_on_plans(end, digest); });
+  }
   std::vector<std::unique_ptr<Rank>> ranks(static_cast<size_t>(team_.size()));
   if (world() == 1)
     ranks[0] = std::make_unique<Rank>(shared_, 0, nullptr, machines_.front().get());

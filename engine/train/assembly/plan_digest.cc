@@ -1,0 +1,88 @@
+#include "engine/train/assembly/plan_digest.h"
+
+#include "engine/base/hash.h"
+
+namespace hawser::train {
+namespace {
+
+uint64_t hash_of(const plan::Plan& plan) {
+  Hash hash;
+  hash.add(plan.commit).add(plan.instructions.size());
+  for (const plan::Instruction& n : plan.instructions) {
+    hash.add(n.op).add(n.micro_batch).add(n.block).add(n.bucket).add(n.lane).add(n.accumulate);
+    hash.add(n.sent_bytes).add(n.uses.size());
+    for (const plan::Use& use : n.uses) {
+      const plan::Slot& slot = plan.slot(use.slot);
+      hash.add(use.operand).add(use.written).add(slot.role).add(slot.block).add(slot.persistent);
+      hash.add(slot.category == plan::Category::kWorkspace ? 0 : slot.bytes);
+    }
+  }
+  return hash.value();
+}
+
+uint64_t hash_of_parameters(const nn::ParameterTable& table, const parallel::ShardLayout& layout) {
+  Hash hash;
+  for (const nn::Parameter& p : table.all()) {
+    hash.add(p.name).add(p.block).add(p.group).add(p.offset).add(p.trainable).add(p.shape.size());
+    for (const int64_t dim : p.shape) hash.add(dim);
+  }
+  for (size_t g = 0; g < table.groups().size(); ++g) {
+    const parallel::GroupLayout& group = layout.group(static_cast<int32_t>(g));
+    hash.add(group.elements).add(group.shard).add(group.secondary_shard);
+    hash.add(group.type).add(group.state_type).add(group.has_master).add(group.trainable);
+  }
+  return hash.value();
+}
+
+uint64_t hash_of_groups(const EnginePlans& plans, const parallel::StateLayout& layout) {
+  Hash hash;
+  const auto add = [&](const std::vector<mesh::SubAxis>& axes) {
+    hash.add(axes.size());
+    for (const mesh::SubAxis& axis : axes)
+      hash.add(axis.axis).add(axis.half).add(axis.outer_degree).add(degree(layout.mesh(), axis));
+  };
+  add(layout.data_axes());
+  add(layout.reduction().scatter);
+  add(layout.reduction().across);
+  add(layout.secondary_axes());
+  const parallel::DataParallel& s = plans.strategy;
+  hash.add(s.stage).add(s.tree).add(s.sum_group).add(s.wire).add(s.per_micro_batch).add(plans.peers);
+  return hash.value();
+}
+
+}  // namespace
+
+const char* part_name(PlanPart part) {
+  switch (part) {
+    case PlanPart::kTrain:
+      return "plan of training steps";
+    case PlanPart::kEval:
+      return "plan of evaluation";
+    case PlanPart::kLogits:
+      return "plan of logits";
+    case PlanPart::kGenerate:
+      return "plan of generation";
+    case PlanPart::kParameters:
+      return "layout of parameters";
+    case PlanPart::kGroups:
+      return "grouping of ranks";
+    case PlanPart::kCount:
+      break;
+  }
+  return "";
+}
+
+PlanDigest digest_of(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
+                     bool inference) {
+  const parallel::ShardLayout layout(model.table(), layout_options(config, plans.strategy, 0, inference));
+  PlanDigest digest;
+  digest[PlanPart::kTrain] = hash_of(plans.train);
+  digest[PlanPart::kEval] = hash_of(plans.eval);
+  digest[PlanPart::kLogits] = hash_of(plans.logits);
+  digest[PlanPart::kGenerate] = hash_of(plans.generate);
+  digest[PlanPart::kParameters] = hash_of_parameters(model.table(), layout);
+  digest[PlanPart::kGroups] = hash_of_groups(plans, layout.over_mesh());
+  return digest;
+}
+
+}  // namespace hawser::train
