@@ -1,4 +1,4 @@
-// See argument_checks.h. A check returns what is wrong, or nothing.
+// Checks return what is wrong, or nothing.
 #include "bindings/cli/argument_checks.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace hawser::cli {
 namespace {
 
-/// The whole of `text` as a number, without spaces and plus signs; false if it is none.
+/// Parses the whole of `text` as a number, without spaces and plus signs; false if it is not one.
 template <typename Number>
 bool read(const std::string& text, Number* value) {
   const char* end = text.data() + text.size();

@@ -1,5 +1,5 @@
-// A thin C++ coat over the C API: handles that destroy themselves and statuses that become exceptions. The
-// command is a client of capi/include/hawser.h like any other program; nothing here knows the engine.
+// A thin C++ wrapper of the C API: handles that destroy themselves, and exceptions in place of statuses. The
+// command is an ordinary client of capi/include/hawser.h and knows nothing of the engine.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace hawser::cli {
 
-/// A call that failed, or input that the command itself refuses. `status` is an HWS_* code.
+/// A failed call, or input that the command itself refuses. `status` is an HWS_* code.
 class Failure : public std::runtime_error {
  public:
   Failure(int32_t status, const std::string& message) : std::runtime_error(message), status_(status) {}
   int32_t status() const { return status_; }
 
-  /// Exit code 2 says that nothing was written. A command that has begun to write fails with 1, whatever the
-  /// status: data that turn out to be damaged in step 14, for instance.
+  /// Exit code 2 promises that nothing was written. A command that has begun to write fails with 1, whatever
+  /// the status, for instance if data turn out to be damaged in step 14.
   void note_written() { written_ = true; }
   bool written() const { return written_; }
 
@@ -31,9 +31,9 @@ class Failure : public std::runtime_error {
 /// Exit codes of the command.
 inline constexpr int kExitOk = 0, kExitRuntime = 1, kExitInput = 2, kExitInterrupted = 130;
 
-/// What `hawser` exits with for a status: 2 for everything that other input would cure, 130 for cancelled.
+/// The exit code for a status: 2 if other input would help, 130 for cancelled, else 1.
 int exit_code(int32_t status);
-/// The same for a failure; 1 in place of 2 once something was written.
+/// The same for a failure, but 1 in place of 2 once something was written.
 int exit_code(const Failure& failure);
 
 /// Throws the calling thread's last error as a Failure unless status is HWS_OK.
@@ -42,11 +42,10 @@ void check(int32_t status);
 /// Throws Failure with HWS_INVALID_ARGUMENT (exit code 2).
 [[noreturn]] void refuse(const std::string& message);
 
-/// For the callbacks of the C API, which no exception may leave: what one threw is thrown again when the call
-/// is over.
+/// For callbacks of the C API, which must not throw: an exception is kept and rethrown after the call.
 class CallbackError {
  public:
-  /// What `body` returns; 1, which ends the call, where it throws.
+  /// Returns what `body` returns, or 1 if it throws, which ends the call.
   template <typename Body>
   int32_t hold(Body body) noexcept {
     try {

@@ -1,6 +1,6 @@
-// The subcommands of `hawser`: what each was asked, and the function that does it. main.cc fills these
-// structs from the command line; each function writes its result to stdout, throws Failure for what it cannot
-// do and returns the exit code.
+// The subcommands of `hawser`: the options of each, and the function that runs it. main.cc fills in these
+// structs from the command line. Each function writes its result to stdout, throws Failure on errors and
+// returns the exit code.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace hawser::cli {
 
-/// How a config is named and changed on the command line.
+/// How the command line names and changes a config.
 struct ConfigOptions {
   std::string config;             ///< a JSON file, a preset's name, or a folder that holds a model
   std::vector<std::string> sets;  ///< /json/pointer=value, in order
@@ -20,43 +20,44 @@ struct ConfigOptions {
   int64_t threads = 0;            ///< --threads; 0: as the config says
 };
 
-/// Which rank this process is, where ranks are processes; without --comm it holds all of them.
+/// Which rank this process is, if ranks are processes. Without --comm it holds all of them.
 struct RankOptions {
-  std::string comm;  ///< HOST:PORT where rank 0 listens, or "env": as the launcher's variables say
+  std::string comm;  ///< HOST:PORT where rank 0 listens, or "env" for the launcher's variables
   int32_t rank = -1, world = 0;
-  std::string host, network_interface;  ///< own address, or the interface that it is on
-  int32_t processes_here = 0;       ///< of this job on this machine, which share its CPU threads; 0: not said
-  std::string secret_file;          ///< holds the job's secret
-  bool trust_network = false;       ///< go on without one on other addresses than the loopback
-  double dead_after = 0;            ///< seconds without a sign of life; 0: as usual
-  int32_t secret_fd = -1;           ///< descriptor from which the launcher's secret is read, once; -1: none
+  std::string host, network_interface;  ///< this process's address, or its network interface
+  /// Processes of this job on this machine, which share its CPU threads; 0: unknown
+  int32_t processes_here = 0;
+  std::string secret_file;          ///< file with the job's secret
+  bool trust_network = false;       ///< allow other addresses than the loopback without a secret
+  double dead_after = 0;            ///< seconds without a heartbeat before a rank counts as dead; 0: default
+  int32_t secret_fd = -1;           ///< descriptor to read the launcher's secret from, once; -1: none
   std::optional<JobSecret> secret;  ///< that secret
-  // Of an elastic run.
-  int32_t control = -1;     ///< descriptor to the launcher that says which rank this is; -1: none
-  int64_t meeting = 0;      ///< counts the meetings of ranks; 0: not counted
-  double meet_seconds = 0;  ///< for all to come to one; 0: as usual
-  std::string folder;       ///< of the run, if the launcher says where it is now
+  // For an elastic run.
+  int32_t control = -1;     ///< descriptor to the launcher, which assigns the rank; -1: none
+  int64_t meeting = 0;      ///< number of the meeting of ranks; 0: not counted
+  double meet_seconds = 0;  ///< time for all ranks to arrive at a meeting; 0: default
+  std::string folder;       ///< folder of the run, if the launcher knows where it is now
 };
 
 struct TrainOptions {
   ConfigOptions config;
   std::string out, resume;
-  bool other_data = false;  ///< go on although the data are not those that the run was trained on
-  bool profile = false;     ///< time every kernel, print where the time went
-  bool elastic = false;     ///< begin or resume, on the ranks that there are, again when some are lost
+  bool other_data = false;  ///< continue with other data than the run was trained on
+  bool profile = false;     ///< time every kernel and print a table
+  bool elastic = false;     ///< begin or resume with the available ranks, and again after losing some
   RankOptions ranks;
 };
 int run_train(const TrainOptions& options);
 
 struct LaunchOptions {
   int32_t processes = 0;
-  std::string address;             ///< HOST:PORT to meet at; "": a free port of the loopback
-  bool elastic = false;            ///< go on without processes that are killed or stopped
-  bool trust_network = false;      ///< go on without the identity module, so without a secret
-  int32_t at_least = 0;            ///< processes; with fewer left, lost ones are replaced. 0: always
-  std::vector<std::string> words;  ///< what each process is told: train CONFIG ...
+  std::string address;             ///< HOST:PORT of the rendezvous; "": a free loopback port
+  bool elastic = false;            ///< continue without processes that are killed or stopped
+  bool trust_network = false;      ///< allow running without the identity module, so without a secret
+  int32_t at_least = 0;            ///< with fewer processes left, lost ones are replaced; 0: always
+  std::vector<std::string> words;  ///< command line of each process: train CONFIG ...
 };
-/// `train`: what `words` say.
+/// `train` holds the parsed `words`.
 int run_launch(const LaunchOptions& options, const TrainOptions& train);
 
 struct EvalOptions {
@@ -84,11 +85,11 @@ int run_schema();
 int run_init(const std::string& preset, const std::string& file);
 int run_plan(const ConfigOptions& options, bool json);
 int run_prove(const ConfigOptions& options, int steps, bool json);
-/// "explain [CONFIG] [/POINTER]": a word is the pointer if it begins with '/' and names no file.
+/// For "explain [CONFIG] [/POINTER]": a word is the pointer if it begins with '/' and is not a file.
 void split_explain_words(const std::vector<std::string>& words, std::string* config, std::string* pointer);
 /// config "" explains the defaults; pointer "" explains every field.
 int run_explain(const ConfigOptions& options, const std::string& pointer, bool json);
-/// What --comm env goes by here.
+/// Shows what --comm env reads here.
 int run_explain_environment(bool json);
 
 int run_inspect(const std::string& checkpoint, bool json);
@@ -100,7 +101,7 @@ struct ConvertOptions {
 };
 int run_convert(const ConvertOptions& options);
 
-/// Records that ranks of a failed run left, as files or folders of them.
+/// Shows the flight records that ranks of a failed run left, given files or folders.
 int run_flight(const std::vector<std::string>& paths, bool json);
 
 struct DeviceOptions {

@@ -56,7 +56,7 @@ void print_fields(const ordered_json& node) {
   }
 }
 
-/// A field by its name alone, where its pointer is wanted.
+/// Refuses a field name where its pointer is needed.
 [[noreturn]] void refuse_bare_field(const std::string& word) {
   const MeantField field = field_meant_by(word);
   if (field.pointer.empty())

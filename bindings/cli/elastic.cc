@@ -20,8 +20,8 @@ int run_elastic(const TrainOptions& options) {
   if (options.out.empty() && options.resume.empty())
     refuse("--elastic needs --out DIR: its checkpoints are where a run continues when ranks are lost");
   Places places(options.ranks);
-  bool written = false;           // in an earlier meeting, if not in this one
-  std::optional<RunFolder> held;  // which may be moved between two meetings
+  bool written = false;           // also in an earlier meeting
+  std::optional<RunFolder> held;  // the folder may be moved between two meetings
   while (const auto ranks = places.next()) {
     TrainOptions now = options;
     now.ranks = *ranks;
@@ -35,11 +35,11 @@ int run_elastic(const TrainOptions& options) {
         if (!held && RunFolder::is_run(folder_of(now))) held.emplace(RunFolder::look_into(folder_of(now)));
         places.began(step);
       });
-    } catch (Failure& failure) {  // engine and comm are gone by now
+    } catch (Failure& failure) {  // engine and comm have been destroyed
       if (written) failure.note_written();
       if (InterruptScope::interrupted()) throw;
       places.lost(failure);
-      // The launcher knows better; without one, somebody has to start what is missing.
+      // Under a launcher, the launcher decides. Without one, somebody has to start what is missing.
       if (ranks->control < 0)
         std::fprintf(stderr, "hawser: note: %s; waiting for it to come back\n", failure.what());
     }

@@ -1,12 +1,12 @@
-// `hawser train --elastic`: a run that outlives its ranks.
+// `hawser train --elastic`: a run that survives the loss of ranks.
 #pragma once
 
 #include "bindings/cli/commands.h"
 
 namespace hawser::cli {
 
-/// Trains in options.out: begins a run there or goes on with it from its newest checkpoint, on as many ranks
-/// as there are; and when ranks are lost, again with those that come then.
+/// Trains in options.out: begins a run there or resumes it from its newest checkpoint, with the available
+/// ranks. After losing ranks it continues with those that arrive at the next meeting.
 int run_elastic(const TrainOptions& options);
 
 }  // namespace hawser::cli

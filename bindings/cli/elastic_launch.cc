@@ -49,7 +49,7 @@ ElasticLaunch::ElasticLaunch(const LaunchOptions& options, const hws_config* con
 ElasticLaunch::~ElasticLaunch() { dismiss(); }
 
 void ElasticLaunch::begin() {
-  make<Config>(hws_config_fit_ranks, config_, fitting(options_.processes));  // says why none fits
+  make<Config>(hws_config_fit_ranks, config_, fitting(options_.processes));  // throws with the reason
   meet();
 }
 
@@ -86,17 +86,17 @@ void ElasticLaunch::lost_one() {
 bool ElasticLaunch::killed(size_t member, const std::string& how) {
   Process& p = processes_[member];
   const bool in_meeting = p.state == State::kTraining;
-  listen_to(member);  // its last words
+  listen_to(member);  // reads its last messages
   p.state = State::kGone;
   if (team_->asked_to_end()) return done_;
-  if (done_) return true;  // its part of the run was over
+  if (done_) return true;  // it had finished
   if (in_meeting) lost_one();
   std::fprintf(stderr, "hawser: note: rank %d %s\n", p.rank, p.why_ended ? p.why_ended : how.c_str());
   return true;
 }
 
-/// One that ends well has come to the run's last step; then so do all others, and nobody is called any more.
-/// One that fails by itself ends all: its failure would come again.
+/// A member that ends well has reached the run's last step, so all others end too and no more meetings are
+/// held. A member that fails by itself ends the run, because its failure would happen again.
 void ElasticLaunch::finished(size_t member, int /*code*/) {
   processes_[member].state = State::kGone;
   done_ = true;
@@ -136,8 +136,8 @@ void ElasticLaunch::look() {
   meet();
 }
 
-/// Who stands still is lost as soon as the others notice; who only says nothing is waited for as long as the
-/// ranks themselves would.
+/// A stopped member is lost once the others notice. A silent one is given as long as the ranks themselves
+/// would wait.
 void ElasticLaunch::end_the_silent() {
   const bool noticed = !waiting().empty();
   const bool late = std::chrono::duration<double>(Clock::now() - broken_at_).count() > patience_seconds_;
@@ -155,7 +155,7 @@ bool ElasticLaunch::all_have_left() const {
                       [](const Process& p) { return p.state == State::kTraining; });
 }
 
-/// Members, those with low ranks first: the one that prints goes on printing.
+/// The waiting members, lowest rank first, so that the one that prints continues to print.
 std::vector<size_t> ElasticLaunch::waiting() const {
   std::vector<size_t> members;
   for (size_t m = 0; m < processes_.size(); ++m) {
@@ -192,7 +192,8 @@ void ElasticLaunch::meet() {
   for (; place.rank < world; ++place.rank) {
     const size_t m = members[static_cast<size_t>(place.rank)];
     const std::string text = to_text(place);
-    send(processes_[m].control, text.data(), text.size(), MSG_NOSIGNAL);  // if it died, we hear of that
+    // If it died, that is reported separately
+    send(processes_[m].control, text.data(), text.size(), MSG_NOSIGNAL);
     processes_[m].state = State::kTraining;
     processes_[m].rank = place.rank;
     team_->set_rank(m, place.rank);
@@ -202,7 +203,7 @@ void ElasticLaunch::meet() {
   began_from_ = -1;
 }
 
-/// The run needs nobody any more.
+/// Ends the meeting for good: the run needs no more processes.
 void ElasticLaunch::dismiss() {
   for (Process& p : processes_) {
     if (p.control >= 0) close(p.control);

@@ -1,6 +1,6 @@
-// `hawser launch --elastic`: who is in the run. The launcher sees its processes end and stop; when ranks were
-// lost it waits until all others have given back what they had, and calls those that it wants to a new
-// meeting. It alone decides, so there are never two runs.
+// `hawser launch --elastic`: decides which processes are in the run. The launcher sees its processes end and
+// stop. After a loss it waits until the remaining processes have released everything, and then calls the ones
+// it wants to a new meeting. It alone decides, so there are never two runs.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@ namespace hawser::cli {
 
 class ElasticLaunch final : public Supervisor {
  public:
-  /// `config` as the command line says it; read now and then, so it must outlive this object. `folder` is
-  /// the run's; it may be moved while the run goes on.
+  /// `config` comes from the command line and must outlive this object. `folder` is the run's; it may be
+  /// moved while the run continues.
   ElasticLaunch(const LaunchOptions& options, const hws_config* config, std::string folder,
                 ProcessTeam* team);
   ~ElasticLaunch() override;
@@ -37,10 +37,10 @@ class ElasticLaunch final : public Supervisor {
  private:
   enum class State { kTraining, kWaiting, kGone };
   struct Process {
-    int control = -1;  ///< to it; -1: closed
+    int control = -1;  ///< descriptor to the process; -1: closed
     State state = State::kWaiting;
-    const char* why_ended = nullptr;  ///< by this launcher
-    int32_t rank = -1;                ///< in the last meeting that it was called to
+    const char* why_ended = nullptr;  ///< why this launcher ended it
+    int32_t rank = -1;                ///< in the last meeting it was called to
   };
   using Clock = std::chrono::steady_clock;
 
@@ -56,20 +56,20 @@ class ElasticLaunch final : public Supervisor {
 
   const LaunchOptions& options_;
   const hws_config* const config_;
-  const std::string folder_;       // as the command line says it
+  const std::string folder_;       // from the command line
   std::optional<RunFolder> held_;  // once the run has begun
   ProcessTeam* const team_;
   const double patience_seconds_;
-  std::vector<Process> processes_;  // by member of the team
+  std::vector<Process> processes_;  // indexed by member of the team
   int64_t meeting_ = 0;
-  int64_t began_from_ = -1;  // the step; -1: not begun
-  bool broken_ = false;      // this meeting
+  int64_t began_from_ = -1;  // step it began from; -1: not begun
+  bool broken_ = false;      // this meeting has failed
   bool done_ = false;
   Clock::time_point broken_at_{};
   Headway headway_;
 };
 
-/// A port of the loopback that is free now, as HOST:PORT.
+/// A loopback port that is free now, as HOST:PORT.
 std::string free_address();
 
 }  // namespace hawser::cli

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int64_t kDefaultSequence = 1024;  // of models that do not say how they were trained
+constexpr int64_t kDefaultSequence = 1024;  // for models that do not record how they were trained
 
 /// Turns "train on this file" into "all of this file is validation data".
 void validate_on_everything(hws_config* config) {
@@ -41,7 +41,7 @@ int run_eval(const EvalOptions& options) {
   apply_sets(config.get(), options.sets);
   const Engine engine = make_engine(config.get(), HWS_ENGINE_INFERENCE, {});
   const auto info = ordered_json::parse(text_of(hws_engine_info, engine.get()));
-  sequence = info.at("sequence").get<int64_t>();  // the context, where that is shorter
+  sequence = info.at("sequence").get<int64_t>();  // the context, if that is shorter
   double loss = 0.0;
   int64_t tokens = 0;
   const InterruptScope interrupt(engine.get());

@@ -1,4 +1,4 @@
-// See file_failure.h.
+// File errors as Failures.
 #include "bindings/cli/file_failure.h"
 
 #include <sys/stat.h>
@@ -17,8 +17,8 @@ const char* advice(int error) {
   return "";
 }
 
-/// Kind of the file (S_IFMT); 0: there is none. A link that leads nowhere is not nothing: it would be taken
-/// for a new name, and then be in the way.
+/// Kind of the file (S_IFMT), or 0 if there is none. A dangling link counts as a file: a new file could not
+/// take its name.
 mode_t kind_of(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) == 0) return status.st_mode & S_IFMT;

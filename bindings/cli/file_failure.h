@@ -1,5 +1,4 @@
-// What the system refused to do with a file, as a Failure; and whether a file is there, which it may refuse
-// to tell.
+// Turns errno values of file operations into Failures, and checks whether a file exists.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +6,15 @@
 
 namespace hawser::cli {
 
-/// The HWS_* status of an errno value. A path or a right that is missing is wrong input (exit code 2); a full
-/// disk or a failing one is not (1).
+/// The HWS_* status of an errno value. A missing path or permission is wrong input (exit code 2); a full or
+/// failing disk is not (1).
 int32_t file_status(int error);
 
-/// Throws Failure "what: reason" for the errno value `error`, with what to do about it where that helps.
+/// Throws Failure "what: reason" for the errno value `error`, with advice if there is any.
 [[noreturn]] void fail_file(const std::string& what, int error);
 
-/// Whether there is something at `path`, links followed, and whether that is a folder. Throws a Failure where
-/// that cannot be told: what may not be looked at is not taken for absent.
+/// Whether `path` exists, and whether it is a folder; follows links. Throws Failure if that cannot be
+/// determined, rather than report a forbidden path as absent.
 bool exists(const std::string& path);
 bool is_folder(const std::string& path);
 

@@ -1,4 +1,4 @@
-// What a rank did last, kept when its run fails.
+// Keeps the flight record of a rank when its run fails.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace hawser::cli {
 
-/// Files of records are named flight-rank-N.json.
+/// Record files are named flight-rank-N.json.
 inline constexpr const char* kFlightFileStart = "flight-rank-";
 
-/// Writes what the ranks of `engine` did last to `folder` ("": nowhere), as rank `rank`'s, and, if this
-/// process `leads`, a table of it to stderr. Never throws: a run that fails has an error of its own.
+/// Writes the last calls of the engine's ranks to `folder` ("": nowhere) under the number `rank`. If this
+/// process `leads`, prints a table of them to stderr. Never throws, so that the run's own error is reported.
 void keep_flight(const hws_engine* engine, const std::string& folder, int32_t rank, bool leads,
                  const Failure& failure) noexcept;
 

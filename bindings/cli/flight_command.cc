@@ -1,4 +1,5 @@
-// `hawser flight`: the last calls of several ranks side by side, and who never entered which.
+// `hawser flight`: shows the last calls of several ranks side by side, and which rank never entered which
+// call.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -34,7 +35,7 @@ bool is_point_to_point(const std::string& operation) { return operation == "send
 
 void add_rank(const ordered_json& rank, std::map<std::string, Group>* groups) {
   std::vector<Group*> own;
-  std::map<std::string, int> made;  // alike groups are told apart by the order in which they were made
+  std::map<std::string, int> made;  // groups with the same name are told apart by order of creation
   for (const auto& group : rank.at("groups")) {
     const std::string key = group.dump();
     Group& all = (*groups)[key + "#" + std::to_string(made[key]++)];

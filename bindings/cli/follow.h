@@ -1,5 +1,4 @@
-// Training along as a rank other than 0: the same collective calls as rank 0 makes, nothing printed or
-// written.
+// Training on a rank other than 0: makes the same collective calls as rank 0, and prints and writes nothing.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +7,8 @@
 
 namespace hawser::cli {
 
-/// Trains to the end or an interruption, drawing the samples that rank 0 draws. Returns the exit code; throws
-/// Failure for a failure.
+/// Trains to the end or an interruption, and takes part in the samples that rank 0 draws. Returns the exit
+/// code; throws Failure on an error.
 int follow(hws_engine* engine, int64_t sample_every);
 
 }  // namespace hawser::cli

@@ -39,7 +39,7 @@ std::vector<int32_t> encode(const hws_engine* engine, const std::string& text) {
   return std::vector<int32_t>(ids, ids + hws_buffer_size(buffer.get()) / sizeof(int32_t));
 }
 
-/// Where the new tokens go. The prompt stands before the first one, so that a refusal prints no text.
+/// Prints the new tokens. The prompt is printed with the first one, so that an error prints no text.
 struct Printer {
   const hws_engine* engine;
   bool text;
@@ -65,7 +65,7 @@ int32_t print_token(void* user, int32_t token) {
   auto* printer = static_cast<Printer*>(user);
   return printer->error.hold([&] {
     print(printer, token);
-    return output().lost() ? 1 : 0;  // nobody reads on
+    return output().lost() ? 1 : 0;  // the reader is gone
   });
 }
 
@@ -75,7 +75,8 @@ int run_generate(const GenerateOptions& options) {
   if (!options.has_prompt && options.tokens.empty())
     refuse("generate needs a prompt: --prompt TEXT or --tokens 1,2,3");
   const std::vector<int32_t> ids = options.has_prompt ? std::vector<int32_t>() : parse_ids(options.tokens);
-  // Room for the whole text; a longer one than the context slides (a token is at least a byte of the prompt).
+  // Space for the whole text. A text longer than the context slides (a token is at least one byte of the
+  // prompt).
   const auto prompt_size = static_cast<int64_t>(options.has_prompt ? options.prompt.size() : ids.size());
   const Config config =
       model_config(find_model(options.checkpoint), prompt_size + options.max_tokens, options.threads);

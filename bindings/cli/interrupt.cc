@@ -28,7 +28,7 @@ void install(int number, void (*handler)(int), int flags) {
 
 InterruptScope::InterruptScope(const hws_engine* engine) {
   engine_to_cancel.store(engine, std::memory_order_relaxed);
-  // SA_RESETHAND: the second Ctrl-C finds the default handler.
+  // SA_RESETHAND: a second Ctrl-C reaches the default handler.
   for (const int number : {SIGINT, SIGTERM})
     install(number, on_signal, static_cast<int>(SA_RESETHAND) | SA_RESTART);
   sigaction(SIGHUP, nullptr, &before_hangup_);

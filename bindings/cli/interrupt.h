@@ -1,5 +1,5 @@
-// Signals that ask a run to end: it stops at the next step boundary, with a checkpoint. The second Ctrl-C
-// ends the program at once.
+// Signals that ask a run to stop: it stops at the next step boundary, with a checkpoint. A second Ctrl-C ends
+// the program at once.
 #pragma once
 
 #include <csignal>
@@ -8,10 +8,10 @@
 
 namespace hawser::cli {
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP cancel `engine` and nothing else. After the first SIGINT or
-/// SIGTERM that one has its default effect again. SIGHUP may come several times where a terminal is closed
-/// (from the kernel, from the shell): once one came, all others are ignored, also afterwards; where the
-/// caller ignores it (nohup), it stays so. One at a time per process. The engine must outlive it.
+/// While this object exists, SIGINT, SIGTERM and SIGHUP cancel `engine`. After the first SIGINT or SIGTERM,
+/// that signal has its default effect again. Closing a terminal may send several SIGHUPs (from the kernel and
+/// the shell): all after the first are ignored, also later. If the caller ignores SIGHUP (nohup), it stays
+/// ignored. One instance per process. The engine must outlive it.
 class InterruptScope {
  public:
   explicit InterruptScope(const hws_engine* engine);
@@ -19,7 +19,7 @@ class InterruptScope {
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
 
-  /// True once a signal came.
+  /// Whether a signal has arrived.
   static bool interrupted();
 
  private:

@@ -61,7 +61,7 @@ JobSecret::~JobSecret() { explicit_bzero(bytes_.data(), bytes_.size()); }
 int JobSecret::hand_over() const {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail_system("pipe");
-  const ssize_t put = write(ends[1], bytes_.data(), bytes_.size());  // fits the pipe
+  const ssize_t put = write(ends[1], bytes_.data(), bytes_.size());  // fits the pipe's buffer
   const int error = errno;
   close(ends[1]);
   if (put == static_cast<ssize_t>(bytes_.size())) return ends[0];

@@ -1,5 +1,5 @@
-// JobSecret: what the processes of one `hawser launch` know and no other user's process does. The launcher
-// makes it and hands it to each rank through a pipe, so it stands in no argument, variable or file.
+// JobSecret: a secret shared by the processes of one `hawser launch` and unknown to other users. The launcher
+// creates it and passes it to each rank through a pipe, so that it appears in no argument, variable or file.
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@ namespace hawser::cli {
 
 class JobSecret {
  public:
-  /// 32 random bytes of the system's. Throws Failure if it gives none.
+  /// 32 random bytes from the system. Throws Failure if it provides none.
   static JobSecret random();
-  /// In a rank: what `descriptor` leads to, which is closed. Throws Failure.
+  /// In a rank: reads the secret from `descriptor` and closes it. Throws Failure.
   static JobSecret take(int descriptor);
 
   ~JobSecret();
   JobSecret(const JobSecret&) = default;
   JobSecret& operator=(const JobSecret&) = default;
 
-  /// The reading end of a pipe that holds the secret, for one process to inherit. The caller closes it.
+  /// A pipe's read end with the secret, for one process to inherit. The caller closes it.
   int hand_over() const;
-  /// Has the library ask for the secret. It must outlive the call that `address` is for.
+  /// Makes the library ask this object for the secret. It must outlive the call that uses `address`.
   void lend_to(hws_comm_address* address) const;
 
  private:

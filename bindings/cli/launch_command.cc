@@ -1,5 +1,5 @@
-// `hawser launch`: the ranks of one job as processes of this machine. What is wrong with the input is found
-// before any of them starts.
+// `hawser launch`: runs the ranks of one job as processes on this machine. Input is checked before any of
+// them starts.
 #include <cstdio>
 
 #include "bindings/cli/commands.h"
@@ -32,7 +32,7 @@ std::vector<std::string> words_of(const LaunchOptions& options, const RankOption
   return words;
 }
 
-/// The secret of this job, unless the user has given it one in a file. A meeting of one tells whether this
+/// The secret of this job, unless the user gave one in a file. A rendezvous of one rank shows whether this
 /// installation can prove secrets. Throws Failure if it cannot and the network is not trusted.
 std::optional<JobSecret> job_secret(const TrainOptions& train) {
   if (!train.ranks.secret_file.empty()) return std::nullopt;
@@ -47,7 +47,7 @@ std::optional<JobSecret> job_secret(const TrainOptions& train) {
     return secret;
   } catch (const Failure& failure) {
     const bool cannot_prove = failure.status() == HWS_UNAVAILABLE || failure.status() == HWS_ABI_MISMATCH;
-    if (!cannot_prove) return secret;  // what else is wrong, the ranks will say of themselves
+    if (!cannot_prove) return secret;  // the ranks will report any other problem
     if (!train.ranks.trust_network)
       throw Failure(failure.status(), std::string(failure.what()) + " (--trust-network)");
     std::fprintf(stderr, "hawser: note: the ranks meet without a secret: %s\n", failure.what());
@@ -55,7 +55,7 @@ std::optional<JobSecret> job_secret(const TrainOptions& train) {
   }
 }
 
-/// As long as ranks wait for a sign of life, and a beat more: they know better whom they miss.
+/// The ranks' heartbeat limit plus one interval, because they know better which rank is missing.
 double still_seconds(const TrainOptions& train) {
   constexpr double kUsual = 10, kBeat = 1;
   return (train.ranks.dead_after > 0 ? train.ranks.dead_after : kUsual) + kBeat;

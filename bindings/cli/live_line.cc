@@ -1,4 +1,4 @@
-// How a run shows itself while it runs.
+// The display of a running run.
 #include "bindings/cli/live_line.h"
 
 #include <sys/ioctl.h>
@@ -39,7 +39,7 @@ LiveLine::LiveLine(const RunFacts* facts, int64_t first_step, int64_t log_every)
       begin_(Clock::now()),
       validation_loss_(std::numeric_limits<double>::quiet_NaN()) {}
 
-/// Parts in the order of reading; those that matter least are dropped first where the line is too narrow.
+/// The parts of the line in reading order. The least important are dropped first if the line is too narrow.
 std::string LiveLine::text(const MetricRow& row, size_t width) const {
   struct Part {
     std::string text;
@@ -113,7 +113,7 @@ void LiveLine::step(const MetricRow& row, bool saving, int64_t saved, bool best)
   show(text(row, terminal_width()));
 }
 
-/// A line that stays: the history of a run's validations.
+/// A permanent line: the history of a run's validations.
 std::string LiveLine::validation_text(const MetricRow& row, bool best) const {
   std::string line =
       format_text("step %lld: validation loss %s, training %s", static_cast<long long>(row.step),

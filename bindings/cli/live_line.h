@@ -1,5 +1,5 @@
-// LiveLine: progress of a run on stdout. On a terminal one line that rewrites itself, otherwise a plain line
-// every log_every steps.
+// LiveLine: the progress of a run on stdout. On a terminal it is one line that rewrites itself; otherwise a
+// plain line every log_every steps.
 #pragma once
 
 #include <chrono>
@@ -16,14 +16,14 @@ class LiveLine {
   /// first_step: the step before the first one of this process.
   LiveLine(const RunFacts* facts, int64_t first_step, int64_t log_every);
 
-  /// After each step. `saving`: its checkpoint is written now; `saved`: the step of the newest one that is
-  /// there since the last call, 0: none. `best` as in hws_train_record.
+  /// Call after each step. `saving`: its checkpoint is being written. `saved`: step of the newest checkpoint
+  /// completed since the last call, or 0. `best` as in hws_train_record.
   void step(const MetricRow& row, bool saving, int64_t saved, bool best);
-  /// A whole line (or several) of its own, above the live line.
+  /// Prints one or more full lines above the live line.
   void print(const std::string& text);
-  /// Leaves the live line as it stands and goes below it.
+  /// Leaves the live line as it is and moves below it.
   void finish();
-  /// Time that is not training, such as measuring the peak: kept out of the estimate of time left.
+  /// Excludes time that is not training, such as measuring the peak, from the estimate of time left.
   void exclude(double seconds) { excluded_ += seconds; }
 
  private:
@@ -40,8 +40,8 @@ class LiveLine {
   double excluded_ = 0;
   double window_positions_ = 0, window_seconds_ = 0;  // recent steps, decaying
   double validation_loss_;                            // the last one; NaN: none yet
-  int64_t saved_ = 0;  // step of a checkpoint that no line has told of; 0: none
-  std::string last_;   // what the live line shows
+  int64_t saved_ = 0;                                 // step of a checkpoint not yet reported; 0: none
+  std::string last_;                                  // what the live line shows
 };
 
 }  // namespace hawser::cli

@@ -54,7 +54,7 @@ void make_absolute(hws_config* config, const ordered_json& tree, const std::stri
   set_string(config, pointer, absolute_path(path));
 }
 
-/// A name that no file has.
+/// Loads a preset; no file has this name.
 Config load_preset(const std::string& name) {
   try {
     return make<Config>(hws_config_preset, name.c_str());
@@ -145,7 +145,8 @@ void apply_sets(hws_config* config, const std::vector<std::string>& sets) {
   if (status != HWS_OK) throw Failure(status, problems);
 }
 
-// Told apart by name: .bin with .idx beside it is a Megatron pair, .bin, .u16 and .u32 alone are raw tokens.
+// The kind follows from the name: .bin with .idx beside it is a Megatron pair; .bin, .u16 and .u32 alone are
+// raw tokens.
 void apply_data(Config* config, const std::string& file) {
   std::string path = file;
   std::string format = "text";
@@ -163,11 +164,11 @@ void apply_data(Config* config, const std::string& file) {
     if (is_set(config->get(), pointer))
       *config = without_data_fields(config->get(), {"path", "sources", "validation_sources"});
   }
-  // A preset that reads text says how; token ids come as they are.
+  // A preset for text sets a vocabulary. Token ids need none.
   if (format != "text" && is_set(config->get(), "/data/vocabulary"))
     *config = without_data_fields(config->get(), {"vocabulary"});
   set_string(config->get(), "/data/path", path);
-  // A config that says text says how to read text; the name of a token file says that it is none.
+  // A config for text says how to read it. The name of a token file overrides that.
   if (format != "text" || !is_set(config->get(), "/data/format"))
     set_string(config->get(), "/data/format", format);
   if (ends_with(file, ".u16") || ends_with(file, ".u32")) {

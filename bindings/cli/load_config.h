@@ -1,4 +1,4 @@
-// From the words on a command line to a config handle.
+// Turns words of the command line into a config handle.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,32 +14,33 @@ namespace hawser::cli {
 /// CONFIG: an existing JSON file, else an existing folder with a model in it, else a preset's name.
 Config load_config(const std::string& name);
 
-/// Splits "/json/pointer=value". Refuses what has another form.
+/// Splits "/json/pointer=value". Refuses any other form.
 void split_set(const std::string& set, std::string* pointer, std::string* value);
 
-/// Applies each --set in order. Reports all that fail at once.
+/// Applies each --set in order. Reports all failures at once.
 void apply_sets(hws_config* config, const std::vector<std::string>& sets);
 
-/// Points the config at one data file, in place of any it names: text, a raw token file, or a Megatron
-/// .bin/.idx pair, told apart by name unless the config says data.format itself. Refuses a file that is not
-/// there.
+/// Makes the config use one data file in place of any it names: text, a raw token file, or a Megatron
+/// .bin/.idx pair. The kind follows from the file name unless the config sets data.format. Refuses a missing
+/// file.
 void apply_data(Config* config, const std::string& file);
 
-/// All of the above, and --threads.
+/// All of the above, plus --threads.
 Config load_config(const ConfigOptions& options);
 
 /// Makes the paths a config names (data, init.from) absolute, so that a copy of it means the same everywhere.
 void make_paths_absolute(hws_config* config);
 
-/// From the root on. Refuses a path that no config can hold.
+/// The absolute path. Refuses a path that a config cannot hold.
 std::string absolute_path(const std::string& path);
 
 /// The config's effective fields, defaults and rules applied, as one JSON tree.
 nlohmann::ordered_json resolved_tree(const hws_config* config);
 
-/// Whole file as text. Throws Failure: HWS_NOT_FOUND, HWS_PERMISSION or HWS_IO.
+/// Reads a whole file as text. Throws Failure: HWS_NOT_FOUND, HWS_PERMISSION or HWS_IO.
 std::string read_file(const std::string& path);
-/// Writes through a temporary name and a rename: readers see the old text or the new one. Throws Failure.
+/// Writes a temporary file and renames it, so that readers see either the old text or the new. Throws
+/// Failure.
 void replace_file(const std::string& path, std::string_view text);
 
 }  // namespace hawser::cli

@@ -24,10 +24,10 @@ using hawser::cli::number_from_zero, hawser::cli::seed_number, hawser::cli::shar
 using hawser::cli::option_hint;
 using hawser::cli::output;
 
-/// A prompt is any bytes, also none; --set says itself what it needs.
+/// A prompt may be any bytes, or none. --set checks its own argument.
 const hawser::cli::WordsThatMayBe kWordsThatMayBe = {{"--prompt", "--set"}, {"--prompt"}};
 
-/// What the chosen subcommand will do; set while the arguments are read.
+/// What the chosen subcommand will do; set while arguments are parsed.
 using Action = std::function<int()>;
 
 void add_sets(CLI::App* app, std::vector<std::string>* sets) {
@@ -102,7 +102,7 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
   return o;
 }
 
-/// What the parser answers itself: --help, --version.
+/// Output of the parser itself: --help, --version.
 int answer(const CLI::App& app, const CLI::ParseError& asked) {
   std::ostringstream text, none;
   const int code = app.exit(asked, text, none);
@@ -110,7 +110,7 @@ int answer(const CLI::App& app, const CLI::ParseError& asked) {
   return code;
 }
 
-/// The words after launch are read as each process will read them, so that mistakes are found here, once.
+/// Parses the words after launch as each process will, so that mistakes are reported once, here.
 int launch(hawser::cli::LaunchOptions options) {
   if (options.words.empty() || options.words[0] != "train") {
     hawser::cli::refuse("launch needs a command after its options, such as: hawser launch -n 4 train CONFIG");
@@ -312,7 +312,7 @@ void add_model_commands(CLI::App* app, Action* action) {
   device->callback([=] { *action = [d] { return hawser::cli::run_device(*d); }; });
 }
 
-/// A word that is no command; the parser itself would only say that one is missing.
+/// Reports an unknown command; the parser itself would only say that one is missing.
 std::string unknown_command(const CLI::App& app, const char* word) {
   std::string names;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -322,7 +322,7 @@ std::string unknown_command(const CLI::App& app, const char* word) {
   return "there is no command \"" + std::string(word) + "\"; the commands are " + names;
 }
 
-/// Prints what the arguments ask for. Throws for what it cannot do.
+/// Runs what the arguments ask for. Throws on failure.
 int run(int argc, char** argv) {
   CLI::App app("Train transformer language models from a JSON config, in one process or many.", "hawser");
   Action action;
@@ -355,15 +355,15 @@ int run(int argc, char** argv) {
   return action();
 }
 
-/// Says what went wrong, below what was printed so far. Returns `code`.
+/// Prints the error below what was printed so far. Returns `code`.
 int fail(int code, const char* message, const char* reason = "") {
   output().flush();
   std::fprintf(stderr, "hawser: error: %s%s%s\n", message, *reason != '\0' ? ": " : "", reason);
   return code;
 }
 
-/// The exit code, whatever comes out of the command. Texts are there before they are needed: there may be no
-/// memory to make one.
+/// Runs the command and returns its exit code, also for exceptions. The messages are literals, because there
+/// may be no memory left to make one.
 int run_and_tell(int argc, char** argv) {
   using namespace hawser::cli;
   try {

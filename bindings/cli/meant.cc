@@ -1,4 +1,4 @@
-// Asks the library for fields; looks at files itself.
+// Finds fields through the library, and looks at files itself.
 #include "bindings/cli/meant.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Sections that people name when they mean one field of them.
+/// Section names that people use for one of their fields.
 constexpr std::pair<const char*, const char*> kUsualFields[] = {{"/batch", "/batch/micro_batch"},
                                                                 {"/data", "/data/path"},
                                                                 {"/optimizer", "/optimizer/kind"},
@@ -31,7 +31,7 @@ bool ends_with_any(const std::string& text, std::initializer_list<const char*> e
   return std::any_of(endings.begin(), endings.end(), [&](const char* end) { return text.ends_with(end); });
 }
 
-/// Insertions, deletions and substitutions that turn a into b.
+/// Number of insertions, deletions and substitutions that turn a into b.
 size_t distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -47,7 +47,7 @@ size_t distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-/// The first byte that is no white space; '\0' if the file begins with none.
+/// The first byte that is not white space; '\0' if there is none.
 char first_letter(const std::string& path) {
   std::FILE* file = std::fopen(path.c_str(), "rb");
   if (file == nullptr) fail_file("cannot open " + path, errno);
@@ -109,7 +109,7 @@ std::string option_hint(const std::vector<std::string>& words) {
       if (field.pointer == section) field = {usual, false, ""};
   }
   if (field.section) return "; `hawser explain " + field.pointer + "` lists the fields of that section";
-  // A foreign value of a field that counts differently would be taken over without a thought.
+  // A field with another meaning must not get the other program's value.
   if (!field.advice.empty()) value = "VALUE";
   return "; did you mean --set " + field.pointer + "=" + value + "?" +
          (field.advice.empty() ? "" : " " + field.advice);

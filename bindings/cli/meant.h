@@ -1,4 +1,4 @@
-// What somebody may have meant: by a word that is no option, field, preset or file here.
+// Guesses what the user meant by a word that is not an option, field, preset or file.
 #pragma once
 
 #include <string>
@@ -6,23 +6,24 @@
 
 namespace hawser::cli {
 
-/// The field of the config that `word` (such as "lr", "mlp_width" or "num-train-epochs") stands for.
+/// The config field that `word` (such as "lr", "mlp_width" or "num-train-epochs") stands for.
 struct MeantField {
-  std::string pointer;  ///< "": none comes close
+  std::string pointer;  ///< "" if none is close
   bool section = false;
-  std::string advice;  ///< how it differs, or what to do where there is no field; may be ""
+  std::string advice;  ///< how its meaning differs, or what to do if there is no such field; may be ""
 };
 MeantField field_meant_by(const std::string& word);
 
-/// For the words that a command did not expect, the first of which is an option: what to write in their
-/// place, after "; "; "" if nothing comes close.
+/// For unexpected words of which the first is an option: "; " and what to write instead, or "" if nothing is
+/// close.
 std::string option_hint(const std::vector<std::string>& words);
 
-/// "; did you mean NAME?" for a file beside `path`, which is none, with nearly its name; else "".
+/// Returns "; did you mean NAME?" if `path` does not exist but a file beside it has nearly that name; else
+/// "".
 std::string file_hint(const std::string& path);
 
-/// Throws Failure for a file or folder that is no config but something else that a user may have: text to
-/// train on, weights, the folder of a run.
+/// Throws Failure for a file or folder that is not a config but something else a user may have: text to train
+/// on, weights, the folder of a run.
 void refuse_other_than_config(const std::string& path);
 
 }  // namespace hawser::cli

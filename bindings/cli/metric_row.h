@@ -1,4 +1,4 @@
-// MetricRow: what one training step leaves in metrics.jsonl, the live line and the report.
+// MetricRow: the metrics of one training step, for metrics.jsonl, the live line and the report.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct MetricRow {
   double grad_norm = 0;             ///< before clipping
   int64_t tokens = 0;               ///< unmasked targets
   int64_t samples = 0;              ///< rows consumed since the start
-  double tokens_per_second = 0;     ///< positions, masked ones too
+  double tokens_per_second = 0;     ///< positions per second, including masked ones
   double seconds = 0;               ///< wall time of the step
   int64_t skipped = 0;              ///< steps skipped so far
   int32_t outcome = 0;              ///< HWS_STEP_*
-  int64_t communication_bytes = 0;  ///< sent by the first rank here; 0: one rank
+  int64_t communication_bytes = 0;  ///< bytes sent by the first local rank; 0 for one rank
 };
 
 MetricRow row_of(const hws_train_record& record);
@@ -28,10 +28,10 @@ MetricRow row_of(const hws_train_record& record);
 /// "accepted", "skipped_non_finite", ...
 const char* outcome_name(int32_t outcome);
 
-/// One line of JSON without the line break; numbers print so that they read back bit for bit; not finite is
-/// null.
+/// One line of JSON without a line break. Numbers are printed so that reading them back gives the same bits;
+/// NaN and infinity become null.
 std::string to_json(const MetricRow& row);
-/// False for a line that is not a whole row (the last one after a crash).
+/// Returns false if the line is not a complete row (such as the last one after a crash).
 bool from_json(const std::string& line, MetricRow* row);
 
 }  // namespace hawser::cli

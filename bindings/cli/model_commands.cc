@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// "name: value" lines; lists and objects with more than a line go below, indented.
+/// Prints "name: value" lines. Lists and objects of more than a line follow indented.
 void print_tree(const ordered_json& node, int indent) {
   for (const auto& [key, value] : node.items()) {
     if (value.is_object() && !value.empty()) {
@@ -36,7 +36,7 @@ void print_tensors(const ordered_json& tensors) {
   }
 }
 
-/// A Hugging Face folder has no step and no digests; what can be told is the model that it gives.
+/// A Hugging Face folder has no step and no digests, so only its model is shown.
 int inspect_hugging_face(const std::string& folder, bool json) {
   const Config config = make<Config>(hws_config_from_model, folder.c_str());
   const ordered_json model = resolved_tree(config.get()).at("model");

@@ -1,4 +1,4 @@
-// CHECKPOINT on the command line: a run folder, a checkpoint directory or a Hugging Face folder.
+// Resolves CHECKPOINT on the command line: a run folder, a checkpoint directory or a Hugging Face folder.
 #pragma once
 
 #include <string>
@@ -15,18 +15,18 @@ struct ModelPath {
   std::string path;  ///< the checkpoint or Hugging Face folder itself
 };
 
-/// Finds the model at `path`; for a run folder (or its checkpoints/) its newest valid checkpoint. Throws
-/// Failure (HWS_NOT_FOUND, HWS_INVALID_ARGUMENT) saying what was looked for.
+/// Finds the model at `path`. For a run folder (or its checkpoints/) that is its newest valid checkpoint.
+/// Throws Failure (HWS_NOT_FOUND, HWS_INVALID_ARGUMENT) with what was looked for.
 ModelPath find_model(const std::string& path);
 
-/// A config that runs the model on rows of one micro-batch: its own model section and precision, weights
-/// through init.from, no data. Rows have `sequence` tokens, or the model's context where that is shorter.
+/// A config to run the model on rows of one micro-batch: the model's own section and precision, weights
+/// through init.from, no data. Rows have `sequence` tokens, or the model's context if that is shorter.
 Config model_config(const ModelPath& model, int64_t sequence, int64_t threads);
 
-/// The longest text that the model can see at once, in tokens.
+/// The model's context length in tokens.
 int64_t model_context(const ModelPath& model);
 
-/// Tokens per row that the checkpoint was trained with; 0 where nothing says so (Hugging Face folders).
+/// Tokens per row that the checkpoint was trained with; 0 if unknown (Hugging Face folders).
 int64_t trained_sequence(const ModelPath& model);
 
 /// True if the engine's model has a byte or character vocabulary, so that text can be encoded.

@@ -1,4 +1,4 @@
-// See output.h.
+// Checked output to stdout.
 #include "bindings/cli/output.h"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ int write_all(std::string_view text) {
   return 0;
 }
 
-/// Some file systems tell of a full disk only when a descriptor is closed.
+/// Some file systems report a full disk only when a descriptor is closed.
 int close_a_copy() {
   const int copy = dup(STDOUT_FILENO);
   return copy >= 0 && close(copy) != 0 && errno != EINTR ? errno : 0;
@@ -97,8 +97,8 @@ Output& output() {
   return only;
 }
 
-// The placeholders of stdin and stdout are opened the wrong way round, so that using them fails as using a
-// closed descriptor does.
+// The placeholders for stdin and stdout are opened for the wrong direction, so that using them fails like a
+// closed descriptor.
 void prepare_standard_files() {
   closed_from_the_start = fcntl(STDOUT_FILENO, F_GETFD) < 0;
   for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {

@@ -1,5 +1,5 @@
-// What the command says on stdout. All of it goes through here, so that no byte is lost unnoticed: the first
-// write that fails is remembered, what follows is dropped, and the command's exit code tells.
+// Everything that the command writes to stdout. The first failed write is remembered, later output is
+// dropped, and the exit code reports it.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace hawser::cli {
 
-/// Exit code where the reader of a pipe went away (`| head -1`): what a shell shows for SIGPIPE, which the
+/// Exit code when the reader of a pipe has gone away (`| head -1`): what a shell shows for SIGPIPE, which the
 /// command ignores.
 inline constexpr int kExitPipeClosed = 141;
 
@@ -15,36 +15,35 @@ class Output {
  public:
   void print(const char* format, ...) __attribute__((format(printf, 2, 3)));
   void write(std::string_view text);
-  /// The text, and a line break unless it ends with one.
+  /// Writes the text, and a line break unless it ends with one.
   void line(std::string_view text);
-  /// Hands everything to the system. A terminal has each line at once.
+  /// Writes buffered text. To a terminal each line is written at once.
   void flush();
 
-  /// Whether something could not be written, so far as it was flushed. `error` is the errno value; 0:
-  /// nothing.
+  /// Whether a write has failed so far. `error` is its errno value, or 0.
   bool lost() const { return error_ != 0; }
   int error() const { return error_; }
   bool pipe_closed() const;
 
-  /// For a command whose result is not what it prints: where stdout is closed from the start, nobody asked
-  /// for it, and nothing is lost.
+  /// For a command whose result is not its output: if stdout was closed from the start, nothing counts as
+  /// lost.
   void may_be_closed();
 
-  /// At the end of the command: flushes, tells on stderr if something was lost (a closed pipe ends quietly),
-  /// and returns the exit code: `code`, or where that is 0 what the loss makes of it.
+  /// Call at the end of the command. Flushes, reports lost output on stderr (a closed pipe ends quietly), and
+  /// returns the exit code: `code`, or if that is 0, the code for the loss.
   int finish(int code);
 
  private:
-  std::string text_;  // not written yet
+  std::string text_;  // text not written yet
   int error_ = 0;
 };
 
-/// The command's only one.
+/// The only instance.
 Output& output();
 
-/// At the command's start. Gives descriptors 0, 1 and 2 a meaning where the caller closed them, as the next
-/// file that is opened would take their place and receive what is printed; and has writes to closed pipes and
-/// beyond RLIMIT_FSIZE fail instead of killing the process.
+/// Call at the start of the command. Opens placeholders for descriptors 0, 1 and 2 if the caller closed them;
+/// otherwise the next opened file would receive what is printed. Makes writes to closed pipes and beyond
+/// RLIMIT_FSIZE fail instead of killing the process.
 void prepare_standard_files();
 
 }  // namespace hawser::cli

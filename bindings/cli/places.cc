@@ -11,8 +11,8 @@
 namespace hawser::cli {
 namespace {
 
-/// For the ranks of a meeting to find each other, where a launcher calls it: all are up, so whoever has not
-/// come by then died on the way, and another meeting is due.
+/// Time for the ranks of a launcher's meeting to find each other. All are running, so a rank that has not
+/// arrived by then has died, and another meeting is needed.
 constexpr double kMeetSeconds = 4;
 
 }  // namespace
@@ -75,11 +75,11 @@ void Places::began(int64_t step) {
 void Places::lost(const Failure& failure) {
   if (!means_lost_ranks(failure)) throw failure;
   if (asked_.control >= 0) return say(kLost);
-  // Without a launcher, what never began is a wrong address or a rank that nobody started.
+  // Without a launcher, a run that never began means a wrong address or a rank that was not started.
   if (began_from_ < 0 || asked_.comm.empty() || !headway_.goes_on(began_from_)) throw failure;
 }
 
-/// A launcher that is gone takes this process along by itself.
+/// If the launcher has died, the system ends this process too.
 void Places::say(const std::string& word) const {
   if (asked_.control >= 0) send(asked_.control, word.data(), word.size(), MSG_NOSIGNAL);
 }

@@ -1,7 +1,7 @@
-// Places: which rank a process is in the meetings of an elastic run, one after the other. When ranks are lost
-// the others meet again, with other numbers perhaps. Who says so is either `hawser launch --elastic`, which
-// sees its processes end, or nobody: then a process comes again as the rank that it was, and waits for
-// whoever (a scheduler, a person) starts the lost one anew.
+// Places: which rank a process has in each meeting of an elastic run. After a loss, the remaining processes
+// meet again, possibly with other numbers. With `hawser launch --elastic` the launcher, which sees its
+// processes end, assigns them. Without it, a process keeps its rank and waits for a scheduler or a person to
+// restart the lost one.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,27 @@
 
 namespace hawser::cli {
 
-/// A process's place in a meeting, as the launcher gives it: "MEETING RANK WORLD ADDRESS FOLDER".
+/// A process's place in a meeting, as sent by the launcher: "MEETING RANK WORLD ADDRESS FOLDER".
 struct Place {
   int64_t meeting = 1;
   int32_t rank = 0, world = 1;
   std::string address;
-  std::string folder;  ///< of the run, where it is now; "": where the command line says
+  std::string folder;  ///< current folder of the run; "": the one on the command line
 };
 std::string to_text(const Place& place);
 Place place_from(const std::string& text);
 
-// What a process tells the launcher.
-inline constexpr const char* kBegan = "began ";  ///< "began STEP": the run goes on from there; of rank 0
-inline constexpr const char* kLost = "lost";     ///< others were lost, all is given back, waits for a place
+// Messages from a process to the launcher.
+inline constexpr const char* kBegan = "began ";  ///< "began STEP", from rank 0: the run continues from there
+/// Ranks were lost; this process has released everything and waits for a place
+inline constexpr const char* kLost = "lost";
 
-/// Whether a run gets anywhere: meetings that all begin from one step are too many at some point.
+/// Detects a run without progress: too many meetings that begin from the same step.
 class Headway {
  public:
   static constexpr int kMostMeetings = 10;
-  /// A meeting that began from `step` (-1: it did not begin) was broken. False: enough of this.
+  /// A meeting that began from `step` (-1: it did not begin) has failed. Returns false if the run should give
+  /// up.
   bool goes_on(int64_t step);
 
  private:
@@ -39,18 +41,19 @@ class Headway {
   int meetings_ = 0;
 };
 
-/// Which failures mean that ranks were lost; all else would come again.
+/// Whether the failure means that ranks were lost. Any other failure would happen again.
 bool means_lost_ranks(const Failure& failure);
 
 class Places {
  public:
   explicit Places(const RankOptions& asked) : asked_(asked) {}
 
-  /// Waits for the next place. Nothing: the run ended without this process.
+  /// Waits for the next place. Returns nothing if the run ended without this process.
   std::optional<RankOptions> next();
-  /// The meeting has come together, and its run goes on from `step`.
+  /// Reports that the meeting is complete and its run continues from `step`.
   void began(int64_t step);
-  /// Its ranks lost each other; all that it had is given back. Throws `failure` where that is the end.
+  /// Reports that ranks of the meeting were lost and that this process has released everything. Throws
+  /// `failure` if the run gives up.
   void lost(const Failure& failure);
 
  private:

@@ -20,20 +20,20 @@ namespace hawser::cli {
 namespace {
 
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP};
-/// How long the others have to say what they know and end by themselves before SIGTERM, which asks those that
-/// train and ends those that have not met yet; and how long after that, before SIGKILL.
+/// Time for the others to report and exit by themselves before SIGTERM, which asks training processes to stop
+/// and ends those still connecting; and then before SIGKILL.
 constexpr std::chrono::seconds kBeforeAsked{2}, kBeforeKilled{12};
 
 constexpr const char* kStoodStill = "hung and was killed";
 
-volatile std::sig_atomic_t g_signals[3] = {0, 0, 0};  // how often each of kForwarded came
+volatile std::sig_atomic_t g_signals[3] = {0, 0, 0};  // number of arrivals of each of kForwarded
 
 extern "C" void on_team_signal(int number) {
   for (size_t i = 0; i < std::size(kForwarded); ++i) {
     if (kForwarded[i] == number) g_signals[i] = g_signals[i] + 1;
   }
 }
-extern "C" void on_child(int /*number*/) {}  // only ends the poll
+extern "C" void on_child(int /*number*/) {}  // interrupts the poll
 
 void install(int number, void (*handler)(int)) {
   struct sigaction action = {};
@@ -67,13 +67,13 @@ struct Descriptor {
   const int fd;
 };
 
-/// In the new process, up to exec. Only async-signal-safe calls.
+/// Runs in the new process up to exec. Makes only async-signal-safe calls.
 [[noreturn]] void become_rank(char* const* words, int errors, bool prints,
                               const std::array<int, 2>& inherited, pid_t parent) {
-  // A group of its own: Ctrl-C of the terminal goes to the launcher, which passes it on once.
+  // Its own process group: Ctrl-C goes to the launcher, which passes it on once.
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);               // a stopped process takes no other signal
-  if (getppid() != parent) _exit(128 + SIGKILL);  // it died before that
+  if (getppid() != parent) _exit(128 + SIGKILL);  // the launcher died before that
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   dup2(nothing, STDIN_FILENO);
   if (!prints) dup2(nothing, STDOUT_FILENO);
@@ -94,7 +94,7 @@ struct Descriptor {
 ProcessTeam::ProcessTeam(const std::optional<JobSecret>& secret, double still_seconds)
     : secret_(secret), still_seconds_(still_seconds) {
   const sigset_t watched = watched_signals();
-  sigprocmask(SIG_BLOCK, &watched, nullptr);  // they arrive in ppoll only
+  sigprocmask(SIG_BLOCK, &watched, nullptr);  // delivered only in ppoll
   for (const int number : kForwarded) install(number, on_team_signal);
   install(SIGCHLD, on_child);
 }
@@ -235,7 +235,7 @@ void ProcessTeam::collect_ended() {
     member.running = false;
     found.emplace_back(r, status);
   }
-  // Of those that ended since the last look, one that was killed is the cause.
+  // If several ended since the last check, one that was killed is the cause.
   for (const bool killed : {true, false}) {
     for (const auto& [rank, status] : found) {
       if (WIFSIGNALED(status) == killed) ended(rank, status);
@@ -263,8 +263,8 @@ void ProcessTeam::kill_member(size_t member) {
   if (members_[member].running) kill(members_[member].pid, SIGKILL);
 }
 
-/// A stopped process takes no signal but SIGKILL, and could not tidy up: none is waited for once the job has
-/// failed, nor, where others wait for it, longer than they would.
+/// A stopped process receives no signal but SIGKILL and could not clean up. So it is not waited for after the
+/// job has failed, nor longer than the ranks waiting for it would.
 void ProcessTeam::end_the_still() {
   for (Member& member : members_) {
     if (!member.running || !member.stopped) continue;

@@ -1,6 +1,6 @@
-// ProcessTeam: several processes of one command on this machine, as one: their errors come out once each and
-// with the rank's number, signals reach all of them, and when one fails, all end; unless a Supervisor knows
-// how to go on.
+// ProcessTeam: several processes of one command on this machine, run as one. Each error is shown once, with
+// the rank's number. Signals are passed on to all. If one process fails, all are ended, unless a Supervisor
+// decides otherwise.
 #pragma once
 
 #include <poll.h>
@@ -17,53 +17,55 @@
 
 namespace hawser::cli {
 
-/// What becomes of a team that loses processes. Members are numbered in the order in which they were started.
+/// Decides what happens when a team loses processes. Members are numbered in the order in which they were
+/// started.
 class Supervisor {
  public:
   virtual ~Supervisor() = default;
-  /// A member was killed; `how`: "was killed by signal 9 (Killed)". True: the others go on.
+  /// A member was killed; `how` is, for example, "was killed by signal 9 (Killed)". Returns true if the
+  /// others continue.
   virtual bool killed(size_t member, const std::string& how) = 0;
-  /// A member ended by itself.
+  /// A member exited by itself.
   virtual void finished(size_t member, int code) = 0;
-  /// Each time that something happened, and once a second.
+  /// Called after each event, and once a second.
   virtual void look() = 0;
-  /// What else is worth waking up for.
+  /// Adds descriptors to wait for.
   virtual void add_polled(std::vector<pollfd>* polled) const = 0;
 };
 
 class ProcessTeam {
  public:
-  /// From here on SIGINT, SIGTERM and SIGHUP are passed on to the processes. One team at a time per process.
-  /// Each process is handed `secret`. Of several, one that has been stopped for `still_seconds` is ended.
+  /// From now on SIGINT, SIGTERM and SIGHUP are passed on to the processes. One team at a time per process.
+  /// Each process receives `secret`. With several, one that has been stopped for `still_seconds` is ended.
   ProcessTeam(const std::optional<JobSecret>& secret, double still_seconds);
   ~ProcessTeam();
   ProcessTeam(const ProcessTeam&) = delete;
   ProcessTeam& operator=(const ProcessTeam&) = delete;
 
-  /// Starts this program again with `words`, as the next member, and as the rank of that number until
-  /// set_rank says otherwise. Rank 0 keeps stdout, or with `prints` whoever it is; what the others print
-  /// there goes nowhere. It inherits the descriptor `inherits`. It is killed (SIGKILL, which reaches it even
-  /// if it is stopped) if this process dies. Throws Failure.
+  /// Starts this program with `words` as the next member, whose rank has the same number until set_rank. Rank
+  /// 0 keeps stdout, or any member with `prints`; the stdout of others is discarded. It inherits the
+  /// descriptor `inherits`. If this process dies, the member gets SIGKILL, which works even if it is stopped.
+  /// Throws Failure.
   void start(std::vector<std::string> words, bool prints = false, int inherits = -1);
   size_t size() const { return members_.size(); }
   void set_rank(size_t member, int32_t rank) { members_[member].rank = rank; }
-  /// Whether it is stopped (SIGSTOP), as far as the last look goes.
+  /// Whether the member was stopped (SIGSTOP) when last checked.
   bool stands_still(size_t member) const { return members_[member].stopped; }
   void kill_member(size_t member);
-  /// What is said from here on may have been said before.
+  /// Lines shown before may be shown again.
   void forget_lines() { shown_.clear(); }
-  /// A signal has asked all to end.
+  /// Whether a signal has asked all to stop.
   bool asked_to_end() const { return asked_to_end_; }
 
-  /// Waits for all. Returns the exit code of the first that failed, 128 + its number if a signal killed it,
-  /// 130 if they were interrupted, else 0. What the supervisor goes on after is no failure.
+  /// Waits for all. Returns the exit code of the first that failed, 128 + the signal's number if it was
+  /// killed, 130 if they were interrupted, else 0. Losses that the supervisor accepts are not failures.
   int wait(Supervisor* supervisor = nullptr);
 
  private:
   struct Member {
     pid_t pid = -1;
-    int errors = -1;   // its stderr; -1: at its end
-    std::string line;  // of stderr, not ended yet
+    int errors = -1;   // its stderr; -1 once at its end
+    std::string line;  // incomplete last line of stderr
     bool running = true, stopped = false, ended_for_standing = false;
     std::chrono::steady_clock::time_point stopped_at{};
     int32_t rank = 0;
@@ -84,7 +86,7 @@ class ProcessTeam {
   const double still_seconds_;
   std::vector<Member> members_;
   Supervisor* supervisor_ = nullptr;
-  std::set<std::string> shown_;  // lines: ranks that fail together say the same
+  std::set<std::string> shown_;  // lines already shown: ranks that fail together print the same
   int code_ = 0;                 // of the first that failed
   bool interrupted_ = false, asked_to_end_ = false;
   Clock::time_point failed_at_{};

@@ -15,7 +15,7 @@ std::string number_or_dash(double value, const char* format) {
   return value > 0 ? format_text(format, value) : "-";  // NOLINT: both formats take one double
 }
 
-/// What the machine gives one rank, per second; 0: not known.
+/// The machine's limits for one rank, per second; 0 if unknown.
 struct Limits {
   double fp32_flops = 0, bf16_flops = 0, bytes = 0;
 
@@ -27,7 +27,7 @@ struct Limits {
     fp32_flops = each("fp32_gflops"), bf16_flops = each("bf16_gflops"), bytes = each("bandwidth_gbs");
   }
 
-  /// The least seconds that this row's calls need; 0: not known.
+  /// The least time in seconds for this row's calls; 0 if unknown.
   double seconds(const ordered_json& row) const {
     const double flops = row.at("flops"), peak = row.at("type") == "BF16" ? bf16_flops : fp32_flops;
     if (flops > 0) return peak > 0 ? flops / peak : 0;
@@ -49,7 +49,7 @@ std::string name_of(const ordered_json& row) {
 /// Lines in milliseconds of one step.
 class Table {
  public:
-  /// `name`: of the rank; "" for the only one.
+  /// `name` of the rank; "" if it is the only one.
   Table(const ordered_json& rank, const std::string& name, const Limits& limits)
       : limits_(limits), steps_(std::max(1.0, rank.at("steps").get<double>())), seconds_(rank.at("seconds")) {
     const std::string head = name.empty() ? "kernel (of one step)" : "kernel (of one step, " + name + ")";
@@ -71,7 +71,7 @@ class Table {
                          number_or_dash(bytes * rate, "%.1f").c_str(),
                          number_or_dash(100 * share, "%.0f%%").c_str());
   }
-  /// The step as a whole. All limits added up: what kernels like these could reach one after the other.
+  /// The whole step. The sum of all limits is what these kernels could reach one after the other.
   void total() { line("step", 0, seconds_, 0, 0, seconds_ > 0 ? least_ / seconds_ : 0); }
   const std::string& text() const { return text_; }
 
@@ -85,7 +85,7 @@ std::string name_of_rank(const ordered_json& rank) {
   return format_text("rank %d", rank.at("rank").get<int>());
 }
 
-/// A line for each rank: its step, and what of it went to kernels and to waiting for others.
+/// A line for each rank: its step, and the time in kernels and in waiting for others.
 std::string totals(const ordered_json& ranks) {
   std::string text =
       format_text("\n%-42s %10s %10s %10s\n", "all ranks here", "ms a step", "kernels", "waiting");

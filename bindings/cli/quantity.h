@@ -1,4 +1,4 @@
-// Numbers as people read them: 12.3k tok/s, 85 MiB, 1m12s.
+// Numbers for people: 12.3k tok/s, 85 MiB, 1m12s.
 #pragma once
 
 #include <cstdint>

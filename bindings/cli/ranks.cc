@@ -1,4 +1,4 @@
-// From a mesh and a few words of the command line to an engine.
+// Makes an engine from a mesh and options of the command line.
 #include "bindings/cli/ranks.h"
 
 #include <sys/resource.h>
@@ -17,11 +17,11 @@ using nlohmann::ordered_json;
 
 constexpr const char* kEnvironment = "env";
 
-/// The same for processes that were given the same config, but for what may differ between them.
+/// A hash that is equal for processes with the same config, ignoring what may differ between them.
 std::string config_mark(const hws_config* config) {
   ordered_json resolved = resolved_tree(config);
   resolved.erase("cpu");
-  if (resolved.contains("checkpoint")) {  // whether there is one, not which
+  if (resolved.contains("checkpoint")) {  // only whether there is one
     ordered_json& path = resolved["checkpoint"]["path"];
     path = path.is_string() && !path.get<std::string>().empty();
   }
@@ -52,7 +52,7 @@ Comm connect(const RankOptions& options, const std::string& job) {
   return make<Comm>(hws_comm_create_address, &address);
 }
 
-/// Processes of one machine share its threads as ranks of one process do.
+/// Divides this machine's threads among its processes, as ranks of one process do.
 void share_threads(hws_config* config, int32_t processes) {
   const ordered_json resolved = resolved_tree(config), set = resolved.value("cpu", ordered_json::object());
   int64_t threads = set.contains("threads") && set["threads"].is_number() ? set["threads"].get<int64_t>() : 0;

@@ -11,7 +11,7 @@
 namespace hawser::cli {
 namespace {
 
-constexpr size_t kColumns = 450;  // of a chart: more points than this per curve cannot be seen
+constexpr size_t kColumns = 450;  // columns of a chart: more points per curve cannot be seen
 
 constexpr const char* kStyle = R"css(
 :root { color-scheme: light dark;
@@ -46,7 +46,7 @@ pre { margin: 6px 0 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13p
 summary { cursor: pointer; font-weight: 600; }
 )css";
 
-/// While the run goes on, a page that is open loads itself anew.
+/// While the run continues, an open page reloads itself.
 constexpr const char* kRefresh = "<meta http-equiv=\"refresh\" content=\"15\">\n";
 
 std::string escaped(const std::string& text) {
@@ -84,7 +84,7 @@ std::vector<Point> validation_curve(const std::vector<MetricRow>& rows) {
   return points;
 }
 
-/// A faint line of every step with a bold smoothed one over it; just the line while there are few steps.
+/// A faint line through every step under a bold smoothed one; just the line if there are few steps.
 void add_curve(Chart* chart, const std::string& label, const std::string& colour,
                const std::vector<Point>& points) {
   if (points.size() < 100) {

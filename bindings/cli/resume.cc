@@ -13,9 +13,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Step count and logging; threads, on which no result depends; and how the global batch is spread over ranks
-/// and micro-batches, on which only the order of sums depends.
-/// When is saved, and how much is kept. And where the data lie: what they are, the engine compares.
+/// What may change: step count and logging; threads, which affect no result; how the global batch is divided
+/// over ranks and micro-batches, which affects only the order of sums.
 constexpr const char* kChangeable[] = {"/train/steps",
                                        "/train/log_every",
                                        "/train/sample_every",
@@ -64,8 +63,8 @@ bool is_below(const std::string& pointer, const std::vector<std::string>& ancest
   });
 }
 
-/// A config beside the run's: takes its changeable fields over, refuses differences in any other that it sets
-/// and that is not below one of `overrides`.
+/// Compares a given config with the run's. Takes over its changeable fields, and refuses a difference in any
+/// other field it sets that is not below one of `overrides`.
 void compare_with_run(hws_config* run, const RunFolder& folder, const hws_config* given,
                       const std::string& name, const std::vector<std::string>& overrides) {
   const auto given_fields =
@@ -90,7 +89,7 @@ void compare_with_run(hws_config* run, const RunFolder& folder, const hws_config
   }
 }
 
-/// Data that are not where they were would end as a file that cannot be opened; this says how to go on.
+/// Reports missing data with advice, before opening a file would fail.
 void check_data_is_there(const hws_config* run) {
   const auto tree = ordered_json::parse(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
   const ordered_json::json_pointer at("/data/path");
@@ -111,7 +110,7 @@ int64_t integer_at(const ordered_json& tree, const char* pointer) {
   return tree.contains(at) && tree[at].is_number() ? tree[at].get<int64_t>() : 1;
 }
 
-/// Rows in a step of a config, which needs none of the files that it names.
+/// Rows per step of a config, without opening the files it names.
 int64_t global_batch_of(const ordered_json& config, const ordered_json& model) {
   ordered_json small = {{"model", model}};
   for (const char* key : {"preset", "batch", "mesh"})
@@ -122,7 +121,7 @@ int64_t global_batch_of(const ordered_json& config, const ordered_json& model) {
   return integer_at(resolved_tree(parsed.get()), "/batch/global_batch");
 }
 
-/// Whatever its ranks, a step of the run takes the same rows.
+/// Whatever the number of ranks, each step of the run must have the same rows.
 void check_global_batch(const ordered_json& before, const ordered_json& after) {
   const int64_t was = integer_at(before, "/batch/global_batch"),
                 is = integer_at(after, "/batch/global_batch");
@@ -141,7 +140,7 @@ void check_global_batch(const ordered_json& before, const ordered_json& after) {
   refuse(text);
 }
 
-/// Where the decay ends with the last step, more steps stretch it, and the learning rate jumps up.
+/// If the decay ends at the last step, more steps stretch it and the learning rate jumps up.
 void tell_of_stretched_schedule(const ordered_json& before, const ordered_json& after) {
   const int64_t was = integer_at(before, "/schedule/decay_steps"),
                 is = integer_at(after, "/schedule/decay_steps");
@@ -166,7 +165,7 @@ Config resume_config(const RunFolder& folder, const ConfigOptions& options) {
   }
   check_data_is_there(run.get());
   const ordered_json before = resolved_tree(run.get());
-  if (!options.config.empty()) {  // what the run's own command line had set over it counts more
+  if (!options.config.empty()) {  // values that the run's own command line set take precedence
     const Config given = load_config(options.config);
     make_paths_absolute(given.get());
     compare_with_run(run.get(), folder, given.get(), options.config, folder.overrides());
@@ -200,7 +199,7 @@ void check_against_checkpoint(const RunFolder& folder, const hws_config* run, co
   std::string differences;
   const auto compare = [&](const std::string& pointer) {
     if (pointer.empty() || is_changeable(pointer)) return;
-    if (pointer == "/checkpoint/path" || pointer == "/batch/global_batch") return;  // given anew; see below
+    if (pointer == "/checkpoint/path" || pointer == "/batch/global_batch") return;  // handled below
     const ordered_json a = here.value(pointer, ordered_json()), b = there.value(pointer, ordered_json());
     if (a == b) return;
     const auto words = [](const ordered_json& v) { return v.is_null() ? std::string("not set") : v.dump(); };

@@ -1,5 +1,5 @@
-// What --resume may change. A resumed run must go on as if it had never stopped, so its config is the one in
-// its folder; only fields that change no step that was already taken may differ.
+// What --resume may change. A resumed run must continue as if it had never stopped, so its config is the one
+// in its folder. Only fields that do not affect the steps already taken may differ.
 #pragma once
 
 #include "bindings/cli/client.h"
@@ -8,18 +8,18 @@
 
 namespace hawser::cli {
 
-/// The config of the run in `folder`, changed by the command line as far as that is allowed: --data says
-/// where the data lie now. Refuses (exit code 2, nothing written) --set of any other field, and a CONFIG that
-/// is not the run's.
+/// The config of the run in `folder`, with the changes on the command line that are allowed. --data says
+/// where the data are now. Refuses --set of any other field, and a CONFIG that is not the run's (exit code 2,
+/// nothing written).
 Config resume_config(const RunFolder& folder, const ConfigOptions& options);
 
-/// The same for a command line that begins a run or goes on with it, whichever is due (--elastic): CONFIG,
-/// --set and --data are those of the run, but for what may change; without CONFIG as resume_config.
+/// The same for a command line that begins or resumes a run (--elastic): CONFIG, --set and --data must be
+/// those of the run, except for what may change. Without CONFIG it is resume_config.
 Config same_run_config(const RunFolder& folder, const ConfigOptions& options);
 
-/// Refuses to go on from `checkpoint`, of the run in `folder`, if the run's config is not the one that it was
-/// written under: the folder's config.json was changed by hand. Names every field. Only what a resumed run
-/// may change may differ; the data are compared by the engine.
+/// Refuses to resume from `checkpoint` of the run in `folder` if it was written under another config, because
+/// config.json in the folder was edited by hand. Names every field. Fields that a resumed run may change are
+/// not compared; the engine compares the data.
 void check_against_checkpoint(const RunFolder& folder, const hws_config* run, const std::string& checkpoint);
 
 }  // namespace hawser::cli

@@ -78,7 +78,7 @@ bool RunFolder::is_run(const std::string& path) {
 
 void RunFolder::clear_unfinished(const std::string& path) {
   std::error_code error;
-  if (exists(path + "/metrics.jsonl")) return;  // which is made last
+  if (exists(path + "/metrics.jsonl")) return;  // it is made last
   for (const char* name : {"/config.json", "/resolved.json", "/overrides.json"})
     fs::remove(path + name, error);
 }
@@ -203,7 +203,7 @@ void RunFolder::append(const MetricRow& row) {
   const off_t end = lseek(metrics_, 0, SEEK_END);
   try {
     write_all(metrics_, to_json(row) + "\n", metrics_path());
-  } catch (const Failure&) {  // not half a row, which a later one would end
+  } catch (const Failure&) {  // removes a partial row, which a later one would follow
     [[maybe_unused]] const int cut = end >= 0 ? ftruncate(metrics_, end) : 0;
     throw;
   }

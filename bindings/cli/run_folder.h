@@ -8,7 +8,8 @@
 //   choices.jsonl    on GPUs: from which step on which algorithms multiplied
 //   trace.json       with --profile: when each kernel of the last step ran
 //   checkpoints/     step-N and best
-// The folder is held by a descriptor: it may be moved while the run goes on, and all of the run goes with it.
+// The folder is held open by a descriptor: it may be moved while the run continues, and the run's files
+// follow it.
 #pragma once
 
 #include <string>
@@ -21,18 +22,18 @@ namespace hawser::cli {
 
 class RunFolder {
  public:
-  /// Refuses a path that holds anything, or that cannot be made. Writes nothing.
+  /// Refuses a path that is not empty or cannot be made. Writes nothing.
   static void check_unused(const std::string& path);
-  /// Makes the folder and its config files. No other process may use it as long as this object lives.
+  /// Makes the folder and its config files. Locks it against other processes for the lifetime of this object.
   static RunFolder create(const std::string& path, const std::string& config_json,
                           const std::string& resolved_json, const std::vector<std::string>& overrides);
-  /// Whether a run was begun there.
+  /// Whether the folder holds a run.
   static bool is_run(const std::string& path);
-  /// Takes away what a process left that was killed while it made the folder.
+  /// Removes the remains of a process that was killed while it made the folder.
   static void clear_unfinished(const std::string& path);
   /// Opens the folder of an earlier run and locks it.
   static RunFolder open(const std::string& path);
-  /// Opens it to read its config; another process may be using it.
+  /// Opens it only to read its config; another process may be using it.
   static RunFolder look_into(const std::string& path);
 
   RunFolder(RunFolder&& other) noexcept;
@@ -40,26 +41,26 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
   ~RunFolder();
 
-  /// Where the folder is now.
+  /// The current path of the folder.
   std::string path() const;
   std::string config_path() const { return path() + "/config.json"; }
   std::string report_path() const { return path() + "/report.html"; }
   std::string trace_path() const { return path() + "/trace.json"; }
   std::string checkpoints_path() const { return path() + "/checkpoints"; }
 
-  /// Pointers of the fields that the first command line set.
+  /// Pointers of the fields that the original command line set.
   std::vector<std::string> overrides() const;
   /// Rewrites config.json and resolved.json.
   void write_config(const std::string& config_json, const std::string& resolved_json) const;
-  /// Drops the rows after `step` (and a torn last line) and returns the others.
+  /// Drops the rows after `step` (and an incomplete last line) and returns the others.
   std::vector<MetricRow> keep_rows_until(int64_t step);
-  /// Moves aside these checkpoints, which are damaged, by their names; returns their new paths.
+  /// Moves damaged checkpoints aside, given their names; returns their new paths.
   std::vector<std::string> set_aside_checkpoints(const std::vector<std::string>& names) const;
-  /// Adds the row whole, or throws and leaves the file as it was.
+  /// Appends the complete row, or throws and leaves the file unchanged.
   void append(const MetricRow& row);
-  /// Adds to ranks.jsonl that from here on so many ranks train.
+  /// Adds the number of ranks from `step` on to ranks.jsonl.
   void note_ranks(int64_t step, int64_t ranks) const;
-  /// Adds to choices.jsonl what the engine's GPUs chose from here on (JSON, of the engine's info).
+  /// Adds the choices of the engine's GPUs from `step` on (JSON from the engine's info) to choices.jsonl.
   void note_choices(int64_t step, const std::string& choices_json) const;
 
  private:
@@ -68,7 +69,7 @@ class RunFolder {
   std::string metrics_path() const { return path() + "/metrics.jsonl"; }
   void lock();
 
-  std::string path_;  // as it was opened
+  std::string path_;  // path when it was opened
   int folder_ = -1;
   int metrics_ = -1;  // metrics.jsonl, open for appending
 };

@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kSampleTokens = 200;
 constexpr double kSampleTemperature = 0.8;
 
-/// A line break where the vocabulary has one, else its first token.
+/// A line break if the vocabulary has one, else its first token.
 std::vector<int32_t> sample_prompt(const hws_engine* engine) {
   hws_buffer* raw = nullptr;
   if (hws_text_encode(engine, "\n", 1, &raw) != HWS_OK) return {0};
@@ -47,7 +47,7 @@ int32_t draw_sample(hws_engine* engine, int64_t step, std::vector<int32_t>* toke
   Collector collector{tokens, {}};
   const int32_t status = hws_engine_generate(engine, &request, collect_token, &collector, nullptr);
   collector.error.rethrow();
-  // Ctrl-C came meanwhile and ended the sample: it was meant for the run.
+  // Ctrl-C ended the sample, but was meant for the run.
   if (status == HWS_CANCELLED) hws_engine_cancel(engine);
   return status;
 }

@@ -13,7 +13,7 @@ constexpr double kWidth = 560, kHeight = 300;
 constexpr double kLeft = 62, kRight = 14, kTop = 16, kBottom = 46;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
 
-/// One axis: its range and how a value becomes a place.
+/// One axis: its range, and the mapping from values to positions.
 struct Axis {
   double low = 0, high = 1, tick = 1;
   double share(double value) const { return (value - low) / (high - low); }
@@ -64,7 +64,7 @@ std::string tick_text(double value, const Axis& axis) {
   return format_text("%.*f", decimals_of(axis.tick), value);
 }
 
-/// Range of y over all series, without the few points that lie far above the rest.
+/// The range of y over all series, ignoring a few extreme points.
 Axis make_y_axis(const Chart& chart) {
   std::vector<double> values;
   for (const Series& series : chart.series) {

@@ -27,10 +27,11 @@ struct Chart {
   std::vector<Series> series;
 };
 
-/// <svg>...</svg>. Few far-off points do not flatten the rest: they are cut off and counted in a note.
+/// Returns <svg>...</svg>. A few extreme points do not flatten the rest: they are cut off and counted in a
+/// note.
 std::string svg(const Chart& chart);
 
-/// Running median over `window` points around each of at most `columns` places; skips what is not finite.
+/// Running median over `window` points around each of at most `columns` places; skips non-finite values.
 std::vector<Point> smoothed(const std::vector<Point>& points, size_t window, size_t columns);
 
 /// At most 2 * columns points that keep every peak and dip.

@@ -1,4 +1,4 @@
-// `hawser train`: once, or again and again as ranks are lost.
+// `hawser train`: once, or repeatedly as ranks are lost.
 #include "bindings/cli/commands.h"
 #include "bindings/cli/elastic.h"
 #include "bindings/cli/output.h"
@@ -8,7 +8,7 @@
 namespace hawser::cli {
 
 int run_train(const TrainOptions& asked) {
-  output().may_be_closed();  // the run is what counts
+  output().may_be_closed();  // the run matters more than its output
   TrainOptions options = asked;
   options.ranks = with_environment(asked.ranks);
   if (options.ranks.secret_fd >= 0) options.ranks.secret = JobSecret::take(options.ranks.secret_fd);

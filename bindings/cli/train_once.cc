@@ -1,5 +1,4 @@
-// From the command line to a running TrainSession. Everything that can be wrong with the input is found
-// before anything is written.
+// From the command line to a running TrainSession. All input is checked before anything is written.
 #include "bindings/cli/train_once.h"
 
 #include <cstdio>
@@ -72,8 +71,8 @@ std::string only_text_file(const ordered_json& resolved) {
   return several ? "" : text_at(resolved, "/data/path");
 }
 
-/// Which part of a text is held out. Texts joined into one file end with the last of them, which may be unlike
-/// all that is trained on.
+/// Says which part of a text is held out. If several texts were concatenated, that is the end of the last
+/// one, which may differ from everything trained on.
 std::string validation_words(const ordered_json& resolved) {
   const ordered_json::json_pointer sources("/data/validation_sources");
   if (text_at(resolved, "/data/format") != "text" || number_at(resolved, "/train/eval_every") == 0) return "";
@@ -102,7 +101,8 @@ SessionSettings make_settings(const ordered_json& resolved, const ordered_json& 
   return settings;
 }
 
-/// What config.json holds, in both forms. Its checkpoint.path is left as given: the folder may move.
+/// The contents of config.json, set and resolved. checkpoint.path stays as given, because the folder may
+/// move.
 struct RunConfig {
   ordered_json resolved;
   std::string as_set_text, resolved_text;
@@ -197,7 +197,7 @@ int train(const std::string& name, const RunConfig& config, hws_engine* engine, 
   return session.run();
 }
 
-/// Whether anything (file, preset, --set, --data) says what to train on.
+/// Whether a file, preset, --set or --data says what to train on.
 bool names_data(const hws_config* config) {
   const auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
   return tree.contains(ordered_json::json_pointer("/data/path")) ||
@@ -208,7 +208,7 @@ int64_t sample_every(const RunConfig& config) {
   return static_cast<int64_t>(number_at(config.resolved, "/train/sample_every"));
 }
 
-/// The config on the ranks that there are: an elastic run's from the config as it was asked for.
+/// The config for the available ranks. For an elastic run it is derived from the config as the user gave it.
 Config for_these_ranks(const hws_config* config, const TrainOptions& options) {
   if (options.elastic && !options.ranks.comm.empty())
     return make<Config>(hws_config_fit_ranks, config, options.ranks.world);
@@ -221,15 +221,15 @@ bool saves_never(const hws_config* config) {
          number_at(resolved, "/checkpoint/every_seconds") == 0;
 }
 
-/// A run before its first step or after its last checkpoint.
+/// A run that is ready for its first or next step.
 struct Run {
-  std::string folder, name;  ///< "": nothing is kept
-  RunConfig kept, used;      ///< what the folder holds; what these ranks do
+  std::string folder, name;  ///< "" to keep nothing
+  RunConfig kept, used;      ///< in the folder; used by these ranks
   Engine engine;
 };
 
-/// Lets the engine train; `open` gives the leading process the run's folder and the rows in it. What ranks
-/// did last is kept if it fails.
+/// Trains. `open` gives the leading process the run's folder and its rows. On failure the flight record is
+/// kept.
 template <typename Open>
 int train_on(const Run& run, const TrainOptions& options, const std::function<void(int64_t)>& began,
              const Open& open) {
@@ -251,7 +251,7 @@ int train_on(const Run& run, const TrainOptions& options, const std::function<vo
     return train(run.name, run.used, engine, options, folder ? &*folder : nullptr, std::move(rows));
   } catch (Failure& failure) {
     if (writes) failure.note_written();
-    // An elastic run goes on: its records stay to be looked at, but are no news.
+    // An elastic run continues, so its records are kept but not reported.
     keep_flight(engine, folder ? folder->path() : run.folder, options.ranks.rank,
                 leads(options.ranks) && !options.elastic, failure);
     throw;
@@ -288,12 +288,12 @@ int start(const TrainOptions& options, const std::function<void(int64_t)>& began
 }
 
 struct LoadedCheckpoint {
-  std::string name;                  ///< "": there was none
-  std::vector<std::string> damaged;  ///< passed over, by name
+  std::string name;                  ///< "" if there was none
+  std::vector<std::string> damaged;  ///< names of those passed over
 };
 
-/// Loads the newest checkpoint; an elastic run may do without one, if there is none. Where it does not fit and
-/// `config`, the run's, was changed by hand, that is the reason given.
+/// Loads the newest checkpoint. An elastic run may start without one. If it does not match and the run's
+/// `config` was edited by hand, that is the reason given.
 LoadedCheckpoint load_newest(hws_engine* engine, const RunFolder& folder, const hws_config* config,
                              const TrainOptions& options) {
   try {
@@ -327,12 +327,12 @@ int resume(const TrainOptions& options, const std::function<void(int64_t)>& bega
     check_against_checkpoint(opened, config.get(), opened.checkpoints_path() + "/" + loaded.name);
   return train_on(run, options, began, [&](int64_t step, std::optional<RunFolder>* folder) {
     folder->emplace(std::move(opened));
-    // Only now that another one is loaded: until then nothing of the run changes.
+    // Only now that another one is loaded; until then nothing of the run changes.
     for (const std::string& path : (*folder)->set_aside_checkpoints(loaded.damaged)) {
       std::fprintf(stderr, "hawser: note: a damaged checkpoint was moved to %s\n", path.c_str());
     }
     std::vector<MetricRow> rows = (*folder)->keep_rows_until(step);
-    if (step < number_at(run.used.resolved, "/train/steps")) {  // else nothing will run, and nothing changes
+    if (step < number_at(run.used.resolved, "/train/steps")) {  // otherwise nothing runs and nothing changes
       (*folder)->write_config(run.kept.as_set_text, run.kept.resolved_text);
     }
     output().print(
@@ -351,7 +351,7 @@ int train_once(const TrainOptions& options, const std::function<void(int64_t)>& 
   TrainOptions now = options;
   const std::string& folder = options.out.empty() ? options.resume : options.out;
   const bool begun = RunFolder::is_run(folder);
-  if (!begun && options.out.empty()) return resume(options, began);  // says what is wrong with it
+  if (!begun && options.out.empty()) return resume(options, began);  // reports what is wrong with the folder
   now.out = begun ? "" : folder;
   now.resume = begun ? folder : "";
   return begun ? resume(now, began) : start(now, began);

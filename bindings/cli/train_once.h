@@ -1,4 +1,4 @@
-// One go of `hawser train`: from the command line to a running TrainSession, and to its end.
+// One attempt of `hawser train`: from the command line to a running TrainSession and to its end.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,9 @@
 
 namespace hawser::cli {
 
-/// Begins the run in options.out or goes on with the one in options.resume; with options.elastic whichever
-/// the folder calls for, on options.ranks.world ranks. Calls `began` with the step from which it goes on,
-/// just before the first step. Returns the exit code. What it throws, it throws after engine and comm are
-/// gone.
+/// Begins the run in options.out or resumes the one in options.resume; with options.elastic either, depending
+/// on the folder, with options.ranks.world ranks. Calls `began` with the starting step just before the first
+/// step. Returns the exit code. Throws only after engine and comm have been destroyed.
 int train_once(const TrainOptions& options, const std::function<void(int64_t step)>& began);
 
 }  // namespace hawser::cli

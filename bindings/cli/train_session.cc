@@ -1,4 +1,4 @@
-// Following a training run.
+// Displays and records a training run.
 #include "bindings/cli/train_session.h"
 
 #include <cmath>
@@ -83,8 +83,8 @@ void TrainSession::step(const hws_train_record& record) {
   look_at_stdout();
 }
 
-/// Who reads the output and goes away (`| head`) wishes the run to end, as Ctrl-C does. Where it cannot be
-/// written for another reason, the run is worth more than what it prints.
+/// If the reader of the output goes away (`| head`), the run stops as for Ctrl-C. If output fails for another
+/// reason, the run continues, because it matters more than what it prints.
 void TrainSession::look_at_stdout() {
   if (stdout_lost_ || !output().lost()) return;
   stdout_lost_ = true;
@@ -93,8 +93,8 @@ void TrainSession::look_at_stdout() {
                std::strerror(output().error()));
 }
 
-/// False: `write` failed, and the run goes on as checkpoint.on_error says. That is said once, and counted;
-/// who watches may still free some space.
+/// Returns false if `write` failed and the run continues, as checkpoint.on_error says. The failure is
+/// reported once and counted; the user may still free some space.
 bool TrainSession::write_or_go_on(const std::function<void()>& write) {
   try {
     write();
@@ -108,12 +108,12 @@ bool TrainSession::write_or_go_on(const std::function<void()>& write) {
   return false;
 }
 
-/// All that are not there yet, in order.
+/// Writes all rows that are not on disk yet, in order.
 void TrainSession::write_rows() {
   for (; rows_on_disk_ < rows_.size(); ++rows_on_disk_) folder_->append(rows_[rows_on_disk_]);
 }
 
-/// The step whose checkpoint has become durable since this was last asked; 0: none has.
+/// The step whose checkpoint has become durable since the last call; 0 if none.
 int64_t TrainSession::newly_saved() {
   if (saving_.step == 0) return 0;
   const auto metrics = ordered_json::parse(text_of(hws_engine_metrics, engine_));
@@ -122,15 +122,15 @@ int64_t TrainSession::newly_saved() {
   return std::exchange(saving_, {}).step * (failed ? 0 : 1);
 }
 
-/// After the first report: the peak is only needed to judge the speed, so nobody waits for it. And again
-/// where a step was faster than the peak: then something else used the machine while it was measured.
+/// Whether to measure the peak: after the first report, because it is only needed to judge the speed; and
+/// again if a step was faster than it, because then the machine was busy during the measurement.
 bool TrainSession::peak_is_due(const MetricRow& row) const {
   if (measurements_ == 0) return row.step == first_step_ + 1;
   return facts_.mfu(row.tokens_per_second) > 1.0 && measurements_ < kMostMeasurements;
 }
 
-/// Keeps the highest peak seen; other processes are taken to be as fast as this one. Where none can be
-/// measured (no memory for it), the run goes on without MFU.
+/// Keeps the highest peak measured. Other processes are assumed to be as fast. If measuring fails (no
+/// memory), the run continues without MFU.
 void TrainSession::measure_peak() {
   ++measurements_;
   const Clock::time_point begin = Clock::now();
@@ -151,7 +151,7 @@ void TrainSession::show_sample(int64_t step) {
   live_.print(format_text("--- sample after step %lld ---\n", static_cast<long long>(step)) + text + "\n---");
 }
 
-/// At once: who watches a run may still free some space before its end.
+/// Reports at once: the user may still free some space before the run ends.
 void TrainSession::tell_of_failed_saves() {
   const auto metrics = ordered_json::parse(text_of(hws_engine_metrics, engine_));
   const auto count = metrics.value("save_failures", int64_t{0});
@@ -216,12 +216,13 @@ void TrainSession::print_summary() {
   }
 }
 
-/// The limits are measured now, beside nothing: what was measured during the run may be of a moment when the
-/// machine was busy, but so was the run.
+/// The limits are measured now, with nothing else running. A value measured during the run could come from a
+/// moment when the machine was busy.
 void TrainSession::show_profile() {
   if (!settings_.profile || rows_.empty()) return;
   hws_buffer* raw = nullptr;
-  if (hws_engine_profile(engine_, HWS_FORMAT_JSON, &raw) != HWS_OK) return;  // ended before a step was over
+  // Ended before the first step was complete
+  if (hws_engine_profile(engine_, HWS_FORMAT_JSON, &raw) != HWS_OK) return;
   const Buffer profile(raw);
   raw = nullptr;
   ordered_json measured;
@@ -242,7 +243,7 @@ void TrainSession::show_profile() {
   }
 }
 
-/// Of a run that came to its end: 1 where something that belongs to it is not on disk.
+/// The exit code of a finished run: 1 if a file of it is not on disk.
 int TrainSession::exit_code() const {
   if (report_on_disk_ && (folder_ == nullptr || rows_on_disk_ == rows_.size())) return kExitOk;
   std::fprintf(stderr, "hawser: error: the run finished, but its folder is incomplete: %s\n",

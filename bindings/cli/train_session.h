@@ -1,5 +1,5 @@
-// TrainSession: one call of hws_engine_train with everything a person sees of it: the live line,
-// metrics.jsonl, text samples, the measured peak and the report.
+// TrainSession: one call of hws_engine_train with everything a user sees of it: the live line, metrics.jsonl,
+// text samples, the measured peak and the report.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace hawser::cli {
 
-/// What the session needs of the config.
+/// Settings from the config.
 struct SessionSettings {
   int64_t log_every = 10;
   int64_t sample_every = 0;  ///< 0: no samples
@@ -24,20 +24,20 @@ struct SessionSettings {
   int32_t ranks_here = 1, processes = 1;
   bool bf16 = false;
   bool profile = false;            ///< time every kernel
-  bool go_on = true;               ///< where a file of the run cannot be written (checkpoint.on_error)
-  std::string text_file;           ///< the one text file trained on; "": other data
-  double validation_fraction = 0;  ///< its last share, which is not trained on
+  bool go_on = true;               ///< continue if a file of the run cannot be written (checkpoint.on_error)
+  std::string text_file;           ///< the only text file trained on; "" for other data
+  double validation_fraction = 0;  ///< share at its end that is held out
 };
 
 class TrainSession {
  public:
-  /// folder may be null: nothing is kept. `rows` are those of earlier sessions of the run, up to
+  /// `folder` may be null to keep nothing. `rows` are those of earlier sessions of the run, up to
   /// `first_step`.
   TrainSession(hws_engine* engine, RunFolder* folder, RunFacts facts, SessionSettings settings,
                std::vector<MetricRow> rows, int64_t first_step);
 
-  /// Trains to the end, a failure or an interruption. Returns the exit code; throws Failure for a failure,
-  /// after the report was written.
+  /// Trains to the end, a failure or an interruption. Returns the exit code. On failure writes the report and
+  /// throws Failure.
   int run();
 
  private:
@@ -63,18 +63,18 @@ class TrainSession {
   SessionSettings settings_;
   std::vector<MetricRow> rows_;
   const int64_t first_step_;
-  size_t rows_on_disk_;         // of rows_, the first so many
-  bool report_on_disk_ = true;  // as it was last made
-  int64_t failed_writes_ = 0;   // of rows and report
+  size_t rows_on_disk_;         // number of rows_ on disk
+  bool report_on_disk_ = true;  // whether the last report was written
+  int64_t failed_writes_ = 0;   // failed writes of rows and report
   std::string write_error_;     // of the last of them
   bool stdout_lost_ = false;
   LiveLine live_;
-  int measurements_ = 0;  // of the peak
+  int measurements_ = 0;  // measurements of the peak
   int64_t failed_saves_ = 0;
   std::string save_error_;  // of the last of them
   struct Saving {
-    int64_t step = 0, failures = 0;  // of saves before it
-  } saving_;                         // the checkpoint that is being written; step 0: none
+    int64_t step = 0, failures = 0;  // failed saves before it
+  } saving_;                         // the checkpoint being written; step 0: none
   bool text_;                        // the model has a vocabulary for text
   std::chrono::steady_clock::time_point reported_at_;
   std::exception_ptr callback_error_;

@@ -1,4 +1,4 @@
-// UTF-8, strictly. Configs, reports and metrics are UTF-8, and with them every path that stands in one.
+// Strict UTF-8. Configs, reports and metrics are UTF-8, and so is every path in them.
 #pragma once
 
 #include <string>
@@ -6,10 +6,11 @@
 
 namespace hawser::cli {
 
-/// Offset of the first byte that is not UTF-8 (overlong forms and surrogates are not); npos: all is.
+/// Offset of the first byte that is not valid UTF-8 (overlong forms and surrogates are invalid); npos if all
+/// is valid.
 size_t first_byte_not_utf8(std::string_view text);
 
-/// The text with `mark` in place of each byte that is not UTF-8.
+/// The text with `mark` in place of each invalid byte.
 std::string with_marks(std::string_view text, const char* mark);
 
 }  // namespace hawser::cli
