@@ -1,4 +1,4 @@
-// ConfigTree: the public face of the tree.
+// ConfigTree: the public interface of the tree.
 #include "engine/config/config_tree.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace hawser::config {
 namespace {
 
-/// Value of a field that somebody gave on a command line: JSON, or plain text where a string is wanted.
+/// Parses a value from the command line: JSON, or plain text for a string field.
 Value read_given(std::string_view text, const FieldView& field, const std::string& pointer) {
   const bool takes_text = field.kind == FieldKind::kString || field.kind == FieldKind::kEnum;
   const bool is_json = Json::accept(text);
@@ -29,7 +29,7 @@ Value read_given(std::string_view text, const FieldView& field, const std::strin
   return read_json(Json(std::string(text)).dump(), field, pointer, Origin::kSet);
 }
 
-/// Walks to the place of `tokens`, making the tables and the one array element that may be new.
+/// Walks to the value at `tokens`, creating tables and at most one new array element.
 Value* walk(Value* value, const std::vector<std::string>& tokens, const std::string& pointer) {
   const FieldView* field = &schema_field();
   for (const std::string& token : tokens) {
@@ -91,7 +91,7 @@ void ConfigTree::set(std::string_view pointer, std::string_view json_value) {
   const FieldView* field = field_at(tokens, &wrong);
   if (field == nullptr) throw_if_any({wrong});
   Value value = read_given(json_value, *field, text);
-  auto changed = std::make_unique<Impl>(*impl_);  // so that a failure below leaves *this as it was
+  auto changed = std::make_unique<Impl>(*impl_);  // a failure below must leave *this unchanged
   *walk(&changed->root, tokens, text) = std::move(value);
   impl_ = std::move(changed);
 }

@@ -1,6 +1,6 @@
-// ConfigTree: a config while it is being put together: (value, origin) for each field of the schema that
-// anyone has set. One walker over the embedded binary schema (capi/schema/config.fbs) serves JSON,
-// FlatBuffers binary, defaults, explain, JSON Schema and validation.
+// ConfigTree: a config being assembled: (value, origin) for each field of the schema that has been set. One
+// walker over the embedded binary schema (capi/schema/config.fbs) serves JSON, FlatBuffers binary, defaults,
+// explain, JSON Schema and validation.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace hawser::config {
 
-/// Where a value came from, in order of precedence (later wins).
+/// Where a value came from, in ascending precedence.
 enum class Origin { kDefault, kPreset, kImported, kFile, kSet, kRule };
 
 /// One thing wrong with a config.
 struct Problem {
   std::string pointer;  ///< JSON pointer of the field, such as /model/heads
-  std::string message;  ///< what is wrong, with the value
-  std::string fix;      ///< what to do, with the nearest valid value where there is one
+  std::string message;  ///< what is wrong, including the value
+  std::string fix;      ///< what to do, with the nearest valid value if there is one
 };
 
 class ConfigTree {
@@ -33,27 +33,28 @@ class ConfigTree {
   ConfigTree& operator=(ConfigTree&&) noexcept;
   ~ConfigTree();
 
-  /// Reads a whole config. JSON is strict (no comments, no NaN, no duplicates, depth <= 32, <= 16 MiB),
-  /// streamed. Throws kConfigParse for what is not JSON (with line and column), kConfigInvalid with *all*
+  /// Reads a whole config. JSON is strict (no comments, no NaN, no duplicates, depth <= 32, <= 16 MiB) and
+  /// streamed. Throws kConfigParse for invalid JSON (with line and column). Throws kConfigInvalid with *all*
   /// unknown keys, duplicates, wrong types and unknown enum names at once, each with a JSON pointer and a
   /// "did you mean".
   static ConfigTree from_json(std::string_view text);
   /// Reads FlatBuffers binary (file identifier HWSC), verified first. Same errors.
   static ConfigTree from_binary(const void* data, size_t size);
 
-  /// Sets the field (or whole section or array element) at `pointer` from a JSON value; a value that is not
-  /// valid JSON is taken as a string where the field is a string or enum. Throws kConfigInvalid; then *this
-  /// is unchanged.
+  /// Sets the field (or whole section or array element) at `pointer` from a JSON value. For a string or enum
+  /// field, a value that is not valid JSON is taken as the string itself. Throws kConfigInvalid and then
+  /// leaves *this unchanged.
   void set(std::string_view pointer, std::string_view json_value);
 
-  /// Fills the fields of `text` (a JSON config) that nobody has set with higher precedence. For presets
+  /// Sets the fields of `text` (a JSON config) that have not been set with higher precedence. For presets
   /// (kPreset), imported model configs (kImported: init.from) and rules that depend on data (kRule).
   void overlay(std::string_view json_text, Origin origin);
 
-  /// True and the value as JSON text, if anything but the default set this field.
+  /// Returns true and the value as JSON text if anything but the default set this field.
   bool get(std::string_view pointer, std::string* json_value) const;
 
-  /// Canonical JSON of what was set (without defaults), stable key order; parse(serialize(x)) == x.
+  /// Canonical JSON of the fields that were set (without defaults), in stable key order; parse(serialize(x))
+  /// == x.
   std::string to_json() const;
   std::vector<uint8_t> to_binary() const;
 
@@ -68,8 +69,8 @@ class ConfigTree {
 /// All problems of the config at once (empty: it is valid). Applies presets, defaults and rules to a copy.
 std::vector<Problem> validate(const ConfigTree& tree);
 
-/// The config's meaning. Throws kConfigInvalid listing all problems (message: one line each; details: JSON
-/// {"problems":[{"pointer","message","fix"}]}) if there is any.
+/// The resolved config. Throws kConfigInvalid listing all problems (message: one line each; details: JSON
+/// {"problems":[{"pointer","message","fix"}]}).
 ResolvedConfig resolve(const ConfigTree& tree);
 
 /// JSON of every field with its effective value (defaults and rules applied), canonical order.

@@ -1,4 +1,4 @@
-// The last step of resolve: a valid effective config into the plain structs that the engine takes.
+// The last step of resolve: turns a valid effective config into the plain structs that the engine uses.
 #pragma once
 
 #include "engine/config/effective.h"

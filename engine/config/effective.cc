@@ -1,4 +1,4 @@
-// How a config becomes effective: preset below it, ranges checked, what follows from it derived.
+// Makes a config effective: merges the preset, checks ranges and derives values.
 #include "engine/config/effective.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ struct RangeFault {
   std::string message, fix;
 };
 
-/// Whether a number keeps the limits of its field.
+/// Whether a number is within the limits of its field.
 bool in_range(const FieldView& field, double x, const std::string& text, RangeFault* fault) {
   const std::string unit = field.unit.empty() ? "" : " " + field.unit;
   if (field.minimum && x < *field.minimum) {

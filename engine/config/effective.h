@@ -1,5 +1,5 @@
-// Effective: a config with its preset, the derivation rules and the schema's defaults applied. It works for
-// a broken config too, because explain needs that. Rules read it by JSON pointer.
+// Effective: a config with its preset, the derivation rules and the schema's defaults applied. Works for an
+// invalid config too, because explain needs that. Rules read it by JSON pointer.
 #pragma once
 
 #include <cstdint>
@@ -22,25 +22,24 @@ class Effective {
   /// What was wrong so far: unknown preset, ranges, choices.
   const std::vector<Problem>& problems() const { return problems_; }
 
-  /// The value, or the default, or null. A value out of range is null too, so that no rule draws conclusions
-  /// from it.
+  /// The value, else the default, else null. A value out of range is null too, so that no rule builds on it.
   const Value* find(std::string_view pointer) const;
   bool has(std::string_view pointer) const { return find(pointer) != nullptr; }
-  /// Set by anything but a default.
+  /// Whether anything but a default set it.
   bool is_given(std::string_view pointer) const;
-  /// Set by the file or a `set` to something else than the default, so the user expects an effect.
+  /// Whether the file or a `set` gave it a value other than the default, so that the user expects an effect.
   bool is_asked(std::string_view pointer) const;
-  /// Where the value comes from.
+  /// The origin of the value.
   Origin origin(std::string_view pointer) const;
 
-  // The value as its type; the field must have one (rules list what they read and run only then).
+  // The value by type. The field must have a value (rules list what they read and run only then).
   int64_t integer(std::string_view pointer) const;
   double number(std::string_view pointer) const;
   bool flag(std::string_view pointer) const;
   const std::string& text(std::string_view pointer) const;
-  /// text(pointer) == name, false where there is no value.
+  /// text(pointer) == name; false without a value.
   bool is(std::string_view pointer, std::string_view name) const;
-  /// Elements of an array; 0 where it is not set.
+  /// Number of elements of an array; 0 if it is not set.
   size_t count(std::string_view pointer) const;
 
   /// `pattern` with each {/pointer} replaced by that field's value.

@@ -1,4 +1,4 @@
-// explain: for each field its value, where that came from, and what the schema says about it.
+// explain: the value of each field, its origin, and what the schema says about it.
 #include <fmt/format.h>
 
 #include "engine/base/error.h"

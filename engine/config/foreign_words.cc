@@ -1,4 +1,4 @@
-// Words of Transformers, Megatron-LM, DeepSpeed, nanoGPT, Lightning and others, by what is meant.
+// Config keys of Transformers, Megatron-LM, DeepSpeed, nanoGPT, Lightning and others, by meaning.
 #include "engine/config/foreign_words.h"
 
 #include <algorithm>

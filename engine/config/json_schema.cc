@@ -1,5 +1,6 @@
-// JSON Schema (draft 2020-12) of the config file, made from the embedded schema, so that editors complete
-// keys, show docs and underline mistakes. Rules between fields are beyond it; `validate` has those.
+// JSON Schema (draft 2020-12) of the config file, generated from the embedded schema, so that editors can
+// complete keys, show docs and mark mistakes. It cannot express rules between fields; `validate` checks
+// those.
 #include <set>
 
 #include "engine/base/json.h"

@@ -18,7 +18,7 @@ std::string pointer_of(const char* key) { return std::string("/model/") + key; }
 
 const EnumView& words_of(const std::string& pointer) { return *schema_at(pointer)->enumeration; }
 
-/// Takes what the config says. A key without a value (the data will say the vocabulary's size) stays 0.
+/// Reads the config. A key without a value stays 0 (the data may determine the vocabulary size).
 struct ReadKey {
   const Effective& config;
 
@@ -44,7 +44,7 @@ struct ReadKey {
   }
 };
 
-/// Says what the model has. "rope/theta" lies in a section of its own.
+/// Writes the model. "rope/theta" is in a section of its own.
 struct WriteKey {
   OrderedJson& section;
 

@@ -1,5 +1,5 @@
-// The model section and ModelConfig, each made from the other, and two models compared. All walk one table,
-// nn::each_model_key; words and defaults are the schema's.
+// Converts between the model section and ModelConfig, and compares two models. All walk one table,
+// nn::each_model_key; the schema has names and defaults.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@
 
 namespace hawser::config {
 
-/// What a config without problems says of the model.
+/// The model in a config without problems.
 nn::ModelConfig decode_model(const Effective& config);
 
-/// What it says when nothing is given: sizes are 0.
+/// The model of an empty config: sizes are 0.
 nn::ModelConfig default_model();
 
-/// The model section that says `model`. Every key that applies is there, also where it equals a default.
+/// The model section for `model`. It contains every key that applies, including those equal to a default.
 OrderedJson model_json(const nn::ModelConfig& model);
 
-/// JSON pointers, below the model section, of what differs in the mathematics: dropout does not count, nor do
-/// numbers that differ by 1e-6 of themselves, as they do when other programs' files store them in another form.
+/// JSON pointers, below the model section, of differences in the mathematics. Dropout does not count, nor do
+/// relative differences of 1e-6, which arise when other programs store numbers in another form.
 std::vector<std::string> model_differences(const nn::ModelConfig& a, const nn::ModelConfig& b);
 
 }  // namespace hawser::config

@@ -10,7 +10,7 @@
 
 namespace hawser::config {
 
-/// Collects problems, up to a number that a person can read; the rest is counted.
+/// Collects problems, up to a number that a person can read; counts the rest.
 class ProblemList {
  public:
   void add(std::string pointer, std::string message, std::string fix);
@@ -25,7 +25,7 @@ class ProblemList {
 /// Throws kConfigInvalid if there is a problem: one line each, and {"problems": [...]} as details.
 void throw_if_any(const std::vector<Problem>& problems);
 
-/// Text in quotes, escaped as in JSON, cut where it is long; for messages.
+/// Quotes text for messages, escaped as in JSON and cut if long.
 std::string quote(std::string_view text);
 
 }  // namespace hawser::config

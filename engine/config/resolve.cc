@@ -1,4 +1,4 @@
-// validate, resolve and resolved_json: the three ways to ask what a config means.
+// validate, resolve and resolved_json.
 #include <fmt/format.h>
 
 #include <utility>
@@ -31,8 +31,8 @@ Value with_defaults(const Effective& config, const Value& value, const FieldView
     }
     return table;
   }
-  // A preset's name could mean something else one day, the path is one of the sources, and what has no effect
-  // here must not look like a wish.
+  // Left out: the preset, whose name may change meaning; data.path, which is one of the sources; and fields
+  // without effect, which must not look deliberate.
   if (pointer == "/preset" || pointer == "/data/path" || !has_effect(config, pointer))
     return field.default_value;
   if (!value.is_set()) return field.default_value;

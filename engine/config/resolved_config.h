@@ -1,6 +1,6 @@
-// ResolvedConfig: what a config means once every default, preset, file, set and rule has been applied. Plain
-// values, which only the schema gives defaults; immutable after config::resolve; each constructor below `train` takes only the struct it needs, and
-// nothing below `train` sees the schema (capi/schema/*.fbs).
+// ResolvedConfig: a config with every default, preset, file, set and rule applied. Plain values, whose
+// defaults are only in the schema; immutable after config::resolve. Constructors below `train` take only the
+// struct they need, and nothing below `train` sees the schema (capi/schema/*.fbs).
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ struct InitConfig {
   std::string from;  ///< checkpoint or Hugging Face folder; empty: random
   double std = 0;
   bool scale_residual = false;           ///< projections into the residual stream get std / sqrt(2 * layers)
-  std::vector<std::string> ignore_keys;  ///< of a Hugging Face config.json: accepted although unknown
+  std::vector<std::string> ignore_keys;  ///< unknown keys of a Hugging Face config.json to accept
 };
 
 struct BatchConfig {
@@ -56,7 +56,7 @@ struct BatchConfig {
 };
 
 enum class Precision { kFp32, kBf16, kBf16Pure };
-const char* precision_name(Precision precision);  ///< as configs spell it
+const char* precision_name(Precision precision);  ///< its name in configs
 
 struct TrainConfig {
   int64_t steps = 0;
@@ -66,20 +66,20 @@ struct TrainConfig {
   int64_t log_every = 0;
 };
 
-/// What a run does when a checkpoint of its own cannot be written.
+/// What a run does if one of its own checkpoints cannot be written.
 enum class SaveFailure { kStop, kGoOn };
-/// What a save does while an asynchronous one is being written.
+/// What a save does while an asynchronous save is in progress.
 enum class SaveBusy { kWait, kRefuse };
 
 struct CheckpointConfig {
-  std::string path;          ///< folder for step-N; empty: train saves nothing by itself
+  std::string path;          ///< folder for step-N; empty: train saves nothing
   int64_t every = 0;         ///< steps; 0: none by steps
   double every_seconds = 0;  ///< 0: none by time
   int64_t keep_last = 0;
   bool keep_best = false;  ///< keep the best by validation loss as `best`
-  bool async = false;      ///< train writes beside training
+  bool async = false;      ///< write while training continues
   SaveBusy when_busy = SaveBusy::kWait;
-  SaveFailure on_error = SaveFailure::kStop;  ///< of all but the last checkpoint of a run
+  SaveFailure on_error = SaveFailure::kStop;  ///< for all but the last checkpoint of a run
 };
 
 struct CpuConfig {
@@ -103,7 +103,7 @@ struct ResolvedConfig {
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   Precision precision = Precision::kFp32;
-  Precision output_type = Precision::kFp32;  ///< what forward rounds logits to
+  Precision output_type = Precision::kFp32;  ///< type that forward rounds logits to
   GuardConfig guard;
   TrainConfig train;
   CheckpointConfig checkpoint;

@@ -1,5 +1,5 @@
-// Rules are data: what follows from what, and what contradicts what. Two tables, one row per rule, each a
-// name, the fields it reads and a small function; nothing else in this folder knows what a field means.
+// Rules are data: derived values and contradictions. There are two tables, one row per rule: a name, the
+// fields it reads and a small function. Nothing else in this folder knows the meaning of a field.
 #pragma once
 
 #include <array>
@@ -12,17 +12,17 @@
 
 namespace hawser::config {
 
-/// Fields that must have a valid value; else the rule does not apply.
+/// Fields that must have a valid value; otherwise the rule does not apply.
 using Reads = std::array<const char*, 5>;
 
-/// Gives a field that nobody set its value.
+/// Derives the value of a field that was not set.
 struct Derivation {
   const char* rule;    ///< its name, as explain shows it: "model.head_dim = width / heads"
   const char* target;  ///< JSON pointer
   Reads reads;
   /// The value; unset: the rule does not apply.
   Value (*value)(const Effective&);
-  bool replaces = false;  ///< also where the target was set with lower precedence; `value` decides
+  bool replaces = false;  ///< also replaces a target set with lower precedence; `value` decides
 };
 
 /// Refuses a combination.
@@ -31,17 +31,18 @@ struct Check {
   Reads reads;
   bool (*broken)(const Effective&);
   const char* message;  ///< {/pointer} stands for that field's value
-  const char* fix;      ///< likewise; {} stands for `nearest`
-  /// The nearest valid value as text; null: `fix` says it all.
+  const char* fix;      ///< the same; {} stands for `nearest`
+  /// The nearest valid value as text; null if `fix` suffices.
   std::string (*nearest)(const Effective&) = nullptr;
 };
 
-/// A field that has an effect only when another says so. Asking for it otherwise is refused, never ignored.
+/// A field that has an effect only for some values of another. Setting it otherwise is refused, never
+/// ignored.
 struct Dependence {
   const char* pointer;
   const char* selector;  ///< the field that decides
   std::vector<std::string_view>
-      values;  ///< at which values of the selector (enum names, whole numbers) the field has an effect
+      values;  ///< values of the selector (enum names, whole numbers) at which the field has an effect
 };
 
 std::span<const Derivation> derivations();
@@ -50,11 +51,11 @@ std::span<const Check> training_checks();
 std::span<const Check> parallel_checks();
 std::span<const Dependence> dependences();
 
-/// False if `pointer` depends on a field that has another value now, or that has no effect itself.
+/// Returns false if `pointer` depends on a field with another value now, or on one that itself has no effect.
 bool has_effect(const Effective& config, std::string_view pointer);
 
-/// Problems of all rules together. `complete`: the model must be whole; else fields that init.from will give
-/// may be missing.
+/// The problems that all rules find. `complete`: the model must be complete; otherwise fields that init.from
+/// will provide may be missing.
 std::vector<Problem> check_rules(const Effective& config, bool complete);
 
 }  // namespace hawser::config

@@ -1,5 +1,5 @@
-// How a global batch is shared, in every direction: whichever of its factors are given, the others follow,
-// and what does not divide is refused with the nearest batches that do.
+// Derives and checks the factors of the global batch: whichever are given, the others follow. A batch that
+// does not divide is refused, with the nearest ones that do.
 #include "engine/config/rules_batch.h"
 
 #include <fmt/format.h>
@@ -10,23 +10,24 @@ namespace hawser::config {
 namespace {
 
 constexpr int64_t kUsualMicroBatch = 8;
-constexpr int64_t kMostTokens = 2147483647;  // of a micro-batch: sizes of every buffer stay far below 2^63
+// Tokens of a micro-batch; keeps every buffer size far below 2^63
+constexpr int64_t kMostTokens = 2147483647;
 
-/// Set, and not by a preset whose batch a file or a `set` overrules with a global_batch.
+/// Set, and not by a preset whose batch is overridden by a global_batch from a file or a `set`.
 bool stands(const Effective& c, const char* pointer) {
   const bool overruled =
       c.origin(pointer) == Origin::kPreset && c.origin("/batch/global_batch") > Origin::kPreset;
   return c.is_given(pointer) && !overruled;
 }
 
-/// Stands, and was not derived: the person who set it wants it kept.
+/// In force and not derived: the user wants it kept.
 bool is_fixed(const Effective& c, const char* pointer) {
   return c.has(pointer) && stands(c, pointer) && c.origin(pointer) != Origin::kRule;
 }
 
 bool has_ranks(const Effective& c) { return data_parallel_ranks(c) > 1; }
 
-/// What the global batch must be a multiple of: the factors that are fixed.
+/// The global batch must be a multiple of this: the product of the fixed factors.
 int64_t unit_of_batch(const Effective& c) {
   int64_t unit = data_parallel_ranks(c);
   if (is_fixed(c, "/batch/micro_batch")) unit *= c.integer("/batch/micro_batch");
@@ -44,7 +45,7 @@ std::string nearest_batches(const Effective& c) {
 /// The one global batch that both factors allow.
 std::string batch_of_factors(const Effective& c) { return fmt::format("{}", unit_of_batch(c)); }
 
-/// The global batch does not divide, and these two factors are what is (not) fixed beside the ranks.
+/// Whether the global batch does not divide, given which of these two factors are fixed beside the ranks.
 bool does_not_divide(const Effective& c, bool micro_batch, bool grad_accum_steps) {
   return is_fixed(c, "/batch/micro_batch") == micro_batch &&
          is_fixed(c, "/batch/grad_accum_steps") == grad_accum_steps &&
@@ -133,7 +134,7 @@ Value usual_micro_batch(const Effective& c) {
   if (!c.has("/batch/global_batch")) return Value::of_int(kUsualMicroBatch);
   const int64_t global = c.integer("/batch/global_batch"), unit = unit_of_batch(c);
   if (global % unit != 0) return Value();
-  const int64_t share = global / unit;  // of one rank, in one micro-batch if their number is fixed
+  const int64_t share = global / unit;  // of one rank, per micro-batch if their number is fixed
   if (is_fixed(c, "/batch/grad_accum_steps")) return Value::of_int(share);
   const int64_t wish = c.has("/batch/micro_batch") ? c.integer("/batch/micro_batch") : kUsualMicroBatch;
   int64_t rows = std::min(share, wish);

@@ -1,4 +1,4 @@
-// How a global batch is shared: rows of a micro-batch x micro-batches x data-parallel ranks.
+// How a global batch is divided: rows of a micro-batch x micro-batches x data-parallel ranks.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace hawser::config {
 
 constexpr int64_t kMostRanks = 1 << 20;
 
-/// dp_replicate * dp_shard; kMostRanks where it is more, which a check refuses. Both must have a value.
+/// dp_replicate * dp_shard, or kMostRanks if that is more, which a check refuses. Both must have a value.
 int64_t data_parallel_ranks(const Effective& c);
 
-// Derived where nobody set them (Derivation::value).
+// Derived values (Derivation::value).
 Value usual_micro_batch(const Effective& c);
 Value usual_grad_accum_steps(const Effective& c);
 Value product_of_batch(const Effective& c);

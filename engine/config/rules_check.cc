@@ -1,4 +1,4 @@
-// Runs the tables of rules over a config and collects what they find.
+// Runs the rule tables over a config and collects problems.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,8 @@ void check_required(const Effective& c, std::vector<Problem>* problems) {
   }
   for (const Required& required : kRequired) {
     if (c.is_given(required.pointer)) continue;
-    if (c.is_given("/preset") && !c.has("/preset")) return;  // its name is wrong: it might bring them
+    // Its name is wrong, and the right one might set them
+    if (c.is_given("/preset") && !c.has("/preset")) return;
     const bool counted_later = std::string_view(required.pointer) == "/model/vocab_size" &&
                                c.is("/data/vocabulary", "characters") && c.is("/data/format", "text");
     if (!counted_later) problems->push_back({required.pointer, "is missing", required.fix});
@@ -55,7 +56,7 @@ void check_table(const Effective& c, std::span<const Check> checks, std::vector<
   }
 }
 
-/// The selector says `value`, the name of an enum's item or a whole number.
+/// Whether the selector has `value`, the name of an enum item or a whole number.
 bool says(const Effective& c, const char* selector, std::string_view value) {
   const Value* found = c.find(selector);
   if (found != nullptr && found->kind == Value::Kind::kInt) return fmt::format("{}", found->integer) == value;

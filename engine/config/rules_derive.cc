@@ -1,4 +1,4 @@
-// What follows from what. Rows run top to bottom, so a row may read what rows above it derived.
+// Derived values. Rows run top to bottom, so a row may use values derived above it.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -18,7 +18,7 @@ bool is_gated(const Effective& c) {
   return c.is("/model/mlp", "swiglu") || c.is("/model/mlp", "geglu") || c.is("/model/mlp", "geglu_exact");
 }
 
-/// One source from data.path, unless sources were given later than (or with) it.
+/// Makes one source from data.path, unless sources were given later than (or with) it.
 Value sources_of_path(const Effective& c) {
   if (c.is_given("/data/sources") && c.origin("/data/sources") >= c.origin("/data/path")) return Value();
   const FieldView& field = *schema().find("data")->table->find("sources");
@@ -31,7 +31,8 @@ Value sources_of_path(const Effective& c) {
   return array;
 }
 
-/// 4 widths; gated forms have a third matrix, so 8/3 widths make the same size, rounded up to whole vectors.
+/// 4 times the width. Gated forms have a third matrix, so 8/3 of the width gives the same size, rounded up to
+/// whole vectors.
 Value usual_mlp_width(const Effective& c) {
   const int64_t width = c.integer("/model/width");
   if (!is_gated(c)) return Value::of_int(4 * width);

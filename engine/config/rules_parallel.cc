@@ -1,5 +1,5 @@
-// What contradicts what in the sections on mesh, zero and comm. Fields that only say how ranks share work
-// hold for one rank too, where there is nothing to share; what would change results and cannot is refused.
+// Contradictions in the sections on mesh, zero and comm. Fields that only describe how ranks share work are
+// accepted for one rank. A setting that would change results but cannot take effect is refused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 bool is_power_of_two(int64_t n) { return std::has_single_bit(static_cast<uint64_t>(n)); }
 
-/// The powers of two on both sides.
+/// The nearest powers of two below and above n.
 std::string nearest_powers(int64_t n) {
   const int64_t below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n)));
   return fmt::format("{} or {}", below, 2 * below);
@@ -29,7 +29,7 @@ int64_t nearest_divisor(int64_t n, int64_t wish, int64_t least) {
   return best;
 }
 
-/// More than can be, which a check of its own refuses.
+/// More ranks than possible, which a separate check refuses.
 bool has_too_many_ranks(const Effective& c) {
   return c.integer("/mesh/dp_replicate") * c.integer("/mesh/dp_shard") > kMostRanks;
 }

@@ -1,5 +1,5 @@
-// What contradicts what in the sections on data, optimizer, schedule and training, and what has an
-// effect only with something else.
+// Contradictions in the sections on data, optimizer, schedule and training, and fields that have an effect
+// only together with another.
 #include <fmt/format.h>
 
 #include "engine/config/rules.h"
@@ -18,7 +18,7 @@ constexpr Check kTrainingChecks[] = {
      {"/data/path", "/data/sources"},
      [](const Effective& c) {
        return c.origin("/data/path") == c.origin("/data/sources");
-     },  // else the later counts
+     },  // otherwise the later one counts
      "both data.path and data.sources are given",
      "keep one of them: path is short for one source"},
     {"/data/format",

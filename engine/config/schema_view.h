@@ -1,5 +1,5 @@
 // The config schema as plain structs, read once from the embedded binary schema (capi/schema/config.fbs).
-// Every walker of the config (JSON, FlatBuffers binary, ranges, explain, JSON Schema) goes along these.
+// Every walker of the config (JSON, FlatBuffers binary, ranges, explain, JSON Schema) uses these.
 #pragma once
 
 #include <cstddef>
@@ -33,17 +33,17 @@ struct TableView;
 
 struct FieldView {
   std::string name, doc, unit;
-  std::vector<std::string> also;     ///< other programs' names for it
-  std::vector<std::string> choices;  ///< of a string: valid values; empty: any
+  std::vector<std::string> also;     ///< its names in other programs
+  std::vector<std::string> choices;  ///< valid values of a string; empty: any
   int id = 0;
   uint16_t vtable_offset = 0;
   FieldKind kind = FieldKind::kBool;
   const EnumView* enumeration = nullptr;     ///< kEnum
   const TableView* table = nullptr;          ///< kTable
-  std::shared_ptr<const FieldView> element;  ///< kArray: what it holds (with its limits)
-  std::optional<double> minimum, maximum;    ///< included
-  std::optional<double> above, below;        ///< not included
-  Value default_value;                       ///< kUnset where there is none
+  std::shared_ptr<const FieldView> element;  ///< kArray: its elements (with their limits)
+  std::optional<double> minimum, maximum;    ///< inclusive
+  std::optional<double> above, below;        ///< exclusive
+  Value default_value;                       ///< kUnset if there is none
 };
 
 struct TableView {
@@ -53,16 +53,16 @@ struct TableView {
   const FieldView* find(std::string_view field_name) const;
 };
 
-/// The schema. Made at the first call, immutable, lives as long as the process; any thread.
+/// The schema. Created at the first call, immutable, lives as long as the process. Any thread.
 const TableView& schema();
-/// The whole config as a field of kind kTable, for code that takes a field.
+/// The whole config as one field of kind kTable.
 const FieldView& schema_field();
 
 /// The embedded binary schema.
 const uint8_t* schema_bytes();
 size_t schema_size();
 
-/// "integer", "number", "string", "true or false", "object", ...: for messages.
+/// For messages: "integer", "number", "string", "true or false", "object", ...
 std::string_view kind_name(const FieldView& field);
 
 /// The names of an enum or the choices of a string, as "a, b or c".

@@ -1,5 +1,5 @@
-// Looks for the field that somebody meant: by its name or another program's, here and then anywhere; then by
-// spelling.
+// Finds the field that the user meant: by its own name or another program's, in this section and then
+// anywhere; then by spelling.
 #include "engine/config/suggest.h"
 
 #include <fmt/format.h>
@@ -66,7 +66,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& names) {
-  if (name.size() > 64) return "";  // no slip of the finger, and no quadratic work on a hostile key
+  if (name.size() > 64) return "";  // not a typing error; also avoids quadratic work on a hostile key
   size_t best = std::max<size_t>(1, std::min<size_t>(3, name.size() / 3)) + 1;
   std::string found;
   for (const std::string& candidate : names) {

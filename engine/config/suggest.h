@@ -13,11 +13,11 @@ namespace hawser::config {
 /// that turn a into b. ASCII case is ignored.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The nearest of `names`, if it is near enough to be a typing error; else "".
+/// The nearest of `names` if it is close enough to be a typing error; else "".
 std::string nearest_name(std::string_view name, const std::vector<std::string>& names);
 
-/// What to do about `key`, which `table` (at `pointer`) does not have. It may be a misspelt key, another
-/// program's name for one (see foreign_words.h), or a key of another section. Never empty.
+/// Advice for the unknown `key` of `table` (at `pointer`): it may be misspelt, another program's name (see
+/// foreign_words.h), or belong to another section. Never empty.
 std::string suggest_key(const TableView& table, std::string_view pointer, std::string_view key);
 
 }  // namespace hawser::config

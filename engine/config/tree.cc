@@ -1,4 +1,4 @@
-// JSON pointers into the tree, and laying one config over another.
+// JSON pointers into the tree, and merging one config into another.
 #include "engine/config/tree.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,8 @@
 namespace hawser::config {
 namespace {
 
-/// Index of an array element; "-" is the one after the last, given as SIZE_MAX. False if it is none.
+/// Parses the index of an array element; "-" is the one after the last, given as SIZE_MAX. Returns false if
+/// it is not an index.
 bool parse_index(std::string_view token, size_t* index) {
   if (token == "-") {
     *index = SIZE_MAX;

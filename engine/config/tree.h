@@ -1,5 +1,5 @@
-// Inside of ConfigTree, shared by the files of this folder: reading and writing values along the schema, and
-// JSON pointers (RFC 6901).
+// Internals of ConfigTree, shared by the files of this folder: reading and writing values along the schema,
+// and JSON pointers (RFC 6901).
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ constexpr size_t kMostBytes = 16 << 20;  ///< of a config, JSON or binary
 constexpr size_t kMostItems = 65536;     ///< of one array
 constexpr int kMostDepth = 32;
 
-/// Reads JSON text as a value of `field`, which stands at `pointer`. Throws kConfigParse (no JSON) or
-/// kConfigInvalid (all problems).
+/// Reads JSON text as a value of `field` at `pointer`. Throws kConfigParse (not JSON) or kConfigInvalid (all
+/// problems).
 Value read_json(std::string_view text, const FieldView& field, const std::string& pointer, Origin origin);
 
 /// Reads a FlatBuffers binary of the whole config. Throws kConfigParse (damaged) or kConfigInvalid.
@@ -32,30 +32,31 @@ std::vector<uint8_t> write_binary(const Value& root);
 /// The set fields of a value as JSON text, in canonical order. indent < 0: one line. Unset: "null".
 std::string write_json(const Value& value, const FieldView& field, int indent = -1);
 
-/// Valid UTF-8 without NUL: what a string of a config may hold.
+/// Whether it is valid UTF-8 without NUL, as strings in a config must be.
 bool is_clean_text(std::string_view text);
 
-/// "/model/heads" -> {"model", "heads"}; ~0 and ~1 undone. False if it is not a JSON pointer.
+/// Splits "/model/heads" into {"model", "heads"} and decodes ~0 and ~1. Returns false if it is not a JSON
+/// pointer.
 bool split_pointer(std::string_view pointer, std::vector<std::string>* tokens);
 /// "a/b" -> "a~1b".
 std::string escape_token(std::string_view token);
 
-/// The schema field at a pointer (array elements by index or "-"). Null if there is none: *wrong then says
-/// what is wrong and what was meant.
+/// The schema field at a pointer (array elements by index or "-"). Null if there is none; then *wrong says
+/// why and what may have been meant.
 const FieldView* field_at(const std::vector<std::string>& tokens, Problem* wrong);
 
-/// The same for a pointer that code says: kInternal if there is none.
+/// The same for a pointer in the code: throws kInternal if there is none.
 const FieldView* schema_at(std::string_view pointer);
 
 /// The value at a pointer, or null if it or something above it is not set.
 const Value* find_value(const Value& root, std::string_view pointer);
-/// Where to put a value: makes the tables above it. The pointer must be one of the schema, without array
+/// The place for a value; creates the tables above it. The pointer must be in the schema and without array
 /// indexes.
 Value* make_slot(Value* root, std::string_view pointer);
 
-/// Copies what is set in `from` to fields of `to` that are not set, or set with the same or lower
-/// precedence. Arrays are copied whole. Origin kRule only fills fields that are not set at all: a rule
-/// completes a config and never contradicts it.
+/// Copies the fields set in `from` to fields of `to` that are unset, or set with the same or lower
+/// precedence. Arrays are copied whole. Origin kRule only fills unset fields: a rule completes a config and
+/// never contradicts it.
 void merge(const Value& from, const FieldView& field, Value* to);
 
 }  // namespace hawser::config

@@ -57,7 +57,7 @@ class BinaryReader {
   const uint8_t* data_;
   flatbuffers::Verifier verifier_;
   ProblemList problems_;
-  size_t text_bytes_ = 0;  ///< read so far: many offsets may point to one long string
+  size_t text_bytes_ = 0;  ///< read so far; many offsets may point to one long string
 };
 
 Value BinaryReader::read_table(const uint8_t* start, const TableView& view, const std::string& pointer) {
@@ -168,7 +168,8 @@ Value BinaryReader::read_array(const uint8_t* start, const FieldView& field, con
 
 uoffset_t write_table(const Value& value, const TableView& view, FlatBufferBuilder* builder);
 
-/// Writes what a table refers to before the table itself, as FlatBuffers wants it; 0 for inline fields.
+/// Writes what a table refers to before the table itself, as FlatBuffers requires; returns 0 for inline
+/// fields.
 uoffset_t write_child(const Value& value, const FieldView& field, FlatBufferBuilder* builder) {
   if (field.kind == FieldKind::kString) return builder->CreateString(value.text).o;
   if (field.kind == FieldKind::kTable) return is_empty(value) ? 0 : write_table(value, *field.table, builder);

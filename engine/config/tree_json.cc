@@ -1,5 +1,5 @@
-// JSON into the tree and back. Reading is streamed (SAX), so that duplicate keys are seen and nothing but the
-// tree is ever built; everything wrong with the text is collected before it is reported.
+// Converts JSON to the tree and back. Reading is streamed (SAX), so that duplicate keys are seen and only the
+// tree is built. All faults of the text are collected before they are reported.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace hawser::config {
 namespace {
 
 constexpr size_t kMostKeyShown = 100;          // of an unknown key, in the pointer of its problem
-constexpr const char* kSchemaKey = "$schema";  // editors find the JSON Schema by it; nothing is kept of it
+constexpr const char* kSchemaKey = "$schema";  // editors use it to find the JSON Schema; it is ignored
 
 /// Receives nlohmann's SAX events. One frame per open object or array.
 class Reader {
@@ -97,7 +97,7 @@ class Reader {
     size_t count = 0;                    ///< of an array
   };
 
-  /// Where the value that comes now belongs.
+  /// The place of the next value.
   Slot next();
   bool start(FieldKind kind, const char* name);
   bool end() {
@@ -221,7 +221,7 @@ bool Reader::parse_error(size_t position, const std::string& token,
   const auto lines = std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(end), '\n');
   const size_t last_newline = end == 0 ? std::string_view::npos : text_.rfind('\n', end - 1);
   const size_t column = last_newline == std::string_view::npos ? end : end - last_newline - 1;
-  if (error.id == 406) {  // a number beyond the largest double: good JSON, no good value
+  if (error.id == 406) {  // valid JSON, but beyond the largest double
     const Slot slot = next();
     problems_.add(slot.pointer, fmt::format("{} is too large for a 64-bit float", quote(token)),
                   "use a finite number");

@@ -1,4 +1,4 @@
-// Values of a config tree: making, comparing and stamping them.
+// Values of a config tree: creating, comparing and marking them.
 #include "engine/config/value.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Value: one node of a config tree. A table has one slot per field of the schema, so a position in `fields`
-// is a field id, and the order of ids is the canonical order. Leaves and arrays carry where they came from.
+// is a field id, and the order of ids is the canonical order. Leaves and arrays store their origin.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ struct Value {
 
   Kind kind = Kind::kUnset;
   Origin origin = Origin::kDefault;
-  const char* rule = nullptr;  ///< of a derived value: the rule's name. Static storage
+  const char* rule = nullptr;  ///< rule that derived the value; static storage
   bool boolean = false;
   int64_t integer = 0;
   uint64_t unsigned_integer = 0;
   double number = 0.0;
   std::string text;  ///< kString; an enum is its name
   std::vector<Value> items;
-  std::vector<Value> fields;  ///< by field id
+  std::vector<Value> fields;  ///< indexed by field id
 
   bool is_set() const { return kind != Kind::kUnset; }
 
@@ -34,16 +34,16 @@ struct Value {
   static Value table(size_t field_count);
 };
 
-/// Same content; origins and rules do not count. Unset fields equal unset fields.
+/// Whether the contents are equal, ignoring origins and rules. Unset fields equal unset fields.
 bool same_content(const Value& a, const Value& b);
 
 /// The value as a number (bool, int, uint, double); 0 for others.
 double as_double(const Value& value);
 
-/// True if nothing below (or at) this value is set.
+/// Whether nothing at or below this value is set.
 bool is_empty(const Value& value);
 
-/// Stamps every set leaf and array below.
+/// Sets the origin of every set leaf and array below.
 void set_origin(Value* value, Origin origin);
 
 }  // namespace hawser::config

@@ -1,4 +1,4 @@
-// A walk over all characters of a text file, from front to back.
+// Walks over all characters of a text file, front to back.
 #pragma once
 
 #include "engine/base/input_file.h"
@@ -7,16 +7,17 @@
 
 namespace hawser::data {
 
-/// Calls take(rest, &step, at) for each character: it stands at rest[step], byte `at` of the file, and `take`
-/// steps over it and returns true. False, with `step` unchanged: it is no UTF-8 or not in `vocabulary`;
-/// throws kDataInvalid then, and what read_at throws.
+/// Calls take(rest, &step, at) for each character. The character is at rest[step], byte `at` of the file;
+/// `take` advances step past it and returns true. If it returns false, with `step` unchanged, the bytes are
+/// not UTF-8 or not in `vocabulary`, and this throws kDataInvalid. Also throws what read_at throws.
 template <class Take>
 void each_character(const InputFile& file, const Vocabulary& vocabulary, const Take& take) {
   FileWindow window(file);
   for (int64_t at = 0; at < file.size();) {
     const std::string_view rest = window.at(at, kMostUtf8Bytes);
     constexpr size_t kMost = kMostUtf8Bytes;
-    // Characters that begin in these bytes are whole; fewer than kMost are there only at the file's end.
+    // Characters that begin in these bytes are complete. Fewer than kMost bytes remain only at the end of the
+    // file.
     const size_t whole = rest.size() < kMost ? rest.size() : rest.size() - (kMost - 1);
     size_t step = 0;
     while (step < whole) {

@@ -1,5 +1,5 @@
-// Recognises files by their first bytes: by a format's signature, as lines of JSON objects, or as bytes that
-// are no text at all.
+// Recognises files by their first bytes: a format's signature, lines of JSON objects, or bytes that are not
+// text.
 #include "engine/data/content.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ constexpr const char* kUtf8 = "convert it to UTF-8, such as with iconv -f UTF-16
 constexpr const char* kWeights = "name the folder of a model by init.from, and its training text here";
 constexpr const char* kConvert = "convert it to UTF-8; or, if it holds token ids, set data.format to tokens";
 
-/// The bytes that files of a format have at an offset.
+/// The bytes that files of a format have at a given offset.
 struct Signature {
   size_t offset;
   std::string_view bytes;
@@ -64,7 +64,7 @@ bool begins_as(std::string_view head, const Signature& s) {
   return head.size() >= s.offset + s.bytes.size() && head.substr(s.offset, s.bytes.size()) == s.bytes;
 }
 
-/// A header's length in 8 bytes, then the header, a JSON object.
+/// Whether it starts with a header length of 8 bytes and a JSON object.
 bool is_safetensors(std::string_view head, int64_t file_size) {
   if (head.size() < 10 || head.substr(8, 2) != "{\"") return false;
   uint64_t header = 0;
@@ -72,7 +72,7 @@ bool is_safetensors(std::string_view head, int64_t file_size) {
   return header <= static_cast<uint64_t>(file_size) - 8;
 }
 
-/// The first lines that are not empty, those that are whole in `head`, are JSON objects.
+/// Whether the first non-empty lines that are complete in `head` are JSON objects.
 bool is_json_lines(std::string_view head, bool whole_file) {
   if (head.starts_with("\xef\xbb\xbf")) head.remove_prefix(3);
   int objects = 0;
@@ -89,7 +89,7 @@ bool is_json_lines(std::string_view head, bool whole_file) {
   return objects > 0;
 }
 
-/// NULs, and bytes that no UTF-8 has where they stand, are more than a text of any encoding has.
+/// Whether there are more NULs and invalid UTF-8 bytes than in text of any encoding.
 bool is_binary(std::string_view head, bool whole_file) {
   std::string_view judged = head.substr(0, kBytesJudged);
   size_t nul = 0, invalid = 0;

@@ -1,13 +1,13 @@
-// What a file that is said to be text really holds.
+// Checks that a file given as text really is text.
 #pragma once
 
 #include <string>
 
 namespace hawser::data {
 
-/// Throws kDataInvalid, with what to do, unless the file at `path` can be plain text: one that begins as
-/// another format does (JSON Lines, gzip, Parquet, safetensors, PDF, ...), or whose first bytes are mostly
-/// not UTF-8, trains without an error into a model of nonsense. Throws as InputFile::open.
+/// Throws kDataInvalid, with advice, unless the file at `path` can be plain text. A file that begins like
+/// another format (JSON Lines, gzip, Parquet, safetensors, PDF, ...) or whose first bytes are mostly not
+/// UTF-8 would train without an error and give a useless model. Throws what InputFile::open throws.
 void check_is_text(const std::string& path);
 
 }  // namespace hawser::data

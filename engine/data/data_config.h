@@ -1,4 +1,4 @@
-// DataConfig: where tokens come from and how rows are made of them.
+// DataConfig: where tokens come from and how rows are made from them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ enum class VocabularyKind { kNone, kBytes, kCharacters };
 enum class TokenType { kU16, kU32 };
 
 struct DataSource {
-  std::string path;  ///< text file, folder's file, raw token file, or Megatron prefix (without .bin/.idx)
+  std::string path;  ///< text file, raw token file, or Megatron prefix (without .bin/.idx)
   double weight = 1.0;
 };
 
@@ -26,7 +26,7 @@ struct DataConfig {
   bool packing = false;              ///< document mask: documents in a row do not see each other
   int64_t separator = -1;            ///< token that ends a document; -1: none
   bool shuffle = true;
-  bool as_is = false;  ///< text is read whatever it looks like, and whatever tokenizer the model has
+  bool as_is = false;  ///< read as text whatever it looks like, and whatever tokenizer the model has
 };
 
 }  // namespace hawser::data

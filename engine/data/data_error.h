@@ -9,16 +9,16 @@
 
 namespace hawser::data {
 
-/// Throws kDataInvalid with "file: problem" and details {"file": ..., "offset": ...}. `offset` is in bytes;
-/// pass a negative one where the problem has no place.
+/// Throws kDataInvalid with "file: problem" and details {"file": ..., "offset": ...}. `offset` is in bytes,
+/// or negative if the problem has no position.
 [[noreturn]] void fail_data(const std::string& file, int64_t offset, const std::string& problem);
 
-/// Throws kDataInvalid for the character that `rest` (not empty) begins with, at byte `offset` of the file,
-/// which has no token: invalid UTF-8, or not in `vocabulary`.
+/// Throws kDataInvalid for the character at the start of `rest` (not empty), at byte `offset` of the file:
+/// invalid UTF-8, or not in `vocabulary`.
 [[noreturn]] void fail_character(const std::string& file, int64_t offset, std::string_view rest,
                                  const Vocabulary& vocabulary);
 
-/// "U+00E9 'é'"; the character itself is left out where it would not print.
+/// For example "U+00E9 'é'"; without the character if it is not printable.
 std::string describe_character(uint32_t code_point);
 
 /// File name without its folder.

@@ -1,4 +1,4 @@
-// Rows out of sources: which window of which source a sample number means, and the row itself.
+// Makes rows from sources: maps a sample number to a window of a source, and reads the row.
 #include "engine/data/dataset.h"
 
 #include <algorithm>
@@ -22,8 +22,7 @@ namespace {
 
 using Sources = std::vector<std::unique_ptr<TokenSource>>;
 
-constexpr uint64_t kShuffleSite =
-    0x73687566666c65;  // "shuffle": keeps this use of the seed apart from others
+constexpr uint64_t kShuffleSite = 0x73687566666c65;  // "shuffle": separates this use of the seed from others
 
 template <typename... Args>
 [[noreturn]] void fail_config(const char* pointer, fmt::format_string<Args...> format, Args&&... args) {
@@ -32,8 +31,8 @@ template <typename... Args>
               fmt::format("{{\"pointer\":\"{}\"}}", pointer));
 }
 
-/// Settings that no single field can get wrong alone. The config's own rules find most of them earlier; a
-/// caller that fills DataConfig by hand meets them here.
+/// Checks combinations of settings. The config's rules find most faults earlier; a caller that fills in
+/// DataConfig by hand meets them here.
 void check_config(const DataConfig& config, const Vocabulary& vocabulary, int64_t cols, int64_t vocab_size) {
   if (config.format == DataFormat::kNone) {
     fail_config("/data/format", "no format, so there is nothing to open: batches are pushed by the program");
@@ -110,7 +109,7 @@ Sources open_sources(const DataConfig& config, const std::vector<DataSource>& li
   return joined;
 }
 
-/// Tokens [begin, end) of a source as samples; a part that cannot fill one row is an error.
+/// The samples in tokens [begin, end) of a source. Throws if they cannot fill one row.
 Part make_part(const TokenSource& source, int64_t begin, int64_t end, int64_t cols, const std::string& which,
                const char* advice) {
   if (end - begin < cols + 1) {
@@ -122,8 +121,8 @@ Part make_part(const TokenSource& source, int64_t begin, int64_t end, int64_t co
   return {&source, begin, end, (end - begin - 1) / cols};
 }
 
-/// Files of at most so many tokens are read once when they are opened (some 50 ms); of larger ones each row
-/// is checked when it is read.
+/// Files up to this size are read once when opened (some 50 ms); in larger ones each row is checked when it
+/// is read.
 constexpr int64_t kCheckedTokens = int64_t{64} << 20;
 
 std::vector<double> weights_of(const DataConfig& config, size_t sources) {
@@ -148,7 +147,7 @@ Dataset::Dataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_
       mixture_(weights_of(config, sources_.size())) {
   split(config);
   fingerprint_ = make_fingerprint(config, seed, cols, train_, validation_);
-  if (config.format == DataFormat::kText) return;  // its tokens come from a vocabulary
+  if (config.format == DataFormat::kText) return;  // tokens come from a vocabulary
   for (const Sources* sources : {&sources_, &validation_sources_})
     for (const auto& source : *sources)
       if (source->size() <= kCheckedTokens) check_ids(*source);
@@ -255,7 +254,7 @@ void Dataset::check_ids(const Window& window, int32_t first, const int32_t* targ
   if (bad < cols_) fail_id(*window.source, window.first + 1 + bad);
 }
 
-/// Every token of a file, so that a bad one is found before anything is trained or written.
+/// Checks every token of a file, so that a bad one is found before anything is trained or written.
 void Dataset::check_ids(const TokenSource& source) const {
   std::vector<int32_t> tokens(1 << 16);
   for (int64_t at = 0; at < source.size();) {
@@ -267,7 +266,7 @@ void Dataset::check_ids(const TokenSource& source) const {
   }
 }
 
-/// Index of the first of n tokens that is no id of the model; n if there is none.
+/// Index of the first of n tokens that is not an id of the model; n if there is none.
 int64_t Dataset::first_bad(const int32_t* tokens, int64_t n) const {
   uint32_t largest = 0;  // -1, no id, becomes the largest of all
   for (int64_t t = 0; t < n; ++t) largest = std::max(largest, static_cast<uint32_t>(tokens[t]));

@@ -1,5 +1,5 @@
 // Dataset: rows of tokens by global sample number. A row is a pure function of (config, seed, split, sample
-// number): one integer cursor makes resume exact, whatever the layout.
+// number), so one integer cursor makes resuming exact under any layout.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace hawser::data {
 
 enum class Split { kTrain, kValidation };
 
-/// Where rows are written; all arrays are [rows, cols], row-major, supplied by the caller.
+/// Destination of rows. All arrays are [rows, cols], row-major, provided by the caller.
 struct Rows {
   int32_t* tokens = nullptr;
-  int32_t* targets = nullptr;    ///< what position t predicts; -100 masks
+  int32_t* targets = nullptr;    ///< target of each position; -100 masks it
   int32_t* positions = nullptr;  ///< 0..cols-1, restarting at each document when packing; may be null
   int32_t* kv_begin = nullptr;   ///< first column that position t may see (0 without packing); may be null
   int64_t rows = 0, cols = 0;
@@ -39,40 +39,40 @@ struct Rows {
 /// - Validation samples are those of all sources, one source after another.
 class Dataset {
  public:
-  /// Opens and validates all sources. `cols` = tokens per row; a sample is cols + 1 tokens
-  /// giving cols targets. Token ids are checked against vocab_size (<= 0: only that they are ids at all), in
-  /// files of up to 64 Mi tokens here, in larger ones when rows are read. Throws as InputFile::open for a
-  /// file that cannot be opened; kDataInvalid, with file, offset and value, for one that is damaged, foreign,
-  /// empty or too short, in either part; kConfigInvalid, with the pointer, for settings that contradict each
-  /// other.
+  /// Opens and validates all sources. `cols` = tokens per row; a sample is cols + 1 tokens, which give cols
+  /// targets. Token ids must be below vocab_size (<= 0: only valid ids). Files of up to 64 Mi tokens are
+  /// checked here, larger ones when rows are read. Throws what InputFile::open throws; kDataInvalid, with
+  /// file, offset and value, for a file that is damaged, in another format, empty or too short for either
+  /// part; kConfigInvalid, with the pointer, for settings that contradict each other.
   static std::unique_ptr<Dataset> open(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed,
                                        int64_t cols, int64_t vocab_size);
 
   /// Fills out.rows rows with samples first_sample, first_sample + 1, ... Training samples never end (each
-  /// source is shuffled anew every epoch); validation samples are those in [0, validation_samples()), in
-  /// order. Const and thread-safe; allocates nothing. Throws kDataInvalid for a token outside the vocabulary,
-  /// kOutOfRange beyond the validation samples and kInvalidArgument when out.cols is not the cols of open;
-  /// after a throw the rows hold anything.
+  /// source is reshuffled every epoch). Validation samples are those in [0, validation_samples()), in order.
+  /// Const and thread-safe; allocates nothing. Throws kDataInvalid for a token outside the vocabulary,
+  /// kOutOfRange past the last validation sample and kInvalidArgument if out.cols differs from open's; then
+  /// the rows' contents are undefined.
   void read(Split split, uint64_t first_sample, const Rows& out) const;
 
-  int64_t train_samples() const { return samples_in(train_); }            ///< in one pass over all sources
-  int64_t validation_samples() const { return samples_in(validation_); }  ///< 0: no validation part
+  /// Samples in one pass over all sources
+  int64_t train_samples() const { return samples_in(train_); }
+  int64_t validation_samples() const { return samples_in(validation_); }  ///< 0 without a validation part
   int64_t train_tokens() const {
     return train_samples() * cols_;
   }  ///< targets in one pass: train_samples() * cols
   int64_t validation_tokens() const { return validation_samples() * cols_; }  ///< validation_samples() * cols
-  /// JSON of all that rows depend on: files (base names, sizes, digests of head and tail), format, split
-  /// bounds, weights, sequence, seed, packing, shuffle. Equal data gives equal text.
+  /// JSON of everything that rows depend on: files (base names, sizes, digests of head and tail), format,
+  /// split bounds, weights, sequence, seed, packing, shuffle. Equal data give equal text.
   const std::string& fingerprint() const { return fingerprint_; }
-  /// What the files hold, in shares (fingerprint.h): the ranks digest one each.
+  /// Digests one share of the files' contents (fingerprint.h); each rank digests one.
   std::string digest_share(int64_t share, int64_t shares) const;
-  /// The fingerprint with that, as checkpoints store it; resuming on other data (data_difference) is an error
-  /// unless allowed.
+  /// The fingerprint including the shares' digests, as stored in checkpoints. Resuming on other data
+  /// (data_difference) is an error unless allowed.
   std::string fingerprint(const std::vector<std::string>& shares) const;
 
  private:
   using Sources = std::vector<std::unique_ptr<TokenSource>>;
-  /// Tokens first .. first + cols of a source.
+  /// Tokens first .. first + cols of one source.
   struct Window {
     const TokenSource* source = nullptr;
     int64_t first = 0;

@@ -1,5 +1,5 @@
-// ElementArray: integers of some width in a file, read as token ids. Raw token files, Megatron files and text
-// by bytes are all such arrays.
+// ElementArray: integers of a given width in a file, read as token ids. Raw token files, Megatron files and
+// text by bytes are such arrays.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ int64_t element_bytes(ElementType type);
 /// "u8", "i64", ... Static storage.
 const char* element_name(ElementType type);
 
-/// All of a file from its start; borrows the file. Elements are little-endian. Throws as InputFile::read_at.
+/// A whole file; borrows it. Elements are little-endian. Throws what InputFile::read_at throws.
 struct ElementArray {
   const InputFile* file = nullptr;
   int64_t size = 0;  ///< elements
   ElementType type = ElementType::kU8;
 
-  /// Elements [first, first + count) into out; a value outside int32 becomes -1, which is no token id. The
-  /// caller keeps the range inside [0, size). Allocates nothing.
+  /// Copies elements [first, first + count) to out. A value outside int32 becomes -1, which is not a token
+  /// id. The range must be inside [0, size). Allocates nothing.
   void copy(int64_t first, int64_t count, int32_t* out) const;
   /// First index in [first, end) whose element equals `value`; `end` if none.
   int64_t find(int64_t first, int64_t end, int64_t value) const;
-  /// The element as it stands in the file.
+  /// The element as stored.
   int64_t at(int64_t index) const;
 };
 

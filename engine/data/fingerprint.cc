@@ -1,8 +1,8 @@
-// Identity of data, in two parts. What costs nothing is there at once: settings, and of each file its size,
-// head and tail. What the files hold is digested when it is needed, in shares, a block at a time: all of it
-// up to 4 GiB, which a page cache gives in about a second; of more, every second, third, ... block, since
-// digests of terabytes would take hours. Of 100 GiB that is every 25th MiB: files made anew are told apart, a
-// few bytes overwritten in the middle may not be.
+// Identity of data, in two parts. The cheap part is available at once: settings, and the size, head and tail
+// of each file. Contents are digested when needed, in shares, a block at a time. Up to 4 GiB everything is
+// digested, which takes about a second from the page cache. Beyond that only every second, third, ... block
+// is, because digests of terabytes would take hours. For 100 GiB it is every 25th MiB: that detects
+// regenerated files, but perhaps not a few bytes overwritten in the middle.
 #include "engine/data/fingerprint.h"
 
 #define XXH_INLINE_ALL
@@ -95,7 +95,7 @@ std::string make_fingerprint(const DataConfig& config, uint64_t seed, int64_t co
 
 namespace {
 
-/// Every how many blocks are digested.
+/// One block in how many is digested.
 int64_t stride_of(const Files& files) {
   int64_t bytes = 0;
   for (const InputFile* file : files) bytes += file->size();
@@ -110,7 +110,7 @@ void each_block(const Files& files, Fn fn) {
     for (int64_t offset = 0; offset < files[i]->size(); offset += step) fn(i, offset);
 }
 
-/// What a file is called says nothing about what it holds.
+/// File names do not identify contents.
 void forget_names(Json* fingerprint) {
   for (const char* list : {"train", "validation"})
     for (Json& part : fingerprint->at(list))
@@ -163,7 +163,7 @@ std::string data_difference(const std::string& theirs, const std::string& ours) 
   if (there.contains("contents") && here.contains("contents")) {
     forget_names(&there);
     forget_names(&here);
-  } else {  // of an earlier version, or of data that could not be read to their end
+  } else {  // from an earlier version, or from data that could not be read completely
     there.erase("contents");
     here.erase("contents");
   }

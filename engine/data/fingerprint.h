@@ -1,4 +1,4 @@
-// What a checkpoint stores about its data, so that a run cannot resume on other rows unnoticed.
+// Identifies the data in a checkpoint, so that a run cannot resume on other rows unnoticed.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace hawser::data {
 
-/// A stretch of one source that rows are cut from.
+/// A range of one source from which rows are made.
 struct Part {
   const TokenSource* source = nullptr;
   int64_t begin = 0, end = 0;  ///< tokens of the source
@@ -26,17 +26,18 @@ using Files = std::vector<const InputFile*>;
 /// The files behind all parts, each once, in order.
 Files files_of(const std::vector<Part>& train, const std::vector<Part>& validation);
 
-/// Digests of share `share` of `shares` of what the files hold: so several ranks read each block once. Throws
-/// as InputFile::read_at.
+/// Digests share `share` of `shares` of the files' contents, so that several ranks together read each block
+/// once. Throws what InputFile::read_at throws.
 std::string digest_share(const Files& files, int64_t share, int64_t shares);
 
-/// The fingerprint with what the files hold, from all shares in order: a digest of each file, the same
-/// whatever the number of shares. Of more than 4 GiB in all, only every n-th MiB goes into it ("every").
+/// The fingerprint with the contents of the files, from all shares in order: a digest of each file, the same
+/// for any number of shares. If the files have more than 4 GiB in all, only every n-th MiB is digested
+/// ("every").
 std::string with_contents(const std::string& fingerprint, const Files& files,
                           const std::vector<std::string>& shares);
 
-/// In what data differ, a line for each field; "" where they are the same. Files may have been moved and
-/// renamed where both fingerprints say what they hold.
+/// The differences, a line for each field; "" if there are none. Files may have been moved or renamed if both
+/// fingerprints include contents.
 std::string data_difference(const std::string& theirs, const std::string& ours);
 
 }  // namespace hawser::data

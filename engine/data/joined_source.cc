@@ -46,7 +46,7 @@ class JoinedSource final : public TokenSource {
   }
 
  private:
-  /// The part that holds token `at`; parts without tokens hold none.
+  /// The part that holds token `at`. Empty parts hold none.
   size_t part_of(int64_t at) const {
     return static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
   }

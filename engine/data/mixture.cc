@@ -17,7 +17,7 @@ uint64_t left_of(uint64_t n, uint64_t share) {
   return static_cast<uint64_t>((static_cast<Wide>(n) * share + (Wide{1} << 63)) >> 64);
 }
 
-/// p * 2^64, kept inside [1, 2^64 - 1] so that no source starves.
+/// p * 2^64, clamped to [1, 2^64 - 1] so that every source gets samples.
 uint64_t to_share(double p) {
   const double scaled = std::ldexp(p, 64);
   if (scaled < 1.0) return 1;

@@ -1,5 +1,5 @@
-// Mixture: which source gives sample n of a weighted mix, and which of its samples, as a pure function of n.
-// Nothing is drawn at random: the shares are exact up to rounding at every n, not only on average.
+// Mixture: maps sample n of a weighted mix to a source and to a sample of it, as a pure function of n.
+// Nothing is random: at every n the shares are exact up to rounding, not only on average.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@ namespace hawser::data {
 
 /// Const use is thread-safe and allocates nothing.
 ///
-/// The sources are the leaves of a binary tree. A node whose left part has the share p of its weight sends
-/// the first n of its samples floor(n p + 1/2) times left: Bresenham's line, whose inverse is the same
-/// formula, so the place inside the chosen part is known without counting. A pick walks down the tree: O(log
-/// sources). Each level is off by at most half a sample, shrunk by the shares below it: two sources are never
-/// off by more than 1/2, and no source by more than half the depth of the tree.
+/// The sources are the leaves of a binary tree. A node whose left child has the share p of its weight sends
+/// floor(n p + 1/2) of its first n samples left (Bresenham's line). Its inverse is the same formula, so the
+/// position within the chosen child is known without counting. A pick walks down the tree in O(log sources).
+/// Each level is off by at most half a sample, shrunk by the shares below it: two sources are never off by
+/// more than 1/2, and no source by more than half the depth of the tree.
 class Mixture {
  public:
   /// Weights are relative, finite and > 0 (kInvalidArgument otherwise); at least one.
@@ -21,16 +21,16 @@ class Mixture {
 
   struct Pick {
     int64_t source = 0;
-    uint64_t sample = 0;  ///< how many samples this source gave before
+    uint64_t sample = 0;  ///< number of samples this source gave before
   };
   /// Sample n of the mix.
   Pick pick(uint64_t n) const;
 
  private:
-  /// Splits the sources [first, last) at `middle`; `share` of 2^64 goes left.
+  /// Splits the sources [first, last) at `middle`; `share` / 2^64 of the samples go left.
   struct Node {
     int64_t first = 0, middle = 0, last = 0;
-    int32_t left = -1, right = -1;  // nodes, -1 where one source is left
+    int32_t left = -1, right = -1;  // child nodes; -1 if one source is left
     uint64_t share = 0;
   };
   int32_t build(const std::vector<double>& weights, int64_t first, int64_t last);

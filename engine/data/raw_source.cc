@@ -1,5 +1,5 @@
-// Raw token files: nothing but ids. Since such a file cannot say what it is, everything that could tell a
-// wrong one is looked at: its size, and whether it starts with a header that other programs write.
+// Raw token files: only ids. Such a file cannot identify itself, so everything that could reveal a wrong one
+// is checked: its size, and whether it starts with a header of another program.
 #include <fmt/format.h>
 
 #include <string_view>

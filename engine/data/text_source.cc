@@ -1,5 +1,5 @@
-// Text files. By bytes, token i is byte i. By characters, token i is character i, which stands at byte i only
-// in ASCII: for other text a sparse index keeps the byte offset of every 1024th character, and a read steps
+// Text files. By bytes, token i is byte i. By characters, token i is character i, which is at byte i only in
+// ASCII. For other text a sparse index stores the byte offset of every 1024th character, and a read steps
 // from the nearest one.
 #include <string_view>
 
@@ -62,8 +62,8 @@ class CharacterSource final : public TokenSource {
   static constexpr int64_t kStride =
       1024;  // characters between entries: 8 bytes of index per KiB or more of text
 
-  /// Token of the character at byte *at, and steps over it; -1, with *at unchanged, where it has none or the
-  /// file, whose characters were once looked at, now ends.
+  /// Returns the token of the character at byte *at and advances past it. Returns -1, with *at unchanged, if
+  /// it has none or if the file, which was complete when opened, now ends here.
   int32_t next(FileWindow* window, int64_t* at) const {
     const std::string_view rest = window->at(*at, kMostUtf8Bytes);
     size_t step = 0;

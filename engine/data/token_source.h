@@ -1,5 +1,5 @@
-// TokenSource: one stream of tokens with document boundaries, whatever file it comes from. One file per
-// format implements it; dataset.cc makes rows of it.
+// TokenSource: one stream of tokens with document boundaries, independent of the file format. Each format has
+// an implementation in its own file; dataset.cc makes rows from it.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace hawser::data {
 
-/// Const use is thread-safe and, but for locate(), allocates nothing.
+/// Const use is thread-safe and allocates nothing, except locate().
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
   virtual int64_t size() const = 0;  ///< tokens
-  /// Tokens [first, first + count) into out; -1 where the file holds no possible id (negative or beyond
-  /// int32). The caller keeps the range inside [0, size()).
+  /// Copies tokens [first, first + count) to out; -1 if the file holds no valid id there (negative or beyond
+  /// int32). The range must be inside [0, size()).
   virtual void copy(int64_t first, int64_t count, int32_t* out) const = 0;
   /// One past the last token of the document that holds token `at`, or `limit` if that is further.
   /// Needs at < limit <= size().
   virtual int64_t document_end(int64_t at, int64_t limit) const = 0;
-  /// Where token `index` stands and what the file holds there, for messages.
+  /// The position of token `index` and the value stored there, for messages.
   struct Place {
     std::string file;
     int64_t offset = 0;  ///< bytes
@@ -32,19 +32,19 @@ class TokenSource {
     int64_t value = 0;   ///< as stored
   };
   virtual Place locate(int64_t index) const = 0;
-  /// What to call it in messages: its path as configured.
+  /// Its name in messages: the path from the config.
   virtual const std::string& name() const = 0;
   /// The files behind it, in order; borrowed.
   virtual std::vector<const InputFile*> files() const = 0;
 };
 
-/// UTF-8 text; the file is one document. By bytes, any file will do; by characters, invalid UTF-8 and
-/// characters outside the vocabulary are kDataInvalid with their offset, found here and not in the middle of
-/// a run.
+/// UTF-8 text; the file is one document. By bytes, any file is accepted. By characters, invalid UTF-8 and
+/// characters outside the vocabulary are kDataInvalid with their offset, found here rather than in the middle
+/// of a run.
 std::unique_ptr<TokenSource> open_text(const std::string& path, const Vocabulary& vocabulary);
 
-/// Raw little-endian token ids. A document runs up to and including `separator` (-1: the file is one
-/// document). Refuses files whose size is no multiple of the element and files that start with another
+/// Raw little-endian token ids. A document extends up to and including `separator` (-1: the file is one
+/// document). Refuses files whose size is not a multiple of the element, and files that start with another
 /// format's header.
 std::unique_ptr<TokenSource> open_raw_tokens(const std::string& path, TokenType type, int64_t separator);
 
@@ -52,7 +52,7 @@ std::unique_ptr<TokenSource> open_raw_tokens(const std::string& path, TokenType 
 /// is an entry of the index's document list. The whole index is checked here, in one pass.
 std::unique_ptr<TokenSource> open_megatron(const std::string& prefix);
 
-/// The sources one after another as a single stream; a document never spans two of them.
+/// Concatenates sources to one stream. A document never spans two of them.
 std::unique_ptr<TokenSource> join_sources(std::vector<std::unique_ptr<TokenSource>> parts);
 
 }  // namespace hawser::data

@@ -28,7 +28,7 @@ namespace {
       "this model has no text vocabulary: give token ids, or train with data.vocabulary bytes or characters");
 }
 
-/// The code points that are marked, ascending.
+/// The marked code points, ascending.
 std::vector<uint32_t> marked(const std::vector<uint8_t>& seen) {
   std::vector<uint32_t> result;
   for (uint32_t point = 0; point < seen.size(); ++point) {
