@@ -25,7 +25,7 @@ void BlockWriter::start_thread() {
   const SignalsBlocked blocked;
   try {
     thread_ = std::thread([this] { write_blocks(); });
-  } catch (const std::system_error&) {  // then append writes
+  } catch (const std::system_error&) {  // append writes instead
   }
 }
 
@@ -60,7 +60,7 @@ void BlockWriter::write_blocks() noexcept {
   }
 }
 
-/// The block that was being filled is full; waits until there is another to fill.
+/// The current block is full; waits until there is another to fill.
 void BlockWriter::hand_over() {
   filled_ = 0;
   if (!thread_.joinable()) {
@@ -78,7 +78,7 @@ void BlockWriter::append(const void* data, int64_t bytes) {
   const char* from = static_cast<const char*>(data);
   while (bytes > 0) {
     const int64_t n = std::min(bytes, block_bytes_ - filled_);
-    HWS_CHECK(filled_ + n <= memory_->bytes());  // no more than was said
+    HWS_CHECK(filled_ + n <= memory_->bytes());  // not more than announced
     std::memcpy(block(handed_) + filled_, from, static_cast<size_t>(n));
     filled_ += n, from += n, bytes -= n;
     if (filled_ == block_bytes_) hand_over();
@@ -88,7 +88,7 @@ void BlockWriter::append(const void* data, int64_t bytes) {
 void BlockWriter::finish() {
   stop_thread();
   if (error_) std::rethrow_exception(error_);
-  file_.set_direct(false);  // the rest is no whole number of sectors
+  file_.set_direct(false);  // the rest is not a whole number of sectors
   file_.write(block(handed_), filled_);
   file_.sync();
   file_.close();

@@ -1,6 +1,6 @@
-// Writes one file front to back in large blocks, on a thread of its own, so that its caller does not wait
-// for the disk. Whole blocks bypass the page cache if the file system can do that: a copy into the cache
-// would take more processor time than the rest of a save.
+// Writes one file front to back in large blocks on its own thread, so that the caller does not wait for the
+// disk. Whole blocks bypass the page cache if the file system allows it: copying into the cache would take
+// more CPU time than the rest of a save.
 #pragma once
 
 #include <condition_variable>
@@ -19,11 +19,11 @@ class BlockWriter {
  public:
   static constexpr int64_t kBlockBytes = int64_t{4} << 20;
 
-  /// `file` is new, and will get `bytes` bytes. The caller's thread writes a file of one block, and any file
-  /// for which no thread can start, which is slower. The thread has the caller's priority, takes none of the
-  /// host's signals and ends with the file. Throws kOutOfMemory.
+  /// `file` is new and will have `bytes` bytes. The caller's thread writes a file of one block, and any file
+  /// for which no thread can be started, which is slower. The thread has the caller's priority, receives no
+  /// signals and ends with the file. Throws kOutOfMemory.
   BlockWriter(File file, int64_t bytes, int64_t block_bytes = kBlockBytes);
-  /// Waits for the running write. The caller abandons a file that was not finished.
+  /// Waits for the write in progress. The caller abandons a file that was not finished.
   ~BlockWriter();
   BlockWriter(const BlockWriter&) = delete;
   BlockWriter& operator=(const BlockWriter&) = delete;
@@ -34,7 +34,7 @@ class BlockWriter {
   void finish();
 
  private:
-  static constexpr int64_t kBlocks = 3;  // one is filled, one written, one between them
+  static constexpr int64_t kBlocks = 3;  // one being filled, one being written, one in between
   char* block(int64_t number) const { return memory_->data() + number % kBlocks * block_bytes_; }
   void start_thread();
   void stop_thread() noexcept;
@@ -44,14 +44,14 @@ class BlockWriter {
   File file_;
   const int64_t block_bytes_;
   std::shared_ptr<device::Arena> memory_;
-  int64_t filled_ = 0;  // bytes of the block that is being filled
+  int64_t filled_ = 0;  // bytes in the block being filled
 
   std::thread thread_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable change_;
   int64_t handed_ = 0, written_ = 0;  // whole blocks
   bool stopping_ = false;
-  std::exception_ptr error_;  // the thread's; it writes no more then
+  std::exception_ptr error_;  // the thread's error; it stops writing then
 };
 
 }  // namespace hawser::checkpoint

@@ -33,28 +33,28 @@ struct TensorView {
 struct Description {
   int64_t step = 0;
   std::string state_json = "{}";       ///< trainer state: data cursor, optimizer count, guard window, ...
-  std::string config_json = "{}";      ///< what was set (ConfigTree::to_json)
+  std::string config_json = "{}";      ///< the config as set (ConfigTree::to_json)
   std::string vocabulary_json = "{}";  ///< Vocabulary::to_json, or {}
   std::string data_json = "{}";        ///< Dataset::fingerprint, or {}
-  std::string model_json = "{}";  ///< resolved model section; a checkpoint of another model is refused by it
+  std::string model_json = "{}";       ///< resolved model section; used to refuse another model's checkpoint
   /// "config.json", "tokenizer.json", ...: kept in extra/, unread; plain names.
   std::map<std::string, std::string> extra_files;
 };
 
-/// Writes `path`, which must not exist, and makes its parent. Afterwards the whole checkpoint is there and
-/// durable, or an Error is thrown (kIo, kAlreadyExists, kPermission, kInvalidArgument) and nothing is left.
-/// Shards have at most shard_bytes, unless one tensor alone has more. A name step-N also goes into the
-/// parent's hint file LATEST. This is for one rank that has every tensor whole; several ranks save together
-/// through sharded_save.h.
+/// Writes `path`, which must not exist, and creates its parents. Afterwards the complete checkpoint exists
+/// and is durable, or an Error is thrown (kIo, kAlreadyExists, kPermission, kInvalidArgument) and nothing is
+/// left. Shards have at most shard_bytes, unless a single tensor is larger. A name step-N is also written to
+/// the parent's hint file LATEST. This is for one rank that has every tensor whole; several ranks save
+/// together through sharded_save.h.
 void save(const std::string& path, const std::vector<TensorView>& tensors, const Description& description,
           int64_t shard_bytes = int64_t{4} << 30);
 
 bool is_checkpoint(const std::string& path);  ///< has a manifest.json
 
-/// Whether the error, thrown by a Reader, says that the checkpoint is damaged (see above).
+/// Whether an error thrown by a Reader means that the checkpoint is damaged (see above).
 bool is_damage(const Error& error);
 
-/// A checkpoint that was passed over, by its name in the folder, and why.
+/// A checkpoint that was skipped, by its name in the folder, and why.
 struct Damaged {
   std::string name, problem;
 };
@@ -65,29 +65,29 @@ struct Candidate {
 };
 
 /// The checkpoints that a run may resume from, newest first: every step-* of `folder`, and `best`, by the
-/// step in its manifest. Checks no digest of a tensor. A step-* without a manifest and a `best` with a
-/// damaged one go to *damaged instead. Throws if a manifest cannot be read.
+/// step in its manifest. Verifies no tensor digests. A step-* without a manifest, and a `best` with a damaged
+/// one, go to *damaged instead. Throws if a manifest cannot be read.
 std::vector<Candidate> candidates(const std::string& folder, std::vector<Damaged>* damaged);
 
-/// Path of the newest candidate that verifies, or "". Passes over damaged ones and adds them to *damaged
-/// (may be null). Throws if one cannot be read: it may be whole, so an older one would be the wrong answer.
+/// Path of the newest candidate that verifies, or "". Skips damaged ones and adds them to *damaged (may be
+/// null). Throws if one cannot be read: it may be valid, so returning an older one would be wrong.
 std::string newest_valid(const std::string& folder, std::vector<Damaged>* damaged);
 
-/// Throws for a folder without a whole checkpoint: kNotFound if nothing was damaged, else
-/// kCheckpointCorrupt, which lists the damage.
+/// Throws for a folder without a valid checkpoint: kNotFound if nothing was damaged, else kCheckpointCorrupt,
+/// which lists the damage.
 [[noreturn]] void fail_none_whole(const std::string& folder, const std::vector<Damaged>& damaged);
 
 /// Removes all but the newest keep_last step-* of `folder` (keep_last <= 0: keeps all), and temporary
-/// directories that dead saves left behind. Never removes the newest that verifies. Removes nothing if none
-/// verifies, or if one cannot be read; that error is thrown.
+/// directories left by dead saves. Never removes the newest that verifies. If none verifies, removes nothing.
+/// If one cannot be read, removes nothing and throws that error.
 void retain(const std::string& folder, int64_t keep_last);
 
-/// Removes the temporary directories in `folder` that no running save holds. Does nothing if there is no
-/// folder.
+/// Removes the temporary directories in `folder` that no running save has locked. Does nothing if the folder
+/// does not exist.
 void sweep(const std::string& folder);
 
-/// Replaces the directory at `path` by `next` and removes the old one. Where the file system can exchange
-/// two names, `path` is always one or the other. Durable afterwards. Throws kIo, kPermission.
+/// Replaces the directory at `path` by `next` and removes the old one. If the file system can exchange two
+/// names, `path` is always one or the other. Durable afterwards. Throws kIo, kPermission.
 void put_in_place(const std::string& next, const std::string& path);
 
 /// JSON about a checkpoint: format, step, parameters, files (name, bytes, digest, pieces of tensors in it),

@@ -1,4 +1,4 @@
-// Digests of what is stored: XXH3, 128 bits. They find accidents (flipped bits, torn or swapped files), not
+// Digests of stored data: XXH3, 128 bits. They detect accidents (flipped bits, torn or swapped files), not
 // forgeries.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The digest loop of a machine that has one level.
+// The digest loop for architectures with a single level.
 #include "engine/checkpoint/digest_loop.h"
 
 namespace hawser::checkpoint {

@@ -1,4 +1,4 @@
-// The digest loop for the CPU that runs this: AVX2 where there is AVX2.
+// Chooses the digest loop for this CPU: AVX2 if available.
 #include "engine/checkpoint/digest_loop.h"
 #include "kernels/include/levels.h"
 

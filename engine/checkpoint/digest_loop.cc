@@ -1,4 +1,4 @@
-// HAWSER_DIGEST_LEVEL: the namespace of this compilation.
+// Compiled once per level; HAWSER_DIGEST_LEVEL is the namespace.
 #include "engine/checkpoint/digest_loop.h"
 
 #define XXH_INLINE_ALL

@@ -1,6 +1,6 @@
-// The loops of XXH3. They are compiled once for every machine and again for each CPU level that at least
-// doubles their speed (CMakeLists.txt), because a save passes twice over every byte. C types only, and no
-// inline function that two levels could share.
+// The loops of XXH3. They are compiled for the baseline, and again for each CPU level that at least doubles
+// their speed (CMakeLists.txt), because a save reads every byte twice. C types only, and no inline function
+// that two levels could share.
 #pragma once
 
 #include <stddef.h>
@@ -9,15 +9,15 @@
 namespace hawser::checkpoint {
 
 struct DigestLoop {
-  /// Of a state of kBytes bytes at a multiple of 64.
+  /// For a state of kBytes bytes at a multiple of 64.
   static constexpr size_t kBytes = 576;
   void (*begin)(void* state);
   void (*add)(void* state, const void* data, size_t bytes);
-  /// out: high and low half.
+  /// Writes the high and low half to out.
   void (*end)(const void* state, uint64_t out[2]);
 };
 
-/// For this machine; the digests are the same. The build chooses digest_level_x86.cc or
+/// The loop for this machine; digests do not depend on it. The build chooses digest_level_x86.cc or
 /// digest_level_generic.cc.
 const DigestLoop& digest_loop();
 

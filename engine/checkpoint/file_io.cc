@@ -90,7 +90,7 @@ void rename_at(int folder, const char* from, const char* to, const std::string& 
   if (renameat(folder, from, folder, to) != 0) fail_errno("rename to", where, errno);
 }
 
-/// Closes the descriptor and throws where it is not that of a regular file.
+/// Closes the descriptor and throws unless it is a regular file.
 void require_regular(int fd, const std::string& path) {
   struct stat status;
   if (fstat(fd, &status) != 0) {
@@ -104,8 +104,8 @@ void require_regular(int fd, const std::string& path) {
   }
 }
 
-/// A folder's names are read from the kernel, because opendir takes memory. The descriptor is read once more
-/// from its beginning until nothing is left to remove: names may be skipped while others are removed.
+/// Reads a folder's names with a system call, because opendir allocates. Rereads from the beginning until
+/// nothing is left to remove: names may be skipped while others are removed.
 bool remove_at(int folder, const char* name, int depth) noexcept;
 void remove_entries(int fd, int depth) noexcept {
   alignas(dirent64) char block[2048];
@@ -165,7 +165,7 @@ void File::write(const void* data, int64_t bytes) {
   while (bytes > 0) {
     const size_t part = static_cast<size_t>(std::min(bytes, kMaxTransfer));
     const ssize_t n = retry([&] { return ::write(fd_, from, part); });
-    if (n < 0 && errno == EINVAL && direct_) {  // not with this file system, or not from here
+    if (n < 0 && errno == EINVAL && direct_) {  // not on this file system, or not from this memory
       set_direct(false);
       continue;
     }
@@ -306,7 +306,7 @@ std::vector<Folder::Entry> Folder::list() const {
     struct stat status;
     if (fstatat(fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
       entries.push_back({name, S_ISDIR(status.st_mode)});
-    else if (errno != ENOENT)  // which is: gone meanwhile
+    else if (errno != ENOENT)  // ENOENT: removed meanwhile
       fail_errno("look at", path_of(name), errno);
   }
   if (errno != 0) fail_errno("list", path_, errno);
@@ -363,7 +363,7 @@ void make_folders(const std::string& path) {
 std::string unique_suffix() {
   uint64_t value = 0;
   if (getrandom(&value, sizeof value, GRND_NONBLOCK) !=
-      sizeof value) {  // no entropy yet: time and process do
+      sizeof value) {  // no entropy yet: time and process id will do
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     value = (static_cast<uint64_t>(now.tv_nsec) << 32) ^ static_cast<uint64_t>(now.tv_sec) ^

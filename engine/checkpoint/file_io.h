@@ -1,5 +1,5 @@
-// Every file operation of checkpoints and conversion. It opens only regular files inside the folder where
-// they were looked up, never a link, FIFO or device. Writes are whole or fail. Each error names the
+// All file operations of checkpoints and conversion. They open only regular files inside the folder where
+// they were looked up, never a link, FIFO or device. Writes are complete or fail. Each error names the
 // operation, the path and the cause. Nothing else in this folder makes a system call, so a test can make the
 // N-th one fail.
 #pragma once
@@ -25,8 +25,8 @@ class File {
   ~File();
 
   const std::string& path() const { return path_; }  ///< for messages
-  int64_t size() const;                              ///< bytes, now
-  /// Fills dst; const and thread-safe. Throws kIo, or kCheckpointCorrupt where the file ends before offset +
+  int64_t size() const;                              ///< current size in bytes
+  /// Fills dst; const and thread-safe. Throws kIo, or kCheckpointCorrupt if the file ends before offset +
   /// bytes.
   void read_at(int64_t offset, void* dst, int64_t bytes) const;
   /// Appends all bytes. Throws kIo, also beyond the process's limit on file sizes; the caller then abandons
@@ -49,10 +49,10 @@ class File {
   std::string path_;
 };
 
-/// How symbolic links in place of files are taken.
+/// How symbolic links are handled in place of files.
 enum class Links {
   kRefuse,
-  /// Also the links of a Hugging Face cache: text `../../blobs/<hex digits>`, to a regular file.
+  /// Also allows links of a Hugging Face cache: text `../../blobs/<hex digits>`, to a regular file.
   kHubCache,
 };
 
@@ -67,40 +67,42 @@ class Folder {
   }
   ~Folder();
 
-  /// Throws kNotFound (also for what is no directory), kPermission, kIo.
+  /// Throws kNotFound (also if it is not a directory), kPermission, kIo.
   static Folder open(std::string path);
-  /// Makes a directory that does not exist yet. Throws kAlreadyExists, kPermission, kIo.
+  /// Creates a new directory. Throws kAlreadyExists, kPermission, kIo.
   static Folder create(const std::string& path);
 
   const std::string& path() const { return path_; }
   std::string path_of(std::string_view name) const { return path_ + "/" + std::string(name); }
   bool is_open() const { return fd_ >= 0; }
-  /// Where the folder is now, also after it was moved, if /proc is there to tell; else path(). Thread-safe.
+  /// The folder's current path, also after it was moved, if /proc is available; else path(). Thread-safe.
   std::string current_path() const;
   bool was_removed() const;
 
-  /// A regular file for reading. Throws kNotFound; kCheckpointCorrupt for a link, FIFO, device or directory.
+  /// Opens a regular file for reading. Throws kNotFound; kCheckpointCorrupt for a link, FIFO, device or
+  /// directory.
   File open_file(const std::string& name, Links links = Links::kRefuse) const;
-  /// The whole file. Throws kCheckpointCorrupt when it has more than max_bytes.
+  /// Reads the whole file. Throws kCheckpointCorrupt if it is larger than max_bytes.
   std::string read_file(const std::string& name, int64_t max_bytes, Links links = Links::kRefuse) const;
   File create_file(
-      const std::string& name) const;  ///< new, for writing; throws kAlreadyExists, kPermission, kIo
+      /// Creates a file for writing; throws kAlreadyExists, kPermission, kIo
+      const std::string& name) const;
   Folder open_folder(const std::string& name) const;
   Folder create_folder(const std::string& name) const;
-  /// Renames within the folder, also after it was moved; throws kAlreadyExists if `to` exists.
+  /// Renames within the folder, also after the folder was moved; throws kAlreadyExists if `to` exists.
   void rename_new(const std::string& from, const std::string& to) const;
-  bool remove_tree(const std::string& name) const noexcept;  ///< as the function of this name
+  bool remove_tree(const std::string& name) const noexcept;  ///< see the function of this name
   bool has_file(const std::string& name, Links links = Links::kRefuse) const;
 
   struct Entry {
     std::string name;
     bool is_folder = false;
   };
-  /// Without . and .., sorted by name: all of them, or an error.
+  /// All entries but . and .., sorted by name. Throws rather than return a partial list.
   std::vector<Entry> list() const;
   void sync() const;
   /// Takes the folder's advisory lock without waiting, until the folder is closed or the process ends.
-  /// False: somebody else holds it, or the file system has no locks.
+  /// Returns false if another holder has it or the file system has no locks.
   bool lock() const;
 
  private:
@@ -117,26 +119,27 @@ class Folder {
 bool is_plain_name(std::string_view name);
 
 struct SplitPath {
-  std::string parent;  ///< "." where the path has none
+  std::string parent;  ///< "." if the path has none
   std::string name;
 };
 /// Throws kInvalidArgument for a path without a name at its end ("/", "..", "").
 SplitPath split_path(const std::string& path);
 
-/// Whether anything is there, a dangling link included. Throws kPermission or kIo if it cannot tell.
+/// Whether the path exists; a dangling link counts. Throws kPermission or kIo if that cannot be determined.
 bool path_exists(const std::string& path);
-/// Makes the directory and those above it, each durable in its parent.
+/// Creates the directory and its parents, each durable in its parent.
 void make_folders(const std::string& path);
-/// 16 random hex digits, for names that no other process has.
+/// 16 random hex digits, for unique names.
 std::string unique_suffix();
-/// Renames; throws kAlreadyExists where `to` exists.
+/// Renames; throws kAlreadyExists if `to` exists.
 void rename_new(const std::string& from, const std::string& to);
-/// Exchanges two names of one file system atomically. False if the file system cannot do that; throws as
+/// Atomically exchanges two names of one file system. Returns false if the file system cannot; throws like
 /// rename_new for other failures.
 bool exchange_names(const std::string& a, const std::string& b);
-/// Renames over what is there.
+/// Renames, replacing what is there.
 void rename_over(const std::string& from, const std::string& to);
-/// Removes a file or a directory with all in it, following no link. Never throws; false if something stayed.
+/// Removes a file or a directory tree without following links. Never throws; returns false if something
+/// remains.
 bool remove_tree(const std::string& path) noexcept;
 
 }  // namespace hawser::checkpoint

@@ -1,5 +1,6 @@
-// A folder of checkpoints: which is the newest that is whole, which go, and what a killed save left behind.
-// Only what was read and is damaged is passed over. What cannot be read may be whole: it ends the search.
+// A folder of checkpoints: finding the newest valid one, removing old ones and the remains of killed saves.
+// Only checkpoints that were read and found damaged are skipped. One that cannot be read may be valid, so it
+// ends the search.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ std::vector<Candidate> list_steps(const Folder& folder) {
   return steps;
 }
 
-/// Runs `read`; "", or what is wrong with the checkpoint that it read. Throws what kept it from reading.
+/// Runs `read`. Returns "", or how the checkpoint is damaged. Rethrows errors that prevented reading.
 template <typename Read>
 std::string damage_in(Read read) {
   try {
@@ -48,7 +49,7 @@ std::string damage_of(const std::string& path) {
   return damage_in([&] { Reader::open(path)->verify(); });
 }
 
-/// Left over: a temporary name that no living save holds locked.
+/// Removes temporary directories that no live save has locked.
 void sweep_open(const Folder& folder) {
   for (const Folder::Entry& entry : folder.list()) {
     if (!is_temporary_name(entry.name)) continue;
@@ -59,12 +60,13 @@ void sweep_open(const Folder& folder) {
     }
     try {
       if (folder.open_folder(entry.name).lock()) remove_tree(folder.path_of(entry.name));
-    } catch (const Error&) {  // gone meanwhile, or not ours to open
+    } catch (const Error&) {  // removed meanwhile, or no permission
     }
   }
 }
 
-/// First out of sight under a temporary name, so that no half-removed checkpoint is ever taken for one.
+/// Renames it to a temporary name first, so that a half-removed checkpoint is never mistaken for a complete
+/// one.
 void remove_checkpoint(const Folder& folder, const std::string& name) {
   const std::string temporary = folder.path_of(temporary_name(name));
   rename_new(folder.path_of(name), temporary);
@@ -176,7 +178,7 @@ void retain(const std::string& folder, int64_t keep_last) {
   sweep_open(parent);
   const std::vector<Candidate> steps = list_steps(parent);
   if (keep_last <= 0 || static_cast<int64_t>(steps.size()) <= keep_last) return;
-  // Something will go: one that is kept must have been read back whole, if need be an older one.
+  // Before anything is removed, one that is kept must verify, if necessary an older one.
   const auto valid = std::find_if(steps.begin(), steps.end(), [&](const Candidate& step) {
     const std::string path = parent.path_of(step.name);
     return is_checkpoint(path) && damage_of(path).empty();

@@ -1,5 +1,5 @@
-// Typed access to the fields of a JSON object from a file. A field that is missing or of another type is
-// damage, and the error names the file, the object and the field.
+// Typed access to the fields of a JSON object from a file. A missing field, or one of another type, is
+// damage; the error names the file, the object and the field.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace hawser::checkpoint {
 
-/// Borrows its object and the place; for use while parsing.
+/// Borrows its object and `where`; for use while parsing.
 class JsonFields {
  public:
   /// `where`: the file; `what`: the object in it. Both for messages.

@@ -11,7 +11,7 @@
 namespace hawser::checkpoint {
 namespace {
 
-/// Builds nothing; throws at the first thing that is wrong.
+/// Builds nothing; throws at the first fault.
 class Checker : public nlohmann::json_sax<Json> {
  public:
   Checker(const std::string& where, Code code, int max_depth)

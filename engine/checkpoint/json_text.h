@@ -1,5 +1,5 @@
-// JSON from untrusted files is checked before anything is built from it: strict syntax, valid UTF-8, no
-// duplicate keys, bounded depth.
+// Checks JSON from untrusted files before anything is built from it: strict syntax, valid UTF-8, no duplicate
+// keys, bounded depth.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,13 @@ namespace hawser::checkpoint {
 
 inline constexpr int kMaxJsonDepth = 64;
 
-/// Throws `code` (for syntax: what, byte offset; for the rest: the key) unless `text` is one JSON object.
-/// `where` is the file it came from, for messages. Depth counts nested objects and arrays. Returns how many
-/// values there are (numbers, texts and so on, objects and arrays), each of which costs far more memory than
-/// its text.
+/// Throws `code` unless `text` is one JSON object; the message has the fault and byte offset, or the key.
+/// `where` is the file, for messages. Depth counts nested objects and arrays. Returns the number of values
+/// (numbers, strings, objects, arrays and so on), each of which needs far more memory than its text.
 int64_t check_json_object(std::string_view text, const std::string& where, Code code,
                           int max_depth = kMaxJsonDepth);
 
-/// Text in single quotes for messages: control characters and long tails left out.
+/// Quotes text for messages, without control characters and long tails.
 std::string in_quotes(std::string_view text);
 
 }  // namespace hawser::checkpoint

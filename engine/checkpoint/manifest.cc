@@ -31,8 +31,8 @@ std::string dump(const Json& json) {
   }
 }
 
-/// The text is whole: its last line is the digest of what stands before. A newer version may have another
-/// last line; it is no damage, then.
+/// Checks that the text is complete: its last line is the digest of what precedes it. A newer version may
+/// have another last line, which is not damage.
 void check_self_digest(const std::string& text, int64_t version, const std::string& where) {
   const size_t at = text.rfind(kSelfDigest);
   if (at == std::string::npos && version > kManifestVersion) return;
@@ -45,10 +45,10 @@ void check_self_digest(const std::string& text, int64_t version, const std::stri
          where);
 }
 
-/// So little is never asked for.
+/// Below this much, memory is not checked.
 constexpr int64_t kAlwaysThere = int64_t{64} << 20;
-/// What a value (a number, text, array or object) takes at most while it is parsed and then kept, beside its
-/// text: a node of a map with its key, or a piece with its names.
+/// Most memory that a value (a number, string, array or object) needs while it is parsed and kept, beside its
+/// text: a map node with its key, or a piece with its names.
 constexpr int64_t kBytesPerValue = 160;
 
 void require_memory(int64_t bytes, const std::string& where) {
@@ -106,7 +106,7 @@ Manifest parse_manifest(const std::string& text, const std::string& where) {
   const Json json = parse_within_memory(text, where);
   const JsonFields fields(json, where, "the manifest");
   const int64_t version = fields.integer("version");
-  check_self_digest(text, version, where);  // before it is believed that it is of another kind
+  check_self_digest(text, version, where);  // before its version is trusted
   if (fields.text("format") != "hawser-checkpoint")
     fail(Code::kCheckpointIncompatible, "{} is of the format {}, not hawser-checkpoint", where,
          in_quotes(fields.text("format")));

@@ -1,13 +1,13 @@
-// manifest.json: what a checkpoint holds and where, with a digest of every file, of every piece of a tensor
-// and of itself. No layout of ranks is in it: pieces are in global coordinates.
+// manifest.json: the contents of a checkpoint, with a digest of every file, of every piece of a tensor and of
+// itself. It does not depend on the layout of ranks: pieces are in global coordinates.
 //
 //   {"format": "hawser-checkpoint", "version": 1, "step": 100,
 //    "state": {..}, "config": {..}, "vocabulary": {..}, "data": {..}, "model": {..},
 //    "files": {..}, "tensors": {..},            see stored_json.h
 //    "manifest_digest": ".."}
-// Keys are sorted, but for the last. The last line is the digest of all bytes before it. Version 1 has each
-// tensor whole, as one piece; version 2 has any pieces. What fits in version 1 is written as such, so that an
-// older Hawser reads it.
+// Keys are sorted, except the last. The last line is the digest of all bytes before it. In version 1 each
+// tensor is one piece; version 2 allows several. A checkpoint that fits version 1 is written as such, so that
+// an older Hawser can read it.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 namespace hawser::checkpoint {
 
 inline constexpr const char* kManifestName = "manifest.json";
-inline constexpr int64_t kManifestVersion = 2;               ///< newest that is read
-inline constexpr int64_t kMaxExtraBytes = int64_t{1} << 30;  ///< of all carried files together
+inline constexpr int64_t kManifestVersion = 2;               ///< newest readable version
+inline constexpr int64_t kMaxExtraBytes = int64_t{1} << 30;  ///< of all extra files together
 
 struct Manifest {
   Description description;  ///< extra_files: names only, contents empty
@@ -32,17 +32,17 @@ struct Manifest {
   int64_t version() const;  ///< the lowest that can hold it
 };
 
-/// Throws kInvalidArgument where a JSON text of the description is not an object.
+/// Throws kInvalidArgument if a JSON text of the description is not an object.
 std::string manifest_text(const Manifest& manifest);
 
 /// Throws kCheckpointCorrupt for anything that manifest_text would not write, such as pieces with gaps or
-/// overlaps (names tensor and elements); kCheckpointIncompatible for a newer version; kOutOfMemory for one
-/// that does not fit in memory, the only limit to its size. `where`: the file, for messages.
+/// overlaps (names tensor and elements); kCheckpointIncompatible for a newer version; kOutOfMemory if it does
+/// not fit in memory, which is the only limit on its size. `where` is the file, for messages.
 Manifest parse_manifest(const std::string& text, const std::string& where);
 /// The same for the manifest.json of a folder.
 Manifest read_manifest(const Folder& folder);
 
-/// The JSON object of a manifest or an index, parsed after a check that memory suffices. Throws
+/// Parses the JSON object of a manifest or an index after checking that memory suffices. Throws
 /// kCheckpointCorrupt if it is not a JSON object, kOutOfMemory (needed, available).
 Json parse_within_memory(const std::string& text, const std::string& where);
 

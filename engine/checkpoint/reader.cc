@@ -61,7 +61,8 @@ void Reader::verify(int64_t part, int64_t parts) const {
   for (const std::string& name : share_of(part, parts)) files_.at(name).verify();
 }
 
-/// The largest file first, each to the part with the fewest bytes so far: the same on all who ask.
+/// Assigns files largest first, each to the part with the fewest bytes so far. All callers get the same
+/// result.
 std::vector<std::string> Reader::share_of(int64_t part, int64_t parts) const {
   HWS_CHECK(part >= 0 && part < parts);
   std::vector<std::pair<int64_t, std::string>> by_size;
@@ -85,7 +86,7 @@ const StoredTensor& Reader::tensor_at(const std::string& name) const {
   return found->second;
 }
 
-/// Pieces are sorted and without gaps: the first one that ends after `begin` holds it, and so on.
+/// Pieces are sorted and without gaps, so the first one that ends after `begin` contains it, and so on.
 void Reader::read_pieces(const std::string& name, const StoredTensor& tensor, int64_t begin, int64_t end,
                          void* dst) const {
   const int64_t size = dtype_bytes(tensor.dtype);

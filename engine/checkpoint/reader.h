@@ -1,6 +1,6 @@
-// Opening a checkpoint: manifest, then the header of every file against it, then carried files. Tensors are
-// put together from their pieces with pread (a file cut short meanwhile is an error, not a fault) and checked
-// against the digests.
+// Opens a checkpoint: reads the manifest, compares the header of every file with it, then reads the extra
+// files. Tensors are assembled from their pieces with pread (a file truncated meanwhile gives an error, not a
+// fault) and checked against the digests.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace hawser::checkpoint {
 
-/// An open checkpoint. Opening reads and checks manifest (every element stored exactly once), headers (sizes,
-/// overlaps, names) and extra files; digests of tensors are checked by read and verify. Const members may run
-/// beside each other.
+/// An open checkpoint. Opening checks the manifest (every element stored exactly once), headers (sizes,
+/// overlaps, names) and extra files; read and verify check the digests of tensors. Const members may run in
+/// parallel.
 class Reader {
  public:
   static std::unique_ptr<Reader> open(const std::string& path);
@@ -29,15 +29,15 @@ class Reader {
     std::vector<int64_t> shape;
   };
   const std::map<std::string, Entry>& tensors() const { return entries_; }
-  /// Reads the whole tensor into dst (bytes = size of its dtype times its elements). Throws kNotFound,
-  /// kCheckpointIncompatible when `bytes` is not that, kCheckpointCorrupt when its digest does not fit.
+  /// Reads the whole tensor into dst (bytes = its dtype's size times its elements). Throws kNotFound,
+  /// kCheckpointIncompatible if `bytes` differs, kCheckpointCorrupt if its digest does not match.
   void read(const std::string& name, void* dst, int64_t bytes) const;
-  /// Reads elements [begin, end) of the row-major tensor into dst, whichever pieces hold them, so a rank of
-  /// any layout reads its part. Pieces that are read whole are checked against their digests; the others are
-  /// not (verify checks all). Throws as read, and kOutOfRange for a range outside the tensor.
+  /// Reads elements [begin, end) of the row-major tensor into dst, from whichever pieces hold them, so a rank
+  /// of any layout can read its part. Pieces that are read whole are checked against their digests; others
+  /// are not (verify checks all). Throws like read, and kOutOfRange for a range outside the tensor.
   void read_range(const std::string& name, int64_t begin, int64_t end, void* dst, int64_t bytes) const;
   /// Checks every digest; throws kCheckpointCorrupt naming file, tensor and byte range. To share the work,
-  /// `parts` callers each read one part of the files, of about equal bytes.
+  /// each of `parts` callers checks one part of the files, of about equal size.
   void verify(int64_t part = 0, int64_t parts = 1) const;
 
  private:

@@ -1,5 +1,5 @@
-// Reading and laying out safetensors headers. The JSON goes through a handler that knows the format and takes
-// nothing else, so a hostile header costs no more memory than a few times its own size.
+// Reads and writes safetensors headers. The JSON goes through a handler that accepts only the format, so a
+// hostile header needs no more memory than a few times its own size.
 #include "engine/checkpoint/safetensors.h"
 
 #include <fmt/format.h>
@@ -165,8 +165,8 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
   int seen_ = 0, count_ = 0;
 };
 
-/// Sizes match dtypes and shapes; sorted by position the tensors fill [0, data_bytes) without hole or
-/// overlap.
+/// Checks that sizes match dtypes and shapes, and that the tensors, sorted by position, fill [0, data_bytes)
+/// without gap or overlap.
 void check_layout(const std::string& path, int64_t data_begin, int64_t data_bytes,
                   std::vector<TensorInfo>* tensors) {
   std::stable_sort(tensors->begin(), tensors->end(), [](const TensorInfo& a, const TensorInfo& b) {

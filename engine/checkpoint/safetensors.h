@@ -22,15 +22,14 @@ inline constexpr int64_t kMaxHeaderBytes = 100'000'000;  // as the reference imp
 inline constexpr size_t kMaxTensorRank = 8;
 inline constexpr size_t kMaxTensorName = 512;
 
-/// The dtype of a safetensors spelling, or nothing for one that Hawser does not use (BOOL, F8_E4M3, C64,
-/// ...).
+/// The dtype for a safetensors name, or nothing for one that Hawser does not use (BOOL, F8_E4M3, C64, ...).
 std::optional<DType> dtype_from_name(std::string_view name);
 
 struct TensorInfo {
   std::string name;
   std::string dtype;  ///< as spelled in the file
   std::vector<int64_t> shape;
-  int64_t begin = 0, end = 0;  ///< bytes, counted from the start of the file
+  int64_t begin = 0, end = 0;  ///< byte range, from the start of the file
   int64_t bytes() const { return end - begin; }
 };
 
@@ -44,7 +43,7 @@ class SafetensorsFile {
 
   const std::string& path() const { return file_.path(); }
   const File& file() const { return file_; }
-  File take_file() { return std::move(file_); }  ///< ends the use of this object for reading
+  File take_file() { return std::move(file_); }  ///< this object can no longer be read from
   int64_t data_begin() const { return data_begin_; }
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  ///< in order of their bytes
   const TensorInfo* find(const std::string& name) const;               ///< null if there is none

@@ -1,4 +1,4 @@
-// Writes one safetensors file front to back. The digest is taken of the bytes in memory, before each write.
+// Writes one safetensors file front to back. Bytes are digested in memory before each write.
 #pragma once
 
 #include <map>
@@ -18,9 +18,9 @@ class SafetensorsWriter {
   SafetensorsWriter(const Folder& folder, const std::string& name, std::vector<TensorInfo> tensors,
                     const std::map<std::string, std::string>& metadata);
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  ///< with begin and end
-  /// The next bytes of the data, tensor after tensor; they are added to `part` too, if that is not null.
+  /// Appends the next bytes of the data, tensor after tensor. Also adds them to `part`, if not null.
   void append(const void* data, int64_t bytes, Digest* part = nullptr);
-  /// After the last byte: flushed to disk and closed.
+  /// Call after the last byte: flushes to disk and closes.
   void finish();
   int64_t bytes() const { return bytes_; }               ///< of the file so far
   std::string digest() const { return digest_.text(); }  ///< of the file so far

@@ -51,7 +51,7 @@ ShardFile::ShardFile(const Folder& folder, const std::string& name, const Stored
   if (keep_open) open_.emplace(file.take_file());
 }
 
-/// Each piece is one tensor of the header, no two the same one, and none is left over.
+/// Checks that pieces and tensors of the header match one to one.
 void ShardFile::check_pieces(const SafetensorsFile& file) const {
   std::vector<bool> taken(file.tensors().size());
   for (const PieceRef& ref : pieces_) {

@@ -1,5 +1,5 @@
-// One file of tensors in an open checkpoint, held against the manifest: its header lists exactly the pieces
-// that the manifest has in it.
+// One file of tensors in an open checkpoint, checked against the manifest: its header must list exactly the
+// pieces that the manifest places in it.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,22 @@ struct PieceRef {
   const StoredPiece* piece;
 };
 
-/// Throws kCheckpointCorrupt: this piece, in the file at `path`, does not have its digest.
+/// Throws kCheckpointCorrupt: the digest of this piece, in the file at `path`, does not match.
 [[noreturn]] void fail_damaged(const std::string& path, const PieceRef& ref);
 
-/// Const members may run beside each other. Borrows the folder.
+/// Const members may run in parallel. Borrows the folder.
 class ShardFile {
  public:
-  /// Throws kCheckpointCorrupt for a file that is missing, damaged in its header, of another size or with
-  /// other pieces, naming what. A checkpoint may have more files than a process may have open: without
-  /// keep_open the file is opened anew for each use.
+  /// Throws kCheckpointCorrupt for a file that is missing, has a damaged header, another size or other
+  /// pieces, and says which. A checkpoint may have more files than a process may have open: without keep_open
+  /// the file is reopened for each use.
   ShardFile(const Folder& folder, const std::string& name, const StoredFile& stored,
             std::vector<PieceRef> pieces, bool keep_open);
 
   std::string path() const { return folder_->path_of(name_); }
   void read(int64_t offset, void* dst, int64_t bytes) const;
-  /// One pass: the digest of every piece and of the file. Throws kCheckpointCorrupt naming piece and bytes.
+  /// Verifies in one pass the digest of every piece and of the file. Throws kCheckpointCorrupt naming piece
+  /// and bytes.
   void verify() const;
 
  private:

@@ -1,9 +1,9 @@
-// What one rank wrote into a checkpoint that is being saved: the text that ranks hand to the one that
+// What one rank wrote into a checkpoint that is being saved: the text that ranks send to the one that
 // finishes the save. It crosses processes, so it is parsed as strictly as a manifest.
 //
 //   {"format": "hawser-shard-index", "rank": 1, "world": 4, "files": {..}, "tensors": {..}}   (stored_json.h)
-// A tensor without pieces says that the rank knows of it and holds none of it, so that a tensor which nobody
-// wrote is noticed.
+// A tensor without pieces means that the rank knows the tensor and holds none of it, so that a tensor which
+// no rank wrote is noticed.
 #pragma once
 
 #include <string>
@@ -21,12 +21,12 @@ struct ShardIndex {
 /// Throws kInvalidArgument for names that are not valid UTF-8.
 std::string index_text(const ShardIndex& index);
 
-/// The index of rank `rank` of `world`. Throws kCheckpointCorrupt for a damaged one, kInvalidArgument for
-/// that of another rank or world.
+/// Parses the index of rank `rank` of `world`. Throws kCheckpointCorrupt if damaged, kInvalidArgument if it
+/// belongs to another rank or world.
 ShardIndex parse_index(const std::string& text, int rank, int world);
 
-/// Adds the index to what is known of the ranks before. Throws kInvalidArgument for a file that another rank
-/// wrote as well, and for a tensor that has another dtype or shape there.
+/// Merges the index with those of earlier ranks. Throws kInvalidArgument for a file that another rank also
+/// wrote, and for a tensor with another dtype or shape there.
 void merge_index(ShardIndex index, StoredFiles* files, StoredTensors* tensors);
 
 }  // namespace hawser::checkpoint

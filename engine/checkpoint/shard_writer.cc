@@ -1,5 +1,5 @@
-// One rank's part of a save: its pieces, packed into files in the order given, and the index of them. Each
-// digest is taken from memory before the bytes are written.
+// One rank's part of a save: its pieces, packed into files in the given order, and the index of them. Digests
+// are computed in memory before the bytes are written.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr int64_t kChunk = int64_t{4} << 20;
   fail(Code::kInvalidArgument, "tensor {} {}", in_quotes(piece.name), problem);
 }
 
-/// The piece's tensor in the index, made if this is its first piece.
+/// The piece's tensor in the index, created for its first piece.
 StoredTensor* tensor_of(const PieceView& piece, ShardIndex* index) {
   const std::optional<int64_t> elements = element_count(piece.dtype, piece.shape);
   if (!elements) refuse(piece, "has the shape " + shape_text(piece.shape) + ", which cannot be stored");
@@ -44,7 +44,7 @@ struct Part {
   StoredPiece piece;
 };
 
-/// Consecutive pieces together, at most shard_bytes in each group unless one piece alone has more.
+/// Groups consecutive pieces, at most shard_bytes per group unless a single piece is larger.
 std::vector<std::vector<Part>> make_shards(const std::vector<PieceView>& pieces, int64_t shard_bytes,
                                            ShardIndex* index) {
   std::vector<std::vector<Part>> shards;
@@ -52,7 +52,7 @@ std::vector<std::vector<Part>> make_shards(const std::vector<PieceView>& pieces,
   for (const PieceView& view : pieces) {
     StoredTensor* tensor = tensor_of(view, index);
     Part part{&view, tensor, {view.begin, view.end, {}, 0, {}}};
-    if (view.begin == view.end && tensor->elements > 0) continue;  // nothing of it is here
+    if (view.begin == view.end && tensor->elements > 0) continue;  // this rank has none of it
     const int64_t bytes = tensor->bytes_of(part.piece);
     if (shards.empty() || (!shards.back().empty() && bytes > shard_bytes - filled)) {
       shards.emplace_back();
@@ -64,7 +64,7 @@ std::vector<std::vector<Part>> make_shards(const std::vector<PieceView>& pieces,
   return shards;
 }
 
-/// In chunks, so that a wish to cancel is heard soon. Returns the digest of these bytes.
+/// Writes in chunks, so that a cancel takes effect soon. Returns the digest of these bytes.
 std::string append(SafetensorsWriter* writer, const void* data, int64_t bytes, SaveProgress* progress) {
   Digest digest;
   const char* from = static_cast<const char*>(data);
@@ -96,7 +96,7 @@ void write_file(const Folder& folder, const std::string& name, std::vector<Part>
   index->files[name] = {writer.bytes(), writer.digest()};
 }
 
-/// With one rank the names are as every reader of safetensors knows them.
+/// With one rank the names are the usual ones of safetensors.
 std::string file_name(int rank, int world, size_t number, size_t count) {
   const std::string part = fmt::format("{:05}-of-{:05}", number, count);
   return world == 1 ? fmt::format("tensors-{}.safetensors", part)

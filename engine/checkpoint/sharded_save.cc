@@ -1,5 +1,5 @@
-// Opening and finishing a save. The manifest comes after everything that it names is on disk, and one rename
-// makes the checkpoint visible: before it there is none, after it there is a whole one.
+// Opens and finishes a save. The manifest is written after everything it names is on disk, and one rename
+// makes the checkpoint visible: before it there is none, after it a complete one.
 #include "engine/checkpoint/sharded_save.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ void write_extra(const Folder& folder, const std::map<std::string, std::string>&
   extra.sync();
 }
 
-/// The hint for people and scripts; loading does not rely on it, so that a failure here fails nothing.
+/// A hint for people and scripts. Loading does not rely on it, so a failure here is ignored.
 void write_latest(const SplitPath& path) noexcept {
   try {
     const Folder parent = Folder::open(path.parent);
@@ -51,7 +51,7 @@ void write_latest(const SplitPath& path) noexcept {
   }
 }
 
-/// Ranks that see different file systems each write happily into a folder of their own.
+/// Ranks with different file systems would each write successfully into a folder of their own.
 void require_files(const Folder& folder, int rank, const StoredFiles& files) {
   for (const auto& [name, file] : files) {
     if (!folder.has_file(name))
@@ -93,7 +93,7 @@ void check_description(const Description& description) {
     if (total > kMaxExtraBytes)
       fail(Code::kInvalidArgument, "the carried files have more than {} bytes together", kMaxExtraBytes);
   }
-  manifest_text({description, {}, {}});  // throws for a section that is no JSON object
+  manifest_text({description, {}, {}});  // throws if a section is not a JSON object
 }
 
 ShardedSave::ShardedSave(const std::string& path) : path_(path), temporary_(path) {}
@@ -113,7 +113,7 @@ void ShardedSave::finish(const std::vector<std::string>& indexes, const Descript
   folder.sync();
   write_file(folder, kManifestName, manifest_text(manifest));
   if (progress != nullptr) progress->check();
-  const SplitPath split = split_path(path_);  // before: once it is published, nothing may fail
+  const SplitPath split = split_path(path_);  // done first, because nothing may fail after publishing
   temporary_.publish();
   finished_ = true;
   if (step_of_name(split.name)) write_latest(split);

@@ -18,17 +18,17 @@ namespace hawser::checkpoint {
 
 inline constexpr const char* kExtraFolder = "extra";
 
-/// True for "extra/<name>": a carried file, not one of tensors. `name` may be null.
+/// Whether it is "extra/<name>": an extra file, not one of tensors. `name` may be null.
 bool is_extra_file(std::string_view file, std::string* name);
 
 Json files_json(const StoredFiles& files);
 Json tensors_json(const StoredTensors& tensors);
 
-/// Both throw kCheckpointCorrupt, naming file or tensor, for all that is not as written above, and for files
-/// that lead out of the checkpoint. `where`: what was parsed, for messages.
+/// Both throw kCheckpointCorrupt, naming file or tensor, for anything that differs from the form above, and
+/// for file names that lead out of the checkpoint. `where` names the source, for messages.
 StoredFiles parse_files(const Json& json, const std::string& where);
-/// Pieces lie in `files` and within their tensor; whether they cover it is not looked at here
-/// (require_covered).
+/// Checks that pieces are in `files` and within their tensor, but not whether they cover it (require_covered
+/// does).
 StoredTensors parse_tensors(const Json& json, const StoredFiles& files, const std::string& where);
 
 }  // namespace hawser::checkpoint

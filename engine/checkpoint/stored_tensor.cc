@@ -39,7 +39,7 @@ void require_covered(const std::string& name, StoredTensor* tensor, const std::s
   for (size_t i = 0; i < pieces.size(); ++i) {
     const StoredPiece& piece = pieces[i];
     if (piece.begin > at) missing(at, piece.begin);
-    // Up to here the pieces follow each other, so that only the one before can hold the same elements.
+    // The pieces so far are consecutive, so only the previous one can hold the same elements.
     if (piece.begin < at || (i > 0 && tensor->elements == 0))
       fail(code, "{}: tensor {} has its elements [{}, {}) twice, in {} and in {}", where, in_quotes(name),
            piece.begin, std::min(at, piece.end), in_quotes(pieces[i - 1].file), in_quotes(piece.file));

@@ -25,7 +25,7 @@ struct StoredPiece {
   int64_t begin = 0, end = 0;
   std::string file;
   int64_t offset = 0;
-  std::string digest;  ///< of these bytes alone
+  std::string digest;  ///< of these bytes only
 };
 
 struct StoredTensor {
@@ -42,12 +42,12 @@ struct StoredTensor {
 using StoredFiles = std::map<std::string, StoredFile>;
 using StoredTensors = std::map<std::string, StoredTensor>;
 
-/// Elements of a tensor of this shape; nothing for a negative dim, too many dims, or a size in bytes that
-/// does not fit in 63 bits.
+/// Number of elements of a tensor of this shape; nothing for a negative dim, too many dims, or a size in
+/// bytes beyond 63 bits.
 std::optional<int64_t> element_count(DType dtype, const std::vector<int64_t>& shape);
 
-/// Under which name and shape a safetensors file holds a piece: the tensor's own when it is whole, else
-/// "name[begin:end]" and one dim.
+/// The name under which a safetensors file stores a piece: the tensor's own name and shape if it is whole,
+/// else "name[begin:end]" with one dim.
 std::string stored_name(const std::string& name, const StoredTensor& tensor, const StoredPiece& piece);
 std::vector<int64_t> stored_shape(const StoredTensor& tensor, const StoredPiece& piece);
 

@@ -15,11 +15,11 @@ TemporaryFolder::TemporaryFolder(const std::string& target) {
   name_ = temporary_name(target_);
   try {
     folder_ = parent_.create_folder(name_);
-  } catch (...) {  // made but not opened, perhaps; the destructor does not run
+  } catch (...) {  // possibly created but not opened; the destructor does not run
     parent_.remove_tree(name_);
     throw;
   }
-  folder_.lock();  // without lock support nothing sweeps it either
+  folder_.lock();  // without lock support sweeps do nothing either
 }
 
 TemporaryFolder::~TemporaryFolder() {
@@ -31,7 +31,7 @@ void TemporaryFolder::publish() {
   parent_.rename_new(name_, target_);
   try {
     parent_.sync();
-  } catch (...) {  // not known to be durable: take it back
+  } catch (...) {  // not known to be durable: undo the rename
     name_.swap(target_);
     parent_.remove_tree(name_);
     throw;

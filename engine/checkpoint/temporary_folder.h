@@ -1,6 +1,6 @@
-// A directory that appears whole or not at all. It is filled under a temporary name beside its target,
-// flushed, and renamed. Until then it is locked, so that a sweep can tell it from one that a dead process
-// left behind. If its parent is moved meanwhile, it appears there.
+// A directory that appears complete or not at all. It is filled under a temporary name beside its target,
+// flushed, and renamed. Until then it is locked, so that a sweep can distinguish it from one left by a dead
+// process. If its parent is moved meanwhile, it appears there.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace hawser::checkpoint {
 
 class TemporaryFolder {
  public:
-  /// `target` must not exist; folders above it are made. Throws kAlreadyExists, kPermission, kIo.
+  /// `target` must not exist; its parents are created. Throws kAlreadyExists, kPermission, kIo.
   explicit TemporaryFolder(const std::string& target);
-  /// Removes what was not published.
+  /// Removes the folder if it was not published.
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

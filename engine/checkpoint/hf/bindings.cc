@@ -1,5 +1,4 @@
-// Names of each family's tensors, in the order of Transformers' modules, and the parameters of ours they
-// hold.
+// Names of each family's tensors, in the order of Transformers' modules, and our parameters in them.
 #include <fmt/format.h>
 
 #include <set>
@@ -16,7 +15,7 @@ class Binder {
  public:
   Binder(const nn::ParameterTable& table, Absent absent) : table_(table), absent_(absent) {}
 
-  /// One tensor of theirs from parameters of ours, if the model has them.
+  /// Adds one of their tensors made from our parameters, if the model has them.
   void add(std::string hf_name, std::vector<std::string> parameters, bool transposed = false) {
     std::vector<int64_t> shape;
     for (const std::string& name : parameters) {
@@ -39,8 +38,8 @@ class Binder {
     add(hf_name + ".bias", {ours + ".bias"});
   }
 
-  /// GPT-2's LayerNorm and Conv1D always have a bias. Conv1D stores weights [in, out], several of ours side by
-  /// side.
+  /// GPT-2's LayerNorm and Conv1D always have a bias. Conv1D stores weights as [in, out], with several of
+  /// ours side by side.
   void gpt2_module(const std::string& hf_name, const std::vector<std::string>& ours, bool transposed) {
     std::vector<std::string> weights, biases;
     for (const std::string& name : ours) {

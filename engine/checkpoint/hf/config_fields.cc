@@ -18,7 +18,7 @@ struct ConfigFields::Impl {
   std::set<std::string> used;
   std::shared_ptr<std::vector<ConfigProblem>> problems = std::make_shared<std::vector<ConfigProblem>>();
 
-  /// The value where it stands and is not null; marks it understood.
+  /// The value if present and not null; marks the key as understood.
   const Json* take(const std::string& key) {
     used.insert(key);
     const auto at = json.find(key);

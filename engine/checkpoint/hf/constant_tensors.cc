@@ -15,7 +15,7 @@ namespace {
 
 using Kind = RecordedTensor::Kind;
 
-/// `name` is prefix, digits, suffix.
+/// Whether `name` is prefix, digits, suffix.
 bool matches(std::string_view name, std::string_view prefix, std::string_view suffix) {
   if (name.size() <= prefix.size() + suffix.size() || name.substr(0, prefix.size()) != prefix) return false;
   if (name.substr(name.size() - suffix.size()) != suffix) return false;

@@ -1,5 +1,5 @@
-// Export: the names, dtypes, files and order of the import where there was one, Transformers' own otherwise.
-// The folder appears whole or not at all.
+// Export: uses the names, dtypes, files and order of the import if there was one, Transformers' own
+// otherwise. The folder appears complete or not at all.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -102,7 +102,8 @@ class Exporter {
     return layout_.prefixed || bindings_.count(stored) != 0 ? stored : prefix + stored;
   }
 
-  /// Takes files, order and dtypes of the import. False if the model's tensors are no longer the same set.
+  /// Uses files, order and dtypes of the import. Returns false if the model no longer has the same set of
+  /// tensors.
   bool use_record(ImportRecord record) {
     if (record.files.empty()) return false;
     layout_ = std::move(record);

@@ -95,13 +95,13 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
 std::string obstacle(std::string_view family, const ModelConfig& model) {
   const std::string known = family == "gpt2" ? gpt2_obstacle(model) : gated_obstacle(family, model);
   if (!known.empty()) return known;
-  // A key that nothing above knows of is lost when the family's config.json is written and read again.
+  // Reads the family's config.json back: a field that it cannot express is lost there.
   ModelConfig read = read_config(make_config(family, model, "float32", ""), {}, Strictness::kLenient).model;
   if (family == "gpt2") {
-    read.padding_token = model.padding_token;  // only training knows it
-    read.bias = model.bias;                    // zeros stand for those that are not there
+    read.padding_token = model.padding_token;  // used in training only
+    read.bias = model.bias;                    // missing biases are written as zeros
   }
-  if (model.rope.mscale == 0 || model.rope.mscale_all_dim == 0)  // one alone means nothing
+  if (model.rope.mscale == 0 || model.rope.mscale_all_dim == 0)  // one alone has no effect
     read.rope.mscale = model.rope.mscale, read.rope.mscale_all_dim = model.rope.mscale_all_dim;
   const std::vector<std::string> lost = config::model_differences(model, read);
   return lost.empty() ? "" : fmt::format("its config.json cannot say {}", fmt::join(lost, ", "));
@@ -109,7 +109,7 @@ std::string obstacle(std::string_view family, const ModelConfig& model) {
 
 std::string obstacles(const ModelConfig& model) {
   std::string text, last;
-  for (const char* family : kFamilies) {  // neighbours often lack the same
+  for (const char* family : kFamilies) {  // families with the same obstacle share a line
     const std::string lacks = obstacle(family, model);
     if (!last.empty()) text += lacks == last ? ", " : fmt::format(": {}; ", last);
     text += family;

@@ -8,10 +8,10 @@
 
 namespace hawser::checkpoint::hf {
 
-/// "" if the family can express the model, else the first thing it cannot.
+/// "" if the family can express the model, else the first feature it lacks.
 std::string obstacle(std::string_view family, const nn::ModelConfig& model);
 
-/// What Transformers calls the family's language model, such as "LlamaForCausalLM".
+/// The family's language model class in Transformers, such as "LlamaForCausalLM".
 std::string architecture(std::string_view family);
 
 /// What each family lacks for the model, for messages.
@@ -22,7 +22,7 @@ std::string obstacles(const nn::ModelConfig& model);
 std::string make_config(std::string_view family, const nn::ModelConfig& model, const std::string& dtype,
                         const std::string& original);
 
-/// The text with its dtype keys saying `dtype`.
+/// The text with its dtype keys set to `dtype`.
 std::string with_dtype(const std::string& config_json_text, const std::string& dtype);
 
 }  // namespace hawser::checkpoint::hf

@@ -1,6 +1,5 @@
-// config.json -> ModelConfig, family by family. Each key that matters is honoured or refused with its name;
-// keys without effect are listed (keys_without_effect.cc); what is neither is refused unless the caller says
-// otherwise.
+// config.json -> ModelConfig, family by family. Each key that matters is honoured or refused by name. Keys
+// without effect are listed in keys_without_effect.cc. Any other key is refused unless the caller allows it.
 #include "engine/checkpoint/hf/hf_config.h"
 
 #include <fmt/format.h>
@@ -115,7 +114,7 @@ void read_gpt2(ConfigFields* fields, const FamilyDefaults& defaults, ModelConfig
   model->window.assign(static_cast<size_t>(model->layers), 0);
 }
 
-/// Which layers slide, by layer_types where it stands; `derived` otherwise.
+/// Which layers have a sliding window: layer_types if present, else `derived`.
 void read_windows(ConfigFields* fields, int64_t window, std::vector<bool> slides, ModelConfig* model) {
   if (fields->has("layer_types") && !fields->is_null("layer_types")) {
     const std::vector<std::string> types = fields->texts("layer_types");
@@ -221,13 +220,13 @@ void read_gated(ConfigFields* fields, const std::string& family, const FamilyDef
     bias.q = bias.k = bias.v = bias.o = fields->flag("attention_bias", false);
   if (family == "llama") bias.gate = bias.up = bias.down = fields->flag("mlp_bias", false);
   for (const char* key :
-       {"attention_bias", "mlp_bias"})  // written as false also where the family does not read it
+       {"attention_bias", "mlp_bias"})  // written as false even if the family does not read it
     if (fields->value_text(key) == "false") fields->accept(key);
   model->qk_norm = family == "qwen3";
   model->attention_scale = 1.0 / std::sqrt(static_cast<double>(model->head_dim));
   if (family == "gemma2") {
     read_activation(fields, "hidden_activation", "gelu_pytorch_tanh", model);
-    fields->accept("hidden_act");  // a Gemma 2 model goes by hidden_activation
+    fields->accept("hidden_act");  // Gemma 2 uses hidden_activation
     model->norm_weight_offset = 1.0;
     model->post_norm = true;
     model->attention_scale = 1.0 / std::sqrt(fields->number("query_pre_attn_scalar", 256.0, 1e-30));
@@ -277,7 +276,7 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
                 R"({"file": "config.json", "pointer": "/model_type"})");
   read_common(&fields);
   if (result.family == "gpt2") {
-    fields.accept("pad_token_id");  // its embedding knows no padding
+    fields.accept("pad_token_id");  // its embedding has no padding
     read_gpt2(&fields, *defaults, &result.model);
   } else {
     read_gated(&fields, result.family, *defaults, &result.model);

@@ -1,4 +1,4 @@
-// What a Hugging Face config.json says of the model, read with each family's own defaults and semantics.
+// Reads the model from a Hugging Face config.json with each family's own defaults and semantics.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace hawser::checkpoint::hf {
 
 inline constexpr const char* kFamilies[] = {"gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma2"};
 
-/// What Transformers takes for keys that are absent.
+/// The values that Transformers uses for absent keys.
 struct FamilyDefaults {
   int64_t vocab_size, width, mlp_width, layers, heads;
   int64_t kv_heads;  ///< 0: as many as heads
@@ -30,9 +30,9 @@ struct HfConfig {
 };
 
 enum class Strictness {
-  kStrict,   ///< any problem throws kConfigInvalid, with all problems of the file
-  kLenient,  ///< only a file that is no JSON or of an unknown family throws: for a config that an import
-             ///< accepted before
+  kStrict,  ///< any problem throws kConfigInvalid, with all problems of the file
+  /// Throws only for invalid JSON or an unknown family: for a config that an import accepted before
+  kLenient,
 };
 
 HfConfig read_config(std::string_view config_json_text, const std::vector<std::string>& ignore_keys,
@@ -41,7 +41,7 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
 /// rope_parameters (Transformers 5) or rope_theta and rope_scaling (4). `context` is max_position_embeddings.
 void read_rope(ConfigFields* fields, int64_t context, nn::RopeConfig* rope);
 
-/// Keys that change nothing about the mathematics of the forward and backward pass.
+/// Whether the key does not affect the mathematics of the forward and backward pass.
 bool has_no_effect(const std::string& key);
 
 }  // namespace hawser::checkpoint::hf

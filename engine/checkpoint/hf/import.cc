@@ -1,5 +1,5 @@
-// Import: everything is looked at first (names, shapes, dtypes, constant buffers), all problems are reported
-// together, and only then is the first weight written to a sink.
+// Import: checks everything first (names, shapes, dtypes, constant buffers) and reports all problems
+// together. Only then is the first weight written to a sink.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

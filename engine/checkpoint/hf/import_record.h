@@ -1,6 +1,5 @@
 // hawser_import.json: how the weights of an imported Hugging Face folder were stored (files, order, dtypes,
-// prefix, constant tensors), so that an export gives them back as they were. It travels with the carried
-// files.
+// prefix, constant tensors), so that an export reproduces them. Stored with the extra files.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +12,10 @@ namespace hawser::checkpoint::hf {
 inline constexpr const char* kRecordName = "hawser_import.json";
 
 struct RecordedTensor {
-  /// What the tensor's values are, besides weights.
+  /// The kind of values, besides weights.
   enum class Kind {
     kWeight,
-    kCopy,        ///< of the token embedding: a tied head stored all the same
+    kCopy,        ///< copy of the token embedding: a tied head that was stored anyway
     kCausalMask,  ///< [1, 1, n, n], 1 up to the diagonal
     kBytes,       ///< a small constant, in `bytes`
   };
@@ -34,7 +33,7 @@ struct RecordedFile {
 };
 
 struct ImportRecord {
-  bool prefixed = true;        ///< names start with the base model's prefix ("transformer.", "model.")
+  bool prefixed = true;        ///< names have the base model's prefix ("transformer.", "model.")
   bool sharded = false;        ///< there is an index
   std::string index_metadata;  ///< JSON, or ""
   std::vector<RecordedFile> files;

@@ -1,6 +1,5 @@
-// The listed set of config.json keys that are carried through because they change nothing about the
-// mathematics: what files are called, how text is generated, heads that a language model does not have,
-// caches, provenance.
+// The keys of config.json that are accepted because they do not affect the mathematics: file names, text
+// generation, heads that a language model does not have, caches, provenance.
 #include <algorithm>
 #include <string_view>
 

@@ -1,6 +1,6 @@
-// config.json for a model that is exported: written so that Transformers 4 (rope_theta, rope_scaling,
-// torch_dtype) and 5 (rope_parameters, dtype) both load it; layer_types and max_window_layers likewise say
-// the same thing twice.
+// Writes config.json for an exported model, so that both Transformers 4 (rope_theta, rope_scaling,
+// torch_dtype) and 5 (rope_parameters, dtype) load it. layer_types and max_window_layers duplicate each other
+// for the same reason.
 #include <algorithm>
 #include <cmath>
 
@@ -77,7 +77,7 @@ void add_windows(std::string_view family, const ModelConfig& model, Json* json) 
     types.push_back(slides(window) ? "sliding_attention" : "full_attention");
   (*json)["layer_types"] = types;
   if (family == "gemma2") return;
-  // Transformers 4 knows a number of full layers at the bottom only.
+  // Transformers 4 only supports full-attention layers at the bottom.
   const bool at_top = std::all_of(first, model.window.end(), slides);
   (*json)["use_sliding_window"] = any;
   (*json)["max_window_layers"] = any && at_top ? first - model.window.begin() : model.layers;

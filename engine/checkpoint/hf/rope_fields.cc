@@ -1,6 +1,6 @@
 // Rotary scaling in config.json. Transformers 4 has rope_theta beside rope_scaling (null, or an object whose
-// type is under "rope_type" or, older, "type"); Transformers 5 has all in rope_parameters, by layer type in
-// some models. Where both stand, they must agree; rope_scaling then counts, as in Transformers.
+// type is under "rope_type" or, older, "type"). Transformers 5 has everything in rope_parameters, in some
+// models by layer type. If both are present they must agree, and rope_scaling is used, as in Transformers.
 #include <fmt/format.h>
 
 #include <array>
@@ -14,7 +14,7 @@ constexpr double kTiny = 1e-30;
 
 using nn::RopeScaling;
 
-/// Fields of one rope object. True if anything stands in it.
+/// Reads the fields of one rope object. Returns whether it has any.
 void read_object(ConfigFields* object, double theta_beside, int64_t context, nn::RopeConfig* rope) {
   rope->theta = object->number("rope_theta", theta_beside, kTiny);
   const std::string old_type = object->text("type", "");
@@ -25,7 +25,7 @@ void read_object(ConfigFields* object, double theta_beside, int64_t context, nn:
   if (object->number("partial_rotary_factor", 1.0, 0.0) != 1.0)
     object->problem("partial_rotary_factor", "is not 1; rotating only a part of each head is not supported");
   if (type == "default") {
-    object->accept("factor");  // means nothing without a scaling, and Transformers ignores it
+    object->accept("factor");  // has no effect without a scaling, and Transformers ignores it
     return;
   }
   if (type == "linear" || type == "llama3" || type == "yarn") {
@@ -109,7 +109,8 @@ void read_rope(ConfigFields* fields, int64_t context, nn::RopeConfig* rope) {
     return;
   }
   read_object(&chosen, theta, context, rope);
-  if (fields->has("original_max_position_embeddings")) {  // beside the object it wins, as in Transformers
+  // Takes precedence over the object, as in Transformers
+  if (fields->has("original_max_position_embeddings")) {
     const int64_t original = fields->integer("original_max_position_embeddings", rope->original_context);
     if (rope->scaling == RopeScaling::kLlama3 || rope->scaling == RopeScaling::kYarn)
       rope->original_context = original;

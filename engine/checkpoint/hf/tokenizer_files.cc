@@ -1,5 +1,5 @@
-// A tokenizer of bytes is GPT-2's byte-level BPE without a single merge, one of characters a BPE whose words
-// are characters: both turn any text into one token after another, and back without loss.
+// The byte tokenizer is GPT-2's byte-level BPE without merges; the character tokenizer is a BPE whose words
+// are characters. Both map any text to tokens one by one, and back without loss.
 #include "engine/checkpoint/hf/tokenizer_files.h"
 
 #include <algorithm>
@@ -22,15 +22,15 @@ constexpr const char* kOthers[] = {"tokenizer.model",         "vocab.json",     
                                    "special_tokens_map.json", "added_tokens.json", "spiece.model"};
 constexpr int64_t kMostConfigBytes = int64_t{16} << 20;  // a vocabulary has at most 1.1 million characters
 
-/// The vocabulary that an export of ours noted; none for any other text.
+/// The vocabulary recorded by our export; none for any other text.
 data::Vocabulary noted_vocabulary(const std::string& tokenizer_config) {
   const Json json = Json::parse(tokenizer_config, nullptr, false);
   if (!json.is_object() || !json.contains(kVocabularyKey)) return {};
   return data::Vocabulary::from_json(json.at(kVocabularyKey).dump());
 }
 
-/// The character that stands for each byte in a byte-level tokenizer: printable ones for themselves, and the
-/// others, in order, for those from U+0100 on.
+/// The character for each byte in a byte-level tokenizer: printable bytes map to themselves, the others, in
+/// order, to characters from U+0100 on.
 std::string byte_token(int byte) {
   const auto prints = [](int b) { return (b > 32 && b < 127) || (b > 160 && b != 173); };
   uint32_t point = static_cast<uint32_t>(byte);

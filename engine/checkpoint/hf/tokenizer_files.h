@@ -1,5 +1,6 @@
-// The tokenizer in a Hugging Face folder. Hawser runs none yet: it says whether there is one, and writes one
-// for its own byte and character models, which AutoTokenizer loads and an import knows again.
+// The tokenizer in a Hugging Face folder. Hawser does not run tokenizers yet. It reports whether there is
+// one, and writes one for its own byte and character models, which AutoTokenizer loads and an import
+// recognises.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +11,16 @@
 
 namespace hawser::checkpoint::hf {
 
-/// How a model's text becomes tokens, as far as its files say.
+/// How a model's text is tokenized, as far as its files say.
 struct Tokenizer {
-  std::string file;             ///< such as "tokenizer.json"; "": there is none
-  data::Vocabulary vocabulary;  ///< of a model that Hawser exported; none where the tokenizer is another
+  std::string file;             ///< such as "tokenizer.json"; "" if there is none
+  data::Vocabulary vocabulary;  ///< for a model exported by Hawser; otherwise none
 };
 
 Tokenizer tokenizer_of(const std::string& folder);
 Tokenizer tokenizer_of(const ExtraFiles& files);
 
-/// Puts tokenizer.json and tokenizer_config.json of the vocabulary (not none) in the place of any other
+/// Adds tokenizer.json and tokenizer_config.json for the vocabulary (not none), replacing any other
 /// tokenizer. `context`: most tokens of a row.
 void put_tokenizer(const data::Vocabulary& vocabulary, int64_t context, ExtraFiles* files);
 

@@ -1,4 +1,4 @@
-// Moves one Hugging Face tensor between a file and parameters of ours, through a buffer of bounded size.
+// Copies one Hugging Face tensor between a file and our parameters, through a buffer of bounded size.
 #pragma once
 
 #include "engine/checkpoint/hf/hf_model.h"
@@ -7,7 +7,7 @@
 
 namespace hawser::checkpoint::hf {
 
-/// File -> sinks: widened, taken apart, transposed back. The tensor's dtype and shape have been checked.
+/// File -> sinks: widened, split, transposed back. The tensor's dtype and shape must have been checked.
 void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Binding& binding,
                   const nn::ParameterTable& table, const ParameterSink& sink);
 
