@@ -11,6 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/comm/lane.h"
+#include "engine/comm/pairs.h"
 #include "engine/comm/process_group.h"
 #include "kernels/include/table.h"
 
@@ -61,10 +62,11 @@ class RankComm {
   virtual int32_t rank() const = 0;
   virtual int32_t world_size() const = 0;
   /// The group of `members` (world ranks, ascending, this rank among them), whose calls run in `lane`. Every
-  /// member makes its groups in the same order. `name` goes into messages. Collective where the lane is not the
-  /// main one: over TCP its members connect. Groups end before their RankComm.
+  /// member makes its groups in the same order. `name` goes into messages. Collective over TCP, where `pairs`
+  /// that are not connected in this lane yet connect; a group of Pairs::kTree refuses calls that need others.
+  /// Groups end before their RankComm. Throws kTimeout naming members that do not come.
   virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name,
-                                                   const Lane& lane = {}) = 0;
+                                                   const Lane& lane = {}, Pairs pairs = Pairs::kAll) = 0;
   /// Whether lanes are apart; if not, calls of all lanes run in the order of issue (lane.h).
   virtual bool has_lanes() const = 0;
   /// Every rank of the world with a device of its own, or none. Ends before the RankComm.

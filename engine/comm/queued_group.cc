@@ -13,12 +13,13 @@ bool travels(DType type) { return type == DType::kF32 || type == DType::kBf16 ||
 }  // namespace
 
 QueuedGroup::QueuedGroup(Progress& progress, GroupCounters& counters, int32_t index, int32_t rank,
-                         std::vector<int32_t> members, std::string name, bool sums)
+                         std::vector<int32_t> members, std::string name, bool sums, Pairs pairs)
     : ProcessGroup(rank, std::move(members), std::move(name)),
       progress_(progress),
       counters_(counters),
       index_(index),
       sums_(sums),
+      pairs_(pairs),
       sent_(this->members().size()),
       received_(this->members().size()) {}
 
@@ -154,6 +155,12 @@ Traffic QueuedGroup::traffic() const {
 }
 
 Call QueuedGroup::start(Operation operation) const {
+  const bool agrees = operation == Operation::kAllGather || operation == Operation::kAllReduceI64 ||
+                      operation == Operation::kBroadcast || operation == Operation::kBarrier;
+  if (pairs_ == Pairs::kTree && !agrees) {
+    fail(Code::kInvalidArgument, "{} in group '{}': it was made for agreements (Pairs::kTree)",
+         operation_name(operation), name());
+  }
   Call call;
   call.signature.operation = operation;
   call.group = index_;

@@ -29,16 +29,15 @@ QueuedRank::~QueuedRank() {
 }
 
 std::unique_ptr<ProcessGroup> QueuedRank::make_group(std::vector<int32_t> members, std::string name,
-                                                     const Lane& lane) {
-  return make_queued(std::move(members), std::move(name), lane);
+                                                     const Lane& lane, Pairs pairs) {
+  return make_queued(std::move(members), std::move(name), lane, pairs);
 }
 
 std::unique_ptr<QueuedGroup> QueuedRank::make_queued(std::vector<int32_t> members, std::string name,
-                                                     const Lane& lane) {
+                                                     const Lane& lane, Pairs pairs) {
   transport_->fault().raise_if_set();
   check_members(members, name);
   Progress& progress = progress_of(lane);
-  if (progress.lane() != 0) connect(progress.lane(), members, name);
   const auto place = std::find(members.begin(), members.end(), rank()) - members.begin();
   GroupCounters* counters = nullptr;
   int32_t index = 0;
@@ -49,9 +48,14 @@ std::unique_ptr<QueuedGroup> QueuedRank::make_queued(std::vector<int32_t> member
     counters = groups_.back().get();
     counters->named = {name, members, lane.name};
   }
-  transport_->add_group(index, progress.lane(), members, name);
+  try {
+    transport_->add_group(index, progress.lane(), members, name, pairs);
+  } catch (...) {
+    transport_->abort(Error::caught(rank()));
+    throw;
+  }
   return std::make_unique<QueuedGroup>(progress, *counters, index, static_cast<int32_t>(place),
-                                       std::move(members), std::move(name), lane.sums);
+                                       std::move(members), std::move(name), lane.sums, pairs);
 }
 
 void QueuedRank::check_members(const std::vector<int32_t>& members, const std::string& name) const {
@@ -77,38 +81,18 @@ Progress& QueuedRank::progress_of(const Lane& lane) {
   return *lanes_[number];
 }
 
-/// The members tell each other over the main lane where they listen, then they connect.
-void QueuedRank::connect(int32_t lane, const std::vector<int32_t>& members, const std::string& name) {
-  constexpr size_t kMostBytes = 288;  // of a host's name and a port
-  try {
-    std::string own = transport_->listen();
-    if (own.empty() || members.size() == 1) return;
-    own.resize(kMostBytes);
-    std::string all(members.size() * kMostBytes, '\0');
-    const auto hosts = make_queued(members, name + " (addresses)", {});
-    const GatherPiece piece{all.data(), own.data(), int64_t{kMostBytes}};
-    hosts->wait(hosts->all_gather({&piece, 1}, DType::kU8));
-    std::vector<std::string> addresses;
-    for (size_t m = 0; m < members.size(); ++m) addresses.emplace_back(all.data() + m * kMostBytes);
-    transport_->connect(lane, members, addresses);
-  } catch (...) {
-    transport_->abort(Error::caught(rank()));
-    throw;
-  }
-}
-
 namespace {
 
 class QueuedDeviceComm final : public DeviceComm {
  public:
-  using MakeQueued = std::function<std::unique_ptr<QueuedGroup>(std::vector<int32_t>, std::string)>;
+  using MakeQueued = std::function<std::unique_ptr<QueuedGroup>(std::vector<int32_t>, std::string, Pairs)>;
 
   QueuedDeviceComm(const DeviceUse& use, Transport& transport, Progress& progress, MakeQueued make_queued)
       : make_queued_(std::move(make_queued)), collectives_(use, transport, progress) {}
 
   std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) override {
-    const auto hosts = make_queued_(members, name + " (hosts)");
-    auto group = make_queued_(std::move(members), std::move(name));
+    const auto hosts = make_queued_(members, name + " (hosts)", Pairs::kTree);
+    auto group = make_queued_(std::move(members), std::move(name), Pairs::kAll);
     collectives_.connect(group->index(), group->name(), *hosts);
     group->move_to(&collectives_);
     return group;
@@ -122,10 +106,10 @@ class QueuedDeviceComm final : public DeviceComm {
 }  // namespace
 
 std::unique_ptr<DeviceComm> QueuedRank::on_device(const DeviceUse& use) {
-  return std::make_unique<QueuedDeviceComm>(use, *transport_, main(),
-                                            [this](std::vector<int32_t> members, std::string name) {
-                                              return make_queued(std::move(members), std::move(name), {});
-                                            });
+  return std::make_unique<QueuedDeviceComm>(
+      use, *transport_, main(), [this](std::vector<int32_t> members, std::string name, Pairs pairs) {
+        return make_queued(std::move(members), std::move(name), {}, pairs);
+      });
 }
 
 int64_t QueuedRank::recall(Record* out, int64_t most) const {

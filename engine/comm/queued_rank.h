@@ -31,8 +31,8 @@ class QueuedRank final : public RankComm {
 
   int32_t rank() const override { return transport_->rank(); }
   int32_t world_size() const override { return transport_->world_size(); }
-  std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name,
-                                           const Lane& lane) override;
+  std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name, const Lane& lane,
+                                           Pairs pairs) override;
   bool has_lanes() const override { return transport_->has_lanes(); }
   std::unique_ptr<DeviceComm> on_device(const DeviceUse& use) override;
   bool abort(const Error& error) noexcept override { return transport_->abort(error.on_rank(rank())); }
@@ -44,10 +44,10 @@ class QueuedRank final : public RankComm {
   std::vector<GroupName> group_names() const override;
 
  private:
-  std::unique_ptr<QueuedGroup> make_queued(std::vector<int32_t> members, std::string name, const Lane& lane);
+  std::unique_ptr<QueuedGroup> make_queued(std::vector<int32_t> members, std::string name, const Lane& lane,
+                                           Pairs pairs);
   void check_members(const std::vector<int32_t>& members, const std::string& name) const;
   Progress& progress_of(const Lane& lane);
-  void connect(int32_t lane, const std::vector<int32_t>& members, const std::string& name);
   Progress& main() const { return *lanes_.front(); }
   static void count(void* self, const Call& call);
 

@@ -8,6 +8,7 @@
 #include "engine/comm/call.h"
 #include "engine/comm/fault.h"
 #include "engine/comm/lane.h"
+#include "engine/comm/pairs.h"
 
 namespace hawser::comm {
 
@@ -23,16 +24,10 @@ class Transport {
   /// bears one thread has lane 0 alone.
   virtual int32_t lane(const Lane& lane) = 0;
   virtual bool has_lanes() const { return true; }
-  /// For lanes with connections of their own: listens for connect, and returns the address. "": lanes need
-  /// none.
-  virtual std::string listen() { return ""; }
-  /// Connects `members`, who listen at `addresses`, in this lane, and listens no more.
-  virtual void connect(int32_t /*lane*/, const std::vector<int32_t>& /*members*/,
-                       const std::vector<std::string>& /*addresses*/) {}
-  /// Makes room for a group whose calls will carry `group`, the number of groups made so far. Before any call
-  /// of the group.
+  /// Makes room for a group whose calls will carry `group`, the number of groups made so far, and connects
+  /// those of its `pairs` that this rank is one of. Before any call of the group.
   virtual void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members,
-                         const std::string& name) = 0;
+                         const std::string& name, Pairs pairs) = 0;
 
   // Any thread.
 

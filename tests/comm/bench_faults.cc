@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
 #include <sstream>
 #include <thread>
 
@@ -25,21 +26,37 @@ namespace {
 
 double seconds_in(const RankReport& report) { return std::atof(report.text.c_str()); }
 
-/// From the start of the last process to the last one connected.
+/// From the start of the last process: all have met; have agreed on something; are connected each to each.
 void measure_meeting(int32_t ranks) {
   const auto reports = RankProcesses(ranks).run([](const comm::AddressOptions& options) {
     const double begin = comm::steady_seconds();
     const auto job = comm::make_address(options);
     const double met = comm::steady_seconds() - begin;
     const auto end = job->connect(options.rank, test_comm_options());
-    const auto group = world_group(*end);
-    group->wait(group->barrier());
-    return std::to_string(met);
+    std::vector<int32_t> world(static_cast<size_t>(options.world_size));
+    std::iota(world.begin(), world.end(), 0);
+    const auto tree = end->make_group(world, "tree", {}, comm::Pairs::kTree);
+    tree->wait(tree->barrier());
+    const double agreed = comm::steady_seconds() - begin;
+    const auto all = end->make_group(world, "all");
+    all->wait(all->barrier());
+    return fmt::format("{} {} {}", met, agreed, comm::steady_seconds() - begin);
   });
-  double longest = 0;
-  for (const RankReport& report : reports) longest = std::max(longest, seconds_in(report));
-  std::printf("meeting of %d processes: %.3f s, each to each connected (%d connections)\n", ranks, longest,
-              ranks * (ranks - 1) / 2);
+  double longest[3] = {};
+  for (const RankReport& report : reports) {
+    std::istringstream text(report.text);
+    for (double& most : longest) {
+      double seconds = 0;
+      text >> seconds;
+      most = std::max(most, seconds);
+    }
+  }
+  const size_t in_tree = comm::partners(comm::Pairs::kTree, ranks, 0).size();
+  std::printf(
+      "%d processes: met after %.3f s, agreed by tree after %.3f s (%zu connections a rank), connected each "
+      "to "
+      "each (%d) after %.3f s\n",
+      ranks, longest[0], longest[1], in_tree, ranks - 1, longest[2]);
 }
 
 /// From the signal to the error on the last of the others, the median of several.

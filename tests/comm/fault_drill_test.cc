@@ -213,24 +213,23 @@ TEST(FaultDrill, TooFewDescriptorsAreSaidWithTheirNumberBeforeRanksMeet) {
     options.timeout_seconds = 20;
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = 128;
-    setrlimit(RLIMIT_NOFILE, &limit);
     const double begin = steady_seconds();
     std::string said;
     for (const int32_t rank : {0, 5}) {
       options.rank = rank;
+      limit.rlim_cur = rank == 0 ? 128 : 48;
+      setrlimit(RLIMIT_NOFILE, &limit);
       try {
         comm::make_address(options);
       } catch (const Error& error) {
         said += fmt::format("{} {}\n", code_name(error.code()), error.message());
       }
     }
-    getrlimit(RLIMIT_NOFILE, &limit);
     return said + fmt::format("{} s, limit {}", steady_seconds() - begin < 1 ? 0 : 1, limit.rlim_cur);
   });
   for (const char* words :
-       {"HWS_FAILED_PRECONDITION rank 0 of 100 needs 2", "HWS_FAILED_PRECONDITION rank 5 of 100 needs 1",
-        "may have 128", "ulimit -n 1", "0 s, limit 128"}) {
+       {"HWS_FAILED_PRECONDITION rank 0 of 100 needs 1", "HWS_FAILED_PRECONDITION rank 5 of 100 needs ",
+        "may have 128", "may have 48", "ulimit -n 1", "0 s, limit 48"}) {
     EXPECT_NE(reports[0].text.find(words), std::string::npos) << words << " in\n" << reports[0].text;
   }
 }
@@ -251,7 +250,8 @@ TEST(FaultDrill, WhoDiesAtTheRendezvousIsNamedOrReplaced) {
           ::pause();
         }
         try {
-          comm::make_address(options);
+          const auto job = comm::make_address(options);
+          world_group(*job->connect(options.rank, test_comm_options()));
         } catch (const Error& error) {
           return fmt::format("{:.6f} {} {}", steady_seconds() - begin, code_name(error.code()),
                              error.message());

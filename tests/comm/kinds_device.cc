@@ -23,7 +23,9 @@ class DeviceRank final : public comm::RankComm {
   int32_t rank() const override { return host_->rank(); }
   int32_t world_size() const override { return host_->world_size(); }
   std::unique_ptr<comm::ProcessGroup> make_group(std::vector<int32_t> members, std::string name,
-                                                 const comm::Lane&) override {
+                                                 const comm::Lane& lane, comm::Pairs pairs) override {
+    if (pairs == comm::Pairs::kTree)
+      return host_->make_group(std::move(members), std::move(name), lane, pairs);
     return peers_->make_group(std::move(members), std::move(name));
   }
   bool has_lanes() const override { return host_->has_lanes(); }

@@ -253,6 +253,45 @@ void check_large(comm::RankComm& rank) {
   }
 }
 
+void check_agreements(comm::RankComm& rank) {
+  std::vector<int32_t> everyone(static_cast<size_t>(rank.world_size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  const auto group = rank.make_group(everyone, "agreements", {}, comm::Pairs::kTree);
+  const int32_t n = group->size(), me = group->rank();
+  for (const int64_t shard : {0, 1, 700}) {
+    std::vector<float> full(static_cast<size_t>(n * shard)), expected;
+    const std::vector<float> mine = member_values(shard, me, 3);
+    for (int32_t m = 0; m < n; ++m) {
+      const std::vector<float> theirs = member_values(shard, m, 3);
+      expected.insert(expected.end(), theirs.begin(), theirs.end());
+    }
+    const GatherPiece piece{full.data(), mine.data(), shard};
+    group->wait(group->all_gather({&piece, 1}, DType::kF32));
+    EXPECT_TRUE(same_bits(full, expected)) << shard;
+  }
+  int64_t sum = me + 1;
+  group->wait(group->all_reduce_i64(&sum, 1));
+  EXPECT_EQ(sum, int64_t{n} * (n + 1) / 2);
+  int32_t root = me;
+  group->wait(group->broadcast(&root, sizeof(root), n - 1));
+  EXPECT_EQ(root, n - 1);
+  float x = 1;
+  const AllReducePiece sums{&x, &x, 1};
+  const auto refused = [&](const auto& call) {
+    try {
+      call();
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kInvalidArgument);
+      EXPECT_NE(error.message().find("it was made for agreements"), std::string::npos) << error.message();
+    }
+  };
+  refused([&] { group->all_reduce({&sums, 1}, {}); });
+  refused([&] { group->all_to_all(&x, &x, 0); });
+  refused([&] { group->send(&x, 4, 0); });
+  group->wait(group->barrier());
+}
+
 void check_every_operation(comm::RankComm& rank) {
   check_all_gather(rank);
   check_reduce_scatter(rank);
@@ -263,6 +302,7 @@ void check_every_operation(comm::RankComm& rank) {
   check_all_to_all_v(rank);
   check_broadcast(rank);
   check_send_recv(rank);
+  check_agreements(rank);
   const auto group = world_group(rank);
   group->wait(group->barrier());
 }

@@ -18,6 +18,9 @@ void check_send_recv(comm::RankComm& rank);
 void check_sums_of_bf16(comm::RankComm& rank);
 void check_large(comm::RankComm& rank);
 
+/// The operations of a group of Pairs::kTree, which refuses the others.
+void check_agreements(comm::RankComm& rank);
+
 /// All of the above and a barrier.
 void check_every_operation(comm::RankComm& rank);
 

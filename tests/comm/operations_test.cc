@@ -36,6 +36,13 @@ INSTANTIATE_TEST_SUITE_P(Transport, Worlds, ::testing::ValuesIn(all_worlds()), [
   return std::string(std::get<0>(info.param).name) + "_" + std::to_string(std::get<1>(info.param));
 });
 
+TEST(Worlds, AgreeByTreeWhateverTheirNumber) {
+  for (const WorldKind& kind : world_kinds()) {
+    SCOPED_TRACE(kind.name);
+    for (const int32_t ranks : {6, 11}) expect_world(kind.make(ranks), check_agreements);
+  }
+}
+
 TEST(Worlds, SumArraysLargerThanAnyStaging) {
   for (const WorldKind& kind : world_kinds()) {
     SCOPED_TRACE(kind.name);

@@ -83,20 +83,27 @@ TEST(Rendezvous, ACallThatReachesItselfIsKnown) {
   EXPECT_TRUE(reached_itself(own));
 }
 
-TEST(Rendezvous, GathersWhatEachRankHasSet) {
+TEST(Rendezvous, ThoseWhoMeetLearnWhatTheOthersSay) {
   const Server server(3);
-  StoreClient a = client_of(server, 0, 3), b = client_of(server, 1, 3), c = client_of(server, 2, 3);
+  std::vector<Told> told(3);
+  std::vector<std::unique_ptr<RankWatch>> watches;
+  for (int32_t r = 0; r < 3; ++r) watches.push_back(watch_of(client_of(server, r, 3), r, 3, told[r]));
   const std::string large(60'000, 'x');
-  a.set("name/0", "");
-  b.set("name/1", large);
-  std::string message;
-  EXPECT_EQ(thrown([&] { a.gather("name", 0.05); }, &message), Code::kTimeout);
-  EXPECT_EQ(message, "rank 2");
-  std::thread later([&] { c.set("name/2", "two"); });
-  const std::vector<std::string> expected = {"", large, "two"};
-  EXPECT_EQ(a.gather("name", 5), expected);
-  later.join();
-  EXPECT_EQ(b.gather("name", 5), expected);
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(watches[0]->meet("early", "zero", {1, 2}, 0.05), (Texts{"", ""}));
+  std::vector<Texts> heard(3);
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] { heard[0] = watches[0]->meet("place", "zero", {1}, 20); });
+  threads.emplace_back([&] { heard[1] = watches[1]->meet("place", large, {0, 2}, 20); });
+  threads.emplace_back([&] { heard[2] = watches[2]->meet("place", "two", {}, 20); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(heard, (std::vector<Texts>{{large}, {"zero", "two"}, {}}));
+  std::thread waits([&] {
+    std::string message;
+    EXPECT_EQ(thrown([&] { watches[0]->meet("late", "", {2}, 20); }, &message), Code::kUnavailable);
+  });
+  watches[1]->tell(Code::kIo, "the disk is full");
+  waits.join();
 }
 
 TEST(Rendezvous, KeepsValuesAndWaitsForThem) {

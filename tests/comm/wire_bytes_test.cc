@@ -49,7 +49,11 @@ class World {
  public:
   explicit World(int32_t ranks) : address_(free_address()), comms_(tcp_world_at(address_, ranks)) {
     for (int32_t r = 0; r < ranks; ++r) ends_.push_back(comms_[r]->connect(r, test_comm_options()));
-    for (const auto& end : ends_) groups_.push_back(world_group(*end));
+    groups_.resize(ends_.size());
+    std::vector<std::thread> threads;
+    for (size_t r = 0; r < ends_.size(); ++r)
+      threads.emplace_back([this, r] { groups_[r] = world_group(*ends_[r]); });
+    for (std::thread& thread : threads) thread.join();
   }
   int32_t size() const { return static_cast<int32_t>(ends_.size()); }
   void run(const std::function<void(comm::ProcessGroup&)>& fn) {

@@ -64,9 +64,9 @@ class FaultyRank final : public comm::RankComm {
   int32_t rank() const override { return inner_->rank(); }
   int32_t world_size() const override { return inner_->world_size(); }
   std::unique_ptr<comm::ProcessGroup> make_group(std::vector<int32_t> members, std::string name,
-                                                 const comm::Lane& lane) override {
-    return std::make_unique<FaultyGroup>(comm_, rank(),
-                                         inner_->make_group(std::move(members), std::move(name), lane));
+                                                 const comm::Lane& lane, comm::Pairs pairs) override {
+    return std::make_unique<FaultyGroup>(
+        comm_, rank(), inner_->make_group(std::move(members), std::move(name), lane, pairs));
   }
   bool has_lanes() const override { return inner_->has_lanes(); }
   std::unique_ptr<comm::DeviceComm> on_device(const comm::DeviceUse& use) override {

@@ -18,8 +18,8 @@ class LocalTransport final : public Transport {
   int32_t rank() const override { return rank_; }
   int32_t world_size() const override { return session_->ranks(); }
   int32_t lane(const Lane& lane) override;
-  void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members,
-                 const std::string& name) override;
+  void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members, const std::string& name,
+                 Pairs pairs) override;
   void run(const Call& call) override;
   bool abort(const Error& error) noexcept override;
   Fault& fault() override { return session_->fault(); }

@@ -5,6 +5,8 @@
 #include "engine/comm/agreement.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "engine/comm/gate.h"
 #include "engine/comm/point_to_point/collectives.h"
@@ -111,20 +113,27 @@ void PeerCollectives::refuse(int32_t member) {
              expected_.bytes);
 }
 
+/// In a tree, who is missing is named by its partners, which tell everyone. They listen until `until`, as this
+/// member did.
+void PeerCollectives::hear_from_others(double until) {
+  for (until += 1; steady_seconds() < until; std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+    link_.look();
+}
+
 /// Nothing came from `awaited` in time. Names all members that have not entered the call.
 void PeerCollectives::fail_missing(int32_t awaited) {
   const bool alone = call_->peer >= 0;  // nobody else takes part in send and recv
   std::vector<int32_t> missing;
   tag_.gave_up = 1;
   const double until = steady_seconds() + listening_seconds(timeout_seconds_);
-  for (int32_t m = 0; m < group_->size() && !alone; ++m) {
-    const bool untold = m != group_->member && told_[static_cast<size_t>(m)] != serial_;
-    if (untold) link_.send(group_->members[m], &tag_, tag_size(), until);
+  const std::vector<int32_t> others = partners(group_->pairs, group_->size(), group_->member);
+  for (const int32_t m : others) {
+    if (!alone && told_[static_cast<size_t>(m)] != serial_)
+      link_.send(group_->members[m], &tag_, tag_size(), until);
   }
   const bool awaited_gave_up = arrived_.gave_up != 0;
-  for (int32_t m = 0; m < group_->size(); ++m) {
-    const bool known =
-        m == group_->member || heard_[static_cast<size_t>(m)] == serial_ || (m == awaited && awaited_gave_up);
+  for (const int32_t m : others) {
+    const bool known = heard_[static_cast<size_t>(m)] == serial_ || (m == awaited && awaited_gave_up);
     if (known || (alone && m != awaited)) continue;
     if (alone || !link_.recv_in_time(group_->members[m], &arrived_, tag_size(), until)) {
       missing.push_back(group_->members[m]);
@@ -132,6 +141,7 @@ void PeerCollectives::fail_missing(int32_t awaited) {
       refuse(m);
     }
   }
+  if (missing.empty() && group_->pairs == Pairs::kTree) hear_from_others(until);
   fail(Code::kTimeout,
        "{} {} of group '{}' ({} members) waited {} s on rank {}: {}; look there for what holds it up, or "
        "raise "

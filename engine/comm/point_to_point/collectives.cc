@@ -58,7 +58,7 @@ void PeerCollectives::run(const PeerGroup& group, const Call& call, double deadl
     case Operation::kAllToAll:
       return all_to_all();
     case Operation::kBroadcast:
-      return broadcast();
+      return broadcast(call_->out, call_->bytes, call_->signature.root);
     default:
       return barrier();
   }
@@ -87,21 +87,41 @@ void PeerCollectives::all_gather() {
   for (const GatherPiece& piece : call_->gather) {
     const int64_t bytes = piece.shard_elements * dtype_bytes(call_->signature.type);
     move(bytes_at(piece.full, group_->member * bytes), piece.shard, bytes);
+    if (group_->pairs == Pairs::kTree) {
+      gather_by_tree(piece.full, bytes);
+      continue;
+    }
     for_each_partner(
         [&](int32_t m) { exchange(m, piece.shard, bytes, bytes_at(piece.full, m * bytes), bytes, true); });
   }
 }
 
+/// A binomial tree to member 0, each member with all that it has got so far, and one from there.
+void PeerCollectives::gather_by_tree(void* full, int64_t shard_bytes) {
+  const int32_t n = group_->size(), me = group_->member;
+  for (int32_t step = 1; step < n; step *= 2) {
+    const int32_t from = me % (2 * step) == 0 ? me + step : me;  // the first of what moves
+    const int64_t bytes = std::min(step, n - from) * shard_bytes;
+    if (from != me && from < n) {
+      exchange(from, nullptr, 0, bytes_at(full, from * shard_bytes), bytes);
+    } else if (from == me) {
+      exchange(me - step, bytes_at(full, me * shard_bytes), bytes, nullptr, 0);
+      break;
+    }
+  }
+  broadcast(full, n * shard_bytes, 0);
+}
+
 /// A binomial tree: in step s, those that have the data pass it to the member 2^s further from the root.
-void PeerCollectives::broadcast() {
-  const int32_t n = group_->size(), root = call_->signature.root;
+void PeerCollectives::broadcast(void* data, int64_t bytes, int32_t root) {
+  const int32_t n = group_->size();
   const int32_t place = (group_->member - root + n) % n;
   const auto member_at = [&](int32_t p) { return (p + root) % n; };
   for (int32_t step = 1; step < n; step *= 2) {
     if (place < step && place + step < n) {
-      exchange(member_at(place + step), call_->out, call_->bytes, nullptr, 0);
+      exchange(member_at(place + step), data, bytes, nullptr, 0);
     } else if (place >= step && place < 2 * step) {
-      exchange(member_at(place - step), nullptr, 0, call_->out, call_->bytes);
+      exchange(member_at(place - step), nullptr, 0, data, bytes);
     }
   }
 }

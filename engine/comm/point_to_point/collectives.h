@@ -9,6 +9,7 @@
 
 #include "engine/comm/call.h"
 #include "engine/comm/fault.h"
+#include "engine/comm/pairs.h"
 #include "engine/comm/point_to_point/link.h"
 #include "engine/comm/point_to_point/tag.h"
 #include "engine/comm/serial_stream.h"
@@ -28,6 +29,7 @@ struct PeerGroup {
   std::string name;
   int32_t member = 0;
   uint64_t mark = 0;  ///< Tag::group_mark
+  Pairs pairs = Pairs::kAll;
   int32_t size() const { return static_cast<int32_t>(members.size()); }
 };
 
@@ -51,13 +53,15 @@ class PeerCollectives {
   static bool fits(void* self);
   [[noreturn]] void refuse(int32_t member);
   [[noreturn]] void fail_missing(int32_t awaited);
+  void hear_from_others(double until);
   static constexpr int64_t tag_size() { return sizeof(Tag); }
 
   void barrier();
   void send();
   void recv();
   void all_gather();
-  void broadcast();
+  void gather_by_tree(void* full, int64_t shard_bytes);
+  void broadcast(void* data, int64_t bytes, int32_t root);
   void all_to_all();
 
   // integer_sum.cc

@@ -88,19 +88,20 @@ int32_t PeerTransport::lane(const Lane& lane) {
   return number;
 }
 
-void PeerTransport::connect(int32_t lane, const std::vector<int32_t>& members,
-                            const std::vector<std::string>& addresses) {
-  network_->connect(ways_[static_cast<size_t>(lane)]->name, members, addresses, timeout_seconds_);
-}
-
 void PeerTransport::add_group(int32_t, int32_t lane, const std::vector<int32_t>& members,
-                              const std::string& name) {
+                              const std::string& name, Pairs pairs) {
   auto group = std::make_unique<Group>();
   group->members = members;
   group->name = name;
   group->member = static_cast<int32_t>(std::find(members.begin(), members.end(), rank()) - members.begin());
   const uint64_t mark = mark_of(members, name);
   group->mark = mark + made_[mark]++;
+  group->pairs = pairs;
+  if (network_ != nullptr) {
+    std::vector<int32_t> ranks;
+    for (const int32_t m : partners(pairs, group->size(), group->member)) ranks.push_back(members[m]);
+    network_->connect(ways_[static_cast<size_t>(lane)]->name, ranks, mark, name, timeout_seconds_);
+  }
   const std::lock_guard lock(mutex_);
   group->way = ways_[static_cast<size_t>(lane)].get();
   groups_.push_back(std::move(group));

@@ -21,11 +21,8 @@ class PeerTransport final : public Transport {
   int32_t world_size() const override { return world_size_; }
   int32_t lane(const Lane& lane) override;
   bool has_lanes() const override { return network_ != nullptr; }
-  std::string listen() override { return network_ ? network_->listen() : ""; }
-  void connect(int32_t lane, const std::vector<int32_t>& members,
-               const std::vector<std::string>& addresses) override;
-  void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members,
-                 const std::string& name) override;
+  void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members, const std::string& name,
+                 Pairs pairs) override;
   void run(const Call& call) override;
   bool abort(const Error& error) noexcept override;
   void look() override;

@@ -21,6 +21,19 @@ namespace {
 constexpr size_t kMostFaultBytes = 4096;  // fits a socket's buffer beside the beats
 static_assert(sizeof(Code) == sizeof(int32_t));
 
+/// Texts, each behind its size.
+std::vector<std::string> sized_texts(const std::string& all) {
+  std::vector<std::string> texts;
+  for (size_t at = 0; at + sizeof(uint32_t) <= all.size();) {
+    uint32_t bytes = 0;
+    std::memcpy(&bytes, all.data() + at, sizeof(bytes));
+    at += sizeof(bytes);
+    texts.push_back(all.substr(at, bytes));
+    at += bytes;
+  }
+  return texts;
+}
+
 }  // namespace
 
 RankWatch::RankWatch(Socket socket, int32_t rank, int32_t world_size, double silence_seconds, Told told)
@@ -84,6 +97,30 @@ void RankWatch::main_loop() {
     told_(error);
     tell(error);
   }
+  const std::lock_guard lock(met_mutex_);
+  over_ = true;
+  met_changed_.notify_all();
+}
+
+std::vector<std::string> RankWatch::meet(const std::string& key, const std::string& text,
+                                         std::vector<int32_t> ranks, double timeout_seconds) {
+  const MeetHead head{static_cast<uint32_t>(text.size()), static_cast<uint32_t>(ranks.size())};
+  std::string value(reinterpret_cast<const char*>(&head), sizeof(head));
+  value += text;
+  value.append(reinterpret_cast<const char*>(ranks.data()), ranks.size() * sizeof(int32_t));
+  const std::string request = store_request(StoreOp::kMeet, key, value, timeout_seconds);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!write_all(socket_, request.data(), request.size(), steady_seconds() + silence_seconds_))
+      fail(Code::kUnavailable, "rank 0 of {} takes nothing from rank {} any more", world_size_, rank_);
+  }
+  std::unique_lock lock(met_mutex_);
+  met_changed_.wait(lock, [&] { return met_ || over_; });
+  if (!met_) fail(Code::kUnavailable, "the job broke while rank {} met others", rank_);
+  std::vector<std::string> texts = sized_texts(*met_);
+  met_.reset();
+  texts.resize(ranks.size());
+  return texts;
 }
 
 void RankWatch::watch() {
@@ -133,11 +170,17 @@ bool RankWatch::take_answers() {
   StoreAnswer answer;
   while (in_.size() >= sizeof(answer)) {
     std::memcpy(&answer, in_.data(), sizeof(answer));
-    if (answer.value_bytes > kMostValueBytes) answer.value_bytes = 0;
+    if (answer.value_bytes > kMostAnswerBytes) answer.value_bytes = 0;
     if (in_.size() < sizeof(answer) + answer.value_bytes) return true;
-    const std::string text = in_.substr(sizeof(answer), answer.value_bytes);
+    std::string text = in_.substr(sizeof(answer), answer.value_bytes);
     in_.erase(0, sizeof(answer) + answer.value_bytes);
     if (answer.code == StoreAnswer::kBeat) continue;
+    if (answer.code == StoreAnswer::kMet) {
+      const std::lock_guard lock(met_mutex_);
+      met_ = std::move(text);
+      met_changed_.notify_all();
+      continue;
+    }
     const auto code = static_cast<Code>(answer.code);
     if (code != Code::kCancelled || text != kEndedInPeace) told_(Error(code, text));
     return false;

@@ -1,13 +1,17 @@
 // RankWatch: one rank's end of the connection to the rendezvous for the rest of the job's life, on a thread
 // of its own, so that a rank that computes for minutes is not taken for dead. It gives signs of life, expects
-// them, hears what broke the job, and says so when this rank fails.
+// them, hears what broke the job, and says so when this rank fails. Ranks that are about to connect learn over
+// it where the others listen.
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/comm/rendezvous/socket.h"
@@ -32,6 +36,12 @@ class RankWatch {
   void tell(const Error& error) noexcept;
   void tell(Code code, std::string_view text) noexcept;
 
+  /// Says `text` to the ranks that meet under `key`, and returns what each of `ranks` has said there; "" for
+  /// those that did not come in time. A rank meets once under a key. Throws kUnavailable if the job breaks
+  /// meanwhile; `told` knows why. One thread at a time.
+  std::vector<std::string> meet(const std::string& key, const std::string& text, std::vector<int32_t> ranks,
+                                double timeout_seconds);
+
  private:
   void main_loop();
   bool read();
@@ -48,6 +58,10 @@ class RankWatch {
   double heard_ = 0;
   std::mutex mutex_;  ///< for writing
   bool ending_ = false;
+  std::mutex met_mutex_;  ///< for these three
+  std::condition_variable met_changed_;
+  std::optional<std::string> met_;  ///< the answer to meet
+  bool over_ = false;               ///< nothing more will be heard
   std::thread thread_;
 };
 

@@ -47,23 +47,6 @@ std::string StoreClient::get(const std::string& key, double timeout_seconds) {
   return ask(StoreOp::kGet, key, "", timeout_seconds);
 }
 
-std::vector<std::string> StoreClient::gather(const std::string& key, double timeout_seconds) {
-  const std::string text = ask(StoreOp::kGather, key, "", timeout_seconds);
-  std::vector<std::string> values;
-  for (size_t at = 0; at + sizeof(uint32_t) <= text.size();) {
-    uint32_t bytes = 0;
-    std::memcpy(&bytes, text.data() + at, sizeof(bytes));
-    at += sizeof(bytes);
-    values.push_back(text.substr(at, bytes));
-    at += bytes;
-  }
-  if (std::ssize(values) != world_size_) {
-    fail(Code::kInternal, "rank 0 answered rank {} with the values of {} ranks of {}", rank_, values.size(),
-         world_size_);
-  }
-  return values;
-}
-
 Socket StoreClient::watch() && {
   send(StoreOp::kWatch, "", "", 0);
   return std::move(socket_);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/comm/identity/handshake.h"
@@ -29,8 +28,6 @@ class StoreClient {
   /// Waits until the key is set; throws kTimeout, what broke the job meanwhile, or kCancelled when rank 0
   /// ends.
   std::string get(const std::string& key, double timeout_seconds);
-  /// What each rank has set under key/RANK, by rank; waits as get does. kTimeout names those that have not.
-  std::vector<std::string> gather(const std::string& key, double timeout_seconds);
   /// The address of this machine over which the store is reached.
   std::string own_address() const { return local_address(socket_); }
   /// Asks for the rest of the job's life (rank_watch.h) and hands over the connection; nothing else may

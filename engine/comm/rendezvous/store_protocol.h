@@ -12,11 +12,11 @@ enum class StoreOp : uint32_t {
   kArrived,  ///< answered once all ranks have come, or at the timeout with who has not
   kSet,      ///< key, value
   kGet,      ///< answered once the key is set, or at the timeout
-  kGather,   ///< answered once key/0 to key/N-1 are set, with all of them, or at the timeout with who has not
   kWatch,    ///< from here on the store answers unasked: beats, and the fault once there is one
-  kBeat,     ///< a sign of life; not answered
-  kFault,    ///< value: int32 code, message. This rank has failed; not answered
-  kBye,      ///< this rank leaves in peace; not answered
+  kMeet,   ///< by who watches; value: MeetHead, what it says, ranks. Answered once these ranks have met, too
+  kBeat,   ///< a sign of life; not answered
+  kFault,  ///< value: int32 code, message. This rank has failed; not answered
+  kBye,    ///< this rank leaves in peace; not answered
 };
 
 struct StoreRequest {
@@ -27,14 +27,21 @@ struct StoreRequest {
   double timeout_seconds = 0;
 };
 
+/// Ahead of a kMeet's value: so many bytes that it says, so many ranks (int32) whose words it wants. Those who
+/// have said nothing under this key at the timeout have an empty text in the answer.
+struct MeetHead {
+  uint32_t text_bytes = 0, ranks = 0;
+};
+
 struct StoreAnswer {
   static constexpr int32_t kBeat = -1;  ///< no answer but a sign of life, to who waits or watches
+  static constexpr int32_t kMet = -2;   ///< of kMeet: behind its uint32 size, what each of the ranks has said
   int32_t code = 0;                     ///< a Code, whose message is the value; kBeat has none
   uint32_t value_bytes = 0;
 };
 
 inline constexpr uint32_t kMostKeyBytes = 256, kMostValueBytes = 64u << 10;
-inline constexpr uint32_t kMostAnswerBytes = 16u << 20;  ///< of kGather
+inline constexpr uint32_t kMostAnswerBytes = 16u << 20;  ///< of kMeet
 
 inline constexpr uint32_t kMostKeys = 1u << 20;
 

@@ -172,13 +172,19 @@ void StoreServer::write_to(Client& client) {
   }
 }
 
+/// Who waits says nothing, or only what is not answered.
+bool StoreServer::out_of_turn(const Client& client, StoreOp op) {
+  const bool unanswered = op == StoreOp::kBeat || op == StoreOp::kFault || op == StoreOp::kBye;
+  return client.waits && !(client.watches && unanswered);
+}
+
 /// Whole requests at the beginning of what has come.
 void StoreServer::take_requests(Client& client) {
   while (client.in.size() >= sizeof(StoreRequest)) {
     StoreRequest request;
     std::memcpy(&request, client.in.data(), sizeof(request));
     if (request.mark != StoreRequest::kMark || request.key_bytes > kMostKeyBytes ||
-        request.value_bytes > kMostValueBytes || client.waits) {
+        request.value_bytes > kMostValueBytes || out_of_turn(client, request.op)) {
       lost(client);
       client.socket.close();
       return;
@@ -203,8 +209,11 @@ void StoreServer::carry_out(Client& client, const StoreRequest& request, std::st
       return answer(client, 0, "");
     case StoreOp::kArrived:
     case StoreOp::kGet:
-    case StoreOp::kGather:
       return wait(client, request, std::move(key));
+    case StoreOp::kMeet:
+      wait(client, request, std::move(key));
+      if (!client.watches || !meet(client, value)) break;
+      return;
     case StoreOp::kWatch:
       return watch(client);
     case StoreOp::kBeat:
@@ -242,9 +251,12 @@ void StoreServer::answer_waiting() {
     const bool gives_up = client.waits && client.waits_for == StoreOp::kArrived && now >= client.deadline;
     if (gives_up && arrivals_ < self_.world_size && missed_.empty()) missed_ = missing();
   }
-  std::optional<Gathered> gathered;  // once for all who wait for it
   for (Client& client : clients_) {
     if (!client.waits || !client.socket.open()) continue;
+    if (client.waits_for == StoreOp::kMeet) {
+      answer_meeting(client, now);
+      continue;
+    }
     const bool arrival = client.waits_for == StoreOp::kArrived;
     const auto value = arrival ? values_.end() : values_.find(client.key);
     if (fault_) {
@@ -253,13 +265,6 @@ void StoreServer::answer_waiting() {
       answer(client, static_cast<int32_t>(Code::kTimeout), missed_);
     } else if (arrival && arrivals_ == self_.world_size) {
       answer(client, 0, "");
-    } else if (client.waits_for == StoreOp::kGather) {
-      if (!gathered || gathered->key != client.key) gathered = gather(client.key);
-      if (gathered->missing.empty()) {
-        answer(client, 0, gathered->all);
-      } else if (now >= client.deadline) {
-        answer(client, static_cast<int32_t>(Code::kTimeout), name_ranks(gathered->missing));
-      }
     } else if (value != values_.end()) {
       answer(client, 0, value->second);
     } else if (!arrival && now >= client.deadline) {
@@ -268,18 +273,33 @@ void StoreServer::answer_waiting() {
   }
 }
 
-/// All ranks' values under the key, each behind its size; and who has none.
-StoreServer::Gathered StoreServer::gather(const std::string& key) const {
-  Gathered gathered{key, "", {}};
-  for (int32_t r = 0; r < self_.world_size; ++r) {
-    const auto value = values_.find(fmt::format("{}/{}", key, r));
-    if (value == values_.end()) {
-      gathered.missing.push_back(r);
-    } else {
-      gathered.all += as_bytes(static_cast<uint32_t>(value->second.size())) + value->second;
-    }
+/// False for what no client says.
+bool StoreServer::meet(Client& client, const std::string& value) {
+  MeetHead head;
+  if (value.size() < sizeof(head) || meetings_.size() >= kMostKeys) return false;
+  std::memcpy(&head, value.data(), sizeof(head));
+  const size_t rest = value.size() - sizeof(head);
+  if (head.text_bytes > rest || (rest - head.text_bytes) != head.ranks * sizeof(int32_t)) return false;
+  client.wants.resize(head.ranks);
+  client.came = 0;
+  if (head.ranks > 0)
+    std::memcpy(client.wants.data(), value.data() + sizeof(head) + head.text_bytes,
+                head.ranks * sizeof(int32_t));
+  meetings_[client.key][client.rank] = value.substr(sizeof(head), head.text_bytes);
+  return true;
+}
+
+void StoreServer::answer_meeting(Client& client, double now) {
+  const Said& said = meetings_[client.key];
+  while (client.came < client.wants.size() && said.contains(client.wants[client.came])) ++client.came;
+  if (client.came < client.wants.size() && now < client.deadline) return;
+  std::string all;
+  for (const int32_t rank : client.wants) {
+    const auto found = said.find(rank);
+    const std::string text = found == said.end() ? "" : found->second;
+    all += as_bytes(static_cast<uint32_t>(text.size())) + text;
   }
-  return gathered;
+  answer(client, StoreAnswer::kMet, all);
 }
 
 void StoreServer::give_beats() {

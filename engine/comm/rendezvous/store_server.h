@@ -35,12 +35,10 @@ class StoreServer {
     StoreOp waits_for = StoreOp::kGet;
     std::string key;
     double deadline = 0, heard = 0;
+    std::vector<int32_t> wants;  ///< of kMeet, and how many of them have come
+    size_t came = 0;
   };
-
-  struct Gathered {
-    std::string key, all;
-    std::vector<int32_t> missing;
-  };
+  using Said = std::map<int32_t, std::string>;  ///< by rank
 
   void main_loop();
   void serve();
@@ -52,11 +50,13 @@ class StoreServer {
   void read_from(Client& client);
   void write_to(Client& client);
   void take_requests(Client& client);
+  static bool out_of_turn(const Client& client, StoreOp op);
   void carry_out(Client& client, const StoreRequest& request, std::string key, std::string value);
   void wait(Client& client, const StoreRequest& request, std::string key);
   void watch(Client& client);
   void answer_waiting();
-  Gathered gather(const std::string& key) const;
+  bool meet(Client& client, const std::string& value);
+  void answer_meeting(Client& client, double now);
   void give_beats();
   void look_for_silence();
   void tell_fault();
@@ -72,6 +72,7 @@ class StoreServer {
   int wake_[2] = {-1, -1};
   std::list<Client> clients_;
   std::map<std::string, std::string> values_;
+  std::map<std::string, Said> meetings_;  ///< by key
   std::vector<bool> arrived_;
   int32_t arrivals_ = 0, watchers_ = 0;
   double next_beat_ = 0;

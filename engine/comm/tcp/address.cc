@@ -6,10 +6,10 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <optional>
 
 #include "engine/base/utf8.h"
+#include "engine/comm/agreement.h"
 #include "engine/comm/gate.h"
 #include "engine/comm/lane.h"
 #include "engine/comm/point_to_point/peer_transport.h"
@@ -31,16 +31,13 @@ Membership membership_of(const AddressOptions& options) {
   return {options.rank, options.world_size, options.job, options.secret};
 }
 
-constexpr const char* kLinkKey = "link";  ///< in the store: where a rank listens
-
 class AddressLink final : public Network {
  public:
   explicit AddressLink(const AddressOptions& options);
   ~AddressLink() override;
   std::shared_ptr<Link> lane(const std::string& name) override { return ways_of(name).link; }
-  std::string listen() override;
-  void connect(const std::string& lane, const std::vector<int32_t>& members,
-               const std::vector<std::string>& addresses, double timeout_seconds) override;
+  void connect(const std::string& lane, const std::vector<int32_t>& partners, uint64_t group,
+               const std::string& name, double timeout_seconds) override;
 
  private:
   /// One lane's connections, for its thread.
@@ -57,10 +54,8 @@ class AddressLink final : public Network {
   };
 
   void meet(const AddressOptions& options);
-  std::vector<std::string> exchange_addresses(StoreClient& store, const std::string& own,
-                                              double deadline) const;
-  void connect_through(Links& links, const std::string& lane, const std::vector<int32_t>& members,
-                       const std::vector<std::string>& addresses, double deadline);
+  std::vector<Socket> connect_now(const std::vector<int32_t>& ranks, const std::string& key,
+                                  const std::string& name, double timeout_seconds);
   Ways& ways_of(const std::string& name);
   void told(Code code, const char* text) noexcept;
   int32_t known(const char** message);
@@ -72,7 +67,7 @@ class AddressLink final : public Network {
   Wake wake_;                            ///< up once broken_
   std::optional<RankWatch> watch_;
   std::map<std::string, std::unique_ptr<Ways>> ways_;  ///< by lane
-  std::optional<Links> door_;                          ///< from listen until connect
+  std::map<std::string, uint64_t> connects_;           ///< by lane and group: how often
   std::mutex mutex_;
   std::condition_variable heard_;
   bool broken_ = false;  ///< why, stays:
@@ -107,36 +102,28 @@ void AddressLink::meet(const AddressOptions& options) {
   StoreClient store(address, self_, options.timeout_seconds, options.silence_seconds);
   store.wait_for_all(std::max(0.0, deadline - steady_seconds()), options.timeout_seconds);
   host_ = given.empty() ? store.own_address() : given;
-  Links links(self_, host_);
-  const std::vector<std::string> addresses = exchange_addresses(store, links.address(), deadline);
-  std::vector<int32_t> all(addresses.size());
-  std::iota(all.begin(), all.end(), 0);
   const double silence = std::stod(store.get(kSilenceKey, 1));  // rank 0's counts for all
   watch_.emplace(std::move(store).watch(), self_.rank, self_.world_size, silence, [this](const Error& error) {
     char text[kMostReasonBytes];
     error.copy_message(text, sizeof(text));
     told(error.code(), text);
   });
-  try {
-    connect_through(links, Lane().name, all, addresses, deadline);
-  } catch (...) {
-    watch_->tell(Error::caught(self_.rank));
-    throw;
-  }
 }
 
-std::string AddressLink::listen() {
-  door_.emplace(self_, host_);
-  return door_->address();
-}
-
-void AddressLink::connect(const std::string& lane, const std::vector<int32_t>& members,
-                          const std::vector<std::string>& addresses, double timeout_seconds) {
-  check_descriptors(self_.rank, self_.world_size, lane_descriptors(std::ssize(members) - 1));
-  Links links = std::move(*door_);
-  door_.reset();
+/// Of a pair, both know whether they are connected.
+void AddressLink::connect(const std::string& lane, const std::vector<int32_t>& partners, uint64_t group,
+                          const std::string& name, double timeout_seconds) {
+  Mesh& mesh = ways_of(lane).mesh;
+  std::vector<int32_t> missing;
+  for (const int32_t rank : partners)
+    if (!mesh.connected(rank)) missing.push_back(rank);
+  std::string key = fmt::format("{:x} {:.64}", group, lane);
+  key += fmt::format(" {}", connects_[key]++);
+  if (missing.empty()) return;
+  check_descriptors(self_.rank, self_.world_size, group_descriptors(std::ssize(missing)));
   try {
-    connect_through(links, lane, members, addresses, steady_seconds() + timeout_seconds);
+    std::vector<Socket> sockets = connect_now(missing, key, name, timeout_seconds);
+    for (size_t i = 0; i < missing.size(); ++i) mesh.add(missing[i], std::move(sockets[i]));
   } catch (...) {
     const char* reason = nullptr;
     if (const int32_t code = known(&reason); code != 0) throw Error(static_cast<Code>(code), reason);
@@ -144,19 +131,20 @@ void AddressLink::connect(const std::string& lane, const std::vector<int32_t>& m
   }
 }
 
-/// The members that are not connected yet: of a pair, both know that they are not.
-void AddressLink::connect_through(Links& links, const std::string& lane, const std::vector<int32_t>& members,
-                                  const std::vector<std::string>& addresses, double deadline) {
-  Mesh& mesh = ways_of(lane).mesh;
-  std::vector<int32_t> missing;
-  std::vector<std::string> where;
-  for (size_t m = 0; m < members.size(); ++m) {
-    if (members[m] == self_.rank || mesh.connected(members[m])) continue;
-    missing.push_back(members[m]);
-    where.push_back(addresses[m]);
+/// The higher rank of a pair calls the lower one, where that says that it listens. Who meets in vain knows who is
+/// missing, and says so before those that only wait for it are out of time.
+std::vector<Socket> AddressLink::connect_now(const std::vector<int32_t>& ranks, const std::string& key,
+                                             const std::string& name, double timeout_seconds) {
+  Links links(self_, host_);
+  const std::vector<std::string> addresses = watch_->meet(key, links.address(), ranks, timeout_seconds);
+  std::vector<int32_t> absent;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (addresses[i].empty()) absent.push_back(ranks[i]);
+  if (!absent.empty()) {
+    fail(Code::kTimeout, "{} did not make group '{}' within {} s of rank {}; look there for what holds it up",
+         name_ranks(absent), name, timeout_seconds, self_.rank);
   }
-  std::vector<Socket> sockets = links.connect(missing, where, deadline, wake_.fd());
-  for (size_t i = 0; i < missing.size(); ++i) mesh.add(missing[i], std::move(sockets[i]));
+  return links.connect(ranks, addresses, steady_seconds() + timeout_seconds, wake_.fd());
 }
 
 AddressLink::Ways::Ways(AddressLink& link_owner)
@@ -168,18 +156,6 @@ AddressLink::Ways& AddressLink::ways_of(const std::string& name) {
   std::unique_ptr<Ways>& ways = ways_[name];
   if (ways == nullptr) ways = std::make_unique<Ways>(*this);
   return *ways;
-}
-
-std::vector<std::string> AddressLink::exchange_addresses(StoreClient& store, const std::string& own,
-                                                         double deadline) const {
-  store.set(fmt::format("{}/{}", kLinkKey, self_.rank), own);
-  try {
-    return store.gather(kLinkKey, std::max(1.0, deadline - steady_seconds()));
-  } catch (const Error& error) {
-    if (error.code() != Code::kTimeout) throw;
-    fail(Code::kTimeout, "{} of {} came but fell silent before they said where they listen", error.message(),
-         self_.world_size);
-  }
 }
 
 /// The first reason stays.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/base/error.h"
+#include "engine/comm/pairs.h"
 
 namespace hawser::comm {
 namespace {
@@ -26,12 +27,13 @@ int64_t open_descriptors() {
 }  // namespace
 
 int64_t descriptors_of(int32_t rank, int32_t world_size) {
-  constexpr int64_t kOwn = 4;     // to the rendezvous, its listener, its wake-up, a connection that begins
+  constexpr int64_t kOwn = 2;     // to the rendezvous, its wake-up
   constexpr int64_t kServer = 3;  // of the rendezvous: a listener and a pipe
-  return world_size - 1 + kOwn + (rank == 0 ? world_size + kServer : 0) + kForFiles;
+  const auto agreements = static_cast<int64_t>(partners(Pairs::kTree, world_size, rank).size());
+  return kOwn + (rank == 0 ? world_size + kServer : 0) + group_descriptors(agreements);
 }
 
-int64_t lane_descriptors(int64_t peers) {
+int64_t group_descriptors(int64_t peers) {
   constexpr int64_t kOwn = 2;  // a listener, a connection that begins
   return peers + kOwn + kForFiles;
 }

@@ -6,11 +6,11 @@
 
 namespace hawser::comm {
 
-/// Of its connections while ranks meet, and some for the files of a run. Rank 0 keeps one for each rank more.
+/// While ranks meet and agree about a start, and some for the files of a run. Rank 0 keeps one for each rank more.
 int64_t descriptors_of(int32_t rank, int32_t world_size);
 
-/// Of the connections of one more lane while its members meet, and some for the files of a run.
-int64_t lane_descriptors(int64_t peers);
+/// Of `peers` connections more while they are made, and some for the files of a run.
+int64_t group_descriptors(int64_t peers);
 
 /// Throws kFailedPrecondition, with the number needed, if this process may not open `more` beside those that
 /// it has. The limit stays as it is: it is the host's to raise.

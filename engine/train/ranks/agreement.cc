@@ -61,7 +61,7 @@ Json to_json(const Start& start) {
 std::unique_ptr<comm::ProcessGroup> make_world(comm::RankComm* rank, const char* name) {
   std::vector<int32_t> everyone(static_cast<size_t>(rank->world_size()));
   std::iota(everyone.begin(), everyone.end(), 0);
-  return rank->make_group(std::move(everyone), name);
+  return rank->make_group(std::move(everyone), name, {}, comm::Pairs::kTree);
 }
 
 }  // namespace

@@ -98,22 +98,22 @@ void Rank::rehearse() {
 
 void Rank::make_groups() {
   const parallel::StateLayout& layout = layout_->over_mesh();
-  const auto on_host = [&](const std::vector<mesh::SubAxis>& axes, const char* name) {
-    return comm_->make_group(to_ranks(group(shared_.mesh, number_, axes)), name);
+  const auto on_host = [&](const std::vector<mesh::SubAxis>& axes, const char* name, comm::Pairs pairs) {
+    return comm_->make_group(to_ranks(group(shared_.mesh, number_, axes)), name, {}, pairs);
   };
   const auto make = [&](const std::vector<mesh::SubAxis>& axes, const char* name) {
-    if (!peers_) return on_host(axes, name);
+    if (!peers_) return on_host(axes, name, comm::Pairs::kAll);
     return peers_->make_group(to_ranks(group(shared_.mesh, number_, axes)), name);
   };
-  groups_.dp = on_host(layout.data_axes(), "dp");
+  groups_.dp = on_host(layout.data_axes(), "dp", comm::Pairs::kTree);
   groups_.shard = make(layout.reduction().scatter, layout.state_sharded() ? "dp_shard" : "gradients");
-  if (peers_) groups_.host_shard = on_host(layout.reduction().scatter, "tensors");
+  if (peers_) groups_.host_shard = on_host(layout.reduction().scatter, "tensors", comm::Pairs::kTree);
   if (!layout.reduction().across.empty()) groups_.replica = make(layout.reduction().across, "dp_replicate");
   if (!layout.secondary_axes().empty()) groups_.secondary = make(layout.secondary_axes(), "secondary");
   if (shared_.several_processes && !shared_.inference && comm_->has_lanes()) {
     // Savers wait for slow disks, so their group has no deadline. The death of a rank still ends the wait.
     saves_ = comm_->make_group(to_ranks(group(shared_.mesh, number_, layout.data_axes())), "saves",
-                               {"saves", false, comm::kNoDeadline});
+                               {"saves", false, comm::kNoDeadline}, comm::Pairs::kTree);
   }
 }
 

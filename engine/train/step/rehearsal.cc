@@ -62,7 +62,7 @@ Choices rehearse(Rank* rank, bool deterministic) {
   }
   std::vector<int32_t> everyone(static_cast<size_t>(rank->comm()->world_size()));
   std::iota(everyone.begin(), everyone.end(), 0);
-  const auto world = rank->comm()->make_group(std::move(everyone), "choices");
+  const auto world = rank->comm()->make_group(std::move(everyone), "choices", {}, comm::Pairs::kTree);
   const bool first = world->rank() == 0;
   Together together(world.get());
   Choices choices;

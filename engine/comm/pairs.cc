@@ -1,0 +1,23 @@
+#include "engine/comm/pairs.h"
+
+#include <bit>
+
+namespace hawser::comm {
+namespace {
+
+bool power_of_two_apart(int32_t a, int32_t b, int32_t size) {
+  const auto ahead = static_cast<uint32_t>((a - b + size) % size);
+  return std::has_single_bit(ahead) || std::has_single_bit(static_cast<uint32_t>(size) - ahead);
+}
+
+}  // namespace
+
+std::vector<int32_t> partners(Pairs pairs, int32_t size, int32_t member) {
+  std::vector<int32_t> others;
+  for (int32_t m = 0; m < size; ++m) {
+    if (m != member && (pairs == Pairs::kAll || power_of_two_apart(m, member, size))) others.push_back(m);
+  }
+  return others;
+}
+
+}  // namespace hawser::comm

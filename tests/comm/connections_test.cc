@@ -1,0 +1,151 @@
+// Which ranks over TCP connect: those that a group needs, when it is made.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <filesystem>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include "tests/comm/tcp_worlds.h"
+#include "tests/harness/spawn_ranks.h"
+
+namespace hawser::testing {
+namespace {
+
+using comm::Lane, comm::Pairs, comm::RankComm;
+using Group = std::unique_ptr<comm::ProcessGroup>;
+
+int64_t open_descriptors() {
+  int64_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+std::vector<int32_t> ranks_to(int32_t end) {
+  std::vector<int32_t> ranks(static_cast<size_t>(end));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+/// Ranks of this process, whose groups are made on threads of their own.
+struct World {
+  explicit World(int32_t ranks) : comms(tcp_world(ranks)) {
+    for (int32_t r = 0; r < ranks; ++r)
+      ends.push_back(comms[static_cast<size_t>(r)]->connect(r, test_comm_options()));
+  }
+  /// Pairs that connect while each rank of `members` makes their group; it goes with the World.
+  int64_t connects(const std::vector<int32_t>& members, const std::string& name, Pairs pairs,
+                   const Lane& lane = {}) {
+    const int64_t before = open_descriptors();
+    std::vector<std::thread> threads;
+    for (const int32_t r : members) {
+      threads.emplace_back([&, r] {
+        Group group = ends[static_cast<size_t>(r)]->make_group(members, name, lane, pairs);
+        group->wait(group->barrier());
+        const std::lock_guard lock(mutex);
+        groups.push_back(std::move(group));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return (open_descriptors() - before) / 2;
+  }
+
+  std::vector<std::shared_ptr<comm::Comm>> comms;
+  std::vector<std::unique_ptr<RankComm>> ends;
+  std::mutex mutex;
+  std::vector<Group> groups;
+};
+
+TEST(Connections, AreThoseThatGroupsNeedMadeOnceInEachLane) {
+  World world(8);
+  EXPECT_EQ(world.connects(ranks_to(8), "agreements", Pairs::kTree), 8 * 5 / 2);  // 1, 2 and 4 apart
+  EXPECT_EQ(world.connects(ranks_to(8), "again", Pairs::kTree), 0);
+  EXPECT_EQ(world.connects({0, 1, 2, 3}, "half", Pairs::kAll), 1);     // 0 and 3
+  EXPECT_EQ(world.connects({2, 5, 7}, "some", Pairs::kAll), 2);        // 2 and 5, 2 and 7
+  EXPECT_EQ(world.connects({0, 3, 4, 7}, "column", Pairs::kTree), 1);  // 4 and 7
+  EXPECT_EQ(world.connects(ranks_to(8), "side", Pairs::kTree, {"side", false}), 20);
+  EXPECT_EQ(world.connects(ranks_to(8), "all", Pairs::kAll), 8 * 7 / 2 - 24);
+}
+
+TEST(Connections, GrowWithTheLogarithmOfATree) {
+  for (const int32_t n : {1, 2, 3, 5, 8, 100, 256, 1000, 1024}) {
+    for (const int32_t m : {0, 1, n / 2, n - 1}) {
+      if (m >= n) continue;
+      const std::vector<int32_t> some = comm::partners(Pairs::kTree, n, m);
+      EXPECT_LE(some.size(), 2 * static_cast<size_t>(std::bit_width(static_cast<uint32_t>(n - 1)))) << n;
+      EXPECT_EQ(comm::partners(Pairs::kAll, n, m).size(), static_cast<size_t>(n - 1));
+      for (const int32_t other : some) {  // of a pair both know
+        const std::vector<int32_t> back = comm::partners(Pairs::kTree, n, other);
+        EXPECT_TRUE(std::binary_search(back.begin(), back.end(), m)) << n << ": " << m << " and " << other;
+      }
+    }
+  }
+}
+
+/// Each rank's error where rank 5 of 8 does not do what all others do.
+std::vector<Caught> errors_without_rank_5(const RankFn& fn) {
+  comm::CommOptions options = test_comm_options();
+  options.timeout_seconds = 1;
+  const auto errors = run_world(
+      tcp_world(8),
+      [&](RankComm& rank) {
+        const auto world = rank.make_group(ranks_to(8), "world", {}, Pairs::kTree);
+        world->wait(world->barrier());
+        if (rank.rank() == 5) return std::this_thread::sleep_for(std::chrono::seconds(4));
+        fn(rank);
+      },
+      options);
+  std::vector<Caught> caught_errors;
+  for (size_t r = 0; r < errors.size(); ++r)
+    if (r != 5) caught_errors.push_back(caught(errors[r]));
+  return caught_errors;
+}
+
+TEST(Connections, WhoDoesNotMakeAGroupIsNamedOnAllOthers) {
+  for (const Caught& error : errors_without_rank_5([](RankComm& rank) {
+         rank.make_group(ranks_to(8), "weights", {"side", false}, Pairs::kTree);
+       })) {
+    EXPECT_EQ(error.code, static_cast<int32_t>(Code::kTimeout)) << error.message;
+    EXPECT_NE(error.message.find("rank 5 did not make group 'weights' within"), std::string::npos)
+        << error.message;
+  }
+}
+
+/// Not all ranks have a connection to it.
+TEST(Connections, WhoStaysAwayFromAnAgreementIsNamedOnAllOthers) {
+  for (const Caught& error : errors_without_rank_5([](RankComm& rank) {
+         const auto group = rank.make_group({0, 1, 2, 3, 4, 5, 6, 7}, "world", {}, Pairs::kTree);
+         int64_t sum = 1;
+         group->wait(group->all_reduce_i64(&sum, 1));
+       })) {
+    EXPECT_EQ(error.code, static_cast<int32_t>(Code::kTimeout)) << error.message;
+    EXPECT_NE(error.message.find("rank 5 never entered it"), std::string::npos) << error.message;
+  }
+}
+
+TEST(Connections, ATooLowLimitIsSaidWithBothNumbersBeforeAnyoneIsCalled) {
+  World world(4);
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  rlimit low = limit;
+  low.rlim_cur = static_cast<rlim_t>(open_descriptors() + 8);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  Caught error;
+  try {
+    world.ends[1]->make_group(ranks_to(4), "world");
+  } catch (...) {
+    error = caught(std::current_exception());
+  }
+  setrlimit(RLIMIT_NOFILE, &limit);
+  EXPECT_EQ(error.code, static_cast<int32_t>(Code::kFailedPrecondition));
+  EXPECT_NE(error.message.find("rank 1 of 4 needs "), std::string::npos) << error.message;
+  EXPECT_NE(error.message.find("may have " + std::to_string(low.rlim_cur)), std::string::npos)
+      << error.message;
+}
+
+}  // namespace
+}  // namespace hawser::testing
