@@ -44,7 +44,7 @@ int run_eval(const EvalOptions& options) {
   sequence = info.at("sequence").get<int64_t>();  // the context, if that is shorter
   double loss = 0.0;
   int64_t tokens = 0;
-  const InterruptScope interrupt(engine.get());
+  const InterruptScope interrupt;
   check(hws_engine_eval(engine.get(), nullptr, options.max_batches, &loss, &tokens));
   if (options.json) {
     const ordered_json result = {

@@ -37,7 +37,7 @@ int follow(hws_engine* engine, int64_t sample_every) {
   Follower follower{engine, has_text_vocabulary(engine) ? sample_every : 0, {}};
   int32_t status = HWS_OK;
   {
-    const InterruptScope interrupt(engine);
+    const InterruptScope interrupt;
     status = hws_engine_train(engine, 0, on_step, &follower, nullptr);
   }
   follower.error.rethrow();

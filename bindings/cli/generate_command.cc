@@ -99,7 +99,7 @@ int run_generate(const GenerateOptions& options) {
   request.seed = options.seed;
 
   Printer printer{engine.get(), options.has_prompt, options.prompt};
-  const InterruptScope interrupt(engine.get());
+  const InterruptScope interrupt;
   const int32_t status = hws_engine_generate(engine.get(), &request, print_token, &printer, nullptr);
   if (printer.count > 0) output().print("\n");
   printer.error.rethrow();

@@ -1,20 +1,20 @@
 // Signal handling of the command. The library installs no handler; a program that wants Ctrl-C does this.
 #include "bindings/cli/interrupt.h"
 
-#include <atomic>
+#include "bindings/cli/client.h"
+#include "capi/include/hawser.h"
 
 namespace hawser::cli {
 namespace {
 
-std::atomic<const hws_engine*> engine_to_cancel{nullptr};
 volatile std::sig_atomic_t signal_seen = 0, hangup_seen = 0;
 
 extern "C" void on_signal(int number) {
   signal_seen = 1;
   if (number == SIGHUP) hangup_seen = 1;
-  const hws_engine* engine = engine_to_cancel.load(std::memory_order_relaxed);
-  if (engine != nullptr) hws_engine_cancel(engine);
 }
+
+int32_t poll(void*) { return signal_seen; }
 
 void install(int number, void (*handler)(int), int flags) {
   struct sigaction action = {};
@@ -26,8 +26,8 @@ void install(int number, void (*handler)(int), int flags) {
 
 }  // namespace
 
-InterruptScope::InterruptScope(const hws_engine* engine) {
-  engine_to_cancel.store(engine, std::memory_order_relaxed);
+InterruptScope::InterruptScope() {
+  check(hws_thread_set_interrupt(poll, nullptr, nullptr));
   // SA_RESETHAND: a second Ctrl-C reaches the default handler.
   for (const int number : {SIGINT, SIGTERM})
     install(number, on_signal, static_cast<int>(SA_RESETHAND) | SA_RESTART);
@@ -41,7 +41,7 @@ InterruptScope::~InterruptScope() {
     install(SIGHUP, SIG_IGN, 0);
   else
     sigaction(SIGHUP, &before_hangup_, nullptr);
-  engine_to_cancel.store(nullptr, std::memory_order_relaxed);
+  hws_thread_set_interrupt(nullptr, nullptr, nullptr);
 }
 
 bool InterruptScope::interrupted() { return signal_seen != 0; }

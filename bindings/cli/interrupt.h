@@ -4,17 +4,15 @@
 
 #include <csignal>
 
-#include "capi/include/hawser.h"
-
 namespace hawser::cli {
 
-/// While this object exists, SIGINT, SIGTERM and SIGHUP cancel `engine`. After the first SIGINT or SIGTERM,
-/// that signal has its default effect again. Closing a terminal may send several SIGHUPs (from the kernel and
-/// the shell): all after the first are ignored, also later. If the caller ignores SIGHUP (nohup), it stays
-/// ignored. One instance per process. The engine must outlive it.
+/// While this object exists, SIGINT, SIGTERM and SIGHUP end the long call of this thread
+/// (hws_thread_set_interrupt). After the first SIGINT or SIGTERM, that signal has its default effect again.
+/// Closing a terminal may send several SIGHUPs (from the kernel and the shell): all after the first are ignored,
+/// also later. If the caller ignores SIGHUP (nohup), it stays ignored. One instance per process.
 class InterruptScope {
  public:
-  explicit InterruptScope(const hws_engine* engine);
+  InterruptScope();
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;

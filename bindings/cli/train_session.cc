@@ -255,7 +255,7 @@ int TrainSession::run() {
   int32_t status = HWS_OK;
   if (settings_.profile) check(hws_engine_set_trace(engine_, HWS_TRACE_KERNELS));
   {
-    const InterruptScope interrupt(engine_);
+    const InterruptScope interrupt;
     status = hws_engine_train(engine_, 0, on_step, this, nullptr);
   }
   const auto step = static_cast<long long>(rows_.empty() ? first_step_ : rows_.back().step);

@@ -124,6 +124,22 @@ HWS_API hws_status hws_library_info(hws_buffer** out);
 /** The name of a code, such as "HWS_CONFIG_INVALID"; "HWS_UNKNOWN" for any other number. Static storage. */
 HWS_API const char* hws_status_name(hws_status status);
 
+/** Called on the thread that made a long call, while that call runs. Non-zero ends the call. */
+typedef int32_t (*hws_interrupt_fn)(void* user);
+
+/** Sets the interrupt poll of the calling thread; NULL: none. A program whose signals, or a runtime whose
+ * interrupts, should end a call within it sets one.
+ *
+ * While one of these calls runs on this thread, it asks the poll from time to time, at most every 20 ms. If
+ * the answer is not 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as by
+ * hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a load
+ * has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read weights;
+ * hws_config_prove_layout; hws_device_measure and _peak. A step, a save or a transfer is never cut short.
+ *
+ * The poll may call the functions that work at any time. It must not throw; if it does, the call ends as
+ * well. destroy(user) runs when another poll is set, or when the thread ends. */
+HWS_API hws_status hws_thread_set_interrupt(hws_interrupt_fn callback, void* user, void (*destroy)(void*));
+
 /* -------------------------------------------------------------------------------------------------- errors */
 
 /** Moves the calling thread's last error into an object that any thread may read. A call that succeeds leaves
@@ -444,7 +460,7 @@ typedef struct hws_step_result {
 /** One optimizer step on the next global batch: the pushed one, else the config's data. The guard of the
  * config decides whether the step is accepted or skipped. result: may be NULL. Errors: HWS_NUMERIC after
  * guard.max_consecutive_skips skips in a row; HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without data, while
- * a step is pending, and for inference; HWS_CANCELLED, before the step. */
+ * a step is pending, and for inference. */
 HWS_API hws_status hws_engine_train_step(hws_engine* engine, hws_step_result* result);
 /** The first half of a step: computes the gradients of the next global batch and changes nothing durable. The
  * step is then pending, until commit or discard. result: may be NULL. Errors: HWS_DATA_INVALID;
@@ -501,9 +517,10 @@ typedef int32_t (*hws_train_fn)(void* user, const hws_train_record* record);
  * after a whole step, and the engine can train on. */
 HWS_API hws_status hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn callback, void* user,
                                     void (*destroy)(void*));
-/** Ends a running train, eval or generate at its next step boundary; if none runs, it ends the next one, or
- * the next hws_engine_train_step, before its first step. Never cuts a step short. A pushed batch that no
- * step has taken keeps waiting (hws_data_push). One atomic store: any thread, any time, signal handlers
+/** Ends a running train, eval or generate at its next step boundary. Never cuts a step short. If none of them
+ * runs, nothing happens: the next call is not cancelled. (A host that must also end a call that is about to
+ * begin keeps a flag of its own and shows it to hws_thread_set_interrupt or a callback.) A pushed batch that
+ * no step has taken keeps waiting (hws_data_push). One atomic store: any thread, any time, signal handlers
  * included, so it sets no last error. */
 HWS_API hws_status hws_engine_cancel(const hws_engine* engine);
 
@@ -600,8 +617,8 @@ struct DLManagedTensorVersioned;
 
 /** A view without a copy, under our name. *out: a tensor of DLPack 1.0 with the read-only flag, aligned for
  * its element type, whose contents change as training goes on. Call its deleter once, on any thread, also
- * after the engine is gone: the view keeps the arena alive. Errors: those of hws_tensor_get; HWS_UNIMPLEMENTED
- * for tensors in shards or in the memory of a GPU. */
+ * after the engine is gone: the view keeps the arena alive. Errors: those of hws_tensor_get;
+ * HWS_UNIMPLEMENTED for tensors in shards or in the memory of a GPU. */
 HWS_API hws_status hws_tensor_view(const hws_engine* engine, int32_t kind, const char* name,
                                    struct DLManagedTensorVersioned** out);
 /** Gradients of the pending step. *out: a JSON array with the norm, the largest magnitude and the number of
@@ -708,6 +725,40 @@ HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn cal
  * the payload that the plan counts; "wire_bytes", what went to sockets or to the host's transport, with
  * headers and padding (0 between threads). Works at any time, on any thread. */
 HWS_API hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
+
+#define HWS_PHASE_IDLE 0 /**< no call runs that takes long */
+#define HWS_PHASE_TRAIN 1
+#define HWS_PHASE_EVAL 2 /**< also the validation within train */
+#define HWS_PHASE_GENERATE 3
+#define HWS_PHASE_SAVE 4 /**< also the checkpoints within train */
+#define HWS_PHASE_LOAD 5
+
+/** Where an engine is. Numbers of the last step are NaN before the first one and after a load. */
+typedef struct hws_progress {
+  uint32_t struct_size;
+  int32_t phase;      /**< HWS_PHASE_* */
+  int64_t step;       /**< steps taken, skipped and discarded ones too */
+  int64_t until_step; /**< the step at which the running hws_engine_train ends; 0: none runs */
+  int64_t samples;    /**< data cursor: rows consumed since the start */
+  int64_t tokens;     /**< positions in these rows */
+  int64_t skipped;    /**< steps skipped or discarded */
+  int64_t done;       /**< of the phase: rows evaluated, tokens generated */
+  int64_t total;      /**< of these there are so many; 0: nothing is counted */
+  double loss;        /**< of the last step, as the next three */
+  double grad_norm;
+  double learning_rate;
+  double step_seconds;
+  double tokens_per_second; /**< of the last step */
+  double validation_loss;   /**< of the last validation within train; NaN: none yet */
+  double running_seconds;   /**< since the running call began; 0 if none runs */
+  int64_t save_failures;    /**< checkpoints that this engine could not write */
+  int32_t saving;           /**< 1: a checkpoint is being written beside training */
+  int32_t reserved;         /**< 0 */
+} hws_progress;
+
+/** Fills *progress, for a monitor or a progress bar. Works at any time, on any thread, beside any call; it
+ * neither waits for a step nor allocates memory. */
+HWS_API hws_status hws_engine_progress(const hws_engine* engine, hws_progress* progress);
 
 #define HWS_TRACE_OFF 0          /**< records nothing, at no cost */
 #define HWS_TRACE_INSTRUCTIONS 1 /**< records when each instruction of a step begins and ends */

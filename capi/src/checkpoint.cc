@@ -13,6 +13,7 @@ using namespace hawser::capi;
 hws_status hws_checkpoint_save(hws_engine* engine, const char* path) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kNested);
+    const hawser::train::Monitor::InPhase in_phase(&use->trainer->monitor(), hawser::train::Phase::kSave);
     use->together([&](auto& trainer) { trainer.saves().save(call.path(path, "path")); });
   });
 }

@@ -62,6 +62,7 @@ train::BatchView batch_view(const Call& call, const hws_batch* batch, bool needs
 inline constexpr uint32_t kStepResultSize = 72;
 inline constexpr uint32_t kTrainRecordSize = 112;
 inline constexpr uint32_t kSizesSize = 32;
+inline constexpr uint32_t kProgressSize = 136;
 inline constexpr uint32_t kBatchSize = 24 + 3 * sizeof(void*);
 inline constexpr uint32_t kGenerateRequestSize = sizeof(void*) == 8 ? 64 : 56;
 

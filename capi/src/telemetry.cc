@@ -33,6 +33,53 @@ hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out) {
   });
 }
 
+namespace {
+
+using hawser::train::Monitor;
+using hawser::train::Phase;
+
+static_assert(sizeof(hws_progress) == kProgressSize && offsetof(hws_progress, step) == 8);
+static_assert(HWS_PHASE_IDLE == static_cast<int32_t>(Phase::kIdle) &&
+              HWS_PHASE_TRAIN == static_cast<int32_t>(Phase::kTrain) &&
+              HWS_PHASE_EVAL == static_cast<int32_t>(Phase::kEval) &&
+              HWS_PHASE_GENERATE == static_cast<int32_t>(Phase::kGenerate) &&
+              HWS_PHASE_SAVE == static_cast<int32_t>(Phase::kSave) &&
+              HWS_PHASE_LOAD == static_cast<int32_t>(Phase::kLoad));
+
+hws_progress to_host(const Monitor::View& from, const hawser::train::Trainer& trainer) {
+  const hawser::config::BatchConfig& batch = trainer.config().batch;
+  hws_progress to = {};
+  to.phase = static_cast<int32_t>(from.phase);
+  to.step = from.step;
+  to.until_step = from.until_step;
+  to.samples = from.samples;
+  to.tokens = from.samples * batch.sequence;
+  to.skipped = from.skipped;
+  to.done = from.done;
+  to.total = from.total;
+  to.loss = from.loss;
+  to.grad_norm = from.grad_norm;
+  to.learning_rate = from.learning_rate;
+  to.validation_loss = from.validation_loss;
+  to.step_seconds = from.step_seconds;
+  to.tokens_per_second = static_cast<double>(batch.global_batch * batch.sequence) / from.step_seconds;
+  to.running_seconds = from.running_seconds;
+  to.save_failures = trainer.saves().saver().failures().count;
+  to.saving = trainer.saves().saver().running() ? 1 : 0;
+  return to;
+}
+
+}  // namespace
+
+hws_status hws_engine_progress(const hws_engine* engine, hws_progress* progress) {
+  return guard(__func__, [&](const Call& call) {
+    call.pointer(progress, "progress");
+    const CopyOut<hws_progress> out(call, progress, kProgressSize, "progress");
+    const Use<Engine> use(call, engine, Access::kAlways);
+    out.write(to_host(use->trainer->monitor().read(), *use->trainer));
+  });
+}
+
 hws_status hws_engine_set_trace(hws_engine* engine, int32_t detail) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kExclusive);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/interrupt.h"
 #include "engine/checkpoint/digest.h"
 #include "engine/checkpoint/json_text.h"
 
@@ -97,6 +98,7 @@ void ShardFile::verify(const File& file) const {
   const auto pass = [&](int64_t begin, int64_t end, Digest* part) {
     for (int64_t at = begin; at < end; at += kChunk) {
       const int64_t n = std::min(kChunk, end - at);
+      check_interrupt();
       file.read_at(at, buffer.data(), n);
       whole.add(buffer.data(), n);
       if (part != nullptr) part->add(buffer.data(), n);

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/base/interrupt.h"
 #include "engine/base/json_difference.h"
 #include "engine/data/data_error.h"
 
@@ -134,6 +135,7 @@ std::string digest_share(const Files& files, int64_t share, int64_t shares) {
   int64_t index = 0;
   each_block(files, [&](size_t i, int64_t offset) {
     if (index++ % shares != share) return;
+    check_interrupt();
     const int64_t bytes = std::min(kBlock, files[i]->size() - offset);
     files[i]->read_at(offset, block.data(), bytes);
     digests += fmt::format("{:016x}", XXH3_64bits(block.data(), static_cast<size_t>(bytes)));

@@ -26,7 +26,7 @@ std::string DataFingerprint::as_saved() {
   try {
     return with_contents();
   } catch (const Error& error) {
-    if (ranks_.broken()) throw;
+    if (ranks_.broken() || error.code() == Code::kCancelled) throw;
     cut_short_ = error.code() == Code::kDataInvalid;
   }
   return dataset_->fingerprint();

@@ -59,6 +59,8 @@ struct EvalSums {
 }  // namespace
 
 Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
+  cancel_.begin();
+  const Monitor::InPhase in_phase(&monitor_, Phase::kEval);
   if (batch == nullptr && (dataset_ == nullptr || dataset_->validation_samples() == 0))
     fail(Code::kFailedPrecondition,
          "there is no validation data: give a batch, or set /data/validation_fraction or "
@@ -86,6 +88,7 @@ Evaluation Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t rows
   run.seq = cols;
   run.documents = batch ? batch->document_begin != nullptr : config().data.packing;
   for (int64_t begin = 0; begin < rows; begin += stride) {
+    if (rank.number() == ranks_.first().number()) monitor_.count(begin, rows);
     if (on_any_rank(dp, cancel_.ends_call()))
       throw AgreedError(Code::kCancelled,
                         fmt::format("the evaluation was cancelled after {} of {} rows", begin, rows));
@@ -185,6 +188,8 @@ void require_finite(const std::vector<float>& logits, int64_t tokens) {
 }  // namespace
 
 void Inference::generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn) {
+  cancel_.begin();
+  const Monitor::InPhase in_phase(&monitor_, Phase::kGenerate);
   const int64_t window = config().batch.sequence, vocab = config().model.vocab_size;
   if (request.prompt == nullptr || request.prompt_length < 1)
     fail(Code::kInvalidArgument, "the prompt is empty: give at least one token");
@@ -204,6 +209,7 @@ void Inference::generate(const GenerateRequest& request, const std::function<boo
     // Ask the other processes only now and then: asking costs more than a token of a small model.
     if ((ranks_.all_here() || i % 16 == 0) && ranks_.on_any_process(cancel_.ends_call()))
       fail(Code::kCancelled, "the generation was cancelled after {} tokens", i);
+    monitor_.count(i, request.max_tokens);
     const auto length = static_cast<int64_t>(text.size());
     if (cached == window) cached = 0, fed = length - window;  // the window moved, so every position changes
     feed(text.data() + fed, length - fed, cached, logits.data());

@@ -12,6 +12,7 @@
 #include "engine/data/dataset.h"
 #include "engine/train/cancel.h"
 #include "engine/train/ranks/ranks.h"
+#include "engine/train/report/monitor.h"
 #include "engine/train/step_result.h"
 
 namespace hawser::train {
@@ -34,8 +35,8 @@ struct Evaluation {
 class Inference {
  public:
   /// `dataset` may be null.
-  Inference(const Ranks& ranks, const data::Dataset* dataset, Cancel* cancel)
-      : ranks_(ranks), dataset_(dataset), cancel_(*cancel) {}
+  Inference(const Ranks& ranks, const data::Dataset* dataset, Cancel* cancel, Monitor* monitor)
+      : ranks_(ranks), dataset_(dataset), cancel_(*cancel), monitor_(*monitor) {}
 
   /// Evaluates `batch`. If it is null, evaluates the first max_batches batches of the validation data (0: the
   /// number in the config).
@@ -55,6 +56,7 @@ class Inference {
   const Ranks& ranks_;
   const data::Dataset* const dataset_;
   Cancel& cancel_;
+  Monitor& monitor_;
 };
 
 }  // namespace hawser::train

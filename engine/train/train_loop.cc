@@ -28,14 +28,16 @@ TrainLoop::TrainLoop(Trainer* trainer, Progress* progress, Cancel* cancel)
       run_saves_(trainer->ranks(), *progress, &trainer->saves()) {}
 
 void TrainLoop::run(int64_t until_step, const std::function<bool(const TrainRecord&)>& fn) {
+  const Cancel::InTrain in_train(&cancel_);
+  const Monitor::InPhase in_phase(&trainer_.monitor(), Phase::kTrain);
   ranks_.require_training("train");
   progress_.require_no_pending();
   trainer_.saves().raise_unheard();
   run_saves_.hold_folder();
   const int64_t total = until_step > 0 ? until_step : config().train.steps;
+  trainer_.monitor().until(total);
   // Reads the data now, before they can be cut short
   if (!config().checkpoint.path.empty()) trainer_.data_fingerprint().as_saved();
-  const Cancel::InTrain in_train(&cancel_);
   const int64_t began = progress_.state.step;
   int64_t kept = began;  // the last step that needs no save
   bool cancelled = false;
@@ -75,7 +77,7 @@ bool TrainLoop::take_steps(int64_t total, const std::function<bool(const TrainRe
     const bool enough = fn && !fn(record);
     if (failure) std::rethrow_exception(failure);
     const double begin = now();
-    if (run_saves_.save(due)) *kept = progress_.state.step;
+    if (keep(due)) *kept = progress_.state.step;
     const double end = now();
     if (due.any()) clock.saved(begin, end);
     const Wishes agreed = agree({enough, clock.due(end) && !trainer_.saves().saver().running()});
@@ -84,6 +86,13 @@ bool TrainLoop::take_steps(int64_t total, const std::function<bool(const TrainRe
     stop = cancel_.take();
   }
   return stop;
+}
+
+/// Writes or begins the checkpoints that are due. True: that of the step is there or on its way.
+bool TrainLoop::keep(const DueCheckpoints& due) {
+  if (!due.any()) return false;
+  const Monitor::InPhase in_phase(&trainer_.monitor(), Phase::kSave);
+  return run_saves_.save(due);
 }
 
 /// Takes a step and collects its record. An error after the step has been taken is returned, so that the host
@@ -132,7 +141,9 @@ TrainLoop::Wishes TrainLoop::agree(Wishes here) const {
 /// Mean loss on the validation data. NaN if cancelled, which ends the run after the step's record.
 double TrainLoop::validation_loss() {
   try {
-    return trainer_.inference().eval(nullptr, 0).loss;
+    const double loss = trainer_.inference().eval(nullptr, 0).loss;
+    trainer_.monitor().validated(loss);
+    return loss;
   } catch (const Error& error) {
     if (error.code() != Code::kCancelled) throw;
     return std::numeric_limits<double>::quiet_NaN();

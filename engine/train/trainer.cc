@@ -49,10 +49,10 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
       cancel_(cancel, ranks_),
       fingerprint_(ranks_, dataset_.get()),
       saves_(ranks_, progress_, &fingerprint_),
-      loads_(ranks_, &progress_, &fingerprint_, saves_.saver()),
+      loads_(ranks_, &progress_, &fingerprint_, saves_.saver(), &monitor_),
       tensors_(ranks_, progress_),
       export_(ranks_, progress_, tensors_, saves_.saver()),
-      inference_(ranks_, dataset_.get(), &cancel_),
+      inference_(ranks_, dataset_.get(), &cancel_, &monitor_),
       metrics_(ranks_, saves_.saver()),
       traces_(ranks_, progress_, metrics_),
       reports_(ranks_, dataset_.get(), progress_, saves_),
@@ -74,6 +74,7 @@ double Trainer::learning_rate() const {
 }
 
 StepResult Trainer::forward_backward() {
+  const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
   ranks_.require_training("forward_backward");
   progress_.require_no_pending();
   if (!progress_.pushed.waiting() && dataset_ == nullptr)
@@ -112,6 +113,7 @@ StepResult Trainer::forward_backward() {
 }
 
 StepResult Trainer::commit() {
+  const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
   progress_.require_pending();
   const double start = now();
   const double clip = config().optimizer.clip_norm;
@@ -147,12 +149,11 @@ StepResult Trainer::end_step(Outcome outcome, bool advance) {
   progress_.result.samples = progress_.state.samples;
   progress_.result.skipped = progress_.state.skipped;
   metrics_.take(progress_.result);
+  monitor_.took(progress_.result);
   return progress_.result;
 }
 
 StepResult Trainer::train_step() {
-  if (!cancel_.in_train() && cancel_.take())
-    fail(Code::kCancelled, "cancelled before step {}", progress_.state.step + 1);
   if (ranks_.all_here()) saves_.saver().raise_unheard();  // several processes agree at the next save or train
   forward_backward();
   const optim::Verdict verdict = progress_.guard.judge(progress_.result.loss, progress_.result.grad_norm);

@@ -21,6 +21,7 @@
 #include "engine/train/progress.h"
 #include "engine/train/ranks/ranks.h"
 #include "engine/train/report/metrics.h"
+#include "engine/train/report/monitor.h"
 #include "engine/train/report/reports.h"
 #include "engine/train/report/traces.h"
 #include "engine/train/save/export.h"
@@ -65,12 +66,15 @@ class Trainer {
   const data::Dataset* dataset() const { return dataset_.get(); }  ///< null if batches are pushed
   DataFingerprint& data_fingerprint() { return fingerprint_; }
   Saves& saves() { return saves_; }
+  const Saves& saves() const { return saves_; }
   Loads& loads() { return loads_; }
   const Export& exports() const { return export_; }
   Tensors& tensors() { return tensors_; }
   const Tensors& tensors() const { return tensors_; }
   Inference& inference() { return inference_; }
   TrainLoop& loop() { return loop_; }
+  Monitor& monitor() { return monitor_; }
+  const Monitor& monitor() const { return monitor_; }
   Metrics& metrics() { return metrics_; }
   const Metrics& metrics() const { return metrics_; }
   Traces& traces() { return traces_; }
@@ -90,6 +94,7 @@ class Trainer {
   std::vector<Run> runs_;  // runs of the step, indexed by rank of this process
   Progress progress_;
   Cancel cancel_;
+  Monitor monitor_;
   DataFingerprint fingerprint_;
   Saves saves_;
   Loads loads_;

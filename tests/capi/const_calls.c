@@ -96,7 +96,8 @@ static int may_answer(const hammer* h, const tally* t, int32_t status) {
   if (status != HWS_BUSY) return 0;
   if (strcmp(name, "hws_engine_create_ranks") == 0) return 1; /* the comm serves one engine at a time */
   if (strcmp(name, "hws_engine_metrics") == 0 || strcmp(name, "hws_engine_flight") == 0 ||
-      strcmp(name, "hws_engine_sizes") == 0 || strcmp(name, "hws_engine_cancel") == 0)
+      strcmp(name, "hws_engine_sizes") == 0 || strcmp(name, "hws_engine_progress") == 0 ||
+      strcmp(name, "hws_engine_cancel") == 0)
     return 0; /* at any time */
   return type == kEngine && h->beside_training;
 }
@@ -179,8 +180,6 @@ static void step(hws_engine* engine, int64_t number) {
 }
 
 static void final_weights(hws_engine* engine, float* weights, int64_t* count) {
-  hws_engine_cancel(engine); /* this cancel and earlier ones end here */
-  CHECK_STATUS(hws_engine_train_step(engine, NULL), HWS_CANCELLED);
   *count = all_weights(engine, weights, kMaxWeights);
 }
 

@@ -43,6 +43,26 @@ static void results(void) {
   FIELD(hws_sizes, sequence, 16, 8);
   FIELD(hws_sizes, global_batch, 24, 8);
   CHECK(sizeof(hws_sizes) == 32);
+  FIELD(hws_progress, struct_size, 0, 4);
+  FIELD(hws_progress, phase, 4, 4);
+  FIELD(hws_progress, step, 8, 8);
+  FIELD(hws_progress, until_step, 16, 8);
+  FIELD(hws_progress, samples, 24, 8);
+  FIELD(hws_progress, tokens, 32, 8);
+  FIELD(hws_progress, skipped, 40, 8);
+  FIELD(hws_progress, done, 48, 8);
+  FIELD(hws_progress, total, 56, 8);
+  FIELD(hws_progress, loss, 64, 8);
+  FIELD(hws_progress, grad_norm, 72, 8);
+  FIELD(hws_progress, learning_rate, 80, 8);
+  FIELD(hws_progress, step_seconds, 88, 8);
+  FIELD(hws_progress, tokens_per_second, 96, 8);
+  FIELD(hws_progress, validation_loss, 104, 8);
+  FIELD(hws_progress, running_seconds, 112, 8);
+  FIELD(hws_progress, save_failures, 120, 8);
+  FIELD(hws_progress, saving, 128, 4);
+  FIELD(hws_progress, reserved, 132, 4);
+  CHECK(sizeof(hws_progress) == 136);
 }
 
 /* With pointers in them: of 64-bit machines. */

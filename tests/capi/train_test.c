@@ -178,17 +178,16 @@ static int32_t push_and_cancel(void* user, const hws_train_record* record) {
   CHECK_OK(hws_engine_cancel(*(hws_engine**)user));
   return 0;
 }
+static int32_t always(void* user) { return user == NULL; }
 static void cancel_keeps_a_pushed_batch(void) {
   static float cancelled[kMaxWeights], whole[kMaxWeights];
   hws_engine *engine = tiny_engine(0), *other = tiny_engine(0);
   tiny_batch batch;
   fill_batch(&batch, 1);
   CHECK_OK(hws_data_push(engine, &batch.batch));
-  CHECK_OK(hws_engine_cancel(engine));
-  CHECK_STATUS(hws_engine_train_step(engine, NULL), HWS_CANCELLED); /* before its step */
-  CHECK_STATUS(hws_data_push(engine, &batch.batch), HWS_BUSY);
-  CHECK_OK(hws_engine_cancel(engine));
+  CHECK_OK(hws_thread_set_interrupt(always, NULL, NULL));
   CHECK_STATUS(hws_engine_train(engine, 8, push_next, &engine, NULL), HWS_CANCELLED); /* before its first */
+  CHECK_OK(hws_thread_set_interrupt(NULL, NULL, NULL));
   CHECK_STATUS(hws_engine_train(engine, 8, push_and_cancel, &engine, NULL), HWS_CANCELLED); /* after one */
   fill_batch(&batch, 2);
   CHECK_STATUS(hws_data_push(engine, &batch.batch), HWS_BUSY);
@@ -201,6 +200,12 @@ static void cancel_keeps_a_pushed_batch(void) {
   hws_engine_destroy(other);
 }
 
+static int32_t count_token(void* user, int32_t token) {
+  (void)token;
+  ++*(int*)user;
+  return 0;
+}
+
 static void cancels(void) {
   run r = {0};
   r.engine = text_engine(1000000);
@@ -210,13 +215,23 @@ static void cancels(void) {
   r.stop_at = 3; /* it trains on */
   CHECK_OK(hws_engine_train(r.engine, 0, on_step, &r, on_destroy));
   CHECK(r.calls == 3);
-  CHECK_OK(hws_engine_cancel(r.engine)); /* without a call it ends the next */
-  CHECK_STATUS(hws_engine_train(r.engine, 0, on_step, &r, on_destroy), HWS_CANCELLED);
-  CHECK(r.calls == 3);
-  CHECK_OK(hws_engine_cancel(r.engine));
+  /* Where nothing runs that it could end, it does not end what comes next. */
+  const int32_t prompt[] = {1, 2};
+  const hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0};
+  int tokens = 0;
   double loss = 0;
-  CHECK_STATUS(hws_engine_eval(r.engine, NULL, 1, &loss, NULL), HWS_CANCELLED);
+  CHECK_OK(hws_engine_cancel(r.engine));
+  CHECK_OK(hws_engine_train_step(r.engine, NULL));
+  ++r.calls;
+  CHECK_OK(hws_engine_cancel(r.engine));
+  r.stop_at = 6;
+  CHECK_OK(hws_engine_train(r.engine, 0, on_step, &r, on_destroy));
+  CHECK(r.calls == 6);
+  CHECK_OK(hws_engine_cancel(r.engine));
   CHECK_OK(hws_engine_eval(r.engine, NULL, 1, &loss, NULL));
+  CHECK_OK(hws_engine_cancel(r.engine));
+  CHECK_OK(hws_engine_generate(r.engine, &request, count_token, &tokens, NULL));
+  CHECK(tokens == 3);
   hws_engine_destroy(r.engine);
   CHECK_STATUS(hws_engine_cancel(r.engine), HWS_BAD_HANDLE);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/interrupt.h"
 #include "engine/base/json.h"
 #include "engine/base/philox.h"
 #include "engine/config/resolved_config.h"
@@ -65,6 +66,7 @@ class Comparison {
     for (const nn::Parameter& p : table_.all()) {
       const float* const theirs = kind == TensorKind::kWeight || p.trainable ? other(p) : nullptr;
       if (theirs == nullptr) continue;
+      check_interrupt();
       values_.resize(static_cast<size_t>(p.size));
       ranks_.tensors().get(kind, p.name, values_.data(), values_.size() * sizeof(float));
       ++tensors_, elements_ += p.size;

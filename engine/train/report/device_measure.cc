@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 
+#include "engine/base/interrupt.h"
 #include "engine/base/json.h"
 #include "engine/base/philox.h"
 #include "engine/device/arena.h"
@@ -29,6 +30,7 @@ double seconds_of(const std::function<void()>& work) {
 double best_of(double budget, const std::function<void()>& work) {
   double best = seconds_of(work), spent = best;
   for (int runs = 1; runs < 3 || spent < budget; ++runs) {
+    check_interrupt();
     const double s = seconds_of(work);
     best = std::min(best, s);
     spent += s;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/interrupt.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/nn/initial_values.h"
@@ -47,6 +48,7 @@ checkpoint::hf::ExtraFiles import_hf(const Ranks& ranks, const std::string& fold
                      !first.layout().state_sharded() && ranks.here() == 1;
   std::map<std::string, std::vector<float>> copy;
   const auto place = [&](const std::string& name) {
+    check_interrupt();
     const nn::Parameter& p = table.at(name);
     if (whole) return first.executor().state(p.group).weights.from(p.offset).in_place(first.link());
     std::vector<float>& tensor = copy[name];

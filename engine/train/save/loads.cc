@@ -61,6 +61,7 @@ std::shared_ptr<const checkpoint::Reader> Loads::open_the_same(const std::string
 }
 
 void Loads::load(const std::string& path, bool allow_other_data) {
+  const Monitor::InPhase in_phase(&monitor_, Phase::kLoad);
   ranks_.require_training("hws_checkpoint_load");
   progress_.require_no_pending();
   saver_.wait();  // it may be writing this very checkpoint
@@ -77,9 +78,11 @@ void Loads::take_over(const checkpoint::Reader& reader) {
   progress_.guard.restore(loaded.losses, loaded.norms);
   progress_.extra_files.swap(files);
   progress_.pushed.drop();
+  monitor_.moved_to(progress_.state);
 }
 
 std::string Loads::load_latest(const std::string& folder, bool allow_other_data) {
+  const Monitor::InPhase in_phase(&monitor_, Phase::kLoad);
   ranks_.require_training("hws_checkpoint_load_latest");
   progress_.require_no_pending();
   saver_.wait();

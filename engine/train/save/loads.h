@@ -14,14 +14,16 @@
 #include "engine/train/data_fingerprint.h"
 #include "engine/train/progress.h"
 #include "engine/train/ranks/ranks.h"
+#include "engine/train/report/monitor.h"
 #include "engine/train/save/background_saver.h"
 
 namespace hawser::train {
 
 class Loads {
  public:
-  Loads(const Ranks& ranks, Progress* progress, DataFingerprint* fingerprint, const BackgroundSaver& saver)
-      : ranks_(ranks), progress_(*progress), fingerprint_(*fingerprint), saver_(saver) {}
+  Loads(const Ranks& ranks, Progress* progress, DataFingerprint* fingerprint, const BackgroundSaver& saver,
+        Monitor* monitor)
+      : ranks_(ranks), progress_(*progress), fingerprint_(*fingerprint), saver_(saver), monitor_(*monitor) {}
 
   void load(const std::string& path, bool allow_other_data);
   /// Loads the newest valid checkpoint of `folder`. Returns JSON with its name and the newer ones that are
@@ -38,6 +40,7 @@ class Loads {
   Progress& progress_;
   DataFingerprint& fingerprint_;
   const BackgroundSaver& saver_;
+  Monitor& monitor_;
 };
 
 }  // namespace hawser::train
