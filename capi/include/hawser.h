@@ -457,10 +457,11 @@ typedef struct hws_step_result {
   double seconds;       /**< wall time of the step */
 } hws_step_result;
 
-/** One optimizer step on the next global batch: the pushed one, else the config's data. The guard of the
- * config decides whether the step is accepted or skipped. result: may be NULL. Errors: HWS_NUMERIC after
- * guard.max_consecutive_skips skips in a row; HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without data, while
- * a step is pending, and for inference. */
+/** One optimizer step on the next global batch: the pushed one, else that of the source
+ * (hws_data_set_source), else the config's data. The guard of the config decides whether the step is accepted
+ * or skipped. result: may be NULL. Errors: HWS_NUMERIC after guard.max_consecutive_skips skips in a row;
+ * HWS_DATA_INVALID; HWS_OUT_OF_RANGE at the end of the source's data; HWS_FAILED_PRECONDITION without data,
+ * while a step is pending, and for inference. */
 HWS_API hws_status hws_engine_train_step(hws_engine* engine, hws_step_result* result);
 /** The first half of a step: computes the gradients of the next global batch and changes nothing durable. The
  * step is then pending, until commit or discard. result: may be NULL. Errors: HWS_DATA_INVALID;
@@ -551,6 +552,45 @@ typedef struct hws_batch {
  * another shape; HWS_BUSY if a batch is waiting already; HWS_FAILED_PRECONDITION for inference and while a
  * step is pending. After an error the batch that waited before still waits. */
 HWS_API hws_status hws_data_push(hws_engine* engine, const hws_batch* batch);
+/** A data source's answer: there are no more batches. */
+#define HWS_SOURCE_END 1
+
+/** The global batch of one step, for a data source to fill. The arrays are [rows, cols], belong to the library
+ * and are valid during the call. On entry all tokens are 0 and all targets -100, so rows that are left alone
+ * do not count. */
+typedef struct hws_source_batch {
+  uint32_t struct_size;
+  int32_t has_documents; /**< set it to 1 if document_begin is filled; 0: each row is one document */
+  int64_t step;          /**< the step that this batch is for, from 1 */
+  int64_t samples;       /**< rows consumed before it: the position in the data */
+  int64_t rows;
+  int64_t cols;
+  int32_t* tokens;
+  int32_t* targets;
+  int32_t* document_begin; /**< as in hws_batch; 0 on entry */
+} hws_source_batch;
+
+/** Fills `batch` and returns 0, or returns HWS_SOURCE_END. Any other number ends the call with HWS_CALLBACK.
+ * Called once before each step, on the thread that trains. May call the functions with a `const` handle. */
+typedef int32_t (*hws_source_fn)(void* user, hws_source_batch* batch);
+
+/** Sets where training batches come from instead of the config's data; NULL: from the config's data again. A
+ * pushed batch still comes first. Everything else of train stays: validation data, the guard, checkpoints.
+ *
+ * The source is asked by position. `samples` continues from step to step, but a load moves it to that of the
+ * checkpoint, and after hws_engine_discard with rewind, and after a step that failed, the same position is
+ * asked for again. A source that goes on where `samples` says makes a resumed run train on the same rows.
+ *
+ * At the end of the data hws_engine_train ends as if its callback had ended it, with the last checkpoint and
+ * HWS_OK, and hws_engine_train_step and _forward_backward return HWS_OUT_OF_RANGE. When the source fails, or
+ * fills in ids outside the vocabulary (HWS_DATA_INVALID: row, column, id), the step has changed nothing and
+ * the engine can train on.
+ *
+ * With ranks in several processes, all set a source or none does. Each hands out the same global batch. When
+ * one ends or fails, all do. destroy(user) runs when another source is set or the engine goes. Errors:
+ * HWS_FAILED_PRECONDITION for inference. */
+HWS_API hws_status hws_data_set_source(hws_engine* engine, hws_source_fn callback, void* user,
+                                       void (*destroy)(void*));
 /** *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary. */
 HWS_API hws_status hws_data_info(const hws_engine* engine, hws_buffer** out);
 
@@ -736,15 +776,16 @@ HWS_API hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out
 /** Where an engine is. Numbers of the last step are NaN before the first one and after a load. */
 typedef struct hws_progress {
   uint32_t struct_size;
-  int32_t phase;      /**< HWS_PHASE_* */
-  int64_t step;       /**< steps taken, skipped and discarded ones too */
-  int64_t until_step; /**< the step at which the running hws_engine_train ends; 0: none runs */
-  int64_t samples;    /**< data cursor: rows consumed since the start */
-  int64_t tokens;     /**< positions in these rows */
-  int64_t skipped;    /**< steps skipped or discarded */
-  int64_t done;       /**< of the phase: rows evaluated, tokens generated */
-  int64_t total;      /**< of these there are so many; 0: nothing is counted */
-  double loss;        /**< of the last step, as the next three */
+  int32_t phase;       /**< HWS_PHASE_* */
+  int64_t step;        /**< steps taken, skipped and discarded ones too */
+  int64_t until_step;  /**< the step at which the running hws_engine_train ends; 0: none runs */
+  int64_t total_steps; /**< the step at which the config ends a run (train.steps) */
+  int64_t samples;     /**< data cursor: rows consumed since the start */
+  int64_t tokens;      /**< positions in these rows */
+  int64_t skipped;     /**< steps skipped or discarded */
+  int64_t done;        /**< of the phase: rows evaluated, tokens generated */
+  int64_t total;       /**< of these there are so many; 0: nothing is counted */
+  double loss;         /**< of the last step, as the next three */
   double grad_norm;
   double learning_rate;
   double step_seconds;

@@ -12,6 +12,53 @@ hws_status hws_data_push(hws_engine* engine, const hws_batch* batch) {
   });
 }
 
+namespace {
+
+static_assert(offsetof(hws_source_batch, step) == 8 && offsetof(hws_source_batch, tokens) == 40);
+
+constexpr int32_t kFilled = 0;
+
+/// Asks the host for a batch. Returns false at the end of its data.
+bool fill(Slot* slot, const Source& source, hawser::train::SourceRequest* request) {
+  hws_source_batch batch = {};
+  batch.struct_size = sizeof batch;
+  batch.step = request->step;
+  batch.samples = request->samples;
+  batch.rows = request->rows;
+  batch.cols = request->cols;
+  batch.tokens = request->room.tokens;
+  batch.targets = request->room.targets;
+  batch.document_begin = request->room.document_begin;
+  const auto run = [&] { return source.fn(source.user.get(), &batch); };
+  const int32_t answer = call_host("hws_data_set_source", slot, Callback::kConstOnly, run);
+  if (answer != kFilled && answer != HWS_SOURCE_END) {
+    hawser::fail(hawser::Code::kCallback, "hws_data_set_source: the source answered {} for step {}", answer,
+                 batch.step);
+  }
+  request->documents = batch.has_documents != 0;
+  return answer == kFilled;
+}
+
+}  // namespace
+
+hws_status hws_data_set_source(hws_engine* engine, hws_source_fn callback, void* user,
+                               void (*destroy)(void*)) {
+  UserData data(user, destroy);
+  std::shared_ptr<Source> before, source;  // what is not kept goes when the engine is free again
+  return guard(__func__, [&](const Call& call) {
+    const Use<Engine> use(call, engine, Access::kExclusive);
+    hawser::train::HostSource::Fill ask;
+    if (callback != nullptr) {
+      source = std::make_shared<Source>(Source{callback, std::move(data)});
+      ask = [slot = use.slot(), from = source.get()](hawser::train::SourceRequest* request) {
+        return fill(slot, *from, request);
+      };
+    }
+    use->trainer->set_source(std::move(ask));
+    before = std::exchange(use->source, std::move(source));
+  });
+}
+
 hws_status hws_data_info(const hws_engine* engine, hws_buffer** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);

@@ -19,6 +19,12 @@ struct Metrics {
   UserData user;
 };
 
+/// The data source and its user data.
+struct Source {
+  hws_source_fn fn;
+  UserData user;
+};
+
 class Engine : public Object {
  public:
   static constexpr HandleType kType = HandleType::kEngine;
@@ -26,6 +32,7 @@ class Engine : public Object {
 
   Slot* const slot;
   std::shared_ptr<Metrics> metrics;  ///< outlives the trainer, which calls it
+  std::shared_ptr<Source> source;    ///< the same
   std::unique_ptr<train::Trainer> trainer;
 
   /// What every process of a world calls. One that has no memory for its part tells the others.
@@ -62,7 +69,7 @@ train::BatchView batch_view(const Call& call, const hws_batch* batch, bool needs
 inline constexpr uint32_t kStepResultSize = 72;
 inline constexpr uint32_t kTrainRecordSize = 112;
 inline constexpr uint32_t kSizesSize = 32;
-inline constexpr uint32_t kProgressSize = 136;
+inline constexpr uint32_t kProgressSize = 144;
 inline constexpr uint32_t kBatchSize = 24 + 3 * sizeof(void*);
 inline constexpr uint32_t kGenerateRequestSize = sizeof(void*) == 8 ? 64 : 56;
 

@@ -52,6 +52,7 @@ hws_progress to_host(const Monitor::View& from, const hawser::train::Trainer& tr
   to.phase = static_cast<int32_t>(from.phase);
   to.step = from.step;
   to.until_step = from.until_step;
+  to.total_steps = trainer.config().train.steps;
   to.samples = from.samples;
   to.tokens = from.samples * batch.sequence;
   to.skipped = from.skipped;

@@ -44,6 +44,7 @@ void TrainLoop::run(int64_t until_step, const std::function<bool(const TrainReco
   std::exception_ptr failure;
   try {
     cancelled = take_steps(total, fn, &kept);
+  } catch (const EndOfData&) {  // the run ends as if the host had ended it after the last step
   } catch (...) {
     failure = std::current_exception();
   }

@@ -77,9 +77,13 @@ StepResult Trainer::forward_backward() {
   const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
   ranks_.require_training("forward_backward");
   progress_.require_no_pending();
-  if (!progress_.pushed.waiting() && dataset_ == nullptr)
-    fail(Code::kFailedPrecondition, "there is no batch: push one (hws_data_push), or give the config data");
   const double start = now();
+  if (!progress_.pushed.waiting() && source_.is_set()) source_.fetch(ranks_, &progress_);
+  if (!progress_.pushed.waiting() && dataset_ == nullptr)
+    fail(
+        Code::kFailedPrecondition,
+        "there is no batch: push one (hws_data_push), set a source (hws_data_set_source), or give the config "
+        "data");
   const bool from_push = progress_.pushed.waiting();
   metrics_.traffic().clear();
   try {
@@ -174,6 +178,11 @@ StepResult Trainer::train_step() {
          progress_.state.step, progress_.state.skipped_in_row, progress_.result.loss,
          progress_.result.grad_norm);
   return progress_.result;
+}
+
+void Trainer::set_source(HostSource::Fill fill) {
+  ranks_.require_training("hws_data_set_source");
+  source_.set(std::move(fill));
 }
 
 void Trainer::push(const BatchView& batch) {

@@ -17,6 +17,7 @@
 #include "engine/train/assembly/assemble.h"
 #include "engine/train/cancel.h"
 #include "engine/train/data_fingerprint.h"
+#include "engine/train/host_source.h"
 #include "engine/train/inference.h"
 #include "engine/train/progress.h"
 #include "engine/train/ranks/ranks.h"
@@ -43,6 +44,8 @@ class Trainer {
   /// Sets the batch of the next step, in place of the config's data. Copies it. Throws kBusy if one is
   /// already waiting.
   void push(const BatchView& batch);
+  /// Where batches come from if none was pushed, instead of the config's data; null: from the config's data.
+  void set_source(HostSource::Fill fill);
   /// Runs the first half of a step: loss, gradients and their norm.
   StepResult forward_backward();
   /// Runs the second half: weights, moments, schedule.
@@ -93,6 +96,7 @@ class Trainer {
   Ranks ranks_;
   std::vector<Run> runs_;  // runs of the step, indexed by rank of this process
   Progress progress_;
+  HostSource source_;
   Cancel cancel_;
   Monitor monitor_;
   DataFingerprint fingerprint_;

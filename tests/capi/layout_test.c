@@ -47,22 +47,23 @@ static void results(void) {
   FIELD(hws_progress, phase, 4, 4);
   FIELD(hws_progress, step, 8, 8);
   FIELD(hws_progress, until_step, 16, 8);
-  FIELD(hws_progress, samples, 24, 8);
-  FIELD(hws_progress, tokens, 32, 8);
-  FIELD(hws_progress, skipped, 40, 8);
-  FIELD(hws_progress, done, 48, 8);
-  FIELD(hws_progress, total, 56, 8);
-  FIELD(hws_progress, loss, 64, 8);
-  FIELD(hws_progress, grad_norm, 72, 8);
-  FIELD(hws_progress, learning_rate, 80, 8);
-  FIELD(hws_progress, step_seconds, 88, 8);
-  FIELD(hws_progress, tokens_per_second, 96, 8);
-  FIELD(hws_progress, validation_loss, 104, 8);
-  FIELD(hws_progress, running_seconds, 112, 8);
-  FIELD(hws_progress, save_failures, 120, 8);
-  FIELD(hws_progress, saving, 128, 4);
-  FIELD(hws_progress, reserved, 132, 4);
-  CHECK(sizeof(hws_progress) == 136);
+  FIELD(hws_progress, total_steps, 24, 8);
+  FIELD(hws_progress, samples, 32, 8);
+  FIELD(hws_progress, tokens, 40, 8);
+  FIELD(hws_progress, skipped, 48, 8);
+  FIELD(hws_progress, done, 56, 8);
+  FIELD(hws_progress, total, 64, 8);
+  FIELD(hws_progress, loss, 72, 8);
+  FIELD(hws_progress, grad_norm, 80, 8);
+  FIELD(hws_progress, learning_rate, 88, 8);
+  FIELD(hws_progress, step_seconds, 96, 8);
+  FIELD(hws_progress, tokens_per_second, 104, 8);
+  FIELD(hws_progress, validation_loss, 112, 8);
+  FIELD(hws_progress, running_seconds, 120, 8);
+  FIELD(hws_progress, save_failures, 128, 8);
+  FIELD(hws_progress, saving, 136, 4);
+  FIELD(hws_progress, reserved, 140, 4);
+  CHECK(sizeof(hws_progress) == 144);
 }
 
 /* With pointers in them: of 64-bit machines. */
@@ -76,6 +77,16 @@ static void arguments(void) {
   FIELD(hws_batch, targets, 32, 8);
   FIELD(hws_batch, document_begin, 40, 8);
   CHECK(sizeof(hws_batch) == 48);
+  FIELD(hws_source_batch, struct_size, 0, 4);
+  FIELD(hws_source_batch, has_documents, 4, 4);
+  FIELD(hws_source_batch, step, 8, 8);
+  FIELD(hws_source_batch, samples, 16, 8);
+  FIELD(hws_source_batch, rows, 24, 8);
+  FIELD(hws_source_batch, cols, 32, 8);
+  FIELD(hws_source_batch, tokens, 40, 8);
+  FIELD(hws_source_batch, targets, 48, 8);
+  FIELD(hws_source_batch, document_begin, 56, 8);
+  CHECK(sizeof(hws_source_batch) == 64);
   FIELD(hws_generate_request, struct_size, 0, 4);
   FIELD(hws_generate_request, stop_token, 4, 4);
   FIELD(hws_generate_request, prompt, 8, 8);

@@ -72,7 +72,7 @@ static const hws_sizes kSizesGood = {sizeof kSizesGood, 0, 0, 0, 0};
 static const layout kSizes = {&kSizesGood, sizeof kSizesGood, 32, NULL};
 
 static const hws_progress kProgressGood = {.struct_size = sizeof kProgressGood};
-static const layout kProgress = {&kProgressGood, sizeof kProgressGood, 136, NULL};
+static const layout kProgress = {&kProgressGood, sizeof kProgressGood, 144, NULL};
 
 static const wrong_field kWrongBatch[] = {
     {"batch->reserved", offsetof(hws_batch, reserved), 4, INT(1)},

@@ -129,7 +129,8 @@ static int32_t on_step(void* user, const hws_train_record* record) {
 static void shows_what_runs(void) {
   watched w = {text_engine(), {0}, {0}};
   hws_progress p = progress_of(w.engine);
-  CHECK(p.phase == HWS_PHASE_IDLE && p.step == 0 && isnan(p.loss) && p.running_seconds == 0);
+  CHECK(p.phase == HWS_PHASE_IDLE && p.step == 0 && p.total_steps == 1000000 && isnan(p.loss) &&
+        p.running_seconds == 0);
   CHECK_OK(hws_engine_train(w.engine, 8, on_step, &w, NULL));
   p = progress_of(w.engine);
   CHECK(p.phase == HWS_PHASE_IDLE && p.step == 8 && p.until_step == 0 && p.loss > 0 &&

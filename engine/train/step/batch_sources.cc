@@ -70,4 +70,18 @@ void PushedBatch::set(const BatchView& b) {
   waiting_ = true;
 }
 
+PushedBatch::Room PushedBatch::make_room(int64_t rows, int64_t cols) {
+  const auto n = static_cast<size_t>(rows * cols);
+  tokens_.assign(n, 0);
+  targets_.assign(n, -100);
+  document_begin_.assign(n, 0);
+  view_ = {rows, cols, tokens_.data(), targets_.data(), nullptr};
+  return {tokens_.data(), targets_.data(), document_begin_.data()};
+}
+
+void PushedBatch::take(bool documents) {
+  view_.document_begin = documents ? document_begin_.data() : nullptr;
+  waiting_ = true;
+}
+
 }  // namespace hawser::train

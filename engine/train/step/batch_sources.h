@@ -58,6 +58,16 @@ void check_batch(const BatchView& batch, int64_t vocab, int64_t most_cols, bool 
 class PushedBatch {
  public:
   void set(const BatchView& batch);
+
+  /// Arrays that somebody else fills. Until then every token is 0, every target is masked, and each row is one
+  /// document.
+  struct Room {
+    int32_t *tokens = nullptr, *targets = nullptr, *document_begin = nullptr;
+  };
+  Room make_room(int64_t rows, int64_t cols);
+  /// What stands in the room is the batch. `documents`: document_begin counts, too.
+  void take(bool documents);
+
   bool waiting() const { return waiting_; }
   void drop() { waiting_ = false; }
   const BatchView& view() const { return view_; }
