@@ -8,6 +8,7 @@
 // Include this instead of <nlohmann/json.hpp>; a test checks that.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -72,6 +73,11 @@ using Json = nlohmann::basic_json<std::map, std::vector, std::string, bool, int6
                                   JsonAllocator>;  ///< keys sorted
 using OrderedJson = nlohmann::basic_json<nlohmann::ordered_map, std::vector, std::string, bool, int64_t,
                                          uint64_t, double, JsonAllocator>;  ///< keys as they came
+
+/// `value`, or null where it is infinite or no number, for which JSON has no words.
+inline OrderedJson finite_or_null(double value) {
+  return std::isfinite(value) ? OrderedJson(value) : OrderedJson();
+}
 
 }  // namespace hawser
 

@@ -15,20 +15,19 @@ constexpr std::string_view kOptimizer =
 }  // namespace
 
 std::string inspect(const std::string& path) {
-  using Json = OrderedJson;
   const std::unique_ptr<Reader> reader = Reader::open(path);  // checks more than the manifest alone
   const Folder folder = Folder::open(path);
   const Manifest manifest = read_manifest(folder);
-  Json json;
+  OrderedJson json;
   json["format"] = "hawser-checkpoint";
   json["version"] = manifest.version();
   json["step"] = manifest.description.step;
   int64_t parameters = 0, bytes = 0, shards = 0;
-  Json tensors = Json::array(), files = Json::array();
+  OrderedJson tensors = OrderedJson::array(), files = OrderedJson::array();
   std::map<std::string, int64_t> pieces_in;
   for (const auto& [name, tensor] : manifest.tensors) {
     if (name.compare(0, kOptimizer.size(), kOptimizer) != 0) parameters += tensor.elements;
-    Json pieces = Json::array();
+    OrderedJson pieces = OrderedJson::array();
     for (const StoredPiece& piece : tensor.pieces) {
       pieces.push_back({{"range", {piece.begin, piece.end}}, {"file", piece.file}});
       ++pieces_in[piece.file];
@@ -48,11 +47,11 @@ std::string inspect(const std::string& path) {
   json["parameters"] = parameters;
   json["bytes"] = bytes;
   json["shards"] = shards;
-  json["model"] = Json::parse(manifest.description.model_json);
-  json["state"] = Json::parse(manifest.description.state_json);
-  json["vocabulary"] = Json::parse(manifest.description.vocabulary_json);
-  json["data"] = Json::parse(manifest.description.data_json);
-  json["config"] = Json::parse(manifest.description.config_json);
+  json["model"] = OrderedJson::parse(manifest.description.model_json);
+  json["state"] = OrderedJson::parse(manifest.description.state_json);
+  json["vocabulary"] = OrderedJson::parse(manifest.description.vocabulary_json);
+  json["data"] = OrderedJson::parse(manifest.description.data_json);
+  json["config"] = OrderedJson::parse(manifest.description.config_json);
   json["files"] = std::move(files);
   json["tensors"] = std::move(tensors);
   return json.dump(2);

@@ -14,7 +14,7 @@
 namespace hawser::checkpoint {
 namespace {
 
-constexpr int64_t kChunk = int64_t{4} << 20;
+constexpr int64_t kWriteBytes = int64_t{4} << 20;
 
 [[noreturn]] void refuse(const PieceView& piece, const std::string& problem) {
   fail(Code::kInvalidArgument, "tensor {} {}", in_quotes(piece.name), problem);
@@ -68,8 +68,8 @@ std::vector<std::vector<Part>> make_shards(const std::vector<PieceView>& pieces,
 std::string append(SafetensorsWriter* writer, const void* data, int64_t bytes, SaveProgress* progress) {
   Digest digest;
   const char* from = static_cast<const char*>(data);
-  for (int64_t at = 0; at < bytes; at += kChunk) {
-    const int64_t n = std::min(kChunk, bytes - at);
+  for (int64_t at = 0; at < bytes; at += kWriteBytes) {
+    const int64_t n = std::min(kWriteBytes, bytes - at);
     progress->check();
     writer->append(from + at, n, &digest);
     progress->add(n);

@@ -5,16 +5,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <climits>
 
 #include "engine/device/cpu/pause.h"
 
 namespace hawser::comm {
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 void Gate::notify() {
   version_.fetch_add(1, std::memory_order_seq_cst);

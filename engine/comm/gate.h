@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <limits>
 
+#include "engine/base/steady_clock.h"
+
 namespace hawser::comm {
 
-/// Seconds of the steady clock.
-double steady_seconds();
 inline constexpr double kNoDeadline = std::numeric_limits<double>::infinity();
 
 class Gate {

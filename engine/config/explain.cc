@@ -10,8 +10,6 @@
 namespace hawser::config {
 namespace {
 
-using Json = OrderedJson;
-
 const char* origin_name(const Value& value, const FieldView& field) {
   if (!value.is_set()) return field.default_value.is_set() ? "default" : "unset";
   switch (value.origin) {
@@ -31,32 +29,33 @@ const char* origin_name(const Value& value, const FieldView& field) {
   return "unset";
 }
 
-Json limit(const FieldView& field, const std::optional<double>& value) {
+OrderedJson limit(const FieldView& field, const std::optional<double>& value) {
   if (!value) return nullptr;
   if (field.kind == FieldKind::kDouble) return *value;
   return static_cast<int64_t>(*value);
 }
 
-Json explain_field(const Value& value, const FieldView& field, const std::string& pointer) {
+OrderedJson explain_field(const Value& value, const FieldView& field, const std::string& pointer) {
   const Value& effective = value.is_set() ? value : field.default_value;
-  Json json;
+  OrderedJson json;
   json["pointer"] = pointer;
   json["type"] =
       field.enumeration != nullptr ? "one of " + valid_names(field) : std::string(kind_name(field));
-  json["value"] = Json::parse(write_json(effective, field));
+  json["value"] = OrderedJson::parse(write_json(effective, field));
   json["origin"] = origin_name(value, field);
-  json["rule"] = value.is_set() && value.rule != nullptr ? Json(value.rule) : Json(nullptr);
-  json["default"] = Json::parse(write_json(field.default_value, field));
+  json["rule"] = value.is_set() && value.rule != nullptr ? OrderedJson(value.rule) : OrderedJson(nullptr);
+  json["default"] = OrderedJson::parse(write_json(field.default_value, field));
   json["minimum"] = limit(field, field.minimum);
   json["maximum"] = limit(field, field.maximum);
   if (field.above) json["above"] = limit(field, field.above);
   if (field.below) json["below"] = limit(field, field.below);
-  json["unit"] = field.unit.empty() ? Json(nullptr) : Json(field.unit);
+  json["unit"] = field.unit.empty() ? OrderedJson(nullptr) : OrderedJson(field.unit);
   json["doc"] = field.doc;
   return json;
 }
 
-void explain_below(const Value& value, const FieldView& field, const std::string& pointer, Json* list) {
+void explain_below(const Value& value, const FieldView& field, const std::string& pointer,
+                   OrderedJson* list) {
   if (field.kind != FieldKind::kTable) {
     list->push_back(explain_field(value, field, pointer));
     return;
@@ -76,9 +75,9 @@ std::string explain(const ConfigTree& tree, std::string_view pointer) {
                 "write it as /section/field, such as /model/layers"};
   const FieldView* field = split_pointer(pointer, &tokens) ? field_at(tokens, &wrong) : nullptr;
   if (field == nullptr) {
-    const Json details = {{"pointer", wrong.pointer}, {"message", wrong.message}, {"fix", wrong.fix}};
+    const OrderedJson details = {{"pointer", wrong.pointer}, {"message", wrong.message}, {"fix", wrong.fix}};
     throw Error(Code::kNotFound, fmt::format("{}: {}; {}", wrong.pointer, wrong.message, wrong.fix),
-                details.dump(-1, ' ', false, Json::error_handler_t::replace));
+                details.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
   }
   const Effective effective(tree.impl().root);
   const Value* value = find_value(effective.root(), pointer);
@@ -86,7 +85,7 @@ std::string explain(const ConfigTree& tree, std::string_view pointer) {
   if (field->kind != FieldKind::kTable) {
     return explain_field(value != nullptr ? *value : unset, *field, std::string(pointer)).dump(2);
   }
-  Json list = Json::array();
+  OrderedJson list = OrderedJson::array();
   explain_below(value != nullptr ? *value : unset, *field, std::string(pointer), &list);
   return list.dump(2);
 }

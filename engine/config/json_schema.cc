@@ -10,12 +10,10 @@
 namespace hawser::config {
 namespace {
 
-using Json = OrderedJson;
-
 class SchemaWriter {
  public:
-  Json write() {
-    Json root;
+  OrderedJson write() {
+    OrderedJson root;
     root["$schema"] = "https://json-schema.org/draft/2020-12/schema";
     root["title"] = "Hawser config";
     root.update(table(schema()));
@@ -26,28 +24,29 @@ class SchemaWriter {
   }
 
  private:
-  Json table(const TableView& view) {
-    Json json;
+  OrderedJson table(const TableView& view) {
+    OrderedJson json;
     json["type"] = "object";
     if (!view.doc.empty()) json["description"] = view.doc;
     json["additionalProperties"] = false;
-    Json properties = Json::object();
+    OrderedJson properties = OrderedJson::object();
     for (const FieldView& child : view.fields) properties[child.name] = field(child);
     json["properties"] = std::move(properties);
     return json;
   }
 
-  Json field(const FieldView& view) {
-    Json json;
+  OrderedJson field(const FieldView& view) {
+    OrderedJson json;
     std::string doc = view.doc;
     if (!view.unit.empty()) doc += (doc.empty() ? "In " : " In ") + view.unit + ".";
     if (!doc.empty()) json["description"] = doc;
     type(view, &json);
-    if (view.default_value.is_set()) json["default"] = Json::parse(write_json(view.default_value, view));
+    if (view.default_value.is_set())
+      json["default"] = OrderedJson::parse(write_json(view.default_value, view));
     return json;
   }
 
-  void type(const FieldView& view, Json* json) {
+  void type(const FieldView& view, OrderedJson* json) {
     switch (view.kind) {
       case FieldKind::kBool:
         (*json)["type"] = "boolean";
@@ -88,10 +87,11 @@ class SchemaWriter {
     }
   }
 
-  static void limits(const FieldView& view, Json* json) {
+  static void limits(const FieldView& view, OrderedJson* json) {
     const auto put = [&](const char* key, const std::optional<double>& value) {
       if (!value) return;
-      (*json)[key] = view.kind == FieldKind::kInt ? Json(static_cast<int64_t>(*value)) : Json(*value);
+      (*json)[key] =
+          view.kind == FieldKind::kInt ? OrderedJson(static_cast<int64_t>(*value)) : OrderedJson(*value);
     };
     put("minimum", view.minimum);
     put("maximum", view.maximum);
@@ -99,7 +99,7 @@ class SchemaWriter {
     put("exclusiveMaximum", view.below);
   }
 
-  Json definitions_ = Json::object();
+  OrderedJson definitions_ = OrderedJson::object();
   std::set<std::string> done_;
 };
 

@@ -1,6 +1,6 @@
 #include "engine/train/train_loop.h"
+#include "engine/base/steady_clock.h"
 
-#include <chrono>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -11,13 +11,7 @@
 #include "engine/train/trainer.h"
 
 namespace hawser::train {
-namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TrainLoop::TrainLoop(Trainer* trainer, Progress* progress, Cancel* cancel)
     : trainer_(*trainer),
@@ -61,7 +55,7 @@ void TrainLoop::run(int64_t until_step, const std::function<bool(const TrainReco
 /// step whose checkpoint exists or is being written.
 bool TrainLoop::take_steps(int64_t total, const std::function<bool(const TrainRecord&)>& fn, int64_t* kept) {
   const config::CheckpointConfig& c = config().checkpoint;
-  SaveClock clock(c.path.empty() ? 0 : c.every_seconds, now());
+  SaveClock clock(c.path.empty() ? 0 : c.every_seconds, steady_seconds());
   bool stop = cancel_.take(), save_by_time = false;
   while (!stop && progress_.state.step < total) {
     TrainRecord record;
@@ -77,9 +71,9 @@ bool TrainLoop::take_steps(int64_t total, const std::function<bool(const TrainRe
     // earlier step.
     const bool enough = fn && !fn(record);
     if (failure) std::rethrow_exception(failure);
-    const double begin = now();
+    const double begin = steady_seconds();
     if (keep(due)) *kept = progress_.state.step;
-    const double end = now();
+    const double end = steady_seconds();
     if (due.any()) clock.saved(begin, end);
     const Wishes agreed = agree({enough, clock.due(end) && !trainer_.saves().saver().running()});
     if (agreed.end) return false;

@@ -1,7 +1,7 @@
 #include "engine/train/trainer.h"
+#include "engine/base/steady_clock.h"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -11,10 +11,6 @@
 
 namespace hawser::train {
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::unique_ptr<data::Dataset> open_data(const Assembly& a) {
   const config::ResolvedConfig& c = a.config;
@@ -77,7 +73,7 @@ StepResult Trainer::forward_backward() {
   const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
   ranks_.require_training("forward_backward");
   progress_.require_no_pending();
-  const double start = now();
+  const double start = steady_seconds();
   if (!progress_.pushed.waiting() && source_.is_set()) source_.fetch(ranks_, &progress_);
   if (!progress_.pushed.waiting() && dataset_ == nullptr)
     fail(
@@ -112,14 +108,14 @@ StepResult Trainer::forward_backward() {
   progress_.result = {
       Outcome::kPending,       progress_.state.step + 1, run.loss_sum / static_cast<double>(run.tokens),
       run.grad_norm,           learning_rate(),          run.tokens,
-      progress_.state.samples, progress_.state.skipped,  now() - start};
+      progress_.state.samples, progress_.state.skipped,  steady_seconds() - start};
   return progress_.result;
 }
 
 StepResult Trainer::commit() {
   const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
   progress_.require_pending();
-  const double start = now();
+  const double start = steady_seconds();
   const double clip = config().optimizer.clip_norm;
   const double factor = clip > 0 ? std::min(1.0, clip / (progress_.result.grad_norm + 1e-6)) : 1.0;
   const kernels::OptimizerScalars scalars =
@@ -132,7 +128,7 @@ StepResult Trainer::commit() {
   progress_.state.accepted += 1;
   progress_.state.skipped_in_row = 0;
   progress_.guard.accepted(progress_.result.loss, progress_.result.grad_norm);
-  progress_.result.seconds += now() - start;
+  progress_.result.seconds += steady_seconds() - start;
   return end_step(Outcome::kAccepted, true);
 }
 

@@ -20,7 +20,7 @@
 namespace hawser::testing {
 namespace {
 
-using comm::HostPort, comm::Membership, comm::Purpose, comm::Socket, comm::steady_seconds;
+using comm::HostPort, comm::Membership, comm::Purpose, comm::Socket;
 
 constexpr int32_t kWorld = 3, kConnects = 10'000;
 

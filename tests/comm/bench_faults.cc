@@ -29,18 +29,18 @@ double seconds_in(const RankReport& report) { return std::atof(report.text.c_str
 /// From the start of the last process: all have met; have agreed on something; are connected each to each.
 void measure_meeting(int32_t ranks) {
   const auto reports = RankProcesses(ranks).run([](const comm::AddressOptions& options) {
-    const double begin = comm::steady_seconds();
+    const double begin = steady_seconds();
     const auto job = comm::make_address(options);
-    const double met = comm::steady_seconds() - begin;
+    const double met = steady_seconds() - begin;
     const auto end = job->connect(options.rank, test_comm_options());
     std::vector<int32_t> world(static_cast<size_t>(options.world_size));
     std::iota(world.begin(), world.end(), 0);
     const auto tree = end->make_group(world, "tree", {}, comm::Pairs::kTree);
     tree->wait(tree->barrier());
-    const double agreed = comm::steady_seconds() - begin;
+    const double agreed = steady_seconds() - begin;
     const auto all = end->make_group(world, "all");
     all->wait(all->barrier());
-    return fmt::format("{} {} {}", met, agreed, comm::steady_seconds() - begin);
+    return fmt::format("{} {} {}", met, agreed, steady_seconds() - begin);
   });
   double longest[3] = {};
   for (const RankReport& report : reports) {
@@ -71,12 +71,12 @@ double measure_loss(int32_t ranks, int signal, double silence, int times) {
                                    const auto group = world_group(*end);
                                    group->wait(group->barrier());
                                    if (options.rank == 1) ::raise(signal);
-                                   const double begin = comm::steady_seconds();
+                                   const double begin = steady_seconds();
                                    try {
                                      group->wait(group->barrier());
                                    } catch (const Error&) {
                                    }
-                                   return std::to_string(comm::steady_seconds() - begin);
+                                   return std::to_string(steady_seconds() - begin);
                                  },
                                  1);
     double longest = 0;
@@ -118,23 +118,23 @@ Recovery go_on_without_rank_1(const comm::AddressOptions& options, const std::st
     take_step(run, problem, 0);
     run.trainer().saves().save(checkpoint);
     take_step(run, problem, 1);
-    begin = comm::steady_seconds();
+    begin = steady_seconds();
     if (options.rank == 1) ::raise(signal);
     take_step(run, problem, 2);
   } catch (const Error&) {
-    passed.named = comm::steady_seconds() - begin;
+    passed.named = steady_seconds() - begin;
   }
   comm::AddressOptions fewer = options;
   fewer.world_size = 3;
   fewer.rank = options.rank > 1 ? options.rank - 1 : options.rank;
   fewer.job = "meeting 2";
   auto comm = comm::make_address(fewer);
-  passed.met = comm::steady_seconds() - begin;
+  passed.met = steady_seconds() - begin;
   LayoutRun run(problem, shared_by(3), std::move(comm));
   run.trainer().loads().load(checkpoint, false);
-  passed.loaded = comm::steady_seconds() - begin;
+  passed.loaded = steady_seconds() - begin;
   take_step(run, problem, 1);
-  passed.stepped = comm::steady_seconds() - begin;
+  passed.stepped = steady_seconds() - begin;
   return passed;
 }
 
@@ -178,13 +178,13 @@ void print_recovery(const char* what, const Recovery& r) {
 void measure_record() {
   comm::FlightRecorder recorder;
   constexpr uint64_t kCalls = 2'000'000;
-  const double begin = comm::steady_seconds();
+  const double begin = steady_seconds();
   for (uint64_t t = 1; t <= kCalls; ++t) {
     recorder.queued({.ticket = t, .sequence = t, .bytes = 64, .issued = 1});
     recorder.running(t, 1);
     recorder.ended(t, 2, comm::CallState::kFinished);
   }
-  const double each = (comm::steady_seconds() - begin) / kCalls;
+  const double each = (steady_seconds() - begin) / kCalls;
   // A block of ZeRO-3 makes three calls a micro-batch; 48 blocks and a step of 1 s are a small, fast model.
   std::printf("record of a call: %.0f ns; of 200 calls in a step of 1 s: %.5f %%\n", each * 1e9,
               each * 200 * 100);

@@ -16,7 +16,7 @@
 namespace hawser::testing {
 namespace {
 
-using comm::ProcessGroup, comm::steady_seconds;
+using comm::ProcessGroup;
 
 struct Phase {
   const char* name;

@@ -24,12 +24,12 @@ Greeter::State greet(const Socket& socket, Greeter& greeter, std::string* heard 
   Greeter::State state = Greeter::State::kTalking;
   while (state == Greeter::State::kTalking) {
     char byte;
-    if (!comm::read_all(socket, &byte, 1, comm::steady_seconds() + 5)) break;
+    if (!comm::read_all(socket, &byte, 1, steady_seconds() + 5)) break;
     if (heard != nullptr) *heard += byte;
     in += byte;
     state = greeter.take(in, out);
     if (state == Greeter::State::kClaimed) Greeter::admit(out);
-    comm::write_all(socket, out.data(), out.size(), comm::steady_seconds() + 5);
+    comm::write_all(socket, out.data(), out.size(), steady_seconds() + 5);
     out.clear();
   }
   return state;
@@ -56,7 +56,7 @@ std::string meet(const Membership& connector, const Membership& listener, int32_
   });
   std::string outcome = "lost", why;
   try {
-    if (comm::introduce(pair.a, connector, to_rank, Purpose::kJoin, comm::steady_seconds() + 5, &why)) {
+    if (comm::introduce(pair.a, connector, to_rank, Purpose::kJoin, steady_seconds() + 5, &why)) {
       outcome = "welcome";
     }
   } catch (const Error& error) {
@@ -124,7 +124,7 @@ TEST(Identity, AWrongProofIsRefusedWhateverItClaims) {
   auto good = std::async(std::launch::async, [&] { return greet(pair.b, greeter, &heard); });
   std::string why;
   EXPECT_TRUE(comm::introduce(pair.a, {1, 2, "job", secret_of("ours")}, 0, Purpose::kJoin,
-                              comm::steady_seconds() + 5, &why));
+                              steady_seconds() + 5, &why));
   EXPECT_EQ(good.get(), Greeter::State::kClaimed);
   // The same bytes again, to the same member: its nonce is another one now. Then each byte of the claim
   // changed.
@@ -167,10 +167,10 @@ TEST(Identity, AnotherVersionIsToldSo) {
   const uint64_t mark = 0x316c6c6568737768ull;
   const uint32_t version = 9;
   std::memcpy(challenge.data(), &mark, 8), std::memcpy(challenge.data() + 8, &version, 4);
-  comm::write_all(pair.b, challenge.data(), challenge.size(), comm::steady_seconds() + 5);
+  comm::write_all(pair.b, challenge.data(), challenge.size(), steady_seconds() + 5);
   std::string why;
   try {
-    comm::introduce(pair.a, {1, 2, "", nullptr}, 0, Purpose::kJoin, comm::steady_seconds() + 5, &why);
+    comm::introduce(pair.a, {1, 2, "", nullptr}, 0, Purpose::kJoin, steady_seconds() + 5, &why);
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kAbiMismatch);

@@ -16,7 +16,7 @@
 namespace hawser::testing {
 namespace {
 
-using comm::Operation, comm::ProcessGroup, comm::steady_seconds;
+using comm::Operation, comm::ProcessGroup;
 
 constexpr Operation kOperations[] = {
     Operation::kAllGather,    Operation::kReduceScatter, Operation::kAllReduce,

@@ -99,8 +99,8 @@ Belongings belongings() {
 }
 
 bool belongings_become(const Belongings& before) {
-  const double until = comm::steady_seconds() + 5;
-  while (!(belongings() == before) && comm::steady_seconds() < until) {
+  const double until = steady_seconds() + 5;
+  while (!(belongings() == before) && steady_seconds() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return belongings() == before;

@@ -17,7 +17,7 @@
 namespace hawser::testing {
 namespace {
 
-using comm::Operation, comm::steady_seconds;
+using comm::Operation;
 
 struct Phase {
   const char* name;

@@ -19,7 +19,7 @@
 namespace hawser::testing {
 namespace {
 
-using comm::Membership, comm::Purpose, comm::Socket, comm::steady_seconds;
+using comm::Membership, comm::Purpose, comm::Socket;
 
 constexpr int32_t kWorld = 3;
 constexpr uid_t kStranger = 65534;

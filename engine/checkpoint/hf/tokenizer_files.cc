@@ -12,8 +12,6 @@
 namespace hawser::checkpoint::hf {
 namespace {
 
-using Json = OrderedJson;
-
 constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 constexpr const char* kVocabularyKey = "hawser_vocabulary";  // in tokenizer_config.json
@@ -24,7 +22,7 @@ constexpr int64_t kMostConfigBytes = int64_t{16} << 20;  // a vocabulary has at 
 
 /// The vocabulary recorded by our export; none for any other text.
 data::Vocabulary noted_vocabulary(const std::string& tokenizer_config) {
-  const Json json = Json::parse(tokenizer_config, nullptr, false);
+  const OrderedJson json = OrderedJson::parse(tokenizer_config, nullptr, false);
   if (!json.is_object() || !json.contains(kVocabularyKey)) return {};
   return data::Vocabulary::from_json(json.at(kVocabularyKey).dump());
 }
@@ -43,8 +41,8 @@ std::string byte_token(int byte) {
   return text;
 }
 
-Json words_of(const data::Vocabulary& vocabulary) {
-  Json words = Json::object();
+OrderedJson words_of(const data::Vocabulary& vocabulary) {
+  OrderedJson words = OrderedJson::object();
   for (int32_t token = 0; token < vocabulary.size(); ++token) {
     const bool bytes = vocabulary.kind() == data::VocabularyKind::kBytes;
     words[bytes ? byte_token(token) : vocabulary.decode(&token, 1)] = token;
@@ -54,27 +52,27 @@ Json words_of(const data::Vocabulary& vocabulary) {
 
 std::string tokenizer_text(const data::Vocabulary& vocabulary) {
   const bool bytes = vocabulary.kind() == data::VocabularyKind::kBytes;
-  const Json byte_level = {
+  const OrderedJson byte_level = {
       {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
-  const Json json = {{"version", "1.0"},
-                     {"truncation", nullptr},
-                     {"padding", nullptr},
-                     {"added_tokens", Json::array()},
-                     {"normalizer", nullptr},
-                     {"pre_tokenizer", bytes ? byte_level : Json()},
-                     {"post_processor", nullptr},
-                     {"decoder", bytes ? byte_level : Json{{"type", "Fuse"}}},
-                     {"model",
-                      {{"type", "BPE"},
-                       {"dropout", nullptr},
-                       {"unk_token", nullptr},
-                       {"continuing_subword_prefix", nullptr},
-                       {"end_of_word_suffix", nullptr},
-                       {"fuse_unk", false},
-                       {"byte_fallback", false},
-                       {"ignore_merges", false},
-                       {"vocab", words_of(vocabulary)},
-                       {"merges", Json::array()}}}};
+  const OrderedJson json = {{"version", "1.0"},
+                            {"truncation", nullptr},
+                            {"padding", nullptr},
+                            {"added_tokens", OrderedJson::array()},
+                            {"normalizer", nullptr},
+                            {"pre_tokenizer", bytes ? byte_level : OrderedJson()},
+                            {"post_processor", nullptr},
+                            {"decoder", bytes ? byte_level : OrderedJson{{"type", "Fuse"}}},
+                            {"model",
+                             {{"type", "BPE"},
+                              {"dropout", nullptr},
+                              {"unk_token", nullptr},
+                              {"continuing_subword_prefix", nullptr},
+                              {"end_of_word_suffix", nullptr},
+                              {"fuse_unk", false},
+                              {"byte_fallback", false},
+                              {"ignore_merges", false},
+                              {"vocab", words_of(vocabulary)},
+                              {"merges", OrderedJson::array()}}}};
   return json.dump(2) + "\n";
 }
 
@@ -107,10 +105,10 @@ void put_tokenizer(const data::Vocabulary& vocabulary, int64_t context, ExtraFil
   HWS_CHECK(vocabulary.kind() != data::VocabularyKind::kNone);
   for (const char* name : kOthers) files->erase(name);
   (*files)[kTokenizer] = tokenizer_text(vocabulary);
-  const Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                       {"model_max_length", context},
-                       {"clean_up_tokenization_spaces", false},
-                       {kVocabularyKey, Json::parse(vocabulary.to_json())}};
+  const OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                              {"model_max_length", context},
+                              {"clean_up_tokenization_spaces", false},
+                              {kVocabularyKey, OrderedJson::parse(vocabulary.to_json())}};
   (*files)[kTokenizerConfig] = config.dump(2) + "\n";
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "engine/base/bytes_at.h"
 #include "engine/comm/agreement.h"
 
 namespace hawser::comm {
@@ -14,7 +15,7 @@ constexpr int64_t kPart = 8192;
 /// Elements of a sum, and bytes of a copy, between two looks for a fault.
 constexpr int64_t kSumStep = int64_t{1} << 20, kCopyStep = int64_t{4} << 20;
 /// Parts of one array begin on cache lines of their own, where the array does.
-constexpr int64_t kAlign = 16;
+constexpr int64_t kLineElements = 16;
 
 struct Range {
   int64_t begin = 0, end = 0;
@@ -22,12 +23,9 @@ struct Range {
 
 /// Member `m`'s part of `elements`. Sums do not depend on where arrays are cut.
 Range part_of(int64_t elements, int32_t m, int32_t members) {
-  const int64_t share = (reduce_share(elements, members) + kAlign - 1) / kAlign * kAlign;
+  const int64_t share = (reduce_share(elements, members) + kLineElements - 1) / kLineElements * kLineElements;
   return {std::min(elements, m * share), std::min(elements, (m + 1) * share)};
 }
-
-const char* bytes_at(const void* p, int64_t offset) { return static_cast<const char*>(p) + offset; }
-char* bytes_at(void* p, int64_t offset) { return static_cast<char*>(p) + offset; }
 
 }  // namespace
 

@@ -4,14 +4,12 @@
 #include <cstring>
 #include <numeric>
 
+#include "engine/base/bytes_at.h"
 #include "engine/comm/agreement.h"
 #include "engine/comm/comm.h"
 
 namespace hawser::comm {
 namespace {
-
-const char* bytes_at(const void* p, int64_t offset) { return static_cast<const char*>(p) + offset; }
-char* bytes_at(void* p, int64_t offset) { return static_cast<char*>(p) + offset; }
 
 void move(void* to, const void* from, int64_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, static_cast<size_t>(bytes));

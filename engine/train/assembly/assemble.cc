@@ -15,17 +15,15 @@
 namespace hawser::train {
 namespace {
 
-using Json = OrderedJson;
-
 /// The JSON value at `pointer`, or null.
-Json get(const config::ConfigTree& tree, const char* pointer) {
+OrderedJson get(const config::ConfigTree& tree, const char* pointer) {
   std::string text;
-  return tree.get(pointer, &text) ? Json::parse(text) : Json();
+  return tree.get(pointer, &text) ? OrderedJson::parse(text) : OrderedJson();
 }
 
 /// What init.from contributes: the model section and vocabulary of a checkpoint or Hugging Face folder.
 struct Imported {
-  Json overlay;  // {"model": {...}}
+  OrderedJson overlay;  // {"model": {...}}
   data::Vocabulary vocabulary;
   std::string tokenizer;  // file name of the model's tokenizer; "" if it has none
   std::string family;     // model_type of its Hugging Face folder; "" if it is a checkpoint
@@ -33,7 +31,7 @@ struct Imported {
 
 /// The model_type in a config.json that has already been parsed.
 std::string family_in(const std::string& config_json) {
-  return Json::parse(config_json).value("model_type", std::string());
+  return OrderedJson::parse(config_json).value("model_type", std::string());
 }
 
 Imported read_model(const std::string& path, const std::vector<std::string>& ignore_keys) {
@@ -44,7 +42,7 @@ Imported read_model(const std::string& path, const std::vector<std::string>& ign
     const auto own = data::Vocabulary::from_json(d.vocabulary_json);
     const bool known = own.kind() != data::VocabularyKind::kNone;
     const auto config = d.extra_files.find("config.json");
-    return {{{"model", Json::parse(d.model_json)}},
+    return {{{"model", OrderedJson::parse(d.model_json)}},
             known ? own : came_with.vocabulary,
             came_with.file,
             config == d.extra_files.end() ? "" : family_in(config->second)};
@@ -52,8 +50,8 @@ Imported read_model(const std::string& path, const std::vector<std::string>& ign
   if (checkpoint::hf::is_hf_folder(path)) {
     const checkpoint::hf::Tokenizer came_with = checkpoint::hf::tokenizer_of(path);
     const std::string text = checkpoint::hf::read_config_text(path);
-    return {Json::parse(checkpoint::hf::model_json(text, ignore_keys)), came_with.vocabulary, came_with.file,
-            family_in(text)};
+    return {OrderedJson::parse(checkpoint::hf::model_json(text, ignore_keys)), came_with.vocabulary,
+            came_with.file, family_in(text)};
   }
   fail(Code::kNotFound,
        "/init/from \"{}\" is neither a checkpoint (manifest.json) nor a Hugging Face folder (config.json and "
@@ -78,10 +76,10 @@ void check_tokens(const config::ConfigTree& tree, const std::string& from, const
 
 std::vector<std::string> text_files(const config::ConfigTree& tree) {
   std::vector<std::string> paths;
-  const Json path = get(tree, "/data/path");
+  const OrderedJson path = get(tree, "/data/path");
   if (path.is_string()) paths.push_back(path.get<std::string>());
   for (const char* pointer : {"/data/sources", "/data/validation_sources"})
-    for (const Json& source : get(tree, pointer)) paths.push_back(source.value("path", std::string()));
+    for (const OrderedJson& source : get(tree, pointer)) paths.push_back(source.value("path", std::string()));
   return paths;
 }
 
@@ -89,9 +87,9 @@ std::vector<std::string> text_files(const config::ConfigTree& tree) {
 /// receives the model_type of the Hugging Face folder, or "".
 data::Vocabulary lay_over_files(config::ConfigTree* tree, std::string* family) {
   data::Vocabulary vocabulary;
-  const Json from = get(*tree, "/init/from");
+  const OrderedJson from = get(*tree, "/init/from");
   if (from.is_string() && !from.get<std::string>().empty()) {
-    const Json ignore = get(*tree, "/init/ignore_keys");
+    const OrderedJson ignore = get(*tree, "/init/ignore_keys");
     Imported imported =
         read_model(from.get<std::string>(),
                    ignore.is_array() ? ignore.get<std::vector<std::string>>() : std::vector<std::string>());
@@ -105,17 +103,17 @@ data::Vocabulary lay_over_files(config::ConfigTree* tree, std::string* family) {
   if (vocabulary.kind() != data::VocabularyKind::kNone) {
     const bool bytes = vocabulary.kind() == data::VocabularyKind::kBytes;
     if (!files.empty())
-      tree->overlay(Json{{"data", {{"vocabulary", bytes ? "bytes" : "characters"}}}}.dump(),
+      tree->overlay(OrderedJson{{"data", {{"vocabulary", bytes ? "bytes" : "characters"}}}}.dump(),
                     config::Origin::kImported);
     return vocabulary;
   }
-  const Json kind = get(*tree, "/data/vocabulary");
+  const OrderedJson kind = get(*tree, "/data/vocabulary");
   if (kind == "bytes") return data::Vocabulary::bytes();
   if (kind != "characters" || files.empty()) return vocabulary;
   if (get(*tree, "/data/as_is") != true)
     for (const std::string& file : files) data::check_is_text(file);
   vocabulary = data::Vocabulary::characters_of(files);
-  tree->overlay(Json{{"model", {{"vocab_size", vocabulary.size()}}}}.dump(), config::Origin::kRule);
+  tree->overlay(OrderedJson{{"model", {{"vocab_size", vocabulary.size()}}}}.dump(), config::Origin::kRule);
   return vocabulary;
 }
 
@@ -134,7 +132,7 @@ Assembly assemble(const config::ConfigTree& config) {
   a.config = config::resolve(a.tree);
   if (a.family.empty() || !checkpoint::hf::obstacle(a.family, a.config.model).empty())
     a.family = checkpoint::hf::family_of(a.config.model);
-  a.model_json = Json::parse(config::resolved_json(a.tree)).at("model").dump();
+  a.model_json = OrderedJson::parse(config::resolved_json(a.tree)).at("model").dump();
   return a;
 }
 
@@ -144,10 +142,10 @@ std::string hugging_face_form(const Assembly& a) {
 }
 
 config::ConfigTree config_from_model(const std::string& path) {
-  Json json = {{"init", {{"from", path}}}};
+  OrderedJson json = {{"init", {{"from", path}}}};
   if (checkpoint::is_checkpoint(path)) {
     // Run the model with the sizes and precision that it was trained with.
-    const Json trained = Json::parse(checkpoint::Reader::open(path)->description().config_json);
+    const OrderedJson trained = OrderedJson::parse(checkpoint::Reader::open(path)->description().config_json);
     for (const char* key : {"precision", "batch"})
       if (trained.contains(key)) json[key] = trained[key];
     if (trained.contains("preset")) json["preset"] = trained["preset"];

@@ -15,8 +15,6 @@
 namespace hawser::train {
 namespace {
 
-using Json = OrderedJson;
-
 /// Rounds to the nearest bf16, ties to even. Gradients here are finite.
 float round_to_bf16(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -37,10 +35,10 @@ void add(GroupGradients* to, const GroupGradients& from) {
 
 /// The config of the same model on one rank, with `micro_batches` per step.
 config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches) {
-  Json json = Json::parse(config.to_json());
-  json["mesh"] = Json::object();
-  const Json zero = json.value("zero", Json::object());
-  json["zero"] = Json::object();
+  OrderedJson json = OrderedJson::parse(config.to_json());
+  json["mesh"] = OrderedJson::object();
+  const OrderedJson zero = json.value("zero", OrderedJson::object());
+  json["zero"] = OrderedJson::object();
   if (zero.value("sum_order", std::string()) == "tree") json["zero"]["sum_order"] = "tree";
   json.erase("comm");
   json["batch"]["grad_accum_steps"] = micro_batches;

@@ -23,8 +23,6 @@
 namespace hawser::train {
 namespace {
 
-using Json = OrderedJson;
-
 /// A global batch of random tokens. Some targets and some whole rows are masked, so that ranks count
 /// differently.
 struct RandomBatch {
@@ -79,7 +77,7 @@ class Comparison {
     }
   }
 
-  const Json& difference() const { return difference_; }
+  const OrderedJson& difference() const { return difference_; }
   int64_t tensors() const { return tensors_; }
   int64_t elements() const { return elements_; }
 
@@ -88,7 +86,7 @@ class Comparison {
   const nn::ParameterTable& table_;
   const char* other_ = "";
   std::vector<float> values_;
-  Json difference_;
+  OrderedJson difference_;
   int64_t tensors_ = 0, elements_ = 0;
 };
 
@@ -96,9 +94,9 @@ constexpr std::pair<TensorKind, const char*> kAfterCommit[] = {
     {TensorKind::kMoment1, "moment 1"}, {TensorKind::kMoment2, "moment 2"}, {TensorKind::kWeight, "weight"}};
 
 /// The settings, by pointer, with which plain data parallelism sums in the order of `config`.
-Json plain_settings(const config::ResolvedConfig& config) {
+OrderedJson plain_settings(const config::ResolvedConfig& config) {
   const parallel::DataParallel strategy = choose_strategy(config);
-  Json plain = {{"/mesh/dp_replicate", 1}, {"/mesh/dp_shard", strategy.ranks()}, {"/zero/stage", 0}};
+  OrderedJson plain = {{"/mesh/dp_replicate", 1}, {"/mesh/dp_shard", strategy.ranks()}, {"/zero/stage", 0}};
   if (!strategy.tree) plain["/comm/sum_group"] = strategy.summed_first();
   return plain;
 }
@@ -107,10 +105,10 @@ Json plain_settings(const config::ResolvedConfig& config) {
 class PlainRanks {
  public:
   PlainRanks(const config::ConfigTree& config, const config::ResolvedConfig& resolved) {
-    Json json = Json::parse(config.to_json());
+    OrderedJson json = OrderedJson::parse(config.to_json());
     for (const char* key : {"reshard_after_forward", "reshard_group", "prefetch"}) json["zero"].erase(key);
-    const Json settings = plain_settings(resolved);
-    for (const auto& [pointer, value] : settings.items()) json[Json::json_pointer(pointer)] = value;
+    const OrderedJson settings = plain_settings(resolved);
+    for (const auto& [pointer, value] : settings.items()) json[OrderedJson::json_pointer(pointer)] = value;
     trainer_ = Trainer::create(config::ConfigTree::from_json(json.dump()), false, &cancel_,
                                comm::make_local(static_cast<int32_t>(resolved.mesh.dp())));
   }
@@ -193,7 +191,7 @@ class Proof {
 
   bool holds() const { return compare_.difference().is_null(); }
 
-  Json report() const {
+  OrderedJson report() const {
     return {{"equal", holds()},
             {"first_difference", compare_.difference()},
             {"ranks", world()},
@@ -229,7 +227,7 @@ class Proof {
   const std::unique_ptr<PlayedRanks> one_;
   PlainRanks plain_;
   Comparison compare_;
-  Json distances_;
+  OrderedJson distances_;
   std::vector<float> state_;
 };
 
@@ -243,10 +241,10 @@ std::string prove_layout(const config::ConfigTree& config, int64_t steps) {
   std::string changes;
   Proof proof(shrink_for_proof(config, &changes));
   for (int64_t step = 1; step <= steps && proof.holds(); ++step) proof.step(step);
-  Json json = proof.report();
+  OrderedJson json = proof.report();
   json["steps"] = steps;
   json["same_bits"] = plain_settings(whole);
-  json["shrunk"] = Json::parse(changes);
+  json["shrunk"] = OrderedJson::parse(changes);
   return json.dump();
 }
 

@@ -14,16 +14,16 @@
 namespace hawser::train {
 namespace {
 
-using Json = OrderedJson;
-
 /// Sets fields and records their old values.
 class Shrinker {
  public:
-  explicit Shrinker(Json json) : json_(std::move(json)) {}
+  explicit Shrinker(OrderedJson json) : json_(std::move(json)) {}
 
-  int64_t get(const char* pointer) const { return json_.at(Json::json_pointer(pointer)).get<int64_t>(); }
-  void set(const char* pointer, const Json& value) {
-    Json& field = json_[Json::json_pointer(pointer)];
+  int64_t get(const char* pointer) const {
+    return json_.at(OrderedJson::json_pointer(pointer)).get<int64_t>();
+  }
+  void set(const char* pointer, const OrderedJson& value) {
+    OrderedJson& field = json_[OrderedJson::json_pointer(pointer)];
     if (field == value) return;
     changes_.push_back({{"pointer", pointer}, {"from", field}, {"to", value}});
     field = value;
@@ -31,11 +31,11 @@ class Shrinker {
   void at_most(const char* pointer, int64_t most) {
     if (get(pointer) > most) set(pointer, most);
   }
-  Json& json() { return json_; }
+  OrderedJson& json() { return json_; }
   std::string changes() const { return changes_.dump(); }
 
  private:
-  Json json_, changes_ = Json::array();
+  OrderedJson json_, changes_ = OrderedJson::array();
 };
 
 void shrink_model(Shrinker* s) {
@@ -50,10 +50,10 @@ void shrink_model(Shrinker* s) {
   s->at_most("/model/width", 40);
   s->at_most("/model/mlp_width", 72);
   if (s->get("/model/padding_token") >= s->get("/model/vocab_size")) s->set("/model/padding_token", 96);
-  Json& model = s->json()["model"];
+  OrderedJson& model = s->json()["model"];
   if (!model.contains("window_layers")) return;
-  Json layers = Json::array();
-  for (const Json& layer : model["window_layers"])
+  OrderedJson layers = OrderedJson::array();
+  for (const OrderedJson& layer : model["window_layers"])
     if (layer.get<int64_t>() < s->get("/model/layers")) layers.push_back(layer);
   s->set("/model/window_layers", layers);
 }
@@ -64,10 +64,10 @@ void shrink_mesh(Shrinker* s) {
   s->at_most("/mesh/dp_replicate", both ? 2 : 8);
   s->at_most("/mesh/dp_shard", both ? 4 : 8);
   const int64_t replicate = s->get("/mesh/dp_replicate"), shard = s->get("/mesh/dp_shard");
-  Json& comm = s->json()["comm"];
+  OrderedJson& comm = s->json()["comm"];
   if (comm.contains("sum_group") && (both || replicate * shard % comm["sum_group"].get<int64_t>() != 0))
     s->set("/comm/sum_group", both ? shard : replicate * shard);
-  Json& zero = s->json()["zero"];
+  OrderedJson& zero = s->json()["zero"];
   if (zero.contains("reshard_group") && shard % zero["reshard_group"].get<int64_t>() != 0)
     s->set("/zero/reshard_group", 2);
 }
@@ -81,7 +81,7 @@ void shrink_batch(Shrinker* s) {
 
 /// Keeps several buckets, as the full model would have.
 void shrink_buckets(Shrinker* s) {
-  Json& zero = s->json()["zero"];
+  OrderedJson& zero = s->json()["zero"];
   if (zero["stage"] == 3) return;
   for (const auto& [pointer, most] :
        {std::pair{"/zero/bucket_bytes", 16384}, {"/zero/first_bucket_bytes", 4096}})
@@ -90,7 +90,7 @@ void shrink_buckets(Shrinker* s) {
 
 /// Keeps the patterns that still match. Drops some if together they would freeze everything.
 void shrink_frozen(Shrinker* s, const nn::ModelConfig& model) {
-  Json& optimizer = s->json()["optimizer"];
+  OrderedJson& optimizer = s->json()["optimizer"];
   if (!optimizer.contains("frozen")) return;
   const nn::ParameterTable table(model);
   auto kept = optimizer["frozen"].get<std::vector<std::string>>();
@@ -109,7 +109,7 @@ void shrink_frozen(Shrinker* s, const nn::ModelConfig& model) {
 }  // namespace
 
 config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::string* changes) {
-  Json json = Json::parse(config::resolved_json(assemble(config).tree));
+  OrderedJson json = OrderedJson::parse(config::resolved_json(assemble(config).tree));
   // The proof pushes its batches, starts from initial weights and saves nothing.
   for (const char* section : {"data", "checkpoint", "train", "cpu"}) json.erase(section);
   for (const char* key : {"from", "ignore_keys"}) json["init"].erase(key);
@@ -119,7 +119,7 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
   shrink_mesh(&shrinker);
   shrink_batch(&shrinker);
   shrink_buckets(&shrinker);
-  Json without_frozen = shrinker.json();
+  OrderedJson without_frozen = shrinker.json();
   without_frozen["optimizer"].erase("frozen");
   shrink_frozen(&shrinker, assemble(config::ConfigTree::from_json(without_frozen.dump())).config.model);
   *changes = shrinker.changes();

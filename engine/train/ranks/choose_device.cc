@@ -10,8 +10,6 @@
 namespace hawser::train {
 namespace {
 
-using Json = OrderedJson;
-
 DeviceChoice cuda() {
   DeviceChoice choice;
   choice.kind = device::Kind::kCuda;
@@ -48,8 +46,8 @@ const char* kind_name(device::Kind kind) { return kind == device::Kind::kCuda ? 
 
 std::string explain_with_device(const config::ConfigTree& config, std::string_view pointer) {
   const std::string text = config::explain(config, pointer);
-  Json json = Json::parse(text);
-  const auto add = [](Json& field) {
+  OrderedJson json = OrderedJson::parse(text);
+  const auto add = [](OrderedJson& field) {
     if (field.at("pointer") != "/device" || field.at("value") != "auto") return false;
     field["rule"] = choose_device("auto").reason;
     return true;
@@ -59,7 +57,7 @@ std::string explain_with_device(const config::ConfigTree& config, std::string_vi
 }
 
 std::string with_plugin_devices(std::string list) {
-  Json json = Json::parse(list);
+  OrderedJson json = OrderedJson::parse(list);
   const char* const kind = kind_name(device::Kind::kCuda);
   try {
     for (const device::DeviceInfo& d : cuda().devices)

@@ -12,8 +12,6 @@
 namespace hawser::train {
 namespace {
 
-using Json = OrderedJson;
-
 /// The divisors of `rows` just below and above `ranks`, such as "3 or 4".
 std::string nearest_divisors(int64_t rows, int64_t ranks) {
   int64_t below = std::min(ranks, rows), above = ranks;
@@ -22,7 +20,7 @@ std::string nearest_divisors(int64_t rows, int64_t ranks) {
   return above > rows ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
 }
 
-Json fit_mesh(const config::MeshConfig& mesh, int64_t ranks) {
+OrderedJson fit_mesh(const config::MeshConfig& mesh, int64_t ranks) {
   int64_t shards = ranks;
   if (mesh.dp_shard == 1 && mesh.dp_replicate > 1) shards = 1;
   if (mesh.dp_replicate > 1 && ranks % mesh.dp_shard == 0) shards = mesh.dp_shard;
@@ -30,7 +28,7 @@ Json fit_mesh(const config::MeshConfig& mesh, int64_t ranks) {
 }
 
 /// The batch section with its rows divided among `ranks`.
-Json fit_batch(Json batch, const config::BatchConfig& was, int64_t ranks) {
+OrderedJson fit_batch(OrderedJson batch, const config::BatchConfig& was, int64_t ranks) {
   const int64_t share = was.global_batch / ranks;
   int64_t micro_batch = std::min(was.micro_batch, share);
   while (share % micro_batch != 0) --micro_batch;
@@ -41,9 +39,9 @@ Json fit_batch(Json batch, const config::BatchConfig& was, int64_t ranks) {
 }
 
 /// Removes the settings that only apply to shards if there are none. The order of sums stays.
-Json fit_zero(const Json& zero, bool sharded) {
+OrderedJson fit_zero(const OrderedJson& zero, bool sharded) {
   if (sharded) return zero;
-  Json fitted = {{"stage", 0}};
+  OrderedJson fitted = {{"stage", 0}};
   if (zero.contains("sum_order")) fitted["sum_order"] = zero["sum_order"];
   return fitted;
 }
@@ -57,9 +55,9 @@ config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t ranks) {
          "{} ranks cannot share the {} rows of a step equally (/batch/global_batch); use {} ranks", ranks,
          was.batch.global_batch, nearest_divisors(was.batch.global_batch, ranks));
   config::ConfigTree fitted = config;
-  const Json set = Json::parse(config.to_json());
-  const Json mesh = fit_mesh(was.mesh, ranks);
-  const auto section = [&](const char* name) { return set.value(name, Json::object()); };
+  const OrderedJson set = OrderedJson::parse(config.to_json());
+  const OrderedJson mesh = fit_mesh(was.mesh, ranks);
+  const auto section = [&](const char* name) { return set.value(name, OrderedJson::object()); };
   fitted.set("/mesh", mesh.dump());
   fitted.set("/batch", fit_batch(section("batch"), was.batch, ranks).dump());
   if (set.contains("zero")) fitted.set("/zero", fit_zero(set["zero"], mesh["dp_shard"] > 1).dump());

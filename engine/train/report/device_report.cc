@@ -8,19 +8,17 @@
 
 namespace hawser::train {
 
-using Json = OrderedJson;
-
 std::string device_list_json() {
-  const Json cpu = {{"name", kernels::cpu_name()},
-                    {"kind", "cpu"},
-                    {"threads", device::default_threads()},
-                    {"available_bytes", device::available_memory()},
-                    {"level", kernels::cpu_level_name(kernels::best_cpu_level())}};
-  return with_plugin_devices(Json::array({cpu}).dump());
+  const OrderedJson cpu = {{"name", kernels::cpu_name()},
+                           {"kind", "cpu"},
+                           {"threads", device::default_threads()},
+                           {"available_bytes", device::available_memory()},
+                           {"level", kernels::cpu_level_name(kernels::best_cpu_level())}};
+  return with_plugin_devices(OrderedJson::array({cpu}).dump());
 }
 
 std::string library_info_json() {
-  Json json = {
+  OrderedJson json = {
       {"name", "hawser"}, {"version", HAWSER_VERSION}, {"compiler", __VERSION__}, {"modules", {"cpu"}}};
   json["cpu_level"] = kernels::cpu_level_name(kernels::best_cpu_level());
   return json.dump();

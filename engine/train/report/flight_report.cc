@@ -14,8 +14,6 @@
 namespace hawser::train {
 namespace {
 
-using Json = OrderedJson;
-
 constexpr size_t kLines = 12;  // lines of the table
 
 double unix_seconds() {
@@ -29,16 +27,18 @@ std::vector<comm::Record> recall(const comm::RankComm& rank) {
 }
 
 /// Converts a steady-clock time to seconds since 1970; null for an event that has not happened.
-Json wall(double steady, double offset) { return steady > 0 ? Json(steady + offset) : Json(); }
+OrderedJson wall(double steady, double offset) {
+  return steady > 0 ? OrderedJson(steady + offset) : OrderedJson();
+}
 
-Json rank_json(const comm::RankComm& rank) {
-  const double now = unix_seconds(), offset = now - comm::steady_seconds();
-  Json json = {{"rank", rank.rank()}, {"world_size", rank.world_size()}, {"time", now}};
-  json["groups"] = Json::array();
+OrderedJson rank_json(const comm::RankComm& rank) {
+  const double now = unix_seconds(), offset = now - steady_seconds();
+  OrderedJson json = {{"rank", rank.rank()}, {"world_size", rank.world_size()}, {"time", now}};
+  json["groups"] = OrderedJson::array();
   for (const comm::GroupName& group : rank.group_names()) {
     json["groups"].push_back({{"name", group.name}, {"members", group.members}, {"lane", group.lane}});
   }
-  json["calls"] = Json::array();
+  json["calls"] = OrderedJson::array();
   for (const comm::Record& record : recall(rank)) {
     json["calls"].push_back({{"ticket", record.ticket},
                              {"sequence", record.sequence},
@@ -54,7 +54,7 @@ Json rank_json(const comm::RankComm& rank) {
 }
 
 std::string rank_text(const comm::RankComm& rank) {
-  const double now = comm::steady_seconds();
+  const double now = steady_seconds();
   const std::vector<comm::Record> records = recall(rank);
   const std::vector<comm::GroupName> groups = rank.group_names();
   const size_t first = records.size() - std::min(records.size(), kLines);
@@ -82,7 +82,7 @@ std::string rank_text(const comm::RankComm& rank) {
 }  // namespace
 
 std::string Reports::flight(bool json) const {
-  Json ranks = Json::array();
+  OrderedJson ranks = OrderedJson::array();
   std::string text;
   for (const auto& end : ranks_.connection().ends()) {
     if (json) {
@@ -91,7 +91,7 @@ std::string Reports::flight(bool json) const {
       text += rank_text(*end);
     }
   }
-  return json ? Json{{"ranks", ranks}}.dump() : text;
+  return json ? OrderedJson{{"ranks", ranks}}.dump() : text;
 }
 
 }  // namespace hawser::train

@@ -8,8 +8,6 @@ namespace hawser::train {
 namespace {
 
 /// JSON has no NaN or infinity: null then.
-OrderedJson number(double value) { return std::isfinite(value) ? OrderedJson(value) : OrderedJson(); }
-
 }  // namespace
 
 void Metrics::take(const StepResult& result) {
@@ -32,8 +30,8 @@ std::string Metrics::json() const {
   const BackgroundSaver::Failures failures = saver_.failures();
   const OrderedJson json = {{"step", r.step},
                             {"outcome", kOutcomes[static_cast<size_t>(r.outcome)]},
-                            {"loss", number(r.loss)},
-                            {"grad_norm", number(r.grad_norm)},
+                            {"loss", finite_or_null(r.loss)},
+                            {"grad_norm", finite_or_null(r.grad_norm)},
                             {"learning_rate", r.learning_rate},
                             {"tokens", r.tokens},
                             {"samples", r.samples},

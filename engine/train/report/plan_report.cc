@@ -22,8 +22,6 @@
 namespace hawser::train {
 namespace {
 
-using Json = OrderedJson;
-
 const char* reduce_name(parallel::ReducePolicy reduce) {
   return reduce == parallel::ReducePolicy::kPerStep ? "per_step" : "per_micro_batch";
 }
@@ -103,8 +101,8 @@ class PlanReport {
             device_,
             machine_.get()};
   }
-  Json strategy_json() const;
-  void add_ranks(Json* report) const;
+  OrderedJson strategy_json() const;
+  void add_ranks(OrderedJson* report) const;
 
   Assembly a_;
   nn::Model model_;
@@ -263,7 +261,7 @@ std::string PlanReport::types_text() const {
                                                                    : ", and so are logits");
 }
 
-Json PlanReport::strategy_json() const {
+OrderedJson PlanReport::strategy_json() const {
   const parallel::DataParallel& d = plans_.strategy;
   return {{"name", strategy_name(d)},
           {"stage", d.stage},
@@ -274,16 +272,17 @@ Json PlanReport::strategy_json() const {
 }
 
 /// Adds what one rank sends, and what other stages would send.
-void PlanReport::add_ranks(Json* report) const {
-  Json& json = *report;
+void PlanReport::add_ranks(OrderedJson* report) const {
+  OrderedJson& json = *report;
   json["sent_bytes"] = sent_bytes(plans_.train);
   for (const TrafficRow& row : traffic_)
-    json["traffic"].push_back({{"op", plan::op_name(row.op)},
-                               {"instructions", row.instructions},
-                               {"bytes", row.bytes},
-                               {"closed_form", row.formula.empty() ? Json() : Json(row.formula)}});
+    json["traffic"].push_back(
+        {{"op", plan::op_name(row.op)},
+         {"instructions", row.instructions},
+         {"bytes", row.bytes},
+         {"closed_form", row.formula.empty() ? OrderedJson() : OrderedJson(row.formula)}});
   for (const Choice& c : choices_) {
-    Json memory;
+    OrderedJson memory;
     for (size_t i = 0; i < c.at_peak.size(); ++i)
       memory[plan::category_name(static_cast<plan::Category>(i))] = c.at_peak[i];
     json["stages"].push_back({{"stage", c.stage},
@@ -305,7 +304,7 @@ int64_t PlanReport::step_graphs() const {
 }
 
 std::string PlanReport::json() const {
-  Json report = Json::parse(plan::plan_json(plans_.train));
+  OrderedJson report = OrderedJson::parse(plan::plan_json(plans_.train));
   report["total_bytes"] = plans_.arena_bytes;
   report["staging_bytes"] = staging_;
   report["host_staging_bytes"] = plans_.pinned.bytes();

@@ -11,8 +11,6 @@
 namespace hawser::train {
 namespace {
 
-using Json = OrderedJson;
-
 std::vector<KernelProfile::Row> slowest_first(const KernelProfile& profile) {
   std::vector<KernelProfile::Row> rows = profile.rows();
   std::stable_sort(rows.begin(), rows.end(),
@@ -20,8 +18,8 @@ std::vector<KernelProfile::Row> slowest_first(const KernelProfile& profile) {
   return rows;
 }
 
-Json row_json(const KernelProfile::Row& row) {
-  Json json = {{"kernel", nn::kernel_name(row.work.kernel)}, {"type", dtype_name(row.work.type)}};
+OrderedJson row_json(const KernelProfile::Row& row) {
+  OrderedJson json = {{"kernel", nn::kernel_name(row.work.kernel)}, {"type", dtype_name(row.work.type)}};
   if (nn::is_matmul(row.work.kernel)) {
     json["m"] = row.work.m, json["n"] = row.work.n, json["k"] = row.work.k;
     json["a_transposed"] = row.work.a_transposed, json["b_transposed"] = row.work.b_transposed;
@@ -33,13 +31,13 @@ Json row_json(const KernelProfile::Row& row) {
   return json;
 }
 
-Json rank_json(int32_t rank, const StepTrace& trace) {
+OrderedJson rank_json(int32_t rank, const StepTrace& trace) {
   const StepTrace::Sums& sums = trace.sums();
-  Json json = {{"rank", rank}, {"steps", sums.steps}, {"seconds", sums.seconds}};
+  OrderedJson json = {{"rank", rank}, {"steps", sums.steps}, {"seconds", sums.seconds}};
   json["waited_seconds"] = sums.waited;
   json["communication"] = {
       {"calls", sums.transfers}, {"seconds", sums.communicating}, {"bytes", sums.sent_bytes}};
-  json["kernels"] = Json::array();
+  json["kernels"] = OrderedJson::array();
   for (const KernelProfile::Row& row : slowest_first(*trace.profile()))
     json["kernels"].push_back(row_json(row));
   return json;
@@ -88,7 +86,7 @@ std::string Traces::profile_report(bool json) const {
   if (traces_.front().sums().steps == 0)
     fail(Code::kFailedPrecondition,
          "nothing was profiled: no step was taken since the profile was asked for");
-  Json report;
+  OrderedJson report;
   std::string text;
   for (size_t i = 0; i < traces_.size(); ++i) {
     if (json) report["ranks"].push_back(rank_json(ranks_.at(static_cast<int32_t>(i)).number(), traces_[i]));

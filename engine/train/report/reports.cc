@@ -12,14 +12,10 @@
 namespace hawser::train {
 namespace {
 
-using Json = OrderedJson;
-
 /// JSON has no NaN or infinity: null then.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
-Json memory_json(const EnginePlans& plans, const Executor& executor) {
+OrderedJson memory_json(const EnginePlans& plans, const Executor& executor) {
   const plan::Plan& plan = plans.train.instructions.empty() ? plans.eval : plans.train;
-  Json json;
+  OrderedJson json;
   for (size_t c = 0; c < plan.at_peak.size(); ++c)
     json["planned"][plan::category_name(static_cast<plan::Category>(c))] = plan.at_peak[c];
   for (size_t c = 0; c < plan.at_peak.size(); ++c)
@@ -32,7 +28,7 @@ Json memory_json(const EnginePlans& plans, const Executor& executor) {
 }
 
 /// Adds the graphs of all local ranks. Adds nothing if the device cannot capture.
-void add_graphs(Json* info, const Ranks& ranks, bool captures) {
+void add_graphs(OrderedJson* info, const Ranks& ranks, bool captures) {
   if (!captures) return;
   StepGraphs::Counts sum;
   std::string without;
@@ -54,15 +50,15 @@ std::vector<std::string> split(const std::string& text, char at) {
 }
 
 /// Included so that two runs can be compared.
-Json choices_json(const Choices& choices) {
+OrderedJson choices_json(const Choices& choices) {
   const std::vector<std::string> lines = split(choices.text, '\n');
-  Json products = Json::array();
+  OrderedJson products = OrderedJson::array();
   for (size_t i = 1; i < lines.size(); ++i) {
     const std::vector<std::string> fields = split(lines[i], ';');
     products.push_back(
         {{"product", fields.at(0)}, {"algorithm", fields.at(1)}, {"nanoseconds", std::stoll(fields.at(2))}});
   }
-  Json json;
+  OrderedJson json;
   json["by"] = lines.at(0);
   if (!choices.apart.empty()) json["apart"] = choices.apart;
   json["products"] = std::move(products);
@@ -72,8 +68,8 @@ Json choices_json(const Choices& choices) {
 }  // namespace
 
 std::string Reports::info_json() const {
-  Json json;
-  json["model"] = Json::parse(ranks_.assembly().model_json);
+  OrderedJson json;
+  json["model"] = OrderedJson::parse(ranks_.assembly().model_json);
   json["parameters"] = ranks_.model().table().count();
   json["matmul_parameters"] = ranks_.model().matmul_parameters();
   json["flops_per_token"] = ranks_.model().flops_per_token(ranks_.config().batch.sequence);
@@ -96,10 +92,10 @@ std::string Reports::info_json() const {
   json["skipped_steps"] = progress_.state.skipped;
   json["samples"] = progress_.state.samples;
   json["total_steps"] = ranks_.config().train.steps;
-  json["best_validation_loss"] = number(progress_.state.best_validation_loss);
+  json["best_validation_loss"] = finite_or_null(progress_.state.best_validation_loss);
   json["global_batch"] = ranks_.config().batch.global_batch;
   json["sequence"] = ranks_.config().batch.sequence;
-  json["vocabulary"] = Json::parse(ranks_.assembly().vocabulary.to_json());
+  json["vocabulary"] = OrderedJson::parse(ranks_.assembly().vocabulary.to_json());
   json["hugging_face"] = hugging_face_form(ranks_.assembly());
   json["memory"] = memory_json(ranks_.plans(), ranks_.first().executor());
   json["memory"]["host_staging_bytes"] = ranks_.plans().pinned.bytes();
@@ -111,14 +107,14 @@ std::string Reports::info_json() const {
 }
 
 std::string Reports::data_json() const {
-  Json json;
+  OrderedJson json;
   json["cursor"] = progress_.state.samples;
-  json["vocabulary"] = Json::parse(ranks_.assembly().vocabulary.to_json());
+  json["vocabulary"] = OrderedJson::parse(ranks_.assembly().vocabulary.to_json());
   if (dataset_) {
     json["train_tokens"] = dataset_->train_tokens();
     json["validation_tokens"] = dataset_->validation_tokens();
     json["validation_samples"] = dataset_->validation_samples();
-    json["fingerprint"] = Json::parse(dataset_->fingerprint());
+    json["fingerprint"] = OrderedJson::parse(dataset_->fingerprint());
   }
   return json.dump();
 }

@@ -13,7 +13,6 @@
 namespace hawser::train {
 namespace {
 
-using Json = OrderedJson;
 using plan::Instruction;
 
 constexpr int kComputeThread = 0, kCommunicationThread = 1;
@@ -29,7 +28,7 @@ std::string label(const Instruction& n) {
 /// The events of one rank; `zero` is the second at which the trace begins.
 class Events {
  public:
-  Events(const plan::Plan& plan, int32_t rank, double zero, Json* out)
+  Events(const plan::Plan& plan, int32_t rank, double zero, OrderedJson* out)
       : plan_(plan), rank_(rank), zero_(zero), out_(*out) {}
 
   void add(const plan::Timeline& line) {
@@ -48,7 +47,7 @@ class Events {
   /// Kernel calls, nested in the instructions that made them.
   void add(const KernelProfile& profile) {
     for (const KernelProfile::Call& c : profile.calls()) {
-      Json args = {{"bytes", c.work.bytes}};
+      OrderedJson args = {{"bytes", c.work.bytes}};
       if (c.work.flops > 0) args["flops"] = c.work.flops;
       push(kernel_label(c.work), "kernel", c.begin, c.end, kComputeThread, std::move(args));
     }
@@ -65,13 +64,13 @@ class Events {
     const bool sends = category == "communication";
     std::string text = past ? "end of the half" : label(plan_.instructions[index]);
     if (category == "wait") text = "wait: " + text;
-    Json args = {{"instruction", index}};
+    OrderedJson args = {{"instruction", index}};
     if (sends) args["bytes"] = plan_.instructions[index].sent_bytes;
     push(text, category, begin, end, sends ? kCommunicationThread : kComputeThread, std::move(args));
   }
 
   void push(const std::string& text, const std::string& category, double begin, double end, int thread,
-            Json args) {
+            OrderedJson args) {
     out_.push_back({{"name", text},
                     {"cat", category},
                     {"ph", "X"},
@@ -85,10 +84,10 @@ class Events {
   const plan::Plan& plan_;
   int32_t rank_;
   double zero_;
-  Json& out_;
+  OrderedJson& out_;
 };
 
-Json overlap_json(int32_t rank, const plan::Overlap& o) {
+OrderedJson overlap_json(int32_t rank, const plan::Overlap& o) {
   return {{"rank", rank},
           {"seconds", o.makespan},
           {"compute_seconds", o.compute_busy},
@@ -130,7 +129,7 @@ std::string Traces::report(bool json) const {
     lines.push_back(timeline(i));
     if (!lines.back().times.empty()) zero = std::min(zero, lines.back().times.front().ready);
   }
-  Json report = {{"displayTimeUnit", "ms"}, {"otherData", {{"step", metrics_.last_step()}}}};
+  OrderedJson report = {{"displayTimeUnit", "ms"}, {"otherData", {{"step", metrics_.last_step()}}}};
   std::string text =
       fmt::format("step {}, seconds\n{:>6} {:>10} {:>10} {:>14} {:>10} {:>9} {:>16}\n", metrics_.last_step(),
                   "rank", "step", "compute", "communication", "exposed", "hidden", "behind backward");

@@ -8,12 +8,10 @@
 namespace hawser::train {
 namespace {
 
-using Json = OrderedJson;
-
-Json window_json(const optim::Window& w) { return {{"count", w.count}, {"values", w.values}}; }
+OrderedJson window_json(const optim::Window& w) { return {{"count", w.count}, {"values", w.values}}; }
 
 /// A count small enough that no run can overflow 64 bits from there.
-int64_t count_from(const Json& json, const char* key) {
+int64_t count_from(const OrderedJson& json, const char* key) {
   constexpr int64_t kMost = int64_t{1} << 62;
   const auto count = json.at(key).get<int64_t>();
   if (count < 0 || count > kMost)
@@ -21,7 +19,7 @@ int64_t count_from(const Json& json, const char* key) {
   return count;
 }
 
-optim::Window window_from(const Json& json) {
+optim::Window window_from(const OrderedJson& json) {
   optim::Window w;
   w.count = json.at("count").get<int64_t>();
   w.values = json.at("values").get<std::array<double, optim::Window::kSize>>();
@@ -30,10 +28,10 @@ optim::Window window_from(const Json& json) {
 }
 
 /// Refuses unknown keys: state written by a newer version would be lost at the next save.
-void check_keys(const Json& json) {
+void check_keys(const OrderedJson& json) {
   RunState any;
   any.best_validation_loss = 0;
-  const Json known = Json::parse(to_json(any));
+  const OrderedJson known = OrderedJson::parse(to_json(any));
   for (const auto& [key, value] : json.items())
     if (!known.contains(key))
       fail(Code::kCheckpointIncompatible,
@@ -43,11 +41,11 @@ void check_keys(const Json& json) {
 }  // namespace
 
 std::string to_json(const RunState& s) {
-  Json json = {{"step", s.step},
-               {"accepted", s.accepted},
-               {"samples", s.samples},
-               {"skipped", s.skipped},
-               {"skipped_in_row", s.skipped_in_row}};
+  OrderedJson json = {{"step", s.step},
+                      {"accepted", s.accepted},
+                      {"samples", s.samples},
+                      {"skipped", s.skipped},
+                      {"skipped_in_row", s.skipped_in_row}};
   if (std::isfinite(s.best_validation_loss)) json["best_validation_loss"] = s.best_validation_loss;
   json["guard"] = {{"losses", window_json(s.losses)}, {"norms", window_json(s.norms)}};
   return json.dump();
@@ -56,7 +54,7 @@ std::string to_json(const RunState& s) {
 RunState run_state_from_json(std::string_view text) {
   RunState s;
   try {
-    const Json json = Json::parse(text);
+    const OrderedJson json = OrderedJson::parse(text);
     check_keys(json);
     s.step = count_from(json, "step");
     s.accepted = count_from(json, "accepted");
@@ -67,7 +65,7 @@ RunState run_state_from_json(std::string_view text) {
       s.best_validation_loss = json["best_validation_loss"].get<double>();
     s.losses = window_from(json.at("guard").at("losses"));
     s.norms = window_from(json.at("guard").at("norms"));
-  } catch (const Json::exception& e) {
+  } catch (const OrderedJson::exception& e) {
     fail(Code::kCheckpointCorrupt, "the checkpoint's trainer state cannot be read: {}", e.what());
   }
   return s;

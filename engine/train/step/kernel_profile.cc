@@ -16,9 +16,9 @@ constexpr size_t kMostRows = 128;
 template <auto kKernel, typename Args>
 void KernelProfile::timed(const Args& args, Stream& stream) {
   const ProfiledStream& profiled = reinterpret_cast<ProfiledStream&>(stream);
-  const double begin = comm::steady_seconds();
+  const double begin = steady_seconds();
   (profiled.profile->real_.*kKernel)(args, *profiled.real);
-  profiled.profile->note(nn::work_of(args), begin, comm::steady_seconds());
+  profiled.profile->note(nn::work_of(args), begin, steady_seconds());
 }
 
 KernelProfile::KernelProfile(const kernels::KernelTable& real, Stream& stream, size_t calls_per_step)

@@ -42,9 +42,9 @@ void StepTrace::begin_half(size_t first) {
   }
 }
 
-void StepTrace::turn(size_t index) { marks_[index].ready = comm::steady_seconds(); }
-void StepTrace::starts(size_t index) { marks_[index].begin = comm::steady_seconds(); }
-void StepTrace::ended(size_t index) { marks_[index].end = comm::steady_seconds(); }
+void StepTrace::turn(size_t index) { marks_[index].ready = steady_seconds(); }
+void StepTrace::starts(size_t index) { marks_[index].begin = steady_seconds(); }
+void StepTrace::ended(size_t index) { marks_[index].end = steady_seconds(); }
 
 void StepTrace::issued(size_t index, comm::Work work) {
   marks_[index].last = work.ticket;
@@ -52,10 +52,10 @@ void StepTrace::issued(size_t index, comm::Work work) {
   if (in_flight_ >= kTakeEvery) take_records();
 }
 
-void StepTrace::drains() { halves_.push_back({0, comm::steady_seconds(), 0}); }
+void StepTrace::drains() { halves_.push_back({0, steady_seconds(), 0}); }
 
 void StepTrace::end_half(size_t end) {
-  halves_.back().drain_end = comm::steady_seconds();
+  halves_.back().drain_end = steady_seconds();
   halves_.back().end = end;
   take_records();
   if (profile_) add_half();

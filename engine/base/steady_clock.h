@@ -1,0 +1,12 @@
+// Seconds of the clock that never jumps, for intervals.
+#pragma once
+
+#include <chrono>
+
+namespace hawser {
+
+inline double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace hawser
