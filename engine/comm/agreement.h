@@ -1,5 +1,5 @@
-// Whether the members of a call agree about it, as a function of their signatures: every member that sees the
-// same signatures throws the same error.
+// Checks that the members of a call agree about it, as a function of their signatures. Members that see the
+// same signatures throw the same error.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace hawser::comm {
 
-/// "rank 1 and rank 3".
+/// For example "rank 1 and rank 3".
 std::string name_ranks(const std::vector<int32_t>& ranks);
 
-/// Throws kInvalidArgument naming the two sides that differ.
+/// Throws kInvalidArgument that names the two sides that differ.
 [[noreturn]] void fail_mismatch(const std::string& group, uint64_t sequence, int32_t rank,
                                 const Signature& here, int32_t other_rank, const Signature& there);
 
-/// The same for the bytes that one member has for another in all_to_all_v, or in send and recv.
+/// The same for byte counts between two members in all_to_all_v, or in send and recv.
 [[noreturn]] void fail_bytes(Operation operation, const std::string& group, uint64_t sequence,
                              int32_t from_rank, int64_t sent, int32_t to_rank, int64_t expected);
 

@@ -1,4 +1,4 @@
-// Fault: why a Comm is broken. The first reason stays; everyone who waits throws it.
+// Fault: why a Comm is broken. The first reason stays; all waiting calls throw it.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace hawser::comm {
 class Fault {
  public:
   bool is_set() const { return set_.load(std::memory_order_seq_cst); }
-  /// True if this was the first. Takes no memory.
+  /// Returns true if this was the first. Allocates nothing.
   bool set(const Error& error) noexcept {
     const std::lock_guard lock(mutex_);
     if (set_.load()) return false;
@@ -19,7 +19,7 @@ class Fault {
     set_.store(true, std::memory_order_seq_cst);
     return true;
   }
-  /// The reason; only once it is set.
+  /// The reason. Only valid once set.
   Error error() const {
     const std::lock_guard lock(mutex_);
     return error_;

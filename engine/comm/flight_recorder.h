@@ -1,6 +1,6 @@
-// FlightRecorder: a rank's last 2,048 calls, whatever became of them, for timelines of steps and for the time
-// after an accident. Nobody waits for it: the issuing thread and the progress thread write, any thread reads
-// beside them. A reader never sees half of an entry; one that is overwritten meanwhile is left out.
+// FlightRecorder: a rank's last 2,048 calls, finished or not, for timelines of steps and for the analysis of
+// failures. It is lock-free: the issuing thread and the progress thread write, and any thread may read at the
+// same time. A reader never sees a partial entry; an entry that is overwritten meanwhile is left out.
 #pragma once
 
 #include <array>
@@ -15,19 +15,19 @@ class FlightRecorder {
  public:
   static constexpr uint64_t kEntries = 2048;
 
-  // The issuing thread, tickets ascending; then the progress thread.
+  // Called by the issuing thread with ascending tickets; the next by the progress thread.
   void queued(const Record& record);
   void running(uint64_t ticket, double now);
   void ended(uint64_t ticket, double now, CallState state);
 
-  /// Calls that ended since the last take, oldest first, at most `most`; older ones than the last 2,048
+  /// The calls that ended since the last take, oldest first, at most `most`. Calls older than the last 2,048
   /// issued are lost. One thread at a time.
   int64_t take_finished(Record* out, int64_t most);
   /// The last calls, at most `most`, oldest first. Any thread.
   int64_t recall(Record* out, int64_t most) const;
 
  private:
-  /// Fields are stored after `ticket` became 0 and loaded before it is looked at again.
+  /// Writers set `ticket` to 0 before they store fields; readers load fields before they check it again.
   struct Entry {
     std::atomic<uint64_t> ticket{0}, sequence{0};
     std::atomic<int64_t> bytes{0};

@@ -1,5 +1,5 @@
-// Gate: where one thread sleeps until another has changed something. A version that waiters compare, so no
-// change is missed between looking and sleeping; a futex, because sleeping needs a deadline.
+// Gate: lets one thread sleep until another has changed something. Waiters compare a version, so no change is
+// missed between checking and sleeping. It uses a futex, because sleeping needs a deadline.
 #pragma once
 
 #include <atomic>
@@ -14,14 +14,13 @@ inline constexpr double kNoDeadline = std::numeric_limits<double>::infinity();
 
 class Gate {
  public:
-  /// After a change that a waiter may wait for.
+  /// Call after a change that a waiter may be waiting for.
   void notify();
   uint32_t version() const { return version_.load(std::memory_order_seq_cst); }
-  /// Returns once version() is not `seen`, at the deadline, or earlier for no reason. Spins `spins` times
-  /// first.
+  /// Returns once version() differs from `seen`, at the deadline, or spuriously. Spins `spins` times first.
   void wait(uint32_t seen, double deadline, int32_t spins);
 
-  /// False at the deadline. `ready` must become true only beside a notify.
+  /// Returns false at the deadline. `ready` must become true only together with a notify.
   template <class Ready>
   bool wait_until(double deadline, int32_t spins, const Ready& ready) {
     for (;;) {

@@ -1,12 +1,11 @@
-// Lane: an order of calls. A rank carries out the calls of a lane one after the other, in the order in which
-// they were issued; lanes do not wait for each other. So a send that nobody receives yet holds up its own lane
-// and nothing else. Between threads and over TCP each lane has a thread of its own, over TCP sockets of its
-// own, too. All lanes of a rank share one fate: what breaks a call breaks the comm.
+// Lane: an order of calls. A rank runs the calls of a lane one after the other, in the order of issue. Lanes
+// do not wait for each other, so a send without a receiver yet delays only its own lane. Between threads and
+// over TCP each lane has its own thread, and over TCP its own sockets. All lanes of a rank fail together: an
+// error in a call breaks the comm.
 //
 // The host program's transport is called by one thread, so there all lanes are one (RankComm::has_lanes), and
-// calls run in the order of issue across lanes. Ranks must then issue so that no call waits for one behind it.
-// A pipeline's plan has to issue in the order in which its simulator completes calls: there every call's
-// partner is at most as far behind, on all ranks alike.
+// calls run in the order of issue across lanes. Ranks must then issue calls in an order in which no call
+// waits for a later one. A pipeline's plan must issue in the order in which its simulator completes calls.
 #pragma once
 
 #include <string>
@@ -15,9 +14,10 @@ namespace hawser::comm {
 
 struct Lane {
   std::string name = "main";
-  /// Whether its groups reduce. Over processes that takes process_transport_bytes more for each such lane.
+  /// Whether its groups reduce. For ranks that are processes this costs process_transport_bytes per such
+  /// lane.
   bool sums = true;
-  /// Of each call, from the moment its turn comes; 0: CommOptions::timeout_seconds.
+  /// For each call, from the moment its turn comes; 0: CommOptions::timeout_seconds.
   double timeout_seconds = 0;
 };
 

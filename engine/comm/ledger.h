@@ -1,11 +1,10 @@
-// The ledger: what was sent, exactly, in two columns. Bytes are the payload: those that one member sends
-// under the ring forms of each operation, whatever the transport really does: reduce_scatter, all_gather and
-// all_to_all (N-1) * shard bytes, all_reduce twice that of its padded shard, broadcast its bytes once from
-// the root, send its bytes, each with the operation's own wire type (of all_reduce: addends in `wire`,
-// finished sums in `round_to`; its shard is ceil(elements / N)). Wire bytes are those that a process gave its
-// sockets, or the host's functions, for the call: with headers and padding, and by the ways that the
-// transport really takes. Between threads there are none, nor does it know those that devices send each
-// other.
+// The ledger counts exactly what was sent, in two columns. *Bytes* are the payload: what one member sends by
+// the ring form of the operation, whatever the transport really does. That is (N-1) * shard bytes for
+// reduce_scatter, all_gather and all_to_all; twice that of its padded shard for all_reduce; its bytes once,
+// from the root, for broadcast; and its bytes for send, each in the operation's wire type (all_reduce:
+// addends in `wire`, finished sums in `round_to`; its shard is ceil(elements / N)). *Wire bytes* are what a
+// process passed to its sockets, or to the host's functions, for the call, with headers and padding. Between
+// threads there are none, and those between devices are not counted.
 #pragma once
 
 #include <array>
@@ -28,7 +27,7 @@ enum class Operation : uint8_t {
 };
 const char* operation_name(Operation operation);
 
-/// Totals of one group on one member.
+/// Totals of one group for one member.
 struct Traffic {
   struct Entry {
     int64_t calls = 0, bytes = 0, wire_bytes = 0;
@@ -38,20 +37,20 @@ struct Traffic {
 
 enum class CallState : uint8_t {
   kQueued,   ///< issued; an earlier call of its lane still runs
-  kRunning,  ///< entered: from here on its rank waits for the other members
+  kRunning,  ///< entered: its rank now waits for the other members
   kFinished,
   kFailed,
 };
 const char* state_name(CallState state);
 
-/// One call of one rank. Seconds of the steady clock, 0 for what has not happened.
+/// One call of one rank. Times in seconds of the steady clock, 0 for an event that has not happened.
 struct Record {
   Operation operation = Operation::kBarrier;
   CallState state = CallState::kQueued;
-  int32_t group = 0;      ///< in the order in which the rank made its groups; it knows the lane
+  int32_t group = 0;      ///< number of the group in order of creation; the group knows the lane
   uint64_t ticket = 0;    ///< in the lane
-  uint64_t sequence = 0;  ///< in the group, the same on all members; of send and recv, between the two
-  int64_t bytes = 0;      ///< as the ledger counts them
+  uint64_t sequence = 0;  ///< in the group, the same on all members; for send and recv, between the two
+  int64_t bytes = 0;      ///< as counted by the ledger
   double issued = 0, begun = 0, ended = 0;
 };
 

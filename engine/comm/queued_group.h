@@ -1,5 +1,5 @@
-// A ProcessGroup in front of a Progress: every call is checked where it is issued, so that a bad argument is
-// seen by its caller and breaks nothing.
+// A ProcessGroup that queues calls on a Progress. It checks every call when it is issued, so that its caller
+// sees a bad argument, and nothing breaks.
 #pragma once
 
 #include "engine/comm/queued_rank.h"
@@ -29,7 +29,7 @@ class QueuedGroup final : public ProcessGroup {
   Traffic traffic() const override;
 
   int32_t index() const { return index_; }
-  /// From now on calls take and give memory of a device.
+  /// Calls use memory of a device from now on.
   void move_to(DeviceCollectives* device) { device_ = device; }
 
  private:
@@ -55,7 +55,7 @@ class QueuedGroup final : public ProcessGroup {
   bool sums_;
   Pairs pairs_;
   uint64_t sequence_ = 0;
-  std::vector<uint64_t> sent_, received_;  ///< by member
+  std::vector<uint64_t> sent_, received_;  ///< indexed by member
 };
 
 }  // namespace hawser::comm

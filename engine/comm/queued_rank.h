@@ -1,4 +1,4 @@
-// The RankComm and the ProcessGroups of every transport: they check a call, note what the ledger needs and
+// The RankComm and the ProcessGroups of every transport: they check a call, record what the ledger needs and
 // queue it for the thread of its lane.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace hawser::comm {
 
-/// A group's name and counters; they outlive the ProcessGroup, because queued calls may.
+/// A group's name and counters. They outlive the ProcessGroup, because queued calls may.
 struct GroupCounters {
   struct Entry {
     std::atomic<int64_t> calls{0}, bytes{0}, wire_bytes{0};
@@ -53,10 +53,10 @@ class QueuedRank final : public RankComm {
 
   std::unique_ptr<Transport> transport_;
   const int32_t spins_;
-  // These grow only when a group is made; the lanes' threads and those who recall read them.
+  // These grow only when a group is created; the lanes' threads and callers of recall read them.
   mutable std::mutex groups_mutex_;
   std::vector<std::unique_ptr<GroupCounters>> groups_;
-  std::vector<std::unique_ptr<Progress>> lanes_;  ///< by number
+  std::vector<std::unique_ptr<Progress>> lanes_;  ///< indexed by lane number
 };
 
 }  // namespace hawser::comm

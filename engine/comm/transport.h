@@ -1,4 +1,4 @@
-// Transport: what carries out one rank's calls, on the threads of its lanes (lane.h).
+// Transport: runs one rank's calls, on the threads of its lanes (lane.h).
 #pragma once
 
 #include <cstdint>
@@ -18,32 +18,34 @@ class Transport {
   virtual int32_t rank() const = 0;
   virtual int32_t world_size() const = 0;
 
-  // The issuing thread.
+  // For the issuing thread.
 
-  /// The number of this lane; main is 0 and there from the start. The same for the same name. A transport that
-  /// bears one thread has lane 0 alone.
+  /// The number of this lane; main is 0 and exists from the start. The same for the same name. A transport
+  /// with a single thread has lane 0 only.
   virtual int32_t lane(const Lane& lane) = 0;
   virtual bool has_lanes() const { return true; }
-  /// Makes room for a group whose calls will carry `group`, the number of groups made so far, and connects
-  /// those of its `pairs` that this rank is one of. Before any call of the group.
+  /// Adds a group whose calls will carry `group`, the number of groups created so far, and connects those of
+  /// its `pairs` that include this rank. Call before any call of the group.
   virtual void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members,
                          const std::string& name, Pairs pairs) = 0;
 
-  // Any thread.
+  // For any thread.
 
-  /// Carries out one call, on its lane's thread; calls of other lanes may run meanwhile. Throws when it fails, for whatever reason; by then nobody touches this member's
-  /// memory any more, and fault() is set here and, as far as the transport can, on all ranks.
+  /// Runs one call, on its lane's thread; calls of other lanes may run meanwhile. Throws on any failure. By
+  /// then no other rank accesses this member's memory any more, and fault() is set here and, as far as the
+  /// transport can, on all ranks.
   virtual void run(const Call& call) = 0;
-  /// Breaks all ranks' waiting and later calls with this error, unless they are broken already: then false.
-  /// Takes no memory.
+  /// Makes all ranks' waiting and later calls throw this error. Returns false if they are broken already.
+  /// Allocates nothing.
   virtual bool abort(const Error& error) noexcept = 0;
-  /// Throws why all is broken, if that can be known without waiting. The thread of the main lane, beside `run`.
+  /// Throws the reason if the comm is broken and that is known without waiting. For the thread of the main
+  /// lane, also during `run`.
   virtual void look() { fault().raise_if_set(); }
   virtual Fault& fault() = 0;
-  /// The rank ends; `run` is called no more.
+  /// The rank ends; `run` is not called any more.
   virtual void leave() noexcept = 0;
   virtual int64_t bytes() const = 0;
-  /// Bytes given to sockets or to the host's functions so far. The lane's thread.
+  /// Bytes passed to sockets or to the host's functions so far. For the lane's thread.
   virtual int64_t wire_bytes(int32_t /*lane*/) const { return 0; }
 };
 

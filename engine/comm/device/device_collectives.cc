@@ -12,8 +12,8 @@ namespace {
 using device::StreamId;
 
 constexpr StreamId kCompute = StreamId::kCompute, kCommunication = StreamId::kCommunication;
-/// A rank that fails leaves its group of devices before its reason has come round: how long that is waited
-/// for.
+/// A failing rank leaves its group of devices before its reason reaches the others; they wait this long for
+/// it.
 constexpr double kHearSeconds = 2;
 
 }  // namespace
@@ -147,7 +147,7 @@ void DeviceCollectives::check_link(device::Status status) {
   if (status != 0) throw Error(static_cast<Code>(status), group_->link->message());
 }
 
-/// Another rank may have failed first, and its reason is the one that counts.
+/// Another rank may have failed first; its reason takes precedence.
 void DeviceCollectives::fail_with_reason(const Error& error) {
   const double until = steady_seconds() + kHearSeconds;
   do {

@@ -23,29 +23,29 @@ struct FreeEvent {
   device::Device* device = nullptr;
   void operator()(device::Event* event) const { device->free_event(event); }
 };
-/// A point in a stream.
+/// An event that marks a point in a stream.
 using Mark = std::unique_ptr<device::Event, FreeEvent>;
 
 class DeviceCollectives {
  public:
-  /// All memory and events are taken here. What is passed outlives this.
+  /// Allocates all memory and events. The arguments must outlive this object.
   DeviceCollectives(const DeviceUse& use, Transport& transport, Progress& progress);
   /// Waits until none of its calls is in flight.
   ~DeviceCollectives();
   DeviceCollectives(const DeviceCollectives&) = delete;
   DeviceCollectives& operator=(const DeviceCollectives&) = delete;
 
-  // By the issuing thread.
+  // For the issuing thread.
 
-  /// The devices of the members of group `index`, which are those of `hosts`, meet; they find each other by
-  /// its words.
+  /// Connects the devices of the members of group `index`, which are those of `hosts`; they exchange
+  /// addresses over it.
   void connect(int32_t index, const std::string& name, ProcessGroup& hosts);
-  /// The next call will be this one: it comes after what the compute stream was given so far.
+  /// Announces the next call, which comes after the work submitted to the compute stream so far.
   void issues(uint64_t ticket);
   /// ProcessGroup::follow.
   void follow(uint64_t ticket);
 
-  /// By the progress thread: returns when the call is done.
+  /// For the progress thread: returns when the call is done.
   void run(const Call& call);
 
  private:
@@ -81,7 +81,8 @@ class DeviceCollectives {
   void place(void* out, int64_t at, const float* sum, int64_t n);
   void convert(void* to, DType to_type, const void* from, DType from_type, int64_t n);
   int64_t chunk_elements() const;
-  /// Staging of a chunk each: one for each member's addend, the finished sum, and that in a narrow type.
+  /// A chunk of staging: one for each member's addend, one for the finished sum, and one for that in a narrow
+  /// type.
   char* slot(int64_t index) const { return staging_ + index * chunk_elements() * int64_t{sizeof(float)}; }
 
   device::Device& device_;
@@ -92,11 +93,11 @@ class DeviceCollectives {
   char* const staging_;
   const int64_t staging_bytes_;
   const double timeout_seconds_;
-  std::map<int32_t, Group> groups_;  ///< by index; grows only between calls
+  std::map<int32_t, Group> groups_;  ///< keyed by index; grows only between calls
   std::vector<Marks> marks_;
-  std::vector<const void*> addends_;  ///< these by member
+  std::vector<const void*> addends_;  ///< addends by member
   std::vector<int64_t> in_at_, in_bytes_, out_at_, out_bytes_;
-  Group* group_ = nullptr;  ///< of the call that runs
+  Group* group_ = nullptr;  ///< group of the running call
   const Reduction* reduction_ = nullptr;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kAlign = 64;
 constexpr int64_t kFloat = sizeof(float);
-/// Larger arrays go chunk by chunk: so much keeps a fast link busy.
+/// Larger arrays go in chunks of this size, enough to keep a fast link busy.
 constexpr int64_t kMostStaging = int64_t{64} << 20;
 
 int64_t aligned(int64_t elements) { return (elements + kAlign - 1) / kAlign * kAlign; }

@@ -1,6 +1,6 @@
-// HostTransport: how the ranks reach each other, as functions that the host program supplies. Everything
-// above it (collectives, sums, deadlines, ledger) is the engine's. The C API hands these functions through as
-// they are.
+// HostTransport: communication between ranks, as functions that the host program provides. Everything above
+// it (collectives, sums, deadlines, ledger) is the engine's. The C API passes these functions through
+// unchanged.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace hawser::comm {
 
-/// What goes to a rank: a tag, which says of which call the data is, and the data. Either may be empty.
+/// What to send to a rank: a tag, which identifies the call, and the data. Either may be empty.
 struct Outgoing {
   const void* tag = nullptr;
   int64_t tag_bytes = 0;
   const void* data = nullptr;
   int64_t bytes = 0;
 };
-/// What is expected from it. Once the tag is there, and before any data is taken, fits(user) says whether it is
-/// the one that is expected; no data is taken if not.
+/// What to receive from a rank. Once the tag has arrived, and before any data is read, fits(user) says
+/// whether it is the expected one. If not, no data is read.
 struct Incoming {
   void* tag = nullptr;
   int64_t tag_bytes = 0;
@@ -34,37 +34,37 @@ struct Incoming {
 struct HostTransport {
   void* user = nullptr;
   /// Sends `bytes` to a rank of the world; may return before the receiver has them. Must not wait for the
-  /// receiver if bytes <= kEagerBytes and fewer than kEagerMessages such are under way to it. Returns 0 or a
-  /// status (HWS_TIMEOUT after timeout_seconds, HWS_UNAVAILABLE where the peer is gone, what abort was told).
+  /// receiver if bytes <= kEagerBytes and fewer than kEagerMessages such messages are in flight to it.
+  /// Returns 0 or a status (HWS_TIMEOUT after timeout_seconds, HWS_UNAVAILABLE if the peer is gone, or the
+  /// code passed to abort).
   int32_t (*send)(void* user, int32_t to_rank, const void* data, int64_t bytes,
                   double timeout_seconds) = nullptr;
-  /// Receives exactly `bytes` from a rank. Returns as send does.
+  /// Receives exactly `bytes` from a rank. Returns like send.
   int32_t (*recv)(void* user, int32_t from_rank, void* data, int64_t bytes, double timeout_seconds) = nullptr;
   /// Optional: send and recv with one rank at the same time. NULL: the lower rank sends first.
   int32_t (*exchange)(void* user, int32_t rank, const void* out, int64_t out_bytes, void* in,
                       int64_t in_bytes, double timeout_seconds) = nullptr;
-  /// Optional, and only for connections that keep no borders between messages: tag and data of each way as one
-  /// message. A tag that does not fit ends it with kRefused. NULL: a tag is a message of its own.
+  /// Optional, only for byte streams: sends and receives tag and data of each direction as one message.
+  /// Returns kRefused for an unexpected tag. NULL: a tag is a separate message.
   int32_t (*exchange_tagged)(void* user, int32_t rank, const Outgoing& out, const Incoming& in,
                              double timeout_seconds) = nullptr;
-  /// Any thread, also beside a running call: this rank's running and later calls fail at once with `code`.
-  /// Its peers' should fail as soon as they can; a transport that can carry them gives them code and message
-  /// too.
+  /// Any thread, also during a call: this rank's running and later calls fail at once with `code`. Its peers'
+  /// should fail as soon as possible, with code and message if the transport can carry them.
   void (*abort)(void* user, int32_t code, const char* message) = nullptr;
   /// Optional: why the last call failed; valid until the next call. NULL or "": a text is made from the
-  /// status. Must be "" where the call itself ran out of time.
+  /// status. Must be "" if the call itself timed out.
   const char* (*message)(void* user) = nullptr;
-  /// Optional: 0, or the status that a call would fail with at once, because another rank has failed. Waits
-  /// for nothing.
+  /// Optional: 0, or the status with which a call would fail at once because another rank has failed. Never
+  /// waits.
   int32_t (*look)(void* user) = nullptr;
   /// Optional: called once, when nothing uses the transport any more.
   void (*destroy)(void* user) = nullptr;
 };
 
-/// A message's text that travels to other ranks is cut to this.
+/// The text of a message to other ranks is cut to this.
 inline constexpr size_t kMostReasonBytes = 4096;
 
-/// No status of the C API: what exchange_tagged returns for a tag that does not fit.
+/// Not a status of the C API: returned by exchange_tagged for an unexpected tag.
 inline constexpr int32_t kRefused = -1;
 
 inline constexpr int64_t kEagerBytes = 512;

@@ -57,7 +57,7 @@ T read_as(const std::string& bytes) {
   return value;
 }
 
-/// Takes a whole T from the beginning of `in`, if it is there.
+/// Takes a complete T from the beginning of `in`, if there is one.
 template <class T>
 bool cut(std::string& in, std::string* out) {
   if (in.size() < sizeof(T)) return false;
@@ -105,7 +105,7 @@ Claim claim_of(const Membership& self, int32_t to_rank, Purpose purpose) {
   return claim;
 }
 
-/// Throws what the challenge makes plain: that the other side is none of ours.
+/// Throws if the challenge shows that the other side is not of this job.
 void check_challenge(const Challenge& challenge, const Membership& self, int32_t to_rank,
                      std::string_view transcript) {
   if (challenge.mark != kMark) {
@@ -161,7 +161,7 @@ Greeter::State Greeter::take(std::string& in, std::string& out) {
   std::string bytes;
   if (transcript_.empty()) {
     if (in.size() >= sizeof(kMark) && std::memcmp(in.data(), &kMark, sizeof(kMark)) != 0) {
-      return State::kRefused;  // a stranger gets no word
+      return State::kRefused;  // a stranger gets no answer
     }
     if (!cut<Greeting>(in, &bytes)) return State::kTalking;
     if (const State state = challenge(bytes, out); state != State::kTalking) return state;
@@ -169,7 +169,7 @@ Greeter::State Greeter::take(std::string& in, std::string& out) {
   return cut<ProvenClaim>(in, &bytes) ? judge(bytes, out) : State::kTalking;
 }
 
-/// The other side learns from the challenge what it needs to say in its own words why it is not of this job.
+/// The challenge lets the other side explain itself why it is not of this job.
 Greeter::State Greeter::challenge(const std::string& bytes, std::string& out) {
   const auto greeting = read_as<Greeting>(bytes);
   Challenge challenge;
@@ -207,7 +207,7 @@ Greeter::State Greeter::judge(const std::string& bytes, std::string& out) {
   return State::kClaimed;
 }
 
-/// What is wanted here is said only to those who have proven that they belong here.
+/// Details of the job are only sent to those who have proven that they belong to it.
 std::string Greeter::another_job(const Claim& claim) const {
   const std::string theirs = fmt::format("rank {} comes from the job \"{}\" in a world of {}", claim.rank,
                                          text_in(claim.job), claim.world_size);

@@ -1,4 +1,4 @@
-// The contract between the core and libhawser_identity.so, which brings HMAC-SHA256 from a library of the
+// The interface between the core and libhawser_identity.so, which provides HMAC-SHA256 from a library of the
 // system: plain structs and C functions. Both sides compare build ids before anything else is called.
 #pragma once
 
@@ -13,7 +13,7 @@ struct IdentityModule {
   const char* build_id;
   /// HMAC-SHA256 (RFC 2104, FIPS 180-4) of `data` under `key`.
   void (*prove)(const void* key, size_t key_bytes, const void* data, size_t bytes, uint8_t* proof);
-  /// Compares two proofs in a time that does not depend on them; 1 if they are equal.
+  /// Compares two proofs in constant time; 1 if they are equal.
   int32_t (*equal)(const uint8_t* a, const uint8_t* b);
 };
 

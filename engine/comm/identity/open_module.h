@@ -1,4 +1,4 @@
-// Opens libhawser_identity.so, once for the process, and never closes it.
+// Opens libhawser_identity.so, once per process; it is never closed.
 #pragma once
 
 #include <string>
@@ -7,9 +7,8 @@
 
 namespace hawser::comm {
 
-/// The module in `folder`, or, if that is "", in hawser-0/ beside the library that this code is in. Throws
-/// kUnavailable naming the path tried and the loader's reason, kAbiMismatch if it was built for another
-/// version.
+/// The module in `folder`, or, if that is "", in hawser-0/ beside the library that contains this code. Throws
+/// kUnavailable naming the path and the loader's reason, kAbiMismatch if it was built for another version.
 const IdentityModule& open_identity_module(const std::string& folder);
 
 }  // namespace hawser::comm

@@ -33,7 +33,7 @@ class File {
        "the secret's file {} cannot be read: {}", path, std::system_category().message(error));
 }
 
-/// Who can read the secret is of the job; who can write its file chooses who is.
+/// Anyone who can read the secret can join the job; anyone who can write its file decides who can.
 void check_privacy(const std::string& path, const struct stat& facts) {
   const unsigned mode = facts.st_mode & 07777u;
   if ((mode & S_IROTH) != 0) {

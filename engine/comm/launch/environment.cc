@@ -8,7 +8,7 @@
 namespace hawser::comm {
 namespace {
 
-/// Looks variables up and remembers those that were there.
+/// Looks up variables and records those that were set.
 class Reader {
  public:
   Reader(const Lookup& lookup, LaunchEnvironment& found) : lookup_(lookup), found_(found) {}
@@ -57,7 +57,7 @@ void set_address(LaunchEnvironment& found, const std::string& host, int32_t port
   found.address = fmt::format("{}:{}", v6 ? "[" + host + "]" : host, port);
 }
 
-/// torchrun's agent listens at MASTER_PORT itself; another port is agreed by the job's name.
+/// torchrun's agent itself listens at MASTER_PORT, so another port is derived from the job's name.
 void read_torchrun(Reader& read, LaunchEnvironment& found) {
   found.rank = read.need("RANK");
   found.world_size = read.need("WORLD_SIZE");
@@ -71,7 +71,7 @@ void read_torchrun(Reader& read, LaunchEnvironment& found) {
   set_address(found, host, agent ? port_of_job(found.job) : port);
 }
 
-/// Open MPI says nothing about where rank 0 is; on one machine that is no question.
+/// Open MPI does not say where rank 0 is; on a single machine that does not matter.
 void read_openmpi(Reader& read, LaunchEnvironment& found) {
   found.rank = read.need("OMPI_COMM_WORLD_RANK");
   found.world_size = read.need("OMPI_COMM_WORLD_SIZE");
@@ -123,8 +123,8 @@ void read_own(Reader& read, LaunchEnvironment& found) {
 
 struct Launcher {
   const char* name;
-  const char* sign;    ///< this variable is there under this launcher only
-  const char* beside;  ///< and so must this one be
+  const char* sign;    ///< this variable exists only under this launcher
+  const char* beside;  ///< and this one must exist too
   void (*read)(Reader&, LaunchEnvironment&);
 };
 
@@ -140,7 +140,7 @@ constexpr Launcher kLaunchers[] = {
     {"kubernetes", "JOB_COMPLETION_INDEX", "JOB_COMPLETION_INDEX", read_kubernetes},
 };
 
-/// What the user says counts more than what the launcher says.
+/// The user's variables override the launcher's.
 void read_overrides(Reader& read, LaunchEnvironment& found) {
   if (const auto size = read.number("HAWSER_WORLD_SIZE")) found.world_size = *size;
   if (const auto size = read.number("HAWSER_LOCAL_WORLD_SIZE")) found.local_world_size = *size;
@@ -183,7 +183,7 @@ void check(const LaunchEnvironment& found) {
   }
 }
 
-/// A variable that is there without the other that shows who set it says more than a list of all.
+/// A variable without the other one that identifies its launcher is more informative than a list of all.
 [[noreturn]] void fail_without_launcher(const Reader& read) {
   for (const Launcher& launcher : kLaunchers) {
     if (!read.has(launcher.sign) || read.has(launcher.beside)) continue;

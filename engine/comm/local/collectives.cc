@@ -10,18 +10,18 @@
 namespace hawser::comm {
 namespace {
 
-/// Elements of an all_reduce that stay in the cache between the sum and its way to all members.
+/// Elements of an all_reduce that stay in the cache between the sum and the copy to all members.
 constexpr int64_t kPart = 8192;
-/// Elements of a sum, and bytes of a copy, between two looks for a fault.
+/// Elements of a sum, and bytes of a copy, between two checks for a fault.
 constexpr int64_t kSumStep = int64_t{1} << 20, kCopyStep = int64_t{4} << 20;
-/// Parts of one array begin on cache lines of their own, where the array does.
+/// Parts of one array start on separate cache lines, if the array is aligned.
 constexpr int64_t kLineElements = 16;
 
 struct Range {
   int64_t begin = 0, end = 0;
 };
 
-/// Member `m`'s part of `elements`. Sums do not depend on where arrays are cut.
+/// Member `m`'s part of `elements`. Sums do not depend on how arrays are divided.
 Range part_of(int64_t elements, int32_t m, int32_t members) {
   const int64_t share = (reduce_share(elements, members) + kLineElements - 1) / kLineElements * kLineElements;
   return {std::min(elements, m * share), std::min(elements, (m + 1) * share)};
@@ -66,7 +66,8 @@ void LocalCollectives::all_gather(const Call& call) {
   for (size_t i = 0; i < call.gather.size(); ++i) {
     const GatherPiece& piece = call.gather[i];
     const int64_t bytes = piece.shard_elements * dtype_bytes(call.signature.type);
-    for (int32_t k = 0; k < size_; ++k) {  // each member begins elsewhere, so that they do not read in step
+    // Each member starts elsewhere, so that they do not read in lockstep
+    for (int32_t k = 0; k < size_; ++k) {
       const int32_t m = (me_ + k) % size_;
       copy(bytes_at(piece.full, m * bytes), of(m).gather[i].shard, bytes);
     }
@@ -144,7 +145,7 @@ void LocalCollectives::all_to_all(const Call& call) {
   }
 }
 
-/// All pairs, so that all members see the same mistake first.
+/// Checks all pairs, so that all members report the same mismatch.
 void LocalCollectives::check_byte_counts(const Call& call) const {
   for (int32_t from = 0; from < size_; ++from) {
     for (int32_t to = 0; to < size_; ++to) {
@@ -164,7 +165,7 @@ void LocalCollectives::copy(void* to, const void* from, int64_t bytes) const {
   }
 }
 
-/// A finished sum to where someone wants it.
+/// Writes a finished sum to its destination.
 void LocalCollectives::place(void* out, const float* sum, const Reduction& r, int64_t count) {
   if (r.out_type != DType::kF32) {
     kernels_.convert({out, sum, r.out_type, DType::kF32, count, r.accumulate}, stream_);

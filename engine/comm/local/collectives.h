@@ -1,5 +1,5 @@
-// What a member does once all have entered a call: it reads the others' memory and writes what is its own to
-// write. No two members ever write the same element, nor does one write what another still reads.
+// The work of a member once all have entered a call: it reads the others' memory and writes its own part. No
+// two members ever write the same element, and none writes what another still reads.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@
 
 namespace hawser::comm {
 
-/// One member's part. All memory is taken when it is made.
+/// One member's part. Allocates all memory at construction.
 class LocalCollectives {
  public:
   LocalCollectives(Meeting& meeting, int32_t member, const kernels::KernelTable& kernels, const Fault& fault);
 
-  /// Every side's call is there. Stops early, by throwing, where a fault is set.
+  /// Call once all members have entered. Throws early if a fault is set.
   void work(const Call& call);
 
  private:
@@ -40,7 +40,7 @@ class LocalCollectives {
   const Fault& fault_;
   SerialStream stream_;
   std::vector<const void*> addends_;  ///< by member
-  std::vector<float> scratch_;        ///< a finished sum on its way to where it is accumulated or rounded
+  std::vector<float> scratch_;        ///< a finished sum before it is accumulated or rounded
 };
 
 }  // namespace hawser::comm

@@ -53,7 +53,7 @@ void LocalTransport::run(const Call& call) {
     }
   } catch (...) {
     abort(Error::caught(rank_));
-    // Others may be reading this member's memory, which its owner is free to give back once this returns.
+    // Other members may be reading this member's memory, which its owner may free once this returns.
     group.gate().wait_until(kNoDeadline, session_->spins(),
                             [&] { return group.meeting->working.load() == 0; });
     throw;
@@ -81,7 +81,7 @@ void LocalTransport::collective(Group& group, const Call& call) {
   wait_for_all(group, call, "finished", [&] { return meeting.finishes.load() >= all; });
 }
 
-/// A send is done when its receiver has taken it.
+/// A send completes when its receiver has taken it.
 void LocalTransport::send(Group& group, const Call& call) {
   Meeting::Pair& pair = group.meeting->pair(group.member, call.peer);
   pair.sent.store(&call, std::memory_order_release);
@@ -108,7 +108,7 @@ void LocalTransport::recv(Group& group, const Call& call) {
   meeting.sides[call.peer].gate.notify();
 }
 
-/// Waits until ready(); throws the fault, or names the members that have not come.
+/// Waits until ready(). Throws the fault, or an error that names the members that have not come.
 template <class Ready>
 void LocalTransport::wait_for_all(const Group& group, const Call& call, const char* verb,
                                   const Ready& ready) {

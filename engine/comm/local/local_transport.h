@@ -1,5 +1,5 @@
-// The transport between threads of one process: members meet, work on each other's memory, and part. Groups
-// share nothing, so lanes need nothing but their threads.
+// The transport between threads of one process: members enter a call, work on each other's memory, and leave.
+// Groups share nothing, so lanes only need their threads.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ class LocalTransport final : public Transport {
   bool abort(const Error& error) noexcept override;
   Fault& fault() override { return session_->fault(); }
   void leave() noexcept override { session_->leave(rank_); }
-  int64_t bytes() const override { return 0; }  // members read each other's memory where it lies
+  int64_t bytes() const override { return 0; }  // members read each other's memory directly
 
  private:
   struct Group {

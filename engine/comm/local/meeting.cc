@@ -5,7 +5,8 @@
 namespace hawser::comm {
 namespace {
 
-/// Spinning pays only where every rank's progress thread, caller and a few workers have cores of their own.
+/// Spinning is only worthwhile if every rank's progress thread, caller and a few workers have cores of their
+/// own.
 int32_t spins_for(int32_t ranks) { return 4 * ranks <= device::default_threads() ? 2000 : 0; }
 
 }  // namespace

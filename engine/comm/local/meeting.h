@@ -1,5 +1,5 @@
-// What ranks of one process share. A Session lasts from the first connect until the last RankComm is gone; a
-// Meeting is one group's place to come together: who has entered which call, and with which memory.
+// What the ranks of one process share. A Session lasts from the first connect until the last RankComm is
+// destroyed. A Meeting belongs to one group: which member has entered which call, and with which memory.
 #pragma once
 
 #include <atomic>
@@ -16,10 +16,10 @@
 namespace hawser::comm {
 
 struct Meeting {
-  /// One member's side. Its call stays readable until every member has finished it.
+  /// One member's state. Its call stays readable until every member has finished it.
   struct alignas(64) Member {
     std::atomic<const Call*> call{nullptr};
-    std::atomic<uint64_t> entered{0};  ///< calls
+    std::atomic<uint64_t> entered{0};  ///< number of calls
     Gate gate;                         ///< where it waits for the others
   };
   /// Point to point, from one member to another.
@@ -40,8 +40,8 @@ struct Meeting {
   // + 1 before all have finished call s.
   alignas(64) std::atomic<uint64_t> arrivals{0};
   alignas(64) std::atomic<uint64_t> finishes{0};
-  /// Members that touch others' memory now. A member whose call fails sets the fault and then waits for 0;
-  /// one that begins to work counts itself and then looks for a fault.
+  /// Number of members that access others' memory now. A member whose call fails sets the fault and then
+  /// waits for 0. A member that starts work increments it and then checks for a fault.
   alignas(64) std::atomic<int32_t> working{0};
 };
 
@@ -52,16 +52,16 @@ class Session {
   int32_t ranks() const { return ranks_; }
   int32_t spins() const { return spins_; }
   Fault& fault() { return fault_; }
-  /// Whoever waits in a meeting looks again.
+  /// Wakes all waiters in meetings, so that they check again.
   void notify_all();
 
-  /// False if the rank came before.
+  /// Returns false if the rank has already joined.
   bool join(int32_t rank);
   void leave(int32_t rank);
   bool any_gone() const { return gone_count_.load() > 0; }
   bool gone(int32_t rank) const { return gone_[static_cast<size_t>(rank)].load(); }
 
-  /// The meeting of the `occurrence`-th group of these members and this name.
+  /// The meeting of the `occurrence`-th group with these members and this name.
   std::shared_ptr<Meeting> meeting(const std::vector<int32_t>& members, const std::string& name,
                                    int32_t occurrence);
 

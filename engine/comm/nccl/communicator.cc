@@ -15,7 +15,8 @@ double steady_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// Between two looks: short at first, because most calls are, then no burden on the processor.
+/// The pause between two polls: short at first, because most calls are short, then long enough not to load
+/// the processor.
 void pause_for(int look) {
   if (look < 200) return;
   const timespec nap{0, look < 2000 ? 20'000 : 500'000};
@@ -29,7 +30,7 @@ constexpr auto code_number(Code code) { return static_cast<Status>(code); }
 Communicator::Communicator(const Api& api, const StreamUse& stream, const device::PeerLinkRequest& request)
     : api_(api), stream_(stream), request_(request) {}
 
-/// A healthy communicator is ended in order, which waits for nobody's calls; a broken one is gone already.
+/// A healthy communicator is finalised, which waits for no calls; a broken one has been aborted already.
 Communicator::~Communicator() {
   if (comm_ == nullptr) return;
   operation_ = "end";
@@ -95,7 +96,7 @@ Status Communicator::all_to_all(void* out, const int64_t* out_offsets, const int
   return finish();
 }
 
-/// As sends of the root: one form for every size, and no in-place rules.
+/// Uses sends from the root: one form for every size, and no in-place rules.
 Status Communicator::broadcast(void* data, int64_t bytes, int root) {
   if (const Status status = begin("broadcast"); status != 0) return status;
   for (int peer = 0; bytes > 0 && peer < request_.ranks; ++peer) {
@@ -125,7 +126,7 @@ Status Communicator::recv(void* data, int64_t bytes, int from) {
   return finish();
 }
 
-/// What the stream was given before is this rank's own work, which takes as long as it takes.
+/// Earlier work of the stream is this rank's own, so it has no time limit.
 Status Communicator::wait(device::Event* reached) {
   if (broken_ != 0) return broken_;
   deadline_ = HUGE_VAL;
@@ -155,7 +156,7 @@ Status Communicator::wait_for_library() {
   }
 }
 
-/// A peer that dies while data is under way is seen by NCCL, not by the stream.
+/// If a peer dies during a transfer, NCCL reports it, not the stream.
 Status Communicator::wait_for_event(device::Event* event, const char* waiting_for) {
   for (int look = 0;; ++look) {
     const char* why = "";
@@ -189,7 +190,7 @@ Status Communicator::refused(int result, const char* function) {
   return failed(code_number(Code::kUnavailable), what, detail != nullptr ? detail : "");
 }
 
-/// The first reason stays. Peers that wait for this rank see it go.
+/// The first reason stays. Waiting peers see this rank leave.
 Status Communicator::failed(Status code, const char* what, const char* why) {
   if (broken_ != 0) return broken_;
   broken_ = code;

@@ -1,9 +1,9 @@
 // Communicator: one rank's end of a group of GPUs over NCCL. The communicator is non-blocking, so nothing
-// here waits for a peer longer than its deadline: every wait is a loop that asks NCCL and the stream how
-// things stand, looks at the clock and asks whether to go on. After a failure the communicator is gone and
-// every later call says why.
+// here waits for a peer beyond its deadline: every wait is a loop that polls NCCL and the stream, checks the
+// clock and asks whether to continue. After a failure the communicator is gone, and every later call reports
+// why.
 //
-// Part of the CUDA plugin: what a PeerLink does, without its CUDA. One thread at a time.
+// Part of the CUDA plugin: the part of a PeerLink that does not use CUDA. One thread at a time.
 #pragma once
 
 #include "engine/comm/nccl/nccl_library.h"
@@ -11,12 +11,12 @@
 
 namespace hawser::comm::nccl {
 
-/// What of a CUDA stream is needed, so that tests need none.
+/// The operations of a CUDA stream that are needed, so that tests need no CUDA.
 struct StreamUse {
   void* stream = nullptr;  ///< cudaStream_t
   void* user = nullptr;
-  /// Of the event, or with null of all that the stream was given: 0: it has happened; 1: not yet; -1: work
-  /// failed, with a text in *why.
+  /// Polls the event, or with null all work of the stream: 0: complete; 1: not yet; -1: work failed, with a
+  /// text in *why.
   int (*poll)(void* user, device::Event* event, const char** why) = nullptr;
 };
 
@@ -25,7 +25,7 @@ using device::Status;
 
 class Communicator {
  public:
-  /// All that is passed outlives this.
+  /// The arguments must outlive this object.
   Communicator(const Api& api, const StreamUse& stream, const device::PeerLinkRequest& request);
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -41,7 +41,7 @@ class Communicator {
   Status broadcast(void* data, int64_t bytes, int root);
   Status send(const void* data, int64_t bytes, int to);
   Status recv(void* data, int64_t bytes, int from);
-  /// `reached`: null: it has happened.
+  /// A null `reached` counts as complete.
   Status wait(device::Event* reached);
 
   /// Why the last call failed.
@@ -51,11 +51,11 @@ class Communicator {
   Status begin(const char* operation);
   Status failed(Status code, const char* what, const char* why);
   Status refused(int result, const char* function);
-  /// Ends the group of calls that begin opened, and waits until the stream has them.
+  /// Ends the group of calls that `begin` opened, and waits until the stream has them.
   Status finish();
   Status wait_for_library();
   Status wait_for_event(device::Event* event, const char* waiting_for);
-  /// Not 0: the deadline has passed, or the caller says so.
+  /// Not 0 if the deadline has passed or the caller asked to stop.
   Status interrupted(const char* waiting_for);
   void drop();
 

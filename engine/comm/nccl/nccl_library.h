@@ -1,7 +1,7 @@
-// The part of NCCL that we use, as a table of functions: the library is opened when ranks on several GPUs
-// first connect and not before, and its header is not needed to build. Numbers and structs are those of
-// nccl.h 2.18 and newer (tests/comm/nccl/header_check.cc holds them against that header where there is one).
-// Part of the CUDA plugin: no exceptions, nothing of the C++ library.
+// The part of NCCL that we use, as a table of functions. The library is opened when ranks on several GPUs
+// first connect, and its header is not needed to build. Numbers and structs are those of nccl.h 2.18 and
+// newer (tests/comm/nccl/header_check.cc compares them with that header if it is available). Part of the CUDA
+// plugin: no exceptions, nothing of the C++ library.
 #pragma once
 
 #include <limits.h>
@@ -19,7 +19,7 @@ struct UniqueId {
   char internal[128];
 };
 
-/// ncclConfig_t as 2.18 had it; later versions read as many bytes as `size` says.
+/// ncclConfig_t of 2.18; later versions read as many bytes as `size` says.
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
@@ -51,11 +51,11 @@ struct Api {
   int (*AllGather)(const void* shard, void* full, size_t shard_count, int type, Comm, void* stream);
 };
 
-/// The name under which the library is looked for, by the loader's rules.
+/// The name of the library for the loader.
 inline constexpr const char* kLibraryName = "libnccl.so.2";
 
-/// Opens `name`, once per process; it stays open. On failure returns null and writes what is missing (the
-/// library and what the loader says, a function, or its version) to error.
+/// Opens `name`, once per process; it stays open. On failure returns null and writes the reason (the loader's
+/// message, a missing function, or the version) to error.
 const Api* open_library(const char* name, char* error, size_t error_bytes);
 
 }  // namespace hawser::comm::nccl

@@ -20,7 +20,7 @@ using kernels::cuda::CudaStream;
 
 static_assert(sizeof(UniqueId) == sizeof(PeerId));
 
-/// Asks the stream, or an event; looking must leave no error behind for others to find.
+/// Polls the stream or an event, and leaves no error state behind.
 int poll_stream(void* user, Event* event, const char** why) {
   const auto handle = static_cast<cudaStream_t>(user);
   const cudaError_t result =

@@ -1,7 +1,7 @@
-// How members find out that they are not at the same call, or that one of them is missing. There is no round
-// of its own for that: the first message from one member to another in a call begins with a tag. Who waits in
-// vain tells those who have heard nothing from it yet that it gave up, and listens for a while: members that
-// are held up for the same reason give up, too, or have sent something; those that stay silent are missing.
+// How members detect that they are in different calls, or that one of them is missing. This needs no extra
+// round: the first message from one member to another in a call begins with a tag. A member whose wait times
+// out tells those that have heard nothing from it yet that it gave up, and listens for a while. Members that
+// are delayed for the same reason give up too, or have sent something; those that stay silent are missing.
 #include "engine/comm/agreement.h"
 
 #include <algorithm>
@@ -33,8 +33,9 @@ void PeerCollectives::begin_call(const PeerGroup& group, const Call& call) {
   if (call.signature.operation == Operation::kRecv) expected_.signature.operation = Operation::kSend;
 }
 
-/// One message each way with a member. The first of a call begins with a tag. Zero bytes are no message, unless the
-/// tag is `always` said: where all pairs meet, so that two calls that differ are found at the first meeting.
+/// Exchanges one message with a member in each direction. The first of a call begins with a tag. Zero bytes
+/// send nothing, unless the tag is sent `always`: if all pairs meet, two different calls are then detected at
+/// the first exchange.
 void PeerCollectives::exchange(int32_t member, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
                                bool always) {
   const bool own_sizes = call_->signature.own_sizes != 0;
@@ -49,7 +50,7 @@ void PeerCollectives::exchange(int32_t member, const void* out, int64_t out_byte
   if (first_in) heard_[m] = serial_;
 }
 
-/// A tag without data, to one member or from one.
+/// Sends or receives a tag without data.
 void PeerCollectives::send_tag(int32_t member) {
   told_[static_cast<size_t>(member)] = serial_;
   swap_messages(member, {&tag_, tag_size(), nullptr, 0}, {});
@@ -83,7 +84,7 @@ bool PeerCollectives::fits(void* self) {
          s.arrived_.gave_up == 0;
 }
 
-/// What came from `member` is not what this call expects.
+/// The message from `member` is not what this call expects.
 void PeerCollectives::refuse(int32_t member) {
   const Tag& there = arrived_;
   const int32_t rank = group_->members[member];
@@ -113,14 +114,14 @@ void PeerCollectives::refuse(int32_t member) {
              expected_.bytes);
 }
 
-/// In a tree, who is missing is named by its partners, which tell everyone. They listen until `until`, as this
-/// member did.
+/// In a tree, the partners of a missing member name it and tell all others. They listen until `until`, as
+/// this member did.
 void PeerCollectives::hear_from_others(double until) {
   for (until += 1; steady_seconds() < until; std::this_thread::sleep_for(std::chrono::milliseconds(10)))
     link_.look();
 }
 
-/// Nothing came from `awaited` in time. Names all members that have not entered the call.
+/// Nothing arrived from `awaited` in time. Names all members that have not entered the call.
 void PeerCollectives::fail_missing(int32_t awaited) {
   const bool alone = call_->peer >= 0;  // nobody else takes part in send and recv
   std::vector<int32_t> missing;

@@ -62,7 +62,8 @@ void PeerCollectives::run(const PeerGroup& group, const Call& call, double deadl
   }
 }
 
-/// Everyone has come once, in step s, each has heard from the member 2^s before it.
+/// Dissemination barrier: complete once, in each step s, every member has heard from the member 2^s before
+/// it.
 void PeerCollectives::barrier() {
   const int32_t n = group_->size(), me = group_->member;
   for (int32_t step = 1; step < n; step *= 2) {
@@ -94,7 +95,7 @@ void PeerCollectives::all_gather() {
   }
 }
 
-/// A binomial tree to member 0, each member with all that it has got so far, and one from there.
+/// A binomial tree to member 0, in which each member passes on everything it has, and another one back.
 void PeerCollectives::gather_by_tree(void* full, int64_t shard_bytes) {
   const int32_t n = group_->size(), me = group_->member;
   for (int32_t step = 1; step < n; step *= 2) {

@@ -1,6 +1,6 @@
-// Collectives from sends and receives. Members meet in pairs, in an order that all share: in round k, members
-// m and (k - m) mod N exchange. Each round is a matching and all go through the rounds in order, so nobody
-// waits in a circle, however little the transport buffers.
+// Collectives from sends and receives. Members meet in pairs, in a common order: in round k, members m and (k
+// - m) mod N exchange. Each round is a matching and all members go through the rounds in order, so there is
+// no circular wait, however little the transport buffers.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace hawser::comm {
 
-/// Memory between the wire and the sums, taken once for each lane: `bytes` and not more, however many groups.
+/// Memory between the wire and the sums, allocated once per lane: exactly `bytes`, for any number of groups.
 struct Staging {
   explicit Staging(int64_t bytes) : floats(static_cast<size_t>(bytes) / sizeof(float)) {}
   int64_t bytes() const { return static_cast<int64_t>(floats.size() * sizeof(float)); }
@@ -33,13 +33,13 @@ struct PeerGroup {
   int32_t size() const { return static_cast<int32_t>(members.size()); }
 };
 
-/// One call of one group, on the progress thread.
+/// Runs one call of one group, on the progress thread.
 class PeerCollectives {
  public:
   PeerCollectives(Link& link, Staging& staging, const kernels::KernelTable& kernels, const Fault& fault,
                   int32_t world_size);
 
-  /// All messages before `deadline`; `timeout_seconds` for the text of its error.
+  /// All messages must arrive before `deadline`; `timeout_seconds` is for the text of the error.
   void run(const PeerGroup& group, const Call& call, double deadline, double timeout_seconds);
 
  private:
@@ -81,7 +81,7 @@ class PeerCollectives {
   int64_t chunk_elements() const;
   float* slot(int32_t index) { return staging_.floats.data() + index * chunk_elements(); }
 
-  /// visit(partner) for each other member, in the shared order.
+  /// Calls visit(partner) for each other member, in the common order.
   template <class Visit>
   void for_each_partner(const Visit& visit) {
     const int32_t n = group_->size();
@@ -98,10 +98,11 @@ class PeerCollectives {
   const Fault& fault_;
   SerialStream stream_;
   std::vector<const void*> addends_;
-  Tag tag_, expected_, arrived_;        ///< of the running call; what came last
-  uint64_t serial_ = 0;                 ///< of the running call among all of this rank
-  std::vector<uint64_t> told_, heard_;  ///< by member: the serial of the last call with a tag to it, from it
-  const PeerGroup* group_ = nullptr;    ///< of the call that runs
+  Tag tag_, expected_, arrived_;  ///< of the running call; the last one received
+  uint64_t serial_ = 0;           ///< number of the running call among all of this rank
+  /// For each member: the serial of the last call with a tag to it, and from it
+  std::vector<uint64_t> told_, heard_;
+  const PeerGroup* group_ = nullptr;  ///< of the call that runs
   const Call* call_ = nullptr;
   double deadline_ = 0, timeout_seconds_ = 0;
 };

@@ -19,7 +19,7 @@ struct Range {
   int64_t bytes() const { return (end - begin) * int64_t{sizeof(int64_t)}; }
 };
 
-/// Wraps as two's complement does, without undefined behaviour.
+/// Wraps like two's complement, without undefined behaviour.
 void add(int64_t* to, const float* staging, int64_t count) {
   const auto* from = reinterpret_cast<const char*>(staging);
   for (int64_t i = 0; i < count; ++i) {

@@ -52,7 +52,7 @@ Link::Outcome Link::exchange_tagged(int32_t peer, const Outgoing& out, const Inc
   return Outcome::kDone;
 }
 
-/// One message each way, in a call of the transport's.
+/// Exchanges one message each way, in one call of the transport.
 int32_t Link::move(int32_t peer, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
                    double deadline) {
   const HostTransport& t = transport_;

@@ -1,5 +1,4 @@
-// Link: a HostTransport as C++ sees it: deadlines in place of timeouts, errors in place of statuses,
-// ownership.
+// Link: a HostTransport as a C++ class: deadlines instead of timeouts, errors instead of statuses, ownership.
 #pragma once
 
 #include <memory>
@@ -18,25 +17,25 @@ class Link {
   Link& operator=(const Link&) = delete;
 
   int32_t rank() const { return rank_; }
-  /// Ranks are those of the world. Zero bytes: nothing happens. Throws Error with the transport's code.
+  /// Ranks are world ranks. Zero bytes send nothing. Throws Error with the transport's code.
   void send(int32_t to, const void* data, int64_t bytes, double deadline);
-  /// False if nothing came in time; other failures throw.
+  /// Returns false if nothing arrived in time; throws for other failures.
   bool recv_in_time(int32_t from, void* data, int64_t bytes, double deadline);
-  /// Both ways with one rank; both sides call it, in the same order of pairs on all ranks.
+  /// Sends to and receives from one rank. Both sides call it, in the same order of pairs on all ranks.
   void exchange(int32_t peer, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
                 double deadline);
   enum class Outcome { kDone, kRefused, kTooLate };
-  /// The same with tags ahead of the data; either way may be empty. kRefused: the tag that came does not fit.
-  /// kTooLate: not all came in time. Other failures throw.
+  /// The same with tags before the data; either direction may be empty. kRefused: the received tag is
+  /// unexpected. kTooLate: not everything arrived in time. Throws for other failures.
   Outcome exchange_tagged(int32_t peer, const Outgoing& out, const Incoming& in, double deadline);
-  /// Throws what exchange throws when time is over.
+  /// Throws the timeout error of exchange.
   [[noreturn]] void fail_late(const char* verb, int32_t peer) const;
-  /// Messages that were sent whole.
+  /// Number of messages sent completely.
   int64_t sent_messages() const { return sent_messages_; }
-  /// Throws why later calls would fail, if the transport knows. Waits for nothing.
+  /// Throws the reason why later calls would fail, if the transport knows one. Never waits.
   void look();
   void abort(const Error& error) noexcept;
-  /// Of all that was sent whole.
+  /// Bytes of the messages sent completely.
   int64_t sent_bytes() const { return sent_bytes_; }
 
  private:

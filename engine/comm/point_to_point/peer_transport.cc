@@ -8,10 +8,10 @@
 namespace hawser::comm {
 namespace {
 
-/// Staging of lanes without sums: of all_reduce_i64.
+/// Staging of lanes without sums, for all_reduce_i64.
 constexpr int64_t kIntegerBytes = 4096;
 
-/// The same on every rank for the same members and name.
+/// A hash that is the same on every rank for the same members and name.
 uint64_t mark_of(const std::vector<int32_t>& members, const std::string& name) {
   Hash hash;
   for (const int32_t m : members) hash.add(m);
@@ -40,7 +40,7 @@ class PeerComm final : public Comm {
     if (!connected_.expired()) {
       fail(Code::kBusy, "rank {} is connected already: a comm serves one engine at a time", rank);
     }
-    // A link of its own: it ends with the RankComm, which is how the comm knows that it is free again.
+    // A separate reference: it ends with the RankComm, which tells the comm that it is free again.
     const auto held = std::shared_ptr<Link>(link_.get(), [keep = link_](Link*) {});
     connected_ = held;
     return std::make_unique<QueuedRank>(std::make_unique<PeerTransport>(held, network_, world_size_, options),

@@ -1,4 +1,4 @@
-// The transport over Links: one rank's groups, and for each lane a link and staging.
+// The transport over Links: one rank's groups, and a link and staging for each lane.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace hawser::comm {
 
 class PeerTransport final : public Transport {
  public:
-  /// `link`: of the main lane; `network`: null: of all.
+  /// `link` is the main lane's. If `network` is null, all lanes use it.
   PeerTransport(std::shared_ptr<Link> link, std::shared_ptr<Network> network, int32_t world_size,
                 const CommOptions& options);
 
@@ -32,7 +32,7 @@ class PeerTransport final : public Transport {
   int64_t wire_bytes(int32_t lane) const override;
 
  private:
-  /// What a lane's thread works with.
+  /// What a lane's thread uses.
   struct Way {
     Way(const Lane& lane, std::shared_ptr<Link> link, const PeerTransport& transport);
     const std::string name;
@@ -46,7 +46,7 @@ class PeerTransport final : public Transport {
     Way* way = nullptr;
   };
 
-  const std::shared_ptr<Network> network_;  ///< outlives its links
+  const std::shared_ptr<Network> network_;  ///< must outlive its links
   const std::shared_ptr<Link> link_;
   const int32_t world_size_;
   const double timeout_seconds_;
@@ -58,7 +58,7 @@ class PeerTransport final : public Transport {
   std::map<uint64_t, uint64_t> made_;
 };
 
-/// The Comm of one local rank over `link`, and over `network` for lanes beside the main one (null: none).
+/// The Comm of one local rank over `link`, and over `network` for other lanes (null: none).
 std::shared_ptr<Comm> make_peer_comm(std::shared_ptr<Link> link, int32_t world_size,
                                      std::shared_ptr<Network> network);
 

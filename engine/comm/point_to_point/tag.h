@@ -1,6 +1,6 @@
-// Tag: what a member says ahead of its first data for another member in a call: which call of which group this
-// is, in full, so that a disagreement is found before data of the wrong size is taken, and both sides are named.
-// Plain bytes between like machines; a foreign byte order shows as a wrong mark.
+// Tag: sent before a member's first data for another member in a call. It identifies the call and its group
+// completely, so that a disagreement is detected before data of the wrong size is read, and both sides are
+// named. Plain bytes between machines of the same byte order; another byte order shows as a wrong mark.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@ struct Tag {
   static constexpr size_t kNameBytes = 24;
 
   uint32_t mark = kMark;
-  uint32_t gave_up = 0;     ///< 1: no data follows; the sender has waited in this call for as long as it may
-  uint64_t group_mark = 0;  ///< of the group's members, name and which of several alike it is
+  uint32_t gave_up = 0;     ///< 1: no data follows, because the sender's call has timed out
+  uint64_t group_mark = 0;  ///< identifies the group's members, name, and its number among equal ones
   uint64_t sequence = 0;
-  int64_t bytes = 0;  ///< that follow from this sender to this receiver, where sizes differ by member
+  int64_t bytes = 0;  ///< bytes that follow from this sender to this receiver, if sizes differ by member
   Signature signature;
   char group[kNameBytes] = {};
 

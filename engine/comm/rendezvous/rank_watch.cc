@@ -18,7 +18,7 @@
 namespace hawser::comm {
 namespace {
 
-constexpr size_t kMostFaultBytes = 4096;  // fits a socket's buffer beside the beats
+constexpr size_t kMostFaultBytes = 4096;  // fits a socket's buffer with the heartbeats
 static_assert(sizeof(Code) == sizeof(int32_t));
 
 /// Texts, each behind its size.
@@ -83,7 +83,7 @@ void RankWatch::tell(Code code, std::string_view text) noexcept {
   say({message, sizeof(request) + request.value_bytes});
 }
 
-/// A whole message or, if rank 0 takes nothing any more, none: then its silence will be noticed.
+/// Sends a complete message, or none if rank 0 no longer reads: then its silence will be noticed.
 void RankWatch::say(std::string_view message) noexcept {
   const std::lock_guard lock(mutex_);
   ::send(socket_.fd(), message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -92,7 +92,7 @@ void RankWatch::say(std::string_view message) noexcept {
 void RankWatch::main_loop() {
   try {
     watch();
-  } catch (...) {  // no memory to hear with
+  } catch (...) {  // out of memory
     const Error error = Error::caught(rank_);
     told_(error);
     tell(error);
@@ -129,7 +129,7 @@ void RankWatch::watch() {
     const double wake = std::min(next_beat, heard_ + silence_seconds_);
     pollfd entry{socket_.fd(), POLLIN, 0};
     poll(&entry, 1, static_cast<int>(std::clamp(std::ceil((wake - steady_seconds()) * 1e3), 0.0, 1e6)));
-    if (!read()) return;  // before the silence is judged: this process may have been stopped itself
+    if (!read()) return;  // before the silence is judged, because this process may have been stopped itself
     const double now = steady_seconds();
     if (now >= heard_ + silence_seconds_) {
       const Error error(
@@ -145,7 +145,7 @@ void RankWatch::watch() {
   }
 }
 
-/// False when there is nothing more to hear.
+/// Returns false when no more messages can arrive.
 bool RankWatch::read() {
   char block[4096];
   for (;;) {

@@ -1,7 +1,7 @@
-// RankWatch: one rank's end of the connection to the rendezvous for the rest of the job's life, on a thread
-// of its own, so that a rank that computes for minutes is not taken for dead. It gives signs of life, expects
-// them, hears what broke the job, and says so when this rank fails. Ranks that are about to connect learn over
-// it where the others listen.
+// RankWatch: one rank's connection to the rendezvous for the rest of the job's life, on its own thread, so
+// that a rank that computes for minutes is not taken for dead. It sends and expects heartbeats, learns what
+// broke the job, and reports this rank's failure. Ranks that are about to connect exchange their addresses
+// over it.
 #pragma once
 
 #include <condition_variable>
@@ -22,22 +22,22 @@ class RankWatch {
  public:
   using Told = std::function<void(const Error&)>;
 
-  /// `socket` is what StoreClient::watch handed over. `told` is called at most once, on the watching thread:
-  /// with what broke the job, or kUnavailable if rank 0 is gone or silent for `silence_seconds`. Throws
-  /// kUnavailable if the thread cannot be made. `told` takes no memory.
+  /// `socket` comes from StoreClient::watch. `told` is called at most once, on the watching thread: with what
+  /// broke the job, or kUnavailable if rank 0 is gone or silent for `silence_seconds`; it must not allocate.
+  /// Throws kUnavailable if the thread cannot be created.
   RankWatch(Socket socket, int32_t rank, int32_t world_size, double silence_seconds, Told told);
-  /// Leaves in peace.
+  /// Leaves without an error.
   ~RankWatch();
   RankWatch(const RankWatch&) = delete;
   RankWatch& operator=(const RankWatch&) = delete;
 
-  /// This rank has failed: all others will be told, unless the job is broken already. Any thread; never
-  /// waits, takes no memory.
+  /// Reports that this rank has failed to all others, unless the job is already broken. Any thread; never
+  /// waits, allocates nothing.
   void tell(const Error& error) noexcept;
   void tell(Code code, std::string_view text) noexcept;
 
-  /// Says `text` to the ranks that meet under `key`, and returns what each of `ranks` has said there; "" for
-  /// those that did not come in time. A rank meets once under a key. Throws kUnavailable if the job breaks
+  /// Publishes `text` to the ranks that meet under `key`, and returns what each of `ranks` published there;
+  /// "" for those that did not in time. A rank meets once under a key. Throws kUnavailable if the job breaks
   /// meanwhile; `told` knows why. One thread at a time.
   std::vector<std::string> meet(const std::string& key, const std::string& text, std::vector<int32_t> ranks,
                                 double timeout_seconds);
@@ -56,12 +56,12 @@ class RankWatch {
   const std::string beat_, bye_;
   std::string in_;
   double heard_ = 0;
-  std::mutex mutex_;  ///< for writing
+  std::mutex mutex_;  ///< guards writing
   bool ending_ = false;
-  std::mutex met_mutex_;  ///< for these three
+  std::mutex met_mutex_;  ///< guards the next three
   std::condition_variable met_changed_;
-  std::optional<std::string> met_;  ///< the answer to meet
-  bool over_ = false;               ///< nothing more will be heard
+  std::optional<std::string> met_;  ///< result of meet
+  bool over_ = false;               ///< no more messages will arrive
   std::thread thread_;
 };
 

@@ -1,6 +1,5 @@
-// Reception: where strangers come in. It accepts connections, lets each show in a handshake that it belongs
-// to the job, and hands over those that do. Whatever others send costs a bounded amount of memory, a bounded
-// number of descriptors and seconds; nobody waits for them.
+// Reception: accepts connections, lets each prove in a handshake that it belongs to the job, and passes on
+// those that do. Others cost a bounded amount of memory, descriptors and time, and nothing waits for them.
 #pragma once
 
 #include <poll.h>
@@ -17,22 +16,22 @@ namespace hawser::comm {
 
 class Reception {
  public:
-  static constexpr size_t kMostStrangers = 128;  ///< in conversation at a time; one more ends the oldest
+  static constexpr size_t kMostStrangers = 128;  ///< in a handshake at a time; one more closes the oldest
   static constexpr double kPatience = 5;         ///< seconds for a whole handshake
 
-  /// Why a member of the job may not come in; "": it may.
+  /// Why a member of the job is not admitted; "" if it is.
   using Objection = std::function<std::string(int32_t rank, Purpose purpose)>;
   using Enter = std::function<void(Socket socket, int32_t rank, Purpose purpose)>;
 
   Reception(Socket listener, const Membership& self) : listener_(std::move(listener)), self_(self) {}
 
-  /// Appends what to poll for.
+  /// Appends the descriptors to poll.
   void add_polled(std::vector<pollfd>& polled) const;
-  /// When to call serve at the latest, whatever poll says.
+  /// The latest time to call serve, whatever poll says.
   double deadline() const;
-  /// Goes as far as it gets without waiting.
+  /// Proceeds as far as possible without waiting.
   void serve(const Objection& objection, const Enter& enter);
-  /// Nobody comes in any more, and nothing listens.
+  /// Stops accepting and listening.
   void close();
 
  private:
@@ -51,7 +50,7 @@ class Reception {
   Socket listener_;
   const Membership& self_;
   std::list<Stranger> strangers_;
-  double resting_until_ = 0;  ///< out of descriptors: what frees some is not ours to do
+  double resting_until_ = 0;  ///< out of descriptors; wait until some are freed
 };
 
 }  // namespace hawser::comm

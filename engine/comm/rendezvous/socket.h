@@ -17,7 +17,7 @@ struct HostPort {
     return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
   }
 };
-/// Throws kInvalidArgument naming the text and what it should look like.
+/// Throws kInvalidArgument with the text and the expected form.
 HostPort parse_address(std::string_view address);
 
 /// Owns a file descriptor.
@@ -31,38 +31,38 @@ class Socket {
   int fd() const { return fd_; }
   bool open() const { return fd_ >= 0; }
   void close();
-  /// Wakes a thread that reads or writes; it sees the connection closed. Any thread, while the socket lives.
+  /// Wakes a thread that reads or writes; it sees the connection closed. Any thread, while the socket exists.
   void shut_down();
 
  private:
   int fd_ = -1;
 };
 
-/// Tries until `deadline`, as the other side may not listen yet, or until `interrupt` (a descriptor, -1:
-/// none) can be read. Closed if nobody answered; then `why` says what the last try met. Throws
-/// kInvalidArgument for a name that cannot be resolved.
+/// Connects, retrying until `deadline`, because the other side may not listen yet, or until `interrupt` (a
+/// descriptor, -1: none) becomes readable. Returns a closed socket if nobody answered; then `why` has the
+/// last error. Throws kInvalidArgument for a name that cannot be resolved.
 Socket connect_until(const HostPort& address, double deadline, std::string* why, int interrupt = -1);
 
-/// Throws kUnavailable, naming the address, if it cannot be listened on.
+/// Throws kUnavailable, naming the address, if listening fails.
 Socket listen_on(const HostPort& address);
-/// The port that a listening socket got (for port 0).
+/// The port of a listening socket (for port 0).
 int32_t listening_port(const Socket& socket);
 
-/// Whether both ends of a connection are this socket: the system may give a caller of a port of its own that
-/// nobody listens on yet that very port to call from, and the call answers itself (simultaneous open, RFC
-/// 9293 section 3.5). connect_until() takes such a call as refused.
+/// Whether both ends of a connection are this socket. If nobody listens on a local port yet, the system may
+/// assign that port to the caller itself, and the call connects to itself (simultaneous open, RFC 9293
+/// section 3.5). connect_until() treats this as refused.
 bool reached_itself(const Socket& socket);
 /// This side's address of a connection, as digits.
 std::string local_address(const Socket& socket);
-/// Small messages leave at once.
+/// Sends small messages at once (TCP_NODELAY).
 void without_delay(const Socket& socket);
 /// Whether a host (name or address) is this machine's loopback and nothing else.
 bool is_loopback(const std::string& host);
-/// The first address of a network interface ("eth0"). Throws kInvalidArgument, naming those that there are.
+/// The first address of a network interface ("eth0"). Throws kInvalidArgument, naming the existing ones.
 std::string interface_address(const std::string& name);
 
-/// All bytes, or false at the deadline, at the end of the connection, at an error, or once `interrupt` (a
-/// descriptor, -1: none) can be read.
+/// Reads all bytes. Returns false at the deadline, at the end of the connection, on an error, or once
+/// `interrupt` (a descriptor, -1: none) becomes readable.
 bool read_all(const Socket& socket, void* data, size_t bytes, double deadline, int interrupt = -1);
 bool write_all(const Socket& socket, const void* data, size_t bytes, double deadline, int interrupt = -1);
 /// Milliseconds for poll; -1 for kNoDeadline.

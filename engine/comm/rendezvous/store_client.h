@@ -1,5 +1,5 @@
-// StoreClient: one rank's connection to the rendezvous store, which stands for the rank: if it breaks, the
-// others are told. One thread at a time.
+// StoreClient: one rank's connection to the rendezvous store. The connection represents the rank: if it
+// breaks, the others are told. One thread at a time.
 #pragma once
 
 #include <string>
@@ -13,25 +13,24 @@ namespace hawser::comm {
 
 class StoreClient {
  public:
-  /// Connects and shows that it belongs to the job, trying again until the deadline. Throws kTimeout naming
-  /// rank 0 if nobody listens there, and what introduce throws. `self` stays the caller's. From then on each
-  /// call throws kUnavailable if rank 0 is gone or gives no sign of life for `silence_seconds` (but 2 s
-  /// at least, as rank 0 goes by its own), whatever the call's timeout.
+  /// Connects and proves that it belongs to the job, retrying until the deadline. Throws kTimeout naming rank
+  /// 0 if nobody listens there, and the errors of introduce. `self` stays the caller's. From then on each
+  /// call throws kUnavailable if rank 0 is gone or sends no heartbeat for `silence_seconds` (at least 2 s,
+  /// because rank 0 uses its own setting), whatever the call's timeout.
   StoreClient(const HostPort& address, const Membership& self, double timeout_seconds,
               double silence_seconds);
 
-  /// Returns when all ranks have come; throws kTimeout naming those that have not. `of_seconds` is for the
-  /// text, where part of a longer wait is over.
+  /// Returns when all ranks have arrived; throws kTimeout naming those that have not. `of_seconds` is for the
+  /// text, if part of a longer wait is over.
   void wait_for_all(double timeout_seconds, double of_seconds);
   void wait_for_all(double timeout_seconds) { wait_for_all(timeout_seconds, timeout_seconds); }
   void set(const std::string& key, std::string_view value);
-  /// Waits until the key is set; throws kTimeout, what broke the job meanwhile, or kCancelled when rank 0
-  /// ends.
+  /// Waits until the key is set. Throws kTimeout, what broke the job meanwhile, or kCancelled if rank 0 ends.
   std::string get(const std::string& key, double timeout_seconds);
-  /// The address of this machine over which the store is reached.
+  /// This machine's address on the connection to the store.
   std::string own_address() const { return local_address(socket_); }
-  /// Asks for the rest of the job's life (rank_watch.h) and hands over the connection; nothing else may
-  /// follow.
+  /// Switches to watching for the rest of the job's life (rank_watch.h) and returns the connection; nothing
+  /// else may follow.
   Socket watch() &&;
 
  private:
@@ -46,7 +45,7 @@ class StoreClient {
   Socket socket_;
 };
 
-/// A request as it travels.
+/// A request as it is sent.
 std::string store_request(StoreOp op, std::string_view key, std::string_view value, double timeout_seconds);
 
 }  // namespace hawser::comm

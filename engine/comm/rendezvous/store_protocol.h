@@ -1,6 +1,6 @@
-// What a rank and the rendezvous store say to each other once the handshake is over: a fixed head, then key
-// and value. Sizes are bounded. The one connection stands for the rank: first the rank asks and the store
-// answers; from kWatch on both only give signs of life, until one tells of a fault or leaves.
+// The protocol between a rank and the rendezvous store after the handshake: a fixed header, then key and
+// value. Sizes are bounded. The connection represents the rank: first the rank asks and the store answers;
+// after kWatch both only send heartbeats, until one reports a fault or leaves.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 namespace hawser::comm {
 
 enum class StoreOp : uint32_t {
-  kArrived,  ///< answered once all ranks have come, or at the timeout with who has not
+  kArrived,  ///< answered once all ranks have arrived, or at the timeout with those missing
   kSet,      ///< key, value
   kGet,      ///< answered once the key is set, or at the timeout
-  kWatch,    ///< from here on the store answers unasked: beats, and the fault once there is one
-  kMeet,   ///< by who watches; value: MeetHead, what it says, ranks. Answered once these ranks have met, too
-  kBeat,   ///< a sign of life; not answered
-  kFault,  ///< value: int32 code, message. This rank has failed; not answered
-  kBye,    ///< this rank leaves in peace; not answered
+  kWatch,    ///< after this the store sends unasked: heartbeats, and the fault once there is one
+  kMeet,     ///< from a watcher; value: MeetHead, its text, ranks. Answered once these ranks have met
+  kBeat,     ///< a heartbeat; not answered
+  kFault,    ///< value: int32 code, message. This rank has failed; not answered
+  kBye,      ///< this rank leaves without an error; not answered
 };
 
 struct StoreRequest {
@@ -27,15 +27,16 @@ struct StoreRequest {
   double timeout_seconds = 0;
 };
 
-/// Ahead of a kMeet's value: so many bytes that it says, so many ranks (int32) whose words it wants. Those who
-/// have said nothing under this key at the timeout have an empty text in the answer.
+/// At the start of a kMeet's value: the size of its text in bytes, and the number of ranks (int32) whose
+/// texts it wants. Ranks that have published nothing under this key at the timeout have an empty text in the
+/// answer.
 struct MeetHead {
   uint32_t text_bytes = 0, ranks = 0;
 };
 
 struct StoreAnswer {
-  static constexpr int32_t kBeat = -1;  ///< no answer but a sign of life, to who waits or watches
-  static constexpr int32_t kMet = -2;   ///< of kMeet: behind its uint32 size, what each of the ranks has said
+  static constexpr int32_t kBeat = -1;  ///< a heartbeat to a waiting or watching rank
+  static constexpr int32_t kMet = -2;   ///< for kMeet: the text of each rank, after its uint32 size
   int32_t code = 0;                     ///< a Code, whose message is the value; kBeat has none
   uint32_t value_bytes = 0;
 };
@@ -46,10 +47,11 @@ inline constexpr uint32_t kMostAnswerBytes = 16u << 20;  ///< of kMeet
 inline constexpr uint32_t kMostKeys = 1u << 20;
 
 inline constexpr const char* kSilenceKey = "silence";  ///< rank 0's silence_seconds, as text
-/// Told with kCancelled when rank 0's process leaves the job though nothing is wrong.
+/// Sent with kCancelled when rank 0's process leaves the job without an error.
 inline constexpr const char* kEndedInPeace = "rank 0 has ended";
 
-/// Between two signs of life, where `silence_seconds` without one mean that a process is stopped or cut off.
+/// The interval of heartbeats, given that a process counts as stopped or cut off after `silence_seconds`
+/// without one.
 inline constexpr double kLongestBeat = 1;
 inline double beat_seconds(double silence_seconds) {
   return silence_seconds < 4 * kLongestBeat ? silence_seconds / 4 : kLongestBeat;

@@ -59,7 +59,7 @@ StoreServer::~StoreServer() {
 void StoreServer::main_loop() {
   try {
     serve();
-  } catch (...) {  // no memory to serve with
+  } catch (...) {  // out of memory
     break_down(Error::caught(0));
   }
   clients_.clear();
@@ -76,7 +76,7 @@ void StoreServer::serve() {
     reception_->add_polled(polled);
     poll(polled.data(), polled.size(), next_timeout());
     ending = polled[0].revents != 0;
-    serve_all();  // also before the end: rank 0's own last words may be there
+    serve_all();  // also before the end: rank 0's own last messages may be pending
   }
   for (Client& client : clients_) {
     if (client.waits || (client.watches && !client.told)) {
@@ -86,7 +86,7 @@ void StoreServer::serve() {
   }
 }
 
-/// The job ends: whoever is still in step is told why, and all connections close. Takes no memory.
+/// Ends the job: tells the reason to all ranks still waiting, and closes all connections. Allocates nothing.
 void StoreServer::break_down(const Error& error) noexcept {
   char text[512];
   error.copy_message(text, sizeof(text));
@@ -104,7 +104,7 @@ void StoreServer::break_down(const Error& error) noexcept {
   reception_->close();
 }
 
-/// What has come is read before anyone's silence is judged: this process may have been stopped itself.
+/// Reads pending messages before any silence is judged, because this process may have been stopped itself.
 void StoreServer::serve_all() {
   for (Client& client : clients_) read_from(client);
   reception_->serve([this](int32_t rank, Purpose) { return objection(rank); },
@@ -117,7 +117,7 @@ void StoreServer::serve_all() {
   clients_.remove_if([](const Client& client) { return !client.socket.open(); });
 }
 
-/// Milliseconds to the next thing to do unasked; -1: none.
+/// Milliseconds until the next unprompted action; -1 if there is none.
 int StoreServer::next_timeout() const {
   double deadline = reception_->deadline();
   for (const Client& client : clients_) {
@@ -172,13 +172,13 @@ void StoreServer::write_to(Client& client) {
   }
 }
 
-/// Who waits says nothing, or only what is not answered.
+/// Whether a waiting client sends a request that expects an answer.
 bool StoreServer::out_of_turn(const Client& client, StoreOp op) {
   const bool unanswered = op == StoreOp::kBeat || op == StoreOp::kFault || op == StoreOp::kBye;
   return client.waits && !(client.watches && unanswered);
 }
 
-/// Whole requests at the beginning of what has come.
+/// Processes the complete requests received so far.
 void StoreServer::take_requests(Client& client) {
   while (client.in.size() >= sizeof(StoreRequest)) {
     StoreRequest request;
@@ -239,7 +239,7 @@ void StoreServer::wait(Client& client, const StoreRequest& request, std::string 
       std::isfinite(request.timeout_seconds) ? steady_seconds() + request.timeout_seconds : kNoDeadline;
 }
 
-/// The door closes when the last rank watches.
+/// Stops listening when the last rank watches.
 void StoreServer::watch(Client& client) {
   client.watches = true;
   if (++watchers_ == self_.world_size) reception_->close();
@@ -247,7 +247,7 @@ void StoreServer::watch(Client& client) {
 
 void StoreServer::answer_waiting() {
   const double now = steady_seconds();
-  for (const Client& client : clients_) {  // the first rank that gives up speaks for all
+  for (const Client& client : clients_) {  // the first rank that gives up reports for all
     const bool gives_up = client.waits && client.waits_for == StoreOp::kArrived && now >= client.deadline;
     if (gives_up && arrivals_ < self_.world_size && missed_.empty()) missed_ = missing();
   }
@@ -273,7 +273,7 @@ void StoreServer::answer_waiting() {
   }
 }
 
-/// False for what no client says.
+/// Returns false for an invalid message.
 bool StoreServer::meet(Client& client, const std::string& value) {
   MeetHead head;
   if (value.size() < sizeof(head) || meetings_.size() >= kMostKeys) return false;
@@ -343,7 +343,7 @@ void StoreServer::answer(Client& client, int32_t code, std::string_view value) {
   client.out += value;
 }
 
-/// A rank whose connection ends without a bye has died: everyone is told.
+/// A rank whose connection ends without a kBye has died; tells all others.
 void StoreServer::lost(const Client& client) {
   if (client.left) return;
   if (arrivals_ < self_.world_size) {  // it may start again

@@ -1,6 +1,6 @@
-// StoreServer: where the ranks of a job find each other. It lives in rank 0's process on one thread, keeps
-// small values by key and knows who has come. Once all watch, nothing listens any more: from then on it gives
-// signs of life, expects them, and tells all ranks who failed, vanished or fell silent.
+// StoreServer: the rendezvous of a job's ranks. It runs in rank 0's process on one thread, stores small
+// values by key and knows which ranks have arrived. Once all watch, nothing listens any more. From then on it
+// sends and expects heartbeats, and tells all ranks which one failed, vanished or fell silent.
 #pragma once
 
 #include <list>
@@ -17,9 +17,9 @@ namespace hawser::comm {
 
 class StoreServer {
  public:
-  /// Listens and starts its thread. `self` is rank 0's. Throws kUnavailable if it cannot.
+  /// Listens and starts its thread. `self` is rank 0's. Throws kUnavailable on failure.
   StoreServer(const HostPort& address, const Membership& self, double silence_seconds);
-  /// Tells all who are connected that it ends, and ends.
+  /// Tells all connected ranks that it ends, and ends.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
@@ -35,7 +35,7 @@ class StoreServer {
     StoreOp waits_for = StoreOp::kGet;
     std::string key;
     double deadline = 0, heard = 0;
-    std::vector<int32_t> wants;  ///< of kMeet, and how many of them have come
+    std::vector<int32_t> wants;  ///< for kMeet, and the number of them that have come
     size_t came = 0;
   };
   using Said = std::map<int32_t, std::string>;  ///< by rank
@@ -76,7 +76,7 @@ class StoreServer {
   std::vector<bool> arrived_;
   int32_t arrivals_ = 0, watchers_ = 0;
   double next_beat_ = 0;
-  std::string missed_;  ///< who had not arrived when the first rank gave up
+  std::string missed_;  ///< ranks that had not arrived when the first rank gave up
   std::optional<Error> fault_;
   std::thread thread_;
 };

@@ -1,5 +1,5 @@
-// A rank's life over TCP: rendezvous at rank 0, in each lane links to those that it talks to, and a watch through which everyone
-// hears when one rank fails, dies or falls silent.
+// A rank over TCP: the rendezvous at rank 0, connections to its partners in each lane, and a watch that
+// reports when a rank fails, dies or falls silent.
 #include "engine/comm/tcp/address.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ class AddressLink final : public Network {
 
     AddressLink& owner;
     Mesh mesh;
-    const char* message = "";  ///< of the last call
+    const char* message = "";  ///< message of the last call
     std::shared_ptr<Link> link;
   };
 
@@ -62,9 +62,9 @@ class AddressLink final : public Network {
   void abort(Code code, const char* text) noexcept;
 
   const Membership self_;
-  std::string host_;                     ///< own address
+  std::string host_;                     ///< this rank's address
   std::unique_ptr<StoreServer> server_;  ///< on rank 0
-  Wake wake_;                            ///< up once broken_
+  Wake wake_;                            ///< readable once broken_
   std::optional<RankWatch> watch_;
   std::map<std::string, std::unique_ptr<Ways>> ways_;  ///< by lane
   std::map<std::string, uint64_t> connects_;           ///< by lane and group: how often
@@ -79,7 +79,7 @@ AddressLink::AddressLink(const AddressOptions& options) : self_(membership_of(op
   try {
     meet(options);
   } catch (...) {
-    watch_.reset();  // which may be telling meanwhile
+    watch_.reset();  // it may be reporting meanwhile
     if (broken_) throw Error(code_, reason_);
     throw;
   }
@@ -102,7 +102,7 @@ void AddressLink::meet(const AddressOptions& options) {
   StoreClient store(address, self_, options.timeout_seconds, options.silence_seconds);
   store.wait_for_all(std::max(0.0, deadline - steady_seconds()), options.timeout_seconds);
   host_ = given.empty() ? store.own_address() : given;
-  const double silence = std::stod(store.get(kSilenceKey, 1));  // rank 0's counts for all
+  const double silence = std::stod(store.get(kSilenceKey, 1));  // rank 0's value applies to all
   watch_.emplace(std::move(store).watch(), self_.rank, self_.world_size, silence, [this](const Error& error) {
     char text[kMostReasonBytes];
     error.copy_message(text, sizeof(text));
@@ -110,7 +110,7 @@ void AddressLink::meet(const AddressOptions& options) {
   });
 }
 
-/// Of a pair, both know whether they are connected.
+/// Both sides of a pair know whether they are connected.
 void AddressLink::connect(const std::string& lane, const std::vector<int32_t>& partners, uint64_t group,
                           const std::string& name, double timeout_seconds) {
   Mesh& mesh = ways_of(lane).mesh;
@@ -131,8 +131,8 @@ void AddressLink::connect(const std::string& lane, const std::vector<int32_t>& p
   }
 }
 
-/// The higher rank of a pair calls the lower one, where that says that it listens. Who meets in vain knows who is
-/// missing, and says so before those that only wait for it are out of time.
+/// The higher rank of a pair connects to the lower one at the address it published. A rank whose wait times
+/// out knows which rank is missing, and reports it before those that only wait for it time out.
 std::vector<Socket> AddressLink::connect_now(const std::vector<int32_t>& ranks, const std::string& key,
                                              const std::string& name, double timeout_seconds) {
   Links links(self_, host_);
@@ -171,7 +171,7 @@ void AddressLink::told(Code code, const char* text) noexcept {
   wake_.up();
 }
 
-/// What a failed call of the mesh returns: the job's reason, if there is one, else its own.
+/// The status of a failed call of the mesh: the job's reason if there is one, else its own.
 int32_t AddressLink::Ways::explain(int32_t status) {
   message = "";
   if (status == 0) return 0;
@@ -184,7 +184,7 @@ int32_t AddressLink::Ways::explain(int32_t status) {
   return status;
 }
 
-/// The job's reason to be broken, without waiting for one.
+/// The job's fault, without waiting for one.
 int32_t AddressLink::known(const char** message) {
   const std::lock_guard lock(mutex_);
   if (!broken_) return 0;

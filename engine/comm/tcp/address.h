@@ -1,6 +1,6 @@
-// Ranks that are processes, on one host or many, over TCP: they find each other at an address where rank 0
-// listens, and show that they belong to one job. Pairs connect when a group that needs them is made (pairs.h).
-// Nothing listens but while all meet, and while a group connects.
+// Ranks that are processes, on one host or many, over TCP. They find each other at an address where rank 0
+// listens, and prove that they belong to one job. Pairs connect when a group that needs them is created
+// (pairs.h). Ranks listen only during the rendezvous and while a group connects.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@ namespace hawser::comm {
 struct AddressOptions {
   std::string address;  ///< "host:port" where rank 0 listens and all others look for it
   int32_t rank = 0, world_size = 1;
-  /// Own address that peers connect to; "": the one from which this machine reaches rank 0.
+  /// This rank's address for peers; "": the one from which this machine reaches rank 0.
   std::string host;
-  std::string interface;        ///< own network interface, instead of `host`
+  std::string interface;        ///< this rank's network interface, instead of `host`
   double timeout_seconds = 60;  ///< for all ranks to arrive
-  /// Without a sign of life until a process counts as stopped or cut off; rank 0's counts for all.
+  /// Time without a heartbeat after which a process counts as stopped or cut off; rank 0's value is used by
+  /// all.
   double silence_seconds = 10;
-  std::string job;  ///< what all ranks were told alike: a job's name, a mark of its config
+  std::string job;                       ///< must be equal on all ranks: a job's name, a hash of its config
   std::shared_ptr<const Secret> secret;  ///< nullptr: none
-  bool trust_network = false;            ///< go on without a secret on addresses that are not the loopback
+  bool trust_network = false;            ///< allow other addresses than the loopback without a secret
 };
 
 /// Waits for all ranks. A Comm of one local rank. Throws on every rank
@@ -35,7 +36,7 @@ struct AddressOptions {
 ///                         descriptors than the world's agreements need (descriptors.h)
 ///   kTimeout              ranks did not arrive in time (named)
 ///   kUnavailable          an address that cannot be listened on; a process that died meanwhile (named)
-/// While connected, a process that dies, falls silent or aborts is told to all others through rank 0.
+/// While connected, if a process dies, falls silent or aborts, all others learn of it through rank 0.
 std::shared_ptr<Comm> make_address(const AddressOptions& options);
 
 }  // namespace hawser::comm

@@ -11,10 +11,10 @@
 namespace hawser::comm {
 namespace {
 
-/// Data, checkpoint, metrics, and one stranger at the door.
+/// For data, checkpoints, metrics, and one pending connection.
 constexpr int64_t kForFiles = 32;
 
-/// Not with std::filesystem: its iterators end the process where there is no memory for a name.
+/// Without std::filesystem, whose iterators end the process if there is no memory for a name.
 int64_t open_descriptors() {
   DIR* const folder = opendir("/proc/self/fd");
   if (folder == nullptr) return 0;
@@ -27,14 +27,14 @@ int64_t open_descriptors() {
 }  // namespace
 
 int64_t descriptors_of(int32_t rank, int32_t world_size) {
-  constexpr int64_t kOwn = 2;     // to the rendezvous, its wake-up
-  constexpr int64_t kServer = 3;  // of the rendezvous: a listener and a pipe
+  constexpr int64_t kOwn = 2;     // the connection to the rendezvous, and its wake-up
+  constexpr int64_t kServer = 3;  // the rendezvous: a listener and a pipe
   const auto agreements = static_cast<int64_t>(partners(Pairs::kTree, world_size, rank).size());
   return kOwn + (rank == 0 ? world_size + kServer : 0) + group_descriptors(agreements);
 }
 
 int64_t group_descriptors(int64_t peers) {
-  constexpr int64_t kOwn = 2;  // a listener, a connection that begins
+  constexpr int64_t kOwn = 2;  // a listener, and a connection being opened
   return peers + kOwn + kForFiles;
 }
 

@@ -1,6 +1,5 @@
-// How ranks that have met connect with each other: one TCP connection for each pair, begun by the higher rank
-// and shown to be the job's in a handshake. Each rank listens on its own address while this lasts, and no
-// longer.
+// Connects ranks after the rendezvous: one TCP connection per pair, opened by the higher rank and
+// authenticated in a handshake. Each rank listens on its own address only during this time.
 #pragma once
 
 #include <string>
@@ -14,11 +13,11 @@ class Links {
  public:
   /// Listens on `host` at a free port.
   Links(const Membership& self, const std::string& host);
-  /// Where the others reach this rank: "host:port".
+  /// The address at which others reach this rank: "host:port".
   const std::string& address() const { return address_; }
-  /// Connects with `ranks` (ascending, not the own one); addresses[i] is that of ranks[i]. The sockets by
-  /// place in `ranks`. Throws kTimeout naming a rank that did not come in time, kUnavailable once `interrupt` can be read, and what
-  /// introduce throws.
+  /// Connects to `ranks` (ascending, without this one); addresses[i] belongs to ranks[i]. Returns sockets in
+  /// the order of `ranks`. Throws kTimeout naming a rank that did not arrive in time, kUnavailable once
+  /// `interrupt` becomes readable, and the errors of introduce.
   std::vector<Socket> connect(const std::vector<int32_t>& ranks, const std::vector<std::string>& addresses,
                               double deadline, int interrupt);
 

@@ -15,13 +15,13 @@ namespace {
 
 constexpr int32_t status_of(Code code) { return static_cast<int32_t>(code); }
 
-/// What one call of send or recv may move: so much that the call costs nothing beside it, so little that the
-/// other direction of an exchange is not left waiting.
+/// The most that one call of send or recv moves: large enough that the call's cost is negligible, small
+/// enough that the other direction of an exchange does not wait long.
 constexpr int64_t kPortion = int64_t{1} << 20;
 
 }  // namespace
 
-/// Tag and data leave in one call of the system.
+/// Sends tag and data in one system call.
 int32_t Mesh::put(int32_t peer, const Outgoing& out, int64_t* sent) {
   const int64_t tag_left = std::max<int64_t>(0, out.tag_bytes - *sent);
   const int64_t data_at = std::max<int64_t>(0, *sent - out.tag_bytes);
@@ -38,7 +38,7 @@ int32_t Mesh::put(int32_t peer, const Outgoing& out, int64_t* sent) {
   return 0;
 }
 
-/// The tag by itself first: data is taken only once it is known to be what is expected.
+/// Reads the tag first: data is read only once it is known to be the expected one.
 int32_t Mesh::take(int32_t peer, const Incoming& in, int64_t* received) {
   const bool in_tag = *received < in.tag_bytes;
   char* const to = in_tag ? static_cast<char*>(in.tag) + *received

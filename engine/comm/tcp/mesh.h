@@ -1,5 +1,5 @@
-// Mesh: the connections of one lane of a rank as the functions of a HostTransport. Plain sockets that never
-// block: every wait is a poll with a deadline that an abort interrupts.
+// Mesh: the connections of one lane of a rank as the functions of a HostTransport. It uses non-blocking
+// sockets: every wait is a poll with a deadline that an abort interrupts.
 #pragma once
 
 #include <atomic>
@@ -13,16 +13,16 @@ namespace hawser::comm {
 
 class Mesh {
  public:
-  /// Once `interrupt` can be read, whatever waits here returns.
+  /// Once `interrupt` becomes readable, all waits here return.
   Mesh(int32_t world_size, int interrupt) : links_(static_cast<size_t>(world_size)), interrupt_(interrupt) {}
   bool connected(int32_t rank) const { return links_[static_cast<size_t>(rank)].open(); }
-  /// `socket` leads to `rank`. Before any call that needs it.
+  /// `socket` is connected to `rank`. Call before any call that needs it.
   void add(int32_t rank, Socket socket) { links_[static_cast<size_t>(rank)] = std::move(socket); }
 
   // As in HostTransport. An interrupted call returns kAborted.
   int32_t exchange(int32_t peer, const Outgoing& out, const Incoming& in, double seconds);
 
-  std::string message;  ///< why the last call failed; "" where it ran out of time or was interrupted
+  std::string message;  ///< why the last call failed; "" if it timed out or was interrupted
 
  private:
   int32_t put(int32_t peer, const Outgoing& out, int64_t* sent);
