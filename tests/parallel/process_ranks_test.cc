@@ -19,7 +19,7 @@
 #include "tests/comm/worlds.h"
 #include "tests/harness/layout_cells.h"
 #include "tests/parallel/in_processes.h"
-#include "tests/train/file_faults.h"
+#include "tests/train/save/file_faults.h"
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {

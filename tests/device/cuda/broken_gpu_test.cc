@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "tests/train/file_faults.h"
+#include "tests/train/save/file_faults.h"
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {

@@ -11,7 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/reader.h"
-#include "tests/train/file_faults.h"
+#include "tests/train/save/file_faults.h"
 #include "tests/train/small_config.h"
 
 namespace hawser {

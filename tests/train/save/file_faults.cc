@@ -1,4 +1,4 @@
-#include "tests/train/file_faults.h"
+#include "tests/train/save/file_faults.h"
 
 #include <errno.h>
 #include <sys/stat.h>

@@ -14,7 +14,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/train/report/plan_report.h"
-#include "tests/train/file_faults.h"
+#include "tests/train/save/file_faults.h"
 #include "tests/train/small_config.h"
 
 namespace hawser {
