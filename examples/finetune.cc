@@ -1,9 +1,9 @@
 // Fine-tunes a Hugging Face folder on pairs of prompt and answer, and writes it back as a Hugging Face folder.
 //   c++ -std=c++17 examples/finetune.cc $(pkg-config --cflags --libs hawser) -o finetune
 //   ./finetune MODEL PAIRS OUT
-// PAIRS holds token ids from the model's own tokenizer, one pair a line: "15 496 11 | 318 13". The model learns to
-// give the answer: the prompt's own positions are masked and have no loss. OUT/checkpoint goes on training bit for
-// bit (hws_checkpoint_load); OUT/model opens in Transformers.
+// PAIRS holds token ids from the model's own tokenizer, one pair per line: "15 496 11 | 318 13". The model learns to
+// give the answer: positions of the prompt are masked and have no loss. Training can resume from OUT/checkpoint bit for
+// bit (hws_checkpoint_load). Transformers can load OUT/model.
 #include <hawser.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ std::vector<Pair> read_pairs(const std::string& path) {
   return pairs;
 }
 
-// One row: position t sees tokens[0..t] and predicts tokens[t + 1]. What stays -100 has no loss.
+// One row: position t sees tokens[0..t] and predicts tokens[t + 1]. Targets of -100 have no loss.
 void write_row(const Pair& pair, int32_t* tokens, int32_t* targets, int64_t sequence) {
   std::fill_n(tokens, sequence, 0);
   std::fill_n(targets, sequence, -100);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a fresh clone to a trained language model: builds Hawser in release mode, trains a small byte-level GPT on text
-# (by default the text of this repository), writes checkpoints and a picture of the run, and generates a sample.
+# (by default the text of this repository), writes checkpoints and a report, and generates a sample.
 #
 #   bash examples/quickstart.sh [--data FILE] [any other argument of `hawser train`]
 #

@@ -1,6 +1,6 @@
-/* Two processes train one model, each holding half of it (ZeRO-3), over a transport of their own: plain
- * sockets. Any connection will do, TCP between hosts as well: a transport is a send and a receive. cc
- * examples/ranks_over_sockets.c $(pkg-config --cflags --libs hawser) -o ranks && ./ranks */
+/* Two processes train one model, each holding half of it (ZeRO-3), over a transport that the program provides: plain
+ * sockets. Any connection will do, also TCP between hosts: a transport is a send and a receive.
+ *   cc examples/ranks_over_sockets.c $(pkg-config --cflags --libs hawser) -o ranks && ./ranks */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <poll.h>
@@ -55,7 +55,7 @@ static int32_t receive_all(void* user, int32_t from_rank, void* data, int64_t by
   return HWS_OK;
 }
 
-/* Calls that run here and at the other end return at once. */
+/* Makes running calls here and at the other end return at once. */
 static void abort_link(void* user, int32_t code, const char* message) {
   (void)code, (void)message;
   shutdown(*(const int*)user, SHUT_RDWR);
@@ -110,7 +110,7 @@ static int train(int rank, int fd) {
 int main(void) {
   int fds[kRanks], status = 1;
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0) return 1;
-  const pid_t child = fork(); /* before anything of the library is created: its threads do not come along */
+  const pid_t child = fork(); /* before the library creates threads, which a fork does not copy */
   if (child < 0) return 1;
   const int rank = child == 0 ? 1 : 0;
   close(fds[1 - rank]);

@@ -24,7 +24,8 @@ void check_agreements(comm::RankComm& rank);
 /// All of the above and a barrier.
 void check_every_operation(comm::RankComm& rank);
 
-/// `calls` random calls over several overlapping groups, with several in flight; `seed` decides all.
+/// Makes `calls` random calls over several overlapping groups, with several in flight; `seed` determines
+/// everything.
 void check_random_calls(comm::RankComm& rank, uint32_t seed, int32_t calls);
 
 }  // namespace hawser::testing

@@ -1,5 +1,5 @@
-// What every operation must give, computed by one thread from all members' inputs, as the contract of
-// ProcessGroup reads.
+// The expected result of every operation, computed by one thread from all members' inputs, by the definition
+// in ProcessGroup.
 #pragma once
 
 #include <algorithm>

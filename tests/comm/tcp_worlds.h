@@ -9,10 +9,10 @@ namespace hawser::testing {
 /// "127.0.0.1:port" with a port that was free a moment ago.
 std::string free_address();
 
-/// What rank `rank` of `world` asks for at `address`, with the module of this build.
+/// The options of rank `rank` of `world` at `address`, with the module of this build.
 comm::AddressOptions address_options(const std::string& address, int32_t rank, int32_t world);
 
-/// All ranks as threads of this process, each with connections of its own.
+/// All ranks as threads of this process, each with its own connections.
 std::vector<std::shared_ptr<comm::Comm>> tcp_world(int32_t ranks);
 std::vector<std::shared_ptr<comm::Comm>> tcp_world_at(const std::string& address, int32_t ranks);
 

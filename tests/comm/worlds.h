@@ -28,7 +28,7 @@ std::vector<std::shared_ptr<comm::Comm>> memory_world(int32_t ranks);
 /// The same, but all sends above kEagerBytes wait for their receiver.
 std::vector<std::shared_ptr<comm::Comm>> synchronous_world(int32_t ranks);
 
-/// Runs fn on each rank in a thread of its own; each rank's error by rank, nullptr for none.
+/// Runs fn on each rank in its own thread. Returns each rank's error, nullptr for none.
 std::vector<std::exception_ptr> run_world(const std::vector<std::shared_ptr<comm::Comm>>& world,
                                           const RankFn& fn, const comm::CommOptions& options);
 

@@ -1,6 +1,6 @@
-// cuBLASLt's functions over host memory, by plain loops on column-major matrices: what our calls of that
-// library are tested with. It is as strict as the real one about types, leading dimensions and what epilogues
-// ask for, and overwrites its workspace. On an emulated stream products run when its other work does.
+// cuBLASLt's functions over host memory, by plain loops on column-major matrices, to test our calls of that
+// library. It is as strict as the real one about types, leading dimensions and requirements of epilogues, and
+// overwrites its workspace. On an emulated stream products run when its other work does.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace hawser::cuda_emulation {
 
 const kernels::cuda::CublasLtApi& emulated_cublaslt();
 
-/// What calls left behind, for tests to look at and to set. Arrays are by GPU; without one it is the first.
+/// Records of calls, and settings for tests. Arrays are indexed by GPU; without an index it is the first.
 struct CublasLtRecord {
   static constexpr int kGpus = 4;
   using Numbers = std::array<uint64_t, kGpus>;
@@ -25,10 +25,10 @@ struct CublasLtRecord {
   Numbers algorithms = {};  ///< that ran: bit 0 for the first suggestion, ...
   Numbers fastest = {};     ///< the one that takes no time
   int suggestions = 1;      ///< how many there are
-  bool in_devices = false;  ///< emulated devices that are opened multiply by it
-  bool epilogues = true;    ///< whether there are any with GELU, its gradient or that of a bias
-  bool known = true;        ///< whether algorithms of other runs are taken
-  int matmul_status = 0;    ///< what the next products answer
+  bool in_devices = false;  ///< opened emulated devices use it
+  bool epilogues = true;    ///< whether it supports epilogues with GELU, its gradient or that of a bias
+  bool known = true;        ///< whether it accepts algorithms of other runs
+  int matmul_status = 0;    ///< status of the next products
 };
 CublasLtRecord& cublaslt_record();
 

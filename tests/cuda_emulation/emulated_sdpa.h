@@ -1,5 +1,5 @@
-// What stands behind the interface to cuDNN's attention under the emulator: the CPU's kernels, document by
-// document as the ragged tensors say.
+// The emulator's implementation of the interface to cuDNN's attention: the CPU's kernels, document by
+// document as in the ragged tensors.
 #pragma once
 
 #include <vector>

@@ -14,7 +14,7 @@ struct EmulatedStream : kernels::cuda::CudaStream {
   kernels::cuda::StickyError sticky;
 };
 
-/// Runs body(stream) with threads and blocks in that order. What the stream or the emulator found fails the
+/// Runs body(stream) with threads and blocks in that order. Findings of the stream or the emulator fail the
 /// test.
 template <class Body>
 void run_in_order(Order order, const Body& body) {

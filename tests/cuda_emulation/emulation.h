@@ -1,6 +1,6 @@
-// What a test sees of the emulator: in which order threads run, and what went wrong. Kernels report nothing,
-// so the emulator keeps what it found (races, barriers that not all threads reach, shared memory beyond what
-// was asked for) until a test takes it.
+// The emulator's interface for tests: the order of threads, and findings. Kernels report nothing, so the
+// emulator stores its findings (races, barriers that some threads miss, accesses beyond the requested shared
+// memory) until a test takes them.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace hawser::cuda_emulation {
 
 enum class Order { kAscending, kDescending, kShuffled };
 
-/// Of blocks, and of the threads of a block between two barriers; for launches from now on. Results must not
-/// depend on it.
+/// The order of blocks, and of the threads of a block between two barriers, for launches from now on. Results
+/// must not depend on it.
 void set_order(Order order);
 
-/// All findings since the last call, in the order in which they came; each site of a launch is named once.
+/// All findings since the last call, in order; each site of a launch is named once.
 std::vector<std::string> take_findings();
 
 /// Launches since the start of the program.

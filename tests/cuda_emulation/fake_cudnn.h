@@ -1,5 +1,6 @@
-// cuDNN's backend as far as its graph API needs it to describe, plan and run a graph: descriptors are kept as
-// they were set, every graph has one plan, and what a run is given is noted. Nothing is computed.
+// The part of cuDNN's backend that its graph API needs to describe, plan and run a graph. Descriptors are
+// stored as they were set, every graph has one plan, and the arguments of a run are recorded. Nothing is
+// computed.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace hawser::cuda_emulation {
 
-/// A tensor that a graph names, as the library was told.
+/// A tensor of a graph, as described to the library.
 struct FakeTensor {
   std::vector<int64_t> dims, strides;
   int type = 0;  ///< cudnnDataType_t

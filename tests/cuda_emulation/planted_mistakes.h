@@ -1,4 +1,4 @@
-// Kernels with one mistake each, and their right twins: what the emulator must find, and must not.
+// Kernels with one mistake each, and correct versions: what the emulator must find, and what it must not.
 #pragma once
 
 #include "kernels/cuda/cuda_stream.h"

@@ -10,11 +10,11 @@ namespace hawser::testing {
 
 /// For one rank's communicator; must outlive it.
 struct FakeStream {
-  /// Of the GPU: the next poll fails with this text.
+  /// If set, the next poll fails with this text, as if the GPU had failed.
   const char* fault = nullptr;
   std::deque<std::function<bool()>> work;
 
-  /// Events are flags: `event_of(flag)` has happened once it is set.
+  /// Events are flags: `event_of(flag)` is complete once the flag is set.
   static device::Event* event_of(bool* flag) { return reinterpret_cast<device::Event*>(flag); }
   comm::nccl::StreamUse use();
 };

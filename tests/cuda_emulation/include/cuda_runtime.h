@@ -58,22 +58,22 @@ struct cudaLaunchConfig_t {
 
 namespace hawser::cuda_emulation {
 
-// Out of line, and so not seen by the race detector, which watches what kernels themselves do.
+// Out of line, so that the race detector does not see them; it only watches the kernels themselves.
 uint3 thread_index();
 uint3 block_index();
 uint3 block_size();
 uint3 grid_size();
 void block_barrier();
 void warp_barrier(unsigned mask);
-/// The value that lane `from` of this warp brought along.
+/// The value passed by lane `from` of this warp.
 uint64_t warp_exchange(unsigned mask, uint64_t value, unsigned from);
 unsigned warp_ballot(unsigned mask, bool vote);
 unsigned lane();
 cudaError_t launch(const cudaLaunchConfig_t& config, void (*run)(void* arg), void* arg);
 cudaError_t allow_shared_memory(int bytes);
-/// What this thread's next launch may use; asking ends it.
+/// The shared memory allowed for this thread's next launch; reading resets it.
 int take_allowed_shared_memory();
-/// Gives the stream work, which is run at once if it is null (streams.h).
+/// Submits work to the stream; null runs it at once (streams.h).
 cudaError_t give(cudaStream_t stream, std::function<cudaError_t()> work);
 
 template <class T>

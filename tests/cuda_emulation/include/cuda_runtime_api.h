@@ -1,5 +1,5 @@
-// What our host code uses of <cuda_runtime_api.h>, for g++, over memory of the host. Streams are queues, and
-// as late as the rules of CUDA allow: work runs when somebody waits for it, so that a missing wait shows
+// The part of <cuda_runtime_api.h> that our host code uses, for g++, over host memory. Streams are queues,
+// and as late as the rules of CUDA allow: work runs when the host waits for it, so that a missing wait shows
 // (streams.h).
 #pragma once
 

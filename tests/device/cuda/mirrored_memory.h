@@ -1,6 +1,6 @@
-// Buffers that stand twice: on the host, where rows of the op-case table fill and read them, and on a device,
-// where kernels work. Arguments of a kernel are taken across whole: every pointer among them that points into
-// a buffer then points to the same place of its copy.
+// Buffers that exist twice: on the host, where rows of the op-case table fill and read them, and on a device,
+// where kernels use them. Arguments of a kernel are translated: every pointer in them that points into a
+// buffer then points to the same place of its copy.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class MirroredMemory {
   MirroredMemory(const MirroredMemory&) = delete;
   MirroredMemory& operator=(const MirroredMemory&) = delete;
 
-  /// The host's side, 64-byte aligned.
+  /// The host's buffer, 64-byte aligned.
   void* allocate(int64_t bytes) {
     Buffer b;
     b.memory = std::make_unique<char[]>(static_cast<size_t>(bytes + kAlignment));
@@ -42,7 +42,7 @@ class MirroredMemory {
         std::memcpy(allocate(bytes), static_cast<const void*>(values), static_cast<size_t>(bytes)));
   }
 
-  /// Where `here` is on the device; itself if it is in no buffer.
+  /// The device's address for `here`; `here` itself if it is in no buffer.
   template <class T>
   T* there(T* here) const {
     const auto at = reinterpret_cast<uintptr_t>(here);
@@ -53,12 +53,12 @@ class MirroredMemory {
     }
     return here;
   }
-  /// Arguments are plain structs whose pointers lie at multiples of their size; no size or count is an
-  /// address.
+  /// Arguments are plain structs whose pointers are at multiples of their size. No size or count looks like
+  /// an address.
   template <class Args>
   Args arguments_there(Args args) const {
     static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) % sizeof(void*) == 0);
-    __builtin_clear_padding(&args);  // it may hold what is left of an address
+    __builtin_clear_padding(&args);  // it may hold remains of an address
     void* words[sizeof(Args) / sizeof(void*)];
     std::memcpy(words, &args, sizeof(Args));
     for (void*& word : words) word = there(word);
@@ -69,7 +69,7 @@ class MirroredMemory {
   void send() {
     for (const Buffer& b : buffers_) device_.ok(device_->copy_to_device(b.there, b.here, b.bytes, kCompute));
   }
-  /// Waits for the device, and has what it wrote.
+  /// Waits for the device, and copies back what it wrote.
   void fetch() {
     for (const Buffer& b : buffers_) device_.ok(device_->copy_to_host(b.here, b.there, b.bytes, kCompute));
     device_.ok(device_->synchronize(kCompute));

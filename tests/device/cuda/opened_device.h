@@ -17,7 +17,7 @@ namespace hawser::testing {
 using device::StreamId;
 inline constexpr StreamId kCompute = StreamId::kCompute, kCommunication = StreamId::kCommunication;
 
-/// The text holds all of these.
+/// Expects the text to contain all parts.
 inline void expect_says(const std::string& text, std::initializer_list<std::string> parts) {
   for (const std::string& part : parts)
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
@@ -42,7 +42,7 @@ class OpenedDevice {
   device::Device* operator->() const { return device_.get(); }
   device::Device& operator*() const { return *device_; }
 
-  /// The call did what it should.
+  /// Expects the call to succeed.
   void ok(device::Status status) const { device::check(*device_, status); }
 
   template <class T>
@@ -66,7 +66,7 @@ class OpenedDevice {
     return event;
   }
 
-  /// What lies there once the stream has done its work.
+  /// The contents once the stream has done its work.
   template <class T>
   std::vector<T> read(const T* from, int64_t n, StreamId on = kCompute) {
     std::vector<T> values(static_cast<size_t>(n));

@@ -1,4 +1,4 @@
-// The plugin that device_test.cc is about: the emulated one in this program (emulated_plugin.cc), or the real
+// The plugin that device_test.cc tests: the emulated one in this program (emulated_plugin.cc), or the real
 // one beside it (real_plugin.cc). The build chooses.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace hawser::testing {
 
-/// Throws where there is none.
+/// Throws if there is none.
 const device::DevicePlugin& plugin_under_test();
 
 }  // namespace hawser::testing

@@ -1,4 +1,4 @@
-// What tests tell the plugin of far memory, and hear from it: beside the contract with the core.
+// Controls and counters of the far-memory plugin for tests, outside of the plugin interface.
 #pragma once
 
 #include <atomic>
@@ -6,12 +6,13 @@
 
 namespace hawser::testing {
 
-/// Of all far devices of the process.
+/// For all far devices of the process.
 struct FarControl {
   std::atomic<bool> cannot_capture{false};        ///< every capture ends in an error
-  std::atomic<bool> fails_captured_fetch{false};  ///< a copy to the host fails where it is captured
-  std::atomic<bool> fails_launch{false};          ///< of a graph
-  std::atomic<int64_t> given{0};                  ///< kernels, copies, fills and launches that the host gave
+  std::atomic<bool> fails_captured_fetch{false};  ///< a captured copy to the host fails
+  std::atomic<bool> fails_launch{false};          ///< launching a graph fails
+  /// Kernels, copies, fills and launches submitted by the host
+  std::atomic<int64_t> given{0};
   std::atomic<int64_t> captures{0}, launches{0}, graphs{0};  ///< graphs: alive now
 };
 

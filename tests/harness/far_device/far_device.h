@@ -1,14 +1,13 @@
-// FarDevice: a device without a GPU that is as far away as one. Its kernels are those of the CPU, but the
-// engine must not touch its memory, and nothing is done before somebody waits:
-//   memory    is PROT_NONE except while work of this device runs, so that any stray access of the host
-//   crashes; work      (kernels, copies, fills) is only queued, and runs when the host waits for it. So what
-//   the host
-//             changes too early after a send, or reads too early after a fetch, comes out wrong.
-// Captured work is kept and launched as one piece; what cannot be captured (waits, events, what the host
-// sends from memory that is not pinned) spoils the capture. Two threads may use it, one for each stream.
-// Links between devices (far_link.h) are queued work, too: what one rank sends is taken when its stream is
-// run, and what another must send first is waited for. It comes as a plugin (hawser-0/libhawser_cuda.so) and
-// goes through the whole contract with the core.
+// FarDevice: a device without a GPU that behaves as remotely as one. Its kernels are the CPU's, but the
+// engine must not touch its memory, and nothing runs until the host waits:
+//   memory  is PROT_NONE except while work of this device runs, so any stray access of the host crashes.
+//   work    (kernels, copies, fills) is only queued, and runs when the host waits for it. If the host changes
+//           memory too early after a send, or reads it too early after a fetch, results are wrong.
+// Captured work is stored and launched as one piece. Operations that cannot be captured (waits, events, sends
+// from memory that is not pinned) spoil the capture. Two threads may use it, one for each stream. Links
+// between devices (far_link.h) are queued work too: what one rank sends is read when its stream runs, and
+// what another must send first is waited for. It is built as a plugin (hawser-0/libhawser_cuda.so) and is
+// used through the whole plugin interface.
 #pragma once
 
 #include <array>
@@ -71,10 +70,10 @@ class FarDevice final : public device::Device {
   const char* message() const noexcept override { return message_.c_str(); }
   void destroy() noexcept override { delete this; }
 
-  /// False: not yet, because another rank must come first; it is tried again.
+  /// Returns false if it cannot run yet because another rank must come first; it is retried.
   using Work = std::function<bool()>;
   Status give(StreamId on, Work work);
-  /// Runs the stream up to the event, or with null all that it was given, as far as it goes; whether that is
+  /// Runs the stream up to the event, or with null all its work, as far as possible; returns whether that is
   /// done.
   bool try_run(StreamId on, device::Event* until);
 
@@ -109,9 +108,9 @@ class FarDevice final : public device::Device {
   Status give_done(StreamId on, std::function<void()> work);
   Status put(StreamId on, Work work);
   bool is_pinned(const void* host) const;
-  /// If the stream captures: no more.
+  /// Stops a capture of the stream.
   void spoil(StreamId on, const char* why);
-  /// Runs what the stream was given until `count` pieces are done; false: as far as it goes.
+  /// Runs the stream's work until `count` pieces are done; returns false if it cannot get that far.
   bool run(StreamId on, int64_t count);
   void finish(StreamId on, int64_t count);
   void protect(int flags);
@@ -122,7 +121,7 @@ class FarDevice final : public device::Device {
   std::array<Queue, 2> queues_;
   mutable std::recursive_mutex mutex_;  // held while work runs
   std::vector<Block> blocks_, pinned_;
-  std::string spoilt_;  // why the capture is no good
+  std::string spoilt_;  // why the capture is invalid
   int open_ = 0;        // depth of running work
   std::string message_;
 };

@@ -1,6 +1,6 @@
-// What far devices of one process say to each other: queued like all their work, and as late. A rank's data
-// is taken when its stream is run and not before, and lands in the other's memory when that one's stream is
-// run; so an order that events do not keep gives other numbers.
+// Links between the far devices of one process: queued like all their work, and as late. A rank's data is
+// read when its stream runs, and written to the other's memory when that one's stream runs. An order that
+// events do not enforce therefore gives other numbers.
 #pragma once
 
 #include "engine/device/peer_link.h"
@@ -8,7 +8,7 @@
 
 namespace hawser::testing {
 
-/// Ends by destroy; `device` outlives it.
+/// Destroyed by destroy(); `device` must outlive it.
 device::PeerLink* make_far_link(FarDevice& device, const device::PeerLinkRequest& request);
 
 }  // namespace hawser::testing
