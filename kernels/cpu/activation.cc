@@ -46,7 +46,7 @@ struct Act<Activation::kGelu> {
 template <>
 struct Act<Activation::kGeluTanh> {
   static constexpr float kSqrt2OverPi = 0.79788456080286536f, kCubic = 0.044715f;
-  /// Beyond 10 the sigmoid is 0 or 1; up to 10 neither e nor its inverse overflows.
+  /// Beyond 10 the sigmoid is 0 or 1 to precision; up to 10 neither e nor its inverse overflows.
   static HWS_INLINE vf bounded(vf x) { return vmin(vset(10.0f), vmax(vset(-10.0f), x)); }
   static HWS_INLINE vf exponential(vf b) {
     const vf u = vfma(vset(kCubic), vmul(vmul(b, b), b), b);

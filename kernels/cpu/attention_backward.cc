@@ -1,10 +1,11 @@
-// Attention backward (FlashAttention-2, algorithm 2) with the probabilities made again from the saved
-// log-sum-exp. One task per key-value head and span of keys. It takes the keys in chunks whose words and
-// gradients stay in the caches (the third-level one: rows of queries that are packed again for every chunk
-// cost more than it), and walks for each the query heads of the group in ascending order and their query
-// tiles, so that every product is met once; dq gathers over the chunks in memory. Where
-// there are few heads the keys are cut into several spans; each then leaves its share of dq, and a second
-// pass adds the shares in the order of the spans. The cut depends on the shape alone, not on the workers.
+// Attention backward (FlashAttention-2, algorithm 2). Probabilities are recomputed from the saved
+// log-sum-exp. There is one task per key-value head and span of keys. It processes the keys in chunks whose
+// words and gradients stay in the caches (in L3, because packing the rows of queries again for every chunk
+// costs more than L3 latency). For each chunk it walks over the query heads of the group in ascending order
+// and their query tiles, so that every product is computed once. dq accumulates over the chunks in memory. If
+// there are few heads, the keys are divided into several spans; each then produces its share of dq, and a
+// second pass adds the shares in the order of the spans. The division depends only on the shape, not on the
+// workers.
 #include "kernels/cpu/attention_dropout.h"
 #include "kernels/cpu/attention_pack.h"
 #include "kernels/cpu/attention_product.h"
@@ -17,7 +18,7 @@ namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
 constexpr int64_t kWantedTasks = 16, kMostSpans = 8, kLeastSpanKeys = 384;
-constexpr int64_t kChunkFloats = 131072;  // keys times width: at most 16 bytes each are held, 2 MiB
+constexpr int64_t kChunkFloats = 131072;  // keys times width: at most 16 bytes each, 2 MiB
 /// Keys whose scores and probabilities stay in the first-level cache.
 constexpr int kStrip = kLanes == 16 ? 32 : 16;
 static_assert(kTile % kStrip == 0 && kStrip % kRows == 0);
@@ -36,24 +37,24 @@ inline Spans cut_keys(const AttentionShape& s) {
   return {(tiles * kTile + keys - 1) / keys, keys, least(chunk, keys)};
 }
 
-/// The longest chunk of any sequence up to this one: the only span of a shorter one may be longer than each
-/// of several, and what is planned for the longest sequence must serve it.
+/// The longest chunk of any sequence up to this one. The only span of a shorter sequence may be longer than
+/// each of several, and the workspace planned for the longest sequence must suffice for it.
 inline int64_t longest_chunk(AttentionShape s) {
   int64_t longest = 0;
   for (; s.seq_k > 0; s.seq_k -= kTile) longest = most(longest, cut_keys(s).chunk);
   return longest;
 }
 
-/// dq is gathered in the caller's memory, or in a share for each span that is added up (and rounded) at the
+/// dq accumulates in the caller's memory, or in a share for each span; shares are added (and rounded) at the
 /// end.
 inline bool gathers_in_shares(const AttentionShape& s) {
   return cut_keys(s).count > 1 || s.type == DType::kBf16;
 }
 
-/// One worker's memory. Of the chunk: keys and values as lines, keys across (the same memory where both forms
-/// are), and the gradients. Of a query tile: q and dO in both forms, dq. Of a strip: scores and gradients of
-/// a panel, and words of all panels. Of a tile: the words of ds across keys and the dropout. Of a span: delta
-/// of all rows that meet it, [head of the group][query].
+/// One worker's memory. For the chunk: keys and values as lines, keys across (the same memory if both forms
+/// are equal), and the gradients. For a query tile: q and dO in both forms, dq. For a strip: scores and
+/// gradients of a panel, and words of all panels. For a tile: the words of ds across keys and the dropout
+/// mask. For a span: delta of all its rows, [head of the group][query].
 struct Scratch {
   float *keys, *values, *keys_across, *dkeys, *dvalues;
   float *q_columns, *dout_columns, *q_across, *dout_across, *dq;
@@ -101,13 +102,13 @@ inline int64_t scratch_floats(const AttentionShape& s, int64_t keys) {
   return scratch_at<Words>(nullptr, s, keys).floats;
 }
 
-/// Where dq of a span is gathered: row (b, t), head h at + (b * seq_q + t) * stride + h * head_dim.
+/// Where dq of a span accumulates: row (b, t), head h at + (b * seq_q + t) * stride + h * head_dim.
 struct QueryGradient {
   float* dq;
   int64_t stride;
 };
 
-/// dout · o, of dout as the words hold it, so that it cancels dout · v exactly where a query sees one key.
+/// dout · o, with dout rounded as in the words, so that it cancels dout · v exactly if a query sees one key.
 template <class Words, class E>
 HWS_INLINE float delta_of(const E* dout, const E* o, int64_t d) {
   vf sum = vzero();
@@ -118,8 +119,8 @@ HWS_INLINE float delta_of(const E* dout, const E* o, int64_t d) {
   return vsum(sum);
 }
 
-/// Packs the rows of a query tile in both forms, and fills in `saved`; the first chunk of a span makes delta,
-/// the others find it there.
+/// Packs the rows of a query tile in both forms and fills in `saved`. The first chunk of a span computes
+/// delta; the others reuse it.
 template <class Words, class E>
 void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q,
                   bool first_chunk, const Scratch& m, SavedRows& saved) {
@@ -148,7 +149,7 @@ void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const 
   pack_across<Words>(m.dout_across, dout, rows, s.head_dim);
 }
 
-/// Scores and gradients of one panel of queries on the key rows `strip`, and the words of what comes of them.
+/// Scores and gradients of one panel of queries on the key rows `strip`, and the resulting words.
 template <class Words>
 HWS_NOINLINE void backward_panel(const AttentionShape& s, const QueryTile& q, int panel, const KeyTile& k,
                                  RowRange strip, const float* keys, const float* values,
@@ -197,8 +198,8 @@ void backward_tiles(const AttentionShape& s, int64_t b, const QueryTile& q, cons
   }
 }
 
-/// Asks for part i of n of the rows of dq that the query tile `q` will be added to, and of those that
-/// load_queries will read for the tile after it.
+/// Prefetches part i of n of the rows of dq that the query tile `q` will be added to, and of those that
+/// load_queries will read for the next tile.
 template <class E>
 void fetch_next_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q,
                         bool first_chunk, const QueryGradient& out, int i, int n) {
@@ -281,7 +282,7 @@ void backward_span(const AttentionBackward& args, int64_t b, int64_t kv_head, in
     const int64_t end = least(begin + chunk, span_end);
     for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       for (int64_t t0 = begin; t0 < s.seq_q; t0 += kTile) {
-        // The first to meet a key tile are the queries at its own positions.
+        // A key tile is first used by the queries at its own positions.
         if (head == kv_head * group && t0 < end) load_keys<Words, E>(args, at, t0, end - 1, t0 - begin, m);
         QueryTile q;
         const int n = static_cast<int>(least(kTile, s.seq_q - t0));
@@ -322,7 +323,7 @@ void backward(const AttentionBackward& args, Stream& stream) {
                 worker_floats = scratch_floats<Words>(s, spans.chunk);
   float* const base = static_cast<float*>(args.workspace);
   float* const shares = base + stream.num_workers * worker_floats;
-  // The first span comes first: under a causal mask it meets the most queries.
+  // The first span starts first: under a causal mask it has the most queries.
   parallel(stream, groups * spans.count, [&](int64_t task, int32_t worker) {
     const int64_t span = task / groups, b = task % groups / s.kv_heads, kv_head = task % s.kv_heads;
     const QueryGradient out =

@@ -1,5 +1,4 @@
-// The dropout of a tile of probabilities, key by key, sixteen queries side by side
-// (kernels/include/dropout.h).
+// Dropout of a tile of probabilities, key by key, sixteen queries at a time (kernels/include/dropout.h).
 #pragma once
 
 #include "kernels/cpu/attention_mask.h"
@@ -7,11 +6,11 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-// Philox blocks made side by side: those of kMaskQueries queries and two blocks of four keys.
+// Philox blocks computed together: those of kMaskQueries queries and two blocks of four keys.
 constexpr int kMaskQueries = 16, kMaskKeys = 8, kSideBySide = 32;
 
-/// One round of Philox on kSideBySide counters. A function of its own, so that the compiler sees arrays that
-/// do not overlap and a loop to put into lanes.
+/// One round of Philox on kSideBySide counters. A separate function, so that the compiler sees arrays that do
+/// not overlap and can vectorise the loop.
 __attribute__((noinline)) void philox_round(uint32_t* __restrict c0, uint32_t* __restrict c1,
                                             uint32_t* __restrict c2, uint32_t* __restrict c3, uint32_t k0,
                                             uint32_t k1) {
@@ -24,8 +23,8 @@ __attribute__((noinline)) void philox_round(uint32_t* __restrict c0, uint32_t* _
   }
 }
 
-/// keep[j * kTile + i] = 0 where dropout falls on key 4 * block + j of (query[i], head[i]), else 1; j <
-/// kMaskKeys, i < kMaskQueries. The words of dropout_words for position (head, query).
+/// keep[j * kTile + i] = 0 if key 4 * block + j of (query[i], head[i]) is dropped, else 1; j < kMaskKeys, i <
+/// kMaskQueries. Uses the words of dropout_words for position (head, query).
 inline void dropout_block(float* keep, float p, uint64_t key, const int32_t* query, const int32_t* head,
                           uint64_t block) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
@@ -42,7 +41,7 @@ inline void dropout_block(float* keep, float p, uint64_t key, const int32_t* que
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  // philox_uniform(word) < p, in whole numbers: p * 2^24 is exact, and a word's lowest 8 bits do not count.
+  // philox_uniform(word) < p in integers: p * 2^24 is exact, and a word's lowest 8 bits are ignored.
   const float scaled = p * 16777216.0f;
   const auto whole = static_cast<uint32_t>(scaled);
   const uint32_t limit = (static_cast<float>(whole) < scaled ? whole + 1 : whole) << 8;
@@ -56,7 +55,7 @@ inline void dropout_block(float* keep, float p, uint64_t key, const int32_t* que
   }
 }
 
-/// keep[key][query] = 0 where dropout falls, else 1, where there is work (and a little around it).
+/// keep[key][query] = 0 if dropped, else 1, for the working range of the tile (and slightly beyond).
 inline void dropout_tile(float* keep, const AttentionShape& s, int64_t b, const QueryTile& q,
                          const KeyTile& k) {
   static_assert(kTile % kMaskKeys == 0 && kTile % kMaskQueries == 0);

@@ -1,6 +1,6 @@
 // Attention forward: one task per few query tiles, key tiles from left to right with an online softmax
-// (FlashAttention-2, algorithm 1). When queries are few (decoding with a cache) the query heads that share a
-// key-value head stand side by side in one tile.
+// (FlashAttention-2, algorithm 1). With few queries (decoding with a cache), the query heads that share a
+// key-value head are placed side by side in one tile.
 #include "kernels/cpu/attention_dropout.h"
 #include "kernels/cpu/attention_pack.h"
 #include "kernels/cpu/attention_product.h"
@@ -16,8 +16,8 @@ constexpr int kMostTiles = 16, kWantedTasks = 16;
 constexpr int kStrip = kLanes == 16 ? 32 : 16;  // keys whose scores stay in the first-level cache
 static_assert(kTile % kStrip == 0 && kStrip % kRows == 0);
 
-/// How the query rows are cut into tiles, and the tiles of one key-value head into tasks: consecutive query
-/// tiles, which load their keys once. A function of the shape alone.
+/// How the query rows are divided into tiles, and the tiles of one key-value head into tasks: consecutive
+/// query tiles, which load their keys once. Depends only on the shape.
 struct Cut {
   int64_t group;  // query heads per key-value head
   int64_t heads_per_tile, head_tiles;
@@ -38,9 +38,9 @@ inline Cut cut_queries(const AttentionShape& s) {
   return cut;
 }
 
-/// One worker's memory: a key tile in words; of a panel, scores of a strip and probabilities of a key tile in
-/// words; the dropout of a tile, a row of zeros, and for each query tile of the task the transposed queries
-/// in words and the output.
+/// One worker's memory: a key tile in words; for a panel, scores of a strip and probabilities of a key tile
+/// in words; the dropout mask of a tile, a row of zeros; and for each query tile of the task, the transposed
+/// queries in words and the output.
 struct Scratch {
   float *keys, *values, *scores, *p, *keep, *zeros, *columns, *o;
 };
@@ -101,9 +101,9 @@ inline void rescale_output(QuerySums& o, int c, const float* rescale) {
   }
 }
 
-/// The step of one panel of queries to the key rows `keys` of a key tile that the scratch holds.
-/// Probabilities wait as words for their product with the values, of all rows at once, unless a reference
-/// moves before.
+/// Processes the key rows `keys` of the key tile in the scratch for one panel of queries. Probabilities are
+/// kept as words until they are multiplied with the values, all rows at once, unless a reference moves
+/// before.
 template <class Words>
 HWS_NOINLINE void meet_keys(const AttentionShape& s, Tile& tile, int panel, const KeyTile& k, RowRange keys,
                             const Scratch& m) {
@@ -218,8 +218,8 @@ void forward_tiles(const AttentionForward& args, const Cut& cut, int64_t b, int6
   for (int i = 0; i < count; ++i) end_tile<E>(args, b, tiles[i]);
 }
 
-/// Half of the heads first, so that two workers begin with equal parts; within a half tasks go from the last
-/// query tiles (under a causal mask the longest) to the first.
+/// The first half of the heads first, so that two workers start with equal parts. Within a half, tasks go
+/// from the last query tiles (the longest under a causal mask) to the first.
 template <class Words, class E>
 void forward(const AttentionForward& args, Stream& stream) {
   const AttentionShape& s = args.s;

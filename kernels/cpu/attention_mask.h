@@ -1,12 +1,12 @@
-// The tiles that attention forward and backward work on. A tile is kTile query rows by kTile keys. Scores are
-// kept transposed, [key][query]: then a vector holds one key's scores for kLanes queries, so the softmax
-// needs no sum across lanes, and Q^T is packed once per query tile.
+// The tiles of attention forward and backward. A tile is kTile query rows by kTile keys. Scores are stored
+// transposed, [key][query]: a vector holds one key's scores for kLanes queries, so the softmax needs no sum
+// across lanes, and Q^T is packed once per query tile.
 //
-// Queries lie in panels of kPanel, [panel][row][kPanel]: what is worked on between two products of one panel
-// stays in the first-level cache, and lines a power of two apart do not meet in one set of it.
+// Queries are in panels of kPanel, [panel][row][kPanel]. The data of one panel stays in the L1 cache between
+// two products, and lines a power of two apart do not share a cache set.
 //
-// What a query sees is a range of keys, so a mask is two numbers per lane. From them follow, per group of
-// kLanes queries and block of kRows keys, the parts of a tile that are computed at all.
+// A query sees a range of keys, so a mask is two numbers per lane. They determine, for each group of kLanes
+// queries and block of kRows keys, which parts of a tile are computed.
 #pragma once
 
 #include HWS_SIMD
@@ -23,21 +23,21 @@ constexpr int kCols = kLanes == 16 ? 4 : 3;     // vectors across a register blo
 constexpr int kPanel = kCols * kLanes;          // queries in a panel, see below
 constexpr int kBlocks = kTile / kRows;          // key blocks in a tile
 constexpr float kMasked = -3e38f;               // a score that no query sees
-constexpr float kLowestMax = -1e29f;  // where running maxima start: far above kMasked in any unit, and finite
+constexpr float kLowestMax = -1e29f;  // initial running maximum: far above kMasked in any unit, and finite
 
 inline int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/// Where vector c of the queries begins in panels of `rows` rows.
+/// Offset of vector c of the queries in panels of `rows` rows.
 inline int64_t in_panels(int c, int64_t rows) { return c / kCols * rows * kPanel + c % kCols * kLanes; }
 
-/// The rows of a query tile: which query of which head stands in each lane, and the keys lo..hi that it sees.
+/// The rows of a query tile: the query and head in each lane, and the keys lo..hi that it sees.
 struct QueryTile {
-  int n;           // rows in use; the other lanes see nothing
+  int n;           // rows in use; other lanes see nothing
   int vecs;        // vectors in use
-  int64_t lo, hi;  // the keys any row sees
-  bool ascending;  // neither end of the rows' ranges goes back from row to row
+  int64_t lo, hi;  // keys that any row sees
+  bool ascending;  // both ends of the rows' ranges ascend from row to row
   int32_t head[kTile], query[kTile];
   int32_t row_lo[kTile], row_hi[kTile];
   int32_t vec_lo[kVecs], vec_hi[kVecs];    // keys that a vector's work covers
@@ -62,7 +62,7 @@ HWS_NOINLINE void set_rows(QueryTile& tile, const AttentionShape& s, int64_t b, 
   }
 }
 
-/// The least of `n` of lo and the greatest of n of hi.
+/// The minimum of n values of lo and the maximum of n values of hi.
 template <int n>
 inline void join_ranges(const int32_t* lo, const int32_t* hi, int32_t& least_lo, int32_t& greatest_hi) {
   int32_t low = INT32_MAX, high = -1;
@@ -74,8 +74,8 @@ inline void join_ranges(const int32_t* lo, const int32_t* hi, int32_t& least_lo,
   greatest_hi = high;
 }
 
-/// Fills in everything below row_lo and row_hi, which the first n rows have. Where the ranges do not ascend
-/// from row to row, every vector covers the whole tile: then the parts computed are always without holes.
+/// Fills in everything below row_lo and row_hi, which the first n rows have. If the ranges do not ascend from
+/// row to row, every vector covers the whole tile, so that the computed parts have no holes.
 HWS_NOINLINE void finish_rows(QueryTile& tile, int n) {
   tile.n = n;
   tile.vecs = (n + kLanes - 1) / kLanes;
@@ -110,7 +110,7 @@ HWS_NOINLINE void finish_rows(QueryTile& tile, int n) {
   tile.hi = hi;
 }
 
-/// Rows first..last of a tile, of keys where nothing else is said; most are multiples of kRows.
+/// Rows first..last of a tile, of keys unless stated otherwise; most are multiples of kRows.
 struct RowRange {
   int first, last;
 };
@@ -120,17 +120,17 @@ struct KeyTile {
   int64_t start;
   int first, last;  // rows any vector works on, multiples of kRows
   RowRange vec[kVecs];
-  bool masked[kVecs];                             // some lane does not see some row of its vector's work
+  bool masked[kVecs];                             // some lane does not see some row of its vector's range
   int block_first[kBlocks], block_last[kBlocks];  // vectors that work on a block of kRows rows
 };
 
-/// The queries that see any of each block of kRows keys, among those of its vectors; even numbers.
+/// The queries, among those of the vectors, that see any key of each block of kRows keys; even numbers.
 struct BlockQueries {
   RowRange block[kBlocks];
 };
 
-/// Narrower than whole vectors only if `narrow`: a product whose depth changes from block to block costs a
-/// branch that is not foreseen, which the arithmetic saved is worth in fp32, but not in pairs of bf16.
+/// Narrower than whole vectors only if `narrow`. A product whose depth changes from block to block costs a
+/// mispredicted branch. The saved arithmetic is worth that in fp32, but not in pairs of bf16.
 inline void find_queries_of_blocks(BlockQueries& queries, const QueryTile& q, const KeyTile& k, bool narrow) {
   int first = 0, last = 0;
   for (int b = 0; b < k.last / kRows; ++b) {
@@ -166,13 +166,13 @@ HWS_NOINLINE KeyTile key_tile(const QueryTile& q, int64_t start) {
   return k;
 }
 
-/// Those of `rows` that vector c of the queries works on.
+/// The part of `rows` that vector c of the queries works on.
 inline RowRange rows_of_vector(const KeyTile& k, int c, RowRange rows) {
   return {static_cast<int>(most(k.vec[c].first, rows.first)),
           static_cast<int>(least(k.vec[c].last, rows.last))};
 }
 
-/// Those that any vector of a panel works on.
+/// The rows that any vector of a panel works on.
 inline RowRange rows_of_panel(const KeyTile& k, const QueryTile& q, int panel) {
   RowRange rows = {kTile, 0};
   for (int c = panel * kCols; c < least((panel + 1) * kCols, q.vecs); ++c) {

@@ -1,7 +1,7 @@
-// How rows of q, k, v and dO become the words that tiles multiply (attention_words.h), in three forms: lines
+// Packs rows of q, k, v and dO into the words that tiles multiply (attention_words.h), in three forms: lines
 // [row][line_words], words along each row; columns [panel][line_words][kPanel], the same transposed; and
-// across [row / kPerWord][width], words across neighbouring rows. Rows are named by pointers, so that those
-// that nobody may read (not even for a NaN) are replaced by zeros. Padding is zero in every form.
+// across [row / kPerWord][width], words across neighbouring rows. Rows are given by pointers, so that rows
+// that must not be read (not even for a NaN) are replaced by zeros. Padding is zero in every form.
 #pragma once
 
 #include "kernels/cpu/attention_mask.h"
@@ -27,7 +27,7 @@ struct RowPointers {
   const E* row[kTile];
 };
 
-/// n rows `stride` apart from key `start` on; those outside of keys lo..hi are `zeros`.
+/// n rows `stride` apart, starting at key `start`; rows outside of keys lo..hi are `zeros`.
 template <class E>
 inline void point_to_keys(RowPointers<E>& rows, int n, const E* keys, int64_t stride, int64_t start,
                           int64_t lo, int64_t hi, const E* zeros) {
@@ -79,9 +79,8 @@ void pack_across(float* to, const RowPointers<E>& rows, int n, int64_t d) {
   }
 }
 
-/// Asks for part i of n of the rows first..last (rows `stride` apart, d values each), so that they come into
-/// the second-level cache while something else is worked on: rows of one head are too far apart for the
-/// hardware to foresee.
+/// Prefetches part i of n of the rows first..last (rows `stride` apart, d values each) into the L2 cache
+/// while other work runs. Rows of one head are too far apart for the hardware prefetcher.
 template <class E>
 inline void fetch_rows(const E* rows, int64_t stride, int64_t first, int64_t last, int64_t d, int i, int n) {
   const int64_t count = most(last - first + 1, 0), end = first + count * (i + 1) / n;
@@ -91,7 +90,7 @@ inline void fetch_rows(const E* rows, int64_t stride, int64_t first, int64_t las
   }
 }
 
-/// The same of n floats in a row.
+/// The same for n floats in a row.
 inline void fetch_floats(const float* x, int64_t n) {
   for (int64_t j = 0; j < n; j += 16) __builtin_prefetch(x + j, 0, 2);
 }

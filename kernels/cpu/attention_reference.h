@@ -1,6 +1,5 @@
-// Attention as the formula says it, O(T^2) time and one row of scores at a time: what the tiled kernel is
-// tested against. T is double or std::complex<double>; pointers have the strides of AttentionShape in
-// elements of T.
+// Attention by the formula, in O(T^2) time and one row of scores at a time: the reference for the tiled
+// kernel. T is double or std::complex<double>; pointers have the strides of AttentionShape in elements of T.
 #pragma once
 
 #include <vector>
@@ -24,7 +23,7 @@ inline VisibleKeys visible_keys(const AttentionShape& s, int64_t b, int64_t t) {
   return keys;
 }
 
-/// Zero for a dropped probability, else 1 / (1 - p).
+/// 0 for a dropped probability, else 1 / (1 - p).
 inline double attention_dropout_factor(const AttentionShape& s, int64_t b, int64_t head, int64_t t,
                                        int64_t key) {
   if (s.dropout.p == 0.0f) return 1.0;
@@ -44,7 +43,7 @@ T attention_score(const AttentionShape& s, const T* q, const T* k) {
   return cap > 0 ? cap * std::tanh(score / cap) : score;
 }
 
-/// o and lse of one query of one head; `scores` has room for seq_k.
+/// Computes o and lse of one query of one head; `scores` has space for seq_k.
 template <class T>
 void attention_forward_row(const AttentionShape& s, int64_t b, int64_t h, int64_t t, T* o, T* lse, const T* q,
                            const T* k, const T* v, std::vector<T>& scores) {

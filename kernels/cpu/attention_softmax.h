@@ -1,5 +1,5 @@
-// The softmax of a tile, a vector of queries at a time: scores times `unit` are exponents of 2; masks and
-// soft-cap, the online form of the forward and the derivative of the backward.
+// The softmax of a tile, one vector of queries at a time. Scores times `unit` are exponents of 2. Includes
+// masks and soft-cap, the online form of the forward, and the derivative for the backward.
 #pragma once
 
 #include "kernels/cpu/attention_mask.h"
@@ -21,16 +21,16 @@ inline ScoreUnits score_units(const AttentionShape& s) {
   return {1.0f, s.scale * kLog2E};
 }
 
-/// Of each query row, what its probabilities are relative to so far, and their sum. The reference is a
-/// maximum that was met. It moves, and what was summed is rescaled, only where the probabilities of a strip
-/// of keys would sum to more than kMostStripSum (as in FlashAttention-4), which after the first keys is
-/// hardly ever: so the maximum of the others is not even looked for.
+/// The reference and the sum of each query row's probabilities so far. The reference is a maximum met
+/// earlier. It moves, and sums are rescaled, only if the probabilities of a strip of keys would sum to more
+/// than kMostStripSum (as in FlashAttention-4). That is rare after the first keys, so usually the maximum is
+/// not even computed.
 struct Softmax {
   float reference[kTile], sum[kTile];
 };
 constexpr float kMostStripSum = 256;
 
-/// Soft-cap and mask of a vector of queries, on key rows `rows`, the first of which is at `column`.
+/// Applies soft-cap and mask to a vector of queries, on key rows `rows`, the first of which is at `column`.
 inline void finish_scores(float* column, const AttentionShape& s, const QueryTile& q, const KeyTile& k, int c,
                           RowRange rows) {
   const int n = rows.last - rows.first;
@@ -48,8 +48,8 @@ inline void finish_scores(float* column, const AttentionShape& s, const QueryTil
   }
 }
 
-/// The greatest of n rows of scores, times `unit`. The greatest product with unit is the product with the
-/// greatest: its probability can be 2^0, exactly.
+/// The maximum of n rows of scores, times `unit`. The maximum of the products equals the product of the
+/// maximum, so its probability can be exactly 2^0.
 inline vf greatest_score(const float* column, int n, vf unit) {
   vf max[kRows];
   for (int r = 0; r < kRows; ++r) max[r] = vset(kMasked);
@@ -59,8 +59,8 @@ inline vf greatest_score(const float* column, int n, vf unit) {
   return vmul(unit, vmax(vmax(max[0], max[1]), vmax(max[2], max[3])));
 }
 
-/// Moves the reference of the queries whose probabilities sum to too much to `greatest`, and their sums with
-/// it; rescale gets what else was summed takes, 1 where nothing moved.
+/// Moves the reference of the queries whose probabilities sum to too much to `greatest`, and rescales their
+/// sums. `rescale` receives the factor for other sums, 1 where nothing moved.
 inline void move_reference(Softmax& running, int c, vf strip_sum, vf greatest, float* rescale) {
   const vf old = vload(running.reference + c * kLanes);
   const vf reference = vselect_lt(vset(kMostStripSum), strip_sum, vmax(old, greatest), old);
@@ -70,8 +70,8 @@ inline void move_reference(Softmax& running, int c, vf strip_sum, vf greatest, f
   vstore(rescale, factor);
 }
 
-/// Turns n rows of scores of a vector of queries into probabilities (after dropout, but for its factor), as
-/// words across keys, and returns their sums. keep: where dropout fell, kTile floats a row, or null.
+/// Turns n rows of scores of a vector of queries into probabilities (after dropout, without its scale), as
+/// words across keys, and returns their sums. keep: the dropout mask, kTile floats a row, or null.
 template <class Words>
 HWS_NOINLINE vf softmax_vector(vf reference, const float* column, int n, vf unit, const float* keep,
                                float* words) {
@@ -93,8 +93,8 @@ HWS_NOINLINE vf softmax_vector(vf reference, const float* column, int n, vf unit
   return vadd(vadd(sum[0], sum[1]), vadd(sum[2], sum[3]));
 }
 
-/// The natural logarithm of a sum of probabilities, NaN for NaN. In plain operations, so that the compiler
-/// puts a loop of it into lanes.
+/// The natural logarithm of a sum of probabilities; NaN for NaN. In plain operations, so that the compiler
+/// can vectorise a loop of it.
 HWS_INLINE float log_of_sum(float x) {
   constexpr uint32_t kRootHalf = 0x3f3504f3u;
   const uint32_t bits = float_bits(x) + (0x3f800000u - kRootHalf);
@@ -105,8 +105,8 @@ HWS_INLINE float log_of_sum(float x) {
   return e * kLn2 + (2.0f * r * series + (x - x));
 }
 
-/// What is left of a softmax once all keys were met: the factor that makes probabilities of what was summed
-/// with them, times `kept`, and lse. n rows.
+/// Finishes a softmax after all keys: the factor that normalises sums of probabilities, times `kept`, and
+/// lse. n rows.
 inline void end_softmax(const Softmax& running, int n, float kept, float* factor, float* lse) {
   for (int r = 0; r < n; ++r) {
     const float sum = running.sum[r];
@@ -115,20 +115,20 @@ inline void end_softmax(const Softmax& running, int n, float kept, float* factor
   }
 }
 
-/// One head of one query tile: what its rows saved. delta = dout . o.
+/// What the forward saved for the rows of one head of one query tile. delta = dout . o.
 struct SavedRows {
   float lse2[kTile], delta[kTile];  // lse2 = -lse * log2 e
 };
 
-/// Where the backward's softmax leaves a vector of queries' words, from its first key row on.
+/// Where the backward's softmax writes the words of a vector of queries, from its first key row on.
 struct GradientWords {
   float *p, *ds;     // along queries: kTile / kPerWord words a key; p after dropout
   float* ds_across;  // across keys: kPanel words for kPerWord keys
 };
 
-/// For one vector of queries and key rows `rows`: scores and gradients of the probabilities become the
-/// probabilities and the gradients of the scores before soft-cap and scale. keep: where dropout fell, kTile
-/// floats a row, or null.
+/// For one vector of queries and key rows `rows`: turns scores and gradients of the probabilities into
+/// probabilities and gradients of the scores before soft-cap and scale. keep: the dropout mask, kTile floats
+/// a row, or null.
 template <class Words>
 HWS_NOINLINE void softmax_backward(const AttentionShape& s, const QueryTile& q, const KeyTile& k, int c,
                                    RowRange rows, const SavedRows& saved, const float* scores,

@@ -1,6 +1,6 @@
-// What the tiles of attention consist of: 32-bit words of one or two neighbouring values, as in the matrix
-// product (matmul_words.h). A words type says how words are read from memory, made from probabilities in
-// registers, and multiplied. This is the fp32 one; the level's header names the file of Bf16TileWords.
+// The words that make up tiles of attention: 32-bit words of one or two neighbouring values, as in the matrix
+// product (matmul_words.h). A words type defines how words are read from memory, made from probabilities in
+// registers, and multiplied. This is the fp32 type; the level's header names the file of Bf16TileWords.
 #pragma once
 
 #include HWS_SIMD
@@ -14,7 +14,7 @@ struct F32TileWords {
 
   static HWS_INLINE vf multiply_add(vf a, vf b, vf sum) { return vfma(a, b, sum); }
 
-  /// 2^x for a softmax whose sum and lse are made of it too, and where nothing but words is.
+  /// 2^x, for sums and lse; and where only words are made from it.
   static HWS_INLINE vf exp2(vf x) { return vexp2(x); }
   static HWS_INLINE vf exp2_for_words(vf x) { return vexp2(x); }
 
@@ -27,7 +27,7 @@ struct F32TileWords {
   /// Words across kPerWord neighbouring lines (here one): kLanes columns of them.
   static HWS_INLINE vf across(vf first, vf) { return first; }
 
-  /// A value as the words hold it.
+  /// A value rounded as in a word.
   static HWS_INLINE vf rounded(vf x) { return x; }
 
   /// Two neighbouring lines as words along them, ld floats between the lines.

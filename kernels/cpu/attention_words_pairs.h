@@ -1,5 +1,5 @@
-// Bf16TileWords for AVX512-BF16: a word holds two neighbours, which vdpbf16ps multiplies and adds at once.
-// The instructions take subnormal bf16 values for zero.
+// Bf16TileWords for AVX512-BF16: a word holds two neighbours, which vdpbf16ps multiplies and adds in one
+// instruction. It treats subnormal bf16 values as zero.
 #pragma once
 
 #include "kernels/cpu/attention_words.h"

@@ -1,4 +1,4 @@
-// Bf16TileWords where the processor cannot multiply bf16: values are rounded to bf16, kept as fp32 and
+// Bf16TileWords for processors without bf16 arithmetic: values are rounded to bf16, stored as fp32 and
 // multiplied as such.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the processor is. One implementation per architecture, chosen by kernels/CMakeLists.txt.
+// Identifies the processor. One implementation per architecture, chosen by kernels/CMakeLists.txt.
 #pragma once
 
 #include "kernels/include/levels.h"
@@ -8,7 +8,7 @@ namespace hawser::kernels {
 /// The highest level that the processor and the operating system support, built or not.
 CpuLevel detect_cpu_level();
 
-/// Copies the brand string, trimmed, into name (NUL-terminated; "unknown" where there is none).
+/// Copies the trimmed brand string to name (NUL-terminated; "unknown" if there is none).
 void read_cpu_name(char (&name)[64]);
 
 }  // namespace hawser::kernels

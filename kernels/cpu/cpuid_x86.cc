@@ -13,7 +13,7 @@ struct Leaf {
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
 
-/// Zeros where the processor has no such leaf.
+/// Zeros if the processor lacks the leaf.
 Leaf cpuid(uint32_t leaf, uint32_t subleaf = 0) {
   Leaf r;
   if (!__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx)) return Leaf{};

@@ -1,4 +1,4 @@
-// Softmax cross entropy as the formula says it, over the number type T (double, std::complex<double>).
+// Softmax cross entropy by the formula, over the number type T (double, std::complex<double>).
 #pragma once
 
 #include "kernels/cpu/reference_number.h"

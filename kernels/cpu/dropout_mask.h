@@ -16,7 +16,7 @@ static_assert(kDropoutBlocks % kBlocksSideBySide == 0);
 /// sample. The same words as dropout_words, block by block.
 inline void dropout_mask(float* mask, float p, uint64_t key, uint64_t sample, uint64_t position,
                          uint64_t first_block) {
-  // philox_uniform(word) < p, in whole numbers: p * 2^24 is exact, and a word's lowest 8 bits do not count.
+  // philox_uniform(word) < p in integers: p * 2^24 is exact, and a word's lowest 8 bits are ignored.
   const float scaled = p * 16777216.0f;
   const auto whole = static_cast<uint32_t>(scaled);
   const uint32_t limit = (static_cast<float>(whole) < scaled ? whole + 1 : whole) << 8;

@@ -1,8 +1,8 @@
-// The functions that every CPU level fills its kernel table with (kernels/include/table.h). Each .cc of this folder, but
-// for the dispatcher over levels, is compiled once per level with HWS_LEVEL = generic, v2, v3, v4 or v4bf16 and
-// HWS_SIMD = the header of that level. All but these functions stands in an anonymous namespace, and no C++ library
-// header is used: one inline function shared by two levels would let the linker run AVX-512 code on a machine without
-// it.
+// The functions with which every CPU level fills its kernel table (kernels/include/table.h). Each .cc of this
+// folder except the dispatcher is compiled once per level with HWS_LEVEL = generic, v2, v3, v4 or v4bf16 and
+// HWS_SIMD = the header of that level. Everything but these functions is in an anonymous namespace, and no
+// C++ library header is used: one inline function shared by two levels could make the linker run AVX-512 code
+// on a machine without it.
 #pragma once
 
 #include "kernels/include/table.h"

@@ -1,4 +1,4 @@
-// The column-wise form of the matrix product: matmul_plan.h says when it serves.
+// The column-wise form of the matrix product; matmul_plan.h says when it is used.
 #pragma once
 
 #include "kernels/cpu/matmul_parts.h"
@@ -45,9 +45,9 @@ class ColumnwiseForm {
     }
   }
 
-  /// Every worker begins with as many columns, in panels, as any other has or one panel less (its last task
-  /// is then empty): tiles of tile_n columns, of which the last is handed out a panel at a time, so that
-  /// workers end together.
+  /// Divides columns among workers so that they differ by at most one panel (a worker with one less has an
+  /// empty last task). Tiles have tile_n columns; the last tile is handed out a panel at a time, so that
+  /// workers finish together.
   int64_t panels_before(int64_t worker) const { return divide_up(args_.n, kTileColumns) * worker / workers_; }
   int64_t most_panels() const { return divide_up(divide_up(args_.n, kTileColumns), workers_); }
   int64_t tile_panels() const { return plan_.tile_n / kTileColumns; }
@@ -70,7 +70,7 @@ class ColumnwiseForm {
       c.sums = p_.sums + worker * plan_.tile_m * plan_.tile_n;
     }
     if (plan_.a_buffers > 1 && block + plan_.group < plan_.blocks) {
-      // This task's share of op(a) of the next group, which so is packed without being waited for.
+      // This task's share of op(a) of the next group, so that packing it delays no one.
       const int64_t panels = divide_up(args_.m, kTileRows), panel = panels * j / args_.n;
       c.share_line = panel * kTileRows;
       c.share_panels = panels * end / args_.n - panel;

@@ -1,6 +1,6 @@
-// The micro-kernel: a tile of kTileRows x kTileColumns of C stays in registers while the k values of one
-// block pass by. Tiles at the lower edge have their own instances with fewer rows; each element is summed
-// over k in the same order in all of them.
+// The micro-kernel: a tile of kTileRows x kTileColumns of C stays in registers while it iterates over the k
+// values of one block. Tiles at the lower edge have their own instances with fewer rows. Each element is
+// summed over k in the same order in all of them.
 #pragma once
 
 #include "kernels/cpu/matmul_words.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kTileColumns = kTileVectors * kLanes;
 
-/// Where the sums of one K block go: out = sums (+ bias) (+ add), fp32 or bf16.
+/// Destination of the sums of one K block: out = sums (+ bias) (+ add), fp32 or bf16.
 struct TileOutput {
   void* out;
   int64_t ld;
@@ -51,7 +51,7 @@ void write_tile(const float* sums, const TileOutput& t, int rows, int columns) {
   }
 }
 
-/// A tile without a lower or right edge goes from registers to memory, without a detour through the stack.
+/// A full tile is stored from registers directly, without going through the stack.
 template <class Words, int kRows>
 HWS_INLINE void write_whole_tile(vf (&sum)[kRows][kTileVectors], const TileOutput& t) {
   if (t.bias != nullptr) {
@@ -84,9 +84,9 @@ HWS_INLINE void write_whole_tile(vf (&sum)[kRows][kTileVectors], const TileOutpu
   }
 }
 
-/// Memory that will be packed next, fetched a line at a time while products are formed: its stored rows are
-/// too far apart for the hardware to foresee them. Into the first level, from where it falls into the second:
-/// fetched into the second alone (prefetcht1), packing takes half as long again on a Zen 4.
+/// Prefetches memory that will be packed next, a line at a time, during the products: its stored rows are too
+/// far apart for the hardware prefetcher. It goes into L1, from where it is evicted to L2. Prefetching into
+/// L2 only (prefetcht1) makes packing half as slow again on a Zen 4.
 struct Ahead {
   const char* at = nullptr;
   int64_t row_lines = 0, left_in_row = 0;  ///< cache lines
@@ -105,7 +105,7 @@ struct Ahead {
   }
 };
 
-/// Where nothing is to be fetched, which then costs nothing.
+/// Prefetches nothing, at no cost.
 struct NothingAhead {};
 
 /// a: panel [words][kTileRows]; b: panel [words][kTileColumns].
@@ -118,7 +118,7 @@ void micro_kernel(int64_t words, const float* a, const float* b, const TileOutpu
 #pragma GCC unroll 4
     for (int v = 0; v < kTileVectors; ++v) sum[r][v] = vzero();
   }
-  {  // C was written long ago, or never: fetch it while the sums are formed
+  {  // C was written long ago or never, so prefetch it during the sums
     const char* const c = static_cast<const char*>(t.out);
     const int64_t row_bytes = t.is_bf16 ? 2 * t.ld : 4 * t.ld, line = t.is_bf16 ? 2 * kTileColumns - 1 : 64;
 #pragma GCC unroll 16
@@ -158,8 +158,8 @@ void micro_kernel(int64_t words, const float* a, const float* b, const TileOutpu
   write_tile<Words>(sums, t, kRows, columns);
 }
 
-/// micro_kernel of as many rows as exist. At the lower edge, what it should fetch is fetched before it:
-/// instances of all heights that do both would be 70 KB of the library.
+/// micro_kernel for as many rows as exist. At the lower edge the prefetch comes first: instances of all
+/// heights that do both would add 70 KB to the library.
 template <class Words, class Next, int kRows = kTileRows>
 HWS_INLINE void micro_kernel_rows(int rows, int64_t words, const float* a, const float* b,
                                   const TileOutput& t, int columns, Next& ahead) {

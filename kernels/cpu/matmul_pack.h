@@ -7,7 +7,7 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-/// One operand, seen as `count` lines (rows of op(a), columns of op(b)) of k values each.
+/// One operand as `count` lines (rows of op(a), columns of op(b)) of k values each.
 struct Operand {
   const void* data;
   int64_t ld;         ///< elements between stored rows
@@ -23,7 +23,8 @@ constexpr HWS_INLINE int64_t round_up(int64_t a, int64_t b) { return divide_up(a
 
 constexpr int64_t kFetchAhead = 256;  ///< bytes of a line, while it is packed
 
-/// kLanes lines by kLanes words, transposed in registers. Full: all the words exist (else nk values of k do).
+/// Packs kLanes lines by kLanes words, transposed in registers. Full: all words exist (otherwise only nk
+/// values of k).
 template <class Words, int W, bool kFull, class T>
 HWS_INLINE void pack_square(float* panel, const T* p, int64_t ld, int lines, int stored_lines, int nk) {
   vf rows[kLanes];
@@ -59,7 +60,7 @@ void pack_lines(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
       const int stored = W - w < kLanes ? W - w : kLanes;
       const int n = lines - w < 0 ? 0 : lines - w < stored ? lines - w : stored;
       const T* from = n > 0 ? p + w * ld + k0 : p;
-      for (int i = 0; i < n; ++i) {  // too many streams for the hardware
+      for (int i = 0; i < n; ++i) {  // too many streams for the hardware prefetcher
         const char* const ahead = reinterpret_cast<const char*>(from + i * ld) + kFetchAhead;
         for (size_t byte = 0; byte < kStep * sizeof(T); byte += 64) __builtin_prefetch(ahead + byte);
       }
@@ -72,7 +73,7 @@ void pack_lines(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
   }
 }
 
-/// The same from lines that lie side by side in each stored row.
+/// The same for lines that are side by side in each stored row.
 template <class Words, int W, class T>
 void pack_columns(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
   int64_t k0 = 0;
@@ -97,8 +98,7 @@ void pack_columns(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
   }
 }
 
-/// Panels that kWideLines lines fill: so many words are made at once where a panel is no multiple of a
-/// vector.
+/// For panels that are not a multiple of a vector: kWideLines lines are packed together.
 constexpr int64_t kWideLines = 3 * kLanes;
 
 /// pack_columns for whole panels of kWideLines lines together.
@@ -110,8 +110,8 @@ void pack_wide_columns(float* out, int64_t panel_words, const uint16_t* p, int64
   }
 }
 
-/// Packs the `panels` panels from line `line` on, values [k0, k0 + k) of each, to out, out + panel_words, ...
-/// Lines that lie side by side are taken in strips of k, so that the stored rows of neighbouring panels are
+/// Packs `panels` panels from line `line` on, values [k0, k0 + k) of each, to out, out + panel_words, ...
+/// Lines that are side by side are packed in strips of k, so that the stored rows of neighbouring panels are
 /// read while they are in the cache.
 template <class Words, int W, class T>
 void pack_typed(float* out, int64_t panel_words, const Operand& x, int64_t line, int64_t panels, int64_t k0,

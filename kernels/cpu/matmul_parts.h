@@ -1,5 +1,5 @@
-// What the forms of the matrix product are made of: packing a task's panels, fetching ahead, tiles of C, and
-// columns that one worker packs and multiplies.
+// The building blocks of the forms of the matrix product: packing a task's panels, prefetching, tiles of C,
+// and columns that one worker packs and multiplies.
 #pragma once
 
 #include "kernels/cpu/matmul_plan.h"
@@ -13,21 +13,21 @@ constexpr int64_t kPackColumnsA = 96;  ///< of one packing task, side by side in
 constexpr int64_t kPackPanelsB = 128 / kTileColumns;
 constexpr int64_t kShortPanelWords = 4096;  ///< of op(b), half of a first-level cache
 constexpr int64_t kWarmWordsA = 65536;  ///< of op(a), passed several times: a quarter of a second-level cache
-/// What is packed next is fetched while the last of these are multiplied: fetched sooner, it would leave the
-/// second-level cache again before its turn.
+/// The data to pack next is prefetched while the last of these rows are multiplied. Earlier, it would be
+/// evicted from L2 before it is used.
 constexpr int64_t kFetchingRows = 2 * kMaxTileRows;
 
-/// A rectangle of C and where in the packed panels its lines stand.
+/// A rectangle of C and the place of its lines in the packed panels.
 struct Tile {
   int64_t row, rows, column, columns;
   const float* a;  ///< first panel of the tile, of one block
   const float* b;
-  float* sums;  ///< fp32 sums of the tile, where they are not in C
+  float* sums;  ///< fp32 sums of the tile, if not in C
   int64_t sums_ld;
 };
 
-/// Columns of op(b), of one block, that one worker packs and multiplies with packed rows; what is packed
-/// meanwhile, and what is packed next.
+/// Columns of op(b), of one block, that one worker packs and multiplies with packed rows; and what is packed
+/// meanwhile and next.
 struct Columns {
   int64_t row, rows, column, columns;  ///< of C
   int64_t block;
@@ -87,16 +87,16 @@ struct MatmulParts {
                    smaller(step, panels - panel), first_block + block);
   }
 
-  /// What a worker packs after this step of its task, whose group of blocks is [first, end): a guess (the
-  /// worker's next task, as the thread pool hands them out), which costs nothing where it is wrong. No task
-  /// at the end of the worker's own.
+  /// What a worker packs after this step of its task, whose group of blocks is [first, end). This guesses the
+  /// worker's next task as the thread pool assigns them; a wrong guess costs nothing. Returns no task at the
+  /// end of the worker's own.
   Step step_after(Step step, int64_t first, int64_t end, int64_t tasks, int32_t worker) const {
     if (step.block + 1 < end) return {step.task, step.block + 1};
     const bool own_end = step.task + 1 == tasks * (worker + 1) / stream.num_workers;
     return {own_end ? tasks : step.task + 1, first};
   }
 
-  /// Fetches `lines` of an operand in some blocks, spread evenly over `words` words of the micro-kernel.
+  /// Prefetches `lines` of an operand in some blocks, spread evenly over `words` words of the micro-kernel.
   Ahead ahead(const Operand& x, int64_t line, int64_t lines, int64_t block, int64_t blocks,
               int64_t words) const {
     Ahead next;
@@ -143,8 +143,8 @@ struct MatmulParts {
   }
 
   /// Adds one block of k to a tile. The panel of the outer loop stays in L1 while those of the other operand
-  /// pass: the one of op(a), or of op(b) where it is short, and then as much of op(a) as stays warm between
-  /// its passes.
+  /// pass by. That is the panel of op(a); or, if op(b)'s is short, op(b)'s, with as much of op(a) as stays in
+  /// cache between passes.
   template <class Next>
   void compute_tile(const Tile& tile, int64_t block, Next& next) const {
     const int64_t words = words_of(block);
@@ -169,8 +169,8 @@ struct MatmulParts {
     }
   }
 
-  /// Blocks are summed in C itself where it is f32, or in the tile's sums: until the last of them makes the
-  /// bf16 C, or, in the split form, for all of a segment.
+  /// Blocks are summed in C if it is f32. Otherwise they are summed in the tile's sums until the last block
+  /// produces the bf16 C or, in the split form, for a whole segment.
   TileOutput output(const Tile& tile, int64_t i, int64_t j, int64_t block) const {
     const bool split = plan.form == Form::kSplit, first = block % plan.segment == 0;
     const bool sums_in_c = args.c_type == DType::kF32 && !split;

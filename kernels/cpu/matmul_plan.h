@@ -1,19 +1,26 @@
-// How one matrix product is cut: a pure function of its arguments and the number of workers. Blocks of k, and
-// segments of many of them, depend on k alone and every element of C sums them in ascending order, so nothing
-// else that is chosen here shows in the result.
+// How one matrix product is divided: a pure function of its arguments and the number of workers. Blocks of k,
+// and segments of many of them, depend only on k, and every element of C sums them in ascending order.
+// Nothing else chosen here affects the result.
 //
-// Four forms. Shared: the rows of op(a) and columns of op(b) of a chunk are packed by all workers, then
-// tiles of C are computed from them. Column-wise: all rows of op(a) are packed, of as many blocks of k as
-// fit, or, where that is many bytes, of a few blocks while those before are multiplied, and each task packs
-// the columns of op(b) that it alone uses, while they are warm; this saves a barrier and serves small m
-// (decoding) without packing anything twice. Row-wise: all of op(b) is packed, and each task packs the rows
-// of op(a) that it alone uses: for small weights, where layer after layer goes over the same rows, which the
-// thread pool begins at the same worker, so that they stay in one core's caches, and for many rows, where
-// op(a) is the larger operand. Split: for every long k, as that of the head's input gradient, which is the
-// vocabulary: each task sums one segment of k in an array of its own and packs both operands by itself, so
-// that workers share neither a cache line nor a barrier; then the segments are added. Tasks of all forms but
-// the first fetch what they pack next while they multiply, so the larger operand costs the time of its
-// packing but none of its memory's.
+// There are four forms.
+//
+// Shared: all workers pack the rows of op(a) and columns of op(b) of a chunk, then compute tiles of C from
+// them.
+//
+// Column-wise: all rows of op(a) are packed, for as many blocks of k as fit; if that is too large, a few
+// blocks at a time while earlier ones are multiplied. Each task packs the columns of op(b) that only it uses,
+// while they are in cache. This saves a barrier, and for small m (decoding) nothing is packed twice.
+//
+// Row-wise: all of op(b) is packed, and each task packs the rows of op(a) that only it uses. It suits small
+// weights and many rows, where op(a) is the larger operand. Layer after layer goes over the same rows, and
+// the thread pool gives them to the same worker, so they stay in one core's caches.
+//
+// Split: for long k, such as the head's input gradient, where k is the vocabulary. Each task sums one segment
+// of k in its own array and packs both operands itself, so workers share neither a cache line nor a barrier.
+// Then the segments are added.
+//
+// Tasks of all forms but the first prefetch what they pack next while they multiply. The larger operand then
+// costs the time to pack it, but no memory latency.
 #pragma once
 
 #include "kernels/cpu/matmul_micro.h"
@@ -35,8 +42,8 @@ constexpr int64_t kMaxColumnwiseSumRows = 1024;  ///< of the column-wise form wh
 constexpr int64_t kRowwiseSumWords = 2048;       ///< most words of k of the row-wise form, then
 constexpr int64_t kSmallWords = 1 << 17;         ///< of an op(b) that stays in half of an L2 of 1 MiB
 constexpr int64_t kRowwiseTasks = 8;             ///< wanted of each worker
-constexpr int64_t kLongBlocks = 32;              ///< k of so many blocks is cut into segments
-constexpr int64_t kSegments = 12;                ///< which 2, 3, 4 and 6 workers share evenly
+constexpr int64_t kLongBlocks = 32;              ///< k with this many blocks is divided into segments
+constexpr int64_t kSegments = 12;                ///< divides evenly among 2, 3, 4 and 6 workers
 constexpr int64_t kSplitRows = round_up(512, kTileRows);
 constexpr int64_t kSplitSums = kSplitRows * 1024;  ///< most elements of C of one chunk of the split form
 constexpr int64_t kSplitTasks = 3;                 ///< wanted of each worker
@@ -46,7 +53,7 @@ enum class Form { kShared, kColumnwise, kRowwise, kSplit };
 
 struct MatmulPlan {
   int64_t block_k, blocks, block_words;  ///< values of k per block, blocks, words per line and block
-  int64_t segment;                       ///< blocks that are summed by themselves, then added to C
+  int64_t segment;                       ///< blocks summed separately, then added to C
   int64_t group;                         ///< blocks packed at once
   int64_t chunk_m, chunk_n;              ///< lines packed at once
   int64_t tile_m, tile_n;                ///< of a task, at most
@@ -56,7 +63,7 @@ struct MatmulPlan {
   int64_t a_buffers;                     ///< 2: a group of op(a) is packed while the one before is multiplied
   Form form;
   bool sums_per_worker;                 ///< else one array for the chunk
-  int64_t a_words, b_words, sum_words;  ///< of the workspace; what is private once per worker
+  int64_t a_words, b_words, sum_words;  ///< in the workspace; per-worker parts once per worker
 };
 
 inline int words_hold(const Matmul& args) {
@@ -65,7 +72,7 @@ inline int words_hold(const Matmul& args) {
 }
 
 /// Cycles per value of k, times 32 (one vector multiply-add per half cycle at 16 lanes): arithmetic and the
-/// traffic of both operands, for the worker that has most tasks.
+/// traffic of both operands, for the worker with the most tasks.
 inline double tiling_cost(int64_t tiles, int64_t workers, int64_t rows, int64_t columns, double per_column) {
   const double tile = static_cast<double>(rows * columns) + per_column * static_cast<double>(columns) +
                       8.0 * static_cast<double>(rows);
@@ -104,7 +111,7 @@ inline int64_t chunk_lines(int64_t lines, int64_t line_words, int64_t panel) {
   return round_up(divide_up(lines, divide_up(lines, most)), panel);
 }
 
-/// Cuts k into blocks, which depend on k alone.
+/// Divides k into blocks, depending only on k.
 inline void cut_k(MatmulPlan& plan, int64_t k, int64_t per_word) {
   plan.blocks = larger(1, divide_up(k, kBlockK * per_word));
   const bool is_long = plan.blocks >= kLongBlocks;
@@ -115,12 +122,12 @@ inline void cut_k(MatmulPlan& plan, int64_t k, int64_t per_word) {
   plan.segment = is_long ? divide_up(plan.blocks, kSegments) : plan.blocks;
 }
 
-/// Whether fp32 sums of blocks must stand beside C.
+/// Whether fp32 sums of blocks are needed beside C.
 inline bool needs_sums(const MatmulPlan& plan, const Matmul& args) {
   return args.c_type == DType::kBf16 && plan.blocks > 1;
 }
 
-/// Plans the split form, for every long k and no other.
+/// Plans the split form, used for every long k and only then.
 inline void plan_split(MatmulPlan& plan, const Matmul& args, int64_t workers) {
   const int64_t rows = smaller(args.m, kSplitRows);
   const auto even = [](int64_t lines, int64_t most, int64_t panel) {
@@ -137,8 +144,9 @@ inline void plan_split(MatmulPlan& plan, const Matmul& args, int64_t workers) {
   plan.sum_words = kSegments * smaller(args.m, plan.chunk_m) * plan.chunk_n;
 }
 
-/// Plans the row-wise form, where it serves: op(a) has rows enough for all workers, one block of op(b) at
-/// least fits, and op(b) is the smaller operand, or small while the rows of op(a) lie as a worker left them.
+/// Plans the row-wise form if it is suitable: op(a) has enough rows for all workers, at least one block of
+/// op(b) fits, and op(b) is the smaller operand or is small while the rows of op(a) are still in a worker's
+/// cache.
 inline bool plan_rowwise(MatmulPlan& plan, const Matmul& args, int64_t workers) {
   const int64_t block_words = larger(1, plan.block_words * round_up(args.n, kTileColumns));
   const int64_t group = smaller(plan.blocks, kPackedWords / block_words);
@@ -233,8 +241,8 @@ inline int64_t most_split_words(const Matmul& args, int64_t workers) {
          kSegments * smaller(rows * columns, kSplitSums) + 3 * kAlignWords;
 }
 
-/// A bound that grows with m, n and k, whatever form they take, because the step that a workspace is planned
-/// for is the largest: fewer rows must not need more.
+/// A bound that grows with m, n and k, whatever the form. The workspace is planned for the largest step, so
+/// fewer rows must not need more.
 inline int64_t workspace_words(const Matmul& args, int32_t num_workers) {
   MatmulPlan plan{};
   const int64_t workers = larger(1, num_workers), per_word = words_hold(args);

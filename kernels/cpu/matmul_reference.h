@@ -7,7 +7,7 @@
 
 namespace hawser::kernels {
 
-/// Where element (i, p) of op(a) and (p, j) of op(b) are stored.
+/// Index of element (i, p) of op(a) and of (p, j) of op(b).
 inline int64_t a_index(const Matmul& x, int64_t i, int64_t p) {
   return x.a_transposed ? p * x.lda + i : i * x.lda + p;
 }

@@ -1,4 +1,4 @@
-// The shared form of the matrix product: matmul_plan.h says when it serves.
+// The shared form of the matrix product; matmul_plan.h says when it is used.
 #pragma once
 
 #include "kernels/cpu/matmul_parts.h"
@@ -13,7 +13,7 @@ class SharedForm {
 
   void run() const {
     const int64_t groups = divide_up(plan_.blocks, plan_.group);
-    int64_t packed_a_at = -1, packed_b_at = -1;  // which chunk and group the packed operands hold
+    int64_t packed_a_at = -1, packed_b_at = -1;  // chunk and group that the packed operands hold
     for (int64_t jc = 0; jc < args_.n; jc += plan_.chunk_n) {
       for (int64_t ic = 0; ic < args_.m; ic += plan_.chunk_m) {
         for (int64_t g = 0; g < groups; ++g) {
@@ -44,8 +44,8 @@ class SharedForm {
     });
   }
 
-  /// Neighbouring tasks share rows of op(a); the columns of op(b) of a chunk come again for every row of
-  /// tiles, which costs least where they stay in the second-level cache.
+  /// Neighbouring tasks share rows of op(a). The columns of op(b) of a chunk are reused for every row of
+  /// tiles, which is cheapest while they stay in L2.
   void compute_chunk(int64_t ic, int64_t jc, int64_t first_block) const {
     const int64_t m = smaller(plan_.chunk_m, args_.m - ic), n = smaller(plan_.chunk_n, args_.n - jc);
     const int64_t panels_a = divide_up(m, kTileRows), panels_b = divide_up(n, kTileColumns);

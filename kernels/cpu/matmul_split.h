@@ -1,4 +1,4 @@
-// The split form of the matrix product, for a long k: matmul_plan.h says why.
+// The split form of the matrix product, for a long k; matmul_plan.h says why.
 #pragma once
 
 #include "kernels/cpu/matmul_parts.h"
@@ -35,8 +35,8 @@ class SplitForm {
     int64_t row, rows, column, columns;
   };
 
-  /// sums, [rows][chunk_n], become those of one segment. While a block of op(a) is multiplied with tile after
-  /// tile of columns, as many shares of the next block are packed.
+  /// Computes sums [rows][chunk_n] of one segment. While a block of op(a) is multiplied with tile after tile
+  /// of columns, the next block is packed in equal shares.
   void compute_segment(int64_t segment, const Rectangle& of, float* sums, int32_t worker) const {
     const int64_t panels = divide_up(of.rows, kTileRows), tiles = divide_up(of.columns, plan_.tile_n);
     const int64_t begin = segment * plan_.segment, end = smaller(begin + plan_.segment, plan_.blocks);
@@ -67,7 +67,7 @@ class SplitForm {
     }
   }
 
-  /// n elements of a row of C, from `column` on, from those of the segments, which lie `stride` apart.
+  /// Adds n elements of a row of C, from `column` on, over the segments, which are `stride` apart.
   void add_segments(int64_t row, int64_t column, int64_t n, const float* sums, int64_t stride) const {
     const int64_t at = row * args_.ldc + column;
     float* const wide = static_cast<float*>(args_.c) + at;

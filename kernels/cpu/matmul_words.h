@@ -1,6 +1,6 @@
-// What the packed panels of the matrix product consist of: 32-bit words, one per (row or column, step of k).
-// A words type says how many values of k one word holds, how words are read from memory, and how the
-// micro-kernel multiplies them. This is the fp32 one; the level's header names the file of Bf16Words.
+// The words that make up packed panels of the matrix product: 32-bit words, one per (row or column, step of
+// k). A words type defines how many values of k one word holds, how words are read from memory, and how the
+// micro-kernel multiplies them. This is the fp32 type; the level's header names the file of Bf16Words.
 #pragma once
 
 #include HWS_SIMD

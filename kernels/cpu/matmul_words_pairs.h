@@ -1,5 +1,5 @@
-// Bf16Words for AVX512-BF16: a word holds two neighbours in k, which vdpbf16ps multiplies and adds at once.
-// The instruction takes subnormal bf16 values for zero.
+// Bf16Words for AVX512-BF16: a word holds two neighbours in k, which vdpbf16ps multiplies and adds in one
+// instruction. It treats subnormal bf16 values as zero.
 #pragma once
 
 #include "kernels/cpu/matmul_words.h"
@@ -82,8 +82,7 @@ struct Bf16Words {
       0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39, 8,  40, 9,  41, 10, 42,
       11, 43, 12, 44, 13, 45, 14, 46, 15, 47, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53,
       22, 54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63};
-  /// 16 values, then 16 more, rounded to nearest even. Subnormal values become zero, which the product would
-  /// take them for anyway.
+  /// 16 values, then 16 more, rounded to nearest even. Subnormal values become zero, as in the product.
   static HWS_INLINE vf round_pair(vf low, vf high) { return (vf)_mm512_cvtne2ps_pbh(high, low); }
   /// 16 values, then their 16 neighbours in k -> 16 words.
   static HWS_INLINE vf shuffled(vf halves) {

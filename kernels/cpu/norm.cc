@@ -52,7 +52,7 @@ HWS_INLINE vf zero_beyond(vf x, int lanes) {
   return lanes == kLanes ? x : vselect_lt(viota(), vset(static_cast<float>(lanes)), x, vzero());
 }
 
-/// y of one vector, whose statistics are known: of a forward, and once more of its backward, to the same
+/// y of one vector with known statistics. Used by the forward, and by the backward to recompute the same
 /// bits.
 template <class Args, class Y, class X, class W>
 void write_output(const Args& a, int64_t r, int64_t g) {
@@ -126,7 +126,7 @@ inline int64_t block_rows(int64_t rows) {
 inline int64_t blocks_of(int64_t rows) { return (rows + block_rows(rows) - 1) / block_rows(rows); }
 inline int64_t padded(int64_t d) { return (d + 15) / 16 * 16; }
 
-/// What gives y once more; null where it is not wanted.
+/// What is needed to recompute y; null if y is not wanted.
 template <class X>
 auto output_again(const NormBackward& a) -> void (*)(const NormBackward&, int64_t, int64_t) {
   using Args = NormBackward;

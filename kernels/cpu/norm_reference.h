@@ -33,7 +33,7 @@ void norm_forward_reference(const NormForward& a, T* y, T* mean, T* rstd, const 
 
 /// With xhat = (x - mean) * rstd and dxhat = dy * (weight_offset + weight):
 /// dx = rstd * (dxhat - [LayerNorm: avg(dxhat)] - xhat * avg(dxhat * xhat)).
-/// dx, dweight and dbias are added to where the arguments say so. dbias, y and bias may be null.
+/// The arguments say whether dx, dweight and dbias are added to. dbias, y and bias may be null.
 template <class T>
 void norm_backward_reference(const NormBackward& a, T* dx, T* dweight, T* dbias, const T* dy, const T* x,
                              const T* weight, const T* mean, const T* rstd, T* y = nullptr,

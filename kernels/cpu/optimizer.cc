@@ -1,5 +1,5 @@
-// AdamW and SGD, one pass over memory. Tails run through the same vector arithmetic as the body, so results
-// do not depend on where a parameter is cut into shards or ranges.
+// AdamW and SGD, one pass over memory. Tails use the same vector arithmetic as the body, so results do not
+// depend on how a parameter is divided into shards or ranges.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/optimizer_step.h"
 #include "kernels/cpu/parallel.h"
@@ -46,7 +46,7 @@ void adamw_range(const AdamW& a, int64_t begin, int64_t end) {
   if constexpr (kCopy) vstore_bf16_n(copy + i, w, n);
 }
 
-/// The copy goes past the caches, a line at a time, as far as there are whole ones.
+/// Stores the copy past the caches, a line at a time, as far as there are whole lines.
 void adamw_range_streamed(const AdamW& a, int64_t begin, int64_t end) {
   const AdamWConstants c(a);
   auto* copy = static_cast<uint16_t*>(a.copy);
@@ -59,8 +59,8 @@ void adamw_range_streamed(const AdamW& a, int64_t begin, int64_t end) {
   adamw_range<true>(a, i, end);
 }
 
-/// Whether the copy is whole cache lines, and so much state passes through the caches that nobody finds it
-/// there.
+/// Whether the copy consists of whole cache lines, and so much state passes through the caches that it would
+/// be evicted anyway.
 inline bool streams_copy(const AdamW& a) {
   return a.n >= kStreamedElements && (reinterpret_cast<uintptr_t>(a.copy) & 63) == 0;
 }

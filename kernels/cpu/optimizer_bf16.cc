@@ -1,6 +1,6 @@
-// AdamW and SGD on state that is bf16 throughout, one pass over memory: as optimizer.cc, with stochastic
-// rounding (kernels/include/stochastic_rounding.h) where it stores. Words are made for 64 neighbouring
-// elements of the parameter at once, wherever the run is cut.
+// AdamW and SGD on all-bf16 state, one pass over memory: like optimizer.cc, with stochastic rounding
+// (kernels/include/stochastic_rounding.h) on stores. Random words are computed for 64 neighbouring elements
+// of the parameter at once, wherever the run is divided.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/optimizer_step.h"
 #include "kernels/cpu/parallel.h"
@@ -33,7 +33,8 @@ __attribute__((noinline)) void make_words(uint32_t* words, uint64_t key, uint64_
   }
 }
 
-/// p[0..n) = x, rounded by 16 random bits in each lane: what is left then is exact, and so is the store.
+/// p[0..n) = x, rounded with 16 random bits in each lane. The rounded value is exact in bf16, so storing it
+/// rounds no further.
 HWS_INLINE void store_rounded(uint16_t* p, vf x, vwords random_bits, int n) {
   const vwords bits = (vwords)x;
   const vwords number = (vwords)((bits & 0x7fffffffu) <= 0x7f800000u);
@@ -43,7 +44,7 @@ HWS_INLINE void store_rounded(uint16_t* p, vf x, vwords random_bits, int n) {
 /// Calls body(i, n, words) for runs of n <= kLanes elements from i on that cover [begin, end).
 template <class Body>
 HWS_INLINE void with_words(const RoundingPlace& place, uint64_t step, int64_t begin, int64_t end, Body body) {
-  uint32_t words[kWords + kLanes];  // the last vector may begin anywhere
+  uint32_t words[kWords + kLanes];  // the last vector may start anywhere
   __builtin_memset(words + kWords, 0, kLanes * sizeof(uint32_t));
   for (int64_t i = begin; i < end;) {
     const int64_t element = place.first + i, start = element / kWords * kWords;

@@ -91,7 +91,7 @@ HWS_INLINE Block<A, kVectors> sum_in_order(const OrderedSum& args, int64_t i, in
   return total;
 }
 
-/// Subtrees that wait for their right neighbour lie on a stack; member m closes as many as m has trailing
+/// A stack holds subtrees that wait for their right neighbour; member m completes as many as m has trailing
 /// ones.
 template <class A>
 HWS_INLINE Block<A, 1> sum_by_tree(const OrderedSum& args, int64_t i, int count) {

@@ -1,4 +1,4 @@
-// The ordered sum of one element, as its contract reads, over the number type T.
+// The ordered sum of one element by its definition, over the number type T.
 #pragma once
 
 #include "kernels/include/ordered_sum.h"
@@ -13,7 +13,7 @@ T tree_sum_reference(int32_t begin, int32_t count, const Addend& addend) {
   return tree_sum_reference<T>(begin, half, addend) + tree_sum_reference<T>(begin + half, half, addend);
 }
 
-/// addend(m) is member m's, rounded already; round(sum, type) rounds a T to a type.
+/// addend(m) is member m's value, already rounded; round(sum, type) rounds a T to a type.
 template <class T, class Addend, class Round>
 T ordered_sum_reference(const OrderedSum& a, T out, const Addend& addend, const Round& round) {
   T total = T(0);

@@ -1,4 +1,4 @@
-// A parallel loop over a lambda. Internal linkage, as everything that the levels share.
+// A parallel loop over a lambda. Internal linkage, like everything that levels share.
 #pragma once
 
 #include "engine/base/stream.h"
@@ -16,8 +16,8 @@ inline void parallel(Stream& stream, int64_t tasks, const Body& body) {
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// Calls body(begin, end) over consecutive ranges of at most `grain` items that cover [0, items). The cuts do
-/// not depend on the number of workers.
+/// Calls body(begin, end) over consecutive ranges of at most `grain` items that cover [0, items). The ranges
+/// do not depend on the number of workers.
 template <class Body>
 inline void parallel_ranges(Stream& stream, int64_t items, int64_t grain, const Body& body) {
   parallel(stream, (items + grain - 1) / grain, [&](int64_t task, int32_t) {

@@ -1,5 +1,5 @@
-// Philox (engine/base/philox.h) in vector lanes: one block in each 64-bit lane, where the low half of a lane
-// is a word of the state and the high half holds what the next product ignores.
+// Philox (engine/base/philox.h) in vector lanes: one block in each 64-bit lane. The low half of a lane is a
+// word of the state; the high half is ignored by the next product.
 #pragma once
 
 #include "engine/base/philox.h"
@@ -9,7 +9,7 @@ namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
 constexpr int kBlocksPerVector = kLanes / 2;
-constexpr int kPhiloxVectors = 2;  ///< side by side, to fill the latency of one with the other
+constexpr int kPhiloxVectors = 2;  ///< two vectors, to hide latency
 constexpr int kBlocksSideBySide = kPhiloxVectors * kBlocksPerVector;
 
 typedef uint32_t vwords __attribute__((vector_size(kLanes * sizeof(uint32_t))));

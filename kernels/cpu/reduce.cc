@@ -26,7 +26,7 @@ HWS_INLINE void sum_columns(float* out, const T* dy, int64_t rows, int64_t strid
   vstore_n(out, total, n);
 }
 
-/// kVectors whole vectors of columns at once, so that every cache line that is read is used up.
+/// kVectors whole vectors of columns at once, so that every cache line read is used completely.
 template <int kVectors, class T>
 HWS_INLINE void sum_column_group(float* out, const T* dy, int64_t rows, int64_t stride, bool accumulate) {
   vf total[kVectors];

@@ -1,7 +1,6 @@
-// What the scalar references need of their number type T besides arithmetic: they run in double, which tests
-// the fast paths, and in std::complex<double>, whose tiny imaginary part carries an exact derivative through
-// the same lines (complex step). Comparisons look at the real part; functions that <complex> lacks are
-// continued here.
+// What the scalar references need from their number type T besides arithmetic. They run in double, to test
+// the fast paths, and in std::complex<double>, whose tiny imaginary part gives an exact derivative with the
+// same code (complex step). Comparisons use the real part. Functions that <complex> lacks are extended here.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// x + dropout(branch) and its backward, which makes the mask again instead of keeping it.
+// x + dropout(branch) and its backward, which recomputes the mask instead of saving it.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/residual_row.h"

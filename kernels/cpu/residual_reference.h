@@ -6,7 +6,7 @@
 
 namespace hawser::kernels {
 
-/// What feature j of row r is multiplied with.
+/// The dropout multiplier of feature j of row r.
 inline double dropout_factor(const Dropout& dropout, int64_t seq, int64_t r, int64_t j) {
   if (dropout.p == 0.0f) return 1.0;
   const PhiloxBlock words = dropout_words(dropout.key, dropout.samples[r / seq],

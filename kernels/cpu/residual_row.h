@@ -1,5 +1,4 @@
-// One row of x + dropout(branch), for the kernel that makes it and the one that normalises it in the same
-// pass.
+// One row of x + dropout(branch), for the residual kernel and for the norm that computes it in the same pass.
 #pragma once
 
 #include "kernels/cpu/dropout_mask.h"

@@ -21,9 +21,9 @@ struct ActivationForward {
   bool gated = false;
 };
 
-/// dh (same shape and type as h) from dy [rows,f]. If y is not null, it gets the output of the forward
-/// again, bit for bit, so that it need not be saved. dh may alias h exactly, and without a gate dy; y may
-/// alias dy exactly.
+/// dh (same shape and type as h) from dy [rows,f]. If y is not null, it receives the forward's output again,
+/// bit for bit, so that it need not be saved. dh may alias h exactly and, without a gate, dy; y may alias dy
+/// exactly.
 struct ActivationBackward {
   void* dh = nullptr;
   const void* dy = nullptr;

@@ -1,12 +1,12 @@
-// Dropout masks: a pure function of (seed, layer, site, sample, position, feature), so that no layout, thread
-// count or recomputation changes them.
+// Dropout masks: a pure function of (seed, layer, site, sample, position, feature), so they do not depend on
+// layout, thread count or recomputation.
 #pragma once
 
 #include "engine/base/philox.h"
 
 namespace hawser::kernels {
 
-/// What a site needs to make its mask. p == 0 means none, and then the rest is not read.
+/// What a site needs to compute its mask. p == 0 means no dropout; the other fields are then not read.
 struct Dropout {
   float p = 0.0f;                     ///< probability of zero; kept values are scaled by 1 / (1 - p)
   uint64_t key = 0;                   ///< philox_derive(seed, layer, site)

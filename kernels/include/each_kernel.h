@@ -1,4 +1,4 @@
-// Visits each function of the kernel table that computes. Tables that wrap another table are made with it.
+// Visits each computing function of the kernel table. Used for tables that wrap another table.
 #pragma once
 
 #include "kernels/include/table.h"

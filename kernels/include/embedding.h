@@ -20,9 +20,9 @@ struct EmbeddingForward {
   float scale = 1.0f;
 };
 
-/// dweight[index[r],:] (+)= scale * dx[r,:], rows added in ascending r: the same bits for every thread count.
-/// dweight: f32 [table_rows,d], overwritten (zero where no row hits) unless accumulate. Used for tokens and
-/// for positions alike.
+/// dweight[index[r],:] (+)= scale * dx[r,:], with rows added in ascending r, so the bits do not depend on the
+/// thread count. dweight: f32 [table_rows,d], overwritten (zero for rows without an index) unless accumulate.
+/// Used for both tokens and positions.
 struct EmbeddingBackward {
   float* dweight = nullptr;
   const float* dx = nullptr;

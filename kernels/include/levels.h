@@ -1,4 +1,4 @@
-// The CPU levels: which the machine has, and the kernel table of each.
+// The CPU levels: which ones the machine supports, and the kernel table of each.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ const KernelTable& cpu_kernels(CpuLevel level);
 const char* cpu_level_name(CpuLevel level);
 int32_t cpu_level_from_name(std::string_view name);
 
-/// The processor's brand string, such as "AMD EPYC 9R14"; "unknown" where there is none. Static storage.
+/// The processor's brand string, such as "AMD EPYC 9R14"; "unknown" if there is none. Static storage.
 const char* cpu_name();
 
 }  // namespace hawser::kernels

@@ -6,8 +6,9 @@
 
 namespace hawser::kernels {
 
-/// What a product does to its fp32 result before it stores it: the activation of an MLP, or its gradient
-/// (GELU in its tanh form, Hendrycks and Gimpel, arXiv 1606.08415). This saves a pass over memory.
+/// An operation fused into a product, applied to its fp32 result before it is stored: the activation of an
+/// MLP, or its gradient (GELU in its tanh form, Hendrycks and Gimpel, arXiv:1606.08415). This saves a pass
+/// over memory.
 enum class Epilogue : uint8_t { kNone, kGeluTanh, kGeluTanhGradient };
 
 /// c[m,n] = op(a)[m,k] · op(b)[k,n] (+ bias[n]) (+ c), accumulated in fp32 over k in ascending blocks, of a
@@ -38,7 +39,7 @@ struct Matmul {
   int64_t ldc = 0, lda = 0, ldb = 0;
   int64_t m = 0, n = 0, k = 0;
   bool a_transposed = false, b_transposed = false, accumulate = false;
-  bool round_to_bf16 = false;  ///< form the product from bf16 values also where both operands are f32
+  bool round_to_bf16 = false;  ///< use bf16 values in the product even if both operands are f32
   Epilogue epilogue = Epilogue::kNone;
   void* aux = nullptr;
   float* bias_gradient = nullptr;

@@ -23,15 +23,15 @@ struct NormForward {
   DType y_type = DType::kF32, x_type = DType::kF32, weight_type = DType::kF32;
   int64_t rows = 0, groups = 1, d = 0, y_stride = 0, x_stride = 0;
   float eps = 1e-5f, weight_offset = 0.0f;
-  /// Where residual.y is not null, x is that sum and made here, in the same pass: x == residual.y, f32, rows
-  /// and d are equal, x_stride = d, groups = 1, and there is a branch.
+  /// If residual.y is not null, x is that sum and is computed here, in the same pass: x == residual.y, f32,
+  /// rows and d are equal, x_stride = d, groups = 1, and there is a branch.
   ResidualForward residual;
 };
 
 /// dx (+)= gradient of the input; dweight, dbias (f32 [d]; dbias may be null) (+)= column sums over rows and
-/// groups, in an order fixed by rows and groups alone. x is the input that forward saw. dx_accumulate adds
-/// into dx (f32 only: the residual gradient); weights_accumulate adds into dweight and dbias. dx may alias dy
-/// exactly when not dx_accumulate. If y is not null, it gets the output of the forward again, bit for bit, so
+/// groups, in an order that depends only on rows and groups. x is the forward's input. dx_accumulate adds to
+/// dx (f32 only: the residual gradient); weights_accumulate adds to dweight and dbias. dx may alias dy
+/// exactly if not dx_accumulate. If y is not null, it receives the forward's output again, bit for bit, so
 /// that it need not be saved; only then is bias read. workspace: norm_backward_workspace_bytes(args).
 struct NormBackward {
   void* dx = nullptr;

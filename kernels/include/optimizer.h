@@ -7,13 +7,13 @@
 
 namespace hawser::kernels {
 
-/// What changes from step to step, read from an arena slot.
+/// Scalars that change from step to step, read from an arena slot.
 struct OptimizerScalars {
   float lr = 0;
   float grad_scale = 1;        ///< clip factor (and later the inverse loss scale)
   float bias_correction1 = 1;  ///< 1 - beta1^t
   float bias_correction2 = 1;  ///< 1 - beta2^t
-  uint64_t step = 0;           ///< t: what random rounding is keyed by
+  uint64_t step = 0;           ///< t; part of the key of random rounding
 };
 
 /// AdamW (Loshchilov and Hutter, arXiv 1711.05101), element-wise with explicit fma, IEEE division and square
@@ -44,10 +44,10 @@ struct Sgd {
   bool nesterov = false;
 };
 
-/// AdamW on weight, m, v and grad in bf16 [n] each, without an fp32 copy: they are widened to f32 and
-/// stepped as above; weight, m and v are then rounded stochastically (scalars->step is the step). All three
-/// need that: with rounding to nearest, v would stop moving once 1 - beta2 of it is below half a unit in the
-/// last place.
+/// AdamW on weight, m, v and grad in bf16 [n] each, without an fp32 copy. They are widened to f32 and updated
+/// as above; weight, m and v are then rounded stochastically (scalars->step is the step). All three need
+/// that: with rounding to nearest, v would stop changing once (1 - beta2) v is below half a unit in the last
+/// place.
 struct AdamWBf16 {
   void* weight = nullptr;
   void* m = nullptr;
@@ -59,7 +59,8 @@ struct AdamWBf16 {
   RoundingPlace place;
 };
 
-/// Sgd likewise: weight, buf (null when momentum is 0) and grad are bf16 [n]; buf rounds as a first moment.
+/// The same for Sgd: weight, buf (null when momentum is 0) and grad are bf16 [n]; buf is rounded like a first
+/// moment.
 struct SgdBf16 {
   void* weight = nullptr;
   void* buf = nullptr;

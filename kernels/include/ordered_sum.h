@@ -1,4 +1,4 @@
-// A sum over members in a fixed order, which gives reductions between ranks the same bits everywhere.
+// A sum over members in a fixed order, so that reductions between ranks give the same bits everywhere.
 #pragma once
 
 #include "engine/base/dtype.h"

@@ -18,18 +18,18 @@ struct ColumnSum {
   void* workspace = nullptr;
 };
 
-/// Elements whose squares SumOfSquares adds in fp64 before they join the exact sum. Equal to the alignment of
-/// flat shards (engine/mesh/flat_shard.h), so that cutting g into shards moves no element to another block.
+/// Number of elements whose squares SumOfSquares adds in fp64 before they join the exact sum. Equal to the
+/// alignment of flat shards (engine/mesh/flat_shard.h), so that sharding moves no element to another block.
 inline constexpr int64_t kNormBlock = 64;
 
-/// Accumulators that SumOfSquares works with: the most tasks that it cuts g into.
+/// Number of accumulators of SumOfSquares: the most tasks into which it divides g.
 inline constexpr int64_t kNormTasks = 64;
 
-/// sum += the squares of g: f32 or bf16 [n]. Squares are exact in fp64; the kNormBlock squares of each block,
+/// sum += the squares of g: f32 or bf16 [n]. Squares are exact in fp64. The kNormBlock squares of each block,
 /// counted from g, are added in fp64 in one order (i and i + 16 first, then halves of the sixteen), and the
-/// blocks' sums exactly. So sum->value() has the same bits on every level, for any number of workers, and
-/// however g is cut into calls, shards or ranks at multiples of kNormBlock. workspace: ExactSum [kNormTasks],
-/// uninitialised.
+/// blocks' sums exactly. So sum->value() has the same bits on every level, for any number of workers, and for
+/// any division of g into calls, shards or ranks at multiples of kNormBlock. workspace: ExactSum
+/// [kNormTasks], uninitialised.
 struct SumOfSquares {
   ExactSum* sum = nullptr;
   const void* g = nullptr;
@@ -38,7 +38,7 @@ struct SumOfSquares {
   DType type = DType::kF32;
 };
 
-/// y[i] = a[i] + b[i], f32; y may be a or b. Joins the two gradients of a tied embedding.
+/// y[i] = a[i] + b[i], f32; y may be a or b. Used to add the two gradients of a tied embedding.
 struct Add {
   float* y = nullptr;
   const float* a = nullptr;

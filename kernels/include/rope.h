@@ -8,8 +8,9 @@
 namespace hawser::kernels {
 
 /// Rotates `heads` consecutive heads of d elements at x + row * stride, in place, by the angles of
-/// cos_sin[positions[row]]: f32 [max_positions, d/2, 2] = (cos, sin), attention factor already in. inverse
-/// turns the other way (its backward). d even; type f32 or bf16, arithmetic in fp32; positions in range.
+/// cos_sin[positions[row]]: f32 [max_positions, d/2, 2] = (cos, sin), including the attention factor.
+/// `inverse` rotates the other way (the backward). d even; type f32 or bf16, arithmetic in fp32; positions in
+/// range.
 struct Rope {
   void* x = nullptr;
   const float* cos_sin = nullptr;

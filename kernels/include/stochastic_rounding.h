@@ -1,16 +1,16 @@
-// Stochastic rounding of f32 to bf16 (Gupta et al., "Deep learning with limited numerical precision", arXiv
-// 1502.02551): up with the probability that is the part cut off, so that the mean over many roundings is the
-// value itself, and updates far below half a unit in the last place are not lost but taken now and then. What
-// bf16 holds exactly stays as it is. The random bits are Philox words of (parameter, step, element): the same
-// for every layout, cut, level and number of threads.
+// Stochastic rounding of f32 to bf16 (Gupta et al., "Deep learning with limited numerical precision",
+// arXiv:1502.02551). A value is rounded up with a probability equal to the part cut off, so the mean over
+// many roundings is the value itself, and updates far below half a unit in the last place are not lost.
+// Values that bf16 represents exactly are unchanged. The random bits are Philox words of (parameter, step,
+// element), so they do not depend on layout, division into runs, level or number of threads.
 #pragma once
 
 #include "engine/base/philox.h"
 
 namespace hawser::kernels {
 
-/// Where a run of elements stands: `key` is the parameter's (from seed and name), `first` the number of the
-/// run's first element in the unsharded parameter. The step comes with OptimizerScalars.
+/// The position of a run of elements: `key` is the parameter's (from seed and name), `first` the number of
+/// the run's first element in the unsharded parameter. The step comes from OptimizerScalars.
 struct RoundingPlace {
   uint64_t key = 0;
   int64_t first = 0;
@@ -21,7 +21,7 @@ static constexpr inline PhiloxBlock rounding_words(uint64_t key, uint64_t step, 
   return philox(key, step, block);
 }
 
-/// Sixteen uniform bits for each of the three values of an element, made of its one word; any two of them are
+/// Sixteen uniform bits for each of an element's three values, derived from its one word. Any two of them are
 /// independent.
 enum class RoundingUse : uint8_t { kWeight, kMoment1, kMoment2 };
 static constexpr inline uint32_t rounding_bits(uint32_t word, RoundingUse use) {
@@ -29,7 +29,7 @@ static constexpr inline uint32_t rounding_bits(uint32_t word, RoundingUse use) {
   return use == RoundingUse::kMoment1 ? word >> 16 : (word ^ (word >> 16)) & 0xffffu;
 }
 
-/// The bf16 of an f32's bits. NaN stays NaN (quiet), infinity infinity.
+/// The bf16 of an f32's bits. NaN stays NaN (quiet), infinity stays infinity.
 static constexpr inline uint16_t round_stochastically(uint32_t f32, uint32_t random_bits) {
   if ((f32 & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(f32 >> 16 | 0x40u);
   return static_cast<uint16_t>((f32 + random_bits) >> 16);

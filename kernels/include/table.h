@@ -1,6 +1,6 @@
-// The kernel table: what a backend offers. Each CPU level and (later) CUDA fill one; nn, optim and train call
-// kernels through it only. Every function is noexcept in effect: it reports nothing, arguments are the
-// caller's duty and stated in each op's header. Zero-sized calls are no-ops.
+// The kernel table: the functions of a backend. Each CPU level and CUDA fill one; nn, optim and train call
+// kernels only through it. No function reports errors: callers must pass valid arguments, as each op's header
+// states. Zero-sized calls are no-ops.
 #pragma once
 
 #include "kernels/include/activation.h"
@@ -17,8 +17,9 @@
 
 namespace hawser::kernels {
 
-// Every kernel that computes: its name, and its arguments. All that names kernels one by one is made of this list: the
-// table, each backend's declarations and entries, walks over the table, costs, and the check that op cases are whole.
+// Every kernel that computes: its name and its arguments. Everything that lists kernels is generated from
+// this: the table, each backend's declarations and entries, walks over the table, costs, and the check that
+// op cases are complete.
 #define HWS_EACH_KERNEL(KERNEL)                   \
   KERNEL(matmul, Matmul)                          \
   KERNEL(embedding_forward, EmbeddingForward)     \
@@ -44,14 +45,14 @@ namespace hawser::kernels {
   KERNEL(adamw_bf16, AdamWBf16)                   \
   KERNEL(sgd_bf16, SgdBf16)
 
-/// What suits a backend, where callers may choose.
+/// Preferences of a backend, where callers have a choice.
 struct Suited {
   /// Under precision bf16, logits and their gradient are best stored as bf16; else as f32.
   bool narrow_logits;
-  /// Products take what follows them along (Matmul::epilogue, aux, bias_gradient). Where not, these stay
-  /// unset, and the kernels of their own are called.
+  /// Products can fuse the following operation (Matmul::epilogue, aux, bias_gradient). Otherwise these stay
+  /// unset, and separate kernels are called.
   bool epilogues;
-  /// The most bytes, and rows, of logits that are best made at a time.
+  /// The most bytes, and rows, of logits to compute at a time.
   int64_t logit_bytes, logit_rows;
 };
 
@@ -62,16 +63,15 @@ struct KernelTable {
   HWS_EACH_KERNEL(HWS_MEMBER)
 #undef HWS_MEMBER
 
-  // What a backend makes once for each shape (descriptors, plans, the choice among several algorithms), made
-  // before the call itself, which then makes nothing. Null: there is nothing to make. Arguments are as the
-  // call will have them, alignments included; values are not looked at, and memory of outputs, inputs and
-  // workspace may be overwritten.
+  // Prepares what a backend needs once per shape (descriptors, plans, a choice of algorithm), so that the
+  // call itself prepares nothing. Null if there is nothing to prepare. Arguments are as in the call,
+  // including alignment. Values are ignored; memory of outputs, inputs and workspace may be overwritten.
   void (*prepare_matmul)(const Matmul&, Stream&) = nullptr;
   void (*prepare_attention_forward)(const AttentionForward&, Stream&) = nullptr;
   void (*prepare_attention_backward)(const AttentionBackward&, Stream&) = nullptr;
 
-  // Bytes of `workspace` for these arguments (of pointers only whether they are null) on a stream of
-  // num_workers; a pure function, the same whether something is added to or not.
+  // Bytes of `workspace` for these arguments on a stream of num_workers. Of pointers, only whether they are
+  // null matters. A pure function; accumulation does not change the result.
   int64_t (*matmul_workspace_bytes)(const Matmul&, int32_t num_workers);
   int64_t (*norm_backward_workspace_bytes)(const NormBackward&, int32_t num_workers);
   int64_t (*attention_forward_workspace_bytes)(const AttentionForward&, int32_t num_workers);

@@ -102,8 +102,8 @@ HWS_INLINE void vstore_bf16_n(uint16_t* p, vf v, int n) {
   _mm256_mask_storeu_epi16(p, first_lanes(n), round_bf16(v));
 }
 
-/// Two vectors as bf16 to a whole cache line at p, which is not read into the caches first and does not stay
-/// there. vstream_end() before another thread is told.
+/// Stores two vectors as bf16 to a whole cache line at p, bypassing the caches. Call vstream_end() before
+/// another thread reads it.
 HWS_INLINE void vstream_bf16(uint16_t* p, vf first, vf second) {
   const __m512i low = _mm512_castsi256_si512(round_bf16(first));
   _mm512_stream_si512(reinterpret_cast<__m512i*>(p), _mm512_inserti64x4(low, round_bf16(second), 1));

@@ -1,5 +1,5 @@
-// The two halves of 2^x on levels without instructions for them: NaN passes both, and what lies below -151 or
-// above 127 is taken for that, as far as vscale2 reaches. Included by the level's header, before math.h.
+// The two halves of 2^x for levels without instructions for them. NaN passes through both; values below -151
+// or above 127 are clamped, the range of vscale2. Included by the level's header, before math.h.
 #pragma once
 
 namespace hawser::kernels::HWS_LEVEL {

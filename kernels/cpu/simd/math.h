@@ -33,8 +33,8 @@ HWS_INLINE vf vexp2(vf x) {
   return vscale2(vfma(p, r, vset(1.0f)), n);
 }
 
-/// The same, coarsely, for what is rounded to bf16: of degree 4 and 3 relative errors of 3e-6 and 9e-5; at
-/// least 2^127 above 127.
+/// The same with less precision, for values that will be rounded to bf16: relative errors of 3e-6 (degree 4)
+/// and 9e-5 (degree 3); at least 2^127 above 127.
 template <int kDegree>
 HWS_INLINE vf vexp2_coarse(vf x) {
   constexpr float kSeries[2][4] = {// (2^r - 1) / r on 0 <= r <= 1, from the highest power down
