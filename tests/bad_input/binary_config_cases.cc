@@ -1,4 +1,4 @@
-// FlatBuffers configs that are damaged, or no configs.
+// FlatBuffers configs that are damaged, and files that are not configs.
 #include <cstring>
 
 #include "tests/bad_input/case.h"

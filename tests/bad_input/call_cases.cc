@@ -1,5 +1,5 @@
-// Calls with values that no function takes, and calls in an order that has no meaning. (Handles that are
-// none, NULL and sizes of structs: tests/capi.)
+// Calls with invalid arguments, and calls in an invalid order. (Invalid handles, NULL and struct sizes:
+// tests/capi.)
 #include <sys/stat.h>
 
 #include <cmath>

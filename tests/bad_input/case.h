@@ -1,6 +1,6 @@
-// Bad input, one row each: what is done, which status comes back, and the words that its message must have
-// (what is wrong, where, the value, what to do). The same rows make capi/errors.md, with the messages as they
-// are, so the page cannot say what the library does not.
+// Bad input, one row each: an action, the expected status, and the words that its message must contain (what
+// is wrong, where, the value, what to do). The same rows generate capi/errors.md with the actual messages, so
+// the page cannot differ from the library.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct Case {
   std::string what;  ///< for the page, Markdown
   int32_t status;    ///< HWS_*, or the exit status of the command
   std::vector<std::string> words;
-  std::function<int32_t(Site& site)> act;  ///< does it; returns the status
-  bool varies = false;  ///< the message depends on the machine: the page has the words alone
+  std::function<int32_t(Site& site)> act;  ///< performs the action; returns the status
+  bool varies = false;  ///< the message depends on the machine, so the page has only the words
 };
 
 struct Area {
@@ -39,16 +39,16 @@ Area command_area();        ///< the command line; status: its exit status
 
 std::vector<Area> library_areas();  ///< all but the last
 
-/// What came back.
+/// The result of a row.
 struct Outcome {
   int32_t status = 0;
   std::string message;  ///< with the site's folder as "..."
   std::string details;
 };
 
-/// Does it at a site of its own.
+/// Runs the row at its own site.
 Outcome run(const Case& row);
-/// "" when the outcome is as the row says, else what differs.
+/// "" if the outcome is as expected, else the difference.
 std::string difference(const Case& row, const Outcome& outcome);
 
 }  // namespace hawser::bad_input

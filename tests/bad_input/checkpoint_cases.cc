@@ -1,4 +1,4 @@
-// Checkpoints that were damaged, changed by hand or made to lead elsewhere.
+// Checkpoints that were damaged, edited by hand, or that refer to files elsewhere.
 #include <sys/stat.h>
 
 #include <filesystem>

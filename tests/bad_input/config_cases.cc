@@ -1,5 +1,4 @@
-// What the reading of a JSON config refuses: text that is no JSON, fields that are none, values that do not
-// fit.
+// What the JSON config parser refuses: invalid JSON, unknown fields, values of the wrong kind.
 #include "tests/bad_input/case.h"
 #include "tests/bad_input/site.h"
 

@@ -1,4 +1,4 @@
-// Token files and texts that cannot be trained on. What is opened decides: the config is sound.
+// Token files and texts that cannot be trained on, with valid configs.
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>

@@ -1,4 +1,4 @@
-// Hugging Face folders: what config.json may not say, and weights that are not its model's.
+// Hugging Face folders: unsupported config.json files, and weights that do not match their model.
 #include <sys/stat.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Megatron indexes that lie about themselves or their .bin file.
+// Megatron indexes that contradict themselves or their .bin file.
 #include <filesystem>
 
 #include "tests/bad_input/case.h"

@@ -1,4 +1,4 @@
-// The rows of the command, and capi/errors.md: the page is what the rows get, no more and no less.
+// The command's rows, and capi/errors.md: the page must contain exactly the messages that the rows produce.
 #include <gtest/gtest.h>
 
 #include <fstream>

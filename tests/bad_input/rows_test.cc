@@ -1,4 +1,4 @@
-// Every row of bad input: the status it must have, and the words.
+// Every row of bad input: the expected status and words of the message.
 #include <gtest/gtest.h>
 
 #include "tests/bad_input/case.h"

@@ -1,4 +1,4 @@
-// Configs that parse and mean nothing, or what no trainer can do. They are planned, never run.
+// Configs that parse but are contradictory or impossible to train. They are planned, never run.
 #include "tests/bad_input/case.h"
 #include "tests/bad_input/site.h"
 

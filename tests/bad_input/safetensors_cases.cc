@@ -1,5 +1,4 @@
-// Safetensors files whose headers lie. They are met by an import; a checkpoint's shards go through the same
-// reader.
+// Safetensors files with false headers, read by an import. Shards of a checkpoint go through the same reader.
 
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-// Where a row happens: a folder of its own that goes afterwards, and the sound things that rows damage.
+// The site of a row: a temporary folder, and valid files for rows to damage.
 #pragma once
 
 #include <hawser.h>
@@ -24,7 +24,7 @@ class Site {
   std::string write(const std::string& name, const std::string& bytes) const;
   std::string read(const std::string& name) const;
 
-  /// Copies of a sound checkpoint (of sound_config after one step) and a sound Hugging Face folder (GPT-2).
+  /// Copies of a valid checkpoint (of sound_config after one step) and a valid Hugging Face folder (GPT-2).
   std::string checkpoint() const;    ///< "checkpoint"
   std::string hugging_face() const;  ///< "model"
   /// Changes manifest.json of that checkpoint and signs it again.
@@ -36,7 +36,7 @@ class Site {
   /// A safetensors file with this header text and data.
   void write_safetensors(const std::string& name, const std::string& header, const std::string& data) const;
 
-  /// What a program other than the library said, where the status is its own.
+  /// The message of a program other than the library, if the status is its own.
   void say(std::string message) { said_ = std::move(message); }
   const std::string& said() const { return said_; }
 
@@ -48,15 +48,15 @@ class Site {
 /// A model of one block and 61 tokens whose batches are pushed, with `patch` (RFC 7396) merged in.
 Json sound_config(const Json& patch = Json::object());
 
-// Each gives back everything that it makes, and returns the status of the last call.
+// Each releases everything it creates, and returns the status of the last call.
 int32_t parse(const std::string& text);
 int32_t parse_binary(const std::string& bytes);
-/// Parses and plans: every rule is asked, nothing is opened.
+/// Parses and plans: checks every rule, opens nothing.
 int32_t plan(const Json& config);
 /// Parses and creates an engine, which `use` may then call.
 int32_t create(const Json& config, uint32_t flags = 0,
                const std::function<int32_t(hws_engine*)>& use = nullptr);
-/// The same without the engine, for what takes a config.
+/// The same without the engine, for calls on a config.
 int32_t with_config(const Json& config, const std::function<int32_t(hws_config*)>& use);
 
 }  // namespace hawser::bad_input

@@ -1,5 +1,5 @@
-// ExactSum against a plain big integer: nothing is lost, no order or grouping shows, and the one rounding is
-// to nearest even.
+// ExactSum against a plain big integer: nothing is lost, order and grouping have no effect, and the one
+// rounding is to nearest even.
 #include "engine/base/exact_sum.h"
 
 #include <gtest/gtest.h>

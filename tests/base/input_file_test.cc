@@ -1,4 +1,4 @@
-// InputFile: what it reads, and what it refuses and how.
+// InputFile: what it reads, and how it refuses the rest.
 #include "engine/base/input_file.h"
 
 #include <fcntl.h>

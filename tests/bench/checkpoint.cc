@@ -1,7 +1,7 @@
-// Saving the full state of GPT-2 124M (weights and both moments, 1.5 GB in fp32): how long training waits for
-// a save at once and for an asynchronous one (the first, and later ones), how long until it is durable, and
-// what training loses while it is written, beside what the disk and the memory of this machine can do,
-// measured in the same run before each kind of save.
+// Saves the full state of GPT-2 124M (weights and both moments, 1.5 GB in fp32). Measures how long training
+// waits for a synchronous save and for an asynchronous one (the first, and later ones), how long until it is
+// durable, and how much training slows down during the write, compared with the rates of this machine's disk
+// and memory, measured in the same run before each kind of save.
 //
 //   bench_checkpoint [--folder .] [--threads 2] [--saves 5]
 #include <fcntl.h>

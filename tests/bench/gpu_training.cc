@@ -1,4 +1,4 @@
-// Throughput of training on a GPU through the C API, on random tokens. Prints one JSON line, in the words of
+// Throughput of training on a GPU through the C API, on random tokens. Prints one JSON line with the keys of
 // the program that does the same with PyTorch, so that a script can put both in one table (tests/gpu.sh).
 //
 //   bench_gpu_training --preset gpt2-124m [--precision bf16] [--micro-batch 64] [--accum 8] [--sequence 1024]

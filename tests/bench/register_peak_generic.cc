@@ -1,4 +1,4 @@
-// The fp32 peak of cores that no file knows better: vectors of 16 bytes, as the compiler maps them.
+// The fp32 peak of cores without a file of their own: 16-byte vectors, as mapped by the compiler.
 #include "tests/bench/machine_limits.h"
 
 namespace hawser::bench {

@@ -1,5 +1,5 @@
-// The peaks of x86-64: 16 chains of multiply-adds, enough for any latency, in the widest registers that the
-// cores have.
+// The peaks of x86-64: 16 chains of multiply-adds, enough to hide any latency, in the widest registers
+// available.
 #include <immintrin.h>
 
 #include "tests/bench/machine_limits.h"

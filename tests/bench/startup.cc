@@ -1,8 +1,8 @@
-// From the start of a process to its first training step of the quickstart model: loading the library,
-// reading the config and the data, initial weights, threads, memory. Starts itself anew several times; the
-// wanted figure is everything up to the end of the first step, less what a step costs once it is warm. A step
-// takes ten times as long as that, so on a busy machine its scatter drowns the difference of medians: the
-// fastest first step less the fastest warm step is printed beside it.
+// From process start to the first training step of the quickstart model: loading the library, reading the
+// config and the data, initial weights, threads, memory. Restarts itself several times. The result is the
+// time to the end of the first step, minus a warm step. A step takes ten times as long as that, so on a busy
+// machine its variance hides the difference of medians. Therefore the fastest first step minus the fastest
+// warm step is printed too.
 //
 //   bench_startup [TEXT_FILE]      (default: a generated text)
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // Throughput of training on the CPU: random tokens, AdamW, one micro-batch, through the C API. Prints the
-// median tokens per second, the share of what this machine's cores and memory allow (measured in the same
-// run), anonymous memory beside the plan, and a peer where its command is given.
+// median tokens per second, the share of this machine's limit (measured in the same run), anonymous memory
+// divided by the plan's, and another trainer's speed if its command is given.
 //
 //   bench_training [--preset gpt2-124m] [--rows 4] [--tokens 64] [--precision fp32|bf16] [--threads 2]
 //   [--steps 10]

@@ -1,4 +1,4 @@
-// Callbacks: what they throw, and when their user data goes.
+// Callbacks: exceptions thrown in them, and the lifetime of their user data.
 #include "capi/src/callback.h"
 
 #include <gtest/gtest.h>

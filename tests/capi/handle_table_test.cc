@@ -1,4 +1,4 @@
-// The handle table: what is found out about handles, who may call when, and when objects go.
+// The handle table: checks of handles, concurrent calls, and lifetimes of objects.
 #include "capi/src/handle_table.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A file that is written in blocks on a thread of its own has the bytes that were given, whatever of their
-// ways the writes can go; and what the thread failed with reaches who gave them.
+// BlockWriter: a file written in blocks on its own thread has the given bytes, whatever the path of the
+// writes; and errors of the thread reach the caller.
 #include "engine/checkpoint/block_writer.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-// A checkpoint gives back what was saved, is there whole or not at all, and no flipped byte passes.
+// A checkpoint returns what was saved, exists completely or not at all, and detects every flipped byte.
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/reader.h"
 

@@ -1,5 +1,5 @@
-// config.json of each family, in the keys of Transformers 4 and 5, gives the model it means; what matters and
-// is not supported is refused by name.
+// config.json of each family, with keys of Transformers 4 and 5, gives the right model; unsupported keys that
+// matter are refused by name.
 #include "engine/checkpoint/hf/hf_config.h"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Where the process can have no more threads, a file that one would write is written without it.
+// If no thread can be started, a file that one would write is written without it.
 #include <errno.h>
 #include <pthread.h>
 

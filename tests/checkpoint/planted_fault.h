@@ -1,4 +1,4 @@
-// A fault that a test plants among system calls that it has replaced at link time (--wrap): the N-th one fails.
+// A fault that a test injects into system calls replaced at link time (--wrap): the N-th one fails.
 #pragma once
 
 #include <errno.h>
@@ -13,7 +13,7 @@ struct Fault {
 
 inline Fault fault;
 
-/// Asked by each replaced call; true, with errno set: this is the one.
+/// Called by each replaced call; returns true, with errno set, if it must fail.
 inline bool fails() {
   if (fault.countdown < 0 || fault.countdown-- != 0) return false;
   fault.happened = true;

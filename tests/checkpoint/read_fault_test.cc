@@ -1,7 +1,6 @@
-// The N-th operation of reading fails, for every N: what cannot be read is not taken for damaged. The answer
-// is the right one or an error that names the place, never an older checkpoint; and nothing is removed.
-// System calls are replaced at link time (--wrap), so that this covers whatever engine/checkpoint/file_io.cc
-// does.
+// The N-th operation of reading fails, for every N. What cannot be read must not count as damaged: the result
+// is the right one or an error that names the file, never an older checkpoint, and nothing is removed. System
+// calls are replaced at link time (--wrap), so this covers everything that engine/checkpoint/file_io.cc does.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

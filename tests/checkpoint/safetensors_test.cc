@@ -1,4 +1,5 @@
-// The safetensors reader takes what the format allows and nothing else; each lie in a header is named.
+// The safetensors reader accepts what the format allows and nothing else; every false header is refused with
+// its fault.
 #include "engine/checkpoint/safetensors.h"
 
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-// Many ranks write one checkpoint: whatever the cut, the same bytes come back; what does not fit together is
-// found by name; and a save that fails leaves nothing.
+// Many ranks write one checkpoint: for any division the same bytes come back; mismatches are reported by
+// name; and a failed save leaves nothing.
 #include "engine/checkpoint/sharded_save.h"
 
 #include <sys/resource.h>

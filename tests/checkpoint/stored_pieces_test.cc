@@ -1,5 +1,5 @@
-// The manifest's pieces: checkpoints of the first version load and are still written byte by byte; manifests
-// that lie about pieces are refused with the name of the tensor, whatever they say.
+// The manifest's pieces: checkpoints of version 1 load and are still written byte for byte; manifests with
+// false pieces are refused with the tensor's name.
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 

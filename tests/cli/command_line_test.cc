@@ -1,4 +1,4 @@
-// The command line itself: help, version, exit codes for what cannot be understood.
+// The command line: help, version, exit codes for invalid arguments.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {

@@ -1,4 +1,5 @@
-// What a run leaves however it ends, and what it goes on from: its own config and its own data, or nothing.
+// What a run leaves behind however it ends, and what it resumes from: its own config and its own data, or
+// nothing.
 #include <sys/resource.h>
 
 #include "tests/cli/run_command.h"

@@ -1,5 +1,5 @@
-// `--comm env` under launchers: mpirun and torchrun for real where they are installed, the others' variables
-// by hand; and a job's secret.
+// `--comm env` under launchers: real mpirun and torchrun if installed, the variables of others set by hand;
+// and a job's secret.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {

@@ -1,4 +1,4 @@
-// Output that is lost: no command says OK whose output did not arrive.
+// Lost output: no command reports success if its output was not written.
 #include <fcntl.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// What people write who come from other programs, or mistype, and what the command says they meant.
+// Options and keys of other programs, and typing errors: what the command suggests instead.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {

@@ -1,5 +1,5 @@
-// Inputs that would train into a model of nonsense are refused unless that is asked for twice; and what an
-// export says of the text that its model reads.
+// Inputs that would give a useless model are refused unless explicitly allowed; and what an export says about
+// the text its model reads.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {

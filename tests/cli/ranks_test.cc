@@ -1,5 +1,5 @@
 // Many ranks: threads of one process by the mesh, processes by `launch`; resumed, evaluated and sampled on
-// others.
+// other numbers of ranks.
 #include <fcntl.h>
 
 #include "tests/cli/run_command.h"

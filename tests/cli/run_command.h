@@ -1,4 +1,4 @@
-// Running `hawser` from a test: a fresh folder per test, a small text, a small config, exit code and output.
+// Runs `hawser` from a test: a fresh folder per test, a small text, a small config, exit code and output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -65,8 +65,8 @@ inline std::map<std::string, std::string> tensor_files(const fs::path& checkpoin
   return files;
 }
 
-/// A port that nobody listens on, for processes that must be told one before any of them has it. Below the
-/// ports that the system gives to connections, as one of those may be taken at any moment.
+/// A port that nobody listens on, for processes that must know it in advance. It is below the ports that the
+/// system assigns to connections, because one of those may be taken at any moment.
 inline std::string free_port() {
   for (int tried = 0; tried < 10000; ++tried) {
     sockaddr_in address{};

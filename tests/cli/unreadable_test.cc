@@ -1,5 +1,5 @@
-// A checkpoint that cannot be read now is not damaged: the command says what is wrong and leaves the run as
-// it is, so that the same command goes on once it can be read.
+// A checkpoint that cannot be read now is not damaged: the command reports the error and leaves the run
+// unchanged, so that the same command works once it can be read.
 #include <cerrno>
 
 #include "tests/cli/run_command.h"

@@ -1,5 +1,5 @@
-// The attack drill: while a job of three ranks meets, its ports are hammered by everything that a network may
-// hold. Nobody joins, nothing grows, and the job finishes. Prints its counts.
+// The attack drill: while a job of three ranks meets, its ports receive every kind of hostile traffic. Nobody
+// joins, no resource grows, and the job finishes. Prints its counts.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>

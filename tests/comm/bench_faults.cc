@@ -1,6 +1,6 @@
-// What it costs to know who is there, and how soon a loss is known, on this machine: meeting of many
-// processes, time from a kill or a stop to the error on the last of the others and to their next step without
-// it, and what a rank pays for its record of calls and its signs of life. No test: run it by hand.
+// The cost and speed of failure detection on this machine: rendezvous of many processes; the time from a kill
+// or a stop to the error on the last of the others, and to their next step without it; and the cost of the
+// flight recorder and of heartbeats. Not a test: run it by hand.
 //
 //   bench_faults [RANKS]
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What launchers say, with the variables that they really set (as dumped from each), and what to make of it.
+// Variables of launchers, as dumped from real ones, and what they mean.
 #include "engine/comm/launch/environment.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What goes wrong: every rank gets the same class of error, soon, and it names who and what.
+// Failures: every rank gets the same class of error, soon, and it names the rank and the cause.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // The fault drill: in each phase of a job's life one process is killed, stopped or late. All others return
-// the same class of error, soon, and it names the one; nothing of it is left behind, and the same process can
-// make new ranks. Prints the times.
+// the same class of error, soon, and it names that process. Nothing is left behind, and the same process can
+// create new ranks. Prints the times.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-// The ring of a rank's last calls: what it holds, and that readers beside writers see whole entries only.
+// The ring of a rank's last calls: its contents, and that concurrent readers see only complete entries.
 #include "engine/comm/flight_recorder.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Groups of devices, over transports of hosts: every rank's memory is taken for that of a device which does
-// nothing before somebody waits (tests/harness/far_device). Staging is small, so that sums go chunk by chunk.
+// Groups of devices over host transports: every rank's memory stands for that of a device which does nothing
+// until the host waits (tests/harness/far_device). Staging is small, so that sums go chunk by chunk.
 #include "engine/device/cpu/thread_pool.h"
 #include "kernels/include/levels.h"
 #include "tests/comm/worlds.h"

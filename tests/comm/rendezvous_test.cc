@@ -1,4 +1,4 @@
-// The store where ranks find each other: its requests, who is missing, who died, and strangers on the port.
+// The rendezvous store: its requests, missing ranks, dead ranks, and strangers on the port.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// Ranks as processes over TCP, and what goes wrong before they are connected.
+// Ranks as processes over TCP, and failures before they are connected.
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
-// Ranks as threads: in each collective one of two, three and four ranks fails, or comes too late. All others
-// return the same error, within the deadline, and it names the one; nothing is left behind, and the same comm
-// connects anew. Those that are late wait side by side.
+// Ranks as threads: in each collective one of two, three and four ranks fails or is late. All others return
+// the same error, within the deadline, and it names that rank. Nothing is left behind, and the same comm
+// connects anew. Late ranks wait in parallel.
 #include <gtest/gtest.h>
 
 #include <barrier>

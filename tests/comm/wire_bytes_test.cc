@@ -1,5 +1,5 @@
-// The ledger's wire bytes against what the kernel says that the sockets carried, to the byte; and exact sums
-// of integers, which send no more than the plan's closed form says, but for headers.
+// The ledger's wire bytes against the kernel's count at the sockets, to the byte; and exact sums of integers,
+// which send no more than the plan's closed form plus headers.
 #include <gtest/gtest.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-// The sections on mesh, zero and comm: what follows from them, how ranks share a batch, what is refused.
+// The sections on mesh, zero and comm: derived values, how ranks share a batch, and what is refused.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Derivations, checks, and what a config means when little is said.
+// Derivations, checks, and the meaning of short configs.
 #include <gtest/gtest.h>
 
 #include <cmath>

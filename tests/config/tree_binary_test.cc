@@ -1,4 +1,4 @@
-// FlatBuffers binary of a config: round trips, and every damaged byte answered with a status.
+// FlatBuffers binary of a config: round trips, and a status for every damaged byte.
 #include <flatbuffers/flatbuffers.h>
 #include <gtest/gtest.h>
 

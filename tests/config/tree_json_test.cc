@@ -1,4 +1,4 @@
-// Strictness of the JSON that a config may be, and what its errors say.
+// Strict JSON parsing of configs, and its error messages.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

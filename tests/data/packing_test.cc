@@ -1,4 +1,4 @@
-// Packed rows against a slow, obvious account of documents: token by token, over the whole stream.
+// Packed rows against a slow, obvious reference: token by token, over the whole stream.
 #include "engine/base/philox.h"
 #include "engine/data/dataset.h"
 #include "tests/data/data_files.h"

@@ -1,4 +1,4 @@
-// The two pure functions behind sample numbers: the permutation of an epoch and the mixture of sources.
+// The two pure functions of sample numbers: the permutation of an epoch and the mixture of sources.
 #include <gtest/gtest.h>
 
 #include <cmath>

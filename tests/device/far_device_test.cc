@@ -1,6 +1,6 @@
-// The engine on a device whose memory the host cannot touch and whose work is late
-// (tests/harness/far_device): whatever it does comes out as on the CPU, to the bit. One stray access, one
-// copy that is missing, one wait too few, and it would not.
+// The engine on a device whose memory the host cannot access and whose work is late
+// (tests/harness/far_device). All results equal the CPU's, bit for bit. A stray access, a missing copy or a
+// missing wait would change them.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

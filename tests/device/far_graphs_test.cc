@@ -1,6 +1,5 @@
-// Steps that were captured once and are launched again (engine/train/step/step_graphs.h), on far devices, which
-// keep what they were given and run it as it was: whatever changes from step to step and was passed by value
-// gives other numbers than the CPU's.
+// Captured steps (engine/train/step/step_graphs.h) on far devices, which replay exactly what was captured. A
+// kernel argument that is passed by value and changes from step to step gives other numbers than the CPU's.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

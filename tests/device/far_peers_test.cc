@@ -1,6 +1,6 @@
-// The engine on far devices that reach each other (tests/harness/far_device/far_link.h): nothing of a
-// transfer happens before somebody waits, on either side, so what comes out as on the CPU, to the bit, was
-// ordered by events. And who decides that they do.
+// The engine on far devices that communicate directly (tests/harness/far_device/far_link.h). No part of a
+// transfer happens until a side waits. Results that equal the CPU's, bit for bit, were therefore ordered by
+// events. Also tests the choice of transport.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// Where there is no plugin, or one of another build: the CPU goes on, and whoever asks is told what is
-// missing. This test runs twice: with nothing beside it, and beside a plugin of another build.
+// Without a plugin, or with one of another build, the CPU works, and requests for a GPU say what is missing.
+// This test runs twice: with nothing beside it, and beside a plugin of another build.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// FlatBuffers configs: whatever is read means the same as binary and as JSON.
+// FlatBuffers configs: an accepted one means the same as binary and as JSON.
 #include <vector>
 
 #include "engine/config/config_tree.h"

@@ -1,4 +1,4 @@
-// config.json of Hugging Face folders: what is taken becomes a model section that is a config.
+// config.json of Hugging Face folders: an accepted one becomes a model section that is a config.
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/config/config_tree.h"
 #include "tests/fuzz/checks.h"

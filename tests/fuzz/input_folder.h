@@ -1,4 +1,4 @@
-// A folder in memory where a fuzzer puts the file of each input: what opens files is fuzzed through files.
+// A folder in memory for the file of each input, because code that opens files is fuzzed through files.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace hawser::fuzz {
 
-/// Goes away with the process.
+/// Disappears with the process.
 class InputFolder {
  public:
   InputFolder();

@@ -1,4 +1,4 @@
-// Safetensors files: every tensor that a header tells of can be read, to its last byte.
+// Safetensors files: every tensor in an accepted header can be read completely.
 #include <algorithm>
 #include <vector>
 

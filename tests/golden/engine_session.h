@@ -1,5 +1,5 @@
-// EngineSession: the few calls of the C API that golden_check and the benchmarks make, as a class: a status
-// that is not HWS_OK becomes an ApiError with the library's own message. Uses capi/include/hawser.h only.
+// EngineSession: the calls of the C API that golden_check and the benchmarks need, as a class. A status other
+// than HWS_OK becomes an ApiError with the library's message. Uses capi/include/hawser.h only.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace hawser::golden {
 /// Takes the text of a buffer that a call returned, and destroys it.
 std::string take_text(hws_buffer* buffer);
 
-/// What the library answered instead of doing its job.
+/// An error returned by the library.
 class ApiError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -48,7 +48,7 @@ class EngineSession {
   std::vector<float> tensor(int32_t kind, const std::string& name, int64_t count) const;
   std::string info() const;  ///< JSON of hws_engine_info
   void export_to(const std::string& folder, const char* dtype) const;
-  hws_engine* handle() { return engine_; }  ///< for calls that this class does not make; not to be destroyed
+  hws_engine* handle() { return engine_; }  ///< for calls that this class lacks; do not destroy it
 
  private:
   hws_engine* engine_ = nullptr;

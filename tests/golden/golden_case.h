@@ -1,5 +1,5 @@
 // GoldenCase: one folder of reference values (tests/golden/README.md describes its files) and the tolerances
-// that follow from how far PyTorch's own float32 and bfloat16 runs are from the float64 truth.
+// derived from the errors of PyTorch's own float32 and bfloat16 runs.
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ class Tolerances {
   std::map<std::string, double> reference_error_;
 };
 
-/// A row (or rows) with what a model should make of it. Names are those of the safetensors file.
+/// Rows and the model's expected results. Names are those of the safetensors file.
 struct ExpectedPass {
   TokenBatch batch;
   StoredTensor logits;  ///< [rows, cols, vocab]

@@ -4,9 +4,9 @@
 //
 //   golden_check DIR [--precision fp32|bf16] [--device cpu|cuda] [--config FILE] [--max-isa LEVEL]
 //
-// FILE is a file of DIR to be read in place of its config.json (such as config.v4.json). LEVEL is a
-// cpu.max_isa of the config: kernels of a lower level than the machine has. Exit code: 0 all within
-// tolerance, 1 not, or the library refused, 2 wrong usage or a folder that is not a golden case.
+// FILE is a file of DIR to read in place of its config.json (such as config.v4.json). LEVEL is a cpu.max_isa
+// of the config, to use kernels of a lower level than the machine has. Exit code: 0 all within tolerance; 1
+// some are not, or a call failed; 2 wrong usage or not a golden case.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

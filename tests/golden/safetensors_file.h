@@ -1,5 +1,5 @@
-// A reader of safetensors files of its own, so that golden_check compares the library's output with bytes
-// that the library never touched. Reads whole files into memory: golden cases are small.
+// A separate reader of safetensors files, so that golden_check compares the library's output with bytes that
+// the library never touched. Reads whole files into memory: golden cases are small.
 #pragma once
 
 #include <cstddef>

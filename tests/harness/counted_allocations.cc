@@ -1,5 +1,4 @@
-// Counts what the process asks of the heap and of mmap, on all threads, by standing in front of the C
-// library.
+// Counts allocations from the heap and by mmap, on all threads, by overriding functions of the C library.
 #include <dlfcn.h>
 #include <malloc.h>
 #include <sys/mman.h>

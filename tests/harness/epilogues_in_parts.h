@@ -1,5 +1,5 @@
-// A kernel table whose products take along what follows them (Suited::epilogues), made of one whose products
-// do not: the product and the kernels of what follows, one after the other, so results have the same bits.
+// A kernel table with fused operations (Suited::epilogues), built from one without: the product and the
+// separate kernels run one after the other, so results have the same bits.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// A Comm that stands before another and lets one of its ranks fail, or come late, at a call that the test
-// chooses.
+// A Comm that wraps another and makes one of its ranks fail, or be late, at a call that the test chooses.
 #pragma once
 
 #include <atomic>
@@ -10,17 +9,17 @@
 
 namespace hawser::testing {
 
-/// What the victim does instead of issuing a call: throw, sleep, or note which call it is.
+/// What the victim does before issuing a call: throw, sleep, or record which call it is.
 using Mishap = std::function<void(comm::Operation operation)>;
 
 /// All ranks as threads of this process over a local comm. Calls time out after `timeout_seconds`.
 class FaultyComm final : public comm::Comm {
  public:
-  /// Stands for connect among operations.
+  /// Represents connect among operations.
   static constexpr auto kConnect = comm::Operation::kCount;
 
   FaultyComm(int32_t ranks, int32_t victim, double timeout_seconds, Mishap mishap);
-  /// Nothing happens before, and nothing after disarm.
+  /// Has no effect before arm and after disarm.
   void arm() { armed_ = true; }
   void disarm() { armed_ = false; }
 

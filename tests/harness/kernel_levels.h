@@ -1,4 +1,4 @@
-// The kernel tables that this build has and this machine can run, and values to feed them.
+// The kernel tables that are built and that this machine can run, and values to test them with.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ struct Cell {
 std::string name_of(const Cell& cell);
 /// All cells of worlds of 1, 2, 3, 4, 6 and 8 ranks, at most `most_ranks`.
 std::vector<Cell> all_cells(int64_t most_ranks);
-/// DDP over the same ranks, summed in the same groups: what the cell must equal.
+/// DDP over the same ranks, summed in the same groups: the result the cell must equal.
 Cell reference_of(const Cell& cell);
 
 /// `count` of the cells, chosen by the seed, those of one reference next to each other.

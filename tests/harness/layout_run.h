@@ -1,5 +1,5 @@
-// One layout of ranks, run for some steps on data that is awkward on purpose, with everything that two
-// layouts can be compared by: loss, gradient norm, every raw gradient, every weight, every moment after each
+// One layout of ranks, run for some steps on deliberately awkward data. Records everything by which two
+// layouts can be compared: loss, gradient norm, every raw gradient, and every weight and moment after each
 // step.
 #pragma once
 
@@ -31,7 +31,7 @@ struct Layout {
   std::string sections() const;
 };
 
-/// What is trained. 53 words (which nothing divides), unequal and empty rows of targets, dropout.
+/// What is trained: a vocabulary of 53 (which nothing divides), rows with unequal and no targets, dropout.
 struct Problem {
   std::string device = "cpu";
   std::string device_transport = "auto";
@@ -59,7 +59,7 @@ std::string layout_config(const Problem& problem, const Layout& layout);
 class LayoutRun {
  public:
   LayoutRun(const Problem& problem, const Layout& layout, std::shared_ptr<comm::Comm> comm = nullptr);
-  /// One step on global batch number `step`; what is recorded is all that can differ.
+  /// Takes one step on global batch number `step` and records everything that could differ.
   StepRecord step();
   /// The next step takes global batch number `step`.
   void skip_to(int64_t step) { steps_ = step; }
@@ -76,14 +76,14 @@ class LayoutRun {
 std::vector<StepRecord> run_layout(const Problem& problem, const Layout& layout, int steps,
                                    std::shared_ptr<comm::Comm> comm = nullptr);
 
-/// A line for each step that differs where any bit differs: to compare runs of several processes.
+/// One line per step that differs if any bit differs, to compare runs of several processes.
 std::string summary_of(const std::vector<StepRecord>& records);
 
-/// "" where both are the same bits, else the first difference in words.
+/// "" if both have the same bits, else a description of the first difference.
 std::string first_difference(const std::vector<StepRecord>& a, const std::vector<StepRecord>& b);
 
-/// Rows of global batch `step`: tokens and targets, some masked, a row now and then whole; in batch 1 those
-/// of the last ranks altogether.
+/// Rows of global batch `step`: tokens and targets. Some targets are masked, sometimes a whole row, and in
+/// batch 1 all rows of the last ranks.
 struct Rows {
   int64_t rows = 0, cols = 0;
   std::vector<int32_t> tokens, targets;

@@ -17,8 +17,8 @@ namespace hawser::testing {
 
 enum class Role { kInput, kOutput, kInOut };
 
-/// One buffer of an op. Values are kept in double, already rounded to `type`. Outputs start as NaN, on both
-/// sides: what neither path writes must stay NaN in both, so gaps between rows are checked too.
+/// One buffer of an op. Values are kept in double, already rounded to `type`. Outputs start as NaN in both
+/// paths: elements that neither path writes must stay NaN in both, so gaps between rows are checked too.
 struct Operand {
   std::string name;
   Role role = Role::kInput;
@@ -28,7 +28,7 @@ struct Operand {
       0;  ///< of |fast - reference|, relative to |reference| + its root mean square; outputs only
 };
 
-/// Where the fast path's operands lie, in the order of OpCase::operands, and its workspace.
+/// Addresses of the fast path's operands, in the order of OpCase::operands, and its workspace.
 struct FastCall {
   const kernels::KernelTable& table;
   Stream& stream;
@@ -47,8 +47,8 @@ struct OpCase {
   std::vector<Operand> operands;
   std::function<void(const FastCall&)> fast;
   std::function<void(RealOperands& values)> reference;  ///< reads inputs, writes outputs, in operand order
-  bool narrow = false;  ///< only for tables that say narrow_logits and epilogues, which are those of CUDA
-  bool wide = false;    ///< not for CUDA, whose heads end at 256 elements
+  bool narrow = false;  ///< only for tables with narrow_logits and epilogues (CUDA)
+  bool wide = false;    ///< not for CUDA, whose heads have at most 256 elements
 };
 
 struct GradientCase {

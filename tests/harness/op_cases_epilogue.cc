@@ -1,5 +1,5 @@
-// Rows of the op-case table for what products take along: GELU, its gradient, the gradient of a bias. The
-// reference is the product, then the activation or the column sums, one after the other.
+// Rows of the op-case table for operations fused into products: GELU, its gradient, the gradient of a bias.
+// The reference computes the product, then the activation or the column sums.
 #include "kernels/cpu/activation_reference.h"
 #include "kernels/cpu/matmul_reference.h"
 #include "kernels/cpu/reduce_reference.h"

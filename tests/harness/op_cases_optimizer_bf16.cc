@@ -1,6 +1,6 @@
-// Rows of the op-case table for optimizer steps on bf16 state. The random words are the reference's, but
-// where the last bit of an fp32 result decides, fast path and fp64 may round to different neighbours: one
-// unit in the last place is allowed (optimizer_bf16_test.cc compares bits).
+// Rows of the op-case table for optimizer steps on bf16 state. The random words equal the reference's, but if
+// the last bit of an fp32 result decides, the fast path and fp64 may round to different neighbours. One unit
+// in the last place is therefore allowed (optimizer_bf16_test.cc compares bits).
 #include "kernels/cpu/optimizer_reference.h"
 #include "tests/harness/op_cases.h"
 

@@ -1,5 +1,5 @@
-// A random config of many ranks that an engine takes: every family of model, precision, mesh, stage, order of
-// sums, optimizer. For promises that hold for every config that trains.
+// A random valid config of many ranks: every family of model, precision, mesh, stage, order of sums and
+// optimizer. For promises that must hold for every config that trains.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Ranks as forked processes of a test that can be killed and stopped: what each survivor reports, and when.
+// Ranks as forked processes that a test can kill and stop, and what each survivor reports, and when.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 
 namespace hawser::testing {
 
-/// What one process has to say at its end; "" if it was killed.
+/// What one process reports at its end; "" if it was killed.
 struct RankReport {
   std::string text;
   bool killed = false;
@@ -30,15 +30,15 @@ class RankProcesses {
   comm::AddressOptions options_;
 };
 
-/// Threads and descriptors of this process: what must be as before when everything is gone. A sanitizer's own
-/// thread, which comes with the program's first, is there before anything is counted.
+/// Number of threads and descriptors of this process, to check that everything is released. A sanitizer's own
+/// thread, which starts with the program's first, is started before counting.
 struct Belongings {
   size_t threads = 0, descriptors = 0, shared_memory = 0;
   bool operator==(const Belongings&) const = default;
   std::string text() const;
 };
 Belongings belongings();
-/// Waits a moment for threads that are just ending.
+/// Waits briefly for threads that are ending.
 bool belongings_become(const Belongings& before);
 
 }  // namespace hawser::testing

@@ -1,4 +1,4 @@
-// Runs a row of the op-case table through a kernel table, and holds the result against the reference.
+// Runs a row of the op-case table through a kernel table, and compares the result with the reference.
 #pragma once
 
 #include <functional>

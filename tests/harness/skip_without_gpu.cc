@@ -1,5 +1,5 @@
-// Linked into a program of GPU tests: without a GPU it ends with status 77, which ctest reports as skipped,
-// and says why there is none. Before main, because it is no test's business.
+// Linked into programs of GPU tests: without a GPU it exits before main with status 77, which ctest reports
+// as skipped, and says why.
 #include <gtest/gtest.h>
 
 #include <cstdio>

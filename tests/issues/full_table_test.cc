@@ -1,4 +1,4 @@
-// A table with no handle left gave HWS_OUT_OF_MEMORY and no words: taking them needs a handle.
+// A full handle table gave HWS_OUT_OF_MEMORY without a message, because taking the message needs a handle.
 #include <gtest/gtest.h>
 
 #include <cstring>

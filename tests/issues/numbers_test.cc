@@ -1,4 +1,4 @@
-// Counts that wrapped, memory that was planned for another type, tokens made of numbers that are none.
+// Counts that overflowed, memory planned for the wrong type, tokens sampled from NaN.
 #include <gtest/gtest.h>
 
 #include <algorithm>

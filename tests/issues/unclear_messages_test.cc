@@ -1,4 +1,4 @@
-// Bad input whose error was no clear error. Found by the fuzzers (tests/fuzz), and by reading what they run.
+// Bad input whose error message was unclear. Found by the fuzzers (tests/fuzz) and by reading the code.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What the activations promise beyond agreeing with their reference (op_cases_test.cc): the ends of the line.
+// Promises of the activations beyond agreement with their reference (op_cases_test.cc): extreme arguments.
 #include <gtest/gtest.h>
 
 #include <cmath>

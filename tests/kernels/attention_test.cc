@@ -1,5 +1,5 @@
-// What attention promises beyond agreeing with its reference (op_cases_test.cc): masks that leave a query
-// alone, the same answer with and without a cache, work for several workers from one head, no barrier more
+// Promises of attention beyond agreement with its reference (op_cases_test.cc): masks that leave a query only
+// itself, the same result with and without a cache, work for several workers from one head, no more barriers
 // than needed.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The attention core alone, causal, 12 heads: GFLOP/s of forward, backward and both, and their share of what
-// the registers of these cores can do, measured in the same run. Masked pairs do not count as work.
+// The attention core alone, causal, 12 heads: GFLOP/s of forward, backward and both, and their share of the
+// peak rate of arithmetic in registers, measured in the same run. Masked pairs do not count as work.
 //
 //   bench_attention [--threads 1] [--head-dim 64] [--precision fp32|bf16] [--level v4+bf16] [--sequence T]
 //                   [--dropout P]

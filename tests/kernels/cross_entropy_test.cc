@@ -1,4 +1,4 @@
-// What the cross entropy promises beyond agreeing with its reference (op_cases_test.cc).
+// Promises of the cross entropy beyond agreement with its reference (op_cases_test.cc).
 #include <gtest/gtest.h>
 
 #include <cmath>

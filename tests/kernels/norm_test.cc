@@ -1,4 +1,4 @@
-// What the norms promise beyond agreeing with their reference (op_cases_test.cc).
+// Promises of the norms beyond agreement with their reference (op_cases_test.cc).
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,5 +1,6 @@
-// Optimizer steps on bf16 state: bit for bit the fp32 step, rounded by the words of the contract; the same
-// bits on every cut; right on average; and why all three of weight and moments are rounded stochastically.
+// Optimizer steps on bf16 state: bit for bit the fp32 step, rounded with the documented random words; the
+// same bits for any division; right on average; and why weights and both moments are all rounded
+// stochastically.
 #include <gtest/gtest.h>
 
 #include <bit>

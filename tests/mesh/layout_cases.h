@@ -1,4 +1,4 @@
-// Every mesh up to 64 ranks, layouts for each, and an element-by-element reference that knows no boxes.
+// Every mesh up to 64 ranks, layouts for each, and an element-by-element reference without boxes.
 #pragma once
 
 #include <functional>

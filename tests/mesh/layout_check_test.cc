@@ -1,4 +1,4 @@
-// Layouts that cannot be, each refused with what is wrong.
+// Impossible layouts; each is refused with the reason.
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"

@@ -1,4 +1,5 @@
-// Who holds what: every layout on every mesh up to 64 ranks, against the element-by-element reference.
+// Which rank holds which element: every layout on every mesh up to 64 ranks, against the element-by-element
+// reference.
 #include "engine/mesh/placed_tensor.h"
 
 #include <gtest/gtest.h>

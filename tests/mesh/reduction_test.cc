@@ -1,4 +1,4 @@
-// Reductions: the steps of every pair of layouts, played with sets of addends instead of numbers.
+// Reductions: the steps of every pair of layouts, simulated with sets of addends instead of numbers.
 #include "engine/mesh/reduction.h"
 
 #include <gtest/gtest.h>

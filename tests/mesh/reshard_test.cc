@@ -1,4 +1,4 @@
-// Resharding, played on memories that hold each element's number.
+// Resharding, simulated on memories that hold each element's number.
 #include "engine/mesh/reshard.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Modules on a backend whose products take GELU and the gradients of biases along: the same gradients, bit
-// for bit, as from kernels of their own, from fewer calls, whatever is frozen.
+// Modules on a backend with fused GELU and bias gradients: the same gradients, bit for bit, as with separate
+// kernels, with fewer calls, whatever is frozen.
 #include <gtest/gtest.h>
 
 #include "tests/harness/epilogues_in_parts.h"

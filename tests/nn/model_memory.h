@@ -1,5 +1,5 @@
-// The weights and gradients of a whole model in plain host memory, all groups one behind the other, for tests
-// that call modules themselves.
+// The weights and gradients of a whole model in plain host memory, all groups contiguous, for tests that call
+// modules directly.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace hawser::testing {
 
-/// One flat place for every element of a model: its group's begin and its offset there.
+/// A flat index for every element of a model: its group's begin plus its offset.
 class FlatLayout {
  public:
   explicit FlatLayout(const nn::ParameterTable& table) {

@@ -1,4 +1,4 @@
-// Ranks that were started differently find out before anything else, all of them.
+// Ranks that were started with different configs all detect it first.
 #include "engine/train/ranks/agreement.h"
 
 #include <gtest/gtest.h>

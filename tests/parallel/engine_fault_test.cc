@@ -1,8 +1,8 @@
 // Engines whose ranks are processes, one of which is killed or stopped in each phase: a step, a save, a
 // save beside training, a load, the end.
-// The others return the error that names it and leave nothing behind; an older checkpoint is as it was, and
-// the same process makes a new engine, of other ranks, that goes on from it with the bits of an undisturbed
-// run.
+// The others return the error that names it and leave nothing behind. An older checkpoint is unchanged, and
+// the same process creates a new engine, with other ranks, that resumes from it with the bits of an
+// undisturbed run.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>

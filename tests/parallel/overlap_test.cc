@@ -1,11 +1,10 @@
-// Overlap, measured beside foretold: two ranks on a transport slowed to a set bandwidth. Compared are, step
-// by step, the share of communication that ran while the compute stream computed
-// (plan::Overlap::hidden_share), the share behind the backward, and the time that the compute stream stood
-// still as a share of the step; once from the trace of the step, once from the simulator on the same plan.
-// The simulator is told the bandwidth, the seconds that each instruction of the compute stream took on either
-// rank, and a latency: what transfers took beyond their bytes, on average (a thread that slept must be woken,
-// which takes a busy machine milliseconds). It is not told when anything began. The medians over steps are
-// within 5 percentage points.
+// Overlap, measured and predicted: two ranks on a transport slowed to a given bandwidth. Three values are
+// compared, step by step: the share of communication that ran during computation
+// (plan::Overlap::hidden_share), the share behind the backward, and the share of the step that the compute
+// stream waited. They are computed from the trace of the step, and by the simulator on the same plan. The
+// simulator is given the bandwidth, the time of each instruction of the compute stream on either rank, and a
+// latency: the mean time of transfers beyond their bytes (waking a sleeping thread takes a busy machine
+// milliseconds). It is not given any start times. The medians over steps agree within 5 percentage points.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Real ranks against one rank that plays them in turn, by the proof that ships to users: bit for bit, for
-// every stage, reduce, order of sums and gradient type.
+// Real ranks against one rank that plays all of them in turn, using the proof that users run: bit for bit,
+// for every stage, reduce policy, order of sums and gradient type.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

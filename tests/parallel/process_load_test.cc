@@ -1,4 +1,4 @@
-// Processes load a checkpoint together: who reads what, and which one they take.
+// Processes load a checkpoint together: which of them reads what, and which checkpoint they choose.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // Reductions of every strategy, by running plans on symbols: every gradient is reduced exactly once, after
-// its last writer and before its first reader; what is computed is what the serial plan computes; what is
-// sent is what the papers say.
+// its last writer and before its first reader; the results are those of the serial plan; the traffic is that
+// of the papers.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Engines whose ranks are threads: one of two, three and four ranks fails, or is late, in each phase of an
 // engine's life: start, step, evaluation, save, load, end. The call returns the right error within the
-// deadline, and it names the rank; nothing is left behind, and in the same process, over the same comm, a new
-// engine loads the last checkpoint and goes on with the bits of an undisturbed run.
+// deadline, and it names the rank. Nothing is left behind. In the same process, over the same comm, a new
+// engine loads the last checkpoint and continues with the bits of an undisturbed run.
 #include <gtest/gtest.h>
 
 #include <chrono>

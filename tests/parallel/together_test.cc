@@ -1,5 +1,5 @@
-// What ranks do together for a checkpoint: everyone's answer reaches everyone, and a rank that fails,
-// whichever it is, makes all fail with its code, its number and its reason.
+// Together: every rank's answer reaches all ranks, and a rank that fails, whichever it is, makes all fail
+// with its code, its number and its reason.
 #include "engine/train/ranks/together.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// ZeRO as passes: updated weights go to everyone once (stages 1 and 2); under stage 3 whatever uses weights
-// reads a gathered copy that is there, blocks are gathered as often, as early and as many at a time as the
-// strategy says, and one rank runs the serial plan.
+// ZeRO as passes: at stages 1 and 2 updated weights are gathered once. At stage 3 every use of weights reads
+// a gathered copy that exists, blocks are gathered as often, as early and as many at a time as the strategy
+// says, and one rank runs the serial plan.
 #include "engine/parallel/zero.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A real step takes to the byte what its plan says, in all and by category, for every variant of the model.
+// A real step uses exactly the bytes of its plan, in total and by category, for every variant of the model.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The table of ops: a plan is refused when it is made if an instruction has what its op's row lacks, or lacks
-// what the row demands. Operands are found by name, whatever stands before them.
+// The table of ops: a plan is refused if an instruction has an operand that its op's row lacks, or lacks one
+// that the row requires. Operands are found by name, whatever comes before them.
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"

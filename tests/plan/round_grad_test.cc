@@ -1,4 +1,4 @@
-// The serial schedule where gradients are kept narrower than backwards write them.
+// The serial schedule with gradients that are stored narrower than the backward writes them.
 #include <gtest/gtest.h>
 
 #include <string>

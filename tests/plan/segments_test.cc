@@ -1,4 +1,4 @@
-// What of a plan a device can be given as one piece.
+// The parts of a plan that can be submitted to a device as one piece.
 #include "engine/plan/segments.h"
 
 #include <gtest/gtest.h>

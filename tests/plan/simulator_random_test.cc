@@ -1,5 +1,5 @@
-// The simulator on random plans: against a clock that ticks and looks at all lanes at every tick, and what must
-// hold of any plan.
+// The simulator on random plans: against a clock that checks all lanes at every tick, and properties that
+// must hold for any plan.
 #include <gtest/gtest.h>
 
 #include <algorithm>

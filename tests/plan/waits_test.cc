@@ -1,6 +1,6 @@
-// Who waits for whom, on random plans with transfers: by brute force over bytes, whatever computes on bytes
-// that an earlier transfer uses (and one of both writes) starts after a wait that covers that transfer, and
-// no wait could be spared or lowered.
+// Waits on random plans with transfers, by brute force over bytes: if an instruction and an earlier transfer
+// use the same bytes and one writes them, the instruction starts after a wait that covers the transfer. No
+// wait is unnecessary or later than needed.
 #include <gtest/gtest.h>
 
 #include <algorithm>

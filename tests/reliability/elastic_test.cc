@@ -1,5 +1,5 @@
-// A run that outlives its ranks: processes of `hawser launch --elastic` are killed at random moments, the
-// rest goes on, fewer or replaced, and in the end there is every bit of an undisturbed run that changed its
+// A run that survives the loss of ranks: processes of `hawser launch --elastic` are killed at random moments,
+// the rest continue, fewer or replaced, and the result has every bit of an undisturbed run that changed its
 // number of ranks at the same steps. HAWSER_KILLS sets how many (default 4), HAWSER_STEPS the length of the
 // run (default 40), HAWSER_SEED the seed, which is printed.
 #include <fcntl.h>

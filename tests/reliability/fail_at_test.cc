@@ -1,11 +1,11 @@
 // The N-th allocation, file operation or thread creation of a call fails, for every N until the call has none
-// left: each time a clear status, nothing left behind, and the same call made again works. The same where all
-// allocations from the N-th on fail, which leaves no memory for an error's text, for a handler or for a
-// destructor. Each kind of call of a host's life is walked: a config, an engine, steps, looking at it, saves
-// at once and beside training, load, Hugging Face folders both ways, the end.
+// left. Each time there is a clear status, nothing is left behind, and repeating the call works. The same
+// with all allocations from the N-th on failing, which leaves no memory for an error's text, a handler or a
+// destructor. Covers each kind of call: config, engine, steps, queries, synchronous and asynchronous saves,
+// load, Hugging Face folders both ways, and destruction.
 //
-// Every N of a call is one run of it, so continuous integration strides, from a random first N whose seed is
-// printed (HAWSER_SEED repeats it); HAWSER_FULL=1 takes every N.
+// Each N needs one run of the call, so CI uses a stride, from a random first N whose seed is printed
+// (HAWSER_SEED repeats it); HAWSER_FULL=1 tests every N.
 #include <errno.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// kill -9 at random moments of saving: what was durable stays whole and loads, whatever is visible is whole,
-// and what is left behind is swept by the next run. HAWSER_KILLS sets how many (default 200), HAWSER_SEED the
-// seed, which is printed.
+// kill -9 at random moments of saving: durable checkpoints stay intact and load, whatever is visible is
+// complete, and leftovers are removed by the next run. HAWSER_KILLS sets how many (default 200), HAWSER_SEED
+// the seed, which is printed.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>

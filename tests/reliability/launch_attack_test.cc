@@ -1,8 +1,7 @@
-// The attack drill with `hawser launch` at a fixed address: another user of this machine hammers it with
-// garbage, connections that say nothing, claims with the right name, rank and world and without or with a
-// wrong secret, and conversations recorded from an earlier launch. Nobody joins, nobody is told what the job
-// is, and every launch trains with the bits of an undisturbed one. Prints its counts. Needs root, to be
-// another user.
+// The attack drill with `hawser launch` at a fixed address: another user of this machine floods it with
+// garbage, silent connections, claims with the right name, rank and world without or with a wrong secret, and
+// conversations recorded from an earlier launch. Nobody joins or learns what the job is, and every launch
+// trains with the bits of an undisturbed one. Prints its counts. Needs root, to become another user.
 #include <fmt/format.h>
 #include <grp.h>
 #include <sys/mman.h>

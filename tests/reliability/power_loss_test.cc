@@ -1,6 +1,6 @@
-// Power loss: a save, what a run does around it, and the swap of `best` are recorded, and played back to a
-// disk that loses its power after every operation, with random parts of what was not flushed. Whatever is
-// visible then must be whole, and what was durable must be there. HAWSER_ORDERS sets how many states are
+// Power loss: a save, the surrounding operations of a run, and the swap of `best` are recorded, and replayed
+// to a disk that loses power after every operation, with random parts of what was not flushed. Whatever is
+// visible then must be complete, and what was durable must exist. HAWSER_ORDERS sets how many states are
 // drawn after each operation (default 20), HAWSER_SEED the seed, which is printed.
 #include <gtest/gtest.h>
 

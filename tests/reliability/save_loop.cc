@@ -1,5 +1,5 @@
-// The victim of kill_test: trains a small model, saves after each step and says so on stdout, until somebody
-// kills it. Goes on from the newest checkpoint of its folder, like any run.
+// The victim of kill_test: trains a small model, saves after each step and reports it on stdout, until it is
+// killed. Resumes from the newest checkpoint of its folder, like any run.
 //
 //   save_loop FOLDER TOKENS (sync|async|train)
 //

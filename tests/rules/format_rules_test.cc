@@ -1,5 +1,5 @@
-// The formatting of every file is clang-format's, by /.clang-format. Its output depends on its version, so this is
-// skipped where version 14, Debian bookworm's, is not installed.
+// Every file is formatted as clang-format does it, by /.clang-format. Its output depends on its version, so
+// this is skipped unless version 14, Debian bookworm's, is installed.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
-// Precision bf16_pure: it learns what fp32 learns where bf16 weights rounded to nearest stand still; runs go
-// on bit for bit, whatever the number of threads; its bytes are 8 a parameter and one window; what was kept
-// in another type is taken as weights only.
+// Precision bf16_pure: it learns what fp32 learns, while bf16 weights rounded to nearest do not move; runs
+// resume bit for bit with any number of threads; it uses 8 bytes a parameter and one window; state stored in
+// another type is accepted as weights only.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

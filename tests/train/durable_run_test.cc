@@ -1,5 +1,4 @@
-// However a run ends in order, its last step is on disk; and saving by time changes nothing but what is
-// saved.
+// However a run ends normally, its last step is on disk; and saving by time changes nothing else.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// What nccl_library.h declares, held against NVIDIA's own header. Compiled where that header is at hand, and
-// never run.
+// Compares the declarations of nccl_library.h with NVIDIA's own header. Compiled if that header is available,
+// and never run.
 #include <nccl.h>
 
 #include "engine/comm/nccl/nccl_library.h"

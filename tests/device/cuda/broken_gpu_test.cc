@@ -1,5 +1,5 @@
-// A GPU that breaks under an engine: steps end with an error that stays, and the checkpoint whose snapshot
-// had reached the host by then is written all the same.
+// A GPU that fails under an engine: steps end with a lasting error, and a checkpoint whose snapshot had
+// reached the host by then is still written.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What the engine expects of a CUDA device (engine/device/device.h), of an emulated GPU and of a real one.
+// What the engine expects of a CUDA device (engine/device/device.h), for an emulated GPU and a real one.
 #include <gtest/gtest.h>
 
 #include <algorithm>

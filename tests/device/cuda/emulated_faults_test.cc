@@ -1,5 +1,5 @@
-// What cannot be asked of a real GPU: one that breaks, one that is not there, work that is as late as it may
-// be, and whether everything is given back.
+// Tests that need an emulated GPU: failures, a missing GPU, work that runs as late as possible, and whether
+// everything is released.
 #include <gtest/gtest.h>
 
 #include <functional>

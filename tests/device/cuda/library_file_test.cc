@@ -1,5 +1,5 @@
-// What the library files need and show: the plugin one function and the C++ library; the CPU library nothing
-// of CUDA.
+// Dependencies and symbols of the library files: the plugin exports one function and needs only the C++
+// library; the CPU library needs nothing of CUDA.
 #include <gtest/gtest.h>
 
 #include <algorithm>

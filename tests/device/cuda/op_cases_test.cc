@@ -1,6 +1,6 @@
-// The op-case table on a GPU: every row against the reference, in its tolerance; twice, with the same bits.
-// Operands and workspaces lie in device memory, and so does what rows keep elsewhere (positions, samples,
-// targets, a sum).
+// The op-case table on a GPU: every row against the reference, within its tolerance, and twice with the same
+// bits. Operands, workspaces and all other memory of rows (positions, samples, targets, a sum) are on the
+// device.
 #include <gtest/gtest.h>
 
 #include "tests/device/cuda/mirrored_memory.h"

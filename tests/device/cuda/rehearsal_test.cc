@@ -1,5 +1,5 @@
-// Before the first step: products take the fastest algorithm of an emulated cuBLASLt, on all ranks the one
-// that the first rank chose; steps make nothing any more; and nothing else of an engine is changed by it.
+// Before the first step: products use the fastest algorithm of an emulated cuBLASLt, on all ranks the first
+// rank's choice; steps prepare nothing any more; and nothing else of an engine changes.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What does not fit is refused before anything is allocated: to the byte, with the copies that checkpoints
-// are written from.
+// What does not fit is refused before anything is allocated, exact to the byte, including the copies for
+// asynchronous saves.
 #include <gtest/gtest.h>
 
 #include <functional>

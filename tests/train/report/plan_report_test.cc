@@ -1,5 +1,5 @@
-// What `hawser plan` says of many ranks: its words and tables to the letter, its formulas against the plan,
-// and the table of stages against the plans of these stages.
+// `hawser plan` for many ranks: its text and tables to the letter, its formulas against the plan, and the
+// table of stages against the plans of these stages.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Asynchronous saves: the same bytes as others, training that does not notice them, and everything that can
+// Asynchronous saves: the same bytes as synchronous ones, no effect on training, and everything that can
 // happen while one runs or after one has failed.
 #include <gtest/gtest.h>
 #include <sys/resource.h>

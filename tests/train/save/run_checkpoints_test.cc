@@ -1,5 +1,5 @@
-// What a run does when its own checkpoints cannot be written: a full disk and a read-only folder, for a while
-// and for good, with saves at once and beside training.
+// What a run does if its own checkpoints cannot be written: a full disk and a read-only folder, temporarily
+// and permanently, with synchronous and asynchronous saves.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The state of a run survives its text, digit for digit.
+// The state of a run survives conversion to text, digit for digit.
 #include "engine/train/save/run_state.h"
 
 #include <gtest/gtest.h>
