@@ -10,14 +10,15 @@ struct ValueAndSlope {
   float value, slope;
 };
 
-/// act(x) and act'(x). The normal distribution function by erfc, which keeps its precision where it is small.
+/// act(x) and act'(x). The normal distribution function uses erfc, which stays accurate where the value is
+/// small.
 __device__ __forceinline__ ValueAndSlope gelu(float x) {
   constexpr float kSqrtHalf = 0.70710678118654752f, kInvSqrt2Pi = 0.39894228040143268f;
   const float cdf = 0.5f * erfcf(-x * kSqrtHalf);
   return {x * cdf, fmaf(x * kInvSqrt2Pi, expf(-0.5f * x * x), cdf)};
 }
 
-/// 1 / (1 + exp(-x)), and what is left to one, each precise where it is small.
+/// 1 / (1 + exp(-x)) and its complement, each accurate where it is small.
 struct Sigmoid {
   float value, rest;
 };
@@ -47,7 +48,7 @@ __device__ __forceinline__ ValueAndSlope activation(float x) {
   return gelu_tanh(x);
 }
 
-/// i counts elements of y; where its gate and its other factor stand in h.
+/// i counts elements of y; gives the positions of its gate and its other factor in h.
 struct Gate {
   int64_t gate, up;
 };

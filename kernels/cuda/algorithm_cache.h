@@ -1,6 +1,6 @@
-// The file that keeps which algorithm was fastest for each matrix product: text, a line for each, only ever
-// appended to. Lines of other GPUs, other versions of cuBLASLt, other versions of this file and the other
-// choice of `deterministic` stand beside ours and are left alone, so one file serves many machines.
+// The file that stores the fastest algorithm of each matrix product: text, one line for each, append-only.
+// Lines of other GPUs, of other versions of cuBLASLt or of this file, and of the other value of
+// `deterministic` may be in the same file and are ignored, so one file serves many machines.
 #pragma once
 
 #include "kernels/cuda/algorithm_list.h"
@@ -8,7 +8,7 @@
 
 namespace hawser::kernels::cuda {
 
-/// Whose algorithms: those of another library, GPU or promise are of no use.
+/// Whom the algorithms are for. Those of another library, GPU or value of `deterministic` cannot be used.
 struct AlgorithmOwner {
   const char* gpu = "";  ///< outlives the cache
   size_t library_version = 0;
@@ -17,14 +17,14 @@ struct AlgorithmOwner {
 
 class AlgorithmCache {
  public:
-  /// Reads `path`, which need not exist. False, with the reason (file, line, what to do) in `failure`, where
-  /// it cannot be used.
+  /// Reads `path`, which need not exist. Returns false, with the reason (file, line, what to do) in
+  /// `failure`, if it cannot be used.
   bool open(const char* path, const AlgorithmOwner& owner, StickyError& failure);
 
-  /// The owner's, as far as they were read and added.
+  /// The owner's algorithms that were read or added.
   const AlgorithmList& known() const { return known_; }
-  /// Writes a line, at once. False, with the reason in `failure`, where the file does not take it: what is
-  /// not kept might be chosen otherwise by the next run.
+  /// Writes a line immediately. Returns false, with the reason in `failure`, if that fails: the next run
+  /// might then choose another algorithm.
   bool add(const ChosenAlgorithm& chosen, StickyError& failure);
 
  private:

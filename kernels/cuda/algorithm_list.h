@@ -1,5 +1,5 @@
-// Which algorithm of cuBLASLt each matrix product takes, in memory and as text: a line for each, for the file
-// that keeps them (algorithm_cache.h) and for other ranks.
+// The algorithm of cuBLASLt for each matrix product, in memory and as text: one line for each, for the file
+// that stores them (algorithm_cache.h) and for other ranks.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace hawser::kernels::cuda {
 
-/// All that chooses an algorithm, as numbers (numbers_of in matmul_cublaslt.h).
+/// Everything that determines an algorithm, as numbers (numbers_of in matmul_cublaslt.h).
 using ProductNumbers = std::array<int64_t, 18>;
 
 struct ChosenAlgorithm {
@@ -23,17 +23,17 @@ inline constexpr size_t kAlgorithmLine = 1024;
 
 /// Writes "numbers of the product;words of the algorithm;nanoseconds\n", ended by 0; returns its length.
 size_t write_algorithm(const ChosenAlgorithm& chosen, char* out, size_t bytes);
-/// Reads such a line. False: it is damaged.
+/// Reads such a line. Returns false if it is damaged.
 bool read_algorithm(const char* line, ChosenAlgorithm* out);
 
-/// In the order in which products came. Constant size: it is used where nothing may be thrown.
+/// In the order in which products were added. Fixed size, because it is used where nothing may throw.
 class AlgorithmList {
  public:
   static constexpr size_t kMost = 1024;  ///< many more than a model has
 
-  /// Null: not there.
+  /// Null if absent.
   const ChosenAlgorithm* find(const ProductNumbers& product) const;
-  /// A later one replaces an earlier one of the same product; beyond kMost nothing is kept.
+  /// Replaces an earlier choice for the same product. Beyond kMost nothing is stored.
   void keep(const ChosenAlgorithm& chosen);
 
   const ChosenAlgorithm* begin() const { return entries_.data(); }

@@ -1,5 +1,6 @@
-// The two ways to attention on a GPU, behind the table's attention_forward and _backward (attention.cc): a
-// library's fused kernels (sdpa.h), and our own tiled ones, which take every case of the contract.
+// The two implementations of attention on a GPU, behind the table's attention_forward and _backward
+// (attention.cc): a library's fused kernels (sdpa.h), and our own tiled ones, which handle every case of the
+// contract.
 #pragma once
 
 #include "kernels/cuda/launch.h"

@@ -1,6 +1,6 @@
-// Attention backward (FlashAttention-2, algorithm 2) without atomics: probabilities are made again from the
-// saved log-sum-exp, once by the blocks that own tiles of keys (dk and dv, over the query heads of the group
-// in ascending order), once by those that own tiles of queries (dq). The workspace holds dout . o of every
+// Attention backward (FlashAttention-2, algorithm 2) without atomics. Probabilities are recomputed from the
+// saved log-sum-exp twice: by the blocks that own tiles of keys (dk and dv, over the query heads of the group
+// in ascending order), and by those that own tiles of queries (dq). The workspace holds dout . o of every
 // query.
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_tile.h"
@@ -19,7 +19,7 @@ struct Shared {
 template <int kHead>
 constexpr int kBackwardTile = kHead <= 128 ? 32 : 16;
 
-/// What the kernels are told besides their arguments.
+/// Kernel parameters besides the arguments.
 struct Details {
   int64_t tiles;
   int width;
@@ -28,7 +28,7 @@ struct Details {
 
 constexpr int kDeltaWarps = 8;
 
-/// delta[b, h, t] = dout . o, a warp each.
+/// delta[b, h, t] = dout . o, one warp each.
 template <class T>
 __global__ void __launch_bounds__(kDeltaWarps* kWarpLanes) delta_kernel(const AttentionBackward a) {
   const AttentionShape& s = a.s;
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kDeltaWarps* kWarpLanes) delta_kernel(const At
   if (lane_of_thread() == 0) static_cast<float*>(a.workspace)[i] = sum;
 }
 
-/// Queries t0.. of a head, and what was saved of them.
+/// Loads queries t0.. of a head and what was saved for them.
 template <class T, int kTile, int kHead>
 __device__ __forceinline__ void load_queries(Shared<kTile, kHead>& shared, const AttentionBackward& a,
                                              Head head, int64_t t0, bool wide) {

@@ -17,14 +17,14 @@ struct Shared {
 template <int kHead>
 constexpr int kForwardTile = kHead <= 128 ? 64 : 32;
 
-/// Running maximum and sum of the rows of a thread, the same on the sixteen threads of a row.
+/// Running maximum and sum of a thread's rows, the same on the sixteen threads of a row.
 template <int kEach>
 struct Softmax {
   float max[kEach], sum[kEach];
 };
 
-/// Caps, masks and exponentiates scores, updates the running softmax, leaves dropped probabilities in shared
-/// memory, and rescales what was summed with the old maximum.
+/// Caps, masks and exponentiates scores, updates the running softmax, writes probabilities after dropout to
+/// shared memory, and rescales earlier sums to the new maximum.
 template <int kTile, int kHead>
 __device__ __forceinline__ void softmax_tile(const AttentionShape& s,
                                              float (&score)[kTile / kSide][kTile / kSide], int64_t key0,

@@ -1,7 +1,6 @@
-// What the attention kernels share. A block of 16 x 16 threads works on tiles of kTile queries by kTile keys
-// in shared memory, in fp32: thread (y, x) has scores of rows y + 16 r and columns x + 16 c, and of
-// accumulated rows the columns 4 x + 64 m .. + 3. These are general-core kernels, the twins of what a library
-// does on tensor cores.
+// Shared parts of the attention kernels. A block of 16 x 16 threads works on tiles of kTile queries by kTile
+// keys in shared memory, in fp32. Thread (y, x) has the scores of rows y + 16 r and columns x + 16 c, and of
+// accumulated rows the columns 4 x + 64 m .. + 3. They do not use tensor cores; a library's kernels do.
 #pragma once
 
 #include "kernels/cuda/dropout.h"
@@ -16,12 +15,12 @@ constexpr int kPad =
     4;  ///< floats after each row of a tile, so that sixteen rows' vectors lie in different banks
 constexpr int64_t kLargestHead = 256;
 constexpr size_t kSmallestSharedMemory = 99
-                                         << 10;  ///< of a block, on the least of the GPUs that we compile for
+                                         << 10;  ///< of a block, on the smallest of the GPUs we compile for
 
 __device__ __forceinline__ int thread_y() { return static_cast<int>(threadIdx.x) / kSide; }
 __device__ __forceinline__ int thread_x() { return static_cast<int>(threadIdx.x) % kSide; }
 
-/// kRows rows of a head of up to kHead elements; zero beyond.
+/// kRows rows of a head of up to kHead elements; zero beyond that.
 template <int kRows, int kHead>
 struct HeadTile {
   float row[kRows][kHead + kPad];
@@ -43,7 +42,7 @@ struct Mask {
   uint16_t kept[kTile][kTile / kKeysPerWord];
 };
 
-/// Where a block's query head stands: batch row b, query head h.
+/// A block's query head: batch row b, query head h.
 struct Head {
   int64_t b, h;
 };
@@ -66,13 +65,14 @@ struct Rows {
   int64_t begin, end;
 };
 
-/// x as the products take it.
+/// x as an operand of products.
 __device__ __forceinline__ float operand(const AttentionShape& s, float x) {
   return s.round_to_bf16 || s.type == DType::kBf16 ? rounded_to<bf16>(x) : x;
 }
 
-/// Rows first.. of a head into a tile; p is where row `first` lies, `stride` elements before the next. Rows
-/// outside of `valid` are not read and become zero. All threads; the caller puts barriers.
+/// Loads rows first.. of a head into a tile; p is the address of row `first`, `stride` elements before the
+/// next. Rows outside of `valid` are not read and become zero. Called by all threads; the caller adds
+/// barriers.
 template <int kRows, int kHead, class T>
 __device__ __forceinline__ void load_head(HeadTile<kRows, kHead>& tile, const T* p, int64_t stride,
                                           int64_t first, Rows valid, const AttentionShape& s, bool wide) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ void load_head(HeadTile<kRows, kHead>& tile, const T*
   }
 }
 
-/// Which keys the queries t0.. see. Queries beyond the last see none.
+/// Sets which keys the queries t0.. see. Queries past the last see none.
 template <int kTile>
 __device__ __forceinline__ void load_ranges(Mask<kTile>& mask, const AttentionShape& s, int64_t b,
                                             int64_t t0) {
@@ -146,7 +146,7 @@ __device__ __forceinline__ bool sees(const Mask<kTile>& mask, int row, int64_t k
   return key >= mask.begin[row] && key < mask.end[row];
 }
 
-/// What the probability of (row, column) is multiplied with.
+/// The dropout multiplier of the probability at (row, column).
 template <int kTile>
 __device__ __forceinline__ float keep_factor(const Mask<kTile>& mask, const AttentionShape& s, int row,
                                              int column) {
@@ -212,7 +212,7 @@ struct HeadSums {
     }
   }
 
-  /// Row r's columns, times factor, to `p`, where the row begins.
+  /// Writes row r's columns, times factor, to `p`, the start of the row.
   template <class T>
   __device__ __forceinline__ void store_row(T* p, int r, int64_t head_dim, float factor) const {
 #pragma unroll
@@ -236,7 +236,7 @@ struct HeadSize {
   static constexpr int kHead = kHeadSize;
 };
 
-/// body(HeadSize<64, 128 or 256>), the least that holds head_dim; keeps an error where none does.
+/// Calls body(HeadSize<64, 128 or 256>) with the smallest that fits head_dim; keeps an error if none does.
 template <class Body>
 void for_head_size(CudaStream& stream, const char* operation, int64_t head_dim, const Body& body) {
   if (head_dim <= 64) return body(HeadSize<64>{});

@@ -1,4 +1,4 @@
-// Column sums in two passes: each warp adds up a run of rows, a lane for kWide columns; then the runs are
+// Column sums in two passes: each warp sums a run of rows, with one lane for kWide columns; then the runs are
 // added.
 #include "kernels/cuda/partial_sums.h"
 #include "kernels/cuda/table.h"
@@ -11,7 +11,7 @@ namespace {
 constexpr int kWarps = 8, kColumns = kWarpLanes * kWide;
 constexpr int64_t kFewestRows = 32, kMostParts = 1024;
 
-/// Runs of rows: how long, and how many. Of the number of rows alone.
+/// Length and number of runs of rows, which depend only on the number of rows.
 struct Runs {
   int64_t rows, parts;
 };

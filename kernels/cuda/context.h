@@ -1,7 +1,7 @@
-// The context of a GPU, which every CUDA library in the process shares (the primary context). The runtime
-// works on the one that is current on the calling thread, and cudaSetDevice would leave ours there, on a
-// thread that is the host's: so a call makes it current for as long as it runs. By driver calls, because the
-// runtime's own have no way back to "no context" without making one on GPU 0.
+// The context of a GPU, which all CUDA libraries in the process share (the primary context). The runtime uses
+// the context that is current on the calling thread. cudaSetDevice would leave ours current on a thread of
+// the host, so each call makes it current only for its duration. This uses driver calls, because the runtime
+// cannot return to "no context" without creating one on GPU 0.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,7 @@
 
 namespace hawser::kernels::cuda {
 
-/// Driver calls, found by the runtime in the driver that is there; libcuda is never linked. Contexts are
+/// Driver calls, looked up by the runtime in the installed driver; libcuda is never linked. Contexts are
 /// opaque here.
 struct ContextCalls {
   int (*get_current)(void** context);
@@ -22,12 +22,12 @@ struct Context {
   ContextCalls calls = {};
 };
 
-/// Makes or joins the primary context of a GPU. On failure names the call in `operation`. Every retain is met
-/// by one release.
+/// Creates or joins the primary context of a GPU. On failure stores the name of the call in `operation`. Each
+/// retain needs one release.
 cudaError_t retain_context(int32_t index, Context* out, const char** operation);
 void release_context(int32_t index);
 
-/// The context is current on this thread until the scope ends. Null: whatever is current stays so.
+/// Makes the context current on this thread until the end of the scope. Null leaves the current one.
 class ContextScope {
  public:
   explicit ContextScope(const Context* context) : context_(context) {

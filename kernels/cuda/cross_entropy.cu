@@ -1,6 +1,5 @@
-// Softmax cross entropy, a block for each row of logits: one pass for the log of the sum of exponentials
-// (online, Milakov and Gimelshein, arXiv 1805.02867), and one that turns logits into their gradient where
-// they stand.
+// Softmax cross entropy, one block per row of logits: one pass for the log of the sum of exponentials
+// (online, Milakov and Gimelshein, arXiv:1805.02867), and one that overwrites the logits with their gradient.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"
@@ -35,8 +34,8 @@ __device__ __forceinline__ float capped(float x, float softcap) {
   return softcap > 0 ? softcap * tanhf(x / softcap) : x;
 }
 
-/// body(j, x, N) for all elements of a row: single ones up to the first 16-byte boundary, vectors, and the
-/// rest.
+/// Calls body(j, x, N) for all elements of a row: single ones up to the first 16-byte boundary, then vectors,
+/// then the rest.
 template <class T, class Body>
 __device__ __forceinline__ void over_row(const T* z, int64_t n, const Body& body) {
   constexpr int kEach = kVector<T>;
@@ -60,7 +59,7 @@ __device__ __forceinline__ void over_row(const T* z, int64_t n, const Body& body
   }
 }
 
-/// The first pass. Keeps capped logits where they are the result.
+/// The first pass. Stores capped logits if they are the result.
 template <class T>
 struct Exponentials {
   LogSumExp* all;

@@ -1,7 +1,7 @@
-// The part of cuBLASLt that we use, as a table of functions: the library is opened when a GPU is first used
-// and not before (it takes 0.2 s and 150 MB), and no header of its own is needed to build. The numbers are
-// those of cublasLt.h 13; tests/cuda_emulation/cublaslt_header_check.cc holds them against that header where
-// there is one.
+// The part of cuBLASLt that we use, as a table of functions. The library is opened when a GPU is first used
+// (which takes 0.2 s and 150 MB), and its headers are not needed to build. The constants are those of
+// cublasLt.h 13; tests/cuda_emulation/cublaslt_header_check.cc compares them with that header if it is
+// available.
 #pragma once
 
 #include <stddef.h>
@@ -35,8 +35,9 @@ enum PreferenceAttribute {
   kMinAlignmentC = 7,
   kMinAlignmentD = 8
 };
-/// Sums of a cut k that go through the workspace in fp32. Not those in the result's type (4): each part of a
-/// bf16 product would be rounded. "In place" adds part to part in the result; the header promises one order.
+/// Reductions over a split k that use the workspace in fp32. Reductions in the result's type (4) are
+/// excluded, because each part of a bf16 product would be rounded. "In place" adds part to part in the
+/// result; the header promises one order.
 constexpr uint32_t kReductionsInOrder = 2, kReductionInPlace = 1;
 
 using Handle = void*;
@@ -84,11 +85,11 @@ struct CublasLtApi {
                 void* stream);
 };
 
-/// The name under which the library is looked for, by the loader's rules.
+/// The name of the library for the loader.
 inline constexpr const char* kCublasLtName = "libcublasLt.so.13";
 
-/// Opens the library, once per process; it stays open. On failure returns null and writes what is missing
-/// (the library and what the loader says, or its version) to error.
+/// Opens the library, once per process; it stays open. On failure returns null and writes the reason (the
+/// loader's message, or the library's version) to error.
 const CublasLtApi* open_cublaslt(char* error, size_t error_bytes);
 
 }  // namespace hawser::kernels::cuda

@@ -1,6 +1,6 @@
-// CudaStream: the hawser::Stream behind which a GPU works. Kernels of the CUDA table take a Stream& like all
-// others and find here where to launch, how large a grid is worth its while, and where an error goes: kernels
-// report nothing, so the first one stays here until whoever owns the stream asks (Device::error).
+// CudaStream: the hawser::Stream of a GPU. Kernels of the CUDA table take a Stream& like all others, and find
+// here the stream to launch on, a useful grid size, and where to report errors: kernels return nothing, so
+// the first error is stored here until the stream's owner asks for it (Device::error).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,34 +14,34 @@ namespace hawser::kernels::cuda {
 class CublasLt;
 class Sdpa;
 
-/// The first error of a device; later ones follow from it. Plain memory, because the owner is on the other
-/// side of a library border.
+/// The first error of a device; later ones are consequences. A plain struct, because its owner is in another
+/// library.
 struct StickyError {
   int32_t code = 0;  ///< of engine/base/error.h, as a number; 0: none
   char message[508] = {};
 
-  /// Keeps "operation: what (value)" unless an error is kept already.
+  /// Stores "operation: what (value)" unless an error is already stored.
   void keep(int32_t new_code, const char* operation, const char* what, const char* value);
 };
 
-/// One thread at a time. What is pointed to outlives the stream.
+/// For one thread at a time. Pointed-to objects must outlive the stream.
 struct CudaStream : Stream {
-  /// num_workers is 1: workspaces of this table do not depend on it. `run` only keeps an error, because no
-  /// loop of the host belongs on a GPU.
+  /// num_workers is 1, because workspaces of this table do not depend on it. `run` only stores an error: host
+  /// loops do not run on a GPU.
   CudaStream(cudaStream_t stream, int32_t multiprocessor_count, StickyError* sticky_error);
 
   cudaStream_t handle;
   int32_t multiprocessors;
   StickyError* error;
-  const Context* context = nullptr;  ///< current while a kernel is given to it; null: whatever is
+  const Context* context = nullptr;  ///< current while a kernel is launched; null: whatever is current
   CublasLt* cublaslt = nullptr;      ///< null: products by our own tiled kernel (matmul_tiled.cu)
   Sdpa* sdpa = nullptr;              ///< null: attention by our own tiled kernels
-  ErrorText without = {};  ///< where it is told, before the first step, what makes it slower than it could be
+  ErrorText without = {};            ///< receives, before the first step, what makes it slower than possible
 
-  /// Keeps what a runtime call returned, if it is no success; true if it is one.
+  /// Stores the error of a runtime call; returns true on success.
   bool succeeded(cudaError_t result, const char* operation);
 
-  /// Keeps that `operation` is not implemented for `what`.
+  /// Stores that `operation` is not implemented for `what`.
   void keep_unimplemented(const char* operation, const char* what);
 };
 

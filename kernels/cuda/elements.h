@@ -1,5 +1,5 @@
-// Kernels that do the same to every element: bound by memory, so each thread moves kWide elements at once and
-// grids are no larger than what the GPU runs at a time.
+// Elementwise kernels. They are limited by memory, so each thread moves kWide elements at once, and grids are
+// no larger than what the GPU runs at a time.
 #pragma once
 
 #include "kernels/cuda/launch.h"
@@ -9,7 +9,8 @@ namespace hawser::kernels::cuda {
 
 constexpr int kElementThreads = 256;
 
-/// body.at<kWide>(i) for whole chunks of [0, n) and body.at<1>(i) for the rest; all at<1> unless `wide`.
+/// Calls body.at<kWide>(i) for whole chunks of [0, n) and body.at<1>(i) for the rest; only at<1> unless
+/// `wide`.
 template <class Body>
 __global__ void __launch_bounds__(kElementThreads) over_elements(const Body body, int64_t n, bool wide) {
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kElementThreads + threadIdx.x;
@@ -19,7 +20,7 @@ __global__ void __launch_bounds__(kElementThreads) over_elements(const Body body
   for (int64_t i = chunks * kWide + thread; i < n; i += threads) body.template at<1>(i);
 }
 
-/// `wide`: every array that body touches allows wide accesses at multiples of kWide.
+/// `wide`: every array that body accesses allows wide accesses at multiples of kWide.
 template <class Body>
 void for_each_element(CudaStream& stream, const char* operation, int64_t n, bool wide, const Body& body) {
   if (n <= 0) return;

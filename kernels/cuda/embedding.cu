@@ -1,7 +1,7 @@
-// Embedding look-up and its gradient. The gradient is a sum over the rows that hold the same index, in
-// ascending order, without atomics and without memory of its own: a block for each row looks whether an
-// earlier row has its index; if none has, it owns that row of the table and walks on to collect all later
-// ones. That reads the indices quadratically, but they lie in L2, and frequent indices are found soon.
+// Embedding look-up and its gradient. The gradient sums the rows that have the same index, in ascending
+// order, without atomics or workspace. There is one block per row. It checks whether an earlier row has its
+// index. If none has, the block owns that row of the table and adds all later ones. This reads the indices
+// quadratically often, but they are in L2, and frequent indices are found quickly.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"
@@ -37,7 +37,7 @@ struct Shared {
   unsigned matches[2][kWarps];
 };
 
-/// Bit l of word w: whether row begin + 32 w + l, below `end`, has this index. Tiles take turns in shared
+/// Bit l of word w says whether row begin + 32 w + l, below `end`, has this index. Tiles alternate in shared
 /// memory, so that one barrier each is enough.
 __device__ __forceinline__ const unsigned* matching_rows(const EmbeddingBackward& a, int32_t index,
                                                          int64_t begin, int64_t end, int turn,
@@ -49,7 +49,7 @@ __device__ __forceinline__ const unsigned* matching_rows(const EmbeddingBackward
   return shared.matches[turn % 2];
 }
 
-/// Whether a row before `row` has the same index, looking backwards.
+/// Whether a row before `row` has the same index, searching backwards.
 __device__ bool stands_earlier(const EmbeddingBackward& a, int32_t index, int64_t row, int& turn,
                                Shared& shared) {
   for (int64_t end = row; end > 0; end -= kThreads, ++turn) {

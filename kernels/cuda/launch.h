@@ -1,5 +1,5 @@
-// The one place where kernels are launched: no <<<>>>, so that g++ reads the kernels too
-// (tests/cuda_emulation), and every launch is checked.
+// The only place where kernels are launched. It does not use <<<>>>, so that g++ can compile the kernels too
+// (tests/cuda_emulation), and it checks every launch.
 #pragma once
 
 #include "kernels/cuda/cuda_stream.h"

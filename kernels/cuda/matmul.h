@@ -1,4 +1,4 @@
-// The two ways to multiply matrices on a GPU, behind the table's `matmul` (matmul.cc).
+// The two implementations of matrix products on a GPU, behind the table's `matmul` (matmul.cc).
 #pragma once
 
 #include "kernels/cuda/launch.h"
@@ -15,10 +15,10 @@ void round_operand(void* out, const float* in, int64_t rows, int64_t columns, in
 /// Fills an array of f32 or bf16 with numbers in [-1, 1). For operands of a product that is timed.
 void fill_random(void* out, DType type, int64_t elements, CudaStream& stream);
 
-/// How args.workspace is cut up: rounded operands, rounded bias or a bias gradient that is to be added, then
-/// what cuBLASLt may use. Of sizes and types alone.
+/// The division of args.workspace: rounded operands, a rounded bias or a bias gradient to be added, then the
+/// part for cuBLASLt. Depends only on sizes and types.
 struct MatmulWorkspace {
-  int64_t a_bytes = 0, b_bytes = 0;  ///< of a bf16 copy; 0: it is taken as it is
+  int64_t a_bytes = 0, b_bytes = 0;  ///< of a bf16 copy; 0 if the operand is used as it is
   int64_t bias_bytes = 0;            ///< of a bf16 copy of the bias, or of a bias gradient
   int64_t library_bytes = 0;
   int64_t bias_at() const { return a_bytes + b_bytes; }

@@ -1,7 +1,7 @@
 // Products by cuBLASLt. Row-major c = op(a) op(b) is column-major c^T = op(b)^T op(a)^T on the same memory,
-// so the library is given b first and computes an n x m matrix; a bias of n elements is then its bias along
-// rows, what GELU is taken of an n x m matrix like c, and the gradient of a bias, of m elements, that of its
-// second operand, which is a.
+// so b is passed first, and the library computes an n x m matrix. A bias of n elements is then its bias along
+// rows; the argument of GELU is an n x m matrix like c; and the gradient of a bias, of m elements, belongs to
+// its second operand, a.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace hawser::kernels::cuda {
 
-/// All that chooses an algorithm.
+/// Everything that determines an algorithm.
 struct ProductShape {
   int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0, library_bytes = 0;
   // Of the operands as multiplied; alignments in bytes, up to 16.
@@ -32,40 +32,40 @@ ProductNumbers numbers_of(const ProductShape& shape);
 struct AlgorithmChoice {
   bool deterministic = true;  ///< leaves out those that add through atomics
   AlgorithmCache* cache =
-      nullptr;       ///< asked first; what it lacks is timed and added. Deleted with the CublasLt
-  bool gelu = true;  ///< GELU is faster in the library's epilogue than as a kernel of its own
+      nullptr;       ///< looked up first; what it lacks is timed and added; deleted with the CublasLt
+  bool gelu = true;  ///< GELU is faster in the library's epilogue than in a separate kernel
 };
 
 struct LibraryProduct;
 struct Operands;
 
-/// One stream's use of the library: descriptors and the algorithm of each shape are made when it is prepared,
-/// or else at its first product, and kept, so later ones allocate nothing. One thread at a time.
+/// One stream's use of the library. The descriptors and the algorithm of each shape are created when it is
+/// prepared, or at its first product, and kept, so later products allocate nothing. One thread at a time.
 class CublasLt {
  public:
-  /// The caller has made the device current. Keeps an error in `error` if the library cannot start; multiply
-  /// then does nothing but return false.
+  /// The caller must make the device current. If the library cannot start, stores an error in `error`;
+  /// multiply then only returns false.
   CublasLt(const CublasLtApi& api, const AlgorithmChoice& choice, StickyError& error);
   ~CublasLt();
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  /// Queues the product, sizes > 0. False, with nothing queued: the library has no algorithm for it. Errors
-  /// of the library go to the stream.
+  /// Queues the product, sizes > 0. Returns false, with nothing queued, if the library has no algorithm for
+  /// it. Errors of the library go to the stream.
   bool multiply(const Matmul& args, CudaStream& stream);
 
-  // Choosing (matmul_choice.cc): the algorithm of a product is what another rank chose (take), else what the
-  // cache has, else, if it is prepared and there is a cache, the fastest of the library's suggestions, else
-  // the first of these.
+  // Choosing (matmul_choice.cc). The algorithm of a product is another rank's choice (take); else the
+  // cache's; else, if it is prepared and there is a cache, the fastest of the library's suggestions; else the
+  // first suggestion.
 
-  /// Makes all that the product needs; false as above. Where it is timed, the memory of its operands, results
-  /// and workspace is overwritten, and this waits for the stream. Errors (the library's, of the cache's file)
-  /// go to the stream.
+  /// Creates everything the product needs; returns false as above. If it is timed, its operands, results and
+  /// workspace are overwritten, and this waits for the stream. Errors (of the library or the cache's file) go
+  /// to the stream.
   bool prepare(const Matmul& args, CudaStream& stream);
-  /// Before anything else: what another rank chose. Under `deterministic` one that the library does not take
-  /// here is an error.
+  /// Call first: uses another rank's choices. Under `deterministic`, a choice that the library rejects here
+  /// is an error.
   void take(const AlgorithmList& chosen);
-  /// What was prepared, in this order.
+  /// The prepared products, in order.
   const AlgorithmList& prepared() const { return prepared_; }
   size_t version() const { return api_.GetVersion(); }
   bool deterministic() const { return choice_.deterministic; }
@@ -76,9 +76,9 @@ class CublasLt {
     cublaslt::Desc desc = nullptr;
     cublaslt::Layout a = nullptr, b = nullptr, c = nullptr;
     cublaslt::HeuristicResult choice = {};
-    int64_t nanoseconds = 0;  ///< of the choice; 0: not timed
+    int64_t nanoseconds = 0;  ///< of the chosen algorithm; 0 if not timed
     bool supported = false, used = false, prepared = false;
-    bool known = false;  ///< the choice was made before: by another rank or run
+    bool known = false;  ///< chosen earlier, by another rank or run
   };
   static constexpr size_t kProducts = 1024;  ///< kept; many more than a model has
 

@@ -1,6 +1,5 @@
-// The matrix product without a library: plain tiles in shared memory, fp32 arithmetic on the general cores.
-// It is the obvious twin of cuBLASLt: it runs under the emulator, where that library is missing, and for what
-// it does not offer.
+// The matrix product without a library: plain tiles in shared memory, fp32 arithmetic without tensor cores.
+// It runs under the emulator, where cuBLASLt is missing, and for cases that cuBLASLt does not support.
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/packed.h"
 #include "kernels/cuda/shared_memory.h"
@@ -20,8 +19,8 @@ __device__ __forceinline__ float element(const void* p, DType type, int64_t at, 
   return round ? rounded_to<bf16>(x) : x;
 }
 
-/// Rows row0.. of op(x) at depths p0.., [kDepth][kTile], zero outside. `along_depth`: neighbours in memory
-/// are neighbours in depth.
+/// Loads rows row0.. of op(x) at depths p0.., [kDepth][kTile], zero outside. `along_depth`: neighbours in
+/// memory are neighbours in depth.
 __device__ __forceinline__ void load_tile(float (*tile)[kTile + 1], const void* x, DType type, bool round,
                                           int64_t ld, bool along_depth, int64_t row0, int64_t rows,
                                           int64_t p0, int64_t depth) {

@@ -3,7 +3,7 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// Two events around work on a stream. Errors only mean that nothing was timed.
+/// Two events around work on a stream. An error only means that nothing was timed.
 class Stopwatch {
  public:
   Stopwatch() {
@@ -35,7 +35,7 @@ class Stopwatch {
   bool made_ = false;
 };
 
-/// As many runs as take some milliseconds, so that neither short nor long products are waited for.
+/// The number of runs that takes a few milliseconds.
 int times_of(float milliseconds) {
   constexpr float kEnough = 5;
   constexpr int kMost = 20;

@@ -21,8 +21,8 @@ struct LibraryProduct {
   int run(const CublasLtApi& api, const cublaslt::Algorithm& algorithm, cudaStream_t stream) const;
 };
 
-/// The fastest of `candidates`, its time in `nanoseconds`; -1: none could be timed. Each runs a few times,
-/// and the result is overwritten. Waits for the stream.
+/// The index of the fastest of `candidates`, with its time in `nanoseconds`; -1 if none could be timed. Each
+/// runs a few times and overwrites the result. Waits for the stream.
 int fastest(const CublasLtApi& api, const LibraryProduct& product,
             const cublaslt::HeuristicResult* candidates, int count, CudaStream& stream, int64_t* nanoseconds);
 

@@ -1,6 +1,6 @@
-// Backward of LayerNorm and RMSNorm in one pass over x and dy: each team walks its share of the rows, writes
-// dx and keeps the column sums for dweight and dbias in registers; these partial sums are added up
-// afterwards. Shares depend on the number of rows and their length alone.
+// Backward of LayerNorm and RMSNorm in one pass over x and dy. Each team processes its share of the rows,
+// writes dx and keeps the column sums for dweight and dbias in registers. These partial sums are added
+// afterwards. Shares depend only on the number and length of rows.
 #include "kernels/cuda/norm_row.h"
 #include "kernels/cuda/partial_sums.h"
 #include "kernels/cuda/table.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kPartialElements = int64_t{1} << 20, kFewestParts = 256, kMostParts = 2048;
 
-/// How rows (those of all groups) are shared among teams.
+/// How rows (of all groups) are divided among teams.
 struct Shares {
   int64_t rows_each, parts;
 };
@@ -56,7 +56,8 @@ __device__ __forceinline__ void input_gradient(const NormBackward& a, float rstd
   }
 }
 
-/// A thread's chunk of what the forward gave, from xhat and weight, which it then no longer needs.
+/// Writes a thread's chunk of the forward's output, recomputed from xhat and weight, which it then no longer
+/// needs.
 __device__ __forceinline__ void store_output(const NormBackward& a, int64_t at, int64_t start,
                                              const float (&xhat)[kWide], float (&weight)[kWide], bool wide,
                                              bool wide_weight) {
@@ -72,7 +73,7 @@ __device__ __forceinline__ void store_output(const NormBackward& a, int64_t at, 
   }
 }
 
-/// One row: adds to the columns' sums, writes dx, and y where that is wanted.
+/// Processes one row: adds to the column sums, writes dx, and y if wanted.
 template <class Team, int kChunks, class X, class Dy>
 __device__ __forceinline__ void backward_row(const NormBackward& a, int64_t vector, Columns<kChunks>& columns,
                                              Shared& shared, bool wide, bool wide_weight) {

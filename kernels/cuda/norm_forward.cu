@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm: mean, then squared deviations from it, then the result, all from registers. What is
-// normalised stands in memory, or is the residual stream's next value, made on the way.
+// LayerNorm and RMSNorm: mean, then squared deviations from it, then the result, all from registers. The
+// input is in memory, or is the next value of the residual stream, computed on the way.
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/norm_row.h"
 #include "kernels/cuda/table.h"
@@ -38,7 +38,7 @@ __device__ float plain_sum(const float (&x)[kChunks][kWide], WarpValues& values)
   return Team::sum(sum, values);
 }
 
-/// Rows that stand in memory.
+/// Rows that are in memory.
 template <class X>
 struct StoredRows {
   template <class Team, int kChunks>
@@ -48,7 +48,7 @@ struct StoredRows {
   }
 };
 
-/// Rows of the residual stream, x + dropout(branch), which are stored on the way.
+/// Rows of the residual stream, x + dropout(branch), which are also stored.
 struct SummedRows {
   template <class Team, int kChunks>
   static __device__ void load(float (&x)[kChunks][kWide], const NormForward& a, int64_t row, int64_t,

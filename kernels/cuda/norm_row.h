@@ -1,5 +1,5 @@
-// How norms hold a row: each thread of a team keeps up to kChunks chunks of kWide elements in registers, so
-// that a row is read from memory once. Rows of up to 1024 elements belong to a warp, longer ones to a block.
+// How norms store a row: each thread of a team keeps up to kChunks chunks of kWide elements in registers, so
+// that a row is read from memory once. Rows of up to 1024 elements use a warp, longer ones a block.
 #pragma once
 
 #include "kernels/cuda/team.h"
@@ -48,8 +48,8 @@ __device__ __forceinline__ void load_weight(float* out, const void* weight, DTyp
   }
 }
 
-/// A team and how many chunks its threads keep, as types for a template; and the threads that a block may
-/// have, which bound the registers of each.
+/// A team and the number of chunks per thread, as template types; and the number of threads of a block, which
+/// limits the registers of each.
 template <class TeamType, int kChunkCount, int kBlockThreads>
 struct RowShape {
   using Team = TeamType;
@@ -68,7 +68,7 @@ RowBlock block_team(int64_t chunks) {
   return {static_cast<int>((threads + kWarpLanes - 1) / kWarpLanes * kWarpLanes), 1};
 }
 
-/// body(RowShape, RowBlock) for rows of d elements; keeps an error where they are too long.
+/// Calls body(RowShape, RowBlock) for rows of d elements; stores an error if they are too long.
 template <class Body>
 void for_row_shape(CudaStream& stream, const char* operation, int64_t d, const Body& body) {
   constexpr RowBlock kWarpTeams = {kNormWarps * kWarpLanes, kNormWarps};

@@ -1,6 +1,6 @@
-// A library of NVIDIA's that is opened when it is first used and not before, as a table of functions: no
-// header of its own is needed to build, and nothing of it to load the plugin. For cuBLASLt, cuDNN and NCCL.
-// No exceptions, nothing of the C++ library: part of the CUDA plugin.
+// A library of NVIDIA's that is opened when it is first used, as a table of functions. Its headers are not
+// needed to build, and the plugin loads without it. For cuBLASLt, cuDNN and NCCL. Uses no exceptions and
+// nothing of the C++ library, because it is part of the CUDA plugin.
 #pragma once
 
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 namespace hawser::kernels::cuda {
 
-/// Where a message goes.
+/// The destination of a message.
 struct ErrorText {
   char* text;
   size_t bytes;
@@ -26,7 +26,7 @@ struct LibraryFunction {
   void** at;
 };
 
-/// Versions that are taken: [first, end), in the library's own counting.
+/// Accepted versions: [first, end), in the library's own numbering.
 struct LibraryVersions {
   int64_t first, end;
 };
@@ -35,15 +35,15 @@ struct LibraryVersions {
 /// missing (the library and what the loader says, or a function).
 bool open_functions(const char* library, std::initializer_list<LibraryFunction> functions, ErrorText error);
 
-/// Whether `version` is one of `versions`; else writes so.
+/// Whether `version` is in `versions`; if not, writes an error.
 bool version_fits(const char* library, int64_t version, LibraryVersions versions, ErrorText error);
 
-/// A library's table, opened once in the process; the library stays open. A static of the function that opens
-/// it.
+/// A library's table, opened once per process; the library stays open. For a static of the function that
+/// opens it.
 template <class Api>
 class OptionalLibrary {
  public:
-  /// `open(Api&)` fills the table, or says why not. Any thread.
+  /// `open(Api&)` fills the table or says why not. Any thread.
   template <class Open>
   const Api* get(const Open& open) {
     pthread_mutex_lock(&mutex_);

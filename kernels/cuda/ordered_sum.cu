@@ -1,5 +1,4 @@
-// The ordered sum over members: each thread adds up its elements over all members, in the order of the
-// contract.
+// The ordered sum over members: each thread sums its elements over all members, in the order of the contract.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/types.h"
@@ -7,8 +6,8 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// Members' addresses travel in the kernel's parameters: 32,764 bytes at most (compute capability 7.0,
-/// CUDA 12.1).
+/// Members' addresses are passed as kernel parameters: 32,764 bytes at most (compute capability 7.0, CUDA
+/// 12.1).
 constexpr int kFewMembers = 16, kMostMembers = 2048;
 constexpr int kDeepest = 12;  ///< levels of a tree over kMostMembers, and one
 
@@ -57,7 +56,7 @@ struct OrderedSums {
     }
   }
 
-  /// Subtrees that wait for their right neighbour lie on a stack; member m closes as many as m has trailing
+  /// A stack holds subtrees that wait for their right neighbour; member m completes as many as m has trailing
   /// ones.
   template <int N>
   __device__ void sum_by_tree(float* total, int64_t i) const {

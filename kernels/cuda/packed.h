@@ -1,5 +1,5 @@
-// Numbers in device memory: f32, bf16 and f16 are read and written as floats, up to 16 bytes in one access,
-// which is what reaches the bandwidth of memory.
+// Numbers in device memory: f32, bf16 and f16 are read and written as floats, up to 16 bytes per access,
+// which is needed to reach the memory's bandwidth.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -34,13 +34,13 @@ __device__ __forceinline__ f16 from_float<f16>(float x) {
   return __float2half_rn(x);
 }
 
-/// x as T would hold it.
+/// x rounded to T.
 template <class T>
 __device__ __forceinline__ float rounded_to(float x) {
   return to_float(from_float<T>(x));
 }
 
-/// N neighbouring elements that one access moves.
+/// N neighbouring elements of one access.
 template <class T, int N>
 struct alignas(N * sizeof(T)) Packed {
   T element[N];
@@ -77,8 +77,8 @@ __device__ __forceinline__ void store(T* p, const float* x) {
 /// Elements that a thread handles at once.
 constexpr int kWide = 8;
 
-/// The first `count` of kWide elements, the rest zero; by wide accesses where `wide` says that p allows them
-/// and all are there.
+/// Loads the first `count` of kWide elements, the rest zero; with wide accesses if `wide` says that p allows
+/// them and all elements exist.
 template <class T>
 __device__ __forceinline__ void load_some(float* out, const T* p, int64_t count, bool wide) {
   if (wide && count >= kWide) return load<kWide>(out, p);

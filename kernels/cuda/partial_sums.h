@@ -1,4 +1,4 @@
-// The second half of sums over rows: adding up partial sums that blocks left in a workspace.
+// The second half of sums over rows: adds the partial sums that blocks left in a workspace.
 #pragma once
 
 #include "kernels/cuda/launch.h"

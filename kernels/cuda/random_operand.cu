@@ -1,5 +1,5 @@
-// Random operands, for timing products: how fast a GPU multiplies depends on how many bits change, and zeros
-// are the fastest of all.
+// Random operands for timing products. The speed of a GPU depends on how many bits change, and zeros are the
+// fastest.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/types.h"
@@ -7,7 +7,7 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// In [-1, 1), by the place alone.
+/// A value in [-1, 1) that depends only on the position.
 __device__ float noise(int64_t i) {
   uint32_t x = (static_cast<uint32_t>(i) ^ static_cast<uint32_t>(i >> 32)) + 1;  // of 0 the mixture is 0
   x = (x ^ (x >> 16)) * 0x7feb352du;

@@ -1,4 +1,5 @@
-// The residual stream, x + dropout(branch), and its backward: one pass, masks made where they are used.
+// The residual stream, x + dropout(branch), and its backward, in one pass; masks are computed where they are
+// used.
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"

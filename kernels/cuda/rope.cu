@@ -1,4 +1,4 @@
-// Rotary embedding in place: a thread turns a run of elements of the first half of a head with their
+// Rotary embedding in place: a thread rotates a run of elements in the first half of a head with their
 // partners.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"

@@ -1,14 +1,14 @@
-// What of attention a library may be asked for, and what memory that takes.
+// Which cases of attention a library can compute, and the memory they need.
 #include "kernels/cuda/sdpa.h"
 
 namespace hawser::kernels::cuda {
 namespace {
 
-constexpr int64_t kBytes = 256;  // everything begins at a multiple of it
+constexpr int64_t kBytes = 256;  // alignment of every part
 
 int64_t aligned(int64_t bytes) { return (bytes + kBytes - 1) / kBytes * kBytes; }
 
-/// Few shapes, so that there are few plans, however many documents batches have.
+/// Rounds up so that there are few shapes and plans, however many documents batches have.
 int64_t power_of_two_from(int64_t n) {
   int64_t power = 1;
   while (power < n) power *= 2;
@@ -40,9 +40,9 @@ bool sdpa_shape(const AttentionShape& s, bool backward, SdpaShape* out) {
   return true;
 }
 
-/// What a deterministic backward takes, which has no sums of dq, but a [seq, seq] matrix of bf16 for each
-/// head: for as many heads at a time as fill a GPU, and for one group that shares keys at the least; `sums`
-/// is what all heads together take besides. 0: even one group is too much.
+/// Workspace of a deterministic backward. It needs no sums of dq, but a [seq, seq] matrix of bf16 per head:
+/// for as many heads at a time as fill a GPU, at least for one group that shares keys. `sums` is what all
+/// heads together need besides. 0 if even one group is too much.
 int64_t deterministic_bytes(const SdpaShape& s, int64_t sums) {
   constexpr int64_t kSuited = int64_t{256} << 20, kMost = int64_t{2} << 30;
   const int64_t side = (s.seq + 127) / 128 * 128, head = side * side * 2;
@@ -53,9 +53,9 @@ int64_t deterministic_bytes(const SdpaShape& s, int64_t sums) {
   return aligned(matrices + static_cast<int64_t>(share * static_cast<double>(sums)));
 }
 
-/// The library's share is what cuDNN's frontend takes for a backward without a [seq, seq] matrix, and some
-/// room for the plan itself: fp32 sums of dq, with documents as far apart as its rows; with shared heads dk
-/// and dv of every query head before they are summed, likewise; a sum for each query.
+/// The library's share is what cuDNN's frontend needs for a backward without a [seq, seq] matrix, plus some
+/// for the plan itself: fp32 sums of dq (with documents, as far apart as its rows); with shared heads, dk and
+/// dv of every query head before they are summed; and a sum for each query.
 SdpaWorkspace sdpa_workspace(const SdpaShape& s) {
   constexpr int64_t kSome = int64_t{4} << 20, kFloat = sizeof(float);
   SdpaWorkspace w;

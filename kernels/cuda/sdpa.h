@@ -1,6 +1,6 @@
-// Attention by a library's fused kernels: the thin interface between our attention and cuDNN (cudnn/sdpa.cc),
-// behind which tests put the CPU's kernels. What does not fit it, or what the library does not offer, is left
-// to our own tiled kernels (attention.h).
+// Attention by a library's fused kernels: the thin interface between our attention and cuDNN
+// (cudnn/sdpa_cudnn.cc), behind which tests use the CPU's kernels. Cases that do not fit it, or that the
+// library does not support, use our own tiled kernels (attention.h).
 #pragma once
 
 #include "kernels/cuda/cuda_stream.h"
@@ -8,11 +8,13 @@
 
 namespace hawser::kernels::cuda {
 
-/// All that chooses a plan. bf16, causal, seq queries and as many keys; strides are elements between rows.
+/// Everything that determines a plan. bf16, causal, seq queries and as many keys; strides are elements
+/// between rows.
 struct SdpaShape {
   int64_t batch = 0, seq = 0, heads = 0, kv_heads = 0, head_dim = 0;
   int64_t q_stride = 0, kv_stride = 0, o_stride = 0, window = 0;
-  int64_t documents = 0;  ///< 0: every row of the batch is one; else the most there may be, a power of two
+  /// 0: every row of the batch is one document; otherwise the most there may be, a power of two
+  int64_t documents = 0;
   float scale = 1.0f;
   bool backward = false;
 
@@ -20,9 +22,9 @@ struct SdpaShape {
   int64_t rows() const { return batch * seq; }
 };
 
-/// Documents as ragged tensors: where each begins, in elements of the tensor (documents + 1 entries; those
-/// past the last document point behind the last row), and its rows (`documents` entries; 0 past the last).
-/// Device memory.
+/// Documents as ragged tensors, in device memory: the start of each in elements of the tensor (documents + 1
+/// entries; those past the last document point past the last row), and its number of rows (`documents`
+/// entries; 0 past the last).
 struct DocumentTable {
   int64_t* q = nullptr;
   int64_t* kv = nullptr;
@@ -52,30 +54,28 @@ class Sdpa {
  public:
   virtual ~Sdpa() = default;
 
-  /// Whether there is a plan for the shape that needs no more workspace; it is made at the first question and
-  /// kept. Under `deterministic` only plans that give the same bits in every run.
+  /// Whether there is a plan for the shape that needs at most this workspace. The plan is created at the
+  /// first call and kept. Under `deterministic`, only plans that give the same bits in every run.
   virtual bool offers(const SdpaShape& shape, int64_t workspace_bytes) = 0;
-  /// Of the library: another one may give other bits.
+  /// The library's version; another one may give other bits.
   virtual int64_t version() const = 0;
   virtual bool deterministic() const = 0;
-  /// Queues it. Errors go to the stream. Only after offers() said so.
+  /// Queues the call. Errors go to the stream. Only valid after offers() returned true.
   virtual void run(const SdpaShape& shape, const SdpaTensors& tensors, CudaStream& stream) = 0;
 };
 
-/// The shape of a problem that can be given to a library at all, as far as sizes alone tell. False: it cannot
-/// be.
+/// The library's shape for a problem. Returns false if its sizes cannot be passed to a library.
 bool sdpa_shape(const AttentionShape& s, bool backward, SdpaShape* out);
 
-/// How the workspace of such a problem is cut up: the table of documents and their statistics (only with
-/// documents), then what the library may use.
+/// The division of such a problem's workspace: the table of documents and their statistics (only with
+/// documents), then the library's part.
 struct SdpaWorkspace {
   int64_t table_bytes = 0, stats_bytes = 0, library_bytes = 0;
   int64_t bytes() const { return table_bytes + stats_bytes + library_bytes; }
 };
 SdpaWorkspace sdpa_workspace(const SdpaShape& shape);
 
-/// Fills `table`, which begins at `memory` (SdpaWorkspace::table_bytes), from where each query's document
-/// begins.
+/// Fills `table` at `memory` (SdpaWorkspace::table_bytes) from the start of each query's document.
 void fill_document_table(const SdpaShape& shape, const int32_t* kv_begin, void* memory, DocumentTable* table,
                          CudaStream& stream);
 

@@ -1,5 +1,5 @@
-// Shared memory of a block. Always dynamic, one struct per kernel: what a kernel takes is stated where it is
-// launched, and the emulator can watch its bounds.
+// Shared memory of a block. Always dynamic, one struct per kernel: its size is stated at the launch, and the
+// emulator can check its bounds.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,6 +1,6 @@
-// The exact sum of squares behind gradient norms. Sixteen lanes add the squares of a block of 64 elements in
-// the order of the contract; the first of them keeps an exact sum in shared memory of its own. All further
-// additions are of integers, so atomics in any order give the same bits.
+// The exact sum of squares for gradient norms. Sixteen lanes add the squares of a block of 64 elements in the
+// order of the contract; the first of them has an exact sum in shared memory. All further additions are of
+// integers, so atomics in any order give the same bits.
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"
 #include "kernels/cuda/types.h"
@@ -14,8 +14,7 @@ struct Shared {
   int64_t words[kTeams][ExactSum::kWords];
 };
 
-/// Of kNormBlock elements from g + begin on, on every one of sixteen lanes; what lies beyond n counts as
-/// zero.
+/// The sum of kNormBlock elements from g + begin on, on each of sixteen lanes; elements past n count as zero.
 template <class T>
 __device__ __forceinline__ double block_sum(const T* g, int64_t begin, int64_t n, int lane) {
   double sum = 0.0;
@@ -38,7 +37,7 @@ __global__ void __launch_bounds__(kThreads) sum_of_squares_kernel(const SumOfSqu
   }
   __syncthreads();
   const int64_t step = static_cast<int64_t>(gridDim.x) * kTeams, blocks = (a.n + kNormBlock - 1) / kNormBlock;
-  // Both halves of a warp go round equally often, because they shuffle together.
+  // Both halves of a warp run the loop equally often, because they shuffle together.
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * kTeams; first < blocks; first += step) {
     const int64_t block = first + team;
     const double sum = block_sum(static_cast<const T*>(a.g), block * kNormBlock, a.n, lane);

@@ -7,8 +7,8 @@ namespace hawser::kernels::cuda {
 
 namespace {
 
-/// Where workspaces begin: cublasLtMatmul wants its own at a multiple of 256 bytes. They are given at
-/// multiples of 64.
+/// Alignment of workspaces: cublasLtMatmul needs a multiple of 256 bytes, and the caller gives a multiple of
+/// 64.
 constexpr uintptr_t kWorkspaceAlignment = 256, kGivenAlignment = 64;
 
 template <class Args>
@@ -19,7 +19,7 @@ void align_workspace(Args& args) {
   }
 }
 
-/// A kernel with the stream's GPU current on the calling thread, whichever that is.
+/// Calls a kernel with the stream's GPU current on the calling thread.
 template <auto kKernel>
 struct InContext;
 template <class Args, void (*kKernel)(const Args&, Stream&)>
@@ -32,7 +32,7 @@ struct InContext<kKernel> {
   }
 };
 
-/// The bytes of a kernel's workspace, with those before its beginning.
+/// The bytes of a kernel's workspace, including the padding for its alignment.
 template <auto kBytes>
 struct Workspace;
 template <class Args, int64_t (*kBytes)(const Args&, int32_t)>

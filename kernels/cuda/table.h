@@ -15,7 +15,7 @@ void prepare_matmul(const Matmul& args, Stream& stream);
 void prepare_attention_forward(const AttentionForward& args, Stream& stream);
 void prepare_attention_backward(const AttentionBackward& args, Stream& stream);
 
-/// From a multiple of 256 on; the table adds what it takes to get there.
+/// Counted from a multiple of 256; the table adds the padding.
 int64_t matmul_workspace_bytes(const Matmul& args, int32_t num_workers);
 int64_t norm_backward_workspace_bytes(const NormBackward& args, int32_t num_workers);
 int64_t attention_forward_workspace_bytes(const AttentionForward& args, int32_t num_workers);

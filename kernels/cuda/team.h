@@ -39,7 +39,7 @@ struct WarpTeam {
   __device__ static void barrier() {}
 };
 
-/// Each row belongs to a block. `values` is free again after the next barrier.
+/// Each row belongs to a block. `values` may be reused after the next barrier.
 struct BlockTeam {
   __device__ static int rank() { return static_cast<int>(threadIdx.x); }
   __device__ static int size() { return static_cast<int>(blockDim.x); }

@@ -1,4 +1,4 @@
-// From a DType known at run time to a kernel compiled for it.
+// Dispatches a DType known at run time to a kernel compiled for it.
 #pragma once
 
 #include "kernels/cuda/packed.h"
@@ -22,7 +22,7 @@ void for_type(DType type, const Body& body) {
   }
 }
 
-/// Likewise with f16.
+/// The same with f16.
 template <class Body>
 void for_type_or_half(DType type, const Body& body) {
   if (type == DType::kF16) {

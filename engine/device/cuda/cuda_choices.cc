@@ -1,5 +1,5 @@
-// What a CUDA device chose, in words, and taking it from another: the algorithms of cuBLASLt. Plans of
-// attention are cuDNN's own choice, which its version and the GPU decide.
+// Writes a CUDA device's choices as text, and takes another device's: the algorithms of cuBLASLt. Plans of
+// attention are cuDNN's own choice, which depends on its version and the GPU.
 #include <stdio.h>
 #include <string.h>
 

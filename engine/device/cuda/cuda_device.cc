@@ -1,4 +1,4 @@
-// A CUDA device's life, and what it says when something fails.
+// Creation and destruction of a CUDA device, and its errors.
 #include "engine/device/cuda/cuda_device.h"
 
 #include <stdarg.h>
@@ -20,7 +20,7 @@ using kernels::cuda::StickyError;
 
 namespace {
 
-/// What our kernels are written for; also the oldest that bf16 products exist on.
+/// The oldest compute capability our kernels support; also the oldest with bf16 products.
 constexpr int kOldestMajor = 8;
 
 int32_t code_of(cudaError_t result) {
@@ -79,7 +79,7 @@ cudaError_t CudaDevice::describe(int32_t index, const char** operation) {
   return properties.major >= kOldestMajor ? cudaSuccess : cudaErrorNoKernelImageForDevice;
 }
 
-/// Transfers go first: what others wait for should not queue behind what nobody does.
+/// Transfers have priority, because other ranks wait for them.
 cudaError_t CudaDevice::make_streams(const char** operation) {
   const ContextScope scope(&context_);
   int lowest = 0, highest = 0;
@@ -93,7 +93,7 @@ cudaError_t CudaDevice::make_streams(const char** operation) {
   return result;
 }
 
-/// Only modules multiply and attend, and they run on the compute stream.
+/// Only modules use products and attention, and they run on the compute stream.
 bool CudaDevice::make_libraries(const DeviceRequest& request, StickyError* failure) {
   const ContextScope scope(&context_);
   info_.without = without_;
@@ -104,7 +104,7 @@ bool CudaDevice::make_libraries(const DeviceRequest& request, StickyError* failu
 
 const kernels::KernelTable& CudaDevice::kernels() const noexcept { return kernels::cuda::cuda_kernels(); }
 
-/// The context goes with its last user, who need not be us.
+/// The context is released; its last user destroys it.
 void CudaDevice::destroy() noexcept {
   {
     const ContextScope scope(&context_);
@@ -123,7 +123,7 @@ void CudaDevice::destroy() noexcept {
 
 namespace {
 
-/// What this thread's last failed call had to say, on any device: two threads use a device.
+/// The error of this thread's last failed call, on any device: two threads use a device.
 thread_local StickyError failure;
 
 Status keep_failure(int32_t code, const char* operation, const char* what, const char* value) {
@@ -169,7 +169,7 @@ Status CudaDevice::failed(const StickyError& error) {
   return failure.code;
 }
 
-/// Each stream's thread keeps its own; once there is a code, the message stays as it is.
+/// Each stream's thread stores its own error; once there is a code, the message no longer changes.
 Status CudaDevice::sticky() {
   for (const StickyError& error : sticky_)
     if (__atomic_load_n(&error.code, __ATOMIC_ACQUIRE) != 0) return failed(error);

@@ -1,13 +1,11 @@
-// CudaDevice: a GPU as the engine sees it. Two non-blocking streams, one block of device memory, events and
-// graphs of the CUDA runtime behind the pure-virtual Device. It is compiled into the plugin only, throws
-// nothing and needs nothing of the C++ library, so that nothing but calls and status codes crosses to the
-// core.
+// CudaDevice: the Device interface for a GPU: two non-blocking streams, one block of device memory, events
+// and graphs of the CUDA runtime. It is compiled only into the plugin, throws nothing and uses nothing of the
+// C++ library, so that only calls and status codes cross to the core.
 //
-// Errors: a call that could not do its work returns why and leaves the device as it was (no memory, no such
-// event, a capture that cannot be: what a kernel or copy says in one is end_capture's). What fails in work
-// that was queued is sticky: kernels and copies keep it in the StickyError of its stream, which one thread
-// writes, and synchronize, wait_on_host and error tell either from then on. What a call has to say is kept by
-// thread.
+// Errors: a call that fails returns why and leaves the device unchanged (no memory, no such event, an
+// impossible capture; errors of kernels or copies in a capture are reported by end_capture). Errors of queued
+// work are sticky: kernels and copies store them in the StickyError of their stream, which one thread writes,
+// and synchronize, wait_on_host and error report them from then on. Messages of calls are stored per thread.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,8 +19,8 @@ namespace hawser::device {
 
 class CudaDevice final : public Device {
  public:
-  /// Opens GPU request.index, whose context is made here if nobody has yet. On failure says why in `failure`
-  /// and returns null.
+  /// Opens GPU request.index, creating its context if there is none. On failure writes the reason to
+  /// `failure` and returns null.
   static CudaDevice* open(const DeviceRequest& request, kernels::cuda::StickyError* failure);
 
   DeviceInfo info() const noexcept override { return info_; }
@@ -74,11 +72,11 @@ class CudaDevice final : public Device {
   Status copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, StreamId on,
               const char* operation);
 
-  // Each returns a status and keeps its text for message().
+  // Each returns a status and stores its text for message().
 
-  /// Of a call that queued work: its failure is sticky.
+  /// For a call that queued work: its failure is sticky.
   Status queued(cudaError_t result, const char* operation, StreamId on = StreamId::kCompute);
-  /// Of a call that stands alone: its failure is only its own.
+  /// For any other call: its failure concerns only the call.
   Status done(cudaError_t result, const char* operation);
   Status failed(Code code, const char* format, ...) __attribute__((format(printf, 3, 4)));
   Status failed(const kernels::cuda::StickyError& error);
@@ -92,12 +90,12 @@ class CudaDevice final : public Device {
 
   kernels::cuda::Context context_;
   kernels::cuda::StickyError sticky_[2];   ///< by StreamId
-  kernels::cuda::StickyError uncaptured_;  ///< what went wrong in the capture that is under way
+  kernels::cuda::StickyError uncaptured_;  ///< error in the current capture
   kernels::cuda::CudaStream streams_[2];   ///< by StreamId
   DeviceInfo info_;
   char name_[256] = {};
   char without_[320] = {};
-  char* choices_ = nullptr;  ///< the text last given out
+  char* choices_ = nullptr;  ///< the text returned last
 };
 
 }  // namespace hawser::device

@@ -1,5 +1,5 @@
-// Captured work. A capture that fails leaves the device as it was: the work has not run, and can be given
-// again without one.
+// Captured work. A failed capture leaves the device unchanged: the work has not run and can be submitted
+// without a capture.
 #include "engine/device/cuda/cuda_device.h"
 
 namespace hawser::device {
@@ -12,8 +12,8 @@ cudaGraphExec_t cuda_graph(Graph* graph) { return reinterpret_cast<cudaGraphExec
 
 }  // namespace
 
-/// Thread local: other ranks of the process, on threads of their own, may allocate meanwhile. Nothing that is
-/// captured runs, so what goes wrong until its end is no error of the device.
+/// Thread-local, because other ranks of the process may allocate meanwhile on threads of their own. Captured
+/// work does not run, so an error before its end is not an error of the device.
 Status CudaDevice::begin_capture(StreamId on) noexcept {
   const ContextScope scope(&context_);
   const Status status =

@@ -1,4 +1,4 @@
-// The one function that leaves libhawser_cuda.so.
+// The only function that libhawser_cuda.so exports.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ struct VersionText {
 /// Why there is no GPU, and what to do.
 void explain_absence(cudaError_t result, char* error, int64_t error_bytes) {
   int driver = 0, needed = 0;
-  cudaDriverGetVersion(&driver);  // 0: there is none
+  cudaDriverGetVersion(&driver);  // 0 if there is none
   cudaRuntimeGetVersion(&needed);
   char found[128] = "this machine has no NVIDIA driver (libcuda.so.1 was not found)";
   if (driver != 0)
@@ -38,7 +38,7 @@ void explain_absence(cudaError_t result, char* error, int64_t error_bytes) {
            cudaGetErrorString(result));
 }
 
-/// Names live as long as the library; every list writes the same.
+/// Names live as long as the library; every call of list writes the same ones.
 struct Names {
   static constexpr int kMost = 64;
   char text[kMost][256];

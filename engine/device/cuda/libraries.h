@@ -1,5 +1,5 @@
-// The libraries that compute beside our kernels on a stream: cuBLASLt, which is required, and cuDNN, without
-// which our own attention runs (libraries_nvidia.cc). The emulator's build has its own file.
+// The libraries used beside our own kernels: cuBLASLt, which is required, and cuDNN, which is optional:
+// without it our own attention runs (libraries_nvidia.cc). The emulator's build has its own file.
 #pragma once
 
 #include "engine/device/plugin.h"
@@ -8,9 +8,10 @@
 
 namespace hawser::device {
 
-/// Makes what the stream's products and attention need, the device's context being current; stream->cublaslt
-/// and ->sdpa are then the caller's to end. `gpu` names the device and outlives them. False, with the reason
-/// in `failure`, where what must be there is not; what need not be is told in `without`.
+/// Creates what the stream's products and attention need; the device's context must be current. The caller
+/// must destroy stream->cublaslt and ->sdpa. `gpu` names the device and must outlive them. Returns false,
+/// with the reason in `failure`, if a required library is missing; a missing optional library is named in
+/// `without`.
 bool start_libraries(kernels::cuda::CudaStream* stream, const DeviceRequest& request, const char* gpu,
                      kernels::cuda::ErrorText without, kernels::cuda::StickyError* failure);
 void end_libraries(kernels::cuda::CudaStream* stream);

@@ -1,5 +1,5 @@
-// How a GPU reaches those of other ranks: by NCCL (engine/comm/nccl/nccl_link.cc) or, in the emulator's
-// build, by a NCCL between threads.
+// How a GPU communicates with those of other ranks: by NCCL (engine/comm/nccl/nccl_link.cc) or, in the
+// emulator's build, by a NCCL between threads.
 #pragma once
 
 #include "engine/device/peer_link.h"
@@ -7,10 +7,12 @@
 
 namespace hawser::device {
 
-/// 0 where peer links can be made; else a status, and writes up to error_bytes of text: what is missing.
+/// Returns 0 if peer links are available; else a status, and writes up to error_bytes of text about what is
+/// missing.
 Status why_no_peers(char* error, int64_t error_bytes);
 
-/// A link over `stream`, which outlives it. Null, with the reason in `failure`, where that cannot be had.
+/// Opens a link over `stream`, which must outlive it. Returns null, with the reason in `failure`, if that
+/// fails.
 PeerLink* open_peer_link(const kernels::cuda::CudaStream& stream, const PeerLinkRequest& request,
                          kernels::cuda::StickyError* failure);
 

@@ -1,6 +1,5 @@
-// cuDNN as a table of functions. NVIDIA's frontend calls cuDNN by name; functions.cc defines those names,
-// hidden in our plugin, and passes each call on, so that the library is opened when it is needed and never
-// linked.
+// cuDNN as a table of functions. NVIDIA's frontend calls cuDNN by name. functions.cc defines those names,
+// hidden in our plugin, and forwards each call, so that the library is opened on demand and never linked.
 #pragma once
 
 #include <cudnn.h>
@@ -28,10 +27,10 @@ struct Api {
 
 inline constexpr const char* kName = "libcudnn.so.9";
 
-/// Opens cuDNN, once in the process; it stays open. Null, with the reason in `error`, where it cannot be.
+/// Opens cuDNN, once per process; it stays open. Returns null, with the reason in `error`, on failure.
 const Api* open_cudnn(ErrorText error);
 
-/// Calls go to `api` from now on, in the whole process.
+/// Forwards calls to `api` from now on, in the whole process.
 void call_through(const Api* api);
 
 }  // namespace hawser::kernels::cuda::cudnn

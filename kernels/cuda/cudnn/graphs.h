@@ -1,6 +1,6 @@
-// Attention as cuDNN's graphs: which tensors, masks and options a shape means. Building them asks cuDNN for
-// its version and the runtime for the device, and nothing else. The
-// frontend is half a minute of compilation: one file includes this.
+// Attention as cuDNN graphs: the tensors, masks and options for a shape. Building them only asks cuDNN for
+// its version and the runtime for the device. The frontend takes half a minute to compile, so only one file
+// includes this.
 #pragma once
 
 #include <cudnn_frontend.h>

@@ -11,10 +11,10 @@ namespace cudnn {
 struct Api;
 }
 
-/// For one stream, whose device is current. Null, with the reason in `error`, where cuDNN cannot be had. The
-/// caller deletes it.
+/// For one stream, whose device is current. Returns null, with the reason in `error`, if cuDNN is
+/// unavailable. The caller deletes it.
 Sdpa* open_cudnn_sdpa(bool deterministic, ErrorText error);
-/// The same over a table of functions (cudnn/functions.h), which outlives it.
+/// The same with a table of functions (cudnn/functions.h), which must outlive it.
 Sdpa* make_cudnn_sdpa(const cudnn::Api& api, bool deterministic, ErrorText error);
 
 }  // namespace hawser::kernels::cuda

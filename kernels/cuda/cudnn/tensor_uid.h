@@ -1,4 +1,4 @@
-// By which numbers the tensors of attention's graphs are known when a graph runs.
+// The numbers that identify the tensors of attention's graphs when a graph runs.
 #pragma once
 
 #include <stdint.h>
