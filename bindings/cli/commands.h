@@ -85,8 +85,9 @@ int run_schema();
 int run_init(const std::string& preset, const std::string& file);
 int run_plan(const ConfigOptions& options, bool json);
 int run_prove(const ConfigOptions& options, int steps, bool json);
-/// For "explain [CONFIG] [/POINTER]": a word is the pointer if it begins with '/' and is not a file.
-void split_explain_words(const std::vector<std::string>& words, std::string* config, std::string* pointer);
+/// For "explain [CONFIG] [/POINTER]": moves a pointer that stands alone from *config to *pointer. A word is a
+/// pointer if it begins with '/' and is not a file.
+void order_explain_words(std::string* config, std::string* pointer);
 /// config "" explains the defaults; pointer "" explains every field.
 int run_explain(const ConfigOptions& options, const std::string& pointer, bool json);
 /// Shows what --comm env reads here.

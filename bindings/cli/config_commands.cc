@@ -62,7 +62,7 @@ void print_fields(const ordered_json& node) {
   if (field.pointer.empty())
     refuse("\"" + word + "\" is neither a file, a preset nor a field" +
            (field.advice.empty() ? "; `hawser explain` lists all fields" : "; " + field.advice));
-  refuse("\"" + word + "\" is no pointer to a field; did you mean: hawser explain " + field.pointer + "?" +
+  refuse("\"" + word + "\" is not a pointer to a field; did you mean: hawser explain " + field.pointer + "?" +
          (field.advice.empty() ? "" : " " + field.advice));
 }
 
@@ -146,17 +146,10 @@ int run_prove(const ConfigOptions& options, int steps, bool json) {
   return equal ? kExitOk : kExitRuntime;
 }
 
-void split_explain_words(const std::vector<std::string>& words, std::string* config, std::string* pointer) {
+void order_explain_words(std::string* config, std::string* pointer) {
   std::error_code ignored;
-  const auto is_pointer = [&](const std::string& word) {
-    return word.empty() || (word[0] == '/' && !std::filesystem::exists(word, ignored));
-  };
-  if (words.size() == 2) {
-    *config = words[0];
-    *pointer = words[1];
-  } else if (words.size() == 1) {
-    *(is_pointer(words[0]) ? pointer : config) = words[0];
-  }
+  if (pointer->empty() && config->starts_with('/') && !std::filesystem::exists(*config, ignored))
+    std::swap(*config, *pointer);
 }
 
 int run_explain(const ConfigOptions& options, const std::string& pointer, bool json) {

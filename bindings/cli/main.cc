@@ -248,11 +248,12 @@ void add_config_commands(CLI::App* app, Action* action) {
   CLI::App* explain =
       app->add_subcommand("explain", "Show a config field: its meaning, its value and where that comes from");
   auto explain_options = std::make_shared<ConfigOptions>();
-  auto words = std::make_shared<std::vector<std::string>>();
+  auto pointer = std::make_shared<std::string>();
   auto explain_json = std::make_shared<bool>(false);
-  explain->add_option("words", *words, "A config, a JSON pointer such as /model/width, or both")
-      ->type_name("[CONFIG] [/POINTER]")
-      ->expected(0, 2);
+  explain->add_option("config", explain_options->config,
+                      "Config file, preset name or model folder (default: the defaults alone)");
+  explain->add_option("pointer", *pointer,
+                      "Field or section, such as /model/width; may stand alone (default: every field)");
   add_sets(explain, &explain_options->sets);
   explain->add_flag("--json", *explain_json, "Print JSON");
   auto explain_comm = std::make_shared<std::string>();
@@ -262,9 +263,8 @@ void add_config_commands(CLI::App* app, Action* action) {
   explain->callback([=] {
     *action = [=] {
       if (!explain_comm->empty()) return hawser::cli::run_explain_environment(*explain_json);
-      std::string pointer;
-      hawser::cli::split_explain_words(*words, &explain_options->config, &pointer);
-      return hawser::cli::run_explain(*explain_options, pointer, *explain_json);
+      hawser::cli::order_explain_words(&explain_options->config, pointer.get());
+      return hawser::cli::run_explain(*explain_options, *pointer, *explain_json);
     };
   });
 }

@@ -31,7 +31,7 @@ void Call::check_array(const void* data, size_t count, size_t size, size_t align
   check_pointer(data, alignment, argument);
   if (count > kAddressSpace / size || count * size > UINTPTR_MAX - reinterpret_cast<uintptr_t>(data)) {
     invalid(argument,
-            fmt::format("has {} elements of {} bytes, more than there is address space", count, size));
+            fmt::format("has {} elements of {} bytes, more than the address space holds", count, size));
   }
 }
 
@@ -71,7 +71,7 @@ std::string Call::dtype(const char* dtype, const char* argument) const {
   if (dtype == nullptr) return {};
   const std::string_view name = text(dtype, argument);
   if (!name.empty() && name != "f32" && name != "bf16" && name != "f16") {
-    invalid(argument, fmt::format("is \"{}\"; it is one of \"\", \"f32\", \"bf16\", \"f16\"", name));
+    invalid(argument, fmt::format("is \"{}\"; it must be one of \"\", \"f32\", \"bf16\", \"f16\"", name));
   }
   return std::string(name);
 }

@@ -37,7 +37,7 @@ hws_status hws_device_peak(int32_t threads, const char* precision, double second
     check_measurement(call, threads, seconds);
     const std::string_view name = call.text(precision, "precision");
     if (name != "fp32" && name != "bf16")
-      call.invalid("precision", fmt::format("is \"{}\"; it is one of \"fp32\", \"bf16\"", name));
+      call.invalid("precision", fmt::format("is \"{}\"; it must be one of \"fp32\", \"bf16\"", name));
     call.pointer(flops, "flops");
     *flops = hawser::train::device_peak_flops(
         threads, name == "bf16" ? hawser::DType::kBf16 : hawser::DType::kF32, seconds);

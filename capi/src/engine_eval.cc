@@ -17,7 +17,7 @@ BatchView batch_view(const Call& call, const hws_batch* batch, bool needs_target
   call.range(host.cols, 1, INT64_MAX, "batch->cols");
   if (host.rows > PTRDIFF_MAX / static_cast<ptrdiff_t>(sizeof(int32_t)) / host.cols) {
     call.invalid("batch",
-                 fmt::format("is {} x {} tokens, more than there is address space", host.rows, host.cols));
+                 fmt::format("is {} x {} tokens, more than the address space holds", host.rows, host.cols));
   }
   const auto count = static_cast<size_t>(host.rows * host.cols);
   call.array(host.tokens, count, "batch->tokens");

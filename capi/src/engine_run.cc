@@ -39,7 +39,7 @@ GenerateRequest from_host(const Call& call, const hws_generate_request* request)
   call.range(host.stop_token, -1, INT32_MAX, "request->stop_token");
   if (!std::isfinite(host.temperature) || host.temperature < 0) {
     call.invalid("request->temperature",
-                 fmt::format("is {}; it is 0 (greedy) or positive", host.temperature));
+                 fmt::format("is {}; it must be 0 (greedy) or positive", host.temperature));
   }
   if (!(host.top_p > 0 && host.top_p <= 1)) {
     call.invalid("request->top_p",

@@ -86,7 +86,7 @@ hws_status hws_engine_set_trace(hws_engine* engine, int32_t detail) {
     const Use<Engine> use(call, engine, Access::kExclusive);
     if (detail < HWS_TRACE_OFF || detail > HWS_TRACE_KERNELS) {
       call.invalid("detail",
-                   fmt::format("is {}; it is one of HWS_TRACE_OFF (0), HWS_TRACE_INSTRUCTIONS (1) and "
+                   fmt::format("is {}; it must be one of HWS_TRACE_OFF (0), HWS_TRACE_INSTRUCTIONS (1) and "
                                "HWS_TRACE_KERNELS (2)",
                                detail));
     }

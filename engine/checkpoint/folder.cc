@@ -145,7 +145,7 @@ void fail_none_whole(const std::string& folder, const std::vector<Damaged>& dama
     fail(Code::kNotFound, "there is no checkpoint (step-*, {}) below {}", kBestName, folder);
   std::string list;
   for (const Damaged& one : damaged) list += "\n  " + one.name + ": " + one.problem;
-  fail(Code::kCheckpointCorrupt, "there is no whole checkpoint below {}; move away what cannot be used:{}",
+  fail(Code::kCheckpointCorrupt, "there is no intact checkpoint below {}; move the damaged ones away:{}",
        folder, list);
 }
 

@@ -111,7 +111,7 @@ Manifest parse_manifest(const std::string& text, const std::string& where) {
     fail(Code::kCheckpointIncompatible, "{} is of the format {}, not hawser-checkpoint", where,
          in_quotes(fields.text("format")));
   if (version > kManifestVersion)
-    fail(Code::kCheckpointIncompatible, "{} has version {}; this Hawser reads up to {}. Use a newer one",
+    fail(Code::kCheckpointIncompatible, "{} has version {}; this Hawser reads up to {}; use a newer Hawser",
          where, version, kManifestVersion);
   Manifest manifest;
   manifest.description.step = fields.integer("step");

@@ -121,7 +121,7 @@ void Reader::read_extra(const std::string& name, const StoredFile& stored) {
   std::string text(static_cast<size_t>(stored.bytes), '\0');
   file.read_at(0, text.data(), stored.bytes);
   if (Digest::of(text.data(), stored.bytes) != stored.digest)
-    fail(Code::kCheckpointCorrupt, "{} is damaged: its digest is not that of the manifest", path);
+    fail(Code::kCheckpointCorrupt, "{} is damaged: its digest differs from the manifest's", path);
   manifest_.description.extra_files[name] = std::move(text);
 }
 

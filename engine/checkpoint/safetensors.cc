@@ -118,7 +118,7 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
     fail(Code::kCheckpointCorrupt, "{}: tensor {} {}", path_, in_quotes(tensors_.back().name), problem);
   }
   [[noreturn]] void bad(const char* what) {
-    fail(Code::kCheckpointCorrupt, "{}: the header has {} where none belongs (last key {})", path_, what,
+    fail(Code::kCheckpointCorrupt, "{}: the header has {} in the wrong place (last key {})", path_, what,
          in_quotes(key_));
   }
   bool enter(Place place) {

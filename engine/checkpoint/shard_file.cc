@@ -28,7 +28,7 @@ void fail_damaged(const std::string& path, const PieceRef& ref) {
   throw Error(
       Code::kCheckpointCorrupt,
       fmt::format(
-          "{}: tensor {}{} (bytes {} to {}) is damaged: its digest is not that of the manifest; use an "
+          "{}: tensor {}{} (bytes {} to {}) is damaged: its digest differs from the manifest's; use an "
           "older checkpoint",
           path, in_quotes(*ref.name), elements, piece.offset, end),
       fmt::format(R"({{"begin": {}, "end": {}}})", piece.offset, end));

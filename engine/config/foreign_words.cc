@@ -12,10 +12,10 @@ constexpr ForeignWord kTable[] = {
     {"max_tokens train_tokens total_tokens num_tokens token_budget", "/train/steps",
      "a run is counted in steps: steps = tokens / (batch.global_batch * batch.sequence)"},
     {"output_dir out_dir output run_dir logging_dir log_dir run_name experiment", "",
-     "the folder of a run is no part of its config: hawser train CONFIG --out DIR. Checkpoints alone go to "
+     "the folder of a run is not part of its config: hawser train CONFIG --out DIR. Checkpoints alone go to "
      "/checkpoint/path"},
     {"resume resume_from_checkpoint resume_from load_checkpoint auto_resume", "",
-     "resuming is no part of the config: hawser train --resume DIR, or hws_checkpoint_load_latest"},
+     "resuming is not part of the config: hawser train --resume DIR, or hws_checkpoint_load_latest"},
     {"gradient_checkpointing activation_checkpointing activation_checkpoint use_gradient_checkpointing "
      "recompute recompute_granularity recompute_activations remat",
      "/batch/micro_batch",
@@ -59,7 +59,7 @@ constexpr ForeignWord kTable[] = {
     {"tensor_parallel tensor_parallel_size tensor_model_parallel_size tp pipeline_parallel "
      "pipeline_parallel_size pipeline_model_parallel_size pp context_parallel_size cp expert_parallel_size "
      "ep",
-     "/mesh", "only data parallelism and ZeRO are there yet: dp_replicate and dp_shard"},
+     "/mesh", "only data parallelism and ZeRO are supported so far: dp_replicate and dp_shard"},
     {"lora lora_r lora_alpha lora_dropout lora_target_modules peft adapter use_lora qlora",
      "/optimizer/frozen", "adapters are not there yet; frozen leaves parts of the model as they are"},
     {"load_in_8bit load_in_4bit quantization quantization_config bnb_4bit_quant_type", "/precision",

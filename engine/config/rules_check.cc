@@ -19,7 +19,7 @@ struct Required {
 
 constexpr Required kRequired[] = {
     {"/model/vocab_size",
-     "give the number of token ids; with text, data.vocabulary \"bytes\" or \"characters\" does"},
+     "give the number of token ids; for text, set data.vocabulary to \"bytes\" or \"characters\" instead"},
     {"/model/context", "give the most positions a row may have, such as 256"},
     {"/model/layers", "give the number of transformer blocks, such as 4"},
     {"/model/width", "give the features of the residual stream, such as 192"},
@@ -101,7 +101,7 @@ void check_frozen(const Effective& c, std::vector<Problem>* problems) {
     const std::string pointer = fmt::format("/optimizer/frozen/{}", i);
     const std::string& pattern = c.text(pointer);
     if (pattern.empty()) {
-      problems->push_back({pointer, "is empty, so it is no parameter's name", "remove it"});
+      problems->push_back({pointer, "is empty, and no parameter's name matches it", "remove it"});
     } else if (const size_t at = pattern.find_first_of("[]{}\\|^$()+"); at != std::string::npos) {
       problems->push_back(
           {pointer,

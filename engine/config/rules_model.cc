@@ -50,7 +50,7 @@ constexpr Check kModelChecks[] = {
      [](const Effective& c) {
        return c.is("/model/position", "rotary") && c.integer("/model/head_dim") % 2 != 0;
      },
-     "head_dim {/model/head_dim} is odd, but rotary positions turn pairs of features",
+     "head_dim {/model/head_dim} is odd, but rotary positions rotate pairs of features",
      "use {}",
      [](const Effective& c) { return fmt::format("{}", c.integer("/model/head_dim") + 1); }},
     {"/model/bias/norm",
@@ -97,14 +97,14 @@ constexpr Check kModelChecks[] = {
        return !c.is("/model/rope/scaling", "none") && !c.is_given("/model/rope/factor");
      },
      "rope scaling {/model/rope/scaling} needs a factor",
-     "give how many times longer the context is than the first training's, such as 8"},
+     "give the ratio of the context to the original training context, such as 8"},
     {"/model/rope/original_context",
      {"/model/rope/scaling"},
      [](const Effective& c) {
        return c.is("/model/rope/scaling", "llama3") && !c.is_given("/model/rope/original_context");
      },
      "rope scaling \"llama3\" needs original_context",
-     "give the context of the first training, such as 8192"},
+     "give the original training context, such as 8192"},
     {"/model/rope/high_freq_factor",
      {"/model/rope/low_freq_factor", "/model/rope/high_freq_factor"},
      [](const Effective& c) {

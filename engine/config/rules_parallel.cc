@@ -79,7 +79,7 @@ constexpr Check kParallelChecks[] = {
     {"/zero/gradient_type",
      {"/zero/gradient_type", "/mesh/dp_replicate", "/mesh/dp_shard"},
      [](const Effective& c) { return !c.is("/zero/gradient_type", "fp32") && data_parallel_ranks(c) == 1; },
-     "{/zero/gradient_type} has no effect: with one data-parallel rank no gradient travels",
+     "{/zero/gradient_type} has no effect: one data-parallel rank sends no gradients",
      "remove it, or set /mesh/dp_replicate or /mesh/dp_shard to 2 or more"},
     {"/zero/gradient_type",
      {"/zero/gradient_type", "/zero/sum_order"},

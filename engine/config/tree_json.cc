@@ -196,7 +196,7 @@ bool Reader::key(std::string& name) {
     return true;
   }
   if (frame.seen[static_cast<size_t>(field->id)]) {
-    problems_.add(pointer, fmt::format("the key {} comes twice", quote(name)), "keep one of them");
+    problems_.add(pointer, fmt::format("the key {} appears twice", quote(name)), "keep one of them");
     return true;
   }
   frame.seen[static_cast<size_t>(field->id)] = true;

@@ -89,6 +89,21 @@ bool is_json_lines(std::string_view head, bool whole_file) {
   return objects > 0;
 }
 
+/// Whether it is a JSON array, as far as it is in `head`.
+bool is_json_array(std::string_view head, bool whole_file) {
+  if (head.starts_with("\xef\xbb\xbf")) head.remove_prefix(3);
+  const size_t first = head.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || head[first] != '[') return false;
+  const bool cut = !whole_file || head.size() > kBytesJudged;
+  head = head.substr(0, kBytesJudged);
+  const auto drop = [](int, Json::parse_event_t, Json&) { return false; };  // only the syntax matters
+  try {
+    return Json::parse(head, drop).is_null();  // what it gives for a dropped array
+  } catch (const Json::parse_error& error) {
+    return cut && error.byte >= head.size();
+  }
+}
+
 /// Whether there are more NULs and invalid UTF-8 bytes than in text of any encoding.
 bool is_binary(std::string_view head, bool whole_file) {
   std::string_view judged = head.substr(0, kBytesJudged);
@@ -107,7 +122,7 @@ bool is_binary(std::string_view head, bool whole_file) {
 
 [[noreturn]] void refuse(const std::string& path, const char* what, const char* advice) {
   fail_data(path, -1,
-            fmt::format("is {}, not plain text; {}. To train on its bytes as they stand, set data.as_is to "
+            fmt::format("is {}, not plain text; {}. To train on its bytes as they are, set data.as_is to "
                         "true",
                         what, advice));
 }
@@ -122,8 +137,9 @@ void check_is_text(const std::string& path) {
   for (const Signature& signature : kSignatures)
     if (begins_as(head, signature)) refuse(path, signature.name, signature.advice);
   if (is_safetensors(head, file.size())) refuse(path, "a safetensors file", kWeights);
-  if (is_json_lines(head, whole_file)) refuse(path, "JSON Lines, one object a line", kText);
-  if (is_binary(head, whole_file)) refuse(path, "binary, or in another encoding than UTF-8", kConvert);
+  if (is_json_lines(head, whole_file)) refuse(path, "JSON Lines, one object per line", kText);
+  if (is_json_array(head, whole_file)) refuse(path, "a JSON array", kText);
+  if (is_binary(head, whole_file)) refuse(path, "binary, or not in UTF-8", kConvert);
 }
 
 }  // namespace hawser::data

@@ -74,14 +74,14 @@ struct Index {
 void check_header(const InputFile& index) {
   if (!index.contains(0, kHeaderBytes)) {
     fail_data(index.path(), index.size(),
-              fmt::format("{} bytes are too few for the {} of a Megatron index header; the file is cut off",
+              fmt::format("{} bytes is less than the {} of a Megatron index header; the file is cut off",
                           index.size(), kHeaderBytes));
   }
   char magic[kMagic.size()];
   index.read_at(0, magic, sizeof magic);
   if (std::string_view(magic, sizeof magic) != kMagic) {
     fail_data(index.path(), 0,
-              "does not start with \"MMIDIDX\", so it is no Megatron index; use data.format tokens "
+              "does not start with \"MMIDIDX\", so it is not a Megatron index; use data.format tokens "
               "for raw token ids");
   }
   const uint64_t version = load<uint64_t>(index, 9);
@@ -166,11 +166,12 @@ void check_documents(const InputFile& index, const Index& tables) {
   for (int64_t i = 0; i < tables.documents; ++i) {
     const int64_t at = tables.documents_at + 8 * i, first = load<int64_t>(&entries, at);
     if (first < last || first > tables.sequences || (i == 0 && first != 0)) {
-      fail_data(index.path(), at,
-                fmt::format(
-                    "document entry {} at offset {} is sequence {}; entries must start at 0, never fall and "
-                    "not exceed the {} sequences",
-                    i, at, first, tables.sequences));
+      fail_data(
+          index.path(), at,
+          fmt::format(
+              "document entry {} at offset {} is sequence {}; entries must start at 0, never decrease and "
+              "not exceed the {} sequences",
+              i, at, first, tables.sequences));
     }
     last = first;
   }

@@ -56,10 +56,11 @@ class RawSource final : public TokenSource {
     const ElementType element = type == TokenType::kU16 ? ElementType::kU16 : ElementType::kU32;
     const int64_t bytes = element_bytes(element), size = file_.size();
     if (size % bytes != 0) {
-      fail_data(path, size - size % bytes,
-                fmt::format("{} bytes are no multiple of the {} of a {} token id; the file is cut off, or "
-                            "data.token_type is wrong",
-                            size, bytes, element_name(element)));
+      fail_data(
+          path, size - size % bytes,
+          fmt::format("{} bytes is not a multiple of {}, the size of a {} token id; the file is cut off, "
+                      "or data.token_type is wrong",
+                      size, bytes, element_name(element)));
     }
     tokens_ = {&file_, size / bytes, element};
   }

@@ -167,7 +167,7 @@ std::vector<Case> orders() {
              [](hws_engine* e) { return tensor_get(e, HWS_TENSOR_WEIGHT, "head", 4); }),
       engine("tensor kind 9", HWS_INVALID_ARGUMENT, {"`kind` is 9", "[0, 3]"},
              [](hws_engine* e) { return tensor_get(e, 9, "embedding.token.weight", 4); }),
-      engine("flags that nobody knows", HWS_INVALID_ARGUMENT, {"`flags`", "0x80"},
+      engine("unknown flags", HWS_INVALID_ARGUMENT, {"`flags`", "0x80"},
              [](hws_engine* e) { return hws_checkpoint_load(e, "x", 0x80); }),
   };
 }
@@ -337,7 +337,7 @@ std::vector<Case> secrets() {
 
 Area call_area() {
   Area area = {"Calls",
-               "Arguments and orders of calls on a sound engine (one block, 61 tokens, batches of 2 x 16).",
+               "Arguments and orders of calls on a valid engine (one block, 61 tokens, batches of 2 x 16).",
                batches()};
   for (const auto& more : {orders(), generations(), others(), secrets()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());

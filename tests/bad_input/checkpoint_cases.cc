@@ -19,7 +19,7 @@ int32_t load(const std::string& path, const Json& config = sound_config(), uint3
                 [&](hws_engine* engine) { return hws_checkpoint_load(engine, path.c_str(), 0); });
 }
 
-/// A sound checkpoint, changed, then loaded.
+/// A valid checkpoint, changed and then loaded.
 Case changed(const std::string& what, std::vector<std::string> words,
              const std::function<void(Site&)>& change, int32_t status = HWS_CHECKPOINT_CORRUPT) {
   return {what, status, std::move(words), [change](Site& site) {
@@ -65,7 +65,7 @@ std::vector<Case> files() {
        }},
       {"latest where every checkpoint is damaged",
        HWS_CHECKPOINT_CORRUPT,
-       {"no whole checkpoint below", "step-3", "has no manifest.json", "move away what cannot be used"},
+       {"no intact checkpoint below", "step-3", "has no manifest.json", "move the damaged ones away"},
        [](Site& site) {
          fs::create_directory(site.path("step-3"));
          hws_buffer* path = nullptr;
@@ -73,7 +73,7 @@ std::vector<Case> files() {
        }},
       {"latest where the newest is of a newer version",
        HWS_CHECKPOINT_INCOMPATIBLE,
-       {"step-3/manifest.json has version 3", "reads up to 2", "Use a newer one"},
+       {"step-3/manifest.json has version 3", "reads up to 2", "use a newer Hawser"},
        [](Site& site) {
          site.write("step-3/manifest.json", R"({"format": "hawser-checkpoint", "version": 3})");
          hws_buffer* path = nullptr;
@@ -139,7 +139,7 @@ std::vector<Case> manifests() {
           "another format", {"manifest.json", "'torch', not hawser-checkpoint"},
           [](Json& j) { j["format"] = "torch"; }, HWS_CHECKPOINT_INCOMPATIBLE),
       manifest(
-          "a newer version", {"version 99", "reads up to 2", "Use a newer one"},
+          "a newer version", {"version 99", "reads up to 2", "use a newer Hawser"},
           [](Json& j) { j["version"] = 99; }, HWS_CHECKPOINT_INCOMPATIBLE),
       manifest(
           "a model field that this Hawser does not know",
@@ -153,7 +153,7 @@ std::vector<Case> manifests() {
       manifest("step 1.5", {"the step '1.5'", "not a whole number"}, [](Json& j) { j["step"] = 1.5; }),
       manifest("a state that is a list", {"state that is not an object"},
                [](Json& j) { j["state"] = Json::array(); }),
-      manifest("a state without its counters", {"trainer state cannot be read"},
+      manifest("a state without its counters", {"trainer state has no 'step'"},
                [](Json& j) { j["state"] = Json::object(); }),
       manifest("a file outside of the folder", {"'../secret'", "points outside the checkpoint"},
                [](Json& j) { j["files"]["../secret"] = j["files"][kShardName]; }),
@@ -182,7 +182,7 @@ std::vector<Case> manifests() {
                [](Json& j) {
                  j["tensors"].begin().value()["shape"] = {int64_t{1} << 40, int64_t{1} << 40};
                }),
-      manifest("a dtype that nobody knows", {"unknown dtype 'F13'"},
+      manifest("an unknown dtype", {"unknown dtype 'F13'"},
                [](Json& j) { j["tensors"].begin().value()["dtype"] = "F13"; }),
       manifest("a file of another size", {kShardName, "bytes, but the manifest says 5"},
                [](Json& j) { j["files"][kShardName]["bytes"] = 5; }),
@@ -254,11 +254,12 @@ std::vector<Case> others() {
 }  // namespace
 
 Area checkpoint_area() {
-  Area area = {"Checkpoints",
-               "A sound checkpoint, changed, then loaded. Links, FIFOs and devices are never opened; no file "
-               "outside of the "
-               "folder is. Where the manifest was changed it was given its right digest again.",
-               files()};
+  Area area = {
+      "Checkpoints",
+      "A valid checkpoint, changed and then loaded. Links, FIFOs and devices are never opened; no file "
+      "outside of the "
+      "folder is. Where the manifest was changed it was given its right digest again.",
+      files()};
   for (const auto& more : {manifests(), others()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;

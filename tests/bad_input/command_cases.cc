@@ -132,9 +132,9 @@ std::vector<Case> files() {
 
 Area command_area() {
   Area area = {"The command",
-               "`hawser` with wrong arguments or files, in a folder with a sound `config.json`, a `text.txt` "
+               "`hawser` with wrong arguments or files, in a folder with a valid `config.json`, a `text.txt` "
                "and, where it is "
-               "named, a sound `checkpoint` of 61 tokens. Wrong input ends with status 2.",
+               "named, a valid `checkpoint` of 61 tokens. Wrong input ends with status 2.",
                arguments()};
   const std::vector<Case> more = files();
   area.cases.insert(area.cases.end(), more.begin(), more.end());

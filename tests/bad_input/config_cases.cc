@@ -83,7 +83,7 @@ std::vector<Case> fields() {
       text("{\"model\": {\"$schema\": \"a\"}}", kInvalid, {"/model/$schema", "unknown key"}),
       text("{\"model\": {\"n_layer\": 2}}", kInvalid, {"/model/n_layer", "did you mean \"layers\"?"}),
       text("{\"model\": {\"layers\": 2, \"layers\": 3}}", kInvalid,
-           {"/model/layers", "comes twice", "keep one"}),
+           {"/model/layers", "appears twice", "keep one"}),
       text("{\"model\": {\"layers\": \"4\"}}", kInvalid,
            {"/model/layers", "string \"4\"", "write 4 without quotes"}),
       text("{\"model\": {\"layers\": 4.5}}", kInvalid, {"/model/layers", "number 4.5", "integer"}),

@@ -151,10 +151,10 @@ std::vector<Case> files() {
       index("an index that names a tensor the file has not", HWS_CHECKPOINT_CORRUPT,
             {"part.safetensors has no tensor 'none'"}, R"({"weight_map": {"none": "part.safetensors"}})"),
       folder(
-          "keys to ignore that are no array", HWS_INVALID_ARGUMENT, {"`ignore_keys`", "array"}, [](Site&) {},
-          "{}"),
+          "keys to ignore that are not an array", HWS_INVALID_ARGUMENT, {"`ignore_keys`", "array"},
+          [](Site&) {}, "{}"),
       folder(
-          "keys to ignore that are no JSON", HWS_INVALID_ARGUMENT, {"`ignore_keys`", "array"}, [](Site&) {},
+          "keys to ignore that are not JSON", HWS_INVALID_ARGUMENT, {"`ignore_keys`", "array"}, [](Site&) {},
           "a,b"),
       folder("an import over something", HWS_ALREADY_EXISTS, {".../out", "choose another name"},
              [](Site& site) { fs::create_directory(site.path("out")); }),
@@ -183,7 +183,7 @@ std::vector<Case> tensors() {
 
 Area hugging_face_area() {
   Area area = {"Hugging Face folders",
-               "A sound GPT-2 folder (one block of width 16, 61 tokens), changed, then imported. "
+               "A valid GPT-2 folder (one block of width 16, 61 tokens), changed and then imported. "
                "`config.json` is read to its "
                "end, all problems come at once.",
                configs()};

@@ -53,7 +53,7 @@ Area megatron_area() {
              site.write("a.bin", "1234");
              return create(sound_config({{"data", {{"format", "megatron"}, {"path", site.path("a.bin")}}}}));
            }},
-          bytes("33 bytes", {".../a.idx", "33 bytes are too few", "34"},
+          bytes("33 bytes", {".../a.idx", "33 bytes is less than the 34"},
                 [](std::string& b) { b.resize(33); }),
           bytes("tables cut off",
                 {"3 sequences and 4 document entries", "more than the file's 60 bytes", "cut off"},
@@ -94,7 +94,7 @@ Area megatron_area() {
               "a `.bin` that is too long",
               {".../a.bin: 200 bytes", ".../a.idx describes 120", "do not belong"}, [](MegatronIndex&) {},
               200),
-          index("documents that fall", {"document entry 2 at offset 86 is sequence 0", "never fall"},
+          index("documents that decrease", {"document entry 2 at offset 86 is sequence 0", "never decrease"},
                 [](MegatronIndex& i) { i.documents[2] = 0; }),
           index("a document of sequence 99", {"document entry 1", "is sequence 99", "the 3 sequences"},
                 [](MegatronIndex& i) { i.documents[1] = 99; }),

@@ -12,15 +12,14 @@ namespace hawser::bad_input {
 namespace {
 
 constexpr const char* kHead =
-    "# What Hawser says of bad input\n\n"
-    "<!-- Made from the rows of tests/bad_input, which are tests as well: bad_input_page_test writes it into "
-    "the build "
-    "folder. -->\n\n"
-    "Every failure is a status and a message that says what is wrong, where, with which value, and what to "
-    "do; "
-    "`hws_error_details` has the same for programs. These are the messages as they are, with `...` for a "
-    "folder; long ones "
-    "are cut.\n";
+    "# Error messages for bad input\n\n"
+    "<!-- Generated from the rows of tests/bad_input, which are also tests: bad_input_page_test writes it "
+    "into "
+    "the build folder. -->\n\n"
+    "Every failure gives a status and a message that says what is wrong, where, with which value, and what "
+    "to "
+    "do. `hws_error_details` has the same for programs. These are the actual messages, with `...` for a "
+    "folder; long ones are cut.\n";
 
 /// A cell of a table: one line.
 std::string cell(const std::string& text) {

@@ -174,7 +174,7 @@ std::vector<Case> parallel() {
 Area rules_area() {
   Area area = {
       "Configs that contradict themselves",
-      "Each row is merged into a sound config (one block of width 16 with 2 heads, 61 tokens, context 16, "
+      "Each row is merged into a valid config (one block of width 16 with 2 heads, 61 tokens, context 16, "
       "micro_batch 2) and planned.",
       ranges()};
   for (const auto& more : {model(), training(), parallel()})

@@ -78,7 +78,7 @@ std::vector<Case> sizes() {
                  json += ",\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}";
                return json + "}";
              }),
-      header("1,000,000 open brackets", {"an array where none belongs"},
+      header("1,000,000 open brackets", {"an array in the wrong place"},
              [] { return "{\"a\":" + std::string(1000000, '['); }),
       header("`{\"a\":` 100,000 times", {"has the unknown field 'a'"},
              [] {
@@ -101,7 +101,7 @@ std::vector<Case> tensors() {
   return {
       text(R"([1, 2])", {"does not start with '{'", "is not a safetensors file"}),
       text(R"({"a": )", {"not valid JSON at byte"}),
-      text(R"({"a": null})", {"null where none belongs", "'a'"}),
+      text(R"({"a": null})", {"null in the wrong place", "'a'"}),
       text(R"({"a": {"dtype": "U8", "shape": [16]}})",
            {"tensor 'a'", "lacks one of dtype, shape and data_offsets"}),
       text(R"({"a": {"dtype": "U8", "shape": [16], "data_offsets": [0, 16], "device": "x"}})",
@@ -134,7 +134,7 @@ std::vector<Case> tensors() {
       text(
           R"({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}, "b": {"dtype": "U8", "shape": [8], "data_offsets": [8, 16]}})",
           {"'b'", "starts at data byte 8 where 4 was expected", "hole"}),
-      text(R"({"__metadata__": {"a": 1}})", {"a number where none belongs"}),
+      text(R"({"__metadata__": {"a": 1}})", {"a number in the wrong place"}),
       text(R"({"__metadata__": {"a": "1", "a": "2"}})", {"__metadata__ has the key 'a' twice"}),
       text(R"({"": {"dtype": "U8", "shape": [16], "data_offsets": [0, 16]}})", {"a tensor name is empty"}),
   };

@@ -45,6 +45,8 @@ TEST_F(ConfigCommands, ExplainTakesAConfigAPointerBothOrNeither) {
   EXPECT_EQ(json.at("value"), 2);
   EXPECT_EQ(json.at("origin"), "set");
   refused("explain /model/layerz", {"layers"});
+  const std::string usage = succeed("explain --help").out;
+  EXPECT_NE(usage.find("[config] [pointer]"), std::string::npos) << usage;
 }
 
 TEST_F(ConfigCommands, AllProblemsOfAConfigAreReportedAtOnce) {

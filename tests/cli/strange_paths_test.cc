@@ -1,5 +1,5 @@
-// Paths that cannot be: what is not UTF-8, links that lead nowhere, folders that may not be used, names that
-// are too long. Each is refused with its reason, before anything is written, and in the command's own words.
+// Invalid paths: not UTF-8, dangling links, folders without permission, names that are too long. Each is
+// refused with its reason, before anything is written, in the command's own words.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
@@ -43,7 +43,8 @@ TEST_F(StrangePaths, ThatAreNotUtf8AreRefusedNamingOptionAndByte) {
       {"init quickstart -o " + bad, "--output", "byte 1"},
       {"plan " + bad, "config", "byte 1"},
       {"prove " + bad, "config", "byte 1"},
-      {"explain " + bad, "words", "byte 1"},
+      {"explain " + bad, "config", "byte 1"},
+      {"explain quickstart " + bad, "pointer", "byte 1"},
       {"inspect " + bad, "checkpoint", "byte 1"},
       {"inspect " + bad + " --json", "checkpoint", "byte 1"},
       {"verify " + bad, "checkpoint", "byte 1"},

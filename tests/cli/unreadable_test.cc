@@ -76,7 +76,7 @@ TEST_F(Unreadable, WhereAllAreDamagedNothingIsBegunAnew) {
     write_text(path("run/checkpoints/" + std::string(name) + "/manifest.json"), "{");
   remember();
   for (const char* command : {"train --resume run", "train --elastic config.json --data text.txt --out run"})
-    expect_left_alone(run(command), "no whole checkpoint");
+    expect_left_alone(run(command), "no intact checkpoint");
 }
 
 }  // namespace

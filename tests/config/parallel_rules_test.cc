@@ -188,7 +188,7 @@ TEST(ParallelConfig, RefusesEachMistakeWithAFix) {
       {R"("zero": {"bucket_bytes": 64, "first_bucket_bytes": 65})", "/zero/first_bucket_bytes",
        "use 64 or less"},
       {R"("zero": {"gradient_type": "bf16"})", "/zero/gradient_type",
-       "\"bf16\" has no effect: with one data-parallel rank"},
+       "\"bf16\" has no effect: one data-parallel rank"},
       {R"("mesh": {"dp_replicate": 2}, "zero": {"gradient_type": "bf16", "sum_order": "tree"})",
        "/zero/gradient_type", "use \"fp32\", or set zero.sum_order to \"ranks\""},
       {R"("mesh": {"dp_replicate": 3}, "zero": {"sum_order": "tree"})", "/mesh/dp_replicate",

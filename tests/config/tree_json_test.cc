@@ -49,7 +49,7 @@ TEST(ConfigJson, RefusesEveryLaxness) {
        "expected number, got string \"nan\""},
       {R"({"optimizer": {"learning_rate": NaN}})", Code::kConfigParse, "line 1, column 33"},
       {R"({"optimizer": {"learning_rate": Infinity}})", Code::kConfigParse, "line 1"},
-      {R"({"seed": 1, "seed": 2})", Code::kConfigInvalid, "/seed: the key \"seed\" comes twice"},
+      {R"({"seed": 1, "seed": 2})", Code::kConfigInvalid, "/seed: the key \"seed\" appears twice"},
       {R"({"seed": 1, // no)", Code::kConfigParse, "strict JSON"},
       {"{\"seed\": 1,\n \"device\": \"cpu\",}", Code::kConfigParse, "line 2, column 18"},
       {R"({"seed": 1} x)", Code::kConfigParse, "line 1"},
@@ -97,7 +97,7 @@ TEST(ConfigJson, ReportsAllProblemsAtOnce) {
       "\"geglu_exact\"; did you "
       "mean \"swiglu\"?",
       "/model/width: expected integer, got number 1.5; write 2",
-      "/model/layers: the key \"layers\" comes twice; keep one of them",
+      "/model/layers: the key \"layers\" appears twice; keep one of them",
       "/optimizer/lr: unknown key \"lr\"; did you mean \"learning_rate\"?",
       "/learning_rate: unknown key \"learning_rate\"; did you mean /optimizer/learning_rate?",
       "/data/sources/1/file: unknown key \"file\"; did you mean \"path\"?",

@@ -1,4 +1,4 @@
-// Files that are said to be text and are not.
+// Files given as text that are not text.
 #include "engine/data/content.h"
 
 #include "tests/data/data_files.h"
@@ -14,7 +14,8 @@ TEST_F(Content, TextOfAnyLanguageAndProgramsAreText) {
        {""s, "a"s, "\n"s, "It was a dark and stormy night.\n"s, "\xef\xbb\xbfwith a mark\n"s,
         "Съешь же ещё этих мягких французских булок"s, "天地玄黃 宇宙洪荒"s,
         "{ int main() { return 0; } }\n"s, "{\n  \"pretty\": \"printed\",\n  \"json\": 1\n}\n"s,
-        "[1, 2, 3]\n"s, "na\xefve caf\xe9s in Latin-1 stay\n"s, "BZip is a word, PK too, and PAR\n"s})
+        "[Enter HAMLET]\n[1] a note\n"s, "[1, 2"s, "na\xefve caf\xe9s in Latin-1 stay\n"s,
+        "BZip is a word, PK too, and PAR\n"s})
     EXPECT_NO_THROW(check_is_text(write("t", text))) << text;
   std::string cut = "x";  // a character that the part that is looked at cuts
   while (cut.size() < (1u << 20) + 4) cut += "é";
@@ -53,6 +54,21 @@ TEST_F(Content, JsonLinesAreKnownByWholeLines) {
   expect_error(Code::kDataInvalid, {"JSON Lines"},
                [&] { check_is_text(write("f", record + record + record + record)); });
   EXPECT_NO_THROW(check_is_text(write("f", "{\"text\": 1}\nand then prose\n")));
+}
+
+TEST_F(Content, JsonArraysAreKnownFromTheirBeginning) {
+  const auto refused = [&](const std::string& bytes) {
+    expect_error(Code::kDataInvalid, {path("f.json"), "a JSON array", "data.as_is"},
+                 [&] { check_is_text(write("f.json", bytes)); });
+  };
+  refused("[{\"text\": \"a\"}, {\"text\": \"b\"}]\n");
+  refused("\n[\n  \"a\",\n  \"b\"\n]\n");
+  refused("[]");
+  std::string records = "[\n";
+  while (records.size() < (2u << 20)) records += "{\"text\": \"caf\u00e9 \\\"quoted\\\"\", \"n\": -1.5e3},\n";
+  refused(records + "{}]");
+  refused("[\"" + std::string(2 << 20, 'x') + "\"]");
+  EXPECT_NO_THROW(check_is_text(write("f.json", "[1, 2]\nand then prose\n")));
 }
 
 TEST_F(Content, ADatasetRefusesItUnlessItIsSaidTwice) {

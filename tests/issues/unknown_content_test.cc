@@ -1,5 +1,5 @@
-// What a checkpoint has and this Hawser does not know, as a newer one may have written it, is refused by
-// name: left out on load, it would be lost at the next save.
+// Unknown contents of a checkpoint, as a newer version might write, are refused by name: if ignored, the next
+// save would lose them.
 #include <atomic>
 #include <functional>
 #include <string>

@@ -112,7 +112,7 @@ void bind_gated(bool gemma, const nn::ModelConfig& model, Binder* binder) {
 std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& model,
                               const nn::ParameterTable& table, Absent absent) {
   if (family_defaults(family) == nullptr)
-    fail(Code::kInvalidArgument, "'{}' is no Hugging Face model type that Hawser knows", family);
+    fail(Code::kInvalidArgument, "'{}' is not a Hugging Face model type that Hawser supports", family);
   Binder binder(table, absent);
   if (family == "gpt2") {
     bind_gpt2(model, &binder);

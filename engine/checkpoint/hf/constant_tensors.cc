@@ -31,14 +31,14 @@ bool matches(std::string_view name, std::string_view prefix, std::string_view su
 RecordedTensor check_mask(const SafetensorsFile& file, const TensorInfo& info) {
   const std::vector<int64_t>& shape = info.shape;
   if (shape.size() != 4 || shape[0] != 1 || shape[1] != 1 || shape[2] != shape[3])
-    refuse(file, info, "is no causal mask: its shape is not [1, 1, n, n]");
+    refuse(file, info, "is not a causal mask: its shape is not [1, 1, n, n]");
   std::string expected, row(static_cast<size_t>(shape[2] > 0 ? info.bytes() / shape[2] : 0), '\0');
   for (int64_t i = 0; i < shape[2]; ++i) {
     if (!causal_mask_row(info.dtype, shape[2], i, &expected))
-      refuse(file, info, "is no causal mask: it has another dtype");
+      refuse(file, info, "is not a causal mask: it has another dtype");
     file.read(info, i * static_cast<int64_t>(row.size()), row.data(), static_cast<int64_t>(row.size()));
     if (row != expected)
-      refuse(file, info, fmt::format("is no causal mask: row {} is not ones up to the diagonal", i));
+      refuse(file, info, fmt::format("is not a causal mask: row {} is not ones up to the diagonal", i));
   }
   return {info.name, info.dtype, Kind::kCausalMask, shape, ""};
 }

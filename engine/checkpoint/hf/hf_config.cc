@@ -285,10 +285,10 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
   for (const std::string& key : fields.unknown())
     if (!has_no_effect(key) && std::find(ignore_keys.begin(), ignore_keys.end(), key) == ignore_keys.end())
       fields.problem(
-          key, fmt::format(
-                   "({}) is not known to a {} model here, and it may matter; if it does not, list it among "
-                   "the keys to ignore (init.ignore_keys)",
-                   fields.value_text(key), result.family));
+          key,
+          fmt::format("({}) is unknown for {} models and may affect the result; if it does not, list it in "
+                      "init.ignore_keys",
+                      fields.value_text(key), result.family));
   if (strictness == Strictness::kStrict && !fields.problems().empty()) fail_problems(fields.problems());
   return result;
 }

@@ -27,15 +27,20 @@ optim::Window window_from(const OrderedJson& json) {
   return w;
 }
 
-/// Refuses unknown keys: state written by a newer version would be lost at the next save.
+/// Refuses missing keys, and unknown ones: state written by a newer version would be lost at the next save.
 void check_keys(const OrderedJson& json) {
   RunState any;
   any.best_validation_loss = 0;
-  const OrderedJson known = OrderedJson::parse(to_json(any));
+  OrderedJson known = OrderedJson::parse(to_json(any));
   for (const auto& [key, value] : json.items())
     if (!known.contains(key))
       fail(Code::kCheckpointIncompatible,
-           "the checkpoint's trainer state has '{}', which this Hawser does not know; use a newer one", key);
+           "the checkpoint's trainer state has '{}', which this Hawser does not know; use a newer Hawser",
+           key);
+  known.erase("best_validation_loss");  // optional
+  for (const auto& [key, value] : known.items())
+    if (!json.contains(key))
+      fail(Code::kCheckpointCorrupt, "the checkpoint's trainer state has no '{}'", key);
 }
 
 }  // namespace
@@ -65,8 +70,8 @@ RunState run_state_from_json(std::string_view text) {
       s.best_validation_loss = json["best_validation_loss"].get<double>();
     s.losses = window_from(json.at("guard").at("losses"));
     s.norms = window_from(json.at("guard").at("norms"));
-  } catch (const OrderedJson::exception& e) {
-    fail(Code::kCheckpointCorrupt, "the checkpoint's trainer state cannot be read: {}", e.what());
+  } catch (const OrderedJson::exception&) {
+    fail(Code::kCheckpointCorrupt, "the checkpoint's trainer state has values of the wrong type");
   }
   return s;
 }

@@ -21,9 +21,23 @@ TEST(RunState, RoundTripsExactly) {
   EXPECT_EQ(back.norms.count, 200);
 }
 
-TEST(RunState, DamageIsAnError) {
-  EXPECT_THROW(train::run_state_from_json("{}"), Error);
-  EXPECT_THROW(train::run_state_from_json("no json"), Error);
+TEST(RunState, DamageIsAnErrorThatNamesTheKey) {
+  const auto message = [](const std::string& text) -> std::string {
+    try {
+      train::run_state_from_json(text);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kCheckpointCorrupt);
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message("{}"), "the checkpoint's trainer state has no 'step'");
+  EXPECT_EQ(message("no json"), "the checkpoint's trainer state has values of the wrong type");
+  std::string text = train::to_json(train::RunState());
+  const size_t step = text.find("\"step\":0");
+  ASSERT_NE(step, std::string::npos) << text;
+  EXPECT_EQ(message(text.replace(step, 8, "\"step\":[]")),
+            "the checkpoint's trainer state has values of the wrong type");
 }
 
 }  // namespace
