@@ -17,10 +17,10 @@ class Vocabulary {
  public:
   Vocabulary() = default;  ///< none: encode and decode throw kFailedPrecondition
   static Vocabulary bytes();
-  /// The distinct code points of the UTF-8 files, ascending. Throws kDataInvalid for invalid UTF-8, with the
-  /// offset, and when there is no character at all; and as InputFile::open.
+  /// A vocabulary of the distinct code points of the UTF-8 files, ascending. Throws kDataInvalid for invalid
+  /// UTF-8, with the offset, and if there are no characters; also what InputFile::open throws.
   static Vocabulary characters_of(const std::vector<std::string>& paths);
-  /// As to_json wrote it; "{}" gives none. Throws kDataInvalid for anything else.
+  /// Parses the output of to_json; "{}" gives no vocabulary. Throws kDataInvalid for anything else.
   static Vocabulary from_json(std::string_view json);
   /// {"kind": "bytes"}, {"kind": "characters", "characters": "\n !..."} or {}.
   std::string to_json() const;
@@ -29,11 +29,11 @@ class Vocabulary {
   int64_t size() const;  ///< tokens; 0 for none
   /// Throws kDataInvalid for a character outside the vocabulary (character, offset) and for invalid UTF-8.
   std::vector<int32_t> encode(std::string_view text) const;
-  /// Bytes of the tokens. A byte model may give invalid UTF-8. Throws kInvalidArgument for an id out of
+  /// The bytes of the tokens. A byte model may give invalid UTF-8. Throws kInvalidArgument for an id out of
   /// range.
   std::string decode(const int32_t* tokens, int64_t n) const;
-  /// Token of the character at text[*at], and steps over it; -1, with *at unchanged, where it has none or is
-  /// invalid UTF-8. Needs *at < text.size(). Allocates nothing.
+  /// Returns the token of the character at text[*at] and advances *at. Returns -1, with *at unchanged, if it
+  /// has none or is invalid UTF-8. Requires *at < text.size(). Allocates nothing.
   int32_t next(std::string_view text, size_t* at) const;
 
   bool operator==(const Vocabulary& other) const {

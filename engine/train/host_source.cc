@@ -6,7 +6,7 @@
 
 namespace hawser::train {
 
-/// Asks this process's source and checks its batch.
+/// Calls this process's source and checks its batch.
 bool HostSource::ask(const config::ResolvedConfig& config, SourceRequest* request) const {
   if (!fill_(request)) return false;
   const PushedBatch::Room& room = request->room;

@@ -1,8 +1,8 @@
-// HostSource: training batches that the host program hands out when a step asks for them, in place of the
+// HostSource: training batches that the host program provides when a step asks for them, in place of the
 // config's data.
 //
 // Threading: one mutating call at a time; the host's function runs on the thread of that call.
-// Errors: what the function or the check of its batch throws, on all processes alike; nothing changes.
+// Errors: those of the function or of the check of its batch, on all processes; then nothing changes.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace hawser::train {
 
-/// What a step asks for.
+/// The request of a step.
 struct SourceRequest {
-  int64_t step = 0;     ///< that the batch is for
+  int64_t step = 0;     ///< step that the batch is for
   int64_t samples = 0;  ///< rows consumed before
   int64_t rows = 0, cols = 0;
-  PushedBatch::Room room;  ///< to be filled
-  bool documents = false;  ///< out: room.document_begin is filled, too
+  PushedBatch::Room room;  ///< memory for the function to fill
+  bool documents = false;  ///< set by the function if it fills room.document_begin, too
 };
 
-/// The source of some process has no more batches.
+/// Some process's source has no more batches.
 class EndOfData : public Error {
  public:
   using Error::Error;
@@ -36,8 +36,8 @@ class HostSource {
 
   void set(Fill fill) { fill_ = std::move(fill); }
   bool is_set() const { return fill_ != nullptr; }
-  /// The next step's batch, as if it had been pushed. Throws EndOfData on all processes when one has no more.
-  /// Collective.
+  /// Fetches the next step's batch, as if it had been pushed. Throws EndOfData on all processes if any has no
+  /// more. Collective.
   void fetch(const Ranks& ranks, Progress* progress) const;
 
  private:

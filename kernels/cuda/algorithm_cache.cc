@@ -15,9 +15,9 @@ namespace {
 
 // hawser-cublaslt-3;GPU;version of cuBLASLt;deterministic;what write_algorithm writes
 constexpr const char* kHead = "hawser-cublaslt-";
-constexpr const char* kFormat = "3";  // lines of others are left alone, too
+constexpr const char* kFormat = "3";  // lines of other formats are ignored
 
-/// The text before the fields that vary, the same for all of an owner's lines; returns its length.
+/// The text before the fields that vary, the same for all lines of an owner; returns its length.
 size_t write_prefix(char* out, const AlgorithmOwner& owner) {
   const int length = snprintf(out, kAlgorithmLine, "%s%s;%s;%zu;%s;", kHead, kFormat, owner.gpu,
                               owner.library_version, owner.deterministic ? "deterministic" : "any");
@@ -26,20 +26,20 @@ size_t write_prefix(char* out, const AlgorithmOwner& owner) {
 
 bool refuse(StickyError& failure, const char* what, const char* path, const char* why) {
   char text[512];
-  snprintf(text, sizeof(text), "%.300s%.200s", path, why);  // as much as an error holds
+  snprintf(text, sizeof(text), "%.300s%.200s", path, why);  // limited to what an error stores
   failure.keep(static_cast<int32_t>(Code::kIo), "/cuda/algorithm_cache", what, text);
   return false;
 }
 
-/// The same with what the system says.
+/// The same with the system's error text.
 bool refuse_call(StickyError& failure, const char* what, const char* path, const char* todo = "") {
   char why[200];
   snprintf(why, sizeof(why), ": %s%s", strerror(errno), todo);
   return refuse(failure, what, path, why);
 }
 
-/// In one call, so that lines of engines that share the file do not mix. Half a line would damage the file:
-/// it is taken back.
+/// Writes in one call, so that lines of engines that share the file do not mix. A partial line would damage
+/// the file, so it is removed again.
 bool append(int file, const char* line, size_t length) {
   const FileSizeSignalBlocked blocked;
   const ssize_t written = write(file, line, length);
@@ -53,7 +53,7 @@ bool append(int file, const char* line, size_t length) {
 
 }  // namespace
 
-/// False: it is damaged. Of another owner: nothing to do.
+/// Returns false if the line is damaged. Ignores lines of other owners.
 bool AlgorithmCache::read_line(const char* line) {
   char prefix[kAlgorithmLine];
   const size_t prefix_length = write_prefix(prefix, owner_), length = strlen(line);

@@ -1,5 +1,5 @@
-// Which of the two ways attention takes: a library's fused kernels on tensor cores, or ours where there is no
-// library, or none of its plans has the case (soft-cap, dropout, whose bits must be ours, f32, odd heads,
+// Chooses the implementation of attention: a library's fused kernels on tensor cores, or ours if there is no
+// library or none of its plans supports the case (soft-cap, dropout, whose bits must be ours, f32, odd heads,
 // caches).
 #include "kernels/cuda/attention.h"
 
@@ -17,8 +17,8 @@ bool is_empty(const AttentionShape& s) {
   return s.batch <= 0 || s.seq_q <= 0 || s.heads <= 0 || s.head_dim <= 0;
 }
 
-/// Sizes alone decide, not whether a library is there or the batch has documents: plans of memory are made
-/// without.
+/// Depends only on sizes, not on whether there is a library or the batch has documents, because memory plans
+/// are made without knowing either.
 int64_t library_bytes(const AttentionShape& s, bool backward) {
   AttentionShape some = s;
   static constexpr int32_t kSomeDocuments = 0;
@@ -39,7 +39,7 @@ bool is_aligned(std::initializer_list<const void*> pointers) {
   return true;
 }
 
-/// A problem on its way to the library.
+/// A problem for the library.
 struct ByLibrary {
   SdpaShape shape;
   SdpaWorkspace workspace;
@@ -50,8 +50,8 @@ struct ByLibrary {
     return stream.sdpa->offers(shape, workspace.library_bytes);
   }
 
-  /// Makes the plan. Where the library has none for a problem of its kind, which ours takes then, this is
-  /// told, of the first such problem.
+  /// Creates the plan. If the library has none for a problem of its kind, ours computes it; reports the first
+  /// such problem.
   void prepare(const AttentionShape& s, bool backward, CudaStream& stream) {
     if (is_empty(s) || takes(s, backward, stream) || shape.batch == 0) return;
     if (stream.without.text == nullptr || stream.without.text[0] != '\0') return;
@@ -66,7 +66,7 @@ struct ByLibrary {
         stream.sdpa->deterministic() ? "; it may have one with /deterministic false" : "");
   }
 
-  /// Where documents, their statistics and the library's workspace lie. Without documents, lse is the
+  /// The addresses of documents, their statistics and the library's workspace. Without documents, lse is the
   /// statistics.
   void place(SdpaTensors* tensors, float* lse, void* memory, const int32_t* kv_begin,
              CudaStream& stream) const {

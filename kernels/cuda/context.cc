@@ -5,7 +5,7 @@ namespace {
 
 constexpr unsigned kDriverApi = 12000;  // the version of the calls' prototypes, all unchanged since
 
-/// Finds a call of the driver; `at` is where its pointer goes.
+/// Looks up a driver call; `at` receives its pointer.
 template <class Call>
 cudaError_t find(const char* name, Call* at) {
   void* found = nullptr;
@@ -18,7 +18,7 @@ cudaError_t find(const char* name, Call* at) {
   return cudaSuccess;
 }
 
-/// The first failure of finding `name` and calling it with args.
+/// Looks up `name` and calls it with args; returns the first failure.
 template <class... Args>
 cudaError_t call(const char* name, Args... args) {
   int (*driver_call)(Args...) = nullptr;
@@ -42,7 +42,7 @@ cudaError_t retain_context(int32_t index, Context* out, const char** operation) 
       failed(result = find("cuCtxPushCurrent", &out->calls.push_current), "cuCtxPushCurrent") ||
       failed(result = find("cuCtxPopCurrent", &out->calls.pop_current), "cuCtxPopCurrent") ||
       failed(result = call("cuDevicePrimaryCtxRetain", &out->handle, device), "cuDevicePrimaryCtxRetain")) {
-    cudaGetLastError();  // the runtime's own note of it
+    cudaGetLastError();  // clears the runtime's copy of the error
     return result;
   }
   return cudaSuccess;

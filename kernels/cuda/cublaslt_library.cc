@@ -1,4 +1,4 @@
-// Opening cuBLASLt.
+// Opens cuBLASLt.
 #include "kernels/cuda/cublaslt_library.h"
 
 #include "kernels/cuda/optional_library.h"

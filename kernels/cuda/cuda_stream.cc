@@ -1,4 +1,4 @@
-// What a CUDA stream does with errors.
+// Error handling of a CUDA stream.
 #include "kernels/cuda/cuda_stream.h"
 
 #include <cstdio>

@@ -1,6 +1,6 @@
-// Which way a product takes: cuBLASLt, with what follows it in the library's epilogue; the same in parts, the
-// product and the kernels of what follows, where the library has no algorithm for the whole; and our own
-// kernel where it has none for the product either, or is missing.
+// Chooses the implementation of a product: cuBLASLt with a fused epilogue; cuBLASLt and separate kernels, if
+// the library has no algorithm for the fused product; or our own kernel, if it has none for the product
+// either, or is missing.
 #include "kernels/cuda/matmul.h"
 
 #include "kernels/cuda/matmul_cublaslt.h"
@@ -13,8 +13,8 @@ constexpr int64_t kAlignment = 256, kMostLibraryBytes = int64_t{32} << 20, kCopi
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// The column sums that are a bias gradient, over the same rows as the product and in its workspace, which is
-/// free by then.
+/// The column sums for a bias gradient, over the same rows as the product and in its workspace, which is free
+/// by then.
 ColumnSum bias_sums(const Matmul& m) {
   ColumnSum s;
   s.dbias = m.bias_gradient;
@@ -26,8 +26,8 @@ ColumnSum bias_sums(const Matmul& m) {
   return s;
 }
 
-/// What the library is asked for: it adds to c, but never to a bias gradient, which goes to the workspace
-/// first.
+/// The product passed to the library. It can add to c, but not to a bias gradient, which therefore goes to
+/// the workspace first.
 Matmul for_library(const Matmul& args) {
   Matmul m = args;
   if (args.bias_gradient != nullptr && args.accumulate)
@@ -47,7 +47,7 @@ bool by_library(const Matmul& args, CudaStream& stream) {
 
 bool is_alone(const Matmul& m) { return m.epilogue == Epilogue::kNone && m.bias_gradient == nullptr; }
 
-/// The product without what it takes along.
+/// The product without its fused operation.
 Matmul alone(const Matmul& args) {
   Matmul m = args;
   m.epilogue = Epilogue::kNone;
@@ -75,11 +75,11 @@ MatmulWorkspace matmul_workspace(const Matmul& args) {
   const int64_t bf16_bytes = dtype_bytes(DType::kBf16);
   if (multiplies_bf16(args) && args.a_type == DType::kF32) w.a_bytes = aligned(args.m * args.k * bf16_bytes);
   if (multiplies_bf16(args) && args.b_type == DType::kF32) w.b_bytes = aligned(args.k * args.n * bf16_bytes);
-  // cuBLASLt adds a bias of the result's type only.
+  // cuBLASLt only adds a bias of the result's type.
   if (args.c_type == DType::kBf16 && args.bias_type == DType::kF32)
     w.bias_bytes = aligned(args.n * bf16_bytes);
   if (args.bias_gradient != nullptr) w.bias_bytes = aligned(args.m * dtype_bytes(DType::kF32));
-  // Partial sums of a cut k: a few copies of c in fp32, and no more than the library asks for on its own.
+  // Partial sums of a split k: a few copies of c in fp32, and no more than the library would use by itself.
   const int64_t copies = aligned(kCopiesOfC * args.m * args.n * dtype_bytes(DType::kF32));
   w.library_bytes = copies < kMostLibraryBytes ? copies : kMostLibraryBytes;
   return w;

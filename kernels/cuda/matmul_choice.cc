@@ -1,5 +1,5 @@
-// How products by cuBLASLt choose their algorithm: what another rank chose, what the cache has, the fastest
-// of the library's suggestions, or the first of them. All of this comes before the first step.
+// How products by cuBLASLt choose their algorithm: another rank's choice, the cache's, the fastest of the
+// library's suggestions, or the first of them. All of this happens before the first step.
 #include "engine/base/code.h"
 #include "kernels/cuda/matmul_cublaslt.h"
 #include "kernels/cuda/matmul_timing.h"
@@ -40,7 +40,7 @@ bool CublasLt::suggest(const Product& product, cublaslt::HeuristicResult* result
   return status == cublaslt::kNotSupported || succeeded(status, "cublasLtMatmulAlgoGetHeuristic", stream);
 }
 
-/// What the library does not take here was of another one that calls itself the same.
+/// An algorithm that the library rejects here comes from another version with the same number.
 bool CublasLt::takes(Product& product, const ChosenAlgorithm& known) {
   cublaslt::HeuristicResult& choice = product.choice;
   const int status = api_.MatmulAlgoCheck(handle_, product.desc, product.b, product.a, product.c, product.c,
@@ -51,8 +51,8 @@ bool CublasLt::takes(Product& product, const ChosenAlgorithm& known) {
          choice.workspace_bytes <= static_cast<size_t>(product.shape.library_bytes);
 }
 
-/// What is known, or the library's first suggestion. None is no error: the product is then left to our own
-/// kernel.
+/// The known choice, or the library's first suggestion. Having none is not an error: the product then uses
+/// our own kernel.
 bool CublasLt::choose(Product& product, CudaStream& stream) {
   const ProductNumbers numbers = numbers_of(product.shape);
   const ChosenAlgorithm* const taken = taken_.find(numbers);
@@ -75,7 +75,7 @@ bool CublasLt::choose(Product& product, CudaStream& stream) {
   return true;
 }
 
-/// The results of all candidates are as right as each other's.
+/// All candidates compute equally valid results.
 void CublasLt::time_suggestions(Product& product, const LibraryProduct& call, CudaStream& stream) {
   constexpr int kMost = 16;
   cublaslt::HeuristicResult candidates[kMost] = {};

@@ -1,5 +1,5 @@
-// PlanDigest: what all ranks must have planned alike, as a number for each part. Ranks compare it once, when
-// an engine is made; from then on no call needs a word about where in the plan a rank is.
+// PlanDigest: a hash of each part of the plans that must be equal on all ranks. Ranks compare it once, when
+// an engine is made; calls then need no check of the plan position.
 #pragma once
 
 #include <array>
@@ -11,20 +11,20 @@
 namespace hawser::train {
 
 enum class PlanPart : uint8_t { kTrain, kEval, kLogits, kGenerate, kParameters, kGroups, kCount };
-/// "plan of training steps", "layout of parameters".
+/// For example "plan of training steps", "layout of parameters".
 const char* part_name(PlanPart part);
 
-/// By PlanPart. Of a plan: its instructions in order with their lanes, operands and their sizes, and what is
-/// sent. Of the parameters: names, shapes, types, and how they are cut into shards. Of the groups: the mesh,
-/// along which axes ranks sum and gather, in which order, and what carries it. Workspaces, addresses and what
-/// follows from them are left out: they may differ from machine to machine.
+/// Indexed by PlanPart. Of a plan: its instructions in order with their lanes, operands and operand sizes,
+/// and what is sent. Of the parameters: names, shapes, types, and how they are sharded. Of the groups: the
+/// mesh, the axes along which ranks sum and gather, in which order, and the transport. Workspaces, addresses
+/// and values derived from them are left out, because they may differ between machines.
 struct PlanDigest {
   std::array<uint64_t, static_cast<size_t>(PlanPart::kCount)> parts{};
   uint64_t& operator[](PlanPart part) { return parts[static_cast<size_t>(part)]; }
   uint64_t operator[](PlanPart part) const { return parts[static_cast<size_t>(part)]; }
 };
 
-/// The same on every rank of a world. `inference`: as make_plans.
+/// The same on every rank of a world. `inference` as in make_plans.
 PlanDigest digest_of(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
                      bool inference);
 

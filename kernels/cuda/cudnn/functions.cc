@@ -3,8 +3,7 @@
 namespace hawser::kernels::cuda::cudnn {
 namespace {
 
-// From 9.16 on, backwards of any length need no mask that the frontend would copy from the host in every
-// call.
+// Since 9.16 a backward of any length needs no mask that the frontend would copy from the host in every call.
 constexpr LibraryVersions kVersions = {91600, 100000};  // 10000 major + 100 minor + patch
 
 const Api* in_use = nullptr;

@@ -1,6 +1,6 @@
-// cuDNN's plans, one for each shape, made when it is first asked for and kept. Where a plan for the whole
-// wants more workspace than there is, it is made for a part of the batch or of the heads, and run part by
-// part: the deterministic backward of Hopper keeps a [seq, seq] matrix of every head (cuDNN below 9.25).
+// cuDNN's plans, one per shape, created on first use and kept. If a plan for the whole needs more workspace
+// than there is, a plan is created for a part of the batch or of the heads, and run part by part: the
+// deterministic backward on Hopper needs a [seq, seq] matrix for every head (cuDNN below 9.25).
 #include "kernels/cuda/cudnn/sdpa_cudnn.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ namespace {
 
 using Graph = cudnn_frontend::graph::Graph;
 
-/// The graph of a part of a shape with its plan; null where cuDNN has none.
+/// The graph of a part of a shape with its plan; null if cuDNN has none.
 struct Plan {
   SdpaShape shape, part;
   std::shared_ptr<Graph> graph;
@@ -32,8 +32,9 @@ int64_t smallest_factor(int64_t n) {
   return n;
 }
 
-/// Fewer rows of the batch, or fewer heads of one row; parts are equal, so that one plan runs all. False:
-/// nothing smaller can stand alone. Ragged documents share their tensors, and stay together.
+/// Reduces the part to fewer rows of the batch, or fewer heads of one row. Parts are equal, so that one plan
+/// runs all. Returns false if it cannot be divided further. Ragged documents share their tensors and stay
+/// together.
 bool shrink(SdpaShape* part) {
   if (part->documents > 0) return false;
   if (part->batch > 1) {
@@ -47,14 +48,14 @@ bool shrink(SdpaShape* part) {
   return true;
 }
 
-/// `p` and so many bf16 elements.
+/// `p` plus a number of bf16 elements.
 template <class Pointer>
 Pointer moved(Pointer p, int64_t elements) {
   using Byte = std::conditional_t<std::is_same_v<Pointer, const void*>, const char, char>;
   return p != nullptr ? static_cast<Byte*>(p) + elements * 2 : nullptr;
 }
 
-/// The tensors of the part that begins with row b and key-value head kv of that row.
+/// The tensors of the part that starts with row b and key-value head kv of that row.
 SdpaTensors tensors_of(const SdpaShape& whole, SdpaTensors t, int64_t b, int64_t kv) {
   const int64_t row = b * whole.seq, h = kv * (whole.heads / whole.kv_heads);
   const int64_t q = row * whole.q_stride + h * whole.head_dim,
@@ -68,7 +69,7 @@ SdpaTensors tensors_of(const SdpaShape& whole, SdpaTensors t, int64_t b, int64_t
   return t;
 }
 
-/// Exceptions (of the heap) do not leave it: nothing of ours above could catch them.
+/// Catches exceptions (of allocations), because no caller here could.
 class CudnnSdpa final : public Sdpa {
  public:
   CudnnSdpa(const cudnn::Api& api, cudnnHandle_t handle, bool deterministic)
@@ -112,8 +113,8 @@ class CudnnSdpa final : public Sdpa {
   }
 
  private:
-  /// Made for `workspace_bytes` where it is new. Workspace grows with rows and heads, which says how small a
-  /// part must be that fits.
+  /// Creates the plan for `workspace_bytes` if it is new. Workspace grows with rows and heads, which
+  /// determines the size of the parts.
   const Plan& plan_of(const SdpaShape& shape, int64_t workspace_bytes) {
     for (const Plan& plan : plans_) {
       if (plan.shape == shape) return plan;
@@ -124,7 +125,7 @@ class CudnnSdpa final : public Sdpa {
       double each = 0;  // of workspace, for each head of each row
       plan.graph = cudnn::attention_graph(plan.part, deterministic_);
       if (!build(*plan.graph, &plan.workspace_bytes)) {
-        plan.graph = nullptr;  // perhaps for its size
+        plan.graph = nullptr;  // perhaps because of its size
       } else if (plan.workspace_bytes <= workspace_bytes) {
         break;
       } else {
