@@ -1,6 +1,10 @@
 #include "engine/comm/agreement.h"
 
+#include <algorithm>
+
 namespace hawser::comm {
+
+double listening_seconds(double timeout_seconds) { return std::clamp(timeout_seconds / 8, 0.5, 30.0); }
 
 std::string name_ranks(const std::vector<int32_t>& ranks) {
   constexpr size_t kNamed = 16;
@@ -25,6 +29,15 @@ void fail_mismatch(const std::string& group, uint64_t sequence, int32_t rank, co
        "calls in "
        "the same order",
        sequence, group, rank, left, other_rank, right);
+}
+
+void fail_elsewhere(const CallAt& here, const CallAt& there) {
+  fail(Code::kInvalidArgument,
+       "rank {} is at call {} of group '{}' ({}), rank {} at call {} of group '{}' ({}); all members must "
+       "make "
+       "the same calls in the same order",
+       here.rank, here.sequence, here.group, describe(here.signature), there.rank, there.sequence,
+       there.group, describe(there.signature));
 }
 
 void fail_bytes(Operation operation, const std::string& group, uint64_t sequence, int32_t from_rank,

@@ -53,7 +53,6 @@ struct Call {
   int32_t peer = -1;  ///< member to send to or receive from
 
   DeviceCollectives* device = nullptr;  ///< set if the memory is the device's; this runs the call
-  bool agrees_only = false;             ///< members meet and compare signatures; no memory is touched
 };
 
 /// Elements of one member's part of an array that all_reduce divides among `members`.

@@ -21,6 +21,8 @@ class Device;
 
 namespace hawser::comm {
 
+class CallTrail;
+
 struct GroupName {
   std::string name;
   std::vector<int32_t> members;  ///< world ranks
@@ -35,9 +37,9 @@ struct DeviceUse {
   double timeout_seconds = 60;  ///< for each call, from the time when this rank's device reaches it
 };
 
-/// A rank's groups for memory of its device (all_reduce_i64 uses host memory). Members agree over the comm; a
-/// PeerLink moves the data. A call starts when the compute stream has finished the work submitted before the
-/// call.
+/// A rank's groups for memory of its device (all_reduce_i64 uses host memory). A PeerLink moves the data. A call
+/// starts when the compute stream has finished the work submitted before the call. Hosts exchange nothing with
+/// a call; ranks compare their trails afterwards.
 class DeviceComm {
  public:
   /// Waits for this rank's calls. Its groups must no longer be used.
@@ -45,6 +47,8 @@ class DeviceComm {
   /// Like RankComm::make_group, and also connects the members' devices. Collective. Throws kTimeout,
   /// kUnavailable.
   virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) = 0;
+  /// Of the calls issued so far.
+  virtual const CallTrail& trail() const = 0;
 };
 
 /// The most device memory needed to sum over `members` an array of which each owns `shard_elements`.

@@ -157,7 +157,7 @@ Traffic QueuedGroup::traffic() const {
 Call QueuedGroup::start(Operation operation) const {
   const bool agrees = operation == Operation::kAllGather || operation == Operation::kAllReduceI64 ||
                       operation == Operation::kBroadcast || operation == Operation::kBarrier;
-  if (pairs_ == Pairs::kTree && !agrees) {
+  if (pairs_ == Pairs::kTree && !agrees && device_ == nullptr) {
     fail(Code::kInvalidArgument, "{} in group '{}': it was made for agreements (Pairs::kTree)",
          operation_name(operation), name());
   }
@@ -170,7 +170,7 @@ Call QueuedGroup::start(Operation operation) const {
 }
 
 uint64_t QueuedGroup::push(const Call& call) {
-  if (call.device != nullptr) call.device->issues(progress_.next_ticket());
+  if (call.device != nullptr) call.device->issues(call, progress_.next_ticket());
   return progress_.push(call);
 }
 

@@ -83,20 +83,22 @@ Progress& QueuedRank::progress_of(const Lane& lane) {
 
 namespace {
 
+/// Hosts carry no data of these groups: they agree when a group is made, and after a failure.
 class QueuedDeviceComm final : public DeviceComm {
  public:
-  using MakeQueued = std::function<std::unique_ptr<QueuedGroup>(std::vector<int32_t>, std::string, Pairs)>;
+  using MakeQueued = std::function<std::unique_ptr<QueuedGroup>(std::vector<int32_t>, std::string)>;
 
   QueuedDeviceComm(const DeviceUse& use, Transport& transport, Progress& progress, MakeQueued make_queued)
       : make_queued_(std::move(make_queued)), collectives_(use, transport, progress) {}
 
   std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) override {
-    const auto hosts = make_queued_(members, name + " (hosts)", Pairs::kTree);
-    auto group = make_queued_(std::move(members), std::move(name), Pairs::kAll);
+    const auto hosts = make_queued_(members, name + " (hosts)");
+    auto group = make_queued_(std::move(members), std::move(name));
     collectives_.connect(group->index(), group->name(), *hosts);
     group->move_to(&collectives_);
     return group;
   }
+  const CallTrail& trail() const override { return collectives_.trail(); }
 
  private:
   MakeQueued make_queued_;
@@ -107,8 +109,8 @@ class QueuedDeviceComm final : public DeviceComm {
 
 std::unique_ptr<DeviceComm> QueuedRank::on_device(const DeviceUse& use) {
   return std::make_unique<QueuedDeviceComm>(
-      use, *transport_, main(), [this](std::vector<int32_t> members, std::string name, Pairs pairs) {
-        return make_queued(std::move(members), std::move(name), {}, pairs);
+      use, *transport_, main(), [this](std::vector<int32_t> members, std::string name) {
+        return make_queued(std::move(members), std::move(name), {}, Pairs::kTree);
       });
 }
 

@@ -61,47 +61,6 @@ TEST_P(Failures, ATimeoutNamesWhoDidNotComeToWhichCall) {
   }
 }
 
-TEST_P(Failures, CallsThatDifferAreFoundOnEveryRankAndBothSidesNamed) {
-  struct Case {
-    const char* what;
-    std::function<comm::Work(comm::ProcessGroup&, bool odd, float* x)> call;
-  };
-  static comm::AllReducePiece pieces[2][4];
-  const Case cases[] = {
-      {"all_reduce",
-       [](comm::ProcessGroup& g, bool odd, float* x) {
-         comm::AllReducePiece& piece = pieces[0][g.rank()] = {x, x, odd ? 3 : 2};
-         return g.all_reduce({&piece, 1}, Reduction{});
-       }},
-      {"BF16",
-       [](comm::ProcessGroup& g, bool odd, float* x) {
-         comm::AllReducePiece& piece = pieces[1][g.rank()] = {x, x, 2};
-         return g.all_reduce({&piece, 1}, {.wire = odd ? DType::kBf16 : DType::kF32});
-       }},
-      {"barrier",
-       [](comm::ProcessGroup& g, bool odd, float* x) { return odd ? g.barrier() : g.broadcast(x, 4, 0); }},
-      {"from member 1",
-       [](comm::ProcessGroup& g, bool odd, float* x) { return g.broadcast(x, 4, odd ? 1 : 0); }},
-  };
-  for (const Case& c : cases) {
-    SCOPED_TRACE(c.what);
-    const auto errors = run(4, [&](comm::RankComm& rank) {
-      const auto group = world_group(rank);
-      float x[4] = {};
-      group->wait(c.call(*group, rank.rank() == 2, x));
-      group->wait(group->barrier());  // the root of a broadcast is done before others look
-    });
-    for (const Caught& error : errors) {
-      EXPECT_EQ(error.code, code(Code::kInvalidArgument)) << error.message;
-      EXPECT_TRUE(contains(error.message, "group 'world'")) << error.message;
-      const auto named = [&](const char* rank) { return contains(error.message, rank); };
-      EXPECT_TRUE(named("rank 2") && (named("rank 0") || named("rank 1") || named("rank 3")))
-          << error.message;
-      EXPECT_TRUE(contains(error.message, c.what)) << error.message;
-    }
-  }
-}
-
 /// Who shares no memory finds it in the tag of the other call; who does, at the deadline.
 TEST_P(Failures, ACallThatIsLeftOutIsNamedWithItsGroup) {
   const auto errors = run(
@@ -120,30 +79,6 @@ TEST_P(Failures, ACallThatIsLeftOutIsNamedWithItsGroup) {
     EXPECT_TRUE(contains(error.message, "rank 1")) << error.message;
     EXPECT_TRUE(contains(error.message, "of group 'first'") || contains(error.message, "of group 'second'"))
         << error.message;
-  }
-}
-
-TEST_P(Failures, SizesThatDifferBetweenTwoMembersAreFound) {
-  auto errors = run(2, [](comm::RankComm& rank) {
-    const auto group = world_group(rank);
-    char x[16] = {};
-    group->wait(rank.rank() == 0 ? group->send(x, 8, 1) : group->recv(x, 9, 0));
-    group->wait(group->barrier());  // a send may be over before its receiver looks
-  });
-  for (const Caught& error : errors) {
-    EXPECT_EQ(error.code, code(Code::kInvalidArgument)) << error.message;
-    EXPECT_TRUE(contains(error.message, "rank 0 sends 8 bytes, rank 1 expects 9")) << error.message;
-  }
-  errors = run(3, [](comm::RankComm& rank) {
-    const auto group = world_group(rank);
-    char in[16] = {}, out[16] = {};
-    const std::vector<int64_t> ones(3, 1), wrong = {1, 1, 2};
-    group->wait(group->all_to_all_v(out, ones, in, rank.rank() == 1 ? wrong : ones));
-    group->wait(group->barrier());
-  });
-  for (const Caught& error : errors) {
-    EXPECT_EQ(error.code, code(Code::kInvalidArgument)) << error.message;
-    EXPECT_TRUE(contains(error.message, "rank 1 sends 2 bytes, rank 2 expects 1")) << error.message;
   }
 }
 

@@ -1,56 +1,12 @@
 // Groups of devices over host transports: every rank's memory stands for that of a device which does nothing
 // until the host waits (tests/harness/far_device). Staging is small, so that sums go chunk by chunk.
-#include "engine/device/cpu/thread_pool.h"
-#include "kernels/include/levels.h"
+#include "tests/comm/device_rank.h"
 #include "tests/comm/worlds.h"
-#include "tests/harness/far_device/far_device.h"
 
 namespace hawser::testing {
 namespace {
 
 using comm::CommOptions;
-
-/// A rank whose groups are those of its device.
-class DeviceRank final : public comm::RankComm {
- public:
-  DeviceRank(std::unique_ptr<comm::RankComm> host, const CommOptions& options)
-      : host_(std::move(host)), device_(request()), staging_(1 << 16) {
-    peers_ = host_->on_device({.device = &device_,
-                               .staging = staging_.data(),
-                               .staging_bytes = static_cast<int64_t>(staging_.size() * sizeof(float)),
-                               .timeout_seconds = options.timeout_seconds});
-  }
-  int32_t rank() const override { return host_->rank(); }
-  int32_t world_size() const override { return host_->world_size(); }
-  std::unique_ptr<comm::ProcessGroup> make_group(std::vector<int32_t> members, std::string name,
-                                                 const comm::Lane& lane, comm::Pairs pairs) override {
-    if (pairs == comm::Pairs::kTree)
-      return host_->make_group(std::move(members), std::move(name), lane, pairs);
-    return peers_->make_group(std::move(members), std::move(name));
-  }
-  bool has_lanes() const override { return host_->has_lanes(); }
-  std::unique_ptr<comm::DeviceComm> on_device(const comm::DeviceUse& use) override {
-    return host_->on_device(use);
-  }
-  bool abort(const Error& error) noexcept override { return host_->abort(error); }
-  int64_t transport_bytes() const override { return host_->transport_bytes(); }
-  int64_t take_records(comm::Record* out, int64_t most) override { return host_->take_records(out, most); }
-  int64_t recall(comm::Record* out, int64_t most) const override { return host_->recall(out, most); }
-  std::vector<comm::GroupName> group_names() const override { return host_->group_names(); }
-
- private:
-  device::DeviceRequest request() {
-    device::DeviceRequest request;
-    request.host_stream = &pool_.stream();
-    request.host_kernels = &kernels::cpu_kernels(kernels::best_cpu_level());
-    return request;
-  }
-  std::unique_ptr<comm::RankComm> host_;
-  device::ThreadPool pool_{1};
-  FarDevice device_;
-  std::vector<float> staging_;
-  std::unique_ptr<comm::DeviceComm> peers_;
-};
 
 class DeviceWorld final : public comm::Comm {
  public:

@@ -128,7 +128,7 @@ class FarGraphsOnData : public FarGraphs {
   std::atomic<bool> cancel_{false};
 };
 
-TEST_F(FarGraphsOnData, StandBesideEvaluationOtherShapesSavesAndCancels) {
+TEST_F(FarGraphsOnData, StandBesideEvaluationOtherShapesAndSaves) {
   const auto cpu = make("cpu"), far = make("cuda");
   for (int step = 0; step < 4; ++step) {
     cpu->train_step(), far->train_step();
@@ -138,9 +138,6 @@ TEST_F(FarGraphsOnData, StandBesideEvaluationOtherShapesSavesAndCancels) {
   far->saves().save(folder_.file("saved"));
   const auto resumed = make("cuda");
   resumed->loads().load(folder_.file("saved"), false);
-  cancel_ = true;
-  EXPECT_THROW(far->train_step(), Error);
-  cancel_ = false;
   for (int step = 0; step < 3; ++step)
     for (Trainer* t : {cpu.get(), far.get(), resumed.get()}) t->train_step();
   expect_equal_tensors(*cpu, *far);

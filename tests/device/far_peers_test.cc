@@ -3,12 +3,15 @@
 // events. Also tests the choice of transport.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "engine/base/error.h"
 #include "engine/train/ranks/choose_transport.h"
 #include "engine/train/report/plan_report.h"
 #include "engine/train/trainer.h"
+#include "tests/harness/faulty_comm.h"
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
@@ -101,6 +104,51 @@ TEST(FarPeers, AreFreeAgainForTheNextEngine) {
   layout.dp_shard = 2, layout.stage = 3;
   const auto comm = comm::make_local(2);
   for (int engine = 0; engine < 2; ++engine) EXPECT_GT(LayoutRun(on_peers(), layout, comm).step().loss, 0);
+}
+
+/// What a step throws; kOk: nothing.
+Error error_of(LayoutRun& run) {
+  try {
+    run.step();
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(Code::kOk, "");
+}
+
+/// Devices move the bytes of a wrong call all the same. Weights are gathered at the end of a step.
+TEST(FarPeers, NameAWrongCallInTheNextStep) {
+  Layout layout;
+  layout.dp_shard = 3, layout.stage = 1;
+  const auto comm = std::make_shared<FaultyComm>(3, 2, 20, [](comm::Operation) {});
+  LayoutRun run(on_peers(), layout, comm);
+  EXPECT_EQ(error_of(run).code(), Code::kOk);
+  comm->mistake_types(true);
+  EXPECT_EQ(error_of(run).code(), Code::kOk);
+  comm->mistake_types(false);
+  const Error error = error_of(run);
+  EXPECT_EQ(error.code(), Code::kInvalidArgument);
+  for (const char* words : {"rank 0 calls all_gather of", "elements of F32", "rank 2 calls all_gather of",
+                            "elements of I32", "of group 'dp_shard'", "load the last checkpoint"})
+    EXPECT_NE(error.message().find(words), std::string::npos) << error.message();
+  EXPECT_EQ(error_of(run).code(), Code::kAborted) << "the ranks have lost each other";
+}
+
+TEST(FarPeers, NameARankThatHangsAtTheDeadline) {
+  constexpr double kDeadline = 2;
+  Layout layout;
+  layout.dp_shard = 3, layout.stage = 1;
+  const auto comm = std::make_shared<FaultyComm>(3, 1, kDeadline, [](comm::Operation now) {
+    if (now == comm::Operation::kReduceScatter)
+      std::this_thread::sleep_for(std::chrono::duration<double>(3 * kDeadline));
+  });
+  LayoutRun run(on_peers(), layout, comm);
+  EXPECT_EQ(error_of(run).code(), Code::kOk);
+  comm->arm();
+  const Error error = error_of(run);
+  EXPECT_EQ(error.code(), Code::kTimeout);
+  for (const char* words : {"reduce_scatter", "of group 'dp_shard'", "rank 1 never entered"})
+    EXPECT_NE(error.message().find(words), std::string::npos) << error.message();
 }
 
 TEST(DeviceTransport, IsNcclForAllRanksOrForNone) {

@@ -14,7 +14,7 @@ class FaultyGroup final : public comm::ProcessGroup {
         inner_(std::move(inner)) {}
 
   Work all_gather(std::span<const comm::GatherPiece> pieces, DType type) override {
-    return at(Operation::kAllGather).all_gather(pieces, type);
+    return at(Operation::kAllGather).all_gather(pieces, comm_.type_for(world_rank_, type));
   }
   Work reduce_scatter(std::span<const comm::ReducePiece> pieces, const comm::Reduction& r) override {
     return at(Operation::kReduceScatter).reduce_scatter(pieces, r);
@@ -43,6 +43,7 @@ class FaultyGroup final : public comm::ProcessGroup {
   }
   Work barrier() override { return at(Operation::kBarrier).barrier(); }
   void wait(Work work) override { inner_->wait(work); }
+  void follow(Work work) override { inner_->follow(work); }
   bool done(Work work) const override { return inner_->done(work); }
   comm::Traffic traffic() const override { return inner_->traffic(); }
 
@@ -55,6 +56,22 @@ class FaultyGroup final : public comm::ProcessGroup {
   const FaultyComm& comm_;
   const int32_t world_rank_;
   const std::unique_ptr<comm::ProcessGroup> inner_;
+};
+
+class FaultyDevices final : public comm::DeviceComm {
+ public:
+  FaultyDevices(const FaultyComm& comm, int32_t world_rank, std::unique_ptr<comm::DeviceComm> inner)
+      : comm_(comm), world_rank_(world_rank), inner_(std::move(inner)) {}
+  std::unique_ptr<comm::ProcessGroup> make_group(std::vector<int32_t> members, std::string name) override {
+    return std::make_unique<FaultyGroup>(comm_, world_rank_,
+                                         inner_->make_group(std::move(members), std::move(name)));
+  }
+  const comm::CallTrail& trail() const override { return inner_->trail(); }
+
+ private:
+  const FaultyComm& comm_;
+  const int32_t world_rank_;
+  const std::unique_ptr<comm::DeviceComm> inner_;
 };
 
 class FaultyRank final : public comm::RankComm {
@@ -70,7 +87,9 @@ class FaultyRank final : public comm::RankComm {
   }
   bool has_lanes() const override { return inner_->has_lanes(); }
   std::unique_ptr<comm::DeviceComm> on_device(const comm::DeviceUse& use) override {
-    return inner_->on_device(use);
+    comm::DeviceUse ours = use;
+    ours.timeout_seconds = comm_.timeout_seconds();
+    return std::make_unique<FaultyDevices>(comm_, rank(), inner_->on_device(ours));
   }
   bool abort(const Error& error) noexcept override { return inner_->abort(error); }
   int64_t transport_bytes() const override { return inner_->transport_bytes(); }
@@ -90,6 +109,11 @@ FaultyComm::FaultyComm(int32_t ranks, int32_t victim, double timeout_seconds, Mi
       victim_(victim),
       timeout_seconds_(timeout_seconds),
       mishap_(std::move(mishap)) {}
+
+DType FaultyComm::type_for(int32_t rank, DType type) const {
+  if (!mistakes_ || rank != victim_) return type;
+  return type == DType::kF32 ? DType::kI32 : DType::kF16;
+}
 
 std::unique_ptr<comm::RankComm> FaultyComm::connect(int32_t rank, const comm::CommOptions& options) {
   meet(rank, kConnect);

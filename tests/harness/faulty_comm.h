@@ -22,6 +22,11 @@ class FaultyComm final : public comm::Comm {
   /// Has no effect before arm and after disarm.
   void arm() { armed_ = true; }
   void disarm() { armed_ = false; }
+  /// While it is set, the victim calls all_gather with another type of the same width: all goes as usual, but
+  /// the call is wrong.
+  void mistake_types(bool mistakes) { mistakes_ = mistakes; }
+  DType type_for(int32_t rank, DType type) const;
+  double timeout_seconds() const { return timeout_seconds_; }
 
   int32_t world_size() const override { return inner_->world_size(); }
   std::span<const int32_t> local_ranks() const override { return inner_->local_ranks(); }
@@ -38,7 +43,7 @@ class FaultyComm final : public comm::Comm {
   const int32_t victim_;
   const double timeout_seconds_;
   const Mishap mishap_;
-  std::atomic<bool> armed_{false};
+  std::atomic<bool> armed_{false}, mistakes_{false};
 };
 
 }  // namespace hawser::testing

@@ -49,6 +49,7 @@ void DeviceCollectives::connect(int32_t index, const std::string& name, ProcessG
   Group& made = groups_[index];
   made.name = name;
   made.members = hosts.size();
+  made.ranks = hosts.members();
   made.member = hosts.rank();
   const device::PeerLinkRequest request = {.group = made.name.c_str(),
                                            .rank = made.member,
@@ -70,7 +71,8 @@ void DeviceCollectives::connect(int32_t index, const std::string& name, ProcessG
   }
 }
 
-void DeviceCollectives::issues(uint64_t ticket) {
+void DeviceCollectives::issues(const Call& call, uint64_t ticket) {
+  trail_.add(call, groups_.at(call.group).name);
   check(device_.record(marks(ticket).reached.get(), kCompute));
 }
 
@@ -79,9 +81,6 @@ void DeviceCollectives::follow(uint64_t ticket) {
 }
 
 void DeviceCollectives::run(const Call& call) {
-  Call meeting = call;
-  meeting.agrees_only = true;
-  transport_.run(meeting);
   group_ = &groups_.at(call.group);
   Marks& own = marks(call.ticket);
   try {
@@ -93,7 +92,7 @@ void DeviceCollectives::run(const Call& call) {
     check(device_.error());
   } catch (...) {
     (void)device_.synchronize(kCommunication);
-    fail_with_reason(Error::caught(transport_.rank()));
+    fail_with_cause(call, Error::caught(transport_.rank()));
   }
 }
 
@@ -155,6 +154,20 @@ void DeviceCollectives::fail_with_reason(const Error& error) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   } while (error.code() == Code::kUnavailable && steady_seconds() < until);
   throw error;
+}
+
+/// A link that waits in vain, or whose peer closed its own, cannot tell why. Two ranks that pass something to
+/// each other know of whom they speak; in a collective the hosts find out.
+void DeviceCollectives::fail_with_cause(const Call& call, const Error& error) {
+  transport_.look();
+  const bool unclear = error.code() == Code::kTimeout || error.code() == Code::kUnavailable;
+  if (!unclear) throw error;
+  const std::string with = call.peer < 0 ? "" : fmt::format(" with rank {}", group_->ranks[call.peer]);
+  const Error named(error.code(), fmt::format("{} {} of group '{}' on rank {}{}: {}",
+                                              operation_name(call.signature.operation), call.sequence,
+                                              group_->name, transport_.rank(), with, error.message()));
+  if (call.peer < 0) transport_.find_cause(call, named);
+  fail_with_reason(named);
 }
 
 device::Status DeviceCollectives::stopped(void* self) noexcept {

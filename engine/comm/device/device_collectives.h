@@ -1,7 +1,7 @@
-// A rank's calls on memory of its device. Members agree about a call over the rank's transport, as about any
-// other, so a rank that does not come and one that comes with another call are named in the same words; then
-// bytes go from device to device (PeerLink), and the device's own kernels sum them in the order of every
-// other transport.
+// A rank's calls on memory of its device. Bytes go from device to device (PeerLink), and the device's own
+// kernels sum them in the order of every other transport. Hosts exchange nothing: each call goes into a hash
+// that ranks compare once a step (CallTrail). Only if devices wait in vain do their hosts meet, to name the
+// rank that did not come or came with another call.
 //
 // Order: the issuing thread marks the compute stream (`reached`) and goes on; the communication stream begins
 // behind that mark and sets one of its own (`done`), which `follow` makes the compute stream wait for. The
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/comm/comm.h"
+#include "engine/comm/device/call_trail.h"
 #include "engine/comm/progress.h"
 #include "engine/device/device.h"
 
@@ -40,10 +41,11 @@ class DeviceCollectives {
   /// Connects the devices of the members of group `index`, which are those of `hosts`; they exchange
   /// addresses over it.
   void connect(int32_t index, const std::string& name, ProcessGroup& hosts);
-  /// Announces the next call, which comes after the work submitted to the compute stream so far.
-  void issues(uint64_t ticket);
+  /// Announces the next call and its ticket. It comes after the work submitted to the compute stream so far.
+  void issues(const Call& call, uint64_t ticket);
   /// ProcessGroup::follow.
   void follow(uint64_t ticket);
+  const CallTrail& trail() const { return trail_; }
 
   /// For the progress thread: returns when the call is done.
   void run(const Call& call);
@@ -55,6 +57,7 @@ class DeviceCollectives {
   struct Group {
     std::string name;
     int32_t members = 0, member = 0;
+    std::vector<int32_t> ranks;  ///< of the world, by member
     std::unique_ptr<device::PeerLink, Freed> link;
   };
   struct Marks {
@@ -66,6 +69,7 @@ class DeviceCollectives {
   void check(device::Status status) const;
   void check_link(device::Status status);
   [[noreturn]] void fail_with_reason(const Error& error);
+  [[noreturn]] void fail_with_cause(const Call& call, const Error& error);
   static device::Status stopped(void* self) noexcept;
 
   void give(const Call& call);
@@ -94,6 +98,7 @@ class DeviceCollectives {
   const int64_t staging_bytes_;
   const double timeout_seconds_;
   std::map<int32_t, Group> groups_;  ///< keyed by index; grows only between calls
+  CallTrail trail_;
   std::vector<Marks> marks_;
   std::vector<const void*> addends_;  ///< addends by member
   std::vector<int64_t> in_at_, in_bytes_, out_at_, out_bytes_;

@@ -39,11 +39,19 @@ LocalCollectives::LocalCollectives(Meeting& meeting, int32_t member, const kerne
       addends_(static_cast<size_t>(size_)),
       scratch_(static_cast<size_t>(kPart)) {}
 
-void LocalCollectives::work(const Call& call) {
+void LocalCollectives::compare(const Call& call) const {
+  const auto at = [&](int32_t m) {
+    return CallAt{meeting_.members[m], of(m).sequence, meeting_.name, of(m).signature};
+  };
+  for (int32_t m = 1; m < size_; ++m)
+    if (of(m).sequence != of(0).sequence) fail_elsewhere(at(0), at(m));
   check_agreement(meeting_.name, call.sequence, meeting_.members,
                   [&](int32_t m) -> const Signature& { return of(m).signature; });
   if (call.signature.own_sizes != 0) check_byte_counts(call);
-  if (call.agrees_only) return;
+}
+
+void LocalCollectives::work(const Call& call) {
+  compare(call);
   switch (call.signature.operation) {
     case Operation::kAllGather:
       return all_gather(call);

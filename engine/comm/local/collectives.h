@@ -15,6 +15,8 @@ class LocalCollectives {
  public:
   LocalCollectives(Meeting& meeting, int32_t member, const kernels::KernelTable& kernels, const Fault& fault);
 
+  /// Call once all members have entered. Throws if they disagree about the call.
+  void compare(const Call& call) const;
   /// Call once all members have entered. Throws early if a fault is set.
   void work(const Call& call);
 

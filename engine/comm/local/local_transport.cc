@@ -42,7 +42,7 @@ LocalTransport::Group& LocalTransport::group_of(const Call& call) {
 
 void LocalTransport::run(const Call& call) {
   Group& group = group_of(call);
-  try {
+  guarded(group, [&] {
     switch (call.signature.operation) {
       case Operation::kSend:
         return send(group, call);
@@ -51,6 +51,36 @@ void LocalTransport::run(const Call& call) {
       default:
         return collective(group, call);
     }
+  });
+}
+
+/// Nobody reads this member's call any more when it returns: whoever begins to work looks for a fault first.
+void LocalTransport::find_cause(const Call& call, const Error& error) {
+  Group& group = group_of(call);
+  guarded(group, [&] {
+    Meeting& meeting = *group.meeting;
+    const auto came = [&](int32_t m) { return meeting.sides[m].failed.load(); };
+    const auto ready = [&] {
+      for (int32_t m = 0; m < meeting.size(); ++m)
+        if (!came(m)) return false;
+      return true;
+    };
+    meeting.sides[group.member].call.store(&call, std::memory_order_release);
+    meeting.sides[group.member].failed.store(true);
+    notify_members(group);
+    const double deadline = steady_seconds() + listening_seconds(group.timeout_seconds);
+    fail_after_meeting(error, [&] {
+      wait_for_all(group, call, deadline, "entered", ready, came);
+      touch_memory(group, [&] { group.collectives->compare(call); });
+    });
+  });
+  throw error;
+}
+
+template <class Body>
+void LocalTransport::guarded(Group& group, const Body& body) {
+  try {
+    body();
   } catch (...) {
     abort(Error::caught(rank_));
     // Other members may be reading this member's memory, which its owner may free once this returns.
@@ -69,16 +99,20 @@ bool LocalTransport::abort(const Error& error) noexcept {
 void LocalTransport::collective(Group& group, const Call& call) {
   Meeting& meeting = *group.meeting;
   Meeting::Member& side = meeting.sides[group.member];
-  const uint64_t all = static_cast<uint64_t>(meeting.size()) * (call.sequence + 1);
+  const uint64_t entered = ++group.calls, all = static_cast<uint64_t>(meeting.size()) * entered;
+  const double deadline = call.begun + group.timeout_seconds;
+  const auto came = [&](int32_t m) { return meeting.sides[m].entered.load() >= entered; };
   side.call.store(&call, std::memory_order_release);
-  side.entered.store(call.sequence + 1, std::memory_order_release);
+  side.entered.store(entered, std::memory_order_release);
   if (meeting.arrivals.fetch_add(1) + 1 == all) notify_members(group);
-  wait_for_all(group, call, "entered", [&] { return meeting.arrivals.load() >= all; });
+  wait_for_all(
+      group, call, deadline, "entered", [&] { return meeting.arrivals.load() >= all; }, came);
   const double met = steady_seconds();
   touch_memory(group, [&] { group.collectives->work(call); });
   slow_down(group, met, call.ledger_bytes);
   if (meeting.finishes.fetch_add(1) + 1 == all) notify_members(group);
-  wait_for_all(group, call, "finished", [&] { return meeting.finishes.load() >= all; });
+  wait_for_all(
+      group, call, deadline, "finished", [&] { return meeting.finishes.load() >= all; }, came);
 }
 
 /// A send completes when its receiver has taken it.
@@ -101,22 +135,22 @@ void LocalTransport::recv(Group& group, const Call& call) {
       fail_bytes(Operation::kRecv, meeting.name, call.sequence, meeting.members[call.peer], sent.bytes, rank_,
                  call.bytes);
     }
-    if (call.bytes > 0 && !call.agrees_only) std::memcpy(call.out, sent.in, static_cast<size_t>(call.bytes));
+    if (call.bytes > 0) std::memcpy(call.out, sent.in, static_cast<size_t>(call.bytes));
   });
   slow_down(group, met, call.bytes);
   pair.taken.store(call.sequence + 1);
   meeting.sides[call.peer].gate.notify();
 }
 
-/// Waits until ready(). Throws the fault, or an error that names the members that have not come.
-template <class Ready>
-void LocalTransport::wait_for_all(const Group& group, const Call& call, const char* verb,
-                                  const Ready& ready) {
+/// Waits until ready(). Throws the fault, or an error that names the members m that have not come, by came(m).
+template <class Ready, class Came>
+void LocalTransport::wait_for_all(const Group& group, const Call& call, double deadline, const char* verb,
+                                  const Ready& ready, const Came& came) {
   const Meeting& meeting = *group.meeting;
   const auto missing = [&] {
     std::vector<int32_t> ranks;
     for (int32_t m = 0; m < meeting.size(); ++m) {
-      if (meeting.sides[m].entered.load() <= call.sequence) ranks.push_back(meeting.members[m]);
+      if (!came(m)) ranks.push_back(meeting.members[m]);
     }
     return ranks;
   };
@@ -124,7 +158,7 @@ void LocalTransport::wait_for_all(const Group& group, const Call& call, const ch
     return session_->any_gone() && std::any_of(meeting.members.begin(), meeting.members.end(),
                                                [&](int32_t r) { return session_->gone(r); });
   };
-  const bool woken = group.gate().wait_until(call.begun + group.timeout_seconds, session_->spins(),
+  const bool woken = group.gate().wait_until(deadline, session_->spins(),
                                              [&] { return ready() || session_->fault().is_set() || left(); });
   if (ready()) return;
   session_->fault().raise_if_set();

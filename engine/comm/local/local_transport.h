@@ -21,6 +21,7 @@ class LocalTransport final : public Transport {
   void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members, const std::string& name,
                  Pairs pairs) override;
   void run(const Call& call) override;
+  [[noreturn]] void find_cause(const Call& call, const Error& error) override;
   bool abort(const Error& error) noexcept override;
   Fault& fault() override { return session_->fault(); }
   void leave() noexcept override { session_->leave(rank_); }
@@ -31,6 +32,7 @@ class LocalTransport final : public Transport {
     std::shared_ptr<Meeting> meeting;
     int32_t member = 0;
     double timeout_seconds = 0;
+    uint64_t calls = 0;  ///< that it has entered; device calls, which share its sequence numbers, are none
     std::unique_ptr<LocalCollectives> collectives;
     Gate& gate() const { return meeting->sides[static_cast<size_t>(member)].gate; }
   };
@@ -38,8 +40,11 @@ class LocalTransport final : public Transport {
   void collective(Group& group, const Call& call);
   void send(Group& group, const Call& call);
   void recv(Group& group, const Call& call);
-  template <class Ready>
-  void wait_for_all(const Group& group, const Call& call, const char* verb, const Ready& came);
+  template <class Body>
+  void guarded(Group& group, const Body& body);
+  template <class Ready, class Came>
+  void wait_for_all(const Group& group, const Call& call, double deadline, const char* verb,
+                    const Ready& ready, const Came& came);
   template <class Ready>
   void wait_for_peer(const Group& group, const Call& call, const char* verb, const Ready& ready);
   template <class Body>

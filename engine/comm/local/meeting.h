@@ -20,6 +20,7 @@ struct Meeting {
   struct alignas(64) Member {
     std::atomic<const Call*> call{nullptr};
     std::atomic<uint64_t> entered{0};  ///< number of calls
+    std::atomic<bool> failed{false};   ///< its device failed in `call` (Transport::find_cause)
     Gate gate;                         ///< where it waits for the others
   };
   /// Point to point, from one member to another.

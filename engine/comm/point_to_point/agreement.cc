@@ -12,17 +12,14 @@
 #include "engine/comm/point_to_point/collectives.h"
 
 namespace hawser::comm {
-namespace {
-
-/// How long a member that gives up listens for the others, which may have entered the call later than it did.
-double listening_seconds(double timeout_seconds) { return std::clamp(timeout_seconds / 8, 0.5, 30.0); }
-
-}  // namespace
 
 /// The tag of the running call, as this member sends it.
-void PeerCollectives::begin_call(const PeerGroup& group, const Call& call) {
+void PeerCollectives::begin_call(const PeerGroup& group, const Call& call, double deadline,
+                                 double timeout_seconds) {
   group_ = &group;
   call_ = &call;
+  deadline_ = deadline;
+  timeout_seconds_ = timeout_seconds;
   ++serial_;
   tag_ = Tag{};
   tag_.group_mark = group.mark;
@@ -31,6 +28,12 @@ void PeerCollectives::begin_call(const PeerGroup& group, const Call& call) {
   tag_.set_group(group.name);
   expected_ = tag_;
   if (call.signature.operation == Operation::kRecv) expected_.signature.operation = Operation::kSend;
+}
+
+void PeerCollectives::meet(const PeerGroup& group, const Call& call, double deadline,
+                           double timeout_seconds) {
+  begin_call(group, call, deadline, timeout_seconds);
+  barrier();
 }
 
 /// Exchanges one message with a member in each direction. The first of a call begins with a tag. Zero bytes
@@ -95,11 +98,8 @@ void PeerCollectives::refuse(int32_t member) {
          rank, link_.rank());
   }
   if (there.group_mark != tag_.group_mark || there.sequence != tag_.sequence) {
-    fail(Code::kInvalidArgument,
-         "rank {} is at call {} of group '{}' ({}), rank {} at call {} of group '{}' ({}); all members must "
-         "make the same calls in the same order",
-         link_.rank(), call_->sequence, group_->name, describe(call_->signature), rank, there.sequence,
-         there.group_name(), describe(there.signature));
+    fail_elsewhere({link_.rank(), call_->sequence, group_->name, call_->signature},
+                   {rank, there.sequence, there.group_name(), there.signature});
   }
   if (there.gave_up != 0 && there.signature == expected_.signature) fail_missing(member);
   const bool receives = call_->signature.operation == Operation::kRecv;

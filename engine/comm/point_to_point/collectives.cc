@@ -37,13 +37,10 @@ PeerCollectives::PeerCollectives(Link& link, Staging& staging, const kernels::Ke
       heard_(static_cast<size_t>(world_size)) {}
 
 void PeerCollectives::run(const PeerGroup& group, const Call& call, double deadline, double timeout_seconds) {
-  begin_call(group, call);
-  deadline_ = deadline;
-  timeout_seconds_ = timeout_seconds;
+  begin_call(group, call, deadline, timeout_seconds);
   const Operation operation = call.signature.operation;
   if (operation == Operation::kSend) return send();
   if (operation == Operation::kRecv) return recv();
-  if (call.agrees_only && call.signature.own_sizes == 0) return barrier();
   switch (operation) {
     case Operation::kAllGather:
       return all_gather();
@@ -72,14 +69,11 @@ void PeerCollectives::barrier() {
   }
 }
 
-void PeerCollectives::send() {
-  swap_messages(call_->peer, {&tag_, tag_size(), call_->in, call_->agrees_only ? 0 : call_->bytes}, {});
-}
+void PeerCollectives::send() { swap_messages(call_->peer, {&tag_, tag_size(), call_->in, call_->bytes}, {}); }
 
 void PeerCollectives::recv() {
   swap_messages(call_->peer, {},
-                {&arrived_, tag_size(), call_->out, call_->agrees_only ? 0 : call_->bytes,
-                 &PeerCollectives::fits, this});
+                {&arrived_, tag_size(), call_->out, call_->bytes, &PeerCollectives::fits, this});
 }
 
 void PeerCollectives::all_gather() {
@@ -136,8 +130,6 @@ void PeerCollectives::all_to_all() {
     return bytes_at(call_->out, own_sizes ? sum_before(call_->out_bytes, m) : m * call_->bytes);
   };
   const int32_t me = group_->member;
-  if (call_->agrees_only)
-    return for_each_partner([&](int32_t m) { exchange(m, nullptr, 0, nullptr, 0, true); });
   if (in_size(me) != out_size(me)) {
     fail_bytes(Operation::kAllToAll, group_->name, call_->sequence, link_.rank(), in_size(me), link_.rank(),
                out_size(me));

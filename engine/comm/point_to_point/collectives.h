@@ -41,10 +41,12 @@ class PeerCollectives {
 
   /// All messages must arrive before `deadline`; `timeout_seconds` is for the text of the error.
   void run(const PeerGroup& group, const Call& call, double deadline, double timeout_seconds);
+  /// The members compare the call without carrying it out. A collective. In agreement.cc of this folder.
+  void meet(const PeerGroup& group, const Call& call, double deadline, double timeout_seconds);
 
  private:
   // agreement.cc of this folder
-  void begin_call(const PeerGroup& group, const Call& call);
+  void begin_call(const PeerGroup& group, const Call& call, double deadline, double timeout_seconds);
   void exchange(int32_t member, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
                 bool always = false);
   void send_tag(int32_t member);

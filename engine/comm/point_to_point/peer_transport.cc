@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "engine/base/hash.h"
+#include "engine/comm/agreement.h"
+#include "engine/comm/gate.h"
 #include "engine/comm/queued_rank.h"
 
 namespace hawser::comm {
@@ -107,19 +109,36 @@ void PeerTransport::add_group(int32_t, int32_t lane, const std::vector<int32_t>&
   groups_.push_back(std::move(group));
 }
 
-void PeerTransport::run(const Call& call) {
+/// body(group of the call): what fails there breaks the comm.
+template <typename Body>
+void PeerTransport::guarded(const Call& call, const Body& body) {
   const Group* group = nullptr;
   {
     const std::lock_guard lock(mutex_);
     group = groups_[static_cast<size_t>(call.group)].get();
   }
   try {
-    const double timeout = group->way->timeout_seconds;
-    group->way->collectives.run(*group, call, call.begun + timeout, timeout);
+    body(*group);
   } catch (...) {
     abort(Error::caught(rank()));
     throw;
   }
+}
+
+void PeerTransport::run(const Call& call) {
+  guarded(call, [&](const Group& group) {
+    const double timeout = group.way->timeout_seconds;
+    group.way->collectives.run(group, call, call.begun + timeout, timeout);
+  });
+}
+
+void PeerTransport::find_cause(const Call& call, const Error& error) {
+  guarded(call, [&](const Group& group) {
+    const double timeout = group.way->timeout_seconds;
+    const double deadline = steady_seconds() + listening_seconds(timeout);
+    fail_after_meeting(error, [&] { group.way->collectives.meet(group, call, deadline, timeout); });
+  });
+  throw error;
 }
 
 int64_t PeerTransport::bytes() const {

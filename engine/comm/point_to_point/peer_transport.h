@@ -24,6 +24,7 @@ class PeerTransport final : public Transport {
   void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members, const std::string& name,
                  Pairs pairs) override;
   void run(const Call& call) override;
+  [[noreturn]] void find_cause(const Call& call, const Error& error) override;
   bool abort(const Error& error) noexcept override;
   void look() override;
   Fault& fault() override { return fault_; }
@@ -45,6 +46,9 @@ class PeerTransport final : public Transport {
   struct Group : PeerGroup {
     Way* way = nullptr;
   };
+
+  template <typename Body>
+  void guarded(const Call& call, const Body& body);
 
   const std::shared_ptr<Network> network_;  ///< must outlive its links
   const std::shared_ptr<Link> link_;

@@ -46,6 +46,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   setup.seed = philox_derive(shared.config.seed, 2, 0);
   setup.layout = layout_.get();
   setup.groups = &groups_;
+  setup.trail = peers_ ? &peers_->trail() : nullptr;
   setup.runtime = runtime_.get();
   if (!shared.inference && shared.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);

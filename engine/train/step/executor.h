@@ -47,6 +47,7 @@ class Executor {
     uint64_t seed = 0;
     const parallel::ShardLayout* layout = nullptr;
     const parallel::DataParallelGroups* groups = nullptr;
+    const comm::CallTrail* trail = nullptr;      ///< of the device's calls; null if hosts carry them out
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
     nn::LookupGradient::Sizes lookup_gradient;   ///< used if the head is tied and trained
     /// this rank's share is counted in the norm; false on other holders of the same share

@@ -16,7 +16,7 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
     lookup_gradient_ = nn::LookupGradient(s_.mirror.lookup_gradient(memory), memory, s_.lookup_gradient);
   rope_table_ = reinterpret_cast<float*>(named("rope_table"));
   slots_.emplace(s_.arena.get(), s_.link->in_place(), plan);
-  HostExchange::Setup host{s_.link, s_.mirror, s_.groups->dp.get(), lookups()};
+  HostExchange::Setup host{s_.link, s_.mirror, s_.trail, s_.groups->dp.get(), lookups()};
   host.padding_token = static_cast<int32_t>(s_.model->config().padding_token);
   host.scalars = reinterpret_cast<StepScalars*>(named("scalars"));
   host.sums = reinterpret_cast<StepSums*>(named("norm"));

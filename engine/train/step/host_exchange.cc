@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/comm/device/call_trail.h"
 #include "engine/optim/grad_norm.h"
 #include "engine/train/ranks/agreed_error.h"
 
@@ -20,9 +21,16 @@ int64_t documents_in(const MicroBatch& batch) {
   return documents;
 }
 
-/// What each data-parallel rank contributes to COUNT_TOKENS: tokens, a request to stop, and for each rank an
-/// error code.
-constexpr size_t kTokens = 0, kCancelled = 1, kCodes = 2;
+/// What each data-parallel rank contributes to COUNT_TOKENS: tokens, a request to stop, and for each rank a
+/// word with an error code in its low bits and the mark of its device's calls in the others.
+constexpr size_t kTokens = 0, kCancelled = 1, kWords = 2;
+constexpr uint64_t kCode = 0xff;
+
+int64_t word_of(const comm::CallTrail* trail, int64_t code) {
+  return static_cast<int64_t>((trail ? trail->mark() & ~kCode : 0) | static_cast<uint64_t>(code));
+}
+int64_t code_in(int64_t word) { return word & static_cast<int64_t>(kCode); }
+int64_t mark_in(int64_t word) { return word & ~static_cast<int64_t>(kCode); }
 
 int64_t code_of(const std::exception_ptr& error) {
   try {
@@ -78,8 +86,9 @@ void HostExchange::count_tokens(Run* run) {
     std::fill(agreement_.begin(), agreement_.end(), 0);
     agreement_[kTokens] = run->tokens;
     agreement_[kCancelled] = run->cancelled ? 1 : 0;
-    agreement_[kCodes + static_cast<size_t>(s_.dp->rank())] = code_of(load_error_);
+    agreement_[kWords + static_cast<size_t>(s_.dp->rank())] = word_of(s_.trail, code_of(load_error_));
     s_.dp->wait(s_.dp->all_reduce_i64(agreement_.data(), static_cast<int64_t>(agreement_.size())));
+    compare_device_calls();
     fail_together();
     run->tokens = agreement_[kTokens];
     run->cancelled = agreement_[kCancelled] > 0;
@@ -93,6 +102,13 @@ void HostExchange::count_tokens(Run* run) {
     s_.link->send(s_.lookups->numbers(), s_.lookups->host_numbers(), s_.lookups->numbers_bytes());
 }
 
+/// Devices made calls that differ in the step before, or since: weights may be wrong, so no AgreedError, after
+/// which ranks would go on.
+void HostExchange::compare_device_calls() {
+  for (size_t r = 1; kWords + r < agreement_.size(); ++r)
+    if (mark_in(agreement_[kWords + r]) != mark_in(agreement_[kWords])) s_.trail->find_difference(*s_.dp);
+}
+
 /// Throws on all ranks if one could not load its part of the batch. That rank throws its own error; the
 /// others throw one that names it.
 void HostExchange::fail_together() {
@@ -103,10 +119,10 @@ void HostExchange::fail_together() {
       throw AgreedError(e);
     }
   }
-  for (size_t r = 0; kCodes + r < agreement_.size(); ++r)
-    if (agreement_[kCodes + r] != 0)
+  for (size_t r = 0; kWords + r < agreement_.size(); ++r)
+    if (code_in(agreement_[kWords + r]) != 0)
       throw AgreedError(
-          static_cast<Code>(agreement_[kCodes + r]),
+          static_cast<Code>(code_in(agreement_[kWords + r])),
           fmt::format("rank {} could not load its part of the batch; its own error says what is "
                       "wrong with the data",
                       s_.dp->members()[r]));

@@ -14,6 +14,10 @@
 #include "engine/train/step/run.h"
 #include "engine/train/step/step_mirror.h"
 
+namespace hawser::comm {
+class CallTrail;
+}
+
 namespace hawser::train {
 
 class HostExchange {
@@ -21,8 +25,9 @@ class HostExchange {
   struct Setup {
     device::HostLink* link = nullptr;
     StepMirror mirror;
-    comm::ProcessGroup* dp = nullptr;       ///< ranks that share the global batch; null for one rank
-    nn::LookupGradient* lookups = nullptr;  ///< null unless a trained head shares the embedding table
+    const comm::CallTrail* trail = nullptr;  ///< of the device's calls; null: hosts carry them out
+    comm::ProcessGroup* dp = nullptr;        ///< ranks that share the global batch; null for one rank
+    nn::LookupGradient* lookups = nullptr;   ///< null unless a trained head shares the embedding table
     int32_t padding_token = -1;
     StepScalars* scalars = nullptr;  ///< the device's
     StepSums* sums = nullptr;        ///< the device's
@@ -37,7 +42,8 @@ class HostExchange {
   /// LOAD_MICRO_BATCH: fills `slot` of the arena. An error in the data is kept until COUNT_TOKENS, where all
   /// ranks learn of it together.
   void load(int32_t micro_batch, char* slot, Run* run);
-  /// COUNT_TOKENS: sums over ranks what LOAD_MICRO_BATCH counted. Throws on all ranks if one could not load.
+  /// COUNT_TOKENS: sums over ranks what LOAD_MICRO_BATCH counted. Throws on all ranks if one could not load, or
+  /// if its device was given other calls than the others' since the start.
   void count_tokens(Run* run);
   /// LOSS, EVAL_LOSS: copies the losses to the host once the device has computed them.
   void fetch_losses(int32_t micro_batch, float* losses, int64_t count);
@@ -57,6 +63,7 @@ class HostExchange {
   void assume_documents(const plan::Plan& plan, int64_t documents);
 
  private:
+  void compare_device_calls();
   void fail_together();
   void sum_losses(ExactSum* sum);
 
