@@ -18,7 +18,7 @@
 #include "engine/base/error.h"
 #include "tests/comm/worlds.h"
 #include "tests/harness/layout_cells.h"
-#include "tests/parallel/in_processes.h"
+#include "tests/train/ranks/in_processes.h"
 #include "tests/train/save/file_faults.h"
 #include "tests/train/small_config.h"
 

@@ -10,7 +10,7 @@
 
 #include "engine/base/error.h"
 #include "tests/harness/layout_run.h"
-#include "tests/parallel/in_processes.h"
+#include "tests/train/ranks/in_processes.h"
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {
