@@ -187,8 +187,8 @@ void ElasticLaunch::meet() {
   const std::vector<size_t> members = waiting();
   const int32_t world = fitting(here);
   if (meeting_ > 0) std::fprintf(stderr, "hawser: note: continuing with %d ranks\n", world);
-  Place place{++meeting_, 0, world, options_.address.empty() ? free_address() : options_.address,
-              held_ ? held_->path() : ""};
+  Assignment place{++meeting_, 0, world, options_.address.empty() ? free_address() : options_.address,
+                   held_ ? held_->path() : ""};
   for (; place.rank < world; ++place.rank) {
     const size_t m = members[static_cast<size_t>(place.rank)];
     const std::string text = to_text(place);

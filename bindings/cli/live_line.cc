@@ -41,11 +41,11 @@ LiveLine::LiveLine(const RunFacts* facts, int64_t first_step, int64_t log_every)
 
 /// The parts of the line in reading order. The least important are dropped first if the line is too narrow.
 std::string LiveLine::text(const MetricRow& row, size_t width) const {
-  struct Part {
+  struct Field {
     std::string text;
     int keep;  // larger: dropped later
   };
-  std::vector<Part> parts;
+  std::vector<Field> parts;
   const auto steps = static_cast<long long>(facts_->total_steps);
   parts.push_back({format_text("step %lld/%lld", static_cast<long long>(row.step), steps), 9});
   parts.push_back({"loss " + loss_text(row.loss), 8});
@@ -72,7 +72,7 @@ std::string LiveLine::text(const MetricRow& row, size_t width) const {
 
   for (int drop = 1;; ++drop) {
     std::string line;
-    for (const Part& part : parts) {
+    for (const Field& part : parts) {
       if (part.keep >= drop) line += (line.empty() ? "" : " | ") + part.text;
     }
     if (line.size() < width || drop == 9) return line.substr(0, width - 1);

@@ -17,15 +17,15 @@ constexpr double kMeetSeconds = 4;
 
 }  // namespace
 
-std::string to_text(const Place& place) {
+std::string to_text(const Assignment& place) {
   std::ostringstream text;
   text << place.meeting << ' ' << place.rank << ' ' << place.world << ' ' << place.address << ' '
        << place.folder;
   return text.str();
 }
 
-Place place_from(const std::string& text) {
-  Place place;
+Assignment assignment_from(const std::string& text) {
+  Assignment place;
   std::istringstream words(text);
   if (!(words >> place.meeting >> place.rank >> place.world >> place.address))
     throw Failure(HWS_INTERNAL, "the launcher said \"" + text + "\", which is not a place in a run");
@@ -57,7 +57,7 @@ std::optional<RankOptions> Places::next() {
     n = recv(asked_.control, text.data(), text.size(), 0);
   } while (n < 0 && errno == EINTR);
   if (n <= 0) return std::nullopt;
-  const Place place = place_from(std::string(text.data(), static_cast<size_t>(n)));
+  const Assignment place = assignment_from(std::string(text.data(), static_cast<size_t>(n)));
   now_.comm = place.address;
   now_.rank = place.rank;
   now_.world = now_.processes_here = place.world;

@@ -14,14 +14,14 @@
 namespace hawser::cli {
 
 /// A process's place in a meeting, as sent by the launcher: "MEETING RANK WORLD ADDRESS FOLDER".
-struct Place {
+struct Assignment {
   int64_t meeting = 1;
   int32_t rank = 0, world = 1;
   std::string address;
   std::string folder;  ///< current folder of the run; "": the one on the command line
 };
-std::string to_text(const Place& place);
-Place place_from(const std::string& text);
+std::string to_text(const Assignment& place);
+Assignment assignment_from(const std::string& text);
 
 // Messages from a process to the launcher.
 inline constexpr const char* kBegan = "began ";  ///< "began STEP", from rank 0: the run continues from there

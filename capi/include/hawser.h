@@ -232,7 +232,7 @@ HWS_API hws_status hws_plan_create(const hws_config* config, hws_plan** out);
 /** HWS_FORMAT_TEXT: the list of instructions, and memory by category. HWS_FORMAT_JSON: the same as
  * {"instructions":[...],"memory":{category: bytes},"total_bytes","parameters","flops_per_token","ranks",
  * "strategy","transport_bytes","fits","hugging_face",...}; transport_bytes is what sockets between processes
- * need for staging; fits says whether one rank and all ranks fit this machine now; hugging_face is what
+ * need for buffers; fits says whether one rank and all ranks fit this machine now; hugging_face is what
  * Transformers calls the model, or "none (...)" and why. Memory and bytes sent are those of one rank, FLOPs
  * those of the whole model. */
 HWS_API hws_status hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out);
@@ -673,7 +673,7 @@ HWS_API hws_status hws_checkpoint_save(hws_engine* engine, const char* path);
 /** The same while training goes on: returns as soon as the state is copied. Threads of the engine, of lower
  * priority, then write the copy, the same files byte for byte. *out: the operation (hws_op_*).
  *
- * The copy takes memory outside the arena, as much as the plan calls staging. It is taken with the engine if
+ * The copy takes memory outside the arena, as much as the plan calls the save copy. It is taken with the engine if
  * its run saves so, else with the first such save, and kept. While the save runs, another one waits for it
  * or gets HWS_BUSY, as checkpoint.when_busy says; hws_checkpoint_load, hws_engine_export and
  * hws_engine_destroy wait.

@@ -66,34 +66,34 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
     return number(static_cast<int64_t>(value), value <= INT64_MAX);
   }
   bool string(string_t& text) override {
-    if (place_ == Place::kMetadata) {
+    if (place_ == Scope::kMetadata) {
       metadata_[key_] = text;
       return true;
     }
-    if (place_ != Place::kTensor || key_ != "dtype") bad("a string");
+    if (place_ != Scope::kTensor || key_ != "dtype") bad("a string");
     tensors_.back().dtype = text;
     return true;
   }
   bool start_object(std::size_t) override {
-    if (place_ == Place::kStart) return enter(Place::kTop);
-    if (place_ != Place::kTop) bad("an object");
-    return enter(key_ == "__metadata__" ? Place::kMetadata : Place::kTensor);
+    if (place_ == Scope::kStart) return enter(Scope::kTop);
+    if (place_ != Scope::kTop) bad("an object");
+    return enter(key_ == "__metadata__" ? Scope::kMetadata : Scope::kTensor);
   }
   bool end_object() override {
-    if (place_ == Place::kTensor && seen_ != 7) corrupt("lacks one of dtype, shape and data_offsets");
-    return enter(place_ == Place::kTop ? Place::kEnd : Place::kTop);
+    if (place_ == Scope::kTensor && seen_ != 7) corrupt("lacks one of dtype, shape and data_offsets");
+    return enter(place_ == Scope::kTop ? Scope::kEnd : Scope::kTop);
   }
   bool start_array(std::size_t) override {
-    if (place_ != Place::kTensor || key_ == "dtype") bad("an array");
-    return enter(key_ == "shape" ? Place::kShape : Place::kOffsets);
+    if (place_ != Scope::kTensor || key_ == "dtype") bad("an array");
+    return enter(key_ == "shape" ? Scope::kShape : Scope::kOffsets);
   }
   bool end_array() override {
-    if (place_ == Place::kOffsets && count_ != 2) corrupt("has data_offsets that are not two numbers");
-    return enter(Place::kTensor);
+    if (place_ == Scope::kOffsets && count_ != 2) corrupt("has data_offsets that are not two numbers");
+    return enter(Scope::kTensor);
   }
   bool key(string_t& name) override {
-    if (place_ == Place::kTop) return top_key(name);
-    if (place_ == Place::kMetadata) {
+    if (place_ == Scope::kTop) return top_key(name);
+    if (place_ == Scope::kMetadata) {
       if (metadata_.count(name) != 0)
         fail(Code::kCheckpointCorrupt, "{}: __metadata__ has the key {} twice", path_, in_quotes(name));
     } else {
@@ -112,7 +112,7 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
   }
 
  private:
-  enum class Place { kStart, kTop, kTensor, kShape, kOffsets, kMetadata, kEnd };
+  enum class Scope { kStart, kTop, kTensor, kShape, kOffsets, kMetadata, kEnd };
 
   [[noreturn]] void corrupt(const std::string& problem) {
     fail(Code::kCheckpointCorrupt, "{}: tensor {} {}", path_, in_quotes(tensors_.back().name), problem);
@@ -121,7 +121,7 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
     fail(Code::kCheckpointCorrupt, "{}: the header has {} in the wrong place (last key {})", path_, what,
          in_quotes(key_));
   }
-  bool enter(Place place) {
+  bool enter(Scope place) {
     place_ = place;
     count_ = 0;
     return true;
@@ -141,10 +141,10 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
     return true;
   }
   bool number(int64_t value, bool fits) {
-    if (place_ != Place::kShape && place_ != Place::kOffsets) bad("a number");
+    if (place_ != Scope::kShape && place_ != Scope::kOffsets) bad("a number");
     if (!fits) corrupt("has a size that is negative or too large");
     TensorInfo& tensor = tensors_.back();
-    if (place_ == Place::kShape) {
+    if (place_ == Scope::kShape) {
       if (tensor.shape.size() == kMaxTensorRank)
         corrupt(fmt::format("has more than {} dimensions", kMaxTensorRank));
       tensor.shape.push_back(value);
@@ -160,7 +160,7 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
   std::vector<TensorInfo>& tensors_;
   std::map<std::string, std::string>& metadata_;
   std::unordered_set<std::string> names_;
-  Place place_ = Place::kStart;
+  Scope place_ = Scope::kStart;
   std::string key_;
   int seen_ = 0, count_ = 0;
 };

@@ -38,20 +38,20 @@ StoredTensor* tensor_of(const PieceView& piece, ShardIndex* index) {
   return &tensor;
 }
 
-struct Part {
+struct WrittenPiece {
   const PieceView* view;
   StoredTensor* tensor;
   StoredPiece piece;
 };
 
 /// Groups consecutive pieces, at most shard_bytes per group unless a single piece is larger.
-std::vector<std::vector<Part>> make_shards(const std::vector<PieceView>& pieces, int64_t shard_bytes,
-                                           ShardIndex* index) {
-  std::vector<std::vector<Part>> shards;
+std::vector<std::vector<WrittenPiece>> make_shards(const std::vector<PieceView>& pieces, int64_t shard_bytes,
+                                                   ShardIndex* index) {
+  std::vector<std::vector<WrittenPiece>> shards;
   int64_t filled = 0;
   for (const PieceView& view : pieces) {
     StoredTensor* tensor = tensor_of(view, index);
-    Part part{&view, tensor, {view.begin, view.end, {}, 0, {}}};
+    WrittenPiece part{&view, tensor, {view.begin, view.end, {}, 0, {}}};
     if (view.begin == view.end && tensor->elements > 0) continue;  // this rank has none of it
     const int64_t bytes = tensor->bytes_of(part.piece);
     if (shards.empty() || (!shards.back().empty() && bytes > shard_bytes - filled)) {
@@ -77,15 +77,15 @@ std::string append(SafetensorsWriter* writer, const void* data, int64_t bytes, S
   return digest.text();
 }
 
-void write_file(const Folder& folder, const std::string& name, std::vector<Part>* parts, ShardIndex* index,
-                SaveProgress* progress) {
+void write_file(const Folder& folder, const std::string& name, std::vector<WrittenPiece>* parts,
+                ShardIndex* index, SaveProgress* progress) {
   std::vector<TensorInfo> infos;
-  for (const Part& part : *parts)
+  for (const WrittenPiece& part : *parts)
     infos.push_back({stored_name(part.view->name, *part.tensor, part.piece), dtype_name(part.view->dtype),
                      stored_shape(*part.tensor, part.piece), 0, 0});
   SafetensorsWriter writer(folder, name, std::move(infos), {{"format", "hawser"}});
   for (size_t i = 0; i < parts->size(); ++i) {
-    Part& part = (*parts)[i];
+    WrittenPiece& part = (*parts)[i];
     const TensorInfo& info = writer.tensors()[i];
     part.piece.file = name;
     part.piece.offset = info.begin;

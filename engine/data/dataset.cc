@@ -110,8 +110,8 @@ Sources open_sources(const DataConfig& config, const std::vector<DataSource>& li
 }
 
 /// The samples in tokens [begin, end) of a source. Throws if they cannot fill one row.
-Part make_part(const TokenSource& source, int64_t begin, int64_t end, int64_t cols, const std::string& which,
-               const char* advice) {
+SourceRange make_part(const TokenSource& source, int64_t begin, int64_t end, int64_t cols,
+                      const std::string& which, const char* advice) {
   if (end - begin < cols + 1) {
     fail_data(
         source.name(), -1,
@@ -172,9 +172,9 @@ void Dataset::read(Split split, uint64_t first_sample, const Rows& out) const {
   }
 }
 
-int64_t Dataset::samples_in(const std::vector<Part>& parts) {
+int64_t Dataset::samples_in(const std::vector<SourceRange>& parts) {
   int64_t samples = 0;
-  for (const Part& part : parts) samples += part.samples;
+  for (const SourceRange& part : parts) samples += part.samples;
   return samples;
 }
 
@@ -213,7 +213,7 @@ void Dataset::split(const DataConfig& config) {
 
 Dataset::Window Dataset::train_window(uint64_t sample) const {
   const Mixture::Pick pick = mixture_.pick(sample);
-  const Part& part = train_[static_cast<size_t>(pick.source)];
+  const SourceRange& part = train_[static_cast<size_t>(pick.source)];
   const uint64_t count = static_cast<uint64_t>(part.samples);
   const uint64_t epoch = pick.sample / count;
   uint64_t index = pick.sample % count;
@@ -277,7 +277,7 @@ int64_t Dataset::first_bad(const int32_t* tokens, int64_t n) const {
 }
 
 void Dataset::fail_id(const TokenSource& source, int64_t index) const {
-  const TokenSource::Place place = source.locate(index);
+  const TokenSource::TokenLocation place = source.locate(index);
   const std::string limit = id_limit_ <= static_cast<uint32_t>(std::numeric_limits<int32_t>::max())
                                 ? fmt::format("outside the vocabulary of {} tokens", id_limit_)
                                 : "no possible token id";

@@ -79,7 +79,7 @@ class Dataset {
   };
   Dataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed, int64_t cols,
           int64_t vocab_size);
-  static int64_t samples_in(const std::vector<Part>& parts);
+  static int64_t samples_in(const std::vector<SourceRange>& parts);
   void split(const DataConfig& config);
   Window train_window(uint64_t sample) const;
   Window validation_window(uint64_t sample) const;
@@ -95,7 +95,7 @@ class Dataset {
   const uint64_t seed_;
   const Sources sources_, validation_sources_;
   const Mixture mixture_;
-  std::vector<Part> train_, validation_;
+  std::vector<SourceRange> train_, validation_;
   std::string fingerprint_;
 };
 

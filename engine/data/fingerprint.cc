@@ -37,7 +37,7 @@ Json describe(const InputFile& file) {
           {"tail", digest(file, file.size() - bytes, bytes)}};
 }
 
-Json describe(const Part& part) {
+Json describe(const SourceRange& part) {
   Json files = Json::array();
   for (const InputFile* file : part.source->files()) files.push_back(describe(*file));
   return {{"files", files}, {"tokens", part.source->size()}, {"begin", part.begin}, {"end", part.end}};
@@ -72,7 +72,8 @@ const char* vocabulary_name(VocabularyKind kind) {
 }  // namespace
 
 std::string make_fingerprint(const DataConfig& config, uint64_t seed, int64_t cols,
-                             const std::vector<Part>& train, const std::vector<Part>& validation) {
+                             const std::vector<SourceRange>& train,
+                             const std::vector<SourceRange>& validation) {
   Json root = {{"format", format_name(config.format)},
                {"sequence", cols},
                {"seed", seed},
@@ -90,7 +91,7 @@ std::string make_fingerprint(const DataConfig& config, uint64_t seed, int64_t co
     root["train"].push_back(std::move(part));
   }
   root["validation"] = Json::array();
-  for (const Part& part : validation) root["validation"].push_back(describe(part));
+  for (const SourceRange& part : validation) root["validation"].push_back(describe(part));
   return root.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -120,10 +121,10 @@ void forget_names(Json* fingerprint) {
 
 }  // namespace
 
-Files files_of(const std::vector<Part>& train, const std::vector<Part>& validation) {
+Files files_of(const std::vector<SourceRange>& train, const std::vector<SourceRange>& validation) {
   Files files;
-  for (const std::vector<Part>* parts : {&train, &validation})
-    for (const Part& part : *parts)
+  for (const std::vector<SourceRange>* parts : {&train, &validation})
+    for (const SourceRange& part : *parts)
       for (const InputFile* file : part.source->files())
         if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
   return files;

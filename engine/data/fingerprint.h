@@ -11,7 +11,7 @@
 namespace hawser::data {
 
 /// A range of one source from which rows are made.
-struct Part {
+struct SourceRange {
   const TokenSource* source = nullptr;
   int64_t begin = 0, end = 0;  ///< tokens of the source
   int64_t samples = 0;
@@ -19,12 +19,13 @@ struct Part {
 
 /// Canonical JSON (sorted keys, no spaces). Reads the first and last 64 KiB of each file.
 std::string make_fingerprint(const DataConfig& config, uint64_t seed, int64_t cols,
-                             const std::vector<Part>& train, const std::vector<Part>& validation);
+                             const std::vector<SourceRange>& train,
+                             const std::vector<SourceRange>& validation);
 
 using Files = std::vector<const InputFile*>;
 
 /// The files behind all parts, each once, in order.
-Files files_of(const std::vector<Part>& train, const std::vector<Part>& validation);
+Files files_of(const std::vector<SourceRange>& train, const std::vector<SourceRange>& validation);
 
 /// Digests share `share` of `shares` of the files' contents, so that several ranks together read each block
 /// once. Throws what InputFile::read_at throws.

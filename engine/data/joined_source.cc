@@ -32,7 +32,7 @@ class JoinedSource final : public TokenSource {
     const int64_t start = starts_[part], end = std::min(limit, starts_[part + 1]);
     return start + parts_[part]->document_end(at - start, end - start);
   }
-  Place locate(int64_t index) const override {
+  TokenLocation locate(int64_t index) const override {
     const size_t part = part_of(index);
     return parts_[part]->locate(index - starts_[part]);
   }

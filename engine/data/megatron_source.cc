@@ -214,7 +214,7 @@ class MegatronSource final : public TokenSource {
     }
     return end < limit ? end : limit;
   }
-  Place locate(int64_t index) const override {
+  TokenLocation locate(int64_t index) const override {
     return {bin_.path(), index * element_bytes(tokens_.type), index, tokens_.at(index)};
   }
   const std::string& name() const override { return name_; }

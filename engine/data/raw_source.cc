@@ -72,7 +72,7 @@ class RawSource final : public TokenSource {
     const int64_t found = tokens_.find(at, limit, separator_);
     return found < limit ? found + 1 : limit;
   }
-  Place locate(int64_t index) const override {
+  TokenLocation locate(int64_t index) const override {
     return {file_.path(), index * element_bytes(tokens_.type), index, tokens_.at(index)};
   }
   const std::string& name() const override { return file_.path(); }

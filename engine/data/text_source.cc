@@ -21,7 +21,9 @@ class ByteSource final : public TokenSource {
   int64_t size() const override { return bytes_.size; }
   void copy(int64_t first, int64_t count, int32_t* out) const override { bytes_.copy(first, count, out); }
   int64_t document_end(int64_t, int64_t limit) const override { return limit; }
-  Place locate(int64_t index) const override { return {file_.path(), index, index, bytes_.at(index)}; }
+  TokenLocation locate(int64_t index) const override {
+    return {file_.path(), index, index, bytes_.at(index)};
+  }
   const std::string& name() const override { return file_.path(); }
   std::vector<const InputFile*> files() const override { return {&file_}; }
 
@@ -49,7 +51,7 @@ class CharacterSource final : public TokenSource {
     for (int64_t i = 0; i < count; ++i) out[i] = next(&window, &at);
   }
   int64_t document_end(int64_t, int64_t limit) const override { return limit; }
-  Place locate(int64_t index) const override {
+  TokenLocation locate(int64_t index) const override {
     FileWindow window(file_);
     const int64_t offset = byte_offset(index, &window);
     int64_t at = offset;

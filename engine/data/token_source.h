@@ -25,13 +25,13 @@ class TokenSource {
   /// Needs at < limit <= size().
   virtual int64_t document_end(int64_t at, int64_t limit) const = 0;
   /// The position of token `index` and the value stored there, for messages.
-  struct Place {
+  struct TokenLocation {
     std::string file;
     int64_t offset = 0;  ///< bytes
     int64_t index = 0;   ///< tokens, in that file
     int64_t value = 0;   ///< as stored
   };
-  virtual Place locate(int64_t index) const = 0;
+  virtual TokenLocation locate(int64_t index) const = 0;
   /// Its name in messages: the path from the config.
   virtual const std::string& name() const = 0;
   /// The files behind it, in order; borrowed.

@@ -22,10 +22,10 @@ kernels::Matmul into(void* c, DType type, int64_t stride) {
 Linear::Linear(const ParameterTable& table, const std::vector<std::string>& prefixes) {
   for (const std::string& prefix : prefixes) {
     const Parameter& weight = table.at(prefix + ".weight");
-    const Part part{table.place(prefix + ".weight"), table.place(prefix + ".bias"), out_, weight.shape[0]};
+    const Columns part{table.place(prefix + ".weight"), table.place(prefix + ".bias"), out_, weight.shape[0]};
     in_ = weight.shape[1];
     if (!parts_.empty()) {
-      const Part& last = parts_.back();
+      const Columns& last = parts_.back();
       HWS_CHECK(follows(part.weight, last.weight, last.out * in_));
       one_product_ = one_product_ && ((!last.bias && !part.bias) || follows(part.bias, last.bias, last.out));
     }
@@ -35,7 +35,7 @@ Linear::Linear(const ParameterTable& table, const std::vector<std::string>& pref
 }
 
 /// Computes x W^T + b into the output of m, with m's fused operation. The bias may be in the workspace.
-void Linear::product(const Context& ctx, const Part& part, kernels::Matmul m, const void* x,
+void Linear::product(const Context& ctx, const Columns& part, kernels::Matmul m, const void* x,
                      int64_t rows) const {
   RegionScope scope(*ctx.workspace);
   m.a = x;
@@ -51,7 +51,7 @@ void Linear::product(const Context& ctx, const Part& part, kernels::Matmul m, co
 void Linear::forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x,
                      int64_t rows) const {
   if (one_product_) return product(ctx, all(), into(y, y_type, ldy), x, rows);
-  for (const Part& part : parts_)
+  for (const Columns& part : parts_)
     product(ctx, part, into(advance(y, part.begin, y_type), y_type, ldy), x, rows);
 }
 
@@ -111,7 +111,7 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
 }
 
 void Linear::sum_bias_gradients(const Context& ctx, const void* dy, DType dy_type, int64_t rows) const {
-  for (const Part& part : parts_) {
+  for (const Columns& part : parts_) {
     if (ctx.gradient(part.bias) == nullptr) continue;
     RegionScope scope(*ctx.workspace);
     kernels::ColumnSum s;

@@ -40,17 +40,17 @@ class Linear {
   void backward_weight(const Context& ctx, const void* dy, DType dy_type, const void* x, int64_t rows) const;
 
  private:
-  struct Part {
+  struct Columns {
     Place weight, bias;
     int64_t begin, out;  // first column, columns
   };
-  Part all() const { return {parts_[0].weight, parts_[0].bias, 0, out_}; }
-  void product(const Context& ctx, const Part& part, kernels::Matmul m, const void* x, int64_t rows) const;
+  Columns all() const { return {parts_[0].weight, parts_[0].bias, 0, out_}; }
+  void product(const Context& ctx, const Columns& part, kernels::Matmul m, const void* x, int64_t rows) const;
   void input_gradient(const Context& ctx, kernels::Matmul m, const void* dy, DType dy_type,
                       int64_t rows) const;
   void sum_bias_gradients(const Context& ctx, const void* dy, DType dy_type, int64_t rows) const;
 
-  std::vector<Part> parts_;
+  std::vector<Columns> parts_;
   bool one_product_ = true;  // biases are contiguous too, or there are none
   int64_t in_ = 0, out_ = 0;
 };

@@ -53,7 +53,7 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
       traces_(ranks_, progress_, metrics_),
       reports_(ranks_, dataset_.get(), progress_, saves_),
       loop_(this, &progress_, &cancel_) {
-  saves_.take_staging();
+  saves_.take_copies();
 }
 
 /// Calls fn on every rank. What the first local rank sends counts as the step's traffic.

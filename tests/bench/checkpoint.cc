@@ -84,7 +84,7 @@ class Run {
   }
 
   int64_t state_bytes() {
-    return json::parse(engine_.info()).at("memory").at("staging_bytes").get<int64_t>();
+    return json::parse(engine_.info()).at("memory").at("save_copy_bytes").get<int64_t>();
   }
   /// Bytes per second of the disk, now.
   double disk() {

@@ -111,7 +111,7 @@ class Importer {
     make_record();
     extra[kRecordName] = record_text(record_);
     for (const Binding& binding : bindings_) {
-      const WeightFiles::Place& place = files_.tensors.at(stored_name(binding.hf_name));
+      const WeightFiles::TensorLocation& place = files_.tensors.at(stored_name(binding.hf_name));
       read_binding(files_.file_of(place), *place.info, binding, table_, sink);
       taken();
     }
@@ -163,7 +163,7 @@ class Importer {
   }
 
   /// A head stored although it is tied: it must be the embedding, bit for bit.
-  void check_copy(const WeightFiles::Place& head) {
+  void check_copy(const WeightFiles::TensorLocation& head) {
     const auto found = files_.tensors.find(stored_name(bindings_.front().hf_name));
     if (found == files_.tensors.end()) return;  // reported as missing
     const TensorInfo &a = *head.info, &b = *found->second.info;

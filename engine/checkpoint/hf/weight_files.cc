@@ -59,7 +59,7 @@ WeightFiles open_weight_files(const Folder& folder) {
   }
   for (size_t i = 0; i < result.files.size(); ++i)
     for (const TensorInfo& info : result.files[i].tensors()) {
-      const auto [other, fresh] = result.tensors.emplace(info.name, WeightFiles::Place{i, &info});
+      const auto [other, fresh] = result.tensors.emplace(info.name, WeightFiles::TensorLocation{i, &info});
       const auto listed = map.find(info.name);
       if (!fresh || (listed != map.end() && listed->second != result.names[i]))
         fail(Code::kCheckpointCorrupt, "{} has the tensor {}, which the index or another file also has in {}",

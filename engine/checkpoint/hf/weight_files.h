@@ -16,17 +16,17 @@ inline constexpr const char* kIndexName = "model.safetensors.index.json";
 inline constexpr int64_t kMaxJsonBytes = int64_t{64} << 20;  ///< of an index
 
 struct WeightFiles {
-  struct Place {
+  struct TensorLocation {
     size_t file = 0;
     const TensorInfo* info = nullptr;
   };
   std::vector<std::string> names;      ///< of the files
   std::vector<SafetensorsFile> files;  ///< open, headers checked
-  std::map<std::string, Place> tensors;
+  std::map<std::string, TensorLocation> tensors;
   bool sharded = false;
   std::string index_metadata;  ///< JSON object of the index's "metadata", or ""
 
-  const SafetensorsFile& file_of(const Place& place) const { return files[place.file]; }
+  const SafetensorsFile& file_of(const TensorLocation& place) const { return files[place.file]; }
 };
 
 /// Throws kNotFound (no weights, a file of the index missing), kCheckpointCorrupt.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/train/save/staging.h"
+#include "engine/train/save/save_copy.h"
 
 namespace hawser::train {
 namespace {
@@ -101,7 +101,7 @@ std::string Advice::text() {
 void check_host(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
                 const Target& target, int64_t available) {
   const parallel::ShardLayout layout(model.table(), layout_options(config, plans.strategy, 0, false));
-  const int64_t needed = host_bytes(plans.pinned, staging_bytes(layout, model.table()), config, target);
+  const int64_t needed = host_bytes(plans.pinned, save_copy_bytes(layout, model.table()), config, target);
   if (target.in_place) available -= plans.arena_bytes;
   if (needed <= available) return;
   const int64_t copy = needed - plans.pinned.bytes() - target.transport_bytes;

@@ -15,7 +15,7 @@
 #include "engine/train/ranks/choose_transport.h"
 #include "engine/train/ranks/machine.h"
 #include "engine/train/report/fit_here.h"
-#include "engine/train/save/staging.h"
+#include "engine/train/save/save_copy.h"
 #include "engine/train/step/executor.h"
 #include "kernels/include/levels.h"
 
@@ -57,8 +57,8 @@ class PlanReport {
         transport_(foresee_transport(device_, a_.config)),
         target_(target_of(device_, transport_.peers, a_.config, kernels_, threads_, &machine_)),
         plans_(make_plans(model_, a_.config, target_, false)),
-        staging_(staging_bytes({model_.table(), layout_options(a_.config, plans_.strategy, 0, false)},
-                               model_.table())) {
+        save_copy_(save_copy_bytes({model_.table(), layout_options(a_.config, plans_.strategy, 0, false)},
+                                   model_.table())) {
     if (!plans_.strategy.many()) return;
     count_traffic();
     compare_stages();
@@ -88,7 +88,7 @@ class PlanReport {
   /// Total host memory of a rank with the present config.
   int64_t on_host() const {
     return (target_.in_place ? plans_.arena_bytes : 0) +
-           host_bytes(plans_.pinned, staging_, a_.config, target_);
+           host_bytes(plans_.pinned, save_copy_, a_.config, target_);
   }
   /// Host memory of a rank's transport beside that, if ranks are processes.
   int64_t process_bytes() const {
@@ -113,7 +113,7 @@ class PlanReport {
   TransportChoice transport_;
   Target target_;
   EnginePlans plans_;
-  int64_t staging_;  // bytes that rank 0 copies for an asynchronous save; other ranks need about as much
+  int64_t save_copy_;  // bytes that rank 0 copies for an asynchronous save; other ranks need about as much
   std::vector<TrafficRow> traffic_;
   std::vector<Choice> choices_;
 };
@@ -306,7 +306,7 @@ int64_t PlanReport::step_graphs() const {
 std::string PlanReport::json() const {
   OrderedJson report = OrderedJson::parse(plan::plan_json(plans_.train));
   report["total_bytes"] = plans_.arena_bytes;
-  report["staging_bytes"] = staging_;
+  report["save_copy_bytes"] = save_copy_;
   report["host_staging_bytes"] = plans_.pinned.bytes();
   report["host_bytes"] = on_host();
   report["device_transport_bytes"] = plans_.device_transport_bytes;
@@ -353,7 +353,7 @@ std::string PlanReport::text() const {
   if (!transport_.reason.empty()) text += "transfers       " + transport_.reason + "\n";
   if (const int64_t graphs = step_graphs(); graphs > 0)
     text += fmt::format("graphs          {:>14} a step, of the device, from the second step on\n", graphs);
-  text += fmt::format("staging         {:>14} bytes outside the arena, {}\n", staging_,
+  text += fmt::format("save copy       {:>14} bytes outside the arena, {}\n", save_copy_,
                       a_.config.checkpoint.async ? "from the start (checkpoint.async)"
                       : target_.in_place
                           ? "if there is an asynchronous save (hws_checkpoint_save_async)"

@@ -7,7 +7,7 @@
 
 #include "engine/base/json.h"
 #include "engine/nn/model.h"
-#include "engine/train/save/staging.h"
+#include "engine/train/save/save_copy.h"
 
 namespace hawser::train {
 namespace {
@@ -101,8 +101,8 @@ std::string Reports::info_json() const {
   json["memory"]["host_staging_bytes"] = ranks_.plans().pinned.bytes();
   json["memory"]["device_transport_bytes"] = ranks_.plans().device_transport_bytes;
   json["memory"]["transport_bytes"] = ranks_.target().transport_bytes;
-  json["memory"]["staging_bytes"] = staging_bytes(ranks_.first().layout(), ranks_.model().table());
-  json["memory"]["staging_taken_bytes"] = saves_.staging_taken_bytes();
+  json["memory"]["save_copy_bytes"] = save_copy_bytes(ranks_.first().layout(), ranks_.model().table());
+  json["memory"]["copies_taken_bytes"] = saves_.copies_taken_bytes();
   return json.dump();
 }
 

@@ -85,7 +85,7 @@ void Saves::write_now(const std::string& path) {
   ranks_.on_each([&](Rank& rank, int32_t) {
     write_together(rank.groups().dp.get(), path, d, nullptr, [&](const std::string& folder) {
       std::vector<checkpoint::PieceView> pieces = pieces_of(rank, ranks_.table());
-      Staging copy;  // files are written from host memory
+      SaveCopy copy;  // files are written from host memory
       if (!rank.link().in_place()) {
         copy.lay_out(std::move(pieces), false);
         copy.copy(rank.link(), rank.stream());
@@ -113,30 +113,30 @@ checkpoint::Description Saves::description() {
   return d;
 }
 
-void Saves::lay_out_staging() {
-  staging_.resize(static_cast<size_t>(ranks_.here()));
+void Saves::lay_out_copies() {
+  copies_.resize(static_cast<size_t>(ranks_.here()));
   for (int32_t i = 0; i < ranks_.here(); ++i) {
     const Rank& rank = ranks_.at(i);
-    staging_[static_cast<size_t>(i)].lay_out(pieces_of(rank, ranks_.table()), rank.link().in_place());
+    copies_[static_cast<size_t>(i)].lay_out(pieces_of(rank, ranks_.table()), rank.link().in_place());
   }
 }
 
-void Saves::take_staging() {
+void Saves::take_copies() {
   const config::CheckpointConfig& c = ranks_.config().checkpoint;
   if (!c.async || c.path.empty() || ranks_.inference()) return;
-  lay_out_staging();
-  ranks_.on_each([&](Rank& rank, int32_t i) { staging_[static_cast<size_t>(i)].touch(rank.stream()); });
+  lay_out_copies();
+  ranks_.on_each([&](Rank& rank, int32_t i) { copies_[static_cast<size_t>(i)].touch(rank.stream()); });
 }
 
 std::shared_ptr<SaveOperation> Saves::write_beside(std::vector<std::string> paths, Job job) {
   make_way();  // nobody reads the staged copy after this
   auto d = std::make_shared<const checkpoint::Description>(description());
   checkpoint::check_description(*d);
-  agree_on([this] { lay_out_staging(); });
+  agree_on([this] { lay_out_copies(); });
   int64_t bytes = 0;
-  for (const Staging& staging : staging_) bytes += staging.bytes();
+  for (const SaveCopy& copy : copies_) bytes += copy.bytes();
   ranks_.on_each(
-      [&](Rank& rank, int32_t i) { staging_[static_cast<size_t>(i)].copy(rank.link(), rank.stream()); });
+      [&](Rank& rank, int32_t i) { copies_[static_cast<size_t>(i)].copy(rank.link(), rank.stream()); });
   bytes *= static_cast<int64_t>(paths.size());
   auto operation = std::make_shared<SaveOperation>(std::move(paths), bytes);
   start(operation, [this, d, to = operation.get(), job = std::move(job)] {
@@ -178,14 +178,14 @@ void Saves::write_staged(const std::string& path, const checkpoint::Description&
   const int world = static_cast<int>(ranks_.world());
   const auto write_shard = [&](const std::string& folder, size_t i) {
     return checkpoint::write_shard(folder, ranks_.at(static_cast<int32_t>(i)).number(), world,
-                                   staging_[i].pieces(), kShardBytes, progress);
+                                   copies_[i].pieces(), kShardBytes, progress);
   };
   if (!ranks_.all_here())
     return write_together(ranks_.first().saves(), path, d, progress,
                           [&](const std::string& folder) { return write_shard(folder, 0); });
   checkpoint::ShardedSave save(path);
   std::vector<std::string> indexes(static_cast<size_t>(world));
-  for (size_t i = 0; i < staging_.size(); ++i)
+  for (size_t i = 0; i < copies_.size(); ++i)
     indexes[static_cast<size_t>(ranks_.at(static_cast<int32_t>(i)).number())] = write_shard(save.folder(), i);
   save.finish(indexes, d, progress);
 }

@@ -17,7 +17,7 @@
 #include "engine/train/progress.h"
 #include "engine/train/ranks/ranks.h"
 #include "engine/train/save/background_saver.h"
-#include "engine/train/save/staging.h"
+#include "engine/train/save/save_copy.h"
 
 namespace hawser::train {
 
@@ -42,7 +42,7 @@ class Saves {
   void raise_unheard();
 
   /// Allocates the copy for a run that saves asynchronously, so that its first save is as fast as the others.
-  void take_staging();
+  void take_copies();
   /// Rank 0 creates and publishes the checkpoint; all ranks write in parallel. After each phase the ranks
   /// learn of any failure, so all fail together and nothing is left behind.
   void write_now(const std::string& path);
@@ -58,11 +58,11 @@ class Saves {
   BackgroundSaver& saver() { return saver_; }
   const BackgroundSaver& saver() const { return saver_; }
   /// Host memory taken by the first local rank for its copy.
-  int64_t staging_taken_bytes() const { return staging_.empty() ? 0 : staging_.front().taken_bytes(); }
+  int64_t copies_taken_bytes() const { return copies_.empty() ? 0 : copies_.front().taken_bytes(); }
 
  private:
   checkpoint::Description description();
-  void lay_out_staging();
+  void lay_out_copies();
   void agree_on(const std::function<void()>& attempt) const;
   void start(const std::shared_ptr<SaveOperation>& operation, std::function<void()> write);
   void write_staged(const std::string& path, const checkpoint::Description& d,
@@ -72,7 +72,7 @@ class Saves {
   const Ranks& ranks_;
   const Progress& progress_;
   DataFingerprint& fingerprint_;
-  std::vector<Staging> staging_;  // indexed by rank of this process; empty until needed
+  std::vector<SaveCopy> copies_;  // indexed by rank of this process; empty until needed
   // declared last: its destructor waits for a thread that reads the members above
   BackgroundSaver saver_;
 };

@@ -10,7 +10,7 @@
 #include "engine/comm/comm.h"
 #include "engine/train/assembly/assemble.h"
 #include "engine/train/assembly/memory_check.h"
-#include "engine/train/save/staging.h"
+#include "engine/train/save/save_copy.h"
 #include "tests/train/small_config.h"
 
 namespace hawser::train {
@@ -36,8 +36,8 @@ struct Planned {
 
   EnginePlans plans() const { return make_plans(model, config, target, false); }
   int64_t staged() const {
-    return staging_bytes({model.table(), layout_options(config, choose_strategy(config), 0, false)},
-                         model.table());
+    return save_copy_bytes({model.table(), layout_options(config, choose_strategy(config), 0, false)},
+                           model.table());
   }
   std::string refused_in(int64_t device, int64_t host) const {
     return refusal([&] { make_plans_that_fit(model, assembly, target, {device, host}, false); });

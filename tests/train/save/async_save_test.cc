@@ -126,12 +126,13 @@ TEST_F(AsyncSave, StagesWhatThePlanSays) {
       config.set("/optimizer", R"({"kind": "sgd", "learning_rate": 0.01, "momentum": 0})");
     }
     const auto trainer = Trainer::create(config, false, &cancel_);
-    const int64_t planned = json::parse(train::plan_report(config, true)).at("staging_bytes").get<int64_t>();
+    const int64_t planned =
+        json::parse(train::plan_report(config, true)).at("save_copy_bytes").get<int64_t>();
     EXPECT_GT(planned, 0);
     const auto operation = trainer->saves().save_async(path("staged" + std::to_string(planned)));
     EXPECT_EQ(operation->total_bytes(), planned);
     EXPECT_TRUE(operation->wait(-1));
-    EXPECT_EQ(json::parse(trainer->reports().info_json()).at("memory").at("staging_bytes").get<int64_t>(),
+    EXPECT_EQ(json::parse(trainer->reports().info_json()).at("memory").at("save_copy_bytes").get<int64_t>(),
               planned);
   }
 }
@@ -145,13 +146,13 @@ TEST_F(AsyncSave, TheHostHoldsWhatThePlanSaysInAll) {
       json::parse(train::plan_report(testing::small_config(tokens_, "bf16", 2, sections), true));
   const auto trainer = make(sections, 2);
   const auto memory = [&] { return json::parse(trainer->reports().info_json()).at("memory"); };
-  EXPECT_EQ(memory().at("staging_taken_bytes"), plan.at("staging_bytes"));  // no save waits for it
+  EXPECT_EQ(memory().at("copies_taken_bytes"), plan.at("save_copy_bytes"));  // no save waits for it
   trainer->loop().run(3, nullptr);
   const json after = memory();
   EXPECT_EQ(after.at("high_water_bytes"), after.at("planned_bytes"));
-  EXPECT_EQ(after.at("staging_taken_bytes"), plan.at("staging_bytes"));
+  EXPECT_EQ(after.at("copies_taken_bytes"), plan.at("save_copy_bytes"));
   EXPECT_EQ(plan.at("host_bytes").get<int64_t>(),
-            after.at("arena_bytes").get<int64_t>() + after.at("staging_taken_bytes").get<int64_t>());
+            after.at("arena_bytes").get<int64_t>() + after.at("copies_taken_bytes").get<int64_t>());
 }
 
 TEST_F(AsyncSave, AnotherSaveWaitsOrIsRefused) {

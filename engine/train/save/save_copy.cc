@@ -1,4 +1,4 @@
-#include "engine/train/save/staging.h"
+#include "engine/train/save/save_copy.h"
 
 #include <fmt/format.h>
 
@@ -44,7 +44,7 @@ void copy_task(void* arg, int64_t task, int32_t) {
 
 }  // namespace
 
-void Staging::lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place) {
+void SaveCopy::lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place) {
   int64_t bytes = 0;
   for (const checkpoint::PieceView& piece : pieces) bytes += bytes_of(piece);
   if (!memory_ || memory_->bytes() < bytes) {
@@ -69,11 +69,11 @@ void Staging::lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place) 
   bytes_ = bytes;
 }
 
-void Staging::touch(Stream& stream) {
+void SaveCopy::touch(Stream& stream) {
   if (memory_) run(stream, memory_->bytes(), touch_task, memory_.get());
 }
 
-void Staging::copy(const device::HostLink& link, Stream& stream) {
+void SaveCopy::copy(const device::HostLink& link, Stream& stream) {
   for (size_t i = 0; i < copies_.size(); ++i) {
     Copy copy{static_cast<char*>(const_cast<void*>(copies_[i].data)), static_cast<const char*>(sources_[i]),
               bytes_of(copies_[i])};
@@ -84,7 +84,7 @@ void Staging::copy(const device::HostLink& link, Stream& stream) {
   }
 }
 
-int64_t staging_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table) {
+int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table) {
   const parallel::ShardLayout::Options& options = layout.options();
   int64_t bytes = 0;
   for (size_t i = 0; i < table.all().size(); ++i) {

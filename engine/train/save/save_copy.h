@@ -1,4 +1,4 @@
-// Staging: a rank's copy of what it writes to a checkpoint, so that training can continue during the write.
+// SaveCopy: a rank's copy of what it writes to a checkpoint, so that training can continue during the write.
 // It lies outside the arena. It is allocated with the engine if the config saves asynchronously, otherwise at
 // the first asynchronous save, and then kept.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace hawser::train {
 
-class Staging {
+class SaveCopy {
  public:
   /// Lays out `pieces` in the copy, allocating memory if needed. `in_place`: the pieces are in host memory,
   /// so a synchronous save needs no copy. Throws kOutOfMemory (needed, available, what to do) and then leaves
@@ -43,6 +43,6 @@ class Staging {
 };
 
 /// Bytes that a rank of this layout will stage, computed before anything is allocated.
-int64_t staging_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table);
+int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table);
 
 }  // namespace hawser::train
