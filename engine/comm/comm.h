@@ -52,7 +52,7 @@ class DeviceComm {
 };
 
 /// The most device memory needed to sum over `members` an array of which each owns `shard_elements`.
-int64_t device_staging_bytes(int64_t shard_elements, int64_t members);
+int64_t device_staging_bytes(int64_t shard_elements, int64_t members, const Reduction& reduction);
 
 /// Host memory of the transport of a rank that is a process: buffers between sockets (or the host's
 /// functions) and sums. Ranks that are threads of one process need none.

@@ -2,9 +2,9 @@
 // returns a ticket. Its inputs and outputs must not be touched until wait. All members issue the same calls
 // in the same order with the same sizes. Calls allocate nothing.
 //
-// Sums are deterministic: reduce_scatter is an all-to-all followed by a sum in f32 on the owner, with ranks
-// ascending inside groups of Reduction::sum_group, then groups ascending. A result does not depend on
-// transport, on timing, or on how elements are divided into calls.
+// Sums are deterministic: in f32, with ranks ascending inside groups of Reduction::sum_group, then groups
+// ascending (ordered_sums.h). A result does not depend on transport, on timing, or on how elements are divided
+// into calls.
 #pragma once
 
 #include <cstdint>

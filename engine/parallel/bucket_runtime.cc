@@ -189,11 +189,11 @@ int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout, const
   int64_t bytes = 0;
   BucketRuntime::for_each_transfer(plan, layout, strategy, [&](const GroupCall& t) {
     for (const comm::ReducePiece& p : t.reduce)
-      bytes = std::max(bytes, comm::device_staging_bytes(p.shard_elements, layout.parts()));
+      bytes = std::max(bytes, comm::device_staging_bytes(p.shard_elements, layout.parts(), t.reduction));
     for (const comm::AllReducePiece& p : t.all_reduce)
       bytes = std::max(bytes, comm::device_staging_bytes(
                                   comm::reduce_share(p.elements, static_cast<int32_t>(strategy.replicas)),
-                                  strategy.replicas));
+                                  strategy.replicas, t.reduction));
   });
   return bytes;
 }

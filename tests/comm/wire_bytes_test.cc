@@ -144,6 +144,31 @@ TEST(WireBytes, AreTheDataAndOneTagForEachMemberItGoesTo) {
   }
 }
 
+/// Sums in two hops send no more bytes than direct ones, and a tag only to the run and one member of each other
+/// run. Narrow addends go to their owner, so that they are rounded once.
+TEST(WireBytes, OfSumsInTwoHopsGrowWithTheRunAndTheRuns) {
+  constexpr int64_t kTag = sizeof(comm::Tag), kElements = 1003;
+  for (const auto& [ranks, run] : {std::pair{6, 2}, {6, 3}, {8, 2}, {8, 4}}) {
+    for (const DType wire : {DType::kF32, DType::kBf16}) {
+      SCOPED_TRACE(::testing::Message() << ranks << " ranks, runs of " << run << ", " << dtype_name(wire));
+      World world(ranks);
+      world.run([&, run = run, ranks = ranks](comm::ProcessGroup& group) {
+        std::vector<float> x(static_cast<size_t>(ranks * kElements), 1.0f), y(x.size());
+        const comm::ReducePiece reduce = {y.data(), x.data(), kElements};
+        const comm::AllReducePiece all_reduce = {y.data(), x.data(), std::ssize(x)};
+        group.wait(group.reduce_scatter({&reduce, 1}, {.wire = wire, .sum_group = run}));
+        group.wait(group.all_reduce({&all_reduce, 1}, {.wire = wire, .sum_group = run}));
+      });
+      const int64_t partners = wire == DType::kF32 ? run - 1 + ranks / run - 1 : ranks - 1;
+      for (int32_t r = 0; r < ranks; ++r)
+        for (const Operation operation : {Operation::kReduceScatter, Operation::kAllReduce}) {
+          const Traffic::Entry e = world.entry(r, operation);
+          EXPECT_EQ(e.wire_bytes, e.bytes + partners * kTag) << comm::operation_name(operation);
+        }
+    }
+  }
+}
+
 /// Each member's own sum, whatever the number of members and numbers; `count` of them above what the staging
 /// holds at a time, once.
 TEST(WireBytes, SumsOfIntegersAreExactAndSendWhatTheClosedFormSays) {

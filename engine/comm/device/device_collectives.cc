@@ -20,17 +20,14 @@ constexpr double kHearSeconds = 2;
 
 DeviceCollectives::DeviceCollectives(const DeviceUse& use, Transport& transport, Progress& progress)
     : device_(*use.device),
-      kernels_(device_.kernels()),
-      stream_(device_.stream(kCommunication)),
       transport_(transport),
       progress_(progress),
-      staging_(static_cast<char*>(use.staging)),
-      staging_bytes_(use.staging_bytes),
       timeout_seconds_(use.timeout_seconds),
-      marks_(Progress::kQueue + 1) {
-  const auto world = static_cast<size_t>(transport.world_size());
-  addends_.resize(world);
-  for (std::vector<int64_t>* sizes : {&in_at_, &in_bytes_, &out_at_, &out_bytes_}) sizes->resize(world);
+      marks_(Progress::kQueue + 1),
+      in_(static_cast<size_t>(transport.world_size())),
+      out_(static_cast<size_t>(transport.world_size())),
+      sums_(*this, {device_.kernels(), device_.stream(kCommunication)}, static_cast<float*>(use.staging),
+            use.staging_bytes / int64_t{sizeof(float)}, transport.world_size()) {
   for (Marks& m : marks_) m.reached = make_mark(), m.done = make_mark();
 }
 
@@ -98,14 +95,13 @@ void DeviceCollectives::run(const Call& call) {
 
 void DeviceCollectives::give(const Call& call) {
   device::PeerLink& link = *group_->link;
-  reduction_ = &call.reduction;
   switch (call.signature.operation) {
     case Operation::kAllGather:
       return all_gather(call);
     case Operation::kReduceScatter:
-      return reduce_scatter(call);
+      return sums_.reduce_scatter(call.reduce, call.reduction, group_->members, group_->member);
     case Operation::kAllReduce:
-      return all_reduce(call);
+      return sums_.all_reduce(call.all_reduce, call.reduction, group_->members, group_->member);
     case Operation::kAllToAll:
       return all_to_all(call);
     case Operation::kBroadcast:
@@ -131,13 +127,24 @@ void DeviceCollectives::all_to_all(const Call& call) {
   const bool own_sizes = call.signature.own_sizes != 0;
   int64_t in_at = 0, out_at = 0;
   for (int32_t m = 0; m < group_->members; ++m) {
-    in_bytes_[m] = own_sizes ? call.in_bytes[m] : call.bytes;
-    out_bytes_[m] = own_sizes ? call.out_bytes[m] : call.bytes;
-    in_at_[m] = std::exchange(in_at, in_at + in_bytes_[m]);
-    out_at_[m] = std::exchange(out_at, out_at + out_bytes_[m]);
+    in_.bytes[m] = own_sizes ? call.in_bytes[m] : call.bytes;
+    out_.bytes[m] = own_sizes ? call.out_bytes[m] : call.bytes;
+    in_.at[m] = std::exchange(in_at, in_at + in_.bytes[m]);
+    out_.at[m] = std::exchange(out_at, out_at + out_.bytes[m]);
   }
-  check_link(group_->link->all_to_all(call.out, out_at_.data(), out_bytes_.data(), call.in, in_at_.data(),
-                                      in_bytes_.data()));
+  all_to_all({}, static_cast<char*>(call.out), out_, static_cast<const char*>(call.in), in_);
+}
+
+/// Members outside the row have no bytes, which takes no message.
+void DeviceCollectives::all_to_all(const Row&, char* in, const Messages& received, const char* out,
+                                   const Messages& sent) {
+  check_link(group_->link->all_to_all(in, received.at.data(), received.bytes.data(), out, sent.at.data(),
+                                      sent.bytes.data()));
+}
+
+bool DeviceCollectives::all_gather(char* all, const void* own, int64_t bytes) {
+  check_link(group_->link->all_gather(all, own, bytes));
+  return true;
 }
 
 void DeviceCollectives::check(device::Status status) const { device::check(device_, status); }

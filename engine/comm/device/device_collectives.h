@@ -15,6 +15,7 @@
 
 #include "engine/comm/comm.h"
 #include "engine/comm/device/call_trail.h"
+#include "engine/comm/ordered_sums.h"
 #include "engine/comm/progress.h"
 #include "engine/device/device.h"
 
@@ -27,7 +28,7 @@ struct FreeEvent {
 /// An event that marks a point in a stream.
 using Mark = std::unique_ptr<device::Event, FreeEvent>;
 
-class DeviceCollectives {
+class DeviceCollectives final : private Exchange {
  public:
   /// Allocates all memory and events. The arguments must outlive this object.
   DeviceCollectives(const DeviceUse& use, Transport& transport, Progress& progress);
@@ -75,35 +76,20 @@ class DeviceCollectives {
   void give(const Call& call);
   void all_gather(const Call& call);
   void all_to_all(const Call& call);
-  // device_sums.cc
-  void reduce_scatter(const Call& call);
-  void all_reduce(const Call& call);
-  template <class Range>
-  void sum_part(const void* in, const Range& range_of, float* out, bool accumulate);
-  template <class Range>
-  void spread_part(void* out, const Range& range_of);
-  void place(void* out, int64_t at, const float* sum, int64_t n);
-  void convert(void* to, DType to_type, const void* from, DType from_type, int64_t n);
-  int64_t chunk_elements() const;
-  /// A chunk of staging: one for each member's addend, one for the finished sum, and one for that in a narrow
-  /// type.
-  char* slot(int64_t index) const { return staging_ + index * chunk_elements() * int64_t{sizeof(float)}; }
+  void all_to_all(const Row& row, char* in, const Messages& received, const char* out,
+                  const Messages& sent) override;
+  bool all_gather(char* all, const void* own, int64_t bytes) override;
 
   device::Device& device_;
-  const kernels::KernelTable& kernels_;
-  Stream& stream_;
   Transport& transport_;
   Progress& progress_;
-  char* const staging_;
-  const int64_t staging_bytes_;
   const double timeout_seconds_;
   std::map<int32_t, Group> groups_;  ///< keyed by index; grows only between calls
   CallTrail trail_;
   std::vector<Marks> marks_;
-  std::vector<const void*> addends_;  ///< addends by member
-  std::vector<int64_t> in_at_, in_bytes_, out_at_, out_bytes_;
+  Messages in_, out_;  ///< of all_to_all
+  OrderedSums sums_;
   Group* group_ = nullptr;  ///< group of the running call
-  const Reduction* reduction_ = nullptr;
 };
 
 }  // namespace hawser::comm

@@ -34,8 +34,8 @@ LocalCollectives::LocalCollectives(Meeting& meeting, int32_t member, const kerne
     : meeting_(meeting),
       me_(member),
       size_(meeting.size()),
-      kernels_(kernels),
       fault_(fault),
+      sums_(kernels, stream_),
       addends_(static_cast<size_t>(size_)),
       scratch_(static_cast<size_t>(kPart)) {}
 
@@ -94,8 +94,9 @@ void LocalCollectives::reduce_scatter(const Call& call) {
       for (int32_t m = 0; m < size_; ++m) addends_[m] = bytes_at(of(m).reduce[i].full, from);
       void* const to = bytes_at(piece.shard, at * dtype_bytes(r.out_type));
       const int64_t count = std::min(step, piece.shard_elements - at);
-      sum(in_place ? static_cast<float*>(to) : scratch_.data(), r, in_place && r.accumulate, count);
-      if (!in_place) place(to, scratch_.data(), r, count);
+      sums_.add(in_place ? static_cast<float*>(to) : scratch_.data(), addends_.data(), size_, r,
+                in_place && r.accumulate, count);
+      if (!in_place) sums_.place(to, scratch_.data(), r, count);
     }
   }
 }
@@ -123,8 +124,8 @@ void LocalCollectives::all_reduce_part(const Call& call, size_t piece, int64_t b
     aside |= of(m).reduction.accumulate;
   }
   float* finished = aside ? scratch_.data() : reinterpret_cast<float*>(out_of(call));
-  sum(finished, call.reduction, false, count);
-  for (int32_t m = 0; m < size_; ++m) place(out_of(of(m)), finished, of(m).reduction, count);
+  sums_.add(finished, addends_.data(), size_, call.reduction, false, count);
+  for (int32_t m = 0; m < size_; ++m) sums_.place(out_of(of(m)), finished, of(m).reduction, count);
 }
 
 void LocalCollectives::all_reduce_i64(const Call& call) {
@@ -171,31 +172,6 @@ void LocalCollectives::copy(void* to, const void* from, int64_t bytes) const {
     fault_.raise_if_set();
     std::memcpy(bytes_at(to, at), bytes_at(from, at), static_cast<size_t>(std::min(kCopyStep, bytes - at)));
   }
-}
-
-/// Writes a finished sum to its destination.
-void LocalCollectives::place(void* out, const float* sum, const Reduction& r, int64_t count) {
-  if (r.out_type != DType::kF32) {
-    kernels_.convert({out, sum, r.out_type, DType::kF32, count, r.accumulate}, stream_);
-  } else if (r.accumulate) {
-    kernels_.add({static_cast<float*>(out), static_cast<float*>(out), sum, count}, stream_);
-  } else if (out != sum) {
-    std::memcpy(out, sum, static_cast<size_t>(count) * sizeof(float));
-  }
-}
-
-void LocalCollectives::sum(float* out, const Reduction& reduction, bool accumulate, int64_t count) {
-  kernels_.ordered_sum({.out = out,
-                        .in = addends_.data(),
-                        .in_type = reduction.in_type,
-                        .round_in = reduction.in_type == DType::kF32 ? reduction.wire : DType::kF32,
-                        .round_to = reduction.round_to,
-                        .members = size_,
-                        .sum_group = reduction.sum_group,
-                        .tree = reduction.tree,
-                        .accumulate = accumulate,
-                        .n = count},
-                       stream_);
 }
 
 }  // namespace hawser::comm

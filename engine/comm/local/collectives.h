@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/comm/local/meeting.h"
+#include "engine/comm/ordered_sums.h"
 #include "engine/comm/serial_stream.h"
 #include "kernels/include/table.h"
 
@@ -32,15 +33,13 @@ class LocalCollectives {
   void all_reduce_i64(const Call& call);
   void all_to_all(const Call& call);
   void copy(void* to, const void* from, int64_t bytes) const;
-  void sum(float* out, const Reduction& reduction, bool accumulate, int64_t count);
-  void place(void* out, const float* sum, const Reduction& reduction, int64_t count);
 
   Meeting& meeting_;
   const int32_t me_;
   const int32_t size_;
-  const kernels::KernelTable& kernels_;
   const Fault& fault_;
   SerialStream stream_;
+  const SumKernels sums_;
   std::vector<const void*> addends_;  ///< by member
   std::vector<float> scratch_;        ///< a finished sum before it is accumulated or rounded
 };

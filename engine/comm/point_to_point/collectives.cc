@@ -30,9 +30,8 @@ PeerCollectives::PeerCollectives(Link& link, Staging& staging, const kernels::Ke
                                  const Fault& fault, int32_t world_size)
     : link_(link),
       staging_(staging),
-      kernels_(kernels),
       fault_(fault),
-      addends_(static_cast<size_t>(world_size)),
+      sums_(*this, {kernels, stream_}, staging.floats.data(), std::ssize(staging.floats), world_size),
       told_(static_cast<size_t>(world_size)),
       heard_(static_cast<size_t>(world_size)) {}
 
@@ -45,9 +44,9 @@ void PeerCollectives::run(const PeerGroup& group, const Call& call, double deadl
     case Operation::kAllGather:
       return all_gather();
     case Operation::kReduceScatter:
-      return reduce_scatter();
+      return sums_.reduce_scatter(call.reduce, call.reduction, group.size(), group.member);
     case Operation::kAllReduce:
-      return all_reduce();
+      return sums_.all_reduce(call.all_reduce, call.reduction, group.size(), group.member);
     case Operation::kAllReduceI64:
       return all_reduce_i64();
     case Operation::kAllToAll:
@@ -84,8 +83,9 @@ void PeerCollectives::all_gather() {
       gather_by_tree(piece.full, bytes);
       continue;
     }
-    for_each_partner(
-        [&](int32_t m) { exchange(m, piece.shard, bytes, bytes_at(piece.full, m * bytes), bytes, true); });
+    for_each_partner(all(), [&](int32_t m) {
+      exchange(m, piece.shard, bytes, bytes_at(piece.full, m * bytes), bytes, true);
+    });
   }
 }
 
@@ -135,7 +135,15 @@ void PeerCollectives::all_to_all() {
                out_size(me));
   }
   move(out_at(me), in_at(me), in_size(me));
-  for_each_partner([&](int32_t m) { exchange(m, in_at(m), in_size(m), out_at(m), out_size(m), true); });
+  for_each_partner(all(),
+                   [&](int32_t m) { exchange(m, in_at(m), in_size(m), out_at(m), out_size(m), true); });
+}
+
+void PeerCollectives::all_to_all(const Row& row, char* in, const Messages& received, const char* out,
+                                 const Messages& sent) {
+  for_each_partner(row, [&](int32_t m) {
+    exchange(m, out + sent.at[m], sent.bytes[m], in + received.at[m], received.bytes[m], true);
+  });
 }
 
 }  // namespace hawser::comm

@@ -1,5 +1,5 @@
-// Collectives from sends and receives. Members meet in pairs, in a common order: in round k, members m and (k
-// - m) mod N exchange. Each round is a matching and all members go through the rounds in order, so there is
+// Collectives from sends and receives. N members in a row meet in pairs, in a common order: in round
+// k, members m and (k - m) mod N exchange. Each round is a matching and all members go through the rounds in order, so there is
 // no circular wait, however little the transport buffers.
 #pragma once
 
@@ -9,6 +9,7 @@
 
 #include "engine/comm/call.h"
 #include "engine/comm/fault.h"
+#include "engine/comm/ordered_sums.h"
 #include "engine/comm/pairs.h"
 #include "engine/comm/point_to_point/link.h"
 #include "engine/comm/point_to_point/tag.h"
@@ -34,7 +35,7 @@ struct PeerGroup {
 };
 
 /// Runs one call of one group, on the progress thread.
-class PeerCollectives {
+class PeerCollectives final : private Exchange {
  public:
   PeerCollectives(Link& link, Staging& staging, const kernels::KernelTable& kernels, const Fault& fault,
                   int32_t world_size);
@@ -71,35 +72,27 @@ class PeerCollectives {
   void sum_integers(int64_t* data, int64_t count);
   void halve_and_double(int64_t* data, int64_t count, int32_t core);
 
-  // reduction.cc
-  void reduce_scatter();
-  void all_reduce();
-  template <class Range>
-  void sum_part(const void* in, const Range& range_of, float* out, bool accumulate);
-  template <class Range>
-  void spread_part(void* out, const Range& range_of);
-  void place(void* out, int64_t at, const float* sum, int64_t count);
-  void convert(void* to, DType to_type, const void* from, DType from_type, int64_t n);
-  int64_t chunk_elements() const;
-  float* slot(int32_t index) { return staging_.floats.data() + index * chunk_elements(); }
+  void all_to_all(const Row& row, char* in, const Messages& received, const char* out,
+                  const Messages& sent) override;
+  bool all_gather(char*, const void*, int64_t) override { return false; }
 
-  /// Calls visit(partner) for each other member, in the common order.
+  /// Calls visit(partner) for each other member of `row`, in the common order.
   template <class Visit>
-  void for_each_partner(const Visit& visit) {
-    const int32_t n = group_->size();
-    for (int32_t k = 0; k < n; ++k) {
-      const int32_t partner = (k - group_->member + n) % n;
+  void for_each_partner(const Row& row, const Visit& visit) {
+    const int32_t me = (group_->member - row.first) / row.stride;
+    for (int32_t k = 0; k < row.count; ++k) {
+      const int32_t partner = (k - me + row.count) % row.count;
       fault_.raise_if_set();
-      if (partner != group_->member) visit(partner);
+      if (partner != me) visit(row.first + partner * row.stride);
     }
   }
+  Row all() const { return {0, 1, group_->size()}; }
 
   Link& link_;
   Staging& staging_;
-  const kernels::KernelTable& kernels_;
   const Fault& fault_;
   SerialStream stream_;
-  std::vector<const void*> addends_;
+  OrderedSums sums_;
   Tag tag_, expected_, arrived_;  ///< of the running call; the last one received
   uint64_t serial_ = 0;           ///< number of the running call among all of this rank
   /// For each member: the serial of the last call with a tag to it, and from it

@@ -1,0 +1,272 @@
+#include "engine/comm/ordered_sums.h"
+
+#include <algorithm>
+
+#include "engine/base/bytes_at.h"
+#include "engine/comm/call.h"
+#include "engine/comm/comm.h"
+
+namespace hawser::comm {
+namespace {
+
+constexpr int64_t kChunkAlign = 64, kFloatBytes = sizeof(float);
+/// Larger arrays go in chunks of this size on devices, enough to keep a fast link busy.
+constexpr int64_t kMostStaging = int64_t{64} << 20;
+
+bool has_runs(int64_t members, const Reduction& r) {
+  return !r.tree && r.sum_group > 1 && r.sum_group < members;
+}
+
+/// Rounding a run's sum on its way would change the result, so narrow addends go directly to their owner.
+bool in_two_hops(int64_t members, const Reduction& r) {
+  return has_runs(members, r) && r.wire == DType::kF32;
+}
+
+}  // namespace
+
+void SumKernels::add(float* out, const void* const* addends, int32_t members, const Reduction& r,
+                     bool accumulate, int64_t n) const {
+  if (n == 0) return;
+  kernels_.ordered_sum({.out = out,
+                        .in = addends,
+                        .in_type = r.in_type,
+                        .round_in = r.in_type == DType::kF32 ? r.wire : DType::kF32,
+                        .round_to = r.round_to,
+                        .members = members,
+                        .sum_group = r.sum_group,
+                        .tree = r.tree,
+                        .accumulate = accumulate,
+                        .n = n},
+                       stream_);
+}
+
+void SumKernels::place(void* out, const float* sum, const Reduction& r, int64_t n) const {
+  if (n == 0) return;
+  if (r.accumulate && r.out_type == DType::kF32)
+    kernels_.add({static_cast<float*>(out), static_cast<float*>(out), sum, n}, stream_);
+  else
+    kernels_.convert({out, sum, r.out_type, DType::kF32, n, r.accumulate}, stream_);
+}
+
+void SumKernels::convert(void* to, DType to_type, const void* from, DType from_type, int64_t n) const {
+  if (n > 0) kernels_.convert({to, from, to_type, from_type, n}, stream_);
+}
+
+int64_t sum_slots(int64_t members, const Reduction& reduction) {
+  return members * (in_two_hops(members, reduction) ? 2 : 1) + 2;
+}
+
+int64_t device_staging_bytes(int64_t shard_elements, int64_t members, const Reduction& reduction) {
+  const int64_t slots = sum_slots(members, reduction);
+  const int64_t most = std::max(kMostStaging / kFloatBytes / slots / kChunkAlign * kChunkAlign, kChunkAlign);
+  return slots * std::min((shard_elements + kChunkAlign - 1) / kChunkAlign * kChunkAlign, most) * kFloatBytes;
+}
+
+OrderedSums::OrderedSums(Exchange& exchange, const SumKernels& kernels, float* staging, int64_t floats,
+                         int32_t world_size)
+    : exchange_(exchange),
+      kernels_(kernels),
+      staging_(staging),
+      floats_(floats),
+      addends_(static_cast<size_t>(world_size)),
+      sent_(static_cast<size_t>(world_size)),
+      received_(static_cast<size_t>(world_size)),
+      parts_(static_cast<size_t>(world_size)),
+      at_(static_cast<size_t>(world_size)) {}
+
+void OrderedSums::begin(const Reduction& r, int32_t members, int32_t member) {
+  r_ = r;
+  members_ = members;
+  me_ = member;
+  const int32_t size = has_runs(members, r) ? r.sum_group : members;
+  runs_ = {size, members / size, member / size, member % size};
+  slots_ = sum_slots(members, r);
+  chunk_ = floats_ / slots_ / kChunkAlign * kChunkAlign;
+}
+
+/// The chunk that starts at `at` in every owner's share.
+void OrderedSums::cut(int64_t elements, int64_t share, int64_t at) {
+  for (int32_t m = 0; m < members_; ++m) {
+    const int64_t begin = std::min(elements, m * share), end = std::min(elements, (m + 1) * share);
+    parts_[m] = {begin + at, std::clamp<int64_t>(end - begin - at, 0, chunk_)};
+  }
+}
+
+void OrderedSums::reduce_scatter(std::span<const ReducePiece> pieces, const Reduction& r, int32_t members,
+                                 int32_t member) {
+  begin(r, members, member);
+  const bool in_place = r.out_type == DType::kF32;
+  for (const ReducePiece& piece : pieces) {
+    const int64_t share = piece.shard_elements;
+    for (int64_t at = 0; at < share; at += chunk_) {
+      cut(members * share, share, at);
+      sum_part(piece.full, in_place ? static_cast<float*>(piece.shard) + at : finished(),
+               in_place && r.accumulate);
+      if (!in_place) place(piece.shard, at, finished(), parts_[me_].count);
+    }
+  }
+}
+
+void OrderedSums::all_reduce(std::span<const AllReducePiece> pieces, const Reduction& r, int32_t members,
+                             int32_t member) {
+  begin(r, members, member);
+  for (const AllReducePiece& piece : pieces) {
+    const int64_t share = reduce_share(piece.elements, members);
+    for (int64_t at = 0; at < share; at += chunk_) {
+      cut(piece.elements, share, at);
+      sum_part(piece.in, finished(), false);
+      spread_part(piece.out);
+    }
+  }
+}
+
+/// The sum over members of this one's part of `in`.
+void OrderedSums::sum_part(const void* in, float* out, bool accumulate) {
+  if (in_two_hops(members_, r_)) return sum_runs(static_cast<const float*>(in), out, accumulate);
+  sum_directly(in, out, accumulate);
+}
+
+/// Narrow addends are as wide as half a slot: those that go out lie in the first half of the members' slots,
+/// those that come in the second.
+void OrderedSums::sum_directly(const void* in, float* out, bool accumulate) {
+  const int64_t width = dtype_bytes(r_.wire), in_width = dtype_bytes(r_.in_type), stride = chunk_ * width;
+  const bool narrow = r_.wire != r_.in_type;
+  char* const packed = bytes_at(slot(0), 0);
+  char* const incoming = narrow ? packed + members_ * stride : packed;
+  for (int32_t m = 0; m < members_; ++m) {
+    const Part& part = parts_[m];
+    if (narrow)
+      kernels_.convert(packed + m * stride, r_.wire, bytes_at(in, part.begin * in_width), r_.in_type,
+                       part.count);
+    sent_.at[m] = narrow ? m * stride : part.begin * in_width;
+    sent_.bytes[m] = m == me_ ? 0 : part.count * width;
+    received_.at[m] = m * stride;
+    received_.bytes[m] = m == me_ ? 0 : parts_[me_].count * width;
+    addends_[m] = incoming + m * stride;
+  }
+  const char* const outgoing = narrow ? packed : bytes_at(in, 0);
+  addends_[me_] = outgoing + sent_.at[me_];
+  exchange_.all_to_all({0, 1, members_}, incoming, received_, outgoing, sent_);
+  Reduction arrived = r_;
+  arrived.in_type = r_.wire;
+  kernels_.add(out, addends_.data(), members_, arrived, accumulate, parts_[me_].count);
+}
+
+/// First the sums of this run for all owners of this seat, then over the runs, for this owner.
+void OrderedSums::sum_runs(const float* in, float* out, bool accumulate) {
+  float* const packed = slot(0);
+  float* const incoming = slot(members_);
+  send_to_mates(in, packed, incoming);
+  float* sum = packed;
+  no_messages();
+  int64_t at = 0;
+  for (int32_t run = 0; run < runs_.count; ++run) {
+    const int32_t owner = runs_.member(run, runs_.seat);
+    const Part& part = parts_[owner];
+    for (int32_t s = 0; s < runs_.size; ++s)
+      addends_[s] = s == runs_.seat ? in + part.begin : incoming + s * runs_.count * chunk_ + at;
+    kernels_.add(sum + at, addends_.data(), runs_.size, {}, false, part.count);
+    sent_.at[owner] = at * kFloatBytes;
+    sent_.bytes[owner] = run == runs_.run ? 0 : part.count * kFloatBytes;
+    received_.at[owner] = run * chunk_ * kFloatBytes;
+    received_.bytes[owner] = run == runs_.run ? 0 : parts_[me_].count * kFloatBytes;
+    at += part.count;
+  }
+  exchange_.all_to_all(runs_.seats(), bytes_at(incoming, 0), received_, bytes_at(sum, 0), sent_);
+  for (int32_t run = 0; run < runs_.count; ++run) addends_[run] = incoming + run * chunk_;
+  addends_[runs_.run] = bytes_at(sum, sent_.at[me_]);
+  kernels_.add(out, addends_.data(), runs_.count, {.round_to = r_.round_to}, accumulate, parts_[me_].count);
+}
+
+/// Each mate gets the addends of all owners of its seat, back to back.
+void OrderedSums::send_to_mates(const float* in, float* packed, float* incoming) {
+  const int64_t stride = runs_.count * chunk_;
+  no_messages();
+  for (int32_t s = 0; s < runs_.size; ++s) {
+    if (s == runs_.seat) continue;
+    float* to = packed + s * stride;
+    for (int32_t run = 0; run < runs_.count; ++run) {
+      const Part& part = parts_[runs_.member(run, s)];
+      kernels_.convert(to, DType::kF32, in + part.begin, DType::kF32, part.count);
+      to += part.count;
+    }
+    const int32_t mate = runs_.member(runs_.run, s);
+    sent_.at[mate] = received_.at[mate] = s * stride * kFloatBytes;
+    sent_.bytes[mate] = count_of_seat(s) * kFloatBytes;
+    received_.bytes[mate] = count_of_seat(runs_.seat) * kFloatBytes;
+  }
+  exchange_.all_to_all(runs_.mates(), bytes_at(incoming, 0), received_, bytes_at(packed, 0), sent_);
+}
+
+/// The finished sum goes to all, theirs come; each lands in `out`, or is added to it.
+void OrderedSums::spread_part(void* out) {
+  const DType type = r_.round_to;
+  const int64_t width = dtype_bytes(type);
+  const void* own = finished();
+  if (type != DType::kF32) {
+    own = slot(slots_ - 1);
+    kernels_.convert(slot(slots_ - 1), type, finished(), DType::kF32, parts_[me_].count);
+  }
+  char* const all = bytes_at(slot(0), 0);
+  const int64_t most = parts_[0].count * width;  // the first owner's, which no other exceeds
+  if (exchange_.all_gather(all, own, most)) {
+    for (int32_t m = 0; m < members_; ++m) at_[m] = m * most;
+  } else {
+    spread_by_runs(all, own);
+  }
+  for (int32_t m = 0; m < members_; ++m) {
+    const Part& part = parts_[m];
+    const void* sum = all + at_[m];
+    if (type != DType::kF32) {
+      kernels_.convert(finished(), DType::kF32, sum, type, part.count);
+      sum = finished();
+    }
+    place(out, part.begin, static_cast<const float*>(sum), part.count);
+  }
+}
+
+/// The owners of one seat exchange their sums, then each passes its mates all of its seat's, back to back.
+void OrderedSums::spread_by_runs(char* all, const void* own) {
+  const int64_t width = dtype_bytes(r_.round_to), mine = parts_[me_].count * width;
+  int64_t at = 0;
+  for (int32_t s = 0; s < runs_.size; ++s)
+    for (int32_t run = 0; run < runs_.count; ++run) {
+      const int32_t owner = runs_.member(run, s);
+      at_[owner] = at;
+      at += parts_[owner].count * width;
+    }
+  kernels_.convert(all + at_[me_], r_.round_to, own, r_.round_to, parts_[me_].count);
+  no_messages();
+  for (int32_t run = 0; run < runs_.count; ++run) {
+    const int32_t owner = runs_.member(run, runs_.seat);
+    if (owner == me_) continue;
+    sent_.at[owner] = at_[me_], sent_.bytes[owner] = mine;
+    received_.at[owner] = at_[owner], received_.bytes[owner] = parts_[owner].count * width;
+  }
+  if (runs_.count > 1) exchange_.all_to_all(runs_.seats(), all, received_, all, sent_);
+  no_messages();
+  for (int32_t s = 0; s < runs_.size; ++s) {
+    const int32_t mate = runs_.member(runs_.run, s);
+    if (mate == me_) continue;
+    sent_.at[mate] = at_[runs_.member(0, runs_.seat)], sent_.bytes[mate] = count_of_seat(runs_.seat) * width;
+    received_.at[mate] = at_[runs_.member(0, s)], received_.bytes[mate] = count_of_seat(s) * width;
+  }
+  exchange_.all_to_all(runs_.mates(), all, received_, all, sent_);
+}
+
+void OrderedSums::place(void* out, int64_t at, const float* sum, int64_t n) {
+  kernels_.place(bytes_at(out, at * dtype_bytes(r_.out_type)), sum, r_, n);
+}
+
+void OrderedSums::no_messages() {
+  for (Messages* m : {&sent_, &received_}) std::fill_n(m->bytes.begin(), members_, 0);
+}
+
+/// Elements of the chunk whose owners have this seat in their run.
+int64_t OrderedSums::count_of_seat(int32_t seat) const {
+  int64_t count = 0;
+  for (int32_t run = 0; run < runs_.count; ++run) count += parts_[runs_.member(run, seat)].count;
+  return count;
+}
+
+}  // namespace hawser::comm

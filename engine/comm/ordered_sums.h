@@ -1,0 +1,117 @@
+// Sums over the members of a group, written once for every transport: in which order members' addends are
+// added, and what goes to whom so that they can be. A transport says how members exchange bytes (Exchange).
+//
+// Each member owns a part of the elements and sums it. Arrays go chunk by chunk through the staging. If all
+// members are one run (Reduction::sum_group), each sends each owner its addends. If there are several runs, sums
+// take two hops: member s of each run adds up the run's addends of all parts whose owners are member s of their
+// run, then sends each owner its sum, and the owner adds the runs' sums. These are the same additions in the
+// same order, for as many bytes; but a member speaks with its run and one member of each other run, not with
+// everybody. Finished sums go back the same way.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/base/stream.h"
+#include "engine/comm/process_group.h"
+#include "kernels/include/table.h"
+
+namespace hawser::comm {
+
+/// Members first, first + stride, ...: `count` of them.
+struct Row {
+  int32_t first = 0, stride = 1, count = 1;
+};
+
+/// By member of the group: bytes of a message and where they lie.
+struct Messages {
+  explicit Messages(size_t members) : at(members), bytes(members) {}
+  std::vector<int64_t> at, bytes;
+};
+
+/// How the members of a group send each other bytes. Calls may take effect later, in order.
+class Exchange {
+ public:
+  /// Each member of `row` sends each other one message. Messages of members outside the row have no bytes.
+  virtual void all_to_all(const Row& row, char* in, const Messages& received, const char* out,
+                          const Messages& sent) = 0;
+  /// Member m's `own` lands at all + m * bytes, if the transport has one call for that; else false.
+  virtual bool all_gather(char* all, const void* own, int64_t bytes) = 0;
+
+ protected:
+  ~Exchange() = default;
+};
+
+/// The arithmetic of a sum.
+class SumKernels {
+ public:
+  SumKernels(const kernels::KernelTable& kernels, Stream& stream) : kernels_(kernels), stream_(stream) {}
+
+  /// out (+)= the sum of the members' addends of r.in_type, each rounded to r.wire.
+  void add(float* out, const void* const* addends, int32_t members, const Reduction& r, bool accumulate,
+           int64_t n) const;
+  /// Writes a finished sum to its destination, of r.out_type.
+  void place(void* out, const float* sum, const Reduction& r, int64_t n) const;
+  void convert(void* to, DType to_type, const void* from, DType from_type, int64_t n) const;
+
+ private:
+  const kernels::KernelTable& kernels_;
+  Stream& stream_;
+};
+
+/// The number of chunks in the staging of a sum: incoming addends, outgoing ones if they are packed, the finished
+/// sum, and the same in a narrow type.
+int64_t sum_slots(int64_t members, const Reduction& reduction);
+
+class OrderedSums {
+ public:
+  /// Allocates all memory, for groups of at most `world_size`. The arguments must outlive this object.
+  OrderedSums(Exchange& exchange, const SumKernels& kernels, float* staging, int64_t floats,
+              int32_t world_size);
+
+  void reduce_scatter(std::span<const ReducePiece> pieces, const Reduction& r, int32_t members,
+                      int32_t member);
+  void all_reduce(std::span<const AllReducePiece> pieces, const Reduction& r, int32_t members,
+                  int32_t member);
+
+ private:
+  struct Part {
+    int64_t begin = 0, count = 0;
+  };
+  /// Runs of `size` members; this one is number `seat` of run `run`.
+  struct Runs {
+    int32_t size = 1, count = 1, run = 0, seat = 0;
+    int32_t member(int32_t of_run, int32_t of_seat) const { return of_run * size + of_seat; }
+    Row mates() const { return {run * size, 1, size}; }
+    Row seats() const { return {seat, size, count}; }
+  };
+
+  void begin(const Reduction& r, int32_t members, int32_t member);
+  void cut(int64_t elements, int64_t share, int64_t at);
+  void sum_part(const void* in, float* out, bool accumulate);
+  void sum_directly(const void* in, float* out, bool accumulate);
+  void sum_runs(const float* in, float* out, bool accumulate);
+  void send_to_mates(const float* in, float* packed, float* incoming);
+  void spread_part(void* out);
+  void spread_by_runs(char* all, const void* own);
+  void place(void* out, int64_t at, const float* sum, int64_t n);
+  void no_messages();
+  float* slot(int64_t index) const { return staging_ + index * chunk_; }
+  float* finished() const { return slot(slots_ - 2); }
+  int64_t count_of_seat(int32_t seat) const;
+
+  Exchange& exchange_;
+  const SumKernels kernels_;
+  float* const staging_;
+  const int64_t floats_;
+  std::vector<const void*> addends_;
+  Messages sent_, received_;
+  std::vector<Part> parts_;  ///< of the chunk, by owner
+  std::vector<int64_t> at_;  ///< in bytes, by owner: where its finished sum lies on its way to all
+  Reduction r_;              ///< of the call that runs
+  Runs runs_;
+  int32_t members_ = 0, me_ = 0;
+  int64_t chunk_ = 0, slots_ = 0;
+};
+
+}  // namespace hawser::comm
