@@ -13,9 +13,22 @@ namespace {
 
 constexpr int64_t kUsualFirstBucket = 1 << 20;
 constexpr double kUsualSecondsBetweenSaves = 300;
+/// Up to so many ranks are summed in one row; more in two steps, so that a rank need not talk with all others.
+constexpr int64_t kMostSummedAtOnce = 64;
 
 bool is_gated(const Effective& c) {
   return c.is("/model/mlp", "swiglu") || c.is("/model/mlp", "geglu") || c.is("/model/mlp", "geglu_exact");
+}
+
+/// A rank talks with its group and one member of each other group: with the fewest if the group's size is the
+/// square root of the degree, or the next divisor below it.
+int64_t usual_sum_group(const Effective& c) {
+  const int64_t shard = c.integer("/mesh/dp_shard"), ranks = data_parallel_ranks(c);
+  if (shard > 1 && c.integer("/mesh/dp_replicate") > 1) return shard;
+  if (ranks <= kMostSummedAtOnce) return ranks;
+  auto group = static_cast<int64_t>(std::sqrt(static_cast<double>(ranks)));
+  while (ranks % group != 0) --group;
+  return group > 1 ? group : ranks;
 }
 
 /// Makes one source from data.path, unless sources were given later than (or with) it.
@@ -144,13 +157,11 @@ constexpr Derivation kDerivations[] = {
      [](const Effective& c) {
        return Value::of_int(std::min(kUsualFirstBucket, c.integer("/zero/bucket_bytes")));
      }},
-    {"comm.sum_group = dp_shard where that is more than 1, else all data-parallel ranks",
+    {"comm.sum_group = dp_shard with replicas of shards; else all data-parallel ranks up to 64, and of more "
+     "their largest divisor that is at most the square root (of a prime: all)",
      "/comm/sum_group",
      {"/mesh/dp_replicate", "/mesh/dp_shard"},
-     [](const Effective& c) {
-       const int64_t shard = c.integer("/mesh/dp_shard");
-       return Value::of_int(shard > 1 ? shard : data_parallel_ranks(c));
-     }},
+     [](const Effective& c) { return Value::of_int(usual_sum_group(c)); }},
     {"checkpoint.every_seconds = 300 where checkpoint.every is 0, else 0",
      "/checkpoint/every_seconds",
      {"/checkpoint/every"},

@@ -75,6 +75,15 @@ TEST(ParallelConfig, DerivesTheSumGroupAndTheFirstBucket) {
   EXPECT_EQ(sum_group(R"({"dp_replicate": 6})"), 6);
   EXPECT_EQ(sum_group(R"({"dp_shard": 6})"), 6);
   EXPECT_EQ(sum_group(R"({"dp_replicate": 2, "dp_shard": 3})"), 3);
+  // Above 64 ranks, the largest divisor that is at most the square root.
+  EXPECT_EQ(sum_group(R"({"dp_shard": 64})"), 64);
+  EXPECT_EQ(sum_group(R"({"dp_shard": 65})"), 5);
+  EXPECT_EQ(sum_group(R"({"dp_shard": 67})"), 67);
+  EXPECT_EQ(sum_group(R"({"dp_replicate": 128})"), 8);
+  EXPECT_EQ(sum_group(R"({"dp_shard": 256})"), 16);
+  EXPECT_EQ(sum_group(R"({"dp_shard": 1000})"), 25);
+  EXPECT_EQ(sum_group(R"({"dp_shard": 1024})"), 32);
+  EXPECT_EQ(sum_group(R"({"dp_replicate": 2, "dp_shard": 128})"), 128);
   EXPECT_EQ(resolve(with(R"("zero": {"bucket_bytes": 4096})")).zero.first_bucket_bytes, 4096);
 }
 
