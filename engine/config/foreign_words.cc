@@ -61,7 +61,7 @@ constexpr ForeignWord kTable[] = {
      "ep",
      "/mesh", "only data parallelism and ZeRO are supported so far: dp_replicate and dp_shard"},
     {"lora lora_r lora_alpha lora_dropout lora_target_modules peft adapter use_lora qlora",
-     "/optimizer/frozen", "adapters are not there yet; frozen leaves parts of the model as they are"},
+     "/optimizer/frozen", "adapters are not supported yet; frozen keeps parts of the model unchanged"},
     {"load_in_8bit load_in_4bit quantization quantization_config bnb_4bit_quant_type", "/precision",
      "weights are not quantised; \"bf16_pure\" needs least memory"},
     {"compile torch_compile use_compile jit flash_attention use_flash_attention use_flash_attn "

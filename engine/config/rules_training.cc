@@ -63,7 +63,7 @@ constexpr Check kTrainingChecks[] = {
        return c.integer("/train/eval_every") > 0 && c.count("/data/sources") > 0 &&
               c.count("/data/validation_sources") == 0 && c.number("/data/validation_fraction") == 0;
      },
-     "train.eval_every asks for validations, but no data is kept for them",
+     "train.eval_every is set, but there is no validation data",
      "use 0.1, or give validation_sources, or set eval_every to 0"},
 
     {"/optimizer/momentum",

@@ -45,7 +45,7 @@ void check_instruction(const Plan& plan, size_t index) {
   if (n.flops > 0 && !may.flops) refuse("has FLOPs");
   if (n.sent_bytes > 0 && !may.sends) refuse("sends bytes");
   if (n.scratch >= 0 && !may.scratch) refuse("has a workspace");
-  if (n.is_transfer() != may.transfer) refuse("stands on the wrong kind of lane");
+  if (n.is_transfer() != may.transfer) refuse("is on the wrong kind of lane");
 }
 
 }  // namespace

@@ -174,12 +174,12 @@ TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
   check_trainable(kind, p);
   if (!ranks_.first().link().in_place())
     fail(Code::kUnimplemented,
-         "tensor \"{}\" lies in the memory of a device (/device): there is no view of it; copy it with "
+         "tensor \"{}\" is in device memory (/device), so it has no view; copy it with "
          "hws_tensor_get",
          name);
   if (ranks_.first().layout().state_sharded())
     fail(Code::kUnimplemented,
-         "tensor \"{}\" lies in shards on {} ranks (/zero/stage): there is no view of it; copy it with "
+         "tensor \"{}\" is sharded over {} ranks (/zero/stage), so it has no view; copy it with "
          "hws_tensor_get",
          name, ranks_.first().layout().parts());
   const StateArray tensor = state_of(ranks_.first(), kind, p.group).from(p.offset);

@@ -107,7 +107,8 @@ TEST(Identity, WithASecretBothSidesMustKnowIt) {
   const Membership zero{0, 2, "job", ours};
   EXPECT_EQ(meet({1, 2, "job", ours}, zero), "welcome");
   Greeter::State state{};
-  EXPECT_TRUE(has(meet({1, 2, "job", theirs}, zero, 0, &state), "HWS_PERMISSION who listens as rank 0"));
+  EXPECT_TRUE(
+      has(meet({1, 2, "job", theirs}, zero, 0, &state), "HWS_PERMISSION the process that listens as rank 0"));
   EXPECT_EQ(state, Greeter::State::kTalking) << "the connector said no more";
   EXPECT_TRUE(has(meet({1, 2, "job", nullptr}, zero, 0, &state), "rank 1 has no secret"));
   EXPECT_EQ(state, Greeter::State::kRefused);

@@ -127,8 +127,8 @@ void check_challenge(const Challenge& challenge, const Membership& self, int32_t
   }
   if (!proves(self, kListener, transcript, "", challenge.proof)) {
     fail(Code::kPermission,
-         "who listens as rank {} does not know the secret of rank {}: it is of another job, or "
-         "one of the two was given a wrong secret",
+         "the process that listens as rank {} does not know the secret of rank {}: it belongs to another "
+         "job, or one of the two has a wrong secret",
          to_rank, self.rank);
   }
 }

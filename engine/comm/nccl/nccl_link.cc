@@ -102,7 +102,7 @@ PeerLink* open_peer_link(const CudaStream& stream, const PeerLinkRequest& reques
   char why[320] = "";
   const comm::nccl::Api* const api = open(why, sizeof why);
   if (api == nullptr) {
-    failure->keep(static_cast<int32_t>(Code::kDeviceUnavailable), "GPUs speak to each other by NCCL", why,
+    failure->keep(static_cast<int32_t>(Code::kDeviceUnavailable), "GPUs communicate by NCCL", why,
                   "install it where the loader finds it, or set /comm/device_transport to \"host\"");
     return nullptr;
   }

@@ -228,7 +228,7 @@ void StoreServer::carry_out(Client& client, const StoreRequest& request, std::st
       client.watches = false;
       return;
   }
-  answer(client, invalid, "the rendezvous store knows no such request");
+  answer(client, invalid, "the rendezvous store does not know this request");
 }
 
 void StoreServer::wait(Client& client, const StoreRequest& request, std::string key) {

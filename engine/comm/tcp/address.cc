@@ -241,9 +241,9 @@ void check(const AddressOptions& options) {
   for (const std::string& host : {meeting, own}) {
     if (host.empty() || is_loopback(host)) continue;
     fail(Code::kFailedPrecondition,
-         "rank {} would meet others at {} without a secret, so whoever reaches that network could join the "
-         "job; "
-         "give all ranks a secret, or say that the network is trusted",
+         "rank {} would connect at {} without a secret, so anyone on that network could join the job; give "
+         "all "
+         "ranks a secret, or say that the network is trusted",
          options.rank, host);
   }
 }

@@ -40,7 +40,7 @@ Socket Links::connect_to(int32_t rank, const std::string& address, double deadli
     if (readable(interrupt)) fail(Code::kUnavailable, "interrupted");
     if (steady_seconds() >= deadline) {
       fail(Code::kTimeout,
-           "rank {} of {} could not connect to rank {} at {} in time: {}; does a firewall stand "
+           "rank {} of {} could not connect to rank {} at {} in time: {}; is there a firewall "
            "between them?",
            self_.rank, self_.world_size, rank, address, why);
     }
@@ -70,7 +70,7 @@ void Links::accept_higher(const std::vector<int32_t>& ranks, std::vector<Socket>
     if (missing.empty()) return;
     if (steady_seconds() >= deadline) {
       fail(Code::kTimeout,
-           "{} of {} did not connect to rank {} at {} in time; does a firewall stand between them?",
+           "{} of {} did not connect to rank {} at {} in time; is there a firewall between them?",
            name_ranks(missing), self_.world_size, self_.rank, address_);
     }
     polled.assign({{interrupt, POLLIN, 0}});

@@ -92,7 +92,7 @@ std::string Advice::text() {
     if (config_.optimizer.kind == config::OptimizerKind::kAdamW)
       suggest({{"/optimizer/kind", "sgd"}}, " without momentum");
     if (config_.precision != config::Precision::kBf16Pure)
-      suggest({{"/precision", "bf16_pure"}}, " (`hawser plan` says what it costs in exactness)");
+      suggest({{"/precision", "bf16_pure"}}, " (`hawser plan` says what it costs in accuracy)");
   }
   return std::move(text_);
 }

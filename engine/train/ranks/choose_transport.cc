@@ -38,10 +38,11 @@ std::string obstacle_of(const std::vector<DeviceCard>& cards) {
 TransportChoice choose_transport(DeviceTransport wanted, const std::vector<DeviceCard>& cards) {
   if (wanted == DeviceTransport::kHost) return {false, "host, because /comm/device_transport says so"};
   const std::string obstacle = obstacle_of(cards);
-  if (obstacle.empty()) return {true, "nccl, because every rank has a GPU of its own"};
+  if (obstacle.empty()) return {true, "nccl, because every rank has its own GPU"};
   if (wanted == DeviceTransport::kNccl)
     fail(Code::kDeviceUnavailable,
-         "/comm/device_transport \"nccl\" cannot be: {}; give every rank a GPU of its own and NCCL, or use "
+         "/comm/device_transport \"nccl\" is impossible: {}; give every rank its own GPU and install NCCL, "
+         "or use "
          "\"host\" or \"auto\"",
          obstacle);
   return {false, "host, because " + obstacle};

@@ -144,8 +144,8 @@ void Ranks::ran_dry() const noexcept {
 void Ranks::check_usable() const {
   if (broken_)
     fail(Code::kAborted,
-         "the ranks of this engine lost each other in an earlier call; make a new engine and load the last "
-         "checkpoint");
+         "an earlier call failed on some ranks, so this engine cannot be used any more; create a new engine "
+         "and load the last checkpoint");
   if (half_loaded_)
     fail(Code::kFailedPrecondition,
          "the last hws_checkpoint_load failed when it had changed a part of the weights; load a checkpoint");

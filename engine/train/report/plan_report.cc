@@ -234,17 +234,14 @@ std::string PlanReport::stages_text() const {
 
 /// What storing only bf16 costs in accuracy.
 constexpr const char* kPureText =
-    "weights, gradients and moments are kept as bf16, 8 significant bits, and nothing wider beside them; "
-    "losses, "
-    "and sums inside a product or over ranks, are f32. What that costs: a step leaves each weight and moment "
-    "one "
-    "of its two bf16 neighbours, at random so that the mean is right (off by up to 2^-7 of the value each "
-    "time; "
-    "by seed, name, element and step, so a run is still the same bits on every layout); gradients are "
-    "rounded "
-    "to nearest once per micro-batch, once as they join those before, and once as a sum over ranks. "
-    "Precision "
-    "bf16 keeps f32 masters, gradients and moments instead, at 18 bytes per parameter";
+    "weights, gradients and moments are stored only as bf16, with 8 significant bits; losses, and sums "
+    "inside "
+    "a product or over ranks, are f32. The cost: a step rounds each weight and moment to one of its two bf16 "
+    "neighbours, at random so that the mean is right (an error of up to 2^-7 of the value each time; the "
+    "random "
+    "bits depend on seed, name, element and step, so a run has the same bits on every layout). Gradients are "
+    "rounded to nearest once per micro-batch, once when they are accumulated, and once as a sum over ranks. "
+    "Precision bf16 keeps f32 masters, gradients and moments instead, at 18 bytes per parameter";
 
 /// The mixed-precision policy: the data types of products, transfers and results.
 std::string PlanReport::types_text() const {

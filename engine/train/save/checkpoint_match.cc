@@ -41,7 +41,8 @@ void check_tensor(const checkpoint::Reader& reader, const std::string& path, con
     fail(
         Code::kCheckpointIncompatible,
         "checkpoint {} has \"{}\" as {}, this engine keeps its state as {} (/precision bf16_pure keeps bf16, "
-        "the others f32): to go on exactly, load it with the precision that it was trained with; to train on "
+        "the others f32): to resume exactly, load it with the precision that it was trained with; to train "
+        "on "
         "with another, start a new run from its weights (/init/from), which {}",
         path, name, dtype_name(stored), dtype_name(*kept),
         stored == DType::kF32 ? "rounds them to the nearest bf16" : "widens them, exactly");
