@@ -13,13 +13,8 @@ constexpr int64_t kChunkAlign = 64, kFloatBytes = sizeof(float);
 /// Larger arrays go in chunks of this size on devices, enough to keep a fast link busy.
 constexpr int64_t kMostStaging = int64_t{64} << 20;
 
-bool has_runs(int64_t members, const Reduction& r) {
-  return !r.tree && r.sum_group > 1 && r.sum_group < members;
-}
-
-/// Rounding a run's sum on its way would change the result, so narrow addends go directly to their owner.
 bool in_two_hops(int64_t members, const Reduction& r) {
-  return has_runs(members, r) && r.wire == DType::kF32;
+  return !r.tree && r.sum_group > 1 && r.sum_group < members;
 }
 
 }  // namespace
@@ -78,7 +73,7 @@ void OrderedSums::begin(const Reduction& r, int32_t members, int32_t member) {
   r_ = r;
   members_ = members;
   me_ = member;
-  const int32_t size = has_runs(members, r) ? r.sum_group : members;
+  const int32_t size = in_two_hops(members, r) ? r.sum_group : members;
   runs_ = {size, members / size, member / size, member % size};
   slots_ = sum_slots(members, r);
   chunk_ = floats_ / slots_ / kChunkAlign * kChunkAlign;
@@ -122,7 +117,7 @@ void OrderedSums::all_reduce(std::span<const AllReducePiece> pieces, const Reduc
 
 /// The sum over members of this one's part of `in`.
 void OrderedSums::sum_part(const void* in, float* out, bool accumulate) {
-  if (in_two_hops(members_, r_)) return sum_runs(static_cast<const float*>(in), out, accumulate);
+  if (runs_.count > 1) return sum_runs(in, out, accumulate);
   sum_directly(in, out, accumulate);
 }
 
@@ -152,20 +147,26 @@ void OrderedSums::sum_directly(const void* in, float* out, bool accumulate) {
   kernels_.add(out, addends_.data(), members_, arrived, accumulate, parts_[me_].count);
 }
 
-/// First the sums of this run for all owners of this seat, then over the runs, for this owner.
-void OrderedSums::sum_runs(const float* in, float* out, bool accumulate) {
-  float* const packed = slot(0);
+/// First the sums of this run for all owners of this seat, then over the runs, for this owner. Addends travel in
+/// the wire type, runs' sums in f32: they are not rounded. The sums lie in the last slots of what went out, where
+/// narrow addends do not reach.
+void OrderedSums::sum_runs(const void* in, float* out, bool accumulate) {
+  const int64_t width = dtype_bytes(r_.wire), stride = runs_.count * chunk_ * width;
+  const bool narrow = r_.wire != r_.in_type;
+  char* const packed = bytes_at(slot(0), 0);
   float* const incoming = slot(members_);
-  send_to_mates(in, packed, incoming);
-  float* sum = packed;
+  send_to_mates(in, packed, bytes_at(incoming, 0));
+  float* const sum = slot(members_ - runs_.count);
   no_messages();
   int64_t at = 0;
   for (int32_t run = 0; run < runs_.count; ++run) {
     const int32_t owner = runs_.member(run, runs_.seat);
     const Part& part = parts_[owner];
-    for (int32_t s = 0; s < runs_.size; ++s)
-      addends_[s] = s == runs_.seat ? in + part.begin : incoming + s * runs_.count * chunk_ + at;
-    kernels_.add(sum + at, addends_.data(), runs_.size, {}, false, part.count);
+    for (int32_t s = 0; s < runs_.size; ++s) addends_[s] = bytes_at(incoming, s * stride + at * width);
+    addends_[runs_.seat] =
+        narrow ? packed + runs_.seat * stride + at * width : bytes_at(in, part.begin * width);
+    kernels_.add(sum + at, addends_.data(), runs_.size, {.wire = r_.wire, .in_type = r_.wire}, false,
+                 part.count);
     sent_.at[owner] = at * kFloatBytes;
     sent_.bytes[owner] = run == runs_.run ? 0 : part.count * kFloatBytes;
     received_.at[owner] = run * chunk_ * kFloatBytes;
@@ -178,24 +179,27 @@ void OrderedSums::sum_runs(const float* in, float* out, bool accumulate) {
   kernels_.add(out, addends_.data(), runs_.count, {.round_to = r_.round_to}, accumulate, parts_[me_].count);
 }
 
-/// Each mate gets the addends of all owners of its seat, back to back.
-void OrderedSums::send_to_mates(const float* in, float* packed, float* incoming) {
-  const int64_t stride = runs_.count * chunk_;
+/// Each mate gets the addends of all owners of its seat, back to back. This member's own are packed, too, if they
+/// must be rounded.
+void OrderedSums::send_to_mates(const void* in, char* packed, char* incoming) {
+  const int64_t width = dtype_bytes(r_.wire), in_width = dtype_bytes(r_.in_type);
+  const int64_t stride = runs_.count * chunk_ * width;
   no_messages();
   for (int32_t s = 0; s < runs_.size; ++s) {
-    if (s == runs_.seat) continue;
-    float* to = packed + s * stride;
+    if (s == runs_.seat && r_.wire == r_.in_type) continue;
+    char* to = packed + s * stride;
     for (int32_t run = 0; run < runs_.count; ++run) {
       const Part& part = parts_[runs_.member(run, s)];
-      kernels_.convert(to, DType::kF32, in + part.begin, DType::kF32, part.count);
-      to += part.count;
+      kernels_.convert(to, r_.wire, bytes_at(in, part.begin * in_width), r_.in_type, part.count);
+      to += part.count * width;
     }
+    if (s == runs_.seat) continue;
     const int32_t mate = runs_.member(runs_.run, s);
-    sent_.at[mate] = received_.at[mate] = s * stride * kFloatBytes;
-    sent_.bytes[mate] = count_of_seat(s) * kFloatBytes;
-    received_.bytes[mate] = count_of_seat(runs_.seat) * kFloatBytes;
+    sent_.at[mate] = received_.at[mate] = s * stride;
+    sent_.bytes[mate] = count_of_seat(s) * width;
+    received_.bytes[mate] = count_of_seat(runs_.seat) * width;
   }
-  exchange_.all_to_all(runs_.mates(), bytes_at(incoming, 0), received_, bytes_at(packed, 0), sent_);
+  exchange_.all_to_all(runs_.mates(), incoming, received_, packed, sent_);
 }
 
 /// The finished sum goes to all, theirs come; each lands in `out`, or is added to it.

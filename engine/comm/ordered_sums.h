@@ -5,8 +5,9 @@
 // members are one run (Reduction::sum_group), each sends each owner its addends. If there are several runs, sums
 // take two hops: member s of each run adds up the run's addends of all parts whose owners are member s of their
 // run, then sends each owner its sum, and the owner adds the runs' sums. These are the same additions in the
-// same order, for as many bytes; but a member speaks with its run and one member of each other run, not with
-// everybody. Finished sums go back the same way.
+// same order, for as many bytes where addends are f32 (narrow ones travel narrow, but runs' sums as f32, so that
+// they are not rounded); but a member speaks with its run and one member of each other run, not with everybody.
+// Finished sums go back the same way.
 #pragma once
 
 #include <span>
@@ -90,8 +91,8 @@ class OrderedSums {
   void cut(int64_t elements, int64_t share, int64_t at);
   void sum_part(const void* in, float* out, bool accumulate);
   void sum_directly(const void* in, float* out, bool accumulate);
-  void sum_runs(const float* in, float* out, bool accumulate);
-  void send_to_mates(const float* in, float* packed, float* incoming);
+  void sum_runs(const void* in, float* out, bool accumulate);
+  void send_to_mates(const void* in, char* packed, char* incoming);
   void spread_part(void* out);
   void spread_by_runs(char* all, const void* own);
   void place(void* out, int64_t at, const float* sum, int64_t n);

@@ -26,11 +26,12 @@ uint16_t expected(const std::vector<float>& addends, const Reduction& r, uint16_
 }
 
 /// Whole bf16 arrays of all members to bf16 shards of their own, or at their place in the whole.
-void check_scatter(comm::ProcessGroup& group, const std::vector<Narrow>& all, bool accumulate,
-                   bool in_place) {
+void check_scatter(comm::ProcessGroup& group, const std::vector<Narrow>& all, bool accumulate, bool in_place,
+                   int32_t sum_group) {
   const int32_t me = group.rank();
   const Reduction r{.wire = DType::kBf16,
                     .round_to = DType::kBf16,
+                    .sum_group = sum_group,
                     .accumulate = accumulate,
                     .in_type = DType::kBf16,
                     .out_type = DType::kBf16};
@@ -74,7 +75,10 @@ void check_sums_of_bf16(comm::RankComm& rank) {
     std::vector<Narrow> all;
     for (int32_t m = 0; m < group->size(); ++m) all.push_back(narrow_values(group->size() * size, m));
     for (const bool accumulate : {false, true}) {
-      for (const bool in_place : {false, true}) check_scatter(*group, all, accumulate, in_place);
+      for (const bool in_place : {false, true}) {
+        check_scatter(*group, all, accumulate, in_place, 0);
+        if (group->size() % 2 == 0) check_scatter(*group, all, accumulate, in_place, 2);
+      }
       check_all_reduce_to_bf16(*group, size, accumulate);
     }
   }

@@ -29,7 +29,9 @@ std::vector<Reduction> reductions(int32_t members) {
     }
   }
   for (int32_t group = 1; group < members; ++group) {
-    if (members % group == 0) all.push_back({.sum_group = group});
+    if (members % group != 0) continue;
+    all.push_back({.sum_group = group});
+    all.push_back({.wire = DType::kBf16, .round_to = DType::kBf16, .sum_group = group});
   }
   if ((members & (members - 1)) == 0) all.push_back({.tree = true});
   for (size_t i = 0, n = all.size(); i < n; ++i) {

@@ -144,8 +144,8 @@ TEST(WireBytes, AreTheDataAndOneTagForEachMemberItGoesTo) {
   }
 }
 
-/// Sums in two hops send no more bytes than direct ones, and a tag only to the run and one member of each other
-/// run. Narrow addends go to their owner, so that they are rounded once.
+/// Sums in two hops send a tag only to the run and one member of each other run, and in f32 no more bytes than
+/// direct ones. Narrow addends travel narrow inside a run, and the runs' sums as f32, which are not rounded.
 TEST(WireBytes, OfSumsInTwoHopsGrowWithTheRunAndTheRuns) {
   constexpr int64_t kTag = sizeof(comm::Tag), kElements = 1003;
   for (const auto& [ranks, run] : {std::pair{6, 2}, {6, 3}, {8, 2}, {8, 4}}) {
@@ -159,11 +159,12 @@ TEST(WireBytes, OfSumsInTwoHopsGrowWithTheRunAndTheRuns) {
         group.wait(group.reduce_scatter({&reduce, 1}, {.wire = wire, .sum_group = run}));
         group.wait(group.all_reduce({&all_reduce, 1}, {.wire = wire, .sum_group = run}));
       });
-      const int64_t partners = wire == DType::kF32 ? run - 1 + ranks / run - 1 : ranks - 1;
+      const int64_t others = ranks / run - 1, partners = run - 1 + others;
+      const int64_t wider = others * kElements * (4 - dtype_bytes(wire));
       for (int32_t r = 0; r < ranks; ++r)
         for (const Operation operation : {Operation::kReduceScatter, Operation::kAllReduce}) {
           const Traffic::Entry e = world.entry(r, operation);
-          EXPECT_EQ(e.wire_bytes, e.bytes + partners * kTag) << comm::operation_name(operation);
+          EXPECT_EQ(e.wire_bytes, e.bytes + wider + partners * kTag) << comm::operation_name(operation);
         }
     }
   }
