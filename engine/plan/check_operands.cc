@@ -5,9 +5,14 @@
 namespace hawser::plan {
 namespace {
 
-Count count_of(const OperandRules& rules, Operand operand) {
-  for (const OperandRule& rule : rules)
-    if (rule.operand == operand) return rule.count;
+/// How many slots the rules allow `operand` of an instruction with or without a block.
+Count count_of(const OperandRules& rules, Operand operand, bool with_block) {
+  for (const OperandRule& rule : rules) {
+    if (rule.operand != operand) continue;
+    if (rule.count == Count::kOneWithBlock) return with_block ? Count::kOne : Count::kNone;
+    if (rule.count == Count::kOneWithoutBlock) return with_block ? Count::kNone : Count::kOne;
+    return rule.count;
+  }
   return Count::kNone;
 }
 
@@ -18,7 +23,7 @@ void check_rules(const Plan& plan, size_t index, const OperandRules& rules, bool
   for (const Use& use : n.uses)
     if (use.written == written) ++given[static_cast<size_t>(use.operand)];
   for (size_t o = 0; o < given.size(); ++o) {
-    const Count allowed = count_of(rules, static_cast<Operand>(o));
+    const Count allowed = count_of(rules, static_cast<Operand>(o), n.block >= 0);
     const bool needs = allowed == Count::kOne || allowed == Count::kSome;
     const bool many = allowed == Count::kSome || allowed == Count::kAny;
     const int32_t most = allowed == Count::kNone ? 0 : many ? given[o] : 1;
@@ -43,7 +48,8 @@ void check_instruction(const Plan& plan, size_t index) {
          index, row.name, what);
   };
   if (n.flops > 0 && !may.flops) refuse("has FLOPs");
-  if (n.sent_bytes > 0 && !may.sends) refuse("sends bytes");
+  const bool sends = may.sends && (may.host != Host::kWithoutBlock || n.block < 0);
+  if (n.sent_bytes > 0 && !sends) refuse("sends bytes");
   if (n.scratch >= 0 && !may.scratch) refuse("has a workspace");
   if (n.is_transfer() != may.transfer) refuse("is on the wrong kind of lane");
 }

@@ -65,7 +65,15 @@ enum class Op : uint8_t {
 };
 
 /// How many slots an operand has.
-enum class Count : uint8_t { kNone, kOne, kMaybe, kSome, kAny };  ///< 0, 1, 0 or 1, 1 or more, 0 or more
+enum class Count : uint8_t {
+  kNone,
+  kOne,
+  kMaybe,            ///< 0 or 1
+  kSome,             ///< 1 or more
+  kAny,              ///< 0 or more
+  kOneWithBlock,     ///< 1 in an instruction of a block, 0 in one without
+  kOneWithoutBlock,  ///< the reverse
+};
 
 struct OperandRule {
   Operand operand = Operand::kCount;
@@ -83,7 +91,7 @@ struct Traits {
   bool modules = false;   ///< calls modules of the model
   bool backward = false;  ///< calls their backward, too
   bool flops = false;     ///< its FLOPs are counted
-  bool sends = false;     ///< sends bytes to other ranks
+  bool sends = false;     ///< sends bytes to other ranks; under Host::kWithoutBlock only without a block
   bool scratch = false;   ///< may use workspace
 };
 
@@ -109,6 +117,8 @@ constexpr OperandRule one(Operand o) { return {o, Count::kOne}; }
 constexpr OperandRule maybe(Operand o) { return {o, Count::kMaybe}; }
 constexpr OperandRule some(Operand o) { return {o, Count::kSome}; }
 constexpr OperandRule any(Operand o) { return {o, Count::kAny}; }
+constexpr OperandRule one_with_block(Operand o) { return {o, Count::kOneWithBlock}; }
+constexpr OperandRule one_without_block(Operand o) { return {o, Count::kOneWithoutBlock}; }
 
 /// Indexed by op. The embedding has no x. For gradients that are rounded or sent in buckets, a pass assigns
 /// the slots.
@@ -145,7 +155,11 @@ inline constexpr OpRow kRows[] = {
      {maybe(kSent)},
      {some(kReceived)}},  // without kSent every rank's shard is already in place
     {Op::kReshard, "RESHARD", kState, {one(kWeights)}, {one(kSecondary)}},
-    {Op::kGradNorm, "GRAD_NORM", kAgrees, {maybe(kGradients), maybe(kNorm)}, {one(kNorm)}},
+    {Op::kGradNorm,
+     "GRAD_NORM",
+     kAgrees,
+     {one_with_block(kGradients), one_without_block(kNorm)},
+     {one(kNorm)}},
     {Op::kOptimizerStep,
      "OPTIMIZER_STEP",
      kState,

@@ -55,6 +55,23 @@ TEST(OpTable, RefuseToDoWithoutAnOperandThatTheRowDemands) {
   }
 }
 
+TEST(OpTable, GradNormReadsGradientsOfItsBlockOrWithoutOneTheSums) {
+  const auto without = [](Instruction* n, Operand operand) {
+    std::erase_if(n->uses, [&](const Use& use) { return use.operand == operand && !use.written; });
+  };
+  EXPECT_NE(refusal(Op::kGradNorm, [&](Instruction* n) { without(n, Operand::kGradients); })
+                .find("reads 0 slots as \"gradients\"; its row in plan/op_table.h says one"),
+            std::string::npos);
+  EXPECT_NE(refusal(Op::kGradNorm, [](Instruction* n) { n->read(Operand::kNorm, 0); })
+                .find("reads 1 slots as \"norm\"; its row in plan/op_table.h says none"),
+            std::string::npos);
+  EXPECT_NE(refusal(Op::kGradNorm, [](Instruction* n) { n->block = -1; })
+                .find("reads 0 slots as \"norm\"; its row in plan/op_table.h says one"),
+            std::string::npos);
+  EXPECT_NE(refusal(Op::kGradNorm, [](Instruction* n) { n->sent_bytes = 1; }).find("sends bytes"),
+            std::string::npos);
+}
+
 TEST(OpTable, RefuseTwoOfWhatThereIsOne) {
   const std::string words = refusal(Op::kLoss, [](Instruction* n) { n->write(Operand::kDx, 0); });
   EXPECT_NE(words.find("(LOSS) writes 2 slots as \"dx\"; its row in plan/op_table.h says one"),
