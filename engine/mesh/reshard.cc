@@ -17,25 +17,25 @@ int64_t sender(const PlacedTensor& from, int64_t owner, int64_t to_rank) {
 
 }  // namespace
 
-std::vector<Transfer> transfers_to(const PlacedTensor& from, const PlacedTensor& to, int64_t to_rank) {
+std::vector<BlockCopy> copies_to(const PlacedTensor& from, const PlacedTensor& to, int64_t to_rank) {
   if (from.shape() != to.shape())
     fail(Code::kInvalidArgument, "reshard: the two layouts are of different shapes");
   if (has_partial(from.layout()) || has_partial(to.layout()))
     fail(Code::kInvalidArgument, "reshard: a Partial tensor has no values to move; reduce it first");
-  std::vector<Transfer> transfers;
+  std::vector<BlockCopy> copies;
   const std::vector<Block> wanted = to.blocks(to_rank);
-  if (wanted.empty()) return transfers;
+  if (wanted.empty()) return copies;
   for (const int64_t owner : from.owners()) {
     const int64_t from_rank = sender(from, owner, to_rank);
     for (const Block& held : from.blocks(owner)) {  // the same on every replica
       for (const Block& want : wanted) {
         const Box box = intersection(held.box, want.box);
         if (box.is_empty()) continue;
-        transfers.push_back({from_rank, to_rank, part_of(held, box), part_of(want, box)});
+        copies.push_back({from_rank, to_rank, part_of(held, box), part_of(want, box)});
       }
     }
   }
-  return transfers;
+  return copies;
 }
 
 }  // namespace hawser::mesh

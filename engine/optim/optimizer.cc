@@ -72,15 +72,15 @@ void Optimizer::step_bf16(const Range& r, const OptimizerRun& run, const kernels
   const auto of = [at](void* p) -> void* { return p ? static_cast<char*>(p) + at : nullptr; };
   const void* const gradients = static_cast<const char*>(run.gradients) + at;
   const float decay = r.decay ? static_cast<float>(config_.weight_decay) : 0.0f;
-  const kernels::RoundingPlace place{r.key, begin - r.begin};
+  const kernels::RoundingRun rounded{r.key, begin - r.begin};
   if (config_.kind == OptimizerKind::kAdamW) {
     kernels.adamw_bf16({of(run.weights), of(run.moment1), of(run.moment2), gradients, scalars, n,
                         static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),
-                        static_cast<float>(config_.eps), decay, place},
+                        static_cast<float>(config_.eps), decay, rounded},
                        stream);
   } else {
     kernels.sgd_bf16({of(run.weights), of(run.moment1), gradients, scalars, n,
-                      static_cast<float>(config_.momentum), decay, config_.nesterov, place},
+                      static_cast<float>(config_.momentum), decay, config_.nesterov, rounded},
                      stream);
   }
 }

@@ -43,13 +43,13 @@ HWS_INLINE void store_rounded(uint16_t* p, vf x, vwords random_bits, int n) {
 
 /// Calls body(i, n, words) for runs of n <= kLanes elements from i on that cover [begin, end).
 template <class Body>
-HWS_INLINE void with_words(const RoundingPlace& place, uint64_t step, int64_t begin, int64_t end, Body body) {
+HWS_INLINE void with_words(const RoundingRun& run, uint64_t step, int64_t begin, int64_t end, Body body) {
   uint32_t words[kWords + kLanes];  // the last vector may start anywhere
   __builtin_memset(words + kWords, 0, kLanes * sizeof(uint32_t));
   for (int64_t i = begin; i < end;) {
-    const int64_t element = place.first + i, start = element / kWords * kWords;
-    make_words(words, place.key, step, start);
-    const int64_t stop = start + kWords - place.first < end ? start + kWords - place.first : end;
+    const int64_t element = run.first + i, start = element / kWords * kWords;
+    make_words(words, run.key, step, start);
+    const int64_t stop = start + kWords - run.first < end ? start + kWords - run.first : end;
     for (const uint32_t* word = words + (element - start); i < stop; i += kLanes, word += kLanes) {
       body(i, stop - i < kLanes ? static_cast<int>(stop - i) : kLanes, load_words(word));
     }
@@ -62,7 +62,7 @@ void adamw_range(const AdamWBf16& a, int64_t begin, int64_t end) {
   auto *weight = static_cast<uint16_t*>(a.weight), *m1 = static_cast<uint16_t*>(a.m),
        *m2 = static_cast<uint16_t*>(a.v);
   const auto* grad = static_cast<const uint16_t*>(a.grad);
-  with_words(a.place, a.scalars->step, begin, end, [&](int64_t i, int n, vwords word) {
+  with_words(a.run, a.scalars->step, begin, end, [&](int64_t i, int n, vwords word) {
     vf w = vload_bf16_n(weight + i, n), m = vload_bf16_n(m1 + i, n), v = vload_bf16_n(m2 + i, n);
     adamw_step(c, vload_bf16_n(grad + i, n), w, m, v);
     store_rounded(weight + i, w, word & 0xffffu, n);
@@ -75,7 +75,7 @@ void sgd_range(const SgdBf16& a, int64_t begin, int64_t end) {
   const SgdConstants c(a);
   auto *weight = static_cast<uint16_t*>(a.weight), *momentum = static_cast<uint16_t*>(a.buf);
   const auto* grad = static_cast<const uint16_t*>(a.grad);
-  with_words(a.place, a.scalars->step, begin, end, [&](int64_t i, int n, vwords word) {
+  with_words(a.run, a.scalars->step, begin, end, [&](int64_t i, int n, vwords word) {
     vf w = vload_bf16_n(weight + i, n), buf = c.has_momentum ? vload_bf16_n(momentum + i, n) : vzero();
     sgd_step(c, vload_bf16_n(grad + i, n), w, buf);
     store_rounded(weight + i, w, word & 0xffffu, n);

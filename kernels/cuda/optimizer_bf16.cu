@@ -41,7 +41,7 @@ struct AdamWBf16Step {
   __device__ void at(int64_t i) const {
     const OptimizerScalars s = *a.scalars;
     uint32_t words[N];
-    rounding_words_at<N>(words, a.place.key, s.step, a.place.first + i);
+    rounding_words_at<N>(words, a.run.key, s.step, a.run.first + i);
     float w[N], m[N], v[N], grad[N];
     load<N>(w, static_cast<const bf16*>(a.weight) + i);
     load<N>(m, static_cast<const bf16*>(a.m) + i);
@@ -61,7 +61,7 @@ struct SgdBf16Step {
   __device__ void at(int64_t i) const {
     const OptimizerScalars s = *a.scalars;
     uint32_t words[N];
-    rounding_words_at<N>(words, a.place.key, s.step, a.place.first + i);
+    rounding_words_at<N>(words, a.run.key, s.step, a.run.first + i);
     float w[N], buf[N], grad[N];
     load<N>(w, static_cast<const bf16*>(a.weight) + i);
     load<N>(grad, static_cast<const bf16*>(a.grad) + i);

@@ -56,7 +56,7 @@ struct AdamWBf16 {
   const OptimizerScalars* scalars = nullptr;
   int64_t n = 0;
   float beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0.0f;
-  RoundingPlace place;
+  RoundingRun run;
 };
 
 /// The same for Sgd: weight, buf (null when momentum is 0) and grad are bf16 [n]; buf is rounded like a first
@@ -69,7 +69,7 @@ struct SgdBf16 {
   int64_t n = 0;
   float momentum = 0.0f, weight_decay = 0.0f;
   bool nesterov = false;
-  RoundingPlace place;
+  RoundingRun run;
 };
 
 }  // namespace hawser::kernels

@@ -9,9 +9,9 @@
 
 namespace hawser::kernels {
 
-/// The position of a run of elements: `key` is the parameter's (from seed and name), `first` the number of
+/// A run of elements: `key` is the parameter's (from seed and name), `first` the number of
 /// the run's first element in the unsharded parameter. The step comes from OptimizerScalars.
-struct RoundingPlace {
+struct RoundingRun {
   uint64_t key = 0;
   int64_t first = 0;
 };

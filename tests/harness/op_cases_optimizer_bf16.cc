@@ -22,7 +22,7 @@ Args rounded_at(int64_t n, int64_t first) {
   a.scalars = &kScalars;
   a.n = n;
   a.weight_decay = 0.1f;
-  a.place = {0x0123456789abcdefull, first};
+  a.run = {0x0123456789abcdefull, first};
   return a;
 }
 
@@ -34,7 +34,7 @@ Operand state(const char* name, int64_t n, uint32_t seed, double spread) {
 template <class Args>
 void round_all(const Args& a, std::vector<double>& values, RoundingUse use) {
   for (size_t i = 0; i < values.size(); ++i)
-    values[i] = kernels::round_stochastically_reference(values[i], a.place, kScalars.step,
+    values[i] = kernels::round_stochastically_reference(values[i], a.run, kScalars.step,
                                                         static_cast<int64_t>(i), use);
 }
 

@@ -51,14 +51,14 @@ AdamWBf16 adamw_args(State& s, int64_t first, int64_t begin, int64_t end) {
   AdamWBf16 a;
   a.weight = s.w.data() + begin, a.m = s.m.data() + begin, a.v = s.v.data() + begin;
   a.grad = s.grad.data() + begin, a.scalars = &kScalars, a.n = end - begin, a.weight_decay = 0.1f;
-  a.place = {kKey, first + begin};
+  a.run = {kKey, first + begin};
   return a;
 }
 SgdBf16 sgd_args(State& s, int64_t first, int64_t begin, int64_t end) {
   SgdBf16 a;
   a.weight = s.w.data() + begin, a.buf = s.m.data() + begin, a.grad = s.grad.data() + begin;
   a.scalars = &kScalars, a.n = end - begin, a.momentum = 0.9f, a.weight_decay = 0.1f;
-  a.place = {kKey, first + begin};
+  a.run = {kKey, first + begin};
   return a;
 }
 

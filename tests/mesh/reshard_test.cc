@@ -34,15 +34,14 @@ void check_move(const PlacedTensor& from, const PlacedTensor& to) {
     sources.push_back(filled(from, rank, from.blocks(rank)));
   for (int64_t rank = 0; rank < to.mesh().world_size(); ++rank) {
     Memory memory(static_cast<size_t>(to.local_elements()), kNothing);
-    for (const Transfer& transfer : transfers_to(from, to, rank)) {
-      ASSERT_EQ(transfer.to_rank, rank);
-      ASSERT_EQ(transfer.from.box, transfer.to.box);
+    for (const BlockCopy& copy : copies_to(from, to, rank)) {
+      ASSERT_EQ(copy.to_rank, rank);
+      ASSERT_EQ(copy.from.box, copy.to.box);
       for_each_index(to.shape(), [&](const Index& index) {
-        if (!transfer.to.box.contains(index)) return;
-        int64_t& place = memory[static_cast<size_t>(transfer.to.position(index))];
+        if (!copy.to.box.contains(index)) return;
+        int64_t& place = memory[static_cast<size_t>(copy.to.position(index))];
         EXPECT_EQ(place, kNothing) << "received twice";
-        place = sources[static_cast<size_t>(transfer.from_rank)]
-                       [static_cast<size_t>(transfer.from.position(index))];
+        place = sources[static_cast<size_t>(copy.from_rank)][static_cast<size_t>(copy.from.position(index))];
       });
     }
     ASSERT_EQ(memory, filled(to, rank, to.blocks(rank))) << "rank " << rank;
@@ -92,18 +91,18 @@ TEST(Reshard, KeepsAtHomeWhatIsThereAndSpreadsTheRest) {
   const DeviceMesh four({1, 4, 1, 1, 1, 1, 1}), sharded({1, 1, 8, 1, 1, 1, 1});
   const PlacedTensor from(four, {}, {64, 8}), to(sharded, {{flat({kDpShard}, 0, 512)}, {}}, {64, 8});
   for (int64_t rank = 0; rank < 8; ++rank) {
-    const std::vector<Transfer> transfers = transfers_to(from, to, rank);
-    ASSERT_EQ(transfers.size(), 1u);
-    EXPECT_EQ(transfers[0].from_rank, rank % 4);
+    const std::vector<BlockCopy> copies = copies_to(from, to, rank);
+    ASSERT_EQ(copies.size(), 1u);
+    EXPECT_EQ(copies[0].from_rank, rank % 4);
   }
 }
 
 TEST(Reshard, RefusesOtherShapesAndPartialTensors) {
   const DeviceMesh mesh({1, 2, 1, 1, 1, 1, 1});
   const PlacedTensor a(mesh, {}, {4}), b(mesh, {}, {5}), p(mesh, {{partial({kDpReplicate})}, {}}, {4});
-  EXPECT_THROW(transfers_to(a, b, 0), Error);
-  EXPECT_THROW(transfers_to(a, p, 0), Error);
-  EXPECT_THROW(transfers_to(p, a, 0), Error);
+  EXPECT_THROW(copies_to(a, b, 0), Error);
+  EXPECT_THROW(copies_to(a, p, 0), Error);
+  EXPECT_THROW(copies_to(p, a, 0), Error);
 }
 
 }  // namespace
