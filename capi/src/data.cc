@@ -19,7 +19,7 @@ static_assert(offsetof(hws_source_batch, step) == 8 && offsetof(hws_source_batch
 constexpr int32_t kFilled = 0;
 
 /// Asks the host for a batch. Returns false at the end of its data.
-bool fill(Slot* slot, const Source& source, hawser::train::SourceRequest* request) {
+bool fill_from_host(Slot* slot, const Source& source, hawser::train::SourceRequest* request) {
   hws_source_batch batch = {};
   batch.struct_size = sizeof batch;
   batch.step = request->step;
@@ -51,7 +51,7 @@ hws_status hws_data_set_source(hws_engine* engine, hws_source_fn callback, void*
     if (callback != nullptr) {
       source = std::make_shared<Source>(Source{callback, std::move(data)});
       ask = [slot = use.slot(), from = source.get()](hawser::train::SourceRequest* request) {
-        return fill(slot, *from, request);
+        return fill_from_host(slot, *from, request);
       };
     }
     use->trainer->set_source(std::move(ask));

@@ -126,8 +126,21 @@ std::vector<Case> batches() {
 
 std::vector<Case> orders() {
   return {
-      engine("a step without data", HWS_FAILED_PRECONDITION, {"no batch", "hws_data_push"},
+      engine("a step without data", HWS_FAILED_PRECONDITION,
+             {"no batch", "hws_data_push", "hws_data_set_source"},
              [](hws_engine* e) { return hws_engine_train_step(e, nullptr); }),
+      engine("a data source that fails", HWS_CALLBACK, {"source answered 7", "step 1"},
+             [](hws_engine* e) {
+               hws_data_set_source(
+                   e, [](void*, hws_source_batch*) { return 7; }, nullptr, nullptr);
+               return hws_engine_train(e, 1, nullptr, nullptr, nullptr);
+             }),
+      engine("a step after the end of a data source", HWS_OUT_OF_RANGE, {"no batch for step 1"},
+             [](hws_engine* e) {
+               hws_data_set_source(
+                   e, [](void*, hws_source_batch*) { return HWS_SOURCE_END; }, nullptr, nullptr);
+               return hws_engine_train_step(e, nullptr);
+             }),
       engine("commit without a pending step", HWS_FAILED_PRECONDITION,
              {"no step is pending", "forward_backward"},
              [](hws_engine* e) { return hws_engine_commit(e, nullptr); }),

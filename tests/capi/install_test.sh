@@ -12,7 +12,7 @@ done
 mv "$prefix" "$work/moved" # the tree does not care where it lies
 prefix=$work/moved
 libdir=$(dirname "$(find "$prefix" -name libhawser.so.0)")
-for file in include/hawser.h share/hawser/schema/config.fbs share/doc/hawser/LICENSE share/doc/hawser/examples/train.c; do
+for file in include/hawser.h include/hawser.hpp share/hawser/schema/config.fbs share/doc/hawser/LICENSE share/doc/hawser/examples/train.c; do
   [ -f "$prefix/$file" ] || { echo "$file is not installed"; exit 1; }
 done
 if find "$prefix" -name '*.a' | grep .; then echo "a static archive is installed"; exit 1; fi

@@ -101,7 +101,7 @@ Exceptions exceptions(const std::vector<std::string>& lines) {
 Problems long_files(const Tree& tree, const Exceptions& allowed) {
   Exceptions lengths;
   for (const SourceFile& file : tree) {
-    if (file.path != "capi/include/hawser.h")  // the whole public API is one header
+    if (!is_below(file.path, "capi/include"))  // the whole public API is one header, in C and in C++
       lengths[file.path] = file.lines.size();
   }
   return too_long(lengths, kLongestFile, allowed, "split it by idea");
