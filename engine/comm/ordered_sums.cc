@@ -57,7 +57,7 @@ int64_t device_staging_bytes(int64_t shard_elements, int64_t members, const Redu
   return slots * std::min((shard_elements + kChunkAlign - 1) / kChunkAlign * kChunkAlign, most) * kFloatBytes;
 }
 
-OrderedSums::OrderedSums(Exchange& exchange, const SumKernels& kernels, float* staging, int64_t floats,
+OrderedSums::OrderedSums(RowExchange& exchange, const SumKernels& kernels, float* staging, int64_t floats,
                          int32_t world_size)
     : exchange_(exchange),
       kernels_(kernels),

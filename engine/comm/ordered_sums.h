@@ -1,5 +1,5 @@
 // Sums over the members of a group, written once for every transport: in which order members' addends are
-// added, and what goes to whom so that they can be. A transport says how members exchange bytes (Exchange).
+// added, and what goes to whom so that they can be. A transport says how members exchange bytes (RowExchange).
 //
 // Each member owns a part of the elements and sums it. Arrays go chunk by chunk through the staging. If all
 // members are one run (Reduction::sum_group), each sends each owner its addends. If there are several runs, sums
@@ -31,7 +31,7 @@ struct Messages {
 };
 
 /// How the members of a group send each other bytes. Calls may take effect later, in order.
-class Exchange {
+class RowExchange {
  public:
   /// Each member of `row` sends each other one message. Messages of members outside the row have no bytes.
   virtual void all_to_all(const Row& row, char* in, const Messages& received, const char* out,
@@ -40,7 +40,7 @@ class Exchange {
   virtual bool all_gather(char* all, const void* own, int64_t bytes) = 0;
 
  protected:
-  ~Exchange() = default;
+  ~RowExchange() = default;
 };
 
 /// The arithmetic of a sum.
@@ -67,7 +67,7 @@ int64_t sum_slots(int64_t members, const Reduction& reduction);
 class OrderedSums {
  public:
   /// Allocates all memory, for groups of at most `world_size`. The arguments must outlive this object.
-  OrderedSums(Exchange& exchange, const SumKernels& kernels, float* staging, int64_t floats,
+  OrderedSums(RowExchange& exchange, const SumKernels& kernels, float* staging, int64_t floats,
               int32_t world_size);
 
   void reduce_scatter(std::span<const ReducePiece> pieces, const Reduction& r, int32_t members,
@@ -101,7 +101,7 @@ class OrderedSums {
   float* finished() const { return slot(slots_ - 2); }
   int64_t count_of_seat(int32_t seat) const;
 
-  Exchange& exchange_;
+  RowExchange& exchange_;
   const SumKernels kernels_;
   float* const staging_;
   const int64_t floats_;

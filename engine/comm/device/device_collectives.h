@@ -28,7 +28,7 @@ struct FreeEvent {
 /// An event that marks a point in a stream.
 using Mark = std::unique_ptr<device::Event, FreeEvent>;
 
-class DeviceCollectives final : private Exchange {
+class DeviceCollectives final : private RowExchange {
  public:
   /// Allocates all memory and events. The arguments must outlive this object.
   DeviceCollectives(const DeviceUse& use, Transport& transport, Progress& progress);

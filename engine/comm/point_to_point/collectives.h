@@ -35,7 +35,7 @@ struct PeerGroup {
 };
 
 /// Runs one call of one group, on the progress thread.
-class PeerCollectives final : private Exchange {
+class PeerCollectives final : private RowExchange {
  public:
   PeerCollectives(Link& link, Staging& staging, const kernels::KernelTable& kernels, const Fault& fault,
                   int32_t world_size);
