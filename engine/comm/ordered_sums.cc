@@ -66,7 +66,7 @@ OrderedSums::OrderedSums(RowExchange& exchange, const SumKernels& kernels, float
       addends_(static_cast<size_t>(world_size)),
       sent_(static_cast<size_t>(world_size)),
       received_(static_cast<size_t>(world_size)),
-      parts_(static_cast<size_t>(world_size)),
+      chunks_(static_cast<size_t>(world_size)),
       at_(static_cast<size_t>(world_size)) {}
 
 void OrderedSums::begin(const Reduction& r, int32_t members, int32_t member) {
@@ -83,7 +83,7 @@ void OrderedSums::begin(const Reduction& r, int32_t members, int32_t member) {
 void OrderedSums::cut(int64_t elements, int64_t share, int64_t at) {
   for (int32_t m = 0; m < members_; ++m) {
     const int64_t begin = std::min(elements, m * share), end = std::min(elements, (m + 1) * share);
-    parts_[m] = {begin + at, std::clamp<int64_t>(end - begin - at, 0, chunk_)};
+    chunks_[m] = {begin + at, std::clamp<int64_t>(end - begin - at, 0, chunk_)};
   }
 }
 
@@ -97,7 +97,7 @@ void OrderedSums::reduce_scatter(std::span<const ReducePiece> pieces, const Redu
       cut(members * share, share, at);
       sum_part(piece.full, in_place ? static_cast<float*>(piece.shard) + at : finished(),
                in_place && r.accumulate);
-      if (!in_place) place(piece.shard, at, finished(), parts_[me_].count);
+      if (!in_place) place(piece.shard, at, finished(), chunks_[me_].count);
     }
   }
 }
@@ -129,14 +129,14 @@ void OrderedSums::sum_directly(const void* in, float* out, bool accumulate) {
   char* const packed = bytes_at(slot(0), 0);
   char* const incoming = narrow ? packed + members_ * stride : packed;
   for (int32_t m = 0; m < members_; ++m) {
-    const Part& part = parts_[m];
+    const Chunk& chunk = chunks_[m];
     if (narrow)
-      kernels_.convert(packed + m * stride, r_.wire, bytes_at(in, part.begin * in_width), r_.in_type,
-                       part.count);
-    sent_.at[m] = narrow ? m * stride : part.begin * in_width;
-    sent_.bytes[m] = m == me_ ? 0 : part.count * width;
+      kernels_.convert(packed + m * stride, r_.wire, bytes_at(in, chunk.begin * in_width), r_.in_type,
+                       chunk.count);
+    sent_.at[m] = narrow ? m * stride : chunk.begin * in_width;
+    sent_.bytes[m] = m == me_ ? 0 : chunk.count * width;
     received_.at[m] = m * stride;
-    received_.bytes[m] = m == me_ ? 0 : parts_[me_].count * width;
+    received_.bytes[m] = m == me_ ? 0 : chunks_[me_].count * width;
     addends_[m] = incoming + m * stride;
   }
   const char* const outgoing = narrow ? packed : bytes_at(in, 0);
@@ -144,7 +144,7 @@ void OrderedSums::sum_directly(const void* in, float* out, bool accumulate) {
   exchange_.all_to_all({0, 1, members_}, incoming, received_, outgoing, sent_);
   Reduction arrived = r_;
   arrived.in_type = r_.wire;
-  kernels_.add(out, addends_.data(), members_, arrived, accumulate, parts_[me_].count);
+  kernels_.add(out, addends_.data(), members_, arrived, accumulate, chunks_[me_].count);
 }
 
 /// First the sums of this run for all owners of this seat, then over the runs, for this owner. Addends travel in
@@ -161,22 +161,22 @@ void OrderedSums::sum_runs(const void* in, float* out, bool accumulate) {
   int64_t at = 0;
   for (int32_t run = 0; run < runs_.count; ++run) {
     const int32_t owner = runs_.member(run, runs_.seat);
-    const Part& part = parts_[owner];
+    const Chunk& chunk = chunks_[owner];
     for (int32_t s = 0; s < runs_.size; ++s) addends_[s] = bytes_at(incoming, s * stride + at * width);
     addends_[runs_.seat] =
-        narrow ? packed + runs_.seat * stride + at * width : bytes_at(in, part.begin * width);
+        narrow ? packed + runs_.seat * stride + at * width : bytes_at(in, chunk.begin * width);
     kernels_.add(sum + at, addends_.data(), runs_.size, {.wire = r_.wire, .in_type = r_.wire}, false,
-                 part.count);
+                 chunk.count);
     sent_.at[owner] = at * kFloatBytes;
-    sent_.bytes[owner] = run == runs_.run ? 0 : part.count * kFloatBytes;
+    sent_.bytes[owner] = run == runs_.run ? 0 : chunk.count * kFloatBytes;
     received_.at[owner] = run * chunk_ * kFloatBytes;
-    received_.bytes[owner] = run == runs_.run ? 0 : parts_[me_].count * kFloatBytes;
-    at += part.count;
+    received_.bytes[owner] = run == runs_.run ? 0 : chunks_[me_].count * kFloatBytes;
+    at += chunk.count;
   }
   exchange_.all_to_all(runs_.seats(), bytes_at(incoming, 0), received_, bytes_at(sum, 0), sent_);
   for (int32_t run = 0; run < runs_.count; ++run) addends_[run] = incoming + run * chunk_;
   addends_[runs_.run] = bytes_at(sum, sent_.at[me_]);
-  kernels_.add(out, addends_.data(), runs_.count, {.round_to = r_.round_to}, accumulate, parts_[me_].count);
+  kernels_.add(out, addends_.data(), runs_.count, {.round_to = r_.round_to}, accumulate, chunks_[me_].count);
 }
 
 /// Each mate gets the addends of all owners of its seat, back to back. This member's own are packed, too, if they
@@ -189,9 +189,9 @@ void OrderedSums::send_to_mates(const void* in, char* packed, char* incoming) {
     if (s == runs_.seat && r_.wire == r_.in_type) continue;
     char* to = packed + s * stride;
     for (int32_t run = 0; run < runs_.count; ++run) {
-      const Part& part = parts_[runs_.member(run, s)];
-      kernels_.convert(to, r_.wire, bytes_at(in, part.begin * in_width), r_.in_type, part.count);
-      to += part.count * width;
+      const Chunk& chunk = chunks_[runs_.member(run, s)];
+      kernels_.convert(to, r_.wire, bytes_at(in, chunk.begin * in_width), r_.in_type, chunk.count);
+      to += chunk.count * width;
     }
     if (s == runs_.seat) continue;
     const int32_t mate = runs_.member(runs_.run, s);
@@ -209,43 +209,43 @@ void OrderedSums::spread_part(void* out) {
   const void* own = finished();
   if (type != DType::kF32) {
     own = slot(slots_ - 1);
-    kernels_.convert(slot(slots_ - 1), type, finished(), DType::kF32, parts_[me_].count);
+    kernels_.convert(slot(slots_ - 1), type, finished(), DType::kF32, chunks_[me_].count);
   }
   char* const all = bytes_at(slot(0), 0);
-  const int64_t most = parts_[0].count * width;  // the first owner's, which no other exceeds
+  const int64_t most = chunks_[0].count * width;  // the first owner's, which no other exceeds
   if (exchange_.all_gather(all, own, most)) {
     for (int32_t m = 0; m < members_; ++m) at_[m] = m * most;
   } else {
     spread_by_runs(all, own);
   }
   for (int32_t m = 0; m < members_; ++m) {
-    const Part& part = parts_[m];
+    const Chunk& chunk = chunks_[m];
     const void* sum = all + at_[m];
     if (type != DType::kF32) {
-      kernels_.convert(finished(), DType::kF32, sum, type, part.count);
+      kernels_.convert(finished(), DType::kF32, sum, type, chunk.count);
       sum = finished();
     }
-    place(out, part.begin, static_cast<const float*>(sum), part.count);
+    place(out, chunk.begin, static_cast<const float*>(sum), chunk.count);
   }
 }
 
 /// The owners of one seat exchange their sums, then each passes its mates all of its seat's, back to back.
 void OrderedSums::spread_by_runs(char* all, const void* own) {
-  const int64_t width = dtype_bytes(r_.round_to), mine = parts_[me_].count * width;
+  const int64_t width = dtype_bytes(r_.round_to), mine = chunks_[me_].count * width;
   int64_t at = 0;
   for (int32_t s = 0; s < runs_.size; ++s)
     for (int32_t run = 0; run < runs_.count; ++run) {
       const int32_t owner = runs_.member(run, s);
       at_[owner] = at;
-      at += parts_[owner].count * width;
+      at += chunks_[owner].count * width;
     }
-  kernels_.convert(all + at_[me_], r_.round_to, own, r_.round_to, parts_[me_].count);
+  kernels_.convert(all + at_[me_], r_.round_to, own, r_.round_to, chunks_[me_].count);
   no_messages();
   for (int32_t run = 0; run < runs_.count; ++run) {
     const int32_t owner = runs_.member(run, runs_.seat);
     if (owner == me_) continue;
     sent_.at[owner] = at_[me_], sent_.bytes[owner] = mine;
-    received_.at[owner] = at_[owner], received_.bytes[owner] = parts_[owner].count * width;
+    received_.at[owner] = at_[owner], received_.bytes[owner] = chunks_[owner].count * width;
   }
   if (runs_.count > 1) exchange_.all_to_all(runs_.seats(), all, received_, all, sent_);
   no_messages();
@@ -269,7 +269,7 @@ void OrderedSums::no_messages() {
 /// Elements of the chunk whose owners have this seat in their run.
 int64_t OrderedSums::count_of_seat(int32_t seat) const {
   int64_t count = 0;
-  for (int32_t run = 0; run < runs_.count; ++run) count += parts_[runs_.member(run, seat)].count;
+  for (int32_t run = 0; run < runs_.count; ++run) count += chunks_[runs_.member(run, seat)].count;
   return count;
 }
 

@@ -76,7 +76,7 @@ class OrderedSums {
                   int32_t member);
 
  private:
-  struct Part {
+  struct Chunk {
     int64_t begin = 0, count = 0;
   };
   /// Runs of `size` members; this one is number `seat` of run `run`.
@@ -107,9 +107,9 @@ class OrderedSums {
   const int64_t floats_;
   std::vector<const void*> addends_;
   Messages sent_, received_;
-  std::vector<Part> parts_;  ///< of the chunk, by owner
-  std::vector<int64_t> at_;  ///< in bytes, by owner: where its finished sum lies on its way to all
-  Reduction r_;              ///< of the call that runs
+  std::vector<Chunk> chunks_;  ///< of the chunk, by owner
+  std::vector<int64_t> at_;    ///< in bytes, by owner: where its finished sum lies on its way to all
+  Reduction r_;                ///< of the call that runs
   Runs runs_;
   int32_t members_ = 0, me_ = 0;
   int64_t chunk_ = 0, slots_ = 0;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "engine/base/divisor.h"
 #include "engine/config/rules.h"
 #include "engine/config/rules_batch.h"
 #include "engine/config/schema_view.h"
@@ -26,8 +27,7 @@ int64_t usual_sum_group(const Effective& c) {
   const int64_t shard = c.integer("/mesh/dp_shard"), ranks = data_parallel_ranks(c);
   if (shard > 1 && c.integer("/mesh/dp_replicate") > 1) return shard;
   if (ranks <= kMostSummedAtOnce) return ranks;
-  auto group = static_cast<int64_t>(std::sqrt(static_cast<double>(ranks)));
-  while (ranks % group != 0) --group;
+  const int64_t group = divisor_at_root(ranks);
   return group > 1 ? group : ranks;
 }
 

@@ -1,6 +1,7 @@
 // Failures: every rank gets the same class of error, soon, and it names the rank and the cause.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -25,6 +26,32 @@ class Failures : public ::testing::TestWithParam<WorldKind> {
     for (const auto& error : run_world(GetParam().make(ranks), fn, options)) all.push_back(caught(error));
     return all;
   }
+
+  /// All but the ranks `absent` enter an all_reduce.
+  std::vector<Caught> sum_without(const std::vector<int32_t>& absent, int32_t ranks, const Reduction& r) {
+    std::atomic<int32_t> waiting{ranks - static_cast<int32_t>(absent.size())};
+    std::barrier ready(ranks);  // what it takes to make a rank is not what is waited for
+    return run(
+        ranks,
+        [&](comm::RankComm& rank) {
+          const auto group = world_group(rank);
+          ready.arrive_and_wait();
+          group->wait(group->barrier());
+          if (std::find(absent.begin(), absent.end(), rank.rank()) != absent.end()) {
+            while (waiting > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            return;
+          }
+          float x = 1;
+          const comm::AllReducePiece piece = {&x, &x, 1};
+          const comm::Work work = group->all_reduce({&piece, 1}, r);
+          const struct Count {
+            std::atomic<int32_t>& n;
+            ~Count() { --n; }
+          } count{waiting};
+          group->wait(work);
+        },
+        1.5);
+  }
 };
 
 bool contains(const std::string& text, const std::string& part) {
@@ -32,32 +59,20 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 TEST_P(Failures, ATimeoutNamesWhoDidNotComeToWhichCall) {
-  std::atomic<int32_t> waiting{3};
-  std::barrier ready(5);  // what it takes to make a rank is not what is waited for
-  const auto errors = run(
-      5,
-      [&](comm::RankComm& rank) {
-        const auto group = world_group(rank);
-        ready.arrive_and_wait();
-        group->wait(group->barrier());
-        if (rank.rank() == 1 || rank.rank() == 3) {
-          while (waiting > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-          return;
-        }
-        float x = 1;
-        const comm::AllReducePiece piece = {&x, &x, 1};
-        const comm::Work work = group->all_reduce({&piece, 1}, Reduction{});
-        const struct Count {
-          std::atomic<int32_t>& n;
-          ~Count() { --n; }
-        } count{waiting};
-        group->wait(work);
-      },
-      1.5);
+  const auto errors = sum_without({1, 3}, 5, {});
   for (const size_t r : {0, 2, 4}) {
     EXPECT_EQ(errors[r].code, code(Code::kTimeout)) << errors[r].message;
     EXPECT_TRUE(contains(errors[r].message, "all_reduce 1 of group 'world'")) << errors[r].message;
     EXPECT_TRUE(contains(errors[r].message, "rank 1 and rank 3 never entered")) << errors[r].message;
+  }
+}
+
+/// Also by members that would not hear from it in this call.
+TEST_P(Failures, ATimeoutOfASumInTwoHopsNamesWhoDidNotCome) {
+  const auto errors = sum_without({3}, 6, {.sum_group = 2});
+  for (const size_t r : {0, 1, 2, 4, 5}) {
+    EXPECT_EQ(errors[r].code, code(Code::kTimeout)) << errors[r].message;
+    EXPECT_TRUE(contains(errors[r].message, ": rank 3 never entered")) << errors[r].message;
   }
 }
 

@@ -170,6 +170,24 @@ TEST(WireBytes, OfSumsInTwoHopsGrowWithTheRunAndTheRuns) {
   }
 }
 
+/// Of more than eight members a gather takes two hops, too: 12 in runs of 3 speak with 2 + 3 others.
+TEST(WireBytes, OfGathersAmongManyGrowWithTheRunAndTheRuns) {
+  constexpr int64_t kElements = 1003;
+  for (const auto& [ranks, partners] : {std::pair{9, 4}, {11, 10}, {12, 5}}) {
+    World world(ranks);
+    world.run([&, ranks = ranks](comm::ProcessGroup& group) {
+      std::vector<int32_t> full(static_cast<size_t>(ranks * kElements), -1), shard(kElements, group.rank());
+      const comm::GatherPiece piece = {full.data(), shard.data(), kElements};
+      group.wait(group.all_gather({&piece, 1}, DType::kF32));
+      for (int64_t i = 0; i < std::ssize(full); ++i) ASSERT_EQ(full[i], i / kElements) << i;
+    });
+    for (int32_t r = 0; r < ranks; ++r) {
+      const Traffic::Entry e = world.entry(r, Operation::kAllGather);
+      EXPECT_EQ(e.wire_bytes, e.bytes + partners * int64_t{sizeof(comm::Tag)}) << ranks << " ranks";
+    }
+  }
+}
+
 /// Each member's own sum, whatever the number of members and numbers; `count` of them above what the staging
 /// holds at a time, once.
 TEST(WireBytes, SumsOfIntegersAreExactAndSendWhatTheClosedFormSays) {

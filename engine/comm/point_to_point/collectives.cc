@@ -5,11 +5,15 @@
 #include <numeric>
 
 #include "engine/base/bytes_at.h"
+#include "engine/base/divisor.h"
 #include "engine/comm/agreement.h"
 #include "engine/comm/comm.h"
 
 namespace hawser::comm {
 namespace {
+
+/// Members that gather each from each.
+constexpr int32_t kMostInOneRun = 8;
 
 void move(void* to, const void* from, int64_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, static_cast<size_t>(bytes));
@@ -83,10 +87,23 @@ void PeerCollectives::all_gather() {
       gather_by_tree(piece.full, bytes);
       continue;
     }
-    for_each_partner(all(), [&](int32_t m) {
-      exchange(m, piece.shard, bytes, bytes_at(piece.full, m * bytes), bytes, true);
-    });
+    gather_in_runs(piece.full, bytes);
   }
+}
+
+/// Members exchange their shards in runs, then each sends its run's shards to one member of each other run. A few
+/// members form one run, which saves a hop.
+void PeerCollectives::gather_in_runs(void* full, int64_t shard_bytes) {
+  const int32_t n = group_->size(), me = group_->member;
+  const auto root = static_cast<int32_t>(divisor_at_root(n));
+  const int32_t run = n <= kMostInOneRun || root == 1 ? n : root;
+  const int32_t first = me / run * run;
+  const auto of = [&](int32_t m) { return bytes_at(full, m * shard_bytes); };
+  for_each_partner({first, 1, run},
+                   [&](int32_t m) { exchange(m, of(me), shard_bytes, of(m), shard_bytes, true); });
+  for_each_partner({me % run, run, n / run}, [&](int32_t m) {
+    exchange(m, of(first), run * shard_bytes, of(m / run * run), run * shard_bytes, true);
+  });
 }
 
 /// A binomial tree to member 0, in which each member passes on everything it has, and another one back.

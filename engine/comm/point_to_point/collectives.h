@@ -63,6 +63,7 @@ class PeerCollectives final : private RowExchange {
   void send();
   void recv();
   void all_gather();
+  void gather_in_runs(void* full, int64_t shard_bytes);
   void gather_by_tree(void* full, int64_t shard_bytes);
   void broadcast(void* data, int64_t bytes, int32_t root);
   void all_to_all();

@@ -1,0 +1,16 @@
+// Into how many groups of how many: the grid of n members whose rows and columns are shortest.
+#pragma once
+
+#include <cstdint>
+
+namespace hawser {
+
+/// The largest divisor of n >= 1 that is at most its square root.
+constexpr int64_t divisor_at_root(int64_t n) {
+  int64_t best = 1;
+  for (int64_t d = 2; d * d <= n; ++d)
+    if (n % d == 0) best = d;
+  return best;
+}
+
+}  // namespace hawser
