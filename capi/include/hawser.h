@@ -809,7 +809,7 @@ HWS_API hws_status hws_engine_progress(const hws_engine* engine, hws_progress* p
  * larger. Errors: HWS_FAILED_PRECONDITION for inference and while a step is pending. */
 HWS_API hws_status hws_engine_set_trace(hws_engine* engine, int32_t detail);
 /** *out: the last step. HWS_FORMAT_JSON: trace events for Perfetto and chrome://tracing, with a process per
- * rank and a thread per stream (compute, communication), in microseconds; "otherData" says for each rank how
+ * rank and a thread per lane (compute, communication, saves), in microseconds; "otherData" says for each rank how
  * much of its communication was hidden behind compute. HWS_FORMAT_TEXT: that alone, as a table. Errors:
  * HWS_FAILED_PRECONDITION if no step was recorded. */
 HWS_API hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out);

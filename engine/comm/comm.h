@@ -83,9 +83,11 @@ class RankComm {
   virtual bool abort(const Error& error) noexcept = 0;
   /// Bytes that the transport holds for this rank's sums, fixed when its lanes are created.
   virtual int64_t transport_bytes() const = 0;
-  /// The finished calls of the main lane since the last take, oldest first, at most `most`. Calls older than
-  /// the last 2,048 issued are lost. Allocates nothing.
-  virtual int64_t take_records(Record* out, int64_t most) = 0;
+  /// Names of the lanes so far, indexed by Work::lane; the first is the main one.
+  virtual std::vector<std::string> lane_names() const = 0;
+  /// The finished calls of a lane since the last take, oldest first, at most `most`. Calls older than the last
+  /// 2,048 issued are lost. Allocates nothing.
+  virtual int64_t take_records(int32_t lane, Record* out, int64_t most) = 0;
   /// The last calls, finished or not: at most 2,048 per lane and `most` in all, oldest first. Any thread,
   /// also during calls and after an error; never waits.
   virtual int64_t recall(Record* out, int64_t most) const = 0;

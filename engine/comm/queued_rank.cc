@@ -77,6 +77,7 @@ Progress& QueuedRank::progress_of(const Lane& lane) {
   while (lanes_.size() <= number) {
     lanes_.push_back(std::make_unique<Progress>(*transport_, static_cast<int32_t>(lanes_.size()), spins_,
                                                 &QueuedRank::count, this));
+    lane_names_.push_back(lane.name);
   }
   return *lanes_[number];
 }
@@ -121,6 +122,11 @@ int64_t QueuedRank::recall(Record* out, int64_t most) const {
   for (const auto& lane : lanes_) count += lane->recorder().recall(out + count, most / lanes);
   std::sort(out, out + count, [](const Record& a, const Record& b) { return a.issued < b.issued; });
   return count;
+}
+
+std::vector<std::string> QueuedRank::lane_names() const {
+  const std::lock_guard lock(groups_mutex_);
+  return lane_names_;
 }
 
 std::vector<GroupName> QueuedRank::group_names() const {

@@ -37,8 +37,9 @@ class QueuedRank final : public RankComm {
   std::unique_ptr<DeviceComm> on_device(const DeviceUse& use) override;
   bool abort(const Error& error) noexcept override { return transport_->abort(error.on_rank(rank())); }
   int64_t transport_bytes() const override { return transport_->bytes(); }
-  int64_t take_records(Record* out, int64_t most) override {
-    return main().recorder().take_finished(out, most);
+  std::vector<std::string> lane_names() const override;
+  int64_t take_records(int32_t lane, Record* out, int64_t most) override {
+    return lanes_[static_cast<size_t>(lane)]->recorder().take_finished(out, most);
   }
   int64_t recall(Record* out, int64_t most) const override;
   std::vector<GroupName> group_names() const override;
@@ -57,6 +58,7 @@ class QueuedRank final : public RankComm {
   mutable std::mutex groups_mutex_;
   std::vector<std::unique_ptr<GroupCounters>> groups_;
   std::vector<std::unique_ptr<Progress>> lanes_;  ///< indexed by lane number
+  std::vector<std::string> lane_names_;           ///< likewise
 };
 
 }  // namespace hawser::comm

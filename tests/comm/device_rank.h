@@ -41,7 +41,10 @@ class DeviceRank final : public comm::RankComm {
   }
   bool abort(const Error& error) noexcept override { return host_->abort(error); }
   int64_t transport_bytes() const override { return host_->transport_bytes(); }
-  int64_t take_records(comm::Record* out, int64_t most) override { return host_->take_records(out, most); }
+  std::vector<std::string> lane_names() const override { return host_->lane_names(); }
+  int64_t take_records(int32_t lane, comm::Record* out, int64_t most) override {
+    return host_->take_records(lane, out, most);
+  }
   int64_t recall(comm::Record* out, int64_t most) const override { return host_->recall(out, most); }
   std::vector<comm::GroupName> group_names() const override { return host_->group_names(); }
 

@@ -82,15 +82,15 @@ TEST(Local, RecordsAreTakenOldestFirstAndTheRingForgetsTheOldest) {
     for (int i = 0; i < 3000; ++i) work = group->barrier();  // more than the queue holds
     group->wait(work);
     std::vector<comm::Record> records(4096);
-    EXPECT_EQ(rank.take_records(records.data(), 100), 100);
+    EXPECT_EQ(rank.take_records(0, records.data(), 100), 100);
     EXPECT_EQ(records[0].ticket, 3000u - 2048 + 1);
     for (int i = 0; i < 100; ++i) {
       EXPECT_EQ(records[i].ticket, records[0].ticket + static_cast<uint64_t>(i));
       EXPECT_LE(records[i].issued, records[i].begun);
       EXPECT_LE(records[i].begun, records[i].ended);
     }
-    EXPECT_EQ(rank.take_records(records.data(), 4096), 1948);
-    EXPECT_EQ(rank.take_records(records.data(), 4096), 0);
+    EXPECT_EQ(rank.take_records(0, records.data(), 4096), 1948);
+    EXPECT_EQ(rank.take_records(0, records.data(), 4096), 0);
   });
 }
 

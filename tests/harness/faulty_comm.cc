@@ -93,7 +93,10 @@ class FaultyRank final : public comm::RankComm {
   }
   bool abort(const Error& error) noexcept override { return inner_->abort(error); }
   int64_t transport_bytes() const override { return inner_->transport_bytes(); }
-  int64_t take_records(comm::Record* out, int64_t most) override { return inner_->take_records(out, most); }
+  std::vector<std::string> lane_names() const override { return inner_->lane_names(); }
+  int64_t take_records(int32_t lane, comm::Record* out, int64_t most) override {
+    return inner_->take_records(lane, out, most);
+  }
   int64_t recall(comm::Record* out, int64_t most) const override { return inner_->recall(out, most); }
   std::vector<comm::GroupName> group_names() const override { return inner_->group_names(); }
 

@@ -1,5 +1,6 @@
 // Formats a traced step for people and for trace viewers (Perfetto, chrome://tracing). The format is Google's
-// "Trace Event Format": complete events ("X") in microseconds, one process per rank, one thread per stream.
+// "Trace Event Format": complete events ("X") in microseconds, one process per rank. Each lane of the plan has a
+// thread, and so has each lane of the comm that the plan does not use, such as the one of saves.
 #include "engine/train/report/traces.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,9 @@ namespace {
 
 using plan::Instruction;
 
-constexpr int kComputeThread = 0, kCommunicationThread = 1;
+constexpr int thread_of(plan::Lane lane) { return static_cast<int>(lane); }
+constexpr int kComputeThread = thread_of(plan::Lane::kCompute);
+constexpr int kFirstUnplanned = static_cast<int>(plan::kLanes);
 
 std::string label(const Instruction& n) {
   std::string text = plan::op_name(n.op);
@@ -33,8 +36,10 @@ class Events {
 
   void add(const plan::Timeline& line) {
     name("process_name", kComputeThread, fmt::format("rank {}", rank_));
-    name("thread_name", kComputeThread, "compute");
-    name("thread_name", kCommunicationThread, "communication");
+    for (size_t l = 0; l < plan::kLanes; ++l) {
+      const auto lane = static_cast<plan::Lane>(l);
+      if (uses(lane)) name("thread_name", thread_of(lane), plan::lane_name(lane));
+    }
     for (size_t i = 0; i < line.times.size(); ++i) {
       const plan::Times& t = line.times[i];
       if (!plan_.instructions[i].is_transfer()) event(i, "compute", t.begin, t.end);
@@ -53,6 +58,19 @@ class Events {
     }
   }
 
+  /// Calls of lanes that the plan does not use.
+  void add(const std::vector<StepTrace::LaneCalls>& lanes) {
+    int thread = kFirstUnplanned;
+    for (const StepTrace::LaneCalls& lane : lanes) {
+      if (lane.planned) continue;
+      name("thread_name", thread, lane.name);
+      for (const comm::Record& call : lane.calls)
+        push(comm::operation_name(call.operation), "communication", call.begun, call.ended, thread,
+             {{"bytes", call.bytes}});
+      ++thread;
+    }
+  }
+
  private:
   void name(const char* what, int thread, const std::string& text) {
     out_.push_back(
@@ -66,7 +84,15 @@ class Events {
     if (category == "wait") text = "wait: " + text;
     OrderedJson args = {{"instruction", index}};
     if (sends) args["bytes"] = plan_.instructions[index].sent_bytes;
-    push(text, category, begin, end, sends ? kCommunicationThread : kComputeThread, std::move(args));
+    push(text, category, begin, end,
+         sends ? thread_of(plan::sending_lane(plan_.instructions[index])) : kComputeThread, std::move(args));
+  }
+
+  bool uses(plan::Lane lane) const {
+    const auto& all = plan_.instructions;
+    return std::any_of(all.begin(), all.end(), [&](const Instruction& n) {
+      return n.lane == lane || (plan::meets_others(n) && plan::sending_lane(n) == lane);
+    });
   }
 
   void push(const std::string& text, const std::string& category, double begin, double end, int thread,
@@ -139,6 +165,7 @@ std::string Traces::report(bool json) const {
     if (json) {
       Events events(ranks_.plans().train, rank, zero, &report["traceEvents"]);
       events.add(lines[i]);
+      events.add(traces_[i].lanes());
       if (const KernelProfile* profile = traces_[i].profile()) events.add(*profile);
     }
     report["otherData"]["ranks"].push_back(overlap_json(rank, o));

@@ -25,20 +25,27 @@ size_t calls_of(const plan::Plan& plan) {
 }  // namespace
 
 StepTrace::StepTrace(const plan::Plan& plan, comm::RankComm* comm)
-    : plan_(plan), comm_(comm), marks_(plan.instructions.size()), records_(calls_of(plan) + kTakeEvery) {
+    : plan_(plan), comm_(comm), marks_(plan.instructions.size()) {
   halves_.reserve(2);
+  if (!comm) return;
+  for (const std::string& name : comm->lane_names())
+    lanes_.push_back({name, lanes_.empty(), std::vector<comm::Record>(calls_of(plan) + kTakeEvery)});
 }
 
 /// Drops the records of calls that are not part of this step.
 void StepTrace::begin_half(size_t first) {
-  if (first == 0) halves_.clear(), recorded_ = 0;
+  if (first == 0) halves_.clear();
   half_begin_ = first;
-  half_records_ = recorded_;
   if (profile_ && first == 0) begin_sums();
   in_flight_ = 0;
-  if (!comm_) return;
-  const auto room = static_cast<int64_t>(records_.size() - recorded_);
-  while (comm_->take_records(records_.data() + recorded_, room) > 0) {
+  for (size_t l = 0; l < lanes_.size(); ++l) {
+    Calls& lane = lanes_[l];
+    if (first == 0) lane.recorded = 0;
+    lane.half = lane.recorded;
+    do {
+      lane.recorded = lane.half;
+      lane.take(comm_, static_cast<int32_t>(l));
+    } while (lane.recorded > lane.half);
   }
 }
 
@@ -47,7 +54,8 @@ void StepTrace::starts(size_t index) { marks_[index].begin = steady_seconds(); }
 void StepTrace::ended(size_t index) { marks_[index].end = steady_seconds(); }
 
 void StepTrace::issued(size_t index, comm::Work work) {
-  marks_[index].last = work.ticket;
+  marks_[index].last = work;
+  lanes_[static_cast<size_t>(work.lane)].planned = true;
   in_flight_ += kMostCalls;
   if (in_flight_ >= kTakeEvery) take_records();
 }
@@ -78,18 +86,30 @@ void StepTrace::add_half() {
   sums_.seconds += half.drain_end - (half.end > half_begin_ ? marks_[half_begin_].ready : half.drain_begin);
   sums_.waited += half.drain_end - half.drain_begin;
   for (size_t i = half_begin_; i < half.end; ++i) sums_.waited += marks_[i].begin - marks_[i].ready;
-  for (size_t i = half_records_; i < recorded_; ++i) {
-    ++sums_.transfers;
-    sums_.sent_bytes += records_[i].bytes;
-    sums_.communicating += records_[i].ended - records_[i].begun;
+  for (const Calls& lane : lanes_) {
+    for (size_t i = lane.half; lane.planned && i < lane.recorded; ++i) {
+      ++sums_.transfers;
+      sums_.sent_bytes += lane.records[i].bytes;
+      sums_.communicating += lane.records[i].ended - lane.records[i].begun;
+    }
   }
 }
 
 void StepTrace::take_records() {
   in_flight_ = 0;
-  if (!comm_) return;
-  const auto room = static_cast<int64_t>(records_.size() - recorded_);
-  recorded_ += static_cast<size_t>(comm_->take_records(records_.data() + recorded_, room));
+  for (size_t l = 0; l < lanes_.size(); ++l) lanes_[l].take(comm_, static_cast<int32_t>(l));
+}
+
+void StepTrace::Calls::take(comm::RankComm* comm, int32_t lane) {
+  const auto room = static_cast<int64_t>(records.size() - recorded);
+  recorded += static_cast<size_t>(comm->take_records(lane, records.data() + recorded, room));
+}
+
+std::vector<StepTrace::LaneCalls> StepTrace::lanes() const {
+  std::vector<LaneCalls> lanes;
+  for (const Calls& lane : lanes_)
+    lanes.push_back({lane.name, lane.planned, {lane.records.data(), lane.recorded}});
+  return lanes;
 }
 
 plan::Timeline StepTrace::timeline() const {
@@ -119,21 +139,24 @@ plan::Timeline StepTrace::timeline() const {
   return timeline;
 }
 
-/// Calls finish in the order in which they were issued, so one pass over both lists finds each call's
-/// instruction.
+/// Calls of a lane finish in the order in which they were issued, so one walk over the plan and its lanes finds
+/// each call's instruction. What meets others does so in the main lane.
 void StepTrace::add_transfers(plan::Timeline* timeline) const {
-  size_t next = 0;
-  for (size_t i = 0; i < timeline->times.size(); ++i) {
+  std::vector<size_t> nexts(lanes_.size());
+  for (size_t i = 0; i < timeline->times.size() && comm_; ++i) {
     const bool transfer = plan_.instructions[i].is_transfer();
     if (!transfer && !plan::meets_others(plan_.instructions[i])) continue;
     plan::Times& t = timeline->times[i];
+    const comm::Work last = transfer ? marks_[i].last : comm::Work{};
+    const Calls& lane = lanes_[static_cast<size_t>(last.lane)];
+    size_t& next = nexts[static_cast<size_t>(last.lane)];
     const size_t first = next;
     if (transfer)
-      while (next < recorded_ && records_[next].ticket <= marks_[i].last) ++next;
+      while (next < lane.recorded && lane.records[next].ticket <= last.ticket) ++next;
     else
-      next = std::min(next + 1, recorded_);
+      next = std::min(next + 1, lane.recorded);
     if (next == first) continue;
-    t.sent_begin = records_[first].begun, t.sent_end = records_[next - 1].ended;
+    t.sent_begin = lane.records[first].begun, t.sent_end = lane.records[next - 1].ended;
     if (transfer)
       t.begin = t.sent_begin, t.end = t.sent_end;
     else

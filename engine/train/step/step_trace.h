@@ -1,10 +1,13 @@
 // StepTrace: when each instruction of the last step ran on one rank, by lane. The executor reports what the
-// compute lane does; the times of transfers come from the rank's records. All memory is allocated at
+// compute lane does; the times of transfers come from the records of the rank's lanes. Calls of lanes that the
+// plan does not use, such as those of a save, are kept beside them. All memory is allocated at
 // construction, and an executor without a trace pays nothing.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "engine/comm/comm.h"
@@ -46,11 +49,19 @@ class StepTrace {
   /// In seconds of the steady clock. Throws kFailedPrecondition if no step was recorded completely.
   plan::Timeline timeline() const;
 
+  /// A lane of the comm and its calls that finished during the last step.
+  struct LaneCalls {
+    std::string name;
+    bool planned = false;  ///< carries transfers of the plan, which the timeline has
+    std::span<const comm::Record> calls;
+  };
+  std::vector<LaneCalls> lanes() const;
+
  private:
-  /// Times of one instruction. `last` is the ticket of its last call.
+  /// Times of one instruction. `last` is its last call.
   struct Mark {
     double ready = 0, begin = 0, end = 0;
-    uint64_t last = 0;
+    comm::Work last;
   };
   struct Half {
     size_t end = 0;  ///< end of the recorded instructions
@@ -61,16 +72,24 @@ class StepTrace {
   void take_records();
   void add_transfers(plan::Timeline* timeline) const;
 
+  /// What was recorded of a lane.
+  struct Calls {
+    std::string name;
+    bool planned = false;
+    std::vector<comm::Record> records;
+    size_t recorded = 0;
+    size_t half = 0;  ///< the first of the half that runs
+    void take(comm::RankComm* comm, int32_t lane);
+  };
   const plan::Plan& plan_;
   comm::RankComm* comm_;
   std::vector<Mark> marks_;
   std::vector<Half> halves_;  ///< finished halves of the last step
-  std::vector<comm::Record> records_;
-  size_t recorded_ = 0;
-  int64_t in_flight_ = 0;  ///< most calls since the records were last taken
+  std::vector<Calls> lanes_;  ///< by Work::lane
+  int64_t in_flight_ = 0;     ///< most calls since the records were last taken
   std::unique_ptr<KernelProfile> profile_;
   Sums sums_;
-  size_t half_begin_ = 0, half_records_ = 0;  ///< first instruction and record of the half that runs
+  size_t half_begin_ = 0;  ///< first instruction of the half that runs
   int64_t steps_begun_ = 0;
 };
 

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "tests/harness/layout_run.h"
+#include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
 namespace {
@@ -114,6 +115,58 @@ TEST(Trace, SaysTheSameAsTraceEvents) {
   ASSERT_EQ(report.at("otherData").at("ranks").size(), 2u);
   const double hidden = plan::overlap_of(plan, run.trainer().traces().timeline(1)).hidden_share();
   EXPECT_EQ(report.at("otherData").at("ranks")[1].at("hidden_share").get<double>(), hidden);
+}
+
+/// A plan with two lanes of transfers, and a save in a third.
+TEST(Trace, FindsCallsInTheLaneThatTheyWereIssuedIn) {
+  spawn_ranks(2, [](comm::RankComm& rank) {
+    const auto one = world_group(rank);
+    const auto two = rank.make_group({0, 1}, "activations", {"activations", false});
+    const auto save = rank.make_group({0, 1}, "saves", {"saves", false});
+    plan::Plan plan;
+    plan.instructions.resize(4);
+    for (size_t i = 0; i < 4; ++i) {
+      plan.instructions[i].op = plan::Op::kUnshard;
+      plan.instructions[i].lane = i % 2 == 0 ? plan::Lane::kDataParallel : plan::Lane::kToNext;
+    }
+    plan.commit = plan.instructions.size();
+    train::StepTrace trace(plan, &rank);
+    two->wait(two->barrier());  // before the step
+    trace.begin_half(0);
+    save->wait(save->barrier());
+    std::array<comm::Work, 4> works;
+    std::vector<char> data(8);
+    for (size_t i = 0; i < 4; ++i) {
+      trace.turn(i);
+      trace.starts(i);
+      works[i] = i % 2 == 0 ? one->broadcast(data.data(), 4, 0) : two->broadcast(data.data() + 4, 4, 1);
+      trace.issued(i, works[i]);
+      trace.ended(i);
+    }
+    trace.drains();
+    one->wait(works[2]);
+    two->wait(works[3]);
+    trace.end_half(4);
+    const plan::Timeline line = trace.timeline();
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_LT(line.times[i].sent_begin, line.times[i].sent_end) << i;
+      EXPECT_LE(line.times[i].ready, line.times[i].sent_end) << i;
+      if (i >= 2) {
+        EXPECT_LE(line.times[i - 2].sent_end, line.times[i].sent_begin) << "in order in each lane";
+      }
+    }
+    const auto lanes = trace.lanes();
+    ASSERT_EQ(lanes.size(), 3u);
+    EXPECT_EQ(lanes[0].name, "main");
+    EXPECT_EQ(lanes[1].name, "activations");
+    EXPECT_EQ(lanes[2].name, "saves");
+    EXPECT_TRUE(lanes[0].planned && lanes[1].planned);
+    EXPECT_FALSE(lanes[2].planned);
+    EXPECT_EQ(lanes[0].calls.size(), 2u);
+    EXPECT_EQ(lanes[1].calls.size(), 2u);
+    ASSERT_EQ(lanes[2].calls.size(), 1u);
+    EXPECT_EQ(lanes[2].calls[0].operation, comm::Operation::kBarrier);
+  });
 }
 
 TEST(Trace, IsThereOnlyWhenItWasAskedFor) {
