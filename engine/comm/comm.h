@@ -35,6 +35,8 @@ struct DeviceUse {
   void* staging = nullptr;  ///< device memory for sums; at least device_staging_bytes of every sum
   int64_t staging_bytes = 0;
   double timeout_seconds = 60;  ///< for each call, from the time when this rank's device reaches it
+  /// Of all groups. Calls of other lanes than the main one run on streams of their own. One DeviceComm per lane.
+  Lane lane = {};
 };
 
 /// A rank's groups for memory of its device (all_reduce_i64 uses host memory). A PeerLink moves the data. A call

@@ -110,8 +110,9 @@ class QueuedDeviceComm final : public DeviceComm {
 
 std::unique_ptr<DeviceComm> QueuedRank::on_device(const DeviceUse& use) {
   return std::make_unique<QueuedDeviceComm>(
-      use, *transport_, main(), [this](std::vector<int32_t> members, std::string name) {
-        return make_queued(std::move(members), std::move(name), {}, Pairs::kTree);
+      use, *transport_, progress_of(use.lane),
+      [this, lane = use.lane](std::vector<int32_t> members, std::string name) {
+        return make_queued(std::move(members), std::move(name), lane, Pairs::kTree);
       });
 }
 

@@ -49,7 +49,6 @@ class QueuedRank final : public RankComm {
                                            Pairs pairs);
   void check_members(const std::vector<int32_t>& members, const std::string& name) const;
   Progress& progress_of(const Lane& lane);
-  Progress& main() const { return *lanes_.front(); }
   static void count(void* self, const Call& call);
 
   std::unique_ptr<Transport> transport_;

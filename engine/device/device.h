@@ -3,12 +3,12 @@
 // no exceptions, RTTI, C++ library types or foreign frees. The engine calls it through HostLink and Arena,
 // which turn a status into an Error.
 //
-// A Device belongs to one rank and has two streams, each of which runs its work in order. A call that takes
-// a StreamId may return before its work is done (on the CPU none does) and borrows its arguments until then.
+// A Device belongs to one rank and has two streams, and one more for each further lane of transfers, each of
+// which runs its work in order. A call that takes a StreamId may return before its work is done (on the CPU none does) and borrows its arguments until then.
 // Several Devices may share one GPU.
 //
 // Threading: one thread at a time, not always the same one. Two exceptions: any thread may call release and
-// release_host for memory that no work uses, and one more thread may use the communication stream, by the
+// release_host for memory that no work uses, and one more thread may use each communication stream, by the
 // calls that name it, wait_on_host, error and message.
 #pragma once
 
@@ -23,9 +23,6 @@ namespace hawser::device {
 // Status: 0, or the number of a Code (engine/base/error.h). The text is Device::message().
 
 enum class Kind : int32_t { kCpu = 0, kCuda = 1 };
-
-/// Modules compute on the first, transfers between ranks run on the second.
-enum class StreamId : int32_t { kCompute = 0, kCommunication = 1 };
 
 struct DeviceInfo {
   Kind kind = Kind::kCpu;
@@ -52,10 +49,13 @@ class Device {
  public:
   virtual DeviceInfo info() const noexcept = 0;
   /// The kernels of this device, which are called with stream(id). That Stream is the first member of what
-  /// they need, and only they use it, so its `run` may be null. Both streams have the same `num_workers`,
+  /// they need, and only they use it, so its `run` may be null. All streams have the same `num_workers`,
   /// which sizes workspaces. Kernels and streams are constant and live as long as the device.
   virtual const kernels::KernelTable& kernels() const noexcept = 0;
   virtual Stream& stream(StreamId id) noexcept = 0;
+  /// One more communication stream, which lives as long as the device. kOutOfMemory where it has kMostStreams.
+  virtual Status make_stream(StreamId* out) noexcept = 0;
+  static constexpr int32_t kMostStreams = 32;
 
   // Memory. Errors: kOutOfMemory.
 

@@ -2,8 +2,8 @@
 // between GPUs). It only moves bytes; kernels add, in an order that Hawser defines (comm/device). A plugin
 // makes it, so the rules of device.h apply.
 //
-// Calls queue work on the communication stream in order and return at once. All ranks of the group make the
-// same calls. Threading: one thread at a time, the one of the communication stream.
+// Calls queue work on the request's stream in order and return at once. All ranks of the group make the same
+// calls. Threading: one thread at a time, the one of that stream.
 #pragma once
 
 #include <stdint.h>
@@ -12,6 +12,10 @@ namespace hawser::device {
 
 using Status = int32_t;
 struct Event;
+
+/// Modules compute on the first, transfers between ranks run on the second and on those that Device::make_stream
+/// adds, which are numbered from 2 on.
+enum class StreamId : int32_t { kCompute = 0, kCommunication = 1 };
 
 /// How ranks find each other: created on one rank and sent to all. Opaque bytes.
 struct PeerId {
@@ -26,6 +30,7 @@ struct PeerLinkRequest {
   /// Polled in every wait. A status other than 0 ends the wait, and the link, with that status.
   Status (*stop)(void* user) = nullptr;
   void* user = nullptr;
+  StreamId stream = StreamId::kCommunication;  ///< on which its calls run
 };
 
 /// After a failure the link is closed: its peers notice, and later calls return the same status.
@@ -47,7 +52,7 @@ class PeerLink {
   virtual Status send(const void* data, int64_t bytes, int32_t to) noexcept = 0;
   virtual Status recv(void* data, int64_t bytes, int32_t from) noexcept = 0;
 
-  /// Waits until the communication stream is idle. The time limit starts when the event `reached` has been
+  /// Waits until the stream is idle. The time limit starts when the event `reached` has been
   /// reached: until then this rank's own work is what delays it.
   virtual Status wait(Event* reached) noexcept = 0;
 

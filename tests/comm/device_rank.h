@@ -1,6 +1,7 @@
 // A rank whose memory is taken for that of a far device (tests/harness/far_device).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,10 +18,8 @@ class DeviceRank final : public comm::RankComm {
  public:
   DeviceRank(std::unique_ptr<comm::RankComm> host, const comm::CommOptions& options)
       : host_(std::move(host)), device_(request()), staging_(1 << 16) {
-    peers_ = host_->on_device({.device = &device_,
-                               .staging = staging_.data(),
-                               .staging_bytes = static_cast<int64_t>(staging_.size() * sizeof(float)),
-                               .timeout_seconds = options.timeout_seconds});
+    timeout_seconds_ = options.timeout_seconds;
+    peers({});
   }
   int32_t rank() const override { return host_->rank(); }
   int32_t world_size() const override { return host_->world_size(); }
@@ -28,9 +27,10 @@ class DeviceRank final : public comm::RankComm {
                                                  const comm::Lane& lane, comm::Pairs pairs) override {
     if (pairs == comm::Pairs::kTree)
       return host_->make_group(std::move(members), std::move(name), lane, pairs);
-    return peers_->make_group(std::move(members), std::move(name));
+    return peers(lane).make_group(std::move(members), std::move(name));
   }
-  const comm::CallTrail& trail() const { return peers_->trail(); }
+  /// Of the main lane.
+  const comm::CallTrail& trail() { return peers({}).trail(); }
   /// A group of the hosts.
   std::unique_ptr<comm::ProcessGroup> make_host_group(std::vector<int32_t> members, std::string name) {
     return host_->make_group(std::move(members), std::move(name));
@@ -49,6 +49,20 @@ class DeviceRank final : public comm::RankComm {
   std::vector<comm::GroupName> group_names() const override { return host_->group_names(); }
 
  private:
+  /// Lanes that sum would need staging of their own; here only the main one does.
+  comm::DeviceComm& peers(const comm::Lane& lane) {
+    std::unique_ptr<comm::DeviceComm>& made = peers_[lane.name];
+    if (made == nullptr) {
+      const bool main = lane.name == comm::Lane().name;
+      made =
+          host_->on_device({.device = &device_,
+                            .staging = main ? staging_.data() : nullptr,
+                            .staging_bytes = main ? static_cast<int64_t>(staging_.size() * sizeof(float)) : 0,
+                            .timeout_seconds = timeout_seconds_,
+                            .lane = lane});
+    }
+    return *made;
+  }
   device::DeviceRequest request() {
     device::DeviceRequest request;
     request.host_stream = &pool_.stream();
@@ -59,7 +73,8 @@ class DeviceRank final : public comm::RankComm {
   device::ThreadPool pool_{1};
   FarDevice device_;
   std::vector<float> staging_;
-  std::unique_ptr<comm::DeviceComm> peers_;
+  double timeout_seconds_ = 0;
+  std::map<std::string, std::unique_ptr<comm::DeviceComm>> peers_;  // by lane
 };
 
 }  // namespace hawser::testing

@@ -11,7 +11,7 @@ namespace {
 
 using device::StreamId;
 
-constexpr StreamId kCompute = StreamId::kCompute, kCommunication = StreamId::kCommunication;
+constexpr StreamId kCompute = StreamId::kCompute;
 /// A failing rank leaves its group of devices before its reason reaches the others; they wait this long for
 /// it.
 constexpr double kHearSeconds = 2;
@@ -20,15 +20,23 @@ constexpr double kHearSeconds = 2;
 
 DeviceCollectives::DeviceCollectives(const DeviceUse& use, Transport& transport, Progress& progress)
     : device_(*use.device),
+      on_(stream_of(device_, progress.lane())),
       transport_(transport),
       progress_(progress),
       timeout_seconds_(use.timeout_seconds),
       marks_(Progress::kQueue + 1),
       in_(static_cast<size_t>(transport.world_size())),
       out_(static_cast<size_t>(transport.world_size())),
-      sums_(*this, {device_.kernels(), device_.stream(kCommunication)}, static_cast<float*>(use.staging),
+      sums_(*this, {device_.kernels(), device_.stream(on_)}, static_cast<float*>(use.staging),
             use.staging_bytes / int64_t{sizeof(float)}, transport.world_size()) {
   for (Marks& m : marks_) m.reached = make_mark(), m.done = make_mark();
+}
+
+/// The main lane has the communication stream, any other a new one.
+StreamId DeviceCollectives::stream_of(device::Device& device, int32_t lane) {
+  StreamId id = StreamId::kCommunication;
+  if (lane != 0) device::check(device, device.make_stream(&id));
+  return id;
 }
 
 Mark DeviceCollectives::make_mark() {
@@ -39,7 +47,7 @@ Mark DeviceCollectives::make_mark() {
 
 DeviceCollectives::~DeviceCollectives() {
   progress_.drain();
-  (void)device_.synchronize(kCommunication);
+  (void)device_.synchronize(on_);
 }
 
 void DeviceCollectives::connect(int32_t index, const std::string& name, ProcessGroup& hosts) {
@@ -53,7 +61,8 @@ void DeviceCollectives::connect(int32_t index, const std::string& name, ProcessG
                                            .ranks = made.members,
                                            .timeout_seconds = timeout_seconds_,
                                            .stop = &DeviceCollectives::stopped,
-                                           .user = this};
+                                           .user = this,
+                                           .stream = on_};
   device::PeerLink* link = nullptr;
   check(device_.make_peer_link(request, &link));
   made.link.reset(link);
@@ -81,14 +90,14 @@ void DeviceCollectives::run(const Call& call) {
   group_ = &groups_.at(call.group);
   Marks& own = marks(call.ticket);
   try {
-    check(device_.wait(own.reached.get(), kCommunication));
+    check(device_.wait(own.reached.get(), on_));
     give(call);
-    check(device_.record(own.done.get(), kCommunication));
+    check(device_.record(own.done.get(), on_));
     progress_.given(call.ticket);
     check_link(group_->link->wait(own.reached.get()));
     check(device_.error());
   } catch (...) {
-    (void)device_.synchronize(kCommunication);
+    (void)device_.synchronize(on_);
     fail_with_cause(call, Error::caught(transport_.rank()));
   }
 }

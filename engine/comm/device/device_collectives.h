@@ -65,6 +65,7 @@ class DeviceCollectives final : private RowExchange {
     Mark reached, done;
   };
 
+  static device::StreamId stream_of(device::Device& device, int32_t lane);
   Mark make_mark();
   Marks& marks(uint64_t ticket) { return marks_[ticket % marks_.size()]; }
   void check(device::Status status) const;
@@ -81,6 +82,7 @@ class DeviceCollectives final : private RowExchange {
   bool all_gather(char* all, const void* own, int64_t bytes) override;
 
   device::Device& device_;
+  const device::StreamId on_;
   Transport& transport_;
   Progress& progress_;
   const double timeout_seconds_;

@@ -25,6 +25,10 @@ class CpuDevice final : public Device {
   }
   const kernels::KernelTable& kernels() const noexcept override { return kernels_; }
   Stream& stream(StreamId) noexcept override { return stream_; }
+  Status make_stream(StreamId* out) noexcept override {
+    *out = StreamId::kCommunication;
+    return kDone;
+  }
 
   Status memory(int64_t* available, int64_t* total) noexcept override {
     *available = *total = available_memory();

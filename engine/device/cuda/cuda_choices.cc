@@ -24,7 +24,7 @@ size_t length_of_line(const char* text) { return strcspn(text, "\n"); }
 }  // namespace
 
 size_t CudaDevice::write_chooser(char* out, size_t bytes) const {
-  const kernels::cuda::Sdpa* const sdpa = streams_[static_cast<int>(StreamId::kCompute)].sdpa;
+  const kernels::cuda::Sdpa* const sdpa = at(StreamId::kCompute).sdpa;
   const int length = snprintf(out, bytes, "%s;cuBLASLt %zu;cuDNN %lld;%s", name_, cublaslt()->version(),
                               sdpa != nullptr ? static_cast<long long>(sdpa->version()) : 0,
                               cublaslt()->deterministic() ? "deterministic" : "any");

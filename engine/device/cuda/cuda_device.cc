@@ -30,8 +30,7 @@ int32_t code_of(cudaError_t result) {
 
 }  // namespace
 
-CudaDevice::CudaDevice(const Context& context)
-    : context_(context), streams_{CudaStream(nullptr, 0, &sticky_[0]), CudaStream(nullptr, 0, &sticky_[1])} {}
+CudaDevice::CudaDevice(const Context& context) : context_(context) {}
 
 CudaDevice* CudaDevice::open(const DeviceRequest& request, StickyError* failure) {
   const char* operation = "";
@@ -71,33 +70,39 @@ cudaError_t CudaDevice::describe(int32_t index, const char** operation) {
   info_.total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
   static_assert(sizeof info_.hardware_id == sizeof properties.uuid);
   memcpy(info_.hardware_id, &properties.uuid, sizeof info_.hardware_id);
-  for (CudaStream& stream : streams_) {
-    stream.multiprocessors = properties.multiProcessorCount;
-    stream.context = &context_;
+  for (Queue& queue : queues_) {
+    queue.stream.multiprocessors = properties.multiProcessorCount;
+    queue.stream.context = &context_;
   }
   *operation = "a GPU of compute capability 8.0 or newer is needed";
   return properties.major >= kOldestMajor ? cudaSuccess : cudaErrorNoKernelImageForDevice;
 }
 
-/// Transfers have priority, because other ranks wait for them.
 cudaError_t CudaDevice::make_streams(const char** operation) {
+  const cudaError_t result = make_next_stream(operation);
+  return result == cudaSuccess ? make_next_stream(operation) : result;
+}
+
+/// Transfers have priority, because other ranks wait for them.
+cudaError_t CudaDevice::make_next_stream(const char** operation) {
   const ContextScope scope(&context_);
   int lowest = 0, highest = 0;
   *operation = "cudaDeviceGetStreamPriorityRange";
-  cudaError_t result = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
-  const int priority[2] = {lowest, highest};
-  for (int i = 0; i < 2 && result == cudaSuccess; ++i) {
-    *operation = "cudaStreamCreateWithPriority";
-    result = cudaStreamCreateWithPriority(&streams_[i].handle, cudaStreamNonBlocking, priority[i]);
-  }
-  return result;
+  const cudaError_t result = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
+  if (result != cudaSuccess) return result;
+  *operation = "cudaStreamCreateWithPriority";
+  const int priority = streams_ == static_cast<int32_t>(StreamId::kCompute) ? lowest : highest;
+  const cudaError_t made =
+      cudaStreamCreateWithPriority(&queues_[streams_].stream.handle, cudaStreamNonBlocking, priority);
+  if (made == cudaSuccess) ++streams_;
+  return made;
 }
 
 /// Only modules use products and attention, and they run on the compute stream.
 bool CudaDevice::make_libraries(const DeviceRequest& request, StickyError* failure) {
   const ContextScope scope(&context_);
   info_.without = without_;
-  CudaStream& compute = streams_[static_cast<int>(StreamId::kCompute)];
+  CudaStream& compute = at(StreamId::kCompute);
   compute.without = {without_, sizeof without_};
   return start_libraries(&compute, request, name_, compute.without, failure);
 }
@@ -108,7 +113,8 @@ const kernels::KernelTable& CudaDevice::kernels() const noexcept { return kernel
 void CudaDevice::destroy() noexcept {
   {
     const ContextScope scope(&context_);
-    for (CudaStream& stream : streams_) {
+    for (Queue& queue : queues_) {
+      CudaStream& stream = queue.stream;
       if (stream.handle == nullptr) continue;
       cudaStreamSynchronize(stream.handle);
       end_libraries(&stream);
@@ -136,16 +142,27 @@ Status keep_failure(int32_t code, const char* operation, const char* what, const
 
 const char* CudaDevice::message() const noexcept { return failure.message; }
 
+Status CudaDevice::make_stream(StreamId* out) noexcept {
+  failure = {};
+  if (streams_ == kMostStreams)
+    return keep_failure(static_cast<int32_t>(Code::kOutOfMemory), "make_stream", "a device has at most",
+                        "32 streams");
+  const char* operation = "";
+  const Status status = done(make_next_stream(&operation), operation);
+  if (status == 0) *out = static_cast<StreamId>(streams_ - 1);
+  return status;
+}
+
 Status CudaDevice::make_peer_link(const PeerLinkRequest& request, PeerLink** out) noexcept {
   failure = {};
-  *out = open_peer_link(streams_[static_cast<int>(StreamId::kCommunication)], request, &failure);
+  *out = open_peer_link(at(request.stream), request, &failure);
   return failure.code;
 }
 
 Status CudaDevice::queued(cudaError_t result, const char* operation, StreamId on) {
   if (result == cudaSuccess) return 0;
   cudaGetLastError();
-  streams_[static_cast<int>(on)].succeeded(result, operation);
+  at(on).succeeded(result, operation);
   return sticky();
 }
 
@@ -171,8 +188,8 @@ Status CudaDevice::failed(const StickyError& error) {
 
 /// Each stream's thread stores its own error; once there is a code, the message no longer changes.
 Status CudaDevice::sticky() {
-  for (const StickyError& error : sticky_)
-    if (__atomic_load_n(&error.code, __ATOMIC_ACQUIRE) != 0) return failed(error);
+  for (const Queue& queue : queues_)
+    if (__atomic_load_n(&queue.sticky.code, __ATOMIC_ACQUIRE) != 0) return failed(queue.sticky);
   return 0;
 }
 

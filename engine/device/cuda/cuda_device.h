@@ -25,7 +25,8 @@ class CudaDevice final : public Device {
 
   DeviceInfo info() const noexcept override { return info_; }
   const kernels::KernelTable& kernels() const noexcept override;
-  Stream& stream(StreamId id) noexcept override { return streams_[static_cast<int>(id)]; }
+  Stream& stream(StreamId id) noexcept override { return at(id); }
+  Status make_stream(StreamId* out) noexcept override;
 
   Status memory(int64_t* available, int64_t* total) noexcept override;
   Status allocate(int64_t bytes, void** out) noexcept override;
@@ -66,9 +67,17 @@ class CudaDevice final : public Device {
   ~CudaDevice() = default;
   cudaError_t describe(int32_t index, const char** operation);
   cudaError_t make_streams(const char** operation);
+  cudaError_t make_next_stream(const char** operation);
   bool make_libraries(const DeviceRequest& request, kernels::cuda::StickyError* failure);
 
-  cudaStream_t handle(StreamId on) const { return streams_[static_cast<int>(on)].handle; }
+  /// A stream, and what went wrong there.
+  struct Queue {
+    kernels::cuda::StickyError sticky;
+    kernels::cuda::CudaStream stream = kernels::cuda::CudaStream(nullptr, 0, &sticky);
+  };
+  kernels::cuda::CudaStream& at(StreamId id) { return queues_[static_cast<int>(id)].stream; }
+  const kernels::cuda::CudaStream& at(StreamId id) const { return queues_[static_cast<int>(id)].stream; }
+  cudaStream_t handle(StreamId on) const { return at(on).handle; }
   Status copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, StreamId on,
               const char* operation);
 
@@ -84,14 +93,12 @@ class CudaDevice final : public Device {
 
   /// Writes the first line of choices, without its end; returns its length.
   size_t write_chooser(char* out, size_t bytes) const;
-  kernels::cuda::CublasLt* cublaslt() const {
-    return streams_[static_cast<int>(StreamId::kCompute)].cublaslt;
-  }
+  kernels::cuda::CublasLt* cublaslt() const { return at(StreamId::kCompute).cublaslt; }
 
   kernels::cuda::Context context_;
-  kernels::cuda::StickyError sticky_[2];   ///< by StreamId
+  Queue queues_[kMostStreams];  ///< by StreamId; the first streams_ exist
+  int32_t streams_ = 0;
   kernels::cuda::StickyError uncaptured_;  ///< error in the current capture
-  kernels::cuda::CudaStream streams_[2];   ///< by StreamId
   DeviceInfo info_;
   char name_[256] = {};
   char without_[320] = {};

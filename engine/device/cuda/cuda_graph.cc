@@ -20,14 +20,14 @@ Status CudaDevice::begin_capture(StreamId on) noexcept {
       done(cudaStreamBeginCapture(handle(on), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   if (status != 0) return status;
   uncaptured_ = {};
-  streams_[static_cast<int>(on)].error = &uncaptured_;
+  at(on).error = &uncaptured_;
   return 0;
 }
 
 Status CudaDevice::end_capture(StreamId on, Graph** out) noexcept {
   const ContextScope scope(&context_);
   *out = nullptr;
-  streams_[static_cast<int>(on)].error = &sticky_[static_cast<int>(on)];
+  at(on).error = &queues_[static_cast<int>(on)].sticky;
   cudaGraph_t graph = nullptr;
   Status status = done(cudaStreamEndCapture(handle(on), &graph), "cudaStreamEndCapture");
   if (uncaptured_.code != 0) {

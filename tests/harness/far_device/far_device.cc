@@ -44,9 +44,21 @@ void* map(int64_t bytes, int flags) {
 
 FarDevice::FarDevice(const device::DeviceRequest& request)
     : request_(request), kernels_(*request.host_kernels) {
-  for (const StreamId id : {StreamId::kCompute, StreamId::kCommunication})
-    queue(id).stream = {{nullptr, request.host_stream->num_workers}, this, id};
+  StreamId made;
+  for (int i = 0; i < 2; ++i) (void)make_stream(&made);
   wrap_kernels();
+}
+
+FarDevice::Status FarDevice::make_stream(StreamId* out) noexcept {
+  const std::lock_guard lock(mutex_);
+  *out = static_cast<StreamId>(queues_.size());
+  queues_.emplace_back().stream = {{nullptr, request_.host_stream->num_workers}, this, *out};
+  return 0;
+}
+
+FarDevice::Queue& FarDevice::queue(StreamId id) {
+  const std::lock_guard lock(mutex_);
+  return queues_[static_cast<size_t>(id)];
 }
 
 namespace {

@@ -36,6 +36,7 @@ class FarDevice final : public device::Device {
   device::DeviceInfo info() const noexcept override;
   const kernels::KernelTable& kernels() const noexcept override { return kernels_; }
   Stream& stream(StreamId id) noexcept override { return queue(id).stream.base; }
+  Status make_stream(StreamId* out) noexcept override;
 
   Status memory(int64_t* available, int64_t* total) noexcept override;
   Status allocate(int64_t bytes, void** out) noexcept override;
@@ -104,7 +105,7 @@ class FarDevice final : public device::Device {
     kernels_.*kKernel = queued<kKernel, Args>;
   }
   void wrap_kernels();
-  Queue& queue(StreamId id) { return queues_[static_cast<size_t>(id)]; }
+  Queue& queue(StreamId id);
   Status give_done(StreamId on, std::function<void()> work);
   Status put(StreamId on, Work work);
   bool is_pinned(const void* host) const;
@@ -118,7 +119,7 @@ class FarDevice final : public device::Device {
 
   const device::DeviceRequest request_;
   kernels::KernelTable kernels_;
-  std::array<Queue, 2> queues_;
+  std::deque<Queue> queues_;            // by StreamId
   mutable std::recursive_mutex mutex_;  // held while work runs
   std::vector<Block> blocks_, pinned_;
   std::string spoilt_;  // why the capture is invalid

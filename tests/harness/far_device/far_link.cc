@@ -17,7 +17,6 @@ namespace hawser::testing {
 namespace {
 
 using device::Status;
-using device::StreamId;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto number(Code code) { return static_cast<Status>(code); }
@@ -140,10 +139,10 @@ class FarLink final : public device::PeerLink {
 
   Status wait(device::Event* reached) noexcept override {
     const auto ran = [&](device::Event* until) {
-      return [this, until] { return device_.try_run(StreamId::kCommunication, until); };
+      return [this, until] { return device_.try_run(request_.stream, until); };
     };
     // Early, too, is allowed: what does not wait for `reached` by itself takes memory as it was.
-    (void)device_.try_run(StreamId::kCommunication, nullptr);
+    (void)device_.try_run(request_.stream, nullptr);
     if (const Status status = wait_until(1e9, ran(reached)); status != 0) return status;
     return wait_until(request_.timeout_seconds, ran(nullptr));
   }
@@ -157,7 +156,7 @@ class FarLink final : public device::PeerLink {
   Status give(Exchange e) {
     if (status_ != 0) return status_;
     const auto shared = std::make_shared<Exchange>(std::move(e));
-    return device_.give(StreamId::kCommunication, [shared] { return shared->run(); });
+    return device_.give(request_.stream, [shared] { return shared->run(); });
   }
 
   template <class Ready>
