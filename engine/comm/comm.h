@@ -29,6 +29,14 @@ struct GroupName {
   std::string lane;
 };
 
+/// A group that a rank is about to create.
+struct GroupRequest {
+  std::vector<int32_t> members;  ///< world ranks, ascending
+  std::string name;
+  Lane lane = {};
+  Pairs pairs = Pairs::kAll;
+};
+
 /// What a rank's device needs to communicate with its peers. All of it must outlive the DeviceComm.
 struct DeviceUse {
   device::Device* device = nullptr;
@@ -75,6 +83,9 @@ class RankComm {
   /// that did not arrive.
   virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name,
                                                    const Lane& lane = {}, Pairs pairs = Pairs::kAll) = 0;
+  /// Counts the connections that these groups need together, before the first group is created. Throws
+  /// kFailedPrecondition, with both numbers, if this process may not open so many descriptors.
+  virtual void expect(std::span<const GroupRequest> /*groups*/) {}
   /// Whether lanes are independent; if not, calls of all lanes run in the order of issue (lane.h).
   virtual bool has_lanes() const = 0;
   /// All ranks of the world call this, each with its own device, or none does. Destroy it before the

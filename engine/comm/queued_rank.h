@@ -33,6 +33,7 @@ class QueuedRank final : public RankComm {
   int32_t world_size() const override { return transport_->world_size(); }
   std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name, const Lane& lane,
                                            Pairs pairs) override;
+  void expect(std::span<const GroupRequest> groups) override { transport_->expect(groups); }
   bool has_lanes() const override { return transport_->has_lanes(); }
   std::unique_ptr<DeviceComm> on_device(const DeviceUse& use) override;
   bool abort(const Error& error) noexcept override { return transport_->abort(error.on_rank(rank())); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "engine/comm/pairs.h"
 
 namespace hawser::comm {
+
+struct GroupRequest;
 
 class Transport {
  public:
@@ -24,6 +27,8 @@ class Transport {
   /// with a single thread has lane 0 only.
   virtual int32_t lane(const Lane& lane) = 0;
   virtual bool has_lanes() const { return true; }
+  /// RankComm::expect.
+  virtual void expect(std::span<const GroupRequest> /*groups*/) {}
   /// Adds a group whose calls will carry `group`, the number of groups created so far, and connects those of
   /// its `pairs` that include this rank. Call before any call of the group.
   virtual void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members,

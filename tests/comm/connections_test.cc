@@ -127,6 +127,35 @@ TEST(Connections, WhoStaysAwayFromAnAgreementIsNamedOnAllOthers) {
   }
 }
 
+TEST(Connections, OfAllGroupsAndLanesAreCountedBeforeTheFirstIsMade) {
+  World world(4);
+  const comm::GroupRequest groups[] = {{ranks_to(4), "all", {}, Pairs::kAll},
+                                       {ranks_to(4), "again", {}, Pairs::kTree},
+                                       {ranks_to(4), "side", {"side", false}, Pairs::kAll}};
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int64_t open = open_descriptors() - 1;  // but for the folder itself
+  const int64_t needed = open + 2 * 3 + 2 + 32;
+  const auto error_at = [&](int64_t most) {
+    rlimit low = limit;
+    low.rlim_cur = static_cast<rlim_t>(most);
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+    Caught error;
+    try {
+      world.ends[1]->expect(groups);
+    } catch (...) {
+      error = caught(std::current_exception());
+    }
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return error;
+  };
+  EXPECT_EQ(error_at(needed + 1).code, 0);
+  const Caught error = error_at(needed - 1);
+  EXPECT_EQ(error.code, static_cast<int32_t>(Code::kFailedPrecondition));
+  EXPECT_NE(error.message.find("may have " + std::to_string(needed - 1)), std::string::npos) << error.message;
+  EXPECT_EQ(open_descriptors() - 1, open);
+}
+
 TEST(Connections, ATooLowLimitIsSaidWithBothNumbersBeforeAnyoneIsCalled) {
   World world(4);
   rlimit limit{};

@@ -1,6 +1,8 @@
 #include "engine/comm/point_to_point/peer_transport.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "engine/base/hash.h"
 #include "engine/comm/agreement.h"
@@ -90,6 +92,28 @@ int32_t PeerTransport::lane(const Lane& lane) {
   return number;
 }
 
+namespace {
+
+/// Those of a group that a member sends to, by rank in the world.
+std::vector<int32_t> partner_ranks(const std::vector<int32_t>& members, Pairs pairs, int32_t rank) {
+  const auto size = static_cast<int32_t>(members.size());
+  const auto member = static_cast<int32_t>(std::find(members.begin(), members.end(), rank) - members.begin());
+  std::vector<int32_t> ranks;
+  for (const int32_t m : partners(pairs, size, member)) ranks.push_back(members[static_cast<size_t>(m)]);
+  return ranks;
+}
+
+}  // namespace
+
+void PeerTransport::expect(std::span<const GroupRequest> groups) {
+  if (network_ == nullptr) return;
+  std::map<std::string, std::set<int32_t>> wanted;
+  for (const GroupRequest& group : groups)
+    for (const int32_t other : partner_ranks(group.members, group.pairs, rank()))
+      wanted[group.lane.name].insert(other);
+  network_->expect(wanted);
+}
+
 void PeerTransport::add_group(int32_t, int32_t lane, const std::vector<int32_t>& members,
                               const std::string& name, Pairs pairs) {
   auto group = std::make_unique<Group>();
@@ -100,9 +124,8 @@ void PeerTransport::add_group(int32_t, int32_t lane, const std::vector<int32_t>&
   group->mark = mark + made_[mark]++;
   group->pairs = pairs;
   if (network_ != nullptr) {
-    std::vector<int32_t> ranks;
-    for (const int32_t m : partners(pairs, group->size(), group->member)) ranks.push_back(members[m]);
-    network_->connect(ways_[static_cast<size_t>(lane)]->name, ranks, mark, name, timeout_seconds_);
+    network_->connect(ways_[static_cast<size_t>(lane)]->name, partner_ranks(members, pairs, rank()), mark,
+                      name, timeout_seconds_);
   }
   const std::lock_guard lock(mutex_);
   group->way = ways_[static_cast<size_t>(lane)].get();

@@ -21,6 +21,7 @@ class PeerTransport final : public Transport {
   int32_t world_size() const override { return world_size_; }
   int32_t lane(const Lane& lane) override;
   bool has_lanes() const override { return network_ != nullptr; }
+  void expect(std::span<const GroupRequest> groups) override;
   void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members, const std::string& name,
                  Pairs pairs) override;
   void run(const Call& call) override;

@@ -36,6 +36,7 @@ class AddressLink final : public Network {
   explicit AddressLink(const AddressOptions& options);
   ~AddressLink() override;
   std::shared_ptr<Link> lane(const std::string& name) override { return ways_of(name).link; }
+  void expect(const std::map<std::string, std::set<int32_t>>& ranks_by_lane) override;
   void connect(const std::string& lane, const std::vector<int32_t>& partners, uint64_t group,
                const std::string& name, double timeout_seconds) override;
 
@@ -108,6 +109,15 @@ void AddressLink::meet(const AddressOptions& options) {
     error.copy_message(text, sizeof(text));
     told(error.code(), text);
   });
+}
+
+void AddressLink::expect(const std::map<std::string, std::set<int32_t>>& ranks_by_lane) {
+  int64_t missing = 0;
+  for (const auto& [lane, ranks] : ranks_by_lane) {
+    const auto found = ways_.find(lane);
+    for (const int32_t rank : ranks) missing += found == ways_.end() || !found->second->mesh.connected(rank);
+  }
+  if (missing > 0) check_descriptors(self_.rank, self_.world_size, group_descriptors(missing));
 }
 
 /// Both sides of a pair know whether they are connected.

@@ -10,7 +10,7 @@ namespace hawser::comm {
 /// rank.
 int64_t descriptors_of(int32_t rank, int32_t world_size);
 
-/// For `peers` more connections while they are created, plus some for the files of a run.
+/// For `peers` more connections, in all lanes, while they are created, plus some for the files of a run.
 int64_t group_descriptors(int64_t peers);
 
 /// Throws kFailedPrecondition, with the number needed, if this process may not open `more` descriptors.

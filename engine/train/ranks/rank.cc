@@ -97,24 +97,36 @@ void Rank::rehearse() {
   link().wait();
 }
 
+/// All are known before the first is made, so that the connections of all are counted together.
 void Rank::make_groups() {
+  struct Wanted {
+    std::unique_ptr<comm::ProcessGroup>* to;
+    bool of_devices;
+  };
+  std::vector<comm::GroupRequest> requests;
+  std::vector<Wanted> wanted;
+  const auto want = [&](std::unique_ptr<comm::ProcessGroup>& to, const std::vector<mesh::SubAxis>& axes,
+                        const char* name, comm::Pairs pairs, const comm::Lane& lane = {}) {
+    requests.push_back({to_ranks(group(shared_.mesh, number_, axes)), name, lane, pairs});
+    wanted.push_back({&to, peers_ != nullptr && pairs == comm::Pairs::kAll});
+  };
+  using enum comm::Pairs;
   const parallel::StateLayout& layout = layout_->over_mesh();
-  const auto on_host = [&](const std::vector<mesh::SubAxis>& axes, const char* name, comm::Pairs pairs) {
-    return comm_->make_group(to_ranks(group(shared_.mesh, number_, axes)), name, {}, pairs);
-  };
-  const auto make = [&](const std::vector<mesh::SubAxis>& axes, const char* name) {
-    if (!peers_) return on_host(axes, name, comm::Pairs::kAll);
-    return peers_->make_group(to_ranks(group(shared_.mesh, number_, axes)), name);
-  };
-  groups_.dp = on_host(layout.data_axes(), "dp", comm::Pairs::kTree);
-  groups_.shard = make(layout.reduction().scatter, layout.state_sharded() ? "dp_shard" : "gradients");
-  if (peers_) groups_.host_shard = on_host(layout.reduction().scatter, "tensors", comm::Pairs::kTree);
-  if (!layout.reduction().across.empty()) groups_.replica = make(layout.reduction().across, "dp_replicate");
-  if (!layout.secondary_axes().empty()) groups_.secondary = make(layout.secondary_axes(), "secondary");
-  if (shared_.several_processes && !shared_.inference && comm_->has_lanes()) {
-    // Savers wait for slow disks, so their group has no deadline. The death of a rank still ends the wait.
-    saves_ = comm_->make_group(to_ranks(group(shared_.mesh, number_, layout.data_axes())), "saves",
-                               {"saves", false, comm::kNoDeadline}, comm::Pairs::kTree);
+  const auto& scatter = layout.reduction().scatter;
+  const auto& across = layout.reduction().across;
+  want(groups_.dp, layout.data_axes(), "dp", kTree);
+  want(groups_.shard, scatter, layout.state_sharded() ? "dp_shard" : "gradients", kAll);
+  if (peers_) want(groups_.host_shard, scatter, "tensors", kTree);
+  if (!across.empty()) want(groups_.replica, across, "dp_replicate", kAll);
+  if (!layout.secondary_axes().empty()) want(groups_.secondary, layout.secondary_axes(), "secondary", kAll);
+  // Savers wait for slow disks, so their group has no deadline. The death of a rank still ends the wait.
+  if (shared_.several_processes && !shared_.inference && comm_->has_lanes())
+    want(saves_, layout.data_axes(), "saves", kTree, {"saves", false, comm::kNoDeadline});
+  comm_->expect(requests);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const comm::GroupRequest& r = requests[i];
+    *wanted[i].to = wanted[i].of_devices ? peers_->make_group(r.members, r.name)
+                                         : comm_->make_group(r.members, r.name, r.lane, r.pairs);
   }
 }
 
