@@ -52,10 +52,7 @@ std::string conflict(const Json& ours, const Json& theirs, int32_t our_rank, int
 Json to_json(const Start& start) {
   Json config = Json::parse(start.config_json);
   forget_what_may_differ(&config);
-  return {{"config", std::move(config)},
-          {"level", static_cast<int64_t>(start.level)},
-          {"device", start.device},
-          {"reason", start.device_reason}};
+  return {{"config", std::move(config)}, {"device", start.device}, {"reason", start.device_reason}};
 }
 
 std::unique_ptr<comm::ProcessGroup> make_world(comm::RankComm* rank, const char* name) {
@@ -66,19 +63,21 @@ std::unique_ptr<comm::ProcessGroup> make_world(comm::RankComm* rank, const char*
 
 }  // namespace
 
+/// Each rank compares its start with the first rank's, so what travels does not grow with the world.
 kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start) {
   const auto world = make_world(rank, "world");
-  const std::vector<std::string> texts =
-      Together(world.get()).from_all([&] { return to_json(start).dump(); });
-  const Json first = Json::parse(texts[0]);
-  kernels::CpuLevel lowest = start.level;
-  for (size_t r = 0; r < texts.size(); ++r) {
-    const Json other = Json::parse(texts[r]);
-    const std::string text = conflict(first, other, 0, static_cast<int32_t>(r));
+  Together together(world.get());
+  const std::string mine = to_json(start).dump();
+  const std::string first = together.from_first([&] { return mine; });
+  const std::vector<std::string> conflicts = together.from_all(
+      [&] { return mine == first ? "" : conflict(Json::parse(first), Json::parse(mine), 0, rank->rank()); });
+  for (const std::string& text : conflicts)
     if (!text.empty()) throw AgreedError(Code::kConfigInvalid, text);
-    lowest = std::min(lowest, static_cast<kernels::CpuLevel>(other.at("level").get<int64_t>()));
-  }
-  return lowest;
+  const auto level = static_cast<int64_t>(start.level);
+  std::vector<int64_t> levels(conflicts.size());
+  const comm::GatherPiece piece{levels.data(), &level, 1};
+  world->wait(world->all_gather({&piece, 1}, DType::kI64));
+  return static_cast<kernels::CpuLevel>(*std::min_element(levels.begin(), levels.end()));
 }
 
 void agree_on_plans(comm::RankComm* rank, const PlanDigest& digest) {
