@@ -154,7 +154,7 @@ std::vector<Socket> AddressLink::connect_now(const std::vector<int32_t>& ranks, 
     fail(Code::kTimeout, "{} did not make group '{}' within {} s of rank {}; look there for what holds it up",
          name_ranks(absent), name, timeout_seconds, self_.rank);
   }
-  return links.connect(ranks, addresses, steady_seconds() + timeout_seconds, wake_.fd());
+  return links.connect(ranks, addresses, steady_seconds() + timeout_seconds + kHearSeconds, wake_.fd());
 }
 
 AddressLink::Ways::Ways(AddressLink& link_owner)
