@@ -296,9 +296,9 @@ typedef struct hws_comm_address {
  * (HMAC-SHA256 over fresh nonces, rank, world, job and version), before anything else is read. Strangers,
  * other jobs, replayed conversations and other versions are turned away, and the job goes on. Without a
  * secret, rank, world, job and version are compared but not proven, and a refusal repeats only what the
- * refused rank claimed. Nothing listens once all ranks are connected. Connections are not encrypted, and not
- * authenticated after their start: whoever can read or change packets between the hosts can read and change
- * weights, gradients and data. Use a private network or a tunnel.
+ * refused rank claimed. Ranks listen only while they meet and while a group connects. Connections are not
+ * encrypted, and not authenticated after their start: whoever can read or change packets between the hosts can
+ * read and change weights, gradients and data. Use a private network or a tunnel.
  *
  * Heartbeats. When a process dies, all others know at once. When it is stopped or cut off, they know after
  * silence_seconds. Their calls then return HWS_UNAVAILABLE and name it. While ranks meet, this holds for
