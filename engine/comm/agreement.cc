@@ -2,9 +2,15 @@
 
 #include <algorithm>
 
+#include "engine/base/steady_clock.h"
+
 namespace hawser::comm {
 
 double listening_seconds(double timeout_seconds) { return std::clamp(timeout_seconds / 8, 0.5, 30.0); }
+
+double meeting_deadline(const Call& call, double timeout_seconds) {
+  return std::max(call.begun + timeout_seconds, steady_seconds()) + listening_seconds(timeout_seconds);
+}
 
 std::string name_ranks(const std::vector<int32_t>& ranks) {
   constexpr size_t kNamed = 16;

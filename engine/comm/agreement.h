@@ -34,11 +34,9 @@ struct CallAt {
 [[noreturn]] void fail_bytes(Operation operation, const std::string& group, uint64_t sequence,
                              int32_t from_rank, int64_t sent, int32_t to_rank, int64_t expected);
 
-/// How long hosts wait for each other after devices failed in a call. Who waited in vain expects the others soon.
-/// Whose link broke has not waited yet: the others may not even have reached the call.
-inline double meeting_seconds(const Error& error, double timeout_seconds) {
-  return error.code() == Code::kTimeout ? listening_seconds(timeout_seconds) : timeout_seconds;
-}
+/// Until when hosts wait for each other after their devices failed in `call`. All that began it together give up
+/// together, whether their device waited in vain or its link broke before: only then do they hear each other.
+double meeting_deadline(const Call& call, double timeout_seconds);
 
 /// After devices failed in a call with `error`: throws what meet() throws, where the hosts of its members compare
 /// it; else `error`. Both if hosts are missing though this device did not wait: they may be done with the call.

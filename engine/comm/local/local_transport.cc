@@ -68,7 +68,7 @@ void LocalTransport::find_cause(const Call& call, const Error& error) {
     meeting.sides[group.member].call.store(&call, std::memory_order_release);
     meeting.sides[group.member].failed.store(true);
     notify_members(group);
-    const double deadline = steady_seconds() + meeting_seconds(error, group.timeout_seconds);
+    const double deadline = meeting_deadline(call, group.timeout_seconds);
     fail_after_meeting(error, [&] {
       wait_for_all(group, call, deadline, "entered", ready, came);
       touch_memory(group, [&] { group.collectives->compare(call); });

@@ -158,7 +158,7 @@ void PeerTransport::run(const Call& call) {
 void PeerTransport::find_cause(const Call& call, const Error& error) {
   guarded(call, [&](const Group& group) {
     const double timeout = group.way->timeout_seconds;
-    const double deadline = steady_seconds() + meeting_seconds(error, timeout);
+    const double deadline = meeting_deadline(call, timeout);
     fail_after_meeting(error, [&] { group.way->collectives.meet(group, call, deadline, timeout); });
   });
   throw error;
