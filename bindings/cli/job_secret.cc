@@ -47,7 +47,7 @@ JobSecret JobSecret::take(int descriptor) {
   const Wipe wipe{bytes};
   ssize_t got = 0;
   do {
-    got = read(descriptor, bytes.data(), bytes.size());
+    got = ::read(descriptor, bytes.data(), bytes.size());
   } while (got < 0 && errno == EINTR);
   if (got < 0) fail_system("--secret-fd cannot be read");
   close(descriptor);

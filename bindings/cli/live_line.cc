@@ -10,6 +10,7 @@
 
 #include "bindings/cli/output.h"
 #include "bindings/cli/quantity.h"
+#include "bindings/cli/seconds.h"
 
 namespace hawser::cli {
 namespace {
@@ -18,10 +19,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kMinimumSecondsBetweenShows = 0.1;
 constexpr double kWindowDecay = 0.95;  // about the last 20 steps
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 size_t terminal_width() {
   winsize size = {};

@@ -191,7 +191,7 @@ bool ProcessTeam::any_output() const {
 void ProcessTeam::read_errors(size_t index) {
   Member& member = members_[index];
   char block[4096];
-  const ssize_t n = read(member.errors, block, sizeof block);
+  const ssize_t n = ::read(member.errors, block, sizeof block);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0) {
     close(member.errors);

@@ -16,6 +16,7 @@
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/report.h"
 #include "bindings/cli/sample.h"
+#include "bindings/cli/seconds.h"
 
 namespace hawser::cli {
 namespace {
@@ -26,10 +27,6 @@ using nlohmann::ordered_json;
 constexpr double kSecondsBetweenReports = 15.0;
 constexpr double kPeakSeconds = 0.07, kProfileMeasureSeconds = 1.5;
 constexpr int kMostMeasurements = 8;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 }  // namespace
 

@@ -5,7 +5,9 @@
 namespace hawser::nn {
 namespace {
 
-std::string at(int64_t layer, const char* name) { return fmt::format("blocks.{}.attention.{}", layer, name); }
+std::string attention_at(int64_t layer, const char* name) {
+  return fmt::format("blocks.{}.attention.{}", layer, name);
+}
 
 }  // namespace
 
@@ -16,12 +18,12 @@ Attention::Attention(const ParameterTable& table, const ModelConfig& model, int6
       head_dim_(model.head_dim),
       qkv_width_((model.heads + 2 * model.kv_heads) * model.head_dim),
       qk_width_((model.heads + model.kv_heads) * model.head_dim),
-      qkv_(table, {at(layer, "q"), at(layer, "k"), at(layer, "v")}),
-      out_(table, {at(layer, "o")}),
+      qkv_(table, {attention_at(layer, "q"), attention_at(layer, "k"), attention_at(layer, "v")}),
+      out_(table, {attention_at(layer, "o")}),
       core_(model, layer) {
   if (model.qk_norm) {
-    q_norm_.emplace(table, model, at(layer, "q_norm"), true);
-    k_norm_.emplace(table, model, at(layer, "k_norm"), true);
+    q_norm_.emplace(table, model, attention_at(layer, "q_norm"), true);
+    k_norm_.emplace(table, model, attention_at(layer, "k_norm"), true);
   }
 }
 

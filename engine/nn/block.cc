@@ -5,7 +5,7 @@
 namespace hawser::nn {
 namespace {
 
-std::string at(int64_t layer, const char* name) { return fmt::format("blocks.{}.{}", layer, name); }
+std::string block_at(int64_t layer, const char* name) { return fmt::format("blocks.{}.{}", layer, name); }
 
 }  // namespace
 
@@ -13,13 +13,13 @@ Block::Block(const ParameterTable& table, const ModelConfig& model, int64_t laye
     : model_(model),
       layer_(layer),
       width_(model.width),
-      attention_norm_(table, model, at(layer, "attention_norm")),
+      attention_norm_(table, model, block_at(layer, "attention_norm")),
       attention_(table, model, layer),
-      mlp_norm_(table, model, at(layer, "mlp_norm")),
+      mlp_norm_(table, model, block_at(layer, "mlp_norm")),
       mlp_(table, model, layer) {
   if (model.post_norm) {
-    attention_post_norm_.emplace(table, model, at(layer, "attention_post_norm"));
-    mlp_post_norm_.emplace(table, model, at(layer, "mlp_post_norm"));
+    attention_post_norm_.emplace(table, model, block_at(layer, "attention_post_norm"));
+    mlp_post_norm_.emplace(table, model, block_at(layer, "mlp_post_norm"));
   }
 }
 

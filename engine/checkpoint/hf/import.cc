@@ -25,7 +25,6 @@ namespace {
 constexpr int64_t kMaxConfigBytes = int64_t{1} << 20;
 constexpr int64_t kMaxCarriedBytes = int64_t{128} << 20;  // one file
 constexpr int64_t kMaxCarriedTotal = int64_t{512} << 20;
-constexpr Links kLinks = Links::kHubCache;
 
 bool starts_with(const std::string& text, const std::string& start) {
   return text.compare(0, start.size(), start) == 0;

@@ -9,8 +9,6 @@
 namespace hawser::checkpoint::hf {
 namespace {
 
-constexpr Links kLinks = Links::kHubCache;
-
 /// weight_map of the index: tensor name -> file name.
 std::map<std::string, std::string> read_index(const Folder& folder, std::string* metadata) {
   const std::string where = folder.path_of(kIndexName);
