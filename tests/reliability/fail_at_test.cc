@@ -16,11 +16,13 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <new>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "engine/comm/local/meeting.h"
 #include "tests/reliability/failing_calls.h"
 #include "tests/reliability/host.h"
 
@@ -353,6 +355,23 @@ class Life : public FailAtTest {
         gone(imported));
   }
 };
+
+// Whichever allocation fails while one rank makes a group, another can wake all who wait in groups.
+TEST(Groups, WithoutMemoryForOneTheOthersAreWoken) {
+  bool made = false;
+  for (long n = 1; !made; ++n) {
+    comm::Session session(2);
+    {
+      const FailAt failure(Operation::kAllocation, ENOMEM, n);
+      try {
+        session.meeting({0, 1}, "data", 0);
+        made = !failure.happened();
+      } catch (const std::bad_alloc&) {
+      }
+    }
+    session.notify_all();
+  }
+}
 
 TEST_P(Life, Allocations) { walk_all(Operation::kAllocation, ENOMEM, {HWS_OUT_OF_MEMORY}); }
 TEST_P(Life, NoMemoryFromThere) {

@@ -46,9 +46,10 @@ void Session::leave(int32_t rank) {
 std::shared_ptr<Meeting> Session::meeting(const std::vector<int32_t>& members, const std::string& name,
                                           int32_t occurrence) {
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<Meeting>& place = meetings_[{{members, name}, occurrence}];
-  if (place == nullptr) place = std::make_shared<Meeting>(members, name);
-  return place;
+  const Key key{{members, name}, occurrence};
+  if (const auto found = meetings_.find(key); found != meetings_.end()) return found->second;
+  // Made first: a name without a meeting would stay behind where memory runs out in between.
+  return meetings_.emplace(key, std::make_shared<Meeting>(members, name)).first->second;
 }
 
 }  // namespace hawser::comm

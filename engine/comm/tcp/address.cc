@@ -163,9 +163,8 @@ AddressLink::Ways::Ways(AddressLink& link_owner)
       link(std::make_shared<Link>(transport(), owner.self_.rank)) {}
 
 AddressLink::Ways& AddressLink::ways_of(const std::string& name) {
-  std::unique_ptr<Ways>& ways = ways_[name];
-  if (ways == nullptr) ways = std::make_unique<Ways>(*this);
-  return *ways;
+  if (const auto found = ways_.find(name); found != ways_.end()) return *found->second;
+  return *ways_.emplace(name, std::make_unique<Ways>(*this)).first->second;
 }
 
 /// The first reason stays.
