@@ -2,14 +2,12 @@
 // pthread key, as the last error does (last_error.cc).
 #include "engine/base/interrupt.h"
 
-#include <pthread.h>
-
-#include <atomic>
 #include <memory>
 
 #include "capi/include/hawser.h"
 #include "capi/src/callback.h"
 #include "capi/src/guard.h"
+#include "capi/src/thread_key.h"
 
 using namespace hawser::capi;
 
@@ -20,24 +18,12 @@ struct Interrupt {
   UserData user;
 };
 
-constexpr int64_t kNoInterruptKey = -1;
-constinit std::atomic<int64_t> g_interrupt_key{kNoInterruptKey};
-
 void forget_interrupt(void* interrupt) {
   hawser::set_interrupt_poll(nullptr, nullptr);
   delete static_cast<Interrupt*>(interrupt);
 }
 
-pthread_key_t interrupt_key() {
-  int64_t known = g_interrupt_key.load(std::memory_order_acquire);
-  if (known != kNoInterruptKey) return static_cast<pthread_key_t>(known);
-  pthread_key_t mine = 0;
-  if (pthread_key_create(&mine, forget_interrupt) != 0)
-    hawser::fail(hawser::Code::kOutOfMemory, "the process has no thread-specific key left");
-  if (g_interrupt_key.compare_exchange_strong(known, mine, std::memory_order_acq_rel)) return mine;
-  pthread_key_delete(mine);
-  return static_cast<pthread_key_t>(known);
-}
+constinit ThreadKey g_interrupt_key{forget_interrupt};
 
 /// What the callback throws ends the call as well.
 bool ask_host(void* user) {
@@ -56,11 +42,12 @@ hws_status hws_thread_set_interrupt(hws_interrupt_fn callback, void* user, void 
   UserData data(user, destroy);
   std::unique_ptr<Interrupt> before;  // goes last
   return guard(__func__, [&](const Call&) {
-    const pthread_key_t k = interrupt_key();
+    const auto key = g_interrupt_key.get();
+    if (!key) hawser::fail(hawser::Code::kOutOfMemory, "the process has no thread-specific key left");
     std::unique_ptr<Interrupt> next;
     if (callback != nullptr) next = std::make_unique<Interrupt>(Interrupt{callback, std::move(data)});
-    auto* const old = static_cast<Interrupt*>(pthread_getspecific(k));
-    if (pthread_setspecific(k, next.get()) != 0) throw std::bad_alloc();
+    auto* const old = static_cast<Interrupt*>(pthread_getspecific(*key));
+    if (pthread_setspecific(*key, next.get()) != 0) throw std::bad_alloc();
     before.reset(old);
     hawser::set_interrupt_poll(next ? ask_host : nullptr, next.get());
     static_cast<void>(next.release());

@@ -4,11 +4,10 @@
 // which may still call the library.
 #include "capi/src/last_error.h"
 
-#include <pthread.h>
-
-#include <atomic>
 #include <new>
 #include <utility>
+
+#include "capi/src/thread_key.h"
 
 namespace hawser::capi {
 namespace {
@@ -29,24 +28,12 @@ void forget() {
   t_kept = false;
 }
 
-constexpr int64_t kNoKey = -1;
-constinit std::atomic<int64_t> g_key{kNoKey};
-
-/// The process's key for the ends of threads; kNoKey where it has none left.
-int64_t key() {
-  int64_t known = g_key.load(std::memory_order_acquire);
-  if (known != kNoKey) return known;
-  pthread_key_t mine = 0;
-  if (pthread_key_create(&mine, [](void*) { forget(); }) != 0) return kNoKey;
-  if (g_key.compare_exchange_strong(known, mine, std::memory_order_acq_rel)) return mine;
-  pthread_key_delete(mine);
-  return known;
-}
+constinit ThreadKey g_last_error_key{[](void*) { forget(); }};
 
 /// Whether the end of this thread will be noticed.
 bool end_is_noticed() {
-  const int64_t k = key();
-  return k != kNoKey && pthread_setspecific(static_cast<pthread_key_t>(k), t_memory) == 0;
+  const auto key = g_last_error_key.get();
+  return key && pthread_setspecific(*key, t_memory) == 0;
 }
 
 void keep(const Error& error, const char* function, bool speaks_for_itself) {

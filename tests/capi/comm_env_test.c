@@ -1,31 +1,15 @@
 /* Ranks that a launcher's variables describe, with overrides, and a job's secret. */
 #define _POSIX_C_SOURCE 200809L
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "free_address.h"
 
 static char g_address[64];
-
-/* A port of the loopback that nobody listens on now. */
-static void choose_address(void) {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  struct sockaddr_in address;
-  socklen_t size = sizeof address;
-  memset(&address, 0, sizeof address);
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  CHECK(fd >= 0 && bind(fd, (struct sockaddr*)&address, size) == 0);
-  CHECK(getsockname(fd, (struct sockaddr*)&address, &size) == 0);
-  close(fd);
-  snprintf(g_address, sizeof g_address, "127.0.0.1:%d", ntohs(address.sin_port));
-}
 
 static void set_rank(const char* rank, const char* world_size) {
   setenv("HAWSER_RANK", rank, 1);
@@ -141,7 +125,7 @@ static void meets_with_a_secret(void) {
   CHECK(g_destroyed == 5);
   if (status == HWS_UNAVAILABLE) return; /* no libsodium here */
   check_error(__FILE__, __LINE__, HWS_INVALID_ARGUMENT, "a secret of 5 bytes");
-  choose_address();
+  free_address(g_address, sizeof g_address);
   pthread_t thread;
   int ranks[2] = {0, 1};
   CHECK(pthread_create(&thread, NULL, run_rank, &ranks[0]) == 0);
@@ -151,7 +135,7 @@ static void meets_with_a_secret(void) {
 
 int main(void) {
   check_begin();
-  choose_address();
+  free_address(g_address, sizeof g_address);
   says_what_it_read();
   refuses_overrides_that_are_wrong();
   meets_with_a_secret();

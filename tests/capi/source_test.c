@@ -1,14 +1,12 @@
 /* hws_data_set_source: batches that train asks for, under the config's policy of validation and checkpoints. */
-#include <arpa/inet.h>
 #include <math.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "free_address.h"
 #include "tiny.h"
 
 /* Batch number samples / kRows + 1 of fill_batch, up to `end`. */
@@ -189,18 +187,6 @@ static hws_config* two_rank_config(void) {
 }
 
 static char g_address[64];
-static void choose_address(void) {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  struct sockaddr_in address;
-  socklen_t size = sizeof address;
-  memset(&address, 0, sizeof address);
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  CHECK(fd >= 0 && bind(fd, (struct sockaddr*)&address, size) == 0);
-  CHECK(getsockname(fd, (struct sockaddr*)&address, &size) == 0);
-  close(fd);
-  snprintf(g_address, sizeof g_address, "127.0.0.1:%d", ntohs(address.sin_port));
-}
 
 /* Ranks as processes have them, each with a source of its own; rank 1's fails once, and ends first. */
 static void* run_rank(void* user) {
@@ -243,7 +229,7 @@ static void ranks_share_it(void) {
   hws_comm_destroy(comm);
   hws_config_destroy(config);
 
-  choose_address();
+  free_address(g_address, sizeof g_address);
   pthread_t thread;
   int ranks[2] = {0, 1};
   CHECK(pthread_create(&thread, NULL, run_rank, &ranks[1]) == 0);

@@ -90,9 +90,16 @@ TEST_P(DeviceCalls, LeaveTheSameMarkOnRanksThatMakeTheSame) {
   EXPECT_NE(once[0], twice[0]);
 }
 
+template <class Fn>
+std::vector<Caught> all_caught(const std::vector<std::shared_ptr<comm::Comm>>& world, const Fn& fn,
+                               const comm::CommOptions& options) {
+  std::vector<Caught> all;
+  for (const auto& error : run_world(world, fn, options)) all.push_back(caught(error));
+  return all;
+}
+
 /// `before` equal calls, then one in which rank 2 is wrong, which no device notices; then `after` equal ones.
 std::vector<Caught> with_a_wrong_call(const WorldKind& kind, int before, int after) {
-  std::vector<Caught> all;
   const auto fn = [&](comm::RankComm& rank) {
     const auto hosts = dynamic_cast<DeviceRank&>(rank).make_host_group({0, 1, 2, 3}, "hosts");
     const auto group = world_group(rank);
@@ -105,24 +112,24 @@ std::vector<Caught> with_a_wrong_call(const WorldKind& kind, int before, int aft
     for (int i = 0; i < after; ++i) gather(DType::kF32);
     dynamic_cast<DeviceRank&>(rank).trail().find_difference(*hosts);
   };
-  for (const auto& error : run_world(kind.make(4), fn, test_comm_options())) all.push_back(caught(error));
-  return all;
+  return all_caught(kind.make(4), fn, test_comm_options());
+}
+
+void expect_all(const std::vector<Caught>& errors, Code code, const std::vector<std::string>& words) {
+  for (const Caught& error : errors) {
+    EXPECT_EQ(error.code, static_cast<int32_t>(code));
+    for (const std::string& w : words) EXPECT_NE(error.message.find(w), std::string::npos) << error.message;
+  }
 }
 
 TEST_P(DeviceCalls, AreSearchedForTheFirstThatDiffers) {
-  const auto expect_all = [](const std::vector<Caught>& errors, const std::vector<std::string>& words) {
-    for (const Caught& error : errors) {
-      EXPECT_EQ(error.code, static_cast<int32_t>(Code::kInvalidArgument));
-      for (const std::string& w : words) EXPECT_NE(error.message.find(w), std::string::npos) << error.message;
-    }
-  };
   for (const int before : {0, 7, 1200})
-    expect_all(with_a_wrong_call(GetParam(), before, 3),
+    expect_all(with_a_wrong_call(GetParam(), before, 3), Code::kInvalidArgument,
                {"call " + std::to_string(before) + " of the devices differs",
                 "rank 0 calls all_gather of 1 arrays, 1 elements of F32 per member (call " +
                     std::to_string(before) + " of group 'world')",
                 "rank 2 calls all_gather of 1 arrays, 1 elements of I32 per member"});
-  expect_all(with_a_wrong_call(GetParam(), 5, 1100),
+  expect_all(with_a_wrong_call(GetParam(), 5, 1100), Code::kInvalidArgument,
              {"rank 0 and rank 2 gave their devices different calls, more than 1024 calls ago"});
 }
 
@@ -137,13 +144,9 @@ TEST_P(DeviceCalls, ThatFailAreExplainedByTheHosts) {
     const comm::GatherPiece piece = {full.data(), shard.data(), rank.rank() == 1 ? 3 : 4};
     group->wait(group->all_gather({&piece, 1}, DType::kF32));
   };
-  for (const auto& error : run_world(GetParam().make(3), fn, options)) {
-    const Caught what = caught(error);
-    EXPECT_EQ(what.code, static_cast<int32_t>(Code::kInvalidArgument));
-    for (const char* words : {"call 1 of group 'world' differs", "all_gather of 1 arrays, 4 elements",
-                              "rank 1 calls all_gather of 1 arrays, 3 elements"})
-      EXPECT_NE(what.message.find(words), std::string::npos) << what.message;
-  }
+  expect_all(all_caught(GetParam().make(3), fn, options), Code::kInvalidArgument,
+             {"call 1 of group 'world' differs", "all_gather of 1 arrays, 4 elements",
+              "rank 1 calls all_gather of 1 arrays, 3 elements"});
 }
 
 TEST_P(DeviceCalls, BetweenTwoNameBothWhenTheyFail) {
@@ -154,12 +157,8 @@ TEST_P(DeviceCalls, BetweenTwoNameBothWhenTheyFail) {
     group->wait(rank.rank() == 0 ? group->send(x, 8, 1) : group->recv(x, 9, 0));
     group->wait(group->barrier());  // a send may be over before its receiver looks
   };
-  for (const auto& error : run_world(GetParam().make(2), fn, test_comm_options())) {
-    const Caught what = caught(error);
-    EXPECT_EQ(what.code, static_cast<int32_t>(Code::kUnavailable));
-    for (const char* words : {"recv 0 of group 'world' on rank 1 with rank 0", "disagree about bytes"})
-      EXPECT_NE(what.message.find(words), std::string::npos) << what.message;
-  }
+  expect_all(all_caught(GetParam().make(2), fn, test_comm_options()), Code::kUnavailable,
+             {"recv 0 of group 'world' on rank 1 with rank 0", "disagree about bytes"});
 }
 
 /// Some members may have got what they wanted and be elsewhere by then.

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/bytes_at.h"
 #include "engine/base/error.h"
 
 namespace hawser::testing {
@@ -76,9 +77,6 @@ struct Exchange {
     return true;
   }
 };
-
-const char* bytes_at(const void* p, int64_t offset) { return static_cast<const char*>(p) + offset; }
-char* bytes_at(void* p, int64_t offset) { return static_cast<char*>(p) + offset; }
 
 class FarLink final : public device::PeerLink {
  public:
