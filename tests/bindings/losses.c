@@ -3,7 +3,7 @@
  * writes a JSON object:
  *   "rows", "columns"  of a batch
  *   "batches"          [{"tokens": [rows * columns numbers], "targets": [...]}], one for each step
- *   "runs"             [{"name", "config": {...}, "losses": [...], "grad_norms": [...]}], a number for each step
+ *   "runs"             [{"name", "ranks", "config": {...}, "losses": [...], "grad_norms": [...]}], a number for each step
  * Numbers have 17 digits, so a reader of doubles gets the same bits. */
 #include <stdio.h>
 #include <string.h>
@@ -19,11 +19,15 @@
   "\"seed\": 7, \"cpu\": {\"threads\": 2}, \"model\": {\"vocab_size\": 61, \"context\": 16, \"layers\": 2, " \
   "\"width\": 32, \"heads\": 4}, \"optimizer\": {\"learning_rate\": 0.01}, \"train\": {\"steps\": 8}, "
 
-static const char* const kRuns[][2] = {
-    {"fp32", "{" MODEL "\"batch\": {\"micro_batch\": 4, \"grad_accum_steps\": 2}}"},
-    {"bf16", "{" MODEL "\"precision\": \"bf16\", \"batch\": {\"micro_batch\": 8}}"},
-    {"four ranks",
-     "{" MODEL "\"mesh\": {\"dp\": 4}, \"zero\": {\"stage\": 2}, \"batch\": {\"micro_batch\": 2}}"}};
+static const struct {
+  const char* name;
+  int32_t ranks; /* threads of this process */
+  const char* config;
+} kRuns[] = {
+    {"fp32", 1, "{" MODEL "\"batch\": {\"micro_batch\": 4, \"grad_accum_steps\": 2}}"},
+    {"bf16", 1, "{" MODEL "\"precision\": \"bf16\", \"batch\": {\"micro_batch\": 8}}"},
+    {"zero", 4,
+     "{" MODEL "\"mesh\": {\"dp_shard\": 4}, \"zero\": {\"stage\": 2}, \"batch\": {\"micro_batch\": 2}}"}};
 
 static int32_t tokens[STEPS][ROWS * COLUMNS], targets[STEPS][ROWS * COLUMNS];
 
@@ -58,12 +62,15 @@ static void write_numbers(FILE* out, const char* name, const double* values) {
   fputs("]", out);
 }
 
-static int write_run(FILE* out, const char* name, const char* json) {
+static int write_run(FILE* out, const char* name, int32_t ranks, const char* json) {
   hws_config* config = NULL;
+  hws_comm* comm = NULL;
   hws_engine* engine = NULL;
   double losses[STEPS], norms[STEPS];
   if (hws_config_parse(json, strlen(json), HWS_FORMAT_JSON, &config)) return failed(name, "config");
-  if (hws_engine_create(config, 0, &engine)) return failed(name, "engine");
+  if (ranks > 1 && hws_comm_create_local(ranks, &comm)) return failed(name, "comm");
+  if (ranks > 1 ? hws_engine_create_ranks(config, comm, 0, &engine) : hws_engine_create(config, 0, &engine))
+    return failed(name, "engine");
   for (int s = 0; s < STEPS; ++s) {
     const hws_batch batch = {sizeof batch, 0, ROWS, COLUMNS, tokens[s], targets[s], NULL};
     hws_step_result result = {.struct_size = sizeof result};
@@ -72,11 +79,12 @@ static int write_run(FILE* out, const char* name, const char* json) {
     losses[s] = result.loss;
     norms[s] = result.grad_norm;
   }
-  fprintf(out, "{\"name\": \"%s\", \"config\": %s", name, json);
+  fprintf(out, "{\"name\": \"%s\", \"ranks\": %d, \"config\": %s", name, ranks, json);
   write_numbers(out, "losses", losses);
   write_numbers(out, "grad_norms", norms);
   fputs("}", out);
   hws_engine_destroy(engine);
+  hws_comm_destroy(comm);
   hws_config_destroy(config);
   return 0;
 }
@@ -100,7 +108,7 @@ int main(int argc, char** argv) {
   int failures = 0;
   for (size_t r = 0; r < sizeof kRuns / sizeof kRuns[0]; ++r) {
     fputs(r > 0 ? ",\n" : "\n", out);
-    failures += write_run(out, kRuns[r][0], kRuns[r][1]);
+    failures += write_run(out, kRuns[r].name, kRuns[r].ranks, kRuns[r].config);
   }
   fputs("]}\n", out);
   return fclose(out) != 0 || failures > 0;
