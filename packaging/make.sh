@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Makes Hawser's packages from a clean tree, on Debian bookworm as root or with sudo, into dist/.
+#
+#   packaging/make.sh [KIND...]
+#
+#   KIND   one of those listed below; none: all of them
+#
+# Variables: HAWSER_DIST      the folder to fill instead of dist/
+#            HAWSER_BUILD     a build folder of this tree that is finished: packages are made of what it has, and
+#                             nothing is compiled. For tests; its library wants the libstdc++ that it was built with.
+set -euo pipefail
+folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+kinds=(tarball)
+
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+    for kind in "${kinds[@]}"; do sed -n "2s/^#/$kind:/p" "$folder/$kind.sh"; done
+    exit 0
+    ;;
+esac
+for kind in "$@"; do
+  [ -f "$folder/$kind.sh" ] && [[ " ${kinds[*]} " == *" $kind "* ]] ||
+    { echo "make.sh: unknown kind $kind; known: ${kinds[*]}" >&2; exit 2; }
+done
+[ $# -gt 0 ] || set -- "${kinds[@]}"
+for kind in "$@"; do
+  echo "==== $kind"
+  bash "$folder/$kind.sh"
+done

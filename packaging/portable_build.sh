@@ -1,0 +1,39 @@
+# Sourced by the scripts that make packages: where things are, and the build that most of them share.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+dist=${HAWSER_DIST:-$root/dist}
+mkdir -p "$dist"
+dist=$(cd "$dist" && pwd)
+version=$(sed -n 's/^project(hawser VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
+source "$root/packaging/install_packages.sh"
+
+fail() { echo "$(basename "$0"): $*" >&2; exit 2; }
+
+# copy_source FOLDER: the files that git tracks, as they are now, into a new folder.
+copy_source() {
+  git -C "$root" rev-parse --is-inside-work-tree >/dev/null 2>&1 || fail "$root is no git checkout"
+  mkdir -p "$1"
+  (cd "$root" && git ls-files -z | tar --null -T - -cf -) | tar -C "$1" -xf -
+}
+
+# portable_build: sets `build` to a folder with the library and the command as every Linux with glibc 2.34 runs them:
+# libstdc++ is inside. That is $HAWSER_BUILD where it is set.
+portable_build() {
+  build=${HAWSER_BUILD:-}
+  [ -z "$build" ] || return 0
+  install_packages g++ cmake ninja-build pkg-config python3 nlohmann-json3-dev libflatbuffers-dev \
+    flatbuffers-compiler libfmt-dev libxxhash-dev libcli11-dev libsodium-dev
+  build=$root/build-packages
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DHAWSER_WERROR=OFF \
+    -DHAWSER_STATIC_CXX=ON -DHAWSER_CUDA=OFF -DHAWSER_SANITIZE= -DHAWSER_CPU_LEVELS=
+  cmake --build "$build" --parallel "${HAWSER_JOBS:-$(nproc)}"
+}
+
+# python_tools FOLDER: an environment with requirements.txt, made once; sets `tools` to its bin folder.
+python_tools() {
+  tools=$1/bin
+  [ ! -f "$1/$(cksum <"$root/packaging/requirements.txt" | tr ' ' -)" ] || return 0
+  rm -rf "$1"
+  python3 -m venv "$1"
+  "$tools/pip" install --quiet --disable-pip-version-check -r "$root/packaging/requirements.txt"
+  touch "$1/$(cksum <"$root/packaging/requirements.txt" | tr ' ' -)"
+}

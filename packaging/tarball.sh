@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Headers, libraries, command, pkg-config file and CMake package in one archive, by CPack.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
+
+portable_build
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cpack -G TGZ --config "$build/CPackConfig.cmake" -B "$work" >"$work/log" || { cat "$work/log"; exit 1; }
+mv "$work"/hawser-*.tar.gz "$dist"
+echo "$dist/$(basename "$dist"/hawser-"$version"-*.tar.gz)"

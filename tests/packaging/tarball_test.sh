@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# The tarball as its users have it: unpacked, moved, and a C and a C++ project built against it, by CMake and by pkg-config.
+#   tarball_test.sh DIST SOURCE_FOLDER
+set -euo pipefail
+source=$2
+tarball=$(ls "$1"/hawser-*-linux-*.tar.gz)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "tarball_test.sh: $*" >&2; exit 1; }
+
+mkdir "$work/unpacked"
+tar -C "$work/unpacked" -xf "$tarball"
+[ "$(ls "$work/unpacked")" = "$(basename "$tarball" .tar.gz)" ] || fail "it has not one folder of its own name"
+mkdir "$work/else where" # a blank, as in the home folders of some users
+mv "$work"/unpacked/* "$work/else where/hawser"
+prefix="$work/else where/hawser"
+for file in LICENSE THIRD_PARTY.txt hawser.spdx.json README.md examples/train.c; do
+  [ -s "$prefix/share/doc/hawser/$file" ] || fail "$file is not in it"
+done
+if strings "$prefix"/lib/*.so "$prefix/bin/hawser" | grep -F "$source"; then fail "a path of the machine that built it"; fi
+
+mkdir "$work/project"
+cp "$source/tests/capi/consumer.c" "$work/project"
+cat >"$work/project/consumer.cc" <<'CXX'
+#include <hawser.hpp>
+
+int main() {
+  try {
+    hawser::Config::parse("{\"model\": ");
+  } catch (const hawser::Error& error) {
+    return hawser::Config::preset("gpt2-124m").serialize().empty() ? 2 : 0;
+  }
+  return 1;
+}
+CXX
+cat >"$work/project/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(consumers LANGUAGES C CXX)
+set(CMAKE_CXX_STANDARD 20)
+find_package(Hawser 0.1 REQUIRED)
+add_executable(by_c consumer.c)
+target_link_libraries(by_c PRIVATE hawser::hawser)
+add_executable(by_cxx consumer.cc)
+target_link_libraries(by_cxx PRIVATE hawser::hawser)
+CMAKE
+cmake -S "$work/project" -B "$work/project/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" || { cat "$work/log"; exit 1; }
+cmake --build "$work/project/build" >"$work/log" || { cat "$work/log"; exit 1; }
+"$work/project/build/by_c" && "$work/project/build/by_cxx"
+echo "CMake: a C and a C++ project"
+
+export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
+flags() { eval "arguments=($(pkg-config --cflags --libs hawser))"; }
+flags
+cc -std=c99 -Wall -Wextra -Werror "$work/project/consumer.c" "${arguments[@]}" -o "$work/c"
+c++ -std=c++20 -Wall -Wextra -Werror "$work/project/consumer.cc" "${arguments[@]}" -o "$work/cxx"
+LD_LIBRARY_PATH="$prefix/lib" "$work/c" && LD_LIBRARY_PATH="$prefix/lib" "$work/cxx"
+echo "pkg-config: a C and a C++ program, version $(pkg-config --modversion hawser)"
+
+cc -std=c99 "$prefix/share/doc/hawser/examples/train.c" "${arguments[@]}" -Wl,-rpath,"$prefix/lib" -o "$work/train"
+"$work/train" | tail -1
+"$prefix/bin/hawser" --version
