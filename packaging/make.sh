@@ -10,7 +10,7 @@
 #                             nothing is compiled. For tests; its library wants the libstdc++ that it was built with.
 set -euo pipefail
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-kinds=(tarball)
+kinds=(tarball deb)
 
 case "${1:-}" in
   -h | --help)

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Debian packages by debhelper: libhawser0, libhawser-dev, hawser, and libhawser-cuda0 where a CUDA toolkit is.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
+
+# libhawser-cuda0 is made if the finished build has the plugin; else by HAWSER_CUDA: ON fetches a toolkit where none is,
+# AUTO (the default) takes one that is installed or was fetched, OFF makes none.
+cuda_profile() {
+  if [ -n "${HAWSER_BUILD:-}" ]; then
+    [ -f "$HAWSER_BUILD/hawser-0/libhawser_cuda.so" ] || export DEB_BUILD_PROFILES=pkg.hawser.nocuda
+  elif [ "${HAWSER_CUDA:-AUTO}" = ON ] || { [ "${HAWSER_CUDA:-AUTO}" = AUTO ] && toolkit_is_here; }; then
+    HAWSER_CUDA_TOOLKIT=$(bash "$root/packaging/cuda_toolkit.sh") || fail "HAWSER_CUDA is ON, and there is no toolkit"
+    export HAWSER_CUDA_TOOLKIT
+  else
+    export DEB_BUILD_PROFILES=pkg.hawser.nocuda
+  fi
+}
+
+toolkit_is_here() {
+  command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] ||
+    compgen -G "${XDG_CACHE_HOME:-$HOME/.cache}/hawser/cuda-*/bin/nvcc" >/dev/null
+}
+
+# The date is that of the last commit, so that the same source gives the same packages.
+changelog() {
+  printf 'hawser (%s-1) unstable; urgency=medium\n\n  * Release %s.\n\n -- %s  %s\n' "$version" "$version" \
+    "$(sed -n 's/^Maintainer: //p' "$root/packaging/debian/control")" "$(git -C "$root" log -1 --format=%aD)"
+}
+
+cuda_profile
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tree=$work/hawser-$version
+copy_source "$tree"
+cp -a "$tree/packaging/debian" "$tree/debian"
+changelog >"$tree/debian/changelog"
+check=()
+if [ -n "${HAWSER_BUILD:-}" ]; then
+  check=(--no-check-builddeps)
+  install_packages debhelper fakeroot
+else
+  install_packages debhelper fakeroot cmake flatbuffers-compiler libcli11-dev libflatbuffers-dev libfmt-dev \
+    libsodium-dev libxxhash-dev ninja-build nlohmann-json3-dev pkg-config
+  export CCACHE_DIR=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}  # debhelper has a home of its own
+fi
+(cd "$tree" && dpkg-buildpackage --build=binary --unsigned-changes "${check[@]}") >"$work/log" 2>&1 ||
+  { cat "$work/log"; exit 1; }
+rm -f "$dist"/*.deb "$dist"/*.changes "$dist"/*.buildinfo
+mv "$work"/*.deb "$work"/*.changes "$work"/*.buildinfo "$dist"
+ls "$dist"/*.deb
