@@ -10,7 +10,7 @@
 #                             nothing is compiled. For tests; its library wants the libstdc++ that it was built with.
 set -euo pipefail
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-kinds=(tarball deb)
+kinds=(tarball deb conda)
 
 case "${1:-}" in
   -h | --help)
@@ -24,6 +24,9 @@ for kind in "$@"; do
     { echo "make.sh: unknown kind $kind; known: ${kinds[*]}" >&2; exit 2; }
 done
 [ $# -gt 0 ] || set -- "${kinds[@]}"
+export HAWSER_DIST=${HAWSER_DIST:-$folder/../dist}
+mkdir -p "$HAWSER_DIST"
+HAWSER_DIST=$(cd "$HAWSER_DIST" && pwd)
 for kind in "$@"; do
   echo "==== $kind"
   bash "$folder/$kind.sh"

@@ -1,8 +1,6 @@
 # Sourced by the scripts that make packages: where things are, and the build that most of them share.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-dist=${HAWSER_DIST:-$root/dist}
-mkdir -p "$dist"
-dist=$(cd "$dist" && pwd)
+dist=${HAWSER_DIST:-$root/dist}  # make.sh makes it
 version=$(sed -n 's/^project(hawser VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
 source "$root/packaging/install_packages.sh"
 

