@@ -60,6 +60,7 @@ fi
 [ $# -eq 0 ] || parts=1  # who names tests wants all of them
 
 [ "$build" != build ] || packages+=(autopkgtest bubblewrap debhelper fakeroot lintian mmdebstrap)  # tests/packaging
+[ "$build" != build ] || packages+=(libopenmpi-dev libcpp-httplib-dev)  # of examples
 install_packages "${packages[@]}"
 # The plugin for GPUs is compiled where its toolkit can be had; sanitizers do without.
 if [ "$build" = build ]; then
