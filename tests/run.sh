@@ -13,7 +13,8 @@
 # Sanitizers run a third of the cases of tests labelled sampled, another third each day. HAWSER_PART=0, 1 or 2 chooses it.
 #
 # Installs the Debian packages that the build and the tests need where they are missing, and the compiler of the CUDA
-# toolkit into a folder of the user's cache (packaging/cuda_toolkit.sh); nothing else. Exits with
+# toolkit into a folder of the user's cache (packaging/cuda_toolkit.sh) and crates into cargo's (packaging/text_crates.sh);
+# nothing else. Exits with
 # the status of the first thing that fails. Arguments after -- go to ctest, such as -R golden.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -59,8 +60,11 @@ fi
 [ "$build" != build-fuzz ] || configure+=("-DHAWSER_FUZZ_SECONDS=$fuzz_seconds")
 [ $# -eq 0 ] || parts=1  # who names tests wants all of them
 
-[ "$build" != build ] || packages+=(autopkgtest bubblewrap debhelper fakeroot lintian mmdebstrap)  # tests/packaging
-[ "$build" != build ] || packages+=(libopenmpi-dev libcpp-httplib-dev)  # of examples
+if [ "$build" = build ]; then
+  packages+=(autopkgtest bubblewrap debhelper fakeroot lintian mmdebstrap)  # tests/packaging
+  packages+=(libopenmpi-dev libcpp-httplib-dev)                             # of examples
+  command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ] || packages+=(cargo-web)
+fi
 install_packages "${packages[@]}"
 # The plugin for GPUs is compiled where its toolkit can be had; sanitizers do without.
 if [ "$build" = build ]; then
@@ -70,6 +74,8 @@ if [ "$build" = build ]; then
     echo "tests/run.sh: no CUDA toolkit: the plugin for GPUs is neither built nor tested" >&2
     configure+=(-DHAWSER_CUDA=AUTO)
   fi
+  bash packaging/text_crates.sh
+  configure+=(-DHAWSER_TEXT=ON)
 fi
 jobs=$(nproc)
 [ -f "$build/CMakeCache.txt" ] || configure+=(-G Ninja)  # a configured folder keeps its generator

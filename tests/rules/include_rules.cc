@@ -15,11 +15,12 @@ struct Layer {
 };
 
 constexpr std::array kLayers = {
-    Layer{"kernels", 0},           Layer{"engine/base", 0},   Layer{"engine/device", 1},
-    Layer{"engine/tensor", 1},     Layer{"engine/comm", 2},   Layer{"engine/mesh", 2},
-    Layer{"engine/nn", 3},         Layer{"engine/plan", 3},   Layer{"engine/data", 3},
-    Layer{"engine/parallel", 4},   Layer{"engine/optim", 4},  Layer{"engine/train", 5},
-    Layer{"engine/checkpoint", 5}, Layer{"engine/config", 5}, Layer{"capi", 6}};
+    Layer{"kernels", 0},       Layer{"engine/base", 0},       Layer{"engine/device", 1},
+    Layer{"engine/tensor", 1}, Layer{"engine/comm", 2},       Layer{"engine/mesh", 2},
+    Layer{"engine/nn", 3},     Layer{"engine/plan", 3},       Layer{"engine/data", 3},
+    Layer{"engine/text", 3},   Layer{"engine/parallel", 4},   Layer{"engine/optim", 4},
+    Layer{"engine/train", 5},  Layer{"engine/checkpoint", 5}, Layer{"engine/config", 5},
+    Layer{"capi", 6}};
 
 using Edge = std::pair<std::string_view, std::string_view>;
 constexpr std::array kSideways = {Edge{"kernels", "engine/base"},

@@ -1,0 +1,43 @@
+// ChatTemplate: the Jinja template of a model's folder, which turns messages into one text as Transformers does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/text/text_module.h"
+#include "engine/text/tokenizer.h"
+
+namespace hawser::text {
+
+/// A rendered chat.
+struct RenderedChat {
+  std::string text;
+  std::vector<TextSpan> learned;  ///< what stood in {% generation %}; empty without it
+};
+
+/// Const functions may be called beside each other, on any thread.
+class ChatTemplate {
+ public:
+  /// Reads a template. `name`: what errors call it, such as its path. Throws kDataInvalid with the line.
+  ChatTemplate(std::string_view source, std::string name, const std::string& module_folder = "");
+  ~ChatTemplate();
+  ChatTemplate(const ChatTemplate&) = delete;
+  ChatTemplate& operator=(const ChatTemplate&) = delete;
+
+  /// Whether the template says itself what is learned.
+  bool has_generation() const { return has_generation_; }
+  /// Renders with the variables of a JSON object: messages, tools, add_generation_prompt, bos_token and others.
+  /// now: seconds since 1970, what strftime_now says, in UTC. Throws kDataInvalid with what the template
+  /// refuses, in its words, and for one that does not end.
+  RenderedChat render(const std::string& variables, int64_t now) const;
+
+ private:
+  std::string name_;
+  const TextModule* module_;
+  TextTemplate* template_ = nullptr;
+  bool has_generation_ = false;
+};
+
+}  // namespace hawser::text

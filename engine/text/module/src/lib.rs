@@ -1,0 +1,259 @@
+//! libhawser_text.so: tokenizers, chat templates and Parquet behind the C functions of `../../text_module.h`.
+
+mod contract;
+mod python;
+mod rows;
+mod stream;
+mod template;
+mod train;
+
+use std::ffi::c_char;
+use std::sync::Once;
+
+use tokenizers::{EncodeInput, Tokenizer};
+
+use contract::{guarded, str_of, Failure, Module, Outcome, Sink, Source, OK};
+use rows::Rows;
+use stream::Stream;
+use template::Template;
+
+/// Reads a tokenizer.json.
+fn open(json: &str) -> Outcome<Tokenizer> {
+    let mut tokenizer: Tokenizer = json.parse().map_err(Failure::invalid)?;
+    // What is cut and what is filled up is for who trains to say.
+    tokenizer.with_truncation(None).map_err(Failure::invalid)?;
+    tokenizer.with_padding(None);
+    Ok(tokenizer)
+}
+
+unsafe extern "C" fn tokenizer_open(
+    json: *const c_char,
+    bytes: usize,
+    out: *mut *mut Tokenizer,
+    error: *const Sink,
+) -> i32 {
+    guarded(&*error, || {
+        *out = Box::into_raw(Box::new(open(str_of(json, bytes)?)?));
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn tokenizer_close(tokenizer: *mut Tokenizer) {
+    drop(Box::from_raw(tokenizer));
+}
+
+unsafe extern "C" fn vocabulary_size(tokenizer: *const Tokenizer) -> u32 {
+    let tokenizer = &*tokenizer;
+    tokenizer.get_vocab(true).values().max().map_or(0, |greatest| greatest + 1)
+}
+
+unsafe extern "C" fn token_of(
+    tokenizer: *const Tokenizer,
+    id: u32,
+    token: *const Sink,
+    special: *mut i32,
+    error: *const Sink,
+) -> i32 {
+    guarded(&*error, || {
+        let tokenizer = &*tokenizer;
+        let name = tokenizer.id_to_token(id);
+        let name = name.ok_or_else(|| Failure::invalid(format_args!("no token has id {id}")))?;
+        let added = tokenizer.get_added_vocabulary();
+        *special = i32::from(added.is_special_token(&name));
+        (*token).write(name.as_bytes())
+    })
+}
+
+unsafe extern "C" fn id_of(tokenizer: *const Tokenizer, token: *const c_char, bytes: usize, id: *mut i64) {
+    let found = str_of(token, bytes).ok().and_then(|token| (*tokenizer).token_to_id(token));
+    *id = found.map_or(-1, i64::from);
+}
+
+unsafe extern "C" fn encode(
+    tokenizer: *const Tokenizer,
+    first: *const c_char,
+    first_bytes: usize,
+    second: *const c_char,
+    second_bytes: usize,
+    add_special: i32,
+    ids: *const Sink,
+    spans: *const Sink,
+    error: *const Sink,
+) -> i32 {
+    guarded(&*error, || {
+        let first = str_of(first, first_bytes)?;
+        let input = if second.is_null() {
+            EncodeInput::Single(first.into())
+        } else {
+            EncodeInput::Dual(first.into(), str_of(second, second_bytes)?.into())
+        };
+        let tokenizer = &*tokenizer;
+        let encoding = if spans.is_null() {
+            tokenizer.encode_fast(input, add_special != 0)
+        } else {
+            tokenizer.encode(input, add_special != 0)
+        }
+        .map_err(Failure::invalid)?;
+        (*ids).write(encoding.get_ids())?;
+        if spans.is_null() {
+            return Ok(());
+        }
+        let pairs: Vec<[u64; 2]> =
+            encoding.get_offsets().iter().map(|&(begin, end)| [begin as u64, end as u64]).collect();
+        (*spans).write(&pairs)
+    })
+}
+
+unsafe extern "C" fn decode(
+    tokenizer: *const Tokenizer,
+    ids: *const u32,
+    count: usize,
+    skip_special: i32,
+    text: *const Sink,
+    error: *const Sink,
+) -> i32 {
+    guarded(&*error, || {
+        let ids = if count == 0 { &[] } else { std::slice::from_raw_parts(ids, count) };
+        let decoded = (*tokenizer).decode(ids, skip_special != 0).map_err(Failure::invalid)?;
+        (*text).write(decoded.as_bytes())
+    })
+}
+
+unsafe extern "C" fn stream_open(skip_special: i32, out: *mut *mut Stream) -> i32 {
+    *out = Box::into_raw(Box::new(Stream::new(skip_special != 0)));
+    OK
+}
+
+unsafe extern "C" fn stream_close(stream: *mut Stream) {
+    drop(Box::from_raw(stream));
+}
+
+unsafe extern "C" fn stream_next(
+    tokenizer: *const Tokenizer,
+    stream: *mut Stream,
+    id: u32,
+    text: *const Sink,
+    error: *const Sink,
+) -> i32 {
+    guarded(&*error, || match (*stream).next(&*tokenizer, id)? {
+        Some(piece) => (*text).write(piece.as_bytes()),
+        None => Ok(()),
+    })
+}
+
+unsafe extern "C" fn train_bpe(
+    texts: *const Source,
+    vocabulary: u32,
+    specials: *const c_char,
+    specials_bytes: usize,
+    json: *const Sink,
+    error: *const Sink,
+) -> i32 {
+    guarded(&*error, || {
+        let trained = train::train_bpe(&*texts, vocabulary, str_of(specials, specials_bytes)?)?;
+        (*json).write(trained.as_bytes())
+    })
+}
+
+unsafe extern "C" fn template_open(
+    source: *const c_char,
+    bytes: usize,
+    out: *mut *mut Template,
+    has_generation: *mut i32,
+    error: *const Sink,
+) -> i32 {
+    guarded(&*error, || {
+        let template = Template::open(str_of(source, bytes)?)?;
+        *has_generation = i32::from(template.has_generation());
+        *out = Box::into_raw(Box::new(template));
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn template_close(template: *mut Template) {
+    drop(Box::from_raw(template));
+}
+
+unsafe extern "C" fn template_render(
+    template: *const Template,
+    variables: *const c_char,
+    bytes: usize,
+    now: i64,
+    text: *const Sink,
+    learned: *const Sink,
+    error: *const Sink,
+) -> i32 {
+    guarded(&*error, || {
+        let rendered = (*template).render(str_of(variables, bytes)?, now)?;
+        (*text).write(rendered.text.as_bytes())?;
+        (*learned).write(&rendered.learned)
+    })
+}
+
+unsafe extern "C" fn rows_open(
+    path: *const c_char,
+    bytes: usize,
+    out: *mut *mut Rows,
+    total: *mut i64,
+    error: *const Sink,
+) -> i32 {
+    guarded(&*error, || {
+        let rows = Rows::open(std::slice::from_raw_parts(path.cast(), bytes))?;
+        *total = rows.total;
+        *out = Box::into_raw(Box::new(rows));
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn rows_close(rows: *mut Rows) {
+    drop(Box::from_raw(rows));
+}
+
+unsafe extern "C" fn rows_next(
+    rows: *mut Rows,
+    more: *mut i32,
+    json: *const Sink,
+    error: *const Sink,
+) -> i32 {
+    guarded(&*error, || {
+        let row = (*rows).next()?;
+        *more = i32::from(row.is_some());
+        match row {
+            Some(row) => (*json).write(row.as_bytes()),
+            None => Ok(()),
+        }
+    })
+}
+
+static MODULE: Module = Module {
+    build_id: concat!(env!("HAWSER_TEXT_BUILD_ID"), "\0").as_ptr().cast(),
+    tokenizer_open,
+    tokenizer_close,
+    vocabulary_size,
+    token_of,
+    id_of,
+    encode,
+    decode,
+    stream_open,
+    stream_close,
+    stream_next,
+    train_bpe,
+    template_open,
+    template_close,
+    template_render,
+    rows_open,
+    rows_close,
+    rows_next,
+};
+
+/// The module. The first call makes panics silent (their words become an error) and keeps the crates from
+/// starting threads.
+#[no_mangle]
+pub extern "C" fn hawser_text_module() -> *const Module {
+    static PREPARE: Once = Once::new();
+    PREPARE.call_once(|| {
+        std::panic::set_hook(Box::new(|_| {}));
+        tokenizers::utils::parallelism::set_parallelism(false);
+    });
+    &MODULE
+}

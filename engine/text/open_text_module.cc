@@ -1,0 +1,21 @@
+#include "engine/text/open_text_module.h"
+
+#include "engine/base/error.h"
+#include "engine/base/open_module.h"
+
+namespace hawser::text {
+
+const TextModule& open_text_module(const std::string& folder) {
+  const OpenedModule module = open_module(folder, kTextLibrary, kTextEntry);
+  if (!module.reason.empty())
+    fail(Code::kUnavailable,
+         "tokenizers, chat templates and Parquet need {}, which could not be opened: {} ({}); install "
+         "Hawser's "
+         "text module",
+         kTextLibrary, module.path, module.reason);
+  const auto entry = reinterpret_cast<TextEntry>(module.entry);
+  require_same_build(module.path, entry != nullptr ? entry()->build_id : nullptr, HAWSER_TEXT_BUILD_ID);
+  return *entry();
+}
+
+}  // namespace hawser::text
