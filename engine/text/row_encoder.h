@@ -1,0 +1,65 @@
+// RowEncoder: a row of a data set as tokens, and how much each of them is learned.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/text/chat_template.h"
+#include "engine/text/tokenizer.h"
+#include "engine/text/training_row.h"
+
+namespace hawser::text {
+
+/// weights[i] belongs to ids[i] as a target: 0 means not learned, 1 the usual, others as a message's "weight".
+struct EncodedRow {
+  std::vector<uint32_t> ids;
+  std::vector<float> weights;
+};
+
+/// What a row is encoded with. Const functions of all of these may be called beside each other.
+struct RowEncoding {
+  const Tokenizer& tokenizer;
+  const ChatTemplate* chat_template;  ///< null: chats are refused
+  std::map<std::string, std::string>
+      special_names;                    ///< "bos_token", "eos_token" and others, for the template
+  std::optional<uint32_t> end_of_text;  ///< ends texts and completions
+  int64_t now = 0;                      ///< seconds since 1970, for templates that say the date
+};
+
+/// Encodes rows. A chat is rendered whole and encoded without further special tokens. What the model must say is
+/// learned: answers and the token that ends them, not the header before. A template with {% generation %} says
+/// where that is. Otherwise an answer is what a rendering up to it has beyond the one before it. A message with
+/// "train": false is not learned; "weight": w is learned with that weight.
+class RowEncoder {
+ public:
+  explicit RowEncoder(const RowEncoding& encoding) : encoding_(encoding) {}
+
+  /// `where` begins the text of an error. Throws kDataInvalid: what the template refuses, in its words; a template
+  /// that writes earlier turns anew where an answer follows, so that none can be told apart; a pair.
+  EncodedRow encode(const TrainingRow& row, std::string_view where) const;
+
+ private:
+  struct Learned {
+    TextSpan span;
+    float weight;
+  };
+
+  EncodedRow encode_chat(const TrainingRow& row, std::string_view where) const;
+  RenderedChat render(const OrderedJson& messages, const TrainingRow& row, bool add_generation_prompt,
+                      std::string_view where) const;
+  std::vector<Learned> learned_by_template(const RenderedChat& chat, const TrainingRow& row,
+                                           std::string_view where) const;
+  std::vector<Learned> learned_by_prefix(const RenderedChat& chat, const TrainingRow& row,
+                                         std::string_view where) const;
+  EncodedRow weighted(const std::string& text, bool with_special, const std::vector<Learned>& learned,
+                      bool up_to_special) const;
+  void end(EncodedRow* row) const;
+
+  const RowEncoding& encoding_;
+};
+
+}  // namespace hawser::text

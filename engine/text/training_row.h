@@ -1,0 +1,43 @@
+// TrainingRow: one row of a data set in any of the published forms, brought into one. The keys say which form it is.
+//
+//   {"text"}                                              a text
+//   {"prompt", "completion"}                              two texts, or two lists of messages
+//   {"messages", "tools"?}                                OpenAI: role, content (a text or parts), tool_calls
+//   {"instruction", "input"?, "output", "system"?, "history"?}   Alpaca
+//   {"conversations", "system"?, "tools"?}                ShareGPT: from, value
+//   {"prompt"?, "chosen", "rejected"}                     a pair, for training on preferences
+//
+// Other keys of a row are ignored.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/base/json.h"
+
+namespace hawser::text {
+
+enum class RowForm {
+  kText,        ///< a text to continue: all of it is learned
+  kCompletion,  ///< prompt and completion as texts: the completion is learned
+  kChat,        ///< messages: what the model says is learned
+  kPair,        ///< two chats or texts, of which one is better
+};
+
+struct TrainingRow {
+  RowForm form = RowForm::kText;
+  std::string text;                ///< kText
+  std::string prompt, completion;  ///< kCompletion
+  OrderedJson messages, tools;     ///< kChat: an array of messages as templates want them; tools or null
+  OrderedJson prompt_part, chosen, rejected;  ///< kPair, as they stood
+};
+
+/// Brings a row into that form. In messages, roles are those of OpenAI, and arguments of tool calls are objects.
+/// `where` begins the text of an error: "chat.jsonl:12". Throws kDataInvalid for a row without a known form, an
+/// unknown role, a value of another type, or no messages, naming the key.
+TrainingRow training_row(const OrderedJson& row, std::string_view where);
+
+/// The form's name and keys of each form, for an error's text.
+std::string row_forms();
+
+}  // namespace hawser::text

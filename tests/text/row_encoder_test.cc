@@ -1,0 +1,123 @@
+// What is learned of a row: answers and the token that ends them. A template that marks answers and one that does
+// not give the same.
+#include "engine/text/row_encoder.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "tests/text/golden.h"
+
+namespace hawser::text {
+namespace {
+
+using testing::kModuleFolder;
+
+constexpr const char* kPlain =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+constexpr const char* kMarked =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}{% generation %}"
+    "{{ m.content }}<|im_end|>{% endgeneration %}{% else %}{{ m.content }}<|im_end|>{% endif %}{{ '\n' }}{% "
+    "endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+constexpr const char* kChat = R"({"messages": [{"role": "user", "content": "One?"},
+    {"role": "assistant", "content": "First answer."}, {"role": "user", "content": "Two?"},
+    {"role": "assistant", "content": "Second \u00e4nswer"}]})";
+
+/// gpt2's small tokenizer with the marks of ChatML as special tokens.
+Tokenizer chat_tokenizer() {
+  Json file = Json::parse(testing::read_file(std::string(HAWSER_GOLDEN) + "/tokenizers/gpt2/tokenizer.json"));
+  const int64_t first = Tokenizer(file.dump(), "gpt2", kModuleFolder).vocabulary_size();
+  for (const char* mark : {"<|im_start|>", "<|im_end|>"})
+    file["added_tokens"].push_back({{"id", first + (mark[5] == 'e')},
+                                    {"content", mark},
+                                    {"single_word", false},
+                                    {"lstrip", false},
+                                    {"rstrip", false},
+                                    {"normalized", false},
+                                    {"special", true}});
+  return Tokenizer(file.dump(), "chat", kModuleFolder);
+}
+
+class RowEncoderTest : public ::testing::Test {
+ protected:
+  EncodedRow encode(const char* json, const char* source) const {
+    const ChatTemplate chat_template(source, "the template", kModuleFolder);
+    const RowEncoding encoding{tokenizer_, &chat_template, {}, tokenizer_.id("<|endoftext|>")};
+    return RowEncoder(encoding).encode(training_row(OrderedJson::parse(json), "x:1"), "x:1");
+  }
+  /// The text of what is learned with this weight.
+  std::string learned(const EncodedRow& row, float weight = 1) const {
+    std::vector<uint32_t> ids;
+    for (size_t i = 0; i < row.ids.size(); ++i)
+      if (row.weights[i] == weight) ids.push_back(row.ids[i]);
+    return tokenizer_.decode(ids, false);
+  }
+  std::string refusal(const char* json, const char* source) const {
+    try {
+      encode(json, source);
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()).find("x:1: "), 0u) << error.what();
+      return error.what();
+    }
+    return "";
+  }
+
+  const Tokenizer tokenizer_ = chat_tokenizer();
+};
+
+TEST_F(RowEncoderTest, AnswersAndWhatEndsThemAreLearnedByMarksAndByPrefixes) {
+  for (const char* source : {kPlain, kMarked}) {
+    const EncodedRow row = encode(kChat, source);
+    EXPECT_EQ(learned(row), "First answer.<|im_end|>Second \u00e4nswer<|im_end|>") << source;
+    EXPECT_EQ(tokenizer_.decode(row.ids, false),
+              "<|im_start|>user\nOne?<|im_end|>\n<|im_start|>assistant\nFirst answer.<|im_end|>\n"
+              "<|im_start|>user\nTwo?<|im_end|>\n<|im_start|>assistant\nSecond \u00e4nswer<|im_end|>\n");
+  }
+}
+
+TEST_F(RowEncoderTest, MessagesMayBeLeftOutOrWeighted) {
+  for (const char* source : {kPlain, kMarked}) {
+    const EncodedRow row = encode(
+        R"({"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "no", "train": false},
+            {"role": "user", "content": "Q"}, {"role": "assistant", "content": "half", "weight": 0.5},
+            {"role": "user", "content": "Q"}, {"role": "assistant", "content": "all"}]})",
+        source);
+    EXPECT_EQ(learned(row), "all<|im_end|>");
+    EXPECT_EQ(learned(row, 0.5f), "half<|im_end|>");
+  }
+  const EncodedRow prompt = encode(R"({"prompt": [{"role": "user", "content": "Q"},
+      {"role": "assistant", "content": "shown"}, {"role": "user", "content": "R"}],
+      "completion": [{"role": "assistant", "content": "told"}]})",
+                                   kPlain);
+  EXPECT_EQ(learned(prompt), "told<|im_end|>");
+  EXPECT_NE(refusal(R"({"messages": [{"role": "assistant", "content": "x", "weight": -1}]})", kPlain), "");
+  EXPECT_NE(refusal(R"({"messages": [{"role": "assistant", "content": "x", "train": "no"}]})", kPlain), "");
+}
+
+TEST_F(RowEncoderTest, TextsAndCompletionsEndWithTheEndOfText) {
+  EXPECT_EQ(learned(encode(R"({"text": "All of it"})", kPlain)), "All of it<|endoftext|>");
+  EXPECT_EQ(learned(encode(R"({"text": "Once<|endoftext|>"})", kPlain)), "Once<|endoftext|>");
+  const EncodedRow row = encode(R"({"prompt": "Two and two are", "completion": " four"})", kPlain);
+  EXPECT_EQ(learned(row), " four<|endoftext|>");
+  EXPECT_EQ(tokenizer_.decode(row.ids, false), "Two and two are four<|endoftext|>");
+}
+
+TEST_F(RowEncoderTest, ATemplateThatWritesEarlierTurnsAnewIsRefusedWithTheWaysOut) {
+  const char* const forgets =
+      "{% for m in messages %}{{ m.role }}: {% if m.role == 'user' or loop.last %}{{ m.content }}{% endif %}"
+      "<|im_end|>{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}";
+  const std::string reason = refusal(kChat, forgets);
+  EXPECT_NE(reason.find("generation"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("\"train\": false"), std::string::npos) << reason;
+}
+
+TEST_F(RowEncoderTest, WhatTheTemplateRefusesIsSaidInItsWords) {
+  EXPECT_NE(refusal(kChat, "{{ raise_exception('only system') }}").find("only system"), std::string::npos);
+  const RowEncoding without{tokenizer_, nullptr, {}, std::nullopt};
+  EXPECT_THROW(RowEncoder(without).encode(training_row(OrderedJson::parse(kChat), "x"), "x"), Error);
+}
+
+}  // namespace
+}  // namespace hawser::text
