@@ -43,6 +43,7 @@ else
     libsodium-dev libxxhash-dev ninja-build nlohmann-json3-dev pkg-config
   export CCACHE_DIR=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}  # debhelper has a home of its own
 fi
+export DEB_BUILD_OPTIONS="parallel=${HAWSER_JOBS:-$(nproc)}"
 (cd "$tree" && dpkg-buildpackage --build=binary --unsigned-changes "${check[@]}") >"$work/log" 2>&1 ||
   { cat "$work/log"; exit 1; }
 rm -f "$dist"/*.deb "$dist"/*.changes "$dist"/*.buildinfo

@@ -6,6 +6,7 @@
 #   KIND   one of those listed below; none: all of them
 #
 # Variables: HAWSER_DIST      the folder to fill instead of dist/
+#            HAWSER_JOBS      how many compilers run at once; none: one per processor
 #            HAWSER_BUILD     a build folder of this tree that is finished: packages are made of what it has, and
 #                             nothing is compiled. For tests; its library wants the libstdc++ that it was built with.
 set -euo pipefail
