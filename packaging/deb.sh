@@ -37,9 +37,9 @@ changelog >"$tree/debian/changelog"
 check=()
 if [ -n "${HAWSER_BUILD:-}" ]; then
   check=(--no-check-builddeps)
-  install_packages debhelper fakeroot
+  install_packages debhelper
 else
-  install_packages debhelper fakeroot cmake flatbuffers-compiler libcli11-dev libflatbuffers-dev libfmt-dev \
+  install_packages debhelper cmake flatbuffers-compiler libcli11-dev libflatbuffers-dev libfmt-dev \
     libsodium-dev libxxhash-dev ninja-build nlohmann-json3-dev pkg-config
   export CCACHE_DIR=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}  # debhelper has a home of its own
 fi
