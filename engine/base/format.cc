@@ -1,5 +1,7 @@
 // The compiled half of fmt, built into the core. Debian ships fmt as a shared library only, and a library
 // that is embedded in other programs should not depend on one for error messages.
+// No text of ours asks for the separators of a locale: without them no locale is linked in.
+#define FMT_STATIC_THOUSANDS_SEPARATOR ','
 #include <fmt/format-inl.h>
 
 namespace fmt {

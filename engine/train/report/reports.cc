@@ -1,7 +1,7 @@
 #include "engine/train/report/reports.h"
 
+#include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -44,8 +44,11 @@ void add_graphs(OrderedJson* info, const Ranks& ranks, bool captures) {
 /// Splits a line into fields, or a text into lines.
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, at);) parts.push_back(part);
+  for (size_t from = 0; from < text.size();) {
+    const size_t end = std::min(text.find(at, from), text.size());
+    parts.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
   return parts;
 }
 
