@@ -22,7 +22,7 @@ portable_build() {
     flatbuffers-compiler libfmt-dev libxxhash-dev libcli11-dev libsodium-dev
   build=$root/build-packages
   cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DHAWSER_WERROR=OFF \
-    -DHAWSER_STATIC_CXX=ON -DHAWSER_CUDA=OFF -DHAWSER_SANITIZE= -DHAWSER_CPU_LEVELS=
+    -DHAWSER_STATIC_CXX=ON -DHAWSER_CUDA=OFF -DHAWSER_TEXT=OFF -DHAWSER_SANITIZE= -DHAWSER_CPU_LEVELS=
   cmake --build "$build" --parallel "${HAWSER_JOBS:-$(nproc)}"
 }
 
