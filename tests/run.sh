@@ -63,7 +63,8 @@ fi
 if [ "$build" = build ]; then
   packages+=(autopkgtest bubblewrap debhelper lintian mmdebstrap)  # tests/packaging
   packages+=(libopenmpi-dev libcpp-httplib-dev)                             # of examples
-  command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ] || packages+=(cargo-web)
+  command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ] || packages+=(cargo-web rust-web-clippy rustfmt-web)
+  packages+=(bindgen)  # of bindings/rust
 fi
 install_packages "${packages[@]}"
 # The plugin for GPUs is compiled where its toolkit can be had; sanitizers do without.
@@ -75,7 +76,7 @@ if [ "$build" = build ]; then
     configure+=(-DHAWSER_CUDA=AUTO)
   fi
   bash packaging/text_crates.sh
-  configure+=(-DHAWSER_TEXT=ON)
+  configure+=(-DHAWSER_TEXT=ON -DHAWSER_RUST=ON)
 fi
 jobs=$(nproc)
 [ -f "$build/CMakeCache.txt" ] || configure+=(-G Ninja)  # a configured folder keeps its generator

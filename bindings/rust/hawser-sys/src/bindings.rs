@@ -1,0 +1,1113 @@
+// Made by generate.sh from hawser.h. Do not edit.
+
+pub const HWS_OK: i32 = 0;
+pub const HWS_CANCELLED: i32 = 1;
+pub const HWS_UNKNOWN: i32 = 2;
+pub const HWS_INVALID_ARGUMENT: i32 = 3;
+pub const HWS_TIMEOUT: i32 = 4;
+pub const HWS_NOT_FOUND: i32 = 5;
+pub const HWS_ALREADY_EXISTS: i32 = 6;
+pub const HWS_PERMISSION: i32 = 7;
+pub const HWS_OUT_OF_MEMORY: i32 = 8;
+pub const HWS_FAILED_PRECONDITION: i32 = 9;
+pub const HWS_ABORTED: i32 = 10;
+pub const HWS_OUT_OF_RANGE: i32 = 11;
+pub const HWS_UNIMPLEMENTED: i32 = 12;
+pub const HWS_INTERNAL: i32 = 13;
+pub const HWS_UNAVAILABLE: i32 = 14;
+pub const HWS_DATA_LOSS: i32 = 15;
+pub const HWS_IO: i32 = 16;
+pub const HWS_CONFIG_PARSE: i32 = 20;
+pub const HWS_CONFIG_INVALID: i32 = 21;
+pub const HWS_DEVICE_UNAVAILABLE: i32 = 30;
+pub const HWS_CHECKPOINT_CORRUPT: i32 = 50;
+pub const HWS_CHECKPOINT_INCOMPATIBLE: i32 = 51;
+pub const HWS_NUMERIC: i32 = 60;
+pub const HWS_DATA_INVALID: i32 = 61;
+pub const HWS_BUSY: i32 = 70;
+pub const HWS_FORKED: i32 = 71;
+pub const HWS_BAD_HANDLE: i32 = 72;
+pub const HWS_ABI_MISMATCH: i32 = 73;
+pub const HWS_CALLBACK: i32 = 74;
+pub const HWS_ABI_VERSION: i32 = 1;
+pub const HWS_FORMAT_JSON: i32 = 0;
+pub const HWS_FORMAT_BINARY: i32 = 1;
+pub const HWS_FORMAT_RESOLVED: i32 = 2;
+pub const HWS_FORMAT_TEXT: i32 = 3;
+pub const HWS_ENGINE_INFERENCE: i32 = 1;
+pub const HWS_STEP_ACCEPTED: i32 = 0;
+pub const HWS_STEP_SKIPPED_NON_FINITE: i32 = 1;
+pub const HWS_STEP_SKIPPED_OUTLIER: i32 = 2;
+pub const HWS_STEP_DISCARDED: i32 = 3;
+pub const HWS_STEP_PENDING: i32 = 4;
+pub const HWS_SOURCE_END: i32 = 1;
+pub const HWS_TENSOR_WEIGHT: i32 = 0;
+pub const HWS_TENSOR_GRADIENT: i32 = 1;
+pub const HWS_TENSOR_MOMENT1: i32 = 2;
+pub const HWS_TENSOR_MOMENT2: i32 = 3;
+pub const HWS_LOAD_OTHER_DATA: i32 = 1;
+pub const HWS_PHASE_IDLE: i32 = 0;
+pub const HWS_PHASE_TRAIN: i32 = 1;
+pub const HWS_PHASE_EVAL: i32 = 2;
+pub const HWS_PHASE_GENERATE: i32 = 3;
+pub const HWS_PHASE_SAVE: i32 = 4;
+pub const HWS_PHASE_LOAD: i32 = 5;
+pub const HWS_TRACE_OFF: i32 = 0;
+pub const HWS_TRACE_INSTRUCTIONS: i32 = 1;
+pub const HWS_TRACE_KERNELS: i32 = 2;
+pub type __int32_t = ::core::ffi::c_int;
+pub type __uint32_t = ::core::ffi::c_uint;
+pub type __int64_t = ::core::ffi::c_long;
+pub type __uint64_t = ::core::ffi::c_ulong;
+#[doc = " One of the codes above."]
+pub type hws_status = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_error {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_buffer {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_config {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_plan {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_comm {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_engine {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_op {
+    _unused: [u8; 0],
+}
+extern "C" {
+    #[doc = " The ABI number of the loaded library. Compare it with HWS_ABI_VERSION, that of this header."]
+    pub fn hws_library_abi() -> u32;
+}
+extern "C" {
+    #[doc = " The version as text, \"0.1.0\". Static storage."]
+    pub fn hws_library_version() -> *const ::core::ffi::c_char;
+}
+extern "C" {
+    #[doc = " *out: a JSON object with the version, the compiler, the CPU levels (sets of vector instructions) that were"]
+    #[doc = " built and that this machine has, and the optional modules."]
+    pub fn hws_library_info(out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    #[doc = " The name of a code, such as \"HWS_CONFIG_INVALID\"; \"HWS_UNKNOWN\" for any other number. Static storage."]
+    pub fn hws_status_name(status: hws_status) -> *const ::core::ffi::c_char;
+}
+#[doc = " Called on the thread that made a long call, while that call runs. Non-zero ends the call."]
+pub type hws_interrupt_fn =
+    ::core::option::Option<unsafe extern "C" fn(user: *mut ::core::ffi::c_void) -> i32>;
+extern "C" {
+    #[doc = " Sets the interrupt poll of the calling thread; NULL: none. A program whose signals, or a runtime whose"]
+    #[doc = " interrupts, should end a call within it sets one."]
+    #[doc = ""]
+    #[doc = " While one of these calls runs on this thread, it asks the poll from time to time, at most every 20 ms. If"]
+    #[doc = " the answer is not 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as by"]
+    #[doc = " hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a load"]
+    #[doc = " has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read weights;"]
+    #[doc = " hws_config_prove_layout; hws_device_measure and _peak. A step, a save or a transfer is never cut short."]
+    #[doc = ""]
+    #[doc = " The poll may call the functions that work at any time. It must not throw; if it does, the call ends as"]
+    #[doc = " well. destroy(user) runs when another poll is set, or when the thread ends."]
+    pub fn hws_thread_set_interrupt(
+        callback: hws_interrupt_fn,
+        user: *mut ::core::ffi::c_void,
+        destroy: ::core::option::Option<unsafe extern "C" fn(arg1: *mut ::core::ffi::c_void)>,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Moves the calling thread's last error into an object that any thread may read. A call that succeeds leaves"]
+    #[doc = " the last error alone, so take it only after a call has failed. Errors: HWS_NOT_FOUND if there is none. If"]
+    #[doc = " this call itself fails, with HWS_OUT_OF_MEMORY, the error stays and can be taken later."]
+    pub fn hws_error_take(out: *mut *mut hws_error) -> hws_status;
+}
+extern "C" {
+    #[doc = " The HWS_* code; HWS_BAD_HANDLE for a bad handle."]
+    pub fn hws_error_code(error: *const hws_error) -> hws_status;
+}
+extern "C" {
+    #[doc = " What failed, where, on which value, and what to do. Valid until the handle is destroyed; \"\" for a bad"]
+    #[doc = " handle."]
+    pub fn hws_error_message(error: *const hws_error) -> *const ::core::ffi::c_char;
+}
+extern "C" {
+    #[doc = " A JSON object for machines: \"pointer\", \"problems\", \"file\", \"offset\", \"tensor\", \"argument\" and others, as"]
+    #[doc = " the error has them, or \"function\" alone. Valid until the handle is destroyed; \"\" for a bad handle."]
+    pub fn hws_error_details(error: *const hws_error) -> *const ::core::ffi::c_char;
+}
+extern "C" {
+    pub fn hws_error_destroy(error: *mut hws_error);
+}
+extern "C" {
+    #[doc = " Bytes that the library owns, valid until the buffer is destroyed, and aligned for every element type. A"]
+    #[doc = " text has a NUL after its last byte, which its size does not count. A bad handle gives NULL and 0."]
+    pub fn hws_buffer_data(buffer: *const hws_buffer) -> *const ::core::ffi::c_void;
+}
+extern "C" {
+    pub fn hws_buffer_size(buffer: *const hws_buffer) -> usize;
+}
+extern "C" {
+    pub fn hws_buffer_destroy(buffer: *mut hws_buffer);
+}
+extern "C" {
+    #[doc = " Parses a config from `size` bytes. format: HWS_FORMAT_JSON or HWS_FORMAT_BINARY. Errors: HWS_CONFIG_PARSE"]
+    #[doc = " (where the text stops being JSON), HWS_CONFIG_INVALID (every unknown key, wrong type and wrong name at"]
+    #[doc = " once)."]
+    pub fn hws_config_parse(
+        data: *const ::core::ffi::c_void,
+        size: usize,
+        format: i32,
+        out: *mut *mut hws_config,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " A built-in preset, such as \"gpt2-124m\" or \"quickstart\", as a config of its own. Errors: HWS_NOT_FOUND."]
+    pub fn hws_config_preset(name: *const ::core::ffi::c_char, out: *mut *mut hws_config) -> hws_status;
+}
+extern "C" {
+    #[doc = " The config of the model in a checkpoint or a Hugging Face folder: its model section, its vocabulary and"]
+    #[doc = " init.from = path. Data, optimizer and run settings are left to the caller."]
+    pub fn hws_config_from_model(path: *const ::core::ffi::c_char, out: *mut *mut hws_config) -> hws_status;
+}
+extern "C" {
+    pub fn hws_config_clone(config: *const hws_config, out: *mut *mut hws_config) -> hws_status;
+}
+extern "C" {
+    #[doc = " Sets a field, a section or an array element. pointer: a JSON pointer (\"/model/layers\"). json_value: a JSON"]
+    #[doc = " value (\"12\"); a string or an enum may go without its quotes. On error the config is unchanged."]
+    pub fn hws_config_set(
+        config: *mut hws_config,
+        pointer: *const ::core::ffi::c_char,
+        json_value: *const ::core::ffi::c_char,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Checks a config and the files that init.from and data name. *out: a JSON array of all problems,"]
+    #[doc = " [{\"pointer\",\"message\",\"fix\"}]; [] for a valid config. Returns HWS_OK in both cases."]
+    pub fn hws_config_validate(config: *const hws_config, out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    #[doc = " Says why a field has its value. pointer: a field, a section, or \"\" for all. *out: JSON with value, origin"]
+    #[doc = " (default, preset, imported, file, set, rule), rule, default, bounds, unit and documentation."]
+    pub fn hws_config_explain(
+        config: *const hws_config,
+        pointer: *const ::core::ffi::c_char,
+        out: *mut *mut hws_buffer,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Proves that the config's layout of ranks changes no number. It shrinks model and batch until training"]
+    #[doc = " takes seconds, then trains `steps` steps (1 to 1,000) three times: on the config's own mesh, with ranks as"]
+    #[doc = " threads of this process; with one rank that plays all of them in turn, without buckets, shards or"]
+    #[doc = " communication; and with as many ranks of plain data parallelism that add up in the same order. Losses, raw"]
+    #[doc = " gradients, weights and moments must be equal bit by bit."]
+    #[doc = ""]
+    #[doc = " *out: a JSON object. Returns HWS_OK whether or not they are equal."]
+    #[doc = "   \"equal\"               true or false"]
+    #[doc = "   \"first_difference\"    null, or {\"step\", \"what\", \"tensor\", \"index\", \"ranks\", and \"one_rank\" or \"plain\"}"]
+    #[doc = "   \"same_bits\"           {pointer: value}: the settings with which plain data parallelism has the same bits"]
+    #[doc = "   \"ranks\", \"steps\""]
+    #[doc = "   \"tensors\", \"elements\" how many were compared"]
+    #[doc = "   \"distance_to_f64\"     {\"ranks\", \"ascending\", \"descending\"}: how far the first gradients are from"]
+    #[doc = "                         float64, relatively, in three orders of summation"]
+    #[doc = "   \"shrunk\"              [{\"pointer\", \"from\", \"to\"}]"]
+    #[doc = " Errors: those of hws_engine_create; HWS_CONFIG_INVALID for a mesh of one rank."]
+    pub fn hws_config_prove_layout(
+        config: *const hws_config,
+        steps: i32,
+        out: *mut *mut hws_buffer,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " The same run on another number of ranks. *out: a copy of the config with `ranks` ranks in its mesh and the"]
+    #[doc = " same rows in a step, so that the stream of samples goes on where a checkpoint of the other run left it."]
+    #[doc = " Changes /mesh, /batch/micro_batch (never upwards), /batch/grad_accum_steps and, for one rank, /zero/stage."]
+    #[doc = " The result depends on `config` and `ranks` alone, so after several changes of size, pass the first config."]
+    #[doc = " Reads the files that init.from and data name. Errors: HWS_CONFIG_INVALID if the rows of a step do not"]
+    #[doc = " divide (the text names the nearest numbers of ranks that do) or the config forbids that size."]
+    pub fn hws_config_fit_ranks(
+        config: *const hws_config,
+        ranks: i32,
+        out: *mut *mut hws_config,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " format: HWS_FORMAT_JSON, _BINARY or _RESOLVED. Parsing the result gives an equal config."]
+    pub fn hws_config_serialize(
+        config: *const hws_config,
+        format: i32,
+        out: *mut *mut hws_buffer,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " *out: the JSON Schema of a config (HWS_FORMAT_JSON) or the binary FlatBuffers schema"]
+    #[doc = " (HWS_FORMAT_BINARY)."]
+    pub fn hws_config_schema(format: i32, out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    #[doc = " *out: a JSON array of the names of presets."]
+    pub fn hws_config_presets(out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    pub fn hws_config_destroy(config: *mut hws_config);
+}
+extern "C" {
+    #[doc = " The exact schedule and memory of a config, computed without allocating a tensor. All ranks share one plan,"]
+    #[doc = " so it needs no comm, and the mesh may be of any size. Errors: those of hws_engine_create, except for"]
+    #[doc = " memory."]
+    pub fn hws_plan_create(config: *const hws_config, out: *mut *mut hws_plan) -> hws_status;
+}
+extern "C" {
+    #[doc = " HWS_FORMAT_TEXT: the list of instructions, and memory by category. HWS_FORMAT_JSON: the same as"]
+    #[doc = " {\"instructions\":[...],\"memory\":{category: bytes},\"total_bytes\",\"parameters\",\"flops_per_token\",\"ranks\","]
+    #[doc = " \"strategy\",\"transport_bytes\",\"fits\",\"hugging_face\",...}; transport_bytes is what sockets between processes"]
+    #[doc = " need for buffers; fits says whether one rank and all ranks fit this machine now; hugging_face is what"]
+    #[doc = " Transformers calls the model, or \"none (...)\" and why. Memory and bytes sent are those of one rank, FLOPs"]
+    #[doc = " those of the whole model."]
+    pub fn hws_plan_report(plan: *const hws_plan, format: i32, out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    pub fn hws_plan_destroy(plan: *mut hws_plan);
+}
+extern "C" {
+    #[doc = " `ranks` ranks (1 to 4,096) as threads of this process. The threads start with an engine."]
+    pub fn hws_comm_create_local(ranks: i32, out: *mut *mut hws_comm) -> hws_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_comm_address {
+    pub struct_size: u32,
+    #[doc = "< of this process; each of 0 ... world_size - 1 is taken once"]
+    pub rank: i32,
+    pub world_size: i32,
+    #[doc = "< 0"]
+    pub reserved: i32,
+    #[doc = "< \"host:port\": where rank 0 listens and all others connect"]
+    pub address: *const ::core::ffi::c_char,
+    #[doc = "< the address on which this rank listens until all are connected; NULL: the one from"]
+    #[doc = "which it reaches rank 0"]
+    pub host: *const ::core::ffi::c_char,
+    #[doc = "< the same by the name of an interface (\"eth0\"); NULL: as `host` says"]
+    pub network_interface: *const ::core::ffi::c_char,
+    #[doc = "< for all ranks to arrive and connect; 0: 60"]
+    pub timeout_seconds: f64,
+    #[doc = "< without a heartbeat for so long, a process counts as stopped or cut off;"]
+    #[doc = "rank 0's value counts for all; 0: 10"]
+    pub silence_seconds: f64,
+    #[doc = "< at most 127 bytes that must be equal on all ranks, such as the name of the job and a"]
+    #[doc = "digest of its config; NULL: \"\""]
+    pub job: *const ::core::ffi::c_char,
+    #[doc = "< holds the job's secret: 32 to 4,096 bytes, without the newline at the end."]
+    #[doc = "The file belongs to this process's user or root, not every user may read it,"]
+    #[doc = "and no other may write it. NULL: no secret, or as `secret` says"]
+    pub secret_file: *const ::core::ffi::c_char,
+    #[doc = " Instead of secret_file: writes at most `capacity` bytes of the secret to `data`, and their number to"]
+    #[doc = " *bytes. Non-zero ends the call with HWS_CALLBACK. Called at most once, before the function returns."]
+    pub secret: ::core::option::Option<
+        unsafe extern "C" fn(
+            user: *mut ::core::ffi::c_void,
+            data: *mut ::core::ffi::c_void,
+            capacity: usize,
+            bytes: *mut usize,
+        ) -> i32,
+    >,
+    #[doc = "< passed to `secret` and `secret_destroy`"]
+    pub secret_user: *mut ::core::ffi::c_void,
+    #[doc = " Called with secret_user exactly once, before the function returns, and also when it fails, unless it"]
+    #[doc = " could not read the struct at all (as hws_comm_host.destroy). NULL: nothing to do."]
+    pub secret_destroy: ::core::option::Option<unsafe extern "C" fn(user: *mut ::core::ffi::c_void)>,
+    #[doc = "< 1: allow an address beyond the loopback without a secret. 0: refuse it"]
+    pub trust_network: i32,
+    #[doc = "< 0"]
+    pub reserved_too: i32,
+}
+extern "C" {
+    #[doc = " One rank of a job of processes, on one host or many, over TCP. Every process calls it, in any order; it"]
+    #[doc = " returns when all have come. `address` and what it points to are needed during the call only."]
+    #[doc = ""]
+    #[doc = " Who may join. With a secret, every connection starts with a mutual proof that both sides know it"]
+    #[doc = " (HMAC-SHA256 over fresh nonces, rank, world, job and version), before anything else is read. Strangers,"]
+    #[doc = " other jobs, replayed conversations and other versions are turned away, and the job goes on. Without a"]
+    #[doc = " secret, rank, world, job and version are compared but not proven, and a refusal repeats only what the"]
+    #[doc = " refused rank claimed. Ranks listen only while they meet and while a group connects. Connections are not"]
+    #[doc = " encrypted, and not authenticated after their start: whoever can read or change packets between the hosts can"]
+    #[doc = " read and change weights, gradients and data. Use a private network or a tunnel."]
+    #[doc = ""]
+    #[doc = " Heartbeats. When a process dies, all others know at once. When it is stopped or cut off, they know after"]
+    #[doc = " silence_seconds. Their calls then return HWS_UNAVAILABLE and name it. While ranks meet, this holds for"]
+    #[doc = " rank 0 (2 s at least); another rank that is stopped then is named at the timeout."]
+    #[doc = ""]
+    #[doc = " Errors:"]
+    #[doc = "   HWS_INVALID_ARGUMENT     a malformed address; a rank outside the world, or taken twice; world sizes or"]
+    #[doc = "                            jobs that differ; a secret of the wrong size"]
+    #[doc = "   HWS_PERMISSION           this rank and the others have different secrets; a secret's file that every user"]
+    #[doc = "                            may read or others may write"]
+    #[doc = "   HWS_FAILED_PRECONDITION  an address beyond the loopback with neither secret nor trust_network; too few"]
+    #[doc = "                            file descriptors (says how many are needed; raise RLIMIT_NOFILE)"]
+    #[doc = "   HWS_TIMEOUT              names the ranks that did not come"]
+    #[doc = "   HWS_UNAVAILABLE          an address on which this process cannot listen; a process that died meanwhile;"]
+    #[doc = "                            for a secret, no libsodium or no hawser-0/libhawser_identity.so (names the path)"]
+    #[doc = "   HWS_ABI_MISMATCH         another version of the library"]
+    pub fn hws_comm_create_address(address: *const hws_comm_address, out: *mut *mut hws_comm) -> hws_status;
+}
+extern "C" {
+    #[doc = " The same, with rank, world and address from the environment variables of a launcher: torchrun, Open MPI"]
+    #[doc = " (mpirun), Slurm (srun), PMIx, PMI (MPICH, Intel MPI) or an indexed job of Kubernetes; the innermost if"]
+    #[doc = " there are several. HAWSER_RANK, HAWSER_WORLD_SIZE, HAWSER_LOCAL_WORLD_SIZE, HAWSER_ADDRESS, HAWSER_PORT,"]
+    #[doc = " HAWSER_HOST, HAWSER_INTERFACE, HAWSER_JOB, HAWSER_SECRET_FILE and HAWSER_TRUST_NETWORK=1 add to the"]
+    #[doc = " launcher's variables and override them. Only this function and the next read the environment."]
+    #[doc = ""]
+    #[doc = " overrides: the fields that are not 0 or NULL override the variables; NULL: none. Its rank and world_size"]
+    #[doc = " must be 0, and its job is appended to the launcher's. Errors also: HWS_FAILED_PRECONDITION if there is no"]
+    #[doc = " launcher, or a variable is missing (the text names it)."]
+    pub fn hws_comm_create_env(overrides: *const hws_comm_address, out: *mut *mut hws_comm) -> hws_status;
+}
+extern "C" {
+    #[doc = " What hws_comm_create_env would use, without connecting. *out: a JSON object with \"launcher\", \"job\","]
+    #[doc = " \"rank\", \"world_size\", \"local_world_size\" (ranks on this machine; null: unknown), \"address\", \"host\","]
+    #[doc = " \"network_interface\", \"secret_file\", \"trust_network\", and \"read\", an array of the variables used, {\"name\","]
+    #[doc = " \"value\"}. Errors: HWS_FAILED_PRECONDITION as above."]
+    pub fn hws_comm_read_env(out: *mut *mut hws_buffer) -> hws_status;
+}
+#[doc = " A transport of the host program: how this process's one rank reaches the others. Messages between two"]
+#[doc = " ranks arrive in the order and with the sizes in which they were sent; none is empty. All functions but"]
+#[doc = " abort are called by one thread at a time, not always the same one. Statuses are HWS_OK or an HWS_* code,"]
+#[doc = " such as HWS_TIMEOUT after timeout_seconds, or HWS_UNAVAILABLE for a peer that is gone."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_comm_host {
+    pub struct_size: u32,
+    pub rank: i32,
+    pub world_size: i32,
+    #[doc = "< 0"]
+    pub reserved: i32,
+    #[doc = "< passed to each function"]
+    pub user: *mut ::core::ffi::c_void,
+    #[doc = " Sends `bytes` bytes to a rank, and may return before they arrive. Must not wait for the receiver if"]
+    #[doc = " bytes <= 512 and fewer than two such messages are on their way to it; the buffer of any socket holds"]
+    #[doc = " those. Required."]
+    pub send: ::core::option::Option<
+        unsafe extern "C" fn(
+            user: *mut ::core::ffi::c_void,
+            to_rank: i32,
+            data: *const ::core::ffi::c_void,
+            bytes: i64,
+            timeout_seconds: f64,
+        ) -> hws_status,
+    >,
+    #[doc = " Receives exactly `bytes` bytes from a rank. Required."]
+    pub recv: ::core::option::Option<
+        unsafe extern "C" fn(
+            user: *mut ::core::ffi::c_void,
+            from_rank: i32,
+            data: *mut ::core::ffi::c_void,
+            bytes: i64,
+            timeout_seconds: f64,
+        ) -> hws_status,
+    >,
+    #[doc = " Sends to and receives from one rank at the same time, for speed. NULL: the lower rank sends first."]
+    pub exchange: ::core::option::Option<
+        unsafe extern "C" fn(
+            user: *mut ::core::ffi::c_void,
+            rank: i32,
+            sent: *const ::core::ffi::c_void,
+            sent_bytes: i64,
+            received: *mut ::core::ffi::c_void,
+            received_bytes: i64,
+            timeout_seconds: f64,
+        ) -> hws_status,
+    >,
+    #[doc = " This rank has failed: its running and later calls must return `code` at once, and its peers' soon."]
+    #[doc = " Called on any thread, also beside a running call. NULL: they return at their timeouts."]
+    pub abort: ::core::option::Option<
+        unsafe extern "C" fn(
+            user: *mut ::core::ffi::c_void,
+            code: hws_status,
+            message: *const ::core::ffi::c_char,
+        ),
+    >,
+    #[doc = " Why the last call failed; valid until the next one. If it is NULL, or returns NULL or \"\", the status"]
+    #[doc = " gives the text."]
+    pub message: ::core::option::Option<
+        unsafe extern "C" fn(user: *mut ::core::ffi::c_void) -> *const ::core::ffi::c_char,
+    >,
+    #[doc = " Called exactly once, on any thread, when nothing uses the transport any more, and also when"]
+    #[doc = " hws_comm_create_host fails, unless it could not read `host` at all (NULL, misaligned, or a struct_size"]
+    #[doc = " that makes no sense). NULL: nothing to do."]
+    pub destroy: ::core::option::Option<unsafe extern "C" fn(user: *mut ::core::ffi::c_void)>,
+}
+extern "C" {
+    #[doc = " One rank over a transport of the host, which is copied. Errors: HWS_INVALID_ARGUMENT without send or recv,"]
+    #[doc = " or for a rank outside the world."]
+    pub fn hws_comm_create_host(host: *const hws_comm_host, out: *mut *mut hws_comm) -> hws_status;
+}
+extern "C" {
+    #[doc = " *out: a JSON object with kind (\"local\", \"address\", \"env\", \"host\"), world_size and local_ranks (an array);"]
+    #[doc = " for \"env\" also \"environment\", the object of hws_comm_read_env."]
+    pub fn hws_comm_info(comm: *const hws_comm, out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    pub fn hws_comm_destroy(comm: *mut hws_comm);
+}
+extern "C" {
+    #[doc = " Makes an engine of one rank: the model with its initial weights or those of init.from, one block of memory"]
+    #[doc = " of exactly the planned size (the arena), threads, and readers of the data. flags: 0 or"]
+    #[doc = " HWS_ENGINE_INFERENCE. Errors: HWS_CONFIG_INVALID (all problems at once; a mesh of several ranks needs"]
+    #[doc = " hws_engine_create_ranks), HWS_OUT_OF_MEMORY (bytes needed and available, and which setting saves how"]
+    #[doc = " much), HWS_NOT_FOUND, HWS_DATA_INVALID, HWS_CHECKPOINT_*."]
+    pub fn hws_engine_create(config: *const hws_config, flags: u32, out: *mut *mut hws_engine) -> hws_status;
+}
+extern "C" {
+    #[doc = " The same over all ranks of a comm, arranged as `mesh` of the config says. Collective: returns in each"]
+    #[doc = " process when all have called it. Processes may differ only in the section cpu and in checkpoint.path."]
+    #[doc = " Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks, or processes have"]
+    #[doc = " different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION if their builds of"]
+    #[doc = " Hawser make different plans of one config; HWS_BUSY while another engine uses the comm; HWS_TIMEOUT,"]
+    #[doc = " HWS_UNAVAILABLE, and the error of any other rank."]
+    pub fn hws_engine_create_ranks(
+        config: *const hws_config,
+        comm: *const hws_comm,
+        flags: u32,
+        out: *mut *mut hws_engine,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Waits for a running call and a running save, ends the engine's threads and frees its memory. The arena"]
+    #[doc = " stays as long as a view of it (hws_tensor_view)."]
+    pub fn hws_engine_destroy(engine: *mut hws_engine);
+}
+extern "C" {
+    #[doc = " *out: a JSON object with the model, parameters, flops_per_token (of training: 6 per matmul weight, and"]
+    #[doc = " causal attention), memory by category (of each rank), step, samples, ranks, threads (of each rank), CPU"]
+    #[doc = " level and total steps. On GPUs also \"choices\", the matmul algorithms, equal on all ranks: \"by\" (GPU,"]
+    #[doc = " libraries, deterministic or not) and \"products\" with sizes, algorithm and nanoseconds (0: not timed; see"]
+    #[doc = " /cuda/algorithm_cache); \"apart\" names a rank that chose for itself."]
+    pub fn hws_engine_info(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
+}
+#[doc = " What a batch is made of. The numbers never change while the engine lives."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_sizes {
+    pub struct_size: u32,
+    #[doc = "< 0"]
+    pub reserved: i32,
+    #[doc = "< tokens and targets lie in [0, vocab_size); a target may also be -100"]
+    pub vocab_size: i64,
+    #[doc = "< columns of a training batch, and the most that eval and forward take"]
+    pub sequence: i64,
+    #[doc = "< rows of a training batch, over all ranks and micro-batches"]
+    pub global_batch: i64,
+}
+extern "C" {
+    #[doc = " Fills *sizes. A training batch has global_batch rows of `sequence` tokens; the logits of"]
+    #[doc = " hws_engine_forward have vocab_size columns. Works at any time, on any thread, beside any call, and for"]
+    #[doc = " inference. Errors: HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH."]
+    pub fn hws_engine_sizes(engine: *const hws_engine, sizes: *mut hws_sizes) -> hws_status;
+}
+extern "C" {
+    #[doc = " *rate: the learning rate that the next step will use, from the config's schedule; while a step is pending,"]
+    #[doc = " the rate of that step. The rate is a function of the config and the number of the step. A host cannot"]
+    #[doc = " override it on a live engine: to train on with another one, save, change /optimizer or /schedule in the"]
+    #[doc = " config, create an engine and load. Allowed in callbacks. Errors: HWS_FAILED_PRECONDITION for inference."]
+    pub fn hws_engine_learning_rate(engine: *const hws_engine, rate: *mut f64) -> hws_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_step_result {
+    pub struct_size: u32,
+    #[doc = "< HWS_STEP_*"]
+    pub outcome: i32,
+    #[doc = "< number of this step, from 1; skipped and discarded ones count"]
+    pub step: i64,
+    #[doc = "< mean over the unmasked targets of the global batch, nats"]
+    pub loss: f64,
+    #[doc = "< of all distinct parameters, before clipping"]
+    pub grad_norm: f64,
+    #[doc = "< of this step"]
+    pub learning_rate: f64,
+    #[doc = "< unmasked targets"]
+    pub tokens: i64,
+    #[doc = "< data cursor after the step: rows consumed since the start"]
+    pub samples: i64,
+    #[doc = "< steps skipped or discarded so far"]
+    pub skipped: i64,
+    #[doc = "< wall time of the step"]
+    pub seconds: f64,
+}
+extern "C" {
+    #[doc = " One optimizer step on the next global batch: the pushed one, else that of the source"]
+    #[doc = " (hws_data_set_source), else the config's data. The guard of the config decides whether the step is accepted"]
+    #[doc = " or skipped. result: may be NULL. Errors: HWS_NUMERIC after guard.max_consecutive_skips skips in a row;"]
+    #[doc = " HWS_DATA_INVALID; HWS_OUT_OF_RANGE at the end of the source's data; HWS_FAILED_PRECONDITION without data,"]
+    #[doc = " while a step is pending, and for inference."]
+    pub fn hws_engine_train_step(engine: *mut hws_engine, result: *mut hws_step_result) -> hws_status;
+}
+extern "C" {
+    #[doc = " The first half of a step: computes the gradients of the next global batch and changes nothing durable. The"]
+    #[doc = " step is then pending, until commit or discard. result: may be NULL. Errors: HWS_DATA_INVALID;"]
+    #[doc = " HWS_FAILED_PRECONDITION as above."]
+    pub fn hws_engine_forward_backward(engine: *mut hws_engine, result: *mut hws_step_result) -> hws_status;
+}
+extern "C" {
+    #[doc = " The second half: clips and updates the weights, without asking the guard. result: may be NULL. Errors:"]
+    #[doc = " HWS_FAILED_PRECONDITION unless a step is pending."]
+    pub fn hws_engine_commit(engine: *mut hws_engine, result: *mut hws_step_result) -> hws_status;
+}
+extern "C" {
+    #[doc = " Or drops the gradients. With rewind 0, schedule and data cursor advance. Otherwise neither does, and the"]
+    #[doc = " same data comes again; a pushed batch must be pushed again. result: may be NULL. Errors:"]
+    #[doc = " HWS_FAILED_PRECONDITION unless a step is pending."]
+    pub fn hws_engine_discard(
+        engine: *mut hws_engine,
+        rewind: i32,
+        result: *mut hws_step_result,
+    ) -> hws_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_train_record {
+    pub struct_size: u32,
+    #[doc = "< HWS_STEP_*; the fields down to seconds are those of hws_step_result"]
+    pub outcome: i32,
+    pub step: i64,
+    pub loss: f64,
+    pub grad_norm: f64,
+    pub learning_rate: f64,
+    pub tokens: i64,
+    pub samples: i64,
+    pub skipped: i64,
+    pub seconds: f64,
+    #[doc = "< nats; NaN when this step had no validation"]
+    pub validation_loss: f64,
+    #[doc = "< of this step: positions, masked ones too"]
+    pub tokens_per_second: f64,
+    #[doc = "< the step at which this run ends"]
+    pub total_steps: i64,
+    #[doc = "< 1: a checkpoint of this step is written (with checkpoint.async: begun) as"]
+    #[doc = "soon as the callback returns"]
+    pub saved: i32,
+    #[doc = "< 1: the lowest validation loss so far"]
+    pub best: i32,
+    #[doc = "< sent in this step by the first rank of this process; 0 with one rank"]
+    pub communication_bytes: i64,
+    #[doc = "< checkpoints that this engine could not write so far; \"save_error\" of"]
+    #[doc = "hws_engine_metrics has the last one's path and error"]
+    pub save_failures: i64,
+}
+#[doc = " Called after each step, on the thread that called hws_engine_train. `record` is valid during the call."]
+#[doc = " Non-zero ends the run after this step, with HWS_OK."]
+pub type hws_train_fn = ::core::option::Option<
+    unsafe extern "C" fn(user: *mut ::core::ffi::c_void, record: *const hws_train_record) -> i32,
+>;
+extern "C" {
+    #[doc = " Trains until step `until_step` (0: train.steps of the config), and validates and saves as the config says"]
+    #[doc = " (train.eval_every, checkpoint.*). callback and destroy may be NULL."]
+    #[doc = ""]
+    #[doc = " If checkpoint.path is set, the last step is saved, however the run ends: at until_step, by the callback,"]
+    #[doc = " by hws_engine_cancel, or by an error that leaves the state of that step whole (bad data, but not the loss"]
+    #[doc = " of a rank). With checkpoint.every_seconds, rank 0's clock says for all when to save. The folder is opened"]
+    #[doc = " once, at the start: if it is moved meanwhile, checkpoints follow it."]
+    #[doc = ""]
+    #[doc = " When a checkpoint cannot be written, checkpoint.on_error decides. \"go_on\" (the default) counts it"]
+    #[doc = " (save_failures), keeps the older checkpoints and trains on; only the last checkpoint of a run is tried"]
+    #[doc = " again, and must be written. \"stop\" ends the run with the error. The run also waits for its last checkpoint"]
+    #[doc = " with checkpoint.async."]
+    #[doc = ""]
+    #[doc = " Errors: those of hws_engine_train_step and of saving. HWS_CANCELLED after hws_engine_cancel: the run ended"]
+    #[doc = " after a whole step, and the engine can train on."]
+    pub fn hws_engine_train(
+        engine: *mut hws_engine,
+        until_step: i64,
+        callback: hws_train_fn,
+        user: *mut ::core::ffi::c_void,
+        destroy: ::core::option::Option<unsafe extern "C" fn(arg1: *mut ::core::ffi::c_void)>,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Ends a running train, eval or generate at its next step boundary. Never cuts a step short. If none of them"]
+    #[doc = " runs, nothing happens: the next call is not cancelled. (A host that must also end a call that is about to"]
+    #[doc = " begin keeps a flag of its own and shows it to hws_thread_set_interrupt or a callback.) A pushed batch that"]
+    #[doc = " no step has taken keeps waiting (hws_data_push). One atomic store: any thread, any time, signal handlers"]
+    #[doc = " included, so it sets no last error."]
+    pub fn hws_engine_cancel(engine: *const hws_engine) -> hws_status;
+}
+#[doc = " rows x cols tokens with their targets. The arrays are the caller's; a call copies what it needs."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_batch {
+    pub struct_size: u32,
+    #[doc = "< 0"]
+    pub reserved: i32,
+    pub rows: i64,
+    pub cols: i64,
+    #[doc = "< [rows, cols]"]
+    pub tokens: *const i32,
+    #[doc = "< [rows, cols]"]
+    pub targets: *const i32,
+    #[doc = "< [rows, cols]: the column where the document of each position starts."]
+    #[doc = "Positions count from there, and nothing before it is seen. NULL: each"]
+    #[doc = "row is one document"]
+    pub document_begin: *const i32,
+}
+extern "C" {
+    #[doc = " Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes) for the next step,"]
+    #[doc = " which takes it instead of the config's data. A train callback may push: train takes the batch in the step"]
+    #[doc = " after the callback, so a host that trains on its own tokens pushes the first batch before hws_engine_train"]
+    #[doc = " and each further one in the callback."]
+    #[doc = ""]
+    #[doc = " A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with"]
+    #[doc = " its batch, and a batch that waits is taken by the first step after the cancelled call. Evaluating and"]
+    #[doc = " saving leave it alone; hws_checkpoint_load drops it. A step that fails, is skipped or is discarded has"]
+    #[doc = " used its batch up."]
+    #[doc = ""]
+    #[doc = " Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id); HWS_INVALID_ARGUMENT for"]
+    #[doc = " another shape; HWS_BUSY if a batch is waiting already; HWS_FAILED_PRECONDITION for inference and while a"]
+    #[doc = " step is pending. After an error the batch that waited before still waits."]
+    pub fn hws_data_push(engine: *mut hws_engine, batch: *const hws_batch) -> hws_status;
+}
+#[doc = " The global batch of one step, for a data source to fill. The arrays are [rows, cols], belong to the library"]
+#[doc = " and are valid during the call. On entry all tokens are 0 and all targets -100, so rows that are left alone"]
+#[doc = " do not count."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_source_batch {
+    pub struct_size: u32,
+    #[doc = "< set it to 1 if document_begin is filled; 0: each row is one document"]
+    pub has_documents: i32,
+    #[doc = "< the step that this batch is for, from 1"]
+    pub step: i64,
+    #[doc = "< rows consumed before it: the position in the data"]
+    pub samples: i64,
+    pub rows: i64,
+    pub cols: i64,
+    pub tokens: *mut i32,
+    pub targets: *mut i32,
+    #[doc = "< as in hws_batch; 0 on entry"]
+    pub document_begin: *mut i32,
+}
+#[doc = " Fills `batch` and returns 0, or returns HWS_SOURCE_END. Any other number ends the call with HWS_CALLBACK."]
+#[doc = " Called once before each step, on the thread that trains. May call the functions with a `const` handle."]
+pub type hws_source_fn = ::core::option::Option<
+    unsafe extern "C" fn(user: *mut ::core::ffi::c_void, batch: *mut hws_source_batch) -> i32,
+>;
+extern "C" {
+    #[doc = " Sets where training batches come from instead of the config's data; NULL: from the config's data again. A"]
+    #[doc = " pushed batch still comes first. Everything else of train stays: validation data, the guard, checkpoints."]
+    #[doc = ""]
+    #[doc = " The source is asked by position. `samples` continues from step to step, but a load moves it to that of the"]
+    #[doc = " checkpoint, and after hws_engine_discard with rewind, and after a step that failed, the same position is"]
+    #[doc = " asked for again. A source that goes on where `samples` says makes a resumed run train on the same rows."]
+    #[doc = ""]
+    #[doc = " At the end of the data hws_engine_train ends as if its callback had ended it, with the last checkpoint and"]
+    #[doc = " HWS_OK, and hws_engine_train_step and _forward_backward return HWS_OUT_OF_RANGE. When the source fails, or"]
+    #[doc = " fills in ids outside the vocabulary (HWS_DATA_INVALID: row, column, id), the step has changed nothing and"]
+    #[doc = " the engine can train on."]
+    #[doc = ""]
+    #[doc = " With ranks in several processes, all set a source or none does. Each hands out the same global batch. When"]
+    #[doc = " one ends or fails, all do. destroy(user) runs when another source is set or the engine goes. Errors:"]
+    #[doc = " HWS_FAILED_PRECONDITION for inference."]
+    pub fn hws_data_set_source(
+        engine: *mut hws_engine,
+        callback: hws_source_fn,
+        user: *mut ::core::ffi::c_void,
+        destroy: ::core::option::Option<unsafe extern "C" fn(arg1: *mut ::core::ffi::c_void)>,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary."]
+    pub fn hws_data_info(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    #[doc = " The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the"]
+    #[doc = " validation data, at most max_batches global batches (0: as the config says). *loss: nats per unmasked"]
+    #[doc = " target, NaN or infinite if the model's numbers are. *tokens: unmasked targets; may be NULL. Errors:"]
+    #[doc = " HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data; HWS_CANCELLED."]
+    pub fn hws_engine_eval(
+        engine: *mut hws_engine,
+        batch: *const hws_batch,
+        max_batches: i64,
+        loss: *mut f64,
+        tokens: *mut i64,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " The logits (after soft-capping) of each position. batch: any rows, at most `sequence` columns; its targets"]
+    #[doc = " may be NULL. logits: f32 [rows, cols, vocab_size], memory of the caller, apart from the batch; the values"]
+    #[doc = " are rounded to /output_type. logits_bytes: its size, exactly. Errors: HWS_DATA_INVALID."]
+    pub fn hws_engine_forward(
+        engine: *mut hws_engine,
+        batch: *const hws_batch,
+        logits: *mut f32,
+        logits_bytes: usize,
+    ) -> hws_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_generate_request {
+    pub struct_size: u32,
+    #[doc = "< ends the text, and is delivered; -1: none"]
+    pub stop_token: i32,
+    #[doc = "< [prompt_length]"]
+    pub prompt: *const i32,
+    #[doc = "< at least 1"]
+    pub prompt_length: i64,
+    #[doc = "< new tokens, at most"]
+    pub max_tokens: i64,
+    #[doc = "< 0: greedy"]
+    pub temperature: f64,
+    #[doc = "< sample among the k likeliest tokens; 0: all"]
+    pub top_k: i64,
+    #[doc = "< sample among the likeliest tokens that sum to this probability; 1: all"]
+    pub top_p: f64,
+    pub seed: u64,
+}
+#[doc = " Called for each new token, on the calling thread. Non-zero ends the text."]
+pub type hws_token_fn =
+    ::core::option::Option<unsafe extern "C" fn(user: *mut ::core::ffi::c_void, token: i32) -> i32>;
+extern "C" {
+    #[doc = " Continues the prompt, with a KV cache, and hands each token to `callback`, which is required. The model"]
+    #[doc = " sees the last batch.sequence tokens (default: model.context). Errors: HWS_DATA_INVALID for a prompt outside"]
+    #[doc = " the vocabulary; HWS_NUMERIC if the logits are not finite, so that no token follows; HWS_CANCELLED."]
+    pub fn hws_engine_generate(
+        engine: *mut hws_engine,
+        request: *const hws_generate_request,
+        callback: hws_token_fn,
+        user: *mut ::core::ffi::c_void,
+        destroy: ::core::option::Option<unsafe extern "C" fn(arg1: *mut ::core::ffi::c_void)>,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Text to tokens, for models with a byte or character vocabulary. text: `size` bytes. *out: an int32 array."]
+    #[doc = " Errors: HWS_FAILED_PRECONDITION for any other vocabulary; HWS_DATA_INVALID for a character that is not in"]
+    #[doc = " it."]
+    pub fn hws_text_encode(
+        engine: *const hws_engine,
+        text: *const ::core::ffi::c_char,
+        size: usize,
+        out: *mut *mut hws_buffer,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " And back. tokens: `count` of them. *out: text. Errors: HWS_FAILED_PRECONDITION as above."]
+    pub fn hws_text_decode(
+        engine: *const hws_engine,
+        tokens: *const i32,
+        count: usize,
+        out: *mut *mut hws_buffer,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " *out: a JSON array of all parameters with name, shape, count (of elements) and Hugging Face name."]
+    pub fn hws_tensor_list(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    #[doc = " Copies a tensor to `data` as f32. name: ours, or its Hugging Face name, which gives it in that layout."]
+    #[doc = " bytes: 4 x elements. Errors: HWS_NOT_FOUND; HWS_FAILED_PRECONDITION for a kind that is not there now."]
+    pub fn hws_tensor_get(
+        engine: *const hws_engine,
+        kind: i32,
+        name: *const ::core::ffi::c_char,
+        data: *mut ::core::ffi::c_void,
+        bytes: usize,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Sets a weight (with its fp32 master copy) or a moment from f32 data. Under precision bf16_pure the values"]
+    #[doc = " are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get."]
+    pub fn hws_tensor_set(
+        engine: *mut hws_engine,
+        kind: i32,
+        name: *const ::core::ffi::c_char,
+        data: *const ::core::ffi::c_void,
+        bytes: usize,
+    ) -> hws_status;
+}
+#[doc = " DLPack 1.0's struct, declared by dlpack.h."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct DLManagedTensorVersioned {
+    _unused: [u8; 0],
+}
+extern "C" {
+    #[doc = " A view without a copy, under our name. *out: a tensor of DLPack 1.0 with the read-only flag, aligned for"]
+    #[doc = " its element type, whose contents change as training goes on. Call its deleter once, on any thread, also"]
+    #[doc = " after the engine is gone: the view keeps the arena alive. Errors: those of hws_tensor_get;"]
+    #[doc = " HWS_UNIMPLEMENTED for tensors in shards or in the memory of a GPU."]
+    pub fn hws_tensor_view(
+        engine: *const hws_engine,
+        kind: i32,
+        name: *const ::core::ffi::c_char,
+        out: *mut *mut DLManagedTensorVersioned,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Gradients of the pending step. *out: a JSON array with the norm, the largest magnitude and the number of"]
+    #[doc = " non-finite elements of each parameter. Errors: HWS_FAILED_PRECONDITION unless a step is pending."]
+    pub fn hws_tensor_statistics(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    #[doc = " Writes a checkpoint, a directory that must not exist yet. Afterwards it is whole and durable, or not"]
+    #[doc = " there. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system."]
+    pub fn hws_checkpoint_save(engine: *mut hws_engine, path: *const ::core::ffi::c_char) -> hws_status;
+}
+extern "C" {
+    #[doc = " The same while training goes on: returns as soon as the state is copied. Threads of the engine, of lower"]
+    #[doc = " priority, then write the copy, the same files byte for byte. *out: the operation (hws_op_*)."]
+    #[doc = ""]
+    #[doc = " The copy takes memory outside the arena, as much as the plan calls the save copy. It is taken with the engine if"]
+    #[doc = " its run saves so, else with the first such save, and kept. While the save runs, another one waits for it"]
+    #[doc = " or gets HWS_BUSY, as checkpoint.when_busy says; hws_checkpoint_load, hws_engine_export and"]
+    #[doc = " hws_engine_destroy wait."]
+    #[doc = ""]
+    #[doc = " A failure that no hws_op_wait returned is counted (\"save_failures\" and \"save_error\" of"]
+    #[doc = " hws_engine_metrics). With checkpoint.on_error \"stop\", it is also the error of the next save, train or"]
+    #[doc = " train_step call, which then does nothing. Errors: HWS_ALREADY_EXISTS; HWS_OUT_OF_MEMORY for the copy"]
+    #[doc = " (bytes needed and available); HWS_UNIMPLEMENTED with ranks in several processes over hws_comm_create_host,"]
+    #[doc = " whose functions one thread calls. Errors of the file system come through the operation."]
+    #[doc = ""]
+    #[doc = " With ranks in several processes the call is collective. A save that fails or is cancelled on one of them"]
+    #[doc = " fails on all. A failure that nobody has heard of is the error of the next save or train call."]
+    pub fn hws_checkpoint_save_async(
+        engine: *mut hws_engine,
+        path: *const ::core::ffi::c_char,
+        out: *mut *mut hws_op,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Restores weights, optimizer, counters and data cursor; training goes on bit for bit. flags: 0 or"]
+    #[doc = " HWS_LOAD_OTHER_DATA. Everything is checked before anything changes; among several ranks, each file's"]
+    #[doc = " digests by one of them. If the disk fails after that, the engine refuses every call until it is loaded"]
+    #[doc = " again (HWS_FAILED_PRECONDITION) or, with several ranks, made anew (HWS_ABORTED). Errors: HWS_NOT_FOUND,"]
+    #[doc = " HWS_CHECKPOINT_CORRUPT, HWS_CHECKPOINT_INCOMPATIBLE, and those of the file system."]
+    pub fn hws_checkpoint_load(
+        engine: *mut hws_engine,
+        path: *const ::core::ffi::c_char,
+        flags: u32,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Loads the newest whole checkpoint below `folder` (step-*, best). Do not look for it with"]
+    #[doc = " hws_checkpoint_latest first: both read all of it. *out: JSON {\"name\": \"step-20\", \"step\": 20, \"damaged\":"]
+    #[doc = " [{\"name\": \"step-30\", \"problem\": \"..\"}]}; \"damaged\" lists those that were passed over. What is passed over"]
+    #[doc = " and what is an error: as hws_checkpoint_latest. After HWS_NOT_FOUND, and if all are damaged"]
+    #[doc = " (HWS_CHECKPOINT_CORRUPT), the engine is as before."]
+    pub fn hws_checkpoint_load_latest(
+        engine: *mut hws_engine,
+        folder: *const ::core::ffi::c_char,
+        flags: u32,
+        out: *mut *mut hws_buffer,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " *out: JSON about a checkpoint: model, step, tensors, files."]
+    pub fn hws_checkpoint_inspect(path: *const ::core::ffi::c_char, out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    #[doc = " Checks every digest. Errors: HWS_CHECKPOINT_CORRUPT names file, tensor and byte range."]
+    pub fn hws_checkpoint_verify(path: *const ::core::ffi::c_char) -> hws_status;
+}
+extern "C" {
+    #[doc = " *out: the path of the newest whole checkpoint below `folder` (step-*, best). Damaged ones are passed over."]
+    #[doc = " One that cannot be read now, or that a newer version wrote, may be whole, so it is an error that names the"]
+    #[doc = " file (HWS_IO, HWS_PERMISSION, HWS_CHECKPOINT_INCOMPATIBLE, ...). Errors also: HWS_NOT_FOUND if there is"]
+    #[doc = " none; HWS_CHECKPOINT_CORRUPT, with the reasons, if every one is damaged."]
+    pub fn hws_checkpoint_latest(folder: *const ::core::ffi::c_char, out: *mut *mut hws_buffer)
+        -> hws_status;
+}
+extern "C" {
+    #[doc = " Makes a checkpoint (of step 0) from a Hugging Face folder. ignore_keys: a JSON array of unknown"]
+    #[doc = " config.json keys to accept; NULL: none."]
+    pub fn hws_checkpoint_import(
+        hf_folder: *const ::core::ffi::c_char,
+        path: *const ::core::ffi::c_char,
+        ignore_keys: *const ::core::ffi::c_char,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Makes a Hugging Face folder from a checkpoint. dtype: \"f32\", \"bf16\" or \"f16\"; \"\" or NULL: as imported,"]
+    #[doc = " else f32. The folder of a byte or character model has a tokenizer that Transformers loads."]
+    pub fn hws_checkpoint_export(
+        path: *const ::core::ffi::c_char,
+        hf_folder: *const ::core::ffi::c_char,
+        dtype: *const ::core::ffi::c_char,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Makes a Hugging Face folder from the engine's weights. dtype as above."]
+    pub fn hws_engine_export(
+        engine: *const hws_engine,
+        hf_folder: *const ::core::ffi::c_char,
+        dtype: *const ::core::ffi::c_char,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Waits at most `timeout_seconds` for the end (negative: without limit; 0: not at all). Returns HWS_TIMEOUT"]
+    #[doc = " while the operation runs, else its own status: HWS_OK, HWS_CANCELLED, or what it failed with."]
+    pub fn hws_op_wait(op: *const hws_op, timeout_seconds: f64) -> hws_status;
+}
+extern "C" {
+    #[doc = " *ended: 1 when it has ended, well or not; else 0."]
+    pub fn hws_op_poll(op: *const hws_op, ended: *mut i32) -> hws_status;
+}
+extern "C" {
+    #[doc = " Bytes of tensors written so far, and in all; either may be NULL. After the last byte the operation still"]
+    #[doc = " runs a little, to make the files durable."]
+    pub fn hws_op_progress(op: *const hws_op, done_bytes: *mut i64, total_bytes: *mut i64) -> hws_status;
+}
+extern "C" {
+    #[doc = " Asks the operation to stop, and does not wait. It leaves no files behind and ends with HWS_CANCELLED,"]
+    #[doc = " unless it was just ending."]
+    pub fn hws_op_cancel(op: *const hws_op) -> hws_status;
+}
+extern "C" {
+    #[doc = " Ends the handle; the operation goes on. Waits for an hws_op_wait on another thread."]
+    pub fn hws_op_destroy(op: *mut hws_op);
+}
+extern "C" {
+    #[doc = " *out: a JSON array of devices: the CPU (name, kind, threads, available memory, level), then those of the"]
+    #[doc = " CUDA module, which this call opens (name, kind, index, memory), or one entry that says why there are none"]
+    #[doc = " (\"unavailable\")."]
+    pub fn hws_device_list(out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    #[doc = " Measures the CPU with `threads` threads (0: default) for about `seconds` (0: 0.5). *out: JSON with the"]
+    #[doc = " peaks of matrix products in fp32 and bf16 (GFLOP/s) and the bandwidth of memory (GB/s)."]
+    pub fn hws_device_measure(threads: i32, seconds: f64, out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    #[doc = " Measures the peak of matrix products alone, to hold the speed of a run against. *flops: operations a"]
+    #[doc = " second, with `threads` threads of the CPU (0: default), in precision \"fp32\" or \"bf16\". Takes about"]
+    #[doc = " `seconds` (0: 0.1) and 10 MB of memory."]
+    pub fn hws_device_peak(
+        threads: i32,
+        precision: *const ::core::ffi::c_char,
+        seconds: f64,
+        flops: *mut f64,
+    ) -> hws_status;
+}
+#[doc = " Called after each step with a JSON object of `size` bytes, NUL-terminated and valid during the call, on"]
+#[doc = " the thread that trains."]
+pub type hws_metrics_fn = ::core::option::Option<
+    unsafe extern "C" fn(user: *mut ::core::ffi::c_void, json: *const ::core::ffi::c_char, size: usize),
+>;
+extern "C" {
+    #[doc = " Sets the metrics callback; NULL: none. The `destroy` of the one before runs."]
+    pub fn hws_engine_set_metrics(
+        engine: *mut hws_engine,
+        callback: hws_metrics_fn,
+        user: *mut ::core::ffi::c_void,
+        destroy: ::core::option::Option<unsafe extern "C" fn(arg1: *mut ::core::ffi::c_void)>,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " The same object on demand: the last step, and what one rank of this process sent in it (\"communication\")"]
+    #[doc = " and since the engine was made (\"communication_total\"), by process group and operation: \"calls\"; \"bytes\","]
+    #[doc = " the payload that the plan counts; \"wire_bytes\", what went to sockets or to the host's transport, with"]
+    #[doc = " headers and padding (0 between threads). Works at any time, on any thread."]
+    pub fn hws_engine_metrics(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
+}
+#[doc = " Where an engine is. Numbers of the last step are NaN before the first one and after a load."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_progress {
+    pub struct_size: u32,
+    #[doc = "< HWS_PHASE_*"]
+    pub phase: i32,
+    #[doc = "< steps taken, skipped and discarded ones too"]
+    pub step: i64,
+    #[doc = "< the step at which the running hws_engine_train ends; 0: none runs"]
+    pub until_step: i64,
+    #[doc = "< the step at which the config ends a run (train.steps)"]
+    pub total_steps: i64,
+    #[doc = "< data cursor: rows consumed since the start"]
+    pub samples: i64,
+    #[doc = "< positions in these rows"]
+    pub tokens: i64,
+    #[doc = "< steps skipped or discarded"]
+    pub skipped: i64,
+    #[doc = "< of the phase: rows evaluated, tokens generated"]
+    pub done: i64,
+    #[doc = "< of these there are so many; 0: nothing is counted"]
+    pub total: i64,
+    #[doc = "< of the last step, as the next three"]
+    pub loss: f64,
+    pub grad_norm: f64,
+    pub learning_rate: f64,
+    pub step_seconds: f64,
+    #[doc = "< of the last step"]
+    pub tokens_per_second: f64,
+    #[doc = "< of the last validation within train; NaN: none yet"]
+    pub validation_loss: f64,
+    #[doc = "< since the running call began; 0 if none runs"]
+    pub running_seconds: f64,
+    #[doc = "< checkpoints that this engine could not write"]
+    pub save_failures: i64,
+    #[doc = "< 1: a checkpoint is being written beside training"]
+    pub saving: i32,
+    #[doc = "< 0"]
+    pub reserved: i32,
+}
+extern "C" {
+    #[doc = " Fills *progress, for a monitor or a progress bar. Works at any time, on any thread, beside any call; it"]
+    #[doc = " neither waits for a step nor allocates memory."]
+    pub fn hws_engine_progress(engine: *const hws_engine, progress: *mut hws_progress) -> hws_status;
+}
+extern "C" {
+    #[doc = " Sets what is recorded from the next step on, on every rank of this process, and drops what was recorded. A"]
+    #[doc = " GPU then gets its work call by call instead of as graphs (/cuda/graphs), so the host's share of a step is"]
+    #[doc = " larger. Errors: HWS_FAILED_PRECONDITION for inference and while a step is pending."]
+    pub fn hws_engine_set_trace(engine: *mut hws_engine, detail: i32) -> hws_status;
+}
+extern "C" {
+    #[doc = " *out: the last step. HWS_FORMAT_JSON: trace events for Perfetto and chrome://tracing, with a process per"]
+    #[doc = " rank and a thread per lane (compute, communication, saves), in microseconds; \"otherData\" says for each rank how"]
+    #[doc = " much of its communication was hidden behind compute. HWS_FORMAT_TEXT: that alone, as a table. Errors:"]
+    #[doc = " HWS_FAILED_PRECONDITION if no step was recorded."]
+    pub fn hws_engine_trace(engine: *const hws_engine, format: i32, out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    #[doc = " *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which"]
+    #[doc = " warms up, once there is another. HWS_FORMAT_JSON: {\"ranks\": [{\"rank\", \"steps\", \"seconds\","]
+    #[doc = " \"waited_seconds\", \"communication\": {\"calls\", \"seconds\", \"bytes\"}, \"kernels\": [{\"kernel\", \"type\", \"calls\","]
+    #[doc = " \"seconds\", \"flops\", \"bytes\"}]}]}, slowest kernel first. A matmul, also a fused one such as \"matmul_gelu\","]
+    #[doc = " has a row for each shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"). flops are those of matrix"]
+    #[doc = " products and attention; bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a"]
+    #[doc = " table. Errors: HWS_FAILED_PRECONDITION if no step was recorded."]
+    pub fn hws_engine_profile(
+        engine: *const hws_engine,
+        format: i32,
+        out: *mut *mut hws_buffer,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " *out: the flight recorder, the last calls (up to 2,048) of each rank of this process to other ranks,"]
+    #[doc = " whatever became of them. It is always on and costs next to nothing. Works at any time, on any thread, also"]
+    #[doc = " beside a call that does not return and after an error. HWS_FORMAT_JSON: {\"ranks\": [{\"rank\", \"world_size\","]
+    #[doc = " \"time\", \"groups\": [{\"name\", \"members\", \"lane\"}], \"calls\": [{\"ticket\", \"sequence\", \"operation\", \"group\","]
+    #[doc = " \"bytes\", \"state\", \"issued\", \"entered\", \"ended\"}]}]}, oldest call first. Calls of one lane run one after the"]
+    #[doc = " other, beside those of other lanes. \"ticket\" counts the calls of a lane. \"sequence\" counts the calls of a"]
+    #[doc = " group and is equal on all its members. \"state\" is \"queued\", \"running\" (entered, waiting for others),"]
+    #[doc = " \"finished\" or \"failed\". Times are seconds since 1970; null: not yet. HWS_FORMAT_TEXT: a table of the last"]
+    #[doc = " few. An engine of one rank has none."]
+    pub fn hws_engine_flight(engine: *const hws_engine, format: i32, out: *mut *mut hws_buffer)
+        -> hws_status;
+}

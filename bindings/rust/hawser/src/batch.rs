@@ -1,0 +1,133 @@
+//! Batches of tokens: borrowed ones that go in, and the one that a data source fills.
+
+use std::{ptr, slice};
+
+use hawser_sys as sys;
+
+use crate::raw::struct_size;
+use crate::{Code, Error, Result};
+
+/// A target that masks its position: it has no loss.
+pub const MASKED: i32 = -100;
+
+/// Tokens with their targets, row-major `[rows, cols]`, borrowed from the caller.
+///
+/// `targets[t]` is the token that position `t` predicts: you shift, the library does not.
+///
+/// ```
+/// let tokens = [1, 2, 3, 4, 5, 6, 7, 8];
+/// let targets = [2, 3, 4, hawser::MASKED, 6, 7, 8, hawser::MASKED];
+/// let batch = hawser::Batch::new(2, 4, &tokens).with_targets(&targets);
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Batch<'a> {
+    rows: usize,
+    cols: usize,
+    tokens: &'a [i32],
+    targets: Option<&'a [i32]>,
+    document_begin: Option<&'a [i32]>,
+}
+
+impl<'a> Batch<'a> {
+    /// A batch without targets, which is enough for [`Engine::forward`](crate::Engine::forward).
+    pub fn new(rows: usize, cols: usize, tokens: &'a [i32]) -> Self {
+        Self { rows, cols, tokens, targets: None, document_begin: None }
+    }
+
+    /// With what each position predicts, `[rows, cols]`.
+    pub fn with_targets(self, targets: &'a [i32]) -> Self {
+        Self { targets: Some(targets), ..self }
+    }
+
+    /// With the column where the document of each position starts, `[rows, cols]`: positions count from there,
+    /// and nothing before it is seen. Without it each row is one document.
+    pub fn with_document_begin(self, document_begin: &'a [i32]) -> Self {
+        Self { document_begin: Some(document_begin), ..self }
+    }
+
+    /// Rows times columns.
+    pub(crate) fn positions(&self) -> Option<usize> {
+        self.rows.checked_mul(self.cols)
+    }
+
+    /// The struct of the C API, valid as long as the slices.
+    pub(crate) fn raw(&self) -> Result<sys::hws_batch> {
+        let array = |name: &str, values: &[i32]| {
+            if Some(values.len()) == self.positions() {
+                return Ok(values.as_ptr());
+            }
+            Err(Error::new(
+                Code::InvalidArgument,
+                format!(
+                    "the batch's {name} have {} elements, but the batch is {} x {}: pass rows x cols elements",
+                    values.len(),
+                    self.rows,
+                    self.cols
+                ),
+            ))
+        };
+        let optional = |name, values: Option<&[i32]>| values.map_or(Ok(ptr::null()), |v| array(name, v));
+        Ok(sys::hws_batch {
+            struct_size: struct_size::<sys::hws_batch>(),
+            reserved: 0,
+            rows: self.rows as i64,
+            cols: self.cols as i64,
+            tokens: array("tokens", self.tokens)?,
+            targets: optional("targets", self.targets)?,
+            document_begin: optional("document beginnings", self.document_begin)?,
+        })
+    }
+}
+
+/// The global batch of one step, for a data source to fill. At first all tokens are 0 and all targets
+/// [`MASKED`], so rows that are left alone do not count.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct SourceBatch<'a> {
+    /// The step that this batch is for, from 1.
+    pub step: u64,
+    /// Rows consumed before it: the position in the data.
+    pub samples: u64,
+    /// Rows of the batch.
+    pub rows: usize,
+    /// Columns of the batch.
+    pub cols: usize,
+    /// `[rows, cols]`.
+    pub tokens: &'a mut [i32],
+    /// `[rows, cols]`: the token that each position predicts.
+    pub targets: &'a mut [i32],
+    document_begin: &'a mut [i32],
+    has_documents: bool,
+}
+
+impl<'a> SourceBatch<'a> {
+    /// The column where the document of each position starts, `[rows, cols]`, to be filled. A batch whose
+    /// source never asks for it has one document in each row.
+    pub fn document_begin(&mut self) -> &mut [i32] {
+        self.has_documents = true;
+        self.document_begin
+    }
+
+    /// # Safety
+    /// The arrays of `raw` have rows x cols elements and are valid for `'a`.
+    pub(crate) unsafe fn from_raw(raw: &sys::hws_source_batch) -> Self {
+        let (rows, cols) = (raw.rows as usize, raw.cols as usize);
+        // SAFETY: of this function.
+        let array = |data: *mut i32| unsafe { slice::from_raw_parts_mut(data, rows * cols) };
+        Self {
+            step: raw.step as u64,
+            samples: raw.samples as u64,
+            rows,
+            cols,
+            tokens: array(raw.tokens),
+            targets: array(raw.targets),
+            document_begin: array(raw.document_begin),
+            has_documents: false,
+        }
+    }
+
+    pub(crate) fn has_documents(&self) -> bool {
+        self.has_documents
+    }
+}

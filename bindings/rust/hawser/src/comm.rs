@@ -1,0 +1,191 @@
+//! Ranks, and their ways to each other.
+
+use std::ffi::{c_char, c_void, CString};
+use std::path::PathBuf;
+use std::time::Duration;
+use std::{fmt, ptr, slice};
+
+use hawser_sys as sys;
+use serde_json::Value;
+
+use crate::raw::{c_path, c_string, json, struct_size, Handle};
+use crate::transport::{self, Transport};
+use crate::Result;
+
+/// The ranks that this process holds, and their ways to all others: threads of this process, processes over
+/// TCP, or a transport of your own. It serves one engine at a time.
+#[must_use]
+pub struct Comm(Handle<sys::hws_comm>);
+
+/// Where and as whom a process joins a job. What is None or empty counts as not given.
+///
+/// ```no_run
+/// # fn main() -> hawser::Result<()> {
+/// let comm = hawser::Comm::join(&hawser::Address {
+///     rank: 0,
+///     world_size: 2,
+///     address: "10.0.0.1:29500".into(),
+///     secret: Some(hawser::Secret::File("/run/job/secret".into())),
+///     ..Default::default()
+/// })?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Address {
+    /// Of this process, from 0.
+    pub rank: u16,
+    /// Ranks in all.
+    pub world_size: u16,
+    /// "host:port": where rank 0 listens and all others connect.
+    pub address: String,
+    /// The address on which this rank listens; empty: the one from which it reaches rank 0.
+    pub host: String,
+    /// The same by the name of an interface, "eth0".
+    pub network_interface: String,
+    /// For all ranks to arrive and connect; None: 60 s.
+    pub timeout: Option<Duration>,
+    /// Without a heartbeat for so long, a process counts as stopped; None: 10 s.
+    pub silence: Option<Duration>,
+    /// Must be equal on all ranks, such as the name of the job; at most 127 bytes.
+    pub job: String,
+    /// What strangers do not know.
+    pub secret: Option<Secret>,
+    /// Allow an address beyond the loopback without a secret.
+    pub trust_network: bool,
+}
+
+/// The secret of a job, 32 to 4,096 bytes.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Secret {
+    /// In a file that not every user may read.
+    File(PathBuf),
+    /// In memory.
+    Bytes(Vec<u8>),
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Bytes(_) => f.write_str("Bytes(..)"),
+        }
+    }
+}
+
+impl Comm {
+    fn make(create: impl FnOnce(*mut *mut sys::hws_comm) -> sys::hws_status) -> Result<Self> {
+        Handle::make(sys::hws_comm_destroy, create).map(Self)
+    }
+
+    /// `ranks` ranks (1 to 4,096) as threads of this process.
+    pub fn local(ranks: u16) -> Result<Self> {
+        Self::make(|out| unsafe { sys::hws_comm_create_local(ranks.into(), out) })
+    }
+
+    /// One rank of a job of processes over TCP. Returns when all have come.
+    ///
+    /// Errors: [`InvalidArgument`](crate::Code::InvalidArgument) for a malformed address or a rank taken twice;
+    /// [`Permission`](crate::Code::Permission) for another secret; [`Timeout`](crate::Code::Timeout) names the
+    /// ranks that did not come; [`Unavailable`](crate::Code::Unavailable).
+    pub fn join(address: &Address) -> Result<Self> {
+        address.with_raw(|raw| Self::make(|out| unsafe { sys::hws_comm_create_address(raw, out) }))
+    }
+
+    /// The same, with rank, world and address from the environment variables of a launcher: torchrun, Open MPI,
+    /// Slurm, PMIx, PMI, or an indexed job of Kubernetes.
+    pub fn from_env() -> Result<Self> {
+        Self::make(|out| unsafe { sys::hws_comm_create_env(ptr::null(), out) })
+    }
+
+    /// The same with fields that override the variables. Rank and world size must be 0; the job is appended.
+    pub fn from_env_with(overrides: &Address) -> Result<Self> {
+        overrides.with_raw(|raw| Self::make(|out| unsafe { sys::hws_comm_create_env(raw, out) }))
+    }
+
+    /// What [`Comm::from_env`] would use, without connecting.
+    pub fn read_env() -> Result<Value> {
+        json(|out| unsafe { sys::hws_comm_read_env(out) })
+    }
+
+    /// One rank over a transport of your own, which is dropped when nothing uses it any more.
+    pub fn host<T: Transport>(transport: T, rank: u16, world_size: u16) -> Result<Self> {
+        crate::library::ready()?;
+        let raw = transport::raw(transport, rank.into(), world_size.into());
+        // SAFETY: the library copies `raw`, owns its user, and destroys it once, also when the call fails.
+        Self::make(|out| unsafe { sys::hws_comm_create_host(&raw, out) })
+    }
+
+    /// Kind, world size and local ranks.
+    pub fn info(&self) -> Result<Value> {
+        json(|out| unsafe { sys::hws_comm_info(self.raw(), out) })
+    }
+
+    pub(crate) fn raw(&self) -> *const sys::hws_comm {
+        self.0.get()
+    }
+}
+
+impl Address {
+    /// Calls `use_it` with the struct of the C API, valid during the call.
+    fn with_raw<R>(&self, use_it: impl FnOnce(&sys::hws_comm_address) -> Result<R>) -> Result<R> {
+        let address = optional("address", &self.address)?;
+        let host = optional("host", &self.host)?;
+        let network_interface = optional("network_interface", &self.network_interface)?;
+        let job = optional("job", &self.job)?;
+        let (file, bytes) = match &self.secret {
+            None => (None, None),
+            Some(Secret::File(path)) => (Some(c_path("secret", path)?), None),
+            Some(Secret::Bytes(bytes)) => (None, Some(bytes)),
+        };
+        let seconds = |duration: Option<Duration>| duration.map_or(0.0, |duration| duration.as_secs_f64());
+        use_it(&sys::hws_comm_address {
+            struct_size: struct_size::<sys::hws_comm_address>(),
+            rank: self.rank.into(),
+            world_size: self.world_size.into(),
+            reserved: 0,
+            address: pointer(&address),
+            host: pointer(&host),
+            network_interface: pointer(&network_interface),
+            timeout_seconds: seconds(self.timeout),
+            silence_seconds: seconds(self.silence),
+            job: pointer(&job),
+            secret_file: pointer(&file),
+            secret: bytes.map(|_| tell_secret as _),
+            secret_user: bytes.map_or(ptr::null_mut(), |bytes| ptr::from_ref(bytes).cast_mut().cast()),
+            secret_destroy: None,
+            trust_network: self.trust_network.into(),
+            reserved_too: 0,
+        })
+    }
+}
+
+fn optional(name: &str, text: &str) -> Result<Option<CString>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    c_string(name, text).map(Some)
+}
+
+fn pointer(text: &Option<CString>) -> *const c_char {
+    text.as_ref().map_or(ptr::null(), |text| text.as_ptr())
+}
+
+/// Copies the secret, or fails if it is longer than any secret may be.
+unsafe extern "C" fn tell_secret(
+    user: *mut c_void,
+    data: *mut c_void,
+    capacity: usize,
+    bytes: *mut usize,
+) -> i32 {
+    // SAFETY: `user` is the Vec of `with_raw`; `data` has `capacity` bytes.
+    unsafe {
+        let secret = &*user.cast::<Vec<u8>>();
+        *bytes = secret.len();
+        if secret.len() > capacity {
+            return 1;
+        }
+        slice::from_raw_parts_mut(data.cast::<u8>(), secret.len()).copy_from_slice(secret);
+    }
+    0
+}

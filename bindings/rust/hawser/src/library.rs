@@ -1,0 +1,140 @@
+//! The loaded library: its version, this machine's devices, the interrupt poll of a thread.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{c_void, CStr};
+use std::mem::MaybeUninit;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::sync::OnceLock;
+use std::{ptr, time::Duration};
+
+use hawser_sys as sys;
+use serde_json::Value;
+
+use crate::raw::{c_string, check, json};
+use crate::{Code, Error, Result};
+
+/// The ABI number that this crate was built for.
+pub const ABI_VERSION: u32 = sys::HWS_ABI_VERSION as u32;
+
+/// The ABI number of the loaded library.
+pub fn library_abi() -> u32 {
+    // SAFETY: it takes nothing.
+    unsafe { sys::hws_library_abi() }
+}
+
+/// The version of the loaded library, `"0.1.0"`.
+pub fn library_version() -> &'static str {
+    // SAFETY: static storage.
+    unsafe { CStr::from_ptr(sys::hws_library_version()) }.to_str().unwrap_or("")
+}
+
+/// The version, the compiler, the CPU levels that were built and that this machine has, the optional modules.
+pub fn library_info() -> Result<Value> {
+    json(|out| unsafe { sys::hws_library_info(out) })
+}
+
+/// Ok if the loaded library has the ABI of this crate. Every way to an object asks first.
+pub(crate) fn ready() -> Result<()> {
+    static PROBLEM: OnceLock<Option<String>> = OnceLock::new();
+    let problem = PROBLEM.get_or_init(|| {
+        (library_abi() != ABI_VERSION).then(|| {
+            format!(
+                "this program was built for ABI {ABI_VERSION} of Hawser, but the loaded library {} has ABI {}: \
+                 install libhawser 0.1, or set LD_LIBRARY_PATH to its folder",
+                library_path(),
+                library_abi()
+            )
+        })
+    });
+    match problem {
+        None => Ok(()),
+        Some(text) => Err(Error::new(Code::AbiMismatch, text.as_str())),
+    }
+}
+
+/// The file that the functions of the library come from.
+fn library_path() -> String {
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `info` is written if the result is not 0; the name lives as long as the library is loaded.
+    unsafe {
+        let found = libc::dladdr(sys::hws_library_abi as *const c_void, info.as_mut_ptr());
+        let name = info.assume_init().dli_fname;
+        if found == 0 || name.is_null() {
+            return "(of unknown path)".to_owned();
+        }
+        CStr::from_ptr(name).to_string_lossy().into_owned()
+    }
+}
+
+/// The devices of this machine: the CPU, then those of the CUDA module, or one entry that says why there are
+/// none.
+pub fn devices() -> Result<Vec<Value>> {
+    json(|out| unsafe { sys::hws_device_list(out) })
+}
+
+/// Measures the CPU with `threads` threads (0: default) for about `time` (zero: half a second): the peaks of
+/// matrix products in GFLOP/s, and the bandwidth of memory in GB/s.
+pub fn measure_cpu(threads: u16, time: Duration) -> Result<Value> {
+    json(|out| unsafe { sys::hws_device_measure(threads.into(), time.as_secs_f64(), out) })
+}
+
+/// The peak of matrix products in operations a second, with `threads` threads of the CPU (0: default), in
+/// precision "fp32" or "bf16". Takes about `time` (zero: 0.1 s).
+pub fn peak_flops(threads: u16, precision: &str, time: Duration) -> Result<f64> {
+    ready()?;
+    let precision = c_string("precision", precision)?;
+    let mut flops = 0.0;
+    // SAFETY: the text ends with a NUL, and `flops` is written.
+    check(unsafe {
+        sys::hws_device_peak(threads.into(), precision.as_ptr(), time.as_secs_f64(), &mut flops)
+    })?;
+    Ok(flops)
+}
+
+thread_local! {
+    /// What the interrupt poll of this thread panicked with, until the call that asked it returns.
+    static INTERRUPT_PANIC: RefCell<Option<Box<dyn Any + Send>>> = const { RefCell::new(None) };
+}
+
+/// Sets the interrupt poll of this thread. Long calls on this thread ask it, at most every 20 ms; when it
+/// answers `true` they end with [`Code::Cancelled`]. If it panics, the call ends too, and the panic goes on.
+///
+/// The poll may use a [`Monitor`](crate::Monitor). It is dropped when another one is set, or when the thread
+/// ends.
+pub fn set_thread_interrupt<F: FnMut() -> bool + 'static>(poll: F) -> Result<()> {
+    unsafe extern "C" fn ask<F: FnMut() -> bool>(user: *mut c_void) -> i32 {
+        // SAFETY: `user` is the box below, which only this thread uses.
+        let poll = unsafe { &mut *user.cast::<F>() };
+        catch_unwind(AssertUnwindSafe(poll)).map_or_else(
+            |panic| {
+                INTERRUPT_PANIC.with(|slot| *slot.borrow_mut() = Some(panic));
+                1
+            },
+            i32::from,
+        )
+    }
+    unsafe extern "C" fn destroy<F>(user: *mut c_void) {
+        // SAFETY: the library calls this once, with the box below.
+        drop(unsafe { Box::from_raw(user.cast::<F>()) });
+    }
+    ready()?;
+    let user = Box::into_raw(Box::new(poll)).cast();
+    // SAFETY: the library owns `user` from here on and gives it to `destroy` once, also when the call fails.
+    check(unsafe { sys::hws_thread_set_interrupt(Some(ask::<F>), user, Some(destroy::<F>)) })
+}
+
+/// Takes the interrupt poll of this thread away.
+pub fn clear_thread_interrupt() -> Result<()> {
+    ready()?;
+    // SAFETY: null stands for no poll.
+    check(unsafe { sys::hws_thread_set_interrupt(None, ptr::null_mut(), None) })
+}
+
+/// Goes on with the panic of the poll that ended a call.
+pub(crate) fn resume_interrupt_panic(status: sys::hws_status) {
+    let panic = INTERRUPT_PANIC.with(|slot| slot.borrow_mut().take());
+    if let (Some(panic), sys::HWS_CANCELLED) = (panic, status) {
+        resume_unwind(panic);
+    }
+}

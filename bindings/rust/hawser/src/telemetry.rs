@@ -1,0 +1,58 @@
+//! Traces and profiles of steps.
+
+use hawser_sys as sys;
+use serde_json::Value;
+
+use crate::raw::{check, json, text};
+use crate::{Engine, Result};
+
+/// What [`Engine::set_trace`] records.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum Trace {
+    /// Nothing, at no cost.
+    #[default]
+    Off,
+    /// When each instruction of a step begins and ends.
+    Instructions,
+    /// And every kernel call in them.
+    Kernels,
+}
+
+impl Trace {
+    fn raw(self) -> i32 {
+        match self {
+            Self::Off => sys::HWS_TRACE_OFF,
+            Self::Instructions => sys::HWS_TRACE_INSTRUCTIONS,
+            Self::Kernels => sys::HWS_TRACE_KERNELS,
+        }
+    }
+}
+
+impl Engine {
+    /// Sets what is recorded from the next step on, and drops what was recorded.
+    pub fn set_trace(&mut self, detail: Trace) -> Result<()> {
+        check(unsafe { sys::hws_engine_set_trace(self.raw_mut(), detail.raw()) })
+    }
+
+    /// The last step as trace events for Perfetto and chrome://tracing. Errors:
+    /// [`FailedPrecondition`](crate::Code::FailedPrecondition) if no step was recorded.
+    pub fn trace(&self) -> Result<Value> {
+        json(|out| unsafe { sys::hws_engine_trace(self.raw(), sys::HWS_FORMAT_JSON, out) })
+    }
+
+    /// How much of each rank's communication was hidden behind compute, as a table.
+    pub fn trace_text(&self) -> Result<String> {
+        text(|out| unsafe { sys::hws_engine_trace(self.raw(), sys::HWS_FORMAT_TEXT, out) })
+    }
+
+    /// Where the time of the steps went since [`Trace::Kernels`] was set.
+    pub fn profile(&self) -> Result<Value> {
+        json(|out| unsafe { sys::hws_engine_profile(self.raw(), sys::HWS_FORMAT_JSON, out) })
+    }
+
+    /// The same as a table.
+    pub fn profile_text(&self) -> Result<String> {
+        text(|out| unsafe { sys::hws_engine_profile(self.raw(), sys::HWS_FORMAT_TEXT, out) })
+    }
+}
