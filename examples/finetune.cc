@@ -1,34 +1,18 @@
 // Fine-tunes a Hugging Face folder on pairs of prompt and answer, and writes it back as a Hugging Face folder.
-//   c++ -std=c++17 examples/finetune.cc $(pkg-config --cflags --libs hawser) -o finetune
+//   c++ -std=c++20 examples/finetune.cc $(pkg-config --cflags --libs hawser) -o finetune
 //   ./finetune MODEL PAIRS OUT
 // PAIRS holds token ids from the model's own tokenizer, one pair per line: "15 496 11 | 318 13". The model learns to
 // give the answer: positions of the prompt are masked and have no loss. Training can resume from OUT/checkpoint bit for
-// bit (hws_checkpoint_load). Transformers can load OUT/model.
-#include <hawser.h>
-
+// bit (Engine::load). Transformers can load OUT/model.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <memory>
+#include <hawser.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
-
-struct Destroy {
-  void operator()(hws_error* error) const { hws_error_destroy(error); }
-  void operator()(hws_config* config) const { hws_config_destroy(config); }
-  void operator()(hws_engine* engine) const { hws_engine_destroy(engine); }
-};
-
-void check(int32_t status) {  // a failed call becomes an exception with the library's text
-  if (status == HWS_OK) return;
-  hws_error* error = nullptr;
-  hws_error_take(&error);
-  const std::unique_ptr<hws_error, Destroy> owner(error);
-  throw std::runtime_error(hws_error_message(error));
-}
 
 struct Pair {
   std::vector<int32_t> tokens;  // prompt and answer
@@ -72,45 +56,35 @@ void write_row(const Pair& pair, int32_t* tokens, int32_t* targets, int64_t sequ
   for (size_t t = pair.prompt - 1; t + 1 < pair.tokens.size(); ++t) targets[t] = pair.tokens[t + 1];
 }
 
-void finetune(const char* model, const std::vector<Pair>& pairs, const std::string& out) {
+void finetune(const std::string& model, const std::vector<Pair>& pairs, const std::string& out) {
   size_t longest = 0;
   for (const Pair& pair : pairs) longest = std::max(longest, pair.tokens.size());
 
-  hws_config* made_config = nullptr;  // the folder's model and weights, and how to train them
-  check(hws_config_from_model(model, &made_config));
-  const std::unique_ptr<hws_config, Destroy> config(made_config);
-  check(hws_config_set(config.get(), "/batch/sequence", std::to_string(longest).c_str()));
-  check(hws_config_set(config.get(), "/batch/micro_batch", "4"));
-  check(hws_config_set(config.get(), "/batch/grad_accum_steps", "2"));
-  check(hws_config_set(config.get(), "/optimizer/learning_rate", "0.001"));
-  check(hws_config_set(config.get(), "/schedule", R"({"kind": "linear", "warmup_steps": 5})"));
-  check(hws_config_set(config.get(), "/train/steps", "60"));
+  hawser::Config config = hawser::Config::from_model(model);  // model and weights; the rest says how to train
+  config.set("/batch/sequence", std::to_string(longest))
+      .set("/batch/micro_batch", "4")
+      .set("/batch/grad_accum_steps", "2")
+      .set("/optimizer/learning_rate", "0.001")
+      .set("/schedule", R"({"kind": "linear", "warmup_steps": 5})")
+      .set("/train/steps", "60");
+  hawser::Engine engine(config);
 
-  hws_engine* made_engine = nullptr;
-  check(hws_engine_create(config.get(), 0, &made_engine));
-  const std::unique_ptr<hws_engine, Destroy> engine(made_engine);
-  hws_sizes sizes = {};
-  sizes.struct_size = sizeof sizes;
-  check(hws_engine_sizes(engine.get(), &sizes));
-
+  const hawser::Sizes sizes = engine.sizes();
   const int64_t rows = sizes.global_batch, cols = sizes.sequence;
   std::vector<int32_t> tokens(rows * cols), targets(rows * cols);
-  const hws_batch batch = {sizeof batch, 0, rows, cols, tokens.data(), targets.data(), nullptr};
-  hws_step_result step = {};
-  step.struct_size = sizeof step;
-  while (step.step < 60) {
+  for (hawser::StepResult step = {}; step.step < 60;) {
     for (int64_t row = 0; row < rows; ++row)
       write_row(pairs[(step.step * rows + row) % pairs.size()], &tokens[row * cols], &targets[row * cols],
                 cols);
-    check(hws_data_push(engine.get(), &batch));
-    check(hws_engine_train_step(engine.get(), &step));
+    engine.push({rows, cols, tokens, targets, {}});
+    step = engine.train_step();
     if (step.step % 10 == 1 || step.step == 60)
       std::printf("step %2d: loss %.4f over %d answer tokens, learning rate %.1e\n",
                   static_cast<int>(step.step), step.loss, static_cast<int>(step.tokens), step.learning_rate);
   }
   std::filesystem::create_directories(out);
-  check(hws_checkpoint_save(engine.get(), (out + "/checkpoint").c_str()));
-  check(hws_engine_export(engine.get(), (out + "/model").c_str(), nullptr));
+  engine.save(out + "/checkpoint");
+  engine.export_to(out + "/model");
 }
 
 int main(int argc, char** argv) {
