@@ -1,0 +1,4 @@
+/** Trains transformer language models inside a Java program. */
+module org.hawser {
+  exports org.hawser;
+}

@@ -1,0 +1,44 @@
+package org.hawser;
+
+import java.nio.file.Path;
+import java.util.List;
+
+/** Checkpoints and Hugging Face folders without an engine. */
+public final class Checkpoints {
+  private Checkpoints() {}
+
+  /** Model, step, tensors and files, as JSON. */
+  public static String inspect(Path checkpoint) {
+    return Text.of(Native.hws_checkpoint_inspect(checkpoint.toString()));
+  }
+
+  /**
+   * Checks every digest.
+   *
+   * @throws HawserException.CheckpointCorrupt names file, tensor and byte range
+   */
+  public static void verify(Path checkpoint) {
+    Native.hws_checkpoint_verify(checkpoint.toString());
+  }
+
+  /**
+   * The newest whole checkpoint below a folder (step-*, best).
+   *
+   * @throws HawserException.NotFound if there is none
+   * @throws HawserException.CheckpointCorrupt if every one is damaged
+   */
+  public static Path latest(Path folder) {
+    return Path.of(Text.of(Native.hws_checkpoint_latest(folder.toString())));
+  }
+
+  /** Makes a checkpoint, of step 0, from a Hugging Face folder. */
+  public static void fromHuggingFace(Path huggingFace, Path checkpoint, String... ignoredKeys) {
+    String keys = ignoredKeys.length == 0 ? null : Json.write(List.of(ignoredKeys));
+    Native.hws_checkpoint_import(huggingFace.toString(), checkpoint.toString(), keys);
+  }
+
+  /** Makes a Hugging Face folder from a checkpoint. dtype: "f32", "bf16" or "f16"; null: as imported, else f32. */
+  public static void toHuggingFace(Path checkpoint, Path huggingFace, String dtype) {
+    Native.hws_checkpoint_export(checkpoint.toString(), huggingFace.toString(), dtype);
+  }
+}

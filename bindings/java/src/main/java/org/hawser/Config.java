@@ -1,0 +1,224 @@
+package org.hawser;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * What to train and how. A config never changes, so any thread may use it at any time.
+ *
+ * <pre>{@code
+ * Config config = Config.builder().preset("quickstart").set("/train/steps", 100).build();
+ * }</pre>
+ *
+ * <p>It holds a few kilobytes outside the heap until it is closed or collected.
+ */
+public final class Config extends NativeObject implements AutoCloseable {
+  private static final int JSON = 0;
+  private static final int BINARY = 1;
+  private static final int RESOLVED = 2;
+
+  /**
+   * What is wrong with a field.
+   *
+   * @param pointer a JSON pointer to the field
+   * @param message what is wrong
+   * @param fix what to do
+   */
+  public record Problem(String pointer, String message, String fix) {}
+
+  Config(long handle) {
+    super(handle, "the config", Native::hws_config_destroy, false);
+  }
+
+  /**
+   * Parses strict JSON.
+   *
+   * @throws HawserException.ConfigParse where the text stops being JSON
+   * @throws HawserException.ConfigInvalid for all unknown keys, wrong types and wrong names at once
+   */
+  public static Config parse(String json) {
+    return new Config(Native.hws_config_parse(json.getBytes(StandardCharsets.UTF_8), JSON));
+  }
+
+  /** Parses what {@link #toBinary} gives. */
+  public static Config parse(byte[] binary) {
+    return new Config(Native.hws_config_parse(binary, BINARY));
+  }
+
+  /**
+   * Reads a JSON file.
+   *
+   * @throws UncheckedIOException if it cannot be read
+   */
+  public static Config read(Path file) {
+    try {
+      return new Config(Native.hws_config_parse(Files.readAllBytes(file), JSON));
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot read the config " + file, e);
+    }
+  }
+
+  /**
+   * A built-in preset, such as "gpt2-124m".
+   *
+   * @throws HawserException.NotFound if there is none of that name; {@link #presets} lists them
+   */
+  public static Config preset(String name) {
+    return new Config(Native.hws_config_preset(name));
+  }
+
+  /** The config of the model in a checkpoint or a Hugging Face folder; its training starts from those weights. */
+  public static Config fromModel(Path folder) {
+    return new Config(Native.hws_config_from_model(folder.toString()));
+  }
+
+  /** The names of the presets. */
+  public static List<String> presets() {
+    List<String> names = new ArrayList<>();
+    for (Object name : (List<?>) Json.parse(Text.of(Native.hws_config_presets()))) names.add((String) name);
+    return List.copyOf(names);
+  }
+
+  /** The JSON Schema of a config. */
+  public static String schema() {
+    return Text.of(Native.hws_config_schema(JSON));
+  }
+
+  /** The binary FlatBuffers schema of {@link #toBinary}. */
+  public static byte[] binarySchema() {
+    return Native.hws_config_schema(BINARY);
+  }
+
+  /** Starts a config. */
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  /**
+   * A copy with one field, section or array element changed.
+   *
+   * @param pointer a JSON pointer, "/model/layers"
+   * @param value a String, Number, Boolean, Map or Iterable, as {@link Json#write} takes it
+   * @throws HawserException.ConfigInvalid for an unknown pointer or a value of the wrong type
+   */
+  public Config with(String pointer, Object value) {
+    Config copy = new Config(Native.hws_config_clone(this));
+    try {
+      Native.hws_config_set(copy, pointer, Json.write(value));
+      return copy;
+    } catch (RuntimeException | Error e) {
+      copy.close();
+      throw e;
+    }
+  }
+
+  /** Checks the config, and the files that it names. Empty for a valid one. */
+  public List<Problem> validate() {
+    List<Problem> problems = new ArrayList<>();
+    for (Object item : (List<?>) Json.parse(Text.of(Native.hws_config_validate(this)))) {
+      Map<?, ?> fields = (Map<?, ?>) item;
+      problems.add(new Problem(
+          (String) fields.get("pointer"), (String) fields.get("message"), (String) fields.get("fix")));
+    }
+    return List.copyOf(problems);
+  }
+
+  /** Why a field has its value, as JSON. pointer: a field, a section, or "" for all. */
+  public String explain(String pointer) {
+    return Text.of(Native.hws_config_explain(this, pointer));
+  }
+
+  /**
+   * Proves that the layout of ranks changes no number, by {@code steps} steps of a shrunk model in three layouts. Returns
+   * a JSON object with "equal" and "first_difference".
+   */
+  public String prove(int steps) {
+    return Text.of(Native.hws_config_prove_layout(this, steps));
+  }
+
+  /**
+   * The same run on another number of ranks, with the same rows in a step. After several changes of size, ask the first
+   * config.
+   *
+   * @throws HawserException.ConfigInvalid if the rows of a step do not divide
+   */
+  public Config fitRanks(int ranks) {
+    return new Config(Native.hws_config_fit_ranks(this, ranks));
+  }
+
+  /** The exact schedule and memory of the config, without allocating a tensor. */
+  public Plan plan() {
+    return new Plan(Native.hws_plan_create(this));
+  }
+
+  /** The fields that were set, as JSON. Parsing it gives an equal config. */
+  public String toJson() {
+    return Text.of(Native.hws_config_serialize(this, JSON));
+  }
+
+  /** Every field, with defaults, presets and rules applied, as JSON. */
+  public String toResolvedJson() {
+    return Text.of(Native.hws_config_serialize(this, RESOLVED));
+  }
+
+  /** The fields that were set, in FlatBuffers' format. */
+  public byte[] toBinary() {
+    return Native.hws_config_serialize(this, BINARY);
+  }
+
+  /** Frees the memory now. Engines and plans that were made from the config go on. */
+  @Override
+  public void close() {
+    end();
+  }
+
+  /** The fields that were set, as JSON. */
+  @Override
+  public String toString() {
+    return isClosed() ? "a closed config" : toJson();
+  }
+
+  /** A config in the making: what it starts from, then the fields that are set, in order. */
+  public static final class Builder {
+    private Config base = parse("{}");
+
+    private Builder() {}
+
+    /** Starts from a preset; drops what was set before. */
+    public Builder preset(String name) {
+      return from(Config.preset(name));
+    }
+
+    /** Starts from JSON; drops what was set before. */
+    public Builder json(String json) {
+      return from(parse(json));
+    }
+
+    /** Starts from the model in a folder; drops what was set before. */
+    public Builder fromModel(Path folder) {
+      return from(Config.fromModel(folder));
+    }
+
+    /** Sets a field, as {@link Config#with} does. After an error the builder is as before. */
+    public Builder set(String pointer, Object value) {
+      return from(base.with(pointer, value));
+    }
+
+    /** The config. The builder may be used again. */
+    public Config build() {
+      return new Config(Native.hws_config_clone(base));
+    }
+
+    private Builder from(Config next) {
+      base.close();
+      base = next;
+      return this;
+    }
+  }
+}

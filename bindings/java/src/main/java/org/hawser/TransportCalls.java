@@ -1,0 +1,56 @@
+package org.hawser;
+
+import java.lang.System.Logger.Level;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
+
+/** A transport as the native module calls it: an exception becomes a status, and is kept for the thread that trains. */
+final class TransportCalls {
+  private static final int OK = 0;
+  private static final int CALLBACK = 74;
+
+  private final Transport transport;
+  private final AtomicReference<Throwable> failure = new AtomicReference<>();
+  private volatile String message = "";
+
+  TransportCalls(Transport transport) {
+    this.transport = transport;
+  }
+
+  int run(Consumer<Transport> call) {
+    try {
+      call.accept(transport);
+      return OK;
+    } catch (Throwable thrown) { // whatever it is, it arrives on the thread that trains
+      failure.compareAndSet(null, thrown);
+      message = thrown.toString().replace('\0', ' ');
+      return CALLBACK;
+    }
+  }
+
+  void abort(int code, String reason) {
+    quietly("abort", () -> transport.abort(Native.hws_status_name(code) + ": " + reason));
+  }
+
+  void close() {
+    quietly("close", transport::close);
+  }
+
+  String message() {
+    return message;
+  }
+
+  /** What the transport threw, once. */
+  Throwable takeFailure() {
+    return failure.getAndSet(null);
+  }
+
+  /** No call waits for these, so a failure can only be logged. */
+  private static void quietly(String name, Runnable call) {
+    try {
+      call.run();
+    } catch (Throwable thrown) {
+      System.getLogger("org.hawser").log(Level.WARNING, "a transport's " + name + " failed", thrown);
+    }
+  }
+}
