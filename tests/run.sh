@@ -65,6 +65,7 @@ if [ "$build" = build ]; then
   packages+=(libopenmpi-dev libcpp-httplib-dev)                             # of examples
   command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ] || packages+=(cargo-web rust-web-clippy rustfmt-web)
   packages+=(bindgen)  # of bindings/rust
+  packages+=(swig maven openjdk-17-jdk-headless)  # of bindings/java
 fi
 install_packages "${packages[@]}"
 # The plugin for GPUs is compiled where its toolkit can be had; sanitizers do without.
@@ -76,7 +77,7 @@ if [ "$build" = build ]; then
     configure+=(-DHAWSER_CUDA=AUTO)
   fi
   bash packaging/text_crates.sh
-  configure+=(-DHAWSER_TEXT=ON -DHAWSER_RUST=ON)
+  configure+=(-DHAWSER_TEXT=ON -DHAWSER_RUST=ON -DHAWSER_JAVA=ON)
 fi
 jobs=$(nproc)
 [ -f "$build/CMakeCache.txt" ] || configure+=(-G Ninja)  # a configured folder keeps its generator

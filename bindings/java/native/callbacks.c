@@ -28,17 +28,18 @@ int32_t call_train(void* user, const hws_train_record* r) {
   JNIEnv* env = ready();
   if (env == NULL) return 1;
   const jboolean go_on = (*env)->CallStaticBooleanMethod(
-      env, callbacks.type, callbacks.on_step, (jobject)user, (jint)r->outcome, (jlong)r->step, r->loss, r->grad_norm,
-      r->learning_rate, (jlong)r->tokens, (jlong)r->samples, (jlong)r->skipped, r->seconds, r->validation_loss,
-      r->tokens_per_second, (jlong)r->total_steps, (jboolean)(r->saved != 0), (jboolean)(r->best != 0),
-      (jlong)r->communication_bytes, (jlong)r->save_failures);
+      env, callbacks.type, callbacks.on_step, (jobject)user, (jint)r->outcome, (jlong)r->step, r->loss,
+      r->grad_norm, r->learning_rate, (jlong)r->tokens, (jlong)r->samples, (jlong)r->skipped, r->seconds,
+      r->validation_loss, r->tokens_per_second, (jlong)r->total_steps, (jboolean)(r->saved != 0),
+      (jboolean)(r->best != 0), (jlong)r->communication_bytes, (jlong)r->save_failures);
   return (*env)->ExceptionCheck(env) || !go_on;
 }
 
 int32_t call_token(void* user, int32_t token) {
   JNIEnv* env = ready();
   if (env == NULL) return 1;
-  const jboolean go_on = (*env)->CallStaticBooleanMethod(env, callbacks.type, callbacks.on_token, (jobject)user, (jint)token);
+  const jboolean go_on =
+      (*env)->CallStaticBooleanMethod(env, callbacks.type, callbacks.on_token, (jobject)user, (jint)token);
   return (*env)->ExceptionCheck(env) || !go_on;
 }
 
@@ -61,12 +62,13 @@ int32_t call_source(void* user, hws_source_batch* batch) {
   const jlong bytes = (jlong)(batch->rows * batch->cols * 4);
   int32_t* const arrays[3] = {batch->tokens, batch->targets, batch->document_begin};
   jobject views[3] = {NULL, NULL, NULL};
-  for (int i = 0; i < 3 && !(*env)->ExceptionCheck(env); ++i) views[i] = (*env)->NewDirectByteBuffer(env, arrays[i], bytes);
+  for (int i = 0; i < 3 && !(*env)->ExceptionCheck(env); ++i)
+    views[i] = (*env)->NewDirectByteBuffer(env, arrays[i], bytes);
   jint answer = 0;
   if (!(*env)->ExceptionCheck(env))
-    answer = (*env)->CallStaticIntMethod(env, callbacks.type, callbacks.on_source, (jobject)user, views[0], views[1],
-                                         views[2], (jlong)batch->step, (jlong)batch->samples, (jlong)batch->rows,
-                                         (jlong)batch->cols);
+    answer = (*env)->CallStaticIntMethod(env, callbacks.type, callbacks.on_source, (jobject)user, views[0],
+                                         views[1], views[2], (jlong)batch->step, (jlong)batch->samples,
+                                         (jlong)batch->rows, (jlong)batch->cols);
   for (int i = 0; i < 3; ++i) delete_local(env, views[i]);
   if ((*env)->ExceptionCheck(env)) return HWS_CALLBACK;
   batch->has_documents = answer == 2;
@@ -76,7 +78,8 @@ int32_t call_source(void* user, hws_source_batch* batch) {
 int32_t call_secret(void* user, void* data, size_t capacity, size_t* bytes) {
   JNIEnv* env = ready();
   if (env == NULL) return 1;
-  const jbyteArray secret = (*env)->CallStaticObjectMethod(env, callbacks.type, callbacks.secret, (jobject)user);
+  const jbyteArray secret =
+      (*env)->CallStaticObjectMethod(env, callbacks.type, callbacks.secret, (jobject)user);
   if ((*env)->ExceptionCheck(env) || secret == NULL) return 1;
   const size_t size = (size_t)(*env)->GetArrayLength(env, secret);
   *bytes = size;

@@ -127,15 +127,16 @@ void check_status(JNIEnv* env, jobject owner, hws_status status) {
 }
 
 jobject step_of(JNIEnv* env, const hws_step_result* result) {
-  return (*env)->CallStaticObjectMethod(env, callbacks.type, callbacks.step, (jint)result->outcome, (jlong)result->step,
-                                        result->loss, result->grad_norm, result->learning_rate, (jlong)result->tokens,
-                                        (jlong)result->samples, (jlong)result->skipped, result->seconds);
+  return (*env)->CallStaticObjectMethod(env, callbacks.type, callbacks.step, (jint)result->outcome,
+                                        (jlong)result->step, result->loss, result->grad_norm,
+                                        result->learning_rate, (jlong)result->tokens, (jlong)result->samples,
+                                        (jlong)result->skipped, result->seconds);
 }
 
 jobject progress_of(JNIEnv* env, const hws_progress* p) {
   return (*env)->CallStaticObjectMethod(
       env, callbacks.type, callbacks.progress, (jint)p->phase, (jlong)p->step, (jlong)p->until_step,
-      (jlong)p->total_steps, (jlong)p->samples, (jlong)p->tokens, (jlong)p->skipped, (jlong)p->done, (jlong)p->total,
-      p->loss, p->grad_norm, p->learning_rate, p->step_seconds, p->tokens_per_second, p->validation_loss,
-      p->running_seconds, (jlong)p->save_failures, (jint)p->saving);
+      (jlong)p->total_steps, (jlong)p->samples, (jlong)p->tokens, (jlong)p->skipped, (jlong)p->done,
+      (jlong)p->total, p->loss, p->grad_norm, p->learning_rate, p->step_seconds, p->tokens_per_second,
+      p->validation_loss, p->running_seconds, (jlong)p->save_failures, (jint)p->saving);
 }

@@ -6,11 +6,12 @@
 #include "support.h"
 
 typedef struct {
-  jobject object;   // global reference
-  char* message;    // of the last call that failed
+  jobject object;  // global reference
+  char* message;   // of the last call that failed
 } transport;
 
-static hws_status transfer(transport* to, jmethodID method, int32_t rank, const void* data, int64_t bytes, double timeout) {
+static hws_status transfer(transport* to, jmethodID method, int32_t rank, const void* data, int64_t bytes,
+                           double timeout) {
   JNIEnv* env = environment();
   if (env == NULL || bytes > INT32_MAX) return HWS_UNAVAILABLE;
   const jobject view = (*env)->NewDirectByteBuffer(env, (void*)data, (jlong)bytes);
@@ -18,7 +19,8 @@ static hws_status transfer(transport* to, jmethodID method, int32_t rank, const 
     (*env)->ExceptionClear(env);
     return HWS_OUT_OF_MEMORY;
   }
-  const jint status = (*env)->CallStaticIntMethod(env, callbacks.type, method, to->object, (jint)rank, view, timeout);
+  const jint status =
+      (*env)->CallStaticIntMethod(env, callbacks.type, method, to->object, (jint)rank, view, timeout);
   (*env)->DeleteLocalRef(env, view);
   return status;
 }
@@ -31,8 +33,8 @@ static hws_status receive_bytes(void* user, int32_t rank, void* data, int64_t by
   return transfer(user, callbacks.receive, rank, data, bytes, timeout);
 }
 
-static hws_status exchange_bytes(void* user, int32_t rank, const void* sent, int64_t sent_bytes, void* received,
-                                 int64_t received_bytes, double timeout) {
+static hws_status exchange_bytes(void* user, int32_t rank, const void* sent, int64_t sent_bytes,
+                                 void* received, int64_t received_bytes, double timeout) {
   const transport* with = user;
   JNIEnv* env = environment();
   if (env == NULL || sent_bytes > INT32_MAX || received_bytes > INT32_MAX) return HWS_UNAVAILABLE;
@@ -42,8 +44,8 @@ static hws_status exchange_bytes(void* user, int32_t rank, const void* sent, int
     (*env)->ExceptionClear(env);
     return HWS_OUT_OF_MEMORY;
   }
-  const jint status =
-      (*env)->CallStaticIntMethod(env, callbacks.type, callbacks.exchange, with->object, (jint)rank, out, in, timeout);
+  const jint status = (*env)->CallStaticIntMethod(env, callbacks.type, callbacks.exchange, with->object,
+                                                  (jint)rank, out, in, timeout);
   (*env)->DeleteLocalRef(env, in);
   (*env)->DeleteLocalRef(env, out);
   return status;
@@ -53,7 +55,8 @@ static void abort_transfers(void* user, hws_status code, const char* message) {
   const transport* of = user;
   JNIEnv* env = environment();
   if (env == NULL) return;
-  const jthrowable pending = (*env)->ExceptionOccurred(env);  // it may run beside the call that a callback ended
+  const jthrowable pending =
+      (*env)->ExceptionOccurred(env);  // it may run beside the call that a callback ended
   (*env)->ExceptionClear(env);
   const jbyteArray text = bytes_of(env, message, message == NULL ? 0 : strlen(message));
   if (text != NULL) {
@@ -95,8 +98,15 @@ hws_status create_host_comm(JNIEnv* env, int32_t rank, int32_t world_size, jobje
   transport* user = calloc(1, sizeof *user);
   if (user == NULL) return HWS_OUT_OF_MEMORY;
   user->object = (*env)->NewGlobalRef(env, object);
-  const hws_comm_host host = {.struct_size = sizeof host, .rank = rank, .world_size = world_size, .user = user,
-                              .send = send_bytes, .recv = receive_bytes, .exchange = exchange_bytes,
-                              .abort = abort_transfers, .message = last_message, .destroy = destroy_transport};
+  const hws_comm_host host = {.struct_size = sizeof host,
+                              .rank = rank,
+                              .world_size = world_size,
+                              .user = user,
+                              .send = send_bytes,
+                              .recv = receive_bytes,
+                              .exchange = exchange_bytes,
+                              .abort = abort_transfers,
+                              .message = last_message,
+                              .destroy = destroy_transport};
   return hws_comm_create_host(&host, out);
 }

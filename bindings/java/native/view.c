@@ -30,7 +30,9 @@ NATIVE(jobject, view_1data)(JNIEnv* env, jclass type, jlong handle) {
   const view* of = view_of(handle);
   int64_t bytes = of->type_bits / 8;
   for (int32_t i = 0; i < of->dimensions; ++i) bytes *= of->shape[i];
-  return bytes > INT32_MAX ? NULL : (*env)->NewDirectByteBuffer(env, (char*)of->data + of->byte_offset, (jlong)bytes);
+  return bytes > INT32_MAX
+             ? NULL
+             : (*env)->NewDirectByteBuffer(env, (char*)of->data + of->byte_offset, (jlong)bytes);
 }
 
 NATIVE(jlongArray, view_1shape)(JNIEnv* env, jclass type, jlong handle) {
@@ -55,6 +57,7 @@ NATIVE(void, view_1destroy)(JNIEnv* env, jclass type, jlong handle) {
 NATIVE(jbyteArray, library_1path)(JNIEnv* env, jclass type) {
   (void)type;
   Dl_info info;
-  const char* path = dladdr((const void*)(uintptr_t)hws_library_abi, &info) != 0 ? info.dli_fname : "libhawser.so.0";
+  const char* path =
+      dladdr((const void*)(uintptr_t)hws_library_abi, &info) != 0 ? info.dli_fname : "libhawser.so.0";
   return bytes_of(env, path, strlen(path));
 }
