@@ -40,7 +40,7 @@ use crate::{Batch, Comm, Config, Monitor, Progress, Result, Sizes, Step};
 ///
 /// A callback reaches its engine by its second argument, not by capturing it:
 ///
-/// ```compile_fail,E0499
+/// ```compile_fail,E0500
 /// # fn capture(engine: &mut hawser::Engine) -> hawser::Result<()> {
 /// engine.train_with(None, |_, _| {
 ///     engine.save("here").unwrap();

@@ -153,9 +153,12 @@ impl Error {
         &self.0.message
     }
 
-    /// The JSON pointer of the config's field that is at fault.
+    /// The JSON pointer of the config's field that is at fault, the first if there are several.
     pub fn pointer(&self) -> Option<&str> {
-        self.0.details.get("pointer")?.as_str()
+        let details = &self.0.details;
+        let place =
+            if details.get("pointer").is_some() { details } else { details.get("problems")?.get(0)? };
+        place.get("pointer")?.as_str()
     }
 
     /// A JSON object for programs: "pointer", "problems", "file", "offset", "tensor", "argument" and others,

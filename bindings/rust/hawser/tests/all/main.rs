@@ -1,7 +1,11 @@
 //! The tests of the crate, in one program that links once.
 
+mod bad_input;
 mod callbacks;
+mod checkpoints;
+mod comm;
 mod complete;
+mod config;
 mod engine;
 mod same_bits;
 mod tiny;
