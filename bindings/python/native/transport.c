@@ -1,0 +1,135 @@
+// A transport that is a Python object, behind hws_comm_host. Its methods run on threads of the library.
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+
+typedef struct transport_link {
+  PyObject* transport;
+  char* message;  ///< of the last call that failed
+} transport_link;
+
+/// The status of a call that gave `answer`, or raised.
+static hws_status ended(transport_link* l, PyObject* answer) {
+  if (answer != NULL) {
+    Py_DECREF(answer);
+    return HWS_OK;
+  }
+  free(l->message);
+  return take_exception(&l->message);
+}
+
+static PyObject* view(const void* data, int64_t bytes, int flags) {
+  return PyMemoryView_FromMemory((char*)data, (Py_ssize_t)bytes, flags);
+}
+
+static hws_status send_bytes(void* user, int32_t to, const void* data, int64_t bytes, double timeout) {
+  transport_link* l = (transport_link*)user;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  const hws_status status = ended(
+      l, PyObject_CallMethod(l->transport, "send", "iNd", (int)to, view(data, bytes, PyBUF_READ), timeout));
+  PyGILState_Release(gil);
+  return status;
+}
+
+static hws_status receive_bytes(void* user, int32_t from, void* data, int64_t bytes, double timeout) {
+  transport_link* l = (transport_link*)user;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  const hws_status status = ended(l, PyObject_CallMethod(l->transport, "recv", "iNd", (int)from,
+                                                         view(data, bytes, PyBUF_WRITE), timeout));
+  PyGILState_Release(gil);
+  return status;
+}
+
+static hws_status exchange_bytes(void* user, int32_t rank, const void* sent, int64_t sent_bytes,
+                                 void* received, int64_t received_bytes, double timeout) {
+  transport_link* l = (transport_link*)user;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  const hws_status status = ended(
+      l, PyObject_CallMethod(l->transport, "exchange", "iNNd", (int)rank, view(sent, sent_bytes, PyBUF_READ),
+                             view(received, received_bytes, PyBUF_WRITE), timeout));
+  PyGILState_Release(gil);
+  return status;
+}
+
+static void abort_transport(void* user, hws_status code, const char* message) {
+  transport_link* l = (transport_link*)user;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  PyObject* done = PyObject_CallMethod(l->transport, "abort", "is", (int)code, message);
+  if (done == NULL) PyErr_Clear();  // nobody is left to be told
+  Py_XDECREF(done);
+  PyGILState_Release(gil);
+}
+
+static const char* last_message(void* user) { return ((transport_link*)user)->message; }
+
+static void destroy_link(void* user) {
+  transport_link* l = (transport_link*)user;
+  drop(l->transport);
+  free(l->message);
+  free(l);
+}
+
+hws_status create_host_comm(PyObject* transport, int32_t rank, int32_t world_size, hws_comm** out) {
+  PyGILState_STATE gil = PyGILState_Ensure();
+  transport_link* l = (transport_link*)calloc(1, sizeof *l);
+  Py_INCREF(transport);
+  const int exchanges = PyObject_HasAttrString(transport, "exchange");
+  const int aborts = PyObject_HasAttrString(transport, "abort");
+  PyGILState_Release(gil);
+  if (l == NULL) {
+    drop(transport);
+    return HWS_OUT_OF_MEMORY;
+  }
+  l->transport = transport;
+  hws_comm_host host;
+  memset(&host, 0, sizeof host);
+  host.struct_size = sizeof host;
+  host.rank = rank;
+  host.world_size = world_size;
+  host.user = l;
+  host.send = send_bytes;
+  host.recv = receive_bytes;
+  host.exchange = exchanges ? exchange_bytes : NULL;
+  host.abort = aborts ? abort_transport : NULL;
+  host.message = last_message;
+  host.destroy = destroy_link;
+  return hws_comm_create_host(&host, out);
+}
+
+static int32_t give_secret(void* user, void* data, size_t capacity, size_t* bytes) {
+  PyGILState_STATE gil = PyGILState_Ensure();
+  const Py_ssize_t size = PyBytes_Size((PyObject*)user);
+  *bytes = (size_t)size;
+  memcpy(data, PyBytes_AsString((PyObject*)user), *bytes < capacity ? *bytes : capacity);
+  PyGILState_Release(gil);
+  return 0;
+}
+
+int address_of(PyObject* tuple, hws_comm_address* to) {
+  PyObject *texts[5], *secret;
+  int rank, world_size, trust;
+  memset(to, 0, sizeof *to);
+  to->struct_size = sizeof *to;
+  if (!PyArg_ParseTuple(tuple, "iiOOOddOOOi", &rank, &world_size, &texts[0], &texts[1], &texts[2],
+                        &to->timeout_seconds, &to->silence_seconds, &texts[3], &texts[4], &secret, &trust))
+    return 0;
+  const char** const fields[5] = {&to->address, &to->host, &to->network_interface, &to->job,
+                                  &to->secret_file};
+  for (int i = 0; i < 5; ++i) {
+    char* bytes = NULL;
+    if (texts[i] != Py_None && PyBytes_AsStringAndSize(texts[i], &bytes, NULL) != 0) return 0;
+    *fields[i] = bytes;
+  }
+  to->rank = rank;
+  to->world_size = world_size;
+  to->trust_network = trust;
+  if (secret == Py_None) return 1;
+  if (!PyBytes_Check(secret)) {
+    PyErr_SetString(PyExc_TypeError, "secret: expected bytes");
+    return 0;
+  }
+  to->secret = give_secret;
+  to->secret_user = secret;
+  return 1;
+}
