@@ -172,3 +172,4 @@ static const char* library_path(void) {
 }
 %}
 void set_error_hooks(PyObject* factory, PyObject* status_of);
+%constant const char* MODULE_VERSION = HAWSER_VERSION;

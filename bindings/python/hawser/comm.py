@@ -1,0 +1,148 @@
+"""Comms: the ranks that this process holds, and their ways to all others."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Callable, Protocol
+
+from . import _native
+from ._handle import Handle
+
+
+class Transport(Protocol):
+    """A way to the other ranks that the program brings, for Comm.host. Derive from it, or just have its methods.
+
+    Messages between two ranks arrive in the order and with the sizes in which they were sent; none is empty. The methods
+    run on threads of the library, abort beside others, the rest one at a time. They may not call the library, and keep no
+    view after they return. What they raise fails the rank: TimeoutError as Timeout, an hawser.Error by its code, anything
+    else as Unavailable, with its text.
+
+    A class may also have exchange(rank, sent, received, timeout_seconds), which sends and receives at the same time, and
+    abort(code, message): this rank has failed, and its calls must return at once.
+    """
+
+    def send(self, to_rank: int, data: memoryview, timeout_seconds: float) -> None:
+        """Sends all bytes of `data`. Must not wait for the receiver if there are 512 or fewer."""
+
+    def recv(self, from_rank: int, data: memoryview, timeout_seconds: float) -> None:
+        """Fills `data` with bytes of that rank."""
+
+
+Secret = bytes | Callable[[], bytes] | None
+
+
+def _text(text: str | bytes | os.PathLike | None) -> bytes | None:
+    return None if text is None else os.fsencode(text)
+
+
+def _address(rank, world_size, address, host, network_interface, timeout, silence, job, secret_file, secret, trust):
+    return (
+        rank,
+        world_size,
+        _text(address),
+        _text(host),
+        _text(network_interface),
+        timeout,
+        silence,
+        _text(job),
+        _text(secret_file),
+        secret() if callable(secret) else secret,
+        int(trust),
+    )
+
+
+class Comm(Handle):
+    """Ranks for Engine(config, comm=...): one of local, address, env and host makes one. It serves one engine at a time.
+
+    When one rank fails, all do: every call that waits for it raises the same exception, with a message that names the
+    rank. Local ranks can then serve a new engine; other comms are used up.
+    """
+
+    _destroy = _native.hws_comm_destroy
+
+    @classmethod
+    def _of(cls, handle: int) -> Comm:
+        comm = cls.__new__(cls)
+        comm._own(handle)
+        return comm
+
+    @classmethod
+    def local(cls, ranks: int) -> Comm:
+        """Ranks (1 to 4,096) as threads of this process."""
+        return cls._of(_native.hws_comm_create_local(ranks))
+
+    @classmethod
+    def address(
+        cls,
+        rank: int,
+        world_size: int,
+        address: str,
+        *,
+        host: str | None = None,
+        network_interface: str | None = None,
+        timeout_seconds: float = 0,
+        silence_seconds: float = 0,
+        job: str | None = None,
+        secret_file: str | os.PathLike | None = None,
+        secret: Secret = None,
+        trust_network: bool = False,
+    ) -> Comm:
+        """One rank of a job of processes, over TCP; returns when all have come.
+
+        address: "host:port", where rank 0 listens. host, network_interface: where this rank listens.
+        timeout_seconds: for all to arrive (0: 60). silence_seconds: without a heartbeat for so long, a process is gone
+        (0: 10). job: must be equal on all. secret_file, or secret (32 to 4,096 bytes, or a callable that gives them):
+        who knows it may join. trust_network: allow an address beyond the loopback without a secret.
+
+        Raises Timeout with the ranks that did not come, Permission for another secret, Unavailable, and others.
+        """
+        given = _address(rank, world_size, address, host, network_interface, timeout_seconds, silence_seconds, job,
+                         secret_file, secret, trust_network)  # fmt: skip
+        return cls._of(_native.hws_comm_create_address(given))
+
+    @classmethod
+    def env(
+        cls,
+        *,
+        address: str | None = None,
+        host: str | None = None,
+        network_interface: str | None = None,
+        timeout_seconds: float = 0,
+        silence_seconds: float = 0,
+        job: str | None = None,
+        secret_file: str | os.PathLike | None = None,
+        secret: Secret = None,
+        trust_network: bool = False,
+    ) -> Comm:
+        """The same, with rank, world and address from the variables of torchrun, mpirun, srun, PMI or Kubernetes.
+
+        What is given here overrides the variables; job is appended to the launcher's. Raises FailedPrecondition if there
+        is no launcher, or a variable is missing.
+        """
+        given = _address(0, 0, address, host, network_interface, timeout_seconds, silence_seconds, job, secret_file,
+                         secret, trust_network)  # fmt: skip
+        return cls._of(_native.hws_comm_create_env(given))
+
+    @classmethod
+    def host(cls, transport: Transport, rank: int, world_size: int) -> Comm:
+        """One rank over a transport of the program's own."""
+        for name in ("send", "recv"):
+            if not callable(getattr(transport, name, None)):
+                raise TypeError(f"a transport needs the methods send and recv; {type(transport).__name__} lacks {name}")
+        return cls._of(_native.hws_comm_create_host_object(transport, rank, world_size))
+
+    def info(self) -> dict:
+        """kind ("local", "address", "env" or "host"), world_size, local_ranks, and for "env" the environment."""
+        return json.loads(_native.hws_comm_info(self._open))
+
+    def __repr__(self) -> str:
+        return "Comm(closed)" if self.closed else f"Comm({self.info()!r})"
+
+
+def read_env() -> dict:
+    """What Comm.env would use, without connecting: "launcher", "rank", "world_size", "address" and the variables read."""
+    return json.loads(_native.hws_comm_read_env())
+
+
+__all__ = ["Comm", "Transport", "read_env"]

@@ -1,0 +1,185 @@
+"""Configs, and the plans that follow from them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Union
+
+from . import _native
+from ._handle import Handle
+
+Path = Union[str, bytes, os.PathLike]
+
+
+class Config(Handle):
+    """The config of a run: model, data, optimizer and the rest.
+
+    Config({"model": {...}})      from a dict
+    Config('{"model": {...}}')    from JSON, a str that begins with a brace
+    Config("run.json")            from a file
+    Config.preset("gpt2-124m")    built in
+    Config.from_model(folder)     of a checkpoint or a Hugging Face folder
+
+    config["/model/layers"] is the value that a run will use, with defaults and rules applied; assigning sets it.
+
+    Raises ConfigParse where the text stops being JSON, ConfigInvalid with every unknown key, wrong type and wrong name at
+    once, OSError for a file that cannot be read.
+    """
+
+    _destroy = _native.hws_config_destroy
+
+    def __init__(self, source: Mapping[str, Any] | str | bytes | os.PathLike | Config = "{}"):
+        if isinstance(source, Config):
+            self._own(_native.hws_config_clone(source._open))
+            return
+        if isinstance(source, Mapping):
+            data = json.dumps(source, allow_nan=False).encode()
+        elif isinstance(source, str) and source.lstrip()[:1] == "{":
+            data = source.encode()
+        elif isinstance(source, (str, os.PathLike)):
+            with open(source, "rb") as file:
+                data = file.read()
+        elif isinstance(source, (bytes, bytearray, memoryview)):
+            data = source
+        else:
+            raise TypeError(f"a config is made from a dict, JSON or a path, not from {type(source).__name__}")
+        self._own(_native.hws_config_parse(data, _native.HWS_FORMAT_JSON))
+
+    @classmethod
+    def _of(cls, handle: int) -> Config:
+        config = cls.__new__(cls)
+        config._own(handle)
+        return config
+
+    @classmethod
+    def preset(cls, name: str) -> Config:
+        """A built-in config; presets() has the names. Raises NotFound."""
+        return cls._of(_native.hws_config_preset(name))
+
+    @classmethod
+    def from_model(cls, path: Path) -> Config:
+        """The config of the model in a checkpoint or a Hugging Face folder; data, optimizer and run are left to you."""
+        return cls._of(_native.hws_config_from_model(path))
+
+    @classmethod
+    def from_binary(cls, data: bytes) -> Config:
+        """From what to_binary gave."""
+        return cls._of(_native.hws_config_parse(data, _native.HWS_FORMAT_BINARY))
+
+    def copy(self) -> Config:
+        return Config(self)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict) -> Config:
+        return Config(self)
+
+    def __reduce__(self):
+        return Config, (self.to_json(),)
+
+    def set(self, pointer: str, value: Any) -> Config:
+        """Sets a field, a section or an array element, and returns the config.
+
+        pointer: a JSON pointer, such as "/model/layers". value: what JSON can say. On error the config is unchanged.
+        """
+        _native.hws_config_set(self._open, pointer, json.dumps(value, allow_nan=False))
+        return self
+
+    def __setitem__(self, pointer: str, value: Any) -> None:
+        self.set(pointer, value)
+
+    def __getitem__(self, pointer: str) -> Any:
+        if not isinstance(pointer, str):
+            raise TypeError(f'a field is named by a JSON pointer, such as "/model/layers", not {pointer!r}')
+        value = self.to_dict(resolved=True)
+        for part in pointer.split("/")[1:] if pointer.startswith("/") else [pointer] if pointer else []:
+            part = part.replace("~1", "/").replace("~0", "~")
+            try:
+                value = value[int(part)] if isinstance(value, list) else value[part]
+            except (KeyError, IndexError, ValueError, TypeError):
+                raise KeyError(f'{pointer}: no such field is set; a field is named as in "/model/layers"') from None
+        return value
+
+    def validate(self) -> list[dict]:
+        """All problems of the config and of the files that it names, each with "pointer", "message" and "fix"; []: none."""
+        return json.loads(_native.hws_config_validate(self._open))
+
+    def explain(self, pointer: str = "") -> dict:
+        """Why a field, a section, or with "" everything, has its value: value, origin, rule, default, bounds, documentation."""
+        return json.loads(_native.hws_config_explain(self._open, pointer))
+
+    def prove(self, steps: int = 3) -> dict:
+        """Proves that the config's layout of ranks changes no number, by `steps` steps (1 to 1,000) of a shrunk model.
+
+        Returns "equal", "first_difference" and more. Ctrl-C ends it. Raises ConfigInvalid for a mesh of one rank.
+        """
+        return json.loads(_native.hws_config_prove_layout(self._open, steps))
+
+    def fit_ranks(self, ranks: int) -> Config:
+        """The same run on another number of ranks, as a new config with the same rows in a step. Raises ConfigInvalid."""
+        return Config._of(_native.hws_config_fit_ranks(self._open, ranks))
+
+    def plan(self) -> Plan:
+        """The schedule and memory of the config."""
+        return Plan(self)
+
+    def to_json(self, resolved: bool = False) -> str:
+        """The fields that were set; resolved: every field, with defaults, presets and rules applied."""
+        form = _native.HWS_FORMAT_RESOLVED if resolved else _native.HWS_FORMAT_JSON
+        return _native.hws_config_serialize(self._open, form).decode()
+
+    def to_dict(self, resolved: bool = False) -> dict[str, Any]:
+        """The same as a dict."""
+        return json.loads(self.to_json(resolved))
+
+    def to_binary(self) -> bytes:
+        """FlatBuffers, as in capi/schema/config.fbs."""
+        return _native.hws_config_serialize(self._open, _native.HWS_FORMAT_BINARY)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and self.to_dict() == other.to_dict()
+
+    __hash__ = object.__hash__  # a config is found by what it is, not by what it says now
+
+    def __repr__(self) -> str:
+        return "Config(closed)" if self.closed else f"Config({self.to_dict()!r})"
+
+
+class Plan(Handle):
+    """The exact schedule and memory of a config, computed without allocating a tensor. The mesh may be of any size."""
+
+    _destroy = _native.hws_plan_destroy
+
+    def __init__(self, config: Config | Mapping[str, Any] | str | os.PathLike):
+        self._own(_native.hws_plan_create(as_config(config)._open))
+
+    def report(self) -> dict:
+        """Memory by category, instructions, FLOPs, whether it fits this machine, and more."""
+        return json.loads(_native.hws_plan_report(self._open, _native.HWS_FORMAT_JSON))
+
+    def __str__(self) -> str:
+        return _native.hws_plan_report(self._open, _native.HWS_FORMAT_TEXT).decode()
+
+
+def as_config(source: Config | Mapping[str, Any] | str | os.PathLike) -> Config:
+    return source if isinstance(source, Config) else Config(source)
+
+
+def presets() -> list[str]:
+    """The names of the built-in configs."""
+    return json.loads(_native.hws_config_presets())
+
+
+def config_schema() -> dict:
+    """The JSON Schema of a config."""
+    return json.loads(_native.hws_config_schema(_native.HWS_FORMAT_JSON))
+
+
+def binary_schema() -> bytes:
+    """The schema of to_binary, as FlatBuffers' .bfbs."""
+    return _native.hws_config_schema(_native.HWS_FORMAT_BINARY)
+
+
+__all__ = ["Config", "Plan", "presets", "config_schema", "binary_schema"]

@@ -1,0 +1,207 @@
+"""Exceptions: one class for each status of the C API, each of which is a built-in exception as well."""
+
+from __future__ import annotations
+
+import json
+
+from . import _native
+
+
+class Error(Exception):
+    """What a call failed with; its text says what, where, on which value, and what to do.
+
+    code: the number of the status, such as 21.
+    name: its name, such as "HWS_CONFIG_INVALID".
+    details: a dict for programs: "pointer", "problems", "file", "offset", "tensor", "argument" and others, as the error
+        has them.
+    pointer: the JSON pointer of the config field that is wrong, or None.
+    """
+
+    code: int = _native.HWS_UNKNOWN
+
+    def __init__(self, message: str = "", details: dict | None = None):
+        super().__init__(message)
+        self.details = {} if details is None else details
+
+    @property
+    def name(self) -> str:
+        return _native.hws_status_name(self.code)
+
+    @property
+    def pointer(self) -> str | None:
+        return self.details.get("pointer")
+
+    def __reduce__(self):  # as an OSError, it would lose what it knows on the way to another process
+        return type(self), (str(self), self.details), self.__dict__
+
+
+class Cancelled(Error):
+    """The call was ended by cancel, or by the interrupt of its thread. The engine can train on."""
+
+
+class Unknown(Error, RuntimeError):
+    """An error without a code of its own."""
+
+
+class InvalidArgument(Error, ValueError):
+    """An argument is out of range, or has another shape or size than it must."""
+
+
+class Timeout(Error, TimeoutError):
+    """The time is up; what was waited for may still come."""
+
+
+class NotFound(Error, FileNotFoundError):
+    """A file, checkpoint, preset or tensor is not there."""
+
+
+class AlreadyExists(Error, FileExistsError):
+    """What would be written is there already."""
+
+
+class Permission(Error, PermissionError):
+    """A file that may not be read or written, or another secret than the other ranks have."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """Memory for this is not there; the text says how much is needed."""
+
+
+class FailedPrecondition(Error, RuntimeError):
+    """The call does not fit the state of its object."""
+
+
+class Aborted(Error, RuntimeError):
+    """A rank failed earlier: make the engine anew."""
+
+
+class OutOfRange(Error, IndexError):
+    """The data source has no more batches."""
+
+
+class Unimplemented(Error, NotImplementedError):
+    """This build or this machine cannot do that."""
+
+
+class Internal(Error, RuntimeError):
+    """A bug of Hawser: please report it."""
+
+
+class Unavailable(Error, ConnectionError):
+    """A rank, an address or an optional module cannot be reached."""
+
+
+class DataLoss(Error, OSError):
+    """Data were lost on their way."""
+
+
+class Io(Error, OSError):
+    """The file system failed, or is full."""
+
+
+class ConfigParse(Error, ValueError):
+    """The text of a config is not JSON."""
+
+
+class ConfigInvalid(Error, ValueError):
+    """The config contradicts itself or the world; details["problems"] has all problems."""
+
+
+class DeviceUnavailable(Error, RuntimeError):
+    """The device that the config asks for is not there."""
+
+
+class CheckpointCorrupt(Error, ValueError):
+    """A checkpoint is damaged."""
+
+
+class CheckpointIncompatible(Error, ValueError):
+    """A checkpoint is that of another model, data or version."""
+
+
+class Numeric(Error, ArithmeticError):
+    """Numbers were not finite, or too far off too often."""
+
+
+class DataInvalid(Error, ValueError):
+    """A token is outside the vocabulary, or data are not what the config says."""
+
+
+class Busy(Error, RuntimeError):
+    """Another call of this object runs."""
+
+
+class Forked(Error, RuntimeError):
+    """The object belongs to the parent process: make another one in this process."""
+
+
+class BadHandle(Error, ValueError):
+    """The object is closed."""
+
+
+class AbiMismatch(Error, ImportError):
+    """Another version of the library."""
+
+
+class CallbackFailed(Error, RuntimeError):
+    """A callback failed without an exception of its own."""
+
+
+_CLASSES: dict[int, type[Error]] = {}
+for _name, _class in (
+    ("CANCELLED", Cancelled),
+    ("UNKNOWN", Unknown),
+    ("INVALID_ARGUMENT", InvalidArgument),
+    ("TIMEOUT", Timeout),
+    ("NOT_FOUND", NotFound),
+    ("ALREADY_EXISTS", AlreadyExists),
+    ("PERMISSION", Permission),
+    ("OUT_OF_MEMORY", OutOfMemory),
+    ("FAILED_PRECONDITION", FailedPrecondition),
+    ("ABORTED", Aborted),
+    ("OUT_OF_RANGE", OutOfRange),
+    ("UNIMPLEMENTED", Unimplemented),
+    ("INTERNAL", Internal),
+    ("UNAVAILABLE", Unavailable),
+    ("DATA_LOSS", DataLoss),
+    ("IO", Io),
+    ("CONFIG_PARSE", ConfigParse),
+    ("CONFIG_INVALID", ConfigInvalid),
+    ("DEVICE_UNAVAILABLE", DeviceUnavailable),
+    ("CHECKPOINT_CORRUPT", CheckpointCorrupt),
+    ("CHECKPOINT_INCOMPATIBLE", CheckpointIncompatible),
+    ("NUMERIC", Numeric),
+    ("DATA_INVALID", DataInvalid),
+    ("BUSY", Busy),
+    ("FORKED", Forked),
+    ("BAD_HANDLE", BadHandle),
+    ("ABI_MISMATCH", AbiMismatch),
+    ("CALLBACK", CallbackFailed),
+):
+    _class.code = getattr(_native, "HWS_" + _name)
+    _CLASSES[_class.code] = _class
+
+
+def of_status(code: int, message: str, details: str = "{}") -> Error:
+    """The exception of a status. A code of a newer library gives Error itself."""
+    known = _CLASSES.get(code, Error)
+    error = known(message, json.loads(details) if details else {})
+    error.code = code
+    if isinstance(error, OSError):
+        error.filename = None  # str() would repeat it: the message names the file
+    return error
+
+
+def status_of(error: BaseException) -> tuple[int, bytes]:
+    """The status and the message of what a transport raised."""
+    if isinstance(error, Error):
+        code = error.code
+    else:
+        code = _native.HWS_TIMEOUT if isinstance(error, TimeoutError) else _native.HWS_UNAVAILABLE
+    message = str(error) or type(error).__name__
+    return code, message.encode("utf-8", "backslashreplace").replace(b"\0", b"")
+
+
+__all__ = ["Error", *(_class.__name__ for _class in _CLASSES.values())]
+
+_native.set_error_hooks(of_status, status_of)

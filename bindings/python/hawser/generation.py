@@ -1,0 +1,74 @@
+"""Texts as iterators: a thread generates, and the iterator hands out what has come."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Any, Callable
+
+from . import _native
+
+
+class Generation(Iterator):
+    """The new tokens of a text, or what `of_token` makes of each. Ends with the text; close() ends it early.
+
+    The library generates on a thread of its own and does not wait for the reader. The engine is busy until the iterator
+    has ended or is closed; leaving a for loop early and dropping the iterator closes it.
+    """
+
+    def __init__(self, handle: int, request: tuple, of_token: Callable[[int], Any]):
+        self._queue: queue.SimpleQueue = queue.SimpleQueue()
+        self._state = _State()
+        arguments = (handle, request, of_token, self._queue, self._state)
+        self._thread = threading.Thread(target=_generate, args=arguments, name="hawser generate", daemon=True)
+        self._thread.start()
+
+    def __next__(self) -> Any:
+        if self._state.ended:
+            raise StopIteration
+        try:
+            item, error = self._queue.get()
+        except BaseException:  # Ctrl-C
+            self.close()
+            raise
+        if item is not None:
+            return item
+        self.close()
+        if error is not None:
+            raise error
+        raise StopIteration
+
+    def close(self) -> None:
+        """Ends the text after the token that is being made, and waits for that."""
+        self._state.ended = True
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_thread"):
+            self.close()
+
+
+class _State:
+    """Shared with the thread, which must not keep the iterator alive."""
+
+    ended = False
+
+
+def _generate(handle: int, request: tuple, of_token, tokens: queue.SimpleQueue, state: _State) -> None:
+    def take(token: int) -> bool:
+        item = of_token(token)
+        if item is not None:
+            tokens.put((item, None))
+        return not state.ended
+
+    error = None
+    try:
+        _native.hws_engine_generate(handle, request, take)
+    except BaseException as raised:
+        error = raised
+    tokens.put((None, error))
+
+
+__all__ = ["Generation"]

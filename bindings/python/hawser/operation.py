@@ -1,0 +1,70 @@
+"""Work that goes on beside its caller."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from . import _native
+from ._handle import Handle
+from .errors import Timeout
+
+
+class Bytes(NamedTuple):
+    """Bytes of tensors written so far, and in all."""
+
+    done: int
+    total: int
+
+
+class Operation(Handle):
+    """A save that runs beside training, from Engine.save_async. `await operation` and wait() end when it has ended.
+
+    Its methods work on any thread, at any time, and after the engine is gone. Dropping or closing it does not end the save.
+    """
+
+    _destroy = _native.hws_op_destroy
+
+    def __init__(self, handle: int):
+        self._own(handle)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits for the end, at most `timeout` seconds (None: no limit).
+
+        Raises Timeout while it still runs, Cancelled, or what the save failed with. Ctrl-C ends the wait, not the save.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = 0.1 if end is None else max(0.0, min(0.1, end - time.monotonic()))
+            try:
+                return _native.hws_op_wait(self._open, left)
+            except Timeout:
+                if self.done() or (end is not None and time.monotonic() >= end):
+                    if self.done():
+                        return _native.hws_op_wait(self._open, 0)
+                    raise
+
+    def done(self) -> bool:
+        """Whether it has ended, well or not."""
+        return _native.hws_op_poll(self._open)
+
+    def progress(self) -> Bytes:
+        """Bytes written so far, and in all. After the last byte it runs a little to make the files durable."""
+        return Bytes(*_native.hws_op_progress(self._open))
+
+    def cancel(self) -> None:
+        """Asks it to stop, and does not wait. It leaves no files behind and ends with Cancelled, unless it was just ending."""
+        _native.hws_op_cancel(self._open)
+
+    async def _ended(self) -> None:
+        import asyncio
+
+        while not self.done():
+            await asyncio.sleep(0.005)
+        _native.hws_op_wait(self._open, 0)
+
+    def __await__(self):
+        return self._ended().__await__()
+
+
+__all__ = ["Operation"]

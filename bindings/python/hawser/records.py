@@ -1,0 +1,137 @@
+"""What steps, runs and engines report: named tuples with the fields of the C API's structs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from . import _native
+
+ACCEPTED = _native.HWS_STEP_ACCEPTED
+SKIPPED_NON_FINITE = _native.HWS_STEP_SKIPPED_NON_FINITE
+SKIPPED_OUTLIER = _native.HWS_STEP_SKIPPED_OUTLIER
+DISCARDED = _native.HWS_STEP_DISCARDED
+PENDING = _native.HWS_STEP_PENDING
+
+_PHASES = {
+    _native.HWS_PHASE_IDLE: "idle",
+    _native.HWS_PHASE_TRAIN: "train",
+    _native.HWS_PHASE_EVAL: "eval",
+    _native.HWS_PHASE_GENERATE: "generate",
+    _native.HWS_PHASE_SAVE: "save",
+    _native.HWS_PHASE_LOAD: "load",
+}
+
+
+class StepResult(NamedTuple):
+    """One optimizer step.
+
+    outcome: ACCEPTED, SKIPPED_NON_FINITE or SKIPPED_OUTLIER (only the data cursor moved), DISCARDED, or PENDING.
+    step: its number, from 1; skipped and discarded steps count.
+    loss: mean over the unmasked targets of the global batch, nats.
+    grad_norm: of all distinct parameters, before clipping.
+    learning_rate: of this step.
+    tokens: unmasked targets.
+    samples: data cursor after the step, rows since the start.
+    skipped: steps skipped or discarded so far.
+    seconds: wall time.
+    """
+
+    outcome: int
+    step: int
+    loss: float
+    grad_norm: float
+    learning_rate: float
+    tokens: int
+    samples: int
+    skipped: int
+    seconds: float
+
+
+class TrainRecord(NamedTuple):
+    """A step of Engine.train. The fields down to seconds are those of StepResult.
+
+    validation_loss: nats; NaN when this step had no validation.
+    tokens_per_second: positions of this step, masked ones too, a second.
+    total_steps: the step at which this run ends.
+    saved: a checkpoint of this step is written as soon as the callback returns.
+    best: the lowest validation loss so far.
+    communication_bytes: sent in this step by the first rank of this process; 0 with one rank.
+    save_failures: checkpoints that this engine could not write so far.
+    """
+
+    outcome: int
+    step: int
+    loss: float
+    grad_norm: float
+    learning_rate: float
+    tokens: int
+    samples: int
+    skipped: int
+    seconds: float
+    validation_loss: float
+    tokens_per_second: float
+    total_steps: int
+    saved: bool
+    best: bool
+    communication_bytes: int
+    save_failures: int
+
+
+class Progress(NamedTuple):
+    """Where an engine is. Numbers of the last step are NaN before the first one and after a load.
+
+    phase: "idle", "train", "eval", "generate", "save" or "load".
+    step: steps taken, skipped and discarded ones too.
+    until_step: the step at which the running train ends; 0: none runs.
+    total_steps: the step at which the config ends a run (train.steps).
+    samples, tokens: the data cursor in rows and in positions.
+    skipped: steps skipped or discarded.
+    done, total: rows evaluated or tokens generated, of how many; total 0: nothing is counted.
+    loss, grad_norm, learning_rate, step_seconds, tokens_per_second: of the last step.
+    validation_loss: of the last validation within train; NaN: none yet.
+    running_seconds: since the running call began; 0 if none runs.
+    save_failures: checkpoints that this engine could not write.
+    saving: a checkpoint is being written beside training.
+    """
+
+    phase: str
+    step: int
+    until_step: int
+    total_steps: int
+    samples: int
+    tokens: int
+    skipped: int
+    done: int
+    total: int
+    loss: float
+    grad_norm: float
+    learning_rate: float
+    step_seconds: float
+    tokens_per_second: float
+    validation_loss: float
+    running_seconds: float
+    save_failures: int
+    saving: bool
+
+
+class Sizes(NamedTuple):
+    """What a batch is made of: global_batch rows of `sequence` tokens, each in [0, vocab_size)."""
+
+    vocab_size: int
+    sequence: int
+    global_batch: int
+
+
+class Evaluation(NamedTuple):
+    """loss: nats per unmasked target; tokens: unmasked targets."""
+
+    loss: float
+    tokens: int
+
+
+def train_record(fields: tuple) -> TrainRecord:
+    return TrainRecord(*fields[:12], bool(fields[12]), bool(fields[13]), *fields[14:])
+
+
+def progress(fields: tuple) -> Progress:
+    return Progress(_PHASES.get(fields[0], "idle"), *fields[1:-1], bool(fields[-1]))
