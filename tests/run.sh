@@ -53,6 +53,10 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+if [ "$build" = build ]; then
+  packages+=(python3-dev)
+  configure+=(-DHAWSER_PYTHON=ON)
+fi
 if [ "$full" ]; then
   architectures="80-real;90a-real;100a-real;120-virtual" headers=(--cudnn) fuzz_seconds=300 parts=1
   [ "$build" != build ] || select=()

@@ -69,6 +69,7 @@ class Config(Handle):
         return cls._of(_native.hws_config_parse(data, _native.HWS_FORMAT_BINARY))
 
     def copy(self) -> Config:
+        """A config of its own with the same fields."""
         return Config(self)
 
     __copy__ = copy
@@ -153,7 +154,8 @@ class Plan(Handle):
     _destroy = _native.hws_plan_destroy
 
     def __init__(self, config: Config | Mapping[str, Any] | str | os.PathLike):
-        self._own(_native.hws_plan_create(as_config(config)._open))
+        made = as_config(config)
+        self._own(_native.hws_plan_create(made._open))
 
     def report(self) -> dict:
         """Memory by category, instructions, FLOPs, whether it fits this machine, and more."""

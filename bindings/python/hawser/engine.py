@@ -77,14 +77,15 @@ class Engine(Handle):
         self._shapes: dict[str, tuple[int, ...]] | None = None
         self._comm = Comm.local(ranks) if ranks is not None else comm
         flags = _native.HWS_ENGINE_INFERENCE if inference else 0
-        handle = as_config(config)._open
+        made = as_config(config)
         if self._comm is None:
-            self._own(_native.hws_engine_create(handle, flags))
+            self._own(_native.hws_engine_create(made._open, flags))
         else:
-            self._own(_native.hws_engine_create_ranks(handle, self._comm._open, flags))
+            self._own(_native.hws_engine_create_ranks(made._open, self._comm._open, flags))
 
     def _hurry(self) -> None:
-        _native.hws_engine_cancel(self._handle)
+        if self._handle:
+            _native.hws_engine_cancel(self._handle)
 
     def __del__(self) -> None:
         if self._handle:
@@ -214,7 +215,7 @@ class Engine(Handle):
         The engine is busy until the iterator has ended or is closed. Raises DataInvalid, Numeric, Cancelled.
         """
         request = (_tokens(prompt), max_tokens, temperature, top_k, top_p, seed, stop_token)
-        return Generation(self._open, request, int)
+        return Generation(self, request, int)
 
     def generate_text(self, prompt: str, max_tokens: int = 64, **options: Any) -> Generation:
         """The same in text, for models with a byte or character vocabulary: an iterator of pieces of text."""
@@ -226,7 +227,7 @@ class Engine(Handle):
         names = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0, "stop_token": -1}
         if unknown := set(options) - set(names):
             raise TypeError(f"generate_text has no argument {', '.join(sorted(unknown))}")
-        return Generation(handle, (self.encode(prompt), max_tokens, *{**names, **options}.values()), piece)
+        return Generation(self, (self.encode(prompt), max_tokens, *{**names, **options}.values()), piece)
 
     def encode(self, text: str | bytes) -> array:
         """Text to tokens, array('i'), for models with a byte or character vocabulary."""
@@ -260,7 +261,7 @@ class Engine(Handle):
         if out is None:
             shape = self._shape(name)
             if shape is None:
-                counts = {tensor.get("hugging_face"): tensor["count"] for tensor in self.tensors()}
+                counts = {tensor["hugging_face_name"]: tensor["count"] for tensor in self.tensors()}
                 shape = (counts.get(name, 0),)
             out = _numpy().empty(shape, "float32")
         _native.hws_tensor_get(self._open, number, name, out)

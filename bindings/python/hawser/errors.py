@@ -23,6 +23,9 @@ class Error(Exception):
         super().__init__(message)
         self.details = {} if details is None else details
 
+    def __str__(self) -> str:  # that of OSError has other words
+        return str(self.args[0]) if self.args else ""
+
     @property
     def name(self) -> str:
         return _native.hws_status_name(self.code)
@@ -188,7 +191,7 @@ def of_status(code: int, message: str, details: str = "{}") -> Error:
     error = known(message, json.loads(details) if details else {})
     error.code = code
     if isinstance(error, OSError):
-        error.filename = None  # str() would repeat it: the message names the file
+        error.filename = error.details.get("file")
     return error
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Callable
 
 from . import _native
+from ._handle import Handle
 
 
 class Generation(Iterator):
@@ -17,10 +18,11 @@ class Generation(Iterator):
     has ended or is closed; leaving a for loop early and dropping the iterator closes it.
     """
 
-    def __init__(self, handle: int, request: tuple, of_token: Callable[[int], Any]):
+    def __init__(self, engine: Handle, request: tuple, of_token: Callable[[int], Any]):
         self._queue: queue.SimpleQueue = queue.SimpleQueue()
         self._state = _State()
-        arguments = (handle, request, of_token, self._queue, self._state)
+        self._engine = engine  # alive as long as the text
+        arguments = (engine._open, request, of_token, self._queue, self._state)
         self._thread = threading.Thread(target=_generate, args=arguments, name="hawser generate", daemon=True)
         self._thread.start()
 
