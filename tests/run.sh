@@ -53,10 +53,6 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-if [ "$build" = build ]; then
-  packages+=(python3-dev)
-  configure+=(-DHAWSER_PYTHON=ON)
-fi
 if [ "$full" ]; then
   architectures="80-real;90a-real;100a-real;120-virtual" headers=(--cudnn) fuzz_seconds=300 parts=1
   [ "$build" != build ] || select=()
@@ -69,6 +65,7 @@ if [ "$build" = build ]; then
   packages+=(libopenmpi-dev libcpp-httplib-dev)                             # of examples
   command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ] || packages+=(cargo-web rust-web-clippy rustfmt-web)
   packages+=(bindgen)  # of bindings/rust
+  packages+=(python3-dev)  # of bindings/python
   packages+=(swig maven openjdk-17-jdk-headless)  # of bindings/java
 fi
 install_packages "${packages[@]}"
@@ -81,7 +78,7 @@ if [ "$build" = build ]; then
     configure+=(-DHAWSER_CUDA=AUTO)
   fi
   bash packaging/text_crates.sh
-  configure+=(-DHAWSER_TEXT=ON -DHAWSER_RUST=ON -DHAWSER_JAVA=ON)
+  configure+=(-DHAWSER_TEXT=ON -DHAWSER_RUST=ON -DHAWSER_JAVA=ON -DHAWSER_PYTHON=ON)
 fi
 jobs=$(nproc)
 [ -f "$build/CMakeCache.txt" ] || configure+=(-G Ninja)  # a configured folder keeps its generator
