@@ -13,16 +13,16 @@ copy_source() {
   (cd "$root" && git ls-files -z | tar --null -T - -cf -) | tar -C "$1" -xf -
 }
 
-# portable_build: sets `build` to a folder with the library and the command as every Linux with glibc 2.34 runs them:
+# portable_build [CMAKE_OPTION...]: sets `build` to a folder with the library and the command as every Linux with glibc 2.34 runs them:
 # libstdc++ is inside. That is $HAWSER_BUILD where it is set.
-portable_build() {
+portable_build() {  # [CMAKE_OPTION...]
   build=${HAWSER_BUILD:-}
   [ -z "$build" ] || return 0
   install_packages g++ cmake ninja-build pkg-config python3 nlohmann-json3-dev libflatbuffers-dev \
     flatbuffers-compiler libfmt-dev libxxhash-dev libcli11-dev libsodium-dev
   build=$root/build-packages
   cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DHAWSER_WERROR=OFF \
-    -DHAWSER_STATIC_CXX=ON -DHAWSER_CUDA=OFF -DHAWSER_TEXT=OFF -DHAWSER_SANITIZE= -DHAWSER_CPU_LEVELS=
+    -DHAWSER_STATIC_CXX=ON -DHAWSER_CUDA=OFF -DHAWSER_TEXT=OFF -DHAWSER_SANITIZE= -DHAWSER_CPU_LEVELS= "$@"
   cmake --build "$build" --parallel "${HAWSER_JOBS:-$(nproc)}"
 }
 

@@ -17,7 +17,7 @@ if bwrap --dev-bind / / --unshare-net true 2>/dev/null; then alone=(bwrap --dev-
 for record in libhawser libhawser-dev hawser; do
   compgen -G "$prefix/conda-meta/$record-$version-*.json" >/dev/null || fail "$record is not installed"
 done
-"$prefix/bin/hawser" presets | grep -q gpt2-124m || fail "the command does not run"
+"$prefix/bin/hawser" presets | grep gpt2-124m >/dev/null || fail "the command does not run"
 if find "$prefix" -type f -exec grep -l "placehold_placehold" {} + | grep .; then fail "a file with the build's prefix"; fi
 [ -s "$prefix/share/doc/hawser/THIRD_PARTY.txt" ] || fail "no licences"
 

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The crates hawser-sys and hawser, packaged and built from what was packaged.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
+
+PATH=$PATH:${HOME:-/root}/.cargo/bin
+command -v cargo >/dev/null || fail "cargo is not here (Debian: cargo-web, or a toolchain of rustup)"
+portable_build
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+copy_source "$work/tree"
+for crate in hawser-sys hawser; do # cargo packs what lies in the crate's own folder
+  cp "$root/LICENSE" "$work/tree/bindings/rust/$crate"
+done
+cd "$work/tree/bindings/rust"
+HAWSER_LIB_DIR=$(cd "$build" && pwd) LD_LIBRARY_PATH=$build \
+  cargo package --quiet --workspace --locked --target-dir "$work/target"
+rm -rf "$dist/crates"
+mkdir "$dist/crates"
+cp "$work"/target/package/*.crate "$dist/crates"
+ls "$dist"/crates/*.crate

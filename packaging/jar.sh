@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Jars of org.hawser: classes, natives, sources and javadoc, in a Maven repository of their own, dist/maven.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
+
+[ -n "${HAWSER_BUILD:-}" ] || install_packages swig maven default-jdk-headless
+portable_build -DHAWSER_JAVA=ON
+[ -d "$build/bindings/java" ] || fail "$build was configured without HAWSER_JAVA"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+copy_source "$work/tree"
+cp -r "$build/bindings/java" "$work/java"  # Maven writes there
+mvn --batch-mode --quiet --file "$work/tree/bindings/java/pom.xml" -DskipTests -Dhawser.build="$work/java" \
+  package org.apache.maven.plugins:maven-deploy-plugin:3.1.3:deploy \
+  -DaltDeploymentRepository="dist::file:$work/maven"
+rm -rf "$dist/maven"
+cp -r "$work/maven" "$dist/maven"
+find "$dist/maven" -name '*.jar'
