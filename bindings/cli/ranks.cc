@@ -21,6 +21,7 @@ constexpr const char* kEnvironment = "env";
 std::string config_mark(const hws_config* config) {
   ordered_json resolved = resolved_tree(config);
   resolved.erase("cpu");
+  resolved.erase("telemetry");
   if (resolved.contains("checkpoint")) {  // only whether there is one
     ordered_json& path = resolved["checkpoint"]["path"];
     path = path.is_string() && !path.get<std::string>().empty();

@@ -28,6 +28,7 @@ constexpr const char* kChangeable[] = {"/train/steps",
                                        "/checkpoint/every",
                                        "/checkpoint/every_seconds",
                                        "/checkpoint/keep_last",
+                                       "/telemetry",
                                        "/data/path",
                                        "/data/sources",
                                        "/data/validation_sources"};

@@ -76,7 +76,10 @@ void TrainSession::step(const hws_train_record& record) {
   if (row.step < record.total_steps && peak_is_due(row)) measure_peak();
   if (text_ && settings_.sample_every > 0 && row.step % settings_.sample_every == 0) show_sample(row.step);
   const bool first = row.step == first_step_ + 1, validated = std::isfinite(row.validation_loss);
-  if (first || validated || seconds_since(reported_at_) > kSecondsBetweenReports) write_report();
+  if (first || validated || seconds_since(reported_at_) > kSecondsBetweenReports) {
+    write_report();
+    look_at_events();
+  }
   look_at_stdout();
 }
 
@@ -159,9 +162,19 @@ void TrainSession::tell_of_failed_saves() {
   live_.print("a checkpoint could not be written: " + save_error_);
 }
 
+/// Says once that records for TensorBoard are lost.
+void TrainSession::look_at_events() {
+  const auto metrics = ordered_json::parse(text_of(hws_engine_metrics, engine_));
+  const bool told = lost_events_ > 0;
+  lost_events_ = metrics.value("event_failures", int64_t{0});
+  event_error_ = metrics.value("event_error", std::string());
+  if (lost_events_ > 0 && !told)
+    live_.print("a record for TensorBoard could not be written: " + event_error_);
+}
+
 void TrainSession::write_report() {
-  if (folder_ == nullptr) return;
   reported_at_ = Clock::now();
+  if (folder_ == nullptr) return;
   report_on_disk_ =
       write_or_go_on([this] { replace_file(folder_->report_path(), report_html(facts_, rows_)); });
 }
@@ -169,6 +182,7 @@ void TrainSession::write_report() {
 void TrainSession::finish(const std::string& state) {
   live_.finish();
   if (folder_ != nullptr) write_or_go_on([this] { write_rows(); });
+  look_at_events();
   facts_.state = state;
   if (!settings_.text_file.empty() && std::isfinite(facts_.best_validation)) {
     facts_.order1_loss = order1_validation_loss(engine_, settings_.text_file, settings_.validation_fraction);
@@ -183,6 +197,10 @@ void TrainSession::print_summary() {
   if (failed_saves_ > 0) {
     output().print("%lld checkpoint(s) could not be written; the last error: %s\n",
                    static_cast<long long>(failed_saves_), save_error_.c_str());
+  }
+  if (lost_events_ > 0) {
+    output().print("%lld record(s) for TensorBoard could not be written; the last error: %s\n",
+                   static_cast<long long>(lost_events_), event_error_.c_str());
   }
   if (failed_writes_ > 0) {
     output().print(

@@ -52,6 +52,7 @@ class TrainSession {
   void show_sample(int64_t step);
   void write_report();
   void tell_of_failed_saves();
+  void look_at_events();
   int64_t newly_saved();
   void finish(const std::string& state);
   void print_summary();
@@ -71,7 +72,9 @@ class TrainSession {
   LiveLine live_;
   int measurements_ = 0;  // measurements of the peak
   int64_t failed_saves_ = 0;
-  std::string save_error_;  // of the last of them
+  std::string save_error_;   // of the last of them
+  int64_t lost_events_ = 0;  // records for TensorBoard that could not be written
+  std::string event_error_;  // of the last of them
   struct Saving {
     int64_t step = 0, failures = 0;  // failed saves before it
   } saving_;                         // the checkpoint being written; step 0: none

@@ -41,8 +41,8 @@
  *     hws_comm_create_env and hws_comm_read_env), install signal handlers or end the process. A file that
  *     would outgrow RLIMIT_FSIZE is HWS_IO, without SIGXFSZ. Files that the library opens never take the
  *     number of a standard descriptor that the host has closed. It has no log and gives no warnings: what a
- *     host should know is a status, or stands in a report ("save_error" of hws_engine_metrics, "damaged" of
- *     hws_checkpoint_load_latest, "graphs_without" of hws_engine_info).
+ *     host should know is a status, or stands in a report ("save_error" and "event_error" of
+ *     hws_engine_metrics, "damaged" of hws_checkpoint_load_latest, "graphs_without" of hws_engine_info).
  *  9. Tokens and targets are int32, row-major [rows, cols]. targets[t] is the token that position t predicts:
  *     the host shifts, the library does not. A target of -100 masks its position: it has no loss.
  * 10. Compatibility. A program built against this header runs with every later libhawser.so.0. No function,
@@ -400,7 +400,8 @@ HWS_API void hws_comm_destroy(hws_comm* comm);
  * much), HWS_NOT_FOUND, HWS_DATA_INVALID, HWS_CHECKPOINT_*. */
 HWS_API hws_status hws_engine_create(const hws_config* config, uint32_t flags, hws_engine** out);
 /** The same over all ranks of a comm, arranged as `mesh` of the config says. Collective: returns in each
- * process when all have called it. Processes may differ only in the section cpu and in checkpoint.path.
+ * process when all have called it. Processes may differ only in the sections cpu and telemetry and in
+ * checkpoint.path.
  * Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks, or processes have
  * different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION if their builds of
  * Hawser make different plans of one config; HWS_BUSY while another engine uses the comm; HWS_TIMEOUT,
@@ -763,7 +764,8 @@ HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn cal
 /** The same object on demand: the last step, and what one rank of this process sent in it ("communication")
  * and since the engine was made ("communication_total"), by process group and operation: "calls"; "bytes",
  * the payload that the plan counts; "wire_bytes", what went to sockets or to the host's transport, with
- * headers and padding (0 between threads). Works at any time, on any thread. */
+ * headers and padding (0 between threads). "event_failures" counts records of /telemetry/tensorboard that could
+ * not be written, "event_error" says why. Works at any time, on any thread. */
 HWS_API hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
 
 #define HWS_PHASE_IDLE 0 /**< no call runs that takes long */

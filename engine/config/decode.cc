@@ -196,6 +196,7 @@ ResolvedConfig decode(const Effective& c) {
   resolved.guard = decode_guard(c);
   resolved.train = decode_train(c);
   resolved.checkpoint = decode_checkpoint(c);
+  resolved.telemetry.tensorboard = text_or_empty(c, "/telemetry/tensorboard");
   resolved.cpu.threads = c.integer("/cpu/threads");
   resolved.cpu.max_isa = text_or_empty(c, "/cpu/max_isa");
   resolved.cuda.algorithm_cache = text_or_empty(c, "/cuda/algorithm_cache");

@@ -67,8 +67,11 @@ constexpr ForeignWord kTable[] = {
     {"compile torch_compile use_compile jit flash_attention use_flash_attention use_flash_attn "
      "attn_implementation",
      "", "remove it: there is nothing to choose"},
-    {"wandb wandb_project wandb_log report_to tensorboard logging", "",
-     "remove it: a run with --out writes metrics.jsonl and report.html"},
+    {"tensorboard tensorboard_dir use_tensorboard tb_dir", "/telemetry/tensorboard", "it names a folder"},
+    {"wandb wandb_project wandb_log report_to logging", "",
+     "remove it: a run with --out writes metrics.jsonl and report.html, and /telemetry/tensorboard names a "
+     "folder for "
+     "TensorBoard"},
     {"log_level verbose debug disable_tqdm", "/train/log_every", ""},
     {"group_by_length", "/data/packing", ""},
     {"early_stopping early_stopping_patience patience", "/checkpoint/keep_best",

@@ -82,6 +82,10 @@ struct CheckpointConfig {
   SaveFailure on_error = SaveFailure::kStop;  ///< for all but the last checkpoint of a run
 };
 
+struct TelemetryConfig {
+  std::string tensorboard;  ///< folder of event files; empty: none
+};
+
 struct CpuConfig {
   int64_t threads = 0;  ///< resolved: affinity and cgroup quota when not given
   std::string max_isa;  ///< empty: best of the machine
@@ -107,6 +111,7 @@ struct ResolvedConfig {
   GuardConfig guard;
   TrainConfig train;
   CheckpointConfig checkpoint;
+  TelemetryConfig telemetry;
   CpuConfig cpu;
   CudaConfig cuda;
   MeshConfig mesh;

@@ -105,8 +105,7 @@ std::exception_ptr TrainLoop::step_and_validate(TrainRecord* record) {
   }
   record->result = progress_.result;
   record->communication_bytes = trainer_.metrics().last_sent_bytes();
-  record->tokens_per_second =
-      static_cast<double>(config().batch.global_batch * config().batch.sequence) / progress_.result.seconds;
+  record->tokens_per_second = trainer_.tokens_per_second();
   return failure;
 }
 
@@ -138,6 +137,7 @@ double TrainLoop::validation_loss() {
   try {
     const double loss = trainer_.inference().eval(nullptr, 0).loss;
     trainer_.monitor().validated(loss);
+    trainer_.events().validated(progress_.state.step, loss);
     return loss;
   } catch (const Error& error) {
     if (error.code() != Code::kCancelled) throw;

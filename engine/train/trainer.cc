@@ -49,7 +49,8 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
       tensors_(ranks_, progress_),
       export_(ranks_, progress_, tensors_, saves_.saver()),
       inference_(ranks_, dataset_.get(), &cancel_, &monitor_),
-      metrics_(ranks_, saves_.saver()),
+      events_(ranks_.first().number() == 0 ? config().telemetry.tensorboard : ""),
+      metrics_(ranks_, saves_.saver(), events_),
       traces_(ranks_, progress_, metrics_),
       reports_(ranks_, dataset_.get(), progress_, saves_),
       loop_(this, &progress_, &cancel_) {
@@ -67,6 +68,11 @@ void Trainer::on_ranks(Fn&& fn) {
 double Trainer::learning_rate() const {
   ranks_.require_training("hws_engine_learning_rate");
   return optim::learning_rate(config().schedule, config().optimizer.learning_rate, progress_.state.step + 1);
+}
+
+double Trainer::tokens_per_second() const {
+  return static_cast<double>(config().batch.global_batch * config().batch.sequence) /
+         progress_.result.seconds;
 }
 
 StepResult Trainer::forward_backward() {
@@ -150,6 +156,7 @@ StepResult Trainer::end_step(Outcome outcome, bool advance) {
   progress_.result.skipped = progress_.state.skipped;
   metrics_.take(progress_.result);
   monitor_.took(progress_.result);
+  if (advance) events_.took(progress_.result, tokens_per_second(), metrics_.last_sent_bytes());
   return progress_.result;
 }
 

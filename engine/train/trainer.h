@@ -21,6 +21,7 @@
 #include "engine/train/inference.h"
 #include "engine/train/progress.h"
 #include "engine/train/ranks/ranks.h"
+#include "engine/train/report/event_log.h"
 #include "engine/train/report/metrics.h"
 #include "engine/train/report/monitor.h"
 #include "engine/train/report/reports.h"
@@ -64,6 +65,8 @@ class Trainer {
   const config::ResolvedConfig& config() const { return assembly_.config; }
   /// Learning rate of the pending step, or else of the next. Throws kFailedPrecondition for inference.
   double learning_rate() const;
+  /// Of the last step: positions, masked ones too.
+  double tokens_per_second() const;
 
   const Ranks& ranks() const { return ranks_; }
   const data::Dataset* dataset() const { return dataset_.get(); }  ///< null if batches are pushed
@@ -78,6 +81,7 @@ class Trainer {
   TrainLoop& loop() { return loop_; }
   Monitor& monitor() { return monitor_; }
   const Monitor& monitor() const { return monitor_; }
+  EventLog& events() { return events_; }
   Metrics& metrics() { return metrics_; }
   const Metrics& metrics() const { return metrics_; }
   Traces& traces() { return traces_; }
@@ -105,6 +109,7 @@ class Trainer {
   Tensors tensors_;
   Export export_;
   Inference inference_;
+  EventLog events_;
   Metrics metrics_;
   Traces traces_;
   Reports reports_;

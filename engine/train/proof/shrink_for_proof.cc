@@ -111,7 +111,7 @@ void shrink_frozen(Shrinker* s, const nn::ModelConfig& model) {
 config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::string* changes) {
   OrderedJson json = OrderedJson::parse(config::resolved_json(assemble(config).tree));
   // The proof pushes its batches, starts from initial weights and saves nothing.
-  for (const char* section : {"data", "checkpoint", "train", "cpu"}) json.erase(section);
+  for (const char* section : {"data", "checkpoint", "telemetry", "train", "cpu"}) json.erase(section);
   for (const char* key : {"from", "ignore_keys"}) json["init"].erase(key);
   json["cpu"] = {{"threads", 1}};
   Shrinker shrinker(std::move(json));

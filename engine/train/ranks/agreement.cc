@@ -14,10 +14,11 @@
 namespace hawser::train {
 namespace {
 
-/// Removes fields in which processes may differ: how they use their machine, and the path under which they
-/// see the checkpoint folder. They must agree on when to save and on what happens after a failure.
+/// Removes fields in which processes may differ: how they use their machine, what they write about
+/// themselves, and the path under which they see the checkpoint folder. They must agree on when to save and on what happens after a failure.
 void forget_what_may_differ(Json* config) {
   config->erase("cpu");
+  config->erase("telemetry");
   if (!config->contains("checkpoint")) return;
   Json& checkpoint = (*config)["checkpoint"];
   checkpoint.erase("path");

@@ -28,6 +28,7 @@ std::string Metrics::json() const {
                                        "pending"};
   const StepTraffic::Totals total = traffic_.total();
   const BackgroundSaver::Failures failures = saver_.failures();
+  const EventLog::Failures event_failures = events_.failures();
   const OrderedJson json = {{"step", r.step},
                             {"outcome", kOutcomes[static_cast<size_t>(r.outcome)]},
                             {"loss", finite_or_null(r.loss)},
@@ -39,6 +40,8 @@ std::string Metrics::json() const {
                             {"saving", saver_.running()},
                             {"save_failures", failures.count},
                             {"save_error", failures.last},
+                            {"event_failures", event_failures.count},
+                            {"event_error", event_failures.last},
                             {"seconds", r.seconds},
                             {"arena_bytes", ranks_.plans().arena_bytes},
                             {"rank", ranks_.first().number()},

@@ -21,8 +21,10 @@ TEST(Allocation, StepsAllocateNothing) {
   const std::string tokens = testing::write_tokens(folder, 20000);
   std::atomic<bool> cancel{false};
   for (const char* precision : {"fp32", "bf16", "bf16_pure"}) {
-    const auto trainer = train::Trainer::create(
-        testing::small_config(tokens, precision, 2, R"(, "guard": {"outlier": "skip"})"), false, &cancel);
+    config::ConfigTree config =
+        testing::small_config(tokens, precision, 2, R"(, "guard": {"outlier": "skip"})");
+    config.set("/telemetry/tensorboard", folder.file("events"));
+    const auto trainer = train::Trainer::create(config, false, &cancel);
     trainer->train_step();
     const long before = g_allocations;
     for (int i = 0; i < 20; ++i) trainer->train_step();
