@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""A training service over HTTP: jobs are posted, trained one after the other, watched, cancelled, and downloaded. A restart
+goes on with unfinished jobs from their checkpoints.
+
+    python service.py DIRECTORY [PORT]
+    curl localhost:PORT/jobs -d '{"name": "first", "config": {"preset": "quickstart", "data": {"path": "/tmp/text"}}}'
+
+    POST /jobs                    {"name", "config", "checkpoint_every"}
+    GET  /jobs, /jobs/NAME        states
+    GET  /jobs/NAME/metrics       a row for each step, as they come
+    POST /jobs/NAME/cancel
+    GET  /jobs/NAME/model[/FILE]  the trained model, a Hugging Face folder
+"""
+
+import http.server
+import json
+import re
+import shutil
+import signal
+import sys
+import threading
+import urllib.parse
+from typing import Any
+
+from jobs import Jobs, Refused, error_json, refused
+
+LARGEST_BODY = 1 << 20
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """One request. A connection carries one, so the end of a stream is the end of its connection."""
+
+    jobs: Jobs  # of the class
+
+    def do_any(self) -> None:
+        try:
+            self.dispatch(urllib.parse.urlsplit(self.path).path)
+        except Refused as error:
+            self.answer(error.status, {"error": error.error})
+        except ConnectionError:
+            pass  # the client has gone
+        except OSError as error:
+            self.answer(507, {"error": error_json(error)})
+        except Exception as error:
+            self.answer(500, {"error": error_json(error)})
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_any
+
+    def dispatch(self, path: str) -> None:
+        known = False
+        for method, pattern, handle in ROUTES:
+            if at := re.fullmatch(pattern, path):
+                known = True
+                if method == self.command:
+                    return handle(self, *map(urllib.parse.unquote, at.groups()))
+        if known:
+            raise refused(405, "METHOD_NOT_ALLOWED", f"{path} does not take {self.command}")
+        raise refused(404, "NOT_FOUND", f"there is no {path}")
+
+    def add(self) -> None:
+        self.answer(201, self.jobs.add(self.body()))
+
+    def list(self) -> None:
+        self.answer(200, self.jobs.list())
+
+    def get(self, name: str) -> None:
+        self.answer(200, self.jobs.get(name))
+
+    def cancel(self, name: str) -> None:
+        self.answer(202, self.jobs.cancel(name))
+
+    def metrics(self, name: str) -> None:
+        self.jobs.get(name)  # refuses a name that nobody has
+        self.start(200, "application/x-ndjson")
+        sent = 0
+        while rows := self.jobs.rows(name, sent):
+            self.wfile.write(rows)
+            sent += len(rows)
+
+    def model(self, name: str) -> None:
+        self.answer(200, self.jobs.model(name))
+
+    def model_file(self, name: str, file: str) -> None:
+        with open(self.jobs.model_file(name, file), "rb") as stream:
+            self.start(200, "application/octet-stream")
+            shutil.copyfileobj(stream, self.wfile)
+
+    def body(self) -> bytes:
+        length = self.headers.get("Content-Length", "")
+        if not re.fullmatch("[0-9]{1,12}", length):
+            raise refused(400, "BAD_REQUEST", "a job needs a body, and its Content-Length")
+        if int(length) > LARGEST_BODY:
+            self.rfile.read(min(int(length), 16 * LARGEST_BODY))  # who still sends would not hear the answer
+            raise refused(413, "BAD_REQUEST", f"the body is larger than {LARGEST_BODY} bytes")
+        return self.rfile.read(int(length))
+
+    def start(self, status: int, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+
+    def answer(self, status: int, body: dict[str, Any]) -> None:
+        self.start(status, "application/json")
+        self.wfile.write(json.dumps(body).encode())
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the server itself refuses, such as a method that nobody knows."""
+        self.answer(code, {"error": {"code": "BAD_REQUEST", "message": message or "bad request", "details": None}})
+
+    def log_message(self, *words: Any) -> None:
+        """Nothing: requests are not logged."""
+
+
+ROUTES = (
+    ("POST", "/jobs", Handler.add),
+    ("GET", "/jobs", Handler.list),
+    ("GET", "/jobs/([^/]+)", Handler.get),
+    ("POST", "/jobs/([^/]+)/cancel", Handler.cancel),
+    ("GET", "/jobs/([^/]+)/metrics", Handler.metrics),
+    ("GET", "/jobs/([^/]+)/model", Handler.model),
+    ("GET", "/jobs/([^/]+)/model/([^/]+)", Handler.model_file),
+)
+
+
+def serve(directory: str, port: int) -> None:
+    Handler.jobs = Jobs(directory)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # shutdown waits for serve_forever, which this thread runs
+        signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
+    print(f"listening on http://127.0.0.1:{server.server_port}", flush=True)
+    server.serve_forever(poll_interval=0.1)
+    Handler.jobs.stop()
+    server.server_close()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        sys.exit("usage: service.py DIRECTORY [PORT]")
+    serve(sys.argv[1], int(sys.argv[2]) if len(sys.argv) == 3 else 0)
