@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The short examples of hawser.hpp (examples/*.cc), as their readers run them.
-#   cpp_examples_test.sh FOLDER_OF_EXAMPLES HAWSER
+# The short examples train, source and ranks of a language, as their readers run them.
+#   examples_test.sh EXAMPLE HAWSER
+# EXAMPLE is the path of each, with % for its name: build/examples/cpp_%
 set -euo pipefail
-examples=$1 hawser=$2
+example=$1 hawser=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -13,7 +14,7 @@ check() { # WHAT, an expression of awk
   awk "BEGIN { exit !($2) }" || fail "$1: $2 does not hold"
 }
 
-"$examples/cpp_train" text model >train.out
+"${example/\%/train}" text model >train.out
 first=$(sed -n 's/^step 20: loss //p' train.out) last=$(sed -n 's/^step 100: loss //p' train.out)
 check "train learns" "$last < 0.7 * $first"
 [ "$(grep -c '^validation: ' train.out)" = 2 ] || fail "train: no validations"
@@ -21,17 +22,17 @@ check "train learns" "$last < 0.7 * $first"
 echo "train: loss $first, then $last"
 
 # The second start goes on from the checkpoint of a run that was interrupted, to the same number.
-"$examples/cpp_source" whole >whole.out 2>whole.bar
+"${example/\%/source}" whole >whole.out 2>whole.bar
 grep -q '\[=\{40\}\] 400/400' whole.bar || fail "source: the bar does not fill"
 mkdir cut && cp -r whole/step-200 cut/
-"$examples/cpp_source" cut >cut.out 2>/dev/null
+"${example/\%/source}" cut >cut.out 2>/dev/null
 grep -qx 'goes on after step 200' cut.out || fail "source: starts again"
 [ "$(tail -1 whole.out)" = "$(tail -1 cut.out)" ] || fail "source: $(tail -1 whole.out), resumed $(tail -1 cut.out)"
 check "source learns to add" "$(tail -1 whole.out | cut -d' ' -f2) < 1.2"
 echo "source: $(tail -1 whole.out)"
 
 # Four ranks as processes, by the command, compute the same bits.
-"$examples/cpp_ranks" text | sed 's/.* //' >ranks.losses
+"${example/\%/ranks}" text | sed 's/.* //' >ranks.losses
 "$hawser" launch -n 4 train quickstart --data text --out run --set /train/steps=20 --set /schedule/warmup_steps=5 --set '/mesh={"dp_shard": 4}' \
   --set /zero/stage=3 --set '/batch={"micro_batch": 2, "global_batch": 8}' >launch.out 2>&1 || fail "$(cat launch.out)"
 python3 - <<'END'
@@ -42,10 +43,10 @@ assert len(ours) == 20 and ours == theirs, (ours, theirs)
 END
 echo "ranks: the bits of four processes"
 
-for example in train source ranks; do
+for name in train source ranks; do
   code=0
-  "$examples/cpp_$example" 2>/dev/null || code=$?
-  [ "$code" = 2 ] || fail "$example without arguments: exit code $code"
+  "${example/\%/$name}" 2>/dev/null || code=$?
+  [ "$code" = 2 ] || fail "$name without arguments: exit code $code"
 done
-if "$examples/cpp_ranks" nowhere 2>words; then fail "ranks trains on a file that is not there"; fi
+if "${example/\%/ranks}" nowhere 2>words; then fail "ranks trains on a file that is not there"; fi
 grep -q '^ranks: .*nowhere' words || fail "$(cat words)"
