@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# examples/finetune.cc on small Hugging Face folders of two families: the loss of the answers falls, the folder that
-# comes out holds the trained model, and what is no pair is refused.
+# The example finetune of a language on small Hugging Face folders of two families: the loss of the answers falls, the folder
+# that comes out holds the trained model, and what is no pair is refused.
 #   finetune_test.sh FINETUNE GOLDEN_CASES
 set -euo pipefail
 finetune=$1 cases=$2
