@@ -14,15 +14,14 @@ class Transport(Protocol):
     """A way to the other ranks that the program brings, for Comm.host. Derive from it, or just have its methods.
 
     Messages between two ranks arrive in the order and with the sizes in which they were sent; none is empty. The methods
-    run on threads of the library, abort beside others, the rest one at a time. They may not call the library, and keep no
-    view after they return. What they raise fails the rank: TimeoutError as Timeout, an hawser.Error by its code, anything
+    run on threads of the library, abort beside others, the rest one at a time. They may not call the library. What they raise fails the rank: TimeoutError as Timeout, an hawser.Error by its code, anything
     else as Unavailable, with its text.
 
     A class may also have exchange(rank, sent, received, timeout_seconds), which sends and receives at the same time, and
     abort(code, message): this rank has failed, and its calls must return at once.
     """
 
-    def send(self, to_rank: int, data: memoryview, timeout_seconds: float) -> None:
+    def send(self, to_rank: int, data: bytes, timeout_seconds: float) -> None:
         """Sends all bytes of `data`. Must not wait for the receiver if there are 512 or fewer."""
 
     def recv(self, from_rank: int, data: memoryview, timeout_seconds: float) -> None:

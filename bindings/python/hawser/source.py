@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping
 from typing import Any, Callable
 
 
 class SourceBatch:
-    """The global batch of one step, for a data source to fill; valid until the source returns.
+    """The global batch of one step, for a data source to fill.
 
     step: the step that it is for, from 1. samples: rows consumed before it, the position in the data.
     rows, cols: its shape. tokens, targets, document_begin: writable int32 memoryviews of that shape (numpy.asarray takes
@@ -15,19 +16,13 @@ class SourceBatch:
     has_documents: set it to True if document_begin is filled.
     """
 
-    def __init__(self, step: int, samples: int, rows: int, cols: int, views: tuple):
+    def __init__(self, step: int, samples: int, rows: int, cols: int):
         self.step, self.samples, self.rows, self.cols = step, samples, rows, cols
         self.has_documents = False
-        self.tokens, self.targets, self.document_begin = (view.cast("i", (rows, cols)) for view in views)
+        self.tokens, self.targets, self.document_begin = (self._filled(value) for value in (0, -100, 0))
 
-    def _release(self) -> None:
-        for view in (self.tokens, self.targets, self.document_begin):
-            try:
-                view.release()
-            except BufferError:
-                raise ValueError(
-                    "the data source kept an array of its batch, whose memory is gone when the source returns: keep a copy"
-                ) from None
+    def _filled(self, value: int) -> memoryview:
+        return memoryview(array("i", [value]) * (self.rows * self.cols)).cast("B").cast("i", (self.rows, self.cols))
 
 
 def _arrays(item: Any) -> tuple:
@@ -52,17 +47,14 @@ class Called:
     def __init__(self, fill: Callable[[SourceBatch], Any]):
         self._fill = fill
 
-    def __call__(self, step, samples, rows, cols, *views) -> Any:
-        batch = SourceBatch(step, samples, rows, cols, views)
-        try:
-            answer = self._fill(batch)
-            if answer is False:
-                return 0
-            if answer is None or answer is True:
-                return 2 if batch.has_documents else 1
-            return _arrays(answer)
-        finally:
-            batch._release()
+    def __call__(self, step: int, samples: int, rows: int, cols: int) -> tuple | None:
+        batch = SourceBatch(step, samples, rows, cols)
+        answer = self._fill(batch)
+        if answer is False:
+            return None
+        if answer is None or answer is True:
+            return batch.tokens, batch.targets, batch.document_begin if batch.has_documents else None
+        return _arrays(answer)
 
 
 class Iterated:
@@ -72,12 +64,12 @@ class Iterated:
         self._next = iter(batches)
         self._last: tuple[int, Any] | None = None
 
-    def __call__(self, step, samples, rows, cols, *views) -> Any:
+    def __call__(self, step: int, samples: int, rows: int, cols: int) -> tuple | None:
         if self._last is None or self._last[0] != samples:
             try:
                 self._last = (samples, _arrays(next(self._next)))
             except StopIteration:
-                return 0
+                return None
         return self._last[1]
 
 

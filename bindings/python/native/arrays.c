@@ -266,12 +266,7 @@ static int32_t copy_batch(const hws_batch* from, hws_source_batch* to) {
 }
 
 int32_t fill_source_batch(PyObject* answer, hws_source_batch* batch) {
-  if (!PyTuple_Check(answer)) {
-    const long filled = PyLong_AsLong(answer);
-    if (filled < 0) return -1;
-    batch->has_documents = filled == 2;
-    return filled == 0 ? HWS_SOURCE_END : 0;
-  }
+  if (answer == Py_None) return HWS_SOURCE_END;
   array arrays[3];
   memset(arrays, 0, sizeof arrays);
   hws_batch given;

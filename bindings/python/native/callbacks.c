@@ -43,54 +43,16 @@ void metrics_trampoline(void* user, const char* json, size_t size) {
   PyGILState_Release(gil);
 }
 
-/// The view ends with the call, also if somebody has kept it.
-static int release_view(PyObject* view) {
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  PyObject* done = PyObject_CallMethod(view, "release", NULL);
-  const int good = done != NULL;
-  Py_XDECREF(done);
-  Py_DECREF(view);
-  if (!good && type == NULL) {
-    PyErr_Clear();
-    PyErr_SetString(
-        PyExc_ValueError,
-        "the data source kept an array of its batch, whose memory is gone when the source returns: "
-        "keep a copy");
-    return 0;
-  }
-  if (!good) PyErr_Clear();
-  PyErr_Restore(type, value, trace);
-  return good;
-}
-
-static int32_t ask_source(PyObject* source, hws_source_batch* b) {
-  int32_t* const data[3] = {b->tokens, b->targets, b->document_begin};
-  PyObject* views[3] = {NULL, NULL, NULL};
-  int32_t answer = -1;
-  int made = 0;
-  while (made < 3) {
-    views[made] =
-        PyMemoryView_FromMemory((char*)data[made], (Py_ssize_t)(b->rows * b->cols * 4), PyBUF_WRITE);
-    if (views[made] == NULL) break;
-    ++made;
-  }
-  if (made == 3) {
-    PyObject* given =
-        PyObject_CallFunction(source, "LLLLOOO", (long long)b->step, (long long)b->samples,
-                              (long long)b->rows, (long long)b->cols, views[0], views[1], views[2]);
-    if (given != NULL) answer = fill_source_batch(given, b);
-    Py_XDECREF(given);
-  }
-  for (int i = 0; i < made; ++i) {
-    if (!release_view(views[i])) answer = -1;
-  }
-  return answer;
-}
-
 int32_t source_trampoline(void* user, hws_source_batch* batch) {
   PyGILState_STATE gil = PyGILState_Ensure();
-  const int32_t answer = PyErr_Occurred() == NULL ? ask_source((PyObject*)user, batch) : -1;
+  int32_t answer = -1;
+  if (PyErr_Occurred() == NULL) {
+    PyObject* given =
+        PyObject_CallFunction((PyObject*)user, "LLLL", (long long)batch->step, (long long)batch->samples,
+                              (long long)batch->rows, (long long)batch->cols);
+    if (given != NULL) answer = fill_source_batch(given, batch);
+    Py_XDECREF(given);
+  }
   PyGILState_Release(gil);
   return answer;
 }

@@ -40,7 +40,7 @@ int array_floats(PyObject* object, array* a, const char* what, int writable);
 int array_bytes(PyObject* object, array* a, const char* what);
 /// A batch from (tokens, targets or None, document_begin or None). `arrays` are three, closed by the caller.
 int batch_of(PyObject* tuple, array* arrays, hws_batch* batch);
-/// What a data source answered: 0 and 1 rows are filled (2: with documents), or a tuple as above to be copied.
+/// What a data source answered: a tuple as above to be copied, or None at the end.
 int32_t fill_source_batch(PyObject* answer, hws_source_batch* batch);
 PyObject* tensor_capsule(struct DLManagedTensorVersioned* tensor);
 

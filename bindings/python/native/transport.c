@@ -10,52 +10,57 @@ typedef struct transport_link {
 } transport_link;
 
 /// The status of a call that gave `answer`, or raised.
-static hws_status ended(transport_link* l, PyObject* answer) {
+static hws_status ended(transport_link* link, PyObject* answer) {
   if (answer != NULL) {
     Py_DECREF(answer);
     return HWS_OK;
   }
-  free(l->message);
-  return take_exception(&l->message);
+  free(link->message);
+  return take_exception(&link->message);
 }
 
-static PyObject* view(const void* data, int64_t bytes, int flags) {
-  return PyMemoryView_FromMemory((char*)data, (Py_ssize_t)bytes, flags);
-}
+// What a transport reads is a copy, and what it fills is copied, so that a view which it keeps is its own memory.
+static PyObject* writable(PyObject* bytes) { return bytes == NULL ? NULL : PyMemoryView_FromObject(bytes); }
 
 static hws_status send_bytes(void* user, int32_t to, const void* data, int64_t bytes, double timeout) {
-  transport_link* l = (transport_link*)user;
+  transport_link* link = (transport_link*)user;
   PyGILState_STATE gil = PyGILState_Ensure();
   const hws_status status = ended(
-      l, PyObject_CallMethod(l->transport, "send", "iNd", (int)to, view(data, bytes, PyBUF_READ), timeout));
+      link, PyObject_CallMethod(link->transport, "send", "iy#d", (int)to, data, (Py_ssize_t)bytes, timeout));
   PyGILState_Release(gil);
   return status;
 }
 
 static hws_status receive_bytes(void* user, int32_t from, void* data, int64_t bytes, double timeout) {
-  transport_link* l = (transport_link*)user;
+  transport_link* link = (transport_link*)user;
   PyGILState_STATE gil = PyGILState_Ensure();
-  const hws_status status = ended(l, PyObject_CallMethod(l->transport, "recv", "iNd", (int)from,
-                                                         view(data, bytes, PyBUF_WRITE), timeout));
+  PyObject* filled = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)bytes);
+  const hws_status status =
+      ended(link, PyObject_CallMethod(link->transport, "recv", "iNd", (int)from, writable(filled), timeout));
+  if (status == HWS_OK) memcpy(data, PyByteArray_AsString(filled), (size_t)bytes);
+  Py_XDECREF(filled);
   PyGILState_Release(gil);
   return status;
 }
 
 static hws_status exchange_bytes(void* user, int32_t rank, const void* sent, int64_t sent_bytes,
                                  void* received, int64_t received_bytes, double timeout) {
-  transport_link* l = (transport_link*)user;
+  transport_link* link = (transport_link*)user;
   PyGILState_STATE gil = PyGILState_Ensure();
-  const hws_status status = ended(
-      l, PyObject_CallMethod(l->transport, "exchange", "iNNd", (int)rank, view(sent, sent_bytes, PyBUF_READ),
-                             view(received, received_bytes, PyBUF_WRITE), timeout));
+  PyObject* filled = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)received_bytes);
+  const hws_status status =
+      ended(link, PyObject_CallMethod(link->transport, "exchange", "iy#Nd", (int)rank, sent,
+                                      (Py_ssize_t)sent_bytes, writable(filled), timeout));
+  if (status == HWS_OK) memcpy(received, PyByteArray_AsString(filled), (size_t)received_bytes);
+  Py_XDECREF(filled);
   PyGILState_Release(gil);
   return status;
 }
 
 static void abort_transport(void* user, hws_status code, const char* message) {
-  transport_link* l = (transport_link*)user;
+  transport_link* link = (transport_link*)user;
   PyGILState_STATE gil = PyGILState_Ensure();
-  PyObject* done = PyObject_CallMethod(l->transport, "abort", "is", (int)code, message);
+  PyObject* done = PyObject_CallMethod(link->transport, "abort", "is", (int)code, message);
   if (done == NULL) PyErr_Clear();  // nobody is left to be told
   Py_XDECREF(done);
   PyGILState_Release(gil);
@@ -64,30 +69,30 @@ static void abort_transport(void* user, hws_status code, const char* message) {
 static const char* last_message(void* user) { return ((transport_link*)user)->message; }
 
 static void destroy_link(void* user) {
-  transport_link* l = (transport_link*)user;
-  drop(l->transport);
-  free(l->message);
-  free(l);
+  transport_link* link = (transport_link*)user;
+  drop(link->transport);
+  free(link->message);
+  free(link);
 }
 
 hws_status create_host_comm(PyObject* transport, int32_t rank, int32_t world_size, hws_comm** out) {
   PyGILState_STATE gil = PyGILState_Ensure();
-  transport_link* l = (transport_link*)calloc(1, sizeof *l);
+  transport_link* link = (transport_link*)calloc(1, sizeof *link);
   Py_INCREF(transport);
   const int exchanges = PyObject_HasAttrString(transport, "exchange");
   const int aborts = PyObject_HasAttrString(transport, "abort");
   PyGILState_Release(gil);
-  if (l == NULL) {
+  if (link == NULL) {
     drop(transport);
     return HWS_OUT_OF_MEMORY;
   }
-  l->transport = transport;
+  link->transport = transport;
   hws_comm_host host;
   memset(&host, 0, sizeof host);
   host.struct_size = sizeof host;
   host.rank = rank;
   host.world_size = world_size;
-  host.user = l;
+  host.user = link;
   host.send = send_bytes;
   host.recv = receive_bytes;
   host.exchange = exchanges ? exchange_bytes : NULL;
