@@ -1,5 +1,5 @@
 # Tests of the Java binding: JUnit by Maven, on the classes that the build has compiled.
-# java_test(NAME GROUP-OR-TEST... ) runs test classes; VM: more arguments of the VM.
+# hawser_java_test(NAME CLASSES ...) runs test classes. VM: more arguments of the VM. JAVA_HOME: another JDK's, JAVA_HOME=...
 function(hawser_java_test name)
   cmake_parse_arguments(ARG "" "VM;JAVA_HOME;TIMEOUT" "CLASSES;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -13,4 +13,17 @@ function(hawser_java_test name)
                        ENVIRONMENT "${ARG_JAVA_HOME}")
 endfunction()
 
-hawser_java_test(java_engine CLASSES EngineTest)
+set(all_but_vms EngineTest BadInputTest ThreadTest StateTest CommTest CompleteTest)
+hawser_java_test(java_test CLASSES ${all_but_vms})
+# JNI's own checks: a warning fails as well.
+hawser_java_test(java_check_jni_test CLASSES ${all_but_vms} VM -Xcheck:jni)
+set_tests_properties(java_check_jni_test PROPERTIES FAIL_REGULAR_EXPRESSION "WARNING in native;WARNING: JNI;FATAL ERROR")
+hawser_java_test(java_natives_test CLASSES NativesTest)
+hawser_java_test(java_exit_test CLASSES ExitTest)
+hawser_java_test(java_lifetime_test CLASSES LifetimeTest TIMEOUT 1800)
+# The newest Java that is there.
+file(GLOB newest /usr/lib/jvm/*-25-*)
+if(newest)
+  hawser_java_test(java_25_test CLASSES ${all_but_vms} NativesTest
+                   VM "--enable-native-access=org.hawser" JAVA_HOME JAVA_HOME=${newest})
+endif()

@@ -1,5 +1,8 @@
 package org.hawser;
 
+import java.util.List;
+import java.util.Map;
+
 /**
  * What failed, where, on which value, and what to do. Every status of the library has a class of its own in here; a status
  * of a later version comes as this class itself.
@@ -36,9 +39,11 @@ public class HawserException extends RuntimeException {
     return details;
   }
 
-  /** The JSON pointer of the config's field that is wrong, or null. */
+  /** The JSON pointer of the config's field that is wrong, the first if there are several; null if none is. */
   public String pointer() {
-    return Json.parse(details) instanceof java.util.Map<?, ?> map && map.get("pointer") instanceof String text ? text : null;
+    Map<?, ?> fields = (Map<?, ?>) Json.parse(details);
+    if (fields.get("problems") instanceof List<?> problems && !problems.isEmpty()) fields = (Map<?, ?>) problems.get(0);
+    return (String) fields.get("pointer");
   }
 
   static HawserException of(int code, String message, String details) {
