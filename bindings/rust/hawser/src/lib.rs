@@ -4,7 +4,7 @@
 //! fn main() -> hawser::Result<()> {
 //!     let config = hawser::Config::from_value(&serde_json::json!({
 //!         "model": {"vocab_size": 256, "context": 128, "layers": 4, "width": 128, "heads": 4},
-//!         "data": {"train": "shakespeare.txt"},
+//!         "data": {"format": "text", "vocabulary": "bytes", "path": "shakespeare.txt"},
 //!         "train": {"steps": 200}
 //!     }))?;
 //!     let mut engine = hawser::Engine::new(&config)?;
