@@ -10,6 +10,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 copy_source "$work/tree"
 cp -r "$build/bindings/java" "$work/java"  # Maven writes there
+mkdir -p "$work/java/natives/META-INF"
+cp "$build/hawser.spdx.json" "$work/java/natives/META-INF"
 mvn --batch-mode --quiet --file "$work/tree/bindings/java/pom.xml" -DskipTests -Dhawser.build="$work/java" \
   package org.apache.maven.plugins:maven-deploy-plugin:3.1.3:deploy \
   -DaltDeploymentRepository="dist::file:$work/maven"

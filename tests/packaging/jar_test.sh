@@ -18,6 +18,7 @@ done
 entries() { python3 -m zipfile --list "$1"; }
 entries "$jars.jar" | grep META-INF/LICENSE >/dev/null || fail "no licence in the jar"
 entries "$jars-natives-linux-x86_64.jar" | grep META-INF/THIRD_PARTY.txt >/dev/null || fail "no licences in the jar of natives"
+entries "$jars-natives-linux-x86_64.jar" | grep META-INF/hawser.spdx.json >/dev/null || fail "no SBOM in it"
 bytes=$(stat -c %s "$jars-natives-linux-x86_64.jar")
 [ "$bytes" -le 2500000 ] || fail "the natives jar has $bytes bytes, more than 2.5 MB"
 
