@@ -11,7 +11,7 @@
 #                             nothing is compiled. For tests; its library wants the libstdc++ that it was built with.
 set -euo pipefail
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-kinds=(tarball deb conda jar crates)
+kinds=(tarball deb conda wheel jar crates)
 
 case "${1:-}" in
   -h | --help)
