@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""A training service over HTTP: jobs are posted, trained one after the other, watched, cancelled, and downloaded. A restart
-goes on with unfinished jobs from their checkpoints.
+"""A training service over HTTP: jobs are posted, trained one after the other, watched, cancelled, and downloaded.
 
-    python service.py DIRECTORY [PORT]
+A restart goes on with unfinished jobs from their checkpoints.
+
+    pip install hawser && python service.py DIRECTORY [PORT]
     curl localhost:PORT/jobs -d '{"name": "first", "config": {"preset": "quickstart", "data": {"path": "/tmp/text"}}}'
 
     POST /jobs                    {"name", "config", "checkpoint_every"}
@@ -12,129 +13,131 @@ goes on with unfinished jobs from their checkpoints.
     GET  /jobs/NAME/model[/FILE]  the trained model, a Hugging Face folder
 """
 
-import http.server
 import json
 import re
 import shutil
 import signal
 import sys
 import threading
-import urllib.parse
-from typing import Any
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote
 
-from jobs import Jobs, Refused, error_json, refused
+from jobs import Jobs, Refused, error_json
 
 LARGEST_BODY = 1 << 20
+NAME = "([^/]+)"
+ROUTES = [
+    ("POST", re.compile("/jobs"), "add"),
+    ("GET", re.compile("/jobs"), "list"),
+    ("GET", re.compile(f"/jobs/{NAME}"), "get"),
+    ("POST", re.compile(f"/jobs/{NAME}/cancel"), "cancel"),
+    ("GET", re.compile(f"/jobs/{NAME}/metrics"), "metrics"),
+    ("GET", re.compile(f"/jobs/{NAME}/model"), "model"),
+    ("GET", re.compile(f"/jobs/{NAME}/model/{NAME}"), "model_file"),
+]
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    """One request. A connection carries one, so the end of a stream is the end of its connection."""
+class Handler(BaseHTTPRequestHandler):
+    """One connection. The functions on_* answer the routes."""
 
-    jobs: Jobs  # of the class
+    jobs: Jobs
 
-    def do_any(self) -> None:
-        try:
-            self.dispatch(urllib.parse.urlsplit(self.path).path)
-        except Refused as error:
-            self.answer(error.status, {"error": error.error})
-        except ConnectionError:
-            pass  # the client has gone
-        except OSError as error:
-            self.answer(507, {"error": error_json(error)})
-        except Exception as error:
-            self.answer(500, {"error": error_json(error)})
-
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_any
-
-    def dispatch(self, path: str) -> None:
+    def dispatch(self):
         known = False
-        for method, pattern, handle in ROUTES:
-            if at := re.fullmatch(pattern, path):
-                known = True
-                if method == self.command:
-                    return handle(self, *map(urllib.parse.unquote, at.groups()))
-        if known:
-            raise refused(405, "METHOD_NOT_ALLOWED", f"{path} does not take {self.command}")
-        raise refused(404, "NOT_FOUND", f"there is no {path}")
+        try:
+            for method, path, name in ROUTES:
+                if match := path.fullmatch(self.path):
+                    known = True
+                    if method == self.command:
+                        return getattr(self, "on_" + name)(*map(unquote, match.groups()))
+            if known:
+                raise Refused(405, error_json("METHOD_NOT_ALLOWED", f"{self.path} does not take {self.command}"))
+            raise Refused(404, error_json("NOT_FOUND", f"there is no {self.path}"))
+        except Refused as refused:
+            self.answer(refused.status, {"error": refused.error})
+        except ConnectionError:  # who asked has gone
+            pass
+        except OSError as error:
+            self.answer(507, {"error": error_json("IO", str(error))})
 
-    def add(self) -> None:
-        self.answer(201, self.jobs.add(self.body()))
+    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = dispatch
 
-    def list(self) -> None:
-        self.answer(200, self.jobs.list())
+    def answer(self, status, body):
+        data = json.dumps(body).encode()
+        self.begin(status, "application/json", len(data))
+        self.wfile.write(data)
 
-    def get(self, name: str) -> None:
-        self.answer(200, self.jobs.get(name))
-
-    def cancel(self, name: str) -> None:
-        self.answer(202, self.jobs.cancel(name))
-
-    def metrics(self, name: str) -> None:
-        self.jobs.get(name)  # refuses a name that nobody has
-        self.start(200, "application/x-ndjson")
-        sent = 0
-        while rows := self.jobs.rows(name, sent):
-            self.wfile.write(rows)
-            sent += len(rows)
-
-    def model(self, name: str) -> None:
-        self.answer(200, self.jobs.model(name))
-
-    def model_file(self, name: str, file: str) -> None:
-        with open(self.jobs.model_file(name, file), "rb") as stream:
-            self.start(200, "application/octet-stream")
-            shutil.copyfileobj(stream, self.wfile)
-
-    def body(self) -> bytes:
-        length = self.headers.get("Content-Length", "")
-        if not re.fullmatch("[0-9]{1,12}", length):
-            raise refused(400, "BAD_REQUEST", "a job needs a body, and its Content-Length")
-        if int(length) > LARGEST_BODY:
-            self.rfile.read(min(int(length), 16 * LARGEST_BODY))  # who still sends would not hear the answer
-            raise refused(413, "BAD_REQUEST", f"the body is larger than {LARGEST_BODY} bytes")
-        return self.rfile.read(int(length))
-
-    def start(self, status: int, kind: str) -> None:
+    def begin(self, status, kind, size=None):
         self.send_response(status)
         self.send_header("Content-Type", kind)
+        if size is not None:
+            self.send_header("Content-Length", str(size))
+        self.send_header("Connection", "close")  # which ends a body without a length
         self.end_headers()
 
-    def answer(self, status: int, body: dict[str, Any]) -> None:
-        self.start(status, "application/json")
-        self.wfile.write(json.dumps(body).encode())
+    def body(self):
+        size = self.headers.get("Content-Length", "")
+        if not size.isdigit():
+            raise Refused(411, error_json("BAD_REQUEST", "the request says no Content-Length"))
+        if int(size) > LARGEST_BODY:
+            left = min(int(size), 64 * LARGEST_BODY)  # to be read, or who sends would not see the answer
+            while left > 0 and (part := self.rfile.read(min(left, LARGEST_BODY))):
+                left -= len(part)
+            raise Refused(413, error_json("BAD_REQUEST", "the body is larger than 1 MB"))
+        return self.rfile.read(int(size))
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the server itself refuses, such as a method that nobody knows."""
-        self.answer(code, {"error": {"code": "BAD_REQUEST", "message": message or "bad request", "details": None}})
+    def on_add(self):
+        self.answer(201, self.jobs.add(self.body()))
 
-    def log_message(self, *words: Any) -> None:
-        """Nothing: requests are not logged."""
+    def on_list(self):
+        self.answer(200, self.jobs.list())
+
+    def on_get(self, name):
+        self.answer(200, self.jobs.get(name))
+
+    def on_cancel(self, name):
+        self.answer(202, self.jobs.cancel(name))
+
+    def on_metrics(self, name):
+        self.jobs.get(name)  # refuses a name that nobody has
+        self.begin(200, "application/x-ndjson")
+        for rows in self.jobs.rows(name):
+            self.wfile.write(rows)
+            self.wfile.flush()
+
+    def on_model(self, name):
+        self.answer(200, self.jobs.model(name))
+
+    def on_model_file(self, name, file):
+        path = self.jobs.model_file(name, file)
+        self.begin(200, "application/octet-stream", path.stat().st_size)
+        with open(path, "rb") as source:
+            shutil.copyfileobj(source, self.wfile)
+
+    def log_message(self, *_):
+        pass
 
 
-ROUTES = (
-    ("POST", "/jobs", Handler.add),
-    ("GET", "/jobs", Handler.list),
-    ("GET", "/jobs/([^/]+)", Handler.get),
-    ("POST", "/jobs/([^/]+)/cancel", Handler.cancel),
-    ("GET", "/jobs/([^/]+)/metrics", Handler.metrics),
-    ("GET", "/jobs/([^/]+)/model", Handler.model),
-    ("GET", "/jobs/([^/]+)/model/([^/]+)", Handler.model_file),
-)
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
 
 
-def serve(directory: str, port: int) -> None:
-    Handler.jobs = Jobs(directory)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+def serve(folder, port):
+    ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        # shutdown waits for serve_forever, which this thread runs
-        signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
-    print(f"listening on http://127.0.0.1:{server.server_port}", flush=True)
-    server.serve_forever(poll_interval=0.1)
-    Handler.jobs.stop()
-    server.server_close()
+        signal.signal(number, lambda *_: ended.set())
+    with Server(("127.0.0.1", port), Handler) as server:
+        jobs = Handler.jobs = Jobs(folder)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        print(f"listening on http://127.0.0.1:{server.server_port}", flush=True)
+        ended.wait()
+        jobs.stop()
+        server.shutdown()
 
 
 if __name__ == "__main__":
     if len(sys.argv) not in (2, 3):
-        sys.exit("usage: service.py DIRECTORY [PORT]")
+        print("usage: service DIRECTORY [PORT]", file=sys.stderr)
+        sys.exit(2)
     serve(sys.argv[1], int(sys.argv[2]) if len(sys.argv) == 3 else 0)
