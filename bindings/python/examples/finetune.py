@@ -1,78 +1,83 @@
 #!/usr/bin/env python3
 """Fine-tunes a Hugging Face folder on pairs of prompt and answer, and writes it back as a Hugging Face folder.
 
-PAIRS holds token ids from the model's own tokenizer, one pair a line: "15 496 11 | 318 13". The model learns to give the
-answer: positions of the prompt are masked and have no loss. Training can resume from OUT/checkpoint bit for bit
-(Engine.load). Transformers can load OUT/model.
+python finetune.py MODEL PAIRS OUT
 
-pip install hawser numpy && python finetune.py MODEL PAIRS OUT
+PAIRS holds token ids from the model's own tokenizer, one pair per line: "15 496 11 | 318 13". The model learns to give the
+answer: positions of the prompt are masked and have no loss. Training can resume from OUT/checkpoint bit for bit
+(Engine.load). Transformers can load OUT/model. Needs NumPy.
 """
 
+import argparse
 import pathlib
 import sys
-
-import numpy
+from collections.abc import Iterator
 
 import hawser
+import numpy as np
+
+STEPS = 60
+Pair = tuple[list[int], list[int]]  # prompt and answer
 
 
-def read_pairs(path):
+def read_pairs(path: str) -> list[Pair]:
     pairs = []
     for line in pathlib.Path(path).read_text().splitlines():
         try:
-            prompt, answer = ([int(word) for word in part.split()] for part in line.split("|"))
+            prompt, answer = ([int(word) for word in half.split()] for half in line.split("|"))
         except ValueError:
             prompt = answer = []
         if not prompt or not answer:
-            sys.exit(f'finetune: {path}: "{line}" is not of the form: ids | ids')
+            raise ValueError(f'{path}: "{line}" is not of the form: ids | ids')
         pairs.append((prompt, answer))
     if not pairs:
-        sys.exit(f"finetune: {path} holds no pairs")
+        raise ValueError(f"{path} holds no pairs")
     return pairs
 
 
-def batches(pairs, rows, cols):
-    """Endless batches. Position t sees tokens[0..t] and predicts tokens[t + 1]; targets of -100 have no loss."""
-    at = 0
+def batches(pairs: list[Pair], sizes: hawser.Sizes) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Position t sees tokens[0..t] and predicts tokens[t + 1]. Targets of -100 have no loss."""
+    row = 0
     while True:
-        tokens = numpy.zeros((rows, cols), "int32")
-        targets = numpy.full((rows, cols), -100, "int32")
-        for row in range(rows):
-            prompt, answer = pairs[at % len(pairs)]
-            both = prompt + answer
-            tokens[row, : len(both)] = both
-            targets[row, len(prompt) - 1 : len(both) - 1] = answer
-            at += 1
+        tokens = np.zeros((sizes.global_batch, sizes.sequence), np.int32)
+        targets = np.full_like(tokens, -100)
+        for at in range(sizes.global_batch):
+            prompt, answer = pairs[row % len(pairs)]
+            whole = prompt + answer
+            tokens[at, : len(whole)] = whole
+            targets[at, len(prompt) - 1 : len(whole) - 1] = answer
+            row += 1
         yield tokens, targets
 
 
-def finetune(model, pairs, out):
+def finetune(model: str, pairs: list[Pair], out: pathlib.Path) -> None:
     config = hawser.Config.from_model(model)  # model and weights; the rest says how to train
-    config["/batch/sequence"] = max(len(prompt) + len(answer) for prompt, answer in pairs)
-    config["/batch/micro_batch"] = 4
-    config["/batch/grad_accum_steps"] = 2
+    config["/batch"] = {
+        "sequence": max(len(prompt) + len(answer) for prompt, answer in pairs),
+        "micro_batch": 4,
+        "grad_accum_steps": 2,
+    }
     config["/optimizer/learning_rate"] = 0.001
     config["/schedule"] = {"kind": "linear", "warmup_steps": 5}
-    config["/train/steps"] = 60
+    config["/train/steps"] = STEPS
     with hawser.Engine(config) as engine:
-        sizes = engine.sizes()
-        engine.set_source(batches(pairs, sizes.global_batch, sizes.sequence))
-        for record in engine.steps():
-            if record.step % 10 == 1 or record.step == 60:
-                print(
-                    f"step {record.step:2}: loss {record.loss:.4f} over {record.tokens} answer tokens, "
-                    f"learning rate {record.learning_rate:.1e}"
-                )
-        pathlib.Path(out).mkdir(parents=True, exist_ok=True)
-        engine.save(pathlib.Path(out, "checkpoint"))
-        engine.export(pathlib.Path(out, "model"))
+        engine.set_source(batches(pairs, engine.sizes()))
+        for step in engine.steps():
+            if step.step % 10 == 1 or step.step == STEPS:
+                rate = f"learning rate {step.learning_rate:.1e}"
+                print(f"step {step.step:2}: loss {step.loss:.4f} over {step.tokens} answer tokens, {rate}")
+        out.mkdir(parents=True, exist_ok=True)
+        engine.save(out / "checkpoint")
+        engine.export(out / "model")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
-        print("usage: finetune MODEL PAIRS OUT", file=sys.stderr)
-        sys.exit(2)
+    parser = argparse.ArgumentParser(description="Fine-tunes a Hugging Face folder on pairs of prompt and answer.")
+    parser.add_argument("model", help="a Hugging Face folder")
+    parser.add_argument("pairs", help="token ids, a line such as 15 496 | 318 13 for each pair")
+    parser.add_argument("out", type=pathlib.Path, help="the folder of the results")
+    given = parser.parse_args()
     try:
-        finetune(sys.argv[1], read_pairs(sys.argv[2]), sys.argv[3])
-    except (hawser.Error, OSError) as error:
+        finetune(given.model, read_pairs(given.pairs), given.out)
+    except (hawser.Error, ValueError, OSError) as error:
         sys.exit(f"finetune: {error}")

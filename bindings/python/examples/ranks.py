@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Four ranks in one process train one model, each holding a quarter of its weights, gradients and moments (ZeRO-3).
+"""Four ranks in one process train one model, each holding a quarter of its weights, gradients and moments (ZeRO-3). The same
+config trains with a process or a machine for each rank, with the same bits: only the comm differs.
 
-The same config trains with a process or a machine for each rank, with the same bits: only the comm differs.
-
-pip install hawser && python ranks.py BOOK.txt
+python ranks.py BOOK.txt
 """
 
+import argparse
 import sys
 
 import hawser
 
 
-def train(text):
+def train(text: str) -> None:
     config = hawser.Config.preset("quickstart")
     config["/data/path"] = text
     config["/train/steps"] = 20
@@ -19,16 +19,18 @@ def train(text):
     config["/mesh"] = {"dp_shard": 4}
     config["/zero/stage"] = 3
     config["/batch"] = {"micro_batch": 2, "global_batch": 8}
-    with hawser.Engine(config, ranks=4) as engine:  # comm=hawser.Comm.env() under mpirun, torchrun or srun
-        for record in engine.steps():
-            print(f"step {record.step}: loss {record.loss!r}")  # of the whole batch
+
+    # comm=hawser.Comm.env() instead of ranks=4 under mpirun, torchrun or srun
+    with hawser.Engine(config, ranks=4) as engine:
+        for step in engine.steps():
+            print(f"step {step.step}: loss {step.loss!r}")  # of the whole batch
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        print("usage: ranks TEXT", file=sys.stderr)
-        sys.exit(2)
+    parser = argparse.ArgumentParser(description="Four ranks in one process train one model.")
+    parser.add_argument("text", help="the text, a file")
+    given = parser.parse_args()
     try:
-        train(sys.argv[1])
+        train(given.text)
     except hawser.Error as error:
         sys.exit(f"ranks: {error}")

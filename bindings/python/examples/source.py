@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Trains on data that the program makes: sums such as "17+25=42", of which the model learns the digits after "=".
+"""Trains on data that the program makes: sums such as "17+25=42", of which the model learns the digits after "=". A source
+hands out each batch by its position, so training goes on where it stopped, and a bar shows how far it is.
 
-A source hands out each batch by its position, so training goes on where it stopped, and a bar shows how far it is.
-
-pip install hawser && python source.py CHECKPOINTS
+python source.py CHECKPOINTS
 """
 
+import argparse
 import sys
 
 import hawser
@@ -19,51 +19,51 @@ CONFIG = {
 }
 
 
-def sum_of(sample):
+def sum_of(sample: int) -> str:
     """The text of a sample; the same for the same number."""
     random = (sample + 1) * 0x9E3779B97F4A7C15
-    a, b = random >> 32 & 31, random >> 48 & 31
+    a, b = (random >> 32) & 31, (random >> 48) & 31
     return f"{a}+{b}={a + b};"
 
 
-def fill(batch):
-    """Fills a batch: tokens are characters, and only those of the answer are predicted."""
+def fill(batch: hawser.SourceBatch) -> None:
+    """Tokens are characters, and only those of the answer are predicted."""
     for row in range(batch.rows):
-        text = sum_of(batch.samples + row)
+        text = sum_of(batch.samples + row)[: batch.cols + 1]
         answer = text.index("=") + 1
-        for t in range(min(len(text) - 1, batch.cols)):
+        for t in range(len(text) - 1):
             batch.tokens[row, t] = ord(text[t])
             if t + 1 >= answer:
                 batch.targets[row, t] = ord(text[t + 1])
 
 
-def show_bar(record):
-    done = 40 * record.step // record.total_steps
-    end = "\n" if record.step == record.total_steps else ""
-    bar = f"\r[{'=' * done:40}] {record.step}/{record.total_steps}  loss {record.loss:.4f} "
+def show_bar(at: hawser.TrainRecord) -> None:
+    """The same as tqdm(engine.steps()), for a run that also saves its checkpoints."""
+    done = 40 * at.step // at.total_steps
+    end = "\n" if at.step == at.total_steps else ""
+    bar = f"\r[{'=' * done:40}] {at.step}/{at.total_steps}  loss {at.loss:.4f} "
     print(bar, end=end, file=sys.stderr, flush=True)
 
 
-def train(checkpoints):
+def train(checkpoints: str) -> None:
     config = hawser.Config(CONFIG)
-    config["/checkpoint/path"] = checkpoints
-    config["/checkpoint/every"] = 100
+    config["/checkpoint"] = {"path": checkpoints, "every": 100}
     with hawser.Engine(config) as engine:
         try:
             engine.load_latest(checkpoints)
             print(f"goes on after step {engine.progress().step}")
-        except hawser.NotFound:  # the first start
-            pass
+        except hawser.NotFound:
+            pass  # the first start
         engine.set_source(fill)
         engine.train(show_bar)
         print(f"loss {engine.progress().loss:.4f}")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        print("usage: source CHECKPOINTS", file=sys.stderr)
-        sys.exit(2)
+    parser = argparse.ArgumentParser(description="Trains on sums that the program makes.")
+    parser.add_argument("checkpoints", help="a folder, from which another start goes on")
+    given = parser.parse_args()
     try:
-        train(sys.argv[1])
+        train(given.checkpoints)
     except hawser.Error as error:
         sys.exit(f"source: {error}")

@@ -1,5 +1,13 @@
-"""All jobs of the service, and the thread that trains them one after the other. Any thread may call the methods."""
+"""The jobs of the service, and the thread that trains them one after the other. Any thread may call their methods.
 
+A job's folder holds
+    job.json        its state, replaced as a whole when it changes
+    metrics.jsonl   a row for each step
+    checkpoints/    step-N, from which a restarted service goes on
+    model/          the trained model as a Hugging Face folder, when it is done
+"""
+
+import dataclasses
 import json
 import math
 import os
@@ -7,299 +15,294 @@ import pathlib
 import re
 import shutil
 import threading
+from typing import Any
 
 import hawser
-
-ENDED = ("done", "failed", "cancelled")
-
-
-def error_json(code, message, details=None):
-    return {"code": code, "message": message, "details": details}
-
-
-def of_error(error):
-    return error_json(error.name, str(error), error.details)
 
 
 class Refused(Exception):
     """A request that is not granted: the status of the answer, and what it says."""
 
-    def __init__(self, status, error):
+    def __init__(self, status: int, error: dict[str, Any]):
         super().__init__(error["message"])
         self.status, self.error = status, error
 
 
+def error_json(error: BaseException) -> dict[str, Any]:
+    if isinstance(error, hawser.Error):
+        return {"code": error.name, "message": str(error), "details": error.details}
+    code = "HWS_IO" if isinstance(error, OSError) else "INTERNAL"
+    return {"code": code, "message": str(error) or type(error).__name__, "details": None}
+
+
+def refused(status: int, code: str, message: str) -> Refused:
+    return Refused(status, {"code": code, "message": message, "details": None})
+
+
+@dataclasses.dataclass
 class Job:
-    """One job and its folder: job.json, metrics.jsonl, checkpoints and the model."""
+    """One job. What is not private is what job.json holds."""
 
-    STORED = ("name", "number", "config", "checkpoint_every", "state", "step", "total_steps", "loss", "error")
+    name: str
+    config: dict[str, Any]
+    checkpoint_every: int
+    number: int = 0  # order of arrival
+    state: str = "queued"  # queued, running, done, failed, cancelled
+    step: int = 0
+    total_steps: int = 0
+    loss: float | None = None  # of the last step
+    error: dict[str, Any] | None = None  # why it has failed
 
-    def __init__(self, folder, fields):
-        self.folder = folder
-        self.number, self.state, self.step, self.loss, self.error = 0, "queued", 0, None, None
-        self.__dict__.update(fields)
-        self.cancelled = False
-        self.engine = None  # while it trains
-        self.row_bytes = 0  # of metrics.jsonl, whole rows
-
-    @classmethod
-    def restore(cls, folder):
-        job = cls(folder, json.loads((folder / "job.json").read_text()))
-        if job.state == "running":
-            job.state = "queued"
-        if job.ended and job.rows_path.exists():
-            job.row_bytes = job.rows_path.stat().st_size
-        return job
+    def __post_init__(self) -> None:
+        self._cancelled = False  # somebody wants it to end
+        self._row_bytes = 0  # so much of metrics.jsonl can be read
+        self._engine: hawser.Engine | None = None  # while it trains
 
     @property
-    def rows_path(self):
-        return self.folder / "metrics.jsonl"
+    def ended(self) -> bool:
+        return self.state not in ("queued", "running")
 
-    @property
-    def ended(self):
-        return self.state in ENDED
-
-    def store(self):
-        fresh = self.folder / "job.json.new"
-        fresh.write_text(json.dumps({name: getattr(self, name) for name in self.STORED}, indent=1))
-        os.replace(fresh, self.folder / "job.json")
-
-    def report(self):
-        names = ("name", "state", "step", "total_steps", "loss", "error")
-        state = {name: getattr(self, name) for name in names}
-        if self.engine is not None:
-            now = self.engine.progress()
-            state["step"] = now.step
+    def report(self) -> dict[str, Any]:
+        keys = ("name", "state", "step", "total_steps", "loss", "error")
+        report = {key: getattr(self, key) for key in keys}
+        if self._engine is not None:
+            now = self._engine.progress()
+            report["step"] = now.step
             if math.isfinite(now.loss):
-                state["loss"] = now.loss
-        return state
+                report["loss"] = now.loss
+        return report
 
-    def keep_rows(self, step):
-        """Drops the rows after `step`, which come again, and the half of one."""
-        kept = 0
-        with open(self.rows_path, "ab+") as file:
-            file.seek(0)
-            for line in file:
-                if not line.endswith(b"\n") or json.loads(line)["step"] > step:
-                    break
-                kept += len(line)
-                self.loss = json.loads(line)["loss"]
-            file.truncate(kept)
-        self.row_bytes = kept
-
-    def append_row(self, record):
-        row = {name: getattr(record, name) for name in ("step", "loss", "grad_norm", "learning_rate", "tokens_per_second")}
-        if not math.isnan(record.validation_loss):
-            row["validation_loss"] = record.validation_loss
-        line = json.dumps(row).encode() + b"\n"
-        try:
-            with open(self.rows_path, "ab") as file:
-                file.write(line)
-        except OSError as error:
-            os.truncate(self.rows_path, self.row_bytes)  # without the half of a row
-            raise hawser.Io(f"cannot write {self.rows_path} ({error.strerror}): is the disk full?") from None
-        return len(line)
+    def store(self, folder: pathlib.Path) -> None:
+        fresh = folder / "job.json.new"
+        fresh.write_text(json.dumps(dataclasses.asdict(self), indent=1))
+        fresh.replace(folder / "job.json")
 
 
-def parse_request(body):
-    """The fields of the job that a request describes."""
-
-    def bad(why):
-        return Refused(400, error_json("BAD_REQUEST", why))
-
+def parse_request(body: bytes) -> Job:
+    """The job that a request describes."""
     try:
         request = json.loads(body)
     except (ValueError, RecursionError):
-        raise bad("the body is not JSON") from None
+        raise refused(400, "BAD_REQUEST", "the body is not JSON") from None
     if not isinstance(request, dict):
-        raise bad("the body is not a JSON object")
-    if unknown := set(request) - {"name", "config", "checkpoint_every"}:
-        raise bad(f"unknown key {sorted(unknown)[0]!r}; there are name, config and checkpoint_every")
+        raise refused(400, "BAD_REQUEST", "the body is not a JSON object")
+    if unknown := request.keys() - {"name", "config", "checkpoint_every"}:
+        known = "there are name, config and checkpoint_every"
+        raise refused(400, "BAD_REQUEST", f"unknown keys {', '.join(sorted(unknown))}; {known}")
     name, config, every = request.get("name"), request.get("config"), request.get("checkpoint_every", 10)
     if not isinstance(name, str) or not re.fullmatch("[a-z0-9-]{1,64}", name):
-        raise bad(f"name is {json.dumps(name)}; give 1 to 64 of a-z, 0-9 and -")
+        raise refused(400, "BAD_REQUEST", f"name is {name!r}; give 1 to 64 of a-z, 0-9 and -")
     if type(every) is not int or every < 1:
-        raise bad(f"checkpoint_every is {json.dumps(every)}; give a number of steps")
+        raise refused(400, "BAD_REQUEST", f"checkpoint_every is {every!r}; give a number of steps")
     if not isinstance(config, dict):
-        raise bad("config is missing, or no object")
-    return {"name": name, "config": config, "checkpoint_every": every, "total_steps": check(config)}
+        raise refused(400, "BAD_REQUEST", "config is missing, or no object")
+    return Job(name, config, every)
 
 
-def check(given):
-    """Refuses a config that cannot be trained, with all that is wrong with it; returns its steps."""
+def check_config(job: Job) -> None:
+    """Refuses a config that cannot be trained, with all that is wrong with it."""
     try:
-        config = hawser.Config(given)
-        if problems := config.validate():
-            text = "\n".join(f"{one['pointer']}: {one['message']}; {one['fix']}" for one in problems)
-            raise Refused(400, error_json("HWS_CONFIG_INVALID", text, {"problems": problems}))
-        return config["/train/steps"]
+        with hawser.Config(job.config) as config:
+            if problems := config.validate():
+                text = "\n".join(f"{at['pointer']}: {at['message']}; {at['fix']}" for at in problems)
+                raise hawser.ConfigInvalid(text, {"problems": problems})
+            job.total_steps = config["/train/steps"]
     except hawser.Error as error:
-        raise Refused(400, of_error(error)) from None
+        raise Refused(400, error_json(error)) from None
+    except ValueError as error:  # NaN, which Python reads as JSON
+        raise refused(400, "BAD_REQUEST", f"config: {error}") from None
+
+
+class Rows:
+    """metrics.jsonl, to append to: without the rows after `step`, which will be written again."""
+
+    def __init__(self, path: pathlib.Path, step: int):
+        self.loss: float | None = None  # of the last row that stays
+        self.bytes = 0
+        self._file = open(path, "a+b", buffering=0)
+        self._file.seek(0)
+        for line in self._file.readlines():
+            if not line.endswith(b"\n") or (row := json.loads(line))["step"] > step:
+                break
+            self.loss = row["loss"]
+            self.bytes += len(line)
+        self._file.truncate(self.bytes)
+
+    def append(self, record: hawser.TrainRecord) -> None:
+        names = ("step", "loss", "grad_norm", "learning_rate", "tokens_per_second", "validation_loss")
+        row = {name: getattr(record, name) for name in names}
+        row = {name: value if math.isfinite(value) else None for name, value in row.items()}
+        line = json.dumps(row).encode() + b"\n"
+        if self._file.write(line) != len(line):
+            self._file.truncate(self.bytes)  # without the half of a row
+            raise OSError(f"{self._file.name} cannot be written: is the disk full?")
+        self.bytes += len(line)
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class Jobs:
-    def __init__(self, folder):
-        """Goes on with the jobs that the folder holds."""
+    """All jobs of a folder. Goes on with those that the last service did not finish."""
+
+    def __init__(self, folder: str | os.PathLike[str]):
         self._folder = pathlib.Path(folder).absolute()
         self._folder.mkdir(parents=True, exist_ok=True)
-        restored = [Job.restore(path.parent) for path in self._folder.glob("*/job.json")]
-        self._jobs = {job.name: job for job in sorted(restored, key=lambda job: job.number)}
         self._changed = threading.Condition()  # guards the jobs
-        self._stop = False
-        self._worker = threading.Thread(target=self._work)
+        self._stopping = False
+        self._jobs: dict[str, Job] = {}
+        for path in self._folder.glob("*/job.json"):
+            job = Job(**json.loads(path.read_text()))
+            if job.state == "running":
+                job.state = "queued"
+            elif (rows := path.with_name("metrics.jsonl")).exists():
+                job._row_bytes = rows.stat().st_size
+            self._jobs[job.name] = job
+        self._worker = threading.Thread(target=self._work, name="trainer")
         self._worker.start()
 
-    def stop(self):
+    def stop(self) -> None:
         """Ends the running job after its step; it stays "running" on disk. Followers of metrics come to an end."""
         with self._changed:
-            self._stop = True
+            self._stopping = True
             self._changed.notify_all()
         self._worker.join()
 
-    # ---- requests
+    # requests
 
-    def add(self, body):
-        fields = parse_request(body)
+    def add(self, body: bytes) -> dict[str, Any]:
+        """A new job from the body of a request."""
+        job = parse_request(body)
+        check_config(job)
+        folder = self._folder / job.name
         with self._changed:
-            folder = self._folder / fields["name"]
-            if fields["name"] in self._jobs or folder.exists():
-                raise Refused(409, error_json("CONFLICT", f"there is a job {fields['name']!r} already"))
-            job = Job(folder, fields)
-            job.number = 1 + max((other.number for other in self._jobs.values()), default=0)
+            if job.name in self._jobs or folder.exists():
+                raise refused(409, "CONFLICT", f"there is a job {job.name!r} already")
+            job.number = 1 + max((other.number for other in self._jobs.values()), default=-1)
             try:
                 folder.mkdir()
-                job.store()
+                job.store(folder)
             except OSError as error:
                 shutil.rmtree(folder, ignore_errors=True)
-                raise Refused(507, error_json("DISK_FULL", f"cannot write {folder}: {error.strerror}")) from None
+                raise Refused(507, error_json(error)) from None
             self._jobs[job.name] = job
             self._changed.notify_all()
             return {"name": job.name, "state": job.state}
 
-    def _find(self, name):
-        if name not in self._jobs:
-            raise Refused(404, error_json("NOT_FOUND", f"there is no job {name!r}"))
-        return self._jobs[name]
-
-    def list(self):
+    def list(self) -> dict[str, Any]:
         with self._changed:
-            return {"jobs": [job.report() for job in self._jobs.values()]}
+            return {"jobs": [job.report() for job in self._by_number()]}
 
-    def get(self, name):
+    def get(self, name: str) -> dict[str, Any]:
         with self._changed:
             return self._find(name).report()
 
-    def cancel(self, name):
+    def cancel(self, name: str) -> dict[str, Any]:
         with self._changed:
             job = self._find(name)
             if job.ended:
-                raise Refused(409, error_json("CONFLICT", f"the job {name!r} has ended: it is {job.state}"))
-            job.cancelled = True  # the worker sees it within a step
+                raise refused(409, "CONFLICT", f"the job {name!r} has ended: it is {job.state}")
+            job._cancelled = True  # the worker sees it within a step
             if job.state == "queued":
                 job.state = "cancelled"
-                job.store()
+                job.store(self._folder / name)
                 self._changed.notify_all()
             return {"name": name, "state": job.state}
 
-    def rows(self, name):
-        """Yields the rows of metrics as they come."""
+    def rows(self, name: str, start: int) -> bytes:
+        """Whole rows of metrics from a byte on. Waits for one; b"": there will be no more."""
         with self._changed:
             job = self._find(name)
-        sent = 0
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: job.row_bytes > sent or job.ended or self._stop)
-                ready = job.row_bytes
-            if ready <= sent:
-                return
-            with open(job.rows_path, "rb") as file:
-                file.seek(sent)
-                part = file.read(min(ready - sent, 1 << 16))
-            sent += len(part)
-            yield part
+            self._changed.wait_for(lambda: job._row_bytes > start or job.ended or self._stopping)
+            end = job._row_bytes
+        if end <= start:
+            return b""
+        with open(self._folder / name / "metrics.jsonl", "rb") as file:
+            file.seek(start)
+            return file.read(end - start)
 
-    def model(self, name):
+    def model(self, name: str) -> dict[str, Any]:
         with self._changed:
             job = self._find(name)
             if job.state != "done":
-                raise Refused(409, error_json("CONFLICT", f"the job {name!r} is {job.state}, not done"))
-        files = sorted((job.folder / "model").iterdir())
+                raise refused(409, "CONFLICT", f"the job {name!r} is {job.state}, not done")
+        files = sorted((self._folder / name / "model").iterdir())
         return {"files": [{"name": file.name, "bytes": file.stat().st_size} for file in files]}
 
-    def model_file(self, name, file):
-        if any(entry["name"] == file for entry in self.model(name)["files"]):
-            return self._folder / name / "model" / file
-        raise Refused(404, error_json("NOT_FOUND", f"the model of {name!r} has no file {file!r}"))
+    def model_file(self, name: str, file: str) -> pathlib.Path:
+        if file not in [entry["name"] for entry in self.model(name)["files"]]:
+            raise refused(404, "NOT_FOUND", f"the model of {name!r} has no file {file!r}")
+        return self._folder / name / "model" / file
 
-    # ---- the worker
+    def _find(self, name: str) -> Job:
+        if name not in self._jobs:
+            raise refused(404, "NOT_FOUND", f"there is no job {name!r}")
+        return self._jobs[name]
 
-    def _work(self):
-        while job := self._next():
-            self._run(job)
+    def _by_number(self) -> "list[Job]":
+        return sorted(self._jobs.values(), key=lambda job: job.number)
 
-    def _next(self):
+    # the worker
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            try:
+                job.store(self._folder / job.name)
+                self._train(job)
+                ended = "cancelled" if job._cancelled else "running" if self._stopping else "done"
+                self._end(job, ended)
+            except Exception as error:
+                self._end(job, "failed", error_json(error))
+
+    def _next(self) -> Job | None:
         """The job that came first of those that wait; None: the service ends."""
-
-        def waiting():
-            return [job for job in self._jobs.values() if job.state == "queued"]
+        def waiting() -> Job | None:
+            return next((job for job in self._by_number() if job.state == "queued"), None)
 
         with self._changed:
-            self._changed.wait_for(lambda: self._stop or waiting())
-            if self._stop:
+            self._changed.wait_for(lambda: self._stopping or waiting())
+            if self._stopping or (job := waiting()) is None:
                 return None
-            job = waiting()[0]
             job.state = "running"
             return job
 
-    def _run(self, job):
-        try:
-            job.store()
-            self._train(job)
-            self._end(job, "cancelled" if job.cancelled else "done")
-        except hawser.Cancelled:
-            self._end(job, "cancelled" if job.cancelled else "running")
-        except hawser.Error as error:
-            self._end(job, "failed", of_error(error))
-        except Exception as error:
-            self._end(job, "failed", error_json("INTERNAL", f"{type(error).__name__}: {error}"))
-
-    def _train(self, job):
+    def _train(self, job: Job) -> None:
         """Trains a job from its newest checkpoint, if it has one, and exports the model."""
-        hawser.set_interrupt(lambda: self._stop or job.cancelled)
-        checkpoints = job.folder / "checkpoints"
+        folder = self._folder / job.name
         config = hawser.Config(job.config)
-        config["/checkpoint/path"] = str(checkpoints)
+        config["/checkpoint/path"] = str(folder / "checkpoints")
         config["/checkpoint/every"] = job.checkpoint_every
-
-        def tell(record):
-            written = job.append_row(record)
-            with self._changed:
-                job.row_bytes += written
-                self._changed.notify_all()
-
-        with hawser.Engine(config) as engine:
+        with config, hawser.Engine(config) as engine:
             try:
-                if checkpoints.exists():
-                    engine.load_latest(checkpoints)
-            except hawser.NotFound:  # it ended before the first one
-                pass
-            with self._changed:
-                job.keep_rows(engine.progress().step)
-                job.engine = engine
+                engine.load_latest(folder / "checkpoints")
+            except hawser.NotFound:
+                pass  # it begins, or ended before the first one
+            rows = Rows(folder / "metrics.jsonl", engine.progress().step)
             try:
-                engine.train(tell)
+                with self._changed:
+                    job.loss, job._row_bytes, job._engine = rows.loss, rows.bytes, engine
+                engine.train(lambda record: self._step(job, rows, record))
             finally:
                 with self._changed:
                     last = job.report()
-                    job.step, job.loss, job.engine = last["step"], last["loss"], None
-            shutil.rmtree(job.folder / "model", ignore_errors=True)  # of a service that was killed meanwhile
-            engine.export(job.folder / "model")
+                    job.step, job.loss, job._engine = last["step"], last["loss"], None
+                rows.close()
+            if not job._cancelled and not self._stopping:
+                shutil.rmtree(folder / "model", ignore_errors=True)  # of a service that was killed meanwhile
+                engine.export(folder / "model")
 
-    def _end(self, job, state, error=None):
+    def _step(self, job: Job, rows: Rows, record: hawser.TrainRecord) -> bool:
+        rows.append(record)
+        with self._changed:
+            job._row_bytes = rows.bytes
+            self._changed.notify_all()
+            return not job._cancelled and not self._stopping
+
+    def _end(self, job: Job, state: str, error: dict[str, Any] | None = None) -> None:
         with self._changed:
             job.state, job.error = state, error
             try:
-                job.store()
-            except OSError:  # a full disk: the next start runs it again
-                pass
+                job.store(self._folder / job.name)
+            except OSError:
+                pass  # a full disk: the next start runs it again
             self._changed.notify_all()

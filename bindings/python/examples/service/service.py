@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""A training service over HTTP: jobs are posted, trained one after the other, watched, cancelled, and downloaded.
+"""A training service over HTTP: jobs are posted, trained one after the other, watched, cancelled, and downloaded. A restart
+goes on with unfinished jobs from their checkpoints.
 
-A restart goes on with unfinished jobs from their checkpoints.
-
-    pip install hawser && python service.py DIRECTORY [PORT]
+    python service.py DIRECTORY [PORT]
     curl localhost:PORT/jobs -d '{"name": "first", "config": {"preset": "quickstart", "data": {"path": "/tmp/text"}}}'
 
     POST /jobs                    {"name", "config", "checkpoint_every"}
@@ -13,131 +12,129 @@ A restart goes on with unfinished jobs from their checkpoints.
     GET  /jobs/NAME/model[/FILE]  the trained model, a Hugging Face folder
 """
 
+import http.server
 import json
 import re
 import shutil
 import signal
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import unquote
+import urllib.parse
+from typing import Any
 
-from jobs import Jobs, Refused, error_json
+from jobs import Jobs, Refused, error_json, refused
 
 LARGEST_BODY = 1 << 20
-NAME = "([^/]+)"
-ROUTES = [
-    ("POST", re.compile("/jobs"), "add"),
-    ("GET", re.compile("/jobs"), "list"),
-    ("GET", re.compile(f"/jobs/{NAME}"), "get"),
-    ("POST", re.compile(f"/jobs/{NAME}/cancel"), "cancel"),
-    ("GET", re.compile(f"/jobs/{NAME}/metrics"), "metrics"),
-    ("GET", re.compile(f"/jobs/{NAME}/model"), "model"),
-    ("GET", re.compile(f"/jobs/{NAME}/model/{NAME}"), "model_file"),
-]
 
 
-class Handler(BaseHTTPRequestHandler):
-    """One connection. The functions on_* answer the routes."""
+class Handler(http.server.BaseHTTPRequestHandler):
+    """One request. A connection carries one, so the end of a stream is the end of its connection."""
 
-    jobs: Jobs
+    jobs: Jobs  # of the class
 
-    def dispatch(self):
-        known = False
+    def do_any(self) -> None:
         try:
-            for method, path, name in ROUTES:
-                if match := path.fullmatch(self.path):
-                    known = True
-                    if method == self.command:
-                        return getattr(self, "on_" + name)(*map(unquote, match.groups()))
-            if known:
-                raise Refused(405, error_json("METHOD_NOT_ALLOWED", f"{self.path} does not take {self.command}"))
-            raise Refused(404, error_json("NOT_FOUND", f"there is no {self.path}"))
-        except Refused as refused:
-            self.answer(refused.status, {"error": refused.error})
-        except ConnectionError:  # who asked has gone
-            pass
+            self.dispatch(urllib.parse.urlsplit(self.path).path)
+        except Refused as error:
+            self.answer(error.status, {"error": error.error})
+        except ConnectionError:
+            pass  # the client has gone
         except OSError as error:
-            self.answer(507, {"error": error_json("IO", str(error))})
+            self.answer(507, {"error": error_json(error)})
+        except Exception as error:
+            self.answer(500, {"error": error_json(error)})
 
-    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = dispatch
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_any
 
-    def answer(self, status, body):
-        data = json.dumps(body).encode()
-        self.begin(status, "application/json", len(data))
-        self.wfile.write(data)
+    def dispatch(self, path: str) -> None:
+        known = False
+        for method, pattern, handle in ROUTES:
+            if at := re.fullmatch(pattern, path):
+                known = True
+                if method == self.command:
+                    return handle(self, *map(urllib.parse.unquote, at.groups()))
+        if known:
+            raise refused(405, "METHOD_NOT_ALLOWED", f"{path} does not take {self.command}")
+        raise refused(404, "NOT_FOUND", f"there is no {path}")
 
-    def begin(self, status, kind, size=None):
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        if size is not None:
-            self.send_header("Content-Length", str(size))
-        self.send_header("Connection", "close")  # which ends a body without a length
-        self.end_headers()
-
-    def body(self):
-        size = self.headers.get("Content-Length", "")
-        if not size.isdigit():
-            raise Refused(411, error_json("BAD_REQUEST", "the request says no Content-Length"))
-        if int(size) > LARGEST_BODY:
-            left = min(int(size), 64 * LARGEST_BODY)  # to be read, or who sends would not see the answer
-            while left > 0 and (part := self.rfile.read(min(left, LARGEST_BODY))):
-                left -= len(part)
-            raise Refused(413, error_json("BAD_REQUEST", "the body is larger than 1 MB"))
-        return self.rfile.read(int(size))
-
-    def on_add(self):
+    def add(self) -> None:
         self.answer(201, self.jobs.add(self.body()))
 
-    def on_list(self):
+    def list(self) -> None:
         self.answer(200, self.jobs.list())
 
-    def on_get(self, name):
+    def get(self, name: str) -> None:
         self.answer(200, self.jobs.get(name))
 
-    def on_cancel(self, name):
+    def cancel(self, name: str) -> None:
         self.answer(202, self.jobs.cancel(name))
 
-    def on_metrics(self, name):
+    def metrics(self, name: str) -> None:
         self.jobs.get(name)  # refuses a name that nobody has
-        self.begin(200, "application/x-ndjson")
-        for rows in self.jobs.rows(name):
+        self.start(200, "application/x-ndjson")
+        sent = 0
+        while rows := self.jobs.rows(name, sent):
             self.wfile.write(rows)
-            self.wfile.flush()
+            sent += len(rows)
 
-    def on_model(self, name):
+    def model(self, name: str) -> None:
         self.answer(200, self.jobs.model(name))
 
-    def on_model_file(self, name, file):
-        path = self.jobs.model_file(name, file)
-        self.begin(200, "application/octet-stream", path.stat().st_size)
-        with open(path, "rb") as source:
-            shutil.copyfileobj(source, self.wfile)
+    def model_file(self, name: str, file: str) -> None:
+        with open(self.jobs.model_file(name, file), "rb") as stream:
+            self.start(200, "application/octet-stream")
+            shutil.copyfileobj(stream, self.wfile)
 
-    def log_message(self, *_):
-        pass
+    def body(self) -> bytes:
+        length = self.headers.get("Content-Length", "")
+        if not re.fullmatch("[0-9]{1,12}", length):
+            raise refused(400, "BAD_REQUEST", "a job needs a body, and its Content-Length")
+        if int(length) > LARGEST_BODY:
+            self.rfile.read(min(int(length), 16 * LARGEST_BODY))  # who still sends would not hear the answer
+            raise refused(413, "BAD_REQUEST", f"the body is larger than {LARGEST_BODY} bytes")
+        return self.rfile.read(int(length))
+
+    def start(self, status: int, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+
+    def answer(self, status: int, body: dict[str, Any]) -> None:
+        self.start(status, "application/json")
+        self.wfile.write(json.dumps(body).encode())
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the server itself refuses, such as a method that nobody knows."""
+        self.answer(code, {"error": {"code": "BAD_REQUEST", "message": message or "bad request", "details": None}})
+
+    def log_message(self, *words: Any) -> None:
+        """Nothing: requests are not logged."""
 
 
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
+ROUTES = (
+    ("POST", "/jobs", Handler.add),
+    ("GET", "/jobs", Handler.list),
+    ("GET", "/jobs/([^/]+)", Handler.get),
+    ("POST", "/jobs/([^/]+)/cancel", Handler.cancel),
+    ("GET", "/jobs/([^/]+)/metrics", Handler.metrics),
+    ("GET", "/jobs/([^/]+)/model", Handler.model),
+    ("GET", "/jobs/([^/]+)/model/([^/]+)", Handler.model_file),
+)
 
 
-def serve(folder, port):
-    ended = threading.Event()
+def serve(directory: str, port: int) -> None:
+    Handler.jobs = Jobs(directory)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
-    with Server(("127.0.0.1", port), Handler) as server:
-        jobs = Handler.jobs = Jobs(folder)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        print(f"listening on http://127.0.0.1:{server.server_port}", flush=True)
-        ended.wait()
-        jobs.stop()
-        server.shutdown()
+        # shutdown waits for serve_forever, which this thread runs
+        signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
+    print(f"listening on http://127.0.0.1:{server.server_port}", flush=True)
+    server.serve_forever(poll_interval=0.1)
+    Handler.jobs.stop()
+    server.server_close()
 
 
 if __name__ == "__main__":
     if len(sys.argv) not in (2, 3):
-        print("usage: service DIRECTORY [PORT]", file=sys.stderr)
-        sys.exit(2)
+        sys.exit("usage: service.py DIRECTORY [PORT]")
     serve(sys.argv[1], int(sys.argv[2]) if len(sys.argv) == 3 else 0)
