@@ -21,6 +21,13 @@ set_tests_properties(java_check_jni_test PROPERTIES FAIL_REGULAR_EXPRESSION "WAR
 hawser_java_test(java_natives_test CLASSES NativesTest)
 hawser_java_test(java_exit_test CLASSES ExitTest)
 hawser_java_test(java_lifetime_test CLASSES LifetimeTest TIMEOUT 1800)
+hawser_java_test(java_examples_test CLASSES ExamplesTest)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+add_test(NAME java_service_test
+         COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/bindings/service_test.py
+                 ${Java_JAVA_EXECUTABLE} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dhawser.library.path=${natives}
+                 -cp ${CMAKE_CURRENT_BINARY_DIR}/maven/classes:${CMAKE_CURRENT_BINARY_DIR}/examples service.Service)
+set_tests_properties(java_service_test PROPERTIES LABELS bindings TIMEOUT 300)
 # The newest Java that is there.
 file(GLOB newest /usr/lib/jvm/*-25-*)
 if(newest)
