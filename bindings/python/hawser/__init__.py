@@ -13,8 +13,37 @@ from .comm import Comm, Transport, read_env
 from .config import Config, Plan, binary_schema, config_schema, presets
 from .devices import device_peak, devices, library_info, measure_device, set_interrupt
 from .engine import Engine, Steps
-from .errors import *  # noqa: F403
-from .errors import Error
+from .errors import (
+    AbiMismatch,
+    Aborted,
+    AlreadyExists,
+    BadHandle,
+    Busy,
+    CallbackFailed,
+    Cancelled,
+    CheckpointCorrupt,
+    CheckpointIncompatible,
+    ConfigInvalid,
+    ConfigParse,
+    DataInvalid,
+    DataLoss,
+    DeviceUnavailable,
+    Error,
+    FailedPrecondition,
+    Forked,
+    Internal,
+    InvalidArgument,
+    Io,
+    NotFound,
+    Numeric,
+    OutOfMemory,
+    OutOfRange,
+    Permission,
+    Timeout,
+    Unavailable,
+    Unimplemented,
+    Unknown,
+)
 from .generation import Generation
 from .operation import Operation
 from .records import (
@@ -31,3 +60,15 @@ from .records import (
 )
 from .source import SourceBatch
 from .tensors import TensorView
+
+__all__ = [
+    "__version__", "ABI_VERSION", "AbiMismatch", "Aborted", "ACCEPTED", "AlreadyExists", "BadHandle", "binary_schema",
+    "Busy", "CallbackFailed", "Cancelled", "CheckpointCorrupt", "CheckpointIncompatible", "Comm", "Config",
+    "config_schema", "ConfigInvalid", "ConfigParse", "DataInvalid", "DataLoss", "device_peak", "devices",
+    "DeviceUnavailable", "DISCARDED", "Engine", "Error", "Evaluation", "export_checkpoint", "FailedPrecondition",
+    "Forked", "Generation", "import_checkpoint", "inspect_checkpoint", "Internal", "InvalidArgument", "Io",
+    "latest_checkpoint", "library_info", "measure_device", "NotFound", "Numeric", "Operation", "OutOfMemory",
+    "OutOfRange", "PENDING", "Permission", "Plan", "presets", "Progress", "read_env", "set_interrupt", "Sizes",
+    "SKIPPED_NON_FINITE", "SKIPPED_OUTLIER", "SourceBatch", "StepResult", "Steps", "TensorView", "Timeout",
+    "TrainRecord", "Transport", "Unavailable", "Unimplemented", "Unknown", "verify_checkpoint",
+]

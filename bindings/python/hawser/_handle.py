@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from typing import Callable
+from typing import Any, TypeVar
 
 from . import _native
 from .errors import BadHandle
 
 _live: weakref.WeakSet[Handle] = weakref.WeakSet()
+_Self = TypeVar("_Self", bound="Handle")
 
 
 class Handle:
     """An object of the library. close() ends it; so does leaving its `with` block, and the garbage collector."""
 
-    _destroy: Callable[[int], None]  # of the class
     _handle = 0
+
+    @staticmethod
+    def _destroy(handle: int) -> None:
+        """The library's destroy function of the class."""
 
     def _own(self, handle: int) -> None:
         self._handle = handle
@@ -38,21 +42,21 @@ class Handle:
         """Ends the object and frees what it holds; waits for its calls on other threads. May be called twice."""
         handle, self._handle = self._handle, 0
         if handle:
-            type(self)._destroy(handle)
+            self._destroy(handle)
 
     def _hurry(self) -> None:
         """Ends what close would wait for."""
 
-    def __enter__(self):
+    def __enter__(self: _Self) -> _Self:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def __del__(self) -> None:
         self.close()
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(f"{type(self).__name__} lives in one process; send its config or a checkpoint instead")
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from typing import Union
+from typing import Any, Union
 
 from . import _native
 
-Path = Union[str, bytes, os.PathLike]
+Path = Union[str, bytes, os.PathLike[str]]
 
 
-def inspect_checkpoint(path: Path) -> dict:
+def inspect_checkpoint(path: Path) -> dict[str, Any]:
     """Model, step, tensors and files of a checkpoint."""
     return json.loads(_native.hws_checkpoint_inspect(path))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Callable, Protocol
+from typing import Any, Callable, Protocol
 
 from . import _native
 from ._handle import Handle
@@ -31,11 +31,23 @@ class Transport(Protocol):
 Secret = bytes | Callable[[], bytes] | None
 
 
-def _text(text: str | bytes | os.PathLike | None) -> bytes | None:
+def _text(text: str | bytes | os.PathLike[str] | None) -> bytes | None:
     return None if text is None else os.fsencode(text)
 
 
-def _address(rank, world_size, address, host, network_interface, timeout, silence, job, secret_file, secret, trust):
+def _address(
+    rank: int,
+    world_size: int,
+    address: str | None,
+    host: str | None,
+    network_interface: str | None,
+    timeout: float,
+    silence: float,
+    job: str | None,
+    secret_file: str | os.PathLike[str] | None,
+    secret: Secret,
+    trust: bool,
+) -> tuple[Any, ...]:
     return (
         rank,
         world_size,
@@ -58,7 +70,7 @@ class Comm(Handle):
     rank. Local ranks can then serve a new engine; other comms are used up.
     """
 
-    _destroy = _native.hws_comm_destroy
+    _destroy = staticmethod(_native.hws_comm_destroy)
 
     @classmethod
     def _of(cls, handle: int) -> Comm:
@@ -83,7 +95,7 @@ class Comm(Handle):
         timeout_seconds: float = 0,
         silence_seconds: float = 0,
         job: str | None = None,
-        secret_file: str | os.PathLike | None = None,
+        secret_file: str | os.PathLike[str] | None = None,
         secret: Secret = None,
         trust_network: bool = False,
     ) -> Comm:
@@ -110,7 +122,7 @@ class Comm(Handle):
         timeout_seconds: float = 0,
         silence_seconds: float = 0,
         job: str | None = None,
-        secret_file: str | os.PathLike | None = None,
+        secret_file: str | os.PathLike[str] | None = None,
         secret: Secret = None,
         trust_network: bool = False,
     ) -> Comm:
@@ -131,7 +143,7 @@ class Comm(Handle):
                 raise TypeError(f"a transport needs the methods send and recv; {type(transport).__name__} lacks {name}")
         return cls._of(_native.hws_comm_create_host_object(transport, rank, world_size))
 
-    def info(self) -> dict:
+    def info(self) -> dict[str, Any]:
         """kind ("local", "address", "env" or "host"), world_size, local_ranks, and for "env" the environment."""
         return json.loads(_native.hws_comm_info(self._open))
 
@@ -139,7 +151,7 @@ class Comm(Handle):
         return "Comm(closed)" if self.closed else f"Comm({self.info()!r})"
 
 
-def read_env() -> dict:
+def read_env() -> dict[str, Any]:
     """What Comm.env would use, without connecting: "launcher", "rank", "world_size", "address" and the variables read."""
     return json.loads(_native.hws_comm_read_env())
 

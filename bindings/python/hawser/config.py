@@ -10,7 +10,7 @@ from typing import Any, Union
 from . import _native
 from ._handle import Handle
 
-Path = Union[str, bytes, os.PathLike]
+Path = Union[str, bytes, os.PathLike[str]]
 
 
 class Config(Handle):
@@ -28,9 +28,9 @@ class Config(Handle):
     once, OSError for a file that cannot be read.
     """
 
-    _destroy = _native.hws_config_destroy
+    _destroy = staticmethod(_native.hws_config_destroy)
 
-    def __init__(self, source: Mapping[str, Any] | str | bytes | os.PathLike | Config = "{}"):
+    def __init__(self, source: Mapping[str, Any] | str | bytes | os.PathLike[str] | Config = "{}"):
         if isinstance(source, Config):
             self._own(_native.hws_config_clone(source._open))
             return
@@ -74,10 +74,10 @@ class Config(Handle):
 
     __copy__ = copy
 
-    def __deepcopy__(self, memo: dict) -> Config:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Config:
         return Config(self)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Config, (self.to_json(),)
 
     def set(self, pointer: str, value: Any) -> Config:
@@ -103,15 +103,15 @@ class Config(Handle):
                 raise KeyError(f'{pointer}: no such field is set; a field is named as in "/model/layers"') from None
         return value
 
-    def validate(self) -> list[dict]:
+    def validate(self) -> list[dict[str, Any]]:
         """All problems of the config and of the files that it names, each with "pointer", "message" and "fix"; []: none."""
         return json.loads(_native.hws_config_validate(self._open))
 
-    def explain(self, pointer: str = "") -> dict:
+    def explain(self, pointer: str = "") -> dict[str, Any]:
         """Why a field, a section, or with "" everything, has its value: value, origin, rule, default, bounds, documentation."""
         return json.loads(_native.hws_config_explain(self._open, pointer))
 
-    def prove(self, steps: int = 3) -> dict:
+    def prove(self, steps: int = 3) -> dict[str, Any]:
         """Proves that the config's layout of ranks changes no number, by `steps` steps (1 to 1,000) of a shrunk model.
 
         Returns "equal", "first_difference" and more. Ctrl-C ends it. Raises ConfigInvalid for a mesh of one rank.
@@ -151,13 +151,13 @@ class Config(Handle):
 class Plan(Handle):
     """The exact schedule and memory of a config, computed without allocating a tensor. The mesh may be of any size."""
 
-    _destroy = _native.hws_plan_destroy
+    _destroy = staticmethod(_native.hws_plan_destroy)
 
-    def __init__(self, config: Config | Mapping[str, Any] | str | os.PathLike):
+    def __init__(self, config: Config | Mapping[str, Any] | str | os.PathLike[str]):
         made = as_config(config)
         self._own(_native.hws_plan_create(made._open))
 
-    def report(self) -> dict:
+    def report(self) -> dict[str, Any]:
         """Memory by category, instructions, FLOPs, whether it fits this machine, and more."""
         return json.loads(_native.hws_plan_report(self._open, _native.HWS_FORMAT_JSON))
 
@@ -165,7 +165,7 @@ class Plan(Handle):
         return _native.hws_plan_report(self._open, _native.HWS_FORMAT_TEXT).decode()
 
 
-def as_config(source: Config | Mapping[str, Any] | str | os.PathLike) -> Config:
+def as_config(source: Config | Mapping[str, Any] | Path) -> Config:
     return source if isinstance(source, Config) else Config(source)
 
 
@@ -174,7 +174,7 @@ def presets() -> list[str]:
     return json.loads(_native.hws_config_presets())
 
 
-def config_schema() -> dict:
+def config_schema() -> dict[str, Any]:
     """The JSON Schema of a config."""
     return json.loads(_native.hws_config_schema(_native.HWS_FORMAT_JSON))
 

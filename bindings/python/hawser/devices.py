@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Callable
+from typing import Any, Callable
 
 from . import _native
 
 
-def devices() -> list[dict]:
+def devices() -> list[dict[str, Any]]:
     """The CPU (name, threads, available memory, level), then those of the CUDA module, or why there are none."""
     return json.loads(_native.hws_device_list())
 
 
-def measure_device(threads: int = 0, seconds: float = 0) -> dict:
+def measure_device(threads: int = 0, seconds: float = 0) -> dict[str, Any]:
     """Peaks of matrix products (GFLOP/s) and of memory (GB/s), measured for about `seconds` (0: 0.5)."""
     return json.loads(_native.hws_device_measure(threads, seconds))
 
@@ -23,7 +23,7 @@ def device_peak(precision: str = "fp32", threads: int = 0, seconds: float = 0) -
     return _native.hws_device_peak(threads, precision, seconds)
 
 
-def library_info() -> dict:
+def library_info() -> dict[str, Any]:
     """Version, compiler, CPU levels and optional modules of the loaded library; "path": its file, "abi": its number."""
     info = json.loads(_native.hws_library_info())
     return {**info, "path": _native.library_path(), "abi": _native.hws_library_abi()}

@@ -35,7 +35,7 @@ def _tokens(values: Any) -> Any:
     return values
 
 
-def _numpy():
+def _numpy() -> Any:
     try:
         import numpy
     except ImportError:
@@ -61,7 +61,7 @@ class Engine(Handle):
     Raises ConfigInvalid with all problems, OutOfMemory, NotFound, DataInvalid, CheckpointCorrupt and others.
     """
 
-    _destroy = _native.hws_engine_destroy
+    _destroy = staticmethod(_native.hws_engine_destroy)
 
     def __init__(
         self,
@@ -73,7 +73,8 @@ class Engine(Handle):
     ):
         if ranks is not None and comm is not None:
             raise ValueError("ranks makes a comm of its own: pass either ranks or comm")
-        self._source = self._metrics = None
+        self._source: Callable[..., Any] | None = None
+        self._metrics: Callable[[dict[str, Any]], Any] | None = None
         self._shapes: dict[str, tuple[int, ...]] | None = None
         self._comm = Comm.local(ranks) if ranks is not None else comm
         flags = _native.HWS_ENGINE_INFERENCE if inference else 0
@@ -150,7 +151,7 @@ class Engine(Handle):
         """
         _native.hws_data_push(self._open, (tokens, targets, document_begin))
 
-    def set_source(self, source: Iterable | Callable[[SourceBatch], Any] | None) -> None:
+    def set_source(self, source: Iterable[Any] | Callable[[SourceBatch], Any] | None) -> None:
         """Sets where training batches come from instead of the config's data; None: from the config's data again.
 
         An iterable, such as a generator or a PyTorch DataLoader, yields (tokens, targets), (tokens, targets,
@@ -168,7 +169,7 @@ class Engine(Handle):
         me = weakref.ref(self)  # the library's reference must not keep the engine alive through the source
         old, self._source = self._source, asked
         try:
-            _native.hws_data_set_source(self._open, lambda *batch: me()._source(*batch))
+            _native.hws_data_set_source(self._open, lambda *batch: me()._source(*batch))  # type: ignore[union-attr, misc]
         except BaseException:
             self._source = old
             raise
@@ -229,7 +230,7 @@ class Engine(Handle):
             raise TypeError(f"generate_text has no argument {', '.join(sorted(unknown))}")
         return Generation(self, (self.encode(prompt), max_tokens, *{**names, **options}.values()), piece)
 
-    def encode(self, text: str | bytes) -> array:
+    def encode(self, text: str | bytes) -> array[int]:
         """Text to tokens, array('i'), for models with a byte or character vocabulary."""
         data = text.encode() if isinstance(text, str) else text
         tokens = array("i")
@@ -242,7 +243,7 @@ class Engine(Handle):
 
     # --------------------------------------------------------------------------------------------- tensors
 
-    def tensors(self) -> list[dict]:
+    def tensors(self) -> list[dict[str, Any]]:
         """All parameters with name, shape, count (of elements) and Hugging Face name."""
         return json.loads(_native.hws_tensor_list(self._open))
 
@@ -278,7 +279,7 @@ class Engine(Handle):
         """A tensor without a copy, for numpy.from_dlpack. Raises Unimplemented for tensors in shards or on a GPU."""
         return TensorView(self, name, kind)
 
-    def tensor_statistics(self) -> list[dict]:
+    def tensor_statistics(self) -> list[dict[str, Any]]:
         """Gradients of the pending step: norm, largest magnitude and number of non-finite elements of each parameter."""
         return json.loads(_native.hws_tensor_statistics(self._open))
 
@@ -299,7 +300,7 @@ class Engine(Handle):
         """
         _native.hws_checkpoint_load(self._open, path, _native.HWS_LOAD_OTHER_DATA if other_data else 0)
 
-    def load_latest(self, folder: Path, *, other_data: bool = False) -> dict:
+    def load_latest(self, folder: Path, *, other_data: bool = False) -> dict[str, Any]:
         """Loads the newest whole checkpoint below `folder`: {"name", "step", "damaged"}. Raises NotFound if there is none."""
         flags = _native.HWS_LOAD_OTHER_DATA if other_data else 0
         return json.loads(_native.hws_checkpoint_load_latest(self._open, folder, flags))
@@ -310,11 +311,11 @@ class Engine(Handle):
 
     # --------------------------------------------------------------------------------------------- reports
 
-    def info(self) -> dict:
+    def info(self) -> dict[str, Any]:
         """Model, parameters, memory by category, step, ranks, threads and more."""
         return json.loads(_native.hws_engine_info(self._open))
 
-    def data_info(self) -> dict:
+    def data_info(self) -> dict[str, Any]:
         """The config's data: tokens, validation samples, data cursor, vocabulary."""
         return json.loads(_native.hws_data_info(self._open))
 
@@ -331,17 +332,17 @@ class Engine(Handle):
         """That of the next step, or of the pending one."""
         return _native.hws_engine_learning_rate(self._open)
 
-    def set_metrics(self, callback: Callable[[dict], Any] | None) -> None:
+    def set_metrics(self, callback: Callable[[dict[str, Any]], Any] | None) -> None:
         """Calls callback(metrics) after each step, with the dict of metrics(); None: no more. What it raises ends train."""
         if callback is None:
             _native.hws_engine_set_metrics(self._open, None)
             self._metrics = None
             return
         me = weakref.ref(self)
-        _native.hws_engine_set_metrics(self._open, lambda text: me()._metrics(json.loads(text)))
+        _native.hws_engine_set_metrics(self._open, lambda text: me()._metrics(json.loads(text)))  # type: ignore[union-attr, misc]
         self._metrics = callback
 
-    def metrics(self) -> dict:
+    def metrics(self) -> dict[str, Any]:
         """The last step, and what one rank sent in it. Any thread, any time."""
         return json.loads(_native.hws_engine_metrics(self._open))
 
@@ -351,15 +352,15 @@ class Engine(Handle):
             raise ValueError(f"detail is one of {', '.join(_TRACE)}; not {detail!r}")
         _native.hws_engine_set_trace(self._open, _TRACE[detail])
 
-    def trace(self) -> dict:
+    def trace(self) -> dict[str, Any]:
         """The last step as trace events for Perfetto: write it as JSON. Raises FailedPrecondition if none was recorded."""
         return json.loads(_native.hws_engine_trace(self._open, _native.HWS_FORMAT_JSON))
 
-    def profile(self) -> dict:
+    def profile(self) -> dict[str, Any]:
         """Where the time of the steps went, by rank and kernel. Raises FailedPrecondition if nothing was recorded."""
         return json.loads(_native.hws_engine_profile(self._open, _native.HWS_FORMAT_JSON))
 
-    def flight(self) -> dict:
+    def flight(self) -> dict[str, Any]:
         """The flight recorder: the last calls of each rank to other ranks. Any thread, any time."""
         return json.loads(_native.hws_engine_flight(self._open, _native.HWS_FORMAT_JSON))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from . import _native
 
@@ -19,7 +20,7 @@ class Error(Exception):
 
     code: int = _native.HWS_UNKNOWN
 
-    def __init__(self, message: str = "", details: dict | None = None):
+    def __init__(self, message: str = "", details: dict[str, Any] | None = None):
         super().__init__(message)
         self.details = {} if details is None else details
 
@@ -34,7 +35,7 @@ class Error(Exception):
     def pointer(self) -> str | None:
         return self.details.get("pointer")
 
-    def __reduce__(self):  # as an OSError, it would lose what it knows on the way to another process
+    def __reduce__(self) -> tuple[Any, ...]:  # as an OSError, it would lose what it knows on the way to another process
         return type(self), (str(self), self.details), self.__dict__
 
 
@@ -142,7 +143,7 @@ class BadHandle(Error, ValueError):
     """The object is closed."""
 
 
-class AbiMismatch(Error, ImportError):
+class AbiMismatch(Error, ImportError):  # type: ignore[misc]  # both have a name: ours counts
     """Another version of the library."""
 
 
@@ -204,7 +205,5 @@ def status_of(error: BaseException) -> tuple[int, bytes]:
     message = str(error) or type(error).__name__
     return code, message.encode("utf-8", "backslashreplace").replace(b"\0", b"")
 
-
-__all__ = ["Error", *(_class.__name__ for _class in _CLASSES.values())]
 
 _native.set_error_hooks(of_status, status_of)

@@ -11,15 +11,15 @@ from . import _native
 from ._handle import Handle
 
 
-class Generation(Iterator):
+class Generation(Iterator[Any]):
     """The new tokens of a text, or what `of_token` makes of each. Ends with the text; close() ends it early.
 
     The library generates on a thread of its own and does not wait for the reader. The engine is busy until the iterator
     has ended or is closed; leaving a for loop early and dropping the iterator closes it.
     """
 
-    def __init__(self, engine: Handle, request: tuple, of_token: Callable[[int], Any]):
-        self._queue: queue.SimpleQueue = queue.SimpleQueue()
+    def __init__(self, engine: Handle, request: tuple[Any, ...], of_token: Callable[[int], Any]):
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._state = _State()
         self._engine = engine  # alive as long as the text
         arguments = (engine._open, request, of_token, self._queue, self._state)
@@ -58,7 +58,9 @@ class _State:
     ended = False
 
 
-def _generate(handle: int, request: tuple, of_token, tokens: queue.SimpleQueue, state: _State) -> None:
+def _generate(
+    handle: int, request: Any, of_token: Callable[[int], Any], tokens: queue.SimpleQueue[Any], state: _State
+) -> None:
     def take(token: int) -> bool:
         item = of_token(token)
         if item is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from collections.abc import Generator
+from typing import Any, NamedTuple
 
 from . import _native
 from ._handle import Handle
@@ -23,7 +24,7 @@ class Operation(Handle):
     Its methods work on any thread, at any time, and after the engine is gone. Dropping or closing it does not end the save.
     """
 
-    _destroy = _native.hws_op_destroy
+    _destroy = staticmethod(_native.hws_op_destroy)
 
     def __init__(self, handle: int):
         self._own(handle)
@@ -63,7 +64,7 @@ class Operation(Handle):
             await asyncio.sleep(0.005)
         _native.hws_op_wait(self._open, 0)
 
-    def __await__(self):
+    def __await__(self) -> Generator[Any, Any, None]:
         return self._ended().__await__()
 
 

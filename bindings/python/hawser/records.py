@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import _native
 
@@ -129,9 +129,9 @@ class Evaluation(NamedTuple):
     tokens: int
 
 
-def train_record(fields: tuple) -> TrainRecord:
-    return TrainRecord(*fields[:12], bool(fields[12]), bool(fields[13]), *fields[14:])
+def train_record(fields: tuple[Any, ...]) -> TrainRecord:
+    return TrainRecord._make((*fields[:12], bool(fields[12]), bool(fields[13]), *fields[14:]))
 
 
-def progress(fields: tuple) -> Progress:
-    return Progress(_PHASES.get(fields[0], "idle"), *fields[1:-1], bool(fields[-1]))
+def progress(fields: tuple[Any, ...]) -> Progress:
+    return Progress._make((_PHASES.get(fields[0], "idle"), *fields[1:-1], bool(fields[-1])))

@@ -25,7 +25,7 @@ class SourceBatch:
         return memoryview(array("i", [value]) * (self.rows * self.cols)).cast("B").cast("i", (self.rows, self.cols))
 
 
-def _arrays(item: Any) -> tuple:
+def _arrays(item: Any) -> tuple[Any, ...]:
     """(tokens, targets, document_begin or None) of what a source yields."""
     if isinstance(item, Mapping):
         unknown = set(item) - {"tokens", "targets", "document_begin"}
@@ -47,7 +47,7 @@ class Called:
     def __init__(self, fill: Callable[[SourceBatch], Any]):
         self._fill = fill
 
-    def __call__(self, step: int, samples: int, rows: int, cols: int) -> tuple | None:
+    def __call__(self, step: int, samples: int, rows: int, cols: int) -> tuple[Any, ...] | None:
         batch = SourceBatch(step, samples, rows, cols)
         answer = self._fill(batch)
         if answer is False:
@@ -60,11 +60,11 @@ class Called:
 class Iterated:
     """An iterable source, such as a generator or a DataLoader. A position that is asked again gets the same batch."""
 
-    def __init__(self, batches: Iterable):
+    def __init__(self, batches: Iterable[Any]):
         self._next = iter(batches)
         self._last: tuple[int, Any] | None = None
 
-    def __call__(self, step: int, samples: int, rows: int, cols: int) -> tuple | None:
+    def __call__(self, step: int, samples: int, rows: int, cols: int) -> tuple[Any, ...] | None:
         if self._last is None or self._last[0] != samples:
             try:
                 self._last = (samples, _arrays(next(self._next)))
@@ -73,7 +73,7 @@ class Iterated:
         return self._last[1]
 
 
-def source_of(source: Iterable | Callable[[SourceBatch], Any]) -> Called | Iterated:
+def source_of(source: Iterable[Any] | Callable[[SourceBatch], Any]) -> Called | Iterated:
     if callable(source):
         return Called(source)
     if isinstance(source, Iterable) and not isinstance(source, (str, bytes, Mapping)):

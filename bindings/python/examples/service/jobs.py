@@ -189,7 +189,7 @@ class Jobs:
             self._changed.notify_all()
             return {"name": job.name, "state": job.state}
 
-    def list(self) -> dict[str, Any]:
+    def states(self) -> dict[str, Any]:
         with self._changed:
             return {"jobs": [job.report() for job in self._by_number()]}
 
@@ -239,7 +239,7 @@ class Jobs:
             raise refused(404, "NOT_FOUND", f"there is no job {name!r}")
         return self._jobs[name]
 
-    def _by_number(self) -> "list[Job]":
+    def _by_number(self) -> list[Job]:
         return sorted(self._jobs.values(), key=lambda job: job.number)
 
     # the worker

@@ -61,7 +61,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(201, self.jobs.add(self.body()))
 
     def list(self) -> None:
-        self.answer(200, self.jobs.list())
+        self.answer(200, self.jobs.states())
 
     def get(self, name: str) -> None:
         self.answer(200, self.jobs.get(name))
