@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Debian packages by debhelper: libhawser0, libhawser-dev, hawser, and libhawser-cuda0 where a CUDA toolkit is.
+# Debian packages by debhelper: libhawser0, libhawser-dev, hawser, python3-hawser, libhawser-cuda0 where CUDA's toolkit is.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
 
@@ -16,6 +16,13 @@ cuda_profile() {
   fi
 }
 
+# Without a module for Python in the finished build there is no python3-hawser.
+python_profile() {
+  if [ -n "${HAWSER_BUILD:-}" ] && ! compgen -G "$HAWSER_BUILD/python/hawser/_native*.so" >/dev/null; then
+    export DEB_BUILD_PROFILES="${DEB_BUILD_PROFILES:-} pkg.hawser.nopython"
+  fi
+}
+
 toolkit_is_here() {
   command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] ||
     compgen -G "${XDG_CACHE_HOME:-$HOME/.cache}/hawser/cuda-*/bin/nvcc" >/dev/null
@@ -28,6 +35,7 @@ changelog() {
 }
 
 cuda_profile
+python_profile
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tree=$work/hawser-$version
@@ -37,10 +45,15 @@ changelog >"$tree/debian/changelog"
 check=()
 if [ -n "${HAWSER_BUILD:-}" ]; then
   check=(--no-check-builddeps)
-  install_packages debhelper
+  install_packages debhelper dh-python
 else
-  install_packages debhelper cmake flatbuffers-compiler libcli11-dev libflatbuffers-dev libfmt-dev \
+  install_packages debhelper dh-python python3-dev swig cmake flatbuffers-compiler libcli11-dev libflatbuffers-dev libfmt-dev \
     libsodium-dev libxxhash-dev ninja-build nlohmann-json3-dev pkg-config
+  # SWIG of PyPI instead of Debian's 4.1: one module for bookworm's Python and all later ones
+  python_tools "$root/build-packages/package-tools"
+  mkdir "$work/bin"
+  ln -s "$tools/swig" "$work/bin"
+  export PATH=$work/bin:$PATH
   export CCACHE_DIR=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}  # debhelper has a home of its own
 fi
 export DEB_BUILD_OPTIONS="parallel=${HAWSER_JOBS:-$(nproc)}"

@@ -61,7 +61,7 @@ fi
 [ $# -eq 0 ] || parts=1  # who names tests wants all of them
 
 if [ "$build" = build ]; then
-  packages+=(autopkgtest bubblewrap debhelper lintian mmdebstrap)  # tests/packaging
+  packages+=(autopkgtest bubblewrap debhelper dh-python lintian mmdebstrap)  # tests/packaging
   packages+=(libopenmpi-dev libcpp-httplib-dev)                             # of examples
   command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ] || packages+=(cargo-web rust-web-clippy rustfmt-web)
   packages+=(bindgen)  # of bindings/rust

@@ -18,7 +18,7 @@ done
 
 # What the tests need is in it from the beginning: one unpacking less.
 mmdebstrap --quiet --mode=root --variant=minbase --skip=cleanup/apt/lists \
-  --include=dpkg-dev,gcc,libc6-dev,libstdc++6,pkg-config "$suite" "$work/root"
+  --include=dpkg-dev,gcc,libc6-dev,libstdc++6,pkg-config,python3 "$suite" "$work/root"
 mkdir -p "$work/tree"
 cp -a "$source/packaging/debian" "$work/tree/debian"
 deb=$(ls "$dist"/hawser_*.deb)
