@@ -1,0 +1,102 @@
+"""Ranks as actors of Ray.
+
+    import hawser.ray, ray
+    ray.init()
+    result = hawser.ray.train(config, ranks=4)
+
+Each rank is an actor of a placement group. When an actor or its node is lost, the others learn of it at once, and the loop
+starts all ranks again from the newest checkpoint. Needs the package ray.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from . import _elastic
+from .config import Config
+
+
+class _Rank:
+    def __init__(self, rank: int):
+        self._rank = rank
+
+    def address(self) -> str:
+        return _elastic.free_address(ray.util.get_node_ip_address())
+
+    def train(self, attempt: _elastic.Attempt, address: str) -> _elastic.Ended:
+        return _elastic.run_rank(attempt, self._rank, address)
+
+
+def _collect(calls: list) -> list[_elastic.Ended]:
+    """What all calls return. Raises LostRank once the others have ended too."""
+    ended, lost = [], None
+    for call in calls:
+        try:
+            ended.append(ray.get(call))
+        except ray.exceptions.RayActorError as error:
+            lost = error
+    if lost is not None:
+        raise _elastic.LostRank(str(lost).strip())
+    return ended
+
+
+def train(
+    config: Config | Mapping[str, Any] | str | os.PathLike,
+    ranks: int,
+    *,
+    min_ranks: int | None = None,
+    resources: Mapping[str, float] | None = None,
+    strategy: str = "PACK",
+    setup: _elastic.Setup | None = None,
+    callback: _elastic.Callback | None = None,
+    trust_network: bool = False,
+    max_losses: int = 10,
+) -> dict:
+    """Trains the config to its end on `ranks` ranks, and goes on after losses. Returns a dict: "step", "loss" (of the last
+    step), "ranks" (of the last attempt), "began" (its first step's predecessor) and "losses" (what was lost each time).
+
+    config: its /checkpoint/path is a folder that all nodes see. After a loss, training goes on with as many ranks as the
+    cluster has room for, between min_ranks (None: as many as ranks) and ranks, on the same rows in each step. The bits are
+    those of a run that was stopped at that checkpoint and went on with these ranks.
+    resources: of each rank; None: {"CPU": 1}. strategy: of the placement group.
+    setup(engine, rank) runs in each rank before it trains, such as to set a source. callback(record) runs in rank 0 after
+    each step, as that of Engine.train. Both are sent to the actors.
+    trust_network: meet without a secret. max_losses: so many in a row without a new checkpoint end the job.
+
+    Raises ConfigInvalid and other errors that would come again, Unavailable after too many losses.
+    """
+    bundle = {"CPU": 1.0} if resources is None else dict(resources)
+
+    def available() -> int:
+        there = ray.cluster_resources()
+        return int(min(there.get(name, 0.0) // amount for name, amount in bundle.items() if amount > 0))
+
+    def start(attempt: _elastic.Attempt) -> list[_elastic.Ended]:
+        group = placement_group([bundle] * attempt.ranks, strategy=strategy)
+        try:
+            ray.get(group.ready())
+            actors = [
+                ray.remote(_Rank).options(
+                    num_cpus=bundle.get("CPU", 0),
+                    num_gpus=bundle.get("GPU", 0),
+                    resources={name: amount for name, amount in bundle.items() if name not in ("CPU", "GPU")},
+                    scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=rank),
+                ).remote(rank)
+                for rank in range(attempt.ranks)
+            ]
+            address = _collect([actors[0].address.remote()])[0]
+            return _collect([actor.train.remote(attempt, address) for actor in actors])
+        finally:
+            remove_placement_group(group)  # ends the actors that are left
+
+    return _elastic.train(start, available, config, ranks, min_ranks=min_ranks, setup=setup, callback=callback,
+                          trust_network=trust_network, max_losses=max_losses)  # fmt: skip
+
+
+__all__ = ["train"]

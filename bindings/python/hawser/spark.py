@@ -1,0 +1,95 @@
+"""Ranks as tasks of Spark.
+
+    import hawser.spark
+    hawser.spark.write_tokens(frame, "tokens", "/shared/tokens.u32", separator=0)
+    result = hawser.spark.train(session, config, ranks=4)
+
+Each rank is a task of a barrier stage. Spark does not run a lost stage of this kind again; the loop here does, from the
+newest checkpoint. Needs the package pyspark.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import BarrierTaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+from . import _elastic
+from .checkpoints import Path
+from .config import Config
+
+
+def write_tokens(frame: DataFrame, column: str, path: Path, *, separator: int | None = None) -> int:
+    """Writes a column of token arrays to a file for /data ("format": "tokens", "token_type": "u32"), in the order of the
+    rows, and returns the number of tokens. separator: a token after each row, for /data/separator. The frame comes to the
+    driver partition by partition. A path that exists is replaced when the file is whole."""
+    count, fresh = 0, os.fsdecode(path) + ".new"
+    with open(fresh, "wb") as file:
+        for row in frame.select(column).toLocalIterator():
+            tokens = array.array("I", row[0] if separator is None else [*row[0], separator])
+            if sys.byteorder == "big":
+                tokens.byteswap()
+            tokens.tofile(file)
+            count += len(tokens)
+    os.replace(fresh, path)
+    return count
+
+
+def _run(attempt: _elastic.Attempt) -> Iterator[_elastic.Ended]:
+    """A task of the barrier stage: the rank of its partition."""
+    context = BarrierTaskContext.get()
+    rank = context.partitionId()
+    host = context.getTaskInfos()[rank].address.rsplit(":", 1)[0]
+    address = context.allGather(_elastic.free_address(host) if rank == 0 else "")[0]
+    yield _elastic.run_rank(attempt, rank, address)
+
+
+def train(
+    session: SparkSession,
+    config: Config | Mapping[str, Any] | str | os.PathLike,
+    ranks: int,
+    *,
+    min_ranks: int | None = None,
+    setup: _elastic.Setup | None = None,
+    callback: _elastic.Callback | None = None,
+    trust_network: bool = False,
+    max_losses: int = 10,
+) -> dict:
+    """Trains the config to its end on `ranks` ranks, and goes on after losses. Returns a dict: "step", "loss" (of the last
+    step), "ranks" (of the last attempt), "began" (its first step's predecessor) and "losses" (what was lost each time).
+
+    config: its data and its /checkpoint/path lie in folders that all executors see. After a loss, training goes on with as
+    many ranks as the session has cores for (by spark.task.cpus), between min_ranks (None: as many as ranks) and ranks, on
+    the same rows in each step. The bits are those of a run that was stopped at that checkpoint and went on with these ranks.
+    setup(engine, rank) runs in each rank before it trains, such as to set a source. callback(record) runs in rank 0 after
+    each step, as that of Engine.train. Both are sent to the executors.
+    trust_network: meet without a secret. max_losses: so many in a row without a new checkpoint end the job.
+
+    Raises ConfigInvalid and other errors that would come again, Unavailable after too many losses.
+    """
+    spark = session.sparkContext
+
+    def available() -> int:
+        return spark.defaultParallelism // int(spark.getConf().get("spark.task.cpus", "1"))
+
+    def start(attempt: _elastic.Attempt) -> list[_elastic.Ended]:
+        stage = spark.parallelize(range(attempt.ranks), attempt.ranks).barrier()
+        try:
+            return stage.mapPartitions(lambda rows: _run(attempt)).collect()
+        except Py4JJavaError as error:
+            text = str(error.java_exception.getMessage())
+            if "PythonException" in text:  # raised by setup or callback, or hawser is not installed there: no loss
+                raise
+            raise _elastic.LostRank(text.splitlines()[0]) from error
+
+    return _elastic.train(start, available, config, ranks, min_ranks=min_ranks, setup=setup, callback=callback,
+                          trust_network=trust_network, max_losses=max_losses)  # fmt: skip
+
+
+__all__ = ["train", "write_tokens"]
