@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # hawser-spark over a real Spark of this machine: submits SparkTrainingProgram to local-cluster[2,1,1024]. Skipped (77) without
 # the package pyspark, whose Spark it takes, or without its jars in Maven's cache or registry.
-#   java_spark_test.sh PYTHON BUILD_OF_JAVA
+#   java_spark_test.sh PYTHON BUILD_OF_JAVA VERSION
 set -euo pipefail
-python=$1 build=$2 version=0.1.0
+python=$1 build=$2 version=$3
 SPARK_HOME=$("$python" -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))' 2>/dev/null) || exit 77
 export SPARK_HOME
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."

@@ -1,7 +1,7 @@
-"""hawser.ray and hawser.spark for real, on this machine: two ranks, one of which is killed; the run goes on and ends in the
+"""hawser.ray, hawser.spark and hawser.dask for real, on this machine: two ranks, one of which is killed; the run goes on and ends in the
 bits of a direct resume from the checkpoint at which it went on.
 
-    python_engines_test.py ray|spark [TEST]...     (skipped, 77, without the package ray or pyspark; prints what it did)
+    python_engines_test.py ray|spark|dask [TEST]...     (skipped, 77, without the engine's package; prints what it did)
 """
 
 import array
@@ -19,7 +19,7 @@ import unittest
 import hawser
 
 ENGINE = sys.argv[1]
-if importlib.util.find_spec({"ray": "ray", "spark": "pyspark"}[ENGINE]) is None:
+if importlib.util.find_spec({"ray": "ray", "spark": "pyspark", "dask": "distributed"}[ENGINE]) is None:
     sys.exit(77)
 STEPS, LOST_AT, EVERY = 60, 23, 10
 
@@ -45,6 +45,16 @@ class Engines(unittest.TestCase):
             ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", object_store_memory=80 << 20)
             cls.addClassCleanup(ray.shutdown)
             cls.train = staticmethod(hawser.ray.train)
+        elif ENGINE == "dask":
+            from distributed import Client, LocalCluster
+
+            import hawser.dask
+
+            cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+            cls.addClassCleanup(cluster.close)
+            client = Client(cluster)
+            cls.addClassCleanup(client.close)
+            cls.train = staticmethod(lambda *words, **named: hawser.dask.train(client, *words, **named))
         else:
             from pyspark.sql import SparkSession
 

@@ -1,0 +1,88 @@
+"""Ranks on workers of Dask.
+
+    import hawser.dask
+    from distributed import Client
+    result = hawser.dask.train(Client(address), config, ranks=4)
+
+Each rank is a task on a worker of its own. When a worker is lost, the others learn of it at once, and the loop starts all
+ranks again from the newest checkpoint. Needs the package distributed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from distributed import Client, wait
+
+from . import _elastic
+from .config import Config
+
+
+def train(
+    client: Client,
+    config: Config | Mapping[str, Any] | str | os.PathLike,
+    ranks: int,
+    *,
+    min_ranks: int | None = None,
+    setup: _elastic.Setup | None = None,
+    callback: _elastic.Callback | None = None,
+    trust_network: bool = False,
+    max_losses: int = 10,
+) -> dict:
+    """Trains the config to its end on `ranks` workers, and goes on after losses. Returns a dict: "step", "loss" (of the last
+    step), "ranks" (of the last attempt), "began" (its first step's predecessor) and "losses" (what was lost each time).
+
+    config: its data and its /checkpoint/path lie in folders that all workers see. After a loss, training goes on with as many
+    ranks as there are workers, between min_ranks (None: as many as ranks) and ranks, on the same rows in each step; it waits
+    for workers that are missing. The bits are those of a run that was stopped at that checkpoint and went on with these ranks.
+    setup(engine, rank) runs in each rank before it trains, such as to set a source. callback(record) runs in rank 0 after
+    each step, as that of Engine.train. Both are sent to the workers.
+    trust_network: meet without a secret. max_losses: so many in a row without a new checkpoint end the job.
+
+    Raises ConfigInvalid and other errors that would come again, Unavailable after too many losses.
+    """
+
+    def workers() -> dict[str, dict]:
+        return client.scheduler_info(n_workers=-1)["workers"]
+
+    def start(attempt: _elastic.Attempt) -> list[_elastic.Ended]:
+        client.wait_for_workers(attempt.ranks)
+        there = sorted(workers().items())[: attempt.ranks]
+
+        def on(rank: int, function, *arguments):
+            return client.submit(function, *arguments, workers=[there[rank][0]], pure=False)
+
+        calls = [on(0, _elastic.free_address, there[0][1]["host"])]
+        try:
+            address = _results(calls, there[:1], workers)[0]
+            calls = [on(rank, _elastic.run_rank, attempt, rank, address) for rank in range(attempt.ranks)]
+            return _results(calls, there, workers)
+        finally:
+            client.cancel(calls, force=True)  # Dask would run a lost task again on a worker that comes back
+
+    return _elastic.train(start, lambda: len(workers()), config, ranks, min_ranks=min_ranks, setup=setup,
+                          callback=callback, trust_network=trust_network, max_losses=max_losses)  # fmt: skip
+
+
+def _results(calls: list, there: list, workers) -> list[_elastic.Ended]:
+    """What all calls return. Raises LostRank when a worker is gone and the other calls have ended."""
+    waiting, lost = dict(enumerate(calls)), None
+    while waiting:
+        try:
+            wait(list(waiting.values()), timeout=1, return_when="FIRST_COMPLETED")
+        except TimeoutError:
+            pass
+        known = workers()
+        for rank, call in list(waiting.items()):
+            if there[rank][0] not in known:
+                lost = _elastic.LostRank(f"the worker {there[rank][0]} of rank {rank} is gone")
+            if call.done() or there[rank][0] not in known:
+                del waiting[rank]
+    if lost is not None:
+        raise lost
+    return [call.result() for call in calls]
+
+
+__all__ = ["train"]
