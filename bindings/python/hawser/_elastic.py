@@ -48,7 +48,7 @@ class Ended:
     """How a rank's process ended."""
 
     error: Error | None  # what it failed with
-    result: dict | None  # of rank 0
+    result: dict[str, Any] | None  # of rank 0
 
 
 def free_address(host: str) -> str:
@@ -67,7 +67,7 @@ def run_rank(attempt: Attempt, rank: int, address: str) -> Ended:
         return Ended(error, None)
 
 
-def _train(attempt: Attempt, rank: int, address: str) -> dict | None:
+def _train(attempt: Attempt, rank: int, address: str) -> dict[str, Any] | None:
     config = Config(attempt.config)
     with (
         Comm.address(rank, attempt.ranks, address, job=attempt.job, secret=attempt.secret,
@@ -108,7 +108,7 @@ def _fitted(config: Config, ranks: int, at_least: int) -> tuple[Config, int]:
 def train(
     start: Callable[[Attempt], list[Ended]],
     available: Callable[[], int],
-    config: Config | Mapping[str, Any] | str | os.PathLike,
+    config: Config | Mapping[str, Any] | str | os.PathLike[str],
     ranks: int,
     *,
     min_ranks: int | None,
@@ -116,7 +116,7 @@ def train(
     callback: Callback | None,
     trust_network: bool,
     max_losses: int,
-) -> dict:
+) -> dict[str, Any]:
     """Attempts until one ends well. start runs one, and raises LostRank; available says how many ranks there is room for."""
     config, least = Config(config), ranks if min_ranks is None else min_ranks
     if not 1 <= least <= ranks:
@@ -124,8 +124,8 @@ def train(
     folder = config.to_dict(resolved=True).get("checkpoint", {}).get("path")
     if not folder:
         raise ValueError("set /checkpoint/path to a folder that all ranks see: after a loss they go on from there")
-    name, lost, in_a_row, newest = uuid.uuid4().hex, [], 0, newest_step(folder)
-    count = ranks
+    lost: list[str] = []
+    name, count, in_a_row, newest = uuid.uuid4().hex, ranks, 0, newest_step(folder)
     while True:
         fitted, count = _fitted(config, count, least)
         secret = None if trust_network else secrets.token_bytes(32)
@@ -142,7 +142,7 @@ def train(
             count = max(least, min(ranks, available()))
 
 
-def _result(ended: list[Ended]) -> dict:
+def _result(ended: list[Ended]) -> dict[str, Any]:
     """That of rank 0. Raises the error of a run that would fail again, LostRank for a loss."""
     errors = [end.error for end in ended if end.error is not None]
     for error in errors:

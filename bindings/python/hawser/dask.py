@@ -11,10 +11,10 @@ ranks again from the newest checkpoint. Needs the package distributed.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from distributed import Client, wait
+from distributed import Client, wait  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 from . import _elastic
 from .config import Config
@@ -22,7 +22,7 @@ from .config import Config
 
 def train(
     client: Client,
-    config: Config | Mapping[str, Any] | str | os.PathLike,
+    config: Config | Mapping[str, Any] | str | os.PathLike[str],
     ranks: int,
     *,
     min_ranks: int | None = None,
@@ -30,7 +30,7 @@ def train(
     callback: _elastic.Callback | None = None,
     trust_network: bool = False,
     max_losses: int = 10,
-) -> dict:
+) -> dict[str, Any]:
     """Trains the config to its end on `ranks` workers, and goes on after losses. Returns a dict: "step", "loss" (of the last
     step), "ranks" (of the last attempt), "began" (its first step's predecessor) and "losses" (what was lost each time).
 
@@ -44,14 +44,14 @@ def train(
     Raises ConfigInvalid and other errors that would come again, Unavailable after too many losses.
     """
 
-    def workers() -> dict[str, dict]:
+    def workers() -> dict[str, dict[str, Any]]:
         return client.scheduler_info(n_workers=-1)["workers"]
 
     def start(attempt: _elastic.Attempt) -> list[_elastic.Ended]:
         client.wait_for_workers(attempt.ranks)
         there = sorted(workers().items())[: attempt.ranks]
 
-        def on(rank: int, function, *arguments):
+        def on(rank: int, function: Callable[..., Any], *arguments: Any) -> Any:
             return client.submit(function, *arguments, workers=[there[rank][0]], pure=False)
 
         calls = [on(0, _elastic.free_address, there[0][1]["host"])]
@@ -66,7 +66,7 @@ def train(
                           callback=callback, trust_network=trust_network, max_losses=max_losses)  # fmt: skip
 
 
-def _results(calls: list, there: list, workers) -> list[_elastic.Ended]:
+def _results(calls: list[Any], there: list[Any], workers: Callable[[], dict[str, Any]]) -> list[Any]:
     """What all calls return. Raises LostRank when a worker is gone and the other calls have ended."""
     waiting, lost = dict(enumerate(calls)), None
     while waiting:

@@ -14,9 +14,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import ray
-from ray.util.placement_group import placement_group, remove_placement_group
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+import ray  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from ray.util.placement_group import placement_group, remove_placement_group  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 from . import _elastic
 from .config import Config
@@ -33,7 +33,7 @@ class _Rank:
         return _elastic.run_rank(attempt, self._rank, address)
 
 
-def _collect(calls: list) -> list[_elastic.Ended]:
+def _collect(calls: list[Any]) -> list[_elastic.Ended]:
     """What all calls return. Raises LostRank once the others have ended too."""
     ended, lost = [], None
     for call in calls:
@@ -47,7 +47,7 @@ def _collect(calls: list) -> list[_elastic.Ended]:
 
 
 def train(
-    config: Config | Mapping[str, Any] | str | os.PathLike,
+    config: Config | Mapping[str, Any] | str | os.PathLike[str],
     ranks: int,
     *,
     min_ranks: int | None = None,
@@ -57,7 +57,7 @@ def train(
     callback: _elastic.Callback | None = None,
     trust_network: bool = False,
     max_losses: int = 10,
-) -> dict:
+) -> dict[str, Any]:
     """Trains the config to its end on `ranks` ranks, and goes on after losses. Returns a dict: "step", "loss" (of the last
     step), "ranks" (of the last attempt), "began" (its first step's predecessor) and "losses" (what was lost each time).
 

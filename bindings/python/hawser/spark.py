@@ -16,9 +16,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark import BarrierTaskContext
-from pyspark.sql import DataFrame, SparkSession
+from py4j.protocol import Py4JJavaError  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from pyspark import BarrierTaskContext  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from pyspark.sql import DataFrame, SparkSession  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 from . import _elastic
 from .checkpoints import Path
@@ -52,7 +52,7 @@ def _run(attempt: _elastic.Attempt) -> Iterator[_elastic.Ended]:
 
 def train(
     session: SparkSession,
-    config: Config | Mapping[str, Any] | str | os.PathLike,
+    config: Config | Mapping[str, Any] | str | os.PathLike[str],
     ranks: int,
     *,
     min_ranks: int | None = None,
@@ -60,7 +60,7 @@ def train(
     callback: _elastic.Callback | None = None,
     trust_network: bool = False,
     max_losses: int = 10,
-) -> dict:
+) -> dict[str, Any]:
     """Trains the config to its end on `ranks` ranks, and goes on after losses. Returns a dict: "step", "loss" (of the last
     step), "ranks" (of the last attempt), "began" (its first step's predecessor) and "losses" (what was lost each time).
 
