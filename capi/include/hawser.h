@@ -137,7 +137,8 @@ typedef int32_t (*hws_interrupt_fn)(void* user);
  * hws_config_prove_layout; hws_device_measure and _peak. A step, a save or a transfer is never cut short.
  *
  * The poll may call the functions that work at any time. It must not throw; if it does, the call ends as
- * well. destroy(user) runs when another poll is set, or when the thread ends. */
+ * well. It may set another poll. destroy(user) runs when another poll is set, but not before this one has
+ * returned, or when the thread ends. */
 HWS_API hws_status hws_thread_set_interrupt(hws_interrupt_fn callback, void* user, void (*destroy)(void*));
 
 /* -------------------------------------------------------------------------------------------------- errors */

@@ -18,16 +18,19 @@ struct Interrupt {
   UserData user;
 };
 
-void forget_interrupt(void* interrupt) {
+/// What the key holds. A poll that runs owns itself too: it may set another one.
+using Owner = std::shared_ptr<const Interrupt>;
+
+void forget_interrupt(void* owner) {
   hawser::set_interrupt_poll(nullptr, nullptr);
-  delete static_cast<Interrupt*>(interrupt);
+  delete static_cast<Owner*>(owner);
 }
 
 constinit ThreadKey g_interrupt_key{forget_interrupt};
 
 /// What the callback throws ends the call as well.
 bool ask_host(void* user) {
-  const auto* interrupt = static_cast<const Interrupt*>(user);
+  const Owner interrupt = *static_cast<const Owner*>(user);
   try {
     const CallbackScope scope(nullptr, Callback::kNone);
     return interrupt->callback(interrupt->user.get()) != 0;
@@ -40,13 +43,15 @@ bool ask_host(void* user) {
 
 hws_status hws_thread_set_interrupt(hws_interrupt_fn callback, void* user, void (*destroy)(void*)) {
   UserData data(user, destroy);
-  std::unique_ptr<Interrupt> before;  // goes last
+  std::unique_ptr<Owner> before;  // goes last
   return guard(__func__, [&](const Call&) {
     const auto key = g_interrupt_key.get();
     if (!key) hawser::fail(hawser::Code::kOutOfMemory, "the process has no thread-specific key left");
-    std::unique_ptr<Interrupt> next;
-    if (callback != nullptr) next = std::make_unique<Interrupt>(Interrupt{callback, std::move(data)});
-    auto* const old = static_cast<Interrupt*>(pthread_getspecific(*key));
+    std::unique_ptr<Owner> next;
+    if (callback != nullptr) {
+      next = std::make_unique<Owner>(std::make_shared<const Interrupt>(Interrupt{callback, std::move(data)}));
+    }
+    auto* const old = static_cast<Owner*>(pthread_getspecific(*key));
     if (pthread_setspecific(*key, next.get()) != 0) throw std::bad_alloc();
     before.reset(old);
     hawser::set_interrupt_poll(next ? ask_host : nullptr, next.get());

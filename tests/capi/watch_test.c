@@ -34,6 +34,22 @@ static void* leaves_a_poll_behind(void* user) {
   CHECK_OK(hws_thread_set_interrupt(always, user, count_destroy));
   return NULL;
 }
+/* A poll that sets another one needs its own memory until it returns. */
+static int32_t hands_over(void* user) {
+  int* left = user;
+  CHECK_OK(hws_thread_set_interrupt(after_some, left + 1, NULL));
+  CHECK(left[0] == 0);
+  return 0;
+}
+static void polls_that_replace_themselves(void) {
+  hws_engine* engine = text_engine();
+  int left[] = {0, 2}; /* destroyed; questions that the second one leaves unanswered */
+  CHECK_OK(hws_thread_set_interrupt(hands_over, left, count_destroy));
+  CHECK_ERROR(hws_engine_train(engine, 0, NULL, NULL, NULL), HWS_CANCELLED, "after step");
+  CHECK(left[0] == 1 && left[1] == -1);
+  CHECK_OK(hws_thread_set_interrupt(NULL, NULL, NULL));
+  hws_engine_destroy(engine);
+}
 static void polls(void) {
   hws_engine* engine = text_engine();
   hws_buffer* out = NULL;
@@ -182,6 +198,7 @@ static void may_be_asked_at_any_time(void) {
 int main(void) {
   check_begin();
   polls();
+  polls_that_replace_themselves();
   shows_what_runs();
   may_be_asked_at_any_time();
   return check_end();

@@ -127,7 +127,8 @@ extern "C" {
     #[doc = " hws_config_prove_layout; hws_device_measure and _peak. A step, a save or a transfer is never cut short."]
     #[doc = ""]
     #[doc = " The poll may call the functions that work at any time. It must not throw; if it does, the call ends as"]
-    #[doc = " well. destroy(user) runs when another poll is set, or when the thread ends."]
+    #[doc = " well. It may set another poll. destroy(user) runs when another poll is set, but not before this one has"]
+    #[doc = " returned, or when the thread ends."]
     pub fn hws_thread_set_interrupt(
         callback: hws_interrupt_fn,
         user: *mut ::core::ffi::c_void,
@@ -478,7 +479,8 @@ extern "C" {
 }
 extern "C" {
     #[doc = " The same over all ranks of a comm, arranged as `mesh` of the config says. Collective: returns in each"]
-    #[doc = " process when all have called it. Processes may differ only in the section cpu and in checkpoint.path."]
+    #[doc = " process when all have called it. Processes may differ only in the sections cpu and telemetry and in"]
+    #[doc = " checkpoint.path."]
     #[doc = " Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks, or processes have"]
     #[doc = " different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION if their builds of"]
     #[doc = " Hawser make different plans of one config; HWS_BUSY while another engine uses the comm; HWS_TIMEOUT,"]
@@ -1022,7 +1024,8 @@ extern "C" {
     #[doc = " The same object on demand: the last step, and what one rank of this process sent in it (\"communication\")"]
     #[doc = " and since the engine was made (\"communication_total\"), by process group and operation: \"calls\"; \"bytes\","]
     #[doc = " the payload that the plan counts; \"wire_bytes\", what went to sockets or to the host's transport, with"]
-    #[doc = " headers and padding (0 between threads). Works at any time, on any thread."]
+    #[doc = " headers and padding (0 between threads). \"event_failures\" counts records of /telemetry/tensorboard that could"]
+    #[doc = " not be written, \"event_error\" says why. Works at any time, on any thread."]
     pub fn hws_engine_metrics(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }
 #[doc = " Where an engine is. Numbers of the last step are NaN before the first one and after a load."]

@@ -100,8 +100,8 @@ thread_local! {
 /// Sets the interrupt poll of this thread. Long calls on this thread ask it, at most every 20 ms; when it
 /// answers `true` they end with [`Code::Cancelled`]. If it panics, the call ends too, and the panic goes on.
 ///
-/// The poll may use a [`Monitor`](crate::Monitor). It is dropped when another one is set, or when the thread
-/// ends.
+/// The poll may use a [`Monitor`](crate::Monitor), and set another poll. It is dropped when another one is set
+/// and it has returned, or when the thread ends.
 pub fn set_thread_interrupt<F: FnMut() -> bool + 'static>(poll: F) -> Result<()> {
     unsafe extern "C" fn ask<F: FnMut() -> bool>(user: *mut c_void) -> i32 {
         // SAFETY: `user` is the box below, which only this thread uses.

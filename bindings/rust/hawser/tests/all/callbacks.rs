@@ -136,3 +136,19 @@ fn an_interrupt_poll_ends_calls_of_its_thread() {
     let next = engine.progress().unwrap().step + 1;
     engine.train(Some(next)).unwrap();
 }
+
+#[test]
+fn an_interrupt_poll_that_takes_itself_away_lives_until_it_returns() {
+    let mut engine = tiny::sourced();
+    let kept = Arc::new(AtomicUsize::new(0));
+    let count = kept.clone();
+    let ask = move || {
+        hawser::clear_thread_interrupt().unwrap();
+        assert_eq!(Arc::strong_count(&count), 2);
+        count.fetch_add(1, Ordering::Relaxed);
+        true
+    };
+    hawser::set_thread_interrupt(ask).unwrap();
+    assert_eq!(engine.train(Some(1_000_000)).unwrap_err().code(), Code::Cancelled);
+    assert_eq!((kept.load(Ordering::Relaxed), Arc::strong_count(&kept)), (1, 1));
+}
