@@ -22,7 +22,8 @@ PYTHON
 
 # Headers of others in what we ship, by the first part of their path; those of the system have no row.
 declare -A project=([flatbuffers]=FlatBuffers [fmt]=fmt [nlohmann]=nlohmann-json [xxhash.h]=xxHash [CLI]=CLI11 [sodium.h]=libsodium)
-theirs='^(cuda|cudnn|sanitizer|sys|linux|net|netinet|arpa|hawser)'
+# Python.h and jni.h declare the program that loads the module.
+theirs='^(cuda|cudnn|sanitizer|sys|linux|net|netinet|arpa|hawser|Python\.h|jni\.h)'
 while read -r header; do
   name=${header%%/*}
   [[ ! $name =~ $theirs ]] || continue
