@@ -221,6 +221,35 @@ def test_ctrl_c_ends_a_run_and_the_engine_trains_on():
     assert result.stdout.split() == ["2", "2", "2", "2", "generate", "64"], result
 
 
+def test_ctrl_c_within_a_generator_leaves_it_whole():
+    result = run_python(
+        """
+        import os, signal
+        from conftest import endless, tiny_config
+        import hawser
+
+        given = []
+
+        def rows():
+            for batch in endless():
+                given.append(batch)
+                if len(given) == 3:
+                    os.kill(os.getpid(), signal.SIGINT)
+                yield batch
+
+        engine = hawser.Engine(tiny_config())
+        engine.set_source(rows())
+        try:
+            engine.train(until_step=10)
+        except KeyboardInterrupt:
+            print(engine.progress().step, len(given))
+        engine.train(until_step=10)
+        print(engine.progress().step, len(given))
+        """
+    )
+    assert result.stdout.split() == ["2", "3", "10", "10"], result
+
+
 def test_fork():
     result = run_python(
         """
