@@ -73,11 +73,11 @@ template <typename... Args>
 }
 
 /// Checks a condition that only a bug in Hawser can break. Throws kInternal with the source location.
-#define HWS_CHECK(condition)                                                                               \
-  do {                                                                                                     \
-    if (!(condition))                                                                                      \
-      ::hawser::fail(::hawser::Code::kInternal, "internal check failed: {} ({}:{})", #condition, __FILE__, \
-                     __LINE__);                                                                            \
+#define HWS_CHECK(condition)                                                                     \
+  do {                                                                                           \
+    if (!(condition))                                                                            \
+      ::hawser::fail(::hawser::Code::kInternal, "internal check failed: {} ({}:{})", #condition, \
+                     __FILE_NAME__, __LINE__);                                                   \
   } while (0)
 
 }  // namespace hawser
