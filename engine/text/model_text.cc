@@ -1,0 +1,180 @@
+#include "engine/text/model_text.h"
+
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/base/input_file.h"
+
+namespace hawser::text {
+namespace {
+
+constexpr const char* kTokenizer = "tokenizer.json";
+constexpr const char* kSettings = "tokenizer_config.json";
+constexpr const char* kSpecialTokens = "special_tokens_map.json";
+constexpr const char* kTemplate = "chat_template.jinja";
+constexpr const char* kGeneration = "generation_config.json";
+constexpr const char* kModel = "config.json";
+constexpr const char* kFiles[] = {kTokenizer, kSettings, kSpecialTokens, kTemplate, kGeneration, kModel};
+constexpr int64_t kMostBytes = int64_t{512} << 20;
+
+/// A token stands as a text, or as an object with its flags.
+std::optional<std::string> token_text(const OrderedJson& token) {
+  if (token.is_string()) return token.get<std::string>();
+  if (token.is_object() && token.contains("content") && token["content"].is_string())
+    return token["content"].get<std::string>();
+  return std::nullopt;
+}
+
+const std::string& required(const TextFiles& files, const std::string& where) {
+  const auto found = files.find(kTokenizer);
+  if (found == files.end())
+    fail(Code::kNotFound,
+         "{} has no {}, so Hawser cannot make tokens of text for it; save the tokenizer in that form (in "
+         "Transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)), or give token ids",
+         where, kTokenizer);
+  return found->second;
+}
+
+}  // namespace
+
+TextFiles read_text_files(const std::string& folder) {
+  TextFiles files;
+  for (const char* name : kFiles) {
+    InputFile file;
+    try {
+      file = InputFile::open(folder + "/" + name);
+    } catch (const Error& error) {
+      if (error.code() != Code::kNotFound) throw;
+      continue;
+    }
+    if (file.size() > kMostBytes)
+      fail(Code::kOutOfRange, "{} has {} bytes; at most {} can be read", file.path(), file.size(),
+           kMostBytes);
+    std::string text(static_cast<size_t>(file.size()), '\0');
+    file.read_at(0, text.data(), file.size());
+    files[name] = std::move(text);
+  }
+  return files;
+}
+
+std::string text_digest(const std::string& text) {
+  if (text.empty()) return "";
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  return fmt::format("xxh3-128:{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+std::string tokenizer_digest(const TextFiles& files) {
+  const auto found = files.find(kTokenizer);
+  return found == files.end() ? "" : text_digest(found->second);
+}
+
+ModelText::ModelText(const TextFiles& files, const std::string& where, const std::string& module_folder)
+    : where_(where),
+      digest_(tokenizer_digest(files)),
+      tokenizer_(required(files, where), path_of(kTokenizer), module_folder) {
+  const OrderedJson settings = object_in(files, kSettings);
+  read_special_names(files, settings);
+  read_templates(files, settings, module_folder);
+  find_end_tokens(files);
+}
+
+/// The object in a file; an empty one without the file.
+OrderedJson ModelText::object_in(const TextFiles& files, const char* name) const {
+  const auto found = files.find(name);
+  if (found == files.end()) return OrderedJson::object();
+  OrderedJson json;
+  try {
+    json = OrderedJson::parse(found->second);
+  } catch (const OrderedJson::parse_error& error) {
+    fail(Code::kDataInvalid, "{} is not JSON: {}", path_of(name), error.what());
+  }
+  if (!json.is_object()) fail(Code::kDataInvalid, "{} is no JSON object", path_of(name));
+  return json;
+}
+
+/// As Transformers does: the settings name them; special_tokens_map.json overrides that in folders from before the
+/// settings listed all added tokens.
+void ModelText::read_special_names(const TextFiles& files, const OrderedJson& settings) {
+  const auto add = [&](const OrderedJson& names) {
+    for (const auto& [name, token] : names.items()) {
+      const std::optional<std::string> text = token_text(token);
+      if (text && name.ends_with("_token")) special_names_[name] = *text;
+    }
+  };
+  add(settings);
+  for (const char* list : {"extra_special_tokens", "model_specific_special_tokens"})
+    if (settings.contains(list) && settings[list].is_object()) add(settings[list]);
+  if (!settings.contains("added_tokens_decoder")) add(object_in(files, kSpecialTokens));
+}
+
+/// A file of its own overrides the settings, which may hold one template or several with names.
+void ModelText::read_templates(const TextFiles& files, const OrderedJson& settings,
+                               const std::string& module_folder) {
+  std::string usual, with_tools, name = path_of(kTemplate);
+  if (const auto file = files.find(kTemplate); file != files.end()) {
+    usual = file->second;
+  } else if (settings.contains("chat_template")) {
+    name = fmt::format("chat_template of {}", path_of(kSettings));
+    const OrderedJson& value = settings["chat_template"];
+    if (value.is_string()) usual = value.get<std::string>();
+    if (value.is_array())
+      for (const OrderedJson& one : value) {
+        if (!one.is_object() || !one.contains("template") || !one["template"].is_string()) continue;
+        const OrderedJson which = one.value("name", OrderedJson());
+        if (which == "default") usual = one["template"].get<std::string>();
+        if (which == "tool_use") with_tools = one["template"].get<std::string>();
+      }
+  }
+  if (!usual.empty()) chat_template_ = std::make_unique<ChatTemplate>(usual, name, module_folder);
+  if (!with_tools.empty()) tool_template_ = std::make_unique<ChatTemplate>(with_tools, name, module_folder);
+  template_digest_ = text_digest(usual + with_tools);
+}
+
+void ModelText::find_end_tokens(const TextFiles& files) {
+  const char* file = files.contains(kGeneration) ? kGeneration : kModel;
+  const OrderedJson ids = object_in(files, file).value("eos_token_id", OrderedJson());
+  for (const OrderedJson& id : ids.is_array() ? ids : OrderedJson::array({ids})) {
+    if (id.is_null()) continue;
+    if (!id.is_number_integer() || id < 0 || id > INT32_MAX)
+      fail(Code::kDataInvalid, "{}: eos_token_id is {}; it must be a token id or a list of them",
+           path_of(file), ids.dump());
+    end_tokens_.push_back(id.get<int32_t>());
+  }
+  if (const auto name = special_names_.find("eos_token"); name != special_names_.end())
+    if (const auto id = tokenizer_.id(name->second)) end_of_text_ = static_cast<uint32_t>(*id);
+  if (end_of_text_) end_tokens_.push_back(static_cast<int32_t>(*end_of_text_));
+  if (const auto id = end_of_answer()) end_tokens_.push_back(static_cast<int32_t>(*id));
+  std::sort(end_tokens_.begin(), end_tokens_.end());
+  end_tokens_.erase(std::unique(end_tokens_.begin(), end_tokens_.end()), end_tokens_.end());
+}
+
+/// The special token that follows the answer in a short chat. A model that was trained on such chats says it, also
+/// where its generation_config.json names another.
+std::optional<int64_t> ModelText::end_of_answer() const {
+  if (!chat_template_) return std::nullopt;
+  const std::string answer = "An answer.";
+  const OrderedJson messages = OrderedJson::array(
+      {{{"role", "user"}, {"content", "A question?"}}, {{"role", "assistant"}, {"content", answer}}});
+  OrderedJson variables = {
+      {"messages", messages}, {"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", false}};
+  for (const auto& [name, token] : special_names_) variables[name] = token;
+  std::string chat;
+  try {
+    chat = chat_template_->render(variables.dump(), 0).text;
+  } catch (const Error& error) {
+    if (error.code() != Code::kDataInvalid) throw;
+    return std::nullopt;  // the template wants another chat
+  }
+  const size_t at = chat.rfind(answer);
+  if (at == std::string::npos) return std::nullopt;
+  for (const uint32_t id : tokenizer_.encode(std::string_view(chat).substr(at + answer.size()), false))
+    if (tokenizer_.token(id).special) return id;
+  return std::nullopt;
+}
+
+}  // namespace hawser::text
