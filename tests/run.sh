@@ -13,9 +13,9 @@
 # Sanitizers run a third of the cases of tests labelled sampled, another third each day. HAWSER_PART=0, 1 or 2 chooses it.
 #
 # Installs the Debian packages that the build and the tests need where they are missing, and the compiler of the CUDA
-# toolkit into a folder of the user's cache (packaging/cuda_toolkit.sh) and crates into cargo's (packaging/text_crates.sh);
-# nothing else. Exits with
-# the status of the first thing that fails. Arguments after -- go to ctest, such as -R golden.
+# toolkit into a folder of the user's cache (packaging/cuda_toolkit.sh). Packages of crates.io, PyPI and Maven Central go
+# into the caches of their tools and into the build folder. Exits with the status of the first thing that fails. Arguments
+# after -- go to ctest, such as -R golden.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -40,7 +40,10 @@ full=
 while [ $# -gt 0 ]; do
   case "$1" in
     --full) full=yes ;;
-    --asan) build=build-asan configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_CPU_LEVELS=v3) select=(-L quick) parts=3 ;;
+    --asan)
+      build=build-asan select=(-L quick) parts=3
+      configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_CPU_LEVELS=v3 -DHAWSER_JAVA=ON -DHAWSER_PYTHON=ON)
+      ;;
     --tsan) build=build-tsan configure+=(-DHAWSER_SANITIZE=thread -DHAWSER_CPU_LEVELS=v3) select=(-L threads) parts=3 ;;
     --fuzz)
       build=build-fuzz packages+=(libclang-rt-14-dev) targets=(--target fuzzers) select=(-L fuzz)
@@ -64,10 +67,9 @@ if [ "$build" = build ]; then
   packages+=(autopkgtest bubblewrap debhelper dh-python lintian mmdebstrap)  # tests/packaging
   packages+=(libopenmpi-dev libcpp-httplib-dev)                             # of examples
   command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ] || packages+=(cargo-web rust-web-clippy rustfmt-web)
-  packages+=(bindgen)  # of bindings/rust
-  packages+=(python3-dev)  # of bindings/python
-  packages+=(swig maven openjdk-17-jdk-headless)  # of bindings/java
+  packages+=(bindgen)                                                       # of bindings/rust
 fi
+case "$build" in build | build-asan) packages+=(python3-dev swig maven openjdk-17-jdk-headless) ;; esac  # of bindings
 install_packages "${packages[@]}"
 # The plugin for GPUs is compiled where its toolkit can be had; sanitizers do without.
 if [ "$build" = build ]; then
