@@ -1,0 +1,50 @@
+"""What Engine.train tells logging, as the logger "hawser"."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any, Callable
+
+from . import _native
+from .records import TrainRecord, train_record
+
+log = logging.getLogger("hawser")
+log.addHandler(logging.NullHandler())  # silent in a program that has not set logging up
+
+
+class RunLog:
+    """Steps are DEBUG, validations and checkpoints INFO, skipped steps and checkpoints that failed WARNING."""
+
+    def __init__(self, metrics: Callable[[], dict[str, Any]]):
+        self._metrics = metrics
+        self._failures: int | None = None  # of checkpoints, when the run began
+
+    def __call__(self, record: TrainRecord) -> None:
+        step = record.step
+        log.debug("step %d of %d: loss %.4f, %.0f tokens/s", step, record.total_steps, record.loss, record.tokens_per_second)
+        if record.outcome != _native.HWS_STEP_ACCEPTED:
+            log.warning("step %d was skipped: loss %g, gradient norm %g", step, record.loss, record.grad_norm)
+        if not math.isnan(record.validation_loss):
+            best = ", the best so far" if record.best else ""
+            log.info("step %d: validation loss %.4f%s", step, record.validation_loss, best)
+        if record.saved:
+            log.info("step %d: writing a checkpoint", step)
+        if self._failures is not None and record.save_failures > self._failures:
+            log.warning("a checkpoint could not be written: %s", self._metrics()["save_error"])
+        self._failures = record.save_failures
+
+
+def told(metrics: Callable[[], dict[str, Any]], callback: Callable[[TrainRecord], Any] | None) -> Callable[[Any], Any]:
+    """The callback of a run whose steps the log hears of first."""
+    tell = RunLog(metrics)
+
+    def after(fields: Any) -> Any:
+        record = train_record(fields)
+        tell(record)
+        return callback(record) if callback is not None else None
+
+    return after
+
+
+__all__ = ["told"]
