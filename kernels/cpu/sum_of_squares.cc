@@ -46,13 +46,13 @@ HWS_INLINE void widen(float* wide, const uint16_t* g) {
 void task_sum(ExactSum* sum, const SumOfSquares& args, int64_t begin, int64_t n) {
   __builtin_memset(static_cast<void*>(sum), 0, sizeof(*sum));
   const bool narrow = args.type == DType::kBf16;
-  const char* g = static_cast<const char*>(args.g) + begin * dtype_bytes(args.type);
-  const int64_t block_bytes = kNormBlock * dtype_bytes(args.type);
+  const int64_t bytes = narrow ? sizeof(uint16_t) : sizeof(float), block_bytes = kNormBlock * bytes;
+  const char* g = static_cast<const char*>(args.g) + begin * bytes;
   float wide[kNormBlock];
   alignas(float) char last[kNormBlock * sizeof(float)] = {};  // zeros add nothing
   for (int64_t left = n; left > 0; left -= kNormBlock, g += block_bytes) {
     if (left < kNormBlock) {
-      __builtin_memcpy(last, g, static_cast<size_t>(left * dtype_bytes(args.type)));
+      __builtin_memcpy(last, g, static_cast<size_t>(left * bytes));
       g = last;
     }
     const float* block = reinterpret_cast<const float*>(g);
