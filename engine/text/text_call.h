@@ -47,7 +47,7 @@ class TextCall {
   /// `what` begins the text of an error: "tokenizer.json", "the chat template".
   explicit TextCall(const std::string& what) : what_(what), collector_(&message_) {}
   const TextSink* error() const { return collector_.sink(); }
-  /// Throws kDataInvalid or kInternal with the module's words, unless status is kTextOk or kTextStopped.
+  /// Throws kDataInvalid with the module's words, unless status is kTextOk or kTextStopped.
   void check(int32_t status) const;
 
  private:

@@ -15,9 +15,9 @@ namespace hawser::text {
 
 enum TextStatus : int32_t {
   kTextOk = 0,
-  kTextInvalid = 1,   ///< what was given is at fault: a file, a text, an id
-  kTextStopped = 2,   ///< a sink or a source said so
-  kTextInternal = 3,  ///< the module is at fault
+  kTextInvalid = 1,  ///< what was given is at fault: a file, a text, an id
+  kTextStopped = 2,  ///< a sink or a source said so
+  kTextGaveUp = 3,   ///< a parser panicked at what was given: something in it that no valid file has
 };
 
 /// Where a result goes. `write` returns 0, or another number to stop the call; it must not throw.

@@ -12,7 +12,7 @@ use tokenizers::Tokenizer;
 pub const OK: i32 = 0;
 pub const INVALID: i32 = 1;
 pub const STOPPED: i32 = 2;
-pub const INTERNAL: i32 = 3;
+pub const GAVE_UP: i32 = 3;
 
 #[repr(C)]
 pub struct Sink {
@@ -131,7 +131,7 @@ pub fn guarded(error: &Sink, call: impl FnOnce() -> Outcome<()>) -> i32 {
         Ok(Ok(())) => return OK,
         Ok(Err(Failure::Invalid(reason))) => (INVALID, reason),
         Ok(Err(Failure::Stopped)) => return STOPPED,
-        Err(panic) => (INTERNAL, words_of(panic.as_ref())),
+        Err(panic) => (GAVE_UP, words_of(panic.as_ref())),
     };
     // A sink that does not want the message has the status.
     let _ = error.write(message.as_bytes());

@@ -44,7 +44,7 @@ unsafe extern "C" fn tokenizer_close(tokenizer: *mut Tokenizer) {
 
 unsafe extern "C" fn vocabulary_size(tokenizer: *const Tokenizer) -> u32 {
     let tokenizer = &*tokenizer;
-    tokenizer.get_vocab(true).values().max().map_or(0, |greatest| greatest + 1)
+    tokenizer.get_vocab(true).values().max().map_or(0, |greatest| greatest.saturating_add(1))
 }
 
 unsafe extern "C" fn token_of(
