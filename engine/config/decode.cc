@@ -55,9 +55,11 @@ std::vector<DataSource> decode_sources(const Config& c, const std::string& point
 DataConfig decode_data(const Config& c) {
   DataConfig data;
   if (c.has("/data/format")) {
-    data.format = named<DataFormat>(
-        c, "/data/format",
-        {{"text", DataFormat::kText}, {"tokens", DataFormat::kTokens}, {"megatron", DataFormat::kMegatron}});
+    data.format = named<DataFormat>(c, "/data/format",
+                                    {{"text", DataFormat::kText},
+                                     {"tokens", DataFormat::kTokens},
+                                     {"megatron", DataFormat::kMegatron},
+                                     {"prepared", DataFormat::kPrepared}});
   }
   data.sources = decode_sources(c, "/data/sources");
   data.validation_sources = decode_sources(c, "/data/validation_sources");

@@ -7,12 +7,12 @@
 
 namespace hawser::data {
 
-enum class DataFormat { kNone, kText, kTokens, kMegatron };  // kNone: the host pushes batches
+enum class DataFormat { kNone, kText, kTokens, kMegatron, kPrepared };  // kNone: the host pushes batches
 enum class VocabularyKind { kNone, kBytes, kCharacters };
 enum class TokenType { kU16, kU32 };
 
 struct DataSource {
-  std::string path;  ///< text file, raw token file, or Megatron prefix (without .bin/.idx)
+  std::string path;  ///< text file, raw token file, Megatron prefix (without .bin/.idx), or prepared folder
   double weight = 1.0;
 };
 

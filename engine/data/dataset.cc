@@ -90,6 +90,9 @@ Sources open_sources(const DataConfig& config, const std::vector<DataSource>& li
       case DataFormat::kMegatron:
         sources.push_back(open_megatron(entry.path));
         break;
+      case DataFormat::kPrepared:
+        sources.push_back(open_prepared(entry.path));
+        break;
       case DataFormat::kNone:
         break;
     }
@@ -109,9 +112,30 @@ Sources open_sources(const DataConfig& config, const std::vector<DataSource>& li
   return joined;
 }
 
+/// Checks that rows which are already made are of the length that the run wants.
+void check_rows(const Sources& sources, const DataConfig& config, int64_t cols) {
+  for (const auto& source : sources) {
+    if (source->row_length() == 0) continue;
+    if (source->row_length() != cols)
+      fail_config("/batch/sequence",
+                  "{} tokens, but {} has rows of {}; set it to {}, or prepare the data again", cols,
+                  source->name(), source->row_length(), source->row_length());
+    if (source->has_documents() && !config.packing)
+      fail_config(
+          "/data/packing",
+          "false, but the rows of {} hold several documents, which would see each other; leave it out, or "
+          "prepare the data without packing",
+          source->name());
+  }
+}
+
 /// The samples in tokens [begin, end) of a source. Throws if they cannot fill one row.
 SourceRange make_part(const TokenSource& source, int64_t begin, int64_t end, int64_t cols,
                       const std::string& which, const char* advice) {
+  if (source.row_length() > 0) {
+    if (end - begin < cols) fail_data(source.name(), -1, fmt::format("found no row{}; {}", which, advice));
+    return {&source, begin, end, (end - begin) / cols};
+  }
   if (end - begin < cols + 1) {
     fail_data(
         source.name(), -1,
@@ -119,6 +143,14 @@ SourceRange make_part(const TokenSource& source, int64_t begin, int64_t end, int
                     end - begin, which, cols + 1, cols, advice));
   }
   return {&source, begin, end, (end - begin - 1) / cols};
+}
+
+/// Where the validation part of a source begins: at least 0 and at most its size, since the fraction is in
+/// [0, 1). Made rows stay whole, and one of them at least is left to validate on.
+int64_t cut_of(const TokenSource& source, double fraction) {
+  const int64_t unit = std::max<int64_t>(1, source.row_length()), units = source.size() / unit;
+  const auto cut = static_cast<int64_t>(std::floor(static_cast<double>(units) * (1.0 - fraction)));
+  return unit * (unit > 1 ? std::min(cut, units - 1) : cut);
 }
 
 /// Files up to this size are read once when opened (some 50 ms); in larger ones each row is checked when it
@@ -145,6 +177,8 @@ Dataset::Dataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_
       sources_(open_sources(config, config.sources, vocabulary)),
       validation_sources_(open_sources(config, config.validation_sources, vocabulary)),
       mixture_(weights_of(config, sources_.size())) {
+  check_rows(sources_, config, cols);
+  check_rows(validation_sources_, config, cols);
   split(config);
   fingerprint_ = make_fingerprint(config, seed, cols, train_, validation_);
   if (config.format == DataFormat::kText) return;  // tokens come from a vocabulary
@@ -190,10 +224,7 @@ void Dataset::split(const DataConfig& config) {
   const bool own = validation_sources_.empty() && config.validation_fraction > 0;
   for (const auto& source : sources_) {
     const int64_t size = source->size();
-    // At least 0 and at most size, since the fraction is in [0, 1).
-    const int64_t cut =
-        own ? static_cast<int64_t>(std::floor(static_cast<double>(size) * (1.0 - config.validation_fraction)))
-            : size;
+    const int64_t cut = own ? cut_of(*source, config.validation_fraction) : size;
     const std::string of = own ? fmt::format(" of {}", size) : "";
     train_.push_back(make_part(*source, 0, cut, cols_, own ? of + " in the training part" : of,
                                "give more data or lower batch.sequence"));
@@ -237,6 +268,13 @@ void Dataset::read_row(const Window& window, int64_t at, const Rows& out) const 
   int32_t* positions = out.positions == nullptr ? nullptr : out.positions + at;
   int32_t* kv_begin = out.kv_begin == nullptr ? nullptr : out.kv_begin + at;
   window.source->copy(window.first, cols_, tokens);
+  if (window.source->row_length() > 0) {
+    const int64_t bad = first_bad(tokens, cols_);
+    if (bad < cols_) fail_id(*window.source, window.first + bad);
+    window.source->mark_row(window.first, {tokens, targets, positions, kv_begin, nullptr});
+    if (!packing_) mark_whole_row(cols_, positions, kv_begin);
+    return;
+  }
   std::copy(tokens + 1, tokens + cols_, targets);
   window.source->copy(window.first + cols_, 1, targets + cols_ - 1);
   check_ids(window, tokens[0], targets);

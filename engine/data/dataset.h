@@ -30,6 +30,7 @@ struct Rows {
 /// - A source of N tokens is cut into a training part, its first floor(N * (1 - validation_fraction)) tokens,
 ///   and a validation part, the rest, so no token is in both. With validation_sources, all of each source is
 ///   used instead. Text files under packing are one source together, with a document each.
+/// - Prepared folders hold samples: each row is one, whole, and the parts are whole rows. For others:
 /// - A part of n tokens has floor((n - 1) / cols) samples. Sample w starts at token w * cols of the part and
 ///   holds cols + 1 tokens. Samples share only the token that ends one and starts the next, so each token but
 ///   the first is a target at most once. The tokens after the last sample are left out.

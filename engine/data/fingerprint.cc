@@ -51,6 +51,8 @@ const char* format_name(DataFormat format) {
       return "tokens";
     case DataFormat::kMegatron:
       return "megatron";
+    case DataFormat::kPrepared:
+      return "prepared";
     case DataFormat::kNone:
       break;
   }

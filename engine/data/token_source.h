@@ -13,6 +13,14 @@
 
 namespace hawser::data {
 
+/// What a row of prepared data is filled with: arrays of its length. The tokens are there already; positions,
+/// kv_begin and weights may be null.
+struct MarkedRow {
+  const int32_t* tokens = nullptr;
+  int32_t *targets = nullptr, *positions = nullptr, *kv_begin = nullptr;
+  float* weights = nullptr;
+};
+
 /// Const use is thread-safe and allocates nothing, except locate().
 class TokenSource {
  public:
@@ -36,6 +44,13 @@ class TokenSource {
   virtual const std::string& name() const = 0;
   /// The files behind it, in order; borrowed.
   virtual std::vector<const InputFile*> files() const = 0;
+
+  // Rows that are already made. Of these, each is used whole; a stream is cut into windows.
+  virtual int64_t row_length() const { return 0; }      ///< tokens of such a row; 0: this is a stream
+  virtual bool has_documents() const { return false; }  ///< rows hold several, which must not see each other
+  virtual bool has_weights() const { return false; }    ///< some target counts more or less than 1
+  /// Fills what the row that starts at token `first` teaches.
+  virtual void mark_row(int64_t /*first*/, const MarkedRow& /*row*/) const {}
 };
 
 /// UTF-8 text; the file is one document. By bytes, any file is accepted. By characters, invalid UTF-8 and
@@ -51,6 +66,9 @@ std::unique_ptr<TokenSource> open_raw_tokens(const std::string& path, TokenType 
 /// Megatron's indexed data, version 1: `prefix`.bin and `prefix`.idx (either ending may be given). A document
 /// is an entry of the index's document list. The whole index is checked here, in one pass.
 std::unique_ptr<TokenSource> open_megatron(const std::string& prefix);
+
+/// Rows that `hawser prepare` made (prepared_folder.h). Up to 64 Mi tokens are compared with their digests here.
+std::unique_ptr<TokenSource> open_prepared(const std::string& folder);
 
 /// Concatenates sources to one stream. A document never spans two of them.
 std::unique_ptr<TokenSource> join_sources(std::vector<std::unique_ptr<TokenSource>> parts);

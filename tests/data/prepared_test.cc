@@ -1,0 +1,136 @@
+// Prepared folders as data: rows as they stand, what they teach, and folders that are damaged.
+#include "tests/data/data_files.h"
+#include "tests/data/prepared_files.h"
+
+namespace hawser::data {
+namespace {
+
+constexpr uint8_t kNew = kDocumentBegin, kTold = kLearnedToken;
+
+class PreparedTest : public DataTest {
+ protected:
+  /// Three rows of four tokens; the first holds two documents, the second a rest.
+  static PreparedFiles three_rows() {
+    PreparedFiles files;
+    files.tokens = {10, 11, 12, 13, 20, 21, 0, 0, 30, 31, 32, 33};
+    files.marks = {kNew, kTold, kNew, kTold, kNew, kTold, kNew, 0, kNew, 0, kTold, kTold};
+    return files;
+  }
+  DataConfig config() const {
+    DataConfig config;
+    config.format = DataFormat::kPrepared;
+    config.sources = {{path("p")}};
+    config.validation_fraction = 0;
+    config.packing = true;
+    config.shuffle = false;
+    return config;
+  }
+  std::unique_ptr<Dataset> open(const DataConfig& config, int64_t cols = 4, int64_t vocabulary = 100) const {
+    return Dataset::open(config, Vocabulary(), 7, cols, vocabulary);
+  }
+  void expect_damage(const std::vector<std::string>& texts) const {
+    expect_error(Code::kDataInvalid, texts, [&] { open(config()); });
+  }
+};
+
+TEST_F(PreparedTest, RowsComeWholeWithTheirDocumentsAndWhatTheyTeach) {
+  three_rows().write(path("p"));
+  const auto dataset = open(config());
+  ASSERT_EQ(dataset->train_samples(), 3);
+  const OwnedRows rows = read_rows(*dataset, Split::kTrain, 0, 3, 4);
+  EXPECT_EQ(rows.tokens, (std::vector<int32_t>{10, 11, 12, 13, 20, 21, 0, 0, 30, 31, 32, 33}));
+  EXPECT_EQ(rows.targets,
+            (std::vector<int32_t>{11, -100, 13, -100, 21, -100, -100, -100, -100, 32, 33, -100}));
+  EXPECT_EQ(rows.kv_begin, (std::vector<int32_t>{0, 0, 2, 2, 0, 0, 2, 2, 0, 0, 0, 0}));
+  EXPECT_EQ(rows.positions, (std::vector<int32_t>{0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 2, 3}));
+}
+
+TEST_F(PreparedTest, EachEpochHasEachRowOnceInAnotherOrder) {
+  PreparedFiles files;
+  files.packed = false;
+  for (uint32_t i = 0; i < 64 * 4; ++i) {
+    files.tokens.push_back(i / 4);
+    files.marks.push_back(i % 4 == 0 ? kNew : kTold);
+  }
+  files.write(path("p"));
+  DataConfig shuffled = config();
+  shuffled.shuffle = true;
+  const auto dataset = open(shuffled);
+  std::vector<std::vector<int32_t>> orders;
+  for (uint64_t epoch = 0; epoch < 2; ++epoch) {
+    const OwnedRows rows = read_rows(*dataset, Split::kTrain, epoch * 64, 64, 4);
+    std::vector<int32_t> order;
+    for (size_t row = 0; row < 64; ++row) order.push_back(rows.tokens[row * 4 + 3]);
+    orders.push_back(order);
+    std::sort(order.begin(), order.end());
+    EXPECT_EQ(order, counting<int32_t>(64));
+  }
+  EXPECT_NE(orders[0], orders[1]);
+}
+
+TEST_F(PreparedTest, ValidationIsWholeRows) {
+  three_rows().write(path("p"));
+  DataConfig half = config();
+  half.validation_fraction = 0.5;
+  const auto dataset = open(half);
+  EXPECT_EQ(dataset->train_samples(), 1);
+  EXPECT_EQ(dataset->validation_samples(), 2);
+  EXPECT_EQ(read_rows(*dataset, Split::kValidation, 0, 1, 4).tokens, (std::vector<int32_t>{20, 21, 0, 0}));
+  half.validation_fraction = 0.01;  // one row at least
+  EXPECT_EQ(open(half)->validation_samples(), 1);
+  DataConfig own = config();
+  own.validation_sources = own.sources;
+  EXPECT_EQ(open(own)->validation_samples(), 3);
+  EXPECT_EQ(open(own)->train_samples(), 3);
+}
+
+TEST_F(PreparedTest, WithoutDocumentsTheMaskMayBeOff) {
+  PreparedFiles files = three_rows();
+  files.packed = false;
+  files.write(path("p"));
+  DataConfig off = config();
+  off.packing = false;
+  const OwnedRows row = read_rows(*open(off), Split::kTrain, 1, 1, 4);
+  EXPECT_EQ(row.kv_begin, (std::vector<int32_t>{0, 0, 0, 0}));
+  EXPECT_EQ(row.positions, (std::vector<int32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(row.targets, (std::vector<int32_t>{21, -100, -100, -100}));
+}
+
+TEST_F(PreparedTest, TheFingerprintHoldsTheFiles) {
+  three_rows().write(path("p"));
+  const std::string before = open(config())->fingerprint({open(config())->digest_share(0, 1)});
+  PreparedFiles other = three_rows();
+  other.marks[9] = kTold;
+  std::filesystem::remove_all(path("p"));
+  other.write(path("p"));
+  EXPECT_NE(open(config())->fingerprint({open(config())->digest_share(0, 1)}), before);
+}
+
+TEST_F(PreparedTest, SettingsThatContradictTheRows) {
+  three_rows().write(path("p"));
+  expect_error(Code::kConfigInvalid, {"/batch/sequence", "has rows of 4", "set it to 4"},
+               [&] { open(config(), 8); });
+  DataConfig off = config();
+  off.packing = false;
+  expect_error(Code::kConfigInvalid, {"/data/packing", "several documents"}, [&] { open(off); });
+  expect_error(Code::kDataInvalid, {"token 8", "is 30", "vocabulary of 30"}, [&] { open(config(), 4, 30); });
+}
+
+TEST_F(PreparedTest, DamagedFolders) {
+  three_rows().write(path("p"));
+  write("p/marks.bin", std::string(12, '\1'));
+  expect_damage({"marks.bin", "digest", "prepare the data again"});
+  write("p/marks.bin", "short");
+  expect_damage({"marks.bin", "has 5 bytes", "take 12"});
+  write("p/prepared.json", "{\"hawser\": \"prepared rows\", \"version\": 1}");
+  expect_damage({"prepared.json", "has no \"rows\""});
+  write("p/prepared.json", "[]");
+  expect_damage({"prepared.json", "is not the manifest"});
+  three_rows().write(path("p"), [](PreparedManifest* manifest) { manifest->rows = int64_t{1} << 52; });
+  expect_damage({"cannot be"});
+  std::filesystem::remove(path("p/prepared.json"));
+  expect_error(Code::kNotFound, {"prepared.json"}, [&] { open(config()); });
+}
+
+}  // namespace
+}  // namespace hawser::data
