@@ -93,7 +93,8 @@ static int train(int rank, int fd) {
       tokens[i] = (i / kCols * 5 + i % kCols + step) % 16;
       targets[i] = (tokens[i] + 1) % 16;
     }
-    const hws_batch batch = {sizeof batch, 0, kRows, kCols, tokens, targets, NULL};
+    const hws_batch batch = {
+        .struct_size = sizeof batch, .rows = kRows, .cols = kCols, .tokens = tokens, .targets = targets};
     hws_step_result result = {.struct_size = sizeof result};
     if (hws_data_push(engine, &batch)) return failed(rank, "push");
     if (hws_engine_train_step(engine, &result)) return failed(rank, "step");

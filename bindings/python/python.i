@@ -93,15 +93,15 @@ ARRAY_IN(void* data, size_t bytes, 4, array_floats($input, &array, "out", 1))
 ARRAY_IN(float* logits, size_t logits_bytes, 4, array_floats($input, &array, "out", 1))
 ARRAY_IN(const int32_t* tokens, size_t count, 1, array_integers($input, &array, "tokens", 1))
 
-// (tokens, targets or None, document_begin or None), or None.
+// (tokens, targets or None, document_begin or None, weights or None), or None.
 %typemap(arginit) const hws_batch* batch "memset(arrays$argnum, 0, sizeof arrays$argnum);"
-%typemap(in) const hws_batch* batch (array arrays[3], hws_batch value) {
+%typemap(in) const hws_batch* batch (array arrays[4], hws_batch value) {
   if ($input != Py_None) {
     if (!batch_of($input, arrays, &value)) SWIG_fail;
     $1 = &value;
   }
 }
-%typemap(freearg) const hws_batch* batch "for (int i = 0; i < 3; ++i) array_close(&arrays$argnum[i]);"
+%typemap(freearg) const hws_batch* batch "for (int i = 0; i < 4; ++i) array_close(&arrays$argnum[i]);"
 
 // (prompt, max_tokens, temperature, top_k, top_p, seed, stop_token).
 %typemap(arginit) const hws_generate_request* request "memset(&array$argnum, 0, sizeof array$argnum);"

@@ -448,10 +448,11 @@ HWS_API hws_status hws_engine_learning_rate(const hws_engine* engine, double* ra
 
 typedef struct hws_step_result {
   uint32_t struct_size;
-  int32_t outcome;      /**< HWS_STEP_* */
-  int64_t step;         /**< number of this step, from 1; skipped and discarded ones count */
-  double loss;          /**< mean over the unmasked targets of the global batch, nats */
-  double grad_norm;     /**< of all distinct parameters, before clipping */
+  int32_t outcome;  /**< HWS_STEP_* */
+  int64_t step;     /**< number of this step, from 1; skipped and discarded ones count */
+  double loss;      /**< mean over the unmasked targets of the global batch, nats; with weights, the sum of
+                             weight x token loss divided by their number */
+  double grad_norm; /**< of all distinct parameters, before clipping */
   double learning_rate; /**< of this step */
   int64_t tokens;       /**< unmasked targets */
   int64_t samples;      /**< data cursor after the step: rows consumed since the start */
@@ -527,7 +528,11 @@ HWS_API hws_status hws_engine_train(hws_engine* engine, int64_t until_step, hws_
  * included, so it sets no last error. */
 HWS_API hws_status hws_engine_cancel(const hws_engine* engine);
 
-/** rows x cols tokens with their targets. The arrays are the caller's; a call copies what it needs. */
+/** rows x cols tokens with their targets. The arrays are the caller's; a call copies what it needs.
+ *
+ * Loss = sum of weight x token loss / unmasked targets. Weights do not enter the divisor, so a target of
+ * weight 0 still counts, and twice the weights are twice the loss and twice the gradient. To leave a target
+ * out altogether, mask it (-100). */
 typedef struct hws_batch {
   uint32_t struct_size;
   int32_t reserved; /**< 0 */
@@ -538,6 +543,8 @@ typedef struct hws_batch {
   const int32_t* document_begin; /**< [rows, cols]: the column where the document of each position starts.
                                        Positions count from there, and nothing before it is seen. NULL: each
                                        row is one document */
+  const float* weights; /**< [rows, cols]: the weight of each target's loss; finite, at least 0. NULL:
+                                       all 1 */
 } hws_batch;
 
 /** Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes) for the next step,
@@ -550,8 +557,8 @@ typedef struct hws_batch {
  * saving leave it alone; hws_checkpoint_load drops it. A step that fails, is skipped or is discarded has
  * used its batch up.
  *
- * Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id); HWS_INVALID_ARGUMENT for
- * another shape; HWS_BUSY if a batch is waiting already; HWS_FAILED_PRECONDITION for inference and while a
+ * Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id) and for weights that are negative
+ * or not finite (row, column, weight); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a batch is waiting already; HWS_FAILED_PRECONDITION for inference and while a
  * step is pending. After an error the batch that waited before still waits. */
 HWS_API hws_status hws_data_push(hws_engine* engine, const hws_batch* batch);
 /** A data source's answer: there are no more batches. */
@@ -570,6 +577,9 @@ typedef struct hws_source_batch {
   int32_t* tokens;
   int32_t* targets;
   int32_t* document_begin; /**< as in hws_batch; 0 on entry */
+  float* weights;          /**< as in hws_batch; 1 on entry */
+  int32_t has_weights;     /**< set it to 1 if weights is filled; 0: all are 1 */
+  int32_t reserved;        /**< 0 */
 } hws_source_batch;
 
 /** Fills `batch` and returns 0, or returns HWS_SOURCE_END. Any other number ends the call with HWS_CALLBACK.
@@ -585,8 +595,8 @@ typedef int32_t (*hws_source_fn)(void* user, hws_source_batch* batch);
  *
  * At the end of the data hws_engine_train ends as if its callback had ended it, with the last checkpoint and
  * HWS_OK, and hws_engine_train_step and _forward_backward return HWS_OUT_OF_RANGE. When the source fails, or
- * fills in ids outside the vocabulary (HWS_DATA_INVALID: row, column, id), the step has changed nothing and
- * the engine can train on.
+ * fills in ids or weights that hws_data_push would refuse (HWS_DATA_INVALID: row, column, value), the step has
+ * changed nothing and the engine can train on.
  *
  * With ranks in several processes, all set a source or none does. Each hands out the same global batch. When
  * one ends or fails, all do. destroy(user) runs when another source is set or the engine goes. Errors:
@@ -598,7 +608,8 @@ HWS_API hws_status hws_data_info(const hws_engine* engine, hws_buffer** out);
 
 /** The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the
  * validation data, at most max_batches global batches (0: as the config says). *loss: nats per unmasked
- * target, NaN or infinite if the model's numbers are. *tokens: unmasked targets; may be NULL. Errors:
+ * target, each times its weight if the batch or the data has weights; NaN or infinite if the model's numbers
+ * are. *tokens: unmasked targets; may be NULL. Errors:
  * HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data; HWS_CANCELLED. */
 HWS_API hws_status hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_batches,
                                    double* loss, int64_t* tokens);

@@ -483,10 +483,11 @@ using StepResult = hws_step_result;
 using TrainRecord = hws_train_record;
 using SourceBatch = hws_source_batch;
 
-/// rows x cols tokens, with targets and document_begin unless they are empty. Borrows the arrays.
+/// rows x cols tokens, with targets, document_begin and weights unless they are empty. Borrows the arrays.
 struct Batch {
   std::int64_t rows = 0, cols = 0;
   std::span<const std::int32_t> tokens, targets, document_begin;
+  std::span<const float> weights = {};
 };
 
 struct Evaluation {
@@ -795,7 +796,7 @@ class Engine {
 };
 
 inline hws_batch Engine::raw(const Batch& batch) {
-  const auto array = [&](std::span<const std::int32_t> values, const char* name) -> const std::int32_t* {
+  const auto array = [&](const auto& values, const char* name) -> decltype(values.data()) {
     if (values.empty()) return nullptr;
     if (batch.rows < 0 || batch.cols < 0 || (batch.cols > 0 && batch.rows > INT64_MAX / batch.cols) ||
         static_cast<std::uint64_t>(batch.rows * batch.cols) != values.size())
@@ -811,6 +812,7 @@ inline hws_batch Engine::raw(const Batch& batch) {
   host.tokens = array(batch.tokens, "tokens");
   host.targets = array(batch.targets, "targets");
   host.document_begin = array(batch.document_begin, "document_begin");
+  host.weights = array(batch.weights, "weights");
   return host;
 }
 

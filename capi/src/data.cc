@@ -29,6 +29,7 @@ bool fill_from_host(Slot* slot, const Source& source, hawser::train::SourceReque
   batch.tokens = request->room.tokens;
   batch.targets = request->room.targets;
   batch.document_begin = request->room.document_begin;
+  batch.weights = request->room.weights;
   const auto run = [&] { return source.fn(source.user.get(), &batch); };
   const int32_t answer = call_host("hws_data_set_source", slot, Callback::kConstOnly, run);
   if (answer != kFilled && answer != HWS_SOURCE_END) {
@@ -36,6 +37,7 @@ bool fill_from_host(Slot* slot, const Source& source, hawser::train::SourceReque
                  batch.step);
   }
   request->documents = batch.has_documents != 0;
+  request->weights = batch.has_weights != 0;
   return answer == kFilled;
 }
 

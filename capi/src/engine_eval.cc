@@ -5,7 +5,7 @@
 using namespace hawser::capi;
 using hawser::train::BatchView;
 
-static_assert(sizeof(hws_batch) == kBatchSize && offsetof(hws_batch, rows) == 8);
+static_assert(offsetof(hws_batch, weights) == kBatchSize && offsetof(hws_batch, rows) == 8);
 static_assert(offsetof(hws_batch, tokens) == 24);
 
 namespace hawser::capi {
@@ -23,12 +23,14 @@ BatchView batch_view(const Call& call, const hws_batch* batch, bool needs_target
   call.array(host.tokens, count, "batch->tokens");
   if (needs_targets || host.targets != nullptr) call.array(host.targets, count, "batch->targets");
   if (host.document_begin != nullptr) call.array(host.document_begin, count, "batch->document_begin");
+  if (host.weights != nullptr) call.array(host.weights, count, "batch->weights");
   BatchView view;
   view.rows = host.rows;
   view.cols = host.cols;
   view.tokens = host.tokens;
   view.targets = host.targets;
   view.document_begin = host.document_begin;
+  view.weights = host.weights;
   return view;
 }
 
@@ -62,8 +64,8 @@ hws_status hws_engine_forward(hws_engine* engine, const hws_batch* batch, float*
     call.pointer(logits, "logits");
     call.array(logits, logits_bytes / sizeof(float), "logits");
     const size_t bytes = static_cast<size_t>(view.rows * view.cols) * sizeof(int32_t);
-    const int32_t* inputs[] = {view.tokens, view.targets, view.document_begin};
-    for (const int32_t* input : inputs) {
+    const void* inputs[] = {view.tokens, view.targets, view.document_begin, view.weights};
+    for (const void* input : inputs) {
       if (input != nullptr && overlap(input, bytes, logits, logits_bytes)) {
         call.invalid("logits", "overlaps the arrays of the batch; give it memory of its own");
       }

@@ -267,6 +267,7 @@ void Dataset::read_row(const Window& window, int64_t at, const Rows& out) const 
   int32_t* targets = out.targets + at;
   int32_t* positions = out.positions == nullptr ? nullptr : out.positions + at;
   int32_t* kv_begin = out.kv_begin == nullptr ? nullptr : out.kv_begin + at;
+  if (out.weights != nullptr) std::fill_n(out.weights + at, cols_, 1.0f);
   window.source->copy(window.first, cols_, tokens);
   if (window.source->row_length() > 0) {
     const int64_t bad = first_bad(tokens, cols_);

@@ -24,6 +24,7 @@ struct Rows {
   int32_t* positions = nullptr;  ///< 0..cols-1, restarting at each document when packing; may be null
   int32_t* kv_begin = nullptr;   ///< first column that position t may see (0 without packing); may be null
   int64_t rows = 0, cols = 0;
+  float* weights = nullptr;  ///< of each target's loss; 1 where the data has none; may be null
 };
 
 /// How rows are made:
@@ -54,6 +55,9 @@ class Dataset {
   /// kOutOfRange past the last validation sample and kInvalidArgument if out.cols differs from open's; then
   /// the rows' contents are undefined.
   void read(Split split, uint64_t first_sample, const Rows& out) const;
+
+  /// Whether rows have weights; if not, all are 1, and nobody needs to ask for them.
+  bool has_weights() const { return false; }
 
   /// Samples in one pass over all sources
   int64_t train_samples() const { return samples_in(train_); }

@@ -38,6 +38,7 @@ struct Context {
   // Inputs of the micro-batch, [B, T] each; kv_begin is null when every row is one document.
   const int32_t* tokens_BT = nullptr;
   const int32_t* targets_BT = nullptr;
+  const float* weights_BT = nullptr;  ///< of the targets' losses; null: all 1
   const int32_t* positions_BT = nullptr;
   const int32_t* kv_begin_BT = nullptr;
   int64_t documents = 0;                ///< documents in the micro-batch, if kv_begin is not null

@@ -73,6 +73,7 @@ void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* lo
   c.backward = backward;
   c.type = chunk.type;
   c.stride = chunk.stride;
+  if (ctx.weights_BT != nullptr) c.weights = ctx.weights_BT + chunk.begin;
   ctx.kernels->cross_entropy(c, *ctx.stream);
 }
 

@@ -21,8 +21,8 @@ class LmHeadLoss {
   /// batch.
   int64_t chunk_rows(const Context& ctx) const;
 
-  /// Computes losses[rows] (f32, per token, 0 if masked), dx[rows, C] (f32, overwritten) and the gradients of
-  /// norm and head, from x[rows, C] and ctx.targets_BT. *grad_scale = 1 / unmasked targets of the global
+  /// Computes losses[rows] (f32, per token, times its weight, 0 if masked), dx[rows, C] (f32, overwritten) and
+  /// the gradients of norm and head, from x[rows, C], ctx.targets_BT and ctx.weights_BT. *grad_scale = 1 / unmasked targets of the global
   /// batch.
   void forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
                         const float* grad_scale) const;

@@ -11,7 +11,7 @@ bool HostSource::ask(const config::ResolvedConfig& config, SourceRequest* reques
   if (!fill_(request)) return false;
   const PushedBatch::Room& room = request->room;
   check_batch({request->rows, request->cols, room.tokens, room.targets,
-               request->documents ? room.document_begin : nullptr},
+               request->documents ? room.document_begin : nullptr, request->weights ? room.weights : nullptr},
               config.model.vocab_size, config.batch.sequence, true);
   return true;
 }
@@ -34,7 +34,7 @@ void HostSource::fetch(const Ranks& ranks, Progress* progress) const {
   }
   if (!more)
     throw EndOfData(Code::kOutOfRange, fmt::format("the data source has no batch for step {}", request.step));
-  progress->pushed.take(request.documents);
+  progress->pushed.take(request.documents, request.weights);
 }
 
 }  // namespace hawser::train

@@ -21,6 +21,7 @@ struct SourceRequest {
   int64_t rows = 0, cols = 0;
   PushedBatch::Room room;  ///< memory for the function to fill
   bool documents = false;  ///< set by the function if it fills room.document_begin, too
+  bool weights = false;    ///< the same for room.weights
 };
 
 /// Some process's source has no more batches.

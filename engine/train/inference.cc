@@ -28,6 +28,7 @@ class MaskedSource final : public BatchSource {
     std::fill_n(out.positions, n, 0);
     std::fill_n(out.kv_begin, n, 0);
     std::fill_n(out.samples, out.batch, 0);
+    if (out.weights) std::fill_n(out.weights, n, 0.0f);
   }
 };
 
@@ -87,6 +88,7 @@ Evaluation Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t rows
   std::exception_ptr error;  // error in this rank's data
   run.seq = cols;
   run.documents = batch ? batch->document_begin != nullptr : config().data.packing;
+  run.weights = batch ? batch->weights != nullptr : dataset_->has_weights();
   for (int64_t begin = 0; begin < rows; begin += stride) {
     if (rank.number() == ranks_.first().number()) monitor_.count(begin, rows);
     if (on_any_rank(dp, cancel_.ends_call()))

@@ -21,12 +21,13 @@ struct StepResult {
   double seconds = 0;
 };
 
-/// The caller's batch, borrowed for the call. targets and document_begin may be null.
+/// The caller's batch, borrowed for the call. targets, document_begin and weights may be null.
 struct BatchView {
   int64_t rows = 0, cols = 0;
   const int32_t* tokens = nullptr;
   const int32_t* targets = nullptr;
   const int32_t* document_begin = nullptr;
+  const float* weights = nullptr;
 };
 
 }  // namespace hawser::train

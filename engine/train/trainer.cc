@@ -96,6 +96,7 @@ StepResult Trainer::forward_backward() {
       run.training = true;
       run.cancelled = cancel_.wished();
       run.documents = from_push ? progress_.pushed.view().document_begin != nullptr : config().data.packing;
+      run.weights = from_push ? progress_.pushed.view().weights != nullptr : dataset_->has_weights();
       const auto cursor = static_cast<uint64_t>(progress_.state.samples);
       BatchViewSource pushed(progress_.pushed.view(), rank.first_row(), cursor);
       std::optional<DatasetSource> data;

@@ -105,8 +105,10 @@ inline void row(const CrossEntropy& a, int64_t r) {
     return;
   }
   const LogSumExp all = log_sum_exp(z, a.vocab, a.softcap);
-  a.losses[r] = static_cast<float>(__builtin_log(all.sum) + (static_cast<double>(all.max) - z[target]));
-  if (a.backward) gradient(z, a.vocab, target, all, a.softcap, *a.grad_scale);
+  const float weight = a.weights != nullptr ? a.weights[r] : 1.0f;
+  const double loss = __builtin_log(all.sum) + (static_cast<double>(all.max) - z[target]);
+  a.losses[r] = static_cast<float>(loss * weight);
+  if (a.backward) gradient(z, a.vocab, target, all, a.softcap, *a.grad_scale * weight);
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ T soft_cap_reference(double cap, const T& logit) {
   return cap > 0 ? cap * std::tanh(logit / cap) : logit;
 }
 
-/// losses [rows], logits [rows, vocab] as CrossEntropy says; its own pointers are read for targets only.
+/// losses [rows], logits [rows, vocab] as CrossEntropy says; its own pointers are read for targets and
+/// weights only.
 template <class T>
 void cross_entropy_reference(const CrossEntropy& a, T* losses, T* logits, double grad_scale) {
   const double cap = a.softcap;
@@ -25,11 +26,12 @@ void cross_entropy_reference(const CrossEntropy& a, T* losses, T* logits, double
     const bool masked = a.targets[r] == -100;
     T sum = T(0);
     for (int64_t j = 0; j < a.vocab; ++j) sum += std::exp(z[j] - max);
-    losses[r] = masked ? T(0) : max + std::log(sum) - z[a.targets[r]];
+    const double weight = a.weights != nullptr ? static_cast<double>(a.weights[r]) : 1.0;
+    losses[r] = masked ? T(0) : weight * (max + std::log(sum) - z[a.targets[r]]);
     for (int64_t j = 0; j < a.vocab && a.backward; ++j) {
       const T ratio = cap > 0 ? z[j] / cap : T(0);
       const T p = std::exp(z[j] - max) / sum - (j == a.targets[r] ? 1.0 : 0.0);
-      z[j] = masked ? T(0) : p * (T(1) - ratio * ratio) * grad_scale;
+      z[j] = masked ? T(0) : p * (T(1) - ratio * ratio) * (weight * grad_scale);
     }
   }
 }

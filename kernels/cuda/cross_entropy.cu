@@ -149,10 +149,11 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntr
   __syncthreads();
   over_row(z, a.vocab, Exponentials<T>{&all, z, a.softcap, !a.backward && a.softcap > 0});
   all = over_block(all, shared);
+  const float weight = a.weights != nullptr ? a.weights[row] : 1.0f;
   if (threadIdx.x == 0)
-    a.losses[row] = static_cast<float>(log(all.sum) + (static_cast<double>(all.max) - at_target));
+    a.losses[row] = static_cast<float>((log(all.sum) + (static_cast<double>(all.max) - at_target)) * weight);
   if (!a.backward) return;
-  const float scale = *a.grad_scale;
+  const float scale = *a.grad_scale * weight;
   over_row(z, a.vocab, Gradient<T>{z, a.softcap, all.max, static_cast<float>(scale / all.sum)});
   __syncthreads();
   if (threadIdx.x != 0) return;

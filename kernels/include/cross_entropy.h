@@ -7,11 +7,11 @@
 namespace hawser::kernels {
 
 /// For each row: z = softcap > 0 ? softcap * tanh(logit / softcap) : logit;
-/// losses[r] = logsumexp(z) - z[target]; 0 where the target is -100.
-/// With `backward`, logits are overwritten by dloss/dlogit * (*grad_scale) (zero rows where masked); else
-/// they hold z on return. logits [rows,vocab], rows `stride` elements apart, f32, or bf16 where the table
+/// losses[r] = weight[r] * (logsumexp(z) - z[target]); 0 where the target is -100.
+/// With `backward`, logits are overwritten by dlosses[r]/dlogit * (*grad_scale) (zero rows where masked);
+/// else they hold z on return. logits [rows,vocab], rows `stride` elements apart, f32, or bf16 where the table
 /// says narrow_logits; losses f32, of the logits as they are stored. grad_scale: f32 [1] (1 / unmasked
-/// tokens of the global batch).
+/// tokens of the global batch). weights: f32 [rows], or null: all 1.
 struct CrossEntropy {
   float* losses = nullptr;
   void* logits = nullptr;
@@ -22,6 +22,7 @@ struct CrossEntropy {
   bool backward = false;
   DType type = DType::kF32;  ///< of logits
   int64_t stride = 0;        ///< 0: vocab
+  const float* weights = nullptr;
 };
 
 /// z = softcap * tanh(logit / softcap) in place, f32 [n]: logits as forward and generate return them.

@@ -21,6 +21,7 @@ Case engine(const std::string& what, int32_t status, std::vector<std::string> wo
 /// A batch of 2 x 16 ones, one thing changed, pushed.
 struct Batch {
   std::vector<int32_t> tokens = std::vector<int32_t>(32, 1), targets = tokens, document_begin;
+  std::vector<float> weights;
   int64_t rows = 2, cols = 16;
   int32_t push(hws_engine* engine) const {
     hws_batch batch = view();
@@ -34,6 +35,7 @@ struct Batch {
     batch.tokens = tokens.data();
     batch.targets = targets.data();
     batch.document_begin = document_begin.empty() ? nullptr : document_begin.data();
+    batch.weights = weights.empty() ? nullptr : weights.data();
     return batch;
   }
 };
@@ -97,6 +99,10 @@ std::vector<Case> batches() {
       push("document_begin behind its position", HWS_DATA_INVALID,
            {"document_begin 7 at row 0, column 3", "starts"},
            [](Batch& b) { b.document_begin.assign(32, 0), b.document_begin[3] = 7; }),
+      push("a weight below 0", HWS_DATA_INVALID, {"weight -0.5 at row 1, column 3", "at least 0", "-100"},
+           [](Batch& b) { b.weights.assign(32, 1.0f), b.weights[19] = -0.5f; }),
+      push("a weight that is not finite", HWS_DATA_INVALID, {"weight nan at row 0, column 2", "finite"},
+           [](Batch& b) { b.weights.assign(32, 1.0f), b.weights[2] = std::nanf(""); }),
       engine("a second batch before the step", HWS_BUSY, {"waiting already", "take a step"},
              [](hws_engine* e) { return Batch().push(e) == HWS_OK ? Batch().push(e) : HWS_UNKNOWN; }),
       engine("a batch whose targets are all masked", HWS_DATA_INVALID, {"masked (-100)"},

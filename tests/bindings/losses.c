@@ -72,7 +72,11 @@ static int write_run(FILE* out, const char* name, int32_t ranks, const char* jso
   if (ranks > 1 ? hws_engine_create_ranks(config, comm, 0, &engine) : hws_engine_create(config, 0, &engine))
     return failed(name, "engine");
   for (int s = 0; s < STEPS; ++s) {
-    const hws_batch batch = {sizeof batch, 0, ROWS, COLUMNS, tokens[s], targets[s], NULL};
+    const hws_batch batch = {.struct_size = sizeof batch,
+                             .rows = ROWS,
+                             .cols = COLUMNS,
+                             .tokens = tokens[s],
+                             .targets = targets[s]};
     hws_step_result result = {.struct_size = sizeof result};
     if (hws_data_push(engine, &batch)) return failed(name, "push");
     if (hws_engine_train_step(engine, &result)) return failed(name, "step");

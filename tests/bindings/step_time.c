@@ -53,7 +53,8 @@ int main(int argc, char** argv) {
     targets[i] = i + 1;
   }
   for (int i = -WARM_UP; i < steps; ++i) {
-    hws_batch batch = {sizeof batch, 0, ROWS, COLUMNS, tokens, targets, NULL};
+    hws_batch batch = {
+        .struct_size = sizeof batch, .rows = ROWS, .cols = COLUMNS, .tokens = tokens, .targets = targets};
     hws_step_result result = {.struct_size = sizeof result};
     const double begin = microseconds();
     if (hws_data_push(engine, &batch) != HWS_OK || hws_engine_train_step(engine, &result) != HWS_OK) return 1;

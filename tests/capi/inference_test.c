@@ -67,7 +67,7 @@ static void greedy_is_the_argmax_of_forward(void) {
   CHECK_OK(hws_engine_generate(engine, &request, on_token, &t, on_destroy));
   CHECK(t.length == 33 && t.destroyed == 1);
   for (int64_t at = 3; at < kCols; ++at) { /* as long as all of it is in the window */
-    hws_batch batch = {sizeof batch, 0, 1, 0, NULL, NULL, NULL};
+    hws_batch batch = {.struct_size = sizeof batch, .rows = 1};
     batch.cols = at;
     batch.tokens = t.tokens;
     CHECK_OK(hws_engine_forward(engine, &batch, g_logits, (size_t)at * kVocab * sizeof(float)));

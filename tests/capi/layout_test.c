@@ -76,7 +76,8 @@ static void arguments(void) {
   FIELD(hws_batch, tokens, 24, 8);
   FIELD(hws_batch, targets, 32, 8);
   FIELD(hws_batch, document_begin, 40, 8);
-  CHECK(sizeof(hws_batch) == 48);
+  FIELD(hws_batch, weights, 48, 8);
+  CHECK(sizeof(hws_batch) == 56);
   FIELD(hws_source_batch, struct_size, 0, 4);
   FIELD(hws_source_batch, has_documents, 4, 4);
   FIELD(hws_source_batch, step, 8, 8);
@@ -86,7 +87,14 @@ static void arguments(void) {
   FIELD(hws_source_batch, tokens, 40, 8);
   FIELD(hws_source_batch, targets, 48, 8);
   FIELD(hws_source_batch, document_begin, 56, 8);
-  CHECK(sizeof(hws_source_batch) == 64);
+  FIELD(hws_source_batch, weights, 64, 8);
+  FIELD(hws_source_batch, has_weights, 72, 4);
+  FIELD(hws_source_batch, reserved, 76, 4);
+  CHECK(sizeof(hws_source_batch) == 80);
+}
+
+static void requests(void) {
+  if (sizeof(void*) != 8) return;
   FIELD(hws_generate_request, struct_size, 0, 4);
   FIELD(hws_generate_request, stop_token, 4, 4);
   FIELD(hws_generate_request, prompt, 8, 8);
@@ -132,5 +140,6 @@ int main(void) {
   check_begin();
   results();
   arguments();
+  requests();
   return check_end();
 }

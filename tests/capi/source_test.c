@@ -15,7 +15,7 @@ typedef struct source {
   int64_t end;         /* there are so many batches; 0: no end */
   int32_t answer;      /* instead of 0, if it is not 0 */
   int32_t wrong_token; /* in row 1, column 2, if it is not 0 */
-  int32_t rows, documents;
+  int32_t rows, documents, weights;
   const hws_engine* engine;
 } source;
 
@@ -23,6 +23,7 @@ static int32_t give(void* user, hws_source_batch* batch) {
   source* s = user;
   CHECK(batch->struct_size == sizeof *batch && batch->rows == kRows && batch->cols == kCols);
   CHECK(batch->has_documents == 0 && batch->tokens[0] == 0 && batch->targets[kBatchTokens - 1] == -100);
+  CHECK(batch->has_weights == 0 && batch->weights[0] == 1 && batch->weights[kBatchTokens - 1] == 1);
   ++s->asked;
   s->last_samples = batch->samples;
   const int64_t number = batch->samples / kRows + 1;
@@ -43,6 +44,8 @@ static int32_t give(void* user, hws_source_batch* batch) {
     for (int i = 0; i < kBatchTokens; ++i) batch->document_begin[i] = i % kCols < 8 ? 0 : 8;
     batch->has_documents = 1;
   }
+  for (int i = 0; i < kBatchTokens && s->weights != 0; ++i) batch->weights[i] = (float)(i % 3);
+  batch->has_weights = s->weights == 1;
   return 0;
 }
 static void on_destroy(void* user) { ++((source*)user)->destroyed; }
@@ -123,6 +126,40 @@ static void rows_and_documents_are_as_pushed(void) {
   CHECK_OK(hws_engine_train_step(by_hand, &pushed));
   CHECK(sourced.tokens == pushed.tokens && sourced.tokens < kCols);
   CHECK(sourced.loss == pushed.loss && same_weights(engine, by_hand));
+  hws_engine_destroy(engine);
+  hws_engine_destroy(by_hand);
+}
+
+/* weights: 1: i % 3 of target i; 2: filled in, but not said to be. */
+static void weights_are_as_pushed(void) {
+  hws_engine *engine = tiny_engine(0), *by_hand = tiny_engine(0);
+  source s = {.weights = 1};
+  tiny_batch b;
+  float weights[kBatchTokens];
+  hws_step_result sourced = {.struct_size = sizeof sourced}, pushed = {.struct_size = sizeof pushed};
+  double loss = 0;
+  fill_batch(&b, 1);
+  for (int i = 0; i < kBatchTokens; ++i) weights[i] = (float)(i % 3);
+  b.batch.weights = weights;
+  CHECK_OK(hws_data_set_source(engine, give, &s, NULL));
+  CHECK_OK(hws_engine_train_step(engine, &sourced));
+  CHECK_OK(hws_engine_eval(by_hand, &b.batch, 0, &loss, NULL));
+  CHECK_OK(hws_data_push(by_hand, &b.batch));
+  CHECK_OK(hws_engine_train_step(by_hand, &pushed));
+  CHECK(sourced.loss == pushed.loss && pushed.loss == loss && same_weights(engine, by_hand));
+  /* The next batch has none: neither those before it nor those of which nobody said that they count. */
+  s.weights = 2;
+  CHECK_OK(hws_engine_train_step(engine, &sourced));
+  push_and_step(by_hand, 2);
+  CHECK(same_weights(engine, by_hand));
+  /* A struct of the version before has no weights, whatever lies behind it. */
+  b.batch.struct_size = offsetof(hws_batch, weights);
+  weights[0] = NAN;
+  CHECK_OK(hws_data_push(by_hand, &b.batch));
+  CHECK_OK(hws_engine_forward_backward(by_hand, NULL));
+  CHECK_OK(hws_engine_discard(by_hand, 1, NULL));
+  b.batch.struct_size = sizeof b.batch;
+  CHECK_ERROR(hws_data_push(by_hand, &b.batch), HWS_DATA_INVALID, "weight nan at row 0, column 0");
   hws_engine_destroy(engine);
   hws_engine_destroy(by_hand);
 }
@@ -241,6 +278,7 @@ int main(void) {
   check_begin();
   trains_on_what_it_gives();
   rows_and_documents_are_as_pushed();
+  weights_are_as_pushed();
   the_policy_is_the_configs();
   a_failure_changes_nothing();
   ranks_share_it();

@@ -88,7 +88,7 @@ static int32_t on_nested(void* user, const hws_train_record* record) {
   double loss = 0;
   CHECK_OK(hws_engine_eval(engine, NULL, 1, &loss, NULL));
   int32_t prompt[] = {'l', 'i'};
-  hws_batch batch = {sizeof batch, 0, 1, 2, prompt, NULL, NULL};
+  hws_batch batch = {.struct_size = sizeof batch, .rows = 1, .cols = 2, .tokens = prompt, .targets = NULL};
   float logits[2 * 256];
   CHECK_OK(hws_engine_forward(engine, &batch, logits, sizeof logits));
   hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0};

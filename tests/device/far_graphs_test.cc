@@ -35,7 +35,13 @@ std::pair<int64_t, int64_t> counts_of(const Trainer& trainer) {
 
 class FarGraphs : public ::testing::Test {
  protected:
-  static Problem far(Problem problem = {}, const char* transport = "host") {
+  /// A graph serves batches with weights or those without.
+  static Problem like(int64_t weights_every = 0) {
+    Problem problem;
+    problem.weights_every = weights_every;
+    return problem;
+  }
+  static Problem far(Problem problem = like(), const char* transport = "host") {
     problem.device = "cuda", problem.device_transport = transport;
     return problem;
   }
@@ -61,7 +67,7 @@ class FarGraphs : public ::testing::Test {
 TEST_F(FarGraphs, TrainAsTheCpuDoes) {
   for (const char* precision : {"fp32", "bf16_pure"})
     for (const bool tied : {true, false}) {
-      Problem problem;
+      Problem problem = like();
       problem.precision = precision, problem.tied = tied, problem.frozen = !tied;
       Layout layout;
       layout.accumulation = 3;
@@ -69,7 +75,8 @@ TEST_F(FarGraphs, TrainAsTheCpuDoes) {
     }
   Layout tree;
   tree.accumulation = 4, tree.tree = true;
-  expect_like_cpu(Problem(), tree);
+  expect_like_cpu(like(), tree);
+  expect_like_cpu(like(1), tree);
 }
 
 TEST_F(FarGraphs, TrainOnRanksAsTheCpuDoes) {
@@ -78,7 +85,7 @@ TEST_F(FarGraphs, TrainOnRanksAsTheCpuDoes) {
     ddp.dp_shard = 2, ddp.accumulation = 2, ddp.reduce = "per_micro_batch";
     zero3.dp_shard = 2, zero3.stage = 3;
     hybrid.dp_replicate = hybrid.dp_shard = 2, hybrid.stage = 2;
-    for (const Layout& layout : {ddp, zero3, hybrid}) expect_like_cpu(Problem(), layout, transport);
+    for (const Layout& layout : {ddp, zero3, hybrid}) expect_like_cpu(like(), layout, transport);
   }
 }
 
@@ -158,7 +165,7 @@ TEST_F(FarGraphsOnData, AreNotMadeOfDocumentsNorUnderATraceNorWhereTheConfigSays
 }
 
 TEST_F(FarGraphs, ThatCannotBeCapturedAreSaidAndDoneWithout) {
-  LayoutRun cpu(Problem{}, Layout{}), run(far(), Layout{});
+  LayoutRun cpu(like(), Layout{}), run(far(), Layout{});
   control().cannot_capture = true;
   for (int step = 0; step < 4; ++step) EXPECT_EQ(first_difference({cpu.step()}, {run.step()}), "") << step;
   const json info = json::parse(run.trainer().reports().info_json());
@@ -170,7 +177,7 @@ TEST_F(FarGraphs, ThatCannotBeCapturedAreSaidAndDoneWithout) {
 
 /// Nothing of the segment has run then, and the step can be taken again.
 TEST_F(FarGraphs, LeaveNothingBehindWhereACaptureOrALaunchFails) {
-  LayoutRun cpu(Problem{}, Layout{}), run(far(), Layout{});
+  LayoutRun cpu(like(), Layout{}), run(far(), Layout{});
   const auto fails = [&](std::atomic<bool>* how, int64_t step) {
     *how = true;
     EXPECT_THROW(run.step(), Error) << step;

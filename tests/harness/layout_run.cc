@@ -84,7 +84,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
 }
 
 Rows rows_of(const Problem& p, int64_t rows, int64_t step) {
-  Rows r{rows, p.sequence, {}, {}};
+  Rows r{rows, p.sequence, {}, {}, {}};
   for (int64_t i = 0; i < rows; ++i) {
     const uint64_t row = static_cast<uint64_t>(step * rows + i);
     uint32_t keep = philox(p.seed, row, 1).v[0] % 5;             // 0: nothing of this row is learned
@@ -93,6 +93,8 @@ Rows rows_of(const Problem& p, int64_t rows, int64_t step) {
       const PhiloxBlock word = philox(p.seed, row, 2 + static_cast<uint64_t>(t));
       r.tokens.push_back(static_cast<int32_t>(word.v[0] % kVocabulary));
       r.targets.push_back(word.v[1] % 4 < keep ? static_cast<int32_t>(word.v[2] % kVocabulary) : -100);
+      if (p.weights_every > 0 && (step + 1) % p.weights_every == 0)
+        r.weights.push_back(static_cast<float>(word.v[3] % 8) / 4.0f);
     }
   }
   return r;
@@ -107,7 +109,7 @@ LayoutRun::LayoutRun(const Problem& problem, const Layout& layout, std::shared_p
 
 StepRecord LayoutRun::step() {
   const Rows rows = rows_of(problem_, problem_.micro_batch * layout_.accumulation * layout_.dp(), steps_++);
-  trainer_->push({rows.rows, rows.cols, rows.tokens.data(), rows.targets.data(), nullptr});
+  trainer_->push(rows.view());
   const train::StepResult result = trainer_->forward_backward();
   StepRecord record;
   record.loss = result.loss, record.grad_norm = result.grad_norm, record.tokens = result.tokens;

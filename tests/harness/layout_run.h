@@ -43,6 +43,7 @@ struct Problem {
   bool frozen = false;
   bool graphs = true;  ///< /cuda/graphs
   double dropout = 0.1;
+  int64_t weights_every = 3;  ///< so many batches, targets have weights; 0: never
   int64_t micro_batch = 2, sequence = 12;
   uint64_t seed = 1;
 };
@@ -83,10 +84,15 @@ std::string summary_of(const std::vector<StepRecord>& records);
 std::string first_difference(const std::vector<StepRecord>& a, const std::vector<StepRecord>& b);
 
 /// Rows of global batch `step`: tokens and targets. Some targets are masked, sometimes a whole row, and in
-/// batch 1 all rows of the last ranks.
+/// batch 1 all rows of the last ranks. The last of every `weights_every` batches has weights.
 struct Rows {
   int64_t rows = 0, cols = 0;
   std::vector<int32_t> tokens, targets;
+  std::vector<float> weights;  ///< empty: none
+
+  train::BatchView view() const {
+    return {rows, cols, tokens.data(), targets.data(), nullptr, weights.empty() ? nullptr : weights.data()};
+  }
 };
 Rows rows_of(const Problem& problem, int64_t rows, int64_t step);
 

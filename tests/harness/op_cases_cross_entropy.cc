@@ -14,6 +14,7 @@ struct Problem {
   int64_t rows, vocab;
   float softcap = 0;
   double spread = 3.0;
+  bool weights = false;
 };
 
 /// Every third row is masked.
@@ -25,6 +26,15 @@ std::shared_ptr<std::vector<int32_t>> targets_of(const Problem& p) {
   return targets;
 }
 
+/// Weights of the rows, 0 among them; empty: none.
+std::shared_ptr<std::vector<float>> weights_of(const Problem& p) {
+  auto weights = std::make_shared<std::vector<float>>();
+  for (int64_t r = 0; r < p.rows && p.weights; ++r)
+    weights->push_back(0.375f * static_cast<float>((r + 1) % 4));
+  return weights;
+}
+const float* given(const std::vector<float>& weights) { return weights.empty() ? nullptr : weights.data(); }
+
 constexpr float kGradScale = 0.25f;
 
 /// How logits are stored: rows of a narrow type begin further apart than they are long.
@@ -35,8 +45,10 @@ struct Storage {
 
 OpCase loss_case(const Problem& p, bool backward, Storage storage = {}) {
   const auto targets = targets_of(p);
+  const auto weights = weights_of(p);
   CrossEntropy a;
   a.targets = targets->data();
+  a.weights = given(*weights);
   a.rows = p.rows;
   a.vocab = p.vocab;
   a.softcap = p.softcap;
@@ -47,14 +59,14 @@ OpCase loss_case(const Problem& p, bool backward, Storage storage = {}) {
   OpCase c = {"cross_entropy", name + (backward ? "/backward" : "/forward"), {}, nullptr, nullptr};
   c.operands = {in_out("logits", storage.type, p.rows * a.stride, 1, p.spread),
                 output("losses", DType::kF32, p.rows)};
-  c.fast = [a, targets](const FastCall& call) {
+  c.fast = [a, targets, weights](const FastCall& call) {
     CrossEntropy args = a;
     args.logits = call.data[0];
     args.losses = call.as<float>(1);
     args.grad_scale = &kGradScale;
     call.table.cross_entropy(args, call.stream);
   };
-  c.reference = [a, targets](RealOperands& x) {
+  c.reference = [a, targets, weights](RealOperands& x) {
     cross_entropy_reference(a, x[1].data(), x[0].data(), static_cast<double>(kGradScale));
   };
   return c;
@@ -72,19 +84,21 @@ OpCase soft_cap_case(int64_t n, float cap) {
 
 GradientCase gradient_case(const Problem& p) {
   const auto targets = targets_of(p);
+  const auto weights = weights_of(p);
   CrossEntropy a;
   a.targets = targets->data();
+  a.weights = given(*weights);
   a.rows = p.rows;
   a.vocab = p.vocab;
   a.softcap = p.softcap;
   GradientCase c = {"cross_entropy", p.name, {random_values(p.rows * p.vocab, 2, 2.0)}, nullptr, nullptr};
-  c.forward = [a, targets](const ComplexOperands& in) {
+  c.forward = [a, targets, weights](const ComplexOperands& in) {
     std::vector<Complex> logits = in[0], losses(static_cast<size_t>(a.rows));
     cross_entropy_reference(a, losses.data(), logits.data(), 1.0);
     return ComplexOperands{losses};
   };
   // The op gives the gradient of the sum of losses; each row's comes times the gradient by its loss.
-  c.backward = [a, targets](const RealOperands& in, const RealOperands& dout) {
+  c.backward = [a, targets, weights](const RealOperands& in, const RealOperands& dout) {
     CrossEntropy args = a;
     args.backward = true;
     std::vector<double> logits = in[0], losses(static_cast<size_t>(a.rows));
@@ -105,13 +119,15 @@ void add_cross_entropy_cases(std::vector<OpCase>& cases) {
       {.name = "large", .rows = 3, .vocab = 50257},
       {.name = "largest", .rows = 2, .vocab = 151936, .softcap = 30.0f, .spread = 10.0},
       {.name = "sharp", .rows = 5, .vocab = 9001, .spread = 40.0},
+      {.name = "weights", .rows = 40, .vocab = 256, .weights = true},
+      {.name = "weights/odd", .rows = 7, .vocab = 77, .softcap = 4.0f, .weights = true},
   };
   for (const Problem& p : problems) {
     cases.push_back(loss_case(p, false));
     cases.push_back(loss_case(p, true));
   }
   // Logits as the products behind read them.
-  for (const size_t i : {0, 2, 3}) {
+  for (const size_t i : {0, 2, 3, 7}) {
     for (const bool backward : {false, true}) {
       cases.push_back(loss_case(problems[i], backward, {DType::kBf16, 64 - problems[i].vocab % 64}));
       cases.back().narrow = true;
@@ -124,6 +140,8 @@ void add_cross_entropy_cases(std::vector<OpCase>& cases) {
 void add_cross_entropy_gradients(std::vector<GradientCase>& cases) {
   cases.push_back(gradient_case({.name = "plain", .rows = 4, .vocab = 9}));
   cases.push_back(gradient_case({.name = "softcap", .rows = 4, .vocab = 9, .softcap = 2.0f}));
+  cases.push_back(
+      gradient_case({.name = "weights", .rows = 4, .vocab = 9, .softcap = 2.0f, .weights = true}));
 }
 
 }  // namespace hawser::testing

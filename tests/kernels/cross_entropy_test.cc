@@ -16,14 +16,16 @@ struct Losses {
   std::vector<float> losses, logits;
 };
 
-Losses run(std::vector<float> logits, const std::vector<int32_t>& targets, bool backward, float softcap = 0) {
+Losses run(std::vector<float> logits, const std::vector<int32_t>& targets, bool backward, float softcap = 0,
+           const float* weights = nullptr) {
   const KernelTable& table = cpu_kernels(best_cpu_level());
   testing::SerialStream stream;
   const auto rows = static_cast<int64_t>(targets.size()), vocab = static_cast<int64_t>(logits.size()) / rows;
   Losses r = {std::vector<float>(targets.size(), NAN), std::move(logits)};
   const float scale = 1.0f;
-  table.cross_entropy(
-      {r.losses.data(), r.logits.data(), targets.data(), &scale, rows, vocab, softcap, backward}, stream);
+  CrossEntropy c = {r.losses.data(), r.logits.data(), targets.data(), &scale, rows, vocab, softcap, backward};
+  c.weights = weights;
+  table.cross_entropy(c, stream);
   return r;
 }
 
@@ -62,6 +64,24 @@ TEST(CrossEntropy, AGradientRowSumsToZero) {
   for (const float g : r.logits) sum += g;
   EXPECT_NEAR(sum, 0.0, 1e-6);
   EXPECT_LT(r.logits[77], 0.0f);
+}
+
+TEST(CrossEntropy, WeightsOfOneAreNoWeightsBitForBit) {
+  const std::vector<float> logits = {0.3f, -1.7f, 2.9f, 0.1f, 0.2f, 0.4f}, ones = {1.0f, 1.0f};
+  const Losses plain = run(logits, {1, 2}, true), weighted = run(logits, {1, 2}, true, 0, ones.data());
+  EXPECT_EQ(plain.losses, weighted.losses);
+  EXPECT_EQ(plain.logits, weighted.logits);
+}
+
+TEST(CrossEntropy, AWeightScalesLossAndGradientOfItsRowAlone) {
+  const std::vector<float> logits = {0.3f, -1.7f, 2.9f, 0.1f, 0.2f, 0.4f}, weights = {0.5f, 0.0f};
+  const Losses plain = run(logits, {1, 2}, true), weighted = run(logits, {1, 2}, true, 0, weights.data());
+  EXPECT_EQ(weighted.losses[0], plain.losses[0] / 2);
+  EXPECT_EQ(weighted.losses[1], 0.0f);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_FLOAT_EQ(weighted.logits[i], plain.logits[i] / 2);
+    EXPECT_EQ(weighted.logits[3 + i], 0.0f);
+  }
 }
 
 TEST(SoftCap, ZeroLeavesLogitsAlone) {

@@ -60,19 +60,21 @@ int32_t call_source(void* user, hws_source_batch* batch) {
   JNIEnv* env = ready();
   if (env == NULL) return HWS_CALLBACK;
   const jlong bytes = (jlong)(batch->rows * batch->cols * 4);
-  int32_t* const arrays[3] = {batch->tokens, batch->targets, batch->document_begin};
-  jobject views[3] = {NULL, NULL, NULL};
-  for (int i = 0; i < 3 && !(*env)->ExceptionCheck(env); ++i)
+  void* const arrays[4] = {batch->tokens, batch->targets, batch->document_begin, batch->weights};
+  jobject views[4] = {NULL, NULL, NULL, NULL};
+  for (int i = 0; i < 4 && !(*env)->ExceptionCheck(env); ++i)
     views[i] = (*env)->NewDirectByteBuffer(env, arrays[i], bytes);
   jint answer = 0;
   if (!(*env)->ExceptionCheck(env))
     answer = (*env)->CallStaticIntMethod(env, callbacks.type, callbacks.on_source, (jobject)user, views[0],
-                                         views[1], views[2], (jlong)batch->step, (jlong)batch->samples,
-                                         (jlong)batch->rows, (jlong)batch->cols);
-  for (int i = 0; i < 3; ++i) delete_local(env, views[i]);
+                                         views[1], views[2], views[3], (jlong)batch->step,
+                                         (jlong)batch->samples, (jlong)batch->rows, (jlong)batch->cols);
+  for (int i = 0; i < 4; ++i) delete_local(env, views[i]);
   if ((*env)->ExceptionCheck(env)) return HWS_CALLBACK;
-  batch->has_documents = answer == 2;
-  return answer == 1 ? HWS_SOURCE_END : 0;
+  if (answer < 0) return HWS_SOURCE_END;
+  batch->has_documents = (answer & 1) != 0;
+  batch->has_weights = (answer & 2) != 0;
+  return 0;
 }
 
 int32_t call_secret(void* user, void* data, size_t capacity, size_t* bytes) {

@@ -191,6 +191,7 @@ DIRECT(float* logits, size_t logits_bytes, FloatBuffer, writable, 4)
 DIRECT(const int32_t* tokens, size_t count, IntBuffer, readable, 1)
 DIRECT(const int32_t* targets, size_t target_count, IntBuffer, readable, 1)
 DIRECT(const int32_t* begins, size_t begin_count, IntBuffer, readable, 1)
+DIRECT(const float* weights, size_t weight_count, FloatBuffer, readable, 1)
 
 // ----------------------------------------------------------------------------------------------------------- callbacks
 %define CALLBACK(TYPE, FUNCTION)

@@ -32,8 +32,9 @@ typedef struct {
 typedef struct DLManagedTensorVersioned dl_tensor;
 typedef jobject transport_object;
 
-static hws_batch batch_of(int64_t rows, int64_t cols, const int32_t* tokens, const int32_t* targets, const int32_t* begins) {
-  const hws_batch batch = {sizeof batch, 0, rows, cols, tokens, targets, begins};
+static hws_batch batch_of(int64_t rows, int64_t cols, const int32_t* tokens, const int32_t* targets, const int32_t* begins,
+                          const float* weights) {
+  const hws_batch batch = {sizeof batch, 0, rows, cols, tokens, targets, begins, weights};
   return batch;
 }
 %}
@@ -62,22 +63,23 @@ static hws_batch batch_of(int64_t rows, int64_t cols, const int32_t* tokens, con
 
 %inline %{
 static hws_status data_push(hws_engine* engine, int64_t rows, int64_t cols, const int32_t* tokens, size_t count,
-                            const int32_t* targets, size_t target_count, const int32_t* begins, size_t begin_count) {
-  (void)count, (void)target_count, (void)begin_count;
-  const hws_batch batch = batch_of(rows, cols, tokens, targets, begins);
+                            const int32_t* targets, size_t target_count, const int32_t* begins, size_t begin_count,
+                            const float* weights, size_t weight_count) {
+  (void)count, (void)target_count, (void)begin_count, (void)weight_count;
+  const hws_batch batch = batch_of(rows, cols, tokens, targets, begins, weights);
   return hws_data_push(engine, &batch);
 }
 static hws_status engine_eval(hws_engine* engine, int64_t rows, int64_t cols, const int32_t* tokens, size_t count,
                               const int32_t* targets, size_t target_count, const int32_t* begins, size_t begin_count,
-                              int64_t max_batches, evaluation* out) {
-  (void)count, (void)target_count, (void)begin_count;
-  const hws_batch batch = batch_of(rows, cols, tokens, targets, begins);
+                              const float* weights, size_t weight_count, int64_t max_batches, evaluation* out) {
+  (void)count, (void)target_count, (void)begin_count, (void)weight_count;
+  const hws_batch batch = batch_of(rows, cols, tokens, targets, begins, weights);
   return hws_engine_eval(engine, tokens == NULL ? NULL : &batch, max_batches, &out->loss, &out->tokens);
 }
 static hws_status engine_forward(hws_engine* engine, int64_t rows, int64_t cols, const int32_t* tokens, size_t count,
                                  const int32_t* begins, size_t begin_count, float* logits, size_t logits_bytes) {
   (void)count, (void)begin_count;
-  const hws_batch batch = batch_of(rows, cols, tokens, NULL, begins);
+  const hws_batch batch = batch_of(rows, cols, tokens, NULL, begins, NULL);
   return hws_engine_forward(engine, &batch, logits, logits_bytes);
 }
 static hws_status engine_generate(hws_engine* engine, const int32_t* tokens, size_t count, int64_t max_tokens,

@@ -39,7 +39,9 @@ static int find_methods(JNIEnv* env) {
       {&callbacks.on_token, "onToken", "(Ljava/lang/Object;I)Z"},
       {&callbacks.on_metrics, "onMetrics", "(Ljava/lang/Object;[B)V"},
       {&callbacks.on_source, "onSource",
-       "(Ljava/lang/Object;Ljava/nio/ByteBuffer;Ljava/nio/ByteBuffer;Ljava/nio/ByteBuffer;JJJJ)I"},
+       "(Ljava/lang/Object;Ljava/nio/ByteBuffer;Ljava/nio/ByteBuffer;Ljava/nio/ByteBuffer;Ljava/nio/"
+       "ByteBuffer;"
+       "JJJJ)I"},
       {&callbacks.interrupted, "interrupted", "()Z"},
       {&callbacks.secret, "secret", "(Ljava/lang/Object;)[B"},
       {&callbacks.send, "send", "(Ljava/lang/Object;ILjava/nio/ByteBuffer;D)I"},

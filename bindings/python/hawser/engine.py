@@ -141,20 +141,21 @@ class Engine(Handle):
         """Ends a running train, evaluate or generate at its next step, which raises Cancelled. Any thread, any time."""
         _native.hws_engine_cancel(self._open)
 
-    def push(self, tokens: Any, targets: Any, document_begin: Any = None) -> None:
+    def push(self, tokens: Any, targets: Any, document_begin: Any = None, weights: Any = None) -> None:
         """Copies the batch of the next step: arrays of [global_batch, sequence].
 
         document_begin: the column where the document of each position starts; None: each row is one document.
-        Raises DataInvalid for ids outside the vocabulary, Busy if a batch is waiting already, ValueError and TypeError for
+        weights: float32, the weight of each target's loss; None: all 1. The divisor stays the number of unmasked targets.
+        Raises DataInvalid for ids outside the vocabulary and weights that are negative or not finite, Busy if a batch is waiting already, ValueError and TypeError for
         arrays of another shape or type.
         """
-        _native.hws_data_push(self._open, (tokens, targets, document_begin))
+        _native.hws_data_push(self._open, (tokens, targets, document_begin, weights))
 
     def set_source(self, source: Iterable[Any] | Callable[[SourceBatch], Any] | None) -> None:
         """Sets where training batches come from instead of the config's data; None: from the config's data again.
 
         An iterable, such as a generator or a PyTorch DataLoader, yields (tokens, targets), (tokens, targets,
-        document_begin) or a dict with these names: at most global_batch rows of `sequence` tokens. Its end ends train. It
+        document_begin), (tokens, targets, document_begin or None, weights) or a dict with these names: at most global_batch rows of `sequence` tokens. Its end ends train. It
         goes on where it is, so for a resumed run pass one that begins at the checkpoint's `samples`.
 
         A callable is asked by position: it fills a SourceBatch and returns None, or returns arrays as above, or False at
@@ -175,15 +176,15 @@ class Engine(Handle):
 
     # ------------------------------------------------------------------------------------------- the model
 
-    def evaluate(self, tokens: Any = None, targets: Any = None, document_begin: Any = None, *,
+    def evaluate(self, tokens: Any = None, targets: Any = None, document_begin: Any = None, weights: Any = None, *,
                  max_batches: int = 0) -> Evaluation:  # fmt: skip
         """The mean loss without gradients: of a batch of any rows, or of the validation data, at most max_batches batches.
 
         Raises FailedPrecondition without validation data, Cancelled.
         """
-        if tokens is None and (targets is not None or document_begin is not None):
+        if tokens is None and any(array is not None for array in (targets, document_begin, weights)):
             raise TypeError("evaluate: targets without tokens")
-        batch = None if tokens is None else (tokens, targets, document_begin)
+        batch = None if tokens is None else (tokens, targets, document_begin, weights)
         return Evaluation(*_native.hws_engine_eval(self._open, batch, max_batches))
 
     def forward(self, tokens: Any, document_begin: Any = None, *, out: Any = None) -> Any:
@@ -195,7 +196,7 @@ class Engine(Handle):
             numpy = _numpy()
             rows, cols = numpy.from_dlpack(tokens).shape if hasattr(tokens, "__dlpack__") else numpy.shape(tokens)
             out = numpy.empty((rows, cols, self.sizes().vocab_size), numpy.float32)
-        _native.hws_engine_forward(self._open, (tokens, None, document_begin), out)
+        _native.hws_engine_forward(self._open, (tokens, None, document_begin, None), out)
         return out
 
     def generate(

@@ -17,30 +17,38 @@ class SourceBatch:
     rows, cols: its shape. tokens, targets, document_begin: writable int32 memoryviews of that shape (numpy.asarray takes
     them without a copy). All tokens are 0 and all targets -100 at first, so rows left alone do not count.
     has_documents: set it to True if document_begin is filled.
+    weights: a writable float32 memoryview of that shape, all 1 at first. has_weights: set it to True if it is filled.
     """
 
     def __init__(self, step: int, samples: int, rows: int, cols: int):
         self.step, self.samples, self.rows, self.cols = step, samples, rows, cols
-        self.has_documents = False
-        self.tokens, self.targets, self.document_begin = (self._filled(value) for value in (0, -100, 0))
+        self.has_documents = self.has_weights = False
+        self.tokens, self.targets, self.document_begin = (self._filled("i", value) for value in (0, -100, 0))
+        self.weights = self._filled("f", 1)
 
-    def _filled(self, value: int) -> memoryview:
-        return memoryview(array("i", [value]) * (self.rows * self.cols)).cast("B").cast("i", (self.rows, self.cols))
+    def _filled(self, kind: str, value: int) -> memoryview:
+        return memoryview(array(kind, [value]) * (self.rows * self.cols)).cast("B").cast(kind, (self.rows, self.cols))  # type: ignore[call-overload]
+
+    def _arrays(self) -> tuple[Any, ...]:
+        documents = self.document_begin if self.has_documents else None
+        return self.tokens, self.targets, documents, self.weights if self.has_weights else None
 
 
 def _arrays(item: Any) -> tuple[Any, ...]:
-    """(tokens, targets, document_begin or None) of what a source yields."""
+    """(tokens, targets, document_begin or None, weights or None) of what a source yields."""
     if isinstance(item, Mapping):
-        unknown = set(item) - {"tokens", "targets", "document_begin"}
+        unknown = set(item) - {"tokens", "targets", "document_begin", "weights"}
         if unknown or not {"tokens", "targets"} <= set(item):
             raise ValueError(
-                f"a batch as a dict has tokens, targets and perhaps document_begin; this one has {', '.join(map(str, item))}"
+                "a batch as a dict has tokens, targets and perhaps document_begin and weights; this one has "
+                + ", ".join(map(str, item))
             )
-        return item["tokens"], item["targets"], item.get("document_begin")
-    if isinstance(item, (tuple, list)) and len(item) in (2, 3):
-        return (*item, None)[:3]
+        return item["tokens"], item["targets"], item.get("document_begin"), item.get("weights")
+    if isinstance(item, (tuple, list)) and len(item) in (2, 3, 4):
+        return (*item, None, None)[:4]
     raise TypeError(
-        f"a data source gives (tokens, targets) or (tokens, targets, document_begin), not {type(item).__name__}"
+        "a data source gives (tokens, targets), (tokens, targets, document_begin) or "
+        f"(tokens, targets, document_begin, weights), not {type(item).__name__}"
     )
 
 
@@ -56,7 +64,7 @@ class Called:
         if answer is False:
             return None
         if answer is None or answer is True:
-            return batch.tokens, batch.targets, batch.document_begin if batch.has_documents else None
+            return batch._arrays()
         return _arrays(answer)
 
 

@@ -181,6 +181,13 @@ static int narrow(array* a, const char* what) {
   return 1;
 }
 
+static int has_dims(const array* a, const char* what, int ndim) {
+  if (a->ndim == ndim) return 1;
+  PyErr_Format(PyExc_ValueError, "%s: expected %s, not an array of %d dimensions", what,
+               ndim == 2 ? "shape [rows, cols]" : "one dimension", a->ndim);
+  return 0;
+}
+
 int array_integers(PyObject* object, array* a, const char* what, int ndim) {
   if (!array_open(object, a, what, 0)) return 0;
   char name[64];
@@ -190,12 +197,7 @@ int array_integers(PyObject* object, array* a, const char* what, int ndim) {
                  type_name(a, name, sizeof name));
     return 0;
   }
-  if (a->ndim != ndim) {
-    PyErr_Format(PyExc_ValueError, "%s: expected %s, not an array of %d dimensions", what,
-                 ndim == 2 ? "shape [rows, cols]" : "one dimension", a->ndim);
-    return 0;
-  }
-  return a->bits == 32 || narrow(a, what);
+  return has_dims(a, what, ndim) && (a->bits == 32 || narrow(a, what));
 }
 
 int array_floats(PyObject* object, array* a, const char* what, int writable) {
@@ -214,16 +216,18 @@ int array_bytes(PyObject* object, array* a, const char* what) {
 }
 
 int batch_of(PyObject* tuple, array* arrays, hws_batch* batch) {
-  static const char* const names[3] = {"tokens", "targets", "document_begin"};
-  const void* data[3] = {NULL, NULL, NULL};
-  if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != 3) {
-    PyErr_SetString(PyExc_TypeError, "a batch is (tokens, targets, document_begin)");
+  static const char* const names[4] = {"tokens", "targets", "document_begin", "weights"};
+  const void* data[4] = {NULL, NULL, NULL, NULL};
+  if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != 4) {
+    PyErr_SetString(PyExc_TypeError, "a batch is (tokens, targets, document_begin, weights)");
     return 0;
   }
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     PyObject* object = PyTuple_GetItem(tuple, i);
     if (object == Py_None && i > 0) continue;
-    if (!array_integers(object, &arrays[i], names[i], 2)) return 0;
+    if (i < 3 && !array_integers(object, &arrays[i], names[i], 2)) return 0;
+    if (i == 3 && !(array_floats(object, &arrays[i], names[i], 0) && has_dims(&arrays[i], names[i], 2)))
+      return 0;
     data[i] = arrays[i].data;
     if (arrays[i].shape[0] == arrays[0].shape[0] && arrays[i].shape[1] == arrays[0].shape[1]) continue;
     PyErr_Format(PyExc_ValueError, "%s: its shape is [%lld, %lld], and that of tokens [%lld, %lld]", names[i],
@@ -238,6 +242,7 @@ int batch_of(PyObject* tuple, array* arrays, hws_batch* batch) {
   batch->tokens = (const int32_t*)data[0];
   batch->targets = (const int32_t*)data[1];
   batch->document_begin = (const int32_t*)data[2];
+  batch->weights = (const float*)data[3];
   return 1;
 }
 
@@ -262,16 +267,20 @@ static int32_t copy_batch(const hws_batch* from, hws_source_batch* to) {
     memcpy(to->document_begin, from->document_begin, bytes);
     to->has_documents = 1;
   }
+  if (from->weights != NULL) {
+    memcpy(to->weights, from->weights, bytes);
+    to->has_weights = 1;
+  }
   return 0;
 }
 
 int32_t fill_source_batch(PyObject* answer, hws_source_batch* batch) {
   if (answer == Py_None) return HWS_SOURCE_END;
-  array arrays[3];
+  array arrays[4];
   memset(arrays, 0, sizeof arrays);
   hws_batch given;
   const int32_t result = batch_of(answer, arrays, &given) ? copy_batch(&given, batch) : -1;
-  for (int i = 0; i < 3; ++i) array_close(&arrays[i]);
+  for (int i = 0; i < 4; ++i) array_close(&arrays[i]);
   return result;
 }
 

@@ -38,7 +38,8 @@ int array_integers(PyObject* object, array* a, const char* what, int ndim);
 int array_floats(PyObject* object, array* a, const char* what, int writable);
 /// Any bytes.
 int array_bytes(PyObject* object, array* a, const char* what);
-/// A batch from (tokens, targets or None, document_begin or None). `arrays` are three, closed by the caller.
+/// A batch from (tokens, targets or None, document_begin or None, weights or None). `arrays` are four, closed
+/// by the caller.
 int batch_of(PyObject* tuple, array* arrays, hws_batch* batch);
 /// What a data source answered: a tuple as above to be copied, or None at the end.
 int32_t fill_source_batch(PyObject* answer, hws_source_batch* batch);

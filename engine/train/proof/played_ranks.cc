@@ -83,6 +83,7 @@ class PlayedRanks::Player {
     run.batch = config_.batch.micro_batch, run.seq = config_.batch.sequence;
     run.training = true;
     run.documents = batch.document_begin != nullptr;
+    run.weights = batch.weights != nullptr;
     run.source = &source;
     run.tokens = tokens - count_targets(batch, row, run.batch * config_.batch.grad_accum_steps);
     rank_.executor().run(plans_.train, 0, plans_.train.commit, &run);

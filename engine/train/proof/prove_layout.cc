@@ -24,7 +24,7 @@ namespace hawser::train {
 namespace {
 
 /// A global batch of random tokens. Some targets and some whole rows are masked, so that ranks count
-/// differently.
+/// differently. In every second batch targets have weights.
 struct RandomBatch {
   RandomBatch(const config::ResolvedConfig& c, int64_t step) {
     const int64_t rows = c.batch.global_batch, cols = c.batch.sequence;
@@ -36,11 +36,13 @@ struct RandomBatch {
         const auto vocabulary = static_cast<uint32_t>(c.model.vocab_size);
         tokens.push_back(static_cast<int32_t>(word.v[0] % vocabulary));
         targets.push_back(word.v[1] % 4 < keep ? static_cast<int32_t>(word.v[2] % vocabulary) : -100);
+        weights.push_back(static_cast<float>(word.v[3] % 8) / 4.0f);
       }
     }
-    view = {rows, cols, tokens.data(), targets.data(), nullptr};
+    view = {rows, cols, tokens.data(), targets.data(), nullptr, step % 2 == 1 ? weights.data() : nullptr};
   }
   std::vector<int32_t> tokens, targets;
+  std::vector<float> weights;
   BatchView view;
 };
 

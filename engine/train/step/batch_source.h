@@ -7,7 +7,7 @@
 
 namespace hawser::train {
 
-/// Fills the micro-batches of one rank. Allocates nothing.
+/// Fills the micro-batches of one rank; weights only if out.weights is not null. Allocates nothing.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;

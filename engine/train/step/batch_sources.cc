@@ -1,6 +1,7 @@
 #include "engine/train/step/batch_sources.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "engine/base/error.h"
@@ -9,7 +10,8 @@ namespace hawser::train {
 
 void DatasetSource::load(int32_t micro_batch, const MicroBatch& out) {
   const uint64_t first = first_ + static_cast<uint64_t>(micro_batch * out.batch);
-  dataset_.read(split_, first, {out.tokens, out.targets, out.positions, out.kv_begin, out.batch, out.seq});
+  dataset_.read(split_, first,
+                {out.tokens, out.targets, out.positions, out.kv_begin, out.batch, out.seq, out.weights});
   std::iota(out.samples, out.samples + out.batch, first);
 }
 
@@ -20,6 +22,7 @@ void BatchViewSource::load(int32_t micro_batch, const MicroBatch& out) {
     std::copy_n(view_.targets + begin, n, out.targets);
   else
     std::fill_n(out.targets, n, -100);
+  if (out.weights) std::copy_n(view_.weights + begin, n, out.weights);
   for (int64_t i = 0; i < n; ++i) {
     const auto column = static_cast<int32_t>(i % out.seq);
     out.kv_begin[i] = view_.document_begin ? view_.document_begin[begin + i] : 0;
@@ -50,6 +53,10 @@ void check_batch(const BatchView& b, int64_t vocab, int64_t most_cols, bool need
     if (b.targets && b.targets[i] != -100 && (b.targets[i] < 0 || b.targets[i] >= vocab))
       fail(Code::kDataInvalid, "target {} at row {}, column {} is neither -100 nor in the vocabulary of {}",
            b.targets[i], row, column, vocab);
+    if (b.weights && !(b.weights[i] >= 0 && std::isfinite(b.weights[i])))
+      fail(Code::kDataInvalid,
+           "weight {} at row {}, column {}: a weight must be finite and at least 0 (mask a target with -100)",
+           b.weights[i], row, column);
     if (!b.document_begin) continue;
     const int32_t begin = b.document_begin[i], before = column > 0 ? b.document_begin[i - 1] : 0;
     if (begin < 0 || begin > column || (begin != before && begin != column))
@@ -65,8 +72,13 @@ void PushedBatch::set(const BatchView& b) {
   tokens_.assign(b.tokens, b.tokens + n);
   targets_.assign(b.targets, b.targets + n);
   if (b.document_begin) document_begin_.assign(b.document_begin, b.document_begin + n);
-  view_ = {b.rows, b.cols, tokens_.data(), targets_.data(),
-           b.document_begin ? document_begin_.data() : nullptr};
+  if (b.weights) weights_.assign(b.weights, b.weights + n);
+  view_ = {b.rows,
+           b.cols,
+           tokens_.data(),
+           targets_.data(),
+           b.document_begin ? document_begin_.data() : nullptr,
+           b.weights ? weights_.data() : nullptr};
   waiting_ = true;
 }
 
@@ -75,11 +87,13 @@ PushedBatch::Room PushedBatch::make_room(int64_t rows, int64_t cols) {
   tokens_.assign(n, 0);
   targets_.assign(n, -100);
   document_begin_.assign(n, 0);
-  view_ = {rows, cols, tokens_.data(), targets_.data(), nullptr};
-  return {tokens_.data(), targets_.data(), document_begin_.data()};
+  weights_.assign(n, 1.0f);
+  view_ = {rows, cols, tokens_.data(), targets_.data(), nullptr, nullptr};
+  return {tokens_.data(), targets_.data(), document_begin_.data(), weights_.data()};
 }
 
-void PushedBatch::take(bool documents) {
+void PushedBatch::take(bool documents, bool weights) {
+  view_.weights = weights ? weights_.data() : nullptr;
   view_.document_begin = documents ? document_begin_.data() : nullptr;
   waiting_ = true;
 }

@@ -50,8 +50,8 @@ class TextSource : public BatchSource {
 };
 
 /// Throws kInvalidArgument or kDataInvalid (row, column, value) unless every token is in [0, vocab), every
-/// target is too or is -100, and document_begin is in [0, column] and never decreases past a document
-/// boundary.
+/// target is too or is -100, every weight is finite and not negative, and document_begin is in [0, column] and
+/// never decreases past a document boundary.
 void check_batch(const BatchView& batch, int64_t vocab, int64_t most_cols, bool needs_targets);
 
 /// A copy of a pushed global batch. Its memory is reused for the next push.
@@ -59,14 +59,15 @@ class PushedBatch {
  public:
   void set(const BatchView& batch);
 
-  /// Arrays that somebody else fills. Until then every token is 0, every target is masked, and each row is one
-  /// document.
+  /// Arrays that somebody else fills. Until then every token is 0, every target is masked, each row is one
+  /// document, and every weight is 1.
   struct Room {
     int32_t *tokens = nullptr, *targets = nullptr, *document_begin = nullptr;
+    float* weights = nullptr;
   };
   Room make_room(int64_t rows, int64_t cols);
-  /// What stands in the room is the batch. `documents`: document_begin counts, too.
-  void take(bool documents);
+  /// What stands in the room is the batch. `documents`: document_begin counts, too; `weights`: these do.
+  void take(bool documents, bool weights);
 
   bool waiting() const { return waiting_; }
   void drop() { waiting_ = false; }
@@ -74,6 +75,7 @@ class PushedBatch {
 
  private:
   std::vector<int32_t> tokens_, targets_, document_begin_;
+  std::vector<float> weights_;
   BatchView view_;
   bool waiting_ = false;
 };

@@ -23,7 +23,8 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   // Kernel arguments passed by value must not change between steps. Documents and cache positions do change.
   const bool fixed = !run->documents && run->cached < 0 && recording_ == nullptr;
   StepGraphs::Stretch* const stretch =
-      fixed ? graphs_.stretch(plan, begin, end, {run->batch, run->seq, run->training}) : nullptr;
+      fixed ? graphs_.stretch(plan, begin, end, {run->batch, run->seq, run->training, run->weights})
+            : nullptr;
   const bool captures = stretch != nullptr && stretch->has_run;
   auto segment = captures ? stretch->segments.begin() : decltype(stretch->segments.begin()){};
   // Clean up on failure: no slot may stay live and no transfer in flight.
@@ -181,6 +182,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   const MicroBatch batch = MicroBatch::in_slot(at(plan, slot), run.batch, run.seq);
   ctx.tokens_BT = batch.tokens;
   ctx.targets_BT = batch.targets;
+  ctx.weights_BT = run.weights ? batch.weights : nullptr;
   ctx.positions_BT = batch.positions;
   ctx.kv_begin_BT = run.documents ? batch.kv_begin : nullptr;
   ctx.documents = run.documents ? host_->documents(n.micro_batch) : 0;

@@ -63,7 +63,8 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   }
   if (load_error_) return;
   char* const host = s_.mirror.micro_batch(micro_batch, slot);
-  const MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq);
+  MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq);
+  if (!run->weights) batch.weights = nullptr;
   try {
     run->source->load(micro_batch, batch);
   } catch (const Error&) {
@@ -74,7 +75,7 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   documents_[place_of(micro_batch)] = run->documents ? documents_in(batch) : 0;
   run->tokens +=
       std::count_if(batch.targets, batch.targets + run->rows(), [](int32_t t) { return t != -100; });
-  s_.link->send(slot, host, MicroBatch::bytes(run->batch, run->seq));
+  s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, run->seq, run->weights));
   if (s_.lookups && run->training)
     s_.lookups->look_up(micro_batch, batch.tokens, run->rows(), s_.padding_token);
 }

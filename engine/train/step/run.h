@@ -13,6 +13,7 @@ struct Run {
   int64_t batch = 0, seq = 0;  ///< shape of each micro-batch; at most the planned size
   bool training = false;
   bool documents = false;   ///< kv_begin matters
+  bool weights = false;     ///< targets have weights
   bool cancelled = false;   ///< in: this process was asked to stop; out: any was (training only)
   float* logits = nullptr;  ///< destination of kLogits; in generation only the last row
   int64_t cached = -1;      ///< positions already in the caches (generation); -1: no caches

@@ -27,7 +27,7 @@ class StepGraphs {
   /// What determines the device's work, beside the plan.
   struct Shape {
     int64_t batch = 0, seq = 0;
-    bool training = false;
+    bool training = false, weights = false;
     bool operator==(const Shape&) const = default;
   };
   struct Segment {

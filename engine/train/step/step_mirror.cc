@@ -9,14 +9,24 @@ constexpr int64_t kScalarBytes = sizeof(StepScalars), kSumBytes = sizeof(StepSum
 
 }  // namespace
 
-int64_t MicroBatch::bytes(int64_t batch, int64_t seq) {
-  return 4 * aligned(batch * seq * 4) + aligned(batch * 8);
+int64_t MicroBatch::sent_bytes(int64_t batch, int64_t seq, bool weights) {
+  return (weights ? 5 : 4) * aligned(batch * seq * 4) + aligned(batch * 8);
 }
+
+int64_t MicroBatch::bytes(int64_t batch, int64_t seq) { return sent_bytes(batch, seq, true); }
 
 MicroBatch MicroBatch::in_slot(char* slot, int64_t batch, int64_t seq) {
   const int64_t array = aligned(batch * seq * 4);
   const auto ints = [&](int64_t i) { return reinterpret_cast<int32_t*>(slot + i * array); };
-  return {batch, seq, ints(0), ints(1), ints(2), ints(3), reinterpret_cast<uint64_t*>(slot + 4 * array)};
+  char* const samples = slot + 4 * array;
+  return {batch,
+          seq,
+          ints(0),
+          ints(1),
+          ints(2),
+          ints(3),
+          reinterpret_cast<uint64_t*>(samples),
+          reinterpret_cast<float*>(samples + aligned(batch * 8))};
 }
 
 int64_t StepMirror::bytes(int64_t micro_batches, int64_t batch, int64_t seq, int64_t lookup_gradient) {

@@ -16,8 +16,12 @@ struct MicroBatch {
   int32_t* positions = nullptr;
   int32_t* kv_begin = nullptr;
   uint64_t* samples = nullptr;
-  /// Bytes of the slot for [batch, seq].
+  float* weights = nullptr;  ///< last in the slot; null: a run without weights, which does not send them
+  /// Bytes of the slot for [batch, seq]. It always has room for weights, 4 bytes a target, because a host may
+  /// push a batch with weights at any step.
   static int64_t bytes(int64_t batch, int64_t seq);
+  /// Bytes at the slot's beginning that a step sends to its device.
+  static int64_t sent_bytes(int64_t batch, int64_t seq, bool weights);
   static MicroBatch in_slot(char* slot, int64_t batch, int64_t seq);
 };
 

@@ -21,8 +21,8 @@ std::vector<double> losses_of_c(std::uint32_t steps) {
   std::vector<double> losses;
   for (std::uint32_t step = 1; step <= steps; ++step) {
     const Tokens tokens(step);
-    const hws_batch batch = {sizeof batch,          0,      tiny::kRows, tiny::kCols, tokens.tokens.data(),
-                             tokens.targets.data(), nullptr};
+    const hws_batch batch = {sizeof batch,          0,       tiny::kRows, tiny::kCols, tokens.tokens.data(),
+                             tokens.targets.data(), nullptr, nullptr};
     hws_step_result result = {};
     result.struct_size = sizeof result;
     EXPECT_EQ(hws_data_push(engine, &batch), HWS_OK);
@@ -159,6 +159,29 @@ TEST(CppEngine, LooksAtTheModel) {
   std::vector<std::int32_t> two;
   engine.generate(request, [&](std::int32_t token) { return two.push_back(token), two.size() < 2; });
   EXPECT_EQ(two, std::vector<std::int32_t>(tokens.begin(), tokens.begin() + 2));
+}
+
+TEST(CppEngine, WeightsScaleTheLossOfTheirTargets) {
+  hawser::Engine engine(tiny::config());
+  const tiny::Tokens tokens(1);
+  const std::vector<float> halves(tokens.tokens.size(), 0.5f), few(3, 1.0f);
+  hawser::Batch batch = tokens.batch();
+  const double loss = engine.eval(batch).loss;
+  batch.weights = halves;
+  EXPECT_EQ(engine.eval(batch).loss, loss / 2);
+  engine.push(batch);
+  EXPECT_EQ(engine.forward_backward().loss, loss / 2);
+  engine.discard(true);
+  engine.set_source([&](hawser::SourceBatch& to) {
+    tokens.copy_to(to);
+    std::copy(halves.begin(), halves.end(), to.weights);
+    to.has_weights = 1;
+    return true;
+  });
+  EXPECT_EQ(engine.forward_backward().loss, loss / 2);
+  engine.discard(true);
+  batch.weights = few;
+  EXPECT_THROW(engine.push(batch), hawser::InvalidArgument);
 }
 
 TEST(CppEngine, Tensors) {

@@ -94,6 +94,33 @@ def test_evaluate_and_forward(engine):
         engine.evaluate()
 
 
+def test_weights_scale_the_loss_of_their_targets(engine):
+    tokens, targets = make_batch(1)
+    halves = numpy.full(tokens.shape, 0.5, "float32")
+    loss = engine.evaluate(tokens, targets).loss
+    assert engine.evaluate(tokens, targets, weights=halves).loss == loss / 2
+    sources = [[(tokens, targets, None, halves)], [{"tokens": tokens, "targets": targets, "weights": halves}]]
+
+    def fill(batch):
+        batch.tokens[:], batch.targets[:], batch.weights[:] = memoryview(tokens), memoryview(targets), memoryview(halves)
+        batch.has_weights = True
+
+    for source in [*sources, fill]:
+        engine.set_source(source)
+        assert engine.forward_backward().loss == loss / 2
+        engine.discard(rewind=True)
+    engine.push(tokens, targets, weights=memoryview(halves))
+    assert engine.forward_backward().loss == loss / 2
+    engine.discard(rewind=True)
+    with pytest.raises(TypeError, match="weights: expected float32"):
+        engine.push(tokens, targets, weights=halves.astype("float64"))
+    with pytest.raises(ValueError, match="weights: its shape"):
+        engine.push(tokens, targets, weights=halves[:2])
+    halves[1, 2] = -1
+    with pytest.raises(hawser.DataInvalid, match="weight -1 at row 1, column 2"):
+        engine.push(tokens, targets, weights=halves)
+
+
 def test_generate_gives_tokens_as_they_come(engine):
     greedy = list(engine.generate([1, 2, 3], 12, temperature=0))
     assert len(greedy) == 12 and all(0 <= token < 61 for token in greedy)

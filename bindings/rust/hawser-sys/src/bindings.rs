@@ -540,7 +540,8 @@ pub struct hws_step_result {
     pub outcome: i32,
     #[doc = "< number of this step, from 1; skipped and discarded ones count"]
     pub step: i64,
-    #[doc = "< mean over the unmasked targets of the global batch, nats"]
+    #[doc = "< mean over the unmasked targets of the global batch, nats; with weights, the sum of"]
+    #[doc = "weight x token loss divided by their number"]
     pub loss: f64,
     #[doc = "< of all distinct parameters, before clipping"]
     pub grad_norm: f64,
@@ -653,6 +654,10 @@ extern "C" {
     pub fn hws_engine_cancel(engine: *const hws_engine) -> hws_status;
 }
 #[doc = " rows x cols tokens with their targets. The arrays are the caller's; a call copies what it needs."]
+#[doc = ""]
+#[doc = " Loss = sum of weight x token loss / unmasked targets. Weights do not enter the divisor, so a target of"]
+#[doc = " weight 0 still counts, and twice the weights are twice the loss and twice the gradient. To leave a target"]
+#[doc = " out altogether, mask it (-100)."]
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct hws_batch {
@@ -669,6 +674,9 @@ pub struct hws_batch {
     #[doc = "Positions count from there, and nothing before it is seen. NULL: each"]
     #[doc = "row is one document"]
     pub document_begin: *const i32,
+    #[doc = "< [rows, cols]: the weight of each target's loss; finite, at least 0. NULL:"]
+    #[doc = "all 1"]
+    pub weights: *const f32,
 }
 extern "C" {
     #[doc = " Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes) for the next step,"]
@@ -681,8 +689,8 @@ extern "C" {
     #[doc = " saving leave it alone; hws_checkpoint_load drops it. A step that fails, is skipped or is discarded has"]
     #[doc = " used its batch up."]
     #[doc = ""]
-    #[doc = " Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id); HWS_INVALID_ARGUMENT for"]
-    #[doc = " another shape; HWS_BUSY if a batch is waiting already; HWS_FAILED_PRECONDITION for inference and while a"]
+    #[doc = " Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id) and for weights that are negative"]
+    #[doc = " or not finite (row, column, weight); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a batch is waiting already; HWS_FAILED_PRECONDITION for inference and while a"]
     #[doc = " step is pending. After an error the batch that waited before still waits."]
     pub fn hws_data_push(engine: *mut hws_engine, batch: *const hws_batch) -> hws_status;
 }
@@ -705,6 +713,12 @@ pub struct hws_source_batch {
     pub targets: *mut i32,
     #[doc = "< as in hws_batch; 0 on entry"]
     pub document_begin: *mut i32,
+    #[doc = "< as in hws_batch; 1 on entry"]
+    pub weights: *mut f32,
+    #[doc = "< set it to 1 if weights is filled; 0: all are 1"]
+    pub has_weights: i32,
+    #[doc = "< 0"]
+    pub reserved: i32,
 }
 #[doc = " Fills `batch` and returns 0, or returns HWS_SOURCE_END. Any other number ends the call with HWS_CALLBACK."]
 #[doc = " Called once before each step, on the thread that trains. May call the functions with a `const` handle."]
@@ -721,8 +735,8 @@ extern "C" {
     #[doc = ""]
     #[doc = " At the end of the data hws_engine_train ends as if its callback had ended it, with the last checkpoint and"]
     #[doc = " HWS_OK, and hws_engine_train_step and _forward_backward return HWS_OUT_OF_RANGE. When the source fails, or"]
-    #[doc = " fills in ids outside the vocabulary (HWS_DATA_INVALID: row, column, id), the step has changed nothing and"]
-    #[doc = " the engine can train on."]
+    #[doc = " fills in ids or weights that hws_data_push would refuse (HWS_DATA_INVALID: row, column, value), the step has"]
+    #[doc = " changed nothing and the engine can train on."]
     #[doc = ""]
     #[doc = " With ranks in several processes, all set a source or none does. Each hands out the same global batch. When"]
     #[doc = " one ends or fails, all do. destroy(user) runs when another source is set or the engine goes. Errors:"]
@@ -741,7 +755,8 @@ extern "C" {
 extern "C" {
     #[doc = " The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the"]
     #[doc = " validation data, at most max_batches global batches (0: as the config says). *loss: nats per unmasked"]
-    #[doc = " target, NaN or infinite if the model's numbers are. *tokens: unmasked targets; may be NULL. Errors:"]
+    #[doc = " target, each times its weight if the batch or the data has weights; NaN or infinite if the model's numbers"]
+    #[doc = " are. *tokens: unmasked targets; may be NULL. Errors:"]
     #[doc = " HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data; HWS_CANCELLED."]
     pub fn hws_engine_eval(
         engine: *mut hws_engine,

@@ -27,12 +27,13 @@ pub struct Batch<'a> {
     tokens: &'a [i32],
     targets: Option<&'a [i32]>,
     document_begin: Option<&'a [i32]>,
+    weights: Option<&'a [f32]>,
 }
 
 impl<'a> Batch<'a> {
     /// A batch without targets, which is enough for [`Engine::forward`](crate::Engine::forward).
     pub fn new(rows: usize, cols: usize, tokens: &'a [i32]) -> Self {
-        Self { rows, cols, tokens, targets: None, document_begin: None }
+        Self { rows, cols, tokens, targets: None, document_begin: None, weights: None }
     }
 
     /// With what each position predicts, `[rows, cols]`.
@@ -46,6 +47,12 @@ impl<'a> Batch<'a> {
         Self { document_begin: Some(document_begin), ..self }
     }
 
+    /// With the weight of each target's loss, `[rows, cols]`, finite and at least 0. The divisor of the loss
+    /// stays the number of unmasked targets. Without it all are 1.
+    pub fn with_weights(self, weights: &'a [f32]) -> Self {
+        Self { weights: Some(weights), ..self }
+    }
+
     /// Rows times columns.
     pub(crate) fn positions(&self) -> Option<usize> {
         self.rows.checked_mul(self.cols)
@@ -53,30 +60,32 @@ impl<'a> Batch<'a> {
 
     /// The struct of the C API, valid as long as the slices.
     pub(crate) fn raw(&self) -> Result<sys::hws_batch> {
-        let array = |name: &str, values: &[i32]| {
-            if Some(values.len()) == self.positions() {
-                return Ok(values.as_ptr());
-            }
-            Err(Error::new(
-                Code::InvalidArgument,
-                format!(
-                    "the batch's {name} have {} elements, but the batch is {} x {}: pass rows x cols elements",
-                    values.len(),
-                    self.rows,
-                    self.cols
-                ),
-            ))
-        };
-        let optional = |name, values: Option<&[i32]>| values.map_or(Ok(ptr::null()), |v| array(name, v));
         Ok(sys::hws_batch {
             struct_size: struct_size::<sys::hws_batch>(),
             reserved: 0,
             rows: self.rows as i64,
             cols: self.cols as i64,
-            tokens: array("tokens", self.tokens)?,
-            targets: optional("targets", self.targets)?,
-            document_begin: optional("document beginnings", self.document_begin)?,
+            tokens: self.array("tokens", Some(self.tokens))?,
+            targets: self.array("targets", self.targets)?,
+            document_begin: self.array("document beginnings", self.document_begin)?,
+            weights: self.array("weights", self.weights)?,
         })
+    }
+
+    fn array<T>(&self, name: &str, values: Option<&[T]>) -> Result<*const T> {
+        let Some(values) = values else { return Ok(ptr::null()) };
+        if Some(values.len()) == self.positions() {
+            return Ok(values.as_ptr());
+        }
+        Err(Error::new(
+            Code::InvalidArgument,
+            format!(
+                "the batch's {name} have {} elements, but the batch is {} x {}: pass rows x cols elements",
+                values.len(),
+                self.rows,
+                self.cols
+            ),
+        ))
     }
 }
 
@@ -99,6 +108,8 @@ pub struct SourceBatch<'a> {
     pub targets: &'a mut [i32],
     document_begin: &'a mut [i32],
     has_documents: bool,
+    weights: &'a mut [f32],
+    has_weights: bool,
 }
 
 impl<'a> SourceBatch<'a> {
@@ -107,6 +118,12 @@ impl<'a> SourceBatch<'a> {
     pub fn document_begin(&mut self) -> &mut [i32] {
         self.has_documents = true;
         self.document_begin
+    }
+
+    /// The weight of each target's loss, `[rows, cols]`, all 1 at first, to be filled.
+    pub fn weights(&mut self) -> &mut [f32] {
+        self.has_weights = true;
+        self.weights
     }
 
     /// # Safety
@@ -124,10 +141,17 @@ impl<'a> SourceBatch<'a> {
             targets: array(raw.targets),
             document_begin: array(raw.document_begin),
             has_documents: false,
+            // SAFETY: of this function.
+            weights: unsafe { slice::from_raw_parts_mut(raw.weights, rows * cols) },
+            has_weights: false,
         }
     }
 
     pub(crate) fn has_documents(&self) -> bool {
         self.has_documents
+    }
+
+    pub(crate) fn has_weights(&self) -> bool {
+        self.has_weights
     }
 }

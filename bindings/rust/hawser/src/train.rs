@@ -151,6 +151,7 @@ where
     let mut batch = unsafe { SourceBatch::from_raw(raw) };
     let answer = kept.pending.hold(|| (kept.callback)(&mut batch));
     raw.has_documents = batch.has_documents().into();
+    raw.has_weights = batch.has_weights().into();
     match answer {
         Some(ControlFlow::Continue(())) => 0,
         Some(ControlFlow::Break(())) => sys::HWS_SOURCE_END,

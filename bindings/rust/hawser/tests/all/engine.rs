@@ -72,6 +72,31 @@ fn a_callback_pushes_evaluates_generates_and_saves() {
 }
 
 #[test]
+fn weights_scale_the_loss_of_their_targets() {
+    let mut engine = tiny::engine();
+    let tokens = Tokens::new(1);
+    let halves = vec![0.5; tokens.tokens.len()];
+    let half = engine.evaluate_batch(&tokens.batch()).unwrap().loss / 2.0;
+    let weighted = tokens.batch().with_weights(&halves);
+    assert_eq!(engine.evaluate_batch(&weighted).unwrap().loss, half);
+    engine.push(&weighted).unwrap();
+    assert_eq!(engine.forward_backward().unwrap().loss, half);
+    engine.discard_and_rewind().unwrap();
+    engine
+        .set_source(|batch| {
+            Tokens::new(1).copy_to(batch);
+            batch.weights().fill(0.5);
+            Ok(Continue(()))
+        })
+        .unwrap();
+    assert_eq!(engine.train_step().unwrap().loss, half);
+    assert_eq!(
+        engine.push(&tokens.batch().with_weights(&halves[1..])).unwrap_err().code(),
+        Code::InvalidArgument
+    );
+}
+
+#[test]
 fn break_ends_a_run_and_the_end_of_data_ends_steps() {
     let mut engine = tiny::engine();
     engine

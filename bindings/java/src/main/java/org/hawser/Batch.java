@@ -1,5 +1,7 @@
 package org.hawser;
 
+import java.nio.Buffer;
+import java.nio.FloatBuffer;
 import java.nio.IntBuffer;
 
 /**
@@ -11,8 +13,11 @@ import java.nio.IntBuffer;
  * @param tokens token ids, rows x columns from position to limit
  * @param targets the token that each position predicts (the host shifts), or -100 for none; null where none are needed
  * @param documentBegin the column where the document of each position starts; null: each row is one document
+ * @param weights the weight of each target's loss, finite and at least 0; null: all 1. The divisor of the loss stays the
+ *     number of unmasked targets
  */
-public record Batch(int rows, int columns, IntBuffer tokens, IntBuffer targets, IntBuffer documentBegin) {
+public record Batch(
+    int rows, int columns, IntBuffer tokens, IntBuffer targets, IntBuffer documentBegin, FloatBuffer weights) {
   /** Checks the sizes. */
   public Batch {
     if (rows < 1 || columns < 1) {
@@ -22,14 +27,20 @@ public record Batch(int rows, int columns, IntBuffer tokens, IntBuffer targets, 
     check("tokens", tokens, rows, columns);
     check("targets", targets, rows, columns);
     check("documentBegin", documentBegin, rows, columns);
+    check("weights", weights, rows, columns);
   }
 
   /** A batch whose rows are one document each. */
   public Batch(int rows, int columns, IntBuffer tokens, IntBuffer targets) {
-    this(rows, columns, tokens, targets, null);
+    this(rows, columns, tokens, targets, null, null);
   }
 
-  private static void check(String name, IntBuffer buffer, int rows, int columns) {
+  /** A batch whose targets weigh the same. */
+  public Batch(int rows, int columns, IntBuffer tokens, IntBuffer targets, IntBuffer documentBegin) {
+    this(rows, columns, tokens, targets, documentBegin, null);
+  }
+
+  private static void check(String name, Buffer buffer, int rows, int columns) {
     if (buffer == null || buffer.remaining() == (long) rows * columns) return;
     throw new IllegalArgumentException(
         name + " has " + buffer.remaining() + " elements from position to limit, and " + rows + " x " + columns

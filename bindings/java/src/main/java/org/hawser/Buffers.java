@@ -45,6 +45,7 @@ public final class Buffers {
   }
 
   static FloatBuffer readable(FloatBuffer buffer) {
+    if (buffer == null) return null;
     check("FloatBuffer", "Buffers.floats", buffer, buffer.order());
     return buffer.slice();
   }

@@ -58,10 +58,10 @@ final class Callbacks {
     ((Consumer<String>) listener).accept(Text.of(json));
   }
 
-  static int onSource(Object source, ByteBuffer tokens, ByteBuffer targets, ByteBuffer documents, long step,
-      long samples, long rows, long columns) {
+  static int onSource(Object source, ByteBuffer tokens, ByteBuffer targets, ByteBuffer documents, ByteBuffer weights,
+      long step, long samples, long rows, long columns) {
     return ((SourceCalls) source).fill(ordered(tokens).asIntBuffer(), ordered(targets).asIntBuffer(),
-        ordered(documents).asIntBuffer(), step, samples, (int) rows, (int) columns);
+        ordered(documents).asIntBuffer(), ordered(weights).asFloatBuffer(), step, samples, (int) rows, (int) columns);
   }
 
   @SuppressWarnings("unchecked")

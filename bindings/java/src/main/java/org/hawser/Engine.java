@@ -188,11 +188,11 @@ public final class Engine extends NativeObject implements AutoCloseable {
     push(new Batch((int) sizes.globalBatch(), (int) sizes.sequence(), tokens, targets));
   }
 
-  /** The same, with documents. */
+  /** The same, with documents or weights. */
   public void push(Batch batch) {
     needTargets(batch, "push");
-    Native.hws_data_push(
-        this, batch.rows(), batch.columns(), batch.tokens(), batch.targets(), batch.documentBegin());
+    Native.hws_data_push(this, batch.rows(), batch.columns(), batch.tokens(), batch.targets(), batch.documentBegin(),
+        batch.weights());
   }
 
   /** Where training batches come from instead of the config's data; null: from the config's data again. */
@@ -209,14 +209,14 @@ public final class Engine extends NativeObject implements AutoCloseable {
 
   /** The mean loss of the validation data. maxBatches: at most so many global batches; 0: as the config says. */
   public Evaluation evaluate(long maxBatches) {
-    return Native.hws_engine_eval(this, 0, 0, null, null, null, maxBatches);
+    return Native.hws_engine_eval(this, 0, 0, null, null, null, null, maxBatches);
   }
 
   /** The mean loss of a batch of any rows, and of at most {@link Sizes#sequence} columns. */
   public Evaluation evaluate(Batch batch) {
     needTargets(batch, "evaluate");
-    return Native.hws_engine_eval(
-        this, batch.rows(), batch.columns(), batch.tokens(), batch.targets(), batch.documentBegin(), 0);
+    return Native.hws_engine_eval(this, batch.rows(), batch.columns(), batch.tokens(), batch.targets(),
+        batch.documentBegin(), batch.weights(), 0);
   }
 
   /** Writes the logits of each position, [rows, columns, vocabulary], to a direct buffer of exactly that size. */

@@ -1,5 +1,6 @@
 package org.hawser;
 
+import java.nio.FloatBuffer;
 import java.nio.IntBuffer;
 
 /**
@@ -14,9 +15,12 @@ public final class SourceBatch {
   private final IntBuffer tokens;
   private final IntBuffer targets;
   private final IntBuffer documentBegin;
+  private final FloatBuffer weights;
   private boolean hasDocuments;
+  private boolean hasWeights;
 
-  SourceBatch(long step, long samples, int rows, int columns, IntBuffer tokens, IntBuffer targets, IntBuffer begin) {
+  SourceBatch(long step, long samples, int rows, int columns, IntBuffer tokens, IntBuffer targets, IntBuffer begin,
+      FloatBuffer weights) {
     this.step = step;
     this.samples = samples;
     this.rows = rows;
@@ -24,6 +28,7 @@ public final class SourceBatch {
     this.tokens = tokens;
     this.targets = targets;
     this.documentBegin = begin;
+    this.weights = weights;
   }
 
   /** The step that this batch is for, from 1. */
@@ -65,7 +70,17 @@ public final class SourceBatch {
     return documentBegin;
   }
 
+  /** The weight of each target's loss, all 1 on entry, to be filled. Asking for it says that the batch has weights. */
+  public FloatBuffer weights() {
+    hasWeights = true;
+    return weights;
+  }
+
   boolean hasDocuments() {
     return hasDocuments;
+  }
+
+  boolean hasWeights() {
+    return hasWeights;
   }
 }

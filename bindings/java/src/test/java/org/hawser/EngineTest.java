@@ -145,6 +145,33 @@ class EngineTest {
   }
 
   @Test
+  void weightsScaleTheLossOfTheirTargets() {
+    try (Engine engine = Tiny.engine()) {
+      Batch batch = Tiny.batch(3);
+      FloatBuffer halves = Buffers.floats(64);
+      for (int i = 0; i < 64; ++i) halves.put(i, 0.5f);
+      Batch weighted = new Batch(4, 16, batch.tokens(), batch.targets(), null, halves);
+      double half = engine.evaluate(batch).loss() / 2;
+      assertEquals(half, engine.evaluate(weighted).loss());
+      engine.push(weighted);
+      assertEquals(half, engine.forwardBackward().loss());
+      engine.discard(true);
+      engine.source(source -> {
+        source.tokens().put(batch.tokens().duplicate());
+        source.targets().put(batch.targets().duplicate());
+        source.weights().put(halves.duplicate());
+        return true;
+      });
+      assertEquals(half, engine.forwardBackward().loss());
+      engine.discard(true);
+      halves.put(18, -1);
+      HawserException.DataInvalid refused =
+          assertThrows(HawserException.DataInvalid.class, () -> engine.push(weighted));
+      assertTrue(refused.getMessage().contains("weight -1 at row 1, column 2"), refused.getMessage());
+    }
+  }
+
+  @Test
   void forwardWritesLogits() {
     try (Engine engine = Tiny.engine()) {
       FloatBuffer logits = Buffers.floats(64 * 61);
