@@ -157,6 +157,10 @@ int64_t cut_of(const TokenSource& source, double fraction) {
 /// is read.
 constexpr int64_t kCheckedTokens = int64_t{64} << 20;
 
+bool any_weights(const Sources& sources) {
+  return std::any_of(sources.begin(), sources.end(), [](const auto& s) { return s->has_weights(); });
+}
+
 std::vector<double> weights_of(const DataConfig& config, size_t sources) {
   std::vector<double> weights;
   for (size_t i = 0; i < sources; ++i) weights.push_back(config.sources[i].weight);  // joined: all the same
@@ -176,6 +180,7 @@ Dataset::Dataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_
       seed_(seed),
       sources_(open_sources(config, config.sources, vocabulary)),
       validation_sources_(open_sources(config, config.validation_sources, vocabulary)),
+      has_weights_(any_weights(sources_) || any_weights(validation_sources_)),
       mixture_(weights_of(config, sources_.size())) {
   check_rows(sources_, config, cols);
   check_rows(validation_sources_, config, cols);
@@ -267,12 +272,13 @@ void Dataset::read_row(const Window& window, int64_t at, const Rows& out) const 
   int32_t* targets = out.targets + at;
   int32_t* positions = out.positions == nullptr ? nullptr : out.positions + at;
   int32_t* kv_begin = out.kv_begin == nullptr ? nullptr : out.kv_begin + at;
-  if (out.weights != nullptr) std::fill_n(out.weights + at, cols_, 1.0f);
+  float* weights = out.weights == nullptr ? nullptr : out.weights + at;
+  if (weights != nullptr) std::fill_n(weights, cols_, 1.0f);
   window.source->copy(window.first, cols_, tokens);
   if (window.source->row_length() > 0) {
     const int64_t bad = first_bad(tokens, cols_);
     if (bad < cols_) fail_id(*window.source, window.first + bad);
-    window.source->mark_row(window.first, {tokens, targets, positions, kv_begin, nullptr});
+    window.source->mark_row(window.first, {tokens, targets, positions, kv_begin, weights});
     if (!packing_) mark_whole_row(cols_, positions, kv_begin);
     return;
   }

@@ -57,7 +57,7 @@ class Dataset {
   void read(Split split, uint64_t first_sample, const Rows& out) const;
 
   /// Whether rows have weights; if not, all are 1, and nobody needs to ask for them.
-  bool has_weights() const { return false; }
+  bool has_weights() const { return has_weights_; }
 
   /// Samples in one pass over all sources
   int64_t train_samples() const { return samples_in(train_); }
@@ -99,6 +99,7 @@ class Dataset {
   const bool packing_, shuffle_;
   const uint64_t seed_;
   const Sources sources_, validation_sources_;
+  const bool has_weights_;
   const Mixture mixture_;
   std::vector<SourceRange> train_, validation_;
   std::string fingerprint_;
