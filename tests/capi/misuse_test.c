@@ -85,11 +85,14 @@ static const wrong_field kWrongBatch[] = {
     {"batch->tokens", offsetof(hws_batch, tokens), sizeof(void*), ODD},
     {"batch->targets", offsetof(hws_batch, targets), sizeof(void*), ODD},
     {"batch->document_begin", offsetof(hws_batch, document_begin), sizeof(void*), ODD},
+    {"batch->weights", offsetof(hws_batch, weights), sizeof(void*), ODD},
     {NULL, 0, 0, {NULL}}};
-static const hws_batch kGlobalBatchGood = {sizeof(hws_batch), 0, kRows, kCols, g_tokens, g_tokens, NULL, NULL};
-static const layout kGlobalBatch = {&kGlobalBatchGood, sizeof(hws_batch), sizeof(hws_batch), kWrongBatch};
+static const hws_batch kGlobalBatchGood = {sizeof(hws_batch), 0,        kRows, kCols,
+                                           g_tokens,          g_tokens, NULL,  NULL};
+static const layout kGlobalBatch = {&kGlobalBatchGood, sizeof(hws_batch), offsetof(hws_batch, weights),
+                                    kWrongBatch};
 static const hws_batch kBatchGood = {sizeof(hws_batch), 0, 1, 2, g_tokens, g_tokens, NULL, NULL};
-static const layout kBatch = {&kBatchGood, sizeof(hws_batch), sizeof(hws_batch), kWrongBatch};
+static const layout kBatch = {&kBatchGood, sizeof(hws_batch), offsetof(hws_batch, weights), kWrongBatch};
 
 static const wrong_field kWrongRequest[] = {
     {"request->stop_token", offsetof(hws_generate_request, stop_token), 4, INT(-2)},
