@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Conda packages, in a local channel: libhawser, libhawser-dev and hawser, by rattler-build from PyPI.
+# Conda packages, in a local channel: libhawser, libhawser-text, libhawser-dev and hawser, by rattler-build from PyPI.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
 
@@ -8,7 +8,7 @@ python_tools "$build/package-tools"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -r "$root/packaging/conda" "$work/recipe"
-cp "$root/LICENSE" "$root/packaging/THIRD_PARTY.txt" "$work/recipe"
+cp "$root/LICENSE" "$root/packaging/THIRD_PARTY.txt" "$build/THIRD_PARTY_TEXT.txt" "$work/recipe"
 
 # stage PACKAGE COMPONENT...: what the components install, under the package's name.
 stage() {
@@ -19,6 +19,7 @@ stage() {
   done
 }
 stage libhawser runtime identity
+stage libhawser-text text
 stage libhawser-dev dev
 stage hawser tools
 

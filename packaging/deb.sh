@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Debian packages by debhelper: libhawser0, libhawser-dev, hawser, python3-hawser, libhawser-cuda0 where CUDA's toolkit is.
+# Debian packages by debhelper: libhawser0, libhawser-dev, hawser, python3-hawser, libhawser-text0, libhawser-cuda0 where CUDA's toolkit is.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
 
@@ -23,6 +23,16 @@ python_profile() {
   fi
 }
 
+# Without the text module in the finished build there is no libhawser-text0.
+text_profile() {
+  if [ -n "${HAWSER_BUILD:-}" ]; then
+    [ -f "$HAWSER_BUILD/hawser-0/libhawser_text.so" ] || export DEB_BUILD_PROFILES="${DEB_BUILD_PROFILES:-} pkg.hawser.notext"
+  else
+    text_crates
+    export CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup} PATH=$PATH:$HOME/.cargo/bin
+  fi
+}
+
 toolkit_is_here() {
   command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] ||
     compgen -G "${XDG_CACHE_HOME:-$HOME/.cache}/hawser/cuda-*/bin/nvcc" >/dev/null
@@ -36,6 +46,7 @@ changelog() {
 
 cuda_profile
 python_profile
+text_profile
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tree=$work/hawser-$version

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Jars of org.hawser: classes, natives, sources and javadoc, in a Maven repository of their own, dist/maven.
+# Jars of org.hawser: classes, natives, natives of the text module, sources and javadoc, in a Maven repository of their own, dist/maven.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
 
@@ -12,6 +12,10 @@ copy_source "$work/tree"
 cp -r "$build/bindings/java" "$work/java"  # Maven writes there
 mkdir -p "$work/java/natives/META-INF"
 cp "$build/hawser.spdx.json" "$work/java/natives/META-INF"
+if [ -d "$work/java/natives-text" ]; then
+  mkdir -p "$work/java/natives-text/META-INF"
+  cp "$root/LICENSE" "$build/THIRD_PARTY_TEXT.txt" "$build/hawser-text.spdx.json" "$work/java/natives-text/META-INF"
+fi
 mvn --batch-mode --quiet --file "$work/tree/bindings/java/pom.xml" -DskipTests -Dhawser.build="$work/java" \
   package org.apache.maven.plugins:maven-deploy-plugin:3.1.3:deploy \
   -DaltDeploymentRepository="dist::file:$work/maven"

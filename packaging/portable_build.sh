@@ -13,6 +13,12 @@ copy_source() {
   (cd "$root" && git ls-files -z | tar --null -T - -cf -) | tar -C "$1" -xf -
 }
 
+# text_crates: what builds the text module, Rust and the crates.
+text_crates() {
+  command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ] || install_packages cargo-web
+  bash "$root/packaging/text_crates.sh"
+}
+
 # portable_build [CMAKE_OPTION...]: sets `build` to a folder with the library and the command as every Linux with glibc 2.34 runs them:
 # libstdc++ is inside. That is $HAWSER_BUILD where it is set.
 portable_build() {  # [CMAKE_OPTION...]
@@ -20,9 +26,10 @@ portable_build() {  # [CMAKE_OPTION...]
   [ -z "$build" ] || return 0
   install_packages g++ cmake ninja-build pkg-config python3 nlohmann-json3-dev libflatbuffers-dev \
     flatbuffers-compiler libfmt-dev libxxhash-dev libcli11-dev libsodium-dev
+  text_crates
   build=$root/build-packages
   cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DHAWSER_WERROR=OFF \
-    -DHAWSER_STATIC_CXX=ON -DHAWSER_CUDA=OFF -DHAWSER_TEXT=OFF -DHAWSER_SANITIZE= -DHAWSER_CPU_LEVELS= "$@"
+    -DHAWSER_STATIC_CXX=ON -DHAWSER_CUDA=OFF -DHAWSER_TEXT=ON -DHAWSER_SANITIZE= -DHAWSER_CPU_LEVELS= "$@"
   cmake --build "$build" --parallel "${HAWSER_JOBS:-$(nproc)}"
 }
 

@@ -88,8 +88,25 @@ def package(name, version, license, homepage="NOASSERTION", copyright="NOASSERTI
     return entry
 
 
+def spdx(name, packages, relationships):
+    """The SPDX document of packages and of (element, relationship, element)s, as a dict."""
+    version = hawser_version()
+    return {
+        "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"{name}-{version}",
+        "documentNamespace": f"https://hawser.invalid/spdx/{name}-{version}",
+        "creationInfo": {"created": created(), "creators": ["Tool: hawser-sbom.py"]},
+        "packages": packages,
+        "relationships": [{"spdxElementId": a, "relationshipType": kind, "relatedSpdxElement": b}
+                          for a, kind, b in relationships],
+    }
+
+
+def text_of(document):
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
 def document(arguments):
-    """The SPDX document as a dict."""
+    """The SPDX document of the library and the command, as a dict."""
     version = hawser_version()
     hawser = package("hawser", version, "Apache-2.0", copyright="The Hawser developers")
     hawser["supplier"] = "Organization: The Hawser developers"
@@ -109,14 +126,7 @@ def document(arguments):
         entry = package(name, None, license)
         packages.append(entry)
         relationships.append((hawser["SPDXID"], "DYNAMIC_LINK", entry["SPDXID"]))
-    result = {
-        "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"hawser-{version}",
-        "documentNamespace": f"https://hawser.invalid/spdx/hawser-{version}",
-        "creationInfo": {"created": created(), "creators": ["Tool: hawser-sbom.py"]},
-        "packages": packages,
-        "relationships": [{"spdxElementId": a, "relationshipType": kind, "relatedSpdxElement": b}
-                          for a, kind, b in relationships],
-    }
+    result = spdx("hawser", packages, relationships)
     if arguments.cuda:
         result["hasExtractedLicensingInfos"] = [{
             "licenseId": "LicenseRef-NVIDIA-CUDA-EULA", "name": "NVIDIA CUDA Toolkit License Agreement",
@@ -134,7 +144,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.cuda:
         arguments.include += [f"{arguments.cuda}/include", f"{arguments.cuda}/cudnn/include"]
-    arguments.out.write_text(json.dumps(document(arguments), indent=1, ensure_ascii=False) + "\n")
+    arguments.out.write_text(text_of(document(arguments)))
 
 
 if __name__ == "__main__":

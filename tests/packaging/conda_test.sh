@@ -13,8 +13,8 @@ prefix=$work/prefix
 
 alone=()
 if bwrap --dev-bind / / --unshare-net true 2>/dev/null; then alone=(bwrap --dev-bind / / --unshare-net); else echo "with network"; fi
-"${alone[@]}" "$tools/python" "$source/tests/packaging/conda_install.py" "$dist/conda" "$prefix" libhawser-dev hawser
-for record in libhawser libhawser-dev hawser; do
+"${alone[@]}" "$tools/python" "$source/tests/packaging/conda_install.py" "$dist/conda" "$prefix" libhawser-dev libhawser-text hawser
+for record in libhawser libhawser-text libhawser-dev hawser; do
   compgen -G "$prefix/conda-meta/$record-$version-*.json" >/dev/null || fail "$record is not installed"
 done
 "$prefix/bin/hawser" presets | grep gpt2-124m >/dev/null || fail "the command does not run"

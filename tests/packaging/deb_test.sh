@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "deb_test.sh: $*" >&2; exit 1; }
 
 lintian --allow-root --fail-on error "$dist"/hawser_*.changes || fail "lintian finds errors"
-for package in libhawser0 libhawser-dev hawser; do
+for package in libhawser0 libhawser-dev libhawser-text0 hawser; do
   compgen -G "$dist/${package}_*.deb" >/dev/null || fail "no $package in $dist"
 done
 

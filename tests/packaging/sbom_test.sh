@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The SBOM: an SPDX validator accepts it, it has every project whose headers our sources include, and no version is missing.
+# The SBOMs: an SPDX validator accepts them, that of the library has every project whose headers our sources
+# include, that of the text module its crates, and no version is missing.
 #   sbom_test.sh SBOM SOURCE_FOLDER TOOLS_FOLDER
 set -euo pipefail
 sbom=$1 source=$2
@@ -8,7 +9,13 @@ python_tools "$3"
 status=0
 complain() { echo "$*"; status=1; }
 
-"$tools/pyspdxtools" -i "$sbom" || complain "the validator refuses $sbom"
+text=$(dirname "$sbom")/hawser-text.spdx.json
+for document in "$sbom" "$text"; do
+  "$tools/pyspdxtools" -i "$document" || complain "the validator refuses $document"
+done
+for crate in tokenizers minijinja parquet onig_sys "Rust standard library"; do
+  grep -q "\"name\": \"$crate\"" "$text" || complain "$crate is not in $text"
+done
 python3 - "$sbom" "$version" <<'PYTHON' || status=1
 import json, sys
 sbom = json.load(open(sys.argv[1]))

@@ -14,9 +14,10 @@ tar -C "$work/unpacked" -xf "$tarball"
 mkdir "$work/else where" # a blank, as in the home folders of some users
 mv "$work"/unpacked/* "$work/else where/hawser"
 prefix="$work/else where/hawser"
-for file in LICENSE THIRD_PARTY.txt hawser.spdx.json README.md examples/train.c; do
+for file in LICENSE THIRD_PARTY.txt THIRD_PARTY_TEXT.txt hawser.spdx.json hawser-text.spdx.json README.md examples/train.c; do
   [ -s "$prefix/share/doc/hawser/$file" ] || fail "$file is not in it"
 done
+[ -s "$prefix/lib/hawser-0/libhawser_text.so" ] || fail "no text module in it"
 if strings "$prefix"/lib/*.so "$prefix/bin/hawser" | grep -F "$source"; then fail "a path of the machine that built it"; fi
 
 mkdir "$work/project"

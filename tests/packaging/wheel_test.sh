@@ -20,9 +20,11 @@ for file in LICENSE THIRD_PARTY.txt hawser.spdx.json libhawser.so.0 bin/hawser; 
   grep "^hawser/$file " "$work/entries" >/dev/null || fail "no $file in the wheel"
 done
 echo "$(basename "$wheel"): $bytes bytes"
+text=$(ls "$dist"/hawser_text-*.whl)
+[[ $text =~ py3-none-manylinux_2_34_x86_64\.whl$ ]] || fail "$text is not for glibc 2.34"
 
 mkdir "$work/in"
-cp "$wheel" "$work/in"
+cp "$wheel" "$text" "$work/in"
 cp "$source/LICENSE" "$work/in/text.txt"
 cat >"$work/in/train.py" <<'PYTHON'
 import sys
@@ -44,7 +46,7 @@ PYTHON
 cat >"$work/in/install.sh" <<'SH'
 set -e
 "$1" -m venv /tmp/environment
-/tmp/environment/bin/pip install --quiet --no-index --disable-pip-version-check /in/*.whl
+/tmp/environment/bin/pip install --quiet --no-index --disable-pip-version-check --find-links /in 'hawser[text]'
 cd /tmp
 /tmp/environment/bin/python /in/train.py
 /tmp/environment/bin/hawser --version

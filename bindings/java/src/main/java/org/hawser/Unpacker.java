@@ -12,9 +12,10 @@ import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
 
 /**
- * Unpacks the natives jar, once for each content, into a folder of the user's cache: -Dhawser.cache, else
- * $XDG_CACHE_HOME/hawser, else ~/.cache/hawser. The folder is named by the digest of the jar's index, which has the digest
- * of each file; a file gets its name when it is whole, so any number of VMs may do this at once.
+ * Unpacks the natives jars, once for each content, into a folder of the user's cache: -Dhawser.cache, else
+ * $XDG_CACHE_HOME/hawser, else ~/.cache/hawser. The folder is named by the digest of the jars' indexes, which have the digest
+ * of each file; a file gets its name when it is whole, so any number of VMs may do this at once. The jar of the text module
+ * may be missing.
  */
 final class Unpacker {
   private Unpacker() {}
@@ -26,15 +27,17 @@ final class Unpacker {
 
   /** The folder with the unpacked files; null if the class path has none for the platform. */
   static Path unpack(String platform) {
-    try (InputStream in = loader().getResourceAsStream(folder(platform) + "index")) {
-      if (in == null) return null;
-      byte[] index = in.readAllBytes();
-      Path folder = cache().resolve(Natives.version() + "-" + digest(index).substring(0, 16));
+    try {
+      String natives = folder(platform);
+      String text = natives + "text/";
+      String index = index(natives);
+      if (index == null) return null;
+      String textIndex = index(text);
+      byte[] both = (textIndex == null ? index : index + textIndex).getBytes(StandardCharsets.UTF_8);
+      Path folder = cache().resolve(Natives.version() + "-" + digest(both).substring(0, 16));
       createPrivate(folder);
-      for (String line : new String(index, StandardCharsets.UTF_8).split("\n")) {
-        String[] fields = line.split(" ", 3); // digest, size, name
-        unpack(platform, fields[2], fields[0], Long.parseLong(fields[1]), folder);
-      }
+      unpack(natives, index, folder);
+      if (textIndex != null) unpack(text, textIndex, folder);
       return folder;
     } catch (IOException e) {
       UnsatisfiedLinkError error = new UnsatisfiedLinkError("cannot unpack the natives jar to " + cache() + ": " + e
@@ -45,11 +48,25 @@ final class Unpacker {
     }
   }
 
-  private static void unpack(String platform, String name, String digest, long size, Path folder) throws IOException {
+  /** The index in a folder of the class path; null if there is none. */
+  private static String index(String from) throws IOException {
+    try (InputStream in = loader().getResourceAsStream(from + "index")) {
+      return in == null ? null : new String(in.readAllBytes(), StandardCharsets.UTF_8);
+    }
+  }
+
+  private static void unpack(String from, String index, Path folder) throws IOException {
+    for (String line : index.split("\n")) {
+      String[] fields = line.split(" ", 3); // digest, size, name
+      unpack(from, fields[2], fields[0], Long.parseLong(fields[1]), folder);
+    }
+  }
+
+  private static void unpack(String from, String name, String digest, long size, Path folder) throws IOException {
     Path file = folder.resolve(name);
     if (Files.isRegularFile(file) && Files.size(file) == size) return;
     byte[] bytes;
-    try (InputStream in = loader().getResourceAsStream(folder(platform) + name)) {
+    try (InputStream in = loader().getResourceAsStream(from + name)) {
       if (in == null) throw new IOException("the jar has no " + name);
       bytes = in.readAllBytes();
     }

@@ -72,6 +72,15 @@ class NativesTest {
   }
 
   @Test
+  void theTextModuleComesFromAJarOfItsOwn() throws Exception {
+    String text = Vm.jar("-natives-text-" + Natives.platform()).toString();
+    trains(new Vm("-Dhawser.cache=" + folder, "-cp", Vm.jar("") + ":" + nativesJar() + ":" + text + ":" + tests(), MAIN));
+    try (Stream<Path> all = Files.walk(folder)) {
+      assertEquals(1, all.filter(file -> file.endsWith("hawser-0/libhawser_text.so")).count());
+    }
+  }
+
+  @Test
   void manyAtOnce() throws Exception {
     List<Process> all = new ArrayList<>();
     for (int i = 0; i < 6; ++i) all.add(withNativesJar().builder().start());
