@@ -32,7 +32,7 @@
  *     array, also one passed as void*, is aligned for its element type (4 bytes for int32 and f32).
  *  7. Callbacks come as `callback`, `user` and `destroy`. destroy(user) runs exactly once, also when the call
  *     fails; it may be NULL. A train or metrics callback may call these functions of its engine, on its own
- *     thread: all with a `const` handle, and hws_data_push, hws_engine_eval, _forward, _generate,
+ *     thread: all with a `const` handle, and hws_data_push, hws_engine_eval, _forward, _logprobs, _generate,
  *     hws_checkpoint_save and _save_async. A token callback may call those with a `const` handle. Anything
  *     else gets HWS_BUSY. hws_op_* work everywhere. A C++ exception must not leave a callback; one that does
  *     ends the call with HWS_CALLBACK. The functions of a transport (hws_comm_host) run on threads of the
@@ -618,6 +618,13 @@ HWS_API hws_status hws_engine_eval(hws_engine* engine, const hws_batch* batch, i
  * are rounded to /output_type. logits_bytes: its size, exactly. Errors: HWS_DATA_INVALID. */
 HWS_API hws_status hws_engine_forward(hws_engine* engine, const hws_batch* batch, float* logits,
                                       size_t logits_bytes);
+
+/** The log-probability of each target, nats, without storing logits: what a score, a perplexity or an objective
+ * of your own starts from. batch: any rows, at most `sequence` columns, with targets; its weights do not matter.
+ * logprobs: f32 [rows, cols], memory of the caller, apart from the batch; 0 where the target is masked, NaN or
+ * infinite if the model's numbers are. logprobs_bytes: its size, exactly. Errors: HWS_DATA_INVALID. */
+HWS_API hws_status hws_engine_logprobs(hws_engine* engine, const hws_batch* batch, float* logprobs,
+                                       size_t logprobs_bytes);
 
 typedef struct hws_generate_request {
   uint32_t struct_size;

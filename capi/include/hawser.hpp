@@ -683,6 +683,16 @@ class Engine {
     forward(batch, logits);
     return logits;
   }
+  /// The log-probability of each target, [rows, cols]; 0 where it is masked.
+  void logprobs(const Batch& batch, std::span<float> logprobs) {
+    const hws_batch host = raw(batch);
+    detail::check(hws_engine_logprobs(get(), &host, logprobs.data(), logprobs.size_bytes()));
+  }
+  std::vector<float> logprobs(const Batch& batch) {
+    std::vector<float> result(static_cast<std::size_t>(batch.rows * batch.cols));
+    logprobs(batch, result);
+    return result;
+  }
   /// Calls callback(token) for each new token; if that returns false, the text ends.
   template <std::invocable<std::int32_t> Fn>
   void generate(const GenerateRequest& request, Fn&& callback);

@@ -53,23 +53,45 @@ hws_status hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t m
   });
 }
 
+namespace {
+
+/// An array that a call writes while it reads the batch.
+void check_results(const Call& call, const BatchView& view, const float* results, size_t bytes,
+                   const char* name) {
+  if (bytes % sizeof(float) != 0) {
+    call.invalid(fmt::format("{}_bytes", name).c_str(),
+                 fmt::format("is {}, no multiple of {}", bytes, sizeof(float)));
+  }
+  call.pointer(results, name);
+  call.array(results, bytes / sizeof(float), name);
+  const size_t read = static_cast<size_t>(view.rows * view.cols) * sizeof(int32_t);
+  for (const void* input :
+       {static_cast<const void*>(view.tokens), static_cast<const void*>(view.targets),
+        static_cast<const void*>(view.document_begin), static_cast<const void*>(view.weights)}) {
+    if (input != nullptr && overlap(input, read, results, bytes)) {
+      call.invalid(name, "overlaps the arrays of the batch; give it memory of its own");
+    }
+  }
+}
+
+}  // namespace
+
 hws_status hws_engine_forward(hws_engine* engine, const hws_batch* batch, float* logits,
                               size_t logits_bytes) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kNested);
     const BatchView view = batch_view(call, batch, false);
-    if (logits_bytes % sizeof(float) != 0) {
-      call.invalid("logits_bytes", fmt::format("is {}, no multiple of {}", logits_bytes, sizeof(float)));
-    }
-    call.pointer(logits, "logits");
-    call.array(logits, logits_bytes / sizeof(float), "logits");
-    const size_t bytes = static_cast<size_t>(view.rows * view.cols) * sizeof(int32_t);
-    const void* inputs[] = {view.tokens, view.targets, view.document_begin, view.weights};
-    for (const void* input : inputs) {
-      if (input != nullptr && overlap(input, bytes, logits, logits_bytes)) {
-        call.invalid("logits", "overlaps the arrays of the batch; give it memory of its own");
-      }
-    }
+    check_results(call, view, logits, logits_bytes, "logits");
     use->together([&](auto& trainer) { trainer.inference().forward(view, logits, logits_bytes); });
+  });
+}
+
+hws_status hws_engine_logprobs(hws_engine* engine, const hws_batch* batch, float* logprobs,
+                               size_t logprobs_bytes) {
+  return guard(__func__, [&](const Call& call) {
+    const Use<Engine> use(call, engine, Access::kNested);
+    const BatchView view = batch_view(call, batch, true);
+    check_results(call, view, logprobs, logprobs_bytes, "logprobs");
+    use->together([&](auto& trainer) { trainer.inference().logprobs(view, logprobs, logprobs_bytes); });
   });
 }

@@ -123,7 +123,7 @@ void Inference::run_for_all(const plan::Plan& plan, const Run& run) {
   ranks_.on_each([&](Rank& rank, int32_t i) {
     if (i > 0 && !rank.layout().weights_sharded()) return;
     Run mine = run;
-    if (i > 0) mine.logits = nullptr;
+    if (i > 0) mine.logits = mine.token_losses = nullptr;
     rank.run(plan, &mine);
   });
 }
@@ -146,6 +146,26 @@ void Inference::forward(const BatchView& batch, float* logits, size_t logits_byt
     run_for_all(ranks_.plans().logits, run);
   }
   if (config().output_type == config::Precision::kBf16) round_to_bf16(logits, batch.rows * per_row);
+}
+
+void Inference::logprobs(const BatchView& batch, float* logprobs, size_t logprobs_bytes) {
+  check_batch(batch, config().model.vocab_size, config().batch.sequence, true);
+  const int64_t count = batch.rows * batch.cols;
+  if (logprobs == nullptr || logprobs_bytes != static_cast<size_t>(count) * sizeof(float))
+    fail(Code::kInvalidArgument, "logprobs has {} bytes; {} x {} floats take {}", logprobs_bytes, batch.rows,
+         batch.cols, static_cast<size_t>(count) * sizeof(float));
+  Run run;
+  run.seq = batch.cols;
+  run.documents = batch.document_begin != nullptr;
+  for (int64_t row = 0; row < batch.rows; row += config().batch.micro_batch) {
+    run.batch = std::min(config().batch.micro_batch, batch.rows - row);
+    BatchViewSource source(batch, row, 0);
+    run.source = &source;
+    run.token_losses = logprobs + row * batch.cols;
+    run_for_all(ranks_.plans().eval, run);
+  }
+  // Masked positions have a loss of 0, of which no negative zero is made.
+  for (int64_t i = 0; i < count; ++i) logprobs[i] = batch.targets[i] == -100 ? 0.0f : -logprobs[i];
 }
 
 /// Rounds to the nearest bf16, kept as f32.

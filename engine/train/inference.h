@@ -43,6 +43,9 @@ class Inference {
   Evaluation eval(const BatchView* batch, int64_t max_batches);
   /// Writes logits as f32, [rows, cols, vocabulary].
   void forward(const BatchView& batch, float* logits, size_t logits_bytes);
+  /// Writes the log-probability of each target, nats, [rows, cols]; 0 where it is masked. Weights of the batch
+  /// do not matter.
+  void logprobs(const BatchView& batch, float* logprobs, size_t logprobs_bytes);
   /// Calls fn(token) for each new token. Generation stops when fn returns false.
   void generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn);
 

@@ -37,6 +37,40 @@ static void eval_is_the_loss_of_the_logits(void) {
   hws_engine_destroy(engine);
 }
 
+static void logprobs_are_those_of_the_logits(void) {
+  hws_engine* engine = tiny_engine(0);
+  tiny_batch b;
+  fill_batch(&b, 5);
+  static float logprobs[kBatchTokens], weights[kBatchTokens];
+  double loss = 0, sum = 0;
+  int64_t tokens = 0;
+  CHECK_OK(hws_engine_eval(engine, &b.batch, 0, &loss, &tokens));
+  for (int i = 0; i < kBatchTokens; ++i) weights[i] = 0.5f;
+  b.batch.weights = weights; /* they do not matter */
+  CHECK_OK(hws_engine_logprobs(engine, &b.batch, logprobs, sizeof logprobs));
+  b.batch.weights = NULL;
+  CHECK_OK(hws_engine_forward(engine, &b.batch, g_logits, sizeof g_logits));
+  for (int i = 0; i < kBatchTokens; ++i) {
+    double total = 0, expected = 0;
+    for (int v = 0; v < kVocab; ++v) total += exp((double)g_logits[i * kVocab + v]);
+    if (b.targets[i] >= 0) expected = (double)g_logits[i * kVocab + b.targets[i]] - log(total);
+    CHECK(fabs((double)logprobs[i] - expected) < 1e-5);
+    CHECK(b.targets[i] >= 0 || (logprobs[i] == 0 && !signbit(logprobs[i])));
+    sum -= (double)logprobs[i];
+  }
+  CHECK(fabs(sum / (double)tokens - loss) < 1e-6);
+
+  b.batch.cols = 5;
+  b.batch.rows = 3;
+  CHECK_OK(hws_engine_logprobs(engine, &b.batch, logprobs, 3 * 5 * sizeof(float)));
+  CHECK_ERROR(hws_engine_logprobs(engine, &b.batch, logprobs, 16), HWS_INVALID_ARGUMENT,
+              "3 x 5 floats take 60");
+  CHECK_ERROR(hws_engine_logprobs(engine, &b.batch, (float*)b.targets, 60), HWS_INVALID_ARGUMENT, "overlaps");
+  b.batch.targets = NULL;
+  CHECK_ERROR(hws_engine_logprobs(engine, &b.batch, logprobs, 60), HWS_INVALID_ARGUMENT, "targets");
+  hws_engine_destroy(engine);
+}
+
 typedef struct text {
   int32_t tokens[64];
   int64_t length, stop_at, destroyed;
@@ -144,6 +178,7 @@ static void text_goes_both_ways(void) {
 int main(void) {
   check_begin();
   eval_is_the_loss_of_the_logits();
+  logprobs_are_those_of_the_logits();
   greedy_is_the_argmax_of_forward();
   sampling_follows_the_seed();
   text_goes_both_ways();

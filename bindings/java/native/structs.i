@@ -2,6 +2,7 @@
 %rename(hws_data_push) data_push;
 %rename(hws_engine_eval) engine_eval;
 %rename(hws_engine_forward) engine_forward;
+%rename(hws_engine_logprobs) engine_logprobs;
 %rename(hws_engine_generate) engine_generate;
 %rename(hws_comm_create_address) comm_create_address;
 %rename(hws_comm_create_env) comm_create_env;
@@ -81,6 +82,13 @@ static hws_status engine_forward(hws_engine* engine, int64_t rows, int64_t cols,
   (void)count, (void)begin_count;
   const hws_batch batch = batch_of(rows, cols, tokens, NULL, begins, NULL);
   return hws_engine_forward(engine, &batch, logits, logits_bytes);
+}
+static hws_status engine_logprobs(hws_engine* engine, int64_t rows, int64_t cols, const int32_t* tokens, size_t count,
+                                  const int32_t* targets, size_t target_count, const int32_t* begins, size_t begin_count,
+                                  float* logprobs, size_t logprobs_bytes) {
+  (void)count, (void)target_count, (void)begin_count;
+  const hws_batch batch = batch_of(rows, cols, tokens, targets, begins, NULL);
+  return hws_engine_logprobs(engine, &batch, logprobs, logprobs_bytes);
 }
 static hws_status engine_generate(hws_engine* engine, const int32_t* tokens, size_t count, int64_t max_tokens,
                                   double temperature, int64_t top_k, double top_p, uint64_t seed, int32_t stop_token,

@@ -12,6 +12,7 @@ from typing import Any, Callable
 
 from . import _native, records
 from ._handle import Handle
+from .arrays import floats_like, import_numpy, tokens_of
 from .comm import Comm
 from .config import Config, Path, as_config
 from .errors import OutOfRange
@@ -26,21 +27,6 @@ _TRACE = {
     "instructions": _native.HWS_TRACE_INSTRUCTIONS,
     "kernels": _native.HWS_TRACE_KERNELS,
 }
-
-
-def _tokens(values: Any) -> Any:
-    """An array as it is; a sequence of ints as an array."""
-    if isinstance(values, (list, tuple, range)):
-        return array("q", values)
-    return values
-
-
-def _numpy() -> Any:
-    try:
-        import numpy
-    except ImportError:
-        raise ImportError("this call makes a NumPy array: pip install numpy, or pass an array as `out`") from None
-    return numpy
 
 
 class Engine(Handle):
@@ -192,11 +178,14 @@ class Engine(Handle):
 
         out: any writable C-contiguous float32 array of that size, which is filled and returned instead.
         """
-        if out is None:
-            numpy = _numpy()
-            rows, cols = numpy.from_dlpack(tokens).shape if hasattr(tokens, "__dlpack__") else numpy.shape(tokens)
-            out = numpy.empty((rows, cols, self.sizes().vocab_size), numpy.float32)
+        out = floats_like(tokens, self.sizes().vocab_size) if out is None else out
         _native.hws_engine_forward(self._open, (tokens, None, document_begin, None), out)
+        return out
+
+    def logprobs(self, tokens: Any, targets: Any, document_begin: Any = None, *, out: Any = None) -> Any:
+        """The log-probability of each target, nats: float32 of [rows, cols], 0 where it is masked. out: as in forward."""
+        out = floats_like(tokens) if out is None else out
+        _native.hws_engine_logprobs(self._open, (tokens, targets, document_begin, None), out)
         return out
 
     def generate(
@@ -215,7 +204,7 @@ class Engine(Handle):
         temperature 0: greedy. top_k 0 and top_p 1: sample among all tokens. stop_token ends the text, and is delivered.
         The engine is busy until the iterator has ended or is closed. Raises DataInvalid, Numeric, Cancelled.
         """
-        request = (_tokens(prompt), max_tokens, temperature, top_k, top_p, seed, stop_token)
+        request = (tokens_of(prompt), max_tokens, temperature, top_k, top_p, seed, stop_token)
         return Generation(self, request, int)
 
     def generate_text(self, prompt: str, max_tokens: int = 64, **options: Any) -> Generation:
@@ -239,7 +228,7 @@ class Engine(Handle):
 
     def decode(self, tokens: Sequence[int] | Any) -> str:
         """And back. Bytes that are no UTF-8 become U+FFFD."""
-        return _native.hws_text_decode(self._open, _tokens(tokens)).decode("utf-8", "replace")
+        return _native.hws_text_decode(self._open, tokens_of(tokens)).decode("utf-8", "replace")
 
     # --------------------------------------------------------------------------------------------- tensors
 
@@ -264,7 +253,7 @@ class Engine(Handle):
             if shape is None:
                 counts = {tensor["hugging_face_name"]: tensor["count"] for tensor in self.tensors()}
                 shape = (counts.get(name, 0),)
-            out = _numpy().empty(shape, "float32")
+            out = import_numpy().empty(shape, "float32")
         _native.hws_tensor_get(self._open, number, name, out)
         return out
 

@@ -135,10 +135,13 @@ void HostExchange::fetch_losses(int32_t micro_batch, float* losses, int64_t coun
 
 void HostExchange::note_losses(int32_t micro_batch, float* losses, Run* run) {
   fetched_.push_back({s_.mirror.losses(micro_batch, losses), run->rows()});
-  if (!run->training)
+  if (!run->training) {
+    s_.link->wait();
+    if (run->token_losses) std::copy_n(fetched_.back().values, run->rows(), run->token_losses);
     sum_losses(&run->losses);
-  else if (s_.link->in_place())
+  } else if (s_.link->in_place()) {
     sum_losses(&host_sums_->losses);
+  }
 }
 
 void HostExchange::sum_losses(ExactSum* sum) {

@@ -150,6 +150,9 @@ TEST(CppEngine, LooksAtTheModel) {
   EXPECT_GT(all.tokens, one.tokens);
   EXPECT_GT(all.loss, 0);
   EXPECT_EQ(engine.forward(batch).size(), 6u * 256u);
+  double sum = 0;
+  for (const float logprob : engine.logprobs(batch)) sum -= logprob;
+  EXPECT_NEAR(sum / 6, one.loss, 1e-6);
   EXPECT_EQ(engine.sizes().vocab_size, 256);
   hawser::GenerateRequest request{prompt};
   request.max_tokens = 5;

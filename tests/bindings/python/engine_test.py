@@ -88,6 +88,12 @@ def test_evaluate_and_forward(engine):
     logp = shifted - numpy.log(numpy.exp(shifted).sum(-1, keepdims=True))
     expected = -numpy.take_along_axis(logp, targets[..., None].astype("i8"), -1).mean()
     assert result.tokens == 32 and abs(result.loss - expected) < 1e-4
+    targets[0, 3] = -100
+    logprobs = engine.logprobs(tokens, targets)
+    assert logprobs.dtype == numpy.float32 and logprobs[0, 3] == 0
+    expected = numpy.take_along_axis(logp, numpy.abs(targets[..., None].astype("i8")) % 61, -1)[..., 0]
+    expected[0, 3] = 0
+    assert numpy.abs(logprobs - expected).max() < 1e-5
     out = numpy.empty((2, 16, 61), "float32")
     assert engine.forward(tokens, out=out) is out and (out == logits).all()
     with pytest.raises(hawser.FailedPrecondition):

@@ -49,6 +49,8 @@ TEST(RanksEngine, EvaluatesLikeOneRank) {
       const train::Evaluation expected = serial.trainer().inference().eval(&view, 0);
       std::vector<float> logits(static_cast<size_t>(rows * batch.cols * 53)), others(logits.size());
       serial.trainer().inference().forward(view, logits.data(), logits.size() * 4);
+      std::vector<float> logprobs(static_cast<size_t>(rows * batch.cols)), their_logprobs(logprobs.size());
+      serial.trainer().inference().logprobs(view, logprobs.data(), logprobs.size() * 4);
       for (const Layout& l : layouts_up_to_four()) {
         LayoutRun run(p, l);
         const train::Evaluation got = run.trainer().inference().eval(&view, 0);
@@ -56,6 +58,8 @@ TEST(RanksEngine, EvaluatesLikeOneRank) {
         EXPECT_EQ(got.tokens, expected.tokens) << l.name();
         run.trainer().inference().forward(view, others.data(), others.size() * 4);
         EXPECT_EQ(others, logits) << l.name();
+        run.trainer().inference().logprobs(view, their_logprobs.data(), their_logprobs.size() * 4);
+        EXPECT_EQ(their_logprobs, logprobs) << l.name();
       }
     }
   }

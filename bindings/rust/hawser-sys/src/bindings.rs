@@ -777,6 +777,18 @@ extern "C" {
         logits_bytes: usize,
     ) -> hws_status;
 }
+extern "C" {
+    #[doc = " The log-probability of each target, nats, without storing logits: what a score, a perplexity or an objective"]
+    #[doc = " of your own starts from. batch: any rows, at most `sequence` columns, with targets; its weights do not matter."]
+    #[doc = " logprobs: f32 [rows, cols], memory of the caller, apart from the batch; 0 where the target is masked, NaN or"]
+    #[doc = " infinite if the model's numbers are. logprobs_bytes: its size, exactly. Errors: HWS_DATA_INVALID."]
+    pub fn hws_engine_logprobs(
+        engine: *mut hws_engine,
+        batch: *const hws_batch,
+        logprobs: *mut f32,
+        logprobs_bytes: usize,
+    ) -> hws_status;
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct hws_generate_request {

@@ -105,6 +105,19 @@ impl Engine {
         })
     }
 
+    /// The log-probability of each target, `[rows, cols]`, nats; 0 where it is masked. The batch has any rows, at
+    /// most `sequence` columns, and targets; its weights do not matter.
+    pub fn logprobs(&mut self, batch: &Batch<'_>) -> Result<Vec<f32>> {
+        let raw = batch.raw()?;
+        let mut logprobs = vec![0.0_f32; (raw.rows * raw.cols) as usize];
+        // SAFETY: the library checks the size of the slice before it writes.
+        check(unsafe {
+            let bytes = mem::size_of_val(logprobs.as_slice());
+            sys::hws_engine_logprobs(self.raw_mut(), &raw, logprobs.as_mut_ptr(), bytes)
+        })?;
+        Ok(logprobs)
+    }
+
     /// The tokens that continue the prompt.
     pub fn generate(&mut self, request: &GenerateRequest<'_>) -> Result<Vec<i32>> {
         let mut tokens = Vec::new();

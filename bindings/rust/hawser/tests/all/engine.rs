@@ -202,6 +202,10 @@ fn forward_and_evaluate_agree() {
     let evaluation = engine.evaluate_batch(&tokens.batch()).unwrap();
     assert_eq!(evaluation.tokens, count);
     assert!((evaluation.loss - sum / count as f64).abs() < 1e-4, "{evaluation:?} {}", sum / count as f64);
+    let logprobs = engine.logprobs(&tokens.batch()).unwrap();
+    assert_eq!(logprobs.len(), tokens.targets.len());
+    let sum: f64 = logprobs.iter().map(|&logprob| f64::from(logprob)).sum();
+    assert!((evaluation.loss + sum / count as f64).abs() < 1e-6);
     let mut short = vec![0.0; 5];
     let error = engine.forward_into(&tokens.batch(), &mut short).unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);

@@ -231,6 +231,16 @@ public final class Engine extends NativeObject implements AutoCloseable {
         this, batch.rows(), batch.columns(), batch.tokens(), batch.documentBegin(), logits);
   }
 
+  /**
+   * Writes the log-probability of each target, [rows, columns], 0 where it is masked, to a direct buffer of exactly that
+   * size. Weights of the batch do not matter.
+   */
+  public void logprobs(Batch batch, FloatBuffer logprobs) {
+    needTargets(batch, "logprobs");
+    Native.hws_engine_logprobs(
+        this, batch.rows(), batch.columns(), batch.tokens(), batch.targets(), batch.documentBegin(), logprobs);
+  }
+
   private static void needTargets(Batch batch, String what) {
     if (batch.targets() == null) throw new IllegalArgumentException(what + " needs targets; they are null");
   }

@@ -184,6 +184,11 @@ class EngineTest {
         loss += Math.log(sum) - logits.get(61 * i + batch.targets().get(i));
       }
       assertEquals(engine.evaluate(batch).loss(), loss / 64, 1e-5);
+      FloatBuffer logprobs = Buffers.floats(64);
+      engine.logprobs(batch, logprobs);
+      double sum = 0;
+      for (int i = 0; i < 64; ++i) sum -= logprobs.get(i);
+      assertEquals(engine.evaluate(batch).loss(), sum / 64, 1e-6);
     }
   }
 
