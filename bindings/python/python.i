@@ -150,6 +150,7 @@ ARRAY_IN(const int32_t* tokens, size_t count, 1, array_integers($input, &array, 
 CALLBACK(hws_train_fn, train_trampoline, 1)
 CALLBACK(hws_token_fn, token_trampoline, 0)
 CALLBACK(hws_metrics_fn, metrics_trampoline, 0)
+CALLBACK(hws_prepare_fn, metrics_trampoline, 0)
 CALLBACK(hws_source_fn, source_trampoline, 0)
 CALLBACK(hws_interrupt_fn, interrupt_trampoline, 1)
 

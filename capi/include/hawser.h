@@ -134,7 +134,7 @@ typedef int32_t (*hws_interrupt_fn)(void* user);
  * the answer is not 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as by
  * hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a load
  * has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read weights;
- * hws_config_prove_layout; hws_device_measure and _peak. A step, a save or a transfer is never cut short.
+ * hws_config_prove_layout; hws_device_measure and _peak; hws_data_prepare. A step, a save or a transfer is never cut short.
  *
  * The poll may call the functions that work at any time. It must not throw; if it does, the call ends as
  * well. It may set another poll. destroy(user) runs when another poll is set, but not before this one has
@@ -605,6 +605,41 @@ HWS_API hws_status hws_data_set_source(hws_engine* engine, hws_source_fn callbac
                                        void (*destroy)(void*));
 /** *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary. */
 HWS_API hws_status hws_data_info(const hws_engine* engine, hws_buffer** out);
+
+/** Called during a preparation with a JSON object of `size` bytes, NUL-terminated and valid during the call:
+ * {"done_bytes", "total_bytes", "rows"}. Runs on the thread that prepares, at most ten times a second. */
+typedef void (*hws_prepare_fn)(void* user, const char* json, size_t size);
+
+/** Prepares text for training: files of rows become a folder of tokens that says what is learned, for
+ * /data/format "prepared". Needs the text module. request: a JSON object.
+ *   "model"     a folder with tokenizer.json, or the path of such a file
+ *   "files"     an array of paths: JSON Lines, JSON arrays, Parquet, or text; what they hold says which. The
+ *               keys of a row say its form: "text"; "prompt" and "completion"; "messages", with "tools"
+ *               (OpenAI); "instruction" and "output" (Alpaca); "conversations" (ShareGPT)
+ *   "out"       the folder. It must not exist, or hold what the same request made: then nothing is done
+ *   "sequence"  tokens of a row, as /batch/sequence
+ *   "long"      "cut" (default): longer rows are cut at their end; "drop": they are left out. A text file is
+ *               never cut: it goes on in the next row
+ *   "packing"   true (default): short rows share one, each with a document mask of its own; false
+ *   "template"  a file with a chat template, or "plain", "chatml", "llama2", "llama3"; default: the model's
+ *   "threads"   0 (default): as many as this process may use. Any number writes the same bytes
+ *   "seed"      the order of the rows follows from it; default 0
+ * Learned is what the model must say: answers, with the token that ends them. A message's "train": false and
+ * "weight" are honoured. Rows that teach nothing are dropped, and counted.
+ *
+ * *out: JSON: the folder, whether it was there already ("reused"), rows read and prepared, the share of
+ * tokens that is learned, lengths, and what was cut or dropped. Afterwards the folder is whole, or not there.
+ * callback: may be NULL; it may call nothing but hws_op_*. Errors: HWS_DATA_INVALID (file, line and column of
+ * the first row that cannot be used; no row left); HWS_ALREADY_EXISTS; HWS_UNAVAILABLE without the text
+ * module; HWS_CANCELLED by hws_thread_set_interrupt; those of the file system. Exempt from the promise on
+ * memory: where it runs out within the text module, the process aborts. */
+HWS_API hws_status hws_data_prepare(const char* request, hws_prepare_fn callback, void* user,
+                                    void (*destroy)(void*), hws_buffer** out);
+/** A row of a prepared folder as the model sees it. *out: JSON {"row", "rows", "sequence", "tokens",
+ * "documents": [{"begin", "tokens", "learned_tokens", "text", "learned": [[begin, end], ..]}]}: documents by
+ * the column where they begin, and the bytes of each text that are learned. Needs the text module. Errors:
+ * HWS_OUT_OF_RANGE for a row that is not there; HWS_DATA_INVALID for a folder that is damaged; and as above. */
+HWS_API hws_status hws_data_preview(const char* folder, int64_t row, hws_buffer** out);
 
 /** The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the
  * validation data, at most max_batches global batches (0: as the config says). *loss: nats per unmasked

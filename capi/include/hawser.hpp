@@ -221,6 +221,31 @@ inline std::string device_list() { return detail::text(hws_device_list); }
 inline std::string device_measure(std::int32_t threads = 0, double seconds = 0) {
   return detail::text([&](hws_buffer** out) { return hws_device_measure(threads, seconds, out); });
 }
+/// Prepares text for training (hws_data_prepare). request: JSON; progress: hears JSON now and then, or is null.
+/// Returns the report, JSON.
+inline std::string prepare_data(const std::string& request,
+                                std::function<void(std::string_view)> progress = nullptr) {
+  struct Listener {
+    std::function<void(std::string_view)> fn;
+    detail::Pending pending;
+  } listener{std::move(progress), {}};
+  const hws_prepare_fn tell = [](void* user, const char* json, std::size_t size) {
+    auto* to = static_cast<Listener*>(user);
+    to->pending.hold(0, [&] { return to->fn(std::string_view(json, size)), 0; });
+  };
+  const std::string report = detail::text([&](hws_buffer** out) {
+    const hws_status status =
+        hws_data_prepare(detail::c_str(request), listener.fn ? tell : nullptr, &listener, nullptr, out);
+    listener.pending.rethrow();
+    return status;
+  });
+  return report;
+}
+/// A row of a prepared folder as the model sees it, JSON.
+inline std::string preview_data(const std::string& folder, std::int64_t row) {
+  return detail::text([&](hws_buffer** out) { return hws_data_preview(detail::c_str(folder), row, out); });
+}
+
 /// Operations a second; precision: "fp32" or "bf16".
 inline double device_peak(const std::string& precision, std::int32_t threads = 0, double seconds = 0) {
   double flops = 0;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "engine/base/error.h"
+#include "engine/text/parse_row.h"
 
 namespace hawser::text {
 namespace {
@@ -73,6 +74,7 @@ class RowReader {
   }
 
   OrderedJson parsed(const std::string& json, const std::string& path) const {
+    if (size_t at = 0; nests_too_deep(json, &at)) refuse(path, "is a text whose values nest too deeply");
     OrderedJson value = OrderedJson::parse(json, nullptr, /*allow_exceptions=*/false);
     if (value.is_discarded()) refuse(path, "is a text that is not JSON");
     return value;

@@ -23,6 +23,9 @@ static void devices(void) {
   CHECK_OK(hws_device_measure(1, 0.02, &out));
   const char* text = check_text(out);
   CHECK(text[0] == '{' && strchr(text, ':') != NULL);
+  CHECK_ERROR(hws_data_prepare("{\"model\": 3}", NULL, NULL, NULL, &out), HWS_INVALID_ARGUMENT,
+              "\"model\" is 3");
+  CHECK_ERROR(hws_data_preview("nowhere", 0, &out), HWS_NOT_FOUND, "prepared.json");
   CHECK_ERROR(hws_device_measure(-1, 0.02, &out), HWS_INVALID_ARGUMENT, "threads");
   CHECK_ERROR(hws_device_measure(1, -1, &out), HWS_INVALID_ARGUMENT, "seconds");
   CHECK(out == NULL);

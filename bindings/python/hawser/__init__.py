@@ -46,6 +46,7 @@ from .errors import (
 )
 from .generation import Generation
 from .operation import Operation
+from .preparation import prepare, preview
 from .records import (
     ACCEPTED,
     DISCARDED,
@@ -68,7 +69,7 @@ __all__ = [
     "DeviceUnavailable", "DISCARDED", "Engine", "Error", "Evaluation", "export_checkpoint", "FailedPrecondition",
     "Forked", "Generation", "import_checkpoint", "inspect_checkpoint", "Internal", "InvalidArgument", "Io",
     "latest_checkpoint", "library_info", "measure_device", "NotFound", "Numeric", "Operation", "OutOfMemory",
-    "OutOfRange", "PENDING", "Permission", "Plan", "presets", "Progress", "read_env", "set_interrupt", "Sizes",
+    "OutOfRange", "PENDING", "Permission", "Plan", "prepare", "presets", "preview", "Progress", "read_env", "set_interrupt", "Sizes",
     "SKIPPED_NON_FINITE", "SKIPPED_OUTLIER", "SourceBatch", "StepResult", "Steps", "TensorView", "Timeout",
     "TrainRecord", "Transport", "Unavailable", "Unimplemented", "Unknown", "verify_checkpoint",
 ]

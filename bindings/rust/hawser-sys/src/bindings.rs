@@ -124,7 +124,7 @@ extern "C" {
     #[doc = " the answer is not 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as by"]
     #[doc = " hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a load"]
     #[doc = " has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read weights;"]
-    #[doc = " hws_config_prove_layout; hws_device_measure and _peak. A step, a save or a transfer is never cut short."]
+    #[doc = " hws_config_prove_layout; hws_device_measure and _peak; hws_data_prepare. A step, a save or a transfer is never cut short."]
     #[doc = ""]
     #[doc = " The poll may call the functions that work at any time. It must not throw; if it does, the call ends as"]
     #[doc = " well. It may set another poll. destroy(user) runs when another poll is set, but not before this one has"]
@@ -751,6 +751,54 @@ extern "C" {
 extern "C" {
     #[doc = " *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary."]
     pub fn hws_data_info(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
+}
+#[doc = " Called during a preparation with a JSON object of `size` bytes, NUL-terminated and valid during the call:"]
+#[doc = " {\"done_bytes\", \"total_bytes\", \"rows\"}. Runs on the thread that prepares, at most ten times a second."]
+pub type hws_prepare_fn = ::core::option::Option<
+    unsafe extern "C" fn(user: *mut ::core::ffi::c_void, json: *const ::core::ffi::c_char, size: usize),
+>;
+extern "C" {
+    #[doc = " Prepares text for training: files of rows become a folder of tokens that says what is learned, for"]
+    #[doc = " /data/format \"prepared\". Needs the text module. request: a JSON object."]
+    #[doc = "   \"model\"     a folder with tokenizer.json, or the path of such a file"]
+    #[doc = "   \"files\"     an array of paths: JSON Lines, JSON arrays, Parquet, or text; what they hold says which. The"]
+    #[doc = "               keys of a row say its form: \"text\"; \"prompt\" and \"completion\"; \"messages\", with \"tools\""]
+    #[doc = "               (OpenAI); \"instruction\" and \"output\" (Alpaca); \"conversations\" (ShareGPT)"]
+    #[doc = "   \"out\"       the folder. It must not exist, or hold what the same request made: then nothing is done"]
+    #[doc = "   \"sequence\"  tokens of a row, as /batch/sequence"]
+    #[doc = "   \"long\"      \"cut\" (default): longer rows are cut at their end; \"drop\": they are left out. A text file is"]
+    #[doc = "               never cut: it goes on in the next row"]
+    #[doc = "   \"packing\"   true (default): short rows share one, each with a document mask of its own; false"]
+    #[doc = "   \"template\"  a file with a chat template, or \"plain\", \"chatml\", \"llama2\", \"llama3\"; default: the model's"]
+    #[doc = "   \"threads\"   0 (default): as many as this process may use. Any number writes the same bytes"]
+    #[doc = "   \"seed\"      the order of the rows follows from it; default 0"]
+    #[doc = " Learned is what the model must say: answers, with the token that ends them. A message's \"train\": false and"]
+    #[doc = " \"weight\" are honoured. Rows that teach nothing are dropped, and counted."]
+    #[doc = ""]
+    #[doc = " *out: JSON: the folder, whether it was there already (\"reused\"), rows read and prepared, the share of"]
+    #[doc = " tokens that is learned, lengths, and what was cut or dropped. Afterwards the folder is whole, or not there."]
+    #[doc = " callback: may be NULL; it may call nothing but hws_op_*. Errors: HWS_DATA_INVALID (file, line and column of"]
+    #[doc = " the first row that cannot be used; no row left); HWS_ALREADY_EXISTS; HWS_UNAVAILABLE without the text"]
+    #[doc = " module; HWS_CANCELLED by hws_thread_set_interrupt; those of the file system. Exempt from the promise on"]
+    #[doc = " memory: where it runs out within the text module, the process aborts."]
+    pub fn hws_data_prepare(
+        request: *const ::core::ffi::c_char,
+        callback: hws_prepare_fn,
+        user: *mut ::core::ffi::c_void,
+        destroy: ::core::option::Option<unsafe extern "C" fn(arg1: *mut ::core::ffi::c_void)>,
+        out: *mut *mut hws_buffer,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " A row of a prepared folder as the model sees it. *out: JSON {\"row\", \"rows\", \"sequence\", \"tokens\","]
+    #[doc = " \"documents\": [{\"begin\", \"tokens\", \"learned_tokens\", \"text\", \"learned\": [[begin, end], ..]}]}: documents by"]
+    #[doc = " the column where they begin, and the bytes of each text that are learned. Needs the text module. Errors:"]
+    #[doc = " HWS_OUT_OF_RANGE for a row that is not there; HWS_DATA_INVALID for a folder that is damaged; and as above."]
+    pub fn hws_data_preview(
+        folder: *const ::core::ffi::c_char,
+        row: i64,
+        out: *mut *mut hws_buffer,
+    ) -> hws_status;
 }
 extern "C" {
     #[doc = " The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the"]

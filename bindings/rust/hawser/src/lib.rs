@@ -47,6 +47,7 @@ mod error;
 mod evaluate;
 mod library;
 mod monitor;
+mod prepare;
 mod raw;
 mod records;
 mod telemetry;
@@ -69,6 +70,7 @@ pub use library::{
     set_thread_interrupt, ABI_VERSION,
 };
 pub use monitor::Monitor;
+pub use prepare::{prepare, preview};
 pub use records::{Outcome, Phase, Progress, Record, Sizes, Step};
 pub use telemetry::Trace;
 pub use tensor::{Bf16, Element, Parameter, TensorKind, TensorView};

@@ -1,0 +1,21 @@
+// Chat templates for models whose folder has none. Each writes the published format of a family.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace hawser::text {
+
+struct BuiltInTemplate {
+  std::string_view name;
+  std::string_view source;  ///< Jinja
+  /// Tokens that the format is made of, separated by spaces. A tokenizer without them would spell them.
+  std::string_view tokens;
+};
+
+/// "plain", "chatml", "llama2", "llama3".
+std::span<const BuiltInTemplate> built_in_templates();
+/// Null if there is none of that name.
+const BuiltInTemplate* find_built_in_template(std::string_view name);
+
+}  // namespace hawser::text

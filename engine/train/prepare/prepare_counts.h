@@ -1,0 +1,39 @@
+// PrepareCounts: what became of the rows of a preparation, for its report.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/base/json.h"
+#include "engine/train/prepare/row_documents.h"
+
+namespace hawser::train {
+
+class PrepareCounts {
+ public:
+  void begin_file(const std::string& path, const char* form, int64_t bytes);
+  void add(const RowDocuments& row, int64_t sequence);
+
+  int64_t rows() const { return static_cast<int64_t>(lengths_.size()); }
+  /// {"rows", "files", "forms", "length", "cut", "dropped"}
+  OrderedJson report() const;
+  /// Why no row is left, for an error.
+  std::string why_none(int64_t sequence) const;
+
+ private:
+  OrderedJson lengths() const;
+
+  struct File {
+    std::string name;
+    const char* form;
+    int64_t bytes, rows;
+  };
+  std::vector<File> files_;
+  std::map<std::string, int64_t> forms_;
+  std::vector<int32_t> lengths_;
+  int64_t cut_rows_ = 0, cut_tokens_ = 0;
+  std::map<RowFate, int64_t> fates_;
+};
+
+}  // namespace hawser::train

@@ -1,0 +1,207 @@
+#include "engine/train/prepare/row_documents.h"
+
+#include <algorithm>
+#include <ctime>
+#include <sstream>
+
+#include "engine/base/error.h"
+#include "engine/base/input_file.h"
+#include "engine/text/built_in_templates.h"
+#include "engine/text/parse_row.h"
+
+namespace hawser::train {
+namespace {
+
+constexpr int64_t kMostTemplate = int64_t{4} << 20;
+
+std::string read_text(const std::string& path, int64_t most) {
+  const InputFile file = InputFile::open(path);
+  if (file.size() > most)
+    fail(Code::kOutOfRange, "{} has {} bytes; at most {} can be read", path, file.size(), most);
+  std::string text(static_cast<size_t>(file.size()), '\0');
+  file.read_at(0, text.data(), file.size());
+  return text;
+}
+
+/// The files of a model's folder, or of the folder of its tokenizer.json.
+text::TextFiles files_of(const std::string& model, std::string* folder) {
+  const std::string name = "tokenizer.json";
+  *folder = model;
+  if (model.ends_with(name) &&
+      (model.size() == name.size() || model[model.size() - name.size() - 1] == '/')) {
+    *folder = model.size() == name.size() ? "." : model.substr(0, model.size() - name.size() - 1);
+    InputFile::open(model);  // says so if it is not there
+    text::TextFiles files = text::read_text_files(*folder);
+    files.erase("config.json");  // a tokenizer alone may be for any model
+    return files;
+  }
+  return text::read_text_files(model);
+}
+
+std::string names_of_templates() {
+  std::string names;
+  for (const text::BuiltInTemplate& known : text::built_in_templates())
+    names += (names.empty() ? "" : ", ") + std::string(known.name);
+  return names;
+}
+
+bool teaches(const text::EncodedRow& row, size_t length) {
+  for (size_t i = 1; i < length; ++i)
+    if (row.weights[i] != 0) return true;
+  return false;
+}
+
+}  // namespace
+
+RowReader::RowReader(const PrepareRequest& request)
+    : sequence_(request.sequence), drop_long_(request.drop_long) {
+  text::TextFiles files = files_of(request.model, &model_name_);
+  model_ = std::make_unique<const text::ModelText>(files, model_name_, request.module_folder);
+  check_vocabulary(files);
+  tokenizer_json_ = std::move(files["tokenizer.json"]);
+  take_template(request);
+  const auto& names = model_->special_names();
+  if (const auto found = names.find("bos_token"); found != names.end())
+    begin_of_text_ = model_->tokenizer().id(found->second);
+  const auto now = static_cast<int64_t>(std::time(nullptr));
+  const auto encoding = [&](bool tools) {
+    return text::RowEncoding{model_->tokenizer(), chosen_ ? chosen_.get() : model_->chat_template(tools),
+                             names, model_->end_of_text(), now};
+  };
+  without_tools_.emplace(encoding(false));
+  with_tools_.emplace(encoding(true));
+}
+
+void RowReader::take_template(const PrepareRequest& request) {
+  const std::string& name = request.chat_template;
+  if (name.empty()) return;
+  own_name_ = name;
+  if (const text::BuiltInTemplate* known = text::find_built_in_template(name)) {
+    std::istringstream tokens{std::string(known->tokens)};
+    for (std::string token; tokens >> token;)
+      if (!model_->tokenizer().id(token))
+        fail(Code::kDataInvalid,
+             "the template {} is written with the token {}, which the tokenizer of {} does not have; name "
+             "another one "
+             "({}), or give a template file",
+             name, token, model_name_, names_of_templates());
+    own_template_ = known->source;
+  } else {
+    try {
+      own_template_ = read_text(name, kMostTemplate);
+    } catch (const Error& error) {
+      if (error.code() != Code::kNotFound) throw;
+      fail(Code::kNotFound,
+           "there is no template file {}, and no built-in template of that name; built in: {}", name,
+           names_of_templates());
+    }
+  }
+  chosen_ = std::make_unique<const text::ChatTemplate>(own_template_, name, request.module_folder);
+}
+
+void RowReader::check_vocabulary(const text::TextFiles& files) const {
+  const auto found = files.find("config.json");
+  if (found == files.end()) return;
+  const OrderedJson config = OrderedJson::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) return;  // reading the model says what is wrong with it
+  const OrderedJson& part =
+      config.contains("text_config") && config["text_config"].is_object() ? config["text_config"] : config;
+  if (!part.contains("vocab_size") || !part["vocab_size"].is_number_integer()) return;
+  const int64_t embeddings = part["vocab_size"].get<int64_t>(), ids = model_->tokenizer().vocabulary_size();
+  if (ids > embeddings)
+    fail(Code::kDataInvalid,
+         "{}/tokenizer.json has ids up to {}, but the model has embeddings for {} (vocab_size of "
+         "config.json); the "
+         "tokenizer belongs to another model, or tokens were added to it and not to the model",
+         model_name_, ids - 1, embeddings);
+}
+
+std::string RowReader::template_name() const {
+  if (!own_name_.empty()) return own_name_;
+  return model_->chat_template() != nullptr ? "the model's" : "none";
+}
+
+std::string RowReader::template_digest() const {
+  return chosen_ ? text::text_digest(own_template_) : model_->template_digest();
+}
+
+/// A text file has its special tokens at its two ends, and not where its pieces meet.
+text::EncodedRow RowReader::encode_piece(const text::RawRow& row) const {
+  text::check_utf8(row);
+  text::EncodedRow piece;
+  piece.ids = model_->tokenizer().encode(row.text, false);
+  if (row.first && begin_of_text_) {
+    const std::vector<uint32_t> whole = model_->tokenizer().encode("", true);
+    if (!whole.empty() && whole.front() == *begin_of_text_)
+      piece.ids.insert(piece.ids.begin(), whole.front());
+  }
+  if (row.last && model_->end_of_text()) piece.ids.push_back(*model_->end_of_text());
+  piece.weights.assign(piece.ids.size(), 1);
+  return piece;
+}
+
+text::EncodedRow RowReader::encode(const text::RawRow& row, text::RowForm* form) const {
+  const std::string where = row.where;
+  const text::TrainingRow parsed = text::training_row(text::parse_row(row), where);
+  *form = parsed.form;
+  if (parsed.form == text::RowForm::kPair)
+    fail(Code::kDataInvalid,
+         "{}: the row is a pair (\"chosen\" and \"rejected\"), which is for training on preferences; this "
+         "version trains "
+         "on single answers, so give rows with \"messages\" or \"prompt\" and \"completion\"",
+         where);
+  const bool tools = parsed.tools.is_array() && !parsed.tools.empty();
+  const text::RowEncoding& encoding = tools ? *with_tools_ : *without_tools_;
+  if (parsed.form == text::RowForm::kChat && encoding.chat_template == nullptr)
+    fail(Code::kDataInvalid,
+         "{}: the row is a chat, and {} has no chat template; name a template (a file, or one of: {})", where,
+         model_name_, names_of_templates());
+  text::EncodedRow encoded = text::RowEncoder(encoding).encode(parsed, where);
+  check_beginning(encoded, where);
+  return encoded;
+}
+
+/// Two tokens that begin a text: a model has never seen that, and answers worse without a sign of why.
+void RowReader::check_beginning(const text::EncodedRow& row, const std::string& where) const {
+  if (!begin_of_text_ || row.ids.size() < 2) return;
+  const auto begin = static_cast<uint32_t>(*begin_of_text_);
+  if (row.ids[0] != begin || row.ids[1] != begin) return;
+  fail(Code::kDataInvalid,
+       "{}: the row begins with {} twice; the tokenizer or the template adds it, so take it out of the row's "
+       "text",
+       where, model_->tokenizer().token(*begin_of_text_).text);
+}
+
+RowDocuments RowReader::read(const text::RawRow& row) const {
+  RowDocuments result;
+  text::EncodedRow encoded = row.is_json ? encode(row, &result.form) : encode_piece(row);
+  result.length = static_cast<int64_t>(encoded.ids.size());
+  if (!encoded.weights.empty()) encoded.weights[0] = 0;  // nothing before it could predict it
+  const auto most = static_cast<size_t>(sequence_);
+  if (!row.is_json) {  // nothing of a text is cut off
+    for (size_t at = 0; at < encoded.ids.size(); at += most) {
+      const size_t end = std::min(encoded.ids.size(), at + most);
+      if (end - at < 2) continue;
+      const auto from = static_cast<std::ptrdiff_t>(at), to = static_cast<std::ptrdiff_t>(end);
+      result.documents.push_back({{encoded.ids.begin() + from, encoded.ids.begin() + to},
+                                  {encoded.weights.begin() + from, encoded.weights.begin() + to}});
+      result.documents.back().weights[0] = 0;
+    }
+    if (result.documents.empty()) result.fate = RowFate::kTeachesNothing;
+    return result;
+  }
+  if (!teaches(encoded, encoded.ids.size())) {
+    result.fate = RowFate::kTeachesNothing;
+  } else if (encoded.ids.size() > most) {
+    if (drop_long_)
+      result.fate = RowFate::kTooLong;
+    else if (!teaches(encoded, most))
+      result.fate = RowFate::kAnswerCutAway;
+    encoded.ids.resize(most);
+    encoded.weights.resize(most);
+  }
+  if (result.fate == RowFate::kKept) result.documents.push_back(std::move(encoded));
+  return result;
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,61 @@
+// From a row of a file to the documents that it gives: parsed, rendered, encoded, and cut to the length of a row.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/text/model_text.h"
+#include "engine/text/row_encoder.h"
+#include "engine/text/row_file.h"
+#include "engine/train/prepare/prepare.h"
+
+namespace hawser::train {
+
+/// What became of a row.
+enum class RowFate { kKept, kTooLong, kTeachesNothing, kAnswerCutAway };
+
+struct RowDocuments {
+  text::RowForm form = text::RowForm::kText;
+  RowFate fate = RowFate::kKept;
+  int64_t length = 0;  ///< tokens, before it was cut
+  std::vector<text::EncodedRow> documents;
+};
+
+/// The model's text as a preparation uses it. Const functions may be called beside each other.
+class RowReader {
+ public:
+  /// Throws what reading the model's folder and the template throws; kDataInvalid if the tokenizer has more ids than
+  /// the model has embeddings.
+  explicit RowReader(const PrepareRequest& request);
+
+  /// Throws kDataInvalid with the row's place.
+  RowDocuments read(const text::RawRow& row) const;
+
+  const text::ModelText& model() const { return *model_; }
+  /// The source of tokenizer.json.
+  const std::string& tokenizer_json() const { return tokenizer_json_; }
+  /// The request's template, if it named one: its source, and what reports call it.
+  const std::string& own_template() const { return own_template_; }
+  std::string template_name() const;
+  std::string template_digest() const;
+
+ private:
+  void take_template(const PrepareRequest& request);
+  void check_vocabulary(const text::TextFiles& files) const;
+  text::EncodedRow encode(const text::RawRow& row, text::RowForm* form) const;
+  text::EncodedRow encode_piece(const text::RawRow& row) const;
+  void check_beginning(const text::EncodedRow& row, const std::string& where) const;
+
+  const int64_t sequence_;
+  const bool drop_long_;
+  std::unique_ptr<const text::ModelText> model_;
+  std::unique_ptr<const text::ChatTemplate> chosen_;
+  std::string model_name_, tokenizer_json_, own_template_, own_name_;
+  std::optional<int64_t> begin_of_text_;
+  std::optional<text::RowEncoding> without_tools_, with_tools_;
+};
+
+}  // namespace hawser::train

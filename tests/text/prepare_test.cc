@@ -1,0 +1,248 @@
+// Files of rows become prepared folders: forms, what is learned, any number of threads, what is refused.
+#include "engine/train/prepare/prepare.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "engine/base/error.h"
+#include "engine/data/prepared_folder.h"
+#include "tests/data/data_files.h"
+#include "tests/text/golden.h"
+
+namespace hawser::train {
+namespace {
+
+using data::expect_error;
+
+std::string model(const std::string& family) { return std::string(HAWSER_GOLDEN) + "/tokenizers/" + family; }
+
+constexpr const char* kChats =
+    R"({"messages": [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "First."}]}
+{"conversations": [{"from": "human", "value": "Two?"}, {"from": "gpt", "value": "Second."}]}
+{"instruction": "Three?", "input": "really", "output": "Third."}
+{"prompt": "Four? ", "completion": "Fourth."}
+{"text": "Five, all of it."}
+)";
+
+class PrepareTest : public data::DataTest {
+ protected:
+  PrepareRequest request(std::vector<std::string> files) const {
+    PrepareRequest request;
+    request.model = model("llama3");
+    request.files = std::move(files);
+    request.out = path("out");
+    request.sequence = 64;
+    request.chat_template = "plain";
+    request.threads = 2;
+    request.module_folder = text::testing::kModuleFolder;
+    return request;
+  }
+  static Json run(const PrepareRequest& request) {
+    return Json::parse(prepare(request, [](const PrepareProgress&) {}));
+  }
+  static Json refuse(const PrepareRequest& request, Code code, const std::vector<std::string>& texts) {
+    expect_error(code, texts, [&] { run(request); });
+    EXPECT_FALSE(std::filesystem::exists(request.out)) << "an error leaves nothing";
+    return {};
+  }
+  /// What is learned of all documents, in the order of their texts.
+  std::vector<std::string> learned(const PrepareRequest& request) const {
+    std::vector<std::string> parts;
+    Json row = Json::parse(preview(request.out, 0, request.module_folder));
+    for (int64_t i = 0; i < row["rows"]; ++i) {
+      row = Json::parse(preview(request.out, i, request.module_folder));
+      for (const Json& document : row["documents"])
+        for (const Json& span : document["learned"])
+          parts.push_back(document["text"].get<std::string>().substr(
+              span[0], span[1].get<size_t>() - span[0].get<size_t>()));
+    }
+    std::sort(parts.begin(), parts.end());
+    return parts;
+  }
+  static std::string all_bytes(const std::string& folder) {
+    std::string all;
+    for (const char* name :
+         {data::kPreparedManifest, data::kPreparedTokens, data::kPreparedMarks, data::kPreparedWeights})
+      all += text::testing::read_file(folder + "/" + name) + "|";
+    return all;
+  }
+  std::string many_chats(int count) const {
+    std::string lines;
+    for (int i = 0; i < count; ++i)
+      lines += R"({"messages": [{"role": "user", "content": "What is )" + std::to_string(i * 37 % 101) +
+               R"(?"}, {"role": "assistant", "content": ")" +
+               std::string(static_cast<size_t>(1 + i * 13 % 40), 'a') + R"( words", "weight": )" +
+               (i % 5 == 0 ? "0.5" : "1") + "}]}\n";
+    return write("many.jsonl", lines);
+  }
+};
+
+TEST_F(PrepareTest, EachFormTeachesItsAnswer) {
+  const PrepareRequest asked = request({write("rows.jsonl", kChats)});
+  const Json report = run(asked);
+  EXPECT_EQ(report["rows"], 5);
+  EXPECT_EQ(report["documents"], 5);
+  EXPECT_EQ(report["forms"]["chat"], 3);
+  const std::vector<std::string> parts = learned(asked);
+  for (const char* answer : {"First.", "Second.", "Third.", "Fourth.", "all of it."}) {
+    const bool found = std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
+      return part.find(answer) != std::string::npos;
+    });
+    EXPECT_TRUE(found) << answer;
+  }
+  for (const char* question : {"One?", "Two?", "Three?", "Four?"})
+    for (const std::string& part : parts) EXPECT_EQ(part.find(question), std::string::npos) << part;
+}
+
+TEST_F(PrepareTest, ArraysAndTextsGiveTheSameAsLines) {
+  const PrepareRequest lines =
+      request({write("a.jsonl", "{\"text\": \"One.\"}\n{\"text\": \"Two\\n]},\"}\n")});
+  PrepareRequest array =
+      request({write("a.json", " [\n{\"text\": \"One.\"},\n {\"text\": \"Two\\n]},\"}]\n")});
+  array.out = path("array");
+  run(lines);
+  run(array);
+  EXPECT_EQ(text::testing::read_file(lines.out + "/tokens.bin"),
+            text::testing::read_file(array.out + "/tokens.bin"));
+}
+
+TEST_F(PrepareTest, ATextGoesOnInTheNextRow) {
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "Line " + std::to_string(i) + " of a long text.\n";
+  PrepareRequest asked = request({write("long.txt", text)});
+  const Json report = run(asked);
+  EXPECT_EQ(report["cut"]["rows"], 0);
+  EXPECT_GT(report["files"][0]["rows"], 2) << "pieces";
+  std::string all;
+  int64_t tokens = report["tokens"];
+  EXPECT_GT(report["learned_share"], 0.95);
+  EXPECT_LT(report["empty_share"], 0.05);
+  EXPECT_GT(tokens, 3000);
+}
+
+TEST_F(PrepareTest, AnyNumberOfThreadsWritesTheSameBytes) {
+  std::string first;
+  for (const int32_t threads : {1, 2, 5}) {
+    PrepareRequest asked = request({many_chats(400)});
+    asked.threads = threads;
+    asked.out = path("out" + std::to_string(threads));
+    EXPECT_TRUE(run(asked)["weighted"]);
+    const std::string bytes = all_bytes(asked.out);
+    if (first.empty()) first = bytes;
+    EXPECT_EQ(bytes, first) << threads << " threads";
+  }
+}
+
+TEST_F(PrepareTest, TheSameRequestFindsItsFolder) {
+  const PrepareRequest asked = request({many_chats(40)});
+  EXPECT_FALSE(run(asked)["reused"]);
+  const std::string bytes = all_bytes(asked.out);
+  EXPECT_TRUE(run(asked)["reused"]);
+  PrepareRequest other = asked;
+  other.sequence = 32;
+  expect_error(Code::kAlreadyExists, {"other settings"}, [&] { run(other); });
+  write("many.jsonl", kChats);
+  expect_error(Code::kAlreadyExists, {"other files"}, [&] { run(asked); });
+  EXPECT_EQ(all_bytes(asked.out), bytes);
+  other.out = path("taken");
+  std::filesystem::create_directory(other.out);
+  expect_error(Code::kAlreadyExists, {"holds no prepared rows"}, [&] { run(other); });
+}
+
+TEST_F(PrepareTest, LongRowsAreCutOrDropped) {
+  const std::string file = many_chats(100);
+  PrepareRequest asked = request({file});
+  asked.sequence = 24;
+  const Json cut = run(asked);
+  EXPECT_GT(cut["cut"]["rows"], 0);
+  EXPECT_EQ(cut["dropped"]["longer_than_sequence"], 0);
+  asked.out = path("dropped");
+  asked.drop_long = true;
+  const Json dropped = run(asked);
+  EXPECT_EQ(dropped["cut"]["rows"], 0);
+  EXPECT_EQ(dropped["dropped"]["longer_than_sequence"].get<int64_t>() + dropped["documents"].get<int64_t>(),
+            100);
+  asked.out = path("beyond");
+  asked.drop_long = false;
+  asked.sequence = 4;
+  refuse(asked, Code::kDataInvalid, {"no row is left", "of 100 the answer lies beyond"});
+}
+
+TEST_F(PrepareTest, RowsThatTeachNothingAreCounted) {
+  const std::string silent =
+      R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y", "train": false}]})";
+  PrepareRequest asked = request({write("silent.jsonl", silent + "\n" + kChats)});
+  EXPECT_EQ(run(asked)["dropped"]["nothing_learned"], 1);
+  asked.files = {write("all.jsonl", silent)};
+  asked.out = path("none");
+  refuse(asked, Code::kDataInvalid, {"no row is left", "1 teach nothing"});
+}
+
+TEST_F(PrepareTest, SaysWhereARowIsWrong) {
+  const auto row = [&](const std::string& bad, const std::vector<std::string>& texts) {
+    refuse(request({write("bad.jsonl", "{\"text\": \"fine\"}\n\n" + bad + "\n")}), Code::kDataInvalid, texts);
+  };
+  row(R"({"text" "x"})", {"bad.jsonl:3:11", "expected ':'"});
+  row("{\"text\": \"a\xff\"}", {"bad.jsonl:3:12", "0xff", "offset 29"});
+  row(R"({"words": "x"})", {"bad.jsonl:3", "none of the known sets of keys"});
+  row(R"({"messages": [{"role": "wizard", "content": "x"}]})", {"bad.jsonl:3", "wizard", "known roles"});
+  row(R"({"chosen": "a", "rejected": "b"})", {"bad.jsonl:3", "pair", "preferences"});
+  row(std::string(70, '[') + std::string(70, ']'), {"bad.jsonl:3:65", "more than 64 levels"});
+  row("{\"text\": \"x\"", {"bad.jsonl:3:13", "expected"});
+  refuse(request({write("bad.json", "[{\"text\": \"x\"}\n {\"text\":\n 1 2}]")}), Code::kDataInvalid,
+         {"bad.json:3:4"});
+  refuse(request({write("bad.json", "[{\"text\": \"x\"}, 3]")}), Code::kDataInvalid,
+         {"bad.json:1:17", "an object"});
+  refuse(request({write("bad.json", "[{\"text\": \"x\"}")}), Code::kDataInvalid,
+         {"bad.json:1:15", "ends within"});
+  refuse(request({write("bad.txt", "fine\n\xc3(")}), Code::kDataInvalid, {"bad.txt:2:1", "offset 5"});
+  refuse(request({write("empty.jsonl", "\n")}), Code::kDataInvalid, {"empty"});
+  refuse(request({path("nowhere")}), Code::kNotFound, {"nowhere"});
+}
+
+TEST_F(PrepareTest, SaysWhatIsWrongWithTheModel) {
+  const std::string rows = write("rows.jsonl", kChats);
+  PrepareRequest asked = request({rows});
+  asked.chat_template.clear();
+  refuse(asked, Code::kDataInvalid, {"has no chat template", "chatml"});
+  asked.chat_template = "chatml";
+  refuse(asked, Code::kDataInvalid, {"<|im_start|>", "does not have"});
+  asked.chat_template = "mine";
+  refuse(asked, Code::kNotFound, {"no built-in template", "plain"});
+  asked.chat_template = write("endless.jinja", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}");
+  refuse(asked, Code::kDataInvalid, {"rows.jsonl:1", "line 1"});
+  asked.chat_template = write("strict.jinja", "{{ raise_exception('only tools here') }}");
+  refuse(asked, Code::kDataInvalid, {"rows.jsonl:1", "only tools here"});
+  asked.chat_template = "plain";
+  asked.model = path("");
+  refuse(asked, Code::kNotFound, {"tokenizer.json"});
+  std::filesystem::copy(model("llama3") + "/tokenizer.json", path("tokenizer.json"));
+  write("config.json", R"({"vocab_size": 300})");
+  refuse(asked, Code::kDataInvalid, {"embeddings for 300", "another model"});
+}
+
+TEST_F(PrepareTest, ABeginningTwiceIsRefused) {
+  std::filesystem::copy(model("llama2") + "/tokenizer.json", path("tokenizer.json"));
+  write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>"})");
+  PrepareRequest asked = request({write("rows.jsonl", R"({"text": "<s> hello"})")});
+  asked.model = path("");
+  refuse(asked, Code::kDataInvalid, {"rows.jsonl:1", "begins with <s> twice"});
+}
+
+TEST_F(PrepareTest, RequestsThatMakeNoSense) {
+  const auto wrong = [](const std::string& json, const std::vector<std::string>& texts) {
+    expect_error(Code::kInvalidArgument, texts, [&] { parse_prepare_request(json); });
+  };
+  wrong("{", {"not JSON"});
+  wrong("[]", {"must be an object"});
+  wrong("{}", {"\"model\" is missing"});
+  wrong(R"({"model": 3})", {"\"model\" is 3"});
+  wrong(R"({"files": []})", {"at least one path"});
+  wrong(R"({"sequence": 1})", {"from 2 to"});
+  wrong(R"({"long": "wrap"})", {"\"cut\" or \"drop\""});
+  wrong(R"({"sequnce": 1})", {"is no key of it"});
+}
+
+}  // namespace
+}  // namespace hawser::train
