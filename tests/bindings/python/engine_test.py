@@ -108,7 +108,8 @@ def test_weights_scale_the_loss_of_their_targets(engine):
     sources = [[(tokens, targets, None, halves)], [{"tokens": tokens, "targets": targets, "weights": halves}]]
 
     def fill(batch):
-        batch.tokens[:], batch.targets[:], batch.weights[:] = memoryview(tokens), memoryview(targets), memoryview(halves)
+        for to, values in ((batch.tokens, tokens), (batch.targets, targets), (batch.weights, halves)):
+            numpy.asarray(to)[:] = values
         batch.has_weights = True
 
     for source in [*sources, fill]:
