@@ -46,16 +46,20 @@ int run_eval(const EvalOptions& options) {
   int64_t tokens = 0;
   const InterruptScope interrupt;
   check(hws_engine_eval(engine.get(), nullptr, options.max_batches, &loss, &tokens));
+  const ordered_json sets =
+      ordered_json::parse(text_of(hws_engine_metrics, engine.get())).at("validation_losses");
   if (options.json) {
-    const ordered_json result = {
-        {"checkpoint", model.path},     {"data", options.data}, {"loss", loss},
-        {"perplexity", std::exp(loss)}, {"tokens", tokens},     {"sequence", sequence}};
+    ordered_json result = {{"checkpoint", model.path},     {"data", options.data}, {"loss", loss},
+                           {"perplexity", std::exp(loss)}, {"tokens", tokens},     {"sequence", sequence}};
+    if (!sets.empty()) result["losses"] = sets;
     output().line(result.dump());
   } else {
     output().print(
         "%s on %s\nloss %.6f nats per token (%.4f bits, perplexity %.3f) over %lld tokens in rows of %lld\n",
         model.path.c_str(), options.data.c_str(), loss, loss / std::log(2.0), std::exp(loss),
         static_cast<long long>(tokens), static_cast<long long>(sequence));
+    for (const auto& [name, set_loss] : sets.items())
+      output().print("%s: loss %s\n", name.c_str(), set_loss.dump().c_str());
   }
   return kExitOk;
 }

@@ -98,6 +98,7 @@ void LiveLine::step(const MetricRow& row, bool saving, int64_t saved, bool best)
     const bool due = row.step % log_every_ == 0 || row.step == first_step_ + 1;
     if (due || last || validated || saving) {
       std::string line = text(row, 400) + (best ? " | best" : "");
+      for (const auto& [name, loss] : row.validation_losses) line += " | " + name + " " + loss_text(loss);
       if (saved_ > 0) line += format_text(" | saved step-%lld", static_cast<long long>(saved_));
       print(line + (saving ? " | saving" : ""));
       saved_ = 0;
@@ -117,6 +118,7 @@ std::string LiveLine::validation_text(const MetricRow& row, bool best) const {
                   loss_text(row.validation_loss).c_str(), loss_text(row.loss).c_str());
   if (const double epochs = facts_->epochs(row.step); std::isfinite(epochs))
     line += format_text(", epoch %.2f", epochs);
+  for (const auto& [name, loss] : row.validation_losses) line += ", " + name + " " + loss_text(loss);
   return line + ", after " + duration_text(seconds_since(begin_)) + (best ? " (best)" : "");
 }
 

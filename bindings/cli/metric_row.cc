@@ -50,6 +50,8 @@ std::string to_json(const MetricRow& row) {
   json["step"] = row.step;
   json["loss"] = row.loss;
   if (!std::isnan(row.validation_loss)) json["validation_loss"] = row.validation_loss;
+  for (const auto& [name, loss] : row.validation_losses) json["validation_losses"][name] = loss;
+  if (row.ended_early) json["ended_early"] = true;
   json["learning_rate"] = row.learning_rate;
   json["grad_norm"] = row.grad_norm;
   json["tokens"] = row.tokens;
@@ -68,6 +70,10 @@ bool from_json(const std::string& line, MetricRow* row) {
   row->step = json["step"].get<int64_t>();
   row->loss = number(json, "loss");
   row->validation_loss = number(json, "validation_loss");
+  if (json.contains("validation_losses") && json["validation_losses"].is_object())
+    for (const auto& [name, loss] : json["validation_losses"].items())
+      row->validation_losses.emplace_back(name, number(json["validation_losses"], name.c_str()));
+  row->ended_early = json.contains("ended_early") && json["ended_early"] == true;
   row->learning_rate = number(json, "learning_rate");
   row->grad_norm = number(json, "grad_norm");
   row->tokens = integer(json, "tokens");

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "capi/include/hawser.h"
 
@@ -10,8 +12,10 @@ namespace hawser::cli {
 
 struct MetricRow {
   int64_t step = 0;
-  double loss = 0;             ///< nats per token
-  double validation_loss = 0;  ///< NaN: this step had no validation
+  double loss = 0;                                                ///< nats per token
+  double validation_loss = 0;                                     ///< NaN: this step had no validation
+  std::vector<std::pair<std::string, double>> validation_losses;  ///< of each of several sets, by name
+  bool ended_early = false;                                       ///< the run ends here, out of patience
   double learning_rate = 0;
   double grad_norm = 0;             ///< before clipping
   int64_t tokens = 0;               ///< unmasked targets

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/svg_chart.h"
@@ -84,6 +85,15 @@ std::vector<Point> validation_curve(const std::vector<MetricRow>& rows) {
   return points;
 }
 
+/// The curve of each validation set.
+std::map<std::string, std::vector<Point>> validation_curves(const std::vector<MetricRow>& rows) {
+  std::map<std::string, std::vector<Point>> curves;
+  for (const MetricRow& row : rows)
+    for (const auto& [name, loss] : row.validation_losses)
+      if (std::isfinite(loss)) curves[name].push_back({static_cast<double>(row.step), loss});
+  return curves;
+}
+
 /// A faint line through every step under a bold smoothed one; just the line if there are few steps.
 void add_curve(Chart* chart, const std::string& label, const std::string& colour,
                const std::vector<Point>& points) {
@@ -107,6 +117,8 @@ std::string charts(const RunFacts& facts, const std::vector<MetricRow>& rows) {
   if (!validation.empty()) {
     loss.series.push_back({"validation", "var(--validation)", 1.0, 2.0, true, thinned(validation, kColumns)});
   }
+  for (const auto& [name, points] : validation_curves(rows))
+    loss.series.push_back({escaped(name), "var(--validation)", 0.5, 1.2, true, thinned(points, kColumns)});
   if (std::isfinite(facts.order1_loss) && !rows.empty()) {
     const auto first = static_cast<double>(rows.front().step), last = static_cast<double>(rows.back().step);
     loss.series.push_back({"order-1 model",

@@ -16,6 +16,9 @@ using nlohmann::ordered_json;
 /// What may change: step count and logging; threads, which affect no result; how the global batch is divided
 /// over ranks and micro-batches, which affects only the order of sums.
 constexpr const char* kChangeable[] = {"/train/steps",
+                                       "/train/epochs",
+                                       "/train/epoch_samples",
+                                       "/train/patience",
                                        "/train/log_every",
                                        "/train/sample_every",
                                        "/schedule/decay_steps",

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -27,6 +28,15 @@ using nlohmann::ordered_json;
 constexpr double kSecondsBetweenReports = 15.0;
 constexpr double kPeakSeconds = 0.07, kProfileMeasureSeconds = 1.5;
 constexpr int kMostMeasurements = 8;
+
+/// What the record of a step does not say: the loss of each validation set, and whether the run ends there.
+void add_validation(const hws_engine* engine, MetricRow* row) {
+  const auto metrics = ordered_json::parse(text_of(hws_engine_metrics, engine));
+  for (const auto& [name, loss] : metrics.at("validation_losses").items())
+    row->validation_losses.emplace_back(
+        name, loss.is_number() ? loss.get<double>() : std::numeric_limits<double>::quiet_NaN());
+  row->ended_early = metrics.at("ended_early").get<bool>();
+}
 
 }  // namespace
 
@@ -62,7 +72,8 @@ int32_t TrainSession::on_step(void* user, const hws_train_record* record) {
 }
 
 void TrainSession::step(const hws_train_record& record) {
-  const MetricRow row = row_of(record);
+  MetricRow row = row_of(record);
+  if (!std::isnan(row.validation_loss)) add_validation(engine_, &row);
   rows_.push_back(row);
   if (folder_ != nullptr) write_or_go_on([this] { write_rows(); });
   facts_.total_steps = record.total_steps;
@@ -280,7 +291,13 @@ int TrainSession::run() {
   }
   if (status == HWS_OK) {
     tell_of_failed_saves();
-    finish("finished");
+    const bool early = !rows_.empty() && rows_.back().ended_early;
+    finish(early ? "ended early" : "finished");
+    if (early)
+      output().print(
+          "ended early at step %lld: the validation loss has not fallen since step %lld "
+          "(/train/patience)\n",
+          step, static_cast<long long>(facts_.best_step));
     print_summary();
     show_profile();
     return exit_code();

@@ -505,7 +505,9 @@ typedef struct hws_train_record {
 typedef int32_t (*hws_train_fn)(void* user, const hws_train_record* record);
 
 /** Trains until step `until_step` (0: train.steps of the config), and validates and saves as the config says
- * (train.eval_every, checkpoint.*). callback and destroy may be NULL.
+ * (train.eval_every, checkpoint.*). callback and destroy may be NULL. With train.patience it also ends after
+ * so many validations in a row without a lower loss ("ended_early" of hws_engine_metrics); checkpoints count
+ * them, and an engine that has ended so takes no further step until the config has more patience.
  *
  * If checkpoint.path is set, the last step is saved, however the run ends: at until_step, by the callback,
  * by hws_engine_cancel, or by an error that leaves the state of that step whole (bad data, but not the loss
@@ -818,7 +820,9 @@ HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn cal
 /** The same object on demand: the last step, and what one rank of this process sent in it ("communication")
  * and since the engine was made ("communication_total"), by process group and operation: "calls"; "bytes",
  * the payload that the plan counts; "wire_bytes", what went to sockets or to the host's transport, with
- * headers and padding (0 between threads). "event_failures" counts records of /telemetry/tensorboard that could
+ * headers and padding (0 between threads). "validation_losses" has the last loss of each of several
+ * data.validation_sources, {name: nats}, and "ended_early" says whether the last run of train ended by
+ * train.patience. "event_failures" counts records of /telemetry/tensorboard that could
  * not be written, "event_error" says why. Works at any time, on any thread. */
 HWS_API hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
 

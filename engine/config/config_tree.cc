@@ -9,6 +9,7 @@
 #include "engine/base/json.h"
 #include "engine/config/effective.h"
 #include "engine/config/problems.h"
+#include "engine/config/rules.h"
 #include "engine/config/tree.h"
 
 namespace hawser::config {
@@ -93,6 +94,10 @@ void ConfigTree::set(std::string_view pointer, std::string_view json_value) {
   Value value = read_given(json_value, *field, text);
   auto changed = std::make_unique<Impl>(*impl_);  // a failure below must leave *this unchanged
   *walk(&changed->root, tokens, text) = std::move(value);
+  for (const Alternative& pair : alternatives()) {
+    if (pointer == pair.pointer) *make_slot(&changed->root, pair.other) = Value();
+    if (pointer == pair.other) *make_slot(&changed->root, pair.pointer) = Value();
+  }
   impl_ = std::move(changed);
 }
 

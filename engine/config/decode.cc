@@ -47,7 +47,8 @@ std::vector<DataSource> decode_sources(const Config& c, const std::string& point
   std::vector<DataSource> sources;
   for (size_t i = 0; i < c.count(pointer); ++i) {
     const std::string element = pointer + "/" + std::to_string(i);
-    sources.push_back({c.text(element + "/path"), c.number(element + "/weight")});
+    sources.push_back({c.text(element + "/path"), c.number(element + "/weight"),
+                       text_or_empty(c, (element + "/name").c_str())});
   }
   return sources;
 }
@@ -137,6 +138,7 @@ TrainConfig decode_train(const Config& c) {
   train.eval_batches = c.integer("/train/eval_batches");
   train.sample_every = c.integer("/train/sample_every");
   train.log_every = c.integer("/train/log_every");
+  train.patience = c.integer("/train/patience");
   return train;
 }
 

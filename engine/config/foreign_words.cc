@@ -7,8 +7,6 @@ namespace hawser::config {
 namespace {
 
 constexpr ForeignWord kTable[] = {
-    {"epochs num_train_epochs num_epochs n_epochs max_epochs max_train_epochs", "/train/steps",
-     "a run is counted in steps: steps = epochs * training tokens / (batch.global_batch * batch.sequence)"},
     {"max_tokens train_tokens total_tokens num_tokens token_budget", "/train/steps",
      "a run is counted in steps: steps = tokens / (batch.global_batch * batch.sequence)"},
     {"output_dir out_dir output run_dir logging_dir log_dir run_name experiment", "",

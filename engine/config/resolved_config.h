@@ -64,6 +64,7 @@ struct TrainConfig {
   int64_t eval_batches = 0;  ///< global batches per validation; 0: the whole validation part
   int64_t sample_every = 0;  ///< steps between text samples (shown by the command); 0: none
   int64_t log_every = 0;
+  int64_t patience = 0;  ///< validations without a lower loss after which training ends; 0: never
 };
 
 /// What a run does if one of its own checkpoints cannot be written.

@@ -45,6 +45,12 @@ struct Dependence {
       values;  ///< values of the selector (enum names, whole numbers) at which the field has an effect
 };
 
+/// Two fields that say the same: setting one takes the other back.
+struct Alternative {
+  const char *pointer, *other;
+};
+
+std::span<const Alternative> alternatives();
 std::span<const Derivation> derivations();
 std::span<const Check> model_checks();
 std::span<const Check> training_checks();

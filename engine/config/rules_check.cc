@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/config/problems.h"
 #include "engine/config/rules.h"
 #include "engine/config/rules_batch.h"
 #include "engine/config/schema_view.h"
@@ -86,13 +87,32 @@ void check_dependences(const Effective& c, std::vector<Problem>* problems) {
 void check_sources(const Effective& c, const char* pointer, std::vector<Problem>* problems) {
   const Value* sources = c.find(pointer);
   if (sources == nullptr) return;
-  const size_t path_id =
-      static_cast<size_t>(schema().find("data")->table->find("sources")->element->table->find("path")->id);
+  const TableView& source = *schema().find("data")->table->find("sources")->element->table;
+  const auto path_id = static_cast<size_t>(source.find("path")->id);
   for (size_t i = 0; i < sources->items.size(); ++i) {
     const Value& path = sources->items[i].fields[path_id];
     if (path.is_set() && !path.text.empty()) continue;
     problems->push_back({fmt::format("{}/{}/path", pointer, i), path.is_set() ? "is empty" : "is missing",
                          "give the path of a file"});
+  }
+}
+
+/// Names tell validation losses apart. Training sources have no losses of their own.
+void check_names(const Effective& c, const char* pointer, bool allowed, std::vector<Problem>* problems) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < c.count(pointer); ++i) {
+    const std::string at = fmt::format("{}/{}/name", pointer, i);
+    if (!c.has(at)) continue;
+    const std::string& name = c.text(at);
+    if (!allowed) {
+      problems->push_back({at, "has no effect: only a validation source has a loss of its own", "remove it"});
+    } else if (name.empty()) {
+      problems->push_back({at, "is empty", "give a name, or leave it out: the file's name is used"});
+    } else if (std::find(names.begin(), names.end(), name) != names.end()) {
+      problems->push_back({at, fmt::format("{} is the name of another source", quote(name)),
+                           "give each validation source a name of its own"});
+    }
+    names.push_back(name);
   }
 }
 
@@ -133,6 +153,8 @@ std::vector<Problem> check_rules(const Effective& config, bool complete) {
   check_dependences(config, &problems);
   check_sources(config, "/data/sources", &problems);
   check_sources(config, "/data/validation_sources", &problems);
+  check_names(config, "/data/sources", false, &problems);
+  check_names(config, "/data/validation_sources", true, &problems);
   check_frozen(config, &problems);
   return problems;
 }

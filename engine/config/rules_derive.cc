@@ -57,6 +57,24 @@ bool has_biases(const Effective& c) {
 }
 Value usual_bias(const Effective& c) { return Value::of_bool(has_biases(c)); }
 
+/// Epochs as whole steps, unless steps were given later than (or with) them.
+Value steps_of_epochs(const Effective& c) {
+  if (c.is_given("/train/steps") && c.origin("/train/steps") >= c.origin("/train/epochs")) return Value();
+  const double rows = c.number("/train/epochs") * c.number("/train/epoch_samples");
+  const double steps = std::ceil(rows / c.number("/batch/global_batch") * (1 - 1e-12));
+  return Value::of_int(static_cast<int64_t>(std::clamp(steps, 1.0, 1e12)));
+}
+
+/// Whether training starts from trained weights. What suits random ones would undo them.
+bool fine_tunes(const Effective& c) { return !c.text("/init/from").empty(); }
+bool fine_tunes_with_adam(const Effective& c) { return fine_tunes(c) && c.is("/optimizer/kind", "adamw"); }
+
+Value usual_warmup(const Effective& c) {
+  if (!fine_tunes(c)) return Value();
+  const int64_t steps = std::min(c.integer("/train/steps"), c.integer("/schedule/decay_steps"));
+  return Value::of_int((3 * steps + 99) / 100);
+}
+
 constexpr Derivation kDerivations[] = {
     {"data.sources = [data.path]", "/data/sources", {"/data/path"}, sources_of_path, true},
     {"data.format = text, because a vocabulary is given",
@@ -172,14 +190,43 @@ constexpr Derivation kDerivations[] = {
      [](const Effective& c) {
        return Value::of_double(c.integer("/checkpoint/every") == 0 ? kUsualSecondsBetweenSaves : 0.0);
      }},
+    {"train.steps = train.epochs * train.epoch_samples / batch.global_batch, rounded up",
+     "/train/steps",
+     {"/train/epochs", "/train/epoch_samples", "/batch/global_batch"},
+     steps_of_epochs,
+     true},
     {"schedule.decay_steps = train.steps",
      "/schedule/decay_steps",
      {"/train/steps"},
      [](const Effective& c) { return Value::of_int(c.integer("/train/steps")); }},
+
+    // Fine-tuning: what instruction tuning of whole models uses (Alpaca, Vicuna, TRL's trainers).
+    {"schedule.warmup_steps = 3 % of train.steps with init.from: the optimizer's averages start at 0, and "
+     "the "
+     "first steps must not move trained weights far",
+     "/schedule/warmup_steps",
+     {"/init/from", "/train/steps", "/schedule/decay_steps"},
+     usual_warmup},
+    {"optimizer.learning_rate = 2e-5 with init.from: small enough to keep what the model knows",
+     "/optimizer/learning_rate",
+     {"/init/from", "/optimizer/kind"},
+     [](const Effective& c) { return fine_tunes_with_adam(c) ? Value::of_double(2e-5) : Value(); }},
+    {"optimizer.weight_decay = 0 with init.from: decay pulls trained weights to 0, not to where they were",
+     "/optimizer/weight_decay",
+     {"/init/from"},
+     [](const Effective& c) { return fine_tunes(c) ? Value::of_double(0) : Value(); }},
+    {"optimizer.beta2 = 0.999 with init.from: batches are small and gradients noisy, so their squares are "
+     "averaged longer",
+     "/optimizer/beta2",
+     {"/init/from", "/optimizer/kind"},
+     [](const Effective& c) { return fine_tunes_with_adam(c) ? Value::of_double(0.999) : Value(); }},
 };
+
+constexpr Alternative kAlternatives[] = {{"/train/steps", "/train/epochs"}};
 
 }  // namespace
 
 std::span<const Derivation> derivations() { return kDerivations; }
+std::span<const Alternative> alternatives() { return kAlternatives; }
 
 }  // namespace hawser::config

@@ -66,6 +66,24 @@ constexpr Check kTrainingChecks[] = {
      "train.eval_every is set, but there is no validation data",
      "use 0.1, or give validation_sources, or set eval_every to 0"},
 
+    {"/train/epochs",
+     {"/train/epochs", "/train/steps"},
+     [](const Effective& c) { return c.origin("/train/epochs") == c.origin("/train/steps"); },
+     "both train.epochs and train.steps are given",
+     "keep one of them: steps follow from epochs"},
+    {"/train/epochs",
+     {"/train/epochs"},
+     [](const Effective& c) { return c.count("/data/sources") == 0 && !c.has("/train/epoch_samples"); },
+     "train.epochs counts passes over the data, and the config has none",
+     "give data.path; for rows that the program provides, train.epoch_samples or train.steps"},
+    {"/train/patience",
+     {"/train/patience", "/train/eval_every"},
+     [](const Effective& c) {
+       return c.integer("/train/patience") > 0 && c.integer("/train/eval_every") == 0;
+     },
+     "train.patience counts validations, and there are none: train.eval_every is 0",
+     "give train.eval_every, or leave patience out"},
+
     {"/optimizer/momentum",
      {"/optimizer/nesterov", "/optimizer/momentum"},
      [](const Effective& c) {

@@ -185,6 +185,7 @@ Dataset::Dataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_
   check_rows(sources_, config, cols);
   check_rows(validation_sources_, config, cols);
   split(config);
+  name_validation_sets(config);
   fingerprint_ = make_fingerprint(config, seed, cols, train_, validation_);
   if (config.format == DataFormat::kText) return;  // tokens come from a vocabulary
   for (const Sources* sources : {&sources_, &validation_sources_})
@@ -244,6 +245,24 @@ void Dataset::split(const DataConfig& config) {
   for (const auto& source : validation_sources_) {
     validation_.push_back(
         make_part(*source, 0, source->size(), cols_, "", "give more data or lower batch.sequence"));
+  }
+}
+
+void Dataset::name_validation_sets(const DataConfig& config) {
+  if (validation_sources_.size() < 2) return;
+  const auto is_taken = [&](const std::string& name) {
+    return std::any_of(validation_sets_.begin(), validation_sets_.end(),
+                       [&](const ValidationSet& set) { return set.name == name; }) ||
+           std::any_of(config.validation_sources.begin(), config.validation_sources.end(),
+                       [&](const DataSource& source) { return source.name == name; });
+  };
+  for (size_t i = 0; i < validation_.size(); ++i) {
+    const DataSource& source = config.validation_sources[i];
+    const std::string file = base_name(source.path);
+    std::string name = source.name.empty() ? file : source.name;
+    for (int number = 2; source.name.empty() && is_taken(name); ++number)
+      name = fmt::format("{}-{}", file, number);
+    validation_sets_.push_back({name, validation_[i].samples});
   }
 }
 

@@ -56,6 +56,14 @@ class Dataset {
   /// the rows' contents are undefined.
   void read(Split split, uint64_t first_sample, const Rows& out) const;
 
+  /// A validation source and how many of the validation samples are its own, one source after another.
+  struct ValidationSet {
+    std::string name;  ///< from the config, else the file's; no two are alike
+    int64_t samples = 0;
+  };
+  /// Empty unless there are several validation_sources (text under packing is one).
+  const std::vector<ValidationSet>& validation_sets() const { return validation_sets_; }
+
   /// Whether rows have weights; if not, all are 1, and nobody needs to ask for them.
   bool has_weights() const { return has_weights_; }
 
@@ -86,6 +94,7 @@ class Dataset {
           int64_t vocab_size);
   static int64_t samples_in(const std::vector<SourceRange>& parts);
   void split(const DataConfig& config);
+  void name_validation_sets(const DataConfig& config);
   Window train_window(uint64_t sample) const;
   Window validation_window(uint64_t sample) const;
   void read_row(const Window& window, int64_t at, const Rows& out) const;
@@ -102,6 +111,7 @@ class Dataset {
   const bool has_weights_;
   const Mixture mixture_;
   std::vector<SourceRange> train_, validation_;
+  std::vector<ValidationSet> validation_sets_;
   std::string fingerprint_;
 };
 

@@ -51,13 +51,15 @@ class KeepError final : public BatchSource {
   std::exception_ptr* const error_;
 };
 
+}  // namespace
+
 /// What ranks sum after an evaluation.
-struct EvalSums {
+struct Inference::Sums {
   ExactSum losses;
   int64_t tokens = 0, failed = 0;
-};
 
-}  // namespace
+  double mean() const { return losses.value() / static_cast<double>(tokens); }
+};
 
 Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
   cancel_.begin();
@@ -73,23 +75,47 @@ Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
     rows = std::min(rows, saturating_product(limit, config().batch.global_batch));
   Evaluation result;
   ranks_.on_each([&](Rank& rank, int32_t i) {
-    const Evaluation e = eval_rows(rank, batch, rows, batch ? batch->cols : config().batch.sequence);
+    const Evaluation e = eval_sets(rank, batch, rows);
     if (i == 0) result = e;
   });
   if (result.tokens == 0) fail(Code::kDataInvalid, "every target of the evaluation is masked (-100)");
+  if (batch == nullptr) validations_.took(result.sets);
   return result;
 }
 
-/// The data-parallel ranks take micro-batches in turn, all the same number of times.
-Evaluation Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t rows, int64_t cols) {
+/// The first `rows` rows, set by set. Sums are exact, so their total is that of all rows at once.
+Evaluation Inference::eval_sets(Rank& rank, const BatchView* batch, int64_t rows) {
+  Evaluation result;
+  Sums total;
+  int64_t first = 0;
+  const auto add = [&](int64_t end) {
+    const Sums sums = first < end ? eval_rows(rank, batch, first, end) : Sums();
+    total.losses.merge(sums.losses);
+    total.tokens += sums.tokens;
+    first = end;
+    return sums;
+  };
+  if (batch == nullptr)
+    for (const data::Dataset::ValidationSet& set : dataset_->validation_sets()) {
+      const Sums sums = add(std::min(rows, first + set.samples));
+      result.sets.push_back({set.name, sums.mean(), sums.tokens});
+    }
+  add(rows);
+  result.loss = total.mean();
+  result.tokens = total.tokens;
+  return result;
+}
+
+/// Rows [first, rows). The data-parallel ranks take micro-batches in turn, all the same number of times.
+Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t rows) {
   comm::ProcessGroup* const dp = rank.groups().dp.get();
   const int64_t micro = config().batch.micro_batch, stride = micro * ranks_.world();
   Run run;
   std::exception_ptr error;  // error in this rank's data
-  run.seq = cols;
+  run.seq = batch ? batch->cols : config().batch.sequence;
   run.documents = batch ? batch->document_begin != nullptr : config().data.packing;
   run.weights = batch ? batch->weights != nullptr : dataset_->has_weights();
-  for (int64_t begin = 0; begin < rows; begin += stride) {
+  for (int64_t begin = first; begin < rows; begin += stride) {
     if (rank.number() == ranks_.first().number()) monitor_.count(begin, rows);
     if (on_any_rank(dp, cancel_.ends_call()))
       throw AgreedError(Code::kCancelled,
@@ -107,7 +133,7 @@ Evaluation Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t rows
     if (dp) run.source = &kept;
     rank.run(ranks_.plans().eval, &run);
   }
-  EvalSums sums{run.losses, run.tokens, error ? 1 : 0};
+  Sums sums{run.losses, run.tokens, error ? 1 : 0};
   sums.losses.normalise();
   if (dp) dp->wait(dp->all_reduce_i64(sums.losses.words, sizeof sums / sizeof(int64_t)));
   if (sums.failed > 0)
@@ -115,7 +141,7 @@ Evaluation Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t rows
       if (error) std::rethrow_exception(error);
       return std::string();
     });
-  return {sums.losses.value() / static_cast<double>(sums.tokens), sums.tokens};
+  return sums;
 }
 
 /// The first local rank computes the result. The others run too if it needs their weights.

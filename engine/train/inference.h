@@ -8,11 +8,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "engine/data/dataset.h"
 #include "engine/train/cancel.h"
 #include "engine/train/ranks/ranks.h"
 #include "engine/train/report/monitor.h"
+#include "engine/train/report/validations.h"
 #include "engine/train/step_result.h"
 
 namespace hawser::train {
@@ -30,13 +32,15 @@ struct GenerateRequest {
 struct Evaluation {
   double loss = 0;
   int64_t tokens = 0;
+  std::vector<SetLoss> sets;  ///< of several validation sets
 };
 
 class Inference {
  public:
   /// `dataset` may be null.
-  Inference(const Ranks& ranks, const data::Dataset* dataset, Cancel* cancel, Monitor* monitor)
-      : ranks_(ranks), dataset_(dataset), cancel_(*cancel), monitor_(*monitor) {}
+  Inference(const Ranks& ranks, const data::Dataset* dataset, Cancel* cancel, Monitor* monitor,
+            Validations* validations)
+      : ranks_(ranks), dataset_(dataset), cancel_(*cancel), monitor_(*monitor), validations_(*validations) {}
 
   /// Evaluates `batch`. If it is null, evaluates the first max_batches batches of the validation data (0: the
   /// number in the config).
@@ -51,7 +55,9 @@ class Inference {
 
  private:
   const config::ResolvedConfig& config() const { return ranks_.config(); }
-  Evaluation eval_rows(Rank& rank, const BatchView* batch, int64_t rows, int64_t cols);
+  struct Sums;
+  Evaluation eval_sets(Rank& rank, const BatchView* batch, int64_t rows);
+  Sums eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t end);
   void run_for_all(const plan::Plan& plan, const Run& run);
   void round_to_bf16(float* values, int64_t n);
   void feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits);
@@ -60,6 +66,7 @@ class Inference {
   const data::Dataset* const dataset_;
   Cancel& cancel_;
   Monitor& monitor_;
+  Validations& validations_;
 };
 
 }  // namespace hawser::train

@@ -57,7 +57,8 @@ bool TrainLoop::take_steps(int64_t total, const std::function<bool(const TrainRe
   const config::CheckpointConfig& c = config().checkpoint;
   SaveClock clock(c.path.empty() ? 0 : c.every_seconds, steady_seconds());
   bool stop = cancel_.take(), save_by_time = false;
-  while (!stop && progress_.state.step < total) {
+  trainer_.validations().end_early(out_of_patience());
+  while (!stop && !out_of_patience() && progress_.state.step < total) {
     TrainRecord record;
     record.total_steps = total;
     const std::exception_ptr failure = step_and_validate(&record);
@@ -113,9 +114,22 @@ void TrainLoop::validate_if_due(bool last, TrainRecord* record) {
   const int64_t every = config().train.eval_every;
   if (!dataset_ || dataset_->validation_samples() == 0 || every == 0) return;
   if (!last && progress_.state.step % every != 0) return;
-  record->validation_loss = validation_loss();
+  const std::optional<double> loss = validation_loss();
+  if (!loss) return;
+  record->validation_loss = *loss;
   record->best = record->validation_loss < progress_.state.best_validation_loss;
   if (record->best) progress_.state.best_validation_loss = record->validation_loss;
+  if (record->best)
+    progress_.state.validations_since_best = 0;
+  else if (progress_.state.step % every == 0)  // not for one more because the host ends the run here
+    progress_.state.validations_since_best += 1;
+  trainer_.validations().end_early(out_of_patience());
+}
+
+/// Whether the validation loss has not fallen for so long that the run ends.
+bool TrainLoop::out_of_patience() const {
+  const int64_t patience = config().train.patience;
+  return patience > 0 && progress_.state.validations_since_best >= patience;
 }
 
 /// Sums the requests of all processes after a step. All learn the same: stop if any was asked to, and save by
@@ -132,8 +146,8 @@ TrainLoop::Wishes TrainLoop::agree(Wishes here) const {
   return {sum % kSave > 0, sum >= kSave};
 }
 
-/// Mean loss on the validation data. NaN if cancelled, which ends the run after the step's record.
-double TrainLoop::validation_loss() {
+/// Mean loss on the validation data. None if cancelled, which ends the run after the step's record.
+std::optional<double> TrainLoop::validation_loss() {
   try {
     const double loss = trainer_.inference().eval(nullptr, 0).loss;
     trainer_.monitor().validated(loss);
@@ -141,7 +155,7 @@ double TrainLoop::validation_loss() {
     return loss;
   } catch (const Error& error) {
     if (error.code() != Code::kCancelled) throw;
-    return std::numeric_limits<double>::quiet_NaN();
+    return std::nullopt;
   }
 }
 

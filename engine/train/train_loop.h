@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <optional>
 
 #include "engine/train/cancel.h"
 #include "engine/train/progress.h"
@@ -44,7 +45,8 @@ class TrainLoop {
   bool keep(const DueCheckpoints& due);
   std::exception_ptr step_and_validate(TrainRecord* record);
   void validate_if_due(bool last, TrainRecord* record);
-  double validation_loss();
+  bool out_of_patience() const;
+  std::optional<double> validation_loss();
   Wishes agree(Wishes here) const;
 
   Trainer& trainer_;

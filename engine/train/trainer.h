@@ -26,6 +26,7 @@
 #include "engine/train/report/monitor.h"
 #include "engine/train/report/reports.h"
 #include "engine/train/report/traces.h"
+#include "engine/train/report/validations.h"
 #include "engine/train/save/export.h"
 #include "engine/train/save/loads.h"
 #include "engine/train/save/saves.h"
@@ -81,6 +82,7 @@ class Trainer {
   TrainLoop& loop() { return loop_; }
   Monitor& monitor() { return monitor_; }
   const Monitor& monitor() const { return monitor_; }
+  Validations& validations() { return validations_; }
   EventLog& events() { return events_; }
   Metrics& metrics() { return metrics_; }
   const Metrics& metrics() const { return metrics_; }
@@ -103,6 +105,7 @@ class Trainer {
   HostSource source_;
   Cancel cancel_;
   Monitor monitor_;
+  Validations validations_;
   DataFingerprint fingerprint_;
   Saves saves_;
   Loads loads_;

@@ -78,7 +78,7 @@ std::vector<Case> fields() {
            {"/tensorboard: unknown key", "did you mean /telemetry/tensorboard?", "folder"}),
       text("{\"telemetry\": {\"tensorboard\": true}}", kInvalid,
            {"/telemetry/tensorboard", "true", "string"}),
-      text("{\"epochs\": 3}", kInvalid, {"/epochs", "did you mean /train/steps?", "counted in steps"}),
+      text("{\"epochs\": 3}", kInvalid, {"/epochs", "did you mean /train/epochs?"}),
       text("{\"output_dir\": \"a\"}", kInvalid, {"/output_dir", "hawser train CONFIG --out DIR"}),
       text("{\"bf16\": true}", kInvalid, {"/bf16", "did you mean /precision?", "\"bf16\""}),
       text("{\"train\": {\"warmup_ratio\": 0.1}}", kInvalid,

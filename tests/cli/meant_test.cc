@@ -17,7 +17,7 @@ TEST_F(Meant, OptionsOfOtherProgramsAreAnsweredWithTheField) {
       {"--seed 7", "did you mean --set /seed=7?"},
       {"--precision bf16", "did you mean --set /precision=bf16?"},
       {"--optimizer adamw", "did you mean --set /optimizer/kind=adamw?"},
-      {"--epochs 3", "did you mean --set /train/steps=VALUE? a run is counted in steps"},
+      {"--epochs 3", "did you mean --set /train/epochs=3?"},
       {"--output_dir x", "hawser train CONFIG --out DIR"},
       {"--model x", "hawser explain /model"},
   };
@@ -33,7 +33,7 @@ TEST_F(Meant, KeysOfOtherProgramsAreAnsweredWithTheField) {
   write_text(path("foreign.json"), R"({"preset": "quickstart", "epochs": 3, "output_dir": "x", "bf16": true,
       "train": {"gradient_checkpointing": true, "warmup_ratio": 0.1, "save_every": 5, "learning_rate": 1}})");
   refused("train foreign.json --data text.txt",
-          {"/epochs: unknown key \"epochs\"; did you mean /train/steps? a run is counted in steps",
+          {"/epochs: unknown key \"epochs\"; did you mean /train/epochs?",
            "--out DIR", "did you mean /precision? give \"bf16\"", "/train/gradient_checkpointing",
            "grad_accum_steps", "did you mean /schedule/warmup_steps?", "did you mean /checkpoint/every?",
            "did you mean /optimizer/learning_rate?"});

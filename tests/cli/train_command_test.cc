@@ -41,6 +41,41 @@ TEST_F(TrainCommand, TheConfigOfARunDoesTheSameRunAgainFromAnywhere) {
   EXPECT_EQ(metric_rows(folder_ / "run"), metric_rows(folder_ / "third"));
 }
 
+TEST_F(TrainCommand, EndsEarlyAndTellsTheLossOfEachValidationSet) {
+  fs::create_directory(folder_ / "other");
+  write_text(path("other/text.txt"), read_text(path("text.txt")).substr(0, 2000));
+  const std::string sets = R"([{"path": ")" + path("other/text.txt") + R"("}, {"path": ")" +
+                           path("text.txt") + R"(", "name": "all"}])";
+  const std::string command = "train config.json --data text.txt --set '/data/validation_sources=" + sets +
+                              "' --set /optimizer/learning_rate=0 --set /train/epochs=2 "
+                              "--set /train/eval_every=3 --set /train/eval_batches=20 "
+                              "--set /train/patience=2 --out run";
+  const CommandResult result = succeed(command);
+  EXPECT_NE(result.out.find("ended early at step 9: the validation loss has not fallen since step 3"),
+            std::string::npos)
+      << result.out;
+  EXPECT_NE(result.out.find("| text.txt "), std::string::npos) << result.out;
+  const auto rows = metric_rows(folder_ / "run");
+  ASSERT_EQ(rows.size(), 9u);
+  EXPECT_FALSE(rows[1].contains("validation_losses"));
+  EXPECT_EQ(rows[2].at("validation_losses").size(), 2u);
+  EXPECT_GT(rows[2].at("validation_losses").at("all").get<double>(), 0);
+  EXPECT_FALSE(rows[5].contains("ended_early"));
+  EXPECT_EQ(rows[8].at("ended_early"), true);
+  EXPECT_TRUE(fs::exists(folder_ / "run/checkpoints/step-9/manifest.json"));
+  EXPECT_NE(read_text(folder_ / "run/report.html").find("ended early"), std::string::npos);
+  // Resumed, it has ended; with more patience it goes on, as long as two passes over the data.
+  EXPECT_NE(succeed("train --resume run").out.find("ended early at step 9"), std::string::npos);
+  EXPECT_EQ(metric_rows(folder_ / "run").size(), 9u);
+  succeed("train --resume run --set /train/patience=3");
+  EXPECT_EQ(metric_rows(folder_ / "run").size(), 12u);
+  succeed("train --resume run --set /train/patience=1000");
+  const auto resolved = nlohmann::json::parse(read_text(folder_ / "run/resolved.json"));
+  const size_t samples = (read_text(path("text.txt")).size() - 1) / 32;
+  EXPECT_EQ(resolved.at("train").at("steps"), (2 * samples + 3) / 4);
+  EXPECT_EQ(metric_rows(folder_ / "run").size(), resolved.at("train").at("steps").get<size_t>());
+}
+
 TEST_F(TrainCommand, PipedOutputIsPlainLines) {
   const CommandResult result =
       succeed("train config.json --data text.txt --set /train/eval_every=0 --out run");

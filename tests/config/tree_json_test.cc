@@ -140,8 +140,8 @@ TEST(ConfigJson, CanonicalTextReadsBackEqual) {
 TEST(ConfigJson, OtherProgramsWordsAreAnsweredWithOurs) {
   const std::pair<const char*, const char*> words[] = {
       {R"({"epochs": 3})",
-       "/epochs: unknown key \"epochs\"; did you mean /train/steps? a run is counted in steps"},
-      {R"({"train": {"num_train_epochs": 3}})", "did you mean /train/steps?"},
+       "/epochs: unknown key \"epochs\"; did you mean /train/epochs?"},
+      {R"({"train": {"num_train_epochs": 3}})", "did you mean \"epochs\"?"},
       {R"({"output_dir": "x"})", "--out DIR"},
       {R"({"BF16": true})", "did you mean /precision? give \"bf16\""},
       {R"({"model": {"gradient_checkpointing": true}})", "did you mean /batch/micro_batch? activations"},

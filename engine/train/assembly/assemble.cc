@@ -11,6 +11,7 @@
 #include "engine/checkpoint/reader.h"
 #include "engine/config/problems.h"
 #include "engine/data/content.h"
+#include "engine/data/dataset.h"
 
 namespace hawser::train {
 namespace {
@@ -117,18 +118,37 @@ data::Vocabulary lay_over_files(config::ConfigTree* tree, std::string* family) {
   return vocabulary;
 }
 
+/// Counts the rows of a pass over the training data, if epochs need their number.
+void count_epoch(config::ConfigTree* tree, const data::Vocabulary& vocabulary) {
+  if (get(*tree, "/train/epochs").is_null() || !get(*tree, "/train/epoch_samples").is_null()) return;
+  config::ConfigTree known = *tree;  // what depends on the steps is not known yet
+  for (const char* section : {"/train", "/schedule"}) known.set(section, "{}");
+  config::ResolvedConfig c;
+  try {
+    c = config::resolve(known);
+  } catch (const Error& error) {
+    if (error.code() == Code::kConfigInvalid) return;  // whoever resolves the whole config tells all problems
+    throw;
+  }
+  if (c.data.format == config::DataFormat::kNone || c.data.sources.empty()) return;
+  const auto dataset = data::Dataset::open(c.data, vocabulary, c.seed, c.batch.sequence, c.model.vocab_size);
+  tree->overlay(OrderedJson{{"train", {{"epoch_samples", dataset->train_samples()}}}}.dump(),
+                config::Origin::kRule);
+}
+
 }  // namespace
 
 config::ConfigTree assemble_config(const config::ConfigTree& config) {
   config::ConfigTree tree = config;
   std::string family;
-  lay_over_files(&tree, &family);
+  count_epoch(&tree, lay_over_files(&tree, &family));
   return tree;
 }
 
 Assembly assemble(const config::ConfigTree& config) {
   Assembly a{config, {}, {}, {}, {}};
   a.vocabulary = lay_over_files(&a.tree, &a.family);
+  count_epoch(&a.tree, a.vocabulary);
   a.config = config::resolve(a.tree);
   if (a.family.empty() || !checkpoint::hf::obstacle(a.family, a.config.model).empty())
     a.family = checkpoint::hf::family_of(a.config.model);

@@ -37,6 +37,8 @@ std::string Metrics::json() const {
                             {"tokens", r.tokens},
                             {"samples", r.samples},
                             {"skipped", r.skipped},
+                            {"validation_losses", validations_.json()},
+                            {"ended_early", validations_.ended_early()},
                             {"saving", saver_.running()},
                             {"save_failures", failures.count},
                             {"save_error", failures.last},

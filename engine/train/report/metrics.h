@@ -9,6 +9,7 @@
 
 #include "engine/train/ranks/ranks.h"
 #include "engine/train/report/event_log.h"
+#include "engine/train/report/validations.h"
 #include "engine/train/save/background_saver.h"
 #include "engine/train/step/step_traffic.h"
 #include "engine/train/step_result.h"
@@ -17,8 +18,13 @@ namespace hawser::train {
 
 class Metrics {
  public:
-  Metrics(const Ranks& ranks, const BackgroundSaver& saver, const EventLog& events)
-      : ranks_(ranks), saver_(saver), events_(events), traffic_(ranks.first().groups()) {}
+  Metrics(const Ranks& ranks, const BackgroundSaver& saver, const EventLog& events,
+          const Validations& validations)
+      : ranks_(ranks),
+        saver_(saver),
+        events_(events),
+        validations_(validations),
+        traffic_(ranks.first().groups()) {}
 
   /// The traffic of the first rank in this process. Whoever runs the step counts it.
   StepTraffic& traffic() { return traffic_; }
@@ -38,6 +44,7 @@ class Metrics {
   const Ranks& ranks_;
   const BackgroundSaver& saver_;
   const EventLog& events_;
+  const Validations& validations_;
   StepTraffic traffic_;
   std::function<void(const std::string&)> fn_;
   mutable std::mutex mutex_;  // guards last_...

@@ -30,14 +30,14 @@ optim::Window window_from(const OrderedJson& json) {
 /// Refuses missing keys, and unknown ones: state written by a newer version would be lost at the next save.
 void check_keys(const OrderedJson& json) {
   RunState any;
-  any.best_validation_loss = 0;
+  any.best_validation_loss = 0, any.validations_since_best = 1;
   OrderedJson known = OrderedJson::parse(to_json(any));
   for (const auto& [key, value] : json.items())
     if (!known.contains(key))
       fail(Code::kCheckpointIncompatible,
            "the checkpoint's trainer state has '{}', which this Hawser does not know; use a newer Hawser",
            key);
-  known.erase("best_validation_loss");  // optional
+  for (const char* optional : {"best_validation_loss", "validations_since_best"}) known.erase(optional);
   for (const auto& [key, value] : known.items())
     if (!json.contains(key))
       fail(Code::kCheckpointCorrupt, "the checkpoint's trainer state has no '{}'", key);
@@ -52,6 +52,7 @@ std::string to_json(const RunState& s) {
                       {"skipped", s.skipped},
                       {"skipped_in_row", s.skipped_in_row}};
   if (std::isfinite(s.best_validation_loss)) json["best_validation_loss"] = s.best_validation_loss;
+  if (s.validations_since_best > 0) json["validations_since_best"] = s.validations_since_best;
   json["guard"] = {{"losses", window_json(s.losses)}, {"norms", window_json(s.norms)}};
   return json.dump();
 }
@@ -68,6 +69,8 @@ RunState run_state_from_json(std::string_view text) {
     s.skipped_in_row = count_from(json, "skipped_in_row");
     if (json.contains("best_validation_loss"))
       s.best_validation_loss = json["best_validation_loss"].get<double>();
+    if (json.contains("validations_since_best"))
+      s.validations_since_best = count_from(json, "validations_since_best");
     s.losses = window_from(json.at("guard").at("losses"));
     s.norms = window_from(json.at("guard").at("norms"));
   } catch (const OrderedJson::exception&) {

@@ -17,6 +17,7 @@ struct RunState {
   int64_t skipped = 0;   ///< steps skipped or discarded
   int64_t skipped_in_row = 0;
   double best_validation_loss = std::numeric_limits<double>::infinity();
+  int64_t validations_since_best = 0;
   optim::Window losses, norms;  ///< the guard's windows
 };
 

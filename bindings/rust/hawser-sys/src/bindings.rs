@@ -623,7 +623,9 @@ pub type hws_train_fn = ::core::option::Option<
 >;
 extern "C" {
     #[doc = " Trains until step `until_step` (0: train.steps of the config), and validates and saves as the config says"]
-    #[doc = " (train.eval_every, checkpoint.*). callback and destroy may be NULL."]
+    #[doc = " (train.eval_every, checkpoint.*). callback and destroy may be NULL. With train.patience it also ends after"]
+    #[doc = " so many validations in a row without a lower loss (\"ended_early\" of hws_engine_metrics); checkpoints count"]
+    #[doc = " them, and an engine that has ended so takes no further step until the config has more patience."]
     #[doc = ""]
     #[doc = " If checkpoint.path is set, the last step is saved, however the run ends: at until_step, by the callback,"]
     #[doc = " by hws_engine_cancel, or by an error that leaves the state of that step whole (bad data, but not the loss"]
@@ -1099,7 +1101,9 @@ extern "C" {
     #[doc = " The same object on demand: the last step, and what one rank of this process sent in it (\"communication\")"]
     #[doc = " and since the engine was made (\"communication_total\"), by process group and operation: \"calls\"; \"bytes\","]
     #[doc = " the payload that the plan counts; \"wire_bytes\", what went to sockets or to the host's transport, with"]
-    #[doc = " headers and padding (0 between threads). \"event_failures\" counts records of /telemetry/tensorboard that could"]
+    #[doc = " headers and padding (0 between threads). \"validation_losses\" has the last loss of each of several"]
+    #[doc = " data.validation_sources, {name: nats}, and \"ended_early\" says whether the last run of train ended by"]
+    #[doc = " train.patience. \"event_failures\" counts records of /telemetry/tensorboard that could"]
     #[doc = " not be written, \"event_error\" says why. Works at any time, on any thread."]
     pub fn hws_engine_metrics(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }

@@ -1,0 +1,51 @@
+// Validations: what the last one found, set by set, and whether it has ended the run. For hws_engine_metrics.
+//
+// Threading: any thread may call json or ended_early. The others belong to the thread that evaluates.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/json.h"
+
+namespace hawser::train {
+
+/// The loss of one validation set.
+struct SetLoss {
+  std::string name;
+  double loss = 0;     ///< NaN: none of its rows were among those evaluated
+  int64_t tokens = 0;  ///< unmasked targets
+};
+
+class Validations {
+ public:
+  void took(std::vector<SetLoss> sets) {
+    const std::lock_guard lock(mutex_);
+    sets_ = std::move(sets);
+  }
+  void end_early(bool ends) {
+    const std::lock_guard lock(mutex_);
+    ended_early_ = ends;
+  }
+
+  bool ended_early() const {
+    const std::lock_guard lock(mutex_);
+    return ended_early_;
+  }
+  /// {name: loss}; {} where there are no sets. JSON has no NaN: null then.
+  OrderedJson json() const {
+    const std::lock_guard lock(mutex_);
+    OrderedJson json = OrderedJson::object();
+    for (const SetLoss& set : sets_) json[set.name] = finite_or_null(set.loss);
+    return json;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<SetLoss> sets_;
+  bool ended_early_ = false;
+};
+
+}  // namespace hawser::train
