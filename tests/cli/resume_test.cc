@@ -128,7 +128,7 @@ TEST_F(Resume, RefusesWhatWouldMakeItAnotherRun) {
   succeed("train config.json --data text.txt --set /train/steps=10 --set /seed=9 --out run");
   const std::string before = read_text(path("run/metrics.jsonl"));
   refused("train --resume run --set /optimizer/learning_rate=1 --set /seed=4 --set /train/steps=20",
-          {"/optimizer/learning_rate", "/seed", "/train/steps, /train/log_every"});
+          {"/optimizer/learning_rate", "/seed", "/train/patience, /train/log_every"});
   auto other = config();
   other["model"]["width"] = 64;
   write_text(path("other.json"), other.dump());

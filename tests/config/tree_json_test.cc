@@ -139,8 +139,7 @@ TEST(ConfigJson, CanonicalTextReadsBackEqual) {
 
 TEST(ConfigJson, OtherProgramsWordsAreAnsweredWithOurs) {
   const std::pair<const char*, const char*> words[] = {
-      {R"({"epochs": 3})",
-       "/epochs: unknown key \"epochs\"; did you mean /train/epochs?"},
+      {R"({"epochs": 3})", "/epochs: unknown key \"epochs\"; did you mean /train/epochs?"},
       {R"({"train": {"num_train_epochs": 3}})", "did you mean \"epochs\"?"},
       {R"({"output_dir": "x"})", "--out DIR"},
       {R"({"BF16": true})", "did you mean /precision? give \"bf16\""},
