@@ -14,7 +14,7 @@ enum class TokenType { kU16, kU32 };
 struct DataSource {
   std::string path;  ///< text file, raw token file, Megatron prefix (without .bin/.idx), or prepared folder
   double weight = 1.0;
-  std::string name;  ///< of a validation source's own loss; "": the file's
+  std::string name = {};  ///< of a validation source's own loss; "": the file's
 };
 
 struct DataConfig {
