@@ -46,6 +46,7 @@ Tokenizer::Tokenizer(std::string_view json, std::string name, const std::string&
     : name_(std::move(name)), module_(&open_text_module(module_folder)) {
   const TextCall call(name_);
   call.check(module_->tokenizer_open(json.data(), json.size(), &tokenizer_, call.error()));
+  vocabulary_size_ = module_->vocabulary_size(tokenizer_);  // a call counts all tokens
 }
 
 Tokenizer::~Tokenizer() {
@@ -55,16 +56,16 @@ Tokenizer::~Tokenizer() {
 Tokenizer::Tokenizer(Tokenizer&& other) noexcept
     : name_(std::move(other.name_)),
       module_(other.module_),
-      tokenizer_(std::exchange(other.tokenizer_, nullptr)) {}
+      tokenizer_(std::exchange(other.tokenizer_, nullptr)),
+      vocabulary_size_(other.vocabulary_size_) {}
 
 Tokenizer& Tokenizer::operator=(Tokenizer&& other) noexcept {
   std::swap(name_, other.name_);
   std::swap(module_, other.module_);
   std::swap(tokenizer_, other.tokenizer_);
+  std::swap(vocabulary_size_, other.vocabulary_size_);
   return *this;
 }
-
-int64_t Tokenizer::vocabulary_size() const { return module_->vocabulary_size(tokenizer_); }
 
 Token Tokenizer::token(int64_t id) const {
   if (id < 0 || id >= vocabulary_size())

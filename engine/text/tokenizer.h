@@ -39,7 +39,7 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&& other) noexcept;
 
   /// How many ids there are: the greatest one plus 1, added tokens among them.
-  int64_t vocabulary_size() const;
+  int64_t vocabulary_size() const { return vocabulary_size_; }
   /// Throws kDataInvalid if no token has this id.
   Token token(int64_t id) const;
   std::optional<int64_t> id(std::string_view token) const;
@@ -69,6 +69,7 @@ class Tokenizer {
   std::string name_;
   const TextModule* module_;
   TextTokenizer* tokenizer_ = nullptr;
+  int64_t vocabulary_size_ = 0;
 };
 
 /// Ids that become text one after the other: a character comes once its bytes are whole.
