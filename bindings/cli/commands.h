@@ -39,8 +39,17 @@ struct RankOptions {
   std::string folder;       ///< folder of the run, if the launcher knows where it is now
 };
 
+struct PrepareOptions {
+  std::string model;              ///< a folder with tokenizer.json, such a file, or prepared rows
+  std::vector<std::string> data;  ///< files of rows
+  std::string out, longer, chat_template;
+  int64_t sequence = 0, threads = 0, seed = 0, show = 0;
+  bool packing = true, json = false;
+};
+
 struct TrainOptions {
   ConfigOptions config;
+  std::string chat_template;  ///< for rows of text: a file or a name; "": the model's
   std::string out, resume;
   bool other_data = false;  ///< continue with other data than the run was trained on
   bool profile = false;     ///< time every kernel and print a table

@@ -5,6 +5,7 @@
 #include "bindings/cli/commands.h"
 #include "bindings/cli/elastic_launch.h"
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/prepare.h"
 #include "bindings/cli/process_team.h"
 #include "bindings/cli/ranks.h"
 #include "bindings/cli/resume.h"
@@ -79,7 +80,8 @@ int launch_elastic(const LaunchOptions& options, const TrainOptions& train) {
 
 }  // namespace
 
-int run_launch(const LaunchOptions& options, const TrainOptions& train) {
+int run_launch(const LaunchOptions& options, const TrainOptions& asked) {
+  const TrainOptions train = asked.resume.empty() ? with_prepared_data(asked) : asked;
   if (!train.ranks.comm.empty() || train.ranks.rank >= 0 || train.ranks.world > 0) {
     refuse("launch sets --comm, --rank and --world itself; to start each rank by hand, leave launch out");
   }

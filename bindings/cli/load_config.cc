@@ -54,6 +54,18 @@ void make_absolute(hws_config* config, const ordered_json& tree, const std::stri
   set_string(config, pointer, absolute_path(path));
 }
 
+/// Sets what prepared rows say of themselves: their length, and whether they need the document mask.
+void take_rows_of(hws_config* config, const std::string& folder) {
+  const ordered_json manifest = ordered_json::parse(read_file(folder + "/prepared.json"), nullptr, false);
+  if (!manifest.is_object()) return;  // opening the data says what is wrong
+  const auto set = [&](const char* key, const char* pointer) {
+    if (manifest.contains(key) && !is_set(config, pointer))
+      check(hws_config_set(config, pointer, manifest[key].dump().c_str()));
+  };
+  set("sequence", "/batch/sequence");
+  set("packed", "/data/packing");
+}
+
 /// Loads a preset; no file has this name.
 Config load_preset(const std::string& name) {
   try {
@@ -152,7 +164,9 @@ void apply_data(Config* config, const std::string& file) {
   std::string format = "text";
   const bool pair_name = ends_with(file, ".bin") || ends_with(file, ".idx");
   const std::string stem = pair_name ? file.substr(0, file.size() - 4) : file;
-  if (exists(stem + ".bin") && exists(stem + ".idx")) {
+  if (exists(file + "/prepared.json")) {
+    format = "prepared";
+  } else if (exists(stem + ".bin") && exists(stem + ".idx")) {
     path = stem;
     format = "megatron";
   } else if (!exists(file)) {
@@ -174,6 +188,7 @@ void apply_data(Config* config, const std::string& file) {
   if (ends_with(file, ".u16") || ends_with(file, ".u32")) {
     set_string(config->get(), "/data/token_type", file.substr(file.size() - 3));
   }
+  if (format == "prepared") take_rows_of(config->get(), file);
 }
 
 Config load_config(const ConfigOptions& options) {

@@ -16,6 +16,7 @@
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/meant.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/prepare_arguments.h"
 
 namespace {
 
@@ -79,8 +80,11 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
   sub->add_option("config", o->config.config, "Config file, preset name, or model folder to fine-tune")
       ->type_name("CONFIG");
   add_sets(sub, &o->config.sets);
-  sub->add_option("--data", o->config.data, "File to train on: text, token ids, or a Megatron .bin/.idx pair")
+  sub->add_option("--data", o->config.data,
+                  "File to train on: text, token ids, rows of text, or prepared rows")
       ->type_name("FILE");
+  sub->add_option("--template", o->chat_template, "With rows of text: chat template, as of prepare")
+      ->type_name("FILE|NAME");
   CLI::Option* out =
       sub->add_option("--out", o->out, "New folder for config, metrics, report and checkpoints")
           ->type_name("DIR");
@@ -331,6 +335,7 @@ int run(int argc, char** argv) {
   app.failure_message(CLI::FailureMessage::help);
   add_train(&app, &action);
   add_launch(&app, &action);
+  hawser::cli::add_prepare(&app, &action);
   add_eval(&app, &action);
   add_generate(&app, &action);
   add_config_commands(&app, &action);

@@ -203,6 +203,8 @@ void check_against_checkpoint(const RunFolder& folder, const hws_config* run, co
   std::string differences;
   const auto compare = [&](const std::string& pointer) {
     if (pointer.empty() || is_changeable(pointer)) return;
+    // The folder that training began from says what the model is, where the config does not.
+    if (here.contains("/init/from") && pointer.starts_with("/model/") && !here.contains(pointer)) return;
     if (pointer == "/checkpoint/path" || pointer == "/batch/global_batch") return;  // handled below
     const ordered_json a = here.value(pointer, ordered_json()), b = there.value(pointer, ordered_json());
     if (a == b) return;

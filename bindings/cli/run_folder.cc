@@ -14,6 +14,7 @@
 
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/prepare.h"
 
 namespace fs = std::filesystem;
 
@@ -38,7 +39,10 @@ void RunFolder::check_unused(const std::string& path) {
   if (exists(path)) {
     if (!is_folder(path))
       throw Failure(HWS_ALREADY_EXISTS, "--out " + path + " is a file; name a new folder");
-    const bool empty = fs::is_empty(path, error);
+    bool empty = true;  // but for rows that were prepared for this run
+    for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
+      empty =
+          empty && entry->path().string() == prepared_folder_of(path) && is_prepared(entry->path().string());
     if (error) fail_file("--out " + path + ": cannot look into it", error.value());
     if (!empty) {
       throw Failure(HWS_ALREADY_EXISTS,

@@ -13,6 +13,7 @@
 #include "bindings/cli/follow.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/prepare.h"
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/ranks.h"
 #include "bindings/cli/resume.h"
@@ -344,7 +345,8 @@ int resume(const TrainOptions& options, const std::function<void(int64_t)>& bega
 
 }  // namespace
 
-int train_once(const TrainOptions& options, const std::function<void(int64_t)>& began) {
+int train_once(const TrainOptions& asked, const std::function<void(int64_t)>& began) {
+  const TrainOptions options = asked.resume.empty() ? with_prepared_data(asked) : asked;
   if (options.other_data && options.resume.empty())
     refuse("--other-data only works with --resume: a new run has no earlier data to differ from");
   if (!options.elastic) return options.resume.empty() ? start(options, began) : resume(options, began);

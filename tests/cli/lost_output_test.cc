@@ -52,6 +52,7 @@ const std::multimap<std::string, std::string>& printing() {
   static const std::multimap<std::string, std::string> commands = {
       {"convert", "convert made converted%"},
       {"device", "device --seconds 0.02"},
+      {"prepare", "prepare --help"},
       {"device", "device --seconds 0.02 --json"},
       {"eval", "eval made --data text.txt --max-batches 1"},
       {"eval", "eval made --data text.txt --max-batches 1 --json"},

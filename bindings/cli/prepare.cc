@@ -1,0 +1,152 @@
+#include "bindings/cli/prepare.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "bindings/cli/client.h"
+#include "bindings/cli/file_failure.h"
+#include "bindings/cli/interrupt.h"
+#include "bindings/cli/load_config.h"
+#include "bindings/cli/output.h"
+#include "bindings/cli/quantity.h"
+#include "bindings/cli/ranks.h"
+#include "bindings/cli/run_folder.h"
+
+namespace hawser::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kRowEndings[] = {".jsonl", ".ndjson", ".json", ".parquet"};
+
+/// One line on a terminal, which rewrites itself; nothing elsewhere.
+class Bar {
+ public:
+  void show(const ordered_json& now) {
+    if (!terminal_) return;
+    const double done = now.at("done_bytes"), total = now.at("total_bytes");
+    const double share = total > 0 ? done / total : 1;
+    const int filled = static_cast<int>(share * kWidth);
+    std::string bar(static_cast<size_t>(filled), '#');
+    bar.resize(kWidth, '.');
+    output().print("\r[%s] %3.0f%%  %s rows  %s/s ", bar.c_str(), 100 * share,
+                   count_text(now.at("rows")).c_str(), bytes_text(done / seconds()).c_str());
+    output().flush();
+    shown_ = true;
+  }
+  void finish() {
+    if (shown_) output().print("\n");
+    shown_ = false;
+  }
+
+ private:
+  static constexpr int kWidth = 24;
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count() + 1e-3;
+  }
+  const bool terminal_ = isatty(STDOUT_FILENO) != 0;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  bool shown_ = false;
+};
+
+struct Listener {
+  Bar bar;
+  CallbackError error;
+};
+
+void told(void* user, const char* json, size_t size) {
+  auto* const listener = static_cast<Listener*>(user);
+  listener->error.hold([&] { return listener->bar.show(ordered_json::parse(json, json + size)), 0; });
+}
+
+std::string request_of(const PrepareOptions& options) {
+  ordered_json request = {{"model", options.model},     {"files", options.data},
+                          {"out", options.out},         {"sequence", options.sequence},
+                          {"packing", options.packing}, {"threads", options.threads}};
+  if (!options.longer.empty()) request["long"] = options.longer;
+  if (!options.chat_template.empty()) request["template"] = options.chat_template;
+  if (options.seed > 0) request["seed"] = options.seed;
+  return request.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+bool has_row_ending(const std::string& path) {
+  for (const char* ending : kRowEndings)
+    if (path.ends_with(ending)) return true;
+  return false;
+}
+
+/// Tokens of a row, as the config of the run says.
+int64_t sequence_of(const ConfigOptions& config) {
+  ConfigOptions without_data = config;
+  without_data.data.clear();
+  const ordered_json resolved = resolved_tree(load_config(without_data).get());
+  return resolved.at(ordered_json::json_pointer("/batch/sequence")).get<int64_t>();
+}
+
+/// Other ranks than the first wait for what that one prepares.
+void wait_for(const std::string& folder) {
+  const InterruptScope scope;
+  while (!is_prepared(folder)) {
+    if (InterruptScope::interrupted()) throw Failure(HWS_CANCELLED, "interrupted");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+}  // namespace
+
+std::string prepared_folder_of(const std::string& run) { return run + "/data"; }
+
+bool is_prepared(const std::string& folder) { return exists(folder + "/prepared.json"); }
+
+std::string prepare_rows(const PrepareOptions& options) {
+  const InterruptScope scope;
+  Listener listener;
+  hws_buffer* report = nullptr;
+  const int32_t status = hws_data_prepare(request_of(options).c_str(), told, &listener, nullptr, &report);
+  const Buffer owned(report);
+  listener.bar.finish();
+  check(status);
+  listener.error.rethrow();
+  return std::string(static_cast<const char*>(hws_buffer_data(report)), hws_buffer_size(report));
+}
+
+TrainOptions with_prepared_data(TrainOptions options) {
+  ConfigOptions& config = options.config;
+  const bool rows = has_row_ending(config.data) && !is_folder(config.data);
+  if (!rows || !is_folder(config.config)) return options;
+  if (!exists(config.config + "/tokenizer.json"))
+    throw Failure(HWS_NOT_FOUND,
+                  "--data " + config.data + " is rows of text, and " + config.config +
+                      " has no tokenizer.json to make tokens of them; give a model folder with one");
+  if (options.out.empty())
+    refuse("--data " + config.data + " needs --out DIR: its rows are prepared into the run's folder");
+  const std::string folder = prepared_folder_of(options.out);
+  if (RunFolder::is_run(options.out)) {
+    // A run that goes on has its rows.
+  } else if (leads(options.ranks)) {
+    PrepareOptions asked;
+    asked.model = config.config;
+    asked.data = {config.data};
+    asked.out = folder;
+    asked.chat_template = options.chat_template;
+    asked.sequence = sequence_of(config);
+    asked.threads = config.threads;
+    RunFolder::check_unused(options.out);
+    const auto report = ordered_json::parse(prepare_rows(asked));
+    if (!report.at("reused"))
+      output().print("prepared: %s rows of %s tokens from %s, %.0f%% learned\n",
+                     count_text(report.at("prepared_rows")).c_str(),
+                     count_text(report.at("sequence")).c_str(), count_text(report.at("rows")).c_str(),
+                     100 * report.at("learned_share").get<double>());
+  } else {
+    wait_for(folder);
+  }
+  config.data = folder;
+  return options;
+}
+
+}  // namespace hawser::cli

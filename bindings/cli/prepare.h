@@ -1,0 +1,22 @@
+// Preparing text for training: for `hawser prepare`, and for a run that is given rows of text.
+#pragma once
+
+#include <string>
+
+#include "bindings/cli/commands.h"
+
+namespace hawser::cli {
+
+/// Prepares, with a progress bar, and returns the report, JSON.
+std::string prepare_rows(const PrepareOptions& options);
+
+/// If the run is given rows of text for a model with a tokenizer, prepares them into the run's folder, once for all its
+/// ranks and restarts, and names that folder as the data. Else changes nothing.
+TrainOptions with_prepared_data(TrainOptions options);
+
+/// Where a run keeps its prepared rows.
+std::string prepared_folder_of(const std::string& run);
+/// Whether a folder holds prepared rows.
+bool is_prepared(const std::string& folder);
+
+}  // namespace hawser::cli
