@@ -34,7 +34,7 @@ int32_t on_step(void* user, const hws_train_record* record) {
 int follow(hws_engine* engine, int64_t sample_every) {
   const auto info = nlohmann::json::parse(text_of(hws_engine_info, static_cast<const hws_engine*>(engine)));
   if (info.at("step").get<int64_t>() >= info.at("total_steps").get<int64_t>()) return kExitOk;
-  Follower follower{engine, has_text_vocabulary(engine) ? sample_every : 0, {}};
+  Follower follower{engine, can_draw_samples(engine) ? sample_every : 0, {}};
   int32_t status = HWS_OK;
   {
     const InterruptScope interrupt;

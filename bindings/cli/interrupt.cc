@@ -27,6 +27,7 @@ void install(int number, void (*handler)(int), int flags) {
 }  // namespace
 
 InterruptScope::InterruptScope() {
+  signal_seen = 0;
   check(hws_thread_set_interrupt(poll, nullptr, nullptr));
   // SA_RESETHAND: a second Ctrl-C reaches the default handler.
   for (const int number : {SIGINT, SIGTERM})

@@ -9,7 +9,7 @@ namespace hawser::cli {
 /// While this object exists, SIGINT, SIGTERM and SIGHUP end the long call of this thread
 /// (hws_thread_set_interrupt). After the first SIGINT or SIGTERM, that signal has its default effect again.
 /// Closing a terminal may send several SIGHUPs (from the kernel and the shell): all after the first are ignored,
-/// also later. If the caller ignores SIGHUP (nohup), it stays ignored. One instance per process.
+/// also later. If the caller ignores SIGHUP (nohup), it stays ignored. One instance at a time.
 class InterruptScope {
  public:
   InterruptScope();
@@ -17,7 +17,7 @@ class InterruptScope {
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
 
-  /// Whether a signal has arrived.
+  /// Whether a signal has arrived since the newest instance was made.
   static bool interrupted();
 
  private:

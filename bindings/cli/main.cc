@@ -11,12 +11,14 @@
 #include <string>
 
 #include "bindings/cli/argument_checks.h"
+#include "bindings/cli/chat_command.h"
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/meant.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/prepare_arguments.h"
+#include "bindings/cli/tokenizer_command.h"
 
 namespace {
 
@@ -181,8 +183,7 @@ void add_generate(CLI::App* app, Action* action) {
   auto o = std::make_shared<hawser::cli::GenerateOptions>();
   CLI::App* sub = app->add_subcommand("generate", "Continue a text or a list of token ids");
   sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
-  CLI::Option* prompt = sub->add_option("--prompt", o->prompt,
-                                        "Text to continue; for models with a byte or character vocabulary");
+  CLI::Option* prompt = sub->add_option("--prompt", o->prompt, "Text to continue, for models that read text");
   CLI::Option* tokens =
       sub->add_option("--tokens", o->tokens, "Token ids to continue, such as 1,2,3; prints the new ids")
           ->type_name("IDS");
@@ -203,7 +204,9 @@ void add_generate(CLI::App* app, Action* action) {
   sub->add_option("--seed", o->seed, "Random seed; the same seed gives the same text")
       ->check(seed_number())
       ->capture_default_str();
-  sub->add_option("--stop-token", o->stop_token, "Stop after this token id")->check(whole_number(0));
+  sub->add_option("--stop-token", o->stop_token,
+                  "Stop after this token id (default: the model's end tokens, for text)")
+      ->check(whole_number(0));
   sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
   add_sets(sub, &o->sets);
   sub->callback([=] {
@@ -338,6 +341,8 @@ int run(int argc, char** argv) {
   hawser::cli::add_prepare(&app, &action);
   add_eval(&app, &action);
   add_generate(&app, &action);
+  hawser::cli::add_chat_command(&app, &action);
+  hawser::cli::add_tokenizer_command(&app, &action);
   add_config_commands(&app, &action);
   add_model_commands(&app, &action);
   hawser::cli::check_words(&app, kWordsThatMayBe);

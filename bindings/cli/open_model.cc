@@ -71,11 +71,11 @@ int64_t trained_sequence(const ModelPath& model) {
   return resolved_model(model).at("batch").at("sequence").get<int64_t>();
 }
 
-bool has_text_vocabulary(const hws_engine* engine) {
+bool reads_text(const hws_engine* engine) {
   hws_buffer* raw = nullptr;
   const int32_t status = hws_text_encode(engine, "", 0, &raw);
   const Buffer buffer(raw);
-  return status == HWS_OK;
+  return status != HWS_FAILED_PRECONDITION;
 }
 
 }  // namespace hawser::cli

@@ -8,6 +8,7 @@
 
 #include "bindings/cli/client.h"
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/text_stream.h"
 
 namespace hawser::cli {
 namespace {
@@ -41,6 +42,7 @@ double order1_validation_loss(const hws_engine* engine, const std::string& text_
                               double validation_fraction) {
   std::error_code error;
   if (std::filesystem::file_size(text_file, error) > kLargestFile || error) return std::nan("");
+  if (has_tokenizer(engine)) return std::nan("");  // pairs of its tokens would be too many to count
   const std::string text = read_file(text_file);
   hws_buffer* raw = nullptr;
   if (hws_text_encode(engine, text.data(), text.size(), &raw) != HWS_OK) return std::nan("");

@@ -2,6 +2,7 @@
 #include "bindings/cli/sample.h"
 
 #include "bindings/cli/client.h"
+#include "bindings/cli/text_stream.h"
 
 namespace hawser::cli {
 namespace {
@@ -13,9 +14,8 @@ constexpr double kSampleTemperature = 0.8;
 std::vector<int32_t> sample_prompt(const hws_engine* engine) {
   hws_buffer* raw = nullptr;
   if (hws_text_encode(engine, "\n", 1, &raw) != HWS_OK) return {0};
-  const Buffer buffer(raw);
-  const auto* ids = static_cast<const int32_t*>(hws_buffer_data(buffer.get()));
-  return std::vector<int32_t>(ids, ids + hws_buffer_size(buffer.get()) / sizeof(int32_t));
+  const std::vector<int32_t> tokens = tokens_in(Buffer(raw));
+  return tokens.empty() ? std::vector<int32_t>{0} : tokens;
 }
 
 struct Collector {
@@ -32,6 +32,13 @@ int32_t collect_token(void* user, int32_t token) {
 }
 
 }  // namespace
+
+bool can_draw_samples(const hws_engine* engine) {
+  hws_buffer* raw = nullptr;
+  const int32_t status = hws_text_encode(engine, "", 0, &raw);
+  const Buffer buffer(raw);
+  return status == HWS_OK;
+}
 
 int32_t draw_sample(hws_engine* engine, int64_t step, std::vector<int32_t>* tokens) {
   const std::vector<int32_t> prompt = sample_prompt(engine);

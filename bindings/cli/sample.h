@@ -8,6 +8,9 @@
 
 namespace hawser::cli {
 
+/// Whether the model reads text now: a tokenizer needs its module, and a run goes on without samples.
+bool can_draw_samples(const hws_engine* engine);
+
 /// Continues a line break (or the first token). The result depends only on the step. Collective if ranks are
 /// in several processes. Returns the status of hws_engine_generate; after HWS_CANCELLED the run has been told
 /// to stop.

@@ -50,7 +50,7 @@ TrainSession::TrainSession(hws_engine* engine, RunFolder* folder, RunFacts facts
       first_step_(first_step),
       rows_on_disk_(rows_.size()),
       live_(&facts_, first_step, settings_.log_every),
-      text_(has_text_vocabulary(engine)),
+      text_(can_draw_samples(engine)),
       reported_at_(Clock::now()) {
   for (const MetricRow& row : rows_) {
     if (std::isfinite(row.validation_loss) && !(row.validation_loss >= facts_.best_validation)) {

@@ -35,6 +35,7 @@
 %typemap(argout) T** out "$result = PyLong_FromVoidPtr(*$1);"
 %enddef
 HANDLE(hws_config) HANDLE(hws_plan) HANDLE(hws_comm) HANDLE(hws_engine) HANDLE(hws_op)
+HANDLE(hws_tokenizer)
 
 %typemap(in, numinputs=0) hws_buffer** out (hws_buffer* buffer = NULL) "$1 = &buffer;"
 %typemap(argout) hws_buffer** out
@@ -104,26 +105,30 @@ ARRAY_IN(const int32_t* tokens, size_t count, 1, array_integers($input, &array, 
 }
 %typemap(freearg) const hws_batch* batch "for (int i = 0; i < 4; ++i) array_close(&arrays$argnum[i]);"
 
-// (prompt, max_tokens, temperature, top_k, top_p, seed, stop_token).
-%typemap(arginit) const hws_generate_request* request "memset(&array$argnum, 0, sizeof array$argnum);"
-%typemap(in) const hws_generate_request* request (array array, hws_generate_request value) {
-  PyObject* prompt;
+// (prompt, max_tokens, temperature, top_k, top_p, seed, stop_token, stop_tokens).
+%typemap(arginit) const hws_generate_request* request "memset(arrays$argnum, 0, sizeof arrays$argnum);"
+%typemap(in) const hws_generate_request* request (array arrays[2], hws_generate_request value) {
+  PyObject *prompt, *stop_tokens;
   long long max_tokens, top_k;
   unsigned long long seed;
   int stop_token;
   memset(&value, 0, sizeof value);
-  if (!PyArg_ParseTuple($input, "OLdLdKi", &prompt, &max_tokens, &value.temperature, &top_k, &value.top_p, &seed, &stop_token)) SWIG_fail;
-  if (!array_integers(prompt, &array, "prompt", 1)) SWIG_fail;
+  if (!PyArg_ParseTuple($input, "OLdLdKiO", &prompt, &max_tokens, &value.temperature, &top_k, &value.top_p, &seed, &stop_token,
+                        &stop_tokens)) SWIG_fail;
+  if (!array_integers(prompt, &arrays[0], "prompt", 1)) SWIG_fail;
+  if (!array_integers(stop_tokens, &arrays[1], "stop_tokens", 1)) SWIG_fail;
   value.struct_size = sizeof value;
-  value.prompt = array.data;
-  value.prompt_length = array.elements;
+  value.prompt = arrays[0].data;
+  value.prompt_length = arrays[0].elements;
+  value.stop_tokens = arrays[1].data;
+  value.stop_count = arrays[1].elements;
   value.max_tokens = max_tokens;
   value.top_k = top_k;
   value.seed = seed;
   value.stop_token = stop_token;
   $1 = &value;
 }
-%typemap(freearg) const hws_generate_request* request "array_close(&array$argnum);"
+%typemap(freearg) const hws_generate_request* request "for (int i = 0; i < 2; ++i) array_close(&arrays$argnum[i]);"
 
 %typemap(in) const hws_comm_address* (hws_comm_address value) {
   if ($input != Py_None) {

@@ -10,7 +10,8 @@
  *     Each status but HWS_OK sets the calling thread's last error (hws_error_take), which has the text; only
  *     hws_engine_cancel and hws_error_* never do. Any function may return HWS_INVALID_ARGUMENT (a pointer
  *     that is NULL or misaligned, a number out of range, text that is not UTF-8), HWS_OUT_OF_MEMORY,
- *     HWS_INTERNAL, and the statuses of conventions 3 to 5. Later versions may add codes.
+ *     HWS_INTERNAL, and the statuses of conventions 3 to 5. Later versions may add codes. HWS_OUT_OF_MEMORY is
+ *     promised for all but tokenizers, whose functions say so.
  *  2. Out-parameters come last. On error a handle is set to NULL and a number is left alone.
  *  3. Handles are numbers in a table of 65,536, never dereferenced. A NULL, destroyed or foreign handle gets
  *     HWS_BAD_HANDLE. A handle that a function puts in *out belongs to the caller, who ends it with the
@@ -109,6 +110,7 @@ typedef struct hws_plan hws_plan;
 typedef struct hws_comm hws_comm;
 typedef struct hws_engine hws_engine;
 typedef struct hws_op hws_op;
+typedef struct hws_tokenizer hws_tokenizer;
 
 /* ------------------------------------------------------------------------------------------------- library */
 
@@ -134,7 +136,8 @@ typedef int32_t (*hws_interrupt_fn)(void* user);
  * the answer is not 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as by
  * hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a load
  * has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read weights;
- * hws_config_prove_layout; hws_device_measure and _peak; hws_data_prepare. A step, a save or a transfer is never cut short.
+ * hws_tokenizer_train while it reads; hws_config_prove_layout; hws_device_measure and _peak;
+ * hws_data_prepare. A step, a save or a transfer is never cut short.
  *
  * The poll may call the functions that work at any time. It must not throw; if it does, the call ends as
  * well. It may set another poll. destroy(user) runs when another poll is set, but not before this one has
@@ -673,6 +676,9 @@ typedef struct hws_generate_request {
   int64_t top_k;         /**< sample among the k likeliest tokens; 0: all */
   double top_p;          /**< sample among the likeliest tokens that sum to this probability; 1: all */
   uint64_t seed;
+  const int32_t* stop_tokens; /**< [stop_count]: more tokens that end the text, such as "end_tokens" of
+                                   hws_tokenizer_info; NULL: none */
+  int64_t stop_count;
 } hws_generate_request;
 
 /** Called for each new token, on the calling thread. Non-zero ends the text. */
@@ -684,13 +690,71 @@ typedef int32_t (*hws_token_fn)(void* user, int32_t token);
 HWS_API hws_status hws_engine_generate(hws_engine* engine, const hws_generate_request* request,
                                        hws_token_fn callback, void* user, void (*destroy)(void*));
 
-/** Text to tokens, for models with a byte or character vocabulary. text: `size` bytes. *out: an int32 array.
- * Errors: HWS_FAILED_PRECONDITION for any other vocabulary; HWS_DATA_INVALID for a character that is not in
- * it. */
+/** Text to tokens, for models with a tokenizer or with a byte or character vocabulary. text: `size` bytes.
+ * *out: an int32 array. A tokenizer adds the special tokens that begin or end a text. Errors:
+ * HWS_FAILED_PRECONDITION for a model that has neither; HWS_DATA_INVALID for a character that is not in the
+ * vocabulary and for text that is not UTF-8; for a tokenizer also those of hws_tokenizer_open. */
 HWS_API hws_status hws_text_encode(const hws_engine* engine, const char* text, size_t size, hws_buffer** out);
-/** And back. tokens: `count` of them. *out: text. Errors: HWS_FAILED_PRECONDITION as above. */
+/** And back, without special tokens. tokens: `count` of them. *out: text. Errors: as above. */
 HWS_API hws_status hws_text_decode(const hws_engine* engine, const int32_t* tokens, size_t count,
                                    hws_buffer** out);
+
+/* -------------------------------------------------------------------------------------------- tokenizers */
+
+/* How a model reads and writes text: its tokenizer, exactly as Hugging Face's tokenizers runs it, and its chat
+ * template. All functions but hws_tokenizer_train take `const` handles. They need the text module,
+ * hawser-0/libhawser_text.so beside the library: without it they return HWS_UNAVAILABLE. Where memory runs
+ * out inside the module, the process aborts: hws_text_* of a model with a tokenizer and hws_tokenizer_* cannot
+ * return HWS_OUT_OF_MEMORY for it. */
+
+/** Opens the tokenizer of a model: a tokenizer.json by itself, a Hugging Face folder, or a checkpoint. A model
+ * of bytes or characters has the tokenizer that its export has. Errors: HWS_NOT_FOUND without a
+ * tokenizer.json; HWS_DATA_INVALID for one that cannot be read, or another file of the folder
+ * (tokenizer_config.json, special_tokens_map.json, chat_template.jinja, generation_config.json); the text
+ * names the file. HWS_ABI_MISMATCH for a module of another version. */
+HWS_API hws_status hws_tokenizer_open(const char* path, hws_tokenizer** out);
+/** That of an engine's model. Errors also: HWS_FAILED_PRECONDITION for a model without one; HWS_DATA_INVALID
+ * for one with more tokens than the model's embedding has rows. */
+HWS_API hws_status hws_engine_tokenizer(const hws_engine* engine, hws_tokenizer** out);
+/** *out: a JSON object.
+ *   "vocab_size"      the greatest token id plus 1
+ *   "end_of_text"     the id of eos_token, or null
+ *   "end_tokens"      all ids that end what the model says: eos_token_id of generation_config.json (else of
+ *                     config.json), eos_token, and the special token that the template puts after an answer
+ *   "special_tokens"  {"bos_token": "<s>", ...}, as the folder names them
+ *   "chat_template"   whether it has one
+ *   "digest", "template_digest" (null without a template) */
+HWS_API hws_status hws_tokenizer_info(const hws_tokenizer* tokenizer, hws_buffer** out);
+
+#define HWS_TEXT_ADD_SPECIAL 1  /**< encode: the special tokens that begin or end a text, too */
+#define HWS_TEXT_SKIP_SPECIAL 2 /**< decode: leave special tokens out */
+/** decode: leave out what the last tokens only begin of a character. The text of growing tokens then only
+ * grows, so its new bytes are what to show next. */
+#define HWS_TEXT_WHOLE 4
+
+/** text: `size` bytes. *out: an int32 array. A text that has its special tokens already, such as a rendered
+ * chat, is encoded without HWS_TEXT_ADD_SPECIAL. flags: 0 or HWS_TEXT_ADD_SPECIAL. Errors: HWS_DATA_INVALID
+ * for text that is not UTF-8, with the offset. */
+HWS_API hws_status hws_tokenizer_encode(const hws_tokenizer* tokenizer, const char* text, size_t size,
+                                        uint32_t flags, hws_buffer** out);
+/** tokens: `count` of them; ids without a token are left out. *out: text. flags: 0, HWS_TEXT_SKIP_SPECIAL,
+ * HWS_TEXT_WHOLE or both. Errors: HWS_INVALID_ARGUMENT for a negative id. */
+HWS_API hws_status hws_tokenizer_decode(const hws_tokenizer* tokenizer, const int32_t* tokens, size_t count,
+                                        uint32_t flags, hws_buffer** out);
+/** Renders a chat by the model's template. chat: a JSON object with "messages" (of OpenAI's form), and if
+ * wanted "tools", "add_generation_prompt" (default: false) and other variables that the template reads.
+ * *out: text. Errors: HWS_FAILED_PRECONDITION for a model without a template; HWS_DATA_INVALID for a
+ * chat of another form (says which message) and for what the template refuses, in its words. */
+HWS_API hws_status hws_tokenizer_render(const hws_tokenizer* tokenizer, const char* chat, hws_buffer** out);
+/** Learns a byte-level BPE of at most `vocab_size` tokens from UTF-8 files and writes it as a tokenizer.json
+ * to `path`, which must not exist. files and special_tokens: JSON arrays of paths and of tokens, which come
+ * first in the vocabulary; special_tokens may be NULL. Equal files in equal order give equal bytes. All
+ * different words are held in memory. Errors: HWS_DATA_INVALID for text that is not UTF-8 (file and offset),
+ * and for a vocabulary without room for 256 bytes and the special tokens; HWS_ALREADY_EXISTS; HWS_CANCELLED
+ * (hws_thread_set_interrupt); those of the file system. */
+HWS_API hws_status hws_tokenizer_train(const char* files, int64_t vocab_size, const char* special_tokens,
+                                       const char* path);
+HWS_API void hws_tokenizer_destroy(hws_tokenizer* tokenizer);
 
 /* ------------------------------------------------------------------------------------------------- tensors */
 

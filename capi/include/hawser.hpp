@@ -164,6 +164,15 @@ std::string text(Call&& call) {
   return std::string(static_cast<const char*>(hws_buffer_data(buffer.get())), hws_buffer_size(buffer.get()));
 }
 
+/// The tokens that `call(hws_buffer**)` gives.
+template <typename Call>
+std::vector<std::int32_t> tokens(Call&& call) {
+  Buffer buffer;
+  check(call(buffer.out()));
+  const auto* ids = static_cast<const std::int32_t*>(hws_buffer_data(buffer.get()));
+  return std::vector<std::int32_t>(ids, ids + hws_buffer_size(buffer.get()) / sizeof(std::int32_t));
+}
+
 /// For a parameter that ends with a NUL.
 inline const char* c_str(const std::string& text) {
   if (text.find('\0') != std::string::npos)
@@ -500,6 +509,59 @@ inline Comm Comm::host(std::unique_ptr<Transport> transport, std::int32_t rank, 
   return make([&](hws_comm** out) { return hws_comm_create_host(&to, out); });
 }
 
+// --------------------------------------------------------------------------------------------- tokenizers
+
+/// How a model reads and writes text.
+class Tokenizer {
+ public:
+  /// Of a tokenizer.json, a Hugging Face folder, or a checkpoint.
+  static Tokenizer open(const std::string& path) {
+    return make([&](hws_tokenizer** out) { return hws_tokenizer_open(detail::c_str(path), out); });
+  }
+  /// Learns a byte-level BPE and writes it to `path`. files, special_tokens: JSON arrays.
+  static void train(const std::string& files, std::int64_t vocab_size, const std::string& path,
+                    const std::string& special_tokens = "[]") {
+    detail::check(hws_tokenizer_train(detail::c_str(files), vocab_size, detail::c_str(special_tokens),
+                                      detail::c_str(path)));
+  }
+
+  std::string info() const {
+    return detail::text([&](hws_buffer** out) { return hws_tokenizer_info(get(), out); });
+  }
+  /// add_special: with the special tokens that begin or end a text.
+  std::vector<std::int32_t> encode(std::string_view text, bool add_special = false) const {
+    return detail::tokens([&](hws_buffer** out) {
+      return hws_tokenizer_encode(get(), text.data(), text.size(), add_special ? HWS_TEXT_ADD_SPECIAL : 0,
+                                  out);
+    });
+  }
+  /// skip_special: without special tokens. whole: without what the last tokens only begin of a character.
+  std::string decode(std::span<const std::int32_t> tokens, bool skip_special = false,
+                     bool whole = false) const {
+    const std::uint32_t flags = (skip_special ? HWS_TEXT_SKIP_SPECIAL : 0) | (whole ? HWS_TEXT_WHOLE : 0);
+    return detail::text([&](hws_buffer** out) {
+      return hws_tokenizer_decode(get(), tokens.data(), tokens.size(), flags, out);
+    });
+  }
+  /// chat: a JSON object with "messages".
+  std::string render(const std::string& chat) const {
+    return detail::text(
+        [&](hws_buffer** out) { return hws_tokenizer_render(get(), detail::c_str(chat), out); });
+  }
+  hws_tokenizer* get() const { return handle_.get(); }
+
+ private:
+  friend class Engine;
+  Tokenizer() = default;
+  template <typename Call>
+  static Tokenizer make(Call&& call) {
+    Tokenizer tokenizer;
+    detail::check(call(tokenizer.handle_.out()));
+    return tokenizer;
+  }
+  detail::Handle<hws_tokenizer, hws_tokenizer_destroy> handle_;
+};
+
 // ----------------------------------------------------------------------------------- what engines work with
 
 using Sizes = hws_sizes;
@@ -528,6 +590,7 @@ struct GenerateRequest {
   double top_p = 1;
   std::uint64_t seed = 0;
   std::int32_t stop_token = -1;
+  std::span<const std::int32_t> stop_tokens = {};  ///< more that end the text
 };
 
 enum class TensorKind : std::int32_t {
@@ -727,15 +790,18 @@ class Engine {
     return tokens;
   }
   std::vector<std::int32_t> encode(std::string_view text) const {
-    detail::Buffer buffer;
-    detail::check(hws_text_encode(get(), text.data(), text.size(), buffer.out()));
-    const auto* tokens = static_cast<const std::int32_t*>(hws_buffer_data(buffer.get()));
-    return std::vector<std::int32_t>(tokens, tokens + hws_buffer_size(buffer.get()) / sizeof(std::int32_t));
+    return detail::tokens(
+        [&](hws_buffer** out) { return hws_text_encode(get(), text.data(), text.size(), out); });
   }
   std::string decode(std::span<const std::int32_t> tokens) const {
     return report([&](const hws_engine* engine, hws_buffer** out) {
       return hws_text_decode(engine, tokens.data(), tokens.size(), out);
     });
+  }
+
+  /// That of the model.
+  Tokenizer tokenizer() const {
+    return Tokenizer::make([&](hws_tokenizer** out) { return hws_engine_tokenizer(get(), out); });
   }
 
   // Tensors.
@@ -880,6 +946,8 @@ void Engine::generate(const GenerateRequest& request, Fn&& callback) {
   host.top_k = request.top_k;
   host.top_p = request.top_p;
   host.seed = request.seed;
+  host.stop_tokens = request.stop_tokens.data();
+  host.stop_count = static_cast<std::int64_t>(request.stop_tokens.size());
   const hws_token_fn tell = [](void* user, std::int32_t token) -> std::int32_t {
     auto* to = static_cast<Call*>(user);
     return to->pending.hold(1, [&] { return detail::wants_more(to->fn, token) ? 0 : 1; });

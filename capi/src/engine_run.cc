@@ -13,7 +13,7 @@ namespace {
 static_assert(sizeof(hws_train_record) == kTrainRecordSize + 8 && offsetof(hws_train_record, step) == 8);
 static_assert(offsetof(hws_train_record, validation_loss) == 72 && offsetof(hws_train_record, best) == 100);
 static_assert(offsetof(hws_train_record, save_failures) == kTrainRecordSize);
-static_assert(sizeof(hws_generate_request) == kGenerateRequestSize);
+static_assert(offsetof(hws_generate_request, stop_tokens) == kGenerateRequestSize);
 static_assert(offsetof(hws_generate_request, prompt) == 8);
 
 hws_train_record to_host(const TrainRecord& from) {
@@ -37,6 +37,8 @@ GenerateRequest from_host(const Call& call, const hws_generate_request* request)
   call.range(host.max_tokens, 0, INT64_MAX, "request->max_tokens");
   call.range(host.top_k, 0, INT64_MAX, "request->top_k");
   call.range(host.stop_token, -1, INT32_MAX, "request->stop_token");
+  call.range(host.stop_count, 0, INT64_MAX, "request->stop_count");
+  call.array(host.stop_tokens, static_cast<size_t>(host.stop_count), "request->stop_tokens");
   if (!std::isfinite(host.temperature) || host.temperature < 0) {
     call.invalid("request->temperature",
                  fmt::format("is {}; it must be 0 (greedy) or positive", host.temperature));
@@ -53,7 +55,8 @@ GenerateRequest from_host(const Call& call, const hws_generate_request* request)
   result.top_k = host.top_k;
   result.top_p = host.top_p;
   result.seed = host.seed;
-  result.stop_token = host.stop_token;
+  if (host.stop_count > 0) result.stop_tokens.assign(host.stop_tokens, host.stop_tokens + host.stop_count);
+  if (host.stop_token >= 0) result.stop_tokens.push_back(host.stop_token);
   return result;
 }
 

@@ -210,6 +210,8 @@ const char* type_name(uint32_t type) {
       return "an hws_comm";
     case HandleType::kOp:
       return "an hws_op";
+    case HandleType::kTokenizer:
+      return "an hws_tokenizer";
   }
   return "no handle of this library";
 }

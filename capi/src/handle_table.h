@@ -26,7 +26,8 @@ enum class HandleType : uint32_t {
   kPlan = 4,
   kEngine = 5,
   kComm = 6,
-  kOp = 7
+  kOp = 7,
+  kTokenizer = 8
 };
 
 /// What a slot holds. Freed on whichever thread ends the last call after its destroy.

@@ -65,9 +65,12 @@ DataConfig decode_data(const Config& c) {
   data.sources = decode_sources(c, "/data/sources");
   data.validation_sources = decode_sources(c, "/data/validation_sources");
   if (data.format == DataFormat::kText) {
-    data.vocabulary = named<VocabularyKind>(
-        c, "/data/vocabulary",
-        {{"bytes", VocabularyKind::kBytes}, {"characters", VocabularyKind::kCharacters}});
+    data.vocabulary = named<VocabularyKind>(c, "/data/vocabulary",
+                                            {{"bytes", VocabularyKind::kBytes},
+                                             {"characters", VocabularyKind::kCharacters},
+                                             {"tokenizer", VocabularyKind::kTokenizer},
+                                             {"bpe", VocabularyKind::kTokenizer}});
+    if (c.is("/data/vocabulary", "bpe")) data.learned_tokens = c.integer("/data/vocab_size");
   }
   if (data.format == DataFormat::kTokens) {
     data.token_type =

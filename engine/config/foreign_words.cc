@@ -45,7 +45,7 @@ constexpr ForeignWord kTable[] = {
     {"validation_file val_file val_data eval_data test_file eval_dataset", "/data/validation_sources",
      "give [{\"path\": FILE}]"},
     {"tokenizer_name tokenizer_path tokenizer_file tokenizer_name_or_path", "/data/vocabulary",
-     "tokenizers are not run yet: give \"bytes\" or \"characters\", or token ids (data.format \"tokens\")"},
+     "a model's folder (init.from) brings its own; else give \"bytes\", \"characters\" or \"bpe\""},
     {"eos_token bos_token pad_token", "/data/separator", "give a token id"},
     {"num_workers dataloader_num_workers prefetch_factor pin_memory dataloader_pin_memory", "",
      "remove it: batches are read from the files as they are needed, without workers"},

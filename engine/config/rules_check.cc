@@ -20,7 +20,8 @@ struct Required {
 
 constexpr Required kRequired[] = {
     {"/model/vocab_size",
-     "give the number of token ids; for text, set data.vocabulary to \"bytes\" or \"characters\" instead"},
+     "give the number of token ids; for text, set data.vocabulary to \"bytes\", \"characters\" or \"bpe\" "
+     "instead"},
     {"/model/context", "give the most positions a row may have, such as 256"},
     {"/model/layers", "give the number of transformer blocks, such as 4"},
     {"/model/width", "give the features of the residual stream, such as 192"},

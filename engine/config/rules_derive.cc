@@ -92,6 +92,14 @@ constexpr Derivation kDerivations[] = {
        return c.is("/data/vocabulary", "bytes") && c.is("/data/format", "text") ? Value::of_int(256)
                                                                                 : Value();
      }},
+    {"model.vocab_size = data.vocab_size, the tokens to be learned",
+     "/model/vocab_size",
+     {"/data/vocabulary", "/data/format", "/data/vocab_size"},
+     [](const Effective& c) {
+       return c.is("/data/vocabulary", "bpe") && c.is("/data/format", "text")
+                  ? Value::of_int(c.integer("/data/vocab_size"))
+                  : Value();
+     }},
     {"model.position = rotary with rms_norm, learned with layer_norm",
      "/model/position",
      {"/model/norm"},

@@ -130,6 +130,15 @@ constexpr Check kModelChecks[] = {
      },
      "{/model/vocab_size} token ids are too few for the 256 bytes",
      "use 256, or leave vocab_size out"},
+    {"/model/vocab_size",
+     {"/model/vocab_size", "/data/vocabulary", "/data/vocab_size"},
+     [](const Effective& c) {
+       return c.is("/data/vocabulary", "bpe") && c.is("/data/format", "text") &&
+              c.integer("/model/vocab_size") < c.integer("/data/vocab_size");
+     },
+     "{/model/vocab_size} token ids are too few for the {/data/vocab_size} tokens to be learned "
+     "(/data/vocab_size)",
+     "leave it out, or set data.vocab_size to the same number"},
     {"/model/padding_token",
      {"/model/padding_token", "/model/vocab_size"},
      [](const Effective& c) { return c.integer("/model/padding_token") >= c.integer("/model/vocab_size"); },

@@ -8,7 +8,7 @@
 namespace hawser::data {
 
 enum class DataFormat { kNone, kText, kTokens, kMegatron, kPrepared };  // kNone: the host pushes batches
-enum class VocabularyKind { kNone, kBytes, kCharacters };
+enum class VocabularyKind { kNone, kBytes, kCharacters, kTokenizer };
 enum class TokenType { kU16, kU32 };
 
 struct DataSource {
@@ -22,6 +22,7 @@ struct DataConfig {
   std::vector<DataSource> sources;
   std::vector<DataSource> validation_sources;  ///< empty: a split of the training sources
   VocabularyKind vocabulary = VocabularyKind::kNone;
+  int64_t learned_tokens = 0;  ///< with kTokenizer: tokens of a BPE to learn from the text; 0: it is there
   TokenType token_type = TokenType::kU16;
   double validation_fraction = 0.1;  ///< the last share of each source
   bool packing = false;              ///< document mask: documents in a row do not see each other

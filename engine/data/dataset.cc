@@ -58,13 +58,13 @@ void check_config(const DataConfig& config, const Vocabulary& vocabulary, int64_
   }
   if (config.format == DataFormat::kText && vocabulary.kind() != config.vocabulary) {
     fail_config("/data/vocabulary",
-                "the vocabulary at hand is of another kind than the config's; text needs bytes or "
-                "characters");
+                "the vocabulary at hand is of another kind than the config's; text needs bytes, "
+                "characters or a tokenizer");
   }
-  if (config.format == DataFormat::kText && vocabulary.kind() == VocabularyKind::kCharacters &&
-      vocab_size > 0 && vocabulary.size() > vocab_size) {
-    fail_config("/model/vocab_size", "{} is too small for the {} distinct characters of the text", vocab_size,
-                vocabulary.size());
+  if (config.format == DataFormat::kText && vocab_size > 0 && vocabulary.size() > vocab_size) {
+    fail_config("/model/vocab_size", "{} is too small for the {} {}", vocab_size, vocabulary.size(),
+                vocabulary.tokenizer() != nullptr ? "tokens of the model's tokenizer"
+                                                  : "distinct characters of the text");
   }
   for (const DataSource& source : config.validation_sources) {
     if (source.weight != 1.0) {
@@ -186,7 +186,9 @@ Dataset::Dataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_
   check_rows(validation_sources_, config, cols);
   split(config);
   name_validation_sets(config);
-  fingerprint_ = make_fingerprint(config, seed, cols, train_, validation_);
+  const bool by_tokenizer = config.format == DataFormat::kText && vocabulary.tokenizer() != nullptr;
+  fingerprint_ = make_fingerprint(config, by_tokenizer ? vocabulary.tokenizer()->digest() : "", seed, cols,
+                                  train_, validation_);
   if (config.format == DataFormat::kText) return;  // tokens come from a vocabulary
   for (const Sources* sources : {&sources_, &validation_sources_})
     for (const auto& source : *sources)

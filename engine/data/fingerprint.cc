@@ -65,6 +65,8 @@ const char* vocabulary_name(VocabularyKind kind) {
       return "bytes";
     case VocabularyKind::kCharacters:
       return "characters";
+    case VocabularyKind::kTokenizer:
+      return "tokenizer";
     case VocabularyKind::kNone:
       break;
   }
@@ -73,8 +75,8 @@ const char* vocabulary_name(VocabularyKind kind) {
 
 }  // namespace
 
-std::string make_fingerprint(const DataConfig& config, uint64_t seed, int64_t cols,
-                             const std::vector<SourceRange>& train,
+std::string make_fingerprint(const DataConfig& config, const std::string& tokenizer, uint64_t seed,
+                             int64_t cols, const std::vector<SourceRange>& train,
                              const std::vector<SourceRange>& validation) {
   Json root = {{"format", format_name(config.format)},
                {"sequence", cols},
@@ -86,6 +88,7 @@ std::string make_fingerprint(const DataConfig& config, uint64_t seed, int64_t co
     if (config.packing) root["separator"] = config.separator;
   }
   if (config.format == DataFormat::kText) root["vocabulary"] = vocabulary_name(config.vocabulary);
+  if (!tokenizer.empty()) root["tokenizer"] = tokenizer;
   root["train"] = Json::array();
   for (size_t i = 0; i < train.size(); ++i) {
     Json part = describe(train[i]);

@@ -1,6 +1,7 @@
-// Text files. By bytes, token i is byte i. By characters, token i is character i, which is at byte i only in
+// Text files. By a tokenizer, all tokens are made when the file is opened and kept. By bytes, token i is byte i. By characters, token i is character i, which is at byte i only in
 // ASCII. For other text a sparse index stores the byte offset of every 1024th character, and a read steps
 // from the nearest one.
+#include <algorithm>
 #include <string_view>
 
 #include "engine/base/error.h"
@@ -87,13 +88,36 @@ class CharacterSource final : public TokenSource {
   std::vector<int64_t> offsets_;
 };
 
+class TokenizedSource final : public TokenSource {
+ public:
+  TokenizedSource(const std::string& path, const TextTokens& tokenizer)
+      : file_(InputFile::open(path)), tokens_(tokenizer.encode(file_)) {}
+
+  int64_t size() const override { return static_cast<int64_t>(tokens_.size()); }
+  void copy(int64_t first, int64_t count, int32_t* out) const override {
+    std::copy_n(tokens_.begin() + first, count, out);
+  }
+  int64_t document_end(int64_t, int64_t limit) const override { return limit; }
+  TokenLocation locate(int64_t index) const override {
+    return {file_.path(), -1, index, tokens_[static_cast<size_t>(index)]};
+  }
+  const std::string& name() const override { return file_.path(); }
+  std::vector<const InputFile*> files() const override { return {&file_}; }
+
+ private:
+  InputFile file_;
+  std::vector<int32_t> tokens_;
+};
+
 }  // namespace
 
 std::unique_ptr<TokenSource> open_text(const std::string& path, const Vocabulary& vocabulary) {
   if (vocabulary.kind() == VocabularyKind::kNone) {
-    fail(Code::kFailedPrecondition, "{}: text needs a vocabulary; set data.vocabulary to bytes or characters",
-         path);
+    fail(Code::kFailedPrecondition,
+         "{}: text needs a vocabulary; set data.vocabulary to bytes, characters or bpe", path);
   }
+  if (vocabulary.tokenizer() != nullptr)
+    return std::make_unique<TokenizedSource>(path, *vocabulary.tokenizer());
   if (vocabulary.kind() == VocabularyKind::kBytes) return std::make_unique<ByteSource>(path);
   return std::make_unique<CharacterSource>(path, vocabulary);
 }

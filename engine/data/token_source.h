@@ -53,8 +53,8 @@ class TokenSource {
   virtual void mark_row(int64_t /*first*/, const MarkedRow& /*row*/) const {}
 };
 
-/// UTF-8 text; the file is one document. By bytes, any file is accepted. By characters, invalid UTF-8 and
-/// characters outside the vocabulary are kDataInvalid with their offset, found here rather than in the middle
+/// UTF-8 text; the file is one document. By bytes, any file is accepted. By characters and by a tokenizer, invalid
+/// UTF-8 and, by characters, what is outside the vocabulary are kDataInvalid with their offset, found here rather than in the middle
 /// of a run.
 std::unique_ptr<TokenSource> open_text(const std::string& path, const Vocabulary& vocabulary);
 

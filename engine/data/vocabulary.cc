@@ -1,4 +1,3 @@
-// Byte and character vocabularies.
 #include "engine/data/vocabulary.h"
 
 #include <fmt/format.h>
@@ -23,9 +22,10 @@ namespace {
 }
 
 [[noreturn]] void fail_no_vocabulary() {
-  fail(
-      Code::kFailedPrecondition,
-      "this model has no text vocabulary: give token ids, or train with data.vocabulary bytes or characters");
+  fail(Code::kFailedPrecondition,
+       "this model has no tokenizer and no text vocabulary: give token ids, or train with data.vocabulary "
+       "bytes, "
+       "characters or bpe");
 }
 
 /// The marked code points, ascending.
@@ -70,6 +70,13 @@ Vocabulary Vocabulary::characters_of(const std::vector<std::string>& paths) {
   return Vocabulary(std::move(points));
 }
 
+Vocabulary Vocabulary::of_tokenizer(std::shared_ptr<const TextTokens> tokens) {
+  Vocabulary result;
+  result.kind_ = VocabularyKind::kTokenizer;
+  result.tokenizer_ = std::move(tokens);
+  return result;
+}
+
 Vocabulary Vocabulary::from_json(std::string_view json) {
   const Json root = Json::parse(json.begin(), json.end(), nullptr, false);
   if (!root.is_object()) fail_vocabulary("not a JSON object");
@@ -109,12 +116,13 @@ std::string Vocabulary::to_json() const {
 }
 
 int64_t Vocabulary::size() const {
+  if (tokenizer_) return tokenizer_->size();
   return kind_ == VocabularyKind::kBytes ? 256 : static_cast<int64_t>(code_points_.size());
 }
 
 int32_t Vocabulary::next(std::string_view text, size_t* at) const {
   if (kind_ == VocabularyKind::kBytes) return static_cast<uint8_t>(text[(*at)++]);
-  if (kind_ == VocabularyKind::kNone) return -1;
+  if (kind_ != VocabularyKind::kCharacters) return -1;
   const uint8_t lead = static_cast<uint8_t>(text[*at]);
   if (lead < 0x80) {
     const int32_t token = ascii_[lead];
@@ -131,6 +139,7 @@ int32_t Vocabulary::next(std::string_view text, size_t* at) const {
 
 std::vector<int32_t> Vocabulary::encode(std::string_view text) const {
   if (kind_ == VocabularyKind::kNone) fail_no_vocabulary();
+  if (tokenizer_) return tokenizer_->encode(text);
   std::vector<int32_t> tokens;
   tokens.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
@@ -143,6 +152,7 @@ std::vector<int32_t> Vocabulary::encode(std::string_view text) const {
 
 std::string Vocabulary::decode(const int32_t* tokens, int64_t n) const {
   if (kind_ == VocabularyKind::kNone) fail_no_vocabulary();
+  if (tokenizer_) return tokenizer_->decode(tokens, n);
   std::string text;
   for (int64_t i = 0; i < n; ++i) {
     if (tokens[i] < 0 || tokens[i] >= size()) {

@@ -1,15 +1,33 @@
-// Vocabulary: text to tokens and back, for byte and character models. Others work on token ids.
+// Vocabulary: text to tokens and back: by bytes, by characters, or by a tokenizer. Models without one work on token
+// ids.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/base/input_file.h"
 #include "engine/data/data_config.h"
 
 namespace hawser::data {
+
+/// What a vocabulary asks of a tokenizer. Const functions may be called beside each other.
+class TextTokens {
+ public:
+  virtual ~TextTokens() = default;
+  virtual int64_t size() const = 0;
+  /// A text of its own, with the special tokens that begin or end one.
+  virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+  /// The same for a whole file.
+  virtual std::vector<int32_t> encode(const InputFile& file) const = 0;
+  /// Without special tokens.
+  virtual std::string decode(const int32_t* tokens, int64_t n) const = 0;
+  /// Tells tokenizers apart.
+  virtual const std::string& digest() const = 0;
+};
 
 /// A value: copyable; const use is thread-safe. The token of a byte is its value; that of a character is its
 /// rank among the characters of the vocabulary, by code point.
@@ -20,31 +38,38 @@ class Vocabulary {
   /// A vocabulary of the distinct code points of the UTF-8 files, ascending. Throws kDataInvalid for invalid
   /// UTF-8, with the offset, and if there are no characters; also what InputFile::open throws.
   static Vocabulary characters_of(const std::vector<std::string>& paths);
+  static Vocabulary of_tokenizer(std::shared_ptr<const TextTokens> tokens);
   /// Parses the output of to_json; "{}" gives no vocabulary. Throws kDataInvalid for anything else.
   static Vocabulary from_json(std::string_view json);
-  /// {"kind": "bytes"}, {"kind": "characters", "characters": "\n !..."} or {}.
+  /// {"kind": "bytes"}, {"kind": "characters", "characters": "\n !..."} or {}, also for a tokenizer, whose files
+  /// stand elsewhere.
   std::string to_json() const;
 
   VocabularyKind kind() const { return kind_; }
-  int64_t size() const;  ///< tokens; 0 for none
-  /// Throws kDataInvalid for a character outside the vocabulary (character, offset) and for invalid UTF-8.
+  const TextTokens* tokenizer() const { return tokenizer_.get(); }  ///< null for the other kinds
+  int64_t size() const;                                             ///< tokens; 0 for none
+  /// Throws kDataInvalid for a character outside the vocabulary (character, offset) and for invalid UTF-8. A
+  /// tokenizer adds the special tokens of a text; decode leaves them out.
   std::vector<int32_t> encode(std::string_view text) const;
   /// The bytes of the tokens. A byte model may give invalid UTF-8. Throws kInvalidArgument for an id out of
   /// range.
   std::string decode(const int32_t* tokens, int64_t n) const;
   /// Returns the token of the character at text[*at] and advances *at. Returns -1, with *at unchanged, if it
-  /// has none or is invalid UTF-8. Requires *at < text.size(). Allocates nothing.
+  /// has none or is invalid UTF-8. Requires *at < text.size(). Allocates nothing. Not for tokenizers.
   int32_t next(std::string_view text, size_t* at) const;
 
   bool operator==(const Vocabulary& other) const {
-    return kind_ == other.kind_ && code_points_ == other.code_points_;
+    return kind_ == other.kind_ && code_points_ == other.code_points_ &&
+           (tokenizer_ == other.tokenizer_ ||
+            (tokenizer_ && other.tokenizer_ && tokenizer_->digest() == other.tokenizer_->digest()));
   }
 
  private:
   explicit Vocabulary(std::vector<uint32_t> code_points);  // ascending and distinct
 
   VocabularyKind kind_ = VocabularyKind::kNone;
-  std::vector<uint32_t> code_points_;    // ascending, for characters
+  std::vector<uint32_t> code_points_;  // ascending, for characters
+  std::shared_ptr<const TextTokens> tokenizer_;
   std::array<int32_t, 128> ascii_ = {};  // token of each ASCII character or -1: most text is ASCII
 };
 

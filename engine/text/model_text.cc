@@ -40,27 +40,31 @@ const std::string& required(const TextFiles& files, const std::string& where) {
   return found->second;
 }
 
+std::string read(const std::string& path) {
+  const InputFile file = InputFile::open(path);
+  if (file.size() > kMostBytes)
+    fail(Code::kOutOfRange, "{} has {} bytes; at most {} can be read", path, file.size(), kMostBytes);
+  std::string text(static_cast<size_t>(file.size()), '\0');
+  file.read_at(0, text.data(), file.size());
+  return text;
+}
+
 }  // namespace
 
 TextFiles read_text_files(const std::string& folder) {
   TextFiles files;
   for (const char* name : kFiles) {
-    InputFile file;
     try {
-      file = InputFile::open(folder + "/" + name);
+      files[name] = read(folder + "/" + name);
     } catch (const Error& error) {
       if (error.code() != Code::kNotFound) throw;
-      continue;
+      files.erase(name);
     }
-    if (file.size() > kMostBytes)
-      fail(Code::kOutOfRange, "{} has {} bytes; at most {} can be read", file.path(), file.size(),
-           kMostBytes);
-    std::string text(static_cast<size_t>(file.size()), '\0');
-    file.read_at(0, text.data(), file.size());
-    files[name] = std::move(text);
   }
   return files;
 }
+
+TextFiles read_tokenizer_file(const std::string& path) { return {{kTokenizer, read(path)}}; }
 
 std::string text_digest(const std::string& text) {
   if (text.empty()) return "";
@@ -81,6 +85,10 @@ ModelText::ModelText(const TextFiles& files, const std::string& where, const std
   read_special_names(files, settings);
   read_templates(files, settings, module_folder);
   find_end_tokens(files);
+}
+
+std::string ModelText::path_of(const std::string& name) const {
+  return where_.ends_with(".json") ? where_ : where_ + "/" + name;
 }
 
 /// The object in a file; an empty one without the file.

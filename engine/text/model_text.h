@@ -23,6 +23,9 @@ using TextFiles = std::map<std::string, std::string>;
 /// above 512 MiB, and what InputFile::open throws.
 TextFiles read_text_files(const std::string& folder);
 
+/// A tokenizer.json by itself, under that name.
+TextFiles read_tokenizer_file(const std::string& path);
+
 /// Digest of the text, "" if it is empty. Tells tokenizers and templates apart.
 std::string text_digest(const std::string& text);
 /// That of tokenizer.json; "" without one. Needs no text module.
@@ -31,7 +34,7 @@ std::string tokenizer_digest(const TextFiles& files);
 /// Const functions may be called beside each other, on any thread.
 class ModelText {
  public:
-  /// `where`: the folder or checkpoint, for errors. Throws kNotFound without tokenizer.json; kDataInvalid, naming the
+  /// `where`: the folder or checkpoint, or the path of a tokenizer.json by itself, for errors. Throws kNotFound without tokenizer.json; kDataInvalid, naming the
   /// file, for one that cannot be read; kUnavailable without the text module.
   ModelText(const TextFiles& files, const std::string& where, const std::string& module_folder = "");
 
@@ -57,7 +60,7 @@ class ModelText {
   void find_end_tokens(const TextFiles& files);
   std::optional<int64_t> end_of_answer() const;
   OrderedJson object_in(const TextFiles& files, const char* name) const;
-  std::string path_of(const std::string& name) const { return where_ + "/" + name; }
+  std::string path_of(const std::string& name) const;
 
   const std::string where_;
   const std::string digest_;

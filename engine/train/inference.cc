@@ -266,7 +266,9 @@ void Inference::generate(const GenerateRequest& request, const std::function<boo
     require_finite(logits, length);
     const int32_t token = sample_token(logits.data(), vocab, sampler, static_cast<uint64_t>(i), &scratch);
     text.push_back(token);
-    if (!fn(token) || token == request.stop_token) return;
+    if (!fn(token) ||
+        std::find(request.stop_tokens.begin(), request.stop_tokens.end(), token) != request.stop_tokens.end())
+      return;
   }
 }
 

@@ -26,7 +26,7 @@ struct GenerateRequest {
   int64_t top_k = 0;
   double top_p = 1;
   uint64_t seed = 0;
-  int32_t stop_token = -1;
+  std::vector<int32_t> stop_tokens;  ///< end the text, and are handed out
 };
 
 struct Evaluation {

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/optim/lr_schedule.h"
+#include "engine/train/assembly/learn_tokenizer.h"
 #include "engine/train/save/initial_weights.h"
 
 namespace hawser::train {
@@ -25,6 +26,7 @@ std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool 
   const auto connection = std::make_shared<Connection>(std::move(comm));
   try {
     Assembly assembly = assemble(config);
+    learn_tokenizer(&assembly);
     connection->connect(assembly.config);
     return std::unique_ptr<Trainer>(new Trainer(std::move(assembly), inference, cancel, connection));
   } catch (const AgreedError&) {

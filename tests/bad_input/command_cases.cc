@@ -98,10 +98,10 @@ std::vector<Case> files() {
                 site.write("run1/config.json", "{}");
                 site.write("run1/metrics.jsonl", "");
               }),
-      command("train model --data text.txt", {"/data/format", "tokenizer.json", "data.as_is"},
+      command("train model --data text.txt", {"/data/format", "tokenizer.model", "data.as_is"},
               [](Site& site) {
                 site.hugging_face();
-                site.write("model/tokenizer.json", "{}");
+                site.write("model/tokenizer.model", "{}");
               }),
       command("explain layers", {"hawser explain /model/layers"}),
       command("verify model", {"no digests", "hawser convert model"},

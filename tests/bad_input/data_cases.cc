@@ -186,12 +186,33 @@ std::vector<Case> no_texts() {
            {"a safetensors file", "init.from"}),
       text("bytes that are not text", std::string(90, '\0') + "text", "bytes",
            {"binary", "UTF-8", "data.format"}),
-      {"text for a Hugging Face model that has a tokenizer",
+      {"a vocabulary of the model's own, without a model",
        HWS_CONFIG_INVALID,
-       {"/data/format", "tokenizer.json", "format \"tokens\"", "data.as_is"},
+       {"/data/vocabulary", "no tokenizer", "\"bpe\""},
+       [](Site& site) {
+         site.write("a.txt", std::string(500, 'x'));
+         Json config = sound_config();
+         config["data"] = {{"format", "text"}, {"vocabulary", "tokenizer"}, {"path", site.path("a.txt")}};
+         return create(config);
+       }},
+      {"text as bytes for a Hugging Face model that has a tokenizer",
+       HWS_CONFIG_INVALID,
+       {"/data/vocabulary", "tokenizer.json", "bytes are other tokens", "data.as_is"},
        [](Site& site) {
          const std::string model = site.hugging_face();
          site.write("model/tokenizer.json", "{}");
+         site.write("a.txt", std::string(500, 'x'));
+         Json config = {
+             {"init", {{"from", model}}},
+             {"data", {{"format", "text"}, {"vocabulary", "bytes"}, {"path", site.path("a.txt")}}}};
+         return create(config);
+       }},
+      {"text for a Hugging Face model whose tokenizer has another form",
+       HWS_CONFIG_INVALID,
+       {"/data/format", "tokenizer.model", "format \"tokens\"", "data.as_is"},
+       [](Site& site) {
+         const std::string model = site.hugging_face();
+         site.write("model/tokenizer.model", "{}");
          site.write("a.txt", std::string(500, 'x'));
          Json config = {
              {"init", {{"from", model}}},

@@ -91,6 +91,8 @@ std::vector<Case> training() {
           {"/data/separator", "61", "0 to 60"}),
       bad(R"({"data": {"format": "text", "vocabulary": "bytes", "path": "a"}})",
           {"/model/vocab_size", "61 token ids", "256"}),
+      bad(R"({"data": {"format": "text", "vocabulary": "bpe", "vocab_size": 300, "path": "a"}})",
+          {"/model/vocab_size", "61 token ids", "300 tokens", "/data/vocab_size"}),
       bad(R"({"data": {"format": "tokens", "token_type": "u16", "sources": [{"weight": 1}]}})",
           {"/data/sources/0/path", "is missing"}),
       bad(R"({"data": {"format": "tokens", "token_type": "u16", "sources": [{"path": "a", "weight": 0}]}})",

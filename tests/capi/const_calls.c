@@ -62,7 +62,7 @@ static void find_const_functions(const function* functions, int count, const cha
     const function* f = row_of(functions, count, name, (size_t)(open - name));
     if (f == NULL) {
       check_failed(header, 0, name);
-    } else if (f->parameters[0].kind == kHandle && g_const_count < kMostConst) {
+    } else if (f->parameters[0].kind == kHandle && g_const_count < kMostConst && !is_without_module(f)) {
       for (int i = 0; i < kThreads; ++i) g_hammers[i].tallies[g_const_count].f = f;
       ++g_const_count;
     }

@@ -95,7 +95,7 @@ static void greedy_is_the_argmax_of_forward(void) {
   hws_engine* engine = tiny_engine(0);
   for (uint32_t i = 0; i < 6; ++i) push_and_step(engine, i);
   text t = {{3, 6, 9}, 3, 0, 0};
-  hws_generate_request request = {sizeof request, -1, NULL, 3, 30, 0, 0, 1, 0};
+  hws_generate_request request = {sizeof request, -1, NULL, 3, 30, 0, 0, 1, 0, NULL, 0};
   int32_t prompt[] = {3, 6, 9};
   request.prompt = prompt;
   CHECK_OK(hws_engine_generate(engine, &request, on_token, &t, on_destroy));
@@ -115,13 +115,25 @@ static void greedy_is_the_argmax_of_forward(void) {
   request.stop_token = t.tokens[7];
   CHECK_OK(hws_engine_generate(engine, &request, on_token, &u, NULL));
   CHECK(u.length <= 5 && u.tokens[u.length - 1] == t.tokens[7]); /* delivered */
+  const int64_t ended = u.length;
+  const int32_t stops[] = {-7, kVocab + 5, t.tokens[7]}; /* any of many ends it, too */
+  u.length = 0;
+  request.stop_token = -1;
+  request.stop_tokens = stops;
+  request.stop_count = 3;
+  CHECK_OK(hws_engine_generate(engine, &request, on_token, &u, NULL));
+  CHECK(u.length == ended && u.tokens[u.length - 1] == t.tokens[7]);
+  request.stop_count = 2;
+  u.length = 0;
+  CHECK_OK(hws_engine_generate(engine, &request, on_token, &u, NULL));
+  CHECK(u.length == 30);
   hws_engine_destroy(engine);
 }
 
 static void sampling_follows_the_seed(void) {
   hws_engine* engine = tiny_engine(HWS_ENGINE_INFERENCE);
   int32_t prompt[] = {1};
-  hws_generate_request request = {sizeof request, -1, prompt, 1, 20, 1.0, 10, 0.9, 42};
+  hws_generate_request request = {sizeof request, -1, prompt, 1, 20, 1.0, 10, 0.9, 42, NULL, 0};
   text a = {{0}, 0, 0, 0}, b = a, c = a;
   CHECK_OK(hws_engine_generate(engine, &request, on_token, &a, NULL));
   CHECK_OK(hws_engine_generate(engine, &request, on_token, &b, NULL));

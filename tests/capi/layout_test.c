@@ -104,7 +104,9 @@ static void requests(void) {
   FIELD(hws_generate_request, top_k, 40, 8);
   FIELD(hws_generate_request, top_p, 48, 8);
   FIELD(hws_generate_request, seed, 56, 8);
-  CHECK(sizeof(hws_generate_request) == 64);
+  FIELD(hws_generate_request, stop_tokens, 64, 8);
+  FIELD(hws_generate_request, stop_count, 72, 8);
+  CHECK(sizeof(hws_generate_request) == 80);
   FIELD(hws_comm_address, struct_size, 0, 4);
   FIELD(hws_comm_address, rank, 4, 4);
   FIELD(hws_comm_address, world_size, 8, 4);

@@ -15,7 +15,7 @@ typedef union value {
   double d;
 } value;
 
-enum { kError, kBuffer, kConfig, kPlan, kComm, kEngine, kOp, kTypes, kView = kTypes };
+enum { kError, kBuffer, kConfig, kPlan, kComm, kEngine, kOp, kTokenizer, kTypes, kView = kTypes };
 
 typedef enum kind {
   kNoMore,
@@ -75,6 +75,8 @@ typedef struct function {
 
 /* The objects that calls are made with, those that are gone, and how often a `destroy` ran. */
 extern void *g_alive[kTypes], *g_gone[kTypes];
+/* Whether a function is of the text module, and that is not here. */
+int is_without_module(const function* f);
 extern int g_destroyed;
 
 /* What outs, numbers and structs are written to; one of each kind per parameter. */

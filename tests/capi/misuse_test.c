@@ -107,9 +107,13 @@ static const wrong_field kWrongRequest[] = {
     {"request->top_p", offsetof(hws_generate_request, top_p), 8, REAL(0)},
     {"request->top_p", offsetof(hws_generate_request, top_p), 8, REAL(1.5)},
     {"request->top_p", offsetof(hws_generate_request, top_p), 8, REAL(NAN)},
+    {"request->stop_tokens", offsetof(hws_generate_request, stop_count), 8, INT(1)},
+    {"request->stop_count", offsetof(hws_generate_request, stop_count), 8, INT(-1)},
     {NULL, 0, 0, {NULL}}};
-static const hws_generate_request kRequestGood = {sizeof kRequestGood, -1, g_tokens, 1, 1, 0, 0, 1, 0};
-static const layout kRequest = {&kRequestGood, sizeof kRequestGood, sizeof kRequestGood, kWrongRequest};
+static const hws_generate_request kRequestGood = {
+    sizeof kRequestGood, -1, g_tokens, 1, 1, 0, 0, 1, 0, NULL, 0};
+static const layout kRequest = {&kRequestGood, sizeof kRequestGood,
+                                offsetof(hws_generate_request, stop_tokens), kWrongRequest};
 
 /* Rank 1 of two waits for rank 0 in vain. */
 static const wrong_field kWrongAddress[] = {
@@ -222,6 +226,10 @@ static void make_objects(void** objects, const char* saved) {
   objects[kComm] = comm;
   objects[kEngine] = engine;
   objects[kOp] = op;
+  hws_tokenizer* tokenizer = NULL;
+  const int32_t status = hws_engine_tokenizer(engine, &tokenizer);
+  if (status != HWS_UNAVAILABLE) CHECK_OK(status); /* no text module: its functions are left out */
+  objects[kTokenizer] = tokenizer;
 }
 
 static void destroy_objects(void** objects) {
@@ -232,6 +240,7 @@ static void destroy_objects(void** objects) {
   hws_comm_destroy(objects[kComm]);
   hws_engine_destroy(objects[kEngine]);
   hws_op_destroy(objects[kOp]);
+  hws_tokenizer_destroy(objects[kTokenizer]);
 }
 
 /* Every symbol of the list has a row, and there is no other row. */

@@ -88,7 +88,7 @@ TEST_F(ModelCommands, ConvertGoesBothWays) {
   const std::string ids = succeed("generate run" + greedy).out;
   EXPECT_EQ(succeed("generate imported" + greedy).out, ids);
   EXPECT_EQ(succeed("generate hf" + greedy).out, ids);
-  fs::remove(path("hf/tokenizer_config.json"));  // which says how text is read
+  for (const char* file : {"hf/tokenizer_config.json", "hf/tokenizer.json"}) fs::remove(path(file));
   refused("generate hf --prompt text", {"--tokens"});
   succeed("convert run hf16 --dtype bf16");
   EXPECT_LT(fs::file_size(path("hf16/model.safetensors")), fs::file_size(path("hf/model.safetensors")));

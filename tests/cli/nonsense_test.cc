@@ -12,7 +12,8 @@ class Nonsense : public CommandTest {
     succeed(
         "train config.json --data text.txt --set /train/steps=1 --set /schedule/warmup_steps=0 --out run");
     succeed("convert run hf");
-    write_text(path("hf/tokenizer.json"), "{\"version\": \"1.0\"}");
+    fs::remove(path("hf/tokenizer.json"));
+    write_text(path("hf/tokenizer.model"), "a form that only other programs read");
     fs::remove(path("hf/tokenizer_config.json"));
   }
 };
@@ -20,14 +21,14 @@ class Nonsense : public CommandTest {
 TEST_F(Nonsense, AModelWithATokenizerTakesNoTextUnlessItIsSaidTwice) {
   make_foreign_model();
   const std::string train = "train hf --data text.txt --set /train/steps=1 ";
-  const std::vector<std::string> says = {"/data/format", "hf", "tokenizer.json", "\"tokens\"", "data.as_is"};
+  const std::vector<std::string> says = {"/data/format", "hf", "tokenizer.model", "\"tokens\"", "data.as_is"};
   refused(train, says);
   refused(train + "--set /data/vocabulary=bytes --out new", says);
   refused("train config.json --set /model=\"{}\" --set /init/from=hf --data text.txt", says);
   refused("eval hf --data text.txt", says);
   EXPECT_FALSE(fs::exists(path("new")));
   succeed("convert hf imported");  // which carries the tokenizer along
-  refused("train imported --data text.txt --set /data/vocabulary=bytes", {"tokenizer.json", "data.as_is"});
+  refused("train imported --data text.txt --set /data/vocabulary=bytes", {"tokenizer.model", "data.as_is"});
   refused(train + "--set /data/as_is=true", {"/data/vocabulary"});
   succeed(train + "--set /data/vocabulary=bytes --set /data/as_is=true --out new");
   succeed("convert new exported");  // whose tokenizer is that of its own text

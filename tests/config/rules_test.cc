@@ -208,7 +208,7 @@ TEST(ConfigRules, RefusesEachMistakeWithAFix) {
       {"/cpu/threads", "-2", "/cpu/threads", "less than the minimum 0"},
       {"/preset", "quikstart", "/preset", "there is no preset \"quikstart\"; did you mean \"quickstart\"?"},
       {"/data/path", "a.txt", "/data/format", "data has sources, but no format"},
-      {"/data", R"({"path":"a","format":"text"})", "/data/vocabulary", "use \"bytes\" or \"characters\""},
+      {"/data", R"({"path":"a","format":"text"})", "/data/vocabulary", "\"characters\" or \"bpe\""},
       {"/data", R"({"path":"a","format":"tokens"})", "/data/token_type", "use \"u16\" or \"u32\""},
       {"/data", R"({"path":"a","format":"tokens","token_type":"u16","vocabulary":"characters"})",
        "/data/vocabulary", "set data.format to \"text\""},

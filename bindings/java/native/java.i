@@ -30,6 +30,7 @@
 %typemap(argout) T** out "if (result == HWS_OK) $result = (jlong)(intptr_t)*$1;"
 %enddef
 HANDLE(hws_config) HANDLE(hws_plan) HANDLE(hws_comm) HANDLE(hws_engine) HANDLE(hws_op)
+HANDLE(hws_tokenizer)
 
 // ------------------------------------------------------------------------------------------------------------ results
 %typemap(in, numinputs=0) hws_buffer** out (hws_buffer* made = NULL) "$1 = &made;"
@@ -119,6 +120,12 @@ GIVES(hws_engine_discard, jobject, StepResult)
 GIVES(hws_data_info, jbyteArray, byte[])
 GIVES(hws_text_encode, jbyteArray, byte[])
 GIVES(hws_text_decode, jbyteArray, byte[])
+GIVES(hws_engine_tokenizer, jlong, long)
+MAKES(hws_tokenizer_open, jlong, long)
+GIVES(hws_tokenizer_info, jbyteArray, byte[])
+GIVES(hws_tokenizer_encode, jbyteArray, byte[])
+GIVES(hws_tokenizer_decode, jbyteArray, byte[])
+GIVES(hws_tokenizer_render, jbyteArray, byte[])
 GIVES(hws_tensor_list, jbyteArray, byte[])
 GIVES(hws_tensor_statistics, jbyteArray, byte[])
 GIVES(hws_checkpoint_save_async, jlong, long)
@@ -193,6 +200,7 @@ DIRECT(float* logits, size_t logits_bytes, FloatBuffer, writable, 4)
 DIRECT(float* logprobs, size_t logprobs_bytes, FloatBuffer, writable, 4)
 DIRECT(const int32_t* tokens, size_t count, IntBuffer, readable, 1)
 DIRECT(const int32_t* targets, size_t target_count, IntBuffer, readable, 1)
+DIRECT(const int32_t* stops, size_t stop_count, IntBuffer, readable, 1)
 DIRECT(const int32_t* begins, size_t begin_count, IntBuffer, readable, 1)
 DIRECT(const float* weights, size_t weight_count, FloatBuffer, readable, 1)
 

@@ -18,7 +18,7 @@
 %ignore hws_comm_create_address; %ignore hws_comm_create_env; %ignore hws_comm_create_host;
 %ignore hws_op_progress; %ignore hws_tensor_view;
 %ignore hws_config_destroy; %ignore hws_plan_destroy; %ignore hws_comm_destroy; %ignore hws_engine_destroy;
-%ignore hws_op_destroy;
+%ignore hws_op_destroy; %ignore hws_tokenizer_destroy;
 // Java has the constants as enums, which a test compares with the header.
 %rename("$ignore", %$isconstant) "";
 

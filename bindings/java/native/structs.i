@@ -14,6 +14,7 @@
 %rename(hws_comm_destroy) comm_destroy;
 %rename(hws_engine_destroy) engine_destroy;
 %rename(hws_op_destroy) op_destroy;
+%rename(hws_tokenizer_destroy) tokenizer_destroy;
 
 GIVES(engine_eval, jobject, Evaluation)
 MAKES(comm_create_address, jlong, long)
@@ -92,9 +93,10 @@ static hws_status engine_logprobs(hws_engine* engine, int64_t rows, int64_t cols
 }
 static hws_status engine_generate(hws_engine* engine, const int32_t* tokens, size_t count, int64_t max_tokens,
                                   double temperature, int64_t top_k, double top_p, uint64_t seed, int32_t stop_token,
-                                  hws_token_fn callback, void* user, void (*destroy)(void*)) {
+                                  const int32_t* stops, size_t stop_count, hws_token_fn callback, void* user, void (*destroy)(void*)) {
   const hws_generate_request request = {sizeof request, stop_token,  tokens, (int64_t)count, max_tokens,
-                                        temperature,    top_k,       top_p,  seed};
+                                        temperature,    top_k,       top_p,  seed,           stops,
+                                        (int64_t)stop_count};
   return hws_engine_generate(engine, &request, callback, user, destroy);
 }
 static hws_status comm_create_address(int32_t rank, int32_t world_size, const char* address, const char* host,
@@ -127,6 +129,7 @@ static void plan_destroy(int64_t handle) { hws_plan_destroy((hws_plan*)(intptr_t
 static void comm_destroy(int64_t handle) { hws_comm_destroy((hws_comm*)(intptr_t)handle); }
 static void engine_destroy(int64_t handle) { hws_engine_destroy((hws_engine*)(intptr_t)handle); }
 static void op_destroy(int64_t handle) { hws_op_destroy((hws_op*)(intptr_t)handle); }
+static void tokenizer_destroy(int64_t handle) { hws_tokenizer_destroy((hws_tokenizer*)(intptr_t)handle); }
 // What this module was compiled with, to be compared with what it runs with.
 static uint32_t compiled_abi(void) { return HWS_ABI_VERSION; }
 static const char* compiled_version(void) { return HAWSER_VERSION; }

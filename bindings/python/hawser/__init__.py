@@ -61,6 +61,7 @@ from .records import (
 )
 from .source import SourceBatch
 from .tensors import TensorView
+from .tokenizer import Tokenizer
 
 __all__ = [
     "__version__", "ABI_VERSION", "AbiMismatch", "Aborted", "ACCEPTED", "AlreadyExists", "BadHandle", "binary_schema",
@@ -71,5 +72,5 @@ __all__ = [
     "latest_checkpoint", "library_info", "measure_device", "NotFound", "Numeric", "Operation", "OutOfMemory",
     "OutOfRange", "PENDING", "Permission", "Plan", "prepare", "presets", "preview", "Progress", "read_env", "set_interrupt", "Sizes",
     "SKIPPED_NON_FINITE", "SKIPPED_OUTLIER", "SourceBatch", "StepResult", "Steps", "TensorView", "Timeout",
-    "TrainRecord", "Transport", "Unavailable", "Unimplemented", "Unknown", "verify_checkpoint",
+    "Tokenizer", "TrainRecord", "Transport", "Unavailable", "Unimplemented", "Unknown", "verify_checkpoint",
 ]

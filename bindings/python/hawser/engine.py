@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import warnings
 import weakref
@@ -16,11 +15,12 @@ from .arrays import floats_like, import_numpy, tokens_of
 from .comm import Comm
 from .config import Config, Path, as_config
 from .errors import OutOfRange
-from .generation import Generation
+from .generation import Generation, pieces_of_text
 from .operation import Operation
 from .records import Evaluation, Progress, Sizes, StepResult, TrainRecord
 from .source import SourceBatch, source_of
 from .tensors import TensorView, kind_number
+from .tokenizer import Tokenizer
 
 _TRACE = {
     "off": _native.HWS_TRACE_OFF,
@@ -198,36 +198,43 @@ class Engine(Handle):
         top_p: float = 1.0,
         seed: int = 0,
         stop_token: int = -1,
+        stop_tokens: Sequence[int] | Any = (),
     ) -> Generation:
         """Continues the prompt (ints, or an array of one dimension), and gives an iterator of new tokens as they come.
 
-        temperature 0: greedy. top_k 0 and top_p 1: sample among all tokens. stop_token ends the text, and is delivered.
+        temperature 0: greedy. top_k 0 and top_p 1: sample among all tokens. stop_token, or any of
+        stop_tokens, ends the text, and is delivered.
         The engine is busy until the iterator has ended or is closed. Raises DataInvalid, Numeric, Cancelled.
         """
-        request = (tokens_of(prompt), max_tokens, temperature, top_k, top_p, seed, stop_token)
+        request = (tokens_of(prompt), max_tokens, temperature, top_k, top_p, seed, stop_token, tokens_of(stop_tokens))
         return Generation(self, request, int)
 
     def generate_text(self, prompt: str, max_tokens: int = 64, **options: Any) -> Generation:
-        """The same in text, for models with a byte or character vocabulary: an iterator of pieces of text."""
-        handle, decoder = self._open, codecs.getincrementaldecoder("utf-8")("replace")
+        """The same in text, for models with a tokenizer or a byte or character vocabulary: an iterator of pieces of text.
 
-        def piece(token: int) -> str | None:
-            return decoder.decode(_native.hws_text_decode(handle, array("i", [token]))) or None
-
-        names = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0, "stop_token": -1}
+        A character comes once its bytes are whole; special tokens are left out.
+        """
+        names = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0, "stop_token": -1, "stop_tokens": ()}
         if unknown := set(options) - set(names):
             raise TypeError(f"generate_text has no argument {', '.join(sorted(unknown))}")
-        return Generation(self, (self.encode(prompt), max_tokens, *{**names, **options}.values()), piece)
+        names.update(options)
+        names["stop_tokens"] = tokens_of(names["stop_tokens"])
+        return Generation(self, (self.encode(prompt), max_tokens, *names.values()), pieces_of_text(self))
+
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the model. Raises FailedPrecondition for a model without one."""
+        return Tokenizer._of(_native.hws_engine_tokenizer(self._open))
 
     def encode(self, text: str | bytes) -> array[int]:
-        """Text to tokens, array('i'), for models with a byte or character vocabulary."""
+        """Text to tokens, array('i'), for models with a tokenizer, which adds the special tokens of a text, or with a byte
+        or character vocabulary."""
         data = text.encode() if isinstance(text, str) else text
         tokens = array("i")
         tokens.frombytes(_native.hws_text_encode(self._open, data))
         return tokens
 
     def decode(self, tokens: Sequence[int] | Any) -> str:
-        """And back. Bytes that are no UTF-8 become U+FFFD."""
+        """And back, without special tokens. Bytes that are no UTF-8 become U+FFFD."""
         return _native.hws_text_decode(self._open, tokens_of(tokens)).decode("utf-8", "replace")
 
     # --------------------------------------------------------------------------------------------- tensors

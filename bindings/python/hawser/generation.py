@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
 import queue
 import threading
+from array import array
 from collections.abc import Iterator
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from . import _native
 from ._handle import Handle
+
+if TYPE_CHECKING:
+    from .engine import Engine
 
 
 class Generation(Iterator[Any]):
@@ -75,4 +80,21 @@ def _generate(
     tokens.put((None, error))
 
 
-__all__ = ["Generation"]
+def pieces_of_text(engine: Engine) -> Callable[[int], str | None]:
+    """What each new token adds to a text: whole characters, without special tokens."""
+    if "tokenizer" not in engine.info():
+        handle, decoder = engine._open, codecs.getincrementaldecoder("utf-8")("replace")
+        return lambda token: decoder.decode(_native.hws_text_decode(handle, array("i", [token]))) or None
+    tokenizer, tokens, shown = engine.tokenizer(), array("i"), 0
+
+    def piece(token: int) -> str | None:
+        nonlocal shown
+        tokens.append(token)
+        text = tokenizer.decode(tokens, skip_special=True, whole=True)
+        added, shown = text[shown:], max(shown, len(text))
+        return added or None
+
+    return piece
+
+
+__all__ = ["Generation", "pieces_of_text"]

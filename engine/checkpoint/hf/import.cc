@@ -33,7 +33,7 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-/// Tokenizer and generation files, which Hawser does not read.
+/// Tokenizer and generation files, kept as they are.
 bool is_carried(const std::string& name) {
   static const std::set<std::string> kNames = {
       "config.json", "generation_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",

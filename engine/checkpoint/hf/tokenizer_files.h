@@ -1,4 +1,4 @@
-// The tokenizer in a Hugging Face folder. Hawser does not run tokenizers yet. It reports whether there is
+// The tokenizer in a Hugging Face folder. text/model_text.h opens it. This file reports whether there is
 // one, and writes one for its own byte and character models, which AutoTokenizer loads and an import
 // recognises.
 #pragma once

@@ -22,12 +22,21 @@ OrderedJson get(const config::ConfigTree& tree, const char* pointer) {
   return tree.get(pointer, &text) ? OrderedJson::parse(text) : OrderedJson();
 }
 
+constexpr const char* kTokenizerFile = "tokenizer.json";
+
 /// What init.from contributes: the model section and vocabulary of a checkpoint or Hugging Face folder.
 struct Imported {
   OrderedJson overlay;  // {"model": {...}}
   data::Vocabulary vocabulary;
   std::string tokenizer;  // file name of the model's tokenizer; "" if it has none
   std::string family;     // model_type of its Hugging Face folder; "" if it is a checkpoint
+};
+
+/// What the files that a config names contribute.
+struct FromFiles {
+  data::Vocabulary vocabulary;  // of bytes or characters
+  std::string tokenizer_of;     // the model whose tokenizer.json makes the tokens; "" without one
+  std::string family;
 };
 
 /// The model_type in a config.json that has already been parsed.
@@ -60,19 +69,31 @@ Imported read_model(const std::string& path, const std::vector<std::string>& ign
        path);
 }
 
-/// Refuses to train a model with a tokenizer on the bytes of a text. Bytes are different tokens, so the model
-/// would learn nonsense without any error.
+bool is_text(const config::ConfigTree& tree) {
+  return get(tree, "/data/format") == "text" || get(tree, "/data/vocabulary").is_string();
+}
+
+/// Refuses to train a model with a tokenizer on other tokens of a text: it would learn nonsense without any error.
 void check_tokens(const config::ConfigTree& tree, const std::string& from, const std::string& tokenizer) {
-  const bool text = get(tree, "/data/format") == "text" || get(tree, "/data/vocabulary").is_string();
-  if (!text || tokenizer.empty() || get(tree, "/data/as_is") == true) return;
-  config::throw_if_any(
-      {{"/data/format",
-        fmt::format("the model in {} was trained on the tokens of its {}, which Hawser cannot make from text "
-                    "yet; the bytes or characters of a text are other tokens",
-                    from, tokenizer),
-        "make token ids with the model's own tokenizer, store them as u16 or u32, and use format \"tokens\"; "
-        "or "
-        "set data.as_is to true to train on bytes or characters all the same"}});
+  if (!is_text(tree)) return;
+  const OrderedJson kind = get(tree, "/data/vocabulary");
+  if (tokenizer != kTokenizerFile)
+    config::throw_if_any(
+        {{"/data/format",
+          fmt::format("the model in {} was trained on the tokens of its {}, a form that Hawser does not read",
+                      from, tokenizer),
+          "write a tokenizer.json (in Transformers: "
+          "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)), "
+          "give token ids (format \"tokens\"), or set data.as_is to true to train on bytes or characters all "
+          "the same"}});
+  if (kind.is_string() && kind != "tokenizer")
+    config::throw_if_any(
+        {{"/data/vocabulary",
+          fmt::format("the model in {} was trained on the tokens of its {}; {} are other tokens", from,
+                      tokenizer,
+                      kind == "bpe" ? "those of a vocabulary learned anew" : kind.get<std::string>()),
+          "leave data.vocabulary out, or set data.as_is to true to train on bytes or characters all the "
+          "same"}});
 }
 
 std::vector<std::string> text_files(const config::ConfigTree& tree) {
@@ -84,38 +105,68 @@ std::vector<std::string> text_files(const config::ConfigTree& tree) {
   return paths;
 }
 
-/// Fills the tree in from files and returns the vocabulary. init.from comes before the data. `*family`
-/// receives the model_type of the Hugging Face folder, or "".
-data::Vocabulary lay_over_files(config::ConfigTree* tree, std::string* family) {
-  data::Vocabulary vocabulary;
+void lay_over_vocabulary(config::ConfigTree* tree, const char* name) {
+  tree->overlay(OrderedJson{{"data", {{"vocabulary", name}}}}.dump(), config::Origin::kImported);
+}
+
+/// The distinct characters of the files.
+data::Vocabulary count_characters(config::ConfigTree* tree, const std::vector<std::string>& files) {
+  if (get(*tree, "/data/as_is") != true)
+    for (const std::string& file : files) data::check_is_text(file);
+  data::Vocabulary vocabulary = data::Vocabulary::characters_of(files);
+  tree->overlay(OrderedJson{{"model", {{"vocab_size", vocabulary.size()}}}}.dump(), config::Origin::kRule);
+  return vocabulary;
+}
+
+/// The text of a model that init.from names: its vocabulary or its tokenizer. False if it has none.
+bool take_text_of(const Imported& imported, const std::string& from, config::ConfigTree* tree,
+                  FromFiles* found) {
+  const bool text = is_text(*tree);
+  if (imported.vocabulary.kind() != data::VocabularyKind::kNone) {
+    const bool bytes = imported.vocabulary.kind() == data::VocabularyKind::kBytes;
+    found->vocabulary = imported.vocabulary;
+    if (!text_files(*tree).empty()) lay_over_vocabulary(tree, bytes ? "bytes" : "characters");
+    return true;
+  }
+  if (imported.tokenizer.empty() || (text && get(*tree, "/data/as_is") == true)) return false;
+  check_tokens(*tree, from, imported.tokenizer);
+  if (imported.tokenizer == kTokenizerFile) found->tokenizer_of = from;
+  if (imported.tokenizer == kTokenizerFile && text) lay_over_vocabulary(tree, "tokenizer");
+  return true;
+}
+
+/// Fills the tree in from files. init.from comes before the data.
+FromFiles lay_over_files(config::ConfigTree* tree) {
+  FromFiles found;
   const OrderedJson from = get(*tree, "/init/from");
   if (from.is_string() && !from.get<std::string>().empty()) {
     const OrderedJson ignore = get(*tree, "/init/ignore_keys");
     Imported imported =
         read_model(from.get<std::string>(),
                    ignore.is_array() ? ignore.get<std::vector<std::string>>() : std::vector<std::string>());
-    vocabulary = imported.vocabulary;
-    *family = imported.family;
-    if (vocabulary.kind() == data::VocabularyKind::kNone)
-      check_tokens(*tree, from.get<std::string>(), imported.tokenizer);
+    found.family = imported.family;
     tree->overlay(imported.overlay.dump(), config::Origin::kImported);
-  }
-  const std::vector<std::string> files = text_files(*tree);
-  if (vocabulary.kind() != data::VocabularyKind::kNone) {
-    const bool bytes = vocabulary.kind() == data::VocabularyKind::kBytes;
-    if (!files.empty())
-      tree->overlay(OrderedJson{{"data", {{"vocabulary", bytes ? "bytes" : "characters"}}}}.dump(),
-                    config::Origin::kImported);
-    return vocabulary;
+    if (take_text_of(imported, from.get<std::string>(), tree, &found)) return found;
   }
   const OrderedJson kind = get(*tree, "/data/vocabulary");
-  if (kind == "bytes") return data::Vocabulary::bytes();
-  if (kind != "characters" || files.empty()) return vocabulary;
-  if (get(*tree, "/data/as_is") != true)
-    for (const std::string& file : files) data::check_is_text(file);
-  vocabulary = data::Vocabulary::characters_of(files);
-  tree->overlay(OrderedJson{{"model", {{"vocab_size", vocabulary.size()}}}}.dump(), config::Origin::kRule);
-  return vocabulary;
+  const std::vector<std::string> files = text_files(*tree);
+  if (kind == "tokenizer")
+    config::throw_if_any(
+        {{"/data/vocabulary", "there is no tokenizer: no model that has one is given (/init/from)",
+          "give a model's folder, or use \"bytes\", \"characters\" or \"bpe\""}});
+  if (kind == "bytes") found.vocabulary = data::Vocabulary::bytes();
+  if (kind == "characters" && !files.empty()) found.vocabulary = count_characters(tree, files);
+  return found;
+}
+
+/// The tokenizer of a model that has one; it becomes the vocabulary. Null without one.
+std::shared_ptr<const ModelTokens> open_tokenizer(const config::ConfigTree& tree, FromFiles* found) {
+  if (found->tokenizer_of.empty()) return nullptr;
+  const auto rows = get(tree, "/model/vocab_size").get<int64_t>();  // imported with the model
+  auto tokens =
+      std::make_shared<const ModelTokens>(text_files_of(found->tokenizer_of), found->tokenizer_of, rows);
+  found->vocabulary = data::Vocabulary::of_tokenizer(tokens);
+  return tokens;
 }
 
 /// Counts the rows of a pass over the training data, if epochs need their number.
@@ -131,6 +182,10 @@ void count_epoch(config::ConfigTree* tree, const data::Vocabulary& vocabulary) {
     throw;
   }
   if (c.data.format == config::DataFormat::kNone || c.data.sources.empty()) return;
+  if (c.data.learned_tokens > 0)
+    config::throw_if_any(
+        {{"/train/epochs", "counts rows of a vocabulary that is learned only when the run starts",
+          "give train.steps instead"}});
   const auto dataset = data::Dataset::open(c.data, vocabulary, c.seed, c.batch.sequence, c.model.vocab_size);
   tree->overlay(OrderedJson{{"train", {{"epoch_samples", dataset->train_samples()}}}}.dump(),
                 config::Origin::kRule);
@@ -140,14 +195,18 @@ void count_epoch(config::ConfigTree* tree, const data::Vocabulary& vocabulary) {
 
 config::ConfigTree assemble_config(const config::ConfigTree& config) {
   config::ConfigTree tree = config;
-  std::string family;
-  count_epoch(&tree, lay_over_files(&tree, &family));
+  FromFiles found = lay_over_files(&tree);
+  open_tokenizer(tree, &found);
+  count_epoch(&tree, found.vocabulary);
   return tree;
 }
 
 Assembly assemble(const config::ConfigTree& config) {
-  Assembly a{config, {}, {}, {}, {}};
-  a.vocabulary = lay_over_files(&a.tree, &a.family);
+  Assembly a{config, {}, {}, {}, {}, {}};
+  FromFiles found = lay_over_files(&a.tree);
+  a.tokens = open_tokenizer(a.tree, &found);
+  a.vocabulary = found.vocabulary;
+  a.family = found.family;
   count_epoch(&a.tree, a.vocabulary);
   a.config = config::resolve(a.tree);
   if (a.family.empty() || !checkpoint::hf::obstacle(a.family, a.config.model).empty())

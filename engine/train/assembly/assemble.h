@@ -2,19 +2,22 @@
 // and the data determine about the model, and resolves the result.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "engine/config/config_tree.h"
 #include "engine/data/vocabulary.h"
+#include "engine/train/assembly/model_tokens.h"
 
 namespace hawser::train {
 
 struct Assembly {
   config::ConfigTree tree;  ///< the config, completed from files
   config::ResolvedConfig config;
-  data::Vocabulary vocabulary;
-  std::string model_json;  ///< resolved model section
-  std::string family;      ///< Hugging Face model_type of an export; "" if no family fits
+  data::Vocabulary vocabulary;  ///< none yet for a BPE that is to be learned (learn_tokenizer.h)
+  std::shared_ptr<const ModelTokens> tokens;  ///< of a model with a tokenizer; else null
+  std::string model_json;                     ///< resolved model section
+  std::string family;                         ///< Hugging Face model_type of an export; "" if no family fits
 };
 
 /// The Transformers class of an export, such as "LlamaForCausalLM", or "none (...)" with what each family

@@ -53,6 +53,7 @@ std::string conflict(const Json& ours, const Json& theirs, int32_t our_rank, int
 Json to_json(const Start& start) {
   Json config = Json::parse(start.config_json);
   forget_what_may_differ(&config);
+  if (!start.tokenizer.empty()) config["data"]["tokenizer"] = start.tokenizer;
   return {{"config", std::move(config)}, {"device", start.device}, {"reason", start.device_reason}};
 }
 

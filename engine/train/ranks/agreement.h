@@ -15,8 +15,9 @@ namespace hawser::train {
 struct Start {
   std::string config_json;
   kernels::CpuLevel level;
-  std::string device;         ///< the device it computes on
-  std::string device_reason;  ///< why, if /device is "auto"
+  std::string device;          ///< the device it computes on
+  std::string device_reason;   ///< why, if /device is "auto"
+  std::string tokenizer = {};  ///< its digest; "" without one
 };
 
 /// Compares the starts of all ranks. If their configs differ, every rank throws the same kConfigInvalid,

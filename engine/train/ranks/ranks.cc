@@ -50,7 +50,8 @@ const kernels::KernelTable& Ranks::agree_on_kernels() const {
   kernels::CpuLevel level = my_level;
   on_ends([&](comm::RankComm* end, size_t i) {
     const kernels::CpuLevel lowest =
-        agree_on_start(end, {assembly_.tree.to_json(), my_level, kind_name(device_.kind), device_.reason});
+        agree_on_start(end, {assembly_.tree.to_json(), my_level, kind_name(device_.kind), device_.reason,
+                             assembly_.tokens ? assembly_.tokens->digest() : ""});
     if (i == 0) level = lowest;
   });
   return kernels::cpu_kernels(level);

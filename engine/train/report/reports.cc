@@ -99,6 +99,7 @@ std::string Reports::info_json() const {
   json["global_batch"] = ranks_.config().batch.global_batch;
   json["sequence"] = ranks_.config().batch.sequence;
   json["vocabulary"] = OrderedJson::parse(ranks_.assembly().vocabulary.to_json());
+  if (ranks_.assembly().tokens) json["tokenizer"] = ranks_.assembly().tokens->digest();
   json["hugging_face"] = hugging_face_form(ranks_.assembly());
   json["memory"] = memory_json(ranks_.plans(), ranks_.first().executor());
   json["memory"]["host_staging_bytes"] = ranks_.plans().pinned.bytes();

@@ -77,8 +77,19 @@ void require_same_model(const checkpoint::Reader& reader, const std::string& pat
 
 void require_same_vocabulary(const checkpoint::Reader& reader, const std::string& path,
                              const Assembly& ours) {
-  if (!(data::Vocabulary::from_json(reader.description().vocabulary_json) == ours.vocabulary))
+  const auto theirs = data::Vocabulary::from_json(reader.description().vocabulary_json);
+  if (theirs.to_json() != ours.vocabulary.to_json())
     fail(Code::kCheckpointIncompatible, "checkpoint {} has another vocabulary than this engine", path);
+}
+
+void require_same_tokenizer(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours) {
+  const std::string theirs = text::tokenizer_digest(reader.description().extra_files);
+  if (ours.tokens && theirs != ours.tokens->digest())
+    fail(Code::kCheckpointIncompatible,
+         "checkpoint {} belongs to another tokenizer ({} there, {} here): its tokens are not those of this "
+         "run. Give "
+         "the model or the data that it began with, or start a new run from its weights (/init/from)",
+         path, theirs.empty() ? "none" : theirs, ours.tokens->digest());
 }
 
 void require_same_data(const checkpoint::Reader& reader, const std::string& path, const std::string& ours) {

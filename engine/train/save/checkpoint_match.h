@@ -12,6 +12,8 @@ namespace hawser::train {
 
 void require_same_model(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
 void require_same_vocabulary(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
+/// Also where other data is allowed: the weights know the tokens of one tokenizer.
+void require_same_tokenizer(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
 /// `ours` is the fingerprint of this engine's data with contents.
 void require_same_data(const checkpoint::Reader& reader, const std::string& path, const std::string& ours);
 /// For /init/from: requires every weight, in either data type.

@@ -32,7 +32,7 @@ void Export::to_folder(const std::string& folder, const std::string& dtype) cons
   const nn::ParameterTable& table = ranks_.table();
   checkpoint::hf::ExtraFiles extra = progress_.extra_files;
   const data::Vocabulary& vocabulary = ranks_.assembly().vocabulary;
-  if (vocabulary.kind() != data::VocabularyKind::kNone)
+  if (vocabulary.kind() != data::VocabularyKind::kNone && vocabulary.tokenizer() == nullptr)
     checkpoint::hf::put_tokenizer(vocabulary, ranks_.config().model.context, &extra);
   const WriteTensors write = [&](const auto& source, const auto& written) {
     checkpoint::hf::export_folder(folder, ranks_.config().model, table, source, extra, dtype, written);

@@ -76,7 +76,10 @@ checkpoint::hf::ExtraFiles import_hf(const Ranks& ranks, const std::string& fold
 
 checkpoint::hf::ExtraFiles fill_initial_weights(const Ranks& ranks) {
   const std::string& from = ranks.config().init.from;
-  if (from.empty()) return draw(ranks), checkpoint::hf::ExtraFiles();
+  if (from.empty()) {
+    draw(ranks);
+    return ranks.assembly().tokens ? ranks.assembly().tokens->files() : checkpoint::hf::ExtraFiles();
+  }
   return checkpoint::is_checkpoint(from) ? take_from_checkpoint(ranks, from) : import_hf(ranks, from);
 }
 

@@ -36,6 +36,7 @@ std::shared_ptr<const checkpoint::Reader> Loads::open_checkpoint(const std::stri
   require_same_model(*reader, path, ranks_.assembly());
   require_same_vocabulary(*reader, path, ranks_.assembly());
   if (data != "{}") require_same_data(*reader, path, data);
+  require_same_tokenizer(*reader, path, ranks_.assembly());
   require_state(*reader, path, ranks_);
   run_state_from_json(reader->description().state_json);
   return reader;

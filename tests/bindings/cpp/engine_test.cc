@@ -162,6 +162,26 @@ TEST(CppEngine, LooksAtTheModel) {
   std::vector<std::int32_t> two;
   engine.generate(request, [&](std::int32_t token) { return two.push_back(token), two.size() < 2; });
   EXPECT_EQ(two, std::vector<std::int32_t>(tokens.begin(), tokens.begin() + 2));
+  const std::vector<std::int32_t> stops = {999, tokens[0]};
+  request.stop_tokens = stops;
+  EXPECT_EQ(engine.generate(request).size(), 1u);
+}
+
+TEST(CppEngine, ItsTokenizerIsThatOfItsModel) {
+  const tiny::Folder folder;
+  const Engine engine(tiny::text_config(folder));
+  try {
+    const hawser::Tokenizer tokenizer = engine.tokenizer();
+    EXPECT_EQ(tokenizer.encode("a\xc3\xa9"), engine.encode("a\xc3\xa9"));
+    EXPECT_EQ(tokenizer.decode(engine.encode("a\xc3"), false, true), "a");
+    EXPECT_NE(tokenizer.info().find("\"vocab_size\":256"), std::string::npos);
+    EXPECT_THROW(static_cast<void>(tokenizer.render("{}")), hawser::FailedPrecondition);
+    EXPECT_THROW(static_cast<void>(hawser::Tokenizer::open("/no/such/folder")), hawser::NotFound);
+    EXPECT_THROW(hawser::Tokenizer::train("[\"/no/such/file\"]", 300, "/no/such/folder/out.json"),
+                 hawser::NotFound);
+  } catch (const hawser::Unavailable& missing) {
+    GTEST_SKIP() << missing.what();
+  }
 }
 
 TEST(CppEngine, WeightsScaleTheLossOfTheirTargets) {

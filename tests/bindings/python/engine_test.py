@@ -133,6 +133,7 @@ def test_generate_gives_tokens_as_they_come(engine):
     assert len(greedy) == 12 and all(0 <= token < 61 for token in greedy)
     assert list(engine.generate(numpy.array([1, 2, 3]), 12, temperature=0)) == greedy
     assert list(engine.generate([1, 2, 3], 12, temperature=0, stop_token=greedy[0])) == greedy[:1]
+    assert list(engine.generate([1, 2, 3], 12, temperature=0, stop_tokens=[999, greedy[0]])) == greedy[:1]
     some = engine.generate([1, 2, 3], 12, temperature=0)
     assert next(some) == greedy[0]
     some.close()
@@ -157,6 +158,31 @@ def test_text_of_a_byte_model(text_file):
         assert engine.data_info()["train_tokens"] > 0
         with pytest.raises(TypeError, match="top_q"):
             engine.generate_text("a", top_q=1)
+
+
+def test_a_tokenizer_is_learned_reads_and_writes(text_file, tmp_path):
+    path = tmp_path / "own.json"
+    try:
+        hawser.Tokenizer.train([text_file], 280, path, ["<|end|>"])
+    except hawser.Unavailable as missing:
+        pytest.skip(str(missing))
+    with hawser.Tokenizer(path) as tokenizer:
+        tokens = tokenizer.encode("grün <|end|>")
+        assert tokenizer.decode(tokens) == "grün <|end|>" and tokenizer.decode(tokens, skip_special=True) == "grün "
+        assert tokenizer.decode(tokenizer.encode("grü")[:-1], whole=True) == "gr"
+        assert tokenizer.info()["vocab_size"] <= 280 and not tokenizer.info()["chat_template"]
+        with pytest.raises(hawser.FailedPrecondition, match="chat_template"):
+            tokenizer.render([{"role": "user", "content": "Hi"}])
+    with pytest.raises(hawser.AlreadyExists):
+        hawser.Tokenizer.train([text_file], 280, path)
+    config = text_config(text_file)
+    config["data"] |= {"vocabulary": "bpe", "vocab_size": 280}
+    config["model"].pop("vocab_size", None)
+    with hawser.Engine(config) as engine, engine.tokenizer() as tokenizer:
+        assert list(engine.encode("the")) == list(tokenizer.encode("the"))
+        pieces = list(engine.generate_text("the ", 16, temperature=0))
+        whole = tokenizer.decode(list(engine.generate(engine.encode("the "), 16, temperature=0)), skip_special=True)
+        assert whole.startswith("".join(pieces))
 
 
 def test_tensors_are_copied_set_and_viewed(engine):

@@ -41,6 +41,9 @@ pub const HWS_STEP_SKIPPED_OUTLIER: i32 = 2;
 pub const HWS_STEP_DISCARDED: i32 = 3;
 pub const HWS_STEP_PENDING: i32 = 4;
 pub const HWS_SOURCE_END: i32 = 1;
+pub const HWS_TEXT_ADD_SPECIAL: i32 = 1;
+pub const HWS_TEXT_SKIP_SPECIAL: i32 = 2;
+pub const HWS_TEXT_WHOLE: i32 = 4;
 pub const HWS_TENSOR_WEIGHT: i32 = 0;
 pub const HWS_TENSOR_GRADIENT: i32 = 1;
 pub const HWS_TENSOR_MOMENT1: i32 = 2;
@@ -96,6 +99,11 @@ pub struct hws_engine {
 pub struct hws_op {
     _unused: [u8; 0],
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hws_tokenizer {
+    _unused: [u8; 0],
+}
 extern "C" {
     #[doc = " The ABI number of the loaded library. Compare it with HWS_ABI_VERSION, that of this header."]
     pub fn hws_library_abi() -> u32;
@@ -124,7 +132,8 @@ extern "C" {
     #[doc = " the answer is not 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as by"]
     #[doc = " hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a load"]
     #[doc = " has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read weights;"]
-    #[doc = " hws_config_prove_layout; hws_device_measure and _peak; hws_data_prepare. A step, a save or a transfer is never cut short."]
+    #[doc = " hws_tokenizer_train while it reads; hws_config_prove_layout; hws_device_measure and _peak;"]
+    #[doc = " hws_data_prepare. A step, a save or a transfer is never cut short."]
     #[doc = ""]
     #[doc = " The poll may call the functions that work at any time. It must not throw; if it does, the call ends as"]
     #[doc = " well. It may set another poll. destroy(user) runs when another poll is set, but not before this one has"]
@@ -858,6 +867,10 @@ pub struct hws_generate_request {
     #[doc = "< sample among the likeliest tokens that sum to this probability; 1: all"]
     pub top_p: f64,
     pub seed: u64,
+    #[doc = "< [stop_count]: more tokens that end the text, such as \"end_tokens\" of"]
+    #[doc = "hws_tokenizer_info; NULL: none"]
+    pub stop_tokens: *const i32,
+    pub stop_count: i64,
 }
 #[doc = " Called for each new token, on the calling thread. Non-zero ends the text."]
 pub type hws_token_fn =
@@ -875,9 +888,10 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Text to tokens, for models with a byte or character vocabulary. text: `size` bytes. *out: an int32 array."]
-    #[doc = " Errors: HWS_FAILED_PRECONDITION for any other vocabulary; HWS_DATA_INVALID for a character that is not in"]
-    #[doc = " it."]
+    #[doc = " Text to tokens, for models with a tokenizer or with a byte or character vocabulary. text: `size` bytes."]
+    #[doc = " *out: an int32 array. A tokenizer adds the special tokens that begin or end a text. Errors:"]
+    #[doc = " HWS_FAILED_PRECONDITION for a model that has neither; HWS_DATA_INVALID for a character that is not in the"]
+    #[doc = " vocabulary and for text that is not UTF-8; for a tokenizer also those of hws_tokenizer_open."]
     pub fn hws_text_encode(
         engine: *const hws_engine,
         text: *const ::core::ffi::c_char,
@@ -886,13 +900,88 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " And back. tokens: `count` of them. *out: text. Errors: HWS_FAILED_PRECONDITION as above."]
+    #[doc = " And back, without special tokens. tokens: `count` of them. *out: text. Errors: as above."]
     pub fn hws_text_decode(
         engine: *const hws_engine,
         tokens: *const i32,
         count: usize,
         out: *mut *mut hws_buffer,
     ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Opens the tokenizer of a model: a tokenizer.json by itself, a Hugging Face folder, or a checkpoint. A model"]
+    #[doc = " of bytes or characters has the tokenizer that its export has. Errors: HWS_NOT_FOUND without a"]
+    #[doc = " tokenizer.json; HWS_DATA_INVALID for one that cannot be read, or another file of the folder"]
+    #[doc = " (tokenizer_config.json, special_tokens_map.json, chat_template.jinja, generation_config.json); the text"]
+    #[doc = " names the file. HWS_ABI_MISMATCH for a module of another version."]
+    pub fn hws_tokenizer_open(path: *const ::core::ffi::c_char, out: *mut *mut hws_tokenizer) -> hws_status;
+}
+extern "C" {
+    #[doc = " That of an engine's model. Errors also: HWS_FAILED_PRECONDITION for a model without one; HWS_DATA_INVALID"]
+    #[doc = " for one with more tokens than the model's embedding has rows."]
+    pub fn hws_engine_tokenizer(engine: *const hws_engine, out: *mut *mut hws_tokenizer) -> hws_status;
+}
+extern "C" {
+    #[doc = " *out: a JSON object."]
+    #[doc = "   \"vocab_size\"      the greatest token id plus 1"]
+    #[doc = "   \"end_of_text\"     the id of eos_token, or null"]
+    #[doc = "   \"end_tokens\"      all ids that end what the model says: eos_token_id of generation_config.json (else of"]
+    #[doc = "                     config.json), eos_token, and the special token that the template puts after an answer"]
+    #[doc = "   \"special_tokens\"  {\"bos_token\": \"<s>\", ...}, as the folder names them"]
+    #[doc = "   \"chat_template\"   whether it has one"]
+    #[doc = "   \"digest\", \"template_digest\" (null without a template)"]
+    pub fn hws_tokenizer_info(tokenizer: *const hws_tokenizer, out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    #[doc = " text: `size` bytes. *out: an int32 array. A text that has its special tokens already, such as a rendered"]
+    #[doc = " chat, is encoded without HWS_TEXT_ADD_SPECIAL. flags: 0 or HWS_TEXT_ADD_SPECIAL. Errors: HWS_DATA_INVALID"]
+    #[doc = " for text that is not UTF-8, with the offset."]
+    pub fn hws_tokenizer_encode(
+        tokenizer: *const hws_tokenizer,
+        text: *const ::core::ffi::c_char,
+        size: usize,
+        flags: u32,
+        out: *mut *mut hws_buffer,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " tokens: `count` of them; ids without a token are left out. *out: text. flags: 0, HWS_TEXT_SKIP_SPECIAL,"]
+    #[doc = " HWS_TEXT_WHOLE or both. Errors: HWS_INVALID_ARGUMENT for a negative id."]
+    pub fn hws_tokenizer_decode(
+        tokenizer: *const hws_tokenizer,
+        tokens: *const i32,
+        count: usize,
+        flags: u32,
+        out: *mut *mut hws_buffer,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Renders a chat by the model's template. chat: a JSON object with \"messages\" (of OpenAI's form), and if"]
+    #[doc = " wanted \"tools\", \"add_generation_prompt\" (default: false) and other variables that the template reads."]
+    #[doc = " *out: text. Errors: HWS_FAILED_PRECONDITION for a model without a template; HWS_DATA_INVALID for a"]
+    #[doc = " chat of another form (says which message) and for what the template refuses, in its words."]
+    pub fn hws_tokenizer_render(
+        tokenizer: *const hws_tokenizer,
+        chat: *const ::core::ffi::c_char,
+        out: *mut *mut hws_buffer,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Learns a byte-level BPE of at most `vocab_size` tokens from UTF-8 files and writes it as a tokenizer.json"]
+    #[doc = " to `path`, which must not exist. files and special_tokens: JSON arrays of paths and of tokens, which come"]
+    #[doc = " first in the vocabulary; special_tokens may be NULL. Equal files in equal order give equal bytes. All"]
+    #[doc = " different words are held in memory. Errors: HWS_DATA_INVALID for text that is not UTF-8 (file and offset),"]
+    #[doc = " and for a vocabulary without room for 256 bytes and the special tokens; HWS_ALREADY_EXISTS; HWS_CANCELLED"]
+    #[doc = " (hws_thread_set_interrupt); those of the file system."]
+    pub fn hws_tokenizer_train(
+        files: *const ::core::ffi::c_char,
+        vocab_size: i64,
+        special_tokens: *const ::core::ffi::c_char,
+        path: *const ::core::ffi::c_char,
+    ) -> hws_status;
+}
+extern "C" {
+    pub fn hws_tokenizer_destroy(tokenizer: *mut hws_tokenizer);
 }
 extern "C" {
     #[doc = " *out: a JSON array of all parameters with name, shape, count (of elements) and Hugging Face name."]

@@ -8,8 +8,8 @@ use hawser_sys as sys;
 use serde::Serialize;
 
 use crate::callback::Borrowed;
-use crate::raw::{check, signed, struct_size, text, Buffer};
-use crate::{Batch, Code, Engine, Error, Result};
+use crate::raw::{check, signed, struct_size, text, tokens};
+use crate::{Batch, Code, Engine, Error, Result, Tokenizer};
 
 /// A mean loss.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -31,6 +31,8 @@ pub struct GenerateRequest<'a> {
     pub max_tokens: u64,
     /// Ends the text, and is delivered.
     pub stop_token: Option<i32>,
+    /// More tokens that end the text.
+    pub stop_tokens: &'a [i32],
     /// 0: greedy.
     pub temperature: f64,
     /// Sample among the k likeliest tokens; None: all.
@@ -44,7 +46,16 @@ pub struct GenerateRequest<'a> {
 impl<'a> GenerateRequest<'a> {
     /// Greedy, without a stop token.
     pub fn new(prompt: &'a [i32], max_tokens: u64) -> Self {
-        Self { prompt, max_tokens, stop_token: None, temperature: 0.0, top_k: None, top_p: 1.0, seed: 0 }
+        Self {
+            prompt,
+            max_tokens,
+            stop_token: None,
+            stop_tokens: &[],
+            temperature: 0.0,
+            top_k: None,
+            top_p: 1.0,
+            seed: 0,
+        }
     }
 
     fn raw(&self) -> Result<sys::hws_generate_request> {
@@ -58,6 +69,8 @@ impl<'a> GenerateRequest<'a> {
             top_k: signed("top_k", self.top_k.unwrap_or(0))?,
             top_p: self.top_p,
             seed: self.seed,
+            stop_tokens: self.stop_tokens.as_ptr(),
+            stop_count: self.stop_tokens.len() as i64,
         })
     }
 }
@@ -153,18 +166,19 @@ impl Engine {
         check(status).map_err(E::from)
     }
 
-    /// Text to tokens, for models with a byte or character vocabulary. Errors:
-    /// [`FailedPrecondition`](Code::FailedPrecondition) for any other vocabulary;
-    /// [`DataInvalid`](Code::DataInvalid) for a character that is not in it.
+    /// Text to tokens, for models with a tokenizer, which adds the special tokens of a text, or with a byte or
+    /// character vocabulary. Errors: [`FailedPrecondition`](Code::FailedPrecondition) for a model that has
+    /// neither; [`DataInvalid`](Code::DataInvalid) for a character that is not in the vocabulary.
     pub fn encode(&self, text: &str) -> Result<Vec<i32>> {
-        let buffer = Buffer::of(|out| unsafe {
-            sys::hws_text_encode(self.raw(), text.as_ptr().cast(), text.len(), out)
-        })?;
-        let number = |bytes: &[u8]| i32::from_ne_bytes(bytes.try_into().expect("chunks of four"));
-        Ok(buffer.bytes().chunks_exact(4).map(number).collect())
+        tokens(|out| unsafe { sys::hws_text_encode(self.raw(), text.as_ptr().cast(), text.len(), out) })
     }
 
-    /// And back. Bytes that are not UTF-8 become U+FFFD.
+    /// The tokenizer of the model. Errors: [`FailedPrecondition`](Code::FailedPrecondition) without one.
+    pub fn tokenizer(&self) -> Result<Tokenizer> {
+        Tokenizer::make(|out| unsafe { sys::hws_engine_tokenizer(self.raw(), out) })
+    }
+
+    /// And back, without special tokens. Bytes that are not UTF-8 become U+FFFD.
     pub fn decode(&self, tokens: &[i32]) -> Result<String> {
         text(|out| unsafe { sys::hws_text_decode(self.raw(), tokens.as_ptr(), tokens.len(), out) })
     }

@@ -52,6 +52,7 @@ mod raw;
 mod records;
 mod telemetry;
 mod tensor;
+mod tokenizer;
 mod train;
 mod transport;
 
@@ -74,5 +75,6 @@ pub use prepare::{prepare, preview};
 pub use records::{Outcome, Phase, Progress, Record, Sizes, Step};
 pub use telemetry::Trace;
 pub use tensor::{Bf16, Element, Parameter, TensorKind, TensorView};
+pub use tokenizer::{Tokenizer, TokenizerInfo};
 pub use train::{Running, Steps};
 pub use transport::Transport;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 use std::{f32, f64, thread};
 
-use hawser::{Bf16, Code, Engine, GenerateRequest, Outcome, Phase, Plan, TensorKind, Trace};
+use hawser::{Bf16, Code, Engine, GenerateRequest, Outcome, Phase, Plan, TensorKind, Tokenizer, Trace};
 use serde_json::json;
 
 use crate::tiny::{self, Tokens, COLS, ROWS, VOCABULARY};
@@ -212,6 +212,26 @@ fn forward_and_evaluate_agree() {
 }
 
 #[test]
+fn tokenizers_are_learned_read_and_write() {
+    let folder = tiny::Folder::new();
+    let (text, own) = (folder.file("words.txt"), folder.file("own.json"));
+    std::fs::write(&text, "the rope pulls the ship and the ship pulls the rope\n".repeat(50)).unwrap();
+    match Tokenizer::train(&[&text], 270, &["<|end|>"], &own) {
+        Err(error) if error.code() == Code::Unavailable => return println!("skipped: {error}"),
+        trained => trained.unwrap(),
+    }
+    let tokenizer = Tokenizer::open(&own).unwrap();
+    let tokens = tokenizer.encode("grün the<|end|>", false).unwrap();
+    assert_eq!(tokenizer.decode(&tokens).unwrap(), "grün the<|end|>");
+    assert_eq!(tokenizer.decode_whole(&tokens).unwrap(), "grün the");
+    assert_eq!(tokenizer.decode_whole(&tokens[..3]).unwrap(), "gr");
+    assert!(!tokenizer.info().unwrap().chat_template);
+    let error = tokenizer.render(&serde_json::json!({"messages": []})).unwrap_err();
+    assert_eq!(error.code(), Code::FailedPrecondition);
+    assert_eq!(tiny::engine().tokenizer().map(|_| ()).unwrap_err().code(), Code::FailedPrecondition);
+}
+
+#[test]
 fn text_goes_both_ways() {
     let folder = tiny::Folder::new();
     let mut engine = Engine::new(&tiny::text_config(&folder)).unwrap();
@@ -231,6 +251,8 @@ fn text_goes_both_ways() {
     };
     assert_eq!(engine.generate(&sampled).unwrap(), engine.generate(&sampled).unwrap());
     let all = engine.generate(&GenerateRequest::new(&tokens, 6)).unwrap();
+    let stop = GenerateRequest { stop_tokens: &[999, all[0]], ..GenerateRequest::new(&tokens, 6) };
+    assert_eq!(engine.generate(&stop).unwrap(), all[..1]);
     let stop = GenerateRequest { stop_token: Some(all[0]), ..GenerateRequest::new(&tokens, 6) };
     assert_eq!(engine.generate(&stop).unwrap(), all[..1]);
     let mut first = Vec::new();

@@ -249,7 +249,7 @@ public final class Engine extends NativeObject implements AutoCloseable {
   public void generate(Generation request, TokenListener listener) {
     if (listener == null) throw new IllegalArgumentException("generate needs a listener; it is null");
     Native.hws_engine_generate(this, Buffers.ints(request.prompt()), request.tokens(), request.temperature(),
-        request.topK(), request.topP(), request.seed(), request.stopToken(), listener);
+        request.topK(), request.topP(), request.seed(), -1, Buffers.ints(request.stopTokens()), listener);
   }
 
   /** The tokens that continue a prompt. */
@@ -264,16 +264,24 @@ public final class Engine extends NativeObject implements AutoCloseable {
     return Arrays.copyOf(made[0], count[0]);
   }
 
-  /** Text to tokens, for models with a byte or character vocabulary. */
+  /**
+   * Text to tokens, for models with a tokenizer, which adds the special tokens of a text, or with a byte or character
+   * vocabulary.
+   */
   public int[] encode(String text) {
-    byte[] utf8 = text.getBytes(java.nio.charset.StandardCharsets.UTF_8);
-    IntBuffer tokens = ByteBuffer.wrap(Native.hws_text_encode(this, utf8)).order(ByteOrder.nativeOrder()).asIntBuffer();
-    int[] copy = new int[tokens.remaining()];
-    tokens.get(copy);
-    return copy;
+    return Text.tokens(Native.hws_text_encode(this, text.getBytes(java.nio.charset.StandardCharsets.UTF_8)));
   }
 
-  /** And back. */
+  /**
+   * The tokenizer of the model.
+   *
+   * @throws HawserException.FailedPrecondition for a model without one
+   */
+  public Tokenizer tokenizer() {
+    return new Tokenizer(Native.hws_engine_tokenizer(this));
+  }
+
+  /** And back, without special tokens. */
   public String decode(int... tokens) {
     return Text.of(Native.hws_text_decode(this, Buffers.ints(tokens)));
   }

@@ -1,5 +1,8 @@
 package org.hawser;
 
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.IntBuffer;
 import java.nio.charset.StandardCharsets;
 
 /** Text as the library has it, UTF-8. */
@@ -14,6 +17,14 @@ final class Text {
       throw new IllegalArgumentException("the text has a character 0 at index " + zero + ": leave it out");
     }
     return text.getBytes(StandardCharsets.UTF_8);
+  }
+
+  /** The tokens that the library has written. */
+  static int[] tokens(byte[] bytes) {
+    IntBuffer tokens = ByteBuffer.wrap(bytes).order(ByteOrder.nativeOrder()).asIntBuffer();
+    int[] copy = new int[tokens.remaining()];
+    tokens.get(copy);
+    return copy;
   }
 
   static String of(byte[] utf8) {

@@ -204,6 +204,31 @@ class EngineTest {
       int[] sampled = engine.generate(Generation.of(1).tokens(40).temperature(2).topK(50).topP(0.99).seed(-1));
       assertFalse(java.util.Arrays.equals(made, sampled));
       assertThrows(HawserException.DataInvalid.class, () -> engine.generate(Generation.of(61)));
+      Generation ended = Generation.of(1, 2, 3).tokens(40).stopTokens(999, made[2]);
+      assertTrue(engine.generate(ended).length <= 3);
+    }
+  }
+
+  @Test
+  void tokenizersReadAndWrite(@org.junit.jupiter.api.io.TempDir Path folder) throws Exception {
+    Path text = folder.resolve("text.txt");
+    Path own = folder.resolve("own.json");
+    Files.writeString(text, "the rope pulls the ship and the ship pulls the rope\n".repeat(50));
+    try {
+      Tokenizer.train(List.of(text), 270, own, "<|end|>");
+    } catch (HawserException.Unavailable missing) {
+      org.junit.jupiter.api.Assumptions.abort(missing.getMessage());
+    }
+    try (Tokenizer tokenizer = Tokenizer.open(own)) {
+      int[] tokens = tokenizer.encode("gr\u00fcn the<|end|>");
+      assertEquals("gr\u00fcn the<|end|>", tokenizer.decode(tokens));
+      assertEquals("gr\u00fcn the", tokenizer.decode(tokens, true, false));
+      assertEquals("gr", tokenizer.decode(java.util.Arrays.copyOf(tokens, 3), false, true));
+      assertTrue(tokenizer.info().contains("\"chat_template\":false"));
+      assertThrows(HawserException.FailedPrecondition.class, () -> tokenizer.render("{}"));
+    }
+    try (Engine engine = Tiny.engine()) {
+      assertThrows(HawserException.FailedPrecondition.class, engine::tokenizer);
     }
   }
 

@@ -1,0 +1,44 @@
+// ModelTokens: the tokenizer of a model, opened when text is first asked for. A model whose text nobody asks for needs
+// no text module.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/data/vocabulary.h"
+#include "engine/text/model_text.h"
+
+namespace hawser::train {
+
+/// What a model's folder or checkpoint says of its text, or a tokenizer.json alone. A model of bytes or characters has
+/// the tokenizer that its export would have. Throws kNotFound if there is none.
+text::TextFiles text_files_of(const std::string& path);
+
+class ModelTokens final : public data::TextTokens {
+ public:
+  /// `where`: the folder or checkpoint, for errors. vocab_size: rows of the model's embedding.
+  ModelTokens(text::TextFiles files, std::string where, int64_t vocab_size);
+
+  /// Throws what ModelText throws, and kDataInvalid for a tokenizer with more tokens than the embedding has rows.
+  std::shared_ptr<const text::ModelText> text() const;
+  const text::TextFiles& files() const { return files_; }
+
+  int64_t size() const override { return text()->tokenizer().vocabulary_size(); }
+  std::vector<int32_t> encode(std::string_view text) const override;
+  std::vector<int32_t> encode(const InputFile& file) const override;
+  std::string decode(const int32_t* tokens, int64_t n) const override;
+  const std::string& digest() const override { return digest_; }
+
+ private:
+  const text::TextFiles files_;
+  const std::string where_, digest_;
+  const int64_t vocab_size_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const text::ModelText> text_;
+};
+
+}  // namespace hawser::train
