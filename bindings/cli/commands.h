@@ -70,7 +70,7 @@ struct LaunchOptions {
 int run_launch(const LaunchOptions& options, const TrainOptions& train);
 
 struct EvalOptions {
-  std::string checkpoint, data;
+  std::string checkpoint, data, choices;
   std::vector<std::string> sets;
   int64_t threads = 0, sequence = 0, max_batches = 0;
   bool json = false;

@@ -1,6 +1,9 @@
-// `hawser eval`: the mean loss of a model over a whole file.
+// `hawser eval`: the loss of a model over a whole file, its perplexity on a text, and its answers to questions.
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
@@ -9,11 +12,13 @@
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/ranks.h"
+#include "bindings/cli/score.h"
 
 namespace hawser::cli {
 namespace {
 
 using nlohmann::ordered_json;
+using Tokenizer = std::unique_ptr<hws_tokenizer, Destroyer<hws_tokenizer, hws_tokenizer_destroy>>;
 
 constexpr int64_t kDefaultSequence = 1024;  // for models that do not record how they were trained
 
@@ -24,44 +29,200 @@ void validate_on_everything(hws_config* config) {
   check(hws_config_set(config, "/data/validation_sources", sources.dump().c_str()));
 }
 
+std::vector<int32_t> tokens_in(const Buffer& buffer) {
+  const auto* tokens = static_cast<const int32_t*>(hws_buffer_data(buffer.get()));
+  return {tokens, tokens + hws_buffer_size(buffer.get()) / sizeof(int32_t)};
+}
+
+/// A text as the model reads it from its beginning, special tokens among them.
+std::vector<int32_t> encode(const hws_engine* engine, const std::string& text) {
+  return tokens_in(make<Buffer>(hws_text_encode, engine, text.data(), text.size()));
+}
+
+/// What stands before a text: the token that begins one, else the one that ends one; -1: neither.
+int32_t prefix_token(const hws_engine* engine) {
+  hws_tokenizer* raw = nullptr;
+  if (hws_engine_tokenizer(engine, &raw) != HWS_OK) return -1;  // bytes or characters
+  const Tokenizer tokenizer(raw);
+  const auto names = ordered_json::parse(text_of(hws_tokenizer_info, tokenizer.get())).at("special_tokens");
+  for (const char* name : {"bos_token", "eos_token"}) {
+    if (!names.contains(name)) continue;
+    const auto token = names[name].get<std::string>();
+    const auto ids =
+        tokens_in(make<Buffer>(hws_tokenizer_encode, tokenizer.get(), token.data(), token.size(), 0u));
+    if (ids.size() == 1) return ids[0];
+  }
+  return -1;
+}
+
+struct Opened {
+  ModelPath model;
+  Config config;
+  Engine engine;
+  int64_t sequence = 0;  ///< the context, if that is shorter than what was asked for
+};
+
+Opened open(const EvalOptions& options) {
+  Opened o{find_model(options.checkpoint), nullptr, nullptr, options.sequence};
+  if (o.sequence > 0 && o.sequence > model_context(o.model)) {
+    refuse("--sequence " + std::to_string(o.sequence) + ": the model's context is " +
+           std::to_string(model_context(o.model)) + " tokens; give at most that");
+  }
+  if (o.sequence == 0) o.sequence = trained_sequence(o.model);
+  if (o.sequence == 0) o.sequence = kDefaultSequence;
+  o.config = model_config(o.model, o.sequence, options.threads);
+  if (!options.data.empty()) {
+    apply_data(&o.config, options.data);
+    validate_on_everything(o.config.get());
+  }
+  apply_sets(o.config.get(), options.sets);
+  o.engine = make_engine(o.config.get(), HWS_ENGINE_INFERENCE, {});
+  o.sequence = ordered_json::parse(text_of(hws_engine_info, o.engine.get())).at("sequence").get<int64_t>();
+  return o;
+}
+
+/// What was measured on --data.
+struct Measured {
+  double loss = 0;                           ///< nats per token
+  int64_t tokens = 0, bytes = 0, words = 0;  ///< bytes and words of a text, else 0
+  ordered_json sets;                         ///< the loss of each set, if there are several
+};
+
+/// Words as lm-evaluation-harness counts them: one more than runs of blanks.
+int64_t words_in(const std::string& text) {
+  int64_t words = 1;
+  bool blank = false;
+  for (const char c : text) {
+    const bool now = c == ' ' || (c >= '\t' && c <= '\r');
+    words += now && !blank ? 1 : 0;
+    blank = now;
+  }
+  return words;
+}
+
+Measured measure_text(const Opened& o, const std::string& path, int64_t most_windows) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const Scorer scorer(o.engine.get(), o.sequence, prefix_token(o.engine.get()));
+  const Scorer::Rolled rolled = scorer.rolling(encode(o.engine.get(), text), most_windows);
+  if (rolled.tokens == 0) throw Failure(HWS_DATA_INVALID, path + " has no token to predict");
+  const bool whole = most_windows == 0;
+  return {-rolled.logprob / static_cast<double>(rolled.tokens),
+          rolled.tokens,
+          whole ? static_cast<int64_t>(text.size()) : 0,
+          whole ? words_in(text) : 0,
+          {}};
+}
+
+/// One text is cut by the text's rules, anything else by rows of the config's data.
+Measured measure(const Opened& o, const EvalOptions& options) {
+  const auto data = resolved_tree(o.config.get()).at("data");
+  const ordered_json& sources = data.at("validation_sources");
+  if (data.at("format") == "text" && sources.size() == 1)
+    return measure_text(o, sources[0].at("path").get<std::string>(), options.max_batches);
+  Measured m;
+  check(hws_engine_eval(o.engine.get(), nullptr, options.max_batches, &m.loss, &m.tokens));
+  m.sets = ordered_json::parse(text_of(hws_engine_metrics, o.engine.get())).at("validation_losses");
+  return m;
+}
+
+int print(const Opened& o, const EvalOptions& options, const Measured& m) {
+  const double total = m.loss * static_cast<double>(m.tokens);
+  if (options.json) {
+    ordered_json result = {
+        {"checkpoint", o.model.path},     {"data", options.data}, {"loss", m.loss},
+        {"perplexity", std::exp(m.loss)}, {"tokens", m.tokens},   {"sequence", o.sequence}};
+    if (!m.sets.empty()) result["losses"] = m.sets;
+    if (m.bytes > 0) {
+      result["bits_per_byte"] = total / static_cast<double>(m.bytes) / std::log(2.0);
+      result["byte_perplexity"] = std::exp(total / static_cast<double>(m.bytes));
+      result["word_perplexity"] = std::exp(total / static_cast<double>(m.words));
+    }
+    output().line(result.dump());
+    return kExitOk;
+  }
+  output().print(
+      "%s on %s\nloss %.6f nats per token (%.4f bits, perplexity %.3f) over %lld tokens in rows of %lld\n",
+      o.model.path.c_str(), options.data.c_str(), m.loss, m.loss / std::log(2.0), std::exp(m.loss),
+      static_cast<long long>(m.tokens), static_cast<long long>(o.sequence));
+  for (const auto& [name, loss] : m.sets.items())
+    output().print("%s: loss %s\n", name.c_str(), loss.dump().c_str());
+  if (m.bytes > 0)
+    output().print("%.4f bits per byte, word perplexity %.3f\n",
+                   total / static_cast<double>(m.bytes) / std::log(2.0),
+                   std::exp(total / static_cast<double>(m.words)));
+  return kExitOk;
+}
+
+/// The log-probability of each choice behind the query, as lm-evaluation-harness encodes them: blanks at the end
+/// of the query belong to the choice.
+std::vector<double> answer(const Opened& o, const Scorer& scorer, int32_t prefix, const Question& question) {
+  std::vector<double> sums;
+  const size_t end = question.query.find_last_not_of(" \t\n\r\f\v");
+  const std::string query = end == std::string::npos ? "" : question.query.substr(0, end + 1);
+  std::vector<int32_t> context = encode(o.engine.get(), query);
+  for (const std::string& choice : question.choices) {
+    std::vector<int32_t> tokens = encode(o.engine.get(), question.query + " " + choice);
+    size_t known = context.size();
+    if (query.empty()) {
+      if (prefix >= 0 && (tokens.empty() || tokens[0] != prefix)) tokens.insert(tokens.begin(), prefix);
+      known = 1;
+    }
+    sums.push_back(tokens.size() > known ? scorer.continuation(tokens, known) : 0.0);
+  }
+  return sums;
+}
+
+size_t greatest(const std::vector<double>& values) {
+  return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
+}
+
+int run_choices(const Opened& o, const EvalOptions& options) {
+  const std::vector<Question> questions = read_questions(options.choices);
+  const int32_t prefix = prefix_token(o.engine.get());
+  const Scorer scorer(o.engine.get(), o.sequence, prefix);
+  ordered_json rows = ordered_json::array();
+  size_t right = 0, right_by_length = 0;
+  for (const Question& question : questions) {
+    const std::vector<double> sums = answer(o, scorer, prefix, question);
+    std::vector<double> by_length = sums;
+    for (size_t i = 0; i < sums.size(); ++i)
+      by_length[i] /= static_cast<double>(characters(question.choices[i]));
+    right += greatest(sums) == question.gold ? 1 : 0;
+    right_by_length += greatest(by_length) == question.gold ? 1 : 0;
+    if (options.json)
+      rows.push_back({{"loglikelihoods", sums},
+                      {"acc", greatest(sums) == question.gold ? 1 : 0},
+                      {"acc_norm", greatest(by_length) == question.gold ? 1 : 0}});
+  }
+  const auto count = static_cast<double>(questions.size());
+  const double acc = static_cast<double>(right) / count,
+               acc_norm = static_cast<double>(right_by_length) / count;
+  if (options.json) {
+    output().line(ordered_json({{"checkpoint", o.model.path},
+                                {"choices", options.choices},
+                                {"questions", questions.size()},
+                                {"acc", acc},
+                                {"acc_norm", acc_norm},
+                                {"rows", rows}})
+                      .dump());
+  } else {
+    output().print("%s on %s\n%.2f %% right (acc), %.2f %% by characters (acc_norm), of %zu questions\n",
+                   o.model.path.c_str(), options.choices.c_str(), 100 * acc, 100 * acc_norm,
+                   questions.size());
+  }
+  return kExitOk;
+}
+
 }  // namespace
 
 int run_eval(const EvalOptions& options) {
-  const ModelPath model = find_model(options.checkpoint);
-  int64_t sequence = options.sequence;
-  if (sequence > 0 && sequence > model_context(model)) {
-    refuse("--sequence " + std::to_string(sequence) + ": the model's context is " +
-           std::to_string(model_context(model)) + " tokens; give at most that");
-  }
-  if (sequence == 0) sequence = trained_sequence(model);
-  if (sequence == 0) sequence = kDefaultSequence;
-  Config config = model_config(model, sequence, options.threads);
-  apply_data(&config, options.data);
-  validate_on_everything(config.get());
-  apply_sets(config.get(), options.sets);
-  const Engine engine = make_engine(config.get(), HWS_ENGINE_INFERENCE, {});
-  const auto info = ordered_json::parse(text_of(hws_engine_info, engine.get()));
-  sequence = info.at("sequence").get<int64_t>();  // the context, if that is shorter
-  double loss = 0.0;
-  int64_t tokens = 0;
+  if (options.data.empty() == options.choices.empty())
+    refuse("eval measures one file: give either --data or --choices");
+  const Opened opened = open(options);
   const InterruptScope interrupt;
-  check(hws_engine_eval(engine.get(), nullptr, options.max_batches, &loss, &tokens));
-  const ordered_json sets =
-      ordered_json::parse(text_of(hws_engine_metrics, engine.get())).at("validation_losses");
-  if (options.json) {
-    ordered_json result = {{"checkpoint", model.path},     {"data", options.data}, {"loss", loss},
-                           {"perplexity", std::exp(loss)}, {"tokens", tokens},     {"sequence", sequence}};
-    if (!sets.empty()) result["losses"] = sets;
-    output().line(result.dump());
-  } else {
-    output().print(
-        "%s on %s\nloss %.6f nats per token (%.4f bits, perplexity %.3f) over %lld tokens in rows of %lld\n",
-        model.path.c_str(), options.data.c_str(), loss, loss / std::log(2.0), std::exp(loss),
-        static_cast<long long>(tokens), static_cast<long long>(sequence));
-    for (const auto& [name, set_loss] : sets.items())
-      output().print("%s: loss %s\n", name.c_str(), set_loss.dump().c_str());
-  }
-  return kExitOk;
+  if (!options.choices.empty()) return run_choices(opened, options);
+  return print(opened, options, measure(opened, options));
 }
 
 }  // namespace hawser::cli

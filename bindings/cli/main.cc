@@ -166,9 +166,11 @@ void add_launch(CLI::App* app, Action* action) {
 
 void add_eval(CLI::App* app, Action* action) {
   auto o = std::make_shared<hawser::cli::EvalOptions>();
-  CLI::App* sub = app->add_subcommand("eval", "Measure a model's mean loss on a file");
+  CLI::App* sub = app->add_subcommand("eval", "Measure a model's loss on a file, or its answers to questions");
   sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
-  sub->add_option("--data", o->data, "Text or token file")->type_name("FILE")->required();
+  sub->add_option("--data", o->data, "Text or token file")->type_name("FILE");
+  sub->add_option("--choices", o->choices, "Multiple choice, a JSON object a line: query, choices, gold; or as hellaswag, ARC, PIQA")
+      ->type_name("FILE");
   sub->add_option("--sequence", o->sequence, "Tokens per row (default: as in training, or 1024)")
       ->check(whole_number(1));
   sub->add_option("--max-batches", o->max_batches, "Stop after this many batches (default: the whole file)")

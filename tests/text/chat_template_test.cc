@@ -1,4 +1,4 @@
-// Templates render as Transformers renders them. tests/text/templates_reference.py compares all that TRL ships.
+// Templates render as Transformers renders them. tests/text/hugging_face_test.py compares all that TRL ships.
 #include "engine/text/chat_template.h"
 
 #include <gtest/gtest.h>
