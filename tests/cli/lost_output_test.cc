@@ -50,9 +50,9 @@ class LostOutput : public CommandTest {
 /// write it to a new place each time: "%".
 const std::multimap<std::string, std::string>& printing() {
   static const std::multimap<std::string, std::string> commands = {
+      {"chat", "chat --help"},
       {"convert", "convert made converted%"},
       {"device", "device --seconds 0.02"},
-      {"prepare", "prepare --help"},
       {"device", "device --seconds 0.02 --json"},
       {"eval", "eval made --data text.txt --max-batches 1"},
       {"eval", "eval made --data text.txt --max-batches 1 --json"},
@@ -70,10 +70,12 @@ const std::multimap<std::string, std::string>& printing() {
       {"launch", "launch -n 1 train config.json --data text.txt --set /train/steps=2"},
       {"plan", "plan config.json --set /model/vocab_size=256"},
       {"plan", "plan config.json --set /model/vocab_size=256 --json"},
+      {"prepare", "prepare --help"},
       {"presets", "presets"},
       {"prove", "prove config.json --set /model/vocab_size=256 --set /mesh/dp_shard=2 --steps 1"},
       {"prove", "prove config.json --set /model/vocab_size=256 --set /mesh/dp_shard=2 --steps 1 --json"},
       {"schema", "schema"},
+      {"tokenizer", HAWSER_HAS_TEXT ? "tokenizer encode " HAWSER_TOKENIZER " text.txt" : "tokenizer --help"},
       {"train", "train config.json --data text.txt --set /train/steps=2"},
       {"verify", "verify made"},
   };
