@@ -11,6 +11,7 @@
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/ranks.h"
@@ -118,10 +119,7 @@ TrainOptions with_prepared_data(TrainOptions options) {
   ConfigOptions& config = options.config;
   const bool rows = has_row_ending(config.data) && !is_folder(config.data);
   if (!rows || !is_folder(config.config)) return options;
-  if (!exists(config.config + "/tokenizer.json"))
-    throw Failure(HWS_NOT_FOUND,
-                  "--data " + config.data + " is rows of text, and " + config.config +
-                      " has no tokenizer.json to make tokens of them; give a model folder with one");
+  const std::string model = find_model(config.config).path;
   if (options.out.empty())
     refuse("--data " + config.data + " needs --out DIR: its rows are prepared into the run's folder");
   const std::string folder = prepared_folder_of(options.out);
@@ -129,7 +127,7 @@ TrainOptions with_prepared_data(TrainOptions options) {
     // A run that goes on has its rows.
   } else if (leads(options.ranks)) {
     PrepareOptions asked;
-    asked.model = config.config;
+    asked.model = model;
     asked.data = {config.data};
     asked.out = folder;
     asked.chat_template = options.chat_template;

@@ -11,6 +11,7 @@
 #include "bindings/cli/client.h"
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/prepare.h"
 #include "bindings/cli/prepare_arguments.h"
@@ -66,7 +67,7 @@ void show(const std::string& folder, int64_t index) {
 }
 
 int64_t usual_sequence(const std::string& model) {
-  if (!is_folder(model) || !exists(model + "/config.json"))
+  if (!is_folder(model) || (!exists(model + "/config.json") && !exists(model + "/manifest.json")))
     refuse("--sequence N is needed: " + model +
            " is a tokenizer alone, which does not say how long rows are");
   const Config config = load_config(model);
@@ -80,6 +81,8 @@ int run_prepare(PrepareOptions options) {
   } else {
     if (options.data.empty() || options.out.empty())
       refuse("prepare needs --data FILE and -o DIR; of a folder of prepared rows, it shows rows");
+    const bool itself = !is_folder(options.model) || exists(options.model + "/tokenizer.json");
+    if (!itself) options.model = find_model(options.model).path;
     if (options.sequence == 0) options.sequence = usual_sequence(options.model);
     const auto report = ordered_json::parse(prepare_rows(options));
     if (options.json)

@@ -166,6 +166,7 @@ CALLBACK(hws_interrupt_fn, interrupt_trampoline, 1)
 %ignore hws_comm_create_host;
 %nothread hws_status_name; %nothread hws_library_abi; %nothread hws_library_version; %nothread hws_engine_cancel;
 %nothread hws_engine_sizes; %nothread hws_engine_progress; %nothread set_error_hooks; %nothread library_path;
+%nothread end_callbacks;
 %typemap(in) PyObject* "$1 = $input;"
 %inline %{
 /* Over an object with send, recv and perhaps exchange and abort. */
@@ -179,4 +180,8 @@ static const char* library_path(void) {
 }
 %}
 void set_error_hooks(PyObject* factory, PyObject* status_of);
+void end_callbacks(void);
+%init %{
+  forget_threads_after_fork();
+%}
 %constant const char* MODULE_VERSION = HAWSER_VERSION;

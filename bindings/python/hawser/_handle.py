@@ -63,6 +63,7 @@ class Handle:
 @atexit.register
 def _close_all() -> None:
     # A daemon thread within train would come back to an interpreter that has gone.
+    _native.end_callbacks()
     live = list(_live)
     for handle in live:
         handle._hurry()

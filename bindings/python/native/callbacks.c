@@ -1,8 +1,39 @@
 // Callables behind the callbacks of the C API, and signals behind its interrupt poll.
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "support.h"
+
+// Python ends a thread that asks for the interpreter while it shuts down, by unwinding it: through the library's C++ that
+// would end the process. So callbacks are counted, and from end_callbacks on refused to all threads but its own.
+static atomic_int inside, leaving;
+static pthread_t leaver;
+static void forget_other_threads(void) { atomic_store(&inside, 0); }
+
+int enter_python(PyGILState_STATE* gil) {
+  atomic_fetch_add(&inside, 1);
+  if (atomic_load(&leaving) && !pthread_equal(pthread_self(), leaver)) {
+    atomic_fetch_sub(&inside, 1);
+    return 0;
+  }
+  *gil = PyGILState_Ensure();
+  return 1;
+}
+
+void leave_python(PyGILState_STATE gil) {
+  PyGILState_Release(gil);
+  atomic_fetch_sub(&inside, 1);
+}
+
+void end_callbacks(void) {
+  leaver = pthread_self();
+  atomic_store(&leaving, 1);
+  Py_BEGIN_ALLOW_THREADS;
+  for (int waited = 0; atomic_load(&inside) > 0 && waited < 2000; ++waited) usleep(1000);
+  Py_END_ALLOW_THREADS;
+}
 
 /// Whether a callback wants more: False ends the run, anything else goes on.
 static int32_t stops(PyObject* answer) {
@@ -12,7 +43,8 @@ static int32_t stops(PyObject* answer) {
 }
 
 int32_t train_trampoline(void* user, const hws_train_record* r) {
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil;
+  if (!enter_python(&gil)) return 1;
   int32_t stop = 1;
   if (PyErr_Occurred() == NULL && PyErr_CheckSignals() == 0) {
     stop = user == NULL ? 0
@@ -23,28 +55,31 @@ int32_t train_trampoline(void* user, const hws_train_record* r) {
                               r->tokens_per_second, (long long)r->total_steps, (int)r->saved, (int)r->best,
                               (long long)r->communication_bytes, (long long)r->save_failures));
   }
-  PyGILState_Release(gil);
+  leave_python(gil);
   return stop;
 }
 
 int32_t token_trampoline(void* user, int32_t token) {
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil;
+  if (!enter_python(&gil)) return 1;
   int32_t stop = 1;
   if (PyErr_Occurred() == NULL && PyErr_CheckSignals() == 0)
     stop = stops(PyObject_CallFunction((PyObject*)user, "i", (int)token));
-  PyGILState_Release(gil);
+  leave_python(gil);
   return stop;
 }
 
 void metrics_trampoline(void* user, const char* json, size_t size) {
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil;
+  if (!enter_python(&gil)) return;
   if (PyErr_Occurred() == NULL)
     Py_XDECREF(PyObject_CallFunction((PyObject*)user, "y#", json, (Py_ssize_t)size));
-  PyGILState_Release(gil);
+  leave_python(gil);
 }
 
 int32_t source_trampoline(void* user, hws_source_batch* batch) {
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil;
+  if (!enter_python(&gil)) return HWS_SOURCE_END;
   int32_t answer = -1;
   if (PyErr_Occurred() == NULL) {
     PyObject* given =
@@ -53,31 +88,35 @@ int32_t source_trampoline(void* user, hws_source_batch* batch) {
     if (given != NULL) answer = fill_source_batch(given, batch);
     Py_XDECREF(given);
   }
-  PyGILState_Release(gil);
+  leave_python(gil);
   return answer;
 }
 
 int32_t interrupt_trampoline(void* user) {
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil;
+  if (!enter_python(&gil)) return 1;
   int32_t end = PyErr_Occurred() != NULL || PyErr_CheckSignals() != 0;
   if (!end && user != NULL) {
     PyObject* answer = PyObject_CallFunction((PyObject*)user, NULL);
     end = answer == NULL || PyObject_IsTrue(answer) != 0;
     Py_XDECREF(answer);
   }
-  PyGILState_Release(gil);
+  leave_python(gil);
   return end;
 }
 
 void drop(void* user) {
-  if (!Py_IsInitialized()) return;  // the process ends, and the interpreter has gone before this thread
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil;
+  // The process ends, and the interpreter has gone before this thread, or is about to.
+  if (!Py_IsInitialized() || !enter_python(&gil)) return;
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   Py_DECREF((PyObject*)user);
   PyErr_Restore(type, value, trace);
-  PyGILState_Release(gil);
+  leave_python(gil);
 }
+
+void forget_threads_after_fork(void) { pthread_atfork(NULL, NULL, forget_other_threads); }
 
 void watch_signals(void) {
   static __thread int watched = 0;

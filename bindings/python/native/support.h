@@ -47,6 +47,13 @@ PyObject* tensor_capsule(struct DLManagedTensorVersioned* tensor);
 
 // --------------------------------------------------------------------------------------------- callbacks.c
 
+/// Takes the interpreter for a callback. 0: it is shutting down, and the callback ends what it belongs to.
+int enter_python(PyGILState_STATE* gil);
+void leave_python(PyGILState_STATE gil);
+/// At exit: from now on only the calling thread has callbacks. Waits, at most two seconds, for those that run.
+void end_callbacks(void);
+/// Once: the child of a fork has none of its parent's callbacks.
+void forget_threads_after_fork(void);
 // A callable raises on the thread that made the call. The exception stays set there, ends the call, and the
 // typemap of its status lets it out.
 int32_t train_trampoline(void* user, const hws_train_record* record);

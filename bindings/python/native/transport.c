@@ -24,46 +24,50 @@ static PyObject* writable(PyObject* bytes) { return bytes == NULL ? NULL : PyMem
 
 static hws_status send_bytes(void* user, int32_t to, const void* data, int64_t bytes, double timeout) {
   transport_link* link = (transport_link*)user;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil;
+  if (!enter_python(&gil)) return HWS_UNAVAILABLE;
   const hws_status status = ended(
       link, PyObject_CallMethod(link->transport, "send", "iy#d", (int)to, data, (Py_ssize_t)bytes, timeout));
-  PyGILState_Release(gil);
+  leave_python(gil);
   return status;
 }
 
 static hws_status receive_bytes(void* user, int32_t from, void* data, int64_t bytes, double timeout) {
   transport_link* link = (transport_link*)user;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil;
+  if (!enter_python(&gil)) return HWS_UNAVAILABLE;
   PyObject* filled = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)bytes);
   const hws_status status =
       ended(link, PyObject_CallMethod(link->transport, "recv", "iNd", (int)from, writable(filled), timeout));
   if (status == HWS_OK) memcpy(data, PyByteArray_AsString(filled), (size_t)bytes);
   Py_XDECREF(filled);
-  PyGILState_Release(gil);
+  leave_python(gil);
   return status;
 }
 
 static hws_status exchange_bytes(void* user, int32_t rank, const void* sent, int64_t sent_bytes,
                                  void* received, int64_t received_bytes, double timeout) {
   transport_link* link = (transport_link*)user;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil;
+  if (!enter_python(&gil)) return HWS_UNAVAILABLE;
   PyObject* filled = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)received_bytes);
   const hws_status status =
       ended(link, PyObject_CallMethod(link->transport, "exchange", "iy#Nd", (int)rank, sent,
                                       (Py_ssize_t)sent_bytes, writable(filled), timeout));
   if (status == HWS_OK) memcpy(received, PyByteArray_AsString(filled), (size_t)received_bytes);
   Py_XDECREF(filled);
-  PyGILState_Release(gil);
+  leave_python(gil);
   return status;
 }
 
 static void abort_transport(void* user, hws_status code, const char* message) {
   transport_link* link = (transport_link*)user;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil;
+  if (!enter_python(&gil)) return;
   PyObject* done = PyObject_CallMethod(link->transport, "abort", "is", (int)code, message);
   if (done == NULL) PyErr_Clear();  // nobody is left to be told
   Py_XDECREF(done);
-  PyGILState_Release(gil);
+  leave_python(gil);
 }
 
 static const char* last_message(void* user) { return ((transport_link*)user)->message; }
@@ -103,11 +107,12 @@ hws_status create_host_comm(PyObject* transport, int32_t rank, int32_t world_siz
 }
 
 static int32_t give_secret(void* user, void* data, size_t capacity, size_t* bytes) {
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil;
+  if (!enter_python(&gil)) return 1;
   const Py_ssize_t size = PyBytes_Size((PyObject*)user);
   *bytes = (size_t)size;
   memcpy(data, PyBytes_AsString((PyObject*)user), *bytes < capacity ? *bytes : capacity);
-  PyGILState_Release(gil);
+  leave_python(gil);
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "engine/train/assembly/assemble.h"
 
 #include <iterator>
+#include <limits>
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
@@ -12,6 +13,7 @@
 #include "engine/config/problems.h"
 #include "engine/data/content.h"
 #include "engine/data/dataset.h"
+#include "engine/data/prepared_folder.h"
 
 namespace hawser::train {
 namespace {
@@ -159,12 +161,32 @@ FromFiles lay_over_files(config::ConfigTree* tree) {
   return found;
 }
 
-/// The tokenizer of a model that has one; it becomes the vocabulary. Null without one.
+/// A folder of prepared rows brings the template that it was told to use: the model speaks by it from now on.
+void take_prepared_template(const std::string& prepared, const std::string& model, text::TextFiles* files) {
+  if (data::read_manifest(prepared).tokenizer != text::tokenizer_digest(*files))
+    config::throw_if_any(
+        {{"/data/path",
+          fmt::format("the rows in {} were prepared with another tokenizer than that of {}", prepared, model),
+          "prepare them with this model"}});
+  text::TextFiles theirs = text::read_text_files(prepared);
+  if (const auto own = theirs.find("chat_template.jinja"); own != theirs.end())
+    (*files)[own->first] = std::move(own->second);
+}
+
+/// The tokenizer of a model that has one, else that of prepared rows; it becomes the vocabulary. Null without one.
 std::shared_ptr<const ModelTokens> open_tokenizer(const config::ConfigTree& tree, FromFiles* found) {
+  const std::vector<std::string> paths = text_files(tree);
+  const std::string prepared =
+      get(tree, "/data/format") == "prepared" && !paths.empty() ? paths.front() : std::string();
+  if (found->tokenizer_of.empty() && found->vocabulary.kind() == data::VocabularyKind::kNone)
+    found->tokenizer_of = prepared;
   if (found->tokenizer_of.empty()) return nullptr;
-  const auto rows = get(tree, "/model/vocab_size").get<int64_t>();  // imported with the model
-  auto tokens =
-      std::make_shared<const ModelTokens>(text_files_of(found->tokenizer_of), found->tokenizer_of, rows);
+  text::TextFiles files = text_files_of(found->tokenizer_of);
+  if (!prepared.empty()) take_prepared_template(prepared, found->tokenizer_of, &files);
+  const OrderedJson size = get(tree, "/model/vocab_size");  // imported with the model, or the config's own
+  auto tokens = std::make_shared<const ModelTokens>(
+      std::move(files), found->tokenizer_of,
+      size.is_number_integer() ? size.get<int64_t>() : std::numeric_limits<int64_t>::max());
   found->vocabulary = data::Vocabulary::of_tokenizer(tokens);
   return tokens;
 }

@@ -6,8 +6,10 @@
 
 #include "engine/base/error.h"
 #include "engine/base/input_file.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/text/built_in_templates.h"
 #include "engine/text/parse_row.h"
+#include "engine/train/assembly/model_tokens.h"
 
 namespace hawser::train {
 namespace {
@@ -23,10 +25,11 @@ std::string read_text(const std::string& path, int64_t most) {
   return text;
 }
 
-/// The files of a model's folder, or of the folder of its tokenizer.json.
+/// The files of a checkpoint, of a model's folder, or of the folder of its tokenizer.json.
 text::TextFiles files_of(const std::string& model, std::string* folder) {
   const std::string name = "tokenizer.json";
   *folder = model;
+  if (checkpoint::is_checkpoint(model)) return text_files_of(model);
   if (model.ends_with(name) &&
       (model.size() == name.size() || model[model.size() - name.size() - 1] == '/')) {
     *folder = model.size() == name.size() ? "." : model.substr(0, model.size() - name.size() - 1);

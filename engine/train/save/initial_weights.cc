@@ -80,7 +80,13 @@ checkpoint::hf::ExtraFiles fill_initial_weights(const Ranks& ranks) {
     draw(ranks);
     return ranks.assembly().tokens ? ranks.assembly().tokens->files() : checkpoint::hf::ExtraFiles();
   }
-  return checkpoint::is_checkpoint(from) ? take_from_checkpoint(ranks, from) : import_hf(ranks, from);
+  checkpoint::hf::ExtraFiles files =
+      checkpoint::is_checkpoint(from) ? take_from_checkpoint(ranks, from) : import_hf(ranks, from);
+  if (const auto& tokens = ranks.assembly().tokens) {  // whose template may be that of prepared rows
+    const std::string name = "chat_template.jinja";
+    if (const auto own = tokens->files().find(name); own != tokens->files().end()) files[name] = own->second;
+  }
+  return files;
 }
 
 }  // namespace hawser::train
