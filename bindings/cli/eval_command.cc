@@ -13,12 +13,12 @@
 #include "bindings/cli/output.h"
 #include "bindings/cli/ranks.h"
 #include "bindings/cli/score.h"
+#include "bindings/cli/text_stream.h"
 
 namespace hawser::cli {
 namespace {
 
 using nlohmann::ordered_json;
-using Tokenizer = std::unique_ptr<hws_tokenizer, Destroyer<hws_tokenizer, hws_tokenizer_destroy>>;
 
 constexpr int64_t kDefaultSequence = 1024;  // for models that do not record how they were trained
 
@@ -29,13 +29,8 @@ void validate_on_everything(hws_config* config) {
   check(hws_config_set(config, "/data/validation_sources", sources.dump().c_str()));
 }
 
-std::vector<int32_t> tokens_in(const Buffer& buffer) {
-  const auto* tokens = static_cast<const int32_t*>(hws_buffer_data(buffer.get()));
-  return {tokens, tokens + hws_buffer_size(buffer.get()) / sizeof(int32_t)};
-}
-
 /// A text as the model reads it from its beginning, special tokens among them.
-std::vector<int32_t> encode(const hws_engine* engine, const std::string& text) {
+std::vector<int32_t> encode_whole(const hws_engine* engine, const std::string& text) {
   return tokens_in(make<Buffer>(hws_text_encode, engine, text.data(), text.size()));
 }
 
@@ -104,7 +99,7 @@ Measured measure_text(const Opened& o, const std::string& path, int64_t most_win
   std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const Scorer scorer(o.engine.get(), o.sequence, prefix_token(o.engine.get()));
-  const Scorer::Rolled rolled = scorer.rolling(encode(o.engine.get(), text), most_windows);
+  const Scorer::Rolled rolled = scorer.rolling(encode_whole(o.engine.get(), text), most_windows);
   if (rolled.tokens == 0) throw Failure(HWS_DATA_INVALID, path + " has no token to predict");
   const bool whole = most_windows == 0;
   return {-rolled.logprob / static_cast<double>(rolled.tokens),
@@ -160,9 +155,9 @@ std::vector<double> answer(const Opened& o, const Scorer& scorer, int32_t prefix
   std::vector<double> sums;
   const size_t end = question.query.find_last_not_of(" \t\n\r\f\v");
   const std::string query = end == std::string::npos ? "" : question.query.substr(0, end + 1);
-  std::vector<int32_t> context = encode(o.engine.get(), query);
+  std::vector<int32_t> context = encode_whole(o.engine.get(), query);
   for (const std::string& choice : question.choices) {
-    std::vector<int32_t> tokens = encode(o.engine.get(), question.query + " " + choice);
+    std::vector<int32_t> tokens = encode_whole(o.engine.get(), question.query + " " + choice);
     size_t known = context.size();
     if (query.empty()) {
       if (prefix >= 0 && (tokens.empty() || tokens[0] != prefix)) tokens.insert(tokens.begin(), prefix);

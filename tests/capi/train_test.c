@@ -91,7 +91,7 @@ static int32_t on_nested(void* user, const hws_train_record* record) {
   hws_batch batch = {.struct_size = sizeof batch, .rows = 1, .cols = 2, .tokens = prompt, .targets = NULL};
   float logits[2 * 256];
   CHECK_OK(hws_engine_forward(engine, &batch, logits, sizeof logits));
-  hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0};
+  hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0, NULL, 0};
   CHECK_OK(hws_engine_generate(engine, &request, on_token, user, NULL));
   float bias[32];
   CHECK_OK(hws_tensor_get(engine, HWS_TENSOR_WEIGHT, "final_norm.weight", bias, sizeof bias));
@@ -161,7 +161,7 @@ static void a_callback_may_push(void) {
   CHECK_STATUS(hws_data_push(engine, &batch.batch), HWS_BUSY);
   CHECK_OK(hws_engine_train_step(engine, NULL));
   const int32_t prompt[] = {1, 2};
-  const hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0};
+  const hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0, NULL, 0};
   CHECK_OK(hws_engine_generate(engine, &request, pushes_from_a_token, &engine, NULL));
   /* A load drops a batch that waits. */
   CHECK_OK(hws_checkpoint_save(engine, check_path("pushed")));
@@ -217,7 +217,7 @@ static void cancels(void) {
   CHECK(r.calls == 3);
   /* Where nothing runs that it could end, it does not end what comes next. */
   const int32_t prompt[] = {1, 2};
-  const hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0};
+  const hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0, NULL, 0};
   int tokens = 0;
   double loss = 0;
   CHECK_OK(hws_engine_cancel(r.engine));

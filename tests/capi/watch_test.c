@@ -72,7 +72,7 @@ static void polls(void) {
     CHECK(asked == 1);                                        \
   } while (0)
   const int32_t prompt[] = {1, 2};
-  const hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0};
+  const hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0, NULL, 0};
   POLLED(hws_engine_eval(engine, NULL, 0, &loss, NULL));
   POLLED(hws_engine_generate(engine, &request, count_token, &left, NULL));
   POLLED(hws_checkpoint_verify(check_path("polled/step-1")));
@@ -158,7 +158,7 @@ static void shows_what_runs(void) {
   CHECK_OK(hws_checkpoint_load(w.engine, check_path("watched"), 0));
   CHECK(w.last.phase == HWS_PHASE_LOAD && w.last.step == 9);
   const int32_t prompt[] = {1, 2};
-  const hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0};
+  const hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0, NULL, 0};
   int tokens = 0;
   CHECK_OK(hws_thread_set_interrupt(look, &w, NULL));
   CHECK_OK(hws_engine_generate(w.engine, &request, count_token, &tokens, NULL));

@@ -145,7 +145,7 @@ class FarEngine : public ::testing::TestWithParam<const char*> {
   static std::vector<int32_t> generated(Trainer& trainer, int64_t tokens) {
     const std::vector<int32_t> prompt = {1, 2, 3, 4, 5};
     std::vector<int32_t> out;
-    trainer.inference().generate({prompt.data(), 5, tokens, 0.8, 10, 0.9, 3, -1}, [&](int32_t token) {
+    trainer.inference().generate({prompt.data(), 5, tokens, 0.8, 10, 0.9, 3, {}}, [&](int32_t token) {
       out.push_back(token);
       return true;
     });

@@ -193,7 +193,7 @@ TEST_F(StepTest, GreedyTextIsTheArgmaxOfForward) {
     for (int i = 0; i < 10; ++i) trainer->train_step();
     std::vector<int32_t> text{5, 1, 12};
     std::vector<int32_t> generated;
-    trainer->inference().generate({text.data(), 3, 40, 0, 0, 1, 0, -1},
+    trainer->inference().generate({text.data(), 3, 40, 0, 0, 1, 0, {}},
                                   [&](int32_t t) { return generated.push_back(t), true; });
     ASSERT_EQ(generated.size(), 40u);  // beyond the context of 24
     for (int32_t token : generated) {
