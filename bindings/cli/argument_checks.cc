@@ -72,6 +72,12 @@ CLI::Validator share() {
   return CLI::Validator(check, "");
 }
 
+void add_sets(CLI::App* app, std::vector<std::string>* sets) {
+  app->add_option("--set", *sets, "Set a config field (repeatable)")
+      ->type_name("/POINTER=VALUE")
+      ->allow_extra_args(false);
+}
+
 void check_words(CLI::App* app, const WordsThatMayBe& may) {
   const auto among = [](const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();

@@ -1,4 +1,4 @@
-// Checks for numbers on the command line. CLI11's own checks print their limits with 300 digits, and read
+// What commands share of their arguments: --set, and checks for numbers. CLI11's own checks print their limits with 300 digits, and read
 // "-1" as an unsigned number.
 #pragma once
 
@@ -17,6 +17,9 @@ CLI::Validator seed_number();
 CLI::Validator number_from_zero();
 /// A number above 0 and at most 1.
 CLI::Validator share();
+
+/// The option --set, which all commands with a config have.
+void add_sets(CLI::App* app, std::vector<std::string>* sets);
 
 /// Options that check_words exempts.
 struct WordsThatMayBe {

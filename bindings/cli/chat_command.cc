@@ -183,9 +183,7 @@ void add_chat_command(CLI::App* app, std::function<int()>* action) {
       ->check(seed_number())
       ->capture_default_str();
   sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
-  sub->add_option("--set", o->sets, "Set a config field (repeatable)")
-      ->type_name("/POINTER=VALUE")
-      ->allow_extra_args(false);
+  add_sets(sub, &o->sets);
   sub->callback([=] { *action = [o] { return run_chat(*o); }; });
 }
 

@@ -69,14 +69,6 @@ struct LaunchOptions {
 /// `train` holds the parsed `words`.
 int run_launch(const LaunchOptions& options, const TrainOptions& train);
 
-struct EvalOptions {
-  std::string checkpoint, data, choices;
-  std::vector<std::string> sets;
-  int64_t threads = 0, sequence = 0, max_batches = 0;
-  bool json = false;
-};
-int run_eval(const EvalOptions& options);
-
 struct GenerateOptions {
   std::string checkpoint, prompt, tokens;
   std::vector<std::string> sets;

@@ -1,12 +1,13 @@
-// `hawser eval`: the loss of a model over a whole file, its perplexity on a text, and its answers to questions.
+#include "bindings/cli/eval_command.h"
+
 #include <cmath>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "bindings/cli/argument_checks.h"
 #include "bindings/cli/client.h"
-#include "bindings/cli/commands.h"
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
@@ -19,6 +20,13 @@ namespace hawser::cli {
 namespace {
 
 using nlohmann::ordered_json;
+
+struct EvalOptions {
+  std::string checkpoint, data, choices;
+  std::vector<std::string> sets;
+  int64_t threads = 0, sequence = 0, max_batches = 0;
+  bool json = false;
+};
 
 constexpr int64_t kDefaultSequence = 1024;  // for models that do not record how they were trained
 
@@ -209,8 +217,6 @@ int run_choices(const Opened& o, const EvalOptions& options) {
   return kExitOk;
 }
 
-}  // namespace
-
 int run_eval(const EvalOptions& options) {
   if (options.data.empty() == options.choices.empty())
     refuse("eval measures one file: give either --data or --choices");
@@ -218,6 +224,27 @@ int run_eval(const EvalOptions& options) {
   const InterruptScope interrupt;
   if (!options.choices.empty()) return run_choices(opened, options);
   return print(opened, options, measure(opened, options));
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App* app, std::function<int()>* action) {
+  auto o = std::make_shared<EvalOptions>();
+  CLI::App* sub =
+      app->add_subcommand("eval", "Measure a model's loss on a file, or its answers to questions");
+  sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
+  sub->add_option("--data", o->data, "Text or token file")->type_name("FILE");
+  sub->add_option("--choices", o->choices,
+                  "Multiple choice, a JSON object a line: query, choices, gold; or as hellaswag, ARC, PIQA")
+      ->type_name("FILE");
+  sub->add_option("--sequence", o->sequence, "Tokens per row (default: as in training, or 1024)")
+      ->check(whole_number(1));
+  sub->add_option("--max-batches", o->max_batches, "Stop after this many batches (default: the whole file)")
+      ->check(whole_number(0));
+  sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
+  add_sets(sub, &o->sets);
+  sub->add_flag("--json", o->json, "Print JSON");
+  sub->callback([=] { *action = [o] { return run_eval(*o); }; });
 }
 
 }  // namespace hawser::cli

@@ -14,6 +14,7 @@
 #include "bindings/cli/chat_command.h"
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
+#include "bindings/cli/eval_command.h"
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/meant.h"
 #include "bindings/cli/output.h"
@@ -22,7 +23,7 @@
 
 namespace {
 
-using hawser::cli::ConfigOptions;
+using hawser::cli::add_sets, hawser::cli::ConfigOptions;
 using hawser::cli::number_from_zero, hawser::cli::seed_number, hawser::cli::share, hawser::cli::whole_number;
 using hawser::cli::option_hint;
 using hawser::cli::output;
@@ -32,12 +33,6 @@ const hawser::cli::WordsThatMayBe kWordsThatMayBe = {{"--prompt", "--set"}, {"--
 
 /// What the chosen subcommand will do; set while arguments are parsed.
 using Action = std::function<int()>;
-
-void add_sets(CLI::App* app, std::vector<std::string>* sets) {
-  app->add_option("--set", *sets, "Set a config field (repeatable)")
-      ->type_name("/POINTER=VALUE")
-      ->allow_extra_args(false);
-}
 
 void add_ranks(CLI::App* sub, hawser::cli::RankOptions* o) {
   const char* group = "One rank of a job of processes";
@@ -162,23 +157,6 @@ void add_launch(CLI::App* app, Action* action) {
     o->words = sub->remaining();
     *action = [o] { return launch(*o); };
   });
-}
-
-void add_eval(CLI::App* app, Action* action) {
-  auto o = std::make_shared<hawser::cli::EvalOptions>();
-  CLI::App* sub = app->add_subcommand("eval", "Measure a model's loss on a file, or its answers to questions");
-  sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
-  sub->add_option("--data", o->data, "Text or token file")->type_name("FILE");
-  sub->add_option("--choices", o->choices, "Multiple choice, a JSON object a line: query, choices, gold; or as hellaswag, ARC, PIQA")
-      ->type_name("FILE");
-  sub->add_option("--sequence", o->sequence, "Tokens per row (default: as in training, or 1024)")
-      ->check(whole_number(1));
-  sub->add_option("--max-batches", o->max_batches, "Stop after this many batches (default: the whole file)")
-      ->check(whole_number(0));
-  sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
-  add_sets(sub, &o->sets);
-  sub->add_flag("--json", o->json, "Print JSON");
-  sub->callback([=] { *action = [o] { return hawser::cli::run_eval(*o); }; });
 }
 
 void add_generate(CLI::App* app, Action* action) {
@@ -341,7 +319,7 @@ int run(int argc, char** argv) {
   add_train(&app, &action);
   add_launch(&app, &action);
   hawser::cli::add_prepare(&app, &action);
-  add_eval(&app, &action);
+  hawser::cli::add_eval_command(&app, &action);
   add_generate(&app, &action);
   hawser::cli::add_chat_command(&app, &action);
   hawser::cli::add_tokenizer_command(&app, &action);

@@ -64,7 +64,8 @@ bool is_prepared(const std::string& folder) {
 PreparedManifest read_manifest(const std::string& folder) {
   const std::string path = folder + "/" + kPreparedManifest;
   const InputFile file = InputFile::open(path);
-  if (file.size() > kMostManifest) fail_data(path, -1, fmt::format("is larger than any manifest; {}", kAgain));
+  if (file.size() > kMostManifest)
+    fail_data(path, -1, fmt::format("is larger than any manifest; {}", kAgain));
   std::string text(static_cast<size_t>(file.size()), '\0');
   file.read_at(0, text.data(), file.size());
   const OrderedJson root = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);

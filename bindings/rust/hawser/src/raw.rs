@@ -99,9 +99,7 @@ pub(crate) fn text(call: impl FnOnce(*mut *mut sys::hws_buffer) -> sys::hws_stat
 }
 
 /// Tokens that the library wrote.
-pub(crate) fn tokens(
-    call: impl FnOnce(*mut *mut sys::hws_buffer) -> sys::hws_status,
-) -> Result<Vec<i32>> {
+pub(crate) fn tokens(call: impl FnOnce(*mut *mut sys::hws_buffer) -> sys::hws_status) -> Result<Vec<i32>> {
     let number = |bytes: &[u8]| i32::from_ne_bytes(bytes.try_into().expect("chunks of four"));
     Ok(Buffer::of(call)?.bytes().chunks_exact(4).map(number).collect())
 }

@@ -42,9 +42,7 @@ impl Tokenizer {
         Self::make(|out| unsafe { sys::hws_tokenizer_open(path.as_ptr(), out) })
     }
 
-    pub(crate) fn make(
-        create: impl FnOnce(*mut *mut sys::hws_tokenizer) -> sys::hws_status,
-    ) -> Result<Self> {
+    pub(crate) fn make(create: impl FnOnce(*mut *mut sys::hws_tokenizer) -> sys::hws_status) -> Result<Self> {
         Handle::make(sys::hws_tokenizer_destroy, create).map(Self)
     }
 
