@@ -25,7 +25,7 @@ constexpr Check kTrainingChecks[] = {
      {"/data/sources"},
      [](const Effective& c) { return c.count("/data/sources") > 0 && !c.has("/data/format"); },
      "data has sources, but no format",
-     "use \"text\", \"tokens\" or \"megatron\""},
+     "use \"text\", \"tokens\", \"megatron\" or \"prepared\" (rows of `hawser prepare`)"},
     {"/data/sources",
      {"/data/validation_sources"},
      [](const Effective& c) {

@@ -77,8 +77,19 @@ OrderedJson parse_row(const RawRow& row) {
     fail_at(row, std::min(row.text.size(), error.byte > 0 ? error.byte - 1 : 0),
             fmt::format("the row is not JSON: {}", expected(error)));
   } catch (const OrderedJson::out_of_range& error) {  // a number beyond the largest double
-    fail_at(row, 0, fmt::format("the row has a number that no double holds: {}", error.what()));
+    const std::string what = error.what();            // "[json.exception...] number overflow parsing '1e999'"
+    fail_at(row, 0,
+            fmt::format("the row has a number that no double holds: {}", what.substr(what.find("] ") + 2)));
   }
+}
+
+std::string shown(const OrderedJson& value) {
+  constexpr size_t kMost = 40;
+  std::string json = value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  if (json.size() <= kMost) return json;
+  size_t end = kMost;
+  while ((json[end] & 0xC0) == 0x80) --end;
+  return json.substr(0, end) + "...";
 }
 
 }  // namespace hawser::text

@@ -19,4 +19,7 @@ void check_utf8(const RawRow& row);
 /// Whether the JSON text nests deeper than kMostNested; *at: where.
 bool nests_too_deep(std::string_view json, size_t* at);
 
+/// The beginning of a value, as JSON, for the text of an error.
+std::string shown(const OrderedJson& value);
+
 }  // namespace hawser::text

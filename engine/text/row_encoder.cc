@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/text/parse_row.h"
 
 namespace hawser::text {
 namespace {
@@ -15,7 +16,7 @@ float weight_of(const OrderedJson& message, std::string_view where) {
   if (message.contains("train")) {
     if (!message["train"].is_boolean())
       fail(Code::kDataInvalid, "{}: \"train\" of a message is {}; it must be true or false", where,
-           message["train"].type_name());
+           shown(message["train"]));
     if (!message["train"].get<bool>()) return 0;
   }
   if (!message.contains("weight")) return 1;

@@ -25,7 +25,7 @@ class RowReader {
   RowReader(const OrderedJson& row, std::string_view where) : row_(row), where_(where) {}
 
   TrainingRow read() const {
-    if (!row_.is_object()) refuse("", "is {}; a row is an object", row_.type_name());
+    if (!row_.is_object()) refuse("", "is {}; a row is an object", shown(row_));
     if (has("messages")) return openai();
     if (has("conversations")) return sharegpt();
     if (has("chosen") && has("rejected")) return pair();
@@ -50,14 +50,14 @@ class RowReader {
 
   std::string text(const OrderedJson& object, const char* key, const std::string& path) const {
     const OrderedJson& value = object[key];
-    if (!value.is_string()) refuse(path + key, "is {}; it must be a text", value.type_name());
+    if (!value.is_string()) refuse(path + key, "is {}; it must be a text", shown(value));
     return value.get<std::string>();
   }
   std::string text_or_none(const char* key) const { return has(key) ? text(row_, key, "") : ""; }
 
   const OrderedJson& array(const char* key) const {
     const OrderedJson& value = row_[key];
-    if (!value.is_array()) refuse(key, "is {}; it must be an array of messages", value.type_name());
+    if (!value.is_array()) refuse(key, "is {}; it must be an array of messages", shown(value));
     if (value.empty()) refuse(key, "is empty");
     return value;
   }
@@ -69,7 +69,7 @@ class RowReader {
     if (!has("tools")) return result;
     result.tools = row_["tools"];
     if (result.tools.is_string()) result.tools = parsed(result.tools.get<std::string>(), "tools");
-    if (!result.tools.is_array()) refuse("tools", "is {}; it must be an array", result.tools.type_name());
+    if (!result.tools.is_array()) refuse("tools", "is {}; it must be an array", shown(result.tools));
     return result;
   }
 
@@ -81,7 +81,7 @@ class RowReader {
   }
 
   std::string role(const OrderedJson& message, const char* key, const std::string& path) const {
-    if (!message.is_object()) refuse(path, "is {}; a message is an object", message.type_name());
+    if (!message.is_object()) refuse(path, "is {}; a message is an object", shown(message));
     if (!message.contains(key)) refuse(path, "has no \"{}\"", key);
     const std::string given = text(message, key, path + "/");
     for (const Role& known : kRoles)
@@ -108,17 +108,16 @@ class RowReader {
       result["content"] = "";
     }
     if (!result["content"].is_string() && !result["content"].is_array())
-      refuse(path + "/content", "is {}; it must be a text or an array of parts",
-             result["content"].type_name());
+      refuse(path + "/content", "is {}; it must be a text or an array of parts", shown(result["content"]));
     if (result.contains("tool_calls")) call_arguments(result["tool_calls"], path + "/tool_calls");
     return result;
   }
 
   /// Arguments that came as a text of JSON become the object that templates want.
   void call_arguments(OrderedJson& calls, const std::string& path) const {
-    if (!calls.is_array()) refuse(path, "is {}; it must be an array", calls.type_name());
+    if (!calls.is_array()) refuse(path, "is {}; it must be an array", shown(calls));
     for (OrderedJson& call : calls) {
-      if (!call.is_object()) refuse(path, "has {}; a call is an object", call.type_name());
+      if (!call.is_object()) refuse(path, "has {}; a call is an object", shown(call));
       OrderedJson& function = call.contains("function") ? call["function"] : call;
       if (!function.is_object() || !function.contains("name")) refuse(path, "has a call without a name");
       if (function.contains("arguments") && function["arguments"].is_string())
@@ -205,7 +204,7 @@ class RowReader {
     if (has("prompt")) result.prompt_part = row_["prompt"];
     for (const char* key : {"chosen", "rejected"})
       if (!row_[key].is_string() && !row_[key].is_array())
-        refuse(key, "is {}; it must be a text or an array of messages", row_[key].type_name());
+        refuse(key, "is {}; it must be a text or an array of messages", shown(row_[key]));
     return result;
   }
 

@@ -30,6 +30,7 @@ Area config_area();         ///< what parsing and naming fields refuses
 Area rules_area();          ///< configs whose fields contradict each other
 Area binary_config_area();  ///< FlatBuffers
 Area data_area();           ///< token files and texts
+Area text_area();           ///< rows, templates, tokenizers; needs the text module
 Area megatron_area();       ///< .idx and .bin
 Area checkpoint_area();     ///< manifest.json and shards
 Area safetensors_area();    ///< headers that lie

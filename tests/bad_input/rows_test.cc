@@ -15,6 +15,10 @@ TEST(BadInput, Configs) { check(config_area()); }
 TEST(BadInput, ConfigsThatContradictThemselves) { check(rules_area()); }
 TEST(BadInput, BinaryConfigs) { check(binary_config_area()); }
 TEST(BadInput, DataFiles) { check(data_area()); }
+TEST(BadInput, TextAndTokenizers) {
+  if (!HAWSER_HAS_TEXT) GTEST_SKIP() << "there is no text module";
+  check(text_area());
+}
 TEST(BadInput, MegatronIndexes) { check(megatron_area()); }
 TEST(BadInput, Checkpoints) { check(checkpoint_area()); }
 TEST(BadInput, Safetensors) { check(safetensors_area()); }

@@ -107,6 +107,26 @@ TEST_F(PrepareTest, ArraysAndTextsGiveTheSameAsLines) {
             text::testing::read_file(array.out + "/tokens.bin"));
 }
 
+/// Files of tests/text/parquet: messages as lists of structs with nulls, completions, texts in a column of bytes.
+TEST_F(PrepareTest, ParquetGivesTheSameAsLines) {
+  for (const std::string name : {"chats", "completions", "texts"}) {
+    std::string written[2];
+    int i = 0;
+    for (const char* ending : {".jsonl", ".parquet"}) {
+      PrepareRequest asked = request({std::string(HAWSER_PARQUET) + "/" + name + ending});
+      asked.out = path(name + ending);
+      const Json report = run(asked);
+      EXPECT_EQ(report["weighted"], name == "chats");
+      EXPECT_EQ(report["files"][0]["rows"], name == "texts" ? 3 : 2);
+      for (const char* part : {data::kPreparedTokens, data::kPreparedMarks, data::kPreparedWeights})
+        written[i] += text::testing::read_file(asked.out + "/" + part) + "|";
+      ++i;
+    }
+    EXPECT_GT(written[0].size(), 100u);
+    EXPECT_EQ(written[0], written[1]) << name;
+  }
+}
+
 TEST_F(PrepareTest, ATextGoesOnInTheNextRow) {
   std::string text;
   for (int i = 0; i < 3000; ++i) text += "Line " + std::to_string(i) + " of a long text.\n";

@@ -82,7 +82,8 @@ TEST(TrainingRow, WhatIsWrongIsNamed) {
   EXPECT_NE(refusal(R"({"messages": [{"content": "x"}]})").find("messages/0 has no \"role\""),
             std::string::npos);
   EXPECT_NE(refusal(R"({"messages": [{"role": "user"}]})").find("content"), std::string::npos);
-  EXPECT_NE(refusal(R"({"messages": [{"role": "user", "content": 5}]})").find("number"), std::string::npos);
+  EXPECT_NE(refusal(R"({"messages": [{"role": "user", "content": 5}]})").find("content is 5; it must be"),
+            std::string::npos);
   EXPECT_NE(refusal(R"({"conversations": [{"from": "human"}]})").find("value"), std::string::npos);
   EXPECT_NE(refusal(R"({"messages": [{"role": "assistant", "content": "", "tool_calls":
       [{"function": {"name": "f", "arguments": "{"}}]}]})")

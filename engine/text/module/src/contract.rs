@@ -121,7 +121,8 @@ pub unsafe fn str_of<'a>(text: *const c_char, bytes: usize) -> Outcome<&'a str> 
     }
     let bytes = std::slice::from_raw_parts(text.cast::<u8>(), bytes);
     std::str::from_utf8(bytes).map_err(|error| {
-        Failure::invalid(format_args!("the text is not UTF-8 at byte {}", error.valid_up_to()))
+        let at = error.valid_up_to();
+        Failure::invalid(format_args!("the text is not UTF-8 at byte {at} (0x{:02x})", bytes[at]))
     })
 }
 

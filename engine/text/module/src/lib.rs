@@ -1,6 +1,7 @@
 //! libhawser_text.so: tokenizers, chat templates and Parquet behind the C functions of `../../text_module.h`.
 
 mod contract;
+mod open;
 mod python;
 mod rows;
 mod stream;
@@ -12,19 +13,10 @@ use std::sync::Once;
 
 use tokenizers::{EncodeInput, Tokenizer};
 
-use contract::{guarded, str_of, Failure, Module, Outcome, Sink, Source, OK};
+use contract::{guarded, str_of, Failure, Module, Sink, Source, OK};
 use rows::Rows;
 use stream::Stream;
 use template::Template;
-
-/// Reads a tokenizer.json.
-fn open(json: &str) -> Outcome<Tokenizer> {
-    let mut tokenizer: Tokenizer = json.parse().map_err(Failure::invalid)?;
-    // What is cut and what is filled up is for who trains to say.
-    tokenizer.with_truncation(None).map_err(Failure::invalid)?;
-    tokenizer.with_padding(None);
-    Ok(tokenizer)
-}
 
 unsafe extern "C" fn tokenizer_open(
     json: *const c_char,
@@ -33,7 +25,7 @@ unsafe extern "C" fn tokenizer_open(
     error: *const Sink,
 ) -> i32 {
     guarded(&*error, || {
-        *out = Box::into_raw(Box::new(open(str_of(json, bytes)?)?));
+        *out = Box::into_raw(Box::new(open::open(str_of(json, bytes)?)?));
         Ok(())
     })
 }

@@ -81,7 +81,7 @@ fn strftime(now: i64, format: &str) -> Result<String, Error> {
 fn words_of(error: Error) -> Failure {
     let what = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     let reason = match error.kind() {
-        ErrorKind::OutOfFuel => "it does not end".to_owned(),
+        ErrorKind::OutOfFuel => format!("it does not end (stopped after {FUEL} instructions)"),
         _ => what,
     };
     match error.line() {

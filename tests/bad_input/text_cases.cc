@@ -1,0 +1,364 @@
+// Rows of text, chat templates, tokenizers and Parquet files that cannot be used.
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "tests/bad_input/case.h"
+#include "tests/bad_input/site.h"
+
+namespace hawser::bad_input {
+namespace {
+
+std::string read_bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string tokenizer_json(const std::string& family) {
+  return read_bytes(std::string(HAWSER_TOKENIZERS) + "/" + family + "/tokenizer.json");
+}
+
+/// Prepares rows.jsonl for the model, with the request's keys changed.
+int32_t prepare(const Site& site, const Json& patch = Json::object()) {
+  Json request = {{"model", site.path("model")}, {"files", {site.path("rows.jsonl")}},
+                  {"out", site.path("out")},     {"sequence", 64},
+                  {"template", "plain"},         {"threads", 1}};
+  request.merge_patch(patch);
+  hws_buffer* report = nullptr;
+  const int32_t status = hws_data_prepare(request.dump().c_str(), nullptr, nullptr, nullptr, &report);
+  hws_buffer_destroy(report);
+  return status;
+}
+
+/// A file of rows for a sound tokenizer.
+Case file(const std::string& what, const std::string& name, const std::string& bytes,
+          std::vector<std::string> words, const Json& patch = Json::object()) {
+  return {what, HWS_DATA_INVALID, std::move(words), [=](Site& site) {
+            site.write("model/tokenizer.json", tokenizer_json("llama3"));
+            Json request = {{"files", {site.write(name, bytes)}}};
+            request.update(patch);
+            return prepare(site, request);
+          }};
+}
+
+/// The third line of rows.jsonl.
+Case row(const std::string& what, const std::string& json, std::vector<std::string> words) {
+  words.push_back("rows.jsonl:3");
+  return file(what, "rows.jsonl", "{\"text\": \"fine\"}\n\n" + json + "\n", std::move(words));
+}
+
+/// A row of messages.
+Case chat(const std::string& what, const std::string& messages, std::vector<std::string> words) {
+  return row(what, "{\"messages\": " + messages + "}", std::move(words));
+}
+
+std::vector<Case> json_rows() {
+  return {
+      row("a row without a colon", R"({"text" "x"})", {"rows.jsonl:3:11", "expected ':'"}),
+      row("a row that ends within a text", R"({"text": "x)", {"rows.jsonl:3:1", "missing closing quote"}),
+      row("a row that ends within its object", R"({"text": "x")", {"rows.jsonl:3:13", "expected"}),
+      row("two rows on a line", R"({"text": "x"} {"text": "y"})", {"rows.jsonl:3:15", "end of input"}),
+      row("a number that no double holds", R"({"text": 1e999})", {"holds: number overflow parsing '1e999'"}),
+      row("values nested in 70 levels", std::string(70, '[') + std::string(70, ']'),
+          {"rows.jsonl:3:65", "more than 64 levels"}),
+      row("byte 0xff in a row", "{\"text\": \"a\xff\"}",
+          {"rows.jsonl:3:12", "byte 0xff at offset 29", "iconv"}),
+      file("byte 0xff in a text", "a.txt", "fine\nand \xff", {"a.txt:2:5", "byte 0xff at offset 9", "iconv"}),
+      file("an array that does not end", "a.json", R"([{"text": "x"})", {"a.json:1:15", "expected ]"}),
+      file("an array with a number", "a.json", R"([{"text": "x"}, 3])",
+           {"a.json:1:17", "an object in braces"}),
+      file("an array whose third line is no JSON", "a.json", "[{\"text\": \"x\"},\n {\"text\":\n 1 2}]",
+           {"a.json:3:4"}),
+      file("a file of empty lines", "rows.jsonl", "\n\n",
+           {".../rows.jsonl is empty", "give a file with rows"}),
+  };
+}
+
+std::vector<Case> forms() {
+  return {
+      row("a row that is a text", R"("hello")", {"the row is \"hello\"", "a row is an object"}),
+      row("a row of unknown keys", R"({"words": "x"})", {"known sets of keys", "\"messages\"", "\"text\""}),
+      row("a text that is a number", R"({"text": 3})", {"text is 3;", "must be a text"}),
+      row("a completion that is a number", R"({"prompt": "2 + 2 = ", "completion": 4})",
+          {"completion is 4;"}),
+      row("a pair", R"({"chosen": "a", "rejected": "b"})", {"is a pair", "training on preferences"}),
+      row("tools that are no JSON", R"({"messages": [{"role": "user", "content": "x"}], "tools": "{"})",
+          {"tools is a text that is not JSON"}),
+      chat("messages that are a text", R"("hello")", {"messages is \"hello\"", "an array of messages"}),
+      chat("no messages", "[]", {"messages is empty"}),
+      chat("a message without a role", R"([{"content": "x"}])", {"messages/0", "has no \"role\""}),
+      chat("an unknown role", R"([{"role": "user", "content": "x"}, {"role": "wizard", "content": "y"}])",
+           {"messages/1/role", "wizard", "known roles"}),
+      chat("a message that is a text", R"(["hello"])", {"messages/0", "a message is an object"}),
+      chat("content that is a number", R"([{"role": "user", "content": 3}])",
+           {"messages/0/content is 3;", "a text or an array of parts"}),
+      chat("a question without content", R"([{"role": "user"}])", {"messages/0", "has no \"content\""}),
+      chat("a call without a name",
+           R"([{"role": "assistant", "tool_calls": [{"function": {"arguments": "{}"}}]}])",
+           {"messages/0/tool_calls", "a call without a name"}),
+      chat("`train` that is a number", R"([{"role": "assistant", "content": "x", "train": 1}])",
+           {"\"train\" of a message is 1;", "true or false"}),
+      chat("a negative weight", R"([{"role": "assistant", "content": "x", "weight": -1}])",
+           {"\"weight\"", "-1", "from 0 up"}),
+      file("chats without an answer", "rows.jsonl", R"({"messages": [{"role": "user", "content": "x"}]})",
+           {"no row is left", "1 teach nothing", "give rows with answers"}),
+      {"a row that begins with `<s>`, for a tokenizer that adds it",
+       HWS_DATA_INVALID,
+       {"rows.jsonl:1", "begins with <s> twice", "take it out"},
+       [](Site& site) {
+         site.write("model/tokenizer.json", tokenizer_json("llama2"));
+         site.write("model/tokenizer_config.json", R"({"bos_token": "<s>"})");
+         site.write("rows.jsonl", R"({"text": "<s> hello"})");
+         return prepare(site);
+       }},
+  };
+}
+
+/// A chat of two answers with this template, a file.
+Case with_template(const std::string& what, const std::string& source, std::vector<std::string> words) {
+  return {what, HWS_DATA_INVALID, std::move(words), [=](Site& site) {
+            site.write("model/tokenizer.json", tokenizer_json("llama3"));
+            site.write("rows.jsonl", R"({"messages": [{"role": "user", "content": "One?"},
+{"role": "assistant", "content": "1"}, {"role": "user", "content": "Two?"},
+{"role": "assistant", "content": "2"}]})");
+            std::string one_line = site.read("rows.jsonl");
+            std::erase(one_line, '\n');
+            site.write("rows.jsonl", one_line);
+            return prepare(site, {{"template", site.write("own.jinja", source)}});
+          }};
+}
+
+std::vector<Case> templates() {
+  return {
+      with_template("a template that refuses", "{{ raise_exception('Roles must alternate!') }}",
+                    {"rows.jsonl:1", "own.jinja", "line 1", "Roles must alternate!"}),
+      with_template(
+          "a template that loops without end",
+          "{% for a in range(9999) %}{% for b in range(9999) %}{% set c = b %}{% endfor %}{% endfor %}",
+          {"rows.jsonl:1", "own.jinja", "line 1", "does not end (stopped after"}),
+      with_template("a template that nests without end", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+                    {"rows.jsonl:1", "own.jinja", "line 1", "recursion"}),
+      with_template("a template with an unknown filter", "{{ messages | shout }}", {"own.jinja", "shout"}),
+      with_template("a template that is cut off", "line\n{% for m in messages %}", {"own.jinja", "line 2"}),
+      with_template("`{% generation %}` without an end", "{% generation %}x", {"no {% endgeneration %}"}),
+      with_template("a template that writes earlier turns anew",
+                    "{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}",
+                    {"rows.jsonl:1", "writes earlier turns anew", "{% generation %}", "\"train\": false"}),
+      file("a chat for a model without a template", "rows.jsonl",
+           R"({"messages": [{"role": "assistant", "content": "x"}]})",
+           {"rows.jsonl:1", "has no chat template", "plain, chatml"}, {{"template", nullptr}}),
+      file("a built-in template whose tokens the model lacks", "rows.jsonl", R"({"text": "x"})",
+           {"chatml", "<|im_start|>", "does not have"}, {{"template", "chatml"}}),
+      {"a template that is neither file nor name",
+       HWS_NOT_FOUND,
+       {"mine", "no built-in template", "plain"},
+       [](Site& site) {
+         site.write("model/tokenizer.json", tokenizer_json("llama3"));
+         return prepare(site, {{"template", "mine"}});
+       }},
+  };
+}
+
+/// A tokenizer.json with these bytes, opened.
+Case tokenizer(const std::string& what, const std::string& bytes, std::vector<std::string> words) {
+  return {what, HWS_DATA_INVALID, std::move(words), [=](Site& site) {
+            hws_tokenizer* opened = nullptr;
+            const int32_t status = hws_tokenizer_open(site.write("tokenizer.json", bytes).c_str(), &opened);
+            hws_tokenizer_destroy(opened);
+            return status;
+          }};
+}
+
+/// A sound tokenizer.json with one thing changed.
+Case damaged(const std::string& what, const Json& patch, std::vector<std::string> words) {
+  Json json = Json::parse(tokenizer_json("llama3"));
+  json.merge_patch(patch);
+  return tokenizer(what, json.dump(), std::move(words));
+}
+
+/// A call with the tokenizer of a folder, which is sound.
+Case with_tokenizer(const std::string& what, int32_t status, std::vector<std::string> words,
+                    const std::function<int32_t(const hws_tokenizer*, hws_buffer**)>& call) {
+  return {what, status, std::move(words), [=](Site& site) {
+            site.write("model/tokenizer.json", tokenizer_json("llama3"));
+            site.write("model/chat_template.jinja", "{{ raise_exception('Only tools here') }}");
+            hws_tokenizer* opened = nullptr;
+            hws_buffer* out = nullptr;
+            int32_t result = hws_tokenizer_open(site.path("model").c_str(), &opened);
+            if (result == HWS_OK) result = call(opened, &out);
+            hws_buffer_destroy(out);
+            hws_tokenizer_destroy(opened);
+            return result;
+          }};
+}
+
+std::vector<Case> tokenizers() {
+  const Json weird = {{"type", "Weird"}};
+  Json merges = Json::parse(tokenizer_json("llama3"))["model"]["merges"];
+  merges.insert(merges.begin(), Json::array({"no such", "token"}));
+  const Json parts = {{"type", "Sequence"}, {"pretokenizers", {{{"type", "BertPreTokenizer"}}, weird}}};
+  return {
+      tokenizer("a tokenizer of SentencePiece", std::string("\x0a\x0e\x0a\x05<unk>\x15\0\0", 12),
+                {".../tokenizer.json", "not JSON", "save_pretrained"}),
+      tokenizer("a tokenizer.json that is cut off", tokenizer_json("llama3").substr(0, 9000),
+                {".../tokenizer.json", "ends too early", "line 501"}),
+      tokenizer("a vocab.json as tokenizer.json", R"({"a": 0, "b": 1})", {"no tokenizer", "\"model\""}),
+      tokenizer("a tokenizer.json that is not UTF-8", "{\"version\": \"\xff\"}",
+                {"not UTF-8 at byte 13 (0xff)"}),
+      damaged("a model of unknown type", {{"model", weird}}, {"its model, of type \"Weird\""}),
+      damaged("an unknown normalizer", {{"normalizer", weird}}, {"its normalizer, of type \"Weird\""}),
+      damaged("an unknown pre_tokenizer in a sequence", {{"pre_tokenizer", parts}},
+              {"its pre_tokenizer/pretokenizers/1, of type \"Weird\"", "not known"}),
+      damaged("an unknown post_processor", {{"post_processor", weird}},
+              {"its post_processor, of type \"Weird\""}),
+      damaged("an unknown decoder", {{"decoder", weird}}, {"its decoder, of type \"Weird\""}),
+      damaged("an expression that does not end",
+              {{"pre_tokenizer",
+                {{"type", "Split"},
+                 {"pattern", {{"Regex", "(("}}},
+                 {"behavior", "Isolated"},
+                 {"invert", false}}}},
+              {"its pre_tokenizer, of type \"Split\"", "parenthesis"}),
+      damaged("a token with id -1", {{"model", {{"vocab", {{"a", -1}}}}}},
+              {"its model, of type \"BPE\"", "integer `-1`"}),
+      damaged("a merge of unknown tokens", {{"model", {{"merges", merges}}}}, {"its model", "no such"}),
+      damaged("an added token without text", {{"added_tokens", {{{"id", 5}}}}},
+              {"tokenizer.json", "content"}),
+      with_tokenizer("a text that is not UTF-8", HWS_DATA_INVALID, {"not UTF-8 at byte 3 (0xff)"},
+                     [](const hws_tokenizer* tokenizer, hws_buffer** out) {
+                       return hws_tokenizer_encode(tokenizer, "abc\xff", 4, 0, out);
+                     }),
+      with_tokenizer("token -1 to decode", HWS_INVALID_ARGUMENT, {"`tokens` has -1 at index 1"},
+                     [](const hws_tokenizer* tokenizer, hws_buffer** out) {
+                       const int32_t ids[] = {1, -1};
+                       return hws_tokenizer_decode(tokenizer, ids, 2, 0, out);
+                     }),
+      with_tokenizer("a chat that the template refuses", HWS_DATA_INVALID,
+                     {".../model/chat_template.jinja", "line 1", "Only tools here"},
+                     [](const hws_tokenizer* tokenizer, hws_buffer** out) {
+                       return hws_tokenizer_render(
+                           tokenizer, R"({"messages": [{"role": "user", "content": "x"}]})", out);
+                     }),
+      {"a folder without a tokenizer.json",
+       HWS_NOT_FOUND,
+       {".../model", "has no tokenizer.json", "save_pretrained"},
+       [](Site& site) {
+         site.write("rows.jsonl", R"({"text": "x"})");
+         site.hugging_face();
+         return prepare(site);
+       }},
+  };
+}
+
+/// What is sound by itself, for a model of 61 tokens.
+std::vector<Case> vocabularies() {
+  return {
+      {"rows for a model of 61 embeddings, with a larger tokenizer",
+       HWS_DATA_INVALID,
+       {"ids up to 608", "embeddings for 61", "belongs to another model"},
+       [](Site& site) {
+         site.hugging_face();
+         site.write("model/tokenizer.json", tokenizer_json("llama3"));
+         site.write("rows.jsonl", R"({"text": "x"})");
+         return prepare(site);
+       }},
+      {"a model of 61 embeddings with a larger tokenizer",
+       HWS_DATA_INVALID,
+       {".../model/tokenizer.json", "has 609 tokens", "61 rows"},
+       [](Site& site) {
+         const std::string model = site.hugging_face();
+         site.write("model/tokenizer.json", tokenizer_json("llama3"));
+         site.write("a.txt", std::string(500, 'x'));
+         return create(
+             {{"init", {{"from", model}}}, {"data", {{"format", "text"}, {"path", site.path("a.txt")}}}});
+       }},
+      {"prepared rows with ids beyond a model of 61 tokens",
+       HWS_DATA_INVALID,
+       {".../out", "61"},
+       [](Site& site) {
+         site.write("model/tokenizer.json", tokenizer_json("llama3"));
+         site.write("rows.jsonl", R"({"text": "some words"})");
+         if (const int32_t status = prepare(site, {{"sequence", 16}}); status != HWS_OK) return status;
+         return create(sound_config(
+             {{"data", {{"format", "prepared"}, {"path", site.path("out")}, {"validation_fraction", 0}}}}));
+       }},
+  };
+}
+
+/// A Parquet file of tests/text/parquet, or its first bytes.
+Case parquet(const std::string& what, const std::string& name, std::vector<std::string> words,
+             size_t most = std::string::npos) {
+  const std::string bytes = read_bytes(std::string(HAWSER_PARQUET) + "/" + name + ".parquet");
+  return file(what, name + ".parquet", bytes.substr(0, most), std::move(words));
+}
+
+std::vector<Case> parquet_files() {
+  return {
+      parquet("a Parquet column of numbers", "numbers", {"numbers.parquet, row 1", "text is 1;"}),
+      parquet("a Parquet column of bytes that are no text", "bytes",
+              {"bytes.parquet, row 1", "text is {\"bytes\":2}"}),
+      parquet("a Parquet column of texts where messages should be", "joined",
+              {"joined.parquet, row 1", "messages is \"user: One?\"", "an array of messages"}),
+      parquet("a Parquet file that is cut off", "chats", {".../chats.parquet", "Parquet"}, 700),
+  };
+}
+
+/// hws_tokenizer_open of a library that is not this program's.
+int32_t open_tokenizer_with(Site& site, const std::string& library, const std::string& path) {
+  void* const opened = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (opened == nullptr) throw std::runtime_error(::dlerror());
+  const auto function = [&](auto* of, const char* name) {
+    return reinterpret_cast<decltype(of)>(::dlsym(opened, name));
+  };
+  hws_tokenizer* tokenizer = nullptr;
+  hws_error* error = nullptr;
+  const int32_t status = function(&hws_tokenizer_open, "hws_tokenizer_open")(path.c_str(), &tokenizer);
+  function(&hws_error_take, "hws_error_take")(&error);
+  site.say(function(&hws_error_message, "hws_error_message")(error));
+  function(&hws_error_destroy, "hws_error_destroy")(error);
+  return status;
+}
+
+/// Opens a tokenizer with a copy of the library that has this module beside it, or none.
+Case library_with(const std::string& what, int32_t status, std::vector<std::string> words,
+                  const char* module) {
+  return {what, status, std::move(words),
+          [=](Site& site) {
+            namespace fs = std::filesystem;
+            fs::create_directory(site.path("hawser-0"));
+            fs::copy(HAWSER_LIBRARY, site.path("libhawser.so"));
+            if (module != nullptr) fs::copy(module, site.path("hawser-0/libhawser_text.so"));
+            return open_tokenizer_with(site, site.path("libhawser.so"),
+                                       site.write("tokenizer.json", tokenizer_json("llama3")));
+          },
+          /*varies=*/true};
+}
+
+std::vector<Case> modules() {
+  return {library_with("a text module of another version", HWS_ABI_MISMATCH,
+                       {".../hawser-0/libhawser_text.so is of another build (\"0.0.0 some other compiler\"",
+                        "install both from one release"},
+                       HAWSER_OTHER_TEXT),
+          library_with("no text module", HWS_UNAVAILABLE,
+                       {"tokenizers, chat templates and Parquet need", ".../hawser-0/libhawser_text.so",
+                        "install Hawser's text module"},
+                       nullptr)};
+}
+
+}  // namespace
+
+Area text_area() {
+  Area area = {
+      "Text, chats and tokenizers",
+      "Files of rows given to `hws_data_prepare`, and what reads them: the tokenizer, the chat template "
+      "and the text module. The rows of `rows.jsonl` are its third line, where nothing else is said.",
+      json_rows()};
+  for (const auto& more : {forms(), templates(), tokenizers(), vocabularies(), parquet_files(), modules()})
+    area.cases.insert(area.cases.end(), more.begin(), more.end());
+  return area;
+}
+
+}  // namespace hawser::bad_input
