@@ -22,8 +22,8 @@ int32_t on_step(void* user, const hws_train_record* record) {
   auto* follower = static_cast<Follower*>(user);
   if (follower->sample_every == 0 || record->step % follower->sample_every != 0) return 0;
   return follower->error.hold([&] {
-    std::vector<int32_t> tokens;
-    const int32_t status = draw_sample(follower->engine, record->step, &tokens);
+    std::string text;
+    const int32_t status = draw_sample(follower->engine, record->step, &text);
     if (status != HWS_CANCELLED) check(status);
     return 0;
   });

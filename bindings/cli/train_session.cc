@@ -153,11 +153,10 @@ void TrainSession::measure_peak() {
 }
 
 void TrainSession::show_sample(int64_t step) {
-  std::vector<int32_t> tokens;
-  const int32_t status = draw_sample(engine_, step, &tokens);
+  std::string text;
+  const int32_t status = draw_sample(engine_, step, &text);
   if (status == HWS_CANCELLED) return;
   check(status);
-  const std::string text = text_of(hws_text_decode, engine_, std::as_const(tokens).data(), tokens.size());
   facts_.samples.emplace_back(step, text);
   live_.print(format_text("--- sample after step %lld ---\n", static_cast<long long>(step)) + text + "\n---");
 }

@@ -219,7 +219,8 @@ class Engine(Handle):
             raise TypeError(f"generate_text has no argument {', '.join(sorted(unknown))}")
         names.update(options)
         names["stop_tokens"] = tokens_of(names["stop_tokens"])
-        return Generation(self, (self.encode(prompt), max_tokens, *names.values()), pieces_of_text(self))
+        tokens = self.encode(prompt)
+        return Generation(self, (tokens, max_tokens, *names.values()), pieces_of_text(self, tokens))
 
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of the model. Raises FailedPrecondition for a model without one."""

@@ -80,12 +80,16 @@ def _generate(
     tokens.put((None, error))
 
 
-def pieces_of_text(engine: Engine) -> Callable[[int], str | None]:
-    """What each new token adds to a text: whole characters, without special tokens."""
+def pieces_of_text(engine: Engine, prompt: array[int]) -> Callable[[int], str | None]:
+    """What each new token adds to the prompt's text: whole characters, without special tokens.
+
+    Without the prompt before it, the first token may lose the space that it begins with.
+    """
     if "tokenizer" not in engine.info():
         handle, decoder = engine._open, codecs.getincrementaldecoder("utf-8")("replace")
         return lambda token: decoder.decode(_native.hws_text_decode(handle, array("i", [token]))) or None
-    tokenizer, tokens, shown = engine.tokenizer(), array("i"), 0
+    tokenizer, tokens = engine.tokenizer(), array("i", prompt)
+    shown = len(tokenizer.decode(tokens, skip_special=True))
 
     def piece(token: int) -> str | None:
         nonlocal shown

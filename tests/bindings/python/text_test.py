@@ -81,6 +81,30 @@ def test_the_same_request_finds_its_rows_there(model, rows, tmp_path):
     assert not pathlib.Path(tmp_path / "other").exists()
 
 
+def test_the_first_word_of_an_answer_keeps_its_space(tmp_path):
+    """A tokenizer whose words begin with their space says the first word of a text without it."""
+    folder = tmp_path / "model"
+    config = tiny_config()
+    config["model"] = {**config["model"], "vocab_size": 704, "mlp": "gelu_tanh"}
+    with hawser.Engine(config) as engine:
+        engine.export(folder)
+    (folder / "tokenizer.json").write_bytes((TOKENIZER.parents[1] / "llama2/tokenizer.json").read_bytes())
+    try:
+        engine = hawser.Engine({"init": {"from": str(folder)}}, inference=True)
+    except hawser.Unavailable as error:
+        pytest.skip(str(error))
+    lost = 0
+    with engine:
+        prompt = engine.encode("the ship")
+        for seed in range(12):
+            tokens = list(engine.generate(prompt, 6, seed=seed))
+            added = engine.decode(list(prompt) + tokens)[len(engine.decode(prompt)):]
+            said = "".join(engine.generate_text("the ship", 6, seed=seed))
+            assert added.startswith(said) and set(added[len(said):]) <= {"\ufffd"}, seed
+            lost += said.startswith(" ") and not engine.decode(tokens).startswith(" ")
+    assert lost > 0, "no answer of the test begins with a space"
+
+
 def test_a_poll_ends_a_preparation(model, rows, tmp_path):
     big = tmp_path / "big.jsonl"
     big.write_text(rows.read_text() * 20000)
