@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstdio>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -78,10 +80,19 @@ class Chat {
     if (!options_.system.empty()) messages_.push_back({{"role", "system"}, {"content", options_.system}});
   }
 
-  /// Prints the answer and remembers it. Returns false if a signal ended it.
+  /// Prints the answer and remembers it. Returns false if a signal ended it. A question that cannot be asked is forgotten.
   bool ask(const std::string& question) {
     messages_.push_back({{"role", "user"}, {"content", with_marks(question, "\xEF\xBF\xBD")}});
-    const std::vector<int32_t> prompt = prompt_tokens();
+    try {
+      return answer(prompt_tokens());
+    } catch (const Failure&) {
+      messages_.erase(messages_.size() - 1);
+      throw;
+    }
+  }
+
+ private:
+  bool answer(const std::vector<int32_t>& prompt) {
     Answer answer{TextStream(tokenizer_.get(), prompt), ""};
     const InterruptScope interrupt;
     const int32_t status = generate(prompt, &answer);
@@ -93,7 +104,6 @@ class Chat {
     return status == HWS_OK;
   }
 
- private:
   std::vector<int32_t> prompt_tokens() {
     const std::string chat = ordered_json{{"messages", messages_}, {"add_generation_prompt", true}}.dump();
     const std::string text = text_of(hws_tokenizer_render, tokenizer_.get(), chat.c_str());
@@ -130,17 +140,43 @@ class Chat {
   ordered_json messages_;
 };
 
+constexpr const char* kCommands = "/reset begins anew, /exit ends";
+
+/// A word after a slash: meant for this program, not for the model.
+bool is_command(const std::string& line) {
+  return line.size() > 1 && line.front() == '/' &&
+         std::all_of(line.begin() + 1, line.end(), [](unsigned char c) { return std::isalpha(c) != 0; });
+}
+
+/// Asks; what is wrong with one question does not end the conversation.
+void ask(Chat* chat, const std::string& question) {
+  try {
+    chat->ask(question);
+  } catch (const Failure& failure) {
+    output().flush();
+    std::fprintf(stderr, "hawser: error: %s\n", failure.what());
+  }
+}
+
 /// Until /exit, the end of the input, or lost output.
 int talk(Chat* chat) {
-  output().print("Ask something. /reset begins anew, /exit ends, Ctrl-C ends an answer.\n");
+  output().print("Ask something. %s, Ctrl-C ends an answer.\n", kCommands);
   for (std::string line;;) {
     output().print("> ");
     output().flush();
-    if (output().lost() || !std::getline(std::cin, line) || line == "/exit") return kExitOk;
+    if (output().lost()) return kExitOk;
+    if (!std::getline(std::cin, line)) {
+      output().print("\n");  // what follows begins a line of its own
+      return kExitOk;
+    }
+    while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())) != 0) line.pop_back();
+    if (line == "/exit") return kExitOk;
     if (line == "/reset")
       chat->reset();
+    else if (is_command(line))
+      output().print("there is no command %s; %s\n", line.c_str(), kCommands);
     else if (!line.empty())
-      chat->ask(line);
+      ask(chat, line);
   }
 }
 

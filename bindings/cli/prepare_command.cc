@@ -47,9 +47,15 @@ void print_report(const ordered_json& r) {
   row("folder", r.at("folder").get<std::string>() + (r.at("reused") ? " (it was there already)" : ""));
 }
 
+/// NO_COLOR counts unless it is empty.
+bool colours() {
+  const char* const none = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) != 0 && (none == nullptr || *none == '\0');
+}
+
 /// Learned text in colour on a terminal, else between [[ and ]].
 void show(const std::string& folder, int64_t index) {
-  const bool colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  const bool colour = colours();
   const std::string begin = colour ? "\033[1;32m" : "[[", end = colour ? "\033[0m" : "]]";
   const auto found = ordered_json::parse(text_of(hws_data_preview, folder.c_str(), index));
   output().print("--- row %lld of %lld: %lld of %lld tokens\n", static_cast<long long>(index),
