@@ -49,7 +49,8 @@ struct PrepareOptions {
 
 struct TrainOptions {
   ConfigOptions config;
-  std::string chat_template;  ///< for rows of text: a file or a name; "": the model's
+  std::string chat_template, longer;  ///< for rows of text, as of PrepareOptions
+  bool packing = true;
   std::string out, resume;
   bool other_data = false;  ///< continue with other data than the run was trained on
   bool profile = false;     ///< time every kernel and print a table

@@ -81,7 +81,7 @@ int launch_elastic(const LaunchOptions& options, const TrainOptions& train) {
 }  // namespace
 
 int run_launch(const LaunchOptions& options, const TrainOptions& asked) {
-  const TrainOptions train = asked.resume.empty() ? with_prepared_data(asked) : asked;
+  const TrainOptions train = with_prepared_data(asked);
   if (!train.ranks.comm.empty() || train.ranks.rank >= 0 || train.ranks.world > 0) {
     refuse("launch sets --comm, --rank and --world itself; to start each rank by hand, leave launch out");
   }

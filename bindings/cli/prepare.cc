@@ -97,6 +97,34 @@ void wait_for(const std::string& folder) {
   }
 }
 
+/// The options that say how rows are prepared; "" if none is there.
+std::string preparing_options(const TrainOptions& options) {
+  std::string names;
+  const auto add = [&](bool given, const char* name) {
+    if (given) names += (names.empty() ? "" : ", ") + std::string(name);
+  };
+  add(!options.chat_template.empty(), "--template");
+  add(!options.longer.empty(), "--long");
+  add(!options.packing, "--no-packing");
+  return names;
+}
+
+void check_nothing_to_prepare(const TrainOptions& options) {
+  const std::string names = preparing_options(options);
+  if (!names.empty())
+    refuse(names + ": nothing is prepared here, which takes a model folder and --data with rows (" +
+           ".jsonl, .ndjson, .json or .parquet); to prepare other files: hawser prepare");
+}
+
+/// A run goes on with its rows as they were prepared.
+void check_resumed(const TrainOptions& options, bool rows) {
+  const std::string own = prepared_folder_of(options.resume), names = preparing_options(options);
+  if (rows && is_prepared(own))
+    refuse("--data " + options.config.data + ": the run goes on with its own rows, in " + own +
+           "; leave --data out");
+  if (!names.empty()) refuse(names + ": the rows of a run are prepared when it starts; leave this out");
+}
+
 }  // namespace
 
 std::string prepared_folder_of(const std::string& run) { return run + "/data"; }
@@ -118,7 +146,14 @@ std::string prepare_rows(const PrepareOptions& options) {
 TrainOptions with_prepared_data(TrainOptions options) {
   ConfigOptions& config = options.config;
   const bool rows = has_row_ending(config.data) && !is_folder(config.data);
-  if (!rows || !is_folder(config.config)) return options;
+  if (!options.resume.empty()) {
+    check_resumed(options, rows);
+    return options;
+  }
+  if (!rows || !is_folder(config.config)) {
+    check_nothing_to_prepare(options);
+    return options;
+  }
   const std::string model = find_model(config.config).path;
   if (options.out.empty())
     refuse("--data " + config.data + " needs --out DIR: its rows are prepared into the run's folder");
@@ -131,6 +166,8 @@ TrainOptions with_prepared_data(TrainOptions options) {
     asked.data = {config.data};
     asked.out = folder;
     asked.chat_template = options.chat_template;
+    asked.longer = options.longer;
+    asked.packing = options.packing;
     asked.sequence = sequence_of(config);
     asked.threads = config.threads;
     RunFolder::check_unused(options.out);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/prepare.h"
 
 namespace hawser::cli {
 namespace {
@@ -109,6 +110,17 @@ void check_data_is_there(const hws_config* run) {
           "(their contents must be the same)");
 }
 
+/// Rows that were prepared into the run's folder move with it.
+void find_own_rows(hws_config* run, const RunFolder& folder) {
+  const std::string own = absolute_path(prepared_folder_of(folder.path()));
+  const ordered_json::json_pointer path("/data/path"), format("/data/format");
+  const auto tree = ordered_json::parse(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
+  if (!is_prepared(own) || !tree.contains(path) || tree.value(format, "") != "prepared") return;
+  const auto was = std::filesystem::path(tree.at(path).get<std::string>());
+  if (was.filename() == std::filesystem::path(own).filename())
+    check(hws_config_set(run, "/data/path", ordered_json(own).dump().c_str()));
+}
+
 int64_t integer_at(const ordered_json& tree, const char* pointer) {
   const ordered_json::json_pointer at(pointer);
   return tree.contains(at) && tree[at].is_number() ? tree[at].get<int64_t>() : 1;
@@ -163,7 +175,9 @@ void tell_of_stretched_schedule(const ordered_json& before, const ordered_json& 
 Config resume_config(const RunFolder& folder, const ConfigOptions& options) {
   check_sets(options.sets);
   Config run = load_config(folder.config_path());
-  if (!options.data.empty()) {
+  if (options.data.empty()) {
+    find_own_rows(run.get(), folder);
+  } else {
     apply_data(&run, options.data);
     make_paths_absolute(run.get());
   }

@@ -346,7 +346,7 @@ int resume(const TrainOptions& options, const std::function<void(int64_t)>& bega
 }  // namespace
 
 int train_once(const TrainOptions& asked, const std::function<void(int64_t)>& began) {
-  const TrainOptions options = asked.resume.empty() ? with_prepared_data(asked) : asked;
+  const TrainOptions options = with_prepared_data(asked);
   if (options.other_data && options.resume.empty())
     refuse("--other-data only works with --resume: a new run has no earlier data to differ from");
   if (!options.elastic) return options.resume.empty() ? start(options, began) : resume(options, began);

@@ -43,14 +43,80 @@ TEST_F(PrepareCommand, ReportsAndShowsWhatIsLearned) {
             std::string::npos);
 }
 
+constexpr const char* kSmall =
+    " --set /schedule/warmup_steps=0 --set /batch/sequence=64 --set /batch/micro_batch=2 ";
+
 TEST_F(PrepareCommand, TrainPreparesIntoTheRunAndResumesWithoutTheFile) {
   const std::string train =
-      "train model --data chat.jsonl --template plain --out run --set /train/steps=2 "
-      "--set /schedule/warmup_steps=0 --set /batch/sequence=32 --set /batch/micro_batch=2";
+      std::string("train model --data chat.jsonl --template plain --out run --set /train/steps=2") + kSmall;
   EXPECT_NE(succeed(train).out.find("prepared: "), std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(path("run/data/prepared.json")));
   std::filesystem::remove(path("chat.jsonl"));
   EXPECT_NE(succeed("train --resume run --set /train/steps=4").out.find("step 4/4"), std::string::npos);
+}
+
+TEST_F(PrepareCommand, TrainTakesTheChoicesOfPrepare) {
+  const std::string train = std::string("train model --template plain --set /train/steps=1") + kSmall;
+  const std::string all = read_text(path("chat.jsonl"));
+  write_text(path("chat.jsonl"),
+             all + R"({"prompt": "Count: ", "completion": ")" + std::string(300, '7') + "\"}\n");
+  const auto prepared = [&](const std::string& words, const std::string& run) {
+    succeed(train + "--data chat.jsonl --out " + run + words);
+    return nlohmann::json::parse(read_text(path(run + "/data/prepared.json"))).at("report");
+  };
+  const auto usual = prepared("", "usual"), chosen = prepared(" --no-packing --long drop", "chosen");
+  EXPECT_TRUE(usual.at("packed"));
+  EXPECT_EQ(usual.at("cut").at("rows"), 1);
+  EXPECT_FALSE(chosen.at("packed"));
+  EXPECT_EQ(chosen.at("prepared_rows"), 60);
+  EXPECT_EQ(chosen.at("dropped").at("longer_than_sequence"), 1);
+
+  refused(train + "--data chat.jsonl --out other --long wrap", {"--long", "wrap", "cut", "drop"});
+  refused("train model --data letters.txt --no-packing --long cut",
+          {"--long, --no-packing", "nothing is prepared", "hawser prepare"});
+  refused("train model --data usual/data --template plain", {"--template", "nothing is prepared"});
+  refused("train --resume usual --no-packing", {"--no-packing", "when it starts"});
+  refused("train --resume usual --data chat.jsonl", {"its own rows, in usual/data", "leave --data out"});
+}
+
+/// Its rows lie in its folder; what takes the folder's old place is another run's.
+TEST_F(PrepareCommand, AMovedRunGoesOnWithItsOwnRows) {
+  const auto train = [&](const std::string& file, const std::string& run) {
+    succeed("train model --template plain --set /train/steps=4 --set /checkpoint/every=2" +
+            std::string(kSmall) + "--data " + file + " --out " + run);
+  };
+  train("chat.jsonl", "undisturbed");
+  train("chat.jsonl", "run");
+  std::filesystem::remove_all(path("run/checkpoints/step-4"));  // as if it had been ended before
+  std::filesystem::rename(path("run"), path("moved"));
+  std::filesystem::remove(path("chat.jsonl"));
+  EXPECT_NE(succeed("train --resume moved").out.find("step 4/4"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(path("run")));
+  EXPECT_EQ(tensor_files(path("moved/checkpoints/step-4")),
+            tensor_files(path("undisturbed/checkpoints/step-4")));
+
+  std::filesystem::rename(path("moved"), path("again"));
+  std::string others;
+  for (int i = 0; i < 60; ++i)
+    others += R"({"prompt": "Other rows: ", "completion": "none of these"})"
+              "\n";
+  write_text(path("other.jsonl"), others);
+  train("other.jsonl", "moved");
+  EXPECT_NE(succeed("train --resume again --set /train/steps=6").out.find("step 6/6"), std::string::npos);
+}
+
+/// A tokenizer whose words begin with their space says the first one without it.
+TEST_F(PrepareCommand, SamplesKeepTheirFirstSpace) {
+  std::string lines;
+  for (int i = 0; i < 500; ++i) lines += " the the the the the the the the\n";
+  write_text(path("lines.txt"), lines);
+  const std::string out =
+      succeed(
+          "train model --data lines.txt --set /train/steps=100 --set /train/sample_every=100"
+          " --set /optimizer/learning_rate=0.005" +
+          std::string(kSmall))
+          .out;
+  EXPECT_NE(out.find("--- sample after step 100 ---\n the the"), std::string::npos) << out;
 }
 
 }  // namespace
