@@ -45,6 +45,8 @@ class PlacedTensor {
   /// The blocks that a rank holds, in ascending order and without overlap. Empty if it holds only padding.
   std::vector<Block> blocks(int64_t rank) const;
 
+  /// The axes besides pp along which ranks hold the same elements, in mesh order.
+  const std::vector<SubAxis>& replicating_axes() const { return replicating_axes_; }
   /// The ranks that hold the same elements as `rank`, itself included, ascending. In a Partial layout they
   /// hold addends. `rank` must have a place.
   std::vector<int64_t> replicas(int64_t rank) const;
@@ -75,9 +77,9 @@ class PlacedTensor {
   Layout layout_;
   std::vector<int64_t> shape_;
   std::vector<Cut> cuts_;
-  Box global_;                             ///< the whole tensor
-  Index room_{1, 1, 1, 1};                 ///< extents of a local tensor, padding included
-  std::vector<SubAxis> replicating_axes_;  ///< besides pp: axes along which ranks hold the same elements
+  Box global_;              ///< the whole tensor
+  Index room_{1, 1, 1, 1};  ///< extents of a local tensor, padding included
+  std::vector<SubAxis> replicating_axes_;
   std::vector<int64_t> stages_;
 };
 

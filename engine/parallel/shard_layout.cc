@@ -19,9 +19,6 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
   const std::vector<nn::ParameterGroup>& groups = table.groups();
   by_block_.resize(static_cast<size_t>(groups.back().block) + 1);
   states_.resize(by_block_.size());
-  const std::vector<int64_t> same = over_mesh_.state(whole_group(groups[0].elements)).replicas(options.rank);
-  replicas_ = static_cast<int64_t>(same.size());
-  replica_ = std::lower_bound(same.begin(), same.end(), options.rank) - same.begin();
   for (size_t i = 0; i < groups.size(); ++i) {
     const nn::ParameterGroup& from = groups[i];
     plan::BlockState& slots = states_[static_cast<size_t>(from.block)];
@@ -32,6 +29,9 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.shard = parts.local_elements();
     g.owned = run_of(parts, options.rank);
     g.state = run_of(state, options.rank);
+    g.replica_axes = state.replicating_axes();
+    g.replicas = degree(options.mesh, g.replica_axes);
+    g.replica = coordinate(options.mesh, options.rank, g.replica_axes);
     if (!over_mesh_.secondary_axes().empty())
       g.secondary_shard = over_mesh_.secondary(group).local_elements();
     g.state_type = options.state;
@@ -78,19 +78,39 @@ void ShardLayout::share_writing(const nn::ParameterTable& table) {
   const auto arrays = [&](const nn::Parameter& p) {
     return 1 + (p.trainable && options_.training ? options_.moments : 0);
   };
-  int64_t all = 0;
-  for (const nn::Parameter& p : table.all()) all += kept(p).size() * arrays(p);
-  const int64_t begin = all * replica_ / replicas_, end = all * (replica_ + 1) / replicas_;
-  int64_t at = 0;  // offset of the parameter among all that are shared
+  struct Shared {  // what the ranks along these axes keep together
+    const std::vector<mesh::SubAxis>* axes;
+    int64_t elements = 0;
+    int64_t at = 0;  // offset of the next parameter
+  };
+  std::vector<Shared> shares;
+  const auto share_of = [&](const GroupLayout& g) -> Shared& {
+    for (Shared& share : shares)
+      if (*share.axes == g.replica_axes) return share;
+    return shares.emplace_back(Shared{&g.replica_axes});
+  };
+  for (const nn::Parameter& p : table.all()) share_of(group(p.group)).elements += kept(p).size() * arrays(p);
   for (const nn::Parameter& p : table.all()) {
+    const GroupLayout& g = group(p.group);
+    Shared& share = share_of(g);
+    const int64_t begin = share.elements * g.replica / g.replicas;
+    const int64_t end = share.elements * (g.replica + 1) / g.replicas;
     const mesh::FlatRange run = kept(p);
     const int64_t size = run.size() * arrays(p);
     const auto cut = [&](int64_t to) {
-      return run.begin + std::clamp<int64_t>(to - at, 0, size) / arrays(p);
+      return run.begin + std::clamp<int64_t>(to - share.at, 0, size) / arrays(p);
     };
     to_write_.push_back({cut(begin), cut(end)});
-    at += size;
+    share.at += size;
   }
+}
+
+std::vector<mesh::ElementRun> ShardLayout::state_of(const nn::Parameter& p, int64_t rank) const {
+  const mesh::PlacedTensor state = over_mesh_.state({p.shape, p.offset, group(p.group).elements});
+  std::vector<mesh::ElementRun> runs = mesh::element_runs(state, rank);
+  if (!over_mesh_.state_sharded())  // memory then begins with the tensor, not with its group
+    for (mesh::ElementRun& run : runs) run.at += p.offset;
+  return runs;
 }
 
 plan::BlockState ShardLayout::block_state(int32_t block) const { return states_[static_cast<size_t>(block)]; }

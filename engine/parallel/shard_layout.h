@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/dtype.h"
+#include "engine/mesh/element_run.h"
 #include "engine/nn/parameter.h"
 #include "engine/parallel/state_layout.h"
 #include "engine/plan/serial.h"
@@ -32,6 +33,11 @@ struct GroupLayout {
   int64_t shard_sums = 0;           ///< f32 sums of a shard, before replicas are added
   int64_t gradient_window = 0;      ///< f32 gradients before rounding, if stored gradients are narrower
   int64_t master = 0, moments = 0;  ///< of element state.begin
+  std::vector<mesh::SubAxis> replica_axes;  ///< along which ranks keep the same masters and moments
+  int64_t replicas = 1, replica = 0;        ///< number of those ranks, and this rank's index among them
+
+  /// Whether no lower rank keeps the same masters and moments. Owners count them in the norm.
+  bool owns_state() const { return replica == 0; }
 };
 
 class ShardLayout {
@@ -72,24 +78,19 @@ class ShardLayout {
     return coordinate(options_.mesh, options_.rank, over_mesh_.secondary_axes());
   }
 
-  /// Whether no lower rank keeps the same masters and moments. Owners count them in the norm.
-  bool owns_state() const { return replica_ == 0; }
   /// The elements of a parameter (by index in the table) that this rank writes to a checkpoint; may be empty.
   /// Ranks that keep the same elements share the work: the concatenation of their elements is split into
   /// equal runs, so that nearly all parameters are written whole. Splitting each parameter would give ranks x
   /// parameters pieces.
   const mesh::FlatRange& to_write(size_t parameter) const { return to_write_.at(parameter); }
-  /// The elements of a group whose master and moments are on `rank` of the world.
-  mesh::FlatRange state_on(int32_t group, int64_t rank) const {
-    return run_of(over_mesh_.state(whole_group(this->group(group).elements)), rank);
-  }
+  /// The elements of a parameter whose master and moments are on `rank` of the world; `at` counts from the first
+  /// element of its group there (GroupLayout::state.begin).
+  std::vector<mesh::ElementRun> state_of(const nn::Parameter& p, int64_t rank) const;
 
  private:
   void share_writing(const nn::ParameterTable& table);
   Options options_;
   StateLayout over_mesh_;
-  // Number of ranks that keep the same state, and this rank's index among them
-  int64_t replicas_ = 1, replica_ = 0;
   std::vector<GroupLayout> groups_;
   std::vector<mesh::FlatRange> to_write_;  // indexed by parameter
   std::vector<std::vector<int32_t>> by_block_;

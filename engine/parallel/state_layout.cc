@@ -35,7 +35,7 @@ mesh::PlacedTensor StateLayout::gradient(const GroupedTensor& t) const {
 }
 
 mesh::PlacedTensor StateLayout::cut(const std::vector<mesh::SubAxis>& axes, const GroupedTensor& t) const {
-  if (axes.empty()) return {mesh_, {}, t.shape};
+  if (degree(mesh_, axes) == 1) return {mesh_, {}, t.shape};
   return {mesh_, {{mesh::flat(axes, t.offset, t.group_elements)}, {}}, t.shape};
 }
 

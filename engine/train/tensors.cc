@@ -103,18 +103,15 @@ void Tensors::check_kind(TensorKind kind) const {
 void Tensors::collect(TensorKind kind, const nn::Parameter& p, float* out) const {
   check_trainable(kind, p);
   ranks_.on_each([&](Rank& rank, int32_t) {
-    const GroupState& s = rank.executor().state(p.group);
-    const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
-    if (begin < end && (rank.layout().owns_state() || !ranks_.all_here()))
-      read_values(rank.link(), out + (begin - p.offset),
-                  state_of(rank, kind, p.group).from(begin - s.range.begin), end - begin);
-    if (ranks_.all_here() || !rank.layout().state_sharded()) return;
+    const parallel::ShardLayout& layout = rank.layout();
+    if (layout.group(p.group).owns_state() || !ranks_.all_here())
+      for (const mesh::ElementRun& run : layout.state_of(p, rank.number()))
+        read_values(rank.link(), out + run.begin, state_of(rank, kind, p.group).from(run.at), run.size());
+    if (ranks_.all_here() || !layout.state_sharded()) return;
     comm::ProcessGroup& group = rank.groups().shard_of_host();
-    for (int32_t r = 0; r < group.size(); ++r) {
-      const mesh::FlatRange part = rank.layout().state_on(p.group, group.members()[static_cast<size_t>(r)]);
-      const int64_t from = std::max(p.offset, part.begin), to = std::min(p.offset + p.size, part.end);
-      if (from < to) group.wait(group.broadcast(out + (from - p.offset), (to - from) * 4, r));
-    }
+    for (int32_t r = 0; r < group.size(); ++r)
+      for (const mesh::ElementRun& run : layout.state_of(p, group.members()[static_cast<size_t>(r)]))
+        group.wait(group.broadcast(out + run.begin, run.size() * 4, r));
   });
 }
 
@@ -122,11 +119,8 @@ void Tensors::collect(TensorKind kind, const nn::Parameter& p, float* out) const
 void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data) {
   check_trainable(kind, p);
   ranks_.on_each([&](Rank& rank, int32_t) {
-    const GroupState& s = rank.executor().state(p.group);
-    const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
-    if (begin < end)
-      write_values(rank.link(), state_of(rank, kind, p.group).from(begin - s.range.begin),
-                   data + (begin - p.offset), end - begin);
+    for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
+      write_values(rank.link(), state_of(rank, kind, p.group).from(run.at), data + run.begin, run.size());
     if (kind == TensorKind::kWeight) rank.publish_weights();
   });
 }

@@ -81,16 +81,29 @@ TEST(StateLayout, EveryElementIsCountedOnceAndKeptByEveryReplica) {
             const mesh::FlatRange run = rank->group(g).state;
             EXPECT_EQ(run.begin % 64, 0) << "norms are summed over whole blocks";
             kept.add(run.begin, run.end);
-            if (rank->owns_state()) counted.add(run.begin, run.end);
-            for (const auto& other : ranks) {
-              const mesh::FlatRange known = rank->state_on(g, other->options().rank);
-              EXPECT_EQ(known.begin, other->group(g).state.begin);
-              EXPECT_EQ(known.end, other->group(g).state.end);
-            }
+            if (rank->group(g).owns_state()) counted.add(run.begin, run.end);
           }
           EXPECT_TRUE(counted.all(1));
           EXPECT_TRUE(kept.all(c.stage == 0 ? c.ranks() : c.replicas));
         }
+      }
+    }
+  }
+}
+
+TEST(StateLayout, ARankKnowsWhichElementsEveryOtherKeepsAndWhere) {
+  const nn::ParameterTable table(odd_model(1, true));
+  for (const Case& c : every_case()) {
+    SCOPED_TRACE(c.text());
+    const auto ranks = layouts_of(table, c, DType::kF32);
+    for (const auto& rank : ranks) {
+      for (const nn::Parameter& p : table.all()) {
+        const mesh::FlatRange group = rank->group(p.group).state;
+        std::vector<mesh::ElementRun> expected;
+        const int64_t begin = std::max(p.offset, group.begin), end = std::min(p.offset + p.size, group.end);
+        if (begin < end) expected.push_back({begin - p.offset, end - p.offset, begin - group.begin});
+        for (const auto& other : ranks)
+          EXPECT_EQ(other->state_of(p, rank->options().rank), expected) << p.name;
       }
     }
   }
@@ -191,9 +204,9 @@ TEST(StateLayout, ParametersLieWhereTheirGroupsDo) {
         for (const mesh::Block& block : blocks) elements += block.box.elements();
         ASSERT_EQ(elements, std::max<int64_t>(0, end - begin)) << p.name;
         if (blocks.empty()) continue;
-        const int64_t memory_begin = c.stage > 0 ? run.begin : p.offset;  // of the group, or of the tensor
+        const int64_t memory_begin = rank->state_sharded() ? run.begin : p.offset;  // of the group, or of the tensor
         EXPECT_EQ(blocks[0].position(blocks[0].box.begin), begin - memory_begin) << p.name;
-        EXPECT_EQ(state.is_owner(rank->options().rank), rank->owns_state());
+        EXPECT_EQ(state.is_owner(rank->options().rank), rank->group(p.group).owns_state());
       }
     }
   }

@@ -50,7 +50,6 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   setup.runtime = runtime_.get();
   if (!shared.inference && shared.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);
-  setup.counts_norm = layout_->owns_state();
   setup.graphs = shared.config.cuda.graphs && machine_.device().info().captures;
   executor_ = std::make_unique<Executor>(std::move(setup), shared.plans.any());
   fill_rope_table();

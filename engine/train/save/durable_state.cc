@@ -1,5 +1,6 @@
 #include "engine/train/save/durable_state.h"
 
+#include <algorithm>
 #include <string>
 
 #include "engine/checkpoint/hf/number_format.h"
@@ -25,19 +26,18 @@ void read_as_f32(const checkpoint::Reader& reader, const std::string& name, int6
 
 std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::ParameterTable& table) {
   std::vector<checkpoint::PieceView> pieces;
-  each_part(rank, table,
-            [&](const nn::Parameter& p, int64_t begin, int64_t, int64_t at, const GroupState& s) {
-              const auto index = static_cast<size_t>(&p - table.all().data());
-              const mesh::FlatRange run = rank.layout().to_write(index);
-              if (run.begin == run.end) return;
-              at += run.begin - begin;
-              const auto piece = [&](const std::string& name, StateArray array) {
-                pieces.push_back({name, array.type, p.shape, run.begin, run.end, array.from(at).data});
-              };
-              piece(p.name, s.weights);
-              for (int i = 0; i < 2; ++i)
-                if (p.trainable && moment_of(s, i)) piece(kMomentPrefix[i] + p.name, moment_of(s, i));
-            });
+  each_part(
+      rank, table, [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
+        const mesh::FlatRange share = rank.layout().to_write(static_cast<size_t>(&p - table.all().data()));
+        const int64_t from = std::max(begin, share.begin), to = std::min(end, share.end);
+        if (from >= to) return;
+        const auto piece = [&](const std::string& name, StateArray array) {
+          pieces.push_back({name, array.type, p.shape, from, to, array.from(at + from - begin).data});
+        };
+        piece(p.name, s.weights);
+        for (int i = 0; i < 2; ++i)
+          if (p.trainable && moment_of(s, i)) piece(kMomentPrefix[i] + p.name, moment_of(s, i));
+      });
   return pieces;
 }
 

@@ -2,7 +2,6 @@
 // reads its own elements. The files do not depend on the layout of ranks.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -27,13 +26,13 @@ void verify_together(const Ranks& ranks, const checkpoint::Reader& reader);
 /// ranks hold a mix of two states until another load completes. Collective.
 void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool moments);
 
-/// Calls fn(parameter, first local element, end of local elements, offset in the group's state, the state) if
-/// `rank` holds any of its master weights.
+/// Calls fn(parameter, first element, end of elements, their offset in the group's state, the state) for each run
+/// of elements whose master weights `rank` holds.
 template <typename Fn>
 void part_of(const Rank& rank, const nn::Parameter& p, Fn fn) {
   const GroupState& s = rank.executor().state(p.group);
-  const int64_t begin = std::max(p.offset, s.range.begin), end = std::min(p.offset + p.size, s.range.end);
-  if (begin < end) fn(p, begin - p.offset, end - p.offset, begin - s.range.begin, s);
+  for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
+    fn(p, run.begin, run.end, run.at, s);
 }
 
 template <typename Fn>

@@ -240,7 +240,7 @@ void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const 
 void Executor::add_squares(const plan::Plan& plan, const plan::Instruction& n) {
   auto* const workspace = as<ExactSum>(plan, n.scratch);
   for (const int32_t g : s_.layout->groups_of(n.block)) {
-    if (!s_.layout->group(g).trainable || !s_.counts_norm) continue;
+    if (!s_.layout->group(g).trainable || !s_.layout->group(g).owns_state()) continue;
     const StateArray sums = reduced(plan, n[Operand::kGradients], g);
     optim::add_squares(&host_->sums()->squares, sums.data, sums.type, state(g).range.size(), workspace,
                        *kernels_, *stream_);

@@ -50,8 +50,6 @@ class Executor {
     const comm::CallTrail* trail = nullptr;      ///< of the device's calls; null if hosts carry them out
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
     nn::LookupGradient::Sizes lookup_gradient;   ///< used if the head is tied and trained
-    /// this rank's share is counted in the norm; false on other holders of the same share
-    bool counts_norm = true;
     bool graphs = false;  ///< the device can capture graphs and the config allows it
   };
   /// All plans that run here share the persistent slots of `plan`.
