@@ -201,6 +201,7 @@ Config resume_config(const RunFolder& folder, const ConfigOptions& options) {
 Config same_run_config(const RunFolder& folder, const ConfigOptions& options) {
   if (options.config.empty()) return resume_config(folder, options);
   Config run = load_config(folder.config_path());
+  find_own_rows(run.get(), folder);
   const ordered_json before = resolved_tree(run.get());
   const Config given = load_config(options);
   make_paths_absolute(given.get());

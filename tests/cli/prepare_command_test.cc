@@ -81,28 +81,37 @@ TEST_F(PrepareCommand, TrainTakesTheChoicesOfPrepare) {
 
 /// Its rows lie in its folder; what takes the folder's old place is another run's.
 TEST_F(PrepareCommand, AMovedRunGoesOnWithItsOwnRows) {
-  const auto train = [&](const std::string& file, const std::string& run) {
-    succeed("train model --template plain --set /train/steps=4 --set /checkpoint/every=2" +
-            std::string(kSmall) + "--data " + file + " --out " + run);
+  const auto words = [](const std::string& file, const std::string& run) {
+    return "train model --template plain --set /train/steps=4 --set /checkpoint/every=2" +
+           std::string(kSmall) + "--data " + file + " --out " + run;
   };
-  train("chat.jsonl", "undisturbed");
-  train("chat.jsonl", "run");
-  std::filesystem::remove_all(path("run/checkpoints/step-4"));  // as if it had been ended before
-  std::filesystem::rename(path("run"), path("moved"));
-  std::filesystem::remove(path("chat.jsonl"));
-  EXPECT_NE(succeed("train --resume moved").out.find("step 4/4"), std::string::npos);
-  EXPECT_FALSE(std::filesystem::exists(path("run")));
-  EXPECT_EQ(tensor_files(path("moved/checkpoints/step-4")),
-            tensor_files(path("undisturbed/checkpoints/step-4")));
+  /// Of a run that seems to have been ended after two steps.
+  const auto move = [&](const std::string& run, const std::string& to) {
+    fs::remove_all(path(run + "/checkpoints/step-4"));
+    fs::rename(path(run), path(to));
+  };
+  const auto tensors = [&](const std::string& run) {
+    return tensor_files(path(run + "/checkpoints/step-4"));
+  };
+  succeed(words("chat.jsonl", "undisturbed"));
+  succeed(words("chat.jsonl", "run"));
+  move("run", "second");
+  EXPECT_NE(succeed("train --resume second").out.find("step 4/4"), std::string::npos);
+  EXPECT_FALSE(fs::exists(path("run")));
+  EXPECT_EQ(tensors("second"), tensors("undisturbed"));
 
-  std::filesystem::rename(path("moved"), path("again"));
+  move("second", "third");
+  succeed(words("chat.jsonl", "third --elastic"));  // the same words begin a run and continue it
+  EXPECT_EQ(tensors("third"), tensors("undisturbed"));
+
+  move("third", "fourth");
   std::string others;
   for (int i = 0; i < 60; ++i)
-    others += R"({"prompt": "Other rows: ", "completion": "none of these"})"
-              "\n";
+    others += "{\"prompt\": \"Other rows: \", \"completion\": \"none of these\"}\n";
   write_text(path("other.jsonl"), others);
-  train("other.jsonl", "moved");
-  EXPECT_NE(succeed("train --resume again --set /train/steps=6").out.find("step 6/6"), std::string::npos);
+  succeed(words("other.jsonl", "third"));
+  succeed("train --resume fourth");
+  EXPECT_EQ(tensors("fourth"), tensors("undisturbed"));
 }
 
 /// A tokenizer whose words begin with their space says the first one without it.
