@@ -25,8 +25,8 @@ std::vector<int32_t> parse_ids(const std::string& what, const std::string& text)
     const bool number = end != at && value >= 0 && value <= INT32_MAX;
     const char* next = end + std::strspn(end, " \n\r\t");
     if (!number || (*next != ',' && *next != '\0' && next == end))
-      refuse(what + " \"" + text.substr(0, 200) + "\": expected token ids such as 1,2,3; stopped at \"" +
-             std::string(at).substr(0, 40) + "\"");
+      refuse(what + " \"" + (text.size() > 60 ? text.substr(0, 60) + "..." : text) +
+             "\": expected token ids such as 1,2,3; stopped at \"" + std::string(at).substr(0, 40) + "\"");
     ids.push_back(static_cast<int32_t>(value));
     at = *next == ',' ? next + 1 : next;
   }

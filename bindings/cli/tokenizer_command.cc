@@ -69,7 +69,8 @@ int decode(const TokenizerOptions& o) {
   std::string text = input(o.file);
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
   if (text.starts_with("[") && text.ends_with("]")) text = text.substr(1, text.size() - 2);
-  const std::vector<int32_t> ids = text.empty() ? std::vector<int32_t>() : parse_ids("the input", text);
+  const std::vector<int32_t> ids =
+      text.empty() ? std::vector<int32_t>() : parse_ids(o.file.empty() ? "the input" : o.file + ":", text);
   output().write(text_of(hws_tokenizer_decode, tokenizer.get(), ids.data(), ids.size(),
                          o.special ? 0u : static_cast<uint32_t>(HWS_TEXT_SKIP_SPECIAL)));
   return kExitOk;

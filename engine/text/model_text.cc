@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -88,7 +89,8 @@ ModelText::ModelText(const TextFiles& files, const std::string& where, const std
 }
 
 std::string ModelText::path_of(const std::string& name) const {
-  return where_.ends_with(".json") ? where_ : where_ + "/" + name;
+  std::error_code unknown;
+  return std::filesystem::is_regular_file(where_, unknown) ? where_ : where_ + "/" + name;
 }
 
 /// The object in a file; an empty one without the file.

@@ -127,6 +127,44 @@ std::vector<Case> files() {
   };
 }
 
+/// A tokenizer, and rows whose second is wrong.
+void rows_and_tokenizer(Site& site) {
+  std::filesystem::copy(HAWSER_TOKENIZERS "/llama3/tokenizer.json", site.path("tokenizer.json"));
+  site.write("rows.jsonl", "{\"text\": \"x\"}\n{\"words\": \"x\"}\n");
+}
+
+std::vector<Case> texts() {
+  const std::string prepare = "prepare tokenizer.json -o rows --data ";
+  return {
+      command("prepare", {"model is required"}),
+      command("prepare checkpoint", {"--data FILE", "-o DIR"}, sound_model),
+      command(prepare + "rows.jsonl", {"--sequence N is needed", "tokenizer alone"}, rows_and_tokenizer),
+      command(prepare + "rows.jsonl --sequence 1", {"--sequence", "1"}, rows_and_tokenizer),
+      command(prepare + "rows.jsonl --sequence 16 --long wrap", {"--long", "wrap", "cut", "drop"},
+              rows_and_tokenizer),
+      command(prepare + "rows.jsonl --sequence 16 --template mine", {"mine", "plain, chatml"},
+              rows_and_tokenizer),
+      command(prepare + "rows.jsonl --sequence 16", {"rows.jsonl:2", "known sets of keys"},
+              rows_and_tokenizer),
+      command(prepare + "none.jsonl --sequence 16", {"none.jsonl"}, rows_and_tokenizer),
+      command("prepare model -o rows --data text.txt --sequence 16", {"model has no tokenizer.json"},
+              [](Site& site) { site.hugging_face(); }),
+      command("train model --data rows.jsonl", {"--data rows.jsonl needs --out DIR"},
+              [](Site& site) {
+                site.hugging_face();
+                rows_and_tokenizer(site);
+              }),
+      command("train quickstart --data text.txt --no-packing",
+              {"--no-packing: nothing is prepared here", "hawser prepare"}),
+      command("train --resume run --template plain", {"--template", "prepared when it starts"}),
+      command("chat checkpoint hello", {"has no tokenizer", "tokenizer.json"}, sound_model),
+      command("tokenizer encode text.txt text.txt", {"text.txt", "not JSON"}),
+      command("tokenizer train text.txt --vocab-size 10 -o own.json", {"10", "256"}),
+      command("tokenizer decode tokenizer.json text.txt", {"text.txt", "token ids such as 1,2,3"},
+              rows_and_tokenizer),
+  };
+}
+
 }  // namespace
 
 Area command_area() {
@@ -135,8 +173,7 @@ Area command_area() {
                "and, where it is "
                "named, a valid `checkpoint` of 61 tokens. Wrong input ends with status 2.",
                arguments()};
-  const std::vector<Case> more = files();
-  area.cases.insert(area.cases.end(), more.begin(), more.end());
+  for (const auto& more : {files(), texts()}) area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }
 
