@@ -150,7 +150,7 @@ TEST(Rendezvous, RefusesWhoDoesNotFitAndGoesOn) {
   EXPECT_NE(message.find("the job \"other\""), std::string::npos) << message;
   EXPECT_EQ(message.find("\"job\""), std::string::npos) << "strangers are told what to claim: " << message;
   StoreClient last = client_of(server, 0, 2);
-  last.wait_for_all(5);
+  EXPECT_EQ(last.wait_for_all(5), 10) << "the silence that rank 0 allows";
 }
 
 TEST(Rendezvous, ARankThatDiesBeforeAllHaveComeMayComeAgain) {

@@ -204,7 +204,8 @@ TEST(StateLayout, ParametersLieWhereTheirGroupsDo) {
         for (const mesh::Block& block : blocks) elements += block.box.elements();
         ASSERT_EQ(elements, std::max<int64_t>(0, end - begin)) << p.name;
         if (blocks.empty()) continue;
-        const int64_t memory_begin = rank->state_sharded() ? run.begin : p.offset;  // of the group, or of the tensor
+        const int64_t memory_begin =
+            rank->state_sharded() ? run.begin : p.offset;  // of the group, or of the tensor
         EXPECT_EQ(blocks[0].position(blocks[0].box.begin), begin - memory_begin) << p.name;
         EXPECT_EQ(state.is_owner(rank->options().rank), rank->group(p.group).owns_state());
       }

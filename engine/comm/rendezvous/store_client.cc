@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "engine/comm/gate.h"
 
@@ -32,9 +33,9 @@ StoreClient::StoreClient(const HostPort& address, const Membership& self, double
   }
 }
 
-void StoreClient::wait_for_all(double timeout_seconds, double of_seconds) {
+double StoreClient::wait_for_all(double timeout_seconds, double of_seconds) {
   try {
-    ask(StoreOp::kArrived, "", "", timeout_seconds);
+    return std::stod(ask(StoreOp::kArrived, "", "", timeout_seconds));
   } catch (const Error& error) {
     if (error.code() != Code::kTimeout) throw;
     fail(Code::kTimeout, "{} did not arrive within {} s", error.message(), of_seconds);

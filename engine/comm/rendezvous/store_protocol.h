@@ -9,7 +9,7 @@
 namespace hawser::comm {
 
 enum class StoreOp : uint32_t {
-  kArrived,  ///< answered once all ranks have arrived, or at the timeout with those missing
+  kArrived,  ///< answered once all ranks have arrived with rank 0's silence_seconds as text; or at the timeout with those missing
   kSet,      ///< key, value
   kGet,      ///< answered once the key is set, or at the timeout
   kWatch,    ///< after this the store sends unasked: heartbeats, and the fault once there is one
@@ -20,7 +20,7 @@ enum class StoreOp : uint32_t {
 };
 
 struct StoreRequest {
-  static constexpr uint64_t kMark = 0x34726f74732d7768ull;  ///< "hw-stor4"
+  static constexpr uint64_t kMark = 0x35726f74732d7768ull;  ///< "hw-stor5"
   uint64_t mark = kMark;
   StoreOp op = StoreOp::kBeat;
   uint32_t key_bytes = 0, value_bytes = 0, zero = 0;
@@ -46,7 +46,6 @@ inline constexpr uint32_t kMostAnswerBytes = 16u << 20;  ///< of kMeet
 
 inline constexpr uint32_t kMostKeys = 1u << 20;
 
-inline constexpr const char* kSilenceKey = "silence";  ///< rank 0's silence_seconds, as text
 /// Sent with kCancelled when rank 0's process leaves the job without an error.
 inline constexpr const char* kEndedInPeace = "rank 0 has ended";
 

@@ -27,7 +27,6 @@ std::string as_bytes(const T& value) {
 
 StoreServer::StoreServer(const HostPort& address, const Membership& self, double silence_seconds)
     : self_(self), silence_seconds_(silence_seconds), arrived_(static_cast<size_t>(self.world_size)) {
-  values_[kSilenceKey] = fmt::format("{}", silence_seconds);
   Socket listener = listen_on(address);
   port_ = listening_port(listener);
   reception_.emplace(std::move(listener), self_);
@@ -264,7 +263,7 @@ void StoreServer::answer_waiting() {
     } else if (arrival && !missed_.empty()) {
       answer(client, static_cast<int32_t>(Code::kTimeout), missed_);
     } else if (arrival && arrivals_ == self_.world_size) {
-      answer(client, 0, "");
+      answer(client, 0, fmt::format("{}", silence_seconds_));
     } else if (value != values_.end()) {
       answer(client, 0, value->second);
     } else if (!arrival && now >= client.deadline) {

@@ -101,9 +101,9 @@ void AddressLink::meet(const AddressOptions& options) {
     address.port = std::to_string(server_->port());  // of 0, the one that was free
   }
   StoreClient store(address, self_, options.timeout_seconds, options.silence_seconds);
-  store.wait_for_all(std::max(0.0, deadline - steady_seconds()), options.timeout_seconds);
+  const double left = std::max(0.0, deadline - steady_seconds());
+  const double silence = store.wait_for_all(left, options.timeout_seconds);  // rank 0's value applies to all
   host_ = given.empty() ? store.own_address() : given;
-  const double silence = std::stod(store.get(kSilenceKey, 1));  // rank 0's value applies to all
   watch_.emplace(std::move(store).watch(), self_.rank, self_.world_size, silence, [this](const Error& error) {
     char text[kMostReasonBytes];
     error.copy_message(text, sizeof(text));

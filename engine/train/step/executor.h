@@ -50,7 +50,7 @@ class Executor {
     const comm::CallTrail* trail = nullptr;      ///< of the device's calls; null if hosts carry them out
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
     nn::LookupGradient::Sizes lookup_gradient;   ///< used if the head is tied and trained
-    bool graphs = false;  ///< the device can capture graphs and the config allows it
+    bool graphs = false;                         ///< the device can capture graphs and the config allows it
   };
   /// All plans that run here share the persistent slots of `plan`.
   Executor(Setup setup, const plan::Plan& plan);
