@@ -139,7 +139,7 @@ TEST(Rendezvous, NamesTheSameMissingRanksToAll) {
 
 TEST(Rendezvous, RefusesWhoDoesNotFitAndGoesOn) {
   const Server server(2);
-  const StoreClient first = client_of(server, 1, 2);
+  StoreClient first = client_of(server, 1, 2);
   std::string message;
   EXPECT_EQ(thrown([&] { client_of(server, 1, 2); }, &message), Code::kInvalidArgument);
   EXPECT_NE(message.find("rank 1 of 2 came twice"), std::string::npos) << message;
@@ -150,7 +150,17 @@ TEST(Rendezvous, RefusesWhoDoesNotFitAndGoesOn) {
   EXPECT_NE(message.find("the job \"other\""), std::string::npos) << message;
   EXPECT_EQ(message.find("\"job\""), std::string::npos) << "strangers are told what to claim: " << message;
   StoreClient last = client_of(server, 0, 2);
+  std::thread waits([&] { first.wait_for_all(5); });
   EXPECT_EQ(last.wait_for_all(5), 10) << "the silence that rank 0 allows";
+  waits.join();
+}
+
+TEST(Rendezvous, AnswersNobodyBeforeAllHaveSaidThatTheyAreThere) {
+  const Server server(2);
+  StoreClient zero = client_of(server, 0, 2), one = client_of(server, 1, 2);
+  std::string message;  // else rank 0 could leave before rank 1 has asked
+  EXPECT_EQ(thrown([&] { zero.wait_for_all(0.2); }, &message), Code::kTimeout);
+  EXPECT_NE(message.find("rank 1 of 2 did not arrive"), std::string::npos) << message;
 }
 
 TEST(Rendezvous, ARankThatDiesBeforeAllHaveComeMayComeAgain) {
@@ -161,7 +171,9 @@ TEST(Rendezvous, ARankThatDiesBeforeAllHaveComeMayComeAgain) {
   for (std::string message; !again;) {  // the server may not have seen the end yet
     thrown([&] { again.emplace(client_of(server, 1, 2)); }, &message);
   }
+  std::thread one([&] { again->wait_for_all(5); });
   zero.wait_for_all(5);
+  one.join();
 }
 
 TEST(Rendezvous, TellsEveryoneWhoVanishedButNotWhoLeft) {

@@ -26,7 +26,10 @@ std::string as_bytes(const T& value) {
 }  // namespace
 
 StoreServer::StoreServer(const HostPort& address, const Membership& self, double silence_seconds)
-    : self_(self), silence_seconds_(silence_seconds), arrived_(static_cast<size_t>(self.world_size)) {
+    : self_(self),
+      silence_seconds_(silence_seconds),
+      entered_(static_cast<size_t>(self.world_size)),
+      arrived_(static_cast<size_t>(self.world_size)) {
   Socket listener = listen_on(address);
   port_ = listening_port(listener);
   reception_.emplace(std::move(listener), self_);
@@ -129,7 +132,7 @@ int StoreServer::next_timeout() const {
 }
 
 std::string StoreServer::objection(int32_t rank) const {
-  if (!arrived_[static_cast<size_t>(rank)]) return "";
+  if (!entered_[static_cast<size_t>(rank)]) return "";
   return fmt::format("rank {} of {} came twice; each process needs a rank of its own", rank,
                      self_.world_size);
 }
@@ -138,8 +141,8 @@ void StoreServer::enter(Socket socket, int32_t rank) {
   Client& client = clients_.emplace_back();
   client.socket = std::move(socket);
   client.rank = rank;
-  arrived_[static_cast<size_t>(rank)] = true;
-  ++arrivals_;
+  entered_[static_cast<size_t>(rank)] = true;
+  ++entries_;
 }
 
 void StoreServer::read_from(Client& client) {
@@ -231,6 +234,10 @@ void StoreServer::carry_out(Client& client, const StoreRequest& request, std::st
 }
 
 void StoreServer::wait(Client& client, const StoreRequest& request, std::string key) {
+  if (request.op == StoreOp::kArrived && !arrived_[static_cast<size_t>(client.rank)]) {
+    arrived_[static_cast<size_t>(client.rank)] = true;
+    ++arrivals_;
+  }
   client.waits = true;
   client.waits_for = request.op;
   client.key = std::move(key);
@@ -345,9 +352,11 @@ void StoreServer::answer(Client& client, int32_t code, std::string_view value) {
 /// A rank whose connection ends without a kBye has died; tells all others.
 void StoreServer::lost(const Client& client) {
   if (client.left) return;
-  if (arrivals_ < self_.world_size) {  // it may start again
-    arrived_[static_cast<size_t>(client.rank)] = false;
-    --arrivals_;
+  const auto rank = static_cast<size_t>(client.rank);
+  if (entries_ < self_.world_size) {  // it may start again
+    --entries_;
+    arrivals_ -= arrived_[rank] ? 1 : 0;
+    entered_[rank] = arrived_[rank] = false;
     return;
   }
   set_fault(Code::kUnavailable,

@@ -73,8 +73,10 @@ class StoreServer {
   std::list<Client> clients_;
   std::map<std::string, std::string> values_;
   std::map<std::string, Said> meetings_;  ///< by key
-  std::vector<bool> arrived_;
-  int32_t arrivals_ = 0, watchers_ = 0;
+  // By rank: whether it is connected, and whether it has said that it is there. Rank 0 may end as soon as all have
+  // said so, because then no rank asks anything more.
+  std::vector<bool> entered_, arrived_;
+  int32_t entries_ = 0, arrivals_ = 0, watchers_ = 0;
   double next_beat_ = 0;
   std::string missed_;  ///< ranks that had not arrived when the first rank gave up
   std::optional<Error> fault_;
