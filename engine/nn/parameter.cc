@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "engine/base/error.h"
@@ -19,16 +20,20 @@ struct ParameterTable::Declaration {
 /// The model's parameters, block by block, before they are placed.
 class ParameterTable::Declarations {
  public:
-  Declarations(const ModelConfig& model, bool scale_residual)
+  Declarations(const ModelConfig& model, bool scale_residual, int64_t tp)
       : m_(model),
+        tp_(tp),
+        words_{0, model.vocab_size},
         into_residual_{InitialValue::Kind::kNormal,
                        scale_residual ? 1.0 / std::sqrt(2.0 * static_cast<double>(model.layers)) : 1.0},
         one_{InitialValue::Kind::kConstant, 1.0 - model.norm_weight_offset} {}
 
   std::vector<Declaration> embedding() {
-    add("embedding.tokens.weight", {m_.vocab_size, m_.width}, normal_, false, Read::kLookup);
+    add("embedding.tokens.weight", {m_.vocab_size, m_.width}, normal_,
+        {.cut = words_, .read = Read::kLookup});
     if (m_.position == Position::kLearned)
-      add("embedding.positions.weight", {m_.context, m_.width}, normal_, false, Read::kLookup);
+      add("embedding.positions.weight", {m_.context, m_.width}, normal_,
+          {.covers = Covers::kOwnRows, .read = Read::kLookup});
     return take(0);
   }
 
@@ -42,62 +47,84 @@ class ParameterTable::Declarations {
   std::vector<Declaration> head() {
     prefix_.clear();
     norm("final_norm");
-    if (!m_.tied_head) add("head.weight", {m_.vocab_size, m_.width}, normal_);
+    if (!m_.tied_head) add("head.weight", {m_.vocab_size, m_.width}, normal_, {.cut = words_});
     return take(m_.layers + 1);
   }
 
  private:
+  /// How a parameter differs from one that is whole on every rank, and read by products on its own.
+  struct Traits {
+    Cut cut = {};
+    Covers covers = Covers::kAll;
+    bool packed = false;
+    Read read = Read::kProduct;
+  };
+
   void attention() {
     const int64_t q_width = m_.heads * m_.head_dim, kv_width = m_.kv_heads * m_.head_dim;
+    const Cut heads{0, m_.heads}, kv_heads{0, m_.kv_heads, true};
     norm("attention_norm");
-    add("attention.q.weight", {q_width, m_.width}, normal_);
-    add("attention.k.weight", {kv_width, m_.width}, normal_, true);
-    add("attention.v.weight", {kv_width, m_.width}, normal_, true);
+    add("attention.q.weight", {q_width, m_.width}, normal_, {.cut = heads});
+    add("attention.k.weight", {kv_width, m_.width}, normal_, {.cut = kv_heads, .packed = true});
+    add("attention.v.weight", {kv_width, m_.width}, normal_, {.cut = kv_heads, .packed = true});
     bool packed = false;
-    for (const auto& [letter, width, has] :
-         {std::tuple{"q", q_width, m_.bias.q}, {"k", kv_width, m_.bias.k}, {"v", kv_width, m_.bias.v}}) {
+    for (const auto& [letter, width, cut, has] : {std::tuple{"q", q_width, heads, m_.bias.q},
+                                                  {"k", kv_width, kv_heads, m_.bias.k},
+                                                  {"v", kv_width, kv_heads, m_.bias.v}}) {
       if (!has) continue;
-      add(fmt::format("attention.{}.bias", letter), {width}, zero_, packed);
+      add(fmt::format("attention.{}.bias", letter), {width}, zero_, {.cut = cut, .packed = packed});
       packed = true;
     }
     if (m_.qk_norm) {
-      add("attention.q_norm.weight", {m_.head_dim}, one_);
-      add("attention.k_norm.weight", {m_.head_dim}, one_);
+      add("attention.q_norm.weight", {m_.head_dim}, one_, {.covers = Covers::kOwnHeads});
+      add("attention.k_norm.weight", {m_.head_dim}, one_, {.covers = Covers::kOwnHeads});
     }
-    add("attention.o.weight", {m_.width, q_width}, into_residual_);
-    if (m_.bias.o) add("attention.o.bias", {m_.width}, zero_);
+    add("attention.o.weight", {m_.width, q_width}, into_residual_, {.cut = {1, m_.heads}});
+    if (m_.bias.o) add("attention.o.bias", {m_.width}, zero_, {.covers = Covers::kOwnRows});
     if (m_.post_norm) norm("attention_post_norm", false);
   }
 
   void mlp() {
     const bool gated = is_gated(m_.mlp);
+    const Cut features{0, m_.mlp_width};
     norm("mlp_norm");
-    if (gated) add("mlp.gate.weight", {m_.mlp_width, m_.width}, normal_);
-    add("mlp.up.weight", {m_.mlp_width, m_.width}, normal_, gated);
-    if (gated && m_.bias.gate) add("mlp.gate.bias", {m_.mlp_width}, zero_);
-    if (m_.bias.up) add("mlp.up.bias", {m_.mlp_width}, zero_, gated && m_.bias.gate);
-    add("mlp.down.weight", {m_.width, m_.mlp_width}, into_residual_);
-    if (m_.bias.down) add("mlp.down.bias", {m_.width}, zero_);
+    if (gated) add("mlp.gate.weight", {m_.mlp_width, m_.width}, normal_, {.cut = features});
+    add("mlp.up.weight", {m_.mlp_width, m_.width}, normal_, {.cut = features, .packed = gated});
+    if (gated && m_.bias.gate) add("mlp.gate.bias", {m_.mlp_width}, zero_, {.cut = features});
+    if (m_.bias.up)
+      add("mlp.up.bias", {m_.mlp_width}, zero_, {.cut = features, .packed = gated && m_.bias.gate});
+    add("mlp.down.weight", {m_.width, m_.mlp_width}, into_residual_, {.cut = {1, m_.mlp_width}});
+    if (m_.bias.down) add("mlp.down.bias", {m_.width}, zero_, {.covers = Covers::kOwnRows});
     if (m_.post_norm) norm("mlp_post_norm", false);
   }
 
   void norm(const char* name, bool may_have_bias = true) {
-    add(fmt::format("{}.weight", name), {m_.width}, one_);
+    add(fmt::format("{}.weight", name), {m_.width}, one_, {.covers = Covers::kOwnRows});
     if (may_have_bias && m_.norm == Norm::kLayerNorm && m_.bias.norm)
-      add(fmt::format("{}.bias", name), {m_.width}, zero_);
+      add(fmt::format("{}.bias", name), {m_.width}, zero_, {.covers = Covers::kOwnRows});
   }
 
-  void add(std::string name, std::vector<int64_t> shape, InitialValue initial, bool packed = false,
-           Read read = Read::kProduct) {
+  void add(std::string name, std::vector<int64_t> shape, InitialValue initial, const Traits& traits) {
     Parameter p;
     p.name = prefix_ + std::move(name);
-    p.size = 1;
-    for (int64_t d : shape) p.size *= d;
+    p.cut = traits.cut;
+    p.covers = traits.covers;
+    p.local_shape = shape;
+    if (const int64_t shares = p.cut.shares(tp_); shares > 1) {
+      int64_t& extent = p.local_shape[static_cast<size_t>(p.cut.dim)];
+      extent = (p.cut.pieces + shares - 1) / shares * (extent / p.cut.pieces);
+    }
+    p.size = elements(shape);
+    p.room = elements(p.local_shape);
     p.decay = shape.size() >= 2;
-    p.read = p.decay ? read : Read::kLookup;
+    p.read = p.decay ? traits.read : Read::kLookup;
     p.shape = std::move(shape);
     p.initial = initial;
-    block_.push_back({std::move(p), packed});
+    block_.push_back({std::move(p), traits.packed});
+  }
+
+  static int64_t elements(const std::vector<int64_t>& shape) {
+    return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
   }
 
   std::vector<Declaration> take(int64_t block) {
@@ -106,6 +133,8 @@ class ParameterTable::Declarations {
   }
 
   const ModelConfig& m_;
+  const int64_t tp_;
+  const Cut words_;
   const InitialValue normal_{InitialValue::Kind::kNormal, 1.0}, zero_{InitialValue::Kind::kConstant, 0.0};
   InitialValue into_residual_, one_;
   std::string prefix_;
@@ -117,7 +146,8 @@ bool is_named_by(const Parameter& parameter, const std::string& pattern) {
 }
 
 ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
-                               const std::vector<std::string>& frozen) {
+                               const std::vector<std::string>& frozen, int64_t tp)
+    : tp_(tp) {
   std::vector<bool> matched(frozen.size());
   const auto place = [&](std::vector<Declaration> block) {
     for (Declaration& d : block)
@@ -125,7 +155,7 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
         if (is_named_by(d.parameter, frozen[i])) d.parameter.trainable = false, matched[i] = true;
     lay_out(block);
   };
-  Declarations declare(m, scale_residual);
+  Declarations declare(m, scale_residual, tp);
   place(declare.embedding());
   for (int64_t layer = 0; layer < m.layers; ++layer) place(declare.layer(layer));
   place(declare.head());
@@ -142,8 +172,8 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
     fail(Code::kConfigInvalid, "/optimizer/frozen freezes every parameter: there is nothing to train");
 }
 
-/// Makes the groups of a block: products and look-ups, trainable ones first. Inside a group the declared
-/// order is kept.
+/// Makes the groups of a block: products and look-ups, trainable ones first, then by what the ranks of a
+/// tensor-parallel group share (one kind for a single rank). Inside a group the declared order is kept.
 void ParameterTable::lay_out(const std::vector<Declaration>& block) {
   for (size_t i = 1; i < block.size(); ++i)
     if (block[i].packed && block[i].parameter.trainable != block[i - 1].parameter.trainable)
@@ -153,21 +183,28 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
            block[i - 1].parameter.name, block[i].parameter.name);
   const size_t first = parameters_.size();
   for (const Declaration& d : block) parameters_.push_back(d.parameter), count_ += d.parameter.size;
+  const auto covers = [this](const Parameter& p) { return tp_ > 1 ? p.covers : Covers::kAll; };
   for (const bool trainable : {true, false}) {
     for (const Read read : {Read::kProduct, Read::kLookup}) {
-      ParameterGroup group{block.front().parameter.block, trainable, read, 0};
-      for (size_t i = 0; i < block.size(); ++i) {
-        Parameter& p = parameters_[first + i];
-        if (p.trainable != trainable || p.read != read) continue;
-        if (!block[i].packed)
-          group.elements = (group.elements + kParameterAlign - 1) / kParameterAlign * kParameterAlign;
-        p.group = static_cast<int32_t>(groups_.size());
-        p.offset = group.elements;
-        group.elements += p.size;
+      std::vector<bool> placed(block.size());
+      for (size_t next = 0; next < block.size(); ++next) {
+        const auto alike = [&](const Parameter& p) { return p.trainable == trainable && p.read == read; };
+        if (placed[next] || !alike(parameters_[first + next])) continue;
+        const Parameter& model = parameters_[first + next];
+        ParameterGroup group{model.block, trainable, read, 0, model.cut.shares(tp_), covers(model)};
+        for (size_t i = next; i < block.size(); ++i) {
+          Parameter& p = parameters_[first + i];
+          if (!alike(p) || p.cut.shares(tp_) != group.shares || covers(p) != group.covers) continue;
+          placed[i] = true;
+          if (!block[i].packed)
+            group.elements = (group.elements + kParameterAlign - 1) / kParameterAlign * kParameterAlign;
+          p.group = static_cast<int32_t>(groups_.size());
+          p.offset = group.elements;
+          group.elements += p.room;
+        }
+        group.elements = (group.elements + kGroupAlign - 1) / kGroupAlign * kGroupAlign;
+        groups_.push_back(group);
       }
-      if (group.elements == 0) continue;
-      group.elements = (group.elements + kGroupAlign - 1) / kGroupAlign * kGroupAlign;
-      groups_.push_back(group);
     }
   }
 }

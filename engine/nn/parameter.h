@@ -36,14 +36,41 @@ struct InitialValue {
 /// biases).
 enum class Read : uint8_t { kProduct, kLookup };
 
+/// How the ranks of a tensor-parallel group divide a parameter (Shoeybi et al., arXiv:1909.08053): one dim, into
+/// pieces that stay whole. Every rank has room for the same number of pieces, rounded up.
+struct Cut {
+  int64_t dim = -1;    ///< -1: not divided; every rank holds all of it
+  int64_t pieces = 0;  ///< heads, features or words; equal parts of the dim
+  bool may_share =
+      false;  ///< with fewer pieces than ranks, several ranks hold the same one (key/value heads)
+
+  /// Number of different shares for `ranks` ranks: 1, `ranks`, or the number of pieces.
+  int64_t shares(int64_t ranks) const {
+    if (dim < 0) return 1;
+    return may_share && pieces < ranks ? pieces : ranks;
+  }
+};
+
+/// What the gradient on one rank of a tensor-parallel group covers, if the parameter is not divided. Unless that is
+/// everything, the gradient is the sum over the group.
+enum class Covers : uint8_t {
+  kAll,
+  kOwnHeads,  ///< norms of queries and keys
+  kOwnRows    ///< what works on rows that sequence parallelism divides (Korthikanti et al., arXiv:2205.05198)
+};
+
 struct Parameter {
   std::string name;
-  std::vector<int64_t> shape;
-  int64_t block = 0;   ///< 0: embedding, 1..layers: blocks, layers + 1: final norm and head
-  int32_t group = 0;   ///< its ParameterGroup
-  int64_t offset = 0;  ///< first element in its group
-  int64_t size = 0;    ///< elements
-  bool decay = true;   ///< has weight decay (two or more dimensions)
+  std::vector<int64_t> shape;  ///< of the whole tensor, as in checkpoints; names, random keys, values use it
+  std::vector<int64_t> local_shape;  ///< of a rank's share, with padding; modules use it
+  int64_t block = 0;                 ///< 0: embedding, 1..layers: blocks, layers + 1: final norm and head
+  int32_t group = 0;                 ///< its ParameterGroup
+  int64_t offset = 0;                ///< first element in its group
+  int64_t size = 0;                  ///< elements of the whole tensor
+  int64_t room = 0;                  ///< elements of a rank's share in its group, with padding
+  Cut cut;
+  Covers covers = Covers::kAll;
+  bool decay = true;  ///< has weight decay (two or more dimensions)
   Read read = Read::kProduct;
   bool trainable = true;
   InitialValue initial;
@@ -53,12 +80,15 @@ struct Parameter {
 bool is_named_by(const Parameter& parameter, const std::string& pattern);
 
 /// The parameters of one block that are stored alike: one run of elements, the unit of sharding. Gradients,
-/// masters and moments of a group are runs of the same elements.
+/// masters and moments of a group are runs of the same elements. Under tensor parallelism, all parameters of a
+/// group have as many shares, and gradients that cover as much.
 struct ParameterGroup {
   int64_t block = 0;
   bool trainable = true;
   Read read = Read::kProduct;
-  int64_t elements = 0;  ///< a multiple of kGroupAlign; gaps between parameters are zero
+  int64_t elements = 0;  ///< on one rank; a multiple of kGroupAlign; gaps between parameters are zero
+  int64_t shares = 1;    ///< Cut::shares of its parameters
+  Covers covers = Covers::kAll;
 };
 
 /// The place of a parameter, for modules.
@@ -75,10 +105,11 @@ class ParameterTable {
  public:
   static constexpr int64_t kParameterAlign = 16, kGroupAlign = 64;
 
-  /// `frozen` holds patterns (with * and ?) for the names of parameters that are not trained. Throws
-  /// kConfigInvalid for a pattern without a match, and if only some parts of one product are frozen.
+  /// `frozen` holds patterns (with * and ?) for the names of parameters that are not trained. `tp` ranks divide
+  /// the model; places are those on each of them. Throws kConfigInvalid for a pattern without a match, and if
+  /// only some parts of one product are frozen.
   explicit ParameterTable(const ModelConfig& model, bool scale_residual = true,
-                          const std::vector<std::string>& frozen = {});
+                          const std::vector<std::string>& frozen = {}, int64_t tp = 1);
 
   const std::vector<Parameter>& all() const { return parameters_; }
   const Parameter* find(std::string_view name) const;  ///< null if there is none
@@ -91,6 +122,7 @@ class ParameterTable {
  private:
   struct Declaration;
   class Declarations;
+  int64_t tp_ = 1;
   void lay_out(const std::vector<Declaration>& block);
 
   std::vector<Parameter> parameters_;

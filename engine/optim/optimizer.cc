@@ -19,9 +19,9 @@ Optimizer::Optimizer(const nn::ParameterTable& table, const OptimizerConfig& con
   for (const nn::Parameter& p : table.all()) {
     std::vector<Range>& ranges = ranges_[static_cast<size_t>(p.group)];
     if (!rounds && !ranges.empty() && ranges.back().decay == p.decay)
-      ranges.back().end = p.offset + p.size;
+      ranges.back().end = p.offset + p.room;
     else
-      ranges.push_back({p.offset, p.offset + p.size, p.decay,
+      ranges.push_back({p.offset, p.offset + p.room, p.decay,
                         rounds ? nn::random_key(seed, p, nn::RandomUse::kRounding) : 0});
   }
 }

@@ -12,6 +12,12 @@ int64_t take(int64_t* slot, int64_t bytes) {
   return begin;
 }
 
+int64_t count(const std::vector<mesh::ElementRun>& runs) {
+  int64_t elements = 0;
+  for (const mesh::ElementRun& run : runs) elements += run.size();
+  return elements;
+}
+
 }  // namespace
 
 ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options)
@@ -29,7 +35,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.shard = parts.local_elements();
     g.owned = run_of(parts, options.rank);
     g.state = run_of(state, options.rank);
-    g.replica_axes = state.replicating_axes();
+    g.replica_axes = over_mesh_.state(whole_group(from, options.mesh)).replicating_axes();
     g.replicas = degree(options.mesh, g.replica_axes);
     g.replica = coordinate(options.mesh, options.rank, g.replica_axes);
     if (!over_mesh_.secondary_axes().empty())
@@ -70,10 +76,10 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
 }
 
 void ShardLayout::share_writing(const nn::ParameterTable& table) {
-  const auto kept = [&](const nn::Parameter& p) -> mesh::FlatRange {
+  const auto kept = [&](const nn::Parameter& p) {  // elements
+    if (p.room != p.size) return count(state_of(p, options_.rank));
     const mesh::FlatRange& state = group(p.group).state;
-    const int64_t begin = std::max<int64_t>(0, state.begin - p.offset);
-    return {begin, std::max(begin, std::min(p.size, state.end - p.offset))};
+    return std::max<int64_t>(0, std::min(p.offset + p.size, state.end) - std::max(p.offset, state.begin));
   };
   const auto arrays = [&](const nn::Parameter& p) {
     return 1 + (p.trainable && options_.training ? options_.moments : 0);
@@ -89,27 +95,39 @@ void ShardLayout::share_writing(const nn::ParameterTable& table) {
       if (*share.axes == g.replica_axes) return share;
     return shares.emplace_back(Shared{&g.replica_axes});
   };
-  for (const nn::Parameter& p : table.all()) share_of(group(p.group)).elements += kept(p).size() * arrays(p);
+  for (const nn::Parameter& p : table.all()) share_of(group(p.group)).elements += kept(p) * arrays(p);
   for (const nn::Parameter& p : table.all()) {
     const GroupLayout& g = group(p.group);
     Shared& share = share_of(g);
     const int64_t begin = share.elements * g.replica / g.replicas;
     const int64_t end = share.elements * (g.replica + 1) / g.replicas;
-    const mesh::FlatRange run = kept(p);
-    const int64_t size = run.size() * arrays(p);
-    const auto cut = [&](int64_t to) {
-      return run.begin + std::clamp<int64_t>(to - share.at, 0, size) / arrays(p);
-    };
+    const int64_t size = kept(p) * arrays(p);
+    const auto cut = [&](int64_t to) { return std::clamp<int64_t>(to - share.at, 0, size) / arrays(p); };
     to_write_.push_back({cut(begin), cut(end)});
     share.at += size;
   }
 }
 
 std::vector<mesh::ElementRun> ShardLayout::state_of(const nn::Parameter& p, int64_t rank) const {
-  const mesh::PlacedTensor state = over_mesh_.state({p.shape, p.offset, group(p.group).elements});
+  // What the gradient is summed over makes no difference to who keeps the state.
+  const mesh::PlacedTensor state =
+      over_mesh_.state(in_group(p, group(p.group).elements, options_.mesh, false));
   std::vector<mesh::ElementRun> runs = mesh::element_runs(state, rank);
   if (!over_mesh_.state_sharded())  // memory then begins with the tensor, not with its group
     for (mesh::ElementRun& run : runs) run.at += p.offset;
+  return runs;
+}
+
+std::vector<mesh::ElementRun> ShardLayout::to_write(const nn::Parameter& p, size_t parameter) const {
+  const mesh::FlatRange& share = to_write_.at(parameter);
+  std::vector<mesh::ElementRun> runs;
+  int64_t before = 0;  // elements of the runs so far
+  for (const mesh::ElementRun& run : state_of(p, options_.rank)) {
+    const int64_t first = std::max<int64_t>(0, share.begin - before);
+    const int64_t last = std::min(run.size(), share.end - before);
+    if (first < last) runs.push_back({run.begin + first, run.begin + last, run.at + first});
+    before += run.size();
+  }
   return runs;
 }
 

@@ -78,11 +78,12 @@ class ShardLayout {
     return coordinate(options_.mesh, options_.rank, over_mesh_.secondary_axes());
   }
 
-  /// The elements of a parameter (by index in the table) that this rank writes to a checkpoint; may be empty.
-  /// Ranks that keep the same elements share the work: the concatenation of their elements is split into
+  /// The elements of parameter number `parameter` of the table that this rank writes to a checkpoint, as in
+  /// state_of; may be none. Ranks that keep the same elements share the work: the concatenation of their elements is split into
   /// equal runs, so that nearly all parameters are written whole. Splitting each parameter would give ranks x
   /// parameters pieces.
-  const mesh::FlatRange& to_write(size_t parameter) const { return to_write_.at(parameter); }
+  std::vector<mesh::ElementRun> to_write(const nn::Parameter& p, size_t parameter) const;
+  int64_t elements_to_write(size_t parameter) const { return to_write_.at(parameter).size(); }
   /// The elements of a parameter whose master and moments are on `rank` of the world; `at` counts from the first
   /// element of its group there (GroupLayout::state.begin).
   std::vector<mesh::ElementRun> state_of(const nn::Parameter& p, int64_t rank) const;
@@ -92,7 +93,8 @@ class ShardLayout {
   Options options_;
   StateLayout over_mesh_;
   std::vector<GroupLayout> groups_;
-  std::vector<mesh::FlatRange> to_write_;  // indexed by parameter
+  // Indexed by parameter: a part of the elements that this rank keeps, numbered in their order
+  std::vector<mesh::FlatRange> to_write_;
   std::vector<std::vector<int32_t>> by_block_;
   std::vector<plan::BlockState> states_;
 };

@@ -18,6 +18,11 @@ GradientReduction as_transfers(const std::vector<mesh::ReduceStep>& steps) {
   return r;
 }
 
+/// The part of tp whose ranks have different shares.
+std::vector<mesh::SubAxis> shares_axes(int64_t shares, int64_t tp) {
+  return {shares == tp ? mesh::SubAxis(mesh::Axis::kTp) : outer_half(mesh::Axis::kTp, shares)};
+}
+
 }  // namespace
 
 StateLayout::StateLayout(const mesh::DeviceMesh& mesh, int64_t stage, int64_t reshard_group) : mesh_(mesh) {
@@ -31,12 +36,45 @@ StateLayout::StateLayout(const mesh::DeviceMesh& mesh, int64_t stage, int64_t re
 }
 
 mesh::PlacedTensor StateLayout::gradient(const GroupedTensor& t) const {
-  return {mesh_, {{mesh::partial(data_axes())}, {}}, t.shape};
+  std::vector<mesh::Entry> entries = t.cut;
+  entries.push_back(mesh::partial(data_axes()));
+  if (!t.summed.empty()) entries.push_back(mesh::partial(t.summed));
+  return {mesh_, {std::move(entries), {}}, t.shape};
+}
+
+std::vector<mesh::SubAxis> StateLayout::model_sum(const GroupedTensor& t) const {
+  for (const mesh::ReduceStep& step : mesh::reduction(mesh_, gradient(t).layout(), state(t).layout()))
+    if (step.axes.front().axis == mesh::Axis::kTp) return step.axes;
+  return {};
 }
 
 mesh::PlacedTensor StateLayout::cut(const std::vector<mesh::SubAxis>& axes, const GroupedTensor& t) const {
-  if (degree(mesh_, axes) == 1) return {mesh_, {}, t.shape};
-  return {mesh_, {{mesh::flat(axes, t.offset, t.group_elements)}, {}}, t.shape};
+  std::vector<mesh::Entry> entries = t.cut;
+  if (degree(mesh_, axes) > 1) entries.push_back(mesh::flat(axes, t.offset, t.group_elements));
+  return {mesh_, {std::move(entries), {}}, t.shape};
+}
+
+GroupedTensor in_group(const nn::Parameter& p, int64_t group_elements, const mesh::DeviceMesh& mesh,
+                       bool sequence_parallel) {
+  using mesh::Axis;
+  const int64_t tp = mesh.degree(Axis::kTp), shares = p.cut.shares(tp);
+  GroupedTensor t{p.shape, p.offset, group_elements};
+  if (tp == 1) return t;
+  if (p.cut.dim >= 0) {
+    if (shares > 1) t.cut = {mesh::shard(shares_axes(shares, tp), p.cut.dim, p.cut.pieces)};
+    if (shares < tp) t.summed = {shares > 1 ? inner_half(Axis::kTp, shares) : Axis::kTp};
+  }
+  if (p.covers == nn::Covers::kOwnHeads || (p.covers == nn::Covers::kOwnRows && sequence_parallel))
+    t.summed = {Axis::kTp};
+  return t;
+}
+
+GroupedTensor whole_group(const nn::ParameterGroup& group, const mesh::DeviceMesh& mesh) {
+  GroupedTensor t = whole_group(group.elements);
+  if (group.shares == 1) return t;
+  t.shape = {group.shares * group.elements};
+  t.cut = {mesh::shard(shares_axes(group.shares, mesh.degree(mesh::Axis::kTp)), 0, group.shares)};
+  return t;
 }
 
 mesh::FlatRange run_of(const mesh::PlacedTensor& tensor, int64_t rank) {

@@ -9,17 +9,26 @@
 
 #include "engine/mesh/flat_shard.h"
 #include "engine/mesh/placed_tensor.h"
+#include "engine/nn/parameter.h"
 
 namespace hawser::parallel {
 
-/// A tensor and its place in its parameter group. Groups are what is sharded.
+/// A tensor and its place in its parameter group. Groups are what is sharded. Offsets and elements are those on one
+/// rank, the shape is that of the whole tensor.
 struct GroupedTensor {
   std::vector<int64_t> shape;
   int64_t offset = 0;  ///< offset of its first element in the group
   int64_t group_elements = 0;
+  std::vector<mesh::Entry> cut = {};       ///< how the model axes divide it; empty: every rank has all of it
+  std::vector<mesh::SubAxis> summed = {};  ///< model axes along which its gradient is left as a sum
 };
+/// A parameter of a group of that many elements, on a mesh with as many tensor-parallel ranks as its table has.
+GroupedTensor in_group(const nn::Parameter& p, int64_t group_elements, const mesh::DeviceMesh& mesh,
+                       bool sequence_parallel);
 /// A group as a one-dimensional tensor.
 inline GroupedTensor whole_group(int64_t elements) { return {{elements}, 0, elements}; }
+/// The same with its shares one after the other: which ranks hold the same.
+GroupedTensor whole_group(const nn::ParameterGroup& group, const mesh::DeviceMesh& mesh);
 
 /// The transfers that turn the gradient of a backward into what the optimizer reads. They are the difference
 /// of the two layouts (mesh/reduction.h), as instructions of the plan. A sum that every rank needs whole is a
@@ -49,8 +58,11 @@ class StateLayout {
   mesh::PlacedTensor weights(const GroupedTensor& t) const { return cut(weights_, t); }
   /// The copy of the weights that a group of ranks keeps from a forward to its backward.
   mesh::PlacedTensor secondary(const GroupedTensor& t) const { return cut(secondary_, t); }
-  /// The gradient as the backward leaves it: a partial sum over all samples.
+  /// The gradient as the backward leaves it: a partial sum over all samples, and over what each rank of a model
+  /// axis covers.
   mesh::PlacedTensor gradient(const GroupedTensor& t) const;
+  /// The model axes over which that gradient is summed first, before reduction(); empty if it is whole there.
+  std::vector<mesh::SubAxis> model_sum(const GroupedTensor& t) const;
   /// The result of REDUCE_GRAD, before the sum over replicas.
   mesh::PlacedTensor parts(const GroupedTensor& t) const { return cut(reduction_.scatter, t); }
   /// The reduced gradient, masters and moments. They have the same layout, so an update needs no

@@ -118,12 +118,13 @@ TEST(StateLayout, EveryElementOfEveryParameterIsWrittenOnce) {
       const nn::Parameter& p = table.all()[i];
       Tally written(p.size);
       for (const auto& rank : ranks) {
-        const mesh::FlatRange run = rank->group(p.group).state, part = rank->to_write(i);
-        EXPECT_LE(part.begin, part.end);
-        if (part.begin == part.end) continue;
-        EXPECT_GE(p.offset + part.begin, run.begin) << "it writes what it has";
-        EXPECT_LE(p.offset + part.end, run.end);
-        written.add(part.begin, part.end);
+        const mesh::FlatRange run = rank->group(p.group).state;
+        for (const mesh::ElementRun& part : rank->to_write(p, i)) {
+          EXPECT_GE(p.offset + part.begin, run.begin) << "it writes what it has";
+          EXPECT_LE(p.offset + part.end, run.end);
+          EXPECT_EQ(part.at, p.offset + part.begin - run.begin);
+          written.add(part.begin, part.end);
+        }
       }
       EXPECT_TRUE(written.all(1)) << p.name;
     }
@@ -141,8 +142,8 @@ TEST(StateLayout, PiecesAreAsManyAsTensorsAndRanksTogether) {
     for (const auto& rank : layouts_of(table, c, DType::kBf16)) {
       int64_t elements = 0;
       for (size_t i = 0; i < table.all().size(); ++i) {
-        elements += rank->to_write(i).size();
-        pieces += rank->to_write(i).size() > 0;
+        elements += rank->elements_to_write(i);
+        pieces += rank->elements_to_write(i) > 0;
       }
       most = std::max(most, elements), least = std::min(least, elements);
     }

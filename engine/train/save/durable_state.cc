@@ -1,6 +1,5 @@
 #include "engine/train/save/durable_state.h"
 
-#include <algorithm>
 #include <string>
 
 #include "engine/checkpoint/hf/number_format.h"
@@ -26,18 +25,18 @@ void read_as_f32(const checkpoint::Reader& reader, const std::string& name, int6
 
 std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::ParameterTable& table) {
   std::vector<checkpoint::PieceView> pieces;
-  each_part(
-      rank, table, [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
-        const mesh::FlatRange share = rank.layout().to_write(static_cast<size_t>(&p - table.all().data()));
-        const int64_t from = std::max(begin, share.begin), to = std::min(end, share.end);
-        if (from >= to) return;
-        const auto piece = [&](const std::string& name, StateArray array) {
-          pieces.push_back({name, array.type, p.shape, from, to, array.from(at + from - begin).data});
-        };
-        piece(p.name, s.weights);
-        for (int i = 0; i < 2; ++i)
-          if (p.trainable && moment_of(s, i)) piece(kMomentPrefix[i] + p.name, moment_of(s, i));
-      });
+  for (size_t i = 0; i < table.all().size(); ++i) {
+    const nn::Parameter& p = table.all()[i];
+    const GroupState& s = rank.executor().state(p.group);
+    for (const mesh::ElementRun& run : rank.layout().to_write(p, i)) {
+      const auto piece = [&](const std::string& name, StateArray array) {
+        pieces.push_back({name, array.type, p.shape, run.begin, run.end, array.from(run.at).data});
+      };
+      piece(p.name, s.weights);
+      for (int m = 0; m < 2; ++m)
+        if (p.trainable && moment_of(s, m)) piece(kMomentPrefix[m] + p.name, moment_of(s, m));
+    }
+  }
   return pieces;
 }
 

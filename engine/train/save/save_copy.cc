@@ -89,7 +89,7 @@ int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::Parameter
   int64_t bytes = 0;
   for (size_t i = 0; i < table.all().size(); ++i) {
     const int64_t copies = 1 + (table.all()[i].trainable && options.training ? options.moments : 0);
-    bytes += layout.to_write(i).size() * copies * dtype_bytes(options.state);
+    bytes += layout.elements_to_write(i) * copies * dtype_bytes(options.state);
   }
   return bytes;
 }

@@ -63,7 +63,7 @@ void Executor::bind_gaps(int32_t group) {
   for (const nn::Parameter& p : s_.model->table().all()) {
     if (p.group != group) continue;
     gap_until(p.offset);
-    end = p.offset + p.size;
+    end = p.offset + p.room;
   }
   gap_until(layout.elements);
 }
