@@ -1,8 +1,6 @@
 #include "bindings/cli/eval_command.h"
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -104,8 +102,7 @@ int64_t words_in(const std::string& text) {
 }
 
 Measured measure_text(const Opened& o, const std::string& path, int64_t most_windows) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = read_file(path);
   const Scorer scorer(o.engine.get(), o.sequence, prefix_token(o.engine.get()));
   const Scorer::Rolled rolled = scorer.rolling(encode_whole(o.engine.get(), text), most_windows);
   if (rolled.tokens == 0) throw Failure(HWS_DATA_INVALID, path + " has no token to predict");

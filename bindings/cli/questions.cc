@@ -3,10 +3,9 @@
 #include <wctype.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 
+#include "bindings/cli/load_config.h"
 #include "bindings/cli/score.h"
 #include "bindings/cli/utf8.h"
 
@@ -64,8 +63,13 @@ std::string stripped(const std::string& text) {
 std::string without_marks(std::string text) {
   text = stripped(text);
   replace_all(&text, " [title]", ". ");
-  static const std::regex kMarks("\\[[^\\n]*?\\]");
-  text = std::regex_replace(text, kMarks, "");
+  for (size_t at = 0; (at = text.find('[', at)) != std::string::npos;) {
+    const size_t end = text.find_first_of("]\n", at);
+    if (end != std::string::npos && text[end] == ']')
+      text.erase(at, end + 1 - at);
+    else
+      ++at;  // a bracket that its line does not close
+  }
   replace_all(&text, "  ", " ");
   return text;
 }
@@ -136,11 +140,12 @@ Question question_of(const Row& row) {
 }  // namespace
 
 std::vector<Question> read_questions(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Failure(HWS_NOT_FOUND, "--choices " + path + ": no such file");
+  const std::string file = read_file(path);
   std::vector<Question> questions;
-  std::string line;
-  for (int64_t number = 1; std::getline(file, line); ++number) {
+  size_t next = 0;
+  for (int64_t number = 1; next < file.size(); ++number) {
+    const std::string line = file.substr(next, file.find('\n', next) - next);
+    next += line.size() + 1;
     if (stripped(line).empty()) continue;
     const std::string where = path + ":" + std::to_string(number);
     if (first_byte_not_utf8(line) != std::string::npos)

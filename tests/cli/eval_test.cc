@@ -90,7 +90,7 @@ TEST_F(Eval, WhatIsNoQuestionIsRefusedByLine) {
       "\"answerKey\": \"C\"}",
       {"\"C\" is none"});
   says("{\"query\": \"\xff\"}", {"UTF-8"});
-  refused("eval run --choices missing.jsonl", {"missing.jsonl", "no such file"});
+  refused("eval run --choices missing.jsonl", {"missing.jsonl", "No such file"});
   write_text(path("q.jsonl"), "\n");
   refused("eval run --choices q.jsonl", {"no questions"});
   refused("eval run", {"--data", "--choices"});

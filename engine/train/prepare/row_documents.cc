@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
-#include <sstream>
+#include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/base/input_file.h"
@@ -80,14 +80,17 @@ void RowReader::take_template(const PrepareRequest& request) {
   if (name.empty()) return;
   own_name_ = name;
   if (const text::BuiltInTemplate* known = text::find_built_in_template(name)) {
-    std::istringstream tokens{std::string(known->tokens)};
-    for (std::string token; tokens >> token;)
+    for (std::string_view rest = known->tokens; !rest.empty();) {  // words with a space between
+      const size_t end = std::min(rest.find(' '), rest.size());
+      const std::string token(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
       if (!model_->tokenizer().id(token))
         fail(Code::kDataInvalid,
              "the template {} is written with the token {}, which the tokenizer of {} does not have; name "
              "another one "
              "({}), or give a template file",
              name, token, model_name_, names_of_templates());
+    }
     own_template_ = known->source;
   } else {
     try {
