@@ -122,7 +122,8 @@ std::vector<RowEncoder::Learned> RowEncoder::learned_by_prefix(const RenderedCha
     }
     const std::string before = render(so_far, row, true, where).text;
     so_far.push_back(message);
-    const std::string after = render(so_far, row, false, where).text;
+    const bool last = so_far.size() == row.messages.size();
+    const std::string after = last ? chat.text : render(so_far, row, false, where).text;
     if (!after.starts_with(before) || !chat.text.starts_with(after))
       fail(Code::kDataInvalid,
            "{}: the chat template writes earlier turns anew where others follow, so what answer {} adds "

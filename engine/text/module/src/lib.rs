@@ -18,6 +18,10 @@ use rows::Rows;
 use stream::Stream;
 use template::Template;
 
+/// Of this library only: the host's own allocator stays as it is.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 unsafe extern "C" fn tokenizer_open(
     json: *const c_char,
     bytes: usize,
