@@ -39,6 +39,18 @@ TEST_F(TextCommands, ARunLearnsItsVocabularyOnceAndCarriesIt) {
   EXPECT_EQ(read_text(path("halves/checkpoints/step-30/extra/tokenizer.json")), learned);
 }
 
+/// Each process learns it for itself; what is learned depends on the text alone.
+TEST_F(TextCommands, RanksOfSeveralProcessesLearnTheSameVocabulary) {
+  const std::string words = std::string("train config.json --data text.txt") + kBpe +
+                            " --set /mesh/dp_shard=2 --set /zero/stage=2 --out ";
+  succeed(words + "threads");
+  succeed("launch -n 2 " + words + "processes");
+  EXPECT_EQ(metric_rows(folder_ / "processes"), metric_rows(folder_ / "threads"));
+  EXPECT_EQ(tensor_files(folder_ / "processes/checkpoints/step-20"),
+            tensor_files(folder_ / "threads/checkpoints/step-20"));
+  EXPECT_EQ(carried("processes"), carried("threads"));
+}
+
 TEST_F(TextCommands, AModelWithATokenizerReadsAndWritesText) {
   succeed(std::string("train config.json --data text.txt") + kBpe + " --out run");
   succeed("convert run model");

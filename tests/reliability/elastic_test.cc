@@ -161,6 +161,27 @@ TEST_F(Elastic, AStoppedProcessIsReplaced) {
   expect_the_bits_of_an_undisturbed_run();
 }
 
+TEST_F(Elastic, RowsThatWerePreparedGoOnAfterAKill) {
+  if (!HAWSER_HAS_TEXT) GTEST_SKIP() << "the text module is not built";
+  std::string chats;
+  for (int i = 0; i < 200; ++i)
+    chats += R"({"messages": [{"role": "user", "content": "Say )" + std::to_string(i) +
+             R"("}, {"role": "assistant", "content": "Well, )" + std::to_string(i) + "\"}]}\n";
+  write_text(path("chat.jsonl"), chats);
+  succeed("prepare " HAWSER_TOKENIZER " --data chat.jsonl -o rows --sequence 32 --template plain");
+  auto c = json::parse(read_text(path("config.json")));
+  c["data"] = {{"path", path("rows")}, {"format", "prepared"}};
+  c["model"]["vocab_size"] = 704, c["batch"]["sequence"] = 32;
+  write_text(path("config.json"), c.dump());
+  launch("launch -n 2 --elastic train config.json --out run");
+  ASSERT_TRUE(wait_for([&] { return steps_done() >= 6 && processes().size() == 2; }))
+      << read_text(path("stderr"));
+  kill(processes()[1], SIGKILL);
+  EXPECT_EQ(end_of_launcher(), 0) << read_text(path("stderr"));
+  EXPECT_EQ(lines_of(read_text(path("run/ranks.jsonl"))).size(), 2u) << "it has met again";
+  expect_the_bits_of_an_undisturbed_run();
+}
+
 /// Under launchers that start a job again, perhaps with another size, as torchrun does.
 TEST_F(Elastic, OneCommandBeginsAndGoesOnWithAnyNumberOfRanks) {
   write_config(12, 600);
