@@ -9,7 +9,7 @@ function(hawser_java_test name)
   add_test(NAME ${name} COMMAND ${maven} surefire:test -Dtest=${classes} "-Dhawser.vm=${ARG_VM}" "-Dhawser.preload=${HAWSER_PRELOAD}"
            -Dsurefire.reportNameSuffix=${name})
   set_tests_properties(${name} PROPERTIES LABELS "bindings;${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
-                       FIXTURES_REQUIRED binding_losses
+                       FIXTURES_REQUIRED binding_losses RESOURCE_LOCK java_maven
                        ENVIRONMENT "${ARG_JAVA_HOME}")
 endfunction()
 
@@ -19,8 +19,8 @@ if(HAWSER_PRELOAD)  # the VM uses SIGSEGV itself and keeps memory to its end
   set_tests_properties(java_test PROPERTIES LABELS "bindings;quick" ENVIRONMENT "ASAN_OPTIONS=handle_segv=0:detect_leaks=0")
   return()
 endif()
-# JNI's own checks: a warning fails as well.
-hawser_java_test(java_check_jni_test CLASSES ${all_but_vms} VM -Xcheck:jni)
+# JNI's own checks: a warning fails as well. Maven keeps what a VM writes to stdout from its own output.
+hawser_java_test(java_check_jni_test CLASSES ${all_but_vms} VM "-Xcheck:jni -XX:+DisplayVMOutputToStderr")
 set_tests_properties(java_check_jni_test PROPERTIES FAIL_REGULAR_EXPRESSION "WARNING in native;WARNING: JNI;FATAL ERROR")
 hawser_java_test(java_natives_test CLASSES NativesTest)
 hawser_java_test(java_exit_test CLASSES ExitTest)

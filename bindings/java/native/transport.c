@@ -10,6 +10,13 @@ typedef struct {
   char* message;   // of the last call that failed
 } transport;
 
+/// The status, or HWS_CALLBACK where an error of the VM ended the call.
+static hws_status answer(JNIEnv* env, jint status) {
+  if (!(*env)->ExceptionCheck(env)) return status;
+  (*env)->ExceptionClear(env);
+  return HWS_CALLBACK;
+}
+
 static hws_status transfer(transport* to, jmethodID method, int32_t rank, const void* data, int64_t bytes,
                            double timeout) {
   JNIEnv* env = environment();
@@ -19,8 +26,8 @@ static hws_status transfer(transport* to, jmethodID method, int32_t rank, const 
     (*env)->ExceptionClear(env);
     return HWS_OUT_OF_MEMORY;
   }
-  const jint status =
-      (*env)->CallStaticIntMethod(env, callbacks.type, method, to->object, (jint)rank, view, timeout);
+  const hws_status status = answer(
+      env, (*env)->CallStaticIntMethod(env, callbacks.type, method, to->object, (jint)rank, view, timeout));
   (*env)->DeleteLocalRef(env, view);
   return status;
 }
@@ -44,8 +51,9 @@ static hws_status exchange_bytes(void* user, int32_t rank, const void* sent, int
     (*env)->ExceptionClear(env);
     return HWS_OUT_OF_MEMORY;
   }
-  const jint status = (*env)->CallStaticIntMethod(env, callbacks.type, callbacks.exchange, with->object,
-                                                  (jint)rank, out, in, timeout);
+  const hws_status status =
+      answer(env, (*env)->CallStaticIntMethod(env, callbacks.type, callbacks.exchange, with->object,
+                                              (jint)rank, out, in, timeout));
   (*env)->DeleteLocalRef(env, in);
   (*env)->DeleteLocalRef(env, out);
   return status;
@@ -73,9 +81,13 @@ static const char* last_message(void* user) {
   if (env == NULL || (*env)->ExceptionCheck(env)) return NULL;
   const jbyteArray text = (*env)->CallStaticObjectMethod(env, callbacks.type, callbacks.message, of->object);
   free(of->message);
+  of->message = NULL;
+  if ((*env)->ExceptionCheck(env)) {
+    (*env)->ExceptionClear(env);
+    return NULL;
+  }
   of->message = copy_of(env, text);
   if (text != NULL) (*env)->DeleteLocalRef(env, text);
-  (*env)->ExceptionClear(env);
   return of->message;
 }
 
