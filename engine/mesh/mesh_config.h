@@ -10,7 +10,9 @@ struct MeshConfig {
   int64_t dp_replicate = 1;
   int64_t dp_shard = 1;
 
-  /// Number of ranks that share a global batch.
+  /// Number of ranks: the world.
+  int64_t world() const { return dp(); }
+  /// Number of ranks that read different rows of a global batch.
   int64_t dp() const { return dp_replicate * dp_shard; }
 };
 

@@ -109,7 +109,7 @@ Evaluation Inference::eval_sets(Rank& rank, const BatchView* batch, int64_t rows
 /// Rows [first, rows). The data-parallel ranks take micro-batches in turn, all the same number of times.
 Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t rows) {
   comm::ProcessGroup* const dp = rank.groups().dp.get();
-  const int64_t micro = config().batch.micro_batch, stride = micro * ranks_.world();
+  const int64_t micro = config().batch.micro_batch, stride = micro * config().mesh.dp();
   Run run;
   std::exception_ptr error;  // error in this rank's data
   run.seq = batch ? batch->cols : config().batch.sequence;

@@ -109,7 +109,7 @@ bool is_valid(const std::string& json) {
   try {
     const config::ResolvedConfig c = train::assemble(config::ConfigTree::from_json(json)).config;
     const nn::Model model(c.model, c.init.scale_residual, c.optimizer.frozen);
-    return c.mesh.dp() > 1;
+    return c.mesh.world() > 1;
   } catch (const Error&) {
     return false;
   }

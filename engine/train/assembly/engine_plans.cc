@@ -176,7 +176,7 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
     plans.train = plan::train_plan(sizes, micro_batches, accumulation_of(strategy, micro_batches));
     parallel::reduce_gradients(&plans.train, layout, strategy, micro_batches);
     parallel::gather_updated_weights(&plans.train, layout, strategy);
-    count_agreements(&plans.train, config.mesh.dp());
+    count_agreements(&plans.train, config.mesh.world());
   }
   plans.eval = plan::eval_plan(sizes);
   plans.logits = plan::logits_plan(sizes);

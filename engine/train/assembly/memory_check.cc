@@ -130,7 +130,7 @@ EnginePlans make_plans_that_fit(const nn::Model& model, const Assembly& assembly
   const int64_t needed = plans.device_bytes();
   if (needed > room.device)
     fail(Code::kOutOfMemory, "out of memory: the plan needs {} ({} bytes){}, {} are available{}", gib(needed),
-         needed, config.mesh.dp() > 1 ? " on each rank" : "", gib(room.device),
+         needed, config.mesh.world() > 1 ? " on each rank" : "", gib(room.device),
          Advice(model, assembly, target, inference, needed).text());
   if (!inference) check_host(plans, model, config, target, room.host);
   return plans;

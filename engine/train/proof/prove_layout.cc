@@ -112,7 +112,7 @@ class PlainRanks {
     const OrderedJson settings = plain_settings(resolved);
     for (const auto& [pointer, value] : settings.items()) json[OrderedJson::json_pointer(pointer)] = value;
     trainer_ = Trainer::create(config::ConfigTree::from_json(json.dump()), false, &cancel_,
-                               comm::make_local(static_cast<int32_t>(resolved.mesh.dp())));
+                               comm::make_local(static_cast<int32_t>(resolved.mesh.world())));
   }
 
   StepResult forward_backward(const BatchView& batch) {
@@ -165,7 +165,7 @@ class Proof {
         plain_(small, config_),
         compare_(*ranks_, one_->table()) {}
 
-  int64_t world() const { return config_.mesh.dp(); }
+  int64_t world() const { return config_.mesh.world(); }
 
   void step(int64_t number) {
     const RandomBatch batch(config_, number - 1);
@@ -237,7 +237,7 @@ class Proof {
 
 std::string prove_layout(const config::ConfigTree& config, int64_t steps) {
   const config::ResolvedConfig whole = assemble(config).config;
-  if (whole.mesh.dp() < 2)
+  if (whole.mesh.world() < 2)
     fail(Code::kConfigInvalid,
          "/mesh has one rank: there is no layout to prove; set /mesh/dp_shard or another");
   std::string changes;

@@ -52,7 +52,7 @@ class PlanReport {
       : a_(assemble(config)),
         model_(a_.config.model, a_.config.init.scale_residual, a_.config.optimizer.frozen),
         kernels_(choose_kernels(a_.config)),
-        threads_(choose_threads(a_.config, static_cast<int32_t>(a_.config.mesh.dp()))),
+        threads_(choose_threads(a_.config, static_cast<int32_t>(a_.config.mesh.world()))),
         device_(choose_device(a_.config.device)),
         transport_(foresee_transport(device_, a_.config)),
         target_(target_of(device_, transport_.peers, a_.config, kernels_, threads_, &machine_)),
@@ -92,12 +92,12 @@ class PlanReport {
   }
   /// Host memory of a rank's transport beside that, if ranks are processes.
   int64_t process_bytes() const {
-    const int64_t ranks = a_.config.mesh.dp();
+    const int64_t ranks = a_.config.mesh.world();
     return ranks > 1 ? comm::process_transport_bytes(static_cast<int32_t>(ranks)) : 0;
   }
   FitHere fit() const {
     return {{plans_.device_bytes(), on_host(), target_.in_place},
-            static_cast<int32_t>(a_.config.mesh.dp()),
+            static_cast<int32_t>(a_.config.mesh.world()),
             device_,
             machine_.get()};
   }
@@ -145,7 +145,7 @@ void PlanReport::count_traffic() {
     if (!tokens && row.op != plan::Op::kGradNorm) continue;
     row.formula =
         fmt::format("2(D-1)·⌈{}/D⌉·8, D = {} ranks agree",
-                    tokens ? agreement_words(a_.config.mesh.dp()) : kSumsWords, a_.config.mesh.dp());
+                    tokens ? agreement_words(a_.config.mesh.world()) : kSumsWords, a_.config.mesh.world());
   }
 }
 
@@ -181,7 +181,7 @@ std::string PlanReport::strategy_words() const {
   const parallel::DataParallel& d = plans_.strategy;
   if (!d.many()) return "1 rank\n\n";
   std::string text = fmt::format("{} ranks (dp_replicate {} x dp_shard {}), {}: they share {}",
-                                 a_.config.mesh.dp(), a_.config.mesh.dp_replicate, a_.config.mesh.dp_shard,
+                                 a_.config.mesh.world(), a_.config.mesh.dp_replicate, a_.config.mesh.dp_shard,
                                  strategy_name(d), sharded_state(d.stage));
   if (d.stage > 0) text += fmt::format(", cut into {} shards", d.shards);
   if (d.replicas > 1) text += fmt::format(", each of them on {} ranks", d.replicas);
@@ -315,7 +315,7 @@ std::string PlanReport::json() const {
   report["flops_per_token"] = model_.flops_per_token(a_.config.batch.sequence);
   report["hugging_face"] = hugging_face_form(a_);
   report["fits"] = fit().json();
-  report["ranks"] = a_.config.mesh.dp();
+  report["ranks"] = a_.config.mesh.world();
   report["strategy"] = strategy_json();
   report["types"] = types_text();
   report["threads"] = threads_;
