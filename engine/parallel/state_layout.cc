@@ -27,8 +27,9 @@ std::vector<mesh::SubAxis> shares_axes(int64_t shares, int64_t tp) {
 
 StateLayout::StateLayout(const mesh::DeviceMesh& mesh, int64_t stage, int64_t reshard_group) : mesh_(mesh) {
   using mesh::Axis;
-  if (stage >= 1) state_ = {Axis::kDpShard};
-  if (stage >= 3) weights_ = {Axis::kDpShard};
+  const std::vector<mesh::SubAxis> shards = {Axis::kDpShard, Axis::kCp};
+  if (stage >= 1) state_ = shards;
+  if (stage >= 3) weights_ = shards;
   if (weights_sharded() && reshard_group > 0)
     secondary_ = {inner_half(Axis::kDpShard, mesh.degree(Axis::kDpShard) / reshard_group)};
   const GroupedTensor any = whole_group(mesh::kShardAlign);  // the steps do not depend on sizes

@@ -1,6 +1,6 @@
 // StateLayout: how the state of a tensor (weight, gradient, moments) is distributed over the mesh. Declared
 // only here. The stages of ZeRO (Rajbhandari et al., arXiv:1910.02054) differ in which of these layouts are
-// sharded over dp_shard. Arithmetic on the layouts (mesh/) gives the ranks that sum together and the elements
+// sharded over dp_shard and cp. Arithmetic on the layouts (mesh/) gives the ranks that sum together and the elements
 // that a rank keeps, counts in the norm and writes to a checkpoint.
 #pragma once
 
@@ -48,8 +48,11 @@ class StateLayout {
 
   const mesh::DeviceMesh& mesh() const { return mesh_; }
   const GradientReduction& reduction() const { return reduction_; }
-  /// Ranks along these axes read different samples.
-  static std::vector<mesh::SubAxis> data_axes() { return {mesh::Axis::kDpReplicate, mesh::Axis::kDpShard}; }
+  /// Ranks along these axes read different samples, or different columns of the same ones (cp). Each gradient is a
+  /// sum over them.
+  static std::vector<mesh::SubAxis> data_axes() {
+    return {mesh::Axis::kDpReplicate, mesh::Axis::kDpShard, mesh::Axis::kCp};
+  }
   const std::vector<mesh::SubAxis>& secondary_axes() const { return secondary_; }
   bool weights_sharded() const { return degree(mesh_, weights_) > 1; }
   bool state_sharded() const { return degree(mesh_, state_) > 1; }

@@ -1,4 +1,4 @@
-// How tensor-parallel ranks divide parameters, together with every ZeRO stage: against the papers' definition, element
+// How tensor-parallel ranks divide parameters, together with every ZeRO stage and with ranks that divide columns: against the papers' definition, element
 // by element.
 #include <gtest/gtest.h>
 
@@ -22,16 +22,17 @@ nn::ModelConfig whole_model() {
 }
 
 struct Case {
-  int64_t tp = 1, replicas = 1, shards = 1, stage = 0;
+  int64_t tp = 1, replicas = 1, shards = 1, stage = 0, cp = 1;
 
   mesh::DeviceMesh mesh() const {
     mesh::Degrees degrees;
-    degrees.dp_replicate = replicas, degrees.dp_shard = shards, degrees.tp = tp;
+    degrees.dp_replicate = replicas, degrees.dp_shard = shards;
+    degrees.cp = cp, degrees.tp = tp;
     return mesh::DeviceMesh(degrees);
   }
   std::string text() const {
     return "tp " + std::to_string(tp) + ", " + std::to_string(replicas) + " x " + std::to_string(shards) +
-           ", stage " + std::to_string(stage);
+           ", cp " + std::to_string(cp) + ", stage " + std::to_string(stage);
   }
 };
 
@@ -40,7 +41,8 @@ std::vector<Case> every_case() {
   for (const int64_t tp : {1, 2, 4})
     for (const int64_t replicas : {1, 2})
       for (const int64_t shards : {1, 2, 3})
-        for (int64_t stage = 0; stage <= 3; ++stage) cases.push_back({tp, replicas, shards, stage});
+        for (const int64_t cp : {1, 2})
+          for (int64_t stage = 0; stage <= 3; ++stage) cases.push_back({tp, replicas, shards, stage, cp});
   return cases;
 }
 
@@ -94,6 +96,7 @@ TEST(TensorCut, RanksKeepTheirElementsAtTheirPlacesAndWriteEachOnce) {
     for (size_t i = 0; i < table.all().size(); ++i) {
       const nn::Parameter& p = table.all()[i];
       std::vector<int64_t> counted(static_cast<size_t>(p.size)), written(static_cast<size_t>(p.size));
+      int64_t keepers = 0;
       for (const auto& rank : ranks) {
         const int64_t number = rank->options().rank, tp_rank = c.mesh().coordinate(number, Axis::kTp);
         const GroupLayout& group = rank->group(p.group);
@@ -103,6 +106,7 @@ TEST(TensorCut, RanksKeepTheirElementsAtTheirPlacesAndWriteEachOnce) {
         for (int64_t e = 0; e < p.size; ++e) {
           const int64_t place = place_of(p, m, e, tp_rank, c.tp);
           const bool kept = place >= group.state.begin && place < group.state.end;
+          keepers += kept;
           ASSERT_EQ(at[static_cast<size_t>(e)], kept ? place - group.state.begin : -1)
               << p.name << ", element " << e << " on rank " << number;
           counted[static_cast<size_t>(e)] += kept && group.owns_state();
@@ -113,6 +117,8 @@ TEST(TensorCut, RanksKeepTheirElementsAtTheirPlacesAndWriteEachOnce) {
             EXPECT_EQ(at[static_cast<size_t>(e)], run.at + e - run.begin) << "it writes what it has";
           }
       }
+      const int64_t copies = c.replicas * (c.stage == 0 ? c.shards * c.cp : 1) * c.tp / p.cut.shares(c.tp);
+      EXPECT_EQ(keepers, copies * p.size) << p.name << ": state is sharded over dp_shard and cp";
       EXPECT_EQ(counted, std::vector<int64_t>(counted.size(), 1)) << p.name << " in the norm";
       EXPECT_EQ(written, std::vector<int64_t>(written.size(), 1)) << p.name << " in a checkpoint";
     }
