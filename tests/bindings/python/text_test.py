@@ -89,13 +89,12 @@ def test_the_first_word_of_an_answer_keeps_its_space(tmp_path):
     with hawser.Engine(config) as engine:
         engine.export(folder)
     (folder / "tokenizer.json").write_bytes((TOKENIZER.parents[1] / "llama2/tokenizer.json").read_bytes())
-    try:
-        engine = hawser.Engine({"init": {"from": str(folder)}}, inference=True)
-    except hawser.Unavailable as error:
-        pytest.skip(str(error))
     lost = 0
-    with engine:
-        prompt = engine.encode("the ship")
+    with hawser.Engine({"init": {"from": str(folder)}}, inference=True) as engine:
+        try:
+            prompt = engine.encode("the ship")
+        except hawser.Unavailable as error:
+            pytest.skip(str(error))
         for seed in range(12):
             tokens = list(engine.generate(prompt, 6, seed=seed))
             added = engine.decode(list(prompt) + tokens)[len(engine.decode(prompt)):]
