@@ -54,7 +54,25 @@ DType BucketRuntime::gradient_type(const Plan& plan, SlotId slot) const {
   return plan.slot(slot).role == Role::kShardSums ? DType::kF32 : layout_.options().state;
 }
 
+/// Addends travel as they are stored; sums of f32 addends are f32.
+GroupCall BucketRuntime::prepare_model_sum(const Plan& plan, const Instruction& n) const {
+  const auto& sums = layout_.model_sums();
+  const auto sum = std::find_if(sums.begin(), sums.end(), [&](const ModelSum& s) { return s.op == n.op; });
+  GroupCall t;
+  t.group = n.op == Op::kReduceTp ? groups_.tp_sums.get() : groups_.kv_sums.get();
+  t.members = sum->ranks;
+  t.reduction.in_type = t.reduction.out_type = layout_.options().state;
+  t.reduction.wire = t.reduction.round_to = layout_.options().state;
+  for (const SlotId slot : n.all(Operand::kSent))
+    each_trainable(plan, slot, [&](const GroupLayout& g) {
+      char* const gradients = at(plan, slot) + g.gradients;
+      if (ShardLayout::takes(*sum, g)) t.all_reduce.push_back({gradients, gradients, g.elements});
+    });
+  return t;
+}
+
 GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
+  if (n.op == Op::kReduceTp || n.op == Op::kReduceKv) return prepare_model_sum(plan, n);
   GroupCall t;
   t.group = groups_.shard.get();
   t.members = layout_.parts();
@@ -77,6 +95,7 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
       return t;
     case Op::kReduceReplicas:
       t.group = groups_.replica.get();
+      t.members = strategy_.replicas;
       t.reduction.round_to = strategy_.wire;
       for (size_t i = 0; i < sent.size(); ++i)
         each_trainable(plan, sent[i], [&](const GroupLayout& g) {
@@ -159,7 +178,8 @@ void BucketRuntime::publish_weights(const Plan& plan) const {
 }
 
 void BucketRuntime::follow(comm::Work work) const {
-  if (work.ticket != 0) groups_.shard->follow(work);
+  if (work.ticket == 0) return;
+  (groups_.shard ? groups_.shard : groups_.tp_sums ? groups_.tp_sums : groups_.kv_sums)->follow(work);
 }
 
 void BucketRuntime::wait(comm::Work work) const {
@@ -177,7 +197,6 @@ char* nowhere() { return reinterpret_cast<char*>(uintptr_t{4096}); }
 template <class Use>
 void BucketRuntime::for_each_transfer(const Plan& plan, const ShardLayout& layout,
                                       const DataParallel& strategy, Use use) {
-  if (!strategy.many()) return;
   const DataParallelGroups nobody;
   const BucketRuntime runtime(layout, strategy, nobody, nowhere(), nullptr, nullptr);
   for (const Instruction& n : plan.instructions)
@@ -191,9 +210,9 @@ int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout, const
     for (const comm::ReducePiece& p : t.reduce)
       bytes = std::max(bytes, comm::device_staging_bytes(p.shard_elements, layout.parts(), t.reduction));
     for (const comm::AllReducePiece& p : t.all_reduce)
-      bytes = std::max(bytes, comm::device_staging_bytes(
-                                  comm::reduce_share(p.elements, static_cast<int32_t>(strategy.replicas)),
-                                  strategy.replicas, t.reduction));
+      bytes = std::max(
+          bytes, comm::device_staging_bytes(comm::reduce_share(p.elements, static_cast<int32_t>(t.members)),
+                                            t.members, t.reduction));
   });
   return bytes;
 }

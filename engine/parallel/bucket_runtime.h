@@ -18,10 +18,12 @@ namespace hawser::parallel {
 
 /// The groups of one rank. Null for a group of one.
 struct DataParallelGroups {
-  std::unique_ptr<comm::ProcessGroup> dp;         ///< all ranks that read the global batch
+  std::unique_ptr<comm::ProcessGroup> dp;         ///< all ranks of the world: agreements
   std::unique_ptr<comm::ProcessGroup> shard;      ///< ranks that share one copy; stage 0: same as dp
   std::unique_ptr<comm::ProcessGroup> replica;    ///< ranks that hold the same shard
   std::unique_ptr<comm::ProcessGroup> secondary;  ///< the smaller group of /zero/reshard_group
+  std::unique_ptr<comm::ProcessGroup> tp_sums;    ///< ranks that have parts of the same gradients: REDUCE_TP
+  std::unique_ptr<comm::ProcessGroup> kv_sums;    ///< those with the same key/value heads: REDUCE_KV
   /// Like `shard`, but for host memory, if the other groups use device memory; else null.
   std::unique_ptr<comm::ProcessGroup> host_shard;
 
@@ -55,6 +57,7 @@ class BucketRuntime {
                                         const DataParallel& strategy);
   friend int64_t transfer_device_bytes(const plan::Plan& plan, const ShardLayout& layout,
                                        const DataParallel& strategy);
+  GroupCall prepare_model_sum(const plan::Plan& plan, const plan::Instruction& instruction) const;
   GroupCall prepare(const plan::Plan& plan, const plan::Instruction& instruction) const;
   void prepare_unshard(const plan::Plan& plan, const plan::Instruction& instruction, bool frozen,
                        GroupCall* out) const;

@@ -24,6 +24,7 @@ class Forms {
     const int64_t reductions = each ? micro_batches_ : 1;
     const std::string times = each ? "A" : "";
     const int64_t wire = dtype_bytes(s_.wire);
+    for (const ModelSum& sum : layout_.model_sums()) add_model_sum(sum, times, reductions);
     add(Op::kReduceGrad, times + "(N-1)/N·Φg", reductions * others(gradients(wire), n));
     add_replicas(times, reductions);
     if (s_.stage == 0)
@@ -37,6 +38,17 @@ class Forms {
  private:
   void add(Op op, std::string formula, int64_t bytes) {
     if (bytes > 0) forms_.push_back({op, std::move(formula), bytes});
+  }
+
+  void add_model_sum(const ModelSum& sum, const std::string& times, int64_t reductions) {
+    int64_t share = 0;  // a group's elements are divided among its ranks
+    for (int32_t b = 0; b < layout_.blocks(); ++b)
+      for (const int32_t g : layout_.groups_of(b))
+        if (ShardLayout::takes(sum, layout_.group(g)))
+          share += (layout_.group(g).elements + sum.ranks - 1) / sum.ranks;
+    const std::string letter = sum.op == Op::kReduceTp ? "t" : "k";
+    add(sum.op, fmt::format("2{}({}-1)/{}·Φ{}", times, letter, letter, letter),
+        2 * reductions * (sum.ranks - 1) * share * dtype_bytes(layout_.options().state));
   }
 
   /// f32 addends go around the ring once, then sums in the wire type.
@@ -108,7 +120,7 @@ class Forms {
 
 std::vector<ClosedForm> closed_forms(const ShardLayout& layout, const DataParallel& strategy,
                                      int64_t micro_batches, const WeightUses& uses) {
-  if (!strategy.many()) return {};
+  if (!strategy.many() && layout.model_sums().empty()) return {};
   return Forms(layout, strategy, micro_batches, uses).take();
 }
 

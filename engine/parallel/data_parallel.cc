@@ -115,6 +115,27 @@ class Pass {
 
   void reduce(int32_t part, int32_t bucket) {
     const std::vector<int32_t>& blocks = buckets_[static_cast<size_t>(bucket)];
+    for (const ModelSum& sum : layout_.model_sums()) sum_over_model(part, bucket, sum);
+    if (s_.many()) sum_over_data(part, bucket, blocks);
+  }
+
+  /// In place: every rank needs the sum whole, because its share of the tensor is what data-parallel ranks divide.
+  void sum_over_model(int32_t part, int32_t bucket, const ModelSum& sum) {
+    const std::vector<int32_t>& blocks = buckets_[static_cast<size_t>(bucket)];
+    Instruction n = transfer(sum.op, part, bucket);
+    for (const int32_t block : blocks) {
+      const std::vector<int32_t>& groups = layout_.groups_of(block);
+      if (std::none_of(groups.begin(), groups.end(),
+                       [&](int32_t g) { return ShardLayout::takes(sum, layout_.group(g)); }))
+        continue;
+      n.read(Operand::kSent, whole(part, block)), n.write(Operand::kReceived, whole(part, block));
+    }
+    if (n.uses.empty()) return;
+    n.sent_bytes = model_sum_bytes(layout_, blocks, sum);
+    plan_.instructions.push_back(std::move(n));
+  }
+
+  void sum_over_data(int32_t part, int32_t bucket, const std::vector<int32_t>& blocks) {
     // The sums of a shard wait in f32 for those of its replicas, unless their final place can hold them
     // meanwhile.
     const bool hop = s_.replicas > 1 && (each_ || layout_.rounds_gradients());
@@ -182,7 +203,7 @@ std::vector<std::vector<int32_t>> gradient_buckets(const std::vector<int64_t>& b
 
 void reduce_gradients(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy,
                       int32_t micro_batches) {
-  if (strategy.many()) Pass(plan, layout, strategy, micro_batches).run();
+  if (strategy.many() || !layout.model_sums().empty()) Pass(plan, layout, strategy, micro_batches).run();
 }
 
 }  // namespace hawser::parallel

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/base/error.h"
+
 namespace hawser::parallel {
 namespace {
 
@@ -72,7 +74,27 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     slots.moment2 = options.moments > 1 ? slots.moment1 : 0;
     if (options.moments < 1) slots.moment1 = 0;
   }
+  find_model_sums(table);
   share_writing(table);
+}
+
+void ShardLayout::find_model_sums(const nn::ParameterTable& table) {
+  std::vector<bool> known(groups_.size());
+  for (const nn::Parameter& p : table.all()) {
+    const auto i = static_cast<size_t>(p.group);
+    const std::vector<mesh::SubAxis> axes =
+        over_mesh_.model_sum(in_group(p, groups_[i].elements, options_.mesh, options_.sequence_parallel));
+    HWS_CHECK(!known[i] || groups_[i].model_sum == axes);  // a group is summed as one array
+    groups_[i].model_sum = axes, known[i] = true;
+  }
+  const std::vector<mesh::SubAxis> all_of_tp = {mesh::Axis::kTp};
+  for (const plan::Op op : {plan::Op::kReduceTp, plan::Op::kReduceKv})
+    for (const GroupLayout& g : groups_) {
+      const bool of_op = !g.model_sum.empty() && (g.model_sum == all_of_tp) == (op == plan::Op::kReduceTp);
+      if (!options_.training || !g.trainable || !of_op) continue;
+      model_sums_.push_back({op, g.model_sum, degree(options_.mesh, g.model_sum)});
+      break;
+    }
 }
 
 void ShardLayout::share_writing(const nn::ParameterTable& table) {

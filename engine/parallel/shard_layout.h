@@ -33,11 +33,21 @@ struct GroupLayout {
   int64_t shard_sums = 0;           ///< f32 sums of a shard, before replicas are added
   int64_t gradient_window = 0;      ///< f32 gradients before rounding, if stored gradients are narrower
   int64_t master = 0, moments = 0;  ///< of element state.begin
+  /// Model axes over which the backward leaves its gradient as a sum; empty if it is whole on each rank
+  std::vector<mesh::SubAxis> model_sum;
   std::vector<mesh::SubAxis> replica_axes;  ///< along which ranks keep the same masters and moments
   int64_t replicas = 1, replica = 0;        ///< number of those ranks, and this rank's index among them
 
   /// Whether no lower rank keeps the same masters and moments. Owners count them in the norm.
   bool owns_state() const { return replica == 0; }
+};
+
+/// A sum over model axes that gradients of some groups need before data-parallel ranks are summed.
+struct ModelSum {
+  plan::Op op =
+      plan::Op::kReduceTp;  ///< kReduceTp: all of tp; kReduceKv: ranks with the same key/value heads
+  std::vector<mesh::SubAxis> axes;
+  int64_t ranks = 1;
 };
 
 class ShardLayout {
@@ -51,6 +61,7 @@ class ShardLayout {
     int64_t reshard_group = 0;  ///< ranks of the smaller group (stage 3); 0 if there is none
     int64_t moments = 2;
     bool training = true;
+    bool sequence_parallel = false;    ///< tensor-parallel ranks divide the rows between products
     bool gradient_buckets = false;     ///< whole gradients exist only until they are reduced
     bool own_gradient_shards = false;  ///< reduced gradients have their own place
   };
@@ -70,6 +81,12 @@ class ShardLayout {
   const StateLayout& over_mesh() const { return over_mesh_; }
   bool weights_sharded() const { return over_mesh_.weights_sharded(); }
   bool state_sharded() const { return over_mesh_.state_sharded(); }
+  /// The sums over model axes that gradients need, in the order of their ops. None for one tensor-parallel rank.
+  const std::vector<ModelSum>& model_sums() const { return model_sums_; }
+  /// Whether a transfer by `sum` takes part of the gradients of that group.
+  static bool takes(const ModelSum& sum, const GroupLayout& group) {
+    return group.trainable && group.model_sum == sum.axes;
+  }
   /// Number of shards of a reduction and this rank's index; the same for the smaller group.
   int64_t parts() const { return degree(options_.mesh, over_mesh_.reduction().scatter); }
   int64_t index() const { return coordinate(options_.mesh, options_.rank, over_mesh_.reduction().scatter); }
@@ -89,10 +106,12 @@ class ShardLayout {
   std::vector<mesh::ElementRun> state_of(const nn::Parameter& p, int64_t rank) const;
 
  private:
+  void find_model_sums(const nn::ParameterTable& table);
   void share_writing(const nn::ParameterTable& table);
   Options options_;
   StateLayout over_mesh_;
   std::vector<GroupLayout> groups_;
+  std::vector<ModelSum> model_sums_;
   // Indexed by parameter: a part of the elements that this rank keeps, numbered in their order
   std::vector<mesh::FlatRange> to_write_;
   std::vector<std::vector<int32_t>> by_block_;

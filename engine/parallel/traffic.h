@@ -9,6 +9,17 @@
 
 namespace hawser::parallel {
 
+/// REDUCE_TP, REDUCE_KV: an all-reduce of each group that it takes, addends and sums in their stored type.
+inline int64_t model_sum_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks,
+                               const ModelSum& sum) {
+  int64_t elements = 0;
+  for (const int32_t b : blocks)
+    for (const int32_t g : layout.groups_of(b))
+      if (ShardLayout::takes(sum, layout.group(g)))
+        elements += (layout.group(g).elements + sum.ranks - 1) / sum.ranks;
+  return 2 * (sum.ranks - 1) * elements * dtype_bytes(layout.options().state);
+}
+
 /// REDUCE_GRAD: (N - 1) shards of every trainable group, in the wire type.
 inline int64_t reduce_scatter_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks,
                                     DType wire) {

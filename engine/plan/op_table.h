@@ -54,6 +54,8 @@ enum class Op : uint8_t {
   kAddGrad,         ///< adds one micro-batch's gradients to another's
   kRoundGrad,       ///< rounds the gradients of one backward
   kRoundHeadGrad,   ///< the same for the head's part of a tied embedding
+  kReduceTp,        ///< sums gradients that each tensor-parallel rank has in part, before data is summed
+  kReduceKv,        ///< the same for key/value heads that several of these ranks hold
   kReduceGrad,      ///< sums gradients over ranks; each rank gets its shard
   kReduceReplicas,  ///< sums shards over replicas
   kGatherGrad,      ///< every rank gets all sums
@@ -146,6 +148,8 @@ inline constexpr OpRow kRows[] = {
     {Op::kAddGrad, "ADD_GRAD", kState, {one(kAddend)}, {one(kGradients)}},
     {Op::kRoundGrad, "ROUND_GRAD", kState, {one(kWindow)}, {one(kGradients)}},
     {Op::kRoundHeadGrad, "ROUND_HEAD_GRAD", kState, {one(kWindow)}, {one(kGradients)}},
+    {Op::kReduceTp, "REDUCE_TP", kTransfer, {some(kSent)}, {some(kReceived)}},
+    {Op::kReduceKv, "REDUCE_KV", kTransfer, {some(kSent)}, {some(kReceived)}},
     {Op::kReduceGrad, "REDUCE_GRAD", kTransfer, {some(kSent)}, {some(kReceived)}},
     {Op::kReduceReplicas, "REDUCE_REPLICAS", kTransfer, {some(kSent)}, {some(kReceived)}},
     {Op::kGatherGrad, "GATHER_GRAD", kTransfer, {some(kSent)}, {some(kReceived)}},

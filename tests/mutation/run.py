@@ -37,6 +37,8 @@ TESTS = [
     ("mesh_test", ["--gtest_filter=FlatShard.*"]),
     ("parallel_shard_layout_test", []),
     ("parallel_state_layout_test", []),
+    ("parallel_tensor_cut_test", []),
+    ("model_sums_test", []),
     ("parallel_data_parallel_test", []),
     ("parallel_reductions_test", []),
     ("parallel_zero_test", []),

@@ -113,14 +113,20 @@ void Rank::make_groups() {
   const parallel::StateLayout& layout = layout_->over_mesh();
   const auto& scatter = layout.reduction().scatter;
   const auto& across = layout.reduction().across;
-  want(groups_.dp, layout.data_axes(), "dp", kTree);
-  want(groups_.shard, scatter, layout.state_sharded() ? "dp_shard" : "gradients", kAll);
-  if (peers_) want(groups_.host_shard, scatter, "tensors", kTree);
+  using enum mesh::Axis;
+  const std::vector<mesh::SubAxis> everyone = {kPp, kDpReplicate, kDpShard, kCp, kTp};
+  want(groups_.dp, everyone, "dp", kTree);
+  if (!scatter.empty()) want(groups_.shard, scatter, layout.state_sharded() ? "dp_shard" : "gradients", kAll);
+  if (peers_ && !scatter.empty()) want(groups_.host_shard, scatter, "tensors", kTree);
   if (!across.empty()) want(groups_.replica, across, "dp_replicate", kAll);
+  for (const parallel::ModelSum& sum : layout_->model_sums()) {
+    const bool of_tp = sum.op == plan::Op::kReduceTp;
+    want(of_tp ? groups_.tp_sums : groups_.kv_sums, sum.axes, of_tp ? "tp_sums" : "kv_sums", kAll);
+  }
   if (!layout.secondary_axes().empty()) want(groups_.secondary, layout.secondary_axes(), "secondary", kAll);
   // Savers wait for slow disks, so their group has no deadline. The death of a rank still ends the wait.
   if (shared_.several_processes && !shared_.inference && comm_->has_lanes())
-    want(saves_, layout.data_axes(), "saves", kTree, {"saves", false, comm::kNoDeadline});
+    want(saves_, everyone, "saves", kTree, {"saves", false, comm::kNoDeadline});
   comm_->expect(requests);
   for (size_t i = 0; i < wanted.size(); ++i) {
     const comm::GroupRequest& r = requests[i];

@@ -57,11 +57,10 @@ class PlanReport {
         transport_(foresee_transport(device_, a_.config)),
         target_(target_of(device_, transport_.peers, a_.config, kernels_, threads_, &machine_)),
         plans_(make_plans(model_, a_.config, target_, false)),
-        save_copy_(save_copy_bytes({model_.table(), layout_options(a_.config, plans_.strategy, 0, false)},
-                                   model_.table())) {
-    if (!plans_.strategy.many()) return;
+        save_copy_(save_copy_bytes(layout(), model_.table())) {
+    if (a_.config.mesh.world() == 1) return;
     count_traffic();
-    compare_stages();
+    if (plans_.strategy.many()) compare_stages();
   }
 
   std::string json() const;
@@ -78,6 +77,10 @@ class PlanReport {
     int64_t peak_bytes, sent_bytes;
     int64_t bytes(plan::Category c) const { return at_peak[static_cast<size_t>(c)]; }
   };
+  /// Of rank 0.
+  parallel::ShardLayout layout() const {
+    return {model_.table(), layout_options(a_.config, plans_.strategy, 0, false)};
+  }
   void count_traffic();
   void compare_stages();
   Choice choice(int64_t stage, parallel::ReducePolicy reduce) const;
@@ -133,11 +136,10 @@ void PlanReport::count_traffic() {
     row->instructions += 1;
     row->bytes += n.sent_bytes;
   }
-  const parallel::ShardLayout layout(model_.table(), layout_options(a_.config, plans_.strategy, 0, false));
   const parallel::WeightUses uses{model_.config().tied_head,
                                   static_cast<int32_t>(model_.first_trainable_block())};
   for (const parallel::ClosedForm& form :
-       parallel::closed_forms(layout, plans_.strategy, a_.config.batch.grad_accum_steps, uses))
+       parallel::closed_forms(layout(), plans_.strategy, a_.config.batch.grad_accum_steps, uses))
     for (TrafficRow& row : traffic_)
       if (row.op == form.op && row.bytes == form.bytes) row.formula = form.formula;
   for (TrafficRow& row : traffic_) {
@@ -207,6 +209,11 @@ std::string PlanReport::traffic_text() const {
   text += fmt::format("  {:<16} {:>9} {:>14}  {:>10}\n", "total", "", total, plan::bytes_text(total));
   text += fmt::format("  N = {} ranks share a copy", d.shards);
   if (d.replicas > 1) text += fmt::format(", R = {} hold the same shard", d.replicas);
+  const parallel::ShardLayout here = layout();
+  for (const parallel::ModelSum& sum : here.model_sums())
+    text += fmt::format(", {} = {} tensor-parallel ranks have parts of the same {}",
+                        sum.op == plan::Op::kReduceTp ? "t" : "k", sum.ranks,
+                        sum.op == plan::Op::kReduceTp ? "gradients" : "key/value heads' gradients");
   if (d.reshard == parallel::ReshardAfterForward::kGroup)
     text += fmt::format(", S = {} gather for the backward", d.reshard_group);
   return text + fmt::format(
@@ -217,6 +224,7 @@ std::string PlanReport::traffic_text() const {
 }
 
 std::string PlanReport::stages_text() const {
+  if (choices_.empty()) return "";  // the stages differ among data-parallel ranks only
   const auto row = [](const auto&... cells) {
     return fmt::format("{} {:>5}  {:<15} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", cells...);
   };
@@ -322,12 +330,12 @@ std::string PlanReport::json() const {
   report["cpu_level"] = kernels_.name;
   for (const plan::Plan* p : {&plans_.eval, &plans_.logits, &plans_.generate})
     report["plans"][p->name] = p->peak_bytes;
-  if (plans_.strategy.many()) add_ranks(&report);
+  if (a_.config.mesh.world() > 1) add_ranks(&report);
   return report.dump();
 }
 
 std::string PlanReport::text() const {
-  const bool many = plans_.strategy.many();
+  const bool many = a_.config.mesh.world() > 1;
   std::string text = strategy_words();
   text += plan::format_instructions(plans_.train) + "\n" + plan::format_memory(plans_.train) + "\n";
   if (many) text += traffic_text() + stages_text();

@@ -151,6 +151,8 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
       return n.block >= 0 ? add_squares(plan, n) : host_->agree_on_norm(run);
     case Op::kOptimizerStep:
       return optimizer_step(plan, n);
+    case Op::kReduceTp:
+    case Op::kReduceKv:
     case Op::kReduceGrad:
     case Op::kReduceReplicas:
     case Op::kGatherGrad:
