@@ -7,30 +7,50 @@
 
 namespace hawser::optim {
 
+namespace {
+
+mesh::Box whole(const nn::Parameter& p) {
+  mesh::Box box;
+  for (size_t d = 0; d < p.shape.size(); ++d) box.end[d] = p.shape[d];
+  return box;
+}
+
+}  // namespace
+
 int64_t moment_count(const OptimizerConfig& config) {
   if (config.kind == OptimizerKind::kAdamW) return 2;
   return config.momentum > 0 ? 1 : 0;
 }
 
 Optimizer::Optimizer(const nn::ParameterTable& table, const OptimizerConfig& config, DType state,
-                     uint64_t seed)
+                     uint64_t seed, const std::function<mesh::Box(const nn::Parameter&)>& share)
     : ranges_(table.groups().size()), config_(config), state_(state) {
-  const bool rounds = state != DType::kF32;
   for (const nn::Parameter& p : table.all()) {
     std::vector<Range>& ranges = ranges_[static_cast<size_t>(p.group)];
-    if (!rounds && !ranges.empty() && ranges.back().decay == p.decay)
+    if (state != DType::kF32)
+      ranges.push_back(rounded_range(p, seed, share ? share(p) : whole(p)));
+    else if (!ranges.empty() && ranges.back().decay == p.decay)
       ranges.back().end = p.offset + p.room;
     else
-      ranges.push_back({p.offset, p.offset + p.room, p.decay,
-                        rounds ? nn::random_key(seed, p, nn::RandomUse::kRounding) : 0});
+      ranges.push_back({p.offset, p.offset + p.room, p.decay, {}});
   }
 }
 
-kernels::OptimizerScalars Optimizer::scalars(double learning_rate, double clip, int64_t count) const {
+/// Rows of a share that are not neighbours in the whole parameter stay one range, and one call of a kernel.
+Optimizer::Range Optimizer::rounded_range(const nn::Parameter& p, uint64_t seed, const mesh::Box& share) {
+  const int64_t columns = p.shape.size() > 1 ? p.shape[1] : 1;
+  const int64_t first = share.begin[0] * columns + (p.shape.size() > 1 ? share.begin[1] : 0);
+  kernels::RoundingRun run{nn::random_key(seed, p, nn::RandomUse::kRounding), first};
+  if (p.shape.size() > 1 && share.extent(1) < columns) run.width = share.extent(1), run.stride = columns;
+  return {p.offset, p.offset + share.elements(), p.decay, run};
+}
+
+kernels::OptimizerScalars step_scalars(const OptimizerConfig& config, double learning_rate, double clip,
+                                       int64_t count) {
   const double t = static_cast<double>(count);
   return {static_cast<float>(learning_rate), static_cast<float>(clip),
-          static_cast<float>(1.0 - std::pow(config_.beta1, t)),
-          static_cast<float>(1.0 - std::pow(config_.beta2, t)), static_cast<uint64_t>(count)};
+          static_cast<float>(1.0 - std::pow(config.beta1, t)),
+          static_cast<float>(1.0 - std::pow(config.beta2, t)), static_cast<uint64_t>(count)};
 }
 
 void Optimizer::step(int32_t group, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
@@ -64,7 +84,7 @@ void Optimizer::step_f32(const Range& r, const OptimizerRun& run, const kernels:
   }
 }
 
-/// Elements are numbered within their parameter, so that random rounding does not depend on groups or shards.
+/// Elements are numbered within the whole parameter, so that random rounding does not depend on cuts, groups or shards.
 void Optimizer::step_bf16(const Range& r, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
                           const kernels::KernelTable& kernels, Stream& stream) const {
   const int64_t begin = std::max(r.begin, run.begin), n = std::min(r.end, run.end) - begin,
@@ -72,7 +92,9 @@ void Optimizer::step_bf16(const Range& r, const OptimizerRun& run, const kernels
   const auto of = [at](void* p) -> void* { return p ? static_cast<char*>(p) + at : nullptr; };
   const void* const gradients = static_cast<const char*>(run.gradients) + at;
   const float decay = r.decay ? static_cast<float>(config_.weight_decay) : 0.0f;
-  const kernels::RoundingRun rounded{r.key, begin - r.begin};
+  kernels::RoundingRun rounded = r.rounded;
+  rounded.first = kernels::rounded_element(r.rounded, begin - r.begin);
+  if (rounded.width > 0) rounded.column = (begin - r.begin) % rounded.width;
   if (config_.kind == OptimizerKind::kAdamW) {
     kernels.adamw_bf16({of(run.weights), of(run.moment1), of(run.moment2), gradients, scalars, n,
                         static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),

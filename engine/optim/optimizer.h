@@ -1,9 +1,11 @@
-// Optimizer: one step of AdamW or SGD over a run of a parameter group's elements.
+// Optimizer: one step of AdamW or SGD over a run of a parameter group's elements, on one rank.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
+#include "engine/mesh/box.h"
 #include "engine/nn/parameter.h"
 #include "engine/optim/optim_config.h"
 #include "kernels/include/table.h"
@@ -24,27 +26,31 @@ struct OptimizerRun {
   void* moment2 = nullptr;
 };
 
+/// The scalars of one step. count = accepted steps including this one; clip = factor on the gradients.
+kernels::OptimizerScalars step_scalars(const OptimizerConfig& config, double learning_rate, double clip,
+                                       int64_t count);
+
 class Optimizer {
  public:
   /// `state` is f32, or bf16 for weights, gradients and moments alike. bf16 is rounded stochastically with
-  /// random bits from (seed, name, element, step).
+  /// random bits from (seed, name, element, step), where elements are those of the whole parameter. `share` is the part
+  /// of a parameter that the rank's groups hold, without padding; by default all of it.
   Optimizer(const nn::ParameterTable& table, const OptimizerConfig& config, DType state = DType::kF32,
-            uint64_t seed = 0);
+            uint64_t seed = 0, const std::function<mesh::Box(const nn::Parameter&)>& share = {});
 
-  /// The scalars of one step. count = accepted steps including this one; clip = factor on the gradients.
-  kernels::OptimizerScalars scalars(double learning_rate, double clip, int64_t count) const;
   /// The kernels read *scalars when they run.
   void step(int32_t group, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
             const kernels::KernelTable& kernels, Stream& stream) const;
 
  private:
-  // Adjacent parameters with the same settings form one range. The padding between them is zero and stays
-  // zero.
+  // f32: adjacent parameters with the same settings form one range. The padding between them is zero and stays
+  // zero. bf16: the share of one parameter.
   struct Range {
     int64_t begin, end;
     bool decay;
-    uint64_t key;  // bf16: random key of its one parameter
+    kernels::RoundingRun rounded;  // bf16: from `begin` on
   };
+  static Range rounded_range(const nn::Parameter& p, uint64_t seed, const mesh::Box& share);
   void step_f32(const Range& range, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
                 const kernels::KernelTable& kernels, Stream& stream) const;
   void step_bf16(const Range& range, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,

@@ -130,6 +130,13 @@ void ShardLayout::share_writing(const nn::ParameterTable& table) {
   }
 }
 
+mesh::Box ShardLayout::share_of(const nn::Parameter& p) const {
+  const GroupedTensor t = in_group(p, group(p.group).elements, options_.mesh, false);
+  const std::vector<mesh::Block> blocks =
+      mesh::PlacedTensor(options_.mesh, {t.cut, {}}, p.shape).blocks(options_.rank);
+  return blocks.empty() ? mesh::Box{{}, {}} : blocks[0].box;
+}
+
 std::vector<mesh::ElementRun> ShardLayout::state_of(const nn::Parameter& p, int64_t rank) const {
   // What the gradient is summed over makes no difference to who keeps the state.
   const mesh::PlacedTensor state =

@@ -101,6 +101,9 @@ class ShardLayout {
   /// parameters pieces.
   std::vector<mesh::ElementRun> to_write(const nn::Parameter& p, size_t parameter) const;
   int64_t elements_to_write(size_t parameter) const { return to_write_.at(parameter).size(); }
+  /// The part of a parameter that this rank computes with, from the start of its room in its group; what follows there is
+  /// padding. Empty if all is.
+  mesh::Box share_of(const nn::Parameter& p) const;
   /// The elements of a parameter whose master and moments are on `rank` of the world; `at` counts from the first
   /// element of its group there (GroupLayout::state.begin).
   std::vector<mesh::ElementRun> state_of(const nn::Parameter& p, int64_t rank) const;

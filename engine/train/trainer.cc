@@ -127,8 +127,8 @@ StepResult Trainer::commit() {
   const double start = steady_seconds();
   const double clip = config().optimizer.clip_norm;
   const double factor = clip > 0 ? std::min(1.0, clip / (progress_.result.grad_norm + 1e-6)) : 1.0;
-  const kernels::OptimizerScalars scalars =
-      ranks_.optimizer().scalars(progress_.result.learning_rate, factor, progress_.state.accepted + 1);
+  const kernels::OptimizerScalars scalars = optim::step_scalars(
+      config().optimizer, progress_.result.learning_rate, factor, progress_.state.accepted + 1);
   on_ranks([&](Rank& rank, int32_t i) {
     rank.executor().set_scalars(scalars);
     rank.executor().run(ranks_.plans().train, ranks_.plans().train.commit,

@@ -47,9 +47,10 @@ HWS_INLINE void with_words(const RoundingRun& run, uint64_t step, int64_t begin,
   uint32_t words[kWords + kLanes];  // the last vector may start anywhere
   __builtin_memset(words + kWords, 0, kLanes * sizeof(uint32_t));
   for (int64_t i = begin; i < end;) {
-    const int64_t element = run.first + i, start = element / kWords * kWords;
+    const int64_t element = rounded_element(run, i), start = element / kWords * kWords;
     make_words(words, run.key, step, start);
-    const int64_t stop = start + kWords - run.first < end ? start + kWords - run.first : end;
+    const int64_t made = start + kWords - element;
+    const int64_t stop = i + rounded_together(run, i, made < end - i ? made : end - i);
     for (const uint32_t* word = words + (element - start); i < stop; i += kLanes, word += kLanes) {
       body(i, stop - i < kLanes ? static_cast<int>(stop - i) : kLanes, load_words(word));
     }

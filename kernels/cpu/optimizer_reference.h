@@ -32,7 +32,7 @@ void sgd_reference(const Args& a, const OptimizerScalars& s, T& w, T& buf, T gra
 /// x as bf16, rounded with the bits of element `i` of a run.
 inline double round_stochastically_reference(double x, const RoundingRun& run, uint64_t step, int64_t i,
                                              RoundingUse use) {
-  const auto element = static_cast<uint64_t>(run.first + i);
+  const auto element = static_cast<uint64_t>(rounded_element(run, i));
   const uint32_t word = rounding_words(run.key, step, element / 4).v[element % 4];
   const uint16_t bits =
       round_stochastically(std::bit_cast<uint32_t>(static_cast<float>(x)), rounding_bits(word, use));

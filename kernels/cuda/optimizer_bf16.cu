@@ -7,17 +7,21 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// words[k] is that of element `first` + k. A Philox block serves four neighbours.
+/// words[k] is that of the run's element i + k. A Philox block serves four neighbours.
 template <int N>
-__device__ __forceinline__ void rounding_words_at(uint32_t* words, uint64_t key, uint64_t step,
-                                                  int64_t first) {
-  PhiloxBlock block = rounding_words(key, step, static_cast<uint64_t>(first / 4));
+__device__ __forceinline__ void rounding_words_at(uint32_t* words, const RoundingRun& run, uint64_t step,
+                                                  int64_t i) {
+  int64_t element = rounded_element(run, i), left = rounded_together(run, i, N);
+  PhiloxBlock block = rounding_words(run.key, step, static_cast<uint64_t>(element / 4));
 #pragma unroll
   for (int k = 0; k < N; ++k) {
-    const int64_t element = first + k;
+    const bool jumps = left == 0;
+    if (jumps) element += run.stride - run.width, left = run.width;
     const int at = static_cast<int>(element % 4);
-    if (k > 0 && at == 0) block = rounding_words(key, step, static_cast<uint64_t>(element / 4));
+    if (jumps || (k > 0 && at == 0))
+      block = rounding_words(run.key, step, static_cast<uint64_t>(element / 4));
     words[k] = at == 0 ? block.v[0] : at == 1 ? block.v[1] : at == 2 ? block.v[2] : block.v[3];
+    ++element, --left;
   }
 }
 
@@ -41,7 +45,7 @@ struct AdamWBf16Step {
   __device__ void at(int64_t i) const {
     const OptimizerScalars s = *a.scalars;
     uint32_t words[N];
-    rounding_words_at<N>(words, a.run.key, s.step, a.run.first + i);
+    rounding_words_at<N>(words, a.run, s.step, i);
     float w[N], m[N], v[N], grad[N];
     load<N>(w, static_cast<const bf16*>(a.weight) + i);
     load<N>(m, static_cast<const bf16*>(a.m) + i);
@@ -61,7 +65,7 @@ struct SgdBf16Step {
   __device__ void at(int64_t i) const {
     const OptimizerScalars s = *a.scalars;
     uint32_t words[N];
-    rounding_words_at<N>(words, a.run.key, s.step, a.run.first + i);
+    rounding_words_at<N>(words, a.run, s.step, i);
     float w[N], buf[N], grad[N];
     load<N>(w, static_cast<const bf16*>(a.weight) + i);
     load<N>(grad, static_cast<const bf16*>(a.grad) + i);

@@ -9,12 +9,31 @@
 
 namespace hawser::kernels {
 
-/// A run of elements: `key` is the parameter's (from seed and name), `first` the number of
-/// the run's first element in the unsharded parameter. The step comes from OptimizerScalars.
+/// A run of elements in memory: `key` is the parameter's (from seed and name), `first` the number of the run's first
+/// element in the unsharded parameter. The step comes from OptimizerScalars. Where ranks divide the columns of a matrix,
+/// `width` neighbours in memory are a part of one row, and the next are `stride` numbers further; the run may begin
+/// `column` elements into its first row.
 struct RoundingRun {
   uint64_t key = 0;
   int64_t first = 0;
+  int64_t width = 0;  ///< 0: the numbers are consecutive
+  int64_t stride = 0;
+  int64_t column = 0;  ///< less than width
 };
+
+/// The number of the run's element i in the unsharded parameter.
+static constexpr inline int64_t rounded_element(const RoundingRun& run, int64_t i) {
+  if (run.width == 0) return run.first + i;
+  const int64_t rows = (run.column + i) / run.width;
+  return run.first + i + rows * (run.stride - run.width);
+}
+
+/// How many elements from the run's element i on have consecutive numbers; `most` at most.
+static constexpr inline int64_t rounded_together(const RoundingRun& run, int64_t i, int64_t most) {
+  if (run.width == 0) return most;
+  const int64_t left = run.width - (run.column + i) % run.width;
+  return left < most ? left : most;
+}
 
 /// Words of elements 4 * block .. 4 * block + 3.
 static constexpr inline PhiloxBlock rounding_words(uint64_t key, uint64_t step, uint64_t block) {

@@ -15,6 +15,7 @@ using kernels::SgdBf16;
 constexpr OptimizerScalars kScalars = {
     .lr = 0.01f, .grad_scale = 0.5f, .bias_correction1 = 0.271f, .bias_correction2 = 0.0029955f, .step = 3};
 constexpr double kUlp = 1.0 / 128;
+constexpr int64_t kCutElements = 3001, kCutWidth = 77;  // part of a matrix whose columns are divided
 
 template <class Args>
 Args rounded_at(int64_t n, int64_t first) {
@@ -23,6 +24,7 @@ Args rounded_at(int64_t n, int64_t first) {
   a.n = n;
   a.weight_decay = 0.1f;
   a.run = {0x0123456789abcdefull, first};
+  if (n == kCutElements) a.run.width = kCutWidth, a.run.stride = 1000, a.run.column = 5;
   return a;
 }
 
@@ -91,7 +93,8 @@ OpCase sgd_case(int64_t n, int64_t first, float momentum, bool nesterov) {
 }  // namespace
 
 void add_optimizer_bf16_cases(std::vector<OpCase>& cases) {
-  for (const auto& [n, first] : {std::pair<int64_t, int64_t>{1, 0}, {63, 2}, {4096, 1}, {20001, 1ll << 33}}) {
+  for (const auto& [n, first] :
+       {std::pair<int64_t, int64_t>{1, 0}, {63, 2}, {4096, 1}, {20001, 1ll << 33}, {kCutElements, 305}}) {
     cases.push_back(adamw_case(n, first));
     cases.push_back(sgd_case(n, first, 0.0f, false));
     cases.push_back(sgd_case(n, first, 0.9f, first % 2 == 1));

@@ -115,6 +115,37 @@ TEST(Bf16Steps, CutsAndWorkersChangeNoBit) {
   }
 }
 
+/// The columns of a matrix in two or more parts, each in memory of its own.
+TEST(Bf16Steps, CutsOfColumnsChangeNoBit) {
+  const int64_t rows = 23, columns = 840, n = rows * columns;
+  for (const KernelTable* table : testing::kernel_tables()) {
+    State whole(n);
+    const State before(n);
+    SerialStream stream(2);
+    table->adamw_bf16(adamw_args(whole, 9, 0, n), stream);
+    for (const int64_t width : {1, 7, 60, 280, 420}) {
+      for (int64_t column = 0; column < columns; column += width) {
+        const auto from = [&](int64_t i) { return i / width * columns + column + i % width; };
+        State part(rows * width);
+        for (int64_t i = 0; i < part.w.size(); ++i) {
+          part.w[i] = before.w[from(i)], part.m[i] = before.m[from(i)], part.v[i] = before.v[from(i)];
+          part.grad[i] = before.grad[from(i)];
+        }
+        const int64_t split = rows * width / 3;  // within a row, where it is wider than 1
+        for (const auto& [begin, end] : {std::pair{int64_t{0}, split}, {split, part.w.size()}}) {
+          AdamWBf16 args = adamw_args(part, 0, begin, end);
+          args.run = {kKey, 9 + from(begin), width, columns, begin % width};
+          table->adamw_bf16(args, stream);
+        }
+        for (int64_t i = 0; i < part.w.size(); ++i)
+          ASSERT_TRUE(part.w[i] == whole.w[from(i)] && part.m[i] == whole.m[from(i)] &&
+                      part.v[i] == whole.v[from(i)])
+              << table->name << ", " << width << " columns from " << column << ", element " << i;
+      }
+    }
+  }
+}
+
 TEST(StochasticRounding, KeepsWhatBf16HoldsAndWhatIsNoNumber) {
   for (const float x : {0.0f, -0.0f, 1.0f, -1.0078125f, 3.3895314e38f, 9.1835e-41f, INFINITY, -INFINITY}) {
     const auto bits = std::bit_cast<uint32_t>(x) & 0xffff0000u;

@@ -63,8 +63,7 @@ class PlayedRanks::Player {
         model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen),
         machine_(choose_device(config_.device), config_, choose_kernels(config_), 1, 0, false),
         plans_(make_plans(model_, config_, machine_.target(), false)),
-        optimizer_(model_.table(), config_.optimizer, state_type(config_), config_.seed),
-        shared_{model_, config_, plans_, optimizer_, mesh::DeviceMesh(), false},
+        shared_{model_, config_, plans_, mesh::DeviceMesh(), false},
         rank_(shared_, 0, nullptr, &machine_) {
     for (const nn::Parameter& p : model_.table().all())
       produce_values(
@@ -102,7 +101,7 @@ class PlayedRanks::Player {
     const double clip = config_.optimizer.clip_norm;
     const double factor = clip > 0 ? std::min(1.0, clip / (grad_norm + 1e-6)) : 1.0;
     const double rate = optim::learning_rate(config_.schedule, config_.optimizer.learning_rate, number);
-    rank_.executor().set_scalars(optimizer_.scalars(rate, factor, number));
+    rank_.executor().set_scalars(optim::step_scalars(config_.optimizer, rate, factor, number));
     Run run;
     rank_.executor().run(plans_.train, plans_.train.commit, plans_.train.instructions.size(), &run);
   }
@@ -138,7 +137,6 @@ class PlayedRanks::Player {
   nn::Model model_;
   Machine machine_;
   EnginePlans plans_;
-  optim::Optimizer optimizer_;
   Rank::Shared shared_;
   Rank rank_;
 };

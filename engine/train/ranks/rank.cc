@@ -36,7 +36,10 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   }
   Executor::Setup setup;
   setup.model = &shared.model;
-  setup.optimizer = shared.inference ? nullptr : &shared.optimizer;
+  if (!shared.inference)
+    setup.optimizer = &optimizer_.emplace(shared.model.table(), shared.config.optimizer,
+                                          state_type(shared.config), shared.config.seed,
+                                          [this](const nn::Parameter& p) { return layout_->share_of(p); });
   setup.link = &link;
   setup.arena = arena_;
   if (!link.in_place())

@@ -23,7 +23,6 @@ class Rank {
     const nn::Model& model;
     const config::ResolvedConfig& config;
     const EnginePlans& plans;
-    const optim::Optimizer& optimizer;
     mesh::DeviceMesh mesh;
     bool inference = false;
     bool several_processes = false;  ///< the ranks of the world are in several processes
@@ -82,6 +81,7 @@ class Rank {
   std::shared_ptr<device::Arena> sums_;    // device memory for sums over ranks, if the device makes them
   std::unique_ptr<comm::DeviceComm> peers_;
   std::unique_ptr<parallel::BucketRuntime> runtime_;
+  std::optional<optim::Optimizer> optimizer_;  // none for inference
   std::unique_ptr<Executor> executor_;
 };
 

@@ -21,8 +21,7 @@ Ranks::Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connectio
       transport_(agree_on_peers()),
       plans_(make_plans_that_fit(model_, assembly_, target(), machines_.front()->room(device_, team_.size()),
                                  inference)),
-      optimizer_(model_.table(), config_.optimizer, state_type(config_), config_.seed),
-      shared_{model_, config_, plans_, optimizer_, mesh_of(config_), inference, !all_here()},
+      shared_{model_, config_, plans_, mesh_of(config_), inference, !all_here()},
       ranks_(make_ranks()),
       choices_(rehearse_all()) {}
 

@@ -39,7 +39,6 @@ class Ranks {
   const nn::Model& model() const { return model_; }
   const nn::ParameterTable& table() const { return model_.table(); }
   const EnginePlans& plans() const { return plans_; }
-  const optim::Optimizer& optimizer() const { return optimizer_; }
   const DeviceChoice& device() const { return device_; }
   const kernels::KernelTable& kernels() const { return kernels_; }  ///< the CPU's
   int32_t threads() const { return threads_; }                      ///< of each rank
@@ -98,7 +97,6 @@ class Ranks {
   const std::vector<std::unique_ptr<Machine>> machines_;  // indexed by rank of this process
   const TransportChoice transport_;
   const EnginePlans plans_;
-  const optim::Optimizer optimizer_;
   const Rank::Shared shared_;
   mutable std::atomic<bool> broken_{false};
   mutable std::atomic<bool> half_loaded_{false};
