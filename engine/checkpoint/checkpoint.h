@@ -91,7 +91,7 @@ void sweep(const std::string& folder);
 void put_in_place(const std::string& next, const std::string& path);
 
 /// JSON about a checkpoint: format, step, parameters, files (name, bytes, digest, pieces of tensors in it),
-/// tensors (name, dtype, shape, and of each piece its range of elements and its file), sizes, config.
+/// tensors (name, dtype, shape, and of each piece its range of elements or rectangle, and its file), sizes, config.
 std::string inspect(const std::string& path);
 
 }  // namespace hawser::checkpoint

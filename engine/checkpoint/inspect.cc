@@ -12,6 +12,12 @@ namespace hawser::checkpoint {
 namespace {
 constexpr std::string_view kOptimizer =
     "optimizer.";  // tensors of the optimizer's state; the others are weights
+
+OrderedJson place_json(const StoredTensor& tensor, const StoredPiece& piece) {
+  if (piece.rows == 1) return {{"range", {piece.begin, piece.end}}};
+  const int64_t row = piece.begin / tensor.columns(), column = piece.begin % tensor.columns();
+  return {{"begin", {row, column}}, {"end", {row + piece.rows, column + piece.end - piece.begin}}};
+}
 }  // namespace
 
 std::string inspect(const std::string& path) {
@@ -29,7 +35,8 @@ std::string inspect(const std::string& path) {
     if (name.compare(0, kOptimizer.size(), kOptimizer) != 0) parameters += tensor.elements;
     OrderedJson pieces = OrderedJson::array();
     for (const StoredPiece& piece : tensor.pieces) {
-      pieces.push_back({{"range", {piece.begin, piece.end}}, {"file", piece.file}});
+      pieces.push_back(place_json(tensor, piece));
+      pieces.back()["file"] = piece.file;
       ++pieces_in[piece.file];
     }
     tensors.push_back({{"name", name},

@@ -80,7 +80,11 @@ Manifest read_manifest(const Folder& folder) {
 int64_t Manifest::version() const {
   const bool one_piece_each = std::all_of(tensors.begin(), tensors.end(),
                                           [](const auto& entry) { return entry.second.pieces.size() == 1; });
-  return one_piece_each ? 1 : 2;
+  if (one_piece_each) return 1;
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const auto& entry) { return entry.second.has_rectangles(); })
+             ? 3
+             : 2;
 }
 
 std::string manifest_text(const Manifest& manifest) {

@@ -6,8 +6,8 @@
 //    "files": {..}, "tensors": {..},            see stored_json.h
 //    "manifest_digest": ".."}
 // Keys are sorted, except the last. The last line is the digest of all bytes before it. In version 1 each
-// tensor is one piece; version 2 allows several. A checkpoint that fits version 1 is written as such, so that
-// an older Hawser can read it.
+// tensor is one piece; version 2 allows several, version 3 rectangles among them. A checkpoint is written as the lowest
+// version that it fits, so that an older Hawser can read it.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 namespace hawser::checkpoint {
 
 inline constexpr const char* kManifestName = "manifest.json";
-inline constexpr int64_t kManifestVersion = 2;               ///< newest readable version
+inline constexpr int64_t kManifestVersion = 3;               ///< newest readable version
 inline constexpr int64_t kMaxExtraBytes = int64_t{1} << 30;  ///< of all extra files together
 
 struct Manifest {

@@ -1,6 +1,7 @@
 #include "engine/checkpoint/reader.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -13,6 +14,7 @@ namespace {
 
 // Several readers (the ranks of one process) stay well below the usual limit of 1024 open files.
 constexpr size_t kMaxOpenFiles = 64;
+constexpr int64_t kReadBytes = int64_t{4} << 20;  ///< of a rectangle at a time
 
 }  // namespace
 
@@ -86,24 +88,58 @@ const StoredTensor& Reader::tensor_at(const std::string& name) const {
   return found->second;
 }
 
-/// Pieces are sorted and without gaps, so the first one that ends after `begin` contains it, and so on.
+/// Pieces are sorted. Ranges alone are without gaps: the first that ends after `begin` contains it, and so on.
 void Reader::read_pieces(const std::string& name, const StoredTensor& tensor, int64_t begin, int64_t end,
                          void* dst) const {
   const int64_t size = dtype_bytes(tensor.dtype);
-  auto piece = std::upper_bound(tensor.pieces.begin(), tensor.pieces.end(), begin,
-                                [](int64_t at, const StoredPiece& p) { return at < p.end; });
-  char* to = static_cast<char*>(dst);
-  for (int64_t at = begin; at < end; ++piece) {
-    const int64_t stop = std::min(end, piece->end);
-    const int64_t bytes = (stop - at) * size;
+  char* const to = static_cast<char*>(dst);
+  auto piece = tensor.pieces.begin();
+  if (!tensor.has_rectangles())
+    piece = std::upper_bound(piece, tensor.pieces.end(), begin,
+                             [](int64_t at, const StoredPiece& p) { return at < p.end; });
+  for (; piece != tensor.pieces.end() && piece->begin < end; ++piece) {
+    if (piece->rows > 1) {
+      read_rectangle({&name, &tensor, &*piece}, begin, end, to);
+      continue;
+    }
+    const int64_t from = std::max(begin, piece->begin), stop = std::min(end, piece->end);
+    if (from >= stop) continue;
+    const int64_t bytes = (stop - from) * size;
+    char* const part = to + (from - begin) * size;
     const ShardFile& file = files_.at(piece->file);
-    file.read(piece->offset + (at - piece->begin) * size, to, bytes);
-    const bool is_all_of_it = at == piece->begin && stop == piece->end;
-    if (is_all_of_it && Digest::of(to, bytes) != piece->digest)
+    file.read(piece->offset + (from - piece->begin) * size, part, bytes);
+    const bool is_all_of_it = from == piece->begin && stop == piece->end;
+    if (is_all_of_it && Digest::of(part, bytes) != piece->digest)
       fail_damaged(file.path(), {&name, &tensor, &*piece});
-    to += bytes;
-    at = stop;
   }
+}
+
+/// The elements of [begin, end) that the rectangle holds, to their places behind `dst`, the place of `begin`. Its rows
+/// follow each other in the file, so many are read at once.
+void Reader::read_rectangle(const PieceRef& ref, int64_t begin, int64_t end, char* dst) const {
+  const StoredPiece& piece = *ref.piece;
+  const int64_t size = dtype_bytes(ref.tensor->dtype), columns = ref.tensor->columns();
+  const int64_t width = piece.end - piece.begin;
+  const auto row_of = [&](int64_t at) { return at / columns - piece.begin / columns; };
+  const int64_t first = std::max<int64_t>(0, row_of(begin)), last = std::min(piece.rows, row_of(end - 1) + 1);
+  const int64_t together = std::max<int64_t>(1, kReadBytes / (width * size));  // rows
+  const bool is_all_of_it = begin <= piece.begin && piece.begin + (piece.rows - 1) * columns + width <= end;
+  const ShardFile& file = files_.at(piece.file);
+  std::vector<char> rows(static_cast<size_t>(std::clamp<int64_t>(last - first, 0, together) * width * size));
+  Digest digest;
+  for (int64_t row = first; row < last; row += together) {
+    const int64_t n = std::min(together, last - row);
+    file.read(piece.offset + row * width * size, rows.data(), n * width * size);
+    if (is_all_of_it) digest.add(rows.data(), n * width * size);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t own = piece.begin + (row + i) * columns;
+      const int64_t from = std::max(begin, own), stop = std::min(end, own + width);
+      if (from < stop)
+        std::memcpy(dst + (from - begin) * size, rows.data() + (i * width + from - own) * size,
+                    static_cast<size_t>((stop - from) * size));
+    }
+  }
+  if (is_all_of_it && digest.text() != piece.digest) fail_damaged(file.path(), ref);
 }
 
 void Reader::read_extra(const std::string& name, const StoredFile& stored) {

@@ -45,6 +45,7 @@ class Reader {
   const StoredTensor& tensor_at(const std::string& name) const;
   void read_pieces(const std::string& name, const StoredTensor& tensor, int64_t begin, int64_t end,
                    void* dst) const;
+  void read_rectangle(const PieceRef& ref, int64_t begin, int64_t end, char* dst) const;
   void read_extra(const std::string& name, const StoredFile& stored);
 
   Folder folder_;

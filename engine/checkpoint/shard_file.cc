@@ -22,9 +22,7 @@ int64_t bytes_of(const PieceRef& ref) { return ref.tensor->bytes_of(*ref.piece);
 void fail_damaged(const std::string& path, const PieceRef& ref) {
   const StoredPiece& piece = *ref.piece;
   const int64_t end = piece.offset + bytes_of(ref);
-  const std::string elements = ref.tensor->is_whole(piece)
-                                   ? std::string()
-                                   : fmt::format(", elements [{}, {})", piece.begin, piece.end);
+  const std::string elements = place_text(*ref.tensor, piece);
   throw Error(
       Code::kCheckpointCorrupt,
       fmt::format(

@@ -33,6 +33,10 @@ StoredTensor* tensor_of(const PieceView& piece, ShardIndex* index) {
   if (piece.begin < 0 || piece.end < piece.begin || piece.end > *elements)
     refuse(piece, fmt::format("has {} elements; there is no piece [{}, {}) of it", *elements, piece.begin,
                               piece.end));
+  if (piece.rows != 1 && !tensor.has_rectangle(piece.begin, piece.end, piece.rows))
+    refuse(piece,
+           fmt::format("is {}; there is no rectangle of {} rows with elements [{}, {}) as its first in it",
+                       shape_text(piece.shape), piece.rows, piece.begin, piece.end));
   if (piece.data == nullptr && piece.end > piece.begin)
     refuse(piece, fmt::format("has no data for its elements [{}, {})", piece.begin, piece.end));
   return &tensor;
@@ -51,7 +55,7 @@ std::vector<std::vector<WrittenPiece>> make_shards(const std::vector<PieceView>&
   int64_t filled = 0;
   for (const PieceView& view : pieces) {
     StoredTensor* tensor = tensor_of(view, index);
-    WrittenPiece part{&view, tensor, {view.begin, view.end, {}, 0, {}}};
+    WrittenPiece part{&view, tensor, {view.begin, view.end, {}, 0, {}, view.rows}};
     if (view.begin == view.end && tensor->elements > 0) continue;  // this rank has none of it
     const int64_t bytes = tensor->bytes_of(part.piece);
     if (shards.empty() || (!shards.back().empty() && bytes > shard_bytes - filled)) {

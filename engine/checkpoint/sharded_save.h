@@ -22,13 +22,18 @@
 
 namespace hawser::checkpoint {
 
-/// Elements [begin, end) of the row-major tensor of `shape`; borrowed for the call.
+/// Elements [begin, end) of the row-major tensor of `shape`; with rows > 1 the same columns of as many rows of a matrix,
+/// of which these are the first (StoredPiece). Borrowed for the call.
 struct PieceView {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;  ///< shape of the whole tensor
   int64_t begin = 0, end = 0;
-  const void* data = nullptr;  ///< element `begin`; may be null where begin = end
+  const void* data =
+      nullptr;  ///< element `begin`, the others contiguously behind it; may be null where begin = end
+  int64_t rows = 1;
+
+  int64_t bytes() const { return (end - begin) * rows * dtype_bytes(dtype); }
 };
 
 /// The progress of a save and a request to cancel it, shared between threads. Thread-safe.

@@ -16,6 +16,10 @@ Json piece_json(const StoredTensor& tensor, const StoredPiece& piece) {
   if (tensor.is_whole(piece)) {
     json["begin"] = std::vector<int64_t>(tensor.shape.size(), 0);
     json["end"] = tensor.shape;
+  } else if (piece.rows > 1) {
+    const int64_t row = piece.begin / tensor.columns(), column = piece.begin % tensor.columns();
+    json["begin"] = {row, column};
+    json["end"] = {row + piece.rows, column + piece.end - piece.begin};
   } else {
     json["range"] = {piece.begin, piece.end};
   }
@@ -26,13 +30,30 @@ Json piece_json(const StoredTensor& tensor, const StoredPiece& piece) {
   return json;
 }
 
-void parse_place(const JsonFields& fields, const StoredTensor& tensor, StoredPiece* piece) {
-  if (!fields.has("range")) {
-    if (fields.integers("begin", kMaxTensorRank) != std::vector<int64_t>(tensor.shape.size(), 0) ||
-        fields.integers("end", kMaxTensorRank) != tensor.shape)
-      fields.corrupt("is a rectangle that is not the whole tensor");
+void parse_rectangle(const JsonFields& fields, const StoredTensor& tensor, StoredPiece* piece) {
+  const std::vector<int64_t> begin = fields.integers("begin", kMaxTensorRank),
+                             end = fields.integers("end", kMaxTensorRank);
+  if (begin == std::vector<int64_t>(tensor.shape.size(), 0) && end == tensor.shape) {
     piece->end = tensor.elements;
     return;
+  }
+  const bool inside = tensor.shape.size() == 2 && begin.size() == 2 && end.size() == 2 && begin[0] < end[0] &&
+                      begin[1] < end[1] && end[0] <= tensor.shape[0] && end[1] <= tensor.shape[1];
+  if (inside) {
+    piece->begin = begin[0] * tensor.columns() + begin[1];
+    piece->end = piece->begin + end[1] - begin[1];
+    piece->rows = end[0] - begin[0];
+  }
+  if (!inside || !tensor.has_rectangle(piece->begin, piece->end, piece->rows))
+    fields.corrupt(
+        fmt::format("is the rectangle from {} to {} of a tensor {}: neither all of it nor several rows of "
+                    "some of its columns",
+                    shape_text(begin), shape_text(end), shape_text(tensor.shape)));
+}
+
+void parse_place(const JsonFields& fields, const StoredTensor& tensor, StoredPiece* piece) {
+  if (!fields.has("range")) {
+    return parse_rectangle(fields, tensor, piece);
   }
   if (fields.has("begin") || fields.has("end")) fields.corrupt("has a range and a rectangle");
   const std::vector<int64_t> range = fields.integers("range", 2);
@@ -53,8 +74,9 @@ StoredPiece parse_piece(const Json& json, const std::string& name, const StoredT
     fields.corrupt("lies in the unlisted file " + in_quotes(piece.file));
   piece.offset = fields.integer("offset");
   if (fields.integer("bytes") != tensor.bytes_of(piece))
-    fields.corrupt(fmt::format("has {} bytes where elements [{}, {}) of {} take {}", fields.integer("bytes"),
-                               piece.begin, piece.end, dtype_name(tensor.dtype), tensor.bytes_of(piece)));
+    fields.corrupt(fmt::format("has {} bytes where {} elements from {} on of {} take {}",
+                               fields.integer("bytes"), piece.elements(), piece.begin,
+                               dtype_name(tensor.dtype), tensor.bytes_of(piece)));
   piece.digest = fields.text("digest");
   return piece;
 }

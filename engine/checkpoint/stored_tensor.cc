@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "engine/checkpoint/json_text.h"
 #include "engine/checkpoint/safetensors.h"
 
@@ -17,35 +15,32 @@ std::optional<int64_t> element_count(DType dtype, const std::vector<int64_t>& sh
   return bytes / dtype_bytes(dtype);
 }
 
+bool StoredTensor::has_rectangle(int64_t begin, int64_t end, int64_t rows) const {
+  if (shape.size() != 2 || begin < 0 || end <= begin || end > elements || rows < 2 || rows > shape[0])
+    return false;
+  const int64_t row = begin / columns(), width = end - begin;
+  return width < columns() && (end - 1) / columns() == row && rows <= shape[0] - row;
+}
+
 std::string stored_name(const std::string& name, const StoredTensor& tensor, const StoredPiece& piece) {
-  return tensor.is_whole(piece) ? name : fmt::format("{}[{}:{}]", name, piece.begin, piece.end);
+  if (tensor.is_whole(piece)) return name;
+  if (piece.rows == 1) return fmt::format("{}[{}:{}]", name, piece.begin, piece.end);
+  const int64_t row = piece.begin / tensor.columns(), column = piece.begin % tensor.columns();
+  return fmt::format("{}[{}:{},{}:{}]", name, row, row + piece.rows, column,
+                     column + piece.end - piece.begin);
+}
+
+std::string place_text(const StoredTensor& tensor, const StoredPiece& piece) {
+  if (tensor.is_whole(piece)) return "";
+  if (piece.rows == 1) return fmt::format(", elements [{}, {})", piece.begin, piece.end);
+  const int64_t row = piece.begin / tensor.columns(), column = piece.begin % tensor.columns();
+  return fmt::format(", rows [{}, {}), columns [{}, {})", row, row + piece.rows, column,
+                     column + piece.end - piece.begin);
 }
 
 std::vector<int64_t> stored_shape(const StoredTensor& tensor, const StoredPiece& piece) {
+  if (piece.rows > 1) return {piece.rows, piece.end - piece.begin};
   return tensor.is_whole(piece) ? tensor.shape : std::vector<int64_t>{piece.end - piece.begin};
-}
-
-void require_covered(const std::string& name, StoredTensor* tensor, const std::string& where, Code code) {
-  std::vector<StoredPiece>& pieces = tensor->pieces;
-  std::sort(pieces.begin(), pieces.end(), [](const StoredPiece& a, const StoredPiece& b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-  });
-  const auto missing = [&](int64_t begin, int64_t end) {
-    fail(code, "{}: tensor {} is incomplete: no piece has its elements [{}, {}) of {}", where,
-         in_quotes(name), begin, end, tensor->elements);
-  };
-  if (pieces.empty()) missing(0, tensor->elements);
-  int64_t at = 0;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const StoredPiece& piece = pieces[i];
-    if (piece.begin > at) missing(at, piece.begin);
-    // The pieces so far are consecutive, so only the previous one can hold the same elements.
-    if (piece.begin < at || (i > 0 && tensor->elements == 0))
-      fail(code, "{}: tensor {} has its elements [{}, {}) twice, in {} and in {}", where, in_quotes(name),
-           piece.begin, std::min(at, piece.end), in_quotes(pieces[i - 1].file), in_quotes(piece.file));
-    at = piece.end;
-  }
-  if (at < tensor->elements) missing(at, tensor->elements);
 }
 
 }  // namespace hawser::checkpoint

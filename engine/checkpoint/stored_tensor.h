@@ -1,8 +1,9 @@
 // Where the parts of a tensor are stored. A tensor consists of any number of pieces, each a range of
-// elements of the global row-major tensor, so ranks of any layout can read what ranks of another wrote.
-// Together the pieces hold every element exactly once. Nothing else about the writers is kept.
+// elements of the global row-major tensor or a rectangle of a matrix, so ranks of any layout can read what ranks of
+// another wrote. Together the pieces hold every element exactly once. Nothing else about the writers is kept.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -19,13 +20,17 @@ struct StoredFile {
   std::string digest;
 };
 
-/// Elements [begin, end), at byte `offset` of `file`. Empty only as the one piece of a tensor without
-/// elements.
+/// Elements [begin, end), at byte `offset` of `file`. Empty only as the one piece of a tensor without elements. With
+/// rows > 1 a rectangle: the same columns of as many rows, one after the other, of which [begin, end) are the first; they
+/// are not all columns, or else it would be a range.
 struct StoredPiece {
   int64_t begin = 0, end = 0;
   std::string file;
   int64_t offset = 0;
   std::string digest;  ///< of these bytes only
+  int64_t rows = 1;
+
+  int64_t elements() const { return (end - begin) * rows; }
 };
 
 struct StoredTensor {
@@ -35,8 +40,14 @@ struct StoredTensor {
   std::vector<StoredPiece> pieces;  ///< ascending once require_covered has passed
 
   int64_t bytes() const { return elements * dtype_bytes(dtype); }
-  int64_t bytes_of(const StoredPiece& piece) const { return (piece.end - piece.begin) * dtype_bytes(dtype); }
+  int64_t bytes_of(const StoredPiece& piece) const { return piece.elements() * dtype_bytes(dtype); }
   bool is_whole(const StoredPiece& piece) const { return piece.begin == 0 && piece.end == elements; }
+  int64_t columns() const { return shape.empty() ? 1 : shape.back(); }
+  bool has_rectangles() const {
+    return std::any_of(pieces.begin(), pieces.end(), [](const StoredPiece& p) { return p.rows > 1; });
+  }
+  /// Whether there is such a rectangle of this tensor.
+  bool has_rectangle(int64_t begin, int64_t end, int64_t rows) const;
 };
 
 using StoredFiles = std::map<std::string, StoredFile>;
@@ -47,8 +58,10 @@ using StoredTensors = std::map<std::string, StoredTensor>;
 std::optional<int64_t> element_count(DType dtype, const std::vector<int64_t>& shape);
 
 /// The name under which a safetensors file stores a piece: the tensor's own name and shape if it is whole,
-/// else "name[begin:end]" with one dim.
+/// else "name[begin:end]" with one dim, or "name[row:row,column:column]".
 std::string stored_name(const std::string& name, const StoredTensor& tensor, const StoredPiece& piece);
+/// ", elements [0, 7)" or ", rows [0, 4), columns [2, 5)" for messages; empty for a whole tensor.
+std::string place_text(const StoredTensor& tensor, const StoredPiece& piece);
 std::vector<int64_t> stored_shape(const StoredTensor& tensor, const StoredPiece& piece);
 
 /// Sorts the pieces and throws `code` (naming tensor and elements) unless they hold every element exactly

@@ -38,4 +38,21 @@ std::vector<ElementRun> element_runs(const PlacedTensor& tensor, int64_t rank) {
   return runs;
 }
 
+std::vector<ElementRows> joined_rows(const std::vector<ElementRun>& runs, int64_t columns) {
+  std::vector<ElementRows> joined;
+  for (const ElementRun& run : runs) {
+    if (!joined.empty()) {
+      ElementRows& last = joined.back();
+      const int64_t size = last.first.size();
+      if (run.size() == size && size < columns && run.begin == last.first.begin + last.rows * columns &&
+          run.at == last.first.at + last.rows * size) {
+        ++last.rows;
+        continue;
+      }
+    }
+    joined.push_back({run, 1});
+  }
+  return joined;
+}
+
 }  // namespace hawser::mesh

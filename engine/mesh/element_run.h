@@ -23,4 +23,16 @@ struct ElementRun {
 /// columns has one for each row. Empty if the rank holds only padding.
 std::vector<ElementRun> element_runs(const PlacedTensor& tensor, int64_t rank);
 
+/// `rows` runs of equal size, each one row of a matrix further than the one before it, that follow each other in memory.
+struct ElementRows {
+  ElementRun first;
+  int64_t rows = 1;
+
+  bool operator==(const ElementRows&) const = default;
+};
+
+/// The runs of a matrix with so many columns, those of a cut of columns taken together: of a flat shard of it, at most
+/// three are left (the rest of a row, whole rows, the beginning of a row). 1 column: each run stays alone.
+std::vector<ElementRows> joined_rows(const std::vector<ElementRun>& runs, int64_t columns);
+
 }  // namespace hawser::mesh

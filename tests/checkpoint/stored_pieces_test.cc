@@ -1,7 +1,9 @@
 // The manifest's pieces: checkpoints of version 1 load and are still written byte for byte; manifests with
-// false pieces are refused with the tensor's name.
+// false pieces, ranges and rectangles, are refused with the tensor's name.
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "engine/checkpoint/digest.h"
 #include "engine/checkpoint/json_text.h"
@@ -155,7 +157,8 @@ TEST(StoredPieces, PiecesThatLieAreRefused) {
   expect_corrupt(forged.open_with(piece + "/offset", INT64_MAX), "at byte");
   expect_corrupt(forged.open_with(piece + "/offset", 0), "at byte");
   expect_corrupt(forged.open_with(piece + "/digest", "xxh3-128:0"), "elements [2, 4)");
-  expect_corrupt(forged.open_with(piece, {{"begin", {0, 0}}, {"end", {1, 2}}}), "not the whole tensor");
+  expect_corrupt(forged.open_with(piece, {{"begin", {0, 0}}, {"end", {1, 2}}}),
+                 "neither all of it nor several rows");
   expect_corrupt(forged.open_with("/tensors/w/pieces", 3), "not an array");
   expect_corrupt(forged.open_with("/tensors/w/shape", {int64_t{1} << 40, int64_t{1} << 40}), "overflows");
   expect_corrupt(forged.open_with("/tensors/w/shape", {INT64_MAX}), "overflows");
@@ -163,6 +166,163 @@ TEST(StoredPieces, PiecesThatLieAreRefused) {
   expect_corrupt(forged.open_with("/tensors/w/dtype", "BF16"), "tensor 'w'");
   expect_corrupt(forged.open_with("/version", 1), "has version 1");
   expect_corrupt(forged.open_with("/tensors/w/shape", {2, 4}), "no piece has its elements [6, 8) of 8");
+}
+
+/// A matrix of 4 x 6 in four pieces of every kind, whose manifest is then changed.
+struct Rectangles {
+  Rectangles() {
+    for (int i = 0; i < 24; ++i) values[i] = static_cast<float>(i);
+    const auto write = [&](int rank, int64_t begin, int64_t end, int64_t rows) {
+      std::vector<float> part;
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t e = begin; e < end; ++e) part.push_back(values[e + 6 * r]);
+      return write_shard(save.folder(), rank, 4, {{"w", DType::kF32, {4, 6}, begin, end, part.data(), rows}},
+                         1000);
+    };
+    // columns 0-1 of rows 0-2; the rest of row 0; columns 2-5 of rows 1-2; row 3
+    save.finish({write(0, 0, 2, 3), write(1, 2, 6, 1), write(2, 8, 12, 2), write(3, 18, 24, 1)}, {});
+    honest = Json::parse(read_text(path() + "/manifest.json"));
+    honest.erase("manifest_digest");
+  }
+  std::string path() const { return scratch / "x"; }
+  Error open_with(const std::string& pointer, const Json& value) const {
+    Json json = honest;
+    json[Json::json_pointer(pointer)] = value;
+    return error_of([&] { parse_manifest(with_digest(json), "manifest.json"); });
+  }
+  static std::string with_digest(const Json& json) {
+    std::string text = json.dump(1);
+    text.resize(text.size() - 2);
+    const std::string digest = Digest::of(text.data(), static_cast<int64_t>(text.size()));
+    return text + ",\n \"manifest_digest\": \"" + digest + "\"\n}\n";
+  }
+
+  const Scratch scratch;
+  ShardedSave save{scratch / "x"};
+  float values[24];
+  Json honest;
+};
+
+TEST(StoredRectangles, AreReadInAnyRangeAndCheckedWhereWhole) {
+  const Rectangles r;
+  EXPECT_EQ(r.honest["version"], 3);
+  EXPECT_EQ(r.honest["tensors"]["w"]["pieces"][0]["begin"], (Json{0, 0}));
+  EXPECT_EQ(r.honest["tensors"]["w"]["pieces"][0]["end"], (Json{3, 2}));
+  EXPECT_EQ(r.honest["tensors"]["w"]["pieces"][1]["range"], (Json{2, 6}));
+  const auto reader = Reader::open(r.path());
+  reader->verify();
+  for (int64_t begin = 0; begin <= 24; ++begin)
+    for (int64_t end = begin; end <= 24; ++end) {
+      float got[25] = {};
+      got[end - begin] = -1;
+      reader->read_range("w", begin, end, got, 4 * (end - begin));
+      for (int64_t i = begin; i < end; ++i) ASSERT_EQ(got[i - begin], r.values[i]) << begin << " to " << end;
+      ASSERT_EQ(got[end - begin], -1) << "not a byte more";
+    }
+  const Json info = Json::parse(inspect(r.path()));
+  EXPECT_EQ(info["tensors"][0]["pieces"][2]["begin"], (Json{1, 2}));
+  EXPECT_EQ(info["tensors"][0]["pieces"][2]["end"], (Json{3, 6}));
+
+  const std::string file = r.path() + "/" + r.honest["tensors"]["w"]["pieces"][2]["file"].get<std::string>();
+  std::string bytes = read_text(file);
+  bytes.back() ^= 1;
+  write_text(file, bytes);
+  const auto damaged = Reader::open(r.path());
+  float all[24];
+  for (const auto& error :
+       {error_of([&] { damaged->verify(); }), error_of([&] { damaged->read("w", all, 96); })}) {
+    EXPECT_EQ(error.code(), Code::kCheckpointCorrupt);
+    EXPECT_NE(error.message().find("rows [1, 3), columns [2, 6)"), std::string::npos) << error.message();
+  }
+  damaged->read_range("w", 0, 9, all, 36);  // not all of the piece
+}
+
+TEST(StoredRectangles, GapsOverlapsAndOtherFormsAreRefused) {
+  const Rectangles r;
+  const std::string piece = "/tensors/w/pieces/2";
+  const auto put = [&](const Json& begin, const Json& end, int64_t bytes) {
+    Json changed = r.honest["tensors"]["w"]["pieces"][2];
+    changed["begin"] = begin, changed["end"] = end, changed["bytes"] = bytes;
+    return r.open_with(piece, changed);
+  };
+  expect_corrupt(put({1, 3}, {3, 6}, 24), "no piece has its elements [8, 9) of 24");
+  expect_corrupt(put({1, 1}, {3, 6}, 40), "tensor 'w' has its elements [7, 8) twice");
+  expect_corrupt(put({1, 2}, {4, 6}, 48), "tensor 'w' has its elements [20, 24) twice");
+  expect_corrupt(put({0, 2}, {2, 6}, 32), "tensor 'w' has its elements [2, 6) twice");
+  Json json = r.honest;
+  json["tensors"]["w"]["pieces"].erase(2);
+  expect_corrupt(error_of([&] { parse_manifest(Rectangles::with_digest(json), "m"); }), "[8, 12) of 24");
+  for (const auto& [begin, end] : {std::pair<Json, Json>{{1, 0}, {3, 6}},
+                                   {{1, 2}, {2, 6}},
+                                   {{1, 2}, {1, 6}},
+                                   {{1, 2}, {3, 7}},
+                                   {{1, 2}, {5, 6}},
+                                   {{3, 2}, {1, 6}},
+                                   {{1}, {3}},
+                                   {{1, 2, 0}, {3, 6, 1}},
+                                   {{0, 0}, {INT64_MAX, 6}}})
+    expect_corrupt(put(begin, end, 32), "a piece of tensor 'w'");
+  expect_corrupt(put({1, 2}, {3, 6}, 28), "has 28 bytes where 8 elements");
+  expect_corrupt(r.open_with("/version", 2), "has version 2");
+}
+
+TEST(StoredRectangles, WritersRefuseWhatIsNone) {
+  const Scratch scratch;
+  ShardedSave save(scratch / "x");
+  const float values[24] = {};
+  const auto code = [&](std::vector<int64_t> shape, int64_t begin, int64_t end, int64_t rows) {
+    return error_of([&] {
+             write_shard(save.folder(), 0, 1, {{"w", DType::kF32, shape, begin, end, values, rows}}, 100);
+           })
+        .code();
+  };
+  EXPECT_EQ(code({4, 6}, 8, 12, 4), Code::kInvalidArgument) << "rows beyond the last";
+  EXPECT_EQ(code({4, 6}, 8, 13, 2), Code::kInvalidArgument) << "more than a row";
+  EXPECT_EQ(code({4, 6}, 6, 12, 2), Code::kInvalidArgument) << "all columns: a range";
+  EXPECT_EQ(code({4, 6}, 8, 12, 0), Code::kInvalidArgument);
+  EXPECT_EQ(code({4, 6}, 8, 12, INT64_MAX), Code::kInvalidArgument);
+  EXPECT_EQ(code({24}, 8, 12, 2), Code::kInvalidArgument);
+  EXPECT_EQ(code({2, 2, 6}, 8, 12, 2), Code::kInvalidArgument);
+}
+
+/// Any division of a matrix into ranges and rectangles is accepted, any with one piece moved is not: what a slow count
+/// of every element says.
+TEST(StoredRectangles, CoverIsWhatACountOfElementsSays) {
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const auto up_to = [&](int64_t most) { return std::uniform_int_distribution<int64_t>(0, most)(random); };
+  for (int i = 0, whole = 0; i < 20000 || whole < 100; ++i) {
+    StoredTensor tensor{DType::kF32, {1 + up_to(4), 1 + up_to(4)}, 0, {}};
+    tensor.elements = tensor.shape[0] * tensor.shape[1];
+    std::vector<int> count(static_cast<size_t>(tensor.elements));
+    for (int64_t pieces = up_to(5); pieces >= 0; --pieces) {
+      // Mostly begins where something is missing, so that whole tensors are met
+      const auto gap = std::find(count.begin(), count.end(), 0) - count.begin();
+      const int64_t begin = up_to(9) > 0 && gap < tensor.elements ? gap : up_to(tensor.elements - 1);
+      StoredPiece piece{begin, begin + 1 + up_to(tensor.elements - begin - 1), "f", 0, "d"};
+      piece.rows = 1 + up_to(3);
+      if (piece.rows > 1 && !tensor.has_rectangle(piece.begin, piece.end, piece.rows)) piece.rows = 1;
+      for (int64_t r = 0; r < piece.rows; ++r)
+        for (int64_t e = piece.begin; e < piece.end; ++e)
+          ++count[static_cast<size_t>(e + r * tensor.columns())];
+      tensor.pieces.push_back(piece);
+    }
+    const bool once = std::all_of(count.begin(), count.end(), [](int n) { return n == 1; });
+    whole += once && tensor.has_rectangles();
+    std::string text;
+    try {
+      require_covered("w", &tensor, "here", Code::kIo);
+    } catch (const Error& error) {
+      text = error.message();
+    }
+    ASSERT_EQ(text.empty(), once) << text;
+    if (once) continue;
+    // The elements that the message names are indeed missing or twice there
+    const int64_t named = std::stoll(text.substr(text.find('[') + 1));
+    ASSERT_EQ(text.find("twice") != std::string::npos, count[static_cast<size_t>(named)] > 1) << text;
+    ASSERT_NE(count[static_cast<size_t>(named)], 1) << text;
+  }
 }
 
 /// No number is too many: 1,100 tensors of which each of many ranks has a piece; 1,024 ranks, more than 2^20

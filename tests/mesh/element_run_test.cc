@@ -46,6 +46,26 @@ TEST(ElementRun, NamesTheElementsAndPlacesOfTheBlocks) {
   }
 }
 
+TEST(ElementRun, OfACutOfColumnsAreJoinedToAtMostThree) {
+  Degrees degrees;
+  degrees.dp_shard = 3, degrees.tp = 2;
+  const DeviceMesh mesh(degrees);
+  for (const int64_t offset : {0, 5, 64}) {
+    const Layout layout{{shard({Axis::kTp}, 1), flat({Axis::kDpShard}, offset, 400)}, {}};
+    const PlacedTensor tensor(mesh, layout, {30, 14});
+    for (int64_t rank = 0; rank < mesh.world_size(); ++rank) {
+      const std::vector<ElementRun> runs = element_runs(tensor, rank);
+      const std::vector<ElementRows> joined = joined_rows(runs, 14);
+      EXPECT_LE(joined.size(), 3u);
+      std::vector<ElementRun> again;
+      for (const auto& [first, rows] : joined)
+        for (int64_t r = 0; r < rows; ++r)
+          again.push_back({first.begin + r * 14, first.end + r * 14, first.at + r * first.size()});
+      EXPECT_EQ(again, runs);
+    }
+  }
+}
+
 TEST(ElementRun, AreFewWhereMemoryAllowsIt) {
   const DeviceMesh mesh({1, 1, 2, 1, 3, 1, 1});
   const auto count = [&](const Layout& layout) {

@@ -28,9 +28,10 @@ std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::Paramet
   for (size_t i = 0; i < table.all().size(); ++i) {
     const nn::Parameter& p = table.all()[i];
     const GroupState& s = rank.executor().state(p.group);
-    for (const mesh::ElementRun& run : rank.layout().to_write(p, i)) {
+    const int64_t columns = p.shape.size() == 2 ? p.shape[1] : 1;
+    for (const auto& [run, rows] : mesh::joined_rows(rank.layout().to_write(p, i), columns)) {
       const auto piece = [&](const std::string& name, StateArray array) {
-        pieces.push_back({name, array.type, p.shape, run.begin, run.end, array.from(run.at).data});
+        pieces.push_back({name, array.type, p.shape, run.begin, run.end, array.from(run.at).data, rows});
       };
       piece(p.name, s.weights);
       for (int m = 0; m < 2; ++m)

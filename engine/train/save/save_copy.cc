@@ -13,10 +13,6 @@ namespace {
 constexpr int64_t kTaskBytes = int64_t{4} << 20;
 constexpr int64_t kPage = 4096;
 
-int64_t bytes_of(const checkpoint::PieceView& piece) {
-  return (piece.end - piece.begin) * dtype_bytes(piece.dtype);
-}
-
 /// A loop over tasks of kTaskBytes.
 void run(Stream& stream, int64_t bytes, TaskFn fn, void* arg) {
   stream.run(&stream, (bytes + kTaskBytes - 1) / kTaskBytes, fn, arg);
@@ -46,7 +42,7 @@ void copy_task(void* arg, int64_t task, int32_t) {
 
 void SaveCopy::lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place) {
   int64_t bytes = 0;
-  for (const checkpoint::PieceView& piece : pieces) bytes += bytes_of(piece);
+  for (const checkpoint::PieceView& piece : pieces) bytes += piece.bytes();
   if (!memory_ || memory_->bytes() < bytes) {
     const int64_t available = device::available_memory();
     if (bytes > available)
@@ -62,7 +58,7 @@ void SaveCopy::lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place)
   for (checkpoint::PieceView& piece : pieces) {
     sources.push_back(piece.data);
     piece.data = at;
-    at += bytes_of(piece);
+    at += piece.bytes();
   }
   copies_.swap(pieces);
   sources_.swap(sources);
@@ -76,7 +72,7 @@ void SaveCopy::touch(Stream& stream) {
 void SaveCopy::copy(const device::HostLink& link, Stream& stream) {
   for (size_t i = 0; i < copies_.size(); ++i) {
     Copy copy{static_cast<char*>(const_cast<void*>(copies_[i].data)), static_cast<const char*>(sources_[i]),
-              bytes_of(copies_[i])};
+              copies_[i].bytes()};
     if (!link.in_place())
       link.read(copy.to, copy.from, copy.bytes);
     else
