@@ -74,9 +74,10 @@ StoredPiece parse_piece(const Json& json, const std::string& name, const StoredT
     fields.corrupt("lies in the unlisted file " + in_quotes(piece.file));
   piece.offset = fields.integer("offset");
   if (fields.integer("bytes") != tensor.bytes_of(piece))
-    fields.corrupt(fmt::format("has {} bytes where {} elements from {} on of {} take {}",
-                               fields.integer("bytes"), piece.elements(), piece.begin,
-                               dtype_name(tensor.dtype), tensor.bytes_of(piece)));
+    fields.corrupt(fmt::format(
+        "has {} bytes where elements [{}, {}){} of {} take {}", fields.integer("bytes"), piece.begin,
+        piece.end, piece.rows > 1 ? fmt::format(" and those below them, {} rows,", piece.rows) : "",
+        dtype_name(tensor.dtype), tensor.bytes_of(piece)));
   piece.digest = fields.text("digest");
   return piece;
 }

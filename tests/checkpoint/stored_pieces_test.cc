@@ -262,7 +262,8 @@ TEST(StoredRectangles, GapsOverlapsAndOtherFormsAreRefused) {
                                    {{1, 2, 0}, {3, 6, 1}},
                                    {{0, 0}, {INT64_MAX, 6}}})
     expect_corrupt(put(begin, end, 32), "a piece of tensor 'w'");
-  expect_corrupt(put({1, 2}, {3, 6}, 28), "has 28 bytes where 8 elements");
+  expect_corrupt(put({1, 2}, {3, 6}, 28),
+                 "has 28 bytes where elements [8, 12) and those below them, 2 rows, of F32 take 32");
   expect_corrupt(r.open_with("/version", 2), "has version 2");
 }
 

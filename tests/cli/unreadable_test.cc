@@ -66,9 +66,9 @@ TEST_F(Unreadable, AnElasticRunDoesNotBeginAnew) {
 
 TEST_F(Unreadable, ANewerVersionIsNoDamage) {
   write_text(path("run/checkpoints/step-20/manifest.json"),
-             R"({"format": "hawser-checkpoint", "version": 3})");
+             R"({"format": "hawser-checkpoint", "version": 4})");
   remember();
-  expect_left_alone(run("train --resume run --set /train/steps=30"), "has version 3");
+  expect_left_alone(run("train --resume run --set /train/steps=30"), "has version 4");
 }
 
 TEST_F(Unreadable, WhereAllAreDamagedNothingIsBegunAnew) {

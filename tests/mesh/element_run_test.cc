@@ -66,6 +66,15 @@ TEST(ElementRun, OfACutOfColumnsAreJoinedToAtMostThree) {
   }
 }
 
+TEST(ElementRun, OfOtherColumnsAreNotJoined) {
+  // The end of one row's share and the beginning of the next one's, as large
+  EXPECT_EQ(joined_rows({{9, 12, 0}, {14, 17, 3}}, 14).size(), 2u);
+  EXPECT_EQ(joined_rows({{2, 5, 0}, {16, 19, 3}, {30, 33, 6}}, 14),
+            (std::vector<ElementRows>{{{2, 5, 0}, 3}}));
+  EXPECT_EQ(joined_rows({{2, 5, 0}, {16, 19, 4}}, 14).size(), 2u) << "apart in memory";
+  EXPECT_EQ(joined_rows({{2, 5, 0}, {30, 33, 3}}, 14).size(), 2u) << "a row is left out";
+}
+
 TEST(ElementRun, AreFewWhereMemoryAllowsIt) {
   const DeviceMesh mesh({1, 1, 2, 1, 3, 1, 1});
   const auto count = [&](const Layout& layout) {
