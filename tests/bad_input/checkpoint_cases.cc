@@ -167,8 +167,6 @@ std::vector<Case> manifests() {
                [](Json& j) { piece(j)["file"] = "other.safetensors"; }),
       manifest("a piece of other bytes", {"a piece of tensor", "has 7 bytes where elements"},
                [](Json& j) { piece(j)["bytes"] = 7; }),
-      manifest("a rectangle outside of its tensor", {"a piece of tensor", "is the rectangle from"},
-               [](Json& j) { piece(j)["end"] = {1000}; }),
       manifest("a piece at another offset", {kShardName, "at byte", "but the manifest says"},
                [](Json& j) { piece(j)["offset"] = 0; }),
       manifest("a piece at offset 2^64-1", {"the offset '18446744073709551615'", "0 to 2^63 - 1"},
