@@ -9,8 +9,10 @@
 
 namespace hawser::comm {
 
-Progress::Progress(Transport& transport, int32_t lane, int32_t spins, Finished finished, void* user)
+Progress::Progress(Transport& transport, int32_t lane, bool at_once, int32_t spins, Finished finished,
+                   void* user)
     : transport_(transport), lane_(lane), spins_(spins), finished_(finished), user_(user), queue_(kQueue) {
+  if (at_once) return;
   const SignalsBlocked blocked;
   try {
     thread_ = std::thread([this] { main_loop(); });
@@ -27,6 +29,7 @@ Progress::~Progress() {
     transport_.abort(
         Error::fixed(Code::kUnavailable, "ended with calls in flight").on_rank(transport_.rank()));
   }
+  if (!thread_.joinable()) return;
   stop_.store(true);
   asked_.notify();
   thread_.join();
@@ -46,7 +49,10 @@ uint64_t Progress::push(Call call) {
                     .bytes = call.ledger_bytes,
                     .issued = call.issued});
   issued_.store(ticket, std::memory_order_seq_cst);
-  asked_.notify();
+  if (thread_.joinable())
+    asked_.notify();
+  else
+    run_next();
   return ticket;
 }
 
@@ -88,10 +94,15 @@ void Progress::main_loop() {
     const uint64_t next = retired_.load(std::memory_order_relaxed) + 1;
     asked_.wait_until(kNoDeadline, spins_, [&] { return issued_.load() >= next || stop_.load(); });
     if (issued_.load() < next) return;
-    carry_out(queue_[(next - 1) % kQueue]);
-    retired_.store(next, std::memory_order_seq_cst);
-    answered_.notify();
+    run_next();
   }
+}
+
+void Progress::run_next() {
+  const uint64_t next = retired_.load(std::memory_order_relaxed) + 1;
+  carry_out(queue_[(next - 1) % kQueue]);
+  retired_.store(next, std::memory_order_seq_cst);
+  answered_.notify();
 }
 
 void Progress::carry_out(Call& call) {

@@ -19,8 +19,9 @@ class Progress {
   /// Called on the progress thread after each call that succeeded, before it counts as done.
   using Finished = void (*)(void* user, const Call& call);
 
-  /// Throws kUnavailable if the thread cannot be created. `spins` before sleeping.
-  Progress(Transport& transport, int32_t lane, int32_t spins, Finished finished, void* user);
+  /// Throws kUnavailable if the thread cannot be created. `spins` before sleeping. `at_once`: without a thread; push runs
+  /// the call.
+  Progress(Transport& transport, int32_t lane, bool at_once, int32_t spins, Finished finished, void* user);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -47,6 +48,7 @@ class Progress {
 
  private:
   void main_loop();
+  void run_next();
   void carry_out(Call& call);
   void check_ticket(uint64_t ticket) const;
 

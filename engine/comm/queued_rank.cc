@@ -75,8 +75,8 @@ Progress& QueuedRank::progress_of(const Lane& lane) {
   const auto number = static_cast<size_t>(transport_->lane(lane));
   const std::lock_guard lock(groups_mutex_);
   while (lanes_.size() <= number) {
-    lanes_.push_back(std::make_unique<Progress>(*transport_, static_cast<int32_t>(lanes_.size()), spins_,
-                                                &QueuedRank::count, this));
+    lanes_.push_back(std::make_unique<Progress>(*transport_, static_cast<int32_t>(lanes_.size()),
+                                                lane.at_once, spins_, &QueuedRank::count, this));
     lane_names_.push_back(lane.name);
   }
   return *lanes_[number];
@@ -108,10 +108,12 @@ class QueuedDeviceComm final : public DeviceComm {
 
 }  // namespace
 
+/// A device's call ends when its stream reaches it, so its lane has a thread.
 std::unique_ptr<DeviceComm> QueuedRank::on_device(const DeviceUse& use) {
+  Lane lane = use.lane;
+  lane.at_once = false;
   return std::make_unique<QueuedDeviceComm>(
-      use, *transport_, progress_of(use.lane),
-      [this, lane = use.lane](std::vector<int32_t> members, std::string name) {
+      use, *transport_, progress_of(lane), [this, lane](std::vector<int32_t> members, std::string name) {
         return make_queued(std::move(members), std::move(name), lane, Pairs::kTree);
       });
 }

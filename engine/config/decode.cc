@@ -210,6 +210,8 @@ ResolvedConfig decode(const Effective& c) {
   resolved.cuda.graphs = c.flag("/cuda/graphs");
   resolved.mesh.dp_replicate = c.integer("/mesh/dp_replicate");
   resolved.mesh.dp_shard = c.integer("/mesh/dp_shard");
+  resolved.mesh.tp = c.integer("/mesh/tp");
+  resolved.mesh.sequence_parallel = c.flag("/mesh/sequence_parallel");
   resolved.zero = decode_zero(c);
   resolved.comm.sum_group = c.integer("/comm/sum_group");
   resolved.comm.timeout_seconds = c.number("/comm/timeout_seconds");

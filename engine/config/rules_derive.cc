@@ -76,6 +76,10 @@ Value usual_warmup(const Effective& c) {
 }
 
 constexpr Derivation kDerivations[] = {
+    {"mesh.sequence_parallel = true where tp is above 1",
+     "/mesh/sequence_parallel",
+     {"/mesh/tp"},
+     [](const Effective& c) { return Value::of_bool(c.integer("/mesh/tp") > 1); }},
     {"data.sources = [data.path]", "/data/sources", {"/data/path"}, sources_of_path, true},
     {"data.format = text, because a vocabulary is given",
      "/data/format",

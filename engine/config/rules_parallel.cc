@@ -29,9 +29,28 @@ int64_t nearest_divisor(int64_t n, int64_t wish, int64_t least) {
   return best;
 }
 
-/// More ranks than possible, which a separate check refuses.
+/// More data-parallel ranks than possible, which a separate check refuses.
 bool has_too_many_ranks(const Effective& c) {
   return c.integer("/mesh/dp_replicate") * c.integer("/mesh/dp_shard") > kMostRanks;
+}
+
+/// The nearest tensor-parallel degree that divides `count`.
+std::string nearest_tp(const Effective& c, const char* count) {
+  return fmt::format("{}", nearest_divisor(c.integer(count), c.integer("/mesh/tp"), 1));
+}
+
+/// Key/value heads are divided among ranks, or ranks among key/value heads.
+bool divides_kv_heads(const Effective& c, int64_t tp) {
+  const int64_t kv_heads = c.integer("/model/kv_heads");
+  return kv_heads % tp == 0 || tp % kv_heads == 0;
+}
+
+std::string nearest_tp_of_kv_heads(const Effective& c) {
+  const int64_t heads = c.integer("/model/heads"), wish = c.integer("/mesh/tp");
+  int64_t best = 1;
+  for (int64_t tp = 1; tp <= heads; ++tp)
+    if (heads % tp == 0 && divides_kv_heads(c, tp) && std::abs(tp - wish) < std::abs(best - wish)) best = tp;
+  return fmt::format("{}", best);
 }
 
 bool sums_by_tree(const Effective& c) { return c.is("/zero/sum_order", "tree"); }
@@ -43,6 +62,41 @@ constexpr Check kParallelChecks[] = {
      "dp_replicate {/mesh/dp_replicate} x dp_shard {/mesh/dp_shard} are more than 1048576 ranks",
      "use {} or less",
      [](const Effective& c) { return fmt::format("{}", kMostRanks / c.integer("/mesh/dp_shard")); }},
+    {"/mesh/tp",
+     {"/mesh/tp", "/mesh/dp_replicate", "/mesh/dp_shard"},
+     [](const Effective& c) {
+       return !has_too_many_ranks(c) && data_parallel_ranks(c) * c.integer("/mesh/tp") > kMostRanks;
+     },
+     "dp_replicate {/mesh/dp_replicate} x dp_shard {/mesh/dp_shard} x tp {/mesh/tp} are more than 1048576 "
+     "ranks",
+     "use {} or less",
+     [](const Effective& c) { return fmt::format("{}", kMostRanks / data_parallel_ranks(c)); }},
+    {"/mesh/tp",
+     {"/mesh/tp", "/model/heads"},
+     [](const Effective& c) { return c.integer("/model/heads") % c.integer("/mesh/tp") != 0; },
+     "{/mesh/tp} tensor-parallel ranks cannot share {/model/heads} heads equally",
+     "use {}",
+     [](const Effective& c) { return nearest_tp(c, "/model/heads"); }},
+    {"/mesh/tp",
+     {"/mesh/tp", "/model/mlp_width"},
+     [](const Effective& c) { return c.integer("/model/mlp_width") % c.integer("/mesh/tp") != 0; },
+     "{/mesh/tp} tensor-parallel ranks cannot share an mlp_width of {/model/mlp_width} equally",
+     "use {}",
+     [](const Effective& c) { return nearest_tp(c, "/model/mlp_width"); }},
+    {"/mesh/tp",
+     {"/mesh/tp", "/model/heads", "/model/kv_heads"},
+     [](const Effective& c) {
+       const int64_t tp = c.integer("/mesh/tp");
+       return c.integer("/model/heads") % tp == 0 && !divides_kv_heads(c, tp);
+     },
+     "{/mesh/tp} tensor-parallel ranks and {/model/kv_heads} key/value heads: neither divides the other",
+     "use {}",
+     nearest_tp_of_kv_heads},
+    {"/mesh/sequence_parallel",
+     {"/mesh/sequence_parallel", "/mesh/tp"},
+     [](const Effective& c) { return c.flag("/mesh/sequence_parallel") && c.integer("/mesh/tp") == 1; },
+     "has no effect: one tensor-parallel rank has no one to divide rows with",
+     "remove it, or set /mesh/tp to 2 or more"},
 
     {"/zero/stage",
      {"/zero/stage", "/mesh/dp_shard"},

@@ -1,9 +1,12 @@
 #include "engine/mesh/mesh.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/mesh/mesh_config.h"
 
 namespace hawser::mesh {
 namespace {
@@ -13,6 +16,12 @@ constexpr int64_t kMostRanks = 2147483647;
 constexpr const char* kNames[kAxes] = {"pp", "dp_replicate", "dp_shard", "cp", "tp", "edp", "ep", "etp"};
 
 }  // namespace
+
+std::string degrees_text(const MeshConfig& mesh) {
+  std::string text = fmt::format("dp_replicate {} x dp_shard {}", mesh.dp_replicate, mesh.dp_shard);
+  if (mesh.tp > 1) text += fmt::format(" x tp {}", mesh.tp);
+  return text;
+}
 
 const char* axis_name(Axis axis) { return kNames[static_cast<size_t>(axis)]; }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace hawser::mesh {
 
@@ -9,11 +10,16 @@ namespace hawser::mesh {
 struct MeshConfig {
   int64_t dp_replicate = 1;
   int64_t dp_shard = 1;
+  int64_t tp = 1;
+  bool sequence_parallel = false;  ///< tp ranks divide the rows of the residual stream too
 
   /// Number of ranks: the world.
-  int64_t world() const { return dp(); }
+  int64_t world() const { return dp() * tp; }
   /// Number of ranks that read different rows of a global batch.
   int64_t dp() const { return dp_replicate * dp_shard; }
 };
+
+/// "dp_replicate 2 x dp_shard 3 x tp 4"; of the model axes only those above 1.
+std::string degrees_text(const MeshConfig& mesh);
 
 }  // namespace hawser::mesh

@@ -21,6 +21,7 @@ kernels::AttentionShape AttentionCore::shape(const Context& ctx, const Attention
   s.softcap = static_cast<float>(model_.attention_softcap);
   s.kv_begin = ctx.kv_begin_BT;
   s.documents = ctx.documents;
+  s.first_head = ctx.exchange->rank() * model_.heads;
   s.dropout = ctx.dropout(model_.dropout_attention, layer_, kSiteAttention);
   return s;
 }

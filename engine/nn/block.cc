@@ -24,7 +24,7 @@ Block::Block(const ParameterTable& table, const ModelConfig& model, int64_t laye
 }
 
 BlockSaved Block::take_saved(const Context& ctx, Region& region) const {
-  const int64_t rows = ctx.rows();
+  const int64_t rows = ctx.own_rows().room;
   BlockSaved s;
   s.attention_norm = attention_norm_.take_saved(region, rows);
   s.attention = attention_.take_saved(ctx, region);
@@ -52,16 +52,17 @@ const void* Block::enter(const Context& ctx, const void* n) const {
 kernels::ResidualForward Block::sum(const Context& ctx, const std::optional<NormLayer>& post_norm,
                                     const NormSaved& saved, float* y, const float* x, const float* branch,
                                     DropoutSite site) const {
+  const int64_t rows = ctx.own_rows().count;
   kernels::ResidualForward r;
   r.y = y;
   r.x = x;
   r.branch = branch;
   if (post_norm) {
-    float* const normed = ctx.workspace->take_as<float>(ctx.rows() * width_);
-    post_norm->forward(ctx, saved, normed, DType::kF32, width_, branch, DType::kF32, {ctx.rows(), 1, width_});
+    float* const normed = ctx.workspace->take_as<float>(rows * width_);
+    post_norm->forward(ctx, saved, normed, DType::kF32, width_, branch, DType::kF32, {rows, 1, width_});
     r.branch = normed;
   }
-  r.rows = ctx.rows(), r.d = width_, r.seq = ctx.seq;
+  r.rows = rows, r.d = width_, r.seq = ctx.seq;
   r.dropout = ctx.dropout(model_.dropout_residual, layer_, site);
   return r;
 }
@@ -71,36 +72,41 @@ kernels::ResidualForward Block::sum(const Context& ctx, const std::optional<Norm
 Block::Gradient Block::branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
                                        const NormSaved& saved, const float* dy, const float* branch,
                                        DropoutSite site) const {
+  const OwnRows own = ctx.own_rows();
   kernels::ResidualBackward r;
   r.dropout = ctx.dropout(model_.dropout_residual, layer_, site);
   if (!post_norm && r.dropout.p == 0 && ctx.type == DType::kF32) return {dy, DType::kF32};
-  const int64_t elements = ctx.rows() * width_;
+  const int64_t elements = own.room * width_;
   if (!post_norm || r.dropout.p > 0) {
     r.branch_type = post_norm ? DType::kF32 : ctx.type;
     r.dbranch = ctx.workspace->take(elements * dtype_bytes(r.branch_type));
     r.dy = dy;
-    r.rows = ctx.rows(), r.d = width_, r.seq = ctx.seq;
+    r.rows = own.count, r.d = width_, r.seq = ctx.seq;
     ctx.kernels->residual_backward(r, *ctx.stream);
     if (!post_norm) return {r.dbranch, r.branch_type};
     dy = static_cast<const float*>(r.dbranch);
   }
   void* const d = ctx.take(elements);
   post_norm->backward(ctx, saved, d, ctx.type, width_, dy, DType::kF32, width_, branch, DType::kF32,
-                      {ctx.rows(), 1, width_});
+                      {own.count, 1, width_});
   return {d, ctx.type};
 }
 
 void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, float* y, const float* x) const {
   const BlockSaved s = take_saved(ctx, saved);
+  const OwnRows own = ctx.own_rows();
   RegionScope scope(*ctx.workspace);
-  float* const scratch = attention_post_norm_ ? nullptr : ctx.workspace->take_as<float>(ctx.rows() * width_);
-  void* const n = ctx.take(ctx.rows() * width_);
+  float* const scratch = attention_post_norm_ ? nullptr : ctx.workspace->take_as<float>(own.room * width_);
+  void* const n = ctx.take(own.room * width_);
 
-  attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, width_, x, DType::kF32,
-                          {ctx.rows(), 1, width_});
+  attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, width_, x, DType::kF32, {own.count, 1, width_});
   float* const attention_out = s.attention_out ? s.attention_out : scratch;
-  attention_.forward(ctx, s.attention, cos_sin, attention_out, enter(ctx, n));
-  ctx.exchange->leave(ctx, attention_out, width_);
+  {
+    RegionScope of_branch(*ctx.workspace);
+    float* const whole = ctx.exchange->whole_rows(ctx, attention_out, width_);
+    attention_.forward(ctx, s.attention, cos_sin, whole, enter(ctx, n));
+    ctx.exchange->leave(ctx, attention_out, whole, width_);
+  }
   {
     RegionScope of_sum(*ctx.workspace);
     mlp_norm_.forward(
@@ -108,8 +114,12 @@ void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, flo
         sum(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x, attention_out, kSiteAttentionOut));
   }
   float* const mlp_out = s.mlp_out ? s.mlp_out : scratch;
-  mlp_.forward(ctx, s.mlp, mlp_out, enter(ctx, n));
-  ctx.exchange->leave(ctx, mlp_out, width_);
+  {
+    RegionScope of_branch(*ctx.workspace);
+    float* const whole = ctx.exchange->whole_rows(ctx, mlp_out, width_);
+    mlp_.forward(ctx, s.mlp, whole, enter(ctx, n));
+    ctx.exchange->leave(ctx, mlp_out, whole, width_);
+  }
   ctx.kernels->residual_forward(sum(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, mlp_out, kSiteMlpOut),
                                 *ctx.stream);
 }
@@ -117,14 +127,15 @@ void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, flo
 void Block::backward(const Context& ctx, Region& saved, const float* cos_sin, float* dx,
                      const float* x) const {
   const BlockSaved s = take_saved(ctx, saved);
-  const int64_t elements = ctx.rows() * width_;
+  const int64_t elements = ctx.own_rows().room * width_;
   {
     RegionScope scope(*ctx.workspace);
     Gradient dy = branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, s.mlp_out, kSiteMlpOut);
     dy.data = ctx.exchange->leave_backward(ctx, dy.data, dy.type, width_);
     float* const dn2 = ctx.workspace->take_as<float>(elements);
-    const void* const dh = mlp_.backward(ctx, s.mlp, dn2, dy.data, dy.type);
-    ctx.exchange->enter_backward(ctx, dn2, width_);
+    float* const whole = ctx.exchange->whole_rows(ctx, dn2, width_);
+    const void* const dh = mlp_.backward(ctx, s.mlp, whole, dy.data, dy.type);
+    ctx.exchange->enter_backward(ctx, dn2, whole, width_);
     void* const n2 = ctx.take(elements);
     mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, n2, dn2, s.x_mid);
     mlp_.backward_up_weight(ctx, dh, enter(ctx, n2));
@@ -134,13 +145,15 @@ void Block::backward(const Context& ctx, Region& saved, const float* cos_sin, fl
                                 kSiteAttentionOut);
   dy.data = ctx.exchange->leave_backward(ctx, dy.data, dy.type, width_);
   float* const dn1 = ctx.workspace->take_as<float>(elements);
-  const void* const dqkv = attention_.backward(ctx, s.attention, cos_sin, dn1, dy.data, dy.type);
-  ctx.exchange->enter_backward(ctx, dn1, width_);
+  float* const whole = ctx.exchange->whole_rows(ctx, dn1, width_);
+  const void* const dqkv = attention_.backward(ctx, s.attention, cos_sin, whole, dy.data, dy.type);
+  ctx.exchange->enter_backward(ctx, dn1, whole, width_);
   void* const n1 = ctx.take(elements);
   attention_norm_.backward_residual(ctx, s.attention_norm, dx, n1, dn1, x);
   attention_.backward_qkv_weight(ctx, dqkv, enter(ctx, n1));
 }
 
+/// Generation does not divide rows.
 void Block::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const {
   const int64_t rows = ctx.rows();
   RegionScope scope(*ctx.workspace);
@@ -150,14 +163,14 @@ void Block::forward_cached(const Context& ctx, const KvCache& cache, const float
 
   attention_norm_.forward(ctx, statistics, n, ctx.type, width_, x, DType::kF32, {rows, 1, width_});
   attention_.forward_cached(ctx, cache, cos_sin, branch, enter(ctx, n));
-  ctx.exchange->leave(ctx, branch, width_);
+  ctx.exchange->leave(ctx, branch, branch, width_);
   {
     RegionScope of_sum(*ctx.workspace);
     mlp_norm_.forward(ctx, statistics, n, ctx.type,
                       sum(ctx, attention_post_norm_, statistics, x, x, branch, kSiteAttentionOut));
   }
   mlp_.forward(ctx, mlp_.take_saved(ctx, *ctx.workspace), branch, enter(ctx, n));
-  ctx.exchange->leave(ctx, branch, width_);
+  ctx.exchange->leave(ctx, branch, branch, width_);
   ctx.kernels->residual_forward(sum(ctx, mlp_post_norm_, statistics, x, x, branch, kSiteMlpOut), *ctx.stream);
 }
 

@@ -33,7 +33,7 @@ struct BlockSaved {
 
 class Block {
  public:
-  /// `model` must outlive the block.
+  /// `model` is the rank's share (local_model). It must outlive the block.
   Block(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
   /// Computes y[rows, C] from x[rows, C], both f32. `saved` receives what backward needs.

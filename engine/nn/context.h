@@ -34,6 +34,7 @@ struct Context {
 
   int64_t batch = 0, seq = 0;
   int64_t rows() const { return batch * seq; }
+  OwnRows own_rows() const { return exchange->own_rows(rows()); }  ///< of the residual stream
 
   // Inputs of the micro-batch, [B, T] each; kv_begin is null when every row is one document.
   const int32_t* tokens_BT = nullptr;
@@ -75,7 +76,8 @@ struct Context {
   kernels::Dropout dropout(double p, int64_t layer, int64_t site) const {
     if (!training || p <= 0) return {};
     return {static_cast<float>(p),
-            philox_derive(seed, static_cast<uint64_t>(layer), static_cast<uint64_t>(site)), samples_B};
+            philox_derive(seed, static_cast<uint64_t>(layer), static_cast<uint64_t>(site)), samples_B,
+            own_rows().first};
   }
   /// Runs m with its own workspace.
   void matmul(kernels::Matmul m) const {

@@ -64,8 +64,9 @@ class DryRun {
     workspace_ = Region::measuring();
     Region saved = Region::measuring();
     stream_.flops = 0;
+    const int64_t sent = ctx_.exchange->sent_bytes();
     call(ctx_, saved);
-    return {workspace_.high(), saved.high(), stream_.flops};
+    return {workspace_.high(), saved.high(), stream_.flops, ctx_.exchange->sent_bytes() - sent};
   }
 
  private:
@@ -99,14 +100,15 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
   costs.loss_eval = dry.measure([&](const Context& c, Region&) { head.forward(c, f, f); });
   costs.logits = dry.measure([&](const Context& c, Region&) {
     if (chunk_logits) head.take_logits(c, c.rows());
-    head.logits(c, f, f, c.rows());
+    head.logits(c, f, head.whole_rows(c, f), c.rows());
   });
   return costs;
 }
 
 int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
-                                 WeightTypes types, int64_t rows, int64_t capacity, bool chunk_logits) {
-  DryRun dry(model, kernels, workers, types, 1, rows, false, kAlone);
+                                 WeightTypes types, int64_t rows, int64_t capacity, bool chunk_logits,
+                                 const Exchange& exchange) {
+  DryRun dry(model, kernels, workers, types, 1, rows, false, exchange);
   float* const f = DryRun::fake_floats();
   const KvCache cache{DryRun::fake(), DryRun::fake(), capacity - rows};
   const CallCost logits = dry.measure([&](const Context& c, Region&) {

@@ -4,27 +4,32 @@ namespace hawser::nn {
 
 Embedding::Embedding(const ParameterTable& table, const ModelConfig& model)
     : model_(model),
+      words_(OwnWords::of(table.at("embedding.tokens.weight"))),
       tokens_(table.place("embedding.tokens.weight")),
       positions_(table.place("embedding.positions.weight")) {}
 
 void Embedding::forward(const Context& ctx, float* x) const {
-  kernels::EmbeddingForward e;
-  e.x = x;
-  e.tokens_weight = ctx.lookup(tokens_);
-  e.positions_weight = ctx.lookup(positions_);
-  e.tokens = ctx.tokens_BT;
-  e.positions = ctx.positions_BT;
-  e.weight_type = ctx.lookup_type;
-  e.rows = ctx.rows(), e.d = model_.width;
-  e.scale = static_cast<float>(model_.embedding_scale);
-  ctx.kernels->embedding_forward(e, *ctx.stream);
-
+  {
+    RegionScope scope(*ctx.workspace);
+    kernels::EmbeddingForward e;
+    e.x = ctx.exchange->whole_rows(ctx, x, model_.width);
+    e.tokens_weight = ctx.lookup(tokens_);
+    if (ctx.exchange->rank() == 0) e.positions_weight = ctx.lookup(positions_);  // once in the sum
+    e.tokens = ctx.tokens_BT;
+    e.positions = ctx.positions_BT;
+    e.weight_type = ctx.lookup_type;
+    e.rows = ctx.rows(), e.d = model_.width;
+    e.first_word = words_.first(ctx), e.words = words_.count(ctx);
+    e.scale = static_cast<float>(model_.embedding_scale);
+    ctx.kernels->embedding_forward(e, *ctx.stream);
+    ctx.exchange->leave(ctx, x, e.x, model_.width);
+  }
   kernels::ResidualForward drop;
   drop.dropout = ctx.dropout(model_.dropout_embedding, -1, kSiteEmbedding);
   if (drop.dropout.p == 0) return;
   drop.y = x;
   drop.x = x;
-  drop.rows = ctx.rows(), drop.d = model_.width, drop.seq = ctx.seq;
+  drop.rows = ctx.own_rows().count, drop.d = model_.width, drop.seq = ctx.seq;
   ctx.kernels->residual_forward(drop, *ctx.stream);
 }
 
@@ -35,20 +40,23 @@ void Embedding::backward(const Context& ctx, float* dx, const LookupGradient* ti
   if (drop.dropout.p > 0) {
     drop.dbranch = dx;
     drop.dy = dx;
-    drop.rows = ctx.rows(), drop.d = model_.width, drop.seq = ctx.seq;
+    drop.rows = ctx.own_rows().count, drop.d = model_.width, drop.seq = ctx.seq;
     ctx.kernels->residual_backward(drop, *ctx.stream);
   }
+  RegionScope scope(*ctx.workspace);
   kernels::EmbeddingBackward b;
   b.dweight = ctx.gradient(tokens_);
-  b.dx = dx;
+  b.dx = static_cast<const float*>(ctx.exchange->leave_backward(ctx, dx, DType::kF32, model_.width));
   b.index = ctx.tokens_BT;
-  b.rows = ctx.rows(), b.d = model_.width, b.table_rows = model_.vocab_size;
+  b.rows = ctx.rows(), b.d = model_.width;
+  b.first = words_.first(ctx), b.table_rows = words_.count(ctx);
   b.skip = static_cast<int32_t>(model_.padding_token);
   b.scale = static_cast<float>(model_.embedding_scale);
   b.accumulate = ctx.accumulate;
   if (tied) {
     b.dweight = tied->rows();
     b.index = tied->index(micro_batch);
+    b.first = 0;
     b.table_rows = tied->sizes().rows();
     b.skip = -1;
   }
@@ -57,6 +65,7 @@ void Embedding::backward(const Context& ctx, float* dx, const LookupGradient* ti
   if (b.dweight == nullptr) return;
   b.index = ctx.positions_BT;
   b.accumulate = ctx.accumulate;
+  b.first = 0;
   b.table_rows = model_.context;
   b.skip = -1;
   b.scale = 1.0f;
@@ -68,7 +77,7 @@ void Embedding::join(const Context& ctx, const LookupGradient& tied, int32_t mic
   b.dweight = ctx.gradient(tokens_);
   b.dx = tied.rows();
   b.index = tied.tokens(micro_batch);
-  b.rows = tied.sizes().rows(), b.d = model_.width, b.table_rows = model_.vocab_size;
+  b.rows = tied.sizes().rows(), b.d = model_.width, b.table_rows = words_.count(ctx);
   b.skip = -1;
   b.accumulate = true;
   ctx.kernels->embedding_backward(b, *ctx.stream);

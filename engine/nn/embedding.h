@@ -1,5 +1,5 @@
-// Embedding: adds the embeddings of tokens (and learned positions) to the residual stream. Tensor parallelism
-// will split the vocabulary here.
+// Embedding: adds the embeddings of tokens (and learned positions) to the residual stream. Tensor-parallel ranks
+// each look up their own words (own_words.h); the sum over ranks has all of them.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include "engine/nn/context.h"
 #include "engine/nn/lookup_gradient.h"
 #include "engine/nn/model_config.h"
+#include "engine/nn/own_words.h"
 #include "engine/nn/parameter.h"
 
 namespace hawser::nn {
@@ -28,6 +29,7 @@ class Embedding {
 
  private:
   const ModelConfig& model_;
+  OwnWords words_;
   Place tokens_, positions_;
 };
 

@@ -121,6 +121,14 @@ KernelWork work_of(const kernels::EmbeddingBackward& e) {
 KernelWork work_of(const kernels::CrossEntropy& c) {
   return work(Kernel::kCrossEntropy, c.type, c.rows * c.vocab * dtype_bytes(c.type) * (c.backward ? 2 : 1));
 }
+KernelWork work_of(const kernels::CrossEntropyStatistics& s) {
+  return work(Kernel::kCrossEntropyStatistics, s.own.type,
+              s.own.rows * s.own.vocab * dtype_bytes(s.own.type));
+}
+KernelWork work_of(const kernels::CrossEntropyDivided& d) {
+  return work(Kernel::kCrossEntropyDivided, d.own.type,
+              d.own.rows * d.own.vocab * dtype_bytes(d.own.type) * (d.own.backward ? 2 : 1));
+}
 KernelWork work_of(const kernels::SoftCap& s) { return work(Kernel::kSoftCap, DType::kF32, 8 * s.n); }
 KernelWork work_of(const kernels::ColumnSum& s) {
   return work(Kernel::kColumnSum, s.type, s.rows * s.n * dtype_bytes(s.type));

@@ -1,5 +1,7 @@
 #include "engine/nn/linear.h"
 
+#include <algorithm>
+
 namespace hawser::nn {
 namespace {
 
@@ -22,15 +24,20 @@ kernels::Matmul into(void* c, DType type, int64_t stride) {
 Linear::Linear(const ParameterTable& table, const std::vector<std::string>& prefixes) {
   for (const std::string& prefix : prefixes) {
     const Parameter& weight = table.at(prefix + ".weight");
-    const Columns part{table.place(prefix + ".weight"), table.place(prefix + ".bias"), out_, weight.shape[0]};
-    in_ = weight.shape[1];
-    if (!parts_.empty()) {
+    const Columns part{table.place(prefix + ".weight"), table.place(prefix + ".bias"), out_,
+                       weight.local_shape[0]};
+    in_ = weight.local_shape[1];
+    cuts_inputs_ = weight.cut.dim == 1;
+    if (parts_.empty() || !follows(part.weight, parts_.back().weight, parts_.back().out * in_)) {
+      stacks_.push_back(part);
+    } else {
       const Columns& last = parts_.back();
-      HWS_CHECK(follows(part.weight, last.weight, last.out * in_));
-      one_product_ = one_product_ && ((!last.bias && !part.bias) || follows(part.bias, last.bias, last.out));
+      Columns& stack = stacks_.back();
+      stack.out += part.out;
+      stack.whole = stack.whole && ((!last.bias && !part.bias) || follows(part.bias, last.bias, last.out));
     }
     parts_.push_back(part);
-    out_ += weight.shape[0];
+    out_ += part.out;
   }
 }
 
@@ -40,7 +47,7 @@ void Linear::product(const Context& ctx, const Columns& part, kernels::Matmul m,
   RegionScope scope(*ctx.workspace);
   m.a = x;
   m.b = ctx.weight(part.weight);
-  m.bias = ctx.lookup_f32(part.bias, part.out);
+  if (!cuts_inputs_ || ctx.exchange->rank() == 0) m.bias = ctx.lookup_f32(part.bias, part.out);
   m.a_type = ctx.type, m.b_type = ctx.type;
   m.m = rows, m.n = part.out, m.k = in_;
   m.lda = in_, m.ldb = in_;
@@ -50,9 +57,12 @@ void Linear::product(const Context& ctx, const Columns& part, kernels::Matmul m,
 
 void Linear::forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x,
                      int64_t rows) const {
-  if (one_product_) return product(ctx, all(), into(y, y_type, ldy), x, rows);
-  for (const Columns& part : parts_)
-    product(ctx, part, into(advance(y, part.begin, y_type), y_type, ldy), x, rows);
+  const auto compute = [&](const Columns& columns) {
+    product(ctx, columns, into(advance(y, columns.begin, y_type), y_type, ldy), x, rows);
+  };
+  const bool whole =
+      std::all_of(stacks_.begin(), stacks_.end(), [](const Columns& stack) { return stack.whole; });
+  for (const Columns& columns : whole ? stacks_ : parts_) compute(columns);
 }
 
 void Linear::forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x,
@@ -61,27 +71,31 @@ void Linear::forward_part(const Context& ctx, size_t part, void* y, int64_t ldy,
 }
 
 void Linear::forward_gelu(const Context& ctx, void* a, void* h, const void* x, int64_t rows) const {
-  HWS_CHECK(one_product_);
+  HWS_CHECK(stacks_.size() == 1 && stacks_[0].whole);
   kernels::Matmul m = into(a, ctx.type, out_);
   m.aux = h;
   m.epilogue = kernels::Epilogue::kGeluTanh;
-  product(ctx, all(), m, x, rows);
+  product(ctx, stacks_[0], m, x, rows);
 }
 
-/// Computes dy W into the output of m.
-void Linear::input_gradient(const Context& ctx, kernels::Matmul m, const void* dy, DType dy_type,
-                            int64_t rows) const {
-  m.a = dy;
-  m.b = ctx.weight(parts_[0].weight);
+/// Computes dy W into the output of m, for the columns of one stack.
+void Linear::input_gradient(const Context& ctx, const Columns& stack, kernels::Matmul m, const void* dy,
+                            DType dy_type, int64_t rows) const {
+  m.a = advance(dy, stack.begin, dy_type);
+  m.b = ctx.weight(stack.weight);
   m.a_type = dy_type, m.b_type = ctx.type;
-  m.m = rows, m.n = in_, m.k = out_;
+  m.m = rows, m.n = in_, m.k = stack.out;
   m.lda = out_, m.ldb = in_;
   ctx.matmul(m);
 }
 
 void Linear::backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
                             int64_t rows) const {
-  input_gradient(ctx, into(dx, dx_type, in_), dy, dy_type, rows);
+  kernels::Matmul m = into(dx, dx_type, in_);
+  for (const Columns& stack : stacks_) {
+    input_gradient(ctx, stack, m, dy, dy_type, rows);
+    m.accumulate = true;
+  }
 }
 
 void Linear::backward_input_gelu(const Context& ctx, void* dh, const void* h, const void* dy, DType dy_type,
@@ -89,29 +103,33 @@ void Linear::backward_input_gelu(const Context& ctx, void* dh, const void* h, co
   kernels::Matmul m = into(dh, ctx.type, in_);
   m.aux = const_cast<void*>(h);  // read here, written forward
   m.epilogue = kernels::Epilogue::kGeluTanhGradient;
-  input_gradient(ctx, m, dy, dy_type, rows);
+  input_gradient(ctx, stacks_[0], m, dy, dy_type, rows);
 }
 
 /// Contiguous biases get their gradient from the weight's product if the backend offers that.
 void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, const void* x,
                              int64_t rows) const {
-  kernels::Matmul m;
-  m.c = ctx.gradient(parts_[0].weight);
-  m.a = dy;
-  m.b = x;
-  m.a_type = dy_type, m.b_type = ctx.type;
-  m.m = out_, m.n = in_, m.k = rows;
-  m.ldc = in_, m.lda = out_, m.ldb = in_;
-  m.a_transposed = true;
-  m.accumulate = ctx.accumulate;
-  if (m.c != nullptr && one_product_ && ctx.kernels->suited->epilogues)
-    m.bias_gradient = ctx.gradient(parts_[0].bias);
-  if (m.c != nullptr) ctx.matmul(m);
-  if (m.bias_gradient == nullptr) sum_bias_gradients(ctx, dy, dy_type, rows);
+  for (const Columns& stack : stacks_) {
+    kernels::Matmul m;
+    m.c = ctx.gradient(stack.weight);
+    m.a = advance(dy, stack.begin, dy_type);
+    m.b = x;
+    m.a_type = dy_type, m.b_type = ctx.type;
+    m.m = stack.out, m.n = in_, m.k = rows;
+    m.ldc = in_, m.lda = out_, m.ldb = in_;
+    m.a_transposed = true;
+    m.accumulate = ctx.accumulate;
+    if (m.c != nullptr && stack.whole && ctx.kernels->suited->epilogues)
+      m.bias_gradient = ctx.gradient(stack.bias);
+    if (m.c != nullptr) ctx.matmul(m);
+    if (m.bias_gradient == nullptr) sum_bias_gradients(ctx, stack, dy, dy_type, rows);
+  }
 }
 
-void Linear::sum_bias_gradients(const Context& ctx, const void* dy, DType dy_type, int64_t rows) const {
+void Linear::sum_bias_gradients(const Context& ctx, const Columns& stack, const void* dy, DType dy_type,
+                                int64_t rows) const {
   for (const Columns& part : parts_) {
+    if (part.begin < stack.begin || part.begin >= stack.begin + stack.out) continue;
     if (ctx.gradient(part.bias) == nullptr) continue;
     RegionScope scope(*ctx.workspace);
     kernels::ColumnSum s;

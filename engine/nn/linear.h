@@ -1,5 +1,7 @@
 // Linear: y = x W^T + b over one weight, or over several stacked ones (q, k, v; gate, up) that are contiguous
-// in memory, so that one matrix product computes them all. Every output is written in `product` and every dx
+// in memory, so that one matrix product computes them all. Weights may be one rank's share of larger ones
+// (nn/parameter.h): of the outputs, or of the inputs; then y is an addend, and one rank adds the bias. Key and
+// value weights that several ranks share lie apart from those of the queries. Every output is written in `product` and every dx
 // in `input_gradient`. An adapter beside a weight (LoRA) will therefore have one place in forward and two in
 // backward: dx there, and its own gradients in `backward_weight`. It cannot be combined with a fused GELU;
 // Mlp::in_products decides that.
@@ -43,16 +45,18 @@ class Linear {
   struct Columns {
     Place weight, bias;
     int64_t begin, out;  // first column, columns
+    bool whole = true;   // its biases are contiguous, or there are none
   };
-  Columns all() const { return {parts_[0].weight, parts_[0].bias, 0, out_}; }
   void product(const Context& ctx, const Columns& part, kernels::Matmul m, const void* x, int64_t rows) const;
-  void input_gradient(const Context& ctx, kernels::Matmul m, const void* dy, DType dy_type,
-                      int64_t rows) const;
-  void sum_bias_gradients(const Context& ctx, const void* dy, DType dy_type, int64_t rows) const;
+  void input_gradient(const Context& ctx, const Columns& stack, kernels::Matmul m, const void* dy,
+                      DType dy_type, int64_t rows) const;
+  void sum_bias_gradients(const Context& ctx, const Columns& stack, const void* dy, DType dy_type,
+                          int64_t rows) const;
 
-  std::vector<Columns> parts_;
-  bool one_product_ = true;  // biases are contiguous too, or there are none
+  std::vector<Columns> parts_;   // one for each prefix
+  std::vector<Columns> stacks_;  // parts with contiguous weights
   int64_t in_ = 0, out_ = 0;
+  bool cuts_inputs_ = false;
 };
 
 }  // namespace hawser::nn

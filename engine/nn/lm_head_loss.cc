@@ -5,6 +5,9 @@
 namespace hawser::nn {
 namespace {
 
+/// Of the gradient of a rank's words, before it is summed over ranks.
+DType addend_type(const Context& ctx) { return ctx.exchange->ranks() > 1 ? DType::kF32 : ctx.type; }
+
 DType logits_type(const Context& ctx) { return ctx.kernels->suited->narrow_logits ? ctx.type : DType::kF32; }
 
 }  // namespace
@@ -12,12 +15,13 @@ DType logits_type(const Context& ctx) { return ctx.kernels->suited->narrow_logit
 LmHeadLoss::LmHeadLoss(const ParameterTable& table, const ModelConfig& model)
     : model_(model),
       norm_(table, model, "final_norm"),
+      words_(OwnWords::of(table.at(model.tied_head ? "embedding.tokens.weight" : "head.weight"))),
       weight_(table.place(model.tied_head ? "embedding.tokens.weight" : "head.weight")) {}
 
 int64_t LmHeadLoss::chunk_rows(const Context& ctx) const {
   // Few bytes of logits, but enough rows that reading the head's weight and gradient once per chunk costs
   // little.
-  const int64_t row_bytes = model_.vocab_size * dtype_bytes(logits_type(ctx));
+  const int64_t row_bytes = words_.room * dtype_bytes(logits_type(ctx));
   return std::clamp<int64_t>(ctx.kernels->suited->logit_bytes / row_bytes, 512,
                              ctx.kernels->suited->logit_rows);
 }
@@ -41,7 +45,7 @@ LmHeadLoss::Chunk LmHeadLoss::take_chunk(const Context& ctx, int64_t begin, int6
               norm_.take_saved(*ctx.workspace, rows),
               nullptr,
               type,
-              (model_.vocab_size + bound - 1) / bound * bound};
+              (words_.room + bound - 1) / bound * bound};
   chunk.logits = ctx.workspace->take(rows * chunk.stride * dtype_bytes(chunk.type));
   return chunk;
 }
@@ -55,12 +59,14 @@ void LmHeadLoss::compute_logits(const Context& ctx, const Chunk& chunk, const fl
   m.a = chunk.n;
   m.b = ctx.weight(weight_);
   m.c_type = chunk.type, m.a_type = ctx.type, m.b_type = ctx.weight_type(weight_);
-  m.m = chunk.rows, m.n = model_.vocab_size, m.k = width;
+  m.m = chunk.rows, m.n = words_.count(ctx), m.k = width;
   m.ldc = chunk.stride, m.lda = width, m.ldb = width;
   m.b_transposed = true;
   ctx.matmul(m);
 }
 
+/// A rank with all words needs one pass over its logits. Ranks that divide them first exchange what each knows of a
+/// row: the maximum, the sum of exponentials and the target's logit.
 void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* losses, const float* grad_scale,
                                bool backward) const {
   kernels::CrossEntropy c;
@@ -68,18 +74,30 @@ void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* lo
   c.logits = chunk.logits;
   c.targets = ctx.targets_BT + chunk.begin;
   c.grad_scale = grad_scale;
-  c.rows = chunk.rows, c.vocab = model_.vocab_size;
+  c.rows = chunk.rows, c.vocab = words_.count(ctx);
   c.softcap = static_cast<float>(model_.logit_softcap);
   c.backward = backward;
   c.type = chunk.type;
   c.stride = chunk.stride;
   if (ctx.weights_BT != nullptr) c.weights = ctx.weights_BT + chunk.begin;
-  ctx.kernels->cross_entropy(c, *ctx.stream);
+  const int64_t ranks = ctx.exchange->ranks();
+  if (ranks == 1) return ctx.kernels->cross_entropy(c, *ctx.stream);
+  RegionScope scope(*ctx.workspace);
+  const int64_t count = chunk.rows * kernels::kRowStatistics;
+  float* const all = ctx.workspace->take_as<float>(ranks * count);
+  ctx.kernels->cross_entropy_statistics({c, words_.first(ctx), all + ctx.exchange->rank() * count},
+                                        *ctx.stream);
+  ctx.exchange->gather(ctx, all, count);
+  ctx.kernels->cross_entropy_divided({c, words_.first(ctx), all, ranks}, *ctx.stream);
 }
 
 void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
                                   const float* grad_scale) const {
-  const int64_t width = model_.width, vocab = model_.vocab_size;
+  const int64_t width = model_.width, words = words_.count(ctx);
+  RegionScope of_rows(*ctx.workspace);
+  x = whole_rows(ctx, x);
+  float* const own_dx = dx;
+  dx = ctx.exchange->whole_rows(ctx, dx, width);
   Context chunk_ctx = ctx;
   for (int64_t begin = 0; begin < ctx.rows(); begin += chunk_rows(ctx)) {
     RegionScope scope(*ctx.workspace);
@@ -93,33 +111,69 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     dw.a = chunk.logits;
     dw.b = chunk.n;
     dw.a_type = chunk.type, dw.b_type = ctx.type;
-    dw.m = vocab, dw.n = width, dw.k = chunk.rows;
+    dw.m = words, dw.n = width, dw.k = chunk.rows;
     dw.ldc = width, dw.lda = chunk.stride, dw.ldb = width;
     dw.a_transposed = true;
     dw.accumulate = chunk_ctx.accumulate;
     if (dw.c != nullptr) ctx.matmul(dw);
 
-    void* const dn = ctx.take(chunk.rows * width);
     kernels::Matmul m;  // dn[rows, C] = dlogits W
-    m.c = dn;
+    m.c_type = addend_type(ctx);
+    m.c = ctx.workspace->take(chunk.rows * width * dtype_bytes(m.c_type));
     m.a = chunk.logits;
     m.b = ctx.weight(weight_);
-    m.c_type = ctx.type, m.a_type = chunk.type, m.b_type = ctx.weight_type(weight_);
-    m.m = chunk.rows, m.n = width, m.k = vocab;
+    m.a_type = chunk.type, m.b_type = ctx.weight_type(weight_);
+    m.m = chunk.rows, m.n = width, m.k = words;
     m.ldc = width, m.lda = chunk.stride, m.ldb = width;
     ctx.matmul(m);
+    const void* const dn = sum_over_ranks(ctx, m);
     norm_.backward(chunk_ctx, chunk.saved, dx + begin * width, DType::kF32, width, dn, ctx.type, width,
                    x + begin * width, DType::kF32, {chunk.rows, 1, width});
   }
+  keep_own_rows(ctx, own_dx, dx);
+}
+
+/// The gradient of the normalised rows, from this rank's addend. It is rounded once, after the sum.
+const void* LmHeadLoss::sum_over_ranks(const Context& ctx, const kernels::Matmul& addend) const {
+  const int64_t elements = addend.m * addend.n;
+  ctx.exchange->sum(ctx, addend.c, addend.c_type, elements);
+  if (addend.c_type == ctx.type) return addend.c;
+  void* const rounded = ctx.take(elements);
+  ctx.kernels->convert({rounded, addend.c, ctx.type, addend.c_type, elements}, *ctx.stream);
+  return rounded;
+}
+
+/// All rows of the residual stream: the head works on every row, with its own words.
+const float* LmHeadLoss::whole_rows(const Context& ctx, const float* x) const {
+  return static_cast<const float*>(ctx.exchange->enter(ctx, x, DType::kF32, model_.width));
+}
+
+/// Every rank has the gradient of all rows.
+void LmHeadLoss::keep_own_rows(const Context& ctx, float* own, const float* whole) const {
+  if (own == whole) return;
+  const OwnRows rows = ctx.own_rows();
+  ctx.kernels->convert(
+      {own, whole + rows.first * model_.width, DType::kF32, DType::kF32, rows.count * model_.width},
+      *ctx.stream);
 }
 
 void LmHeadLoss::forward(const Context& ctx, float* losses, const float* x) const {
+  RegionScope of_rows(*ctx.workspace);
+  x = whole_rows(ctx, x);
   for (int64_t begin = 0; begin < ctx.rows(); begin += chunk_rows(ctx)) {
     RegionScope scope(*ctx.workspace);
     const Chunk chunk = take_chunk(ctx, begin, rows_of_chunk(ctx, begin));
     compute_logits(ctx, chunk, x);
     cross_entropy(ctx, chunk, losses, nullptr, false);
   }
+}
+
+/// Zeroes rows of logits, of which every rank then adds its own words.
+void LmHeadLoss::clear(const Context& ctx, float* logits, int64_t rows) const {
+  kernels::Matmul nothing;  // a product over no columns
+  nothing.c = logits;
+  nothing.m = rows, nothing.n = nothing.ldc = model_.vocab_size;
+  ctx.matmul(nothing);
 }
 
 void LmHeadLoss::logits(const Context& ctx, float* logits, const float* x, int64_t rows) const {
@@ -131,10 +185,12 @@ void LmHeadLoss::logits(const Context& ctx, float* logits, const float* x, int64
                       some,
                       ctx.take(some * width),
                       norm_.take_saved(*ctx.workspace, some),
-                      logits + begin * vocab,
+                      logits + begin * vocab + words_.first(ctx),
                       DType::kF32,
                       vocab};
+    if (ctx.exchange->ranks() > 1) clear(ctx, logits + begin * vocab, some);
     compute_logits(ctx, chunk, x);
+    ctx.exchange->sum(ctx, logits + begin * vocab, DType::kF32, some * vocab);
   }
   if (model_.logit_softcap > 0)
     ctx.kernels->soft_cap({logits, rows * vocab, static_cast<float>(model_.logit_softcap)}, *ctx.stream);

@@ -14,7 +14,8 @@ LookupGradient::Numbers::Numbers(Region* region, const Sizes& sizes)
       row_of(region->take_as<int32_t>(sizes.vocab)) {}
 
 // Both sides start with the integers, so that in place they are the same bytes.
-LookupGradient::LookupGradient(void* host, void* device, const Sizes& sizes) : sizes_(sizes) {
+LookupGradient::LookupGradient(void* host, void* device, const Sizes& sizes, int64_t first)
+    : sizes_(sizes), first_(first) {
   Region here(host, host_bytes(sizes)), there(device, bytes(sizes));
   host_ = Numbers(&here, sizes);
   device_ = Numbers(&there, sizes);
@@ -53,13 +54,13 @@ void LookupGradient::look_up(int32_t micro_batch, const int32_t* tokens, int64_t
   }
   int32_t* const index = host_.index + micro_batch * sizes_.batch;
   for (int64_t i = 0; i < count; ++i) {
-    const int32_t token = tokens[i];
+    const int64_t word = tokens[i] - first_;
     index[i] = -1;
-    if (token == skipped) continue;
-    int32_t& row = host_.row_of[token];
+    if (tokens[i] == skipped || word < 0 || word >= sizes_.vocab) continue;
+    int32_t& row = host_.row_of[word];
     if (row == 0) {
       HWS_CHECK(count_ < sizes_.rows());
-      taken_[count_] = token;
+      taken_[count_] = static_cast<int32_t>(word);
       row = static_cast<int32_t>(++count_);
     }
     index[i] = row - 1;

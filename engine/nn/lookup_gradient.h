@@ -19,8 +19,8 @@ class LookupGradient {
  public:
   /// Sizes for one step.
   struct Sizes {
-    int64_t vocab = 0, width = 0;
-    int64_t batch = 0;  ///< most tokens of a micro-batch
+    int64_t vocab = 0, width = 0;  ///< words of this rank's table, with padding
+    int64_t batch = 0;             ///< most tokens of a micro-batch
     int64_t micro_batches = 1;
     bool joins_each = false;  ///< rows are joined and cleared after every micro-batch
     int64_t rows() const;     ///< most rows in use at a time
@@ -29,10 +29,11 @@ class LookupGradient {
   static int64_t bytes(const Sizes& sizes);       ///< on the device
   static int64_t host_bytes(const Sizes& sizes);  ///< host memory, if the host cannot access the device's
   LookupGradient() = default;
-  LookupGradient(void* host, void* device, const Sizes& sizes);
+  /// The table begins with the word `first`.
+  LookupGradient(void* host, void* device, const Sizes& sizes, int64_t first = 0);
 
-  /// Assigns a row to each of `count` tokens in [0, vocab) of a micro-batch. Call for micro-batches in order;
-  /// number 0 begins a step. `skipped` (a padding token, or -1) gets no row: -1.
+  /// Assigns a row to each of `count` tokens of a micro-batch whose words are in the table. Call for micro-batches in
+  /// order; number 0 begins a step. Words of other ranks, and `skipped` (a padding token, or -1), get no row: -1.
   void look_up(int32_t micro_batch, const int32_t* tokens, int64_t count, int32_t skipped);
 
   // The results of look_up, as one block of host memory that the caller copies to the device.
@@ -46,7 +47,7 @@ class LookupGradient {
   float* rows() const { return rows_; }  ///< [sizes().rows(), width]
   /// The row of each token of the micro-batch, or -1.
   int32_t* index(int32_t micro_batch) const { return device_.index + micro_batch * sizes_.batch; }
-  /// [sizes().rows()]: the token of each row once the micro-batch is done, or -1 if unused.
+  /// [sizes().rows()]: the row of the table of each row once the micro-batch is done, or -1 if unused.
   int32_t* tokens(int32_t micro_batch) const { return device_.tokens + tokens_at(micro_batch); }
   const Sizes& sizes() const { return sizes_; }
 
@@ -62,6 +63,7 @@ class LookupGradient {
   void forget();
 
   Sizes sizes_;
+  int64_t first_ = 0;
   Numbers host_, device_;
   float* rows_ = nullptr;
   int32_t* taken_ = nullptr;  // tokens of the rows in use (host)

@@ -2,13 +2,15 @@
 
 namespace hawser::nn {
 
-Model::Model(const ModelConfig& config, bool scale_residual, const std::vector<std::string>& frozen)
+Model::Model(const ModelConfig& config, bool scale_residual, const std::vector<std::string>& frozen,
+             int64_t tp)
     : config_(config),
-      table_(config_, scale_residual, frozen),
+      local_(local_model(config, tp)),
+      table_(config_, scale_residual, frozen, tp),
       embedding_(table_, config_),
       head_(table_, config_) {
   blocks_.reserve(static_cast<size_t>(config.layers));
-  for (int64_t layer = 0; layer < config.layers; ++layer) blocks_.emplace_back(table_, config_, layer);
+  for (int64_t layer = 0; layer < config.layers; ++layer) blocks_.emplace_back(table_, local_, layer);
 }
 
 bool Model::trains_tied_head() const {

@@ -1,4 +1,5 @@
-// Model: the embedding, blocks and head of one model, and the cost of each. Knows no ranks and no schedule.
+// Model: the embedding, blocks and head of one model, or one tensor-parallel rank's share of them, and the cost of
+// each. Knows no schedule; ranks only through the Exchange of a call.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,14 @@ namespace hawser::nn {
 
 class Model {
  public:
+  /// `tp` ranks divide the model; this is any of them.
   explicit Model(const ModelConfig& config, bool scale_residual = true,
-                 const std::vector<std::string>& frozen = {});
+                 const std::vector<std::string>& frozen = {}, int64_t tp = 1);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  const ModelConfig& config() const { return config_; }
+  const ModelConfig& config() const { return config_; }  ///< of the whole model
+  const ModelConfig& local() const { return local_; }    ///< of a rank's share of each block
   const ParameterTable& table() const { return table_; }
   const Embedding& embedding() const { return embedding_; }
   const Block& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
@@ -37,7 +40,7 @@ class Model {
   double flops_per_token(int64_t seq) const;
 
  private:
-  ModelConfig config_;
+  ModelConfig config_, local_;
   ParameterTable table_;
   Embedding embedding_;
   std::vector<Block> blocks_;
@@ -48,6 +51,7 @@ class Model {
 struct CallCost {
   int64_t workspace = 0, saved = 0;
   double flops = 0;
+  int64_t sent_bytes = 0;  ///< through the Exchange
 };
 
 struct ModelCosts {
@@ -58,8 +62,8 @@ struct ModelCosts {
 
 /// Costs for micro-batches of [batch, seq] with weights of `types`, on a stream of `workers`, with the
 /// workspace needs of `kernels`. `chunk_logits`: logits go through a chunk in the workspace, because kernels
-/// cannot write the caller's memory. `exchange` must move nothing: its workspace is counted, and it may
-/// record what would be sent.
+/// cannot write the caller's memory. `exchange` must move nothing: its workspace and what it would send
+/// are counted.
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                          WeightTypes types, int64_t batch, int64_t seq, bool training,
                          bool chunk_logits = false, const Exchange& exchange = kAlone);
@@ -67,7 +71,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
 /// The most workspace that one generation call needs: `rows` new positions, up to `capacity` cached, and
 /// logits of one.
 int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
-                                 WeightTypes types, int64_t rows, int64_t capacity,
-                                 bool chunk_logits = false);
+                                 WeightTypes types, int64_t rows, int64_t capacity, bool chunk_logits = false,
+                                 const Exchange& exchange = kAlone);
 
 }  // namespace hawser::nn

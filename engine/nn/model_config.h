@@ -63,6 +63,16 @@ struct ModelConfig {
   double dropout_embedding = 0, dropout_attention = 0, dropout_residual = 0;
 };
 
+/// What one of `tp` ranks computes of each block: its heads and features (Shoeybi et al., arXiv:1909.08053). With
+/// fewer key/value heads than ranks, several ranks have the same one. Heads and mlp_width must divide by `tp`.
+inline ModelConfig local_model(const ModelConfig& whole, int64_t tp) {
+  ModelConfig local = whole;
+  local.heads /= tp;
+  local.kv_heads = whole.kv_heads < tp ? 1 : whole.kv_heads / tp;
+  local.mlp_width /= tp;
+  return local;
+}
+
 /// Calls visit(key, member, applies) for each key of the config's model section, in the order in which the
 /// section is written. This is the only list of the keys. `applies` says whether the key has any effect given
 /// the ones before it. `window` also represents window_layers. Model: ModelConfig, const or not.

@@ -99,7 +99,7 @@ void NormLayer::backward_residual(const Context& ctx, const NormSaved& saved, fl
   n.bias = ctx.lookup(bias_);
   n.dy = dy;
   n.x = x;
-  n.rows = ctx.rows();
+  n.rows = ctx.own_rows().count;
   n.dx_stride = n.dy_stride = n.x_stride = n.y_stride = d_;
   run(ctx, n);
 }

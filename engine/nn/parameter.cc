@@ -32,8 +32,7 @@ class ParameterTable::Declarations {
     add("embedding.tokens.weight", {m_.vocab_size, m_.width}, normal_,
         {.cut = words_, .read = Read::kLookup});
     if (m_.position == Position::kLearned)
-      add("embedding.positions.weight", {m_.context, m_.width}, normal_,
-          {.covers = Covers::kOwnRows, .read = Read::kLookup});
+      add("embedding.positions.weight", {m_.context, m_.width}, normal_, {.read = Read::kLookup});
     return take(0);
   }
 
@@ -46,7 +45,7 @@ class ParameterTable::Declarations {
 
   std::vector<Declaration> head() {
     prefix_.clear();
-    norm("final_norm");
+    norm("final_norm", Covers::kAll);
     if (!m_.tied_head) add("head.weight", {m_.vocab_size, m_.width}, normal_, {.cut = words_});
     return take(m_.layers + 1);
   }
@@ -63,7 +62,7 @@ class ParameterTable::Declarations {
   void attention() {
     const int64_t q_width = m_.heads * m_.head_dim, kv_width = m_.kv_heads * m_.head_dim;
     const Cut heads{0, m_.heads}, kv_heads{0, m_.kv_heads, true};
-    norm("attention_norm");
+    norm("attention_norm", Covers::kOwnRows);
     add("attention.q.weight", {q_width, m_.width}, normal_, {.cut = heads});
     add("attention.k.weight", {kv_width, m_.width}, normal_, {.cut = kv_heads, .packed = true});
     add("attention.v.weight", {kv_width, m_.width}, normal_, {.cut = kv_heads, .packed = true});
@@ -80,28 +79,28 @@ class ParameterTable::Declarations {
       add("attention.k_norm.weight", {m_.head_dim}, one_, {.covers = Covers::kOwnHeads});
     }
     add("attention.o.weight", {m_.width, q_width}, into_residual_, {.cut = {1, m_.heads}});
-    if (m_.bias.o) add("attention.o.bias", {m_.width}, zero_, {.covers = Covers::kOwnRows});
-    if (m_.post_norm) norm("attention_post_norm", false);
+    if (m_.bias.o) add("attention.o.bias", {m_.width}, zero_, {});
+    if (m_.post_norm) norm("attention_post_norm", Covers::kOwnRows, false);
   }
 
   void mlp() {
     const bool gated = is_gated(m_.mlp);
     const Cut features{0, m_.mlp_width};
-    norm("mlp_norm");
+    norm("mlp_norm", Covers::kOwnRows);
     if (gated) add("mlp.gate.weight", {m_.mlp_width, m_.width}, normal_, {.cut = features});
     add("mlp.up.weight", {m_.mlp_width, m_.width}, normal_, {.cut = features, .packed = gated});
     if (gated && m_.bias.gate) add("mlp.gate.bias", {m_.mlp_width}, zero_, {.cut = features});
     if (m_.bias.up)
       add("mlp.up.bias", {m_.mlp_width}, zero_, {.cut = features, .packed = gated && m_.bias.gate});
     add("mlp.down.weight", {m_.width, m_.mlp_width}, into_residual_, {.cut = {1, m_.mlp_width}});
-    if (m_.bias.down) add("mlp.down.bias", {m_.width}, zero_, {.covers = Covers::kOwnRows});
-    if (m_.post_norm) norm("mlp_post_norm", false);
+    if (m_.bias.down) add("mlp.down.bias", {m_.width}, zero_, {});
+    if (m_.post_norm) norm("mlp_post_norm", Covers::kOwnRows, false);
   }
 
-  void norm(const char* name, bool may_have_bias = true) {
-    add(fmt::format("{}.weight", name), {m_.width}, one_, {.covers = Covers::kOwnRows});
+  void norm(const char* name, Covers covers, bool may_have_bias = true) {
+    add(fmt::format("{}.weight", name), {m_.width}, one_, {.covers = covers});
     if (may_have_bias && m_.norm == Norm::kLayerNorm && m_.bias.norm)
-      add(fmt::format("{}.bias", name), {m_.width}, zero_, {.covers = Covers::kOwnRows});
+      add(fmt::format("{}.bias", name), {m_.width}, zero_, {.covers = covers});
   }
 
   void add(std::string name, std::vector<int64_t> shape, InitialValue initial, const Traits& traits) {
@@ -184,6 +183,8 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
   const size_t first = parameters_.size();
   for (const Declaration& d : block) parameters_.push_back(d.parameter), count_ += d.parameter.size;
   const auto covers = [this](const Parameter& p) { return tp_ > 1 ? p.covers : Covers::kAll; };
+  // One key/value head that all ranks share is whole on each, but its gradient is a sum.
+  const auto divided = [this](const Parameter& p) { return tp_ > 1 && p.cut.dim >= 0; };
   for (const bool trainable : {true, false}) {
     for (const Read read : {Read::kProduct, Read::kLookup}) {
       std::vector<bool> placed(block.size());
@@ -194,7 +195,9 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
         ParameterGroup group{model.block, trainable, read, 0, model.cut.shares(tp_), covers(model)};
         for (size_t i = next; i < block.size(); ++i) {
           Parameter& p = parameters_[first + i];
-          if (!alike(p) || p.cut.shares(tp_) != group.shares || covers(p) != group.covers) continue;
+          if (!alike(p) || p.cut.shares(tp_) != group.shares || covers(p) != group.covers ||
+              divided(p) != divided(model))
+            continue;
           placed[i] = true;
           if (!block[i].packed)
             group.elements = (group.elements + kParameterAlign - 1) / kParameterAlign * kParameterAlign;

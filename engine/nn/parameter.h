@@ -56,7 +56,7 @@ struct Cut {
 enum class Covers : uint8_t {
   kAll,
   kOwnHeads,  ///< norms of queries and keys
-  kOwnRows    ///< what works on rows that sequence parallelism divides (Korthikanti et al., arXiv:2205.05198)
+  kOwnRows  ///< norms of a block, whose rows sequence parallelism divides (Korthikanti et al., arXiv:2205.05198)
 };
 
 struct Parameter {

@@ -24,10 +24,7 @@ struct DataParallelGroups {
   std::unique_ptr<comm::ProcessGroup> secondary;  ///< the smaller group of /zero/reshard_group
   std::unique_ptr<comm::ProcessGroup> tp_sums;    ///< ranks that have parts of the same gradients: REDUCE_TP
   std::unique_ptr<comm::ProcessGroup> kv_sums;    ///< those with the same key/value heads: REDUCE_KV
-  /// Like `shard`, but for host memory, if the other groups use device memory; else null.
-  std::unique_ptr<comm::ProcessGroup> host_shard;
-
-  comm::ProcessGroup& shard_of_host() const { return host_shard ? *host_shard : *shard; }
+  std::unique_ptr<comm::ProcessGroup> tp;  ///< ranks that compute each block together; a lane of its own
 };
 
 class BucketRuntime {

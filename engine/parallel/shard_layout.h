@@ -81,6 +81,8 @@ class ShardLayout {
   const StateLayout& over_mesh() const { return over_mesh_; }
   bool weights_sharded() const { return over_mesh_.weights_sharded(); }
   bool state_sharded() const { return over_mesh_.state_sharded(); }
+  /// Whether a rank has all parameters' masters and moments.
+  bool state_is_whole() const { return !state_sharded() && options_.mesh.degree(mesh::Axis::kTp) == 1; }
   /// The sums over model axes that gradients need, in the order of their ops. None for one tensor-parallel rank.
   const std::vector<ModelSum>& model_sums() const { return model_sums_; }
   /// Whether a transfer by `sum` takes part of the gradients of that group.

@@ -113,7 +113,7 @@ struct Instruction {
   SlotId scratch = -1;        ///< workspace
   double flops = 0;
   /// Bytes that this rank sends, by the ring form of the operation (comm/ledger.h). On the compute lane: for
-  /// sums over all ranks that the instruction waits for.
+  /// what the instruction waits for, exchanges within its block and sums over all ranks.
   int64_t sent_bytes = 0;
   /// The last transfer of each lane that must finish before this one starts. Computed from the arena bytes
   /// that both use.

@@ -107,9 +107,11 @@ struct OpRow {
 namespace ops {
 
 using enum Operand;
-inline constexpr Traits kForward{.modules = true, .flops = true, .scratch = true};
-inline constexpr Traits kBackward{.modules = true, .backward = true, .flops = true, .scratch = true};
-inline constexpr Traits kLogits{.host = Host::kAlways, .modules = true, .flops = true, .scratch = true};
+inline constexpr Traits kForward{.modules = true, .flops = true, .sends = true, .scratch = true};
+inline constexpr Traits kBackward{
+    .modules = true, .backward = true, .flops = true, .sends = true, .scratch = true};
+inline constexpr Traits kLogits{
+    .host = Host::kAlways, .modules = true, .flops = true, .sends = true, .scratch = true};
 inline constexpr Traits kLoads{.host = Host::kAlways};
 inline constexpr Traits kAgrees{.host = Host::kWithoutBlock, .sends = true, .scratch = true};
 inline constexpr Traits kTransfer{.transfer = true, .sends = true};

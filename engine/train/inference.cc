@@ -147,7 +147,7 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
 /// The first local rank computes the result. The others run too if it needs their weights.
 void Inference::run_for_all(const plan::Plan& plan, const Run& run) {
   ranks_.on_each([&](Rank& rank, int32_t i) {
-    if (i > 0 && !rank.layout().weights_sharded()) return;
+    if (i > 0 && !rank.layout().weights_sharded() && config().mesh.tp == 1) return;
     Run mine = run;
     if (i > 0) mine.logits = mine.token_losses = nullptr;
     rank.run(plan, &mine);

@@ -103,16 +103,32 @@ void Tensors::check_kind(TensorKind kind) const {
 void Tensors::collect(TensorKind kind, const nn::Parameter& p, float* out) const {
   check_trainable(kind, p);
   ranks_.on_each([&](Rank& rank, int32_t) {
-    const parallel::ShardLayout& layout = rank.layout();
-    if (layout.group(p.group).owns_state() || !ranks_.all_here())
-      for (const mesh::ElementRun& run : layout.state_of(p, rank.number()))
+    if (rank.layout().group(p.group).owns_state())
+      for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
         read_values(rank.link(), out + run.begin, state_of(rank, kind, p.group).from(run.at), run.size());
-    if (ranks_.all_here() || !layout.state_sharded()) return;
-    comm::ProcessGroup& group = rank.groups().shard_of_host();
-    for (int32_t r = 0; r < group.size(); ++r)
-      for (const mesh::ElementRun& run : layout.state_of(p, group.members()[static_cast<size_t>(r)]))
-        group.wait(group.broadcast(out + run.begin, run.size() * 4, r));
+    if (!ranks_.all_here()) share(rank, p, out);
   });
+}
+
+/// Copies what each owner has read into `out` to all processes. A cut of columns is many runs, sent as one.
+void Tensors::share(const Rank& rank, const nn::Parameter& p, float* out) const {
+  const parallel::ShardLayout& layout = rank.layout();
+  const parallel::GroupLayout& group = layout.group(p.group);
+  comm::ProcessGroup& world = *rank.groups().dp;
+  std::vector<float> packed;
+  for (int32_t owner = 0; owner < world.size(); ++owner) {
+    if (coordinate(layout.options().mesh, owner, group.replica_axes) > 0) continue;
+    const std::vector<mesh::ElementRun> runs = layout.state_of(p, owner);
+    packed.clear();
+    for (const mesh::ElementRun& run : runs) packed.insert(packed.end(), out + run.begin, out + run.end);
+    if (packed.empty()) continue;
+    world.wait(world.broadcast(packed.data(), static_cast<int64_t>(packed.size() * sizeof(float)), owner));
+    const float* from = packed.data();
+    for (const mesh::ElementRun& run : runs) {
+      std::copy_n(from, run.size(), out + run.begin);
+      from += run.size();
+    }
+  }
 }
 
 /// Every rank that holds a part copies it.
@@ -176,6 +192,10 @@ TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
          "tensor \"{}\" is sharded over {} ranks (/zero/stage), so it has no view; copy it with "
          "hws_tensor_get",
          name, ranks_.first().layout().parts());
+  if (p.room != p.size)
+    fail(Code::kUnimplemented,
+         "tensor \"{}\" is divided among {} ranks (/mesh/tp), so it has no view; copy it with hws_tensor_get",
+         name, ranks_.config().mesh.tp);
   const StateArray tensor = state_of(ranks_.first(), kind, p.group).from(p.offset);
   return {tensor.data, tensor.type, p.shape, ranks_.first().arena()};
 }

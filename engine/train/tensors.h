@@ -38,6 +38,7 @@ class Tensors {
   TensorLocation location(TensorKind kind, std::string_view name) const;
   /// Gathers the whole tensor from all ranks that hold a part of it.
   void collect(TensorKind kind, const nn::Parameter& p, float* out) const;
+  void share(const Rank& rank, const nn::Parameter& p, float* out) const;
 
   /// Every tensor: its names, its shape, and whether it has weight decay and is trained.
   std::string json() const;

@@ -24,15 +24,15 @@ __attribute__((noinline)) void philox_round(uint32_t* __restrict c0, uint32_t* _
 }
 
 /// keep[j * kTile + i] = 0 if key 4 * block + j of (query[i], head[i]) is dropped, else 1; j < kMaskKeys, i <
-/// kMaskQueries. Uses the words of dropout_words for position (head, query).
+/// kMaskQueries. Uses the words of dropout_words for position (first_head + head, query).
 inline void dropout_block(float* keep, float p, uint64_t key, const int32_t* query, const int32_t* head,
-                          uint64_t block) {
+                          int64_t first_head, uint64_t block) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   uint32_t c0[kSideBySide], c1[kSideBySide], c2[kSideBySide], c3[kSideBySide];
   for (int i = 0; i < kSideBySide; ++i) {
     const uint64_t at = block + static_cast<uint64_t>(i / kMaskQueries);
     c0[i] = static_cast<uint32_t>(query[i % kMaskQueries]);
-    c1[i] = static_cast<uint32_t>(head[i % kMaskQueries]);
+    c1[i] = static_cast<uint32_t>(first_head + head[i % kMaskQueries]);
     c2[i] = static_cast<uint32_t>(at);
     c3[i] = static_cast<uint32_t>(at >> 32);
   }
@@ -70,7 +70,7 @@ inline void dropout_tile(float* keep, const AttentionShape& s, int64_t b, const 
     }
     for (int row = first / kMaskKeys * kMaskKeys; row < last; row += kMaskKeys) {
       const int i = c * kLanes;
-      dropout_block(keep + row * kTile + i, s.dropout.p, key, q.query + i, q.head + i,
+      dropout_block(keep + row * kTile + i, s.dropout.p, key, q.query + i, q.head + i, s.first_head,
                     static_cast<uint64_t>(k.start + row) / 4);
     }
   }

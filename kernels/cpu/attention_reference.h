@@ -27,7 +27,7 @@ inline VisibleKeys visible_keys(const AttentionShape& s, int64_t b, int64_t t) {
 inline double attention_dropout_factor(const AttentionShape& s, int64_t b, int64_t head, int64_t t,
                                        int64_t key) {
   if (s.dropout.p == 0.0f) return 1.0;
-  const uint64_t position = (static_cast<uint64_t>(head) << 32) + static_cast<uint64_t>(t);
+  const uint64_t position = (static_cast<uint64_t>(s.first_head + head) << 32) + static_cast<uint64_t>(t);
   const PhiloxBlock words =
       dropout_words(s.dropout.key, s.dropout.samples[b], position, static_cast<uint64_t>(key / 4));
   return philox_uniform(words.v[key % 4]) < s.dropout.p ? 0.0

@@ -1,6 +1,6 @@
 // Softmax cross entropy: one task per row of logits. The first pass goes block by block, so that the maximum
 // and the sum of exponentials of a block come from one trip through memory; the second, if asked for, writes
-// the gradient over the logits.
+// the gradient over the logits. Ranks that divide the vocabulary exchange what they know of a row in between.
 #include HWS_SIMD
 
 #include "kernels/cpu/level.h"
@@ -55,7 +55,8 @@ inline float sum_of_exp(const float* z, int64_t n, float max) {
   return vsum(vadd(vadd(sum[0], sum[1]), vadd(sum[2], sum[3])));
 }
 
-inline LogSumExp log_sum_exp(float* z, int64_t vocab, float softcap) {
+/// Caps z in place.
+__attribute__((noinline)) LogSumExp log_sum_exp(float* z, int64_t vocab, float softcap) {
   LogSumExp all = {0, 0};
   for (int64_t j = 0; j < vocab; j += kBlock) {
     const int64_t n = vocab - j < kBlock ? vocab - j : kBlock;
@@ -68,13 +69,11 @@ inline LogSumExp log_sum_exp(float* z, int64_t vocab, float softcap) {
   return all;
 }
 
-/// z[j] = (exp(z[j] - max) / sum) * slope of the cap * scale; the target's one is subtracted by the caller's
-/// row.
-inline void gradient(float* z, int64_t vocab, int32_t target, const LogSumExp& all, float softcap,
-                     float grad_scale) {
+/// z[j] = (exp(z[j] - max) / sum) * slope of the cap * scale, for capped z. The target's one is missing.
+__attribute__((noinline)) void gradient(float* z, int64_t vocab, const LogSumExp& all, float softcap,
+                                        float grad_scale) {
   const vf shift = vset(all.max), factor = vset(static_cast<float>(grad_scale / all.sum)), one = vset(1.0f);
   const vf inverse_cap = vset(softcap > 0 ? 1.0f / softcap : 0.0f);
-  const float z_target = z[target];
   const auto grad = [&](vf x) {
     const vf p = vmul(vexp(vsub(x, shift)), factor);
     if (softcap <= 0) return p;
@@ -87,37 +86,132 @@ inline void gradient(float* z, int64_t vocab, int32_t target, const LogSumExp& a
     const int rest = static_cast<int>(vocab - j);
     vstore_n(z + j, grad(vload_n(z + j, rest)), rest);
   }
-  const double ratio = softcap > 0 ? static_cast<double>(z_target) / softcap : 0.0;
-  const double p = __builtin_exp(static_cast<double>(z_target) - all.max) / all.sum;
-  z[target] = static_cast<float>((p - 1.0) * (1.0 - ratio * ratio) * grad_scale);
 }
 
-inline void row(const CrossEntropy& a, int64_t r) {
-  float* z = static_cast<float*>(a.logits) + r * (a.stride != 0 ? a.stride : a.vocab);
-  const int32_t target = a.targets[r];
-  if (target == -100) {
-    a.losses[r] = 0;
-    if (a.backward) {
-      for (int64_t j = 0; j < a.vocab; ++j) z[j] = 0;
-    } else if (a.softcap > 0) {
-      cap_range(z, a.vocab, a.softcap);
-    }
-    return;
+/// The gradient at the target, whose capped logit was z_target.
+inline float target_gradient(float z_target, const LogSumExp& all, float softcap, float grad_scale) {
+  const double ratio = softcap > 0 ? static_cast<double>(z_target) / softcap : 0.0;
+  const double p = __builtin_exp(static_cast<double>(z_target) - all.max) / all.sum;
+  return static_cast<float>((p - 1.0) * (1.0 - ratio * ratio) * grad_scale);
+}
+
+inline float* logits_of(const CrossEntropy& a, int64_t r) {
+  return static_cast<float*>(a.logits) + r * (a.stride != 0 ? a.stride : a.vocab);
+}
+
+/// A row without a target: no loss.
+inline void masked_row(const CrossEntropy& a, int64_t r) {
+  float* z = logits_of(a, r);
+  a.losses[r] = 0;
+  if (a.backward) {
+    for (int64_t j = 0; j < a.vocab; ++j) z[j] = 0;
+  } else if (a.softcap > 0) {
+    cap_range(z, a.vocab, a.softcap);
   }
+}
+
+inline float weight_of(const CrossEntropy& a, int64_t r) {
+  return a.weights != nullptr ? a.weights[r] : 1.0f;
+}
+
+/// Rows of one task.
+inline int64_t row_grain(int64_t vocab) { return vocab < 4096 ? 4096 / (vocab > 0 ? vocab : 1) : 1; }
+
+inline void row(const CrossEntropy& a, int64_t r) {
+  const int32_t target = a.targets[r];
+  if (target == -100) return masked_row(a, r);
+  float* z = logits_of(a, r);
   const LogSumExp all = log_sum_exp(z, a.vocab, a.softcap);
-  const float weight = a.weights != nullptr ? a.weights[r] : 1.0f;
-  const double loss = __builtin_log(all.sum) + (static_cast<double>(all.max) - z[target]);
+  const float weight = weight_of(a, r), z_target = z[target];
+  const double loss = __builtin_log(all.sum) + (static_cast<double>(all.max) - z_target);
   a.losses[r] = static_cast<float>(loss * weight);
-  if (a.backward) gradient(z, a.vocab, target, all, a.softcap, *a.grad_scale * weight);
+  if (!a.backward) return;
+  const float scale = *a.grad_scale * weight;
+  gradient(z, a.vocab, all, a.softcap, scale);
+  z[target] = target_gradient(z_target, all, a.softcap, scale);
+}
+
+/// The column of a row's target among the own words; -1 if another rank has it.
+inline int64_t own_target(const CrossEntropy& own, int64_t first_word, int64_t r) {
+  const int64_t word = own.targets[r] - first_word;
+  return own.targets[r] >= 0 && word >= 0 && word < own.vocab ? word : -1;
+}
+
+/// The same as log_sum_exp, but the logits stay as they are.
+inline LogSumExp log_sum_exp_of(const float* z, int64_t vocab, float softcap) {
+  LogSumExp all = {-__builtin_inff(), 0};
+  float block[kBlock];
+  for (int64_t j = 0; j < vocab; j += kBlock) {
+    const int64_t n = vocab - j < kBlock ? vocab - j : kBlock;
+    __builtin_memcpy(block, z + j, static_cast<size_t>(n) * sizeof(float));
+    const LogSumExp one = log_sum_exp(block, n, softcap);
+    const float max = one.max > all.max ? one.max : all.max;
+    all.sum = all.sum * __builtin_exp(static_cast<double>(all.max) - max) +
+              one.sum * __builtin_exp(static_cast<double>(one.max) - max);
+    all.max = max;
+  }
+  return all;
+}
+
+inline void statistics_row(const CrossEntropyStatistics& a, int64_t r) {
+  const float* z = logits_of(a.own, r);
+  const LogSumExp all = log_sum_exp_of(z, a.own.vocab, a.own.softcap);
+  const int64_t target = own_target(a.own, a.first_word, r);
+  float z_target = target >= 0 ? z[target] : 0.0f;
+  if (target >= 0 && a.own.softcap > 0) cap_range(&z_target, 1, a.own.softcap);
+  float* out = a.statistics + r * kRowStatistics;
+  out[0] = all.max, out[1] = static_cast<float>(all.sum), out[2] = z_target;
+}
+
+/// The statistics of a row over all ranks. A rank without words has a maximum of -inf and adds nothing.
+inline LogSumExp combine(const CrossEntropyDivided& a, int64_t r, double* z_target) {
+  const auto of = [&](int64_t rank) { return a.statistics + (rank * a.own.rows + r) * kRowStatistics; };
+  LogSumExp all = {-__builtin_inff(), 0};
+  for (int64_t rank = 0; rank < a.ranks; ++rank) all.max = of(rank)[0] > all.max ? of(rank)[0] : all.max;
+  *z_target = 0;
+  for (int64_t rank = 0; rank < a.ranks; ++rank) {
+    all.sum += of(rank)[1] * __builtin_exp(static_cast<double>(of(rank)[0]) - all.max);
+    *z_target += of(rank)[2];
+  }
+  return all;
+}
+
+inline void divided_row(const CrossEntropyDivided& a, int64_t r) {
+  const CrossEntropy& own = a.own;
+  if (own.targets[r] == -100) return masked_row(own, r);
+  double z_target = 0;
+  const LogSumExp all = combine(a, r, &z_target);
+  const float weight = weight_of(own, r);
+  own.losses[r] = static_cast<float>((__builtin_log(all.sum) + (all.max - z_target)) * weight);
+  float* z = logits_of(own, r);
+  if (own.softcap > 0) cap_range(z, own.vocab, own.softcap);
+  if (!own.backward) return;
+  const int64_t target = own_target(own, a.first_word, r);
+  const float scale = *own.grad_scale * weight, own_z = target >= 0 ? z[target] : 0.0f;
+  gradient(z, own.vocab, all, own.softcap, scale);
+  if (target >= 0) z[target] = target_gradient(own_z, all, own.softcap, scale);
 }
 
 }  // namespace
 
 void cross_entropy(const CrossEntropy& args, Stream& stream) {
   if (args.rows <= 0 || args.vocab <= 0) return;
-  const int64_t grain = args.vocab < 4096 ? 4096 / args.vocab : 1;
-  parallel_ranges(stream, args.rows, grain, [&](int64_t begin, int64_t end) {
+  parallel_ranges(stream, args.rows, row_grain(args.vocab), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) row(args, r);
+  });
+}
+
+void cross_entropy_statistics(const CrossEntropyStatistics& args, Stream& stream) {
+  if (args.own.rows <= 0) return;
+  parallel_ranges(stream, args.own.rows, row_grain(args.own.vocab), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) statistics_row(args, r);
+  });
+}
+
+void cross_entropy_divided(const CrossEntropyDivided& args, Stream& stream) {
+  if (args.own.rows <= 0) return;
+  parallel_ranges(stream, args.own.rows, row_grain(args.own.vocab), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) divided_row(args, r);
   });
 }
 

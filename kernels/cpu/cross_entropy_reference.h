@@ -1,6 +1,8 @@
 // Softmax cross entropy by the formula, over the number type T (double, std::complex<double>).
 #pragma once
 
+#include <limits>
+
 #include "kernels/cpu/reference_number.h"
 #include "kernels/include/cross_entropy.h"
 
@@ -33,6 +35,23 @@ void cross_entropy_reference(const CrossEntropy& a, T* losses, T* logits, double
       const T p = std::exp(z[j] - max) / sum - (j == a.targets[r] ? 1.0 : 0.0);
       z[j] = masked ? T(0) : p * (T(1) - ratio * ratio) * (weight * grad_scale);
     }
+  }
+}
+
+/// The statistics [rows, 3] of a rank's own words; logits as they are stored.
+template <class T>
+void cross_entropy_statistics_reference(const CrossEntropyStatistics& a, T* statistics, const T* logits) {
+  for (int64_t r = 0; r < a.own.rows; ++r) {
+    const T* z = logits + r * (a.own.stride != 0 ? a.own.stride : a.own.vocab);
+    T* const out = statistics + r * kRowStatistics;
+    out[0] = T(-std::numeric_limits<double>::infinity()), out[1] = out[2] = T(0);
+    for (int64_t j = 0; j < a.own.vocab; ++j) {
+      const T capped = soft_cap_reference(static_cast<double>(a.own.softcap), z[j]);
+      if (real_part(capped) > real_part(out[0])) out[0] = capped;
+      if (a.own.targets[r] - a.first_word == j) out[2] = capped;
+    }
+    for (int64_t j = 0; j < a.own.vocab; ++j)
+      out[1] += std::exp(soft_cap_reference(static_cast<double>(a.own.softcap), z[j]) - out[0]);
   }
 }
 

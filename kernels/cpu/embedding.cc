@@ -10,12 +10,12 @@ namespace {
 
 constexpr int64_t kGrain = 16384;  ///< elements of one task
 
-/// out = scale * token (+ position), d elements.
+/// out = scale * token (+ position), d elements. Without a token: zero (+ position).
 template <class T>
 HWS_INLINE void embed_row(float* out, const T* token, const T* position, float scale, int64_t d) {
   for (int64_t j = 0; j < d; j += kLanes) {
     const int n = d - j < kLanes ? static_cast<int>(d - j) : kLanes;
-    vf x = vmul(vset(scale), load_n(token + j, n));
+    vf x = token != nullptr ? vmul(vset(scale), load_n(token + j, n)) : vzero();
     if (position != nullptr) x = vadd(x, load_n(position + j, n));
     vstore_n(out + j, x, n);
   }
@@ -28,7 +28,8 @@ void forward_typed(const EmbeddingForward& args, Stream& stream) {
   const int64_t grain = args.d > 0 && args.d < kGrain ? kGrain / args.d : 1;
   parallel_ranges(stream, args.rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      embed_row(args.x + r * args.d, tokens + args.tokens[r] * args.d,
+      const int64_t word = args.tokens[r] - args.first_word;
+      embed_row(args.x + r * args.d, word >= 0 && word < args.words ? tokens + word * args.d : nullptr,
                 positions == nullptr ? nullptr : positions + args.positions[r] * args.d, args.scale, args.d);
     }
   });
@@ -38,8 +39,9 @@ void forward_typed(const EmbeddingForward& args, Stream& stream) {
 void add_columns(const EmbeddingBackward& args, int64_t begin, int64_t end) {
   const vf scale = vset(args.scale);
   for (int64_t r = 0; r < args.rows; ++r) {
-    if (args.index[r] == args.skip) continue;
-    float* to = args.dweight + args.index[r] * args.d;
+    const int64_t row = args.index[r] - args.first;
+    if (args.index[r] == args.skip || row < 0 || row >= args.table_rows) continue;
+    float* to = args.dweight + row * args.d;
     const float* from = args.dx + r * args.d;
     int64_t j = begin;
     for (; j + kLanes <= end; j += kLanes) vstore(to + j, vfma(scale, vload(from + j), vload(to + j)));

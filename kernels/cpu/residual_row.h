@@ -22,8 +22,9 @@ HWS_INLINE void each_piece(const Dropout& dropout, int64_t r, int64_t d, int64_t
                            const Body& body) {
   for (int64_t j0 = 0; j0 < d; j0 += kDropoutFeatures) {
     if (dropout.p > 0.0f) {
-      dropout_mask(mask.value, dropout.p, dropout.key, dropout.samples[r / seq],
-                   static_cast<uint64_t>(r % seq), static_cast<uint64_t>(j0 / 4));
+      const DropoutRow row = dropout_row(dropout, seq, r);
+      dropout_mask(mask.value, dropout.p, dropout.key, row.sample, row.position,
+                   static_cast<uint64_t>(j0 / 4));
     }
     const int64_t features = d - j0 < kDropoutFeatures ? d - j0 : kDropoutFeatures;
     for (int64_t j = 0; j < features; j += kLanes) {

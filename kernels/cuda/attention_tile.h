@@ -128,7 +128,8 @@ __device__ __forceinline__ void load_kept(Mask<kTile>& mask, const AttentionShap
   const uint64_t sample = s.dropout.samples[head.b];
   for (int i = static_cast<int>(threadIdx.x); i < kTile * kWords; i += kAttentionThreads) {
     const int row = i / kWords, word = i % kWords;
-    const uint64_t position = (static_cast<uint64_t>(head.h) << 32) + static_cast<uint64_t>(t0 + row);
+    const uint64_t position =
+        (static_cast<uint64_t>(s.first_head + head.h) << 32) + static_cast<uint64_t>(t0 + row);
     unsigned bits = 0;
 #pragma unroll
     for (int block = 0; block < kKeysPerWord / 4; ++block) {

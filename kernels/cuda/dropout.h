@@ -48,15 +48,14 @@ __device__ __forceinline__ void dropout_scales(float* scale, const Dropout& drop
   }
 }
 
-/// Multiplies x, features j .. j + N - 1 of a row, by their multipliers; rows are positions of samples of
-/// `seq`.
+/// Multiplies x, features j .. j + N - 1 of a row (dropout_row), by their multipliers.
 template <int N>
 __device__ __forceinline__ void drop_features(float* x, const Dropout& dropout, int64_t seq, int64_t row,
                                               int64_t j) {
   if (dropout.p == 0.0f) return;
-  const int64_t sample = row / seq;
+  const DropoutRow of = dropout_row(dropout, seq, row);
   float scale[N];
-  dropout_scales<N>(scale, dropout, dropout.samples[sample], static_cast<uint64_t>(row - sample * seq), j);
+  dropout_scales<N>(scale, dropout, of.sample, of.position, j);
 #pragma unroll
   for (int k = 0; k < N; ++k) x[k] *= scale[k];
 }

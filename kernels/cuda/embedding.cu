@@ -17,10 +17,13 @@ struct LookUp {
   template <int N>
   __device__ void at(int64_t i) const {
     const int64_t row = i / a.d, j = i - row * a.d;
-    float x[N];
-    load<N>(x, static_cast<const T*>(a.tokens_weight) + a.tokens[row] * a.d + j);
+    const int64_t word = a.tokens[row] - a.first_word;
+    float x[N] = {};
+    if (word >= 0 && word < a.words) {
+      load<N>(x, static_cast<const T*>(a.tokens_weight) + word * a.d + j);
 #pragma unroll
-    for (int k = 0; k < N; ++k) x[k] *= a.scale;
+      for (int k = 0; k < N; ++k) x[k] *= a.scale;
+    }
     if (a.positions_weight != nullptr) {
       float place[N];
       load<N>(place, static_cast<const T*>(a.positions_weight) + a.positions[row] * a.d + j);
@@ -69,10 +72,12 @@ __global__ void __launch_bounds__(kThreads) embedding_backward_kernel(const Embe
       static_cast<int64_t>(blockIdx.y) * kColumns + static_cast<int64_t>(threadIdx.x) * kWide;
   const int64_t count = a.d - column;
   const int32_t index = a.index[first];
+  const int64_t table_row = index - a.first;
   int turn = 0;
-  if (index == a.skip || stands_earlier(a, index, first, turn, shared)) return;
+  if (index == a.skip || table_row < 0 || table_row >= a.table_rows) return;
+  if (stands_earlier(a, index, first, turn, shared)) return;
   float sum[kWide] = {}, dx[kWide];
-  float* out = a.dweight + index * a.d + column;
+  float* out = a.dweight + table_row * a.d + column;
   if (a.accumulate) load_some(sum, out, count, wide);
   for (int64_t begin = first; begin < a.rows; begin += kThreads, ++turn) {
     const unsigned* matches = matching_rows(a, index, begin, a.rows, turn, shared);

@@ -32,6 +32,7 @@ struct AttentionShape {
   /// A hint about kv_begin: each row of the batch is divided into documents, kv_begin is the start of the
   /// query's document, and the batch has at most this many documents. 0: unknown.
   int64_t documents = 0;
+  int64_t first_head = 0;  ///< number of head 0 in the whole layer, for dropout
   Dropout dropout;
 };
 

@@ -25,6 +25,28 @@ struct CrossEntropy {
   const float* weights = nullptr;
 };
 
+/// Of ranks that divide the vocabulary (Shoeybi et al., arXiv:1909.08053, section 3), each has the logits of its own
+/// words: `own` is as in CrossEntropy, with own.vocab of them (may be 0), of which the first is word number
+/// `first_word`; targets are words of the whole vocabulary. The loss takes two kernels, and an exchange between.
+inline constexpr int64_t kRowStatistics = 3;
+
+/// statistics f32 [rows, 3]: the maximum of z, the sum of exp(z - maximum), and z[target], or 0 if another rank has that
+/// word. Without own words: -inf, 0, 0. Reads own's logits and targets only.
+struct CrossEntropyStatistics {
+  CrossEntropy own;
+  int64_t first_word = 0;
+  float* statistics = nullptr;
+};
+
+/// The loss from the statistics [ranks, rows, 3] of all ranks, combined in fp64 in ascending order of ranks, so that all
+/// compute the same; and this rank's part of the gradient, as CrossEntropy does.
+struct CrossEntropyDivided {
+  CrossEntropy own;
+  int64_t first_word = 0;
+  const float* statistics = nullptr;
+  int64_t ranks = 1;
+};
+
 /// z = softcap * tanh(logit / softcap) in place, f32 [n]: logits as forward and generate return them.
 struct SoftCap {
   float* x = nullptr;

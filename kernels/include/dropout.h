@@ -10,11 +10,21 @@ namespace hawser::kernels {
 struct Dropout {
   float p = 0.0f;                     ///< probability of zero; kept values are scaled by 1 / (1 - p)
   uint64_t key = 0;                   ///< philox_derive(seed, layer, site)
-  const uint64_t* samples = nullptr;  ///< [batch]: global sample number of each row
+  const uint64_t* samples = nullptr;  ///< [batch]: global sample number of each row of the batch
+  int64_t first_row = 0;  ///< number in the batch of an operand's row 0, if it holds some of the rows
 };
 
+/// What determines the mask of row r of an operand, in a batch of rows of `seq` positions.
+struct DropoutRow {
+  uint64_t sample, position;
+};
+static constexpr inline DropoutRow dropout_row(const Dropout& dropout, int64_t seq, int64_t r) {
+  const int64_t row = dropout.first_row + r;
+  return {dropout.samples[row / seq], static_cast<uint64_t>(row % seq)};
+}
+
 /// The four words for features 4*block .. 4*block+3 of one position of one sample. An element is dropped when
-/// philox_uniform(word) < p. Attention uses position = head * 2^32 + query and feature = key position.
+/// philox_uniform(word) < p. Attention uses position = (first_head + head) * 2^32 + query and feature = key position.
 static constexpr inline PhiloxBlock dropout_words(uint64_t key, uint64_t sample, uint64_t position,
                                                   uint64_t block) {
   return philox(key ^ (sample * 0x9E3779B97F4A7C15ull), position, block);

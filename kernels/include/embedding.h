@@ -8,7 +8,8 @@ namespace hawser::kernels {
 
 /// x[r,:] = scale * tokens_weight[tokens[r],:] + positions_weight[positions[r],:], in fp32. Weights are
 /// [vocab,d] and [max_positions,d] of weight_type; positions_weight may be null. tokens, positions: int32
-/// [rows], in range (checked at intake).
+/// [rows], in range (checked at intake). The table may hold only `words` words from number `first_word` on; others
+/// count as zero.
 struct EmbeddingForward {
   float* x = nullptr;
   const void* tokens_weight = nullptr;
@@ -18,11 +19,14 @@ struct EmbeddingForward {
   DType weight_type = DType::kF32;
   int64_t rows = 0, d = 0;
   float scale = 1.0f;
+  int64_t first_word = 0;
+  int64_t words = INT64_MAX;
 };
 
 /// dweight[index[r],:] (+)= scale * dx[r,:], with rows added in ascending r, so the bits do not depend on the
-/// thread count. dweight: f32 [table_rows,d], overwritten (zero for rows without an index) unless accumulate.
-/// Used for both tokens and positions.
+/// thread count. dweight: f32 [table_rows,d], overwritten (zero for rows without an index) unless accumulate. Its
+/// first row is that of index `first`; rows of dx with an index outside of the table add nothing. Used for both
+/// tokens and positions.
 struct EmbeddingBackward {
   float* dweight = nullptr;
   const float* dx = nullptr;
@@ -31,6 +35,7 @@ struct EmbeddingBackward {
   int32_t skip = -1;  ///< rows with this index add nothing (a padding token)
   float scale = 1.0f;
   bool accumulate = false;
+  int64_t first = 0;
 };
 
 }  // namespace hawser::kernels

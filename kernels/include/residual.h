@@ -8,8 +8,8 @@
 namespace hawser::kernels {
 
 /// y[r,:] = x[r,:] + dropout(branch[r,:]) ; x, y f32 [rows,d] (y may be x), branch of branch_type or null
-/// (then y = dropout(x): the embedding's dropout). rows = batch * seq; row r is position r % seq of sample
-/// samples[r / seq].
+/// (then y = dropout(x): the embedding's dropout). row r belongs to
+/// dropout_row(dropout, seq, r).
 struct ResidualForward {
   float* y = nullptr;
   const float* x = nullptr;

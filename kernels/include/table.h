@@ -20,29 +20,31 @@ namespace hawser::kernels {
 // Every kernel that computes: its name and its arguments. Everything that lists kernels is generated from
 // this: the table, each backend's declarations and entries, walks over the table, costs, and the check that
 // op cases are complete.
-#define HWS_EACH_KERNEL(KERNEL)                   \
-  KERNEL(matmul, Matmul)                          \
-  KERNEL(embedding_forward, EmbeddingForward)     \
-  KERNEL(embedding_backward, EmbeddingBackward)   \
-  KERNEL(norm_forward, NormForward)               \
-  KERNEL(norm_backward, NormBackward)             \
-  KERNEL(activation_forward, ActivationForward)   \
-  KERNEL(activation_backward, ActivationBackward) \
-  KERNEL(rope, Rope)                              \
-  KERNEL(residual_forward, ResidualForward)       \
-  KERNEL(residual_backward, ResidualBackward)     \
-  KERNEL(attention_forward, AttentionForward)     \
-  KERNEL(attention_backward, AttentionBackward)   \
-  KERNEL(cross_entropy, CrossEntropy)             \
-  KERNEL(soft_cap, SoftCap)                       \
-  KERNEL(column_sum, ColumnSum)                   \
-  KERNEL(sum_of_squares, SumOfSquares)            \
-  KERNEL(add, Add)                                \
-  KERNEL(convert, Convert)                        \
-  KERNEL(ordered_sum, OrderedSum)                 \
-  KERNEL(adamw, AdamW)                            \
-  KERNEL(sgd, Sgd)                                \
-  KERNEL(adamw_bf16, AdamWBf16)                   \
+#define HWS_EACH_KERNEL(KERNEL)                            \
+  KERNEL(matmul, Matmul)                                   \
+  KERNEL(embedding_forward, EmbeddingForward)              \
+  KERNEL(embedding_backward, EmbeddingBackward)            \
+  KERNEL(norm_forward, NormForward)                        \
+  KERNEL(norm_backward, NormBackward)                      \
+  KERNEL(activation_forward, ActivationForward)            \
+  KERNEL(activation_backward, ActivationBackward)          \
+  KERNEL(rope, Rope)                                       \
+  KERNEL(residual_forward, ResidualForward)                \
+  KERNEL(residual_backward, ResidualBackward)              \
+  KERNEL(attention_forward, AttentionForward)              \
+  KERNEL(attention_backward, AttentionBackward)            \
+  KERNEL(cross_entropy, CrossEntropy)                      \
+  KERNEL(cross_entropy_statistics, CrossEntropyStatistics) \
+  KERNEL(cross_entropy_divided, CrossEntropyDivided)       \
+  KERNEL(soft_cap, SoftCap)                                \
+  KERNEL(column_sum, ColumnSum)                            \
+  KERNEL(sum_of_squares, SumOfSquares)                     \
+  KERNEL(add, Add)                                         \
+  KERNEL(convert, Convert)                                 \
+  KERNEL(ordered_sum, OrderedSum)                          \
+  KERNEL(adamw, AdamW)                                     \
+  KERNEL(sgd, Sgd)                                         \
+  KERNEL(adamw_bf16, AdamWBf16)                            \
   KERNEL(sgd_bf16, SgdBf16)
 
 /// Preferences of a backend, where callers have a choice.

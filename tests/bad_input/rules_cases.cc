@@ -117,6 +117,21 @@ std::vector<Case> training() {
   };
 }
 
+std::vector<Case> tensor_parallel() {
+  return {
+      bad(R"({"mesh": {"dp_shard": 1024, "tp": 2048}, "model": {"width": 4096, "heads": 4096, "mlp_width": 4096}})",
+          {"/mesh/tp", "1048576 ranks", "use 1024 or less"}),
+      bad(R"({"mesh": {"tp": 5}, "model": {"width": 24, "heads": 6, "mlp_width": 20}})",
+          {"/mesh/tp", "5 tensor-parallel ranks", "6 heads", "use 6"}),
+      bad(R"({"mesh": {"tp": 3}, "model": {"width": 24, "heads": 6, "mlp_width": 20}})",
+          {"/mesh/tp", "mlp_width of 20", "use 2"}),
+      bad(R"({"mesh": {"tp": 6}, "model": {"width": 24, "heads": 12, "kv_heads": 4, "mlp_width": 24}})",
+          {"/mesh/tp", "4 key/value heads", "neither divides", "use 4"}),
+      bad(R"({"mesh": {"sequence_parallel": true}})",
+          {"/mesh/sequence_parallel", "no effect", "set /mesh/tp to 2 or more"}),
+  };
+}
+
 std::vector<Case> parallel() {
   return {
       bad(R"({"zero": {"stage": 2}})", {"/zero/stage", "nothing to shard", "/mesh/dp_shard"}),
@@ -141,7 +156,7 @@ std::vector<Case> parallel() {
       bad(R"({"mesh": {"dp_shard": 3}, "zero": {"sum_order": "tree"}})",
           {"/mesh/dp_shard", "3 is not one", "use 2 or 4"}),
       bad(R"({"mesh": {"dp_shard": 4}, "comm": {"sum_group": 3}})", {"/comm/sum_group", "3 ranks", "use 2"}),
-      bad(R"({"mesh": {"tp": 2}})", {"/mesh/tp", "unknown key"}),
+      bad(R"({"mesh": {"pp": 2}})", {"/mesh/pp", "unknown key"}),
       {"`{\"mesh\": {\"dp_shard\": 2}}` without a comm",
        HWS_CONFIG_INVALID,
        {"/mesh has 2 ranks", "make them equal"},
@@ -183,7 +198,7 @@ Area rules_area() {
       "Each row is merged into a valid config (one block of width 16 with 2 heads, 61 tokens, context 16, "
       "micro_batch 2) and planned.",
       ranges()};
-  for (const auto& more : {model(), training(), parallel()})
+  for (const auto& more : {model(), training(), parallel(), tensor_parallel()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -55,6 +55,30 @@ TEST_P(Lanes, ASendThatNobodyReceivesYetHoldsUpItsOwnLaneOnly) {
   });
 }
 
+/// Exchanges that their issuer needs at once, between calls of the main lane that are still in flight.
+TEST_P(Lanes, CallsAtOnceAreDoneWhenIssued) {
+  if (std::string(GetParam().name).starts_with("device"))
+    GTEST_SKIP() << "a device's calls wait for its stream";
+  expect_world(world(3), [](comm::RankComm& rank) {
+    const Group data = rank.make_group({0, 1, 2}, "data");
+    const Group block = rank.make_group({0, 1, 2}, "block", {.name = "block", .at_once = true});
+    for (int32_t i = 0; i < 20; ++i) {
+      int64_t counted = 1;
+      const comm::Work beside = data->all_reduce_i64(&counted, 1);
+      std::vector<float> sum(1000, static_cast<float>(rank.rank() + i));
+      const comm::AllReducePiece piece{sum.data(), sum.data(), 1000};
+      const comm::Work work = block->all_reduce({&piece, 1}, {});
+      if (rank.has_lanes()) {
+        EXPECT_TRUE(block->done(work));
+      }
+      block->wait(work);
+      EXPECT_EQ(sum, std::vector<float>(1000, static_cast<float>(3 * i + 3)));
+      data->wait(beside);
+      EXPECT_EQ(counted, 3);
+    }
+  });
+}
+
 /// Four lanes between two neighbours: each way, activations and gradients.
 TEST_P(Lanes, NeighboursSendToEachOtherBeforeEitherReceives) {
   expect_world(world(4), [](comm::RankComm& rank) {

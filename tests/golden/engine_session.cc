@@ -38,16 +38,22 @@ std::string take_text(hws_buffer* buffer) {
   return text;
 }
 
-EngineSession::EngineSession(const std::string& config_json) {
+EngineSession::EngineSession(const std::string& config_json, int32_t ranks) {
+  if (ranks > 1) check(hws_comm_create_local(ranks, &comm_), "hws_comm_create_local");
   hws_config* config = nullptr;
   check(hws_config_parse(config_json.data(), config_json.size(), HWS_FORMAT_JSON, &config),
         "hws_config_parse");
-  const int32_t status = hws_engine_create(config, 0, &engine_);
+  const int32_t status = ranks > 1 ? hws_engine_create_ranks(config, comm_, 0, &engine_)
+                                   : hws_engine_create(config, 0, &engine_);
   hws_config_destroy(config);
+  if (status != HWS_OK) hws_comm_destroy(comm_);
   check(status, "hws_engine_create");
 }
 
-EngineSession::~EngineSession() { hws_engine_destroy(engine_); }
+EngineSession::~EngineSession() {
+  hws_engine_destroy(engine_);
+  hws_comm_destroy(comm_);
+}
 
 std::vector<float> EngineSession::logits(const TokenBatch& batch, int64_t vocab) const {
   std::vector<float> out(static_cast<size_t>(batch.rows * batch.cols * vocab));

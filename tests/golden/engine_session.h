@@ -34,7 +34,8 @@ struct TokenBatch {
 /// One engine on one config. Not copyable; destroys the engine.
 class EngineSession {
  public:
-  explicit EngineSession(const std::string& config_json);
+  /// Over `ranks` threads of this process.
+  explicit EngineSession(const std::string& config_json, int32_t ranks = 1);
   ~EngineSession();
   EngineSession(const EngineSession&) = delete;
   EngineSession& operator=(const EngineSession&) = delete;
@@ -51,6 +52,7 @@ class EngineSession {
   hws_engine* handle() { return engine_; }  ///< for calls that this class lacks; do not destroy it
 
  private:
+  hws_comm* comm_ = nullptr;  ///< null for one rank
   hws_engine* engine_ = nullptr;
 };
 

@@ -3,10 +3,12 @@
 // Prints error over tolerance per tensor.
 //
 //   golden_check DIR [--precision fp32|bf16] [--device cpu|cuda] [--config FILE] [--max-isa LEVEL]
+//                [--set POINTER=VALUE]...
 //
 // FILE is a file of DIR to read in place of its config.json (such as config.v4.json). LEVEL is a cpu.max_isa
-// of the config, to use kernels of a lower level than the machine has. Exit code: 0 all within tolerance; 1
-// some are not, or a call failed; 2 wrong usage or not a golden case.
+// of the config, to use kernels of a lower level than the machine has. POINTER is a field of the config, such as
+// /mesh/tp; ranks are threads. Exit code: 0 all within tolerance; 1 some are not, or a call failed; 2 wrong usage
+// or not a golden case.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -28,7 +30,26 @@ namespace fs = std::filesystem;
 
 struct Arguments {
   std::string folder, precision = "fp32", device = "cpu", config = "config.json", max_isa;
+  nlohmann::json set = nlohmann::json::object();  // values by pointer
+
+  int64_t degree(const char* axis) const { return set.value(std::string("/mesh/") + axis, int64_t{1}); }
+  int64_t data_ranks() const { return degree("dp_replicate") * degree("dp_shard"); }
+  int32_t ranks() const { return static_cast<int32_t>(data_ranks() * degree("cp") * degree("tp")); }
 };
+
+/// The batch with masked rows at its end, so that data-parallel ranks share it equally.
+TokenBatch padded(TokenBatch batch, int64_t ranks) {
+  while (batch.rows % ranks != 0) {
+    const auto copy_row = [&](std::vector<int32_t>& values) {
+      for (int64_t i = 0; i < batch.cols && !values.empty(); ++i)
+        values.push_back(values[static_cast<size_t>(i)]);
+    };
+    copy_row(batch.tokens), copy_row(batch.document_begin);
+    batch.targets.resize(batch.tokens.size(), -100);
+    ++batch.rows;
+  }
+  return batch;
+}
 
 /// A temporary folder that goes away with this object.
 class ScratchFolder {
@@ -69,7 +90,10 @@ std::string engine_config(const Arguments& arguments, const std::string& model, 
       {"precision", arguments.precision},
       {"device", arguments.device},
       {"model", {{"dropout", {{"embedding", 0.0}, {"attention", 0.0}, {"residual", 0.0}}}}},
-      {"batch", {{"micro_batch", batch.rows}, {"grad_accum_steps", 1}, {"sequence", batch.cols}}},
+      {"batch",
+       {{"micro_batch", padded(batch, arguments.data_ranks()).rows / arguments.data_ranks()},
+        {"grad_accum_steps", 1},
+        {"sequence", batch.cols}}},
       {"optimizer",
        {{"kind", "adamw"},
         {"learning_rate", 2e-3},
@@ -81,6 +105,8 @@ std::string engine_config(const Arguments& arguments, const std::string& model, 
       {"schedule", {{"kind", "constant"}, {"warmup_steps", 0}}},
   };
   if (!arguments.max_isa.empty()) config["cpu"]["max_isa"] = arguments.max_isa;
+  for (const auto& [pointer, value] : arguments.set.items())
+    config[nlohmann::json::json_pointer(pointer)] = value;
   return config.dump();
 }
 
@@ -115,7 +141,7 @@ void check_exported(const Tensors& expected, const std::string& folder, const st
 
 /// Logits, loss and gradients of one batch, weights untouched. Leaves the step pending.
 hws_step_result check_pass(EngineSession& engine, const ExpectedPass& expected, const Tolerances& tolerances,
-                           const std::string& what, Report& report) {
+                           const std::string& what, int64_t data_ranks, Report& report) {
   report.compare(
       what + "logits",
       relative_error(engine.logits(expected.batch, expected.logits.shape[2]), expected.logits.as_doubles()),
@@ -124,7 +150,7 @@ hws_step_result check_pass(EngineSession& engine, const ExpectedPass& expected, 
   const double loss_tolerance = tolerances.of("losses");
   report.compare(what + "loss of eval",
                  relative_error(std::vector<double>{engine.eval(expected.batch)}, loss), loss_tolerance);
-  const hws_step_result result = engine.forward_backward(expected.batch);
+  const hws_step_result result = engine.forward_backward(padded(expected.batch, data_ranks));
   report.compare(what + "loss", relative_error(std::vector<double>{result.loss}, loss), loss_tolerance);
   for (const auto& [name, gradient] : expected.gradients) {
     report.compare(
@@ -136,15 +162,16 @@ hws_step_result check_pass(EngineSession& engine, const ExpectedPass& expected, 
 }
 
 void check_training(EngineSession& engine, const GoldenCase& golden, const Tolerances& tolerances,
-                    Report& report) {
+                    int64_t data_ranks, Report& report) {
   std::vector<double> losses, norms;
   const auto record = [&](const hws_step_result& result) {
     losses.push_back(result.loss);
     norms.push_back(result.grad_norm);
   };
-  record(check_pass(engine, golden.first, tolerances, "", report));
+  record(check_pass(engine, golden.first, tolerances, "", data_ranks, report));
   engine.commit();
-  for (size_t step = 1; step < golden.steps.size(); ++step) record(engine.train_step(golden.steps[step]));
+  for (size_t step = 1; step < golden.steps.size(); ++step)
+    record(engine.train_step(padded(golden.steps[step], data_ranks)));
   report.compare("losses", relative_error(losses, golden.losses), tolerances.of("losses"));
   report.compare("grad_norms", relative_error(norms, golden.grad_norms), tolerances.of("grad_norms"));
   for (const auto& [name, weight] : golden.after) {
@@ -178,21 +205,22 @@ bool run(const Arguments& arguments) {
   copy_model(arguments, model);
   Report report;
   try {
-    EngineSession engine(engine_config(arguments, model, golden.first.batch));
+    EngineSession engine(engine_config(arguments, model, golden.first.batch), arguments.ranks());
     engine.export_to(scratch / "untouched", "");
     check_exported(stored, scratch / "untouched", "export:", report);
-    check_training(engine, golden, tolerances, report);
+    check_training(engine, golden, tolerances, arguments.data_ranks(), report);
     check_trained_export(engine, golden, scratch / "trained", report);
     if (fs::exists(arguments.folder + "/packed.safetensors")) {
       const ExpectedPass packed = read_packed(arguments.folder);
-      EngineSession packed_engine(engine_config(arguments, model, packed.batch));
-      check_pass(packed_engine, packed, tolerances, "packed ", report);
+      EngineSession packed_engine(engine_config(arguments, model, packed.batch), arguments.ranks());
+      check_pass(packed_engine, packed, tolerances, "packed ", arguments.data_ranks(), report);
     }
   } catch (const std::exception& error) {
     report.require("the library", false, error.what());
   }
   report.print(arguments.folder + " " + arguments.precision + " " + arguments.device + " " +
-               arguments.config + (arguments.max_isa.empty() ? "" : " " + arguments.max_isa));
+               arguments.config + (arguments.max_isa.empty() ? "" : " " + arguments.max_isa) +
+               (arguments.set.empty() ? "" : " " + arguments.set.dump()));
   return report.passed();
 }
 
@@ -200,7 +228,7 @@ int usage(const std::string& problem) {
   std::fprintf(stderr,
                "golden_check: %s\n"
                "usage: golden_check DIR [--precision fp32|bf16] [--device cpu|cuda] [--config FILE] "
-               "[--max-isa LEVEL]\n",
+               "[--max-isa LEVEL] [--set POINTER=VALUE]...\n",
                problem.c_str());
   return 2;
 }
@@ -217,6 +245,13 @@ int main_with(int argc, char** argv) {
     if (option != options.end()) {
       if (i + 1 == argc) return usage(word + " needs a value");
       *option->second = argv[++i];
+    } else if (word == "--set") {
+      const std::string setting = i + 1 < argc ? argv[++i] : "";
+      const size_t equals = setting.find('=');
+      if (!setting.starts_with("/") || equals == std::string::npos) return usage("--set needs POINTER=VALUE");
+      const std::string value = setting.substr(equals + 1);
+      const bool json = nlohmann::json::accept(value);
+      arguments.set[setting.substr(0, equals)] = json ? nlohmann::json::parse(value) : nlohmann::json(value);
     } else if (word.starts_with("-") || !arguments.folder.empty()) {
       return usage("unexpected argument " + word);
     } else {

@@ -20,6 +20,7 @@ using Json = nlohmann::ordered_json;
 std::string Layout::name() const {
   std::string text =
       fmt::format("zero{} {}x{} accumulation {} {}", stage, dp_replicate, dp_shard, accumulation, reduce);
+  if (tp > 1) text += fmt::format(" tp {}{}", tp, sequence_parallel ? "" : " alone");
   if (stage == 3)
     text += " reshard " + reshard + (reshard_group ? fmt::format(" {}", reshard_group) : "") +
             fmt::format(" prefetch {}", prefetch);
@@ -33,6 +34,7 @@ std::string Layout::name() const {
 std::string Layout::sections() const {
   Json json;
   json["mesh"] = {{"dp_replicate", dp_replicate}, {"dp_shard", dp_shard}};
+  if (tp > 1) json["mesh"]["tp"] = tp, json["mesh"]["sequence_parallel"] = sequence_parallel;
   Json& zero = json["zero"];
   zero = Json::object();
   if (stage > 0) zero["stage"] = stage;
@@ -59,24 +61,30 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   if (!p.algorithm_cache.empty()) json["cuda"]["algorithm_cache"] = p.algorithm_cache;
   if (!p.deterministic) json["deterministic"] = false;
   json["precision"] = p.precision;
-  json["model"] = {{"vocab_size", kVocabulary},
-                   {"context", 24},
-                   {"layers", 2},
-                   {"width", 24},
-                   {"heads", 4},
-                   {"kv_heads", 2},
-                   {"norm", "layer_norm"},
-                   {"mlp", "gelu_tanh"},
-                   {"mlp_width", 40},
-                   {"position", "learned"},
-                   {"tied_head", p.tied}};
+  json["model"] = {
+      {"vocab_size", kVocabulary}, {"context", 24},          {"layers", 2},          {"width", 24},
+      {"heads", p.heads},          {"kv_heads", p.kv_heads}, {"norm", "layer_norm"}, {"mlp", "gelu_tanh"},
+      {"mlp_width", p.mlp_width},  {"position", "learned"},  {"tied_head", p.tied}};
+  if (!p.like_gpt2)
+    json["model"].update({{"norm", "rms_norm"},
+                          {"mlp", "geglu"},
+                          {"position", "rotary"},
+                          {"head_dim", 10},
+                          {"qk_norm", true},
+                          {"post_norm", true},
+                          {"window", 5},
+                          {"attention_softcap", 3.0},
+                          {"logit_softcap", 4.0},
+                          {"embedding_scale", 4.9}});
   for (const char* site : {"embedding", "attention", "residual"}) json["model"]["dropout"][site] = p.dropout;
   json["batch"] = {
       {"micro_batch", p.micro_batch}, {"grad_accum_steps", layout.accumulation}, {"sequence", p.sequence}};
   json["optimizer"] = {
       {"kind", p.optimizer}, {"learning_rate", p.optimizer == "sgd" ? 0.1 : 0.003}, {"clip_norm", 0.7}};
   if (p.optimizer == "sgd") json["optimizer"]["momentum"] = 0.9;
-  if (p.frozen) json["optimizer"]["frozen"] = {"embedding.positions.weight", "blocks.0.mlp.*"};
+  if (p.frozen)
+    json["optimizer"]["frozen"] = {p.like_gpt2 ? "embedding.positions.weight" : "*_norm.weight",
+                                   "blocks.0.mlp.*"};
   json["schedule"] = {{"warmup_steps", 2}};
   json["train"] = {{"steps", 100}};
   json["cpu"] = {{"threads", 1}};
@@ -103,7 +111,7 @@ Rows rows_of(const Problem& p, int64_t rows, int64_t step) {
 LayoutRun::LayoutRun(const Problem& problem, const Layout& layout, std::shared_ptr<comm::Comm> comm)
     : problem_(problem), layout_(layout) {
   const config::ConfigTree config = config::ConfigTree::from_json(layout_config(problem, layout));
-  if (!comm && layout.dp() > 1) comm = comm::make_local(static_cast<int32_t>(layout.dp()));
+  if (!comm && layout.world() > 1) comm = comm::make_local(static_cast<int32_t>(layout.world()));
   trainer_ = train::Trainer::create(config, false, &cancel_, comm);
 }
 

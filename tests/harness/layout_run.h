@@ -17,15 +17,17 @@ namespace hawser::testing {
 
 /// How a run is laid out over ranks. The global batch is micro_batch * accumulation * dp rows.
 struct Layout {
-  int64_t dp_replicate = 1, dp_shard = 1, stage = 0;
+  int64_t dp_replicate = 1, dp_shard = 1, tp = 1, stage = 0;
   int64_t accumulation = 1;
   std::string reduce = "per_step", reshard = "full";
   int64_t reshard_group = 0, prefetch = 1, sum_group = 0;
-  int64_t bucket_bytes = 0;  ///< 0: the default
+  int64_t bucket_bytes = 0;       ///< 0: the default
+  bool sequence_parallel = true;  ///< where tp > 1
   bool tree = false;
   std::string gradient_type = "fp32";
 
   int64_t dp() const { return dp_replicate * dp_shard; }
+  int64_t world() const { return dp() * tp; }
   std::string name() const;
   /// The sections mesh, zero, comm of a config.
   std::string sections() const;
@@ -40,6 +42,9 @@ struct Problem {
   std::string precision = "fp32";
   std::string optimizer = "adamw";
   bool tied = true;
+  int64_t heads = 4, kv_heads = 2, mlp_width = 40;
+  /// Layer norms, biases, learned positions and GELU; or else norms of queries and keys, post-norms, a window, soft caps, rotary positions and a gated MLP.
+  bool like_gpt2 = true;
   bool frozen = false;
   bool graphs = true;  ///< /cuda/graphs
   double dropout = 0.1;

@@ -72,6 +72,73 @@ OpCase loss_case(const Problem& p, bool backward, Storage storage = {}) {
   return c;
 }
 
+/// How ranks divide the words: the first of each, then their end. One rank has none.
+std::vector<int64_t> bounds_of(int64_t vocab) { return {0, vocab / 3, vocab / 3, vocab - 1, vocab}; }
+
+/// Calls fn(own, first word, offset of the rank's statistics) for each rank. Its logits begin at its first word.
+template <typename Fn>
+void each_rank(const CrossEntropy& whole, char* logits, Fn fn) {
+  const std::vector<int64_t> bounds = bounds_of(whole.vocab);
+  for (size_t rank = 0; rank + 1 < bounds.size(); ++rank) {
+    CrossEntropy own = whole;
+    own.vocab = bounds[rank + 1] - bounds[rank];
+    own.logits = logits + bounds[rank] * dtype_bytes(own.type);
+    fn(own, bounds[rank], static_cast<int64_t>(rank) * whole.rows * kernels::kRowStatistics);
+  }
+}
+
+int64_t ranks_of(int64_t vocab) { return static_cast<int64_t>(bounds_of(vocab).size()) - 1; }
+
+/// The statistics of all ranks, one after the other.
+OpCase statistics_case(const Problem& p, Storage storage = {}) {
+  const auto targets = targets_of(p);
+  CrossEntropy a;
+  a.targets = targets->data();
+  a.rows = p.rows, a.vocab = p.vocab, a.softcap = p.softcap;
+  a.type = storage.type, a.stride = p.vocab + storage.gap;
+  const std::string name = p.name + (storage.type == DType::kF32 ? "" : "/" + type_word(storage.type));
+  OpCase c = {"cross_entropy_statistics", name, {}, nullptr, nullptr};
+  c.operands = {input("logits", storage.type, p.rows * a.stride, 1, p.spread),
+                output("statistics", DType::kF32, ranks_of(p.vocab) * p.rows * kernels::kRowStatistics)};
+  c.fast = [a, targets](const FastCall& call) {
+    each_rank(a, call.as<char>(0), [&](const CrossEntropy& own, int64_t first, int64_t at) {
+      call.table.cross_entropy_statistics({own, first, call.as<float>(1) + at}, call.stream);
+    });
+  };
+  c.reference = [a, targets](RealOperands& x) {
+    each_rank(a, nullptr, [&](const CrossEntropy& own, int64_t first, int64_t at) {
+      kernels::cross_entropy_statistics_reference({own, first, nullptr}, x[1].data() + at,
+                                                  x[0].data() + first);
+    });
+  };
+  return c;
+}
+
+/// Losses and gradients of all ranks, one after the other, against those of whole rows.
+OpCase divided_case(const Problem& p, bool backward, Storage storage = {}) {
+  OpCase c = loss_case(p, backward, storage);
+  c.op = "cross_entropy_divided";
+  const auto targets = targets_of(p);
+  const auto weights = weights_of(p);
+  CrossEntropy a;
+  a.targets = targets->data(), a.weights = given(*weights);
+  a.rows = p.rows, a.vocab = p.vocab, a.softcap = p.softcap, a.backward = backward;
+  a.type = storage.type, a.stride = p.vocab + storage.gap;
+  c.fast = [a, targets, weights](const FastCall& call) {
+    CrossEntropy whole = a;
+    whole.losses = call.as<float>(1), whole.grad_scale = &kGradScale;
+    auto* const statistics = static_cast<float*>(call.workspace(
+        ranks_of(a.vocab) * a.rows * kernels::kRowStatistics * static_cast<int64_t>(sizeof(float))));
+    each_rank(whole, call.as<char>(0), [&](const CrossEntropy& own, int64_t first, int64_t at) {
+      call.table.cross_entropy_statistics({own, first, statistics + at}, call.stream);
+    });
+    each_rank(whole, call.as<char>(0), [&](const CrossEntropy& own, int64_t first, int64_t) {
+      call.table.cross_entropy_divided({own, first, statistics, ranks_of(a.vocab)}, call.stream);
+    });
+  };
+  return c;
+}
+
 OpCase soft_cap_case(int64_t n, float cap) {
   OpCase c = {"soft_cap", std::to_string(n), {}, nullptr, nullptr};
   c.operands = {in_out("x", DType::kF32, n, 1, 20.0)};
@@ -125,11 +192,18 @@ void add_cross_entropy_cases(std::vector<OpCase>& cases) {
   for (const Problem& p : problems) {
     cases.push_back(loss_case(p, false));
     cases.push_back(loss_case(p, true));
+    cases.push_back(statistics_case(p));
+    cases.push_back(divided_case(p, false));
+    cases.push_back(divided_case(p, true));
   }
   // Logits as the products behind read them.
   for (const size_t i : {0, 2, 3, 7}) {
+    cases.push_back(statistics_case(problems[i], {DType::kBf16, 64 - problems[i].vocab % 64}));
+    cases.back().narrow = true;
     for (const bool backward : {false, true}) {
       cases.push_back(loss_case(problems[i], backward, {DType::kBf16, 64 - problems[i].vocab % 64}));
+      cases.back().narrow = true;
+      cases.push_back(divided_case(problems[i], backward, {DType::kBf16, 64 - problems[i].vocab % 64}));
       cases.back().narrow = true;
     }
   }

@@ -27,7 +27,8 @@ Indices indices(int64_t rows, int64_t end, uint32_t seed) {
   return list;
 }
 
-OpCase embedding_case(int64_t rows, int64_t d, DType type, bool positions) {
+/// `own`: the table has only some of the words.
+OpCase embedding_case(int64_t rows, int64_t d, DType type, bool positions, bool own = false) {
   const int64_t vocab = 11, places = 6;
   const Indices tokens = indices(rows, vocab, 1), at = indices(rows, places, 2);
   EmbeddingForward a;
@@ -37,12 +38,13 @@ OpCase embedding_case(int64_t rows, int64_t d, DType type, bool positions) {
   a.rows = rows;
   a.d = d;
   a.scale = positions ? 1.0f : 5.5f;
-  OpCase c = {
-      "embedding_forward",
-      std::to_string(rows) + "x" + std::to_string(d) + (positions ? "_positions/" : "/") + type_word(type),
-      {},
-      nullptr,
-      nullptr};
+  if (own) a.first_word = 3, a.words = 5;
+  OpCase c = {"embedding_forward",
+              std::to_string(rows) + "x" + std::to_string(d) + (positions ? "_positions" : "") +
+                  (own ? "_own_words/" : "/") + type_word(type),
+              {},
+              nullptr,
+              nullptr};
   c.operands = {input("tokens_weight", type, vocab * d, 1), input("positions_weight", type, places * d, 2),
                 output("x", DType::kF32, rows * d, 1e-6)};
   c.fast = [=](const FastCall& call) {
@@ -59,7 +61,7 @@ OpCase embedding_case(int64_t rows, int64_t d, DType type, bool positions) {
 }
 
 OpCase embedding_backward_case(int64_t rows, int64_t d, int64_t table_rows, bool accumulate,
-                               int32_t skip = -1) {
+                               int32_t skip = -1, int64_t first = 0) {
   const Indices index = indices(rows, table_rows, 3);
   EmbeddingBackward a;
   a.index = index->data();
@@ -69,9 +71,10 @@ OpCase embedding_backward_case(int64_t rows, int64_t d, int64_t table_rows, bool
   a.scale = 1.25f;
   a.accumulate = accumulate;
   a.skip = skip;
+  a.first = first;
   OpCase c = {"embedding_backward",
               std::to_string(rows) + "x" + std::to_string(d) + (accumulate ? "_accumulate" : "") +
-                  (skip >= 0 ? "_skip" : ""),
+                  (skip >= 0 ? "_skip" : "") + (first > 0 ? "_own_words" : ""),
               {},
               nullptr,
               nullptr};
@@ -192,13 +195,15 @@ struct Branch {
   int64_t batch, seq, d;
   float p;
   DType type;
+  int64_t first_row = 0;
 };
 
 using Samples = std::shared_ptr<std::vector<uint64_t>>;
 
 Samples samples_of(const Branch& b) {
   auto samples = std::make_shared<std::vector<uint64_t>>();
-  for (int64_t i = 0; i < b.batch; ++i) samples->push_back(77 + 1000 * static_cast<uint64_t>(i));
+  for (int64_t i = 0; i < b.batch + (b.first_row + b.seq - 1) / b.seq; ++i)
+    samples->push_back(77 + 1000 * static_cast<uint64_t>(i));
   return samples;
 }
 
@@ -209,13 +214,13 @@ Args residual_args(const Branch& b, const Samples& samples) {
   a.rows = b.batch * b.seq;
   a.d = b.d;
   a.seq = b.seq;
-  a.dropout = {b.p, 0xfedcba9876543210ull, samples->data()};
+  a.dropout = {b.p, 0xfedcba9876543210ull, samples->data(), b.first_row};
   return a;
 }
 
 std::string name_of(const Branch& b) {
-  return std::to_string(b.batch * b.seq) + "x" + std::to_string(b.d) + (b.p > 0 ? "_dropout/" : "/") +
-         type_word(b.type);
+  return std::to_string(b.batch * b.seq) + "x" + std::to_string(b.d) + (b.p > 0 ? "_dropout" : "") +
+         (b.first_row > 0 ? "_own_rows/" : "/") + type_word(b.type);
 }
 
 /// in_place: y is x. Without a branch y is dropout(x).
@@ -292,6 +297,7 @@ void add_stream_cases(std::vector<OpCase>& cases) {
     for (const bool positions : {false, true}) {
       cases.push_back(embedding_case(1, 1, type, positions));
       cases.push_back(embedding_case(70, 101, type, positions));
+      cases.push_back(embedding_case(70, 101, type, positions, true));
       cases.push_back(embedding_case(70, 64, type, positions));
     }
     for (const bool inverse : {false, true}) {
@@ -299,6 +305,9 @@ void add_stream_cases(std::vector<OpCase>& cases) {
       cases.push_back(rope_case(turn(40, 3, 26, 7, type, inverse)));
       cases.push_back(rope_case(turn(9, 2, 128, 64, type, inverse)));
     }
+    const Branch own_rows = {3, 11, 45, 0.3f, type, 16};
+    cases.push_back(residual_case(own_rows, true, false));
+    cases.push_back(residual_backward_case(own_rows, false));
     for (const float p : {0.0f, 0.3f}) {
       for (const int64_t d : {45, 64}) {
         const Branch b = {3, 11, d, p, type};
@@ -315,6 +324,7 @@ void add_stream_cases(std::vector<OpCase>& cases) {
     cases.push_back(embedding_backward_case(300, 67, 20, accumulate));
     cases.push_back(embedding_backward_case(300, 1032, 20, accumulate));
     cases.push_back(embedding_backward_case(300, 67, 20, accumulate, 19));  // the most frequent index
+    cases.push_back(embedding_backward_case(300, 67, 20, accumulate, 17, 6));
   }
 }
 

@@ -192,6 +192,26 @@ TEST(Attention, OneHeadOfOneLongSequenceKeepsSeveralWorkersBusy) {
   EXPECT_GE(stream.most_tasks, 4);
 }
 
+/// Tensor-parallel ranks drop what one rank with all heads drops.
+TEST(Attention, HeadsDividedOverCallsGiveTheSameBitsUnderDropout) {
+  const uint64_t samples[] = {11, 5};
+  AttentionShape all = dense(2, 70, 4, 16);
+  all.dropout = {0.3f, 77, samples};
+  const auto q = normals(2 * 70 * 64, 1), k = normals(2 * 70 * 64, 2), v = normals(2 * 70 * 64, 3);
+  const Result whole = forward(all, q.data(), k.data(), v.data());
+  for (const int64_t first : {0, 2}) {
+    AttentionShape half = all;
+    half.heads = half.kv_heads = 2, half.first_head = first;
+    const int64_t at = first * 16;
+    const Result part = forward(half, q.data() + at, k.data() + at, v.data() + at);
+    for (int64_t row = 0; row < 140; ++row)
+      for (int64_t i = 0; i < 32; ++i)
+        ASSERT_EQ(part.o[static_cast<size_t>(row * 64 + i)], whole.o[static_cast<size_t>(row * 64 + at + i)]);
+    half.first_head = 1;
+    EXPECT_NE(forward(half, q.data() + at, k.data() + at, v.data() + at).o, part.o);
+  }
+}
+
 TEST(Attention, AnEmptyBatchIsNothing) {
   const KernelTable& table = cpu_kernels(best_cpu_level());
   SerialStream stream;

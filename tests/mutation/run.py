@@ -41,6 +41,7 @@ TESTS = [
     ("random_rounding_test", []),
     ("cut_checkpoint_test", []),
     ("model_sums_test", []),
+    ("parallel_tensor_parallel_test", []),
     ("parallel_data_parallel_test", []),
     ("parallel_reductions_test", []),
     ("parallel_zero_test", []),

@@ -83,6 +83,8 @@ class TextRun {
     ctx_.seq = rows;
     ctx_.tokens_BT = tokens_.data() + begin;
     ctx_.positions_BT = positions_.data() + begin;
+    nn::Region workspace = scratch();
+    ctx_.workspace = &workspace;
     model_.embedding().forward(ctx_, x);
   }
 

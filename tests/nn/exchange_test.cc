@@ -34,16 +34,16 @@ class Halves : public nn::Exchange {
  public:
   Halves(Meeting* meeting, int rank, int left_out) : meeting_(*meeting), rank_(rank), left_out_(left_out) {}
 
-  void leave(const nn::Context& ctx, float* y, int64_t width) const override {
-    if (left_out_ != 1) sum(ctx, y, width);
+  void leave(const nn::Context& ctx, float* y, float*, int64_t width) const override {
+    if (left_out_ != 1) add(y, ctx.rows() * width);
   }
-  void enter_backward(const nn::Context& ctx, float* dx, int64_t width) const override {
-    if (left_out_ != 2) sum(ctx, dx, width);
+  void enter_backward(const nn::Context& ctx, float* dx, float*, int64_t width) const override {
+    if (left_out_ != 2) add(dx, ctx.rows() * width);
   }
 
  private:
-  void sum(const nn::Context& ctx, float* addend, int64_t width) const {
-    const auto elements = static_cast<size_t>(ctx.rows() * width);
+  void add(float* addend, int64_t count) const {
+    const auto elements = static_cast<size_t>(count);
     meeting_.addends[rank_] = addend;
     meeting_.barrier.arrive_and_wait();
     std::vector<float> sum(elements);
@@ -243,10 +243,13 @@ class Notes : public nn::Exchange {
     left += ctx.rows() * width * dtype_bytes(type);
     return dy;
   }
-  void leave(const nn::Context& ctx, float*, int64_t width) const override { summed += ctx.rows() * width; }
-  void enter_backward(const nn::Context& ctx, float*, int64_t width) const override {
+  void leave(const nn::Context& ctx, float*, float*, int64_t width) const override {
     summed += ctx.rows() * width;
   }
+  void enter_backward(const nn::Context& ctx, float*, float*, int64_t width) const override {
+    summed += ctx.rows() * width;
+  }
+  void sum(const nn::Context&, void*, DType, int64_t elements) const override { summed += elements; }
 
   mutable int64_t entered = 0, left = 0, summed = 0;
 };
@@ -259,13 +262,16 @@ TEST(ExchangeInADryRun, SeesEveryTransferAndItsWorkspaceCounts) {
     const Notes notes;
     const nn::ModelCosts with = nn::measure_costs(whole, kernels, 2, type, 3, 16, true, false, notes);
     const nn::ModelCosts alone = nn::measure_costs(whole, kernels, 2, type, 3, 16, true);
-    EXPECT_EQ(notes.entered, 4 * elements * dtype_bytes(type));  // two branches, and again in backward
-    EXPECT_EQ(notes.left, 2 * elements * dtype_bytes(type));
-    EXPECT_EQ(notes.summed, (2 + 2) * elements);
+    // Two branches, and again in backward; the rows that loss, evaluation and logits read.
+    EXPECT_EQ(notes.entered, 4 * elements * dtype_bytes(type) + 3 * elements * dtype_bytes(DType::kF32));
+    // Two branches, and the rows whose gradient the embedding's table gets.
+    EXPECT_EQ(notes.left, 2 * elements * dtype_bytes(type) + elements * dtype_bytes(DType::kF32));
+    // A block's two branches each way; the embedding's rows, the head's gradient, and the rows of logits.
+    EXPECT_EQ(notes.summed, (2 + 2 + 1 + 1) * elements + 3 * 16 * whole.config().vocab_size);
     EXPECT_LT(alone.block_forward[0].workspace, Notes::kGathered);
-    EXPECT_GE(with.block_forward[0].workspace,
-              2 * Notes::kGathered);                                // for both branches until the block ends
-    EXPECT_GE(with.block_backward[0].workspace, Notes::kGathered);  // for one after the other
+    EXPECT_GE(with.block_forward[0].workspace, Notes::kGathered);
+    EXPECT_LT(with.block_forward[0].workspace, 2 * Notes::kGathered);  // one branch after the other
+    EXPECT_GE(with.block_backward[0].workspace, Notes::kGathered);
     EXPECT_EQ(with.block_forward[0].saved, alone.block_forward[0].saved);
     EXPECT_EQ(with.block_forward[0].flops, alone.block_forward[0].flops);
   }

@@ -109,7 +109,7 @@ std::vector<int64_t> summed_ranks(const Case& c, const nn::ParameterTable& table
                               [&](const nn::Parameter& each) { return each.group == group; });
   const auto has = [&](const char* part) { return p->name.find(part) != std::string::npos; };
   const bool of_heads = has("q_norm") || has("k_norm");
-  const bool of_rows = !of_heads && (has("norm") || has("positions") || has("o.bias") || has("down.bias"));
+  const bool of_rows = !of_heads && has("blocks.") && has("norm");
   int64_t together = 1;  // neighbours in tp
   if (of_heads || (of_rows && c.sequence_parallel)) together = c.tp;
   if (has(".k.") || has(".v.")) together = std::max<int64_t>(1, c.tp / c.kv_heads);

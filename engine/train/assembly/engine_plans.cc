@@ -8,6 +8,7 @@
 #include "engine/optim/grad_norm.h"
 #include "engine/parallel/bucket_runtime.h"
 #include "engine/parallel/data_parallel.h"
+#include "engine/parallel/sequence_parallel.h"
 #include "engine/parallel/traffic.h"
 #include "engine/parallel/zero.h"
 #include "engine/plan/serial.h"
@@ -23,7 +24,7 @@ plan::Accumulation accumulation_of(const parallel::DataParallel& strategy, int64
   return strategy.reduces_each(micro_batches) ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace;
 }
 
-plan::Cost cost_of(const nn::CallCost& c) { return {c.workspace, c.saved, c.flops}; }
+plan::Cost cost_of(const nn::CallCost& c) { return {c.workspace, c.saved, c.flops, c.sent_bytes}; }
 
 void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::ResolvedConfig& config,
                      const parallel::ShardLayout& layout, bool inference) {
@@ -41,15 +42,19 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
 }
 
 plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
-                     const parallel::ShardLayout& layout, bool inference) {
+                     const parallel::ShardLayout& layout, bool inference, parallel::BlockWire* wire) {
   const nn::ModelConfig& m = model.config();
   const int64_t batch = config.batch.micro_batch, seq = config.batch.sequence;
   const nn::WeightTypes types{compute_type(config), state_type(config)};
-  const nn::ModelCosts costs =
-      nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq, true, !target.in_place);
+  const auto exchange = parallel::make_exchange(config.mesh.sequence_parallel, wire);
+  const parallel::TensorParallel cached_exchange(wire);
+  const bool chunk_logits =
+      !target.in_place || config.mesh.tp > 1;  // only one of the ranks gets the caller's memory
+  const nn::ModelCosts costs = nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq,
+                                                 true, chunk_logits, *exchange);
   plan::Sizes s;
   add_state_sizes(&s, model, config, layout, inference);
-  s.residual = batch * seq * m.width * 4;
+  s.residual = exchange->own_rows(batch * seq).room * m.width * 4;
   s.batch = MicroBatch::bytes(batch, seq);
   s.losses = batch * seq * 4;
   s.embedding_forward = cost_of(costs.embedding_forward);
@@ -64,8 +69,8 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   s.generate_residual = rows * m.width * 4;
   s.generate_batch = MicroBatch::bytes(1, rows);
   s.generate_workspace = nn::measure_cached_workspace(model, *target.kernels, target.workers, types, rows,
-                                                      seq, !target.in_place);
-  s.kv_cache = 2 * seq * m.kv_heads * m.head_dim * dtype_bytes(compute_type(config));
+                                                      seq, chunk_logits, cached_exchange);
+  s.kv_cache = 2 * seq * model.local().kv_heads * m.head_dim * dtype_bytes(compute_type(config));
   return s;
 }
 
@@ -88,8 +93,9 @@ nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model,
   const int64_t micro_batches = config.batch.grad_accum_steps;
   const bool joins_each =
       accumulation_of(choose_strategy(config), micro_batches) != plan::Accumulation::kInPlace;
-  return {model.config().vocab_size, model.config().width, config.batch.micro_batch * config.batch.sequence,
-          micro_batches, joins_each};
+  const int64_t words = model.table().at("embedding.tokens.weight").local_shape[0];
+  return {words, model.config().width, config.batch.micro_batch * config.batch.sequence, micro_batches,
+          joins_each};
 }
 
 const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config) {
@@ -108,6 +114,7 @@ mesh::DeviceMesh mesh_of(const config::ResolvedConfig& config) {
   mesh::Degrees degrees;
   degrees.dp_replicate = config.mesh.dp_replicate;
   degrees.dp_shard = config.mesh.dp_shard;
+  degrees.tp = config.mesh.tp;
   return mesh::DeviceMesh(degrees);
 }
 
@@ -139,7 +146,7 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
   parallel::ShardLayout::Options o;
   o.compute = compute_type(config), o.state = state_type(config);
   o.stage = strategy.stage;
-  o.mesh = mesh_of(config), o.rank = rank;
+  o.mesh = mesh_of(config), o.rank = rank, o.sequence_parallel = config.mesh.sequence_parallel;
   if (strategy.reshard == parallel::ReshardAfterForward::kGroup) o.reshard_group = strategy.reshard_group;
   o.training = !inference;
   o.moments = inference ? 0 : optim::moment_count(config.optimizer);
@@ -170,7 +177,9 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
   plans.peers = target.peers;
   const parallel::DataParallel& strategy = plans.strategy;
   const parallel::ShardLayout layout(model.table(), layout_options(config, strategy, 0, inference));
-  const plan::Sizes sizes = sizes_of(model, config, target, layout, inference);
+  parallel::CountingWire wire(config.mesh.tp);
+  const plan::Sizes sizes = sizes_of(model, config, target, layout, inference, &wire);
+  if (!target.in_place) plans.pinned.exchange = wire.most_bytes();
   const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
   if (!inference) {
     plans.train = plan::train_plan(sizes, micro_batches, accumulation_of(strategy, micro_batches));

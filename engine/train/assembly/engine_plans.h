@@ -28,7 +28,8 @@ struct Target {
 struct PinnedBytes {
   int64_t step = 0;       ///< micro-batches, losses, scalars (StepMirror)
   int64_t transfers = 0;  ///< the largest transfer between ranks
-  int64_t bytes() const { return step + transfers; }
+  int64_t exchange = 0;   ///< the largest exchange inside a block
+  int64_t bytes() const { return step + transfers + exchange; }
 };
 
 /// The plans of one rank. All ranks of a mesh have the same plans, because shards are padded to equal sizes.

@@ -9,6 +9,7 @@
 #include "engine/nn/initial_values.h"
 #include "engine/optim/lr_schedule.h"
 #include "engine/train/assembly/assemble.h"
+#include "engine/train/proof/twin.h"
 #include "engine/train/ranks/rank.h"
 #include "engine/train/step/batch_sources.h"
 
@@ -43,6 +44,14 @@ config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches
   json.erase("comm");
   json["batch"]["grad_accum_steps"] = micro_batches;
   json["batch"].erase("global_batch");
+  return config::ConfigTree::from_json(json.dump());
+}
+
+/// Dropout is keyed by heads and features, which a twin has in another order.
+config::ConfigTree without_dropout(const config::ConfigTree& config) {
+  OrderedJson json = OrderedJson::parse(config.to_json());
+  json["model"].erase("dropout");
+  for (const char* site : {"embedding", "attention", "residual"}) json["model"]["dropout"][site] = 0;
   return config::ConfigTree::from_json(json.dump());
 }
 
@@ -106,6 +115,19 @@ class PlayedRanks::Player {
     rank_.executor().run(plans_.train, plans_.train.commit, plans_.train.instructions.size(), &run);
   }
 
+  /// Gives the twin of the other its weights.
+  void become_twin(const Player& other, const Twin& twin) {
+    std::vector<float> weights, moved;
+    for (const nn::Parameter& p : model_.table().all()) {
+      weights.resize(static_cast<size_t>(p.size)), moved.resize(static_cast<size_t>(p.size));
+      read_values(other.link(), weights.data(), other.state(p.group).weights.from(p.offset), p.size);
+      for (int64_t i = 0; i < p.size; ++i)
+        moved[static_cast<size_t>(twin.place(p, i))] = weights[static_cast<size_t>(i)];
+      write_values(link(), state(p.group).weights.from(p.offset), moved.data(), p.size);
+    }
+    rank_.publish_weights();
+  }
+
   /// Copies the other's weights.
   void follow(const Player& other) {
     std::vector<float> weights;
@@ -142,7 +164,8 @@ class PlayedRanks::Player {
 };
 
 PlayedRanks::PlayedRanks(const config::ConfigTree& config)
-    : config_(assemble(config).config),
+    : tree_(config),
+      config_(assemble(config).config),
       strategy_(choose_strategy(config_)),
       turn_(strategy_.reduces_each(config_.batch.grad_accum_steps) ? 1 : config_.batch.grad_accum_steps),
       player_(std::make_unique<Player>(config, turn_)),
@@ -195,6 +218,47 @@ PlayedRanks::Orders PlayedRanks::sum_orders(const BatchView& batch) {
   return orders;
 }
 
+/// The plain sum over all micro-batches.
+GroupGradients PlayedRanks::play_all(Player* player, const BatchView& batch) const {
+  const int64_t tokens = count_targets(batch, 0, batch.rows);
+  ExactSum losses;
+  GroupGradients sum;
+  for (int64_t r = 0; r < config_.mesh.dp(); ++r)
+    for (int64_t m = 0; m < config_.batch.grad_accum_steps; ++m) {
+      const GroupGradients one = player->play(batch, row(r, m), cursor(batch), tokens, &losses);
+      if (sum.empty())
+        sum = one;
+      else
+        add(&sum, one);
+    }
+  return sum;
+}
+
+std::map<std::string, double> PlayedRanks::twin_distances(const BatchView& batch) {
+  const config::ConfigTree plain = without_dropout(tree_);
+  Player straight(plain, 1), other(plain, 1);
+  const Twin twin(config_.model, config_.seed);
+  straight.follow(*player_);
+  other.become_twin(*player_, twin);
+  std::vector<int32_t> tokens(batch.tokens, batch.tokens + batch.rows * batch.cols);
+  std::vector<int32_t> targets(batch.targets, batch.targets + batch.rows * batch.cols);
+  for (int32_t& token : tokens) token = twin.word(token);
+  for (int32_t& target : targets) target = target < 0 ? target : twin.word(target);
+  BatchView renamed = batch;
+  renamed.tokens = tokens.data(), renamed.targets = targets.data();
+
+  const GroupGradients want = play_all(&straight, batch), moved = play_all(&other, renamed);
+  std::map<std::string, double> distances;
+  std::vector<float> got;
+  for (const nn::Parameter& p : table().all()) {
+    if (!p.trainable) continue;
+    got.resize(static_cast<size_t>(p.size));
+    for (int64_t i = 0; i < p.size; ++i) got[static_cast<size_t>(i)] = gradient(moved, p)[twin.place(p, i)];
+    distances[p.name] = difference_of(got.data(), gradient(want, p), p.size);
+  }
+  return distances;
+}
+
 const nn::ParameterTable& PlayedRanks::table() const { return player_->model().table(); }
 
 const float* PlayedRanks::gradient(const GroupGradients& sums, const nn::Parameter& p) const {
@@ -216,6 +280,21 @@ bool PlayedRanks::state(TensorKind kind, const nn::Parameter& p, std::vector<flo
 
 int64_t PlayedRanks::row(int64_t rank, int64_t micro_batch) const {
   return (rank * config_.batch.grad_accum_steps + micro_batch) * config_.batch.micro_batch;
+}
+
+double length_of(const float* x, int64_t count) {
+  double squares = 0;
+  for (int64_t i = 0; i < count; ++i) squares += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return std::sqrt(squares);
+}
+
+double difference_of(const float* a, const float* b, int64_t count) {
+  double squares = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    squares += d * d;
+  }
+  return std::sqrt(squares);
 }
 
 GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks, const parallel::DataParallel& strategy) {

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/base/exact_sum.h"
@@ -47,6 +49,10 @@ class PlayedRanks {
   };
   Orders sum_orders(const BatchView& batch);
 
+  /// How far the gradients of the next global batch lie from those of a twin (twin.h), both without dropout: the length
+  /// of the difference, by parameter.
+  std::map<std::string, double> twin_distances(const BatchView& batch);
+
   const nn::ParameterTable& table() const;
   /// The gradient of `p` in `sums`.
   const float* gradient(const GroupGradients& sums, const nn::Parameter& p) const;
@@ -55,15 +61,21 @@ class PlayedRanks {
 
  private:
   class Player;
+  GroupGradients play_all(Player* player, const BatchView& batch) const;
   int64_t row(int64_t rank, int64_t micro_batch) const;
   uint64_t cursor(const BatchView& batch) const { return static_cast<uint64_t>(steps_ * batch.rows); }
 
+  const config::ConfigTree tree_;
   const config::ResolvedConfig config_;
   const parallel::DataParallel strategy_;
   const int64_t turn_;  // micro-batches that one rank sums before ranks are summed
   const std::unique_ptr<Player> player_, single_;
   int64_t steps_ = 0;
 };
+
+double length_of(const float* x, int64_t count);
+/// The length of a - b.
+double difference_of(const float* a, const float* b, int64_t count);
 
 /// Sums over ranks with the order and rounding of `strategy`. Consumes `ranks`.
 GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks, const parallel::DataParallel& strategy);

@@ -21,6 +21,12 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
 ///   first_difference  null, or {step, what, tensor, index, ranks, and the other side: one_rank or plain}
 ///   same_bits         settings, by pointer, of the plain data parallelism that gives the same bits for
 ///                     the original config
+///   distance_to_one_rank
+///                     null, or with tensor parallelism, which adds in another order than one rank: the tensor whose
+///                     first gradient lies furthest from that of one rank, {tensor, distance, allowed,
+///                     share_of_allowed}. Allowed is twice the distance of a twin, one rank with heads, features and
+///                     words in another order, and 4e-6 (in bf16 2^-7, a unit) of the tensor's length and of a tenth of
+///                     the gradient norm. Bits are then compared with plain only.
 ///   tensors, elements how much was compared
 ///   distance_to_f64   error of the first gradients relative to the largest element of their tensor, for
 ///                     the ranks and for f32 sums of the same micro-batches in ascending and descending

@@ -38,17 +38,25 @@ class Shrinker {
   OrderedJson json_, changes_ = OrderedJson::array();
 };
 
+/// Key/value heads that several heads read stay so, and so do those that several tensor-parallel ranks share.
+void shrink_heads(Shrinker* s) {
+  const int64_t heads = s->get("/model/heads"), kv_heads = s->get("/model/kv_heads"), tp = s->get("/mesh/tp");
+  const int64_t group = std::min<int64_t>(heads / kv_heads, 2);
+  int64_t kept = std::min<int64_t>(kv_heads, 2);
+  if (tp > 1) kept = kv_heads % tp == 0 ? tp : kv_heads > 1 && tp % 2 == 0 ? tp / 2 : 1;
+  s->set("/model/kv_heads", kept);
+  s->set("/model/heads", tp == 1 ? kept * group : kv_heads % tp == 0 ? tp * group : tp);
+}
+
 void shrink_model(Shrinker* s) {
   s->at_most("/model/layers", 2);
   s->at_most("/model/vocab_size", 97);
   s->at_most("/model/context", 32);
   s->at_most("/model/window", 7);
-  const int64_t group = s->get("/model/heads") / s->get("/model/kv_heads");
-  s->at_most("/model/kv_heads", 2);
-  s->set("/model/heads", s->get("/model/kv_heads") * std::min<int64_t>(group, 2));
+  shrink_heads(s);
   s->at_most("/model/head_dim", 8);
   s->at_most("/model/width", 40);
-  s->at_most("/model/mlp_width", 72);
+  s->at_most("/model/mlp_width", 72 / s->get("/mesh/tp") * s->get("/mesh/tp"));
   if (s->get("/model/padding_token") >= s->get("/model/vocab_size")) s->set("/model/padding_token", 96);
   OrderedJson& model = s->json()["model"];
   if (!model.contains("window_layers")) return;
@@ -58,11 +66,16 @@ void shrink_model(Shrinker* s) {
   s->set("/model/window_layers", layers);
 }
 
-/// Reduces the mesh to at most eight ranks, with the same axes in use.
+/// Reduces the mesh to at most eight data-parallel ranks, four beside tensor-parallel ones, with the same axes in use.
 void shrink_mesh(Shrinker* s) {
   const bool both = s->get("/mesh/dp_replicate") > 1 && s->get("/mesh/dp_shard") > 1;
-  s->at_most("/mesh/dp_replicate", both ? 2 : 8);
-  s->at_most("/mesh/dp_shard", both ? 4 : 8);
+  const int64_t tp = s->get("/mesh/tp");
+  int64_t fewer = std::min<int64_t>(tp, 4);
+  while (fewer > 1 && tp % fewer != 0) --fewer;
+  if (fewer > 1) s->set("/mesh/tp", fewer);
+  const int64_t most = tp > 1 ? 4 : 8;  // data-parallel ranks
+  s->at_most("/mesh/dp_replicate", both ? 2 : most);
+  s->at_most("/mesh/dp_shard", both ? most / 2 : most);
   const int64_t replicate = s->get("/mesh/dp_replicate"), shard = s->get("/mesh/dp_shard");
   OrderedJson& comm = s->json()["comm"];
   if (comm.contains("sum_group") && (both || replicate * shard % comm["sum_group"].get<int64_t>() != 0))
@@ -115,8 +128,8 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
   for (const char* key : {"from", "ignore_keys"}) json["init"].erase(key);
   json["cpu"] = {{"threads", 1}};
   Shrinker shrinker(std::move(json));
-  shrink_model(&shrinker);
   shrink_mesh(&shrinker);
+  shrink_model(&shrinker);
   shrink_batch(&shrinker);
   shrink_buckets(&shrinker);
   OrderedJson without_frozen = shrinker.json();

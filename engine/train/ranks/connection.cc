@@ -7,9 +7,8 @@ namespace hawser::train {
 
 void Connection::connect(const config::ResolvedConfig& config) {
   if (world() != config.mesh.world())
-    fail(Code::kConfigInvalid,
-         "/mesh has {} ranks (dp_replicate {} x dp_shard {}), but {} {}; make them equal",
-         config.mesh.world(), config.mesh.dp_replicate, config.mesh.dp_shard,
+    fail(Code::kConfigInvalid, "/mesh has {} ranks ({}), but {} {}; make them equal", config.mesh.world(),
+         degrees_text(config.mesh),
          comm_ ? "the comm connects" : "an engine without a comm (hws_engine_create_ranks) has", world());
   if (world() == 1) return;
   comm::CommOptions options;

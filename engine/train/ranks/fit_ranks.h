@@ -7,16 +7,17 @@
 
 namespace hawser::train {
 
-/// Returns `config` for `ranks` data-parallel ranks. The rows of each step stay the same, so the stream of
+/// Returns `config` for a world of `world` ranks. The rows of each step stay the same, so the stream of
 /// samples does too.
-///   /mesh   dp_replicate or dp_shard takes all ranks if only one of them is set. If both are, dp_shard keeps
-///           its value if it divides `ranks`; otherwise all ranks form one shard group.
+///   /mesh   tp stays; it must divide `world`. dp_replicate or dp_shard takes all data-parallel ranks if only one of
+///           them is set. If both are, dp_shard keeps its value if it divides these; otherwise all form one shard
+///           group.
 ///   /batch  micro_batch becomes the largest value up to the config's own that divides a rank's rows;
 ///           grad_accum_steps follows.
 ///   /zero   stage becomes 0 for one rank.
 /// The result depends only on the arguments, so always pass the config as the user wrote it, never a result.
 /// Throws kConfigInvalid if `ranks` cannot share the rows equally (the message names the nearest numbers that
 /// can), and for any fault of `config` itself or of the result.
-config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t ranks);
+config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t world);
 
 }  // namespace hawser::train

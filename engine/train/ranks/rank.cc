@@ -28,6 +28,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
     if (shared.plans.peers) reach_peers();
     make_groups();
     char* const between = pinned.transfers > 0 ? pinned_->data() + pinned.step : nullptr;
+    if (groups_.tp) make_exchange();
     runtime_ = std::make_unique<parallel::BucketRuntime>(*layout_, strategy, groups_, arena_->data(), &link,
                                                          between);
     for (const plan::Plan* plan :
@@ -49,11 +50,15 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   setup.seed = philox_derive(shared.config.seed, 2, 0);
   setup.layout = layout_.get();
   setup.groups = &groups_;
+  if (exchange_) setup.exchange = exchange_.get(), setup.cached_exchange = cached_exchange_.get();
+  setup.sequence_parallel = shared.config.mesh.sequence_parallel;
+  setup.counts_rows = counts_rows();
   setup.trail = peers_ ? &peers_->trail() : nullptr;
   setup.runtime = runtime_.get();
   if (!shared.inference && shared.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);
-  setup.graphs = shared.config.cuda.graphs && machine_.device().info().captures;
+  // Exchanges inside a block go through the host, which a captured graph cannot.
+  setup.graphs = shared.config.cuda.graphs && machine_.device().info().captures && !exchange_;
   executor_ = std::make_unique<Executor>(std::move(setup), shared.plans.any());
   fill_rope_table();
 }
@@ -62,6 +67,14 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
 Rank::~Rank() {
   peers_.reset();
   (void)machine_.device().synchronize(device::StreamId::kCompute);
+}
+
+void Rank::make_exchange() {
+  const PinnedBytes& pinned = shared_.plans.pinned;
+  char* const staging = pinned.exchange > 0 ? pinned_->data() + pinned.step + pinned.transfers : nullptr;
+  wire_ = std::make_unique<parallel::GroupWire>(groups_.tp.get(), &machine_.link(), staging);
+  exchange_ = parallel::make_exchange(shared_.config.mesh.sequence_parallel, wire_.get());
+  cached_exchange_ = parallel::make_exchange(false, wire_.get());
 }
 
 void Rank::reach_peers() {
@@ -110,7 +123,8 @@ void Rank::make_groups() {
   const auto want = [&](std::unique_ptr<comm::ProcessGroup>& to, const std::vector<mesh::SubAxis>& axes,
                         const char* name, comm::Pairs pairs, const comm::Lane& lane = {}) {
     requests.push_back({to_ranks(group(shared_.mesh, number_, axes)), name, lane, pairs});
-    wanted.push_back({&to, peers_ != nullptr && pairs == comm::Pairs::kAll});
+    wanted.push_back(
+        {&to, peers_ != nullptr && pairs == comm::Pairs::kAll && lane.name == comm::Lane().name});
   };
   using enum comm::Pairs;
   const parallel::StateLayout& layout = layout_->over_mesh();
@@ -120,12 +134,13 @@ void Rank::make_groups() {
   const std::vector<mesh::SubAxis> everyone = {kPp, kDpReplicate, kDpShard, kCp, kTp};
   want(groups_.dp, everyone, "dp", kTree);
   if (!scatter.empty()) want(groups_.shard, scatter, layout.state_sharded() ? "dp_shard" : "gradients", kAll);
-  if (peers_ && !scatter.empty()) want(groups_.host_shard, scatter, "tensors", kTree);
   if (!across.empty()) want(groups_.replica, across, "dp_replicate", kAll);
   for (const parallel::ModelSum& sum : layout_->model_sums()) {
     const bool of_tp = sum.op == plan::Op::kReduceTp;
     want(of_tp ? groups_.tp_sums : groups_.kv_sums, sum.axes, of_tp ? "tp_sums" : "kv_sums", kAll);
   }
+  if (shared_.mesh.degree(mesh::Axis::kTp) > 1)
+    want(groups_.tp, {mesh::Axis::kTp}, "tp", kAll, {.name = "block", .at_once = true});
   if (!layout.secondary_axes().empty()) want(groups_.secondary, layout.secondary_axes(), "secondary", kAll);
   // Savers wait for slow disks, so their group has no deadline. The death of a rank still ends the wait.
   if (shared_.several_processes && !shared_.inference && comm_->has_lanes())

@@ -9,6 +9,7 @@
 #include "engine/comm/comm.h"
 #include "engine/config/resolved_config.h"
 #include "engine/mesh/mesh.h"
+#include "engine/parallel/sequence_parallel.h"
 #include "engine/train/assembly/engine_plans.h"
 #include "engine/train/ranks/agreed_error.h"
 #include "engine/train/ranks/machine.h"
@@ -37,6 +38,8 @@ class Rank {
 
   int32_t number() const { return number_; }  ///< rank number in the world
   int64_t dp_rank() const { return dp_rank_; }
+  /// Whether no lower rank reads the same rows: it counts their tokens and losses.
+  bool counts_rows() const { return shared_.mesh.coordinate(number_, mesh::Axis::kTp) == 0; }
   comm::RankComm* comm() const { return comm_; }
   const parallel::DataParallelGroups& groups() const { return groups_; }
   /// The group of all ranks in a lane of its own, for saves beside training. Null if not needed or not
@@ -65,6 +68,7 @@ class Rank {
 
  private:
   void make_groups();
+  void make_exchange();
   void reach_peers();
   void fill_rope_table();
 
@@ -82,6 +86,8 @@ class Rank {
   std::unique_ptr<comm::DeviceComm> peers_;
   std::unique_ptr<parallel::BucketRuntime> runtime_;
   std::optional<optim::Optimizer> optimizer_;  // none for inference
+  std::unique_ptr<parallel::BlockWire> wire_;
+  std::unique_ptr<nn::Exchange> exchange_, cached_exchange_;
   std::unique_ptr<Executor> executor_;
 };
 

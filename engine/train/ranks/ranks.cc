@@ -12,7 +12,7 @@ Ranks::Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connectio
     : assembly_(assembly),
       config_(assembly.config),
       connection_(std::move(connection)),
-      model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen),
+      model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen, config_.mesh.tp),
       team_(connection_->ranks_here()),
       device_(choose_device(config_.device)),
       kernels_(agree_on_kernels()),

@@ -50,7 +50,7 @@ class PlanReport {
  public:
   explicit PlanReport(const config::ConfigTree& config)
       : a_(assemble(config)),
-        model_(a_.config.model, a_.config.init.scale_residual, a_.config.optimizer.frozen),
+        model_(a_.config.model, a_.config.init.scale_residual, a_.config.optimizer.frozen, a_.config.mesh.tp),
         kernels_(choose_kernels(a_.config)),
         threads_(choose_threads(a_.config, static_cast<int32_t>(a_.config.mesh.world()))),
         device_(choose_device(a_.config.device)),
@@ -181,10 +181,15 @@ void PlanReport::compare_stages() {
 
 std::string PlanReport::strategy_words() const {
   const parallel::DataParallel& d = plans_.strategy;
-  if (!d.many()) return "1 rank\n\n";
-  std::string text = fmt::format("{} ranks (dp_replicate {} x dp_shard {}), {}: they share {}",
-                                 a_.config.mesh.world(), a_.config.mesh.dp_replicate, a_.config.mesh.dp_shard,
-                                 strategy_name(d), sharded_state(d.stage));
+  if (a_.config.mesh.world() == 1) return "1 rank\n\n";
+  std::string text = fmt::format("{} ranks ({})", a_.config.mesh.world(), degrees_text(a_.config.mesh));
+  if (a_.config.mesh.tp > 1)
+    text += fmt::format(
+        ". {} tensor-parallel ranks compute each block together{}", a_.config.mesh.tp,
+        a_.config.mesh.sequence_parallel ? " and divide the rows between (sequence parallelism)" : "");
+  if (!d.many()) return text + ". What follows is per rank, the same on each.\n\n";
+  text += fmt::format("{} {}: they share {}", a_.config.mesh.tp > 1 ? ". Data parallelism is" : ",",
+                      strategy_name(d), sharded_state(d.stage));
   if (d.stage > 0) text += fmt::format(", cut into {} shards", d.shards);
   if (d.replicas > 1) text += fmt::format(", each of them on {} ranks", d.replicas);
   text += fmt::format(

@@ -38,7 +38,7 @@ void Export::to_folder(const std::string& folder, const std::string& dtype) cons
     checkpoint::hf::export_folder(folder, ranks_.config().model, table, source, extra, dtype, written);
   };
   const bool f32 = state_type(ranks_.config()) == DType::kF32;
-  if (f32 && ranks_.first().link().in_place() && !ranks_.first().layout().state_sharded()) {
+  if (f32 && ranks_.first().link().in_place() && ranks_.first().layout().state_is_whole()) {
     const auto own = [&](const std::string& name) -> const float* {
       const nn::Parameter& p = table.at(name);
       return ranks_.first().executor().state(p.group).weights.from(p.offset).in_place(ranks_.first().link());

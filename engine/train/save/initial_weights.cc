@@ -45,7 +45,7 @@ checkpoint::hf::ExtraFiles import_hf(const Ranks& ranks, const std::string& fold
   const nn::ParameterTable& table = ranks.table();
   const Rank& first = ranks.first();
   const bool whole = first.link().in_place() && state_type(ranks.config()) == DType::kF32 &&
-                     !first.layout().state_sharded() && ranks.here() == 1;
+                     first.layout().state_is_whole() && ranks.here() == 1;
   std::map<std::string, std::vector<float>> copy;
   const auto place = [&](const std::string& name) {
     check_interrupt();

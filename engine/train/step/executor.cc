@@ -171,6 +171,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.kernels = kernels_;
   ctx.stream = stream_;
   ctx.workspace = workspace;
+  ctx.exchange = run.cached >= 0 ? s_.cached_exchange : s_.exchange;
   ctx.batch = run.batch;
   ctx.seq = run.seq;
   ctx.type = s_.type;
@@ -223,17 +224,20 @@ void Executor::head(const plan::Plan& plan, const plan::Instruction& n, const nn
 /// Copies logits to the caller's memory in chunks: of every row, or in generation of the last one.
 void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
                       const Run& run) {
-  if (run.logits == nullptr) return;  // this rank only provides its weights to others
+  const bool wanted = run.logits != nullptr;
+  if (!wanted && ctx.exchange->ranks() == 1) return;  // this rank only provides its weights to others
   const int64_t first = run.cached >= 0 ? ctx.rows() - 1 : 0;
   const nn::LmHeadLoss& head = s_.model->head();
   const int64_t width = s_.model->config().width, vocab = s_.model->config().vocab_size;
+  const nn::RegionScope of_rows(*ctx.workspace);
+  const float* const x = head.whole_rows(ctx, as<float>(plan, n[Operand::kX]));
   for (int64_t row = first; row < ctx.rows(); row += head.chunk_rows(ctx)) {
     const nn::RegionScope scope(*ctx.workspace);
     const int64_t rows = std::min(head.chunk_rows(ctx), ctx.rows() - row);
-    float* const host = run.logits + (row - first) * vocab;
-    float* const out = s_.link->in_place() ? host : head.take_logits(ctx, ctx.rows() - first);
-    head.logits(ctx, out, as<float>(plan, n[Operand::kX]) + row * width, rows);
-    s_.link->fetch(host, out, rows * vocab * static_cast<int64_t>(sizeof(float)));
+    float* const host = wanted ? run.logits + (row - first) * vocab : nullptr;
+    float* const out = wanted && s_.link->in_place() ? host : head.take_logits(ctx, ctx.rows() - first);
+    head.logits(ctx, out, x + row * width, rows);
+    if (wanted) s_.link->fetch(host, out, rows * vocab * static_cast<int64_t>(sizeof(float)));
   }
   s_.link->wait();
 }
@@ -269,7 +273,7 @@ void Executor::round_gradients(const plan::Plan& plan, const plan::Instruction& 
     const parallel::GroupLayout& group = s_.layout->group(g);
     if (!group.trainable) continue;
     const bool shared = n.block == 0 && s_.model->trains_tied_head() && g == tokens.group;
-    const int64_t tied = shared ? tokens.offset + tokens.size : 0;
+    const int64_t tied = shared ? tokens.offset + tokens.room : 0;
     const auto round = [&](int64_t begin, int64_t end, bool accumulate) {
       if (begin == end) return;
       char* const to =

@@ -47,6 +47,11 @@ class Executor {
     uint64_t seed = 0;
     const parallel::ShardLayout* layout = nullptr;
     const parallel::DataParallelGroups* groups = nullptr;
+    const nn::Exchange* exchange = &nn::kAlone;  ///< of the ranks that compute a block together
+    const nn::Exchange* cached_exchange =
+        &nn::kAlone;                             ///< the same for generation, which does not divide rows
+    bool sequence_parallel = false;              ///< they divide rows
+    bool counts_rows = true;                     ///< no lower rank reads the same rows
     const comm::CallTrail* trail = nullptr;      ///< of the device's calls; null if hosts carry them out
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
     nn::LookupGradient::Sizes lookup_gradient;   ///< used if the head is tied and trained
@@ -115,7 +120,8 @@ class Executor {
     return reinterpret_cast<T*>(at(plan, slot));
   }
 
-  /// A gap between parameters of a group: bytes of a block's gradient slot that no backward pass writes.
+  /// A gap between parameters of a group, or the padding of one: bytes of a block's gradient slot that no backward
+  /// pass writes.
   struct Gap {
     int64_t begin, bytes;
   };

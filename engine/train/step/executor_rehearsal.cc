@@ -1,5 +1,6 @@
 // Rehearsal: runs the modules once before the first step over kernels that compute nothing, at the addresses
 // and sizes of the real arena, so that the device sees every matrix product and attention it will run.
+#include "engine/parallel/sequence_parallel.h"
 #include "engine/train/step/executor.h"
 
 namespace hawser::train {
@@ -9,11 +10,14 @@ void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kern
   using plan::Op;
   kernels_ = &kernels;
   stream_ = &s_.link->device().stream(device::StreamId::kCompute);
+  parallel::CountingWire wire(s_.exchange->ranks(), s_.exchange->rank());
+  const auto nobody = parallel::make_exchange(s_.sequence_parallel, &wire);
   // At least one document per row; the actual number is not known yet.
   host_->assume_documents(plan, run.documents ? run.batch : 0);
   for (const plan::Instruction& n : plan.instructions) {
     nn::Region workspace;
-    const nn::Context ctx = context(plan, n, run, &workspace);
+    nn::Context ctx = context(plan, n, run, &workspace);
+    ctx.exchange = nobody.get();
     if (n.op == Op::kForward && n.block > 0) forward(plan, n, ctx, run);
     if (n.op == Op::kBackward && n.block > 0) backward(plan, n, ctx);
     if (n.op == Op::kLoss || n.op == Op::kEvalLoss) head(plan, n, ctx);

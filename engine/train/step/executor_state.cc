@@ -13,10 +13,12 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
       graphs_(s_.graphs ? &s_.link->device() : nullptr) {
   const auto named = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };
   if (char* const memory = named("lookup_gradient"))
-    lookup_gradient_ = nn::LookupGradient(s_.mirror.lookup_gradient(memory), memory, s_.lookup_gradient);
+    lookup_gradient_ = nn::LookupGradient(s_.mirror.lookup_gradient(memory), memory, s_.lookup_gradient,
+                                          s_.exchange->rank() * s_.lookup_gradient.vocab);
   rope_table_ = reinterpret_cast<float*>(named("rope_table"));
   slots_.emplace(s_.arena.get(), s_.link->in_place(), plan);
   HostExchange::Setup host{s_.link, s_.mirror, s_.trail, s_.groups->dp.get(), lookups()};
+  host.counts_rows = s_.counts_rows;
   host.padding_token = static_cast<int32_t>(s_.model->config().padding_token);
   host.scalars = reinterpret_cast<StepScalars*>(named("scalars"));
   host.sums = reinterpret_cast<StepSums*>(named("norm"));
@@ -63,7 +65,7 @@ void Executor::bind_gaps(int32_t group) {
   for (const nn::Parameter& p : s_.model->table().all()) {
     if (p.group != group) continue;
     gap_until(p.offset);
-    end = p.offset + p.room;
+    end = p.offset + s_.layout->share_of(p).elements();
   }
   gap_until(layout.elements);
 }

@@ -73,8 +73,9 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
     return;
   }
   documents_[place_of(micro_batch)] = run->documents ? documents_in(batch) : 0;
-  run->tokens +=
-      std::count_if(batch.targets, batch.targets + run->rows(), [](int32_t t) { return t != -100; });
+  if (s_.counts_rows)
+    run->tokens +=
+        std::count_if(batch.targets, batch.targets + run->rows(), [](int32_t t) { return t != -100; });
   s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, run->seq, run->weights));
   if (s_.lookups && run->training)
     s_.lookups->look_up(micro_batch, batch.tokens, run->rows(), s_.padding_token);
@@ -147,7 +148,8 @@ void HostExchange::note_losses(int32_t micro_batch, float* losses, Run* run) {
 void HostExchange::sum_losses(ExactSum* sum) {
   s_.link->wait();
   for (const Losses& losses : fetched_)
-    for (int64_t i = 0; i < losses.count; ++i) sum->add(static_cast<double>(losses.values[i]));
+    for (int64_t i = 0; s_.counts_rows && i < losses.count; ++i)
+      sum->add(static_cast<double>(losses.values[i]));
   fetched_.clear();
 }
 

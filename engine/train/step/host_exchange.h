@@ -28,6 +28,8 @@ class HostExchange {
     const comm::CallTrail* trail = nullptr;  ///< of the device's calls; null: hosts carry them out
     comm::ProcessGroup* dp = nullptr;        ///< ranks that share the global batch; null for one rank
     nn::LookupGradient* lookups = nullptr;   ///< null unless a trained head shares the embedding table
+    bool counts_rows =
+        true;  ///< this rank counts tokens and losses of its rows; others may read the same ones
     int32_t padding_token = -1;
     StepScalars* scalars = nullptr;  ///< the device's
     StepSums* sums = nullptr;        ///< the device's

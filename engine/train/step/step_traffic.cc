@@ -5,8 +5,8 @@
 namespace hawser::train {
 
 StepTraffic::StepTraffic(const parallel::DataParallelGroups& groups)
-    : groups_{groups.dp.get(),        groups.shard.get(),   groups.replica.get(),
-              groups.secondary.get(), groups.tp_sums.get(), groups.kv_sums.get()} {}
+    : groups_{groups.dp.get(),      groups.shard.get(),   groups.replica.get(), groups.secondary.get(),
+              groups.tp_sums.get(), groups.kv_sums.get(), groups.tp.get()} {}
 
 void StepTraffic::end() {
   const Totals now = total();

@@ -12,8 +12,8 @@ namespace hawser::train {
 
 class StepTraffic {
  public:
-  static constexpr size_t kGroups = 6;
-  using Totals = std::array<comm::Traffic, kGroups>;  ///< dp, shard, replica, secondary, tp_sums, kv_sums
+  static constexpr size_t kGroups = 7;
+  using Totals = std::array<comm::Traffic, kGroups>;  ///< dp, shard, replica, secondary, tp_sums, kv_sums, tp
 
   /// `groups` must outlive this.
   explicit StepTraffic(const parallel::DataParallelGroups& groups);

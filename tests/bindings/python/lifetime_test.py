@@ -211,10 +211,12 @@ def test_ctrl_c_ends_a_run_and_the_engine_trains_on():
                     engine.train(until_step=step + 2)
                     print(engine.progress().step - step)
         interrupt("generate")
+        tokens = engine.generate([1], 10**7)
         try:
-            for token in engine.generate([1], 10**7):
+            for token in tokens:
                 pass
         except KeyboardInterrupt:
+            tokens.close()  # the signal may have come between two tokens
             print("generate", engine.evaluate(*make_batch()).tokens)
         """
     )

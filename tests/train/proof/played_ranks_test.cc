@@ -56,6 +56,24 @@ TEST(PlayedRanks, OfHybridShardsNarrowGradientsAndTrees) {
   expect_proof(Problem(), tree);
 }
 
+/// One rank adds in another order than tensor-parallel ranks: its bits are not theirs, but it is no further away than a
+/// twin.
+TEST(PlayedRanks, OfTensorParallelRanksAreNearOneRank) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const bool like_gpt2 : {true, false})
+      for (const int64_t tp : {2, 4, 8}) {
+        Problem problem;
+        problem.precision = precision, problem.like_gpt2 = like_gpt2;
+        problem.heads = 8, problem.kv_heads = 2;
+        Layout layout;
+        layout.tp = tp, layout.dp_shard = 2, layout.stage = 2, layout.sequence_parallel = tp != 4;
+        const Json proof = Json::parse(
+            train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 2));
+        EXPECT_TRUE(proof.at("equal").get<bool>()) << layout.name() << ": " << proof;
+        EXPECT_GT(proof.at("distance_to_one_rank").at("distance").get<double>(), 0);
+      }
+}
+
 /// A rank's rows may be masked altogether: what counts is the global batch.
 TEST(PlayedRanks, OfWhomSomeHaveNothingToLearn) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {

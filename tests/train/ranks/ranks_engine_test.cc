@@ -83,8 +83,13 @@ TEST(RanksEngine, GeneratesLikeOneRank) {
 }
 
 TEST(RanksEngine, TakesToTheByteWhatItsPlanSays) {
+  std::vector<Layout> layouts = layouts_up_to_four();
+  for (const bool sequence_parallel : {true, false}) {
+    layouts.push_back(layout(1, 2, 2, 2));
+    layouts.back().tp = 2, layouts.back().sequence_parallel = sequence_parallel;
+  }
   for (const char* precision : {"fp32", "bf16"})
-    for (const Layout& l : layouts_up_to_four()) {
+    for (const Layout& l : layouts) {
       Problem p;
       p.precision = precision;
       LayoutRun run(p, l);

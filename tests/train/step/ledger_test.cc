@@ -197,6 +197,41 @@ TEST(Ledger, ReshardChoicesTradeBytesForMemory) {
   }
 }
 
+/// What is exchanged inside a block: the papers' forms, of R rows (padded) and C columns.
+TEST(Ledger, TensorParallelRanksExchangeWhatThePapersSay) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const bool sequence_parallel : {true, false})
+      for (const int64_t tp : {2, 4}) {
+        Problem p;
+        p.precision = precision, p.sequence = 13;
+        Layout l;
+        l.tp = tp, l.dp_shard = 2, l.stage = 2, l.accumulation = 2, l.sequence_parallel = sequence_parallel;
+        SCOPED_TRACE(l.name() + " " + precision);
+        LayoutRun run(p, l);
+        const int64_t all = p.micro_batch * p.sequence, narrow = std::string(precision) == "bf16" ? 2 : 4;
+        const int64_t rows = sequence_parallel ? (all + tp - 1) / tp * tp : all;
+        const int64_t part = (rows * 24 + tp - 1) / tp * (tp - 1);  // (t-1)/t of R C elements
+        int64_t planned = 0;
+        for (const plan::Instruction& n : run.trainer().ranks().plans().train.instructions) {
+          const bool inside =
+              n.op == plan::Op::kForward || n.op == plan::Op::kLoss || n.op == plan::Op::kBackward;
+          if (inside) planned += n.sent_bytes;
+          if (n.block < 1 || n.block > 2) continue;
+          // Sums are f32; gathered rows have the type of the products.
+          if (n.op == plan::Op::kForward) {
+            EXPECT_EQ(n.sent_bytes, sequence_parallel ? 2 * part * (4 + narrow) : 4 * part * 4);
+          } else if (n.op == plan::Op::kBackward) {
+            EXPECT_EQ(n.sent_bytes, sequence_parallel ? 2 * part * (4 + 2 * narrow) : 4 * part * 4);
+          }
+        }
+        run.step();
+        const Json inside = Json::parse(run.trainer().metrics().json())["communication"]["tp"];
+        int64_t sent = 0;
+        for (const auto& [operation, entry] : inside.items()) sent += entry["bytes"].get<int64_t>();
+        EXPECT_EQ(sent, planned) << inside;
+      }
+}
+
 TEST(Ledger, OneRankSendsNothing) {
   LayoutRun run(Problem{}, Layout{});
   run.step();

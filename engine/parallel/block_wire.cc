@@ -1,0 +1,73 @@
+#include "engine/parallel/block_wire.h"
+
+#include <algorithm>
+
+namespace hawser::parallel {
+
+void BlockWire::count(int64_t sent, int64_t bytes) {
+  sent_bytes_ += sent;
+  most_bytes_ = std::max(most_bytes_, bytes);
+}
+
+void BlockWire::all_reduce(void* data, DType type, int64_t elements) {
+  const int64_t share = (elements + ranks_ - 1) / ranks_;
+  count(2 * (ranks_ - 1) * share * dtype_bytes(type), elements * dtype_bytes(type));
+  carry_all_reduce(data, type, elements);
+}
+
+void BlockWire::all_gather(void* full, const void* shard, DType type, int64_t elements) {
+  const int64_t bytes = elements * dtype_bytes(type);
+  count((ranks_ - 1) * bytes, (ranks_ + 1) * bytes);
+  carry_all_gather(full, shard, type, elements);
+}
+
+void BlockWire::reduce_scatter(float* shard, const float* full, int64_t elements) {
+  const int64_t bytes = elements * dtype_bytes(DType::kF32);
+  count((ranks_ - 1) * bytes, (ranks_ + 1) * bytes);
+  carry_reduce_scatter(shard, full, elements);
+}
+
+/// Where the host finds data of the device: at an offset of the staging, or in place.
+char* GroupWire::host_of(const void* data, int64_t offset) const {
+  return staging_ != nullptr ? staging_ + offset : static_cast<char*>(const_cast<void*>(data));
+}
+
+/// The staging is free again once the device has read it.
+void GroupWire::send_back(void* data, const char* host, int64_t bytes) {
+  link_.send(data, host, bytes);
+  link_.wait_sent();
+}
+
+void GroupWire::carry_all_reduce(void* data, DType type, int64_t elements) {
+  const int64_t bytes = elements * dtype_bytes(type);
+  char* const host = host_of(data, 0);
+  link_.fetch(host, data, bytes);
+  link_.wait();
+  const comm::AllReducePiece piece{host, host, elements};
+  comm::Reduction sum;
+  sum.wire = sum.round_to = sum.in_type = sum.out_type = type;
+  group_.wait(group_.all_reduce({&piece, 1}, sum));
+  send_back(data, host, bytes);
+}
+
+void GroupWire::carry_all_gather(void* full, const void* shard, DType type, int64_t elements) {
+  const int64_t bytes = elements * dtype_bytes(type);
+  char *const host = host_of(full, 0), *const own = host_of(shard, ranks() * bytes);
+  link_.fetch(own, shard, bytes);
+  link_.wait();
+  const comm::GatherPiece piece{host, own, elements};
+  group_.wait(group_.all_gather({&piece, 1}, type));
+  send_back(full, host, ranks() * bytes);
+}
+
+void GroupWire::carry_reduce_scatter(float* shard, const float* full, int64_t elements) {
+  const int64_t bytes = elements * dtype_bytes(DType::kF32);
+  char *const host = host_of(full, 0), *const own = host_of(shard, ranks() * bytes);
+  link_.fetch(host, full, ranks() * bytes);
+  link_.wait();
+  const comm::ReducePiece piece{own, host, elements};
+  group_.wait(group_.reduce_scatter({&piece, 1}, comm::Reduction()));
+  send_back(shard, own, bytes);
+}
+
+}  // namespace hawser::parallel

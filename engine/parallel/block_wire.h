@@ -1,0 +1,74 @@
+// BlockWire: what carries the exchanges inside a block: collectives of the ranks that compute a block together,
+// each complete when the call returns. tensor_parallel.h says which of them a module needs.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/dtype.h"
+#include "engine/comm/process_group.h"
+#include "engine/device/host_link.h"
+
+namespace hawser::parallel {
+
+class BlockWire {
+ public:
+  virtual ~BlockWire() = default;
+  int64_t rank() const { return rank_; }
+  int64_t ranks() const { return ranks_; }
+  /// What this rank has sent, by the ring form of each operation (comm/ledger.h).
+  int64_t sent_bytes() const { return sent_bytes_; }
+  /// The most bytes that one call reads and writes in memory.
+  int64_t most_bytes() const { return most_bytes_; }
+
+  /// Replaces data[elements] by its sum over ranks, in f32. Addends and sum are of `type`: f32 or bf16.
+  void all_reduce(void* data, DType type, int64_t elements);
+  /// Fills full[ranks][elements] from `shard`[elements] of each rank, which may be at its place there.
+  void all_gather(void* full, const void* shard, DType type, int64_t elements);
+  /// Computes shard[elements], this rank's part of the sum over ranks of full[ranks][elements], in f32.
+  void reduce_scatter(float* shard, const float* full, int64_t elements);
+
+ protected:
+  BlockWire(int64_t rank, int64_t ranks) : rank_(rank), ranks_(ranks) {}
+  virtual void carry_all_reduce(void* data, DType type, int64_t elements) = 0;
+  virtual void carry_all_gather(void* full, const void* shard, DType type, int64_t elements) = 0;
+  virtual void carry_reduce_scatter(float* shard, const float* full, int64_t elements) = 0;
+
+ private:
+  void count(int64_t sent, int64_t bytes);
+
+  int64_t rank_, ranks_;
+  int64_t sent_bytes_ = 0, most_bytes_ = 0;
+};
+
+/// For dry runs: moves nothing.
+class CountingWire final : public BlockWire {
+ public:
+  explicit CountingWire(int64_t ranks, int64_t rank = 0) : BlockWire(rank, ranks) {}
+
+ private:
+  void carry_all_reduce(void*, DType, int64_t) override {}
+  void carry_all_gather(void*, const void*, DType, int64_t) override {}
+  void carry_reduce_scatter(float*, const float*, int64_t) override {}
+};
+
+/// Over the hosts, by a process group with a lane of its own. Calls allocate nothing and throw the group's errors.
+class GroupWire final : public BlockWire {
+ public:
+  /// All must outlive the wire. `staging` is host memory for the largest exchange if the host cannot access the
+  /// device's memory, else null.
+  GroupWire(comm::ProcessGroup* group, device::HostLink* link, char* staging)
+      : BlockWire(group->rank(), group->size()), group_(*group), link_(*link), staging_(staging) {}
+
+ private:
+  void carry_all_reduce(void* data, DType type, int64_t elements) override;
+  void carry_all_gather(void* full, const void* shard, DType type, int64_t elements) override;
+  void carry_reduce_scatter(float* shard, const float* full, int64_t elements) override;
+  char* host_of(const void* data, int64_t offset) const;
+  void send_back(void* data, const char* host, int64_t bytes);
+
+  comm::ProcessGroup& group_;
+  device::HostLink& link_;
+  char* staging_;
+};
+
+}  // namespace hawser::parallel

@@ -1,0 +1,53 @@
+#include "engine/parallel/sequence_parallel.h"
+
+#include <algorithm>
+
+#include "engine/nn/context.h"
+
+namespace hawser::parallel {
+
+nn::OwnRows SequenceParallel::own_rows(int64_t rows) const {
+  const int64_t room = (rows + ranks() - 1) / ranks(), first = std::min(rows, rank() * room);
+  return {first, std::min(room, rows - first), room};
+}
+
+/// With room for the padding of the last ranks.
+float* SequenceParallel::whole_rows(const nn::Context& ctx, float*, int64_t width) const {
+  return ctx.workspace->take_as<float>(ranks() * ctx.own_rows().room * width);
+}
+
+const void* SequenceParallel::gather_rows(const nn::Context& ctx, const void* own, DType type,
+                                          int64_t width) const {
+  const int64_t elements = ctx.own_rows().room * width;
+  void* const whole = ctx.workspace->take(ranks() * elements * dtype_bytes(type));
+  wire_.all_gather(whole, own, type, elements);
+  return whole;
+}
+
+void SequenceParallel::scatter_rows(const nn::Context& ctx, float* own, float* whole, int64_t width) const {
+  wire_.reduce_scatter(own, whole, ctx.own_rows().room * width);
+}
+
+const void* SequenceParallel::enter(const nn::Context& ctx, const void* x, DType type, int64_t width) const {
+  return gather_rows(ctx, x, type, width);
+}
+
+void SequenceParallel::enter_backward(const nn::Context& ctx, float* own, float* whole, int64_t width) const {
+  scatter_rows(ctx, own, whole, width);
+}
+
+void SequenceParallel::leave(const nn::Context& ctx, float* own, float* whole, int64_t width) const {
+  scatter_rows(ctx, own, whole, width);
+}
+
+const void* SequenceParallel::leave_backward(const nn::Context& ctx, const void* dy, DType type,
+                                             int64_t width) const {
+  return gather_rows(ctx, dy, type, width);
+}
+
+std::unique_ptr<nn::Exchange> make_exchange(bool sequence_parallel, BlockWire* wire) {
+  if (sequence_parallel) return std::make_unique<SequenceParallel>(wire);
+  return std::make_unique<TensorParallel>(wire);
+}
+
+}  // namespace hawser::parallel

@@ -1,0 +1,28 @@
+// Twin: a model with its heads, MLP features and words in another order. It computes the same function, but its sums
+// add in another order, so its distance from the model is the rounding that any order of sums may have (promise L4).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/nn/model_config.h"
+#include "engine/nn/parameter.h"
+
+namespace hawser::train {
+
+class Twin {
+ public:
+  /// The order depends on `seed` alone. The padding token stays where it is.
+  Twin(const nn::ModelConfig& model, uint64_t seed);
+
+  /// The place in the twin's tensor of element `i` of `p`.
+  int64_t place(const nn::Parameter& p, int64_t i) const;
+  int32_t word(int32_t token) const { return static_cast<int32_t>(words_[static_cast<size_t>(token)]); }
+
+ private:
+  const std::vector<int64_t>* order_of(const nn::Parameter& p) const;
+
+  std::vector<int64_t> heads_, kv_heads_, features_, words_;  // the new place of each
+};
+
+}  // namespace hawser::train

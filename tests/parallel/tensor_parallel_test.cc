@@ -1,0 +1,168 @@
+// Tensor parallelism against one rank. At equal tp every ZeRO stage, bucket size and way of reducing gives the same
+// bits (promise L2); against one rank, everything is inside an envelope (promise L4).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/harness/layout_run.h"
+
+namespace hawser::testing {
+namespace {
+
+/// The largest difference over tensors, each relative to the tensor's length.
+double distance(const std::map<std::string, std::vector<float>>& got,
+                const std::map<std::string, std::vector<float>>& want, std::string* where) {
+  double worst = 0;
+  EXPECT_EQ(got.size(), want.size());
+  for (const auto& [name, values] : want) {
+    if (name.ends_with(".k.bias")) continue;  // softmax does not change with it: its gradient is noise
+    const std::vector<float>& other = got.at(name);
+    double difference = 0, length = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      difference += std::pow(static_cast<double>(other[i]) - static_cast<double>(values[i]), 2);
+      length += std::pow(static_cast<double>(values[i]), 2);
+    }
+    if (length == 0 && difference == 0) continue;
+    const double d = std::sqrt(difference / length);
+    if (!(d <= worst)) worst = d, *where = name;
+  }
+  return worst;
+}
+
+/// One rank with the rows of `layout`.
+Layout alone(const Layout& layout) {
+  Layout one;
+  one.accumulation = layout.accumulation * layout.dp();
+  return one;
+}
+
+void expect_near_one_rank(const Problem& problem, const Layout& layout, int steps, double tolerance) {
+  SCOPED_TRACE(problem.precision + " " + layout.name());
+  const std::vector<StepRecord> want = run_layout(problem, alone(layout), steps);
+  const std::vector<StepRecord> got = run_layout(problem, layout, steps);
+  for (size_t step = 0; step < want.size(); ++step) {
+    std::string where;
+    EXPECT_EQ(got[step].tokens, want[step].tokens);
+    EXPECT_NEAR(got[step].loss, want[step].loss, tolerance * std::abs(want[step].loss));
+    EXPECT_NEAR(got[step].grad_norm, want[step].grad_norm, tolerance * want[step].grad_norm);
+    EXPECT_LT(distance(got[step].gradients, want[step].gradients, &where), tolerance) << where;
+    EXPECT_LT(distance(got[step].weights, want[step].weights, &where), tolerance) << where;
+  }
+}
+
+std::vector<Problem> problems() {
+  std::vector<Problem> all(4);
+  all[1].tied = false;
+  all[2].like_gpt2 = false;
+  all[3].like_gpt2 = false, all[3].tied = false, all[3].frozen = true;
+  for (Problem& p : all) p.optimizer = "sgd";
+  return all;
+}
+
+TEST(TensorParallel, ComputesWhatOneRankDoes) {
+  for (const Problem& problem : problems())
+    for (const int64_t tp : {2, 4})
+      for (const bool sequence_parallel : {true, false}) {
+        Layout layout;
+        layout.tp = tp, layout.sequence_parallel = sequence_parallel;
+        expect_near_one_rank(problem, layout, 3, 2e-5);
+        layout.accumulation = 2;
+        expect_near_one_rank(problem, layout, 2, 2e-5);
+      }
+}
+
+/// Degrees that leave ranks without words or rows, share key/value heads between two and four ranks, and divide neither
+/// the vocabulary of 53 nor the rows.
+TEST(TensorParallel, OddDegreesWordsAndRows) {
+  for (const bool like_gpt2 : {true, false})
+    for (const auto& [tp, kv_heads, sequence] :
+         {std::tuple<int64_t, int64_t, int64_t>{3, 3, 7}, {3, 1, 12}, {6, 3, 5}, {6, 2, 5}, {12, 4, 7}}) {
+      Problem problem;
+      problem.optimizer = "sgd", problem.like_gpt2 = like_gpt2, problem.tied = tp != 3;
+      problem.heads = 12, problem.kv_heads = kv_heads, problem.mlp_width = 36;
+      problem.micro_batch = 1, problem.sequence = sequence, problem.seed = 3;
+      Layout layout;
+      layout.tp = tp, layout.accumulation = 2;
+      expect_near_one_rank(problem, layout, 2, 2e-5);
+      layout.sequence_parallel = false;
+      expect_near_one_rank(problem, layout, 2, 2e-5);
+    }
+}
+
+/// Narrow types round other sums than one rank does; far from what a lost or doubled sum would do.
+TEST(TensorParallel, StaysNearOneRankInNarrowTypes) {
+  for (const bool like_gpt2 : {true, false}) {
+    Problem problem;
+    problem.precision = "bf16", problem.optimizer = "sgd", problem.like_gpt2 = like_gpt2;
+    Layout layout;
+    layout.tp = 4, layout.dp_shard = 2, layout.stage = 2;
+    expect_near_one_rank(problem, layout, 2, 3e-2);
+  }
+}
+
+TEST(TensorParallel, BesideDataParallelRanks) {
+  for (const Problem& problem : problems())
+    for (const int64_t stage : {0, 2, 3}) {
+      Layout layout;
+      layout.tp = 2, layout.dp_shard = 2, layout.stage = stage, layout.accumulation = 2;
+      expect_near_one_rank(problem, layout, 2, 2e-5);
+    }
+}
+
+TEST(TensorParallel, EveryStageGivesTheSameBits) {
+  for (const Problem& base : problems())
+    for (const char* precision : {"fp32", "bf16", "bf16_pure"}) {
+      Problem problem = base;
+      problem.precision = precision, problem.optimizer = "adamw";
+      for (const char* reduce : {"per_step", "per_micro_batch"}) {
+        Layout ddp;
+        ddp.tp = 2, ddp.dp_shard = 3, ddp.accumulation = 2, ddp.reduce = reduce;
+        const std::vector<StepRecord> expected = run_layout(problem, ddp, 2);
+        for (const int64_t stage : {1, 2, 3}) {
+          Layout layout = ddp;
+          layout.stage = stage, layout.bucket_bytes = stage < 3 ? 4096 : 0;
+          EXPECT_EQ(first_difference(expected, run_layout(problem, layout, 2)), "")
+              << precision << " " << layout.name();
+        }
+      }
+    }
+}
+
+/// Weights' gradients need not be equal: norms sum other rows on each rank. What each rank computes of all rows is.
+TEST(TensorParallel, RowsDividedOrNotGiveTheSameForwardAndCutGradients) {
+  for (const Problem& problem : problems())
+    for (const int64_t tp : {2, 4}) {
+      Layout layout;
+      layout.tp = tp;
+      const StepRecord divided = LayoutRun(problem, layout).step();
+      layout.sequence_parallel = false;
+      const StepRecord whole = LayoutRun(problem, layout).step();
+      EXPECT_EQ(divided.loss, whole.loss);
+      int64_t compared = 0;
+      for (const char* part :
+           {".q.weight", ".v.bias", ".o.weight", ".up.weight", ".down.weight", "tokens.weight"})
+        for (const auto& [name, values] : whole.gradients)
+          if (name.ends_with(part)) {
+            EXPECT_EQ(divided.gradients.at(name), values) << name;
+            ++compared;
+          }
+      EXPECT_GE(compared, 6);
+    }
+}
+
+TEST(TensorParallel, HybridShardsToo) {
+  for (const Problem& problem : problems()) {
+    Layout ddp;
+    ddp.tp = 2, ddp.dp_shard = 4, ddp.sum_group = 2;
+    const std::vector<StepRecord> expected = run_layout(problem, ddp, 2);
+    for (const int64_t stage : {1, 2, 3}) {
+      Layout layout;
+      layout.tp = 2, layout.dp_replicate = 2, layout.dp_shard = 2, layout.stage = stage;
+      EXPECT_EQ(first_difference(expected, run_layout(problem, layout, 2)), "") << layout.name();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hawser::testing
