@@ -293,15 +293,6 @@ std::vector<Case> others() {
            return hws_config_prove_layout(config, 1, &out);
          });
        }},
-      {"the same run on 3 ranks, with 2 rows in a step",
-       HWS_CONFIG_INVALID,
-       {"3 ranks cannot share the 2 rows", "/batch/global_batch", "use 2 ranks"},
-       [](Site&) {
-         return with_config(sound_config(), [](hws_config* config) {
-           hws_config* out = nullptr;
-           return hws_config_fit_ranks(config, 3, &out);
-         });
-       }},
       {"a pointer that is not UTF-8",
        HWS_INVALID_ARGUMENT,
        {"`pointer` is not UTF-8 at byte 1 (0xff)"},
@@ -352,13 +343,37 @@ std::vector<Case> secrets() {
       secret("a secret that its group may write", 0660, {"other users may write", "mode 660", "chmod 600"})};
 }
 
+/// What the mesh does not allow.
+std::vector<Case> meshes() {
+  return {
+      {"the same run on 3 ranks, with 2 rows in a step",
+       HWS_CONFIG_INVALID,
+       {"3 ranks cannot share the 2 rows", "/batch/global_batch", "use 2 ranks"},
+       [](Site&) {
+         return with_config(sound_config(), [](hws_config* config) {
+           hws_config* out = nullptr;
+           return hws_config_fit_ranks(config, 3, &out);
+         });
+       }},
+      {"the same run on 3 ranks, where 2 compute each block together",
+       HWS_CONFIG_INVALID,
+       {"3 ranks are not a multiple of the 2", "/mesh/tp", "use 2"},
+       [](Site&) {
+         return with_config(sound_config(Json::parse(R"({"mesh": {"tp": 2}})")), [](hws_config* config) {
+           hws_config* out = nullptr;
+           return hws_config_fit_ranks(config, 3, &out);
+         });
+       }},
+  };
+}
+
 }  // namespace
 
 Area call_area() {
   Area area = {"Calls",
                "Arguments and orders of calls on a valid engine (one block, 61 tokens, batches of 2 x 16).",
                batches()};
-  for (const auto& more : {orders(), generations(), others(), secrets()})
+  for (const auto& more : {orders(), generations(), others(), meshes(), secrets()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/error.h"
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
@@ -149,6 +150,21 @@ TEST(TensorParallel, RowsDividedOrNotGiveTheSameForwardAndCutGradients) {
           }
       EXPECT_GE(compared, 6);
     }
+}
+
+TEST(TensorParallel, GivesNoViewOfAPartOfATensor) {
+  Layout layout;
+  layout.tp = 2;
+  LayoutRun run(Problem(), layout);
+  const train::Tensors& tensors = run.trainer().tensors();
+  EXPECT_NO_THROW(tensors.location(train::TensorKind::kWeight, "final_norm.weight"));
+  try {
+    tensors.location(train::TensorKind::kWeight, "blocks.0.mlp.down.weight");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kUnimplemented);
+    EXPECT_NE(e.message().find("divided among 2 ranks (/mesh/tp)"), std::string::npos) << e.message();
+  }
 }
 
 TEST(TensorParallel, HybridShardsToo) {
