@@ -11,7 +11,7 @@ namespace hawser::train {
 namespace {
 
 constexpr uint64_t kOrderSite = 0x726f77206f726472;  // separates this use of the seed from others
-constexpr size_t kWritten = size_t{1} << 20;
+constexpr size_t kFlushedBytes = size_t{1} << 20;
 
 /// A file that takes arrays of T, a good many at a time.
 template <typename T>
@@ -22,7 +22,7 @@ class Column {
 
   void add(const std::vector<T>& values) {
     waiting_.insert(waiting_.end(), values.begin(), values.end());
-    if (waiting_.size() * sizeof(T) >= kWritten) flush();
+    if (waiting_.size() * sizeof(T) >= kFlushedBytes) flush();
   }
   /// Returns the digest.
   std::string finish() {
