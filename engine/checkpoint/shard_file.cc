@@ -13,7 +13,7 @@
 namespace hawser::checkpoint {
 namespace {
 
-constexpr int64_t kReadBytes = int64_t{4} << 20;
+constexpr int64_t kChunkBytes = int64_t{4} << 20;
 
 int64_t bytes_of(const PieceRef& ref) { return ref.tensor->bytes_of(*ref.piece); }
 
@@ -91,11 +91,11 @@ void ShardFile::verify() const {
 }
 
 void ShardFile::verify(const File& file) const {
-  std::vector<char> buffer(static_cast<size_t>(std::min(kReadBytes, std::max<int64_t>(stored_.bytes, 1))));
+  std::vector<char> buffer(static_cast<size_t>(std::min(kChunkBytes, std::max<int64_t>(stored_.bytes, 1))));
   Digest whole;
   const auto pass = [&](int64_t begin, int64_t end, Digest* part) {
-    for (int64_t at = begin; at < end; at += kReadBytes) {
-      const int64_t n = std::min(kReadBytes, end - at);
+    for (int64_t at = begin; at < end; at += kChunkBytes) {
+      const int64_t n = std::min(kChunkBytes, end - at);
       check_interrupt();
       file.read_at(at, buffer.data(), n);
       whole.add(buffer.data(), n);

@@ -12,8 +12,8 @@ namespace hawser::text {
 namespace {
 
 constexpr int64_t kBlock = int64_t{1} << 18;
-constexpr int64_t kMostRow = int64_t{64} << 20;  // bytes of a row of JSON
-constexpr int64_t kPiece = int64_t{16} << 10;    // of a text, at least
+constexpr int64_t kMostRow = int64_t{64} << 20;   // bytes of a row of JSON
+constexpr int64_t kRowPiece = int64_t{16} << 10;  // of a text, at least
 constexpr int64_t kMostPiece = int64_t{1} << 20;
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -171,7 +171,7 @@ class TextFile final : public RowFile {
   std::optional<RawRow> next() override {
     RawRow row{"", false, first_, true, "", 1, lines_.done()};
     int64_t number = 0;
-    while (static_cast<int64_t>(row.text.size()) < kPiece) {
+    while (static_cast<int64_t>(row.text.size()) < kRowPiece) {
       const auto line = lines_.next(kMostPiece);
       if (!line) break;
       if (number == 0) number = line->number;

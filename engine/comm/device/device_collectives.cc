@@ -14,7 +14,7 @@ using device::StreamId;
 constexpr StreamId kCompute = StreamId::kCompute;
 /// A failing rank leaves its group of devices before its reason reaches the others; they wait this long for
 /// it.
-constexpr double kHearSeconds = 2;
+constexpr double kHostsHearSeconds = 2;
 
 }  // namespace
 
@@ -164,7 +164,7 @@ void DeviceCollectives::check_link(device::Status status) {
 
 /// Another rank may have failed first; its reason takes precedence.
 void DeviceCollectives::fail_with_reason(const Error& error) {
-  const double until = steady_seconds() + kHearSeconds;
+  const double until = steady_seconds() + kHostsHearSeconds;
   do {
     transport_.look();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -14,7 +14,7 @@
 namespace hawser::comm {
 namespace {
 
-struct Range {
+struct Numbers {
   int64_t begin = 0, end = 0;
   int64_t bytes() const { return (end - begin) * int64_t{sizeof(int64_t)}; }
 };
@@ -42,7 +42,7 @@ void PeerCollectives::all_reduce_i64() {
 void PeerCollectives::sum_integers(int64_t* data, int64_t count) {
   const int32_t n = group_->size(), me = group_->member;
   const auto core = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(n)));
-  const int64_t bytes = Range{0, count}.bytes();
+  const int64_t bytes = Numbers{0, count}.bytes();
   if (me >= core) {
     exchange(me - core, data, bytes, nullptr, 0);
     exchange(me - core, nullptr, 0, data, bytes);
@@ -60,13 +60,13 @@ void PeerCollectives::sum_integers(int64_t* data, int64_t count) {
 /// Among the first `core` members, a power of two.
 void PeerCollectives::halve_and_double(int64_t* data, int64_t count, int32_t core) {
   const int32_t me = group_->member;
-  std::array<Range, 32> given;  // the half that the partner kept, by step
+  std::array<Numbers, 32> given;  // the half that the partner kept, by step
   size_t steps = 0;
-  Range mine{0, count};
+  Numbers mine{0, count};
   for (int32_t apart = core / 2; apart > 0; apart /= 2) {
     fault_.raise_if_set();
     const int64_t middle = mine.begin + (mine.end - mine.begin) / 2;
-    Range kept{mine.begin, middle}, rest{middle, mine.end};
+    Numbers kept{mine.begin, middle}, rest{middle, mine.end};
     if ((me & apart) != 0) std::swap(kept, rest);
     exchange(me ^ apart, data + rest.begin, rest.bytes(), staging_.floats.data(), kept.bytes());
     add(data + kept.begin, staging_.floats.data(), kept.end - kept.begin);
@@ -75,7 +75,7 @@ void PeerCollectives::halve_and_double(int64_t* data, int64_t count, int32_t cor
   }
   for (int32_t apart = 1; apart < core; apart *= 2) {
     fault_.raise_if_set();
-    const Range rest = given[--steps];
+    const Numbers rest = given[--steps];
     exchange(me ^ apart, data + mine.begin, mine.bytes(), data + rest.begin, rest.bytes());
     mine = {std::min(mine.begin, rest.begin), std::max(mine.end, rest.end)};
   }
