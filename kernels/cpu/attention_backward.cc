@@ -54,12 +54,12 @@ inline bool gathers_in_shares(const AttentionShape& s) {
 /// One worker's memory. For the chunk: keys and values as lines, keys across (the same memory if both forms
 /// are equal), and the gradients. For a query tile: q and dO in both forms, dq. For a strip: scores and
 /// gradients of a panel, and words of all panels. For a tile: the words of ds across keys and the dropout
-/// mask. For a span: delta of all its rows, [head of the group][query].
+/// mask.
 struct Scratch {
   float *keys, *values, *keys_across, *dkeys, *dvalues;
   float *q_columns, *dout_columns, *q_across, *dout_across, *dq;
   float *scores, *grads, *p, *ds, *ds_across, *keep;
-  float *zeros, *delta;
+  float* zeros;
   int64_t floats;
 };
 
@@ -93,7 +93,6 @@ inline Scratch scratch_at(float* base, const AttentionShape& s, int64_t keys) {
   m.ds_across = take(kTile * kTile / kPer);
   m.keep = take(kTile * kTile);
   m.zeros = take(width);
-  m.delta = take(s.heads / s.kv_heads * s.seq_q);
   return m;
 }
 
@@ -119,15 +118,14 @@ HWS_INLINE float delta_of(const E* dout, const E* o, int64_t d) {
   return vsum(sum);
 }
 
-/// Packs the rows of a query tile in both forms and fills in `saved`. The first chunk of a span computes
-/// delta; the others reuse it.
+/// Packs the rows of a query tile in both forms and fills in `saved`. Every chunk computes delta again: that costs one
+/// product of many, and which chunk a tile meets first depends on its mask.
 template <class Words, class E>
 void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q,
-                  bool first_chunk, const Scratch& m, SavedRows& saved) {
+                  const Scratch& m, SavedRows& saved) {
   const AttentionShape& s = args.s;
   const E* zeros = reinterpret_cast<const E*>(m.zeros);
   const int64_t at_head = head * s.head_dim;
-  float* const delta = m.delta + head % (s.heads / s.kv_heads) * s.seq_q;
   const int rows = q.vecs * kLanes;
   RowPointers<E> query, dout;
   for (int r = 0; r < rows; ++r) {
@@ -136,11 +134,8 @@ void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const 
     dout.row[r] = r < q.n ? static_cast<const E*>(args.dout) + row * s.o_stride + at_head : zeros;
     saved.lse2[r] = saved.delta[r] = 0;
     if (r >= q.n) continue;
-    if (first_chunk) {
-      const E* const o = static_cast<const E*>(args.o) + row * s.o_stride + at_head;
-      delta[q.query[r]] = delta_of<Words>(dout.row[r], o, s.head_dim);
-    }
-    saved.delta[r] = delta[q.query[r]];
+    saved.delta[r] =
+        delta_of<Words>(dout.row[r], static_cast<const E*>(args.o) + row * s.o_stride + at_head, s.head_dim);
     saved.lse2[r] = args.lse[(b * s.heads + head) * s.seq_q + q.query[r]] * -kLog2E;
   }
   pack_columns<Words>(m.q_columns, query, q.vecs, s.head_dim);
@@ -202,14 +197,14 @@ void backward_tiles(const AttentionShape& s, int64_t b, const QueryTile& q, cons
 /// load_queries will read for the next tile.
 template <class E>
 void fetch_next_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q,
-                        bool first_chunk, const QueryGradient& out, int i, int n) {
+                        const QueryGradient& out, int i, int n) {
   const AttentionShape& s = args.s;
   const int64_t here = b * s.seq_q + q.query[0], first = here + kTile,
                 last = least(first + kTile, (b + 1) * s.seq_q) - 1, at = head * s.head_dim;
   fetch_rows(out.dq + at, out.stride, here, here + q.n - 1, s.head_dim, i, n);
   fetch_rows(static_cast<const E*>(args.q) + at, s.q_stride, first, last, s.head_dim, i, n);
   fetch_rows(static_cast<const E*>(args.dout) + at, s.o_stride, first, last, s.head_dim, i, n);
-  if (first_chunk) fetch_rows(static_cast<const E*>(args.o) + at, s.o_stride, first, last, s.head_dim, i, n);
+  fetch_rows(static_cast<const E*>(args.o) + at, s.o_stride, first, last, s.head_dim, i, n);
 }
 
 /// One query tile of one head against the keys [begin, end) of the chunk. The first chunk of a span begins
@@ -226,13 +221,13 @@ void backward_queries(const AttentionBackward& args, int64_t b, int64_t head, co
   begin_sums(dq, m.dq, width);
   if (lo < hi) {
     SavedRows saved;
-    load_queries<Words, E>(args, b, head, q, first_chunk, m, saved);
+    load_queries<Words, E>(args, b, head, q, m, saved);
     constexpr int kStrips = kTile / kStrip;
     const int strips = static_cast<int>((hi - lo + kTile - 1) / kTile) * kStrips;
     for (int64_t start = lo; start < hi; start += kTile) {
       const int before = static_cast<int>((start - lo) / kTile) * kStrips;
       backward_tiles<Words>(s, b, q, key_tile(q, start), start - begin, saved, dq, m, [&](int strip) {
-        fetch_next_queries<E>(args, b, head, q, first_chunk, out, before + strip, strips);
+        fetch_next_queries<E>(args, b, head, q, out, before + strip, strips);
       });
     }
   }
