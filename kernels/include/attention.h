@@ -8,22 +8,23 @@
 
 namespace hawser::kernels {
 
-/// Arguments of both directions. Row (b, t) of q is at q + (b * seq_q + t) * q_stride, its head h at + h *
-/// head_dim. Row (b, s) of k and v is at + (b * seq_k + s) * kv_stride (kv_batch_rows rows between batches,
-/// for caches), head h / (heads / kv_heads). Query t is at key position q_offset + t. Query i sees key j iff
-/// j <= i, j >= kv_begin[b * seq_q + t] (if kv_begin), and i - j < window (if window > 0). Every query sees
-/// at least itself. score = scale * q·k; with softcap c > 0: c * tanh(score / c). Dropout applies to the
-/// probabilities after the softmax. scale > 0.
+/// Arguments of both directions. Row (b, t) of q is at q + (b * q_rows() + t) * q_stride, its head h at + h *
+/// head_dim. Row (b, s) of k and v is at + (b * kv_batch_rows + s) * kv_stride, head h / (heads / kv_heads). Queries and
+/// keys are pieces of a longer row: query t is in its column i = q_offset + t, key s in column j = k_offset + s. A query
+/// sees a key iff j <= i, j >= kv_begin[b * q_rows() + t] (if kv_begin), and i - j < window (if window > 0); it may see
+/// none of these keys. score = scale * q·k; with softcap c > 0: c * tanh(score / c). Dropout applies to the
+/// probabilities after the softmax, by columns. scale > 0.
 ///
 /// Softmax and all sums are fp32. If products use bf16 values (as matrix products do under precision bf16),
 /// their operands are rounded to nearest even first: q, k, v and the probabilities relative to the maximum so
 /// far; in the backward also dout and the gradients of the scores. The sum of probabilities, and so lse, uses
 /// unrounded ones.
 struct AttentionShape {
-  DType type = DType::kF32;  ///< of q, k, v, o and their gradients, f32 or bf16
-  int64_t batch = 0, seq_q = 0, seq_k = 0, q_offset = 0;
+  DType type = DType::kF32;  ///< of q, k, v and dout, f32 or bf16
+  int64_t batch = 0, seq_q = 0, seq_k = 0, q_offset = 0, k_offset = 0;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   int64_t q_stride = 0, kv_stride = 0, o_stride = 0;
+  int64_t q_batch_rows = 0;   ///< rows between batches of q, o, lse, kv_begin and their gradients; 0: seq_q
   int64_t kv_batch_rows = 0;  ///< rows between batches of k and v (= seq_k when dense)
   int64_t window = 0;
   float scale = 1.0f, softcap = 0.0f;
@@ -34,6 +35,8 @@ struct AttentionShape {
   int64_t documents = 0;
   int64_t first_head = 0;  ///< number of head 0 in the whole layer, for dropout
   Dropout dropout;
+
+  int64_t q_rows() const { return q_batch_rows > 0 ? q_batch_rows : seq_q; }
 };
 
 /// Whether products use bf16 values.
@@ -41,8 +44,8 @@ static inline bool multiplies_bf16(const AttentionShape& s) {
   return s.round_to_bf16 || s.type == DType::kBf16;
 }
 
-/// o[(b,t), h*head_dim + j] and lse f32 [batch, heads, seq_q] (natural log of the sum of exp of the capped
-/// scores).
+/// o[(b,t), h*head_dim + j] and lse f32 [batch, heads, q_rows()] (natural log of the sum of exp of the capped
+/// scores). A query that sees none of the keys has o = 0 and lse = -infinity.
 struct AttentionForward {
   AttentionShape s;
   void* o = nullptr;
@@ -51,11 +54,15 @@ struct AttentionForward {
   const void* k = nullptr;
   const void* v = nullptr;
   void* workspace = nullptr;  ///< attention_forward_workspace_bytes(args, workers)
+  bool f32_out = false;       ///< o is f32 even if s.type is bf16
+  /// o (f32) and lse hold the result of other keys and become that of both. With m the larger lse and w = exp(lse - m):
+  /// o = (w1 o1 + w2 o2) / (w1 + w2), lse = m + log(w1 + w2) (Liu et al., Ring Attention, arXiv 2310.01889).
+  bool merge = false;
 };
 
-/// dq, dk, dv (strides as q, k, v; overwritten) from dout (stride o_stride) and the results of forward.
-/// Requires seq_q == seq_k, q_offset == 0. dq, dk, dv do not overlap the inputs. dk and dv are summed over
-/// the query heads of their group in ascending order.
+/// dq, dk, dv from dout (stride o_stride), o (s.type) and lse, the results of a forward over all keys, of which these may
+/// be some. dq, dk, dv do not overlap the inputs. They are overwritten, with 0 where nothing is seen. dk and dv are
+/// summed over the query heads of their group in ascending order.
 struct AttentionBackward {
   AttentionShape s;
   void* dq = nullptr;
@@ -67,7 +74,10 @@ struct AttentionBackward {
   const void* q = nullptr;
   const void* k = nullptr;
   const void* v = nullptr;
-  void* workspace = nullptr;  ///< attention_backward_workspace_bytes(args, workers)
+  void* workspace = nullptr;              ///< attention_backward_workspace_bytes(args, workers)
+  bool f32_out = false;                   ///< dq, dk, dv are f32 even if s.type is bf16
+  bool accumulate = false;                ///< add to dq, dk, dv, which are f32
+  int64_t dq_stride = 0, dkv_stride = 0;  ///< elements between rows; 0: as q_stride, kv_stride
 };
 
 }  // namespace hawser::kernels
