@@ -134,6 +134,11 @@ int run_prove(const ConfigOptions& options, int steps, bool json) {
         "order: %.1e, %.1e\n",
         distance.at("ranks").get<double>(), distance.at("ascending").get<double>(),
         distance.at("descending").get<double>());
+  const auto& envelope = proof.at("distance_to_one_rank");
+  if (!envelope.is_null())
+    output().print("first gradients against one rank: %s comes closest to its limit, with %.0f %% of it\n",
+                   envelope.at("tensor").get<std::string>().c_str(),
+                   100 * envelope.at("share_of_allowed").get<double>());
   if (equal) {
     output().line("equal: every loss, gradient, weight and moment has the same bits");
     std::string plain = "plain data parallelism gives these bits with";
@@ -141,7 +146,9 @@ int run_prove(const ConfigOptions& options, int steps, bool json) {
       plain += " --set " + pointer + "=" + value.dump();
     output().line(plain);
   } else {
-    output().print("DIFFERENT: %s\n", proof.at("first_difference").dump().c_str());
+    output().print(
+        "DIFFERENT: %s\n",
+        (proof.at("first_difference").is_null() ? envelope : proof.at("first_difference")).dump().c_str());
   }
   return equal ? kExitOk : kExitRuntime;
 }

@@ -153,8 +153,11 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
   row("Hugging Face", at_info("/hugging_face"));
   row("seed", at("/seed"));
   if (many) {
-    row("ranks", std::to_string(facts.ranks) + " (dp_replicate " + at("/mesh/dp_replicate") + " x dp_shard " +
-                     at("/mesh/dp_shard") + "), ZeRO stage " + at("/zero/stage"));
+    std::string degrees = "dp_replicate " + at("/mesh/dp_replicate") + " x dp_shard " + at("/mesh/dp_shard");
+    for (const char* axis : {"cp", "tp"})
+      if (const std::string degree = at(("/mesh/" + std::string(axis)).c_str()); degree != "1")
+        degrees += " x " + std::string(axis) + " " + degree;
+    row("ranks", std::to_string(facts.ranks) + " (" + degrees + "), ZeRO stage " + at("/zero/stage"));
   }
   row("CPU", text_at(info, "/cpu_level") + ", " + text_at(info, "/threads") + " threads" +
                  (many ? " for each rank" : ""));

@@ -200,6 +200,10 @@ HWS_API hws_status hws_config_explain(const hws_config* config, const char* poin
  * communication; and with as many ranks of plain data parallelism that add up in the same order. Losses, raw
  * gradients, weights and moments must be equal bit by bit.
  *
+ * Tensor- and context-parallel ranks add in another order than one rank. They must have the bits of plain data
+ * parallelism at the same /mesh/tp, cp and cp_mode. Against one rank, each gradient of the first step must be within
+ * twice the distance that a twin has: the same model with its heads, features and words in another order.
+ *
  * *out: a JSON object. Returns HWS_OK whether or not they are equal.
  *   "equal"               true or false
  *   "first_difference"    null, or {"step", "what", "tensor", "index", "ranks", and "one_rank" or "plain"}
@@ -208,12 +212,15 @@ HWS_API hws_status hws_config_explain(const hws_config* config, const char* poin
  *   "tensors", "elements" how many were compared
  *   "distance_to_f64"     {"ranks", "ascending", "descending"}: how far the first gradients are from
  *                         float64, relatively, in three orders of summation
+ *   "distance_to_one_rank" null, or of tensor- and context-parallel ranks {"tensor", "distance", "allowed",
+ *                         "share_of_allowed"} of the gradient that comes closest to its limit
  *   "shrunk"              [{"pointer", "from", "to"}]
  * Errors: those of hws_engine_create; HWS_CONFIG_INVALID for a mesh of one rank. */
 HWS_API hws_status hws_config_prove_layout(const hws_config* config, int32_t steps, hws_buffer** out);
 /** The same run on another number of ranks. *out: a copy of the config with `ranks` ranks in its mesh and the
  * same rows in a step, so that the stream of samples goes on where a checkpoint of the other run left it.
- * Changes /mesh, /batch/micro_batch (never upwards), /batch/grad_accum_steps and, for one rank, /zero/stage.
+ * Changes /mesh/dp_replicate and dp_shard (tp and cp stay, so `ranks` must be a multiple of their product),
+ * /batch/micro_batch (never upwards), /batch/grad_accum_steps and, if nothing is left to shard over, /zero/stage.
  * The result depends on `config` and `ranks` alone, so after several changes of size, pass the first config.
  * Reads the files that init.from and data name. Errors: HWS_CONFIG_INVALID if the rows of a step do not
  * divide (the text names the nearest numbers of ranks that do) or the config forbids that size. */

@@ -210,6 +210,11 @@ ResolvedConfig decode(const Effective& c) {
   resolved.cuda.graphs = c.flag("/cuda/graphs");
   resolved.mesh.dp_replicate = c.integer("/mesh/dp_replicate");
   resolved.mesh.dp_shard = c.integer("/mesh/dp_shard");
+  resolved.mesh.cp = c.integer("/mesh/cp");
+  resolved.mesh.cp_mode = named<mesh::ContextMode>(c, "/mesh/cp_mode",
+                                                   {{"ring", mesh::ContextMode::kRing},
+                                                    {"ulysses", mesh::ContextMode::kUlysses},
+                                                    {"gather", mesh::ContextMode::kGather}});
   resolved.mesh.tp = c.integer("/mesh/tp");
   resolved.mesh.sequence_parallel = c.flag("/mesh/sequence_parallel");
   resolved.zero = decode_zero(c);

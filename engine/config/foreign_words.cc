@@ -54,10 +54,10 @@ constexpr ForeignWord kTable[] = {
     {"ddp data_parallel data_parallel_size dp", "/mesh/dp_replicate", ""},
     {"fsdp deepspeed zero_stage use_distributed_optimizer distributed_optimizer", "/zero/stage",
      "with the number of ranks as /mesh/dp_shard"},
-    {"tensor_parallel tensor_parallel_size tensor_model_parallel_size tp pipeline_parallel "
-     "pipeline_parallel_size pipeline_model_parallel_size pp context_parallel_size cp expert_parallel_size "
-     "ep",
-     "/mesh", "only data parallelism and ZeRO are supported so far: dp_replicate and dp_shard"},
+    {"tensor_parallel tensor_parallel_size tensor_model_parallel_size tp", "/mesh/tp", ""},
+    {"context_parallel context_parallel_size cp", "/mesh/cp", ""},
+    {"pipeline_parallel pipeline_parallel_size pipeline_model_parallel_size pp expert_parallel_size ep",
+     "/mesh", "pipeline and expert parallelism are not supported yet: give dp_replicate, dp_shard, cp, tp"},
     {"lora lora_r lora_alpha lora_dropout lora_target_modules peft adapter use_lora qlora",
      "/optimizer/frozen", "adapters are not supported yet; frozen keeps parts of the model unchanged"},
     {"load_in_8bit load_in_4bit quantization quantization_config bnb_4bit_quant_type", "/precision",

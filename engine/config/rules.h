@@ -13,7 +13,7 @@
 namespace hawser::config {
 
 /// Fields that must have a valid value; otherwise the rule does not apply.
-using Reads = std::array<const char*, 5>;
+using Reads = std::array<const char*, 6>;
 
 /// Derives the value of a field that was not set.
 struct Derivation {
@@ -42,7 +42,7 @@ struct Dependence {
   const char* pointer;
   const char* selector;  ///< the field that decides
   std::vector<std::string_view>
-      values;  ///< values of the selector (enum names, whole numbers) at which the field has an effect
+      values;  ///< values of the selector (enum names, whole numbers) at which the field has an effect; none: above 1
 };
 
 /// Two fields that say the same: setting one takes the other back.

@@ -78,6 +78,7 @@ void check_dependences(const Effective& c, std::vector<Problem>* problems) {
                                               : ", ") +
                 fmt::format("{0}{1}{0}", quotes, row.values[i]);
     }
+    if (row.values.empty()) needed = "2 or more";
     problems->push_back(
         {row.pointer,
          c.fill(fmt::format("{{{}}} has no effect: {} is {{{}}}", row.pointer, selector, row.selector)),
@@ -137,6 +138,7 @@ void check_frozen(const Effective& c, std::vector<Problem>* problems) {
 bool has_effect(const Effective& config, std::string_view pointer) {
   for (const Dependence& row : dependences()) {
     if (pointer != row.pointer) continue;
+    if (row.values.empty()) return config.integer(row.selector) > 1;
     return has_effect(config, row.selector) &&
            std::any_of(row.values.begin(), row.values.end(),
                        [&](std::string_view value) { return says(config, row.selector, value); });

@@ -24,7 +24,8 @@ bool is_gated(const Effective& c) {
 /// A rank talks with its group and one member of each other group: with the fewest if the group's size is the
 /// square root of the degree, or the next divisor below it.
 int64_t usual_sum_group(const Effective& c) {
-  const int64_t shard = c.integer("/mesh/dp_shard"), ranks = data_parallel_ranks(c);
+  const int64_t cp = c.integer("/mesh/cp"), shard = c.integer("/mesh/dp_shard") * cp,
+                ranks = data_parallel_ranks(c) * cp;
   if (shard > 1 && c.integer("/mesh/dp_replicate") > 1) return shard;
   if (ranks <= kMostSummedAtOnce) return ranks;
   const int64_t group = divisor_at_root(ranks);
@@ -178,10 +179,10 @@ constexpr Derivation kDerivations[] = {
      product_of_batch},
     {"zero.gradient_type = bf16, because precision bf16_pure keeps no other",
      "/zero/gradient_type",
-     {"/precision", "/zero/sum_order", "/mesh/dp_replicate", "/mesh/dp_shard"},
+     {"/precision", "/zero/sum_order", "/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp"},
      [](const Effective& c) {
        return c.is("/precision", "bf16_pure") && c.is("/zero/sum_order", "ranks") &&
-                      data_parallel_ranks(c) > 1
+                      data_parallel_ranks(c) * c.integer("/mesh/cp") > 1
                   ? Value::of_string("bf16")
                   : Value();
      }},
@@ -191,10 +192,11 @@ constexpr Derivation kDerivations[] = {
      [](const Effective& c) {
        return Value::of_int(std::min(kUsualFirstBucket, c.integer("/zero/bucket_bytes")));
      }},
-    {"comm.sum_group = dp_shard with replicas of shards; else all data-parallel ranks up to 64, and of more "
+    {"comm.sum_group = dp_shard x cp with replicas of shards; else all ranks of dp x cp up to 64, and of "
+     "more "
      "their largest divisor that is at most the square root (of a prime: all)",
      "/comm/sum_group",
-     {"/mesh/dp_replicate", "/mesh/dp_shard"},
+     {"/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp"},
      [](const Effective& c) { return Value::of_int(usual_sum_group(c)); }},
     {"checkpoint.every_seconds = 300 where checkpoint.every is 0, else 0",
      "/checkpoint/every_seconds",

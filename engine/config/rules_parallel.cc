@@ -34,6 +34,28 @@ bool has_too_many_ranks(const Effective& c) {
   return c.integer("/mesh/dp_replicate") * c.integer("/mesh/dp_shard") > kMostRanks;
 }
 
+/// Ranks over which gradients are summed: each has other rows, or other columns of the same ones.
+int64_t summed_ranks(const Effective& c) { return data_parallel_ranks(c) * c.integer("/mesh/cp"); }
+
+/// Heads of one tensor-parallel rank.
+int64_t local_heads(const Effective& c, const char* heads) {
+  return std::max<int64_t>(1, c.integer(heads) / c.integer("/mesh/tp"));
+}
+
+/// Whether ulysses can divide the heads of a tensor-parallel rank among `cp` ranks.
+bool divides_heads(const Effective& c, int64_t cp) {
+  const int64_t kv_heads = local_heads(c, "/model/kv_heads");
+  return local_heads(c, "/model/heads") % cp == 0 && (kv_heads % cp == 0 || cp % kv_heads == 0);
+}
+
+std::string nearest_cp(const Effective& c) {
+  const int64_t wish = c.integer("/mesh/cp");
+  int64_t best = 1;
+  for (int64_t cp = 1; cp <= local_heads(c, "/model/heads"); ++cp)
+    if (divides_heads(c, cp) && std::abs(cp - wish) < std::abs(best - wish)) best = cp;
+  return fmt::format("{}", best);
+}
+
 /// The nearest tensor-parallel degree that divides `count`.
 std::string nearest_tp(const Effective& c, const char* count) {
   return fmt::format("{}", nearest_divisor(c.integer(count), c.integer("/mesh/tp"), 1));
@@ -62,15 +84,42 @@ constexpr Check kParallelChecks[] = {
      "dp_replicate {/mesh/dp_replicate} x dp_shard {/mesh/dp_shard} are more than 1048576 ranks",
      "use {} or less",
      [](const Effective& c) { return fmt::format("{}", kMostRanks / c.integer("/mesh/dp_shard")); }},
-    {"/mesh/tp",
-     {"/mesh/tp", "/mesh/dp_replicate", "/mesh/dp_shard"},
-     [](const Effective& c) {
-       return !has_too_many_ranks(c) && data_parallel_ranks(c) * c.integer("/mesh/tp") > kMostRanks;
-     },
-     "dp_replicate {/mesh/dp_replicate} x dp_shard {/mesh/dp_shard} x tp {/mesh/tp} are more than 1048576 "
+    {"/mesh/cp",
+     {"/mesh/cp", "/mesh/dp_replicate", "/mesh/dp_shard"},
+     [](const Effective& c) { return !has_too_many_ranks(c) && summed_ranks(c) > kMostRanks; },
+     "dp_replicate {/mesh/dp_replicate} x dp_shard {/mesh/dp_shard} x cp {/mesh/cp} are more than 1048576 "
      "ranks",
      "use {} or less",
      [](const Effective& c) { return fmt::format("{}", kMostRanks / data_parallel_ranks(c)); }},
+    {"/mesh/tp",
+     {"/mesh/tp", "/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp"},
+     [](const Effective& c) {
+       return !has_too_many_ranks(c) && summed_ranks(c) <= kMostRanks &&
+              summed_ranks(c) * c.integer("/mesh/tp") > kMostRanks;
+     },
+     "dp_replicate {/mesh/dp_replicate} x dp_shard {/mesh/dp_shard} x cp {/mesh/cp} x tp {/mesh/tp} are more "
+     "than 1048576 ranks",
+     "use {} or less",
+     [](const Effective& c) { return fmt::format("{}", kMostRanks / summed_ranks(c)); }},
+    {"/mesh/cp",
+     {"/mesh/cp", "/batch/sequence"},
+     [](const Effective& c) {
+       return c.integer("/mesh/cp") > 1 && 2 * c.integer("/mesh/cp") > c.integer("/batch/sequence");
+     },
+     "{/mesh/cp} context-parallel ranks take two chunks each of a row, which has {/batch/sequence} columns",
+     "use {} or less",
+     [](const Effective& c) {
+       return fmt::format("{}", std::max<int64_t>(1, c.integer("/batch/sequence") / 2));
+     }},
+    {"/mesh/cp",
+     {"/mesh/cp", "/mesh/cp_mode", "/mesh/tp", "/model/heads", "/model/kv_heads"},
+     [](const Effective& c) {
+       return c.is("/mesh/cp_mode", "ulysses") && !divides_heads(c, c.integer("/mesh/cp"));
+     },
+     "cp_mode \"ulysses\": {/mesh/cp} ranks cannot share the heads of a rank, {/model/heads} heads and "
+     "{/model/kv_heads} key/value heads over tp {/mesh/tp}",
+     "use {}, or set cp_mode to \"ring\"",
+     nearest_cp},
     {"/mesh/tp",
      {"/mesh/tp", "/model/heads"},
      [](const Effective& c) { return c.integer("/model/heads") % c.integer("/mesh/tp") != 0; },
@@ -99,8 +148,10 @@ constexpr Check kParallelChecks[] = {
      "remove it, or set /mesh/tp to 2 or more"},
 
     {"/zero/stage",
-     {"/zero/stage", "/mesh/dp_shard"},
-     [](const Effective& c) { return c.integer("/zero/stage") > 0 && c.integer("/mesh/dp_shard") == 1; },
+     {"/zero/stage", "/mesh/dp_shard", "/mesh/cp"},
+     [](const Effective& c) {
+       return c.integer("/zero/stage") > 0 && c.integer("/mesh/dp_shard") * c.integer("/mesh/cp") == 1;
+     },
      "stage {/zero/stage} has nothing to shard over: mesh.dp_shard is 1",
      "set /mesh/dp_shard to 2 or more, or stage to 0"},
     {"/zero/reshard_group",
@@ -131,8 +182,8 @@ constexpr Check kParallelChecks[] = {
      "{/zero/bucket_bytes}",
      "use {/zero/bucket_bytes} or less"},
     {"/zero/gradient_type",
-     {"/zero/gradient_type", "/mesh/dp_replicate", "/mesh/dp_shard"},
-     [](const Effective& c) { return !c.is("/zero/gradient_type", "fp32") && data_parallel_ranks(c) == 1; },
+     {"/zero/gradient_type", "/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp"},
+     [](const Effective& c) { return !c.is("/zero/gradient_type", "fp32") && summed_ranks(c) == 1; },
      "{/zero/gradient_type} has no effect: one data-parallel rank sends no gradients",
      "remove it, or set /mesh/dp_replicate or /mesh/dp_shard to 2 or more"},
     {"/zero/gradient_type",
@@ -143,10 +194,11 @@ constexpr Check kParallelChecks[] = {
      "\"tree\" rules out",
      "use \"fp32\", or set zero.sum_order to \"ranks\""},
     {"/zero/gradient_type",
-     {"/zero/gradient_type", "/precision", "/zero/sum_order", "/mesh/dp_replicate", "/mesh/dp_shard"},
+     {"/zero/gradient_type", "/precision", "/zero/sum_order", "/mesh/dp_replicate", "/mesh/dp_shard",
+      "/mesh/cp"},
      [](const Effective& c) {
        return c.is("/precision", "bf16_pure") && c.is("/zero/gradient_type", "fp32") && !sums_by_tree(c) &&
-              data_parallel_ranks(c) > 1;
+              summed_ranks(c) > 1;
      },
      "precision \"bf16_pure\" keeps gradients as bf16, so there is nothing wider to send",
      "use \"bf16\", or leave it out"},
@@ -176,6 +228,12 @@ constexpr Check kParallelChecks[] = {
      "sum_order \"tree\" needs powers of two, and dp_shard {/mesh/dp_shard} is not one",
      "use {}, or set zero.sum_order to \"ranks\"",
      [](const Effective& c) { return nearest_powers(c.integer("/mesh/dp_shard")); }},
+    {"/mesh/cp",
+     {"/mesh/cp", "/zero/sum_order"},
+     [](const Effective& c) { return sums_by_tree(c) && !is_power_of_two(c.integer("/mesh/cp")); },
+     "sum_order \"tree\" needs powers of two, and cp {/mesh/cp} is not one",
+     "use {}, or set zero.sum_order to \"ranks\"",
+     [](const Effective& c) { return nearest_powers(c.integer("/mesh/cp")); }},
     {"/batch/grad_accum_steps",
      {"/batch/grad_accum_steps", "/zero/sum_order"},
      [](const Effective& c) {
@@ -186,26 +244,30 @@ constexpr Check kParallelChecks[] = {
      [](const Effective& c) { return nearest_powers(c.integer("/batch/grad_accum_steps")); }},
 
     {"/comm/sum_group",
-     {"/comm/sum_group", "/mesh/dp_replicate", "/mesh/dp_shard"},
+     {"/comm/sum_group", "/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp"},
      [](const Effective& c) {
-       return !has_too_many_ranks(c) && data_parallel_ranks(c) % c.integer("/comm/sum_group") != 0;
+       return !has_too_many_ranks(c) && summed_ranks(c) % c.integer("/comm/sum_group") != 0;
      },
-     "a group of {/comm/sum_group} ranks does not divide the data-parallel ranks, dp_replicate "
-     "{/mesh/dp_replicate} x dp_shard {/mesh/dp_shard}",
+     "a group of {/comm/sum_group} ranks does not divide the ranks whose gradients are summed, dp_replicate "
+     "{/mesh/dp_replicate} x dp_shard {/mesh/dp_shard} x cp {/mesh/cp}",
      "use {}",
      [](const Effective& c) {
-       return fmt::format("{}", nearest_divisor(data_parallel_ranks(c), c.integer("/comm/sum_group"), 1));
+       return fmt::format("{}", nearest_divisor(summed_ranks(c), c.integer("/comm/sum_group"), 1));
      }},
     {"/comm/sum_group",
-     {"/comm/sum_group", "/mesh/dp_replicate", "/mesh/dp_shard", "/zero/stage"},
+     {"/comm/sum_group", "/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp", "/zero/stage"},
      [](const Effective& c) {
-       const int64_t shard = c.integer("/mesh/dp_shard"), group = c.integer("/comm/sum_group");
+       const int64_t shard = c.integer("/mesh/dp_shard") * c.integer("/mesh/cp"),
+                     group = c.integer("/comm/sum_group");
        return c.integer("/zero/stage") > 0 && c.integer("/mesh/dp_replicate") > 1 && shard > 1 &&
-              group != shard && data_parallel_ranks(c) % group == 0;
+              group != shard && summed_ranks(c) % group == 0;
      },
-     "with replicas of shards, sums go over the {/mesh/dp_shard} ranks of dp_shard first, not over "
-     "{/comm/sum_group}",
-     "use {/mesh/dp_shard}, or leave it out"},
+     "with replicas of shards, sums go over the ranks of one copy first, dp_shard {/mesh/dp_shard} x cp "
+     "{/mesh/cp}, not over {/comm/sum_group}",
+     "use {}, or leave it out",
+     [](const Effective& c) {
+       return fmt::format("{}", c.integer("/mesh/dp_shard") * c.integer("/mesh/cp"));
+     }},
 };
 
 }  // namespace

@@ -159,6 +159,7 @@ const std::vector<Dependence>& dependence_table() {
       {"/zero/first_bucket_bytes", "/zero/stage", {"0", "1", "2"}},
       {"/comm/sum_group", "/zero/sum_order", {"ranks"}},
       {"/comm/device_transport", "/device", {"cuda", "auto"}},
+      {"/mesh/cp_mode", "/mesh/cp", {}},
   };
   return *table;
 }

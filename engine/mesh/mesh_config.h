@@ -6,20 +6,25 @@
 
 namespace hawser::mesh {
 
+/// How ranks that divide the columns of a row compute attention (parallel/context_parallel.h).
+enum class ContextMode { kRing, kUlysses, kGather };
+
 /// Degrees of the axes, each at least 1. The world size is their product.
 struct MeshConfig {
   int64_t dp_replicate = 1;
   int64_t dp_shard = 1;
+  int64_t cp = 1;
+  ContextMode cp_mode = ContextMode::kRing;
   int64_t tp = 1;
   bool sequence_parallel = false;  ///< tp ranks divide the rows of the residual stream too
 
   /// Number of ranks: the world.
-  int64_t world() const { return dp() * tp; }
+  int64_t world() const { return dp() * cp * tp; }
   /// Number of ranks that read different rows of a global batch.
   int64_t dp() const { return dp_replicate * dp_shard; }
 };
 
-/// "dp_replicate 2 x dp_shard 3 x tp 4"; of the model axes only those above 1.
+/// "dp_replicate 2 x dp_shard 3 x cp 2 x tp 4"; of the model axes only those above 1.
 std::string degrees_text(const MeshConfig& mesh);
 
 }  // namespace hawser::mesh

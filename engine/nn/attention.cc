@@ -30,18 +30,19 @@ Attention::Attention(const ParameterTable& table, const ModelConfig& model, int6
 AttentionSaved Attention::take_saved(const Context& ctx, Region& region) const {
   const int64_t rows = ctx.rows(), bytes = dtype_bytes(ctx.type);
   AttentionSaved saved;
-  saved.qkv = region.take(rows * qkv_width_ * bytes);
+  saved.core = core_.take_saved(ctx, region);
+  if (saved.core.exchanged == nullptr) saved.qkv = region.take(rows * qkv_width_ * bytes);
   if (q_norm_) {
     saved.raw_qk = region.take(rows * qk_width_ * bytes);
     saved.q_norm = q_norm_->take_saved(region, rows * heads_);
     saved.k_norm = k_norm_->take_saved(region, rows * kv_heads_);
   }
-  saved.core = core_.take_saved(ctx, region);
   return saved;
 }
 
-/// q, k and v are side by side in the rows of saved.qkv.
+/// q, k and v are side by side in the rows of saved.qkv; null if the core keeps them.
 AttentionInputs Attention::core_inputs(const Context& ctx, const AttentionSaved& saved) const {
+  if (saved.qkv == nullptr) return {nullptr, nullptr, nullptr, qkv_width_, qkv_width_};
   return {saved.qkv, advance(saved.qkv, heads_ * head_dim_, ctx.type),
           advance(saved.qkv, qk_width_, ctx.type), qkv_width_, qkv_width_};
 }
@@ -72,8 +73,10 @@ void Attention::project(const Context& ctx, const AttentionSaved& saved, const v
                    ctx.type, {rows, kv_heads_, qk_width_});
 }
 
-void Attention::forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
+void Attention::forward(const Context& ctx, AttentionSaved saved, const float* cos_sin, float* y,
                         const void* x) const {
+  RegionScope scope(*ctx.workspace);
+  if (saved.qkv == nullptr) saved.qkv = ctx.take(ctx.rows() * qkv_width_);
   project(ctx, saved, x);
   rotate(ctx, cos_sin, saved.qkv, heads_ + kv_heads_, qkv_width_, false);
   core_.forward(ctx, saved.core, core_inputs(ctx, saved));

@@ -14,10 +14,10 @@
 
 namespace hawser::nn {
 
-/// What forward saves for backward. Per row: (H + 2K) D elements of qkv and what the core saves; with QK-norm
-/// also (H + K) D elements and H + K floats. Elements have the activation type, statistics are f32.
+/// What forward saves for backward. Per row: what the core saves, and unless it keeps them in its own form, (H + 2K) D
+/// elements of qkv; with QK-norm also (H + K) D elements and H + K floats. Elements have the activation type, statistics are f32.
 struct AttentionSaved {
-  void* qkv = nullptr;       ///< [rows, (H + 2K) D]: input of the core (normalised, rotated)
+  void* qkv = nullptr;       ///< [rows, (H + 2K) D]: input of the core (normalised, rotated), or null
   void* raw_qk = nullptr;    ///< [rows, (H + K) D]: q and k before their norm; only with QK-norm
   NormSaved q_norm, k_norm;  ///< only with QK-norm
   AttentionCoreSaved core;
@@ -37,8 +37,7 @@ class Attention {
 
   AttentionSaved take_saved(const Context& ctx, Region& region) const;
   /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
-  void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
-               const void* x) const;
+  void forward(const Context& ctx, AttentionSaved saved, const float* cos_sin, float* y, const void* x) const;
   /// Computes dx[rows, C] (f32) from dy[rows, C], and all weight gradients except those of the q, k, v
   /// projection. Returns the gradient of that projection's output, in the workspace until the caller's scope
   /// ends.

@@ -6,6 +6,8 @@ AttentionCoreSaved AttentionCore::take_saved(const Context& ctx, Region& region)
   AttentionCoreSaved saved;
   saved.o = region.take(ctx.rows() * model_.heads * model_.head_dim * dtype_bytes(ctx.type));
   saved.lse = region.take_as<float>(ctx.rows() * model_.heads);
+  if (const int64_t elements = ctx.columns->exchanged_elements(shape(ctx, {})); elements > 0)
+    saved.exchanged = region.take(elements * dtype_bytes(ctx.type));
   return saved;
 }
 
@@ -26,22 +28,9 @@ kernels::AttentionShape AttentionCore::shape(const Context& ctx, const Attention
   return s;
 }
 
-void AttentionCore::run(const Context& ctx, const kernels::AttentionShape& shape,
-                        const AttentionCoreSaved& saved, const AttentionInputs& in) const {
-  RegionScope scope(*ctx.workspace);
-  kernels::AttentionForward a;
-  a.s = shape;
-  a.q = in.q, a.k = in.k, a.v = in.v;
-  a.o = saved.o;
-  a.lse = saved.lse;
-  a.workspace =
-      ctx.workspace->take(ctx.kernels->attention_forward_workspace_bytes(a, ctx.stream->num_workers));
-  ctx.kernels->attention_forward(a, *ctx.stream);
-}
-
 void AttentionCore::forward(const Context& ctx, const AttentionCoreSaved& saved,
                             const AttentionInputs& in) const {
-  run(ctx, shape(ctx, in), saved, in);
+  ctx.columns->forward(ctx, shape(ctx, in), saved, in);
 }
 
 void AttentionCore::forward_cached(const Context& ctx, const AttentionCoreSaved& saved,
@@ -50,22 +39,12 @@ void AttentionCore::forward_cached(const Context& ctx, const AttentionCoreSaved&
   s.seq_k = s.kv_batch_rows = past + ctx.rows();
   s.q_offset = past;
   s.kv_begin = nullptr;
-  run(ctx, s, saved, in);
+  ctx.columns->forward(ctx, s, saved, in);
 }
 
 void AttentionCore::backward(const Context& ctx, const AttentionCoreSaved& saved, const AttentionInputs& in,
                              const AttentionGradients& gradients, const void* d_o) const {
-  RegionScope scope(*ctx.workspace);
-  kernels::AttentionBackward a;
-  a.s = shape(ctx, in);
-  a.dq = gradients.dq, a.dk = gradients.dk, a.dv = gradients.dv;
-  a.dout = d_o;
-  a.o = saved.o;
-  a.lse = saved.lse;
-  a.q = in.q, a.k = in.k, a.v = in.v;
-  a.workspace =
-      ctx.workspace->take(ctx.kernels->attention_backward_workspace_bytes(a, ctx.stream->num_workers));
-  ctx.kernels->attention_backward(a, *ctx.stream);
+  ctx.columns->backward(ctx, shape(ctx, in), saved, in, gradients, d_o);
 }
 
 }  // namespace hawser::nn

@@ -1,31 +1,15 @@
 // The core of attention: scores, their softmax, and the weighted sum of values (kernels/include/attention.h).
-// It has no weights and no projections, so either can change without the other: the core (for instance keys
-// and values sent between ranks) or the projections around it.
+// It has no weights and no projections. Where ranks divide the columns, keys and values travel between them
+// (column_exchange.h).
 #pragma once
 
 #include <cstdint>
 
+#include "engine/nn/column_exchange.h"
 #include "engine/nn/context.h"
 #include "engine/nn/model_config.h"
 
 namespace hawser::nn {
-
-/// Heads side by side in each row: q[rows, H D], k and v[rows, K D], with their strides. Activation type.
-struct AttentionInputs {
-  const void *q = nullptr, *k = nullptr, *v = nullptr;
-  int64_t q_stride = 0, kv_stride = 0;
-};
-
-/// Gradients, laid out as the inputs are.
-struct AttentionGradients {
-  void *dq = nullptr, *dk = nullptr, *dv = nullptr;
-};
-
-/// What forward saves for backward. Per row: H D elements of the output and H floats.
-struct AttentionCoreSaved {
-  void* o = nullptr;     ///< [rows, H D], the output
-  float* lse = nullptr;  ///< [B, H, T], log-sum-exp of each row of scores
-};
 
 class AttentionCore {
  public:
@@ -45,8 +29,6 @@ class AttentionCore {
 
  private:
   kernels::AttentionShape shape(const Context& ctx, const AttentionInputs& in) const;
-  void run(const Context& ctx, const kernels::AttentionShape& shape, const AttentionCoreSaved& saved,
-           const AttentionInputs& in) const;
 
   const ModelConfig& model_;
   int64_t layer_;

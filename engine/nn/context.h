@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "engine/base/dtype.h"
+#include "engine/nn/column_exchange.h"
 #include "engine/nn/exchange.h"
 #include "engine/nn/parameter.h"
 #include "engine/nn/region.h"
@@ -31,8 +32,9 @@ struct Context {
   Stream* stream = nullptr;
   Region* workspace = nullptr;
   const Exchange* exchange = &kAlone;
+  const ColumnExchange* columns = &kAllColumns;
 
-  int64_t batch = 0, seq = 0;
+  int64_t batch = 0, seq = 0;  ///< seq: own columns of each row
   int64_t rows() const { return batch * seq; }
   OwnRows own_rows() const { return exchange->own_rows(rows()); }  ///< of the residual stream
 
@@ -42,7 +44,9 @@ struct Context {
   const float* weights_BT = nullptr;  ///< of the targets' losses; null: all 1
   const int32_t* positions_BT = nullptr;
   const int32_t* kv_begin_BT = nullptr;
-  int64_t documents = 0;                ///< documents in the micro-batch, if kv_begin is not null
+  int64_t documents = 0;  ///< documents in the micro-batch, if kv_begin is not null
+  const int32_t* row_begins =
+      nullptr;  ///< kv_begin of all columns of the rows, with padding; null as kv_begin
   const uint64_t* samples_B = nullptr;  ///< global sample numbers (dropout)
 
   /// Data type of weights and inputs of matrix products (which sum in fp32), and of what branches store
@@ -75,9 +79,16 @@ struct Context {
 
   kernels::Dropout dropout(double p, int64_t layer, int64_t site) const {
     if (!training || p <= 0) return {};
-    return {static_cast<float>(p),
-            philox_derive(seed, static_cast<uint64_t>(layer), static_cast<uint64_t>(site)), samples_B,
-            own_rows().first};
+    kernels::Dropout d;
+    d.p = static_cast<float>(p);
+    d.key = philox_derive(seed, static_cast<uint64_t>(layer), static_cast<uint64_t>(site));
+    d.samples = samples_B;
+    d.first_row = own_rows().first;
+    const OwnColumns& own = columns->own();
+    if (own.ranks == 1) return d;
+    d.chunk = this->seq / 2;
+    d.low = own.begin(own.rank, 0, this->seq), d.high = own.begin(own.rank, 1, this->seq);
+    return d;
   }
   /// Runs m with its own workspace.
   void matmul(kernels::Matmul m) const {
@@ -85,6 +96,17 @@ struct Context {
     RegionScope scope(*workspace);
     m.workspace = workspace->take(kernels->matmul_workspace_bytes(m, stream->num_workers));
     kernels->matmul(m, *stream);
+  }
+  /// Run attention with its own workspace.
+  void attend(kernels::AttentionForward a) const {
+    RegionScope scope(*workspace);
+    a.workspace = workspace->take(kernels->attention_forward_workspace_bytes(a, stream->num_workers));
+    kernels->attention_forward(a, *stream);
+  }
+  void attend(kernels::AttentionBackward a) const {
+    RegionScope scope(*workspace);
+    a.workspace = workspace->take(kernels->attention_backward_workspace_bytes(a, stream->num_workers));
+    kernels->attention_backward(a, *stream);
   }
   /// Scratch of `type` from the workspace.
   void* take(int64_t elements) const { return workspace->take(elements * dtype_bytes(type)); }

@@ -37,7 +37,7 @@ kernels::KernelTable dry_kernels(const kernels::KernelTable& real) {
 class DryRun {
  public:
   DryRun(const Model& model, const kernels::KernelTable& kernels, int32_t workers, WeightTypes types,
-         int64_t batch, int64_t seq, bool training, const Exchange& exchange)
+         int64_t batch, int64_t seq, bool training, const Exchange& exchange, const ColumnExchange& columns)
       : table_(dry_kernels(kernels)) {
     for (const ParameterGroup& g : model.table().groups())
       groups_.push_back({static_cast<const char*>(fake()), g.trainable ? fake_floats() : nullptr});
@@ -46,6 +46,7 @@ class DryRun {
     ctx_.stream = &stream_.base;
     ctx_.workspace = &workspace_;
     ctx_.exchange = &exchange;
+    ctx_.columns = &columns;
     ctx_.batch = batch;
     ctx_.seq = seq;
     ctx_.type = types.product;
@@ -64,12 +65,14 @@ class DryRun {
     workspace_ = Region::measuring();
     Region saved = Region::measuring();
     stream_.flops = 0;
-    const int64_t sent = ctx_.exchange->sent_bytes();
+    const int64_t sent = sent_bytes();
     call(ctx_, saved);
-    return {workspace_.high(), saved.high(), stream_.flops, ctx_.exchange->sent_bytes() - sent};
+    return {workspace_.high(), saved.high(), stream_.flops, sent_bytes() - sent};
   }
 
  private:
+  int64_t sent_bytes() const { return ctx_.exchange->sent_bytes() + ctx_.columns->sent_bytes(); }
+
   kernels::KernelTable table_;
   std::vector<GroupPointers> groups_;
   CountingStream stream_;
@@ -81,8 +84,8 @@ class DryRun {
 
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                          WeightTypes types, int64_t batch, int64_t seq, bool training, bool chunk_logits,
-                         const Exchange& exchange) {
-  DryRun dry(model, kernels, workers, types, batch, seq, training, exchange);
+                         const Exchange& exchange, const ColumnExchange& columns) {
+  DryRun dry(model, kernels, workers, types, batch, seq, training, exchange, columns);
   float* const f = DryRun::fake_floats();
   const LmHeadLoss& head = model.head();
   ModelCosts costs;
@@ -100,7 +103,11 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
   costs.loss_eval = dry.measure([&](const Context& c, Region&) { head.forward(c, f, f); });
   costs.logits = dry.measure([&](const Context& c, Region&) {
     if (chunk_logits) head.take_logits(c, c.rows());
+    if (columns.own().ranks > 1) head.take_logits(c, c.rows());  // of the others
     head.logits(c, f, head.whole_rows(c, f), c.rows());
+    for (int64_t row = 0; columns.own().ranks > 1 && row < c.rows(); row += head.chunk_rows(c))
+      columns.broadcast(f, DType::kF32,
+                        std::min(head.chunk_rows(c), c.rows() - row) * model.config().vocab_size, 0);
   });
   return costs;
 }
@@ -108,7 +115,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
 int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                                  WeightTypes types, int64_t rows, int64_t capacity, bool chunk_logits,
                                  const Exchange& exchange) {
-  DryRun dry(model, kernels, workers, types, 1, rows, false, exchange);
+  DryRun dry(model, kernels, workers, types, 1, rows, false, exchange, kAllColumns);
   float* const f = DryRun::fake_floats();
   const KvCache cache{DryRun::fake(), DryRun::fake(), capacity - rows};
   const CallCost logits = dry.measure([&](const Context& c, Region&) {

@@ -139,7 +139,7 @@ KernelWork work_of(const kernels::SumOfSquares& s) {
 KernelWork work_of(const kernels::Add& a) { return work(Kernel::kAdd, DType::kF32, 12 * a.n); }
 KernelWork work_of(const kernels::Convert& c) {
   return work(Kernel::kConvert, c.y_type,
-              c.n * (dtype_bytes(c.y_type) * (c.accumulate ? 2 : 1) + dtype_bytes(c.x_type)));
+              c.rows * c.n * (dtype_bytes(c.y_type) * (c.accumulate ? 2 : 1) + dtype_bytes(c.x_type)));
 }
 KernelWork work_of(const kernels::OrderedSum& s) {
   return work(Kernel::kOrderedSum, s.in_type,

@@ -51,7 +51,7 @@ class Model {
 struct CallCost {
   int64_t workspace = 0, saved = 0;
   double flops = 0;
-  int64_t sent_bytes = 0;  ///< through the Exchange
+  int64_t sent_bytes = 0;  ///< through the exchanges
 };
 
 struct ModelCosts {
@@ -62,11 +62,12 @@ struct ModelCosts {
 
 /// Costs for micro-batches of [batch, seq] with weights of `types`, on a stream of `workers`, with the
 /// workspace needs of `kernels`. `chunk_logits`: logits go through a chunk in the workspace, because kernels
-/// cannot write the caller's memory. `exchange` must move nothing: its workspace and what it would send
-/// are counted.
+/// cannot write the caller's memory. `exchange` and `columns` must move nothing: their workspace and what they would send
+/// are counted. `seq` is own columns.
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                          WeightTypes types, int64_t batch, int64_t seq, bool training,
-                         bool chunk_logits = false, const Exchange& exchange = kAlone);
+                         bool chunk_logits = false, const Exchange& exchange = kAlone,
+                         const ColumnExchange& columns = kAllColumns);
 
 /// The most workspace that one generation call needs: `rows` new positions, up to `capacity` cached, and
 /// logits of one.

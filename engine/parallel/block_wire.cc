@@ -27,6 +27,32 @@ void BlockWire::reduce_scatter(float* shard, const float* full, int64_t elements
   carry_reduce_scatter(shard, full, elements);
 }
 
+void BlockWire::shift(void* in, const void* out, DType type, int64_t elements) {
+  const int64_t bytes = elements * dtype_bytes(type);
+  count(bytes, 2 * bytes);
+  carry_shift(in, out, bytes);
+}
+
+void BlockWire::all_to_all(void* in, const void* out, DType type, int64_t elements) {
+  const int64_t bytes = elements * dtype_bytes(type);
+  count((ranks_ - 1) * bytes, 2 * ranks_ * bytes);
+  carry_all_to_all(in, out, bytes);
+}
+
+void BlockWire::broadcast(void* data, DType type, int64_t elements, int64_t root) {
+  const int64_t bytes = elements * dtype_bytes(type);
+  count(rank_ == root ? bytes : 0, bytes);
+  carry_broadcast(data, bytes, root);
+}
+
+GroupWire::GroupWire(comm::ProcessGroup* group, device::HostLink* link, char* staging)
+    : BlockWire(group->rank(), group->size()),
+      group_(*group),
+      link_(*link),
+      staging_(staging),
+      to_next_(static_cast<size_t>(ranks())),
+      from_previous_(static_cast<size_t>(ranks())) {}
+
 /// Where the host finds data of the device: at an offset of the staging, or in place.
 char* GroupWire::host_of(const void* data, int64_t offset) const {
   return staging_ != nullptr ? staging_ + offset : static_cast<char*>(const_cast<void*>(data));
@@ -68,6 +94,32 @@ void GroupWire::carry_reduce_scatter(float* shard, const float* full, int64_t el
   const comm::ReducePiece piece{own, host, elements};
   group_.wait(group_.reduce_scatter({&piece, 1}, comm::Reduction()));
   send_back(shard, own, bytes);
+}
+
+void GroupWire::carry_shift(void* in, const void* out, int64_t bytes) {
+  char *const host = host_of(in, 0), *const own = host_of(out, bytes);
+  link_.fetch(own, out, bytes);
+  link_.wait();
+  to_next_[static_cast<size_t>((rank() + 1) % ranks())] = bytes;
+  from_previous_[static_cast<size_t>((rank() + ranks() - 1) % ranks())] = bytes;
+  group_.wait(group_.all_to_all_v(host, from_previous_, own, to_next_));
+  send_back(in, host, bytes);
+}
+
+void GroupWire::carry_all_to_all(void* in, const void* out, int64_t bytes) {
+  char *const host = host_of(in, 0), *const own = host_of(out, ranks() * bytes);
+  link_.fetch(own, out, ranks() * bytes);
+  link_.wait();
+  group_.wait(group_.all_to_all(host, own, bytes));
+  send_back(in, host, ranks() * bytes);
+}
+
+void GroupWire::carry_broadcast(void* data, int64_t bytes, int64_t root) {
+  char* const host = host_of(data, 0);
+  if (rank() == root) link_.fetch(host, data, bytes);
+  link_.wait();
+  group_.wait(group_.broadcast(host, bytes, static_cast<int32_t>(root)));
+  if (rank() != root) send_back(data, host, bytes);
 }
 
 }  // namespace hawser::parallel

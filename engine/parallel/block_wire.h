@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "engine/base/dtype.h"
 #include "engine/comm/process_group.h"
@@ -26,12 +27,21 @@ class BlockWire {
   void all_gather(void* full, const void* shard, DType type, int64_t elements);
   /// Computes shard[elements], this rank's part of the sum over ranks of full[ranks][elements], in f32.
   void reduce_scatter(float* shard, const float* full, int64_t elements);
+  /// Sends `out`[elements] to the next rank and fills `in`[elements] from the previous one, around the ring.
+  void shift(void* in, const void* out, DType type, int64_t elements);
+  /// Copies rank s's out[r][elements] to rank r's in[s][elements].
+  void all_to_all(void* in, const void* out, DType type, int64_t elements);
+  /// Copies data[elements] of rank `root` to all ranks.
+  void broadcast(void* data, DType type, int64_t elements, int64_t root);
 
  protected:
   BlockWire(int64_t rank, int64_t ranks) : rank_(rank), ranks_(ranks) {}
   virtual void carry_all_reduce(void* data, DType type, int64_t elements) = 0;
   virtual void carry_all_gather(void* full, const void* shard, DType type, int64_t elements) = 0;
   virtual void carry_reduce_scatter(float* shard, const float* full, int64_t elements) = 0;
+  virtual void carry_shift(void* in, const void* out, int64_t bytes) = 0;
+  virtual void carry_all_to_all(void* in, const void* out, int64_t bytes) = 0;
+  virtual void carry_broadcast(void* data, int64_t bytes, int64_t root) = 0;
 
  private:
   void count(int64_t sent, int64_t bytes);
@@ -49,6 +59,9 @@ class CountingWire final : public BlockWire {
   void carry_all_reduce(void*, DType, int64_t) override {}
   void carry_all_gather(void*, const void*, DType, int64_t) override {}
   void carry_reduce_scatter(float*, const float*, int64_t) override {}
+  void carry_shift(void*, const void*, int64_t) override {}
+  void carry_all_to_all(void*, const void*, int64_t) override {}
+  void carry_broadcast(void*, int64_t, int64_t) override {}
 };
 
 /// Over the hosts, by a process group with a lane of its own. Calls allocate nothing and throw the group's errors.
@@ -56,19 +69,22 @@ class GroupWire final : public BlockWire {
  public:
   /// All must outlive the wire. `staging` is host memory for the largest exchange if the host cannot access the
   /// device's memory, else null.
-  GroupWire(comm::ProcessGroup* group, device::HostLink* link, char* staging)
-      : BlockWire(group->rank(), group->size()), group_(*group), link_(*link), staging_(staging) {}
+  GroupWire(comm::ProcessGroup* group, device::HostLink* link, char* staging);
 
  private:
   void carry_all_reduce(void* data, DType type, int64_t elements) override;
   void carry_all_gather(void* full, const void* shard, DType type, int64_t elements) override;
   void carry_reduce_scatter(float* shard, const float* full, int64_t elements) override;
+  void carry_shift(void* in, const void* out, int64_t bytes) override;
+  void carry_all_to_all(void* in, const void* out, int64_t bytes) override;
+  void carry_broadcast(void* data, int64_t bytes, int64_t root) override;
   char* host_of(const void* data, int64_t offset) const;
   void send_back(void* data, const char* host, int64_t bytes);
 
   comm::ProcessGroup& group_;
   device::HostLink& link_;
   char* staging_;
+  std::vector<int64_t> to_next_, from_previous_;  // bytes for each member, in a shift
 };
 
 }  // namespace hawser::parallel

@@ -24,6 +24,8 @@ struct DataParallelGroups {
   std::unique_ptr<comm::ProcessGroup> secondary;  ///< the smaller group of /zero/reshard_group
   std::unique_ptr<comm::ProcessGroup> tp_sums;    ///< ranks that have parts of the same gradients: REDUCE_TP
   std::unique_ptr<comm::ProcessGroup> kv_sums;    ///< those with the same key/value heads: REDUCE_KV
+  std::unique_ptr<comm::ProcessGroup>
+      cp;  ///< ranks that divide the columns of the same rows, in that lane too
   std::unique_ptr<comm::ProcessGroup> tp;  ///< ranks that compute each block together; a lane of its own
 };
 

@@ -147,7 +147,7 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
 /// The first local rank computes the result. The others run too if it needs their weights.
 void Inference::run_for_all(const plan::Plan& plan, const Run& run) {
   ranks_.on_each([&](Rank& rank, int32_t i) {
-    if (i > 0 && !rank.layout().weights_sharded() && config().mesh.tp == 1) return;
+    if (i > 0 && !rank.layout().weights_sharded() && config().mesh.tp * config().mesh.cp == 1) return;
     Run mine = run;
     if (i > 0) mine.logits = mine.token_losses = nullptr;
     rank.run(plan, &mine);
@@ -183,6 +183,7 @@ void Inference::logprobs(const BatchView& batch, float* logprobs, size_t logprob
   Run run;
   run.seq = batch.cols;
   run.documents = batch.document_begin != nullptr;
+  run.wants_token_losses = true;
   for (int64_t row = 0; row < batch.rows; row += config().batch.micro_batch) {
     run.batch = std::min(config().batch.micro_batch, batch.rows - row);
     BatchViewSource source(batch, row, 0);

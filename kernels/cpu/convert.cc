@@ -31,14 +31,29 @@ struct AsF16 {
   static HWS_INLINE void put_n(Type* p, vf x, int n) { vstore_f16_n(p, x, n); }
 };
 
+/// Calls fn(offset in y, offset in x, elements) for runs of all rows.
+template <class Fn>
+void for_runs(const Convert& args, Stream& stream, Fn fn) {
+  parallel_ranges(stream, args.rows * args.n, kGrain, [=](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t row = begin / args.n, column = begin - row * args.n;
+      const int64_t rest = args.n - column, count = rest < end - begin ? rest : end - begin;
+      fn(row * args.y_stride + column, row * args.x_stride + column, count);
+      begin += count;
+    }
+  });
+}
+
 template <class To, class From>
 void convert_between(const Convert& args, Stream& stream) {
-  auto* y = static_cast<typename To::Type*>(args.y);
-  const auto* x = static_cast<const typename From::Type*>(args.x);
-  parallel_ranges(stream, args.n, kGrain, [=](int64_t begin, int64_t end) {
-    int64_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) To::put(y + i, From::get(x + i));
-    if (i < end) To::put_n(y + i, From::get_n(x + i, static_cast<int>(end - i)), static_cast<int>(end - i));
+  auto* const y0 = static_cast<typename To::Type*>(args.y);
+  const auto* const x0 = static_cast<const typename From::Type*>(args.x);
+  for_runs(args, stream, [=](int64_t at_y, int64_t at_x, int64_t n) {
+    auto* const y = y0 + at_y;
+    const auto* const x = x0 + at_x;
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) To::put(y + i, From::get(x + i));
+    if (i < n) To::put_n(y + i, From::get_n(x + i, static_cast<int>(n - i)), static_cast<int>(n - i));
   });
 }
 
@@ -58,8 +73,8 @@ void copy(const Convert& args, int64_t bytes, Stream& stream) {
   if (args.y == args.x) return;
   auto* y = static_cast<char*>(args.y);
   const auto* x = static_cast<const char*>(args.x);
-  parallel_ranges(stream, args.n, kGrain, [=](int64_t begin, int64_t end) {
-    __builtin_memcpy(y + begin * bytes, x + begin * bytes, static_cast<size_t>((end - begin) * bytes));
+  for_runs(args, stream, [=](int64_t at_y, int64_t at_x, int64_t n) {
+    __builtin_memcpy(y + at_y * bytes, x + at_x * bytes, static_cast<size_t>(n * bytes));
   });
 }
 

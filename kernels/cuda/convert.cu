@@ -13,11 +13,18 @@ struct Conversion {
 
   template <int N>
   __device__ void at(int64_t i) const {
+    const int64_t row = a.rows == 1 ? 0 : i / a.n, column = i - row * a.n;
     float x[N];
-    load<N>(x, static_cast<const From*>(a.x) + i);
-    store<N>(static_cast<To*>(a.y) + i, x);
+    load<N>(x, static_cast<const From*>(a.x) + row * a.x_stride + column);
+    store<N>(static_cast<To*>(a.y) + row * a.y_stride + column, x);
   }
 };
+
+/// Whether every row begins where wide accesses may.
+bool has_wide_rows(const Convert& a) {
+  return all_wide({a.y, a.x}) &&
+         (a.rows == 1 || (a.n % kWide == 0 && a.y_stride % kWide == 0 && a.x_stride % kWide == 0));
+}
 
 /// y = round(y + x).
 struct RoundedSum {
@@ -71,7 +78,7 @@ void convert(const Convert& args, Stream& stream) {
                             RoundedSum{args});
   for_type_or_half(args.x_type, [&](auto from) {
     for_type_or_half(args.y_type, [&](auto to) {
-      for_each_element(cuda_stream(stream), "convert", args.n, all_wide({args.y, args.x}),
+      for_each_element(cuda_stream(stream), "convert", args.rows * args.n, has_wide_rows(args),
                        Conversion<type_of<decltype(to)>, type_of<decltype(from)>>{args});
     });
   });

@@ -76,7 +76,8 @@ struct AttentionBackward {
   const void* v = nullptr;
   void* workspace = nullptr;              ///< attention_backward_workspace_bytes(args, workers)
   bool f32_out = false;                   ///< dq, dk, dv are f32 even if s.type is bf16
-  bool accumulate = false;                ///< add to dq, dk, dv, which are f32
+  bool accumulate_q = false;              ///< add to dq, which is f32, instead of overwriting it
+  bool accumulate_kv = false;             ///< the same for dk and dv; each of the two has its own flag
   int64_t dq_stride = 0, dkv_stride = 0;  ///< elements between rows; 0: as q_stride, kv_stride
 };
 

@@ -12,6 +12,8 @@ struct Dropout {
   uint64_t key = 0;                   ///< philox_derive(seed, layer, site)
   const uint64_t* samples = nullptr;  ///< [batch]: global sample number of each row of the batch
   int64_t first_row = 0;  ///< number in the batch of an operand's row 0, if it holds some of the rows
+  /// If chunk > 0, rows have 2 chunk positions: the first half is positions from `low` on, the second from `high` on.
+  int64_t chunk = 0, low = 0, high = 0;
 };
 
 /// What determines the mask of row r of an operand, in a batch of rows of `seq` positions.
@@ -19,8 +21,10 @@ struct DropoutRow {
   uint64_t sample, position;
 };
 static constexpr inline DropoutRow dropout_row(const Dropout& dropout, int64_t seq, int64_t r) {
-  const int64_t row = dropout.first_row + r;
-  return {dropout.samples[row / seq], static_cast<uint64_t>(row % seq)};
+  const int64_t row = dropout.first_row + r, t = row % seq;
+  int64_t position = t;
+  if (dropout.chunk > 0) position = t < dropout.chunk ? dropout.low + t : dropout.high + t - dropout.chunk;
+  return {dropout.samples[row / seq], static_cast<uint64_t>(position)};
 }
 
 /// The four words for features 4*block .. 4*block+3 of one position of one sample. An element is dropped when

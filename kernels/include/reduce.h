@@ -46,15 +46,16 @@ struct Add {
   int64_t n = 0;
 };
 
-/// y = x converted (round to nearest even; NaN stays NaN). Types in {f32, bf16, f16} both ways. n elements;
-/// no overlap unless the types are equal and the addresses too. accumulate (y bf16, x f32 only): y + x,
-/// added in f32 and rounded once, which adds a gradient to one stored as bf16.
+/// y = x converted (round to nearest even; NaN stays NaN). Types in {f32, bf16, f16} both ways. `rows` rows of n
+/// elements, strides apart; no overlap unless the types are equal and the addresses too. accumulate (y bf16, x f32, one
+/// row): y + x, added in f32 and rounded once, which adds a gradient to one stored as bf16.
 struct Convert {
   void* y = nullptr;
   const void* x = nullptr;
   DType y_type = DType::kF32, x_type = DType::kF32;
   int64_t n = 0;
   bool accumulate = false;
+  int64_t rows = 1, y_stride = 0, x_stride = 0;  ///< elements between rows; not read for one row
 };
 
 }  // namespace hawser::kernels

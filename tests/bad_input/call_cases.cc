@@ -364,6 +364,16 @@ std::vector<Case> meshes() {
            return hws_config_fit_ranks(config, 3, &out);
          });
        }},
+      {"the same run on 6 ranks, where 2 x 2 divide columns and blocks",
+       HWS_CONFIG_INVALID,
+       {"6 ranks are not a multiple of the 4", "/mesh/cp x /mesh/tp", "use 4"},
+       [](Site&) {
+         return with_config(sound_config(Json::parse(R"({"mesh": {"cp": 2, "tp": 2}})")),
+                            [](hws_config* config) {
+                              hws_config* out = nullptr;
+                              return hws_config_fit_ranks(config, 6, &out);
+                            });
+       }},
   };
 }
 

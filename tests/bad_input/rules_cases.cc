@@ -132,6 +132,21 @@ std::vector<Case> tensor_parallel() {
   };
 }
 
+std::vector<Case> context_parallel() {
+  return {
+      bad(R"({"mesh": {"dp_shard": 1024, "cp": 2048}, "batch": {"sequence": 8192}})",
+          {"/mesh/cp", "1048576 ranks", "use 1024 or less"}),
+      bad(R"({"mesh": {"cp": 9}, "batch": {"sequence": 16}})",
+          {"/mesh/cp", "two chunks", "16 columns", "use 8"}),
+      bad(R"({"mesh": {"cp": 4, "cp_mode": "ulysses"}, "model": {"width": 24, "heads": 6}})",
+          {"/mesh/cp", "ulysses", "6 heads", "use 3"}),
+      bad(R"({"mesh": {"cp": 2, "tp": 2, "cp_mode": "ulysses"}, "model": {"width": 24, "heads": 6, "mlp_width": 24}})",
+          {"/mesh/cp", "over tp 2", "use 1"}),
+      bad(R"({"mesh": {"cp_mode": "gather"}})", {"/mesh/cp_mode", "no effect", "set mesh.cp to 2 or more"}),
+      bad(R"({"mesh": {"cp": 3}, "zero": {"sum_order": "tree"}})", {"/mesh/cp", "tree", "use 2 or 4"}),
+  };
+}
+
 std::vector<Case> parallel() {
   return {
       bad(R"({"zero": {"stage": 2}})", {"/zero/stage", "nothing to shard", "/mesh/dp_shard"}),
@@ -198,7 +213,7 @@ Area rules_area() {
       "Each row is merged into a valid config (one block of width 16 with 2 heads, 61 tokens, context 16, "
       "micro_batch 2) and planned.",
       ranges()};
-  for (const auto& more : {model(), training(), parallel(), tensor_parallel()})
+  for (const auto& more : {model(), training(), parallel(), tensor_parallel(), context_parallel()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -208,9 +208,10 @@ TEST(ParallelConfig, RefusesEachMistakeWithAFix) {
       {R"("mesh": {"dp_replicate": 4}, "zero": {"sum_order": "tree"}, "comm": {"sum_group": 2})",
        "/comm/sum_group", "has no effect: zero.sum_order is \"tree\""},
       {R"("mesh": {"dp_replicate": 6}, "comm": {"sum_group": 4})", "/comm/sum_group",
-       "4 ranks does not divide the data-parallel ranks, dp_replicate 6 x dp_shard 1; use 3"},
+       "4 ranks does not divide the ranks whose gradients are summed, dp_replicate 6 x dp_shard 1 x cp 1; "
+       "use 3"},
       {R"("mesh": {"dp_replicate": 4, "dp_shard": 2}, "zero": {"stage": 1}, "comm": {"sum_group": 4})",
-       "/comm/sum_group", "sums go over the 2 ranks of dp_shard first, not over 4; use 2, or leave it out"},
+       "/comm/sum_group", "first, dp_shard 2 x cp 1, not over 4; use 2, or leave it out"},
       {R"("comm": {"timeout_seconds": 0})", "/comm/timeout_seconds", "use a number above 0"},
       {R"("mesh": {"dp_replicate": 2}, "comm": {"device_transport": "host"})", "/comm/device_transport",
        "\"host\" has no effect: device is \"cpu\"; remove it, or set device to \"cuda\" or \"auto\""},
@@ -253,7 +254,7 @@ TEST(ParallelConfig, ExplainAndTheJsonSchemaKnowIt) {
   EXPECT_EQ(nlohmann::json::parse(explain(tree, "/batch/global_batch")).at("value"), 48);
   const nlohmann::json schema = nlohmann::json::parse(json_schema());
   EXPECT_EQ(schema.at("$defs").at("Zero").at("properties").at("stage").at("maximum"), 3);
-  EXPECT_EQ(schema.at("$defs").at("Mesh").at("properties").size(), 4u);
+  EXPECT_EQ(schema.at("$defs").at("Mesh").at("properties").size(), 6u);
   EXPECT_EQ(schema.at("$defs").at("OptimizerSection").at("properties").at("frozen").at("items").at("type"),
             "string");
 }

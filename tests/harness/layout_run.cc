@@ -20,6 +20,7 @@ using Json = nlohmann::ordered_json;
 std::string Layout::name() const {
   std::string text =
       fmt::format("zero{} {}x{} accumulation {} {}", stage, dp_replicate, dp_shard, accumulation, reduce);
+  if (cp > 1) text += fmt::format(" cp {} {}", cp, cp_mode);
   if (tp > 1) text += fmt::format(" tp {}{}", tp, sequence_parallel ? "" : " alone");
   if (stage == 3)
     text += " reshard " + reshard + (reshard_group ? fmt::format(" {}", reshard_group) : "") +
@@ -34,6 +35,7 @@ std::string Layout::name() const {
 std::string Layout::sections() const {
   Json json;
   json["mesh"] = {{"dp_replicate", dp_replicate}, {"dp_shard", dp_shard}};
+  if (cp > 1) json["mesh"]["cp"] = cp, json["mesh"]["cp_mode"] = cp_mode;
   if (tp > 1) json["mesh"]["tp"] = tp, json["mesh"]["sequence_parallel"] = sequence_parallel;
   Json& zero = json["zero"];
   zero = Json::object();
@@ -92,7 +94,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
 }
 
 Rows rows_of(const Problem& p, int64_t rows, int64_t step) {
-  Rows r{rows, p.sequence, {}, {}, {}};
+  Rows r{rows, p.sequence, {}, {}, {}, {}};
   for (int64_t i = 0; i < rows; ++i) {
     const uint64_t row = static_cast<uint64_t>(step * rows + i);
     uint32_t keep = philox(p.seed, row, 1).v[0] % 5;             // 0: nothing of this row is learned
@@ -103,6 +105,10 @@ Rows rows_of(const Problem& p, int64_t rows, int64_t step) {
       r.targets.push_back(word.v[1] % 4 < keep ? static_cast<int32_t>(word.v[2] % kVocabulary) : -100);
       if (p.weights_every > 0 && (step + 1) % p.weights_every == 0)
         r.weights.push_back(static_cast<float>(word.v[3] % 8) / 4.0f);
+      if (p.documents) {
+        const bool begins = t == 0 || word.v[3] / 8 % 4 == 0;
+        r.document_begin.push_back(begins ? static_cast<int32_t>(t) : r.document_begin.back());
+      }
     }
   }
   return r;

@@ -17,17 +17,18 @@ namespace hawser::testing {
 
 /// How a run is laid out over ranks. The global batch is micro_batch * accumulation * dp rows.
 struct Layout {
-  int64_t dp_replicate = 1, dp_shard = 1, tp = 1, stage = 0;
+  int64_t dp_replicate = 1, dp_shard = 1, cp = 1, tp = 1, stage = 0;
   int64_t accumulation = 1;
   std::string reduce = "per_step", reshard = "full";
   int64_t reshard_group = 0, prefetch = 1, sum_group = 0;
   int64_t bucket_bytes = 0;       ///< 0: the default
   bool sequence_parallel = true;  ///< where tp > 1
+  std::string cp_mode = "ring";   ///< where cp > 1
   bool tree = false;
   std::string gradient_type = "fp32";
 
   int64_t dp() const { return dp_replicate * dp_shard; }
-  int64_t world() const { return dp() * tp; }
+  int64_t world() const { return dp() * cp * tp; }
   std::string name() const;
   /// The sections mesh, zero, comm of a config.
   std::string sections() const;
@@ -49,6 +50,7 @@ struct Problem {
   bool graphs = true;  ///< /cuda/graphs
   double dropout = 0.1;
   int64_t weights_every = 3;  ///< so many batches, targets have weights; 0: never
+  bool documents = false;     ///< rows of several documents
   int64_t micro_batch = 2, sequence = 12;
   uint64_t seed = 1;
 };
@@ -93,10 +95,16 @@ std::string first_difference(const std::vector<StepRecord>& a, const std::vector
 struct Rows {
   int64_t rows = 0, cols = 0;
   std::vector<int32_t> tokens, targets;
-  std::vector<float> weights;  ///< empty: none
+  std::vector<float> weights;           ///< empty: none
+  std::vector<int32_t> document_begin;  ///< empty: each row is one document
 
   train::BatchView view() const {
-    return {rows, cols, tokens.data(), targets.data(), nullptr, weights.empty() ? nullptr : weights.data()};
+    return {rows,
+            cols,
+            tokens.data(),
+            targets.data(),
+            document_begin.empty() ? nullptr : document_begin.data(),
+            weights.empty() ? nullptr : weights.data()};
   }
 };
 Rows rows_of(const Problem& problem, int64_t rows, int64_t step);

@@ -7,6 +7,7 @@
 #include "engine/nn/rope_table.h"
 #include "engine/optim/grad_norm.h"
 #include "engine/parallel/bucket_runtime.h"
+#include "engine/parallel/context_parallel.h"
 #include "engine/parallel/data_parallel.h"
 #include "engine/parallel/sequence_parallel.h"
 #include "engine/parallel/traffic.h"
@@ -18,6 +19,9 @@
 
 namespace hawser::train {
 namespace {
+
+/// Of any rank: all have as many.
+nn::OwnColumns own_columns(const config::ResolvedConfig& config) { return {config.mesh.cp, 0}; }
 
 plan::Accumulation accumulation_of(const parallel::DataParallel& strategy, int64_t micro_batches) {
   if (strategy.tree && micro_batches > 1) return plan::Accumulation::kTree;
@@ -42,20 +46,23 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
 }
 
 plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
-                     const parallel::ShardLayout& layout, bool inference, parallel::BlockWire* wire) {
+                     const parallel::ShardLayout& layout, bool inference, parallel::BlockWire* wire,
+                     parallel::BlockWire* column_wire) {
   const nn::ModelConfig& m = model.config();
-  const int64_t batch = config.batch.micro_batch, seq = config.batch.sequence;
+  const nn::OwnColumns own = own_columns(config);
+  const int64_t batch = config.batch.micro_batch, columns = config.batch.sequence, seq = own.count(columns);
   const nn::WeightTypes types{compute_type(config), state_type(config)};
   const auto exchange = parallel::make_exchange(config.mesh.sequence_parallel, wire);
   const parallel::TensorParallel cached_exchange(wire);
-  const bool chunk_logits =
-      !target.in_place || config.mesh.tp > 1;  // only one of the ranks gets the caller's memory
+  const auto column_exchange = parallel::make_column_exchange(config.mesh.cp_mode, column_wire);
+  const bool chunk_logits = !target.in_place || config.mesh.tp > 1 ||
+                            config.mesh.cp > 1;  // only one of the ranks gets the caller's memory
   const nn::ModelCosts costs = nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq,
-                                                 true, chunk_logits, *exchange);
+                                                 true, chunk_logits, *exchange, *column_exchange);
   plan::Sizes s;
   add_state_sizes(&s, model, config, layout, inference);
   s.residual = exchange->own_rows(batch * seq).room * m.width * 4;
-  s.batch = MicroBatch::bytes(batch, seq);
+  s.batch = MicroBatch::bytes(batch, columns, own);
   s.losses = batch * seq * 4;
   s.embedding_forward = cost_of(costs.embedding_forward);
   s.embedding_backward = cost_of(costs.embedding_backward);
@@ -69,8 +76,8 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   s.generate_residual = rows * m.width * 4;
   s.generate_batch = MicroBatch::bytes(1, rows);
   s.generate_workspace = nn::measure_cached_workspace(model, *target.kernels, target.workers, types, rows,
-                                                      seq, chunk_logits, cached_exchange);
-  s.kv_cache = 2 * seq * model.local().kv_heads * m.head_dim * dtype_bytes(compute_type(config));
+                                                      columns, chunk_logits, cached_exchange);
+  s.kv_cache = 2 * columns * model.local().kv_heads * m.head_dim * dtype_bytes(compute_type(config));
   return s;
 }
 
@@ -94,7 +101,8 @@ nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model,
   const bool joins_each =
       accumulation_of(choose_strategy(config), micro_batches) != plan::Accumulation::kInPlace;
   const int64_t words = model.table().at("embedding.tokens.weight").local_shape[0];
-  return {words, model.config().width, config.batch.micro_batch * config.batch.sequence, micro_batches,
+  return {words, model.config().width,
+          config.batch.micro_batch * own_columns(config).count(config.batch.sequence), micro_batches,
           joins_each};
 }
 
@@ -114,6 +122,7 @@ mesh::DeviceMesh mesh_of(const config::ResolvedConfig& config) {
   mesh::Degrees degrees;
   degrees.dp_replicate = config.mesh.dp_replicate;
   degrees.dp_shard = config.mesh.dp_shard;
+  degrees.cp = config.mesh.cp;
   degrees.tp = config.mesh.tp;
   return mesh::DeviceMesh(degrees);
 }
@@ -177,9 +186,9 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
   plans.peers = target.peers;
   const parallel::DataParallel& strategy = plans.strategy;
   const parallel::ShardLayout layout(model.table(), layout_options(config, strategy, 0, inference));
-  parallel::CountingWire wire(config.mesh.tp);
-  const plan::Sizes sizes = sizes_of(model, config, target, layout, inference, &wire);
-  if (!target.in_place) plans.pinned.exchange = wire.most_bytes();
+  parallel::CountingWire wire(config.mesh.tp), column_wire(config.mesh.cp);
+  const plan::Sizes sizes = sizes_of(model, config, target, layout, inference, &wire, &column_wire);
+  if (!target.in_place) plans.pinned.exchange = std::max(wire.most_bytes(), column_wire.most_bytes());
   const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
   if (!inference) {
     plans.train = plan::train_plan(sizes, micro_batches, accumulation_of(strategy, micro_batches));
@@ -203,9 +212,9 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
   }
   const bool tied = sizes.lookup_gradient > 0;
   if (!target.in_place)
-    plans.pinned.step =
-        StepMirror::bytes(inference ? 1 : micro_batches, config.batch.micro_batch, config.batch.sequence,
-                          tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(model, config)) : 0);
+    plans.pinned.step = StepMirror::bytes(
+        inference ? 1 : micro_batches, config.batch.micro_batch, config.batch.sequence, own_columns(config),
+        tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(model, config)) : 0);
   return plans;
 }
 

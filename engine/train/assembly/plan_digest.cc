@@ -34,7 +34,8 @@ uint64_t hash_of_parameters(const nn::ParameterTable& table, const parallel::Sha
   return hash.value();
 }
 
-uint64_t hash_of_groups(const EnginePlans& plans, const parallel::StateLayout& layout) {
+uint64_t hash_of_groups(const EnginePlans& plans, const parallel::StateLayout& layout,
+                        const mesh::MeshConfig& mesh) {
   Hash hash;
   const auto add = [&](const std::vector<mesh::SubAxis>& axes) {
     hash.add(axes.size());
@@ -47,6 +48,7 @@ uint64_t hash_of_groups(const EnginePlans& plans, const parallel::StateLayout& l
   add(layout.secondary_axes());
   const parallel::DataParallel& s = plans.strategy;
   hash.add(s.stage).add(s.tree).add(s.sum_group).add(s.wire).add(s.per_micro_batch).add(plans.peers);
+  hash.add(mesh.cp).add(mesh.cp_mode).add(mesh.tp).add(mesh.sequence_parallel);
   return hash.value();
 }
 
@@ -81,7 +83,7 @@ PlanDigest digest_of(const EnginePlans& plans, const nn::Model& model, const con
   digest[PlanPart::kLogits] = hash_of(plans.logits);
   digest[PlanPart::kGenerate] = hash_of(plans.generate);
   digest[PlanPart::kParameters] = hash_of_parameters(model.table(), layout);
-  digest[PlanPart::kGroups] = hash_of_groups(plans, layout.over_mesh());
+  digest[PlanPart::kGroups] = hash_of_groups(plans, layout.over_mesh(), config.mesh);
   return digest;
 }
 

@@ -306,7 +306,7 @@ GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks, const parallel
   } else {
     const auto inner = static_cast<size_t>(strategy.summed_first());
     for (size_t first = 0; first < r.size(); first += inner) {
-      for (size_t i = 1; i < inner; ++i) add(&r[first], r[first + i]);
+      for (size_t i = 1; i < inner && first + i < r.size(); ++i) add(&r[first], r[first + i]);
       if (first > 0) add(&r[0], r[first]);
     }
   }

@@ -99,7 +99,7 @@ constexpr std::pair<TensorKind, const char*> kAfterCommit[] = {
 /// The settings, by pointer, with which plain data parallelism sums in the order of `config`.
 OrderedJson plain_settings(const config::ResolvedConfig& config) {
   const parallel::DataParallel strategy = choose_strategy(config);
-  OrderedJson plain = {{"/mesh/dp_replicate", 1}, {"/mesh/dp_shard", strategy.ranks()}, {"/zero/stage", 0}};
+  OrderedJson plain = {{"/mesh/dp_replicate", 1}, {"/mesh/dp_shard", config.mesh.dp()}, {"/zero/stage", 0}};
   if (!strategy.tree) plain["/comm/sum_group"] = strategy.summed_first();
   return plain;
 }
@@ -156,8 +156,8 @@ double distance(const PlayedRanks& one, const PlayedRanks::Orders& orders, const
   return worst;
 }
 
-/// Real ranks against one rank that computes each block alone: tensor parallelism adds in another order, so equal bits
-/// are not expected, but the distance from one rank must be within twice that of a twin (promise L4).
+/// Real ranks against one rank that computes each block alone: tensor and context parallelism add in another order, so
+/// equal bits are not expected, but the distance from one rank must be within twice that of a twin (promise L4).
 class Envelope {
  public:
   Envelope(const Trainer& ranks, const nn::ParameterTable& table, bool narrow)
@@ -250,7 +250,7 @@ class Proof {
 
  private:
   /// Whether one rank computes each block as these ranks do.
-  bool alike() const { return config_.mesh.tp == 1; }
+  bool alike() const { return config_.mesh.tp * config_.mesh.cp == 1; }
 
   void compare_numbers(int64_t step, const StepResult& ranks, double loss, double norm, int64_t tokens,
                        double tolerance) {

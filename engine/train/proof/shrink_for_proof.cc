@@ -46,6 +46,10 @@ void shrink_heads(Shrinker* s) {
   if (tp > 1) kept = kv_heads % tp == 0 ? tp : kv_heads > 1 && tp % 2 == 0 ? tp / 2 : 1;
   s->set("/model/kv_heads", kept);
   s->set("/model/heads", tp == 1 ? kept * group : kv_heads % tp == 0 ? tp * group : tp);
+  if (s->get("/mesh/cp") == 1 || s->json()["mesh"].value("cp_mode", std::string()) != "ulysses") return;
+  const int64_t cp = s->get("/mesh/cp"), divided = kv_heads % (tp * cp) == 0 ? cp : 1;
+  s->set("/model/kv_heads", tp == 1 ? divided : kept * divided);
+  s->set("/model/heads", divided > 1 ? tp * cp * group : tp * cp);
 }
 
 void shrink_model(Shrinker* s) {
@@ -66,20 +70,23 @@ void shrink_model(Shrinker* s) {
   s->set("/model/window_layers", layers);
 }
 
-/// Reduces the mesh to at most eight data-parallel ranks, four beside tensor-parallel ones, with the same axes in use.
+/// Reduces the mesh to at most eight data-parallel ranks, four beside model-parallel ones, with the same axes in use.
 void shrink_mesh(Shrinker* s) {
   const bool both = s->get("/mesh/dp_replicate") > 1 && s->get("/mesh/dp_shard") > 1;
   const int64_t tp = s->get("/mesh/tp");
   int64_t fewer = std::min<int64_t>(tp, 4);
   while (fewer > 1 && tp % fewer != 0) --fewer;
   if (fewer > 1) s->set("/mesh/tp", fewer);
-  const int64_t most = tp > 1 ? 4 : 8;  // data-parallel ranks
+  const int64_t cp = s->get("/mesh/cp"), most = tp * cp > 1 ? 4 : 8;  // data-parallel ranks
+  s->at_most("/mesh/cp", cp % 2 == 0 ? 2 : 3);
   s->at_most("/mesh/dp_replicate", both ? 2 : most);
   s->at_most("/mesh/dp_shard", both ? most / 2 : most);
-  const int64_t replicate = s->get("/mesh/dp_replicate"), shard = s->get("/mesh/dp_shard");
+  const int64_t replicate = s->get("/mesh/dp_replicate"), shard = s->get("/mesh/dp_shard"),
+                copy = shard * s->get("/mesh/cp");
+  const bool copies = replicate > 1 && copy > 1;
   OrderedJson& comm = s->json()["comm"];
-  if (comm.contains("sum_group") && (both || replicate * shard % comm["sum_group"].get<int64_t>() != 0))
-    s->set("/comm/sum_group", both ? shard : replicate * shard);
+  if (comm.contains("sum_group") && (copies || replicate * copy % comm["sum_group"].get<int64_t>() != 0))
+    s->set("/comm/sum_group", copies ? copy : replicate * copy);
   OrderedJson& zero = s->json()["zero"];
   if (zero.contains("reshard_group") && shard % zero["reshard_group"].get<int64_t>() != 0)
     s->set("/zero/reshard_group", 2);

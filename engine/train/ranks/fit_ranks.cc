@@ -50,23 +50,29 @@ OrderedJson fit_zero(const OrderedJson& zero, bool sharded) {
 
 config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t world) {
   const config::ResolvedConfig was = assemble(config).config;
-  if (world % was.mesh.tp != 0)
+  const int64_t together = was.mesh.cp * was.mesh.tp;
+  if (world % together != 0)
     fail(Code::kConfigInvalid,
-         "{} ranks are not a multiple of the {} that compute each block together (/mesh/tp); use {}", world,
-         was.mesh.tp, std::max<int64_t>(1, world / was.mesh.tp) * was.mesh.tp);
-  const int64_t ranks = world / was.mesh.tp;  // that read rows of their own
+         "{} ranks are not a multiple of the {} that compute each block together ({}); use {}", world,
+         together,
+         was.mesh.cp == 1   ? "/mesh/tp"
+         : was.mesh.tp == 1 ? "/mesh/cp"
+                            : "/mesh/cp x /mesh/tp",
+         std::max<int64_t>(1, world / together) * together);
+  const int64_t ranks = world / together;  // that read rows of their own
   if (was.batch.global_batch % ranks != 0)
     fail(Code::kConfigInvalid,
          "{} ranks cannot share the {} rows of a step equally (/batch/global_batch); use {} ranks", ranks,
          was.batch.global_batch, nearest_divisors(was.batch.global_batch, ranks));
   config::ConfigTree fitted = config;
   const OrderedJson set = OrderedJson::parse(config.to_json());
-  OrderedJson mesh = fit_mesh(was.mesh, ranks);
-  if (was.mesh.tp > 1) mesh["tp"] = was.mesh.tp;
   const auto section = [&](const char* name) { return set.value(name, OrderedJson::object()); };
+  OrderedJson mesh = section("mesh");
+  mesh.update(fit_mesh(was.mesh, ranks));
   fitted.set("/mesh", mesh.dump());
   fitted.set("/batch", fit_batch(section("batch"), was.batch, ranks).dump());
-  if (set.contains("zero")) fitted.set("/zero", fit_zero(set["zero"], mesh["dp_shard"] > 1).dump());
+  if (set.contains("zero"))
+    fitted.set("/zero", fit_zero(set["zero"], mesh["dp_shard"] > 1 || was.mesh.cp > 1).dump());
   assemble(fitted);  // throws if the result contradicts itself
   return fitted;
 }

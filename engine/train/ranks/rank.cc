@@ -28,7 +28,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
     if (shared.plans.peers) reach_peers();
     make_groups();
     char* const between = pinned.transfers > 0 ? pinned_->data() + pinned.step : nullptr;
-    if (groups_.tp) make_exchange();
+    make_exchanges();
     runtime_ = std::make_unique<parallel::BucketRuntime>(*layout_, strategy, groups_, arena_->data(), &link,
                                                          between);
     for (const plan::Plan* plan :
@@ -45,20 +45,23 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   setup.arena = arena_;
   if (!link.in_place())
     setup.mirror = StepMirror(pinned_->data(), shared.inference ? 1 : shared.config.batch.grad_accum_steps,
-                              shared.config.batch.micro_batch, shared.config.batch.sequence);
+                              shared.config.batch.micro_batch, shared.config.batch.sequence,
+                              {shared.mesh.degree(mesh::Axis::kCp), 0});
   setup.type = compute_type(shared.config);
   setup.seed = philox_derive(shared.config.seed, 2, 0);
   setup.layout = layout_.get();
   setup.groups = &groups_;
   if (exchange_) setup.exchange = exchange_.get(), setup.cached_exchange = cached_exchange_.get();
   setup.sequence_parallel = shared.config.mesh.sequence_parallel;
+  if (columns_) setup.columns = columns_.get();
+  setup.context_mode = shared.config.mesh.cp_mode;
   setup.counts_rows = counts_rows();
   setup.trail = peers_ ? &peers_->trail() : nullptr;
   setup.runtime = runtime_.get();
   if (!shared.inference && shared.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);
   // Exchanges inside a block go through the host, which a captured graph cannot.
-  setup.graphs = shared.config.cuda.graphs && machine_.device().info().captures && !exchange_;
+  setup.graphs = shared.config.cuda.graphs && machine_.device().info().captures && !exchange_ && !columns_;
   executor_ = std::make_unique<Executor>(std::move(setup), shared.plans.any());
   fill_rope_table();
 }
@@ -69,9 +72,14 @@ Rank::~Rank() {
   (void)machine_.device().synchronize(device::StreamId::kCompute);
 }
 
-void Rank::make_exchange() {
+void Rank::make_exchanges() {
   const PinnedBytes& pinned = shared_.plans.pinned;
   char* const staging = pinned.exchange > 0 ? pinned_->data() + pinned.step + pinned.transfers : nullptr;
+  if (groups_.cp) {
+    column_wire_ = std::make_unique<parallel::GroupWire>(groups_.cp.get(), &machine_.link(), staging);
+    columns_ = parallel::make_column_exchange(shared_.config.mesh.cp_mode, column_wire_.get());
+  }
+  if (!groups_.tp) return;
   wire_ = std::make_unique<parallel::GroupWire>(groups_.tp.get(), &machine_.link(), staging);
   exchange_ = parallel::make_exchange(shared_.config.mesh.sequence_parallel, wire_.get());
   cached_exchange_ = parallel::make_exchange(false, wire_.get());
@@ -139,8 +147,9 @@ void Rank::make_groups() {
     const bool of_tp = sum.op == plan::Op::kReduceTp;
     want(of_tp ? groups_.tp_sums : groups_.kv_sums, sum.axes, of_tp ? "tp_sums" : "kv_sums", kAll);
   }
-  if (shared_.mesh.degree(mesh::Axis::kTp) > 1)
-    want(groups_.tp, {mesh::Axis::kTp}, "tp", kAll, {.name = "block", .at_once = true});
+  const comm::Lane block{.name = "block", .at_once = true};
+  if (shared_.mesh.degree(kTp) > 1) want(groups_.tp, {kTp}, "tp", kAll, block);
+  if (shared_.mesh.degree(kCp) > 1) want(groups_.cp, {kCp}, "cp", kAll, block);
   if (!layout.secondary_axes().empty()) want(groups_.secondary, layout.secondary_axes(), "secondary", kAll);
   // Savers wait for slow disks, so their group has no deadline. The death of a rank still ends the wait.
   if (shared_.several_processes && !shared_.inference && comm_->has_lanes())

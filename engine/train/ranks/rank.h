@@ -9,6 +9,7 @@
 #include "engine/comm/comm.h"
 #include "engine/config/resolved_config.h"
 #include "engine/mesh/mesh.h"
+#include "engine/parallel/context_parallel.h"
 #include "engine/parallel/sequence_parallel.h"
 #include "engine/train/assembly/engine_plans.h"
 #include "engine/train/ranks/agreed_error.h"
@@ -68,7 +69,7 @@ class Rank {
 
  private:
   void make_groups();
-  void make_exchange();
+  void make_exchanges();
   void reach_peers();
   void fill_rope_table();
 
@@ -86,7 +87,8 @@ class Rank {
   std::unique_ptr<comm::DeviceComm> peers_;
   std::unique_ptr<parallel::BucketRuntime> runtime_;
   std::optional<optim::Optimizer> optimizer_;  // none for inference
-  std::unique_ptr<parallel::BlockWire> wire_;
+  std::unique_ptr<parallel::BlockWire> wire_, column_wire_;
+  std::unique_ptr<nn::ColumnExchange> columns_;
   std::unique_ptr<nn::Exchange> exchange_, cached_exchange_;
   std::unique_ptr<Executor> executor_;
 };

@@ -26,6 +26,8 @@ const char* reduce_name(parallel::ReducePolicy reduce) {
   return reduce == parallel::ReducePolicy::kPerStep ? "per_step" : "per_micro_batch";
 }
 
+constexpr const char* kContextModes[] = {"ring", "ulysses", "gather"};
+
 /// What is divided among the dp_shard ranks.
 const char* sharded_state(int64_t stage) {
   constexpr const char* kShared[] = {"nothing", "optimizer state", "optimizer state and gradients",
@@ -183,12 +185,16 @@ std::string PlanReport::strategy_words() const {
   const parallel::DataParallel& d = plans_.strategy;
   if (a_.config.mesh.world() == 1) return "1 rank\n\n";
   std::string text = fmt::format("{} ranks ({})", a_.config.mesh.world(), degrees_text(a_.config.mesh));
+  if (a_.config.mesh.cp > 1)
+    text += fmt::format(". {} context-parallel ranks divide the columns of each row ({})", a_.config.mesh.cp,
+                        kContextModes[static_cast<size_t>(a_.config.mesh.cp_mode)]);
   if (a_.config.mesh.tp > 1)
     text += fmt::format(
         ". {} tensor-parallel ranks compute each block together{}", a_.config.mesh.tp,
         a_.config.mesh.sequence_parallel ? " and divide the rows between (sequence parallelism)" : "");
   if (!d.many()) return text + ". What follows is per rank, the same on each.\n\n";
-  text += fmt::format("{} {}: they share {}", a_.config.mesh.tp > 1 ? ". Data parallelism is" : ",",
+  text += fmt::format("{} {}: they share {}",
+                      a_.config.mesh.tp * a_.config.mesh.cp > 1 ? ". Data parallelism is" : ",",
                       strategy_name(d), sharded_state(d.stage));
   if (d.stage > 0) text += fmt::format(", cut into {} shards", d.shards);
   if (d.replicas > 1) text += fmt::format(", each of them on {} ranks", d.replicas);

@@ -171,9 +171,12 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.kernels = kernels_;
   ctx.stream = stream_;
   ctx.workspace = workspace;
-  ctx.exchange = run.cached >= 0 ? s_.cached_exchange : s_.exchange;
+  const bool cached = run.cached >= 0;  // generation divides neither rows nor columns
+  ctx.exchange = cached ? s_.cached_exchange : s_.exchange;
+  ctx.columns = cached ? &nn::kAllColumns : s_.columns;
+  const nn::OwnColumns& own = ctx.columns->own();
   ctx.batch = run.batch;
-  ctx.seq = run.seq;
+  ctx.seq = own.count(run.seq);
   ctx.type = s_.type;
   ctx.lookup_type = s_.layout->options().state;
   ctx.groups = pointers_.data();
@@ -182,12 +185,13 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.seed = s_.seed;
   const plan::SlotId slot = n[Operand::kBatch];
   if (slot < 0) return ctx;
-  const MicroBatch batch = MicroBatch::in_slot(at(plan, slot), run.batch, run.seq);
+  const MicroBatch batch = MicroBatch::in_slot(at(plan, slot), run.batch, run.seq, own);
   ctx.tokens_BT = batch.tokens;
   ctx.targets_BT = batch.targets;
   ctx.weights_BT = run.weights ? batch.weights : nullptr;
   ctx.positions_BT = batch.positions;
   ctx.kv_begin_BT = run.documents ? batch.kv_begin : nullptr;
+  ctx.row_begins = run.documents ? batch.row_begins : nullptr;
   ctx.documents = run.documents ? host_->documents(n.micro_batch) : 0;
   ctx.samples_B = batch.samples;
   return ctx;
@@ -224,8 +228,9 @@ void Executor::head(const plan::Plan& plan, const plan::Instruction& n, const nn
 /// Copies logits to the caller's memory in chunks: of every row, or in generation of the last one.
 void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
                       const Run& run) {
-  const bool wanted = run.logits != nullptr;
-  if (!wanted && ctx.exchange->ranks() == 1) return;  // this rank only provides its weights to others
+  const bool wanted = run.logits != nullptr, divided = ctx.columns->own().ranks > 1;
+  if (!wanted && !divided && ctx.exchange->ranks() == 1)
+    return;  // this rank only provides its weights to others
   const int64_t first = run.cached >= 0 ? ctx.rows() - 1 : 0;
   const nn::LmHeadLoss& head = s_.model->head();
   const int64_t width = s_.model->config().width, vocab = s_.model->config().vocab_size;
@@ -234,12 +239,31 @@ void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const 
   for (int64_t row = first; row < ctx.rows(); row += head.chunk_rows(ctx)) {
     const nn::RegionScope scope(*ctx.workspace);
     const int64_t rows = std::min(head.chunk_rows(ctx), ctx.rows() - row);
-    float* const host = wanted ? run.logits + (row - first) * vocab : nullptr;
-    float* const out = wanted && s_.link->in_place() ? host : head.take_logits(ctx, ctx.rows() - first);
+    float* const host = wanted && !divided ? run.logits + (row - first) * vocab : nullptr;
+    float* const out = host && s_.link->in_place() ? host : head.take_logits(ctx, ctx.rows() - first);
+    float* const others = divided ? head.take_logits(ctx, ctx.rows()) : nullptr;
     head.logits(ctx, out, x + row * width, rows);
-    if (wanted) s_.link->fetch(host, out, rows * vocab * static_cast<int64_t>(sizeof(float)));
+    if (divided) hand_out_columns(ctx, run, row, rows, out, others);
+    if (host) s_.link->fetch(host, out, rows * vocab * static_cast<int64_t>(sizeof(float)));
   }
   s_.link->wait();
+}
+
+/// Ranks that divide columns give each other their logits of rows [row, row + rows), one rank after the other.
+void Executor::hand_out_columns(const nn::Context& ctx, const Run& run, int64_t row, int64_t rows, float* own,
+                                float* others) {
+  const int64_t vocab = s_.model->config().vocab_size, ranks = ctx.columns->own().ranks;
+  for (int64_t r = 0; r < ranks; ++r) {
+    float* const from = r == ctx.columns->own().rank ? own : others;
+    ctx.columns->broadcast(from, DType::kF32, rows * vocab, r);
+    for (int64_t i = 0; run.logits && i < rows; ++i) {
+      const int64_t column = nn::OwnColumns{ranks, r}.column((row + i) % ctx.seq, ctx.seq);
+      if (column < run.seq)
+        s_.link->fetch(run.logits + ((row + i) / ctx.seq * run.seq + column) * vocab, from + i * vocab,
+                       vocab * static_cast<int64_t>(sizeof(float)));
+    }
+    s_.link->wait();
+  }
 }
 
 /// Adds the squares of this rank's own part of a block's gradients.

@@ -11,6 +11,7 @@
 
 #include "engine/device/arena.h"
 #include "engine/device/host_link.h"
+#include "engine/mesh/mesh_config.h"
 #include "engine/nn/model.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parallel/bucket_runtime.h"
@@ -49,8 +50,10 @@ class Executor {
     const parallel::DataParallelGroups* groups = nullptr;
     const nn::Exchange* exchange = &nn::kAlone;  ///< of the ranks that compute a block together
     const nn::Exchange* cached_exchange =
-        &nn::kAlone;                             ///< the same for generation, which does not divide rows
-    bool sequence_parallel = false;              ///< they divide rows
+        &nn::kAlone;                 ///< the same for generation, which does not divide rows
+    bool sequence_parallel = false;  ///< they divide rows
+    const nn::ColumnExchange* columns = &nn::kAllColumns;  ///< of the ranks that divide columns
+    mesh::ContextMode context_mode = mesh::ContextMode::kRing;
     bool counts_rows = true;                     ///< no lower rank reads the same rows
     const comm::CallTrail* trail = nullptr;      ///< of the device's calls; null if hosts carry them out
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
@@ -96,6 +99,8 @@ class Executor {
   void head(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   void logits(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
               const Run& run);
+  void hand_out_columns(const nn::Context& ctx, const Run& run, int64_t row, int64_t rows, float* own,
+                        float* others);
   void add_squares(const plan::Plan& plan, const plan::Instruction& instruction);
   void optimizer_step(const plan::Plan& plan, const plan::Instruction& instruction);
   void round_gradients(const plan::Plan& plan, const plan::Instruction& instruction);

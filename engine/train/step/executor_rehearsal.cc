@@ -1,5 +1,6 @@
 // Rehearsal: runs the modules once before the first step over kernels that compute nothing, at the addresses
 // and sizes of the real arena, so that the device sees every matrix product and attention it will run.
+#include "engine/parallel/context_parallel.h"
 #include "engine/parallel/sequence_parallel.h"
 #include "engine/train/step/executor.h"
 
@@ -12,12 +13,16 @@ void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kern
   stream_ = &s_.link->device().stream(device::StreamId::kCompute);
   parallel::CountingWire wire(s_.exchange->ranks(), s_.exchange->rank());
   const auto nobody = parallel::make_exchange(s_.sequence_parallel, &wire);
+  const nn::OwnColumns& own = s_.columns->own();
+  parallel::CountingWire column_wire(own.ranks, own.rank);
+  const auto columns = parallel::make_column_exchange(s_.context_mode, &column_wire);
   // At least one document per row; the actual number is not known yet.
   host_->assume_documents(plan, run.documents ? run.batch : 0);
   for (const plan::Instruction& n : plan.instructions) {
     nn::Region workspace;
     nn::Context ctx = context(plan, n, run, &workspace);
     ctx.exchange = nobody.get();
+    ctx.columns = columns.get();
     if (n.op == Op::kForward && n.block > 0) forward(plan, n, ctx, run);
     if (n.op == Op::kBackward && n.block > 0) backward(plan, n, ctx);
     if (n.op == Op::kLoss || n.op == Op::kEvalLoss) head(plan, n, ctx);

@@ -9,6 +9,7 @@
 #include "engine/comm/device/call_trail.h"
 #include "engine/optim/grad_norm.h"
 #include "engine/train/ranks/agreed_error.h"
+#include "engine/train/step/own_columns.h"
 
 namespace hawser::train {
 namespace {
@@ -63,22 +64,24 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   }
   if (load_error_) return;
   char* const host = s_.mirror.micro_batch(micro_batch, slot);
-  MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq);
-  if (!run->weights) batch.weights = nullptr;
+  const nn::OwnColumns own = own_columns(*run);
+  MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq, own);
+  MicroBatch rows = MicroBatch::whole_rows(host, run->batch, run->seq, own);
+  if (!run->weights) batch.weights = rows.weights = nullptr;
   try {
-    run->source->load(micro_batch, batch);
+    run->source->load(micro_batch, rows);
   } catch (const Error&) {
     if (!s_.dp || !run->training) throw;
     load_error_ = std::current_exception();
     return;
   }
-  documents_[place_of(micro_batch)] = run->documents ? documents_in(batch) : 0;
+  documents_[place_of(micro_batch)] = run->documents ? documents_in(rows) : 0;
+  if (own.ranks > 1) take_own_columns(rows, own, &batch);
+  const int64_t count = batch.batch * batch.seq;
   if (s_.counts_rows)
-    run->tokens +=
-        std::count_if(batch.targets, batch.targets + run->rows(), [](int32_t t) { return t != -100; });
-  s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, run->seq, run->weights));
-  if (s_.lookups && run->training)
-    s_.lookups->look_up(micro_batch, batch.tokens, run->rows(), s_.padding_token);
+    run->tokens += std::count_if(batch.targets, batch.targets + count, [](int32_t t) { return t != -100; });
+  s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, run->seq, run->weights, own));
+  if (s_.lookups && run->training) s_.lookups->look_up(micro_batch, batch.tokens, count, s_.padding_token);
 }
 
 void HostExchange::count_tokens(Run* run) {
@@ -135,13 +138,31 @@ void HostExchange::fetch_losses(int32_t micro_batch, float* losses, int64_t coun
 }
 
 void HostExchange::note_losses(int32_t micro_batch, float* losses, Run* run) {
-  fetched_.push_back({s_.mirror.losses(micro_batch, losses), run->rows()});
+  fetched_.push_back({s_.mirror.losses(micro_batch, losses), run->batch * own_columns(*run).count(run->seq)});
   if (!run->training) {
     s_.link->wait();
-    if (run->token_losses) std::copy_n(fetched_.back().values, run->rows(), run->token_losses);
+    if (run->wants_token_losses) hand_out(fetched_.back().values, *run);
     sum_losses(&run->losses);
   } else if (s_.link->in_place()) {
     sum_losses(&host_sums_->losses);
+  }
+}
+
+/// Copies the losses of all columns to the caller. Ranks that divide columns ask each other for theirs.
+void HostExchange::hand_out(const float* losses, const Run& run) const {
+  const nn::OwnColumns own = own_columns(run);
+  const int64_t seq = own.count(run.seq), count = run.batch * seq;
+  std::vector<float> all;
+  if (s_.cp) {
+    all.resize(static_cast<size_t>(own.ranks * count));
+    const comm::GatherPiece piece{all.data(), losses, count};
+    s_.cp->wait(s_.cp->all_gather({&piece, 1}, DType::kF32));
+    losses = all.data();
+  }
+  for (int64_t i = 0; run.token_losses && i < own.ranks * count; ++i) {
+    const int64_t row = i % count / seq;
+    const int64_t column = nn::OwnColumns{own.ranks, i / count}.column(i % seq, seq);
+    if (column < run.seq) run.token_losses[row * run.seq + column] = losses[i];
   }
 }
 

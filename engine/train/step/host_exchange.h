@@ -28,6 +28,8 @@ class HostExchange {
     const comm::CallTrail* trail = nullptr;  ///< of the device's calls; null: hosts carry them out
     comm::ProcessGroup* dp = nullptr;        ///< ranks that share the global batch; null for one rank
     nn::LookupGradient* lookups = nullptr;   ///< null unless a trained head shares the embedding table
+    nn::OwnColumns own = {};                 ///< of each row, in runs that divide columns
+    comm::ProcessGroup* cp = nullptr;        ///< ranks that have its other columns; null if there are none
     bool counts_rows =
         true;  ///< this rank counts tokens and losses of its rows; others may read the same ones
     int32_t padding_token = -1;
@@ -65,6 +67,8 @@ class HostExchange {
   void assume_documents(const plan::Plan& plan, int64_t documents);
 
  private:
+  nn::OwnColumns own_columns(const Run& run) const { return run.cached >= 0 ? nn::OwnColumns() : s_.own; }
+  void hand_out(const float* losses, const Run& run) const;
   void compare_device_calls();
   void fail_together();
   void sum_losses(ExactSum* sum);

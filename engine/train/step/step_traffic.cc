@@ -6,7 +6,7 @@ namespace hawser::train {
 
 StepTraffic::StepTraffic(const parallel::DataParallelGroups& groups)
     : groups_{groups.dp.get(),      groups.shard.get(),   groups.replica.get(), groups.secondary.get(),
-              groups.tp_sums.get(), groups.kv_sums.get(), groups.tp.get()} {}
+              groups.tp_sums.get(), groups.kv_sums.get(), groups.cp.get(),      groups.tp.get()} {}
 
 void StepTraffic::end() {
   const Totals now = total();

@@ -12,8 +12,9 @@ namespace hawser::train {
 
 class StepTraffic {
  public:
-  static constexpr size_t kGroups = 7;
-  using Totals = std::array<comm::Traffic, kGroups>;  ///< dp, shard, replica, secondary, tp_sums, kv_sums, tp
+  static constexpr size_t kGroups = 8;
+  /// dp, shard, replica, secondary, tp_sums, kv_sums, cp, tp
+  using Totals = std::array<comm::Traffic, kGroups>;
 
   /// `groups` must outlive this.
   explicit StepTraffic(const parallel::DataParallelGroups& groups);

@@ -4,25 +4,33 @@
 #include <cstdint>
 
 #include "engine/base/exact_sum.h"
+#include "engine/nn/own_columns.h"
 #include "kernels/include/optimizer.h"
 
 namespace hawser::train {
 
 /// One micro-batch in its staging slot. The arrays have the names of nn::Context.
 struct MicroBatch {
-  int64_t batch = 0, seq = 0;
+  int64_t batch = 0, seq = 0;  ///< seq: columns that the arrays have
   int32_t* tokens = nullptr;
   int32_t* targets = nullptr;
   int32_t* positions = nullptr;
   int32_t* kv_begin = nullptr;
   uint64_t* samples = nullptr;
-  float* weights = nullptr;  ///< last in the slot; null: a run without weights, which does not send them
-  /// Bytes of the slot for [batch, seq]. It always has room for weights, 4 bytes a target, because a host may
-  /// push a batch with weights at any step.
-  static int64_t bytes(int64_t batch, int64_t seq);
+  float* weights = nullptr;       ///< last in the slot; null: a run without weights, which does not send them
+  int32_t* row_begins = nullptr;  ///< kv_begin of whole rows, padded; null unless ranks divide the columns
+
+  // Ranks that divide columns have their own in the arrays above. Behind them, and never sent, is the micro-batch of
+  // whole rows, as a source loads it.
+
+  /// Bytes of the slot for rows of `columns`. It always has room for weights, 4 bytes a target, because a host may push
+  /// a batch with weights at any step.
+  static int64_t bytes(int64_t batch, int64_t columns, const nn::OwnColumns& own = {});
   /// Bytes at the slot's beginning that a step sends to its device.
-  static int64_t sent_bytes(int64_t batch, int64_t seq, bool weights);
-  static MicroBatch in_slot(char* slot, int64_t batch, int64_t seq);
+  static int64_t sent_bytes(int64_t batch, int64_t columns, bool weights, const nn::OwnColumns& own = {});
+  static MicroBatch in_slot(char* slot, int64_t batch, int64_t columns, const nn::OwnColumns& own = {});
+  /// The micro-batch of whole rows; the same if one rank has all columns.
+  static MicroBatch whole_rows(char* slot, int64_t batch, int64_t columns, const nn::OwnColumns& own);
 };
 
 /// Scalars that kernels read and that change from step to step.

@@ -74,6 +74,22 @@ TEST(PlayedRanks, OfTensorParallelRanksAreNearOneRank) {
       }
 }
 
+TEST(PlayedRanks, OfContextParallelRanksAreNearOneRank) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const bool like_gpt2 : {true, false})
+      for (const char* mode : {"ring", "ulysses", "gather"}) {
+        Problem problem;
+        problem.precision = precision, problem.like_gpt2 = like_gpt2;
+        Layout layout;
+        layout.cp = 2, layout.cp_mode = mode, layout.dp_shard = 2, layout.stage = 2;
+        layout.tp = like_gpt2 ? 1 : 2;
+        const Json proof = Json::parse(
+            train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 2));
+        EXPECT_TRUE(proof.at("equal").get<bool>()) << layout.name() << ": " << proof;
+        EXPECT_GT(proof.at("distance_to_one_rank").at("distance").get<double>(), 0);
+      }
+}
+
 /// A rank's rows may be masked altogether: what counts is the global batch.
 TEST(PlayedRanks, OfWhomSomeHaveNothingToLearn) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {

@@ -88,6 +88,10 @@ TEST(RanksEngine, TakesToTheByteWhatItsPlanSays) {
     layouts.push_back(layout(1, 2, 2, 2));
     layouts.back().tp = 2, layouts.back().sequence_parallel = sequence_parallel;
   }
+  for (const char* mode : {"ring", "ulysses", "gather"}) {
+    layouts.push_back(layout(1, 1, 2, 2));
+    layouts.back().cp = 2, layouts.back().cp_mode = mode;
+  }
   for (const char* precision : {"fp32", "bf16"})
     for (const Layout& l : layouts) {
       Problem p;

@@ -21,6 +21,8 @@ constexpr Mesh kMeshes[] = {
     {6, R"("mesh": {"tp": 2, "dp_shard": 3}, "zero": {"stage": 3})"},
     {8, R"("mesh": {"tp": 2, "dp_replicate": 2, "dp_shard": 2}, "zero": {"stage": 1})"},
     {3, R"("mesh": {"dp_shard": 3}, "zero": {"stage": 2})"},
+    {4, R"("mesh": {"cp": 2, "dp_shard": 2}, "zero": {"stage": 2})"},
+    {4, R"("mesh": {"cp": 2, "tp": 2, "cp_mode": "ulysses"}, "zero": {"stage": 1})"},
 };
 
 std::unique_ptr<Trainer> trainer_on(const Mesh& mesh, const std::string& tokens, const std::string& precision,

@@ -232,6 +232,42 @@ TEST(Ledger, TensorParallelRanksExchangeWhatThePapersSay) {
       }
 }
 
+/// Of R own rows: ring and gather send all other ranks' keys and values forward, the same and their gradients in f32
+/// backward; ulysses a share of queries, keys, values and outputs each way.
+TEST(Ledger, ContextParallelRanksExchangeWhatThePapersSay) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const char* mode : {"ring", "gather", "ulysses"})
+      for (const int64_t cp : {2, 4}) {
+        Problem p;
+        p.precision = precision, p.sequence = 13;
+        Layout l;
+        l.cp = cp, l.cp_mode = mode, l.dp_shard = 2, l.stage = 2, l.accumulation = 2;
+        SCOPED_TRACE(l.name() + " " + precision);
+        LayoutRun run(p, l);
+        const int64_t rows = p.micro_batch * 2 * ((p.sequence + 2 * cp - 1) / (2 * cp));
+        const int64_t narrow = std::string(precision) == "bf16" ? 2 : 4, head_dim = 6;
+        const int64_t travels = 2 * (cp - 1) * rows * p.kv_heads * head_dim;
+        const int64_t changes = 2 * (cp - 1) * rows * (p.heads + std::max(p.kv_heads, cp)) / cp * head_dim;
+        const bool ulysses = std::string(mode) == "ulysses";
+        int64_t planned = 0;
+        for (const plan::Instruction& n : run.trainer().ranks().plans().train.instructions) {
+          if (n.block < 1 || n.block > 2) continue;
+          if (n.op == plan::Op::kForward) {
+            EXPECT_EQ(n.sent_bytes, ulysses ? changes * narrow : travels * narrow);
+            planned += n.sent_bytes;
+          } else if (n.op == plan::Op::kBackward) {
+            EXPECT_EQ(n.sent_bytes, ulysses ? changes * narrow : travels * (narrow + 4));
+            planned += n.sent_bytes;
+          }
+        }
+        run.step();
+        const Json inside = Json::parse(run.trainer().metrics().json())["communication"]["cp"];
+        int64_t sent = 0;
+        for (const auto& [operation, entry] : inside.items()) sent += entry["bytes"].get<int64_t>();
+        EXPECT_EQ(sent, planned) << inside;
+      }
+}
+
 TEST(Ledger, OneRankSendsNothing) {
   LayoutRun run(Problem{}, Layout{});
   run.step();

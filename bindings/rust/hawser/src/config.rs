@@ -58,6 +58,9 @@ pub struct Proof {
     /// How far the first gradients are from float64, in three orders of summation.
     #[serde(default)]
     pub distance_to_f64: Value,
+    /// Of tensor- and context-parallel ranks: the gradient that comes closest to its limit against one rank.
+    #[serde(default)]
+    pub distance_to_one_rank: Value,
     /// What was made smaller: "pointer", "from", "to".
     #[serde(default)]
     pub shrunk: Vec<Value>,

@@ -1,0 +1,23 @@
+// Context parallelism by all_gather: every rank gets the keys and values of all columns, and sums their gradients by a
+// reduce_scatter in f32. Memory grows with whole rows; it is the plain form that ring and ulysses are tested against.
+#pragma once
+
+#include "engine/parallel/context_parallel.h"
+
+namespace hawser::parallel {
+
+class GatherAttention final : public ContextParallel {
+ public:
+  using ContextParallel::ContextParallel;
+
+  void forward(const nn::Context& ctx, const kernels::AttentionShape& s, const nn::AttentionCoreSaved& saved,
+               const nn::AttentionInputs& in) const override;
+  void backward(const nn::Context& ctx, const kernels::AttentionShape& s, const nn::AttentionCoreSaved& saved,
+                const nn::AttentionInputs& in, const nn::AttentionGradients& gradients,
+                const void* d_o) const override;
+
+ private:
+  void* gather(const nn::Context& ctx, const kernels::AttentionShape& s, const nn::AttentionInputs& in) const;
+};
+
+}  // namespace hawser::parallel

@@ -1,0 +1,219 @@
+// Context parallelism against one rank. At equal cp and mode every ZeRO stage, bucket size and way of reducing gives the
+// same bits (promise L2); against one rank, everything is inside an envelope (promise L4).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/error.h"
+#include "tests/harness/layout_run.h"
+
+namespace hawser::testing {
+namespace {
+
+constexpr const char* kModes[] = {"gather", "ring", "ulysses"};
+
+double length_of_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double squares = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    squares += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+  return std::sqrt(squares);
+}
+
+/// The largest difference over tensors, each relative to the tensor's length.
+double distance(const std::map<std::string, std::vector<float>>& got,
+                const std::map<std::string, std::vector<float>>& want, std::string* where) {
+  double worst = 0;
+  EXPECT_EQ(got.size(), want.size());
+  for (const auto& [name, values] : want) {
+    if (name.ends_with(".k.bias")) continue;  // softmax does not change with it: its gradient is noise
+    const double difference = length_of_difference(got.at(name), values);
+    if (difference == 0) continue;
+    const double d = difference / length_of_difference(values, std::vector<float>(values.size()));
+    if (!(d <= worst)) worst = d, *where = name;
+  }
+  return worst;
+}
+
+/// Against one rank with the rows of `layout`.
+void expect_near_one_rank(const Problem& problem, const Layout& layout, int steps, double tolerance) {
+  SCOPED_TRACE(problem.precision + " " + layout.name());
+  Layout one;
+  one.accumulation = layout.accumulation * layout.dp();
+  const std::vector<StepRecord> want = run_layout(problem, one, steps);
+  const std::vector<StepRecord> got = run_layout(problem, layout, steps);
+  for (size_t step = 0; step < want.size(); ++step) {
+    std::string where;
+    EXPECT_EQ(got[step].tokens, want[step].tokens);
+    EXPECT_NEAR(got[step].loss, want[step].loss, tolerance * std::abs(want[step].loss));
+    EXPECT_NEAR(got[step].grad_norm, want[step].grad_norm, tolerance * want[step].grad_norm);
+    EXPECT_LT(distance(got[step].gradients, want[step].gradients, &where), tolerance) << where;
+    EXPECT_LT(distance(got[step].weights, want[step].weights, &where), tolerance) << where;
+  }
+}
+
+/// GPT-2-like and Gemma-like, tied and not, with frozen parts, of one and of several documents.
+std::vector<Problem> problems() {
+  std::vector<Problem> all(4);
+  all[1].tied = false, all[1].documents = true;
+  all[2].like_gpt2 = false, all[2].documents = true;
+  all[3].like_gpt2 = false, all[3].tied = false, all[3].frozen = true;
+  for (Problem& p : all) p.optimizer = "sgd";
+  return all;
+}
+
+TEST(ContextParallel, ComputesWhatOneRankDoes) {
+  for (const Problem& problem : problems())
+    for (const char* mode : kModes)
+      for (const int64_t cp : {2, 4}) {
+        Layout layout;
+        layout.cp = cp, layout.cp_mode = mode;
+        expect_near_one_rank(problem, layout, 3, 2e-5);
+      }
+}
+
+/// Rows that no number of chunks divides, ranks without a column of their own, and more ranks than key/value heads.
+TEST(ContextParallel, OddDegreesAndColumns) {
+  for (const bool like_gpt2 : {true, false})
+    for (const char* mode : kModes)
+      for (const auto& [cp, sequence] :
+           {std::pair<int64_t, int64_t>{2, 4}, {2, 13}, {3, 7}, {3, 20}, {4, 9}, {6, 13}}) {
+        Problem problem;
+        problem.optimizer = "sgd", problem.like_gpt2 = like_gpt2, problem.documents = cp == 3;
+        problem.heads = 12, problem.kv_heads = cp % 3 == 0 ? 3 : 2, problem.sequence = sequence;
+        Layout layout;
+        layout.cp = cp, layout.cp_mode = mode, layout.accumulation = 2;
+        expect_near_one_rank(problem, layout, 2, 2e-5);
+      }
+}
+
+/// Narrow types round other sums than one rank does; far from what a lost or doubled sum would do.
+TEST(ContextParallel, StaysNearOneRankInNarrowTypes) {
+  for (const char* mode : kModes)
+    for (const char* precision : {"bf16", "bf16_pure"}) {
+      Problem problem;
+      problem.precision = precision, problem.optimizer = "sgd", problem.documents = true;
+      Layout layout;
+      layout.cp = 4, layout.cp_mode = mode;
+      expect_near_one_rank(problem, layout, 1, 4e-2);
+    }
+}
+
+TEST(ContextParallel, BesideTensorAndDataParallelRanks) {
+  for (const Problem& problem : problems())
+    for (const char* mode : kModes)
+      for (const int64_t stage : {0, 3}) {
+        Layout layout;
+        layout.cp = 2, layout.cp_mode = mode, layout.tp = 2, layout.dp_shard = 2, layout.stage = stage;
+        expect_near_one_rank(problem, layout, 2, 2e-5);
+      }
+}
+
+TEST(ContextParallel, EveryStageGivesTheSameBits) {
+  for (const Problem& base : problems())
+    for (const char* mode : kModes)
+      for (const char* precision : {"fp32", "bf16", "bf16_pure"}) {
+        Problem problem = base;
+        problem.precision = precision, problem.optimizer = "adamw";
+        Layout ddp;
+        ddp.cp = 2, ddp.cp_mode = mode, ddp.dp_shard = 2, ddp.accumulation = 2;
+        ddp.reduce = base.tied ? "per_step" : "per_micro_batch";
+        const std::vector<StepRecord> expected = run_layout(problem, ddp, 2);
+        for (const int64_t stage : {1, 2, 3}) {
+          Layout layout = ddp;
+          layout.stage = stage, layout.bucket_bytes = stage < 3 ? 4096 : 0;
+          EXPECT_EQ(first_difference(expected, run_layout(problem, layout, 2)), "")
+              << precision << " " << layout.name();
+        }
+      }
+}
+
+/// State is sharded over cp too, so a stage needs no data-parallel ranks.
+TEST(ContextParallel, AloneShardsState) {
+  Problem problem;
+  problem.heads = 6, problem.kv_heads = 3;
+  for (const char* mode : kModes) {
+    Layout ddp;
+    ddp.cp = 3, ddp.cp_mode = mode;
+    const std::vector<StepRecord> expected = run_layout(problem, ddp, 2);
+    for (const int64_t stage : {1, 2, 3}) {
+      Layout layout = ddp;
+      layout.stage = stage;
+      EXPECT_EQ(first_difference(expected, run_layout(problem, layout, 2)), "") << layout.name();
+    }
+  }
+}
+
+TEST(ContextParallel, HybridShardsToo) {
+  for (const Problem& problem : problems()) {
+    Layout ddp;
+    ddp.cp = 2, ddp.dp_shard = 4, ddp.sum_group = 4;
+    const std::vector<StepRecord> expected = run_layout(problem, ddp, 2);
+    for (const int64_t stage : {1, 2, 3}) {
+      Layout layout;
+      layout.cp = 2, layout.dp_replicate = 2, layout.dp_shard = 2, layout.stage = stage;
+      EXPECT_EQ(first_difference(expected, run_layout(problem, layout, 2)), "") << layout.name();
+    }
+  }
+}
+
+struct Answers {
+  std::vector<float> logits, logprobs;
+  std::vector<int32_t> text;
+  double loss = 0;
+};
+
+/// Rows of fewer columns than are trained on; three columns leave chunks empty.
+Answers ask(train::Trainer& trainer, const Problem& problem, int64_t cols) {
+  Problem shorter = problem;
+  shorter.sequence = cols;
+  const Rows rows = rows_of(shorter, 3, 0);
+  const size_t count = static_cast<size_t>(3 * cols);
+  Answers a;
+  a.logits.resize(count * 53), a.logprobs.resize(count);
+  train::Inference& inference = trainer.inference();
+  inference.forward(rows.view(), a.logits.data(), a.logits.size() * sizeof(float));
+  inference.logprobs(rows.view(), a.logprobs.data(), a.logprobs.size() * sizeof(float));
+  const train::BatchView view = rows.view();
+  a.loss = inference.eval(&view, 0).loss;
+  train::GenerateRequest request;
+  const std::vector<int32_t> prompt = {5, 17, 3};
+  request.prompt = prompt.data(), request.prompt_length = 3, request.max_tokens = 20;
+  request.temperature = 0, request.seed = 4;
+  inference.generate(request, [&](int32_t token) { return a.text.push_back(token), true; });
+  return a;
+}
+
+TEST(ContextParallel, InferenceGivesWholeRows) {
+  for (const Problem& problem : problems())
+    for (const char* mode : kModes)
+      for (const int64_t tp : {1, 2})
+        for (const int64_t cols : {12, 7, 3}) {
+          Layout layout;
+          layout.cp = 2, layout.cp_mode = mode, layout.tp = tp, layout.dp_shard = 2, layout.stage = 3;
+          SCOPED_TRACE(layout.name() + " columns " + std::to_string(cols));
+          LayoutRun one(problem, Layout()), ranks(problem, layout);
+          const Answers want = ask(one.trainer(), problem, cols), got = ask(ranks.trainer(), problem, cols);
+          for (size_t i = 0; i < want.logits.size(); ++i)
+            ASSERT_NEAR(got.logits[i], want.logits[i], 2e-5) << i;
+          for (size_t i = 0; i < want.logprobs.size(); ++i)
+            ASSERT_NEAR(got.logprobs[i], want.logprobs[i], 2e-5) << i;
+          EXPECT_NEAR(got.loss, want.loss, 1e-5);
+          EXPECT_EQ(got.text, want.text);
+        }
+}
+
+/// Sums by a binary tree do not depend on how rows are divided among data-parallel ranks.
+TEST(ContextParallel, SumsByATree) {
+  Problem problem;
+  Layout wide;
+  wide.cp = 2, wide.dp_shard = 4, wide.tree = true;
+  const std::vector<StepRecord> expected = run_layout(problem, wide, 2);
+  Layout layout = wide;
+  layout.dp_shard = 2, layout.stage = 2;
+  layout.dp_replicate = 2;
+  EXPECT_EQ(first_difference(expected, run_layout(problem, layout, 2)), "");
+}
+
+}  // namespace
+}  // namespace hawser::testing
