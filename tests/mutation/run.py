@@ -42,6 +42,7 @@ TESTS = [
     ("cut_checkpoint_test", []),
     ("model_sums_test", []),
     ("parallel_tensor_parallel_test", []),
+    ("parallel_context_parallel_test", []),
     ("parallel_data_parallel_test", []),
     ("parallel_reductions_test", []),
     ("parallel_zero_test", []),
