@@ -10,6 +10,7 @@
 #include "kernels/cpu/attention_pack.h"
 #include "kernels/cpu/attention_product.h"
 #include "kernels/cpu/attention_softmax.h"
+#include "kernels/cpu/attention_spans.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
 #include HWS_ATTENTION_BF16_WORDS
@@ -17,49 +18,19 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int64_t kWantedTasks = 16, kMostSpans = 8, kLeastSpanKeys = 384;
-constexpr int64_t kChunkFloats = 131072;  // keys times width: at most 16 bytes each, 2 MiB
 /// Keys whose scores and probabilities stay in the first-level cache.
 constexpr int kStrip = kLanes == 16 ? 32 : 16;
 static_assert(kTile % kStrip == 0 && kStrip % kRows == 0);
 
-/// Spans of `keys` keys and chunks of `chunk`, multiples of kTile.
-struct Spans {
-  int64_t count, keys, chunk;
-};
-
-inline Spans cut_keys(const AttentionShape& s) {
-  const int64_t tiles = (s.seq_k + kTile - 1) / kTile, groups = s.batch * s.kv_heads;
-  const int64_t wanted = least(kMostSpans, (kWantedTasks + groups - 1) / groups);
-  const int64_t spans = most(1, least(wanted, tiles * kTile / kLeastSpanKeys));
-  const int64_t keys = (tiles + spans - 1) / spans * kTile;
-  const int64_t chunk = most(kTile, kChunkFloats / padded_width(s.head_dim) / kTile * kTile);
-  return {(tiles * kTile + keys - 1) / keys, keys, least(chunk, keys)};
-}
-
-/// The longest chunk of any sequence up to this one. The only span of a shorter sequence may be longer than
-/// each of several, and the workspace planned for the longest sequence must suffice for it.
-inline int64_t longest_chunk(AttentionShape s) {
-  int64_t longest = 0;
-  for (; s.seq_k > 0; s.seq_k -= kTile) longest = most(longest, cut_keys(s).chunk);
-  return longest;
-}
-
-/// dq accumulates in the caller's memory, or in a share for each span; shares are added (and rounded) at the
-/// end.
-inline bool gathers_in_shares(const AttentionShape& s) {
-  return cut_keys(s).count > 1 || s.type == DType::kBf16;
-}
-
 /// One worker's memory. For the chunk: keys and values as lines, keys across (the same memory if both forms
 /// are equal), and the gradients. For a query tile: q and dO in both forms, dq. For a strip: scores and
 /// gradients of a panel, and words of all panels. For a tile: the words of ds across keys and the dropout
-/// mask.
+/// mask. For a span: delta of all its rows, [head of the group][query].
 struct Scratch {
   float *keys, *values, *keys_across, *dkeys, *dvalues;
   float *q_columns, *dout_columns, *q_across, *dout_across, *dq;
   float *scores, *grads, *p, *ds, *ds_across, *keep;
-  float* zeros;
+  float *zeros, *delta;
   int64_t floats;
 };
 
@@ -91,8 +62,10 @@ inline Scratch scratch_at(float* base, const AttentionShape& s, int64_t keys) {
   m.p = take(kStrip * kTile / kPer);
   m.ds = take(kStrip * kTile / kPer);
   m.ds_across = take(kTile * kTile / kPer);
-  m.keep = take(kTile * kTile);
+  m.keep = take(kKeepFloats);
+  if (base != nullptr) m.keep += kKeepBefore * kTile;
   m.zeros = take(width);
+  m.delta = take(s.heads / s.kv_heads * s.seq_q);
   return m;
 }
 
@@ -100,12 +73,6 @@ template <class Words>
 inline int64_t scratch_floats(const AttentionShape& s, int64_t keys) {
   return scratch_at<Words>(nullptr, s, keys).floats;
 }
-
-/// Where dq of a span accumulates: row (b, t), head h at + (b * seq_q + t) * stride + h * head_dim.
-struct QueryGradient {
-  float* dq;
-  int64_t stride;
-};
 
 /// dout · o, with dout rounded as in the words, so that it cancels dout · v exactly if a query sees one key.
 template <class Words, class E>
@@ -118,25 +85,30 @@ HWS_INLINE float delta_of(const E* dout, const E* o, int64_t d) {
   return vsum(sum);
 }
 
-/// Packs the rows of a query tile in both forms and fills in `saved`. Every chunk computes delta again: that costs one
-/// product of many, and which chunk a tile meets first depends on its mask.
+/// Packs the rows of a query tile in both forms and fills in `saved`. The first chunk of a span that the tile
+/// sees computes delta; the others reuse it. Rows that see none of the keys are not read.
 template <class Words, class E>
-void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q,
+void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q, bool first_seen,
                   const Scratch& m, SavedRows& saved) {
   const AttentionShape& s = args.s;
   const E* zeros = reinterpret_cast<const E*>(m.zeros);
   const int64_t at_head = head * s.head_dim;
+  float* const delta = m.delta + head % (s.heads / s.kv_heads) * s.seq_q;
   const int rows = q.vecs * kLanes;
   RowPointers<E> query, dout;
   for (int r = 0; r < rows; ++r) {
-    const int64_t row = b * s.seq_q + q.query[r];
-    query.row[r] = r < q.n ? static_cast<const E*>(args.q) + row * s.q_stride + at_head : zeros;
-    dout.row[r] = r < q.n ? static_cast<const E*>(args.dout) + row * s.o_stride + at_head : zeros;
+    const int64_t row = b * s.q_rows() + q.query[r];
+    const bool sees = r < q.n && !q.sees_nothing(r);
+    query.row[r] = sees ? static_cast<const E*>(args.q) + row * s.q_stride + at_head : zeros;
+    dout.row[r] = sees ? static_cast<const E*>(args.dout) + row * s.o_stride + at_head : zeros;
     saved.lse2[r] = saved.delta[r] = 0;
-    if (r >= q.n) continue;
-    saved.delta[r] =
-        delta_of<Words>(dout.row[r], static_cast<const E*>(args.o) + row * s.o_stride + at_head, s.head_dim);
-    saved.lse2[r] = args.lse[(b * s.heads + head) * s.seq_q + q.query[r]] * -kLog2E;
+    if (!sees) continue;
+    if (first_seen) {
+      const E* const o = static_cast<const E*>(args.o) + row * s.o_stride + at_head;
+      delta[q.query[r]] = delta_of<Words>(dout.row[r], o, s.head_dim);
+    }
+    saved.delta[r] = delta[q.query[r]];
+    saved.lse2[r] = args.lse[(b * s.heads + head) * s.q_rows() + q.query[r]] * -kLog2E;
   }
   pack_columns<Words>(m.q_columns, query, q.vecs, s.head_dim);
   pack_columns<Words>(m.dout_columns, dout, q.vecs, s.head_dim);
@@ -197,14 +169,15 @@ void backward_tiles(const AttentionShape& s, int64_t b, const QueryTile& q, cons
 /// load_queries will read for the next tile.
 template <class E>
 void fetch_next_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q,
-                        const QueryGradient& out, int i, int n) {
+                        bool first_chunk, const QueryGradient& out, int i, int n) {
   const AttentionShape& s = args.s;
-  const int64_t here = b * s.seq_q + q.query[0], first = here + kTile,
-                last = least(first + kTile, (b + 1) * s.seq_q) - 1, at = head * s.head_dim;
+  const int64_t first = b * s.q_rows() + q.query[0] + kTile,
+                last = least(first + kTile, b * s.q_rows() + s.seq_q) - 1, at = head * s.head_dim;
+  const int64_t here = b * out.batch_rows + q.query[0];
   fetch_rows(out.dq + at, out.stride, here, here + q.n - 1, s.head_dim, i, n);
   fetch_rows(static_cast<const E*>(args.q) + at, s.q_stride, first, last, s.head_dim, i, n);
   fetch_rows(static_cast<const E*>(args.dout) + at, s.o_stride, first, last, s.head_dim, i, n);
-  fetch_rows(static_cast<const E*>(args.o) + at, s.o_stride, first, last, s.head_dim, i, n);
+  if (first_chunk) fetch_rows(static_cast<const E*>(args.o) + at, s.o_stride, first, last, s.head_dim, i, n);
 }
 
 /// One query tile of one head against the keys [begin, end) of the chunk. The first chunk of a span begins
@@ -215,28 +188,30 @@ void backward_queries(const AttentionBackward& args, int64_t b, int64_t head, co
                       const Scratch& m) {
   const AttentionShape& s = args.s;
   const int64_t width = padded_width(s.head_dim);
-  const int64_t lo = most(q.lo, begin) / kTile * kTile, hi = least(q.hi + 1, end);
-  if (lo >= hi && !first_chunk) return;
+  const SeenKeys seen = seen_of(q, begin, end);
+  const bool begins = first_chunk && !out.begun, first_seen = first_chunk || q.lo >= begin;
+  if (!seen.any() && !begins) return;
   QuerySums dq;
   begin_sums(dq, m.dq, width);
-  if (lo < hi) {
+  if (seen.any()) {
+    const int64_t lo = seen.from / kTile * kTile, hi = seen.end;
     SavedRows saved;
-    load_queries<Words, E>(args, b, head, q, m, saved);
+    load_queries<Words, E>(args, b, head, q, first_seen, m, saved);
     constexpr int kStrips = kTile / kStrip;
     const int strips = static_cast<int>((hi - lo + kTile - 1) / kTile) * kStrips;
     for (int64_t start = lo; start < hi; start += kTile) {
       const int before = static_cast<int>((start - lo) / kTile) * kStrips;
       backward_tiles<Words>(s, b, q, key_tile(q, start), start - begin, saved, dq, m, [&](int strip) {
-        fetch_next_queries<E>(args, b, head, q, out, before + strip, strips);
+        fetch_next_queries<E>(args, b, head, q, first_seen, out, before + strip, strips);
       });
     }
   }
   end_sums(dq, q.vecs);
   for (int r = 0; r < q.n; ++r) {
-    float* to = out.dq + (b * s.seq_q + q.query[r]) * out.stride + head * s.head_dim;
-    if (first_chunk) {
+    float* to = out.dq + (b * out.batch_rows + q.query[r]) * out.stride + head * s.head_dim;
+    if (begins) {
       store_row(to, m.dq + r * width, s.head_dim, s.scale);
-    } else {
+    } else if (!q.sees_nothing(r)) {
       add_row(to, m.dq + r * width, s.head_dim, s.scale);
     }
   }
@@ -270,42 +245,32 @@ template <class Words, class E>
 void backward_span(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_t span_begin,
                    int64_t span_end, const QueryGradient& out, const Scratch& m) {
   const AttentionShape& s = args.s;
-  const int64_t width = padded_width(s.head_dim), group = s.heads / s.kv_heads, chunk = cut_keys(s).chunk;
+  const int64_t group = s.heads / s.kv_heads, chunk = cut_keys(s).chunk;
   const int64_t at = b * s.kv_batch_rows * s.kv_stride + kv_head * s.head_dim;
-  zero(m.zeros, width);
+  zero(m.zeros, padded_width(s.head_dim));
   for (int64_t begin = span_begin; begin < span_end; begin += chunk) {
     const int64_t end = least(begin + chunk, span_end);
+    int64_t loaded = begin;
+    SeenKeys met = {end, begin};
     for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-      for (int64_t t0 = begin; t0 < s.seq_q; t0 += kTile) {
-        // A key tile is first used by the queries at its own positions.
-        if (head == kv_head * group && t0 < end) load_keys<Words, E>(args, at, t0, end - 1, t0 - begin, m);
+      for (int64_t t0 = first_query(s, begin); t0 < s.seq_q; t0 += kTile) {
+        // The first tile of queries that reaches a key tile's columns is the first to use it.
+        for (; loaded < end && loaded < key_below(s) + t0 + kTile; loaded += kTile)
+          load_keys<Words, E>(args, at, loaded, end - 1, loaded - begin, m);
         QueryTile q;
         const int n = static_cast<int>(least(kTile, s.seq_q - t0));
         set_rows(q, s, b, 0, n, head, t0);
         finish_rows(q, n);
+        const SeenKeys seen = seen_of(q, begin, end);
+        if (seen.any()) met = {least(met.from, seen.from), most(met.end, seen.end)};
         backward_queries<Words, E>(args, b, head, q, begin, end, begin == span_begin, out, m);
       }
     }
-    for (int64_t key = begin; key < end; ++key) {
-      const int64_t to = at + key * s.kv_stride, from = (key - begin) * width;
-      store_row(static_cast<E*>(args.dk) + to, m.dkeys + from, s.head_dim, s.scale);
-      store_row(static_cast<E*>(args.dv) + to, m.dvalues + from, s.head_dim, 1.0f);
+    if (has_f32_gradients(args)) {
+      store_keys<float>(args, b, kv_head, begin, end, met, m.dkeys, m.dvalues);
+    } else {
+      store_keys<E>(args, b, kv_head, begin, end, met, m.dkeys, m.dvalues);
     }
-  }
-}
-
-/// dq of one query row of all heads: the shares of the spans that its tile met, in ascending order.
-template <class E>
-void add_shares(const AttentionBackward& args, const Spans& spans, const float* shares, int64_t row) {
-  const AttentionShape& s = args.s;
-  const int64_t n = s.heads * s.head_dim, between = s.batch * s.seq_q * n;
-  const int64_t met = least(spans.count, row % s.seq_q / kTile * kTile / spans.keys + 1);
-  E* dq = static_cast<E*>(args.dq) + row * s.q_stride;
-  for (int64_t j = 0; j < n; j += kLanes) {
-    const int lanes = static_cast<int>(least(kLanes, n - j));
-    vf sum = vload_n(shares + row * n + j, lanes);
-    for (int64_t i = 1; i < met; ++i) sum = vadd(sum, vload_n(shares + i * between + row * n + j, lanes));
-    store_n(dq + j, sum, lanes);
   }
 }
 
@@ -313,7 +278,7 @@ template <class Words, class E>
 void backward(const AttentionBackward& args, Stream& stream) {
   const AttentionShape& s = args.s;
   const Spans spans = cut_keys(s);
-  const bool in_shares = gathers_in_shares(s);
+  const bool in_shares = gathers_in_shares(args, spans.count);
   const int64_t groups = s.batch * s.kv_heads, share_width = s.heads * s.head_dim,
                 worker_floats = scratch_floats<Words>(s, spans.chunk);
   float* const base = static_cast<float*>(args.workspace);
@@ -322,14 +287,19 @@ void backward(const AttentionBackward& args, Stream& stream) {
   parallel(stream, groups * spans.count, [&](int64_t task, int32_t worker) {
     const int64_t span = task / groups, b = task % groups / s.kv_heads, kv_head = task % s.kv_heads;
     const QueryGradient out =
-        in_shares ? QueryGradient{shares + span * s.batch * s.seq_q * share_width, share_width}
-                  : QueryGradient{static_cast<float*>(args.dq), s.q_stride};
+        in_shares
+            ? QueryGradient{shares + span * s.batch * s.seq_q * share_width, s.seq_q, share_width, false}
+            : QueryGradient{static_cast<float*>(args.dq), s.q_rows(), dq_stride(args), args.accumulate};
     backward_span<Words, E>(args, b, kv_head, span * spans.keys, least((span + 1) * spans.keys, s.seq_k), out,
                             scratch_at<Words>(base + worker * worker_floats, s, spans.chunk));
   });
   if (!in_shares) return;
   parallel_ranges(stream, s.batch * s.seq_q, 32, [&](int64_t first, int64_t last) {
-    for (int64_t row = first; row < last; ++row) add_shares<E>(args, spans, shares, row);
+    if (has_f32_gradients(args)) {
+      add_shares_of_rows<float>(args, spans, shares, first, last);
+    } else {
+      add_shares_of_rows<E>(args, spans, shares, first, last);
+    }
   });
 }
 
@@ -338,9 +308,10 @@ void backward(const AttentionBackward& args, Stream& stream) {
 int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_t num_workers) {
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.seq_k <= 0 || s.kv_heads <= 0) return 0;
-  const int64_t shares =
-      gathers_in_shares(s) ? cut_keys(s).count * s.batch * s.seq_q * s.heads * s.head_dim : 0;
-  const int64_t keys = longest_chunk(s);
+  const Spans largest = largest_spans(s);
+  const int64_t keys = largest.chunk, shares = gathers_in_shares(args, largest.count)
+                                                   ? largest.count * s.batch * s.seq_q * s.heads * s.head_dim
+                                                   : 0;
   const int64_t scratch =
       multiplies_bf16(s) ? scratch_floats<Bf16TileWords>(s, keys) : scratch_floats<F32TileWords>(s, keys);
   return (num_workers * scratch + shares) * static_cast<int64_t>(sizeof(float));
@@ -348,7 +319,8 @@ int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_
 
 void attention_backward(const AttentionBackward& args, Stream& stream) {
   const AttentionShape& s = args.s;
-  if (s.batch <= 0 || s.seq_q <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
+  if (s.batch <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
+  if (s.seq_k <= 0) return args.accumulate ? void() : clear_queries(args);
   if (s.type == DType::kBf16) {
     backward<Bf16TileWords, uint16_t>(args, stream);
   } else if (s.round_to_bf16) {

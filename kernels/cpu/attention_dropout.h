@@ -9,6 +9,11 @@ namespace {
 // Philox blocks computed together: those of kMaskQueries queries and two blocks of four keys.
 constexpr int kMaskQueries = 16, kMaskKeys = 8, kSideBySide = 32;
 
+/// Rows before and after those of a tile that its mask may write, if the first key of a piece is not in a
+/// column that begins a block.
+constexpr int kKeepBefore = 4, kKeepAfter = kMaskKeys;
+constexpr int64_t kKeepFloats = int64_t{kKeepBefore + kTile + kKeepAfter} * kTile;
+
 /// One round of Philox on kSideBySide counters. A separate function, so that the compiler sees arrays that do
 /// not overlap and can vectorise the loop.
 __attribute__((noinline)) void philox_round(uint32_t* __restrict c0, uint32_t* __restrict c1,
@@ -23,16 +28,16 @@ __attribute__((noinline)) void philox_round(uint32_t* __restrict c0, uint32_t* _
   }
 }
 
-/// keep[j * kTile + i] = 0 if key 4 * block + j of (query[i], head[i]) is dropped, else 1; j < kMaskKeys, i <
-/// kMaskQueries. Uses the words of dropout_words for position (first_head + head, query).
-inline void dropout_block(float* keep, float p, uint64_t key, const int32_t* query, const int32_t* head,
-                          int64_t first_head, uint64_t block) {
+/// keep[j * kTile + i] = 0 if column 4 * block + j of (query[i], head[i]) is dropped, else 1; j < kMaskKeys, i
+/// < kMaskQueries. Uses the words of dropout_words for position (first_head + head, q_offset + query).
+inline void dropout_block(float* keep, const AttentionShape& s, uint64_t key, const int32_t* query,
+                          const int32_t* head, uint64_t block) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   uint32_t c0[kSideBySide], c1[kSideBySide], c2[kSideBySide], c3[kSideBySide];
   for (int i = 0; i < kSideBySide; ++i) {
     const uint64_t at = block + static_cast<uint64_t>(i / kMaskQueries);
-    c0[i] = static_cast<uint32_t>(query[i % kMaskQueries]);
-    c1[i] = static_cast<uint32_t>(first_head + head[i % kMaskQueries]);
+    c0[i] = static_cast<uint32_t>(s.q_offset + query[i % kMaskQueries]);
+    c1[i] = static_cast<uint32_t>(s.first_head + head[i % kMaskQueries]);
     c2[i] = static_cast<uint32_t>(at);
     c3[i] = static_cast<uint32_t>(at >> 32);
   }
@@ -42,7 +47,7 @@ inline void dropout_block(float* keep, float p, uint64_t key, const int32_t* que
     k1 += 0xBB67AE85u;
   }
   // philox_uniform(word) < p in integers: p * 2^24 is exact, and a word's lowest 8 bits are ignored.
-  const float scaled = p * 16777216.0f;
+  const float scaled = s.dropout.p * 16777216.0f;
   const auto whole = static_cast<uint32_t>(scaled);
   const uint32_t limit = (static_cast<float>(whole) < scaled ? whole + 1 : whole) << 8;
   const uint32_t* words[4] = {c0, c1, c2, c3};
@@ -55,11 +60,14 @@ inline void dropout_block(float* keep, float p, uint64_t key, const int32_t* que
   }
 }
 
-/// keep[key][query] = 0 if dropped, else 1, for the working range of the tile (and slightly beyond).
+/// keep[key][query] = 0 if dropped, else 1, for the working range of the tile and slightly beyond: from row
+/// -kKeepBefore to row kTile + kKeepAfter.
 inline void dropout_tile(float* keep, const AttentionShape& s, int64_t b, const QueryTile& q,
                          const KeyTile& k) {
   static_assert(kTile % kMaskKeys == 0 && kTile % kMaskQueries == 0);
+  static_assert(kKeepBefore >= 4 && kKeepAfter >= kMaskKeys - 1);
   const uint64_t key = s.dropout.key ^ (s.dropout.samples[b] * 0x9E3779B97F4A7C15ull);
+  const int in_block = static_cast<int>(s.k_offset % 4);  // place of the tile's first column in its block
   for (int c = 0; c < q.vecs; c += kMaskQueries / kLanes) {
     const int end = c + kMaskQueries / kLanes;
     int first = kTile, last = 0;
@@ -68,10 +76,10 @@ inline void dropout_tile(float* keep, const AttentionShape& s, int64_t b, const 
       first = k.vec[v].first < first ? k.vec[v].first : first;
       last = k.vec[v].last > last ? k.vec[v].last : last;
     }
-    for (int row = first / kMaskKeys * kMaskKeys; row < last; row += kMaskKeys) {
+    for (int row = first / kMaskKeys * kMaskKeys - in_block; row < last; row += kMaskKeys) {
       const int i = c * kLanes;
-      dropout_block(keep + row * kTile + i, s.dropout.p, key, q.query + i, q.head + i, s.first_head,
-                    static_cast<uint64_t>(k.start + row) / 4);
+      dropout_block(keep + row * kTile + i, s, key, q.query + i, q.head + i,
+                    static_cast<uint64_t>(s.k_offset + k.start + row) / 4);
     }
   }
 }

@@ -48,7 +48,7 @@ struct Scratch {
 template <class Words>
 inline int64_t scratch_floats(const AttentionShape& s) {
   const int64_t lines = kTile * line_words<Words>(s.head_dim), width = padded_width(s.head_dim);
-  return lines + kTile / Words::kPerWord * (width + kPanel) + kStrip * kPanel + kTile * kTile + width +
+  return lines + kTile / Words::kPerWord * (width + kPanel) + kStrip * kPanel + kKeepFloats + width +
          cut_queries(s).tiles_per_task * (lines + kTile * width);
 }
 
@@ -60,8 +60,9 @@ inline Scratch scratch_of(const AttentionForward& args, int32_t worker) {
   m.values = m.keys + lines;
   m.scores = m.values + kTile / Words::kPerWord * width;
   m.p = m.scores + kStrip * kPanel;
-  m.keep = m.p + kTile / Words::kPerWord * kPanel;
-  m.zeros = m.keep + kTile * kTile;
+  float* const keep = m.p + kTile / Words::kPerWord * kPanel;
+  m.keep = keep + kKeepBefore * kTile;
+  m.zeros = keep + kKeepFloats;
   m.columns = m.zeros + width;
   m.o = m.columns + cut_queries(args.s).tiles_per_task * lines;
   return m;
@@ -79,7 +80,7 @@ template <class Words, class E>
 void begin_tile(const AttentionForward& args, int64_t b, Tile& tile, const E* zeros) {
   const AttentionShape& s = args.s;
   const QueryTile& q = tile.q;
-  const E* base = static_cast<const E*>(args.q) + b * s.seq_q * s.q_stride;
+  const E* base = static_cast<const E*>(args.q) + b * s.q_rows() * s.q_stride;
   RowPointers<E> rows;
   for (int r = 0; r < q.vecs * kLanes; ++r)
     rows.row[r] = r < q.n ? base + q.query[r] * s.q_stride + q.head[r] * s.head_dim : zeros;
@@ -143,18 +144,52 @@ HWS_NOINLINE void meet_keys(const AttentionShape& s, Tile& tile, int panel, cons
   add_over_keys<Words>(tile.o, tile.q, k.start, c0, c1, waiting, m.p, m.values);
 }
 
+/// Writes the rows of a tile. Rows that see none of the keys have no sums, perhaps not even zeros.
+template <class O>
+void store_tile(const AttentionForward& args, int64_t b, const Tile& tile, const float* factor,
+                const float* lse) {
+  const AttentionShape& s = args.s;
+  const int64_t width = padded_width(s.head_dim);
+  for (int r = 0; r < tile.q.n; ++r) {
+    const int64_t head = tile.q.head[r], t = tile.q.query[r];
+    O* row = static_cast<O*>(args.o) + (b * s.q_rows() + t) * s.o_stride + head * s.head_dim;
+    float& row_lse = args.lse[(b * s.heads + head) * s.q_rows() + t];
+    if (tile.q.sees_nothing(r)) {
+      clear_row(row, s.head_dim);
+      row_lse = -__builtin_inff();
+      continue;
+    }
+    store_row(row, tile.o.out + r * width, s.head_dim, factor[r]);
+    row_lse = lse[r];
+  }
+}
+
+/// Merges the rows of a tile with the result over other keys. Leaves those that see none of these keys.
+HWS_NOINLINE void merge_tile(const AttentionForward& args, int64_t b, const Tile& tile, const float* factor,
+                             const float* lse) {
+  const AttentionShape& s = args.s;
+  const int64_t width = padded_width(s.head_dim);
+  for (int r = 0; r < tile.q.n; ++r) {
+    if (tile.q.sees_nothing(r)) continue;
+    const int64_t head = tile.q.head[r], t = tile.q.query[r];
+    float* row = static_cast<float*>(args.o) + (b * s.q_rows() + t) * s.o_stride + head * s.head_dim;
+    const Shares shares = merge_softmax(lse[r], args.lse[(b * s.heads + head) * s.q_rows() + t]);
+    merge_row(row, tile.o.out + r * width, s.head_dim, shares.others, shares.here * factor[r]);
+  }
+}
+
 template <class E>
 void end_tile(const AttentionForward& args, int64_t b, const Tile& tile) {
   const AttentionShape& s = args.s;
-  const int64_t width = padded_width(s.head_dim);
   const float kept = s.dropout.p > 0 ? 1.0f / (1.0f - s.dropout.p) : 1.0f;
   float factor[kTile], lse[kTile];
   end_softmax(tile.running, tile.q.vecs * kLanes, kept, factor, lse);
-  for (int r = 0; r < tile.q.n; ++r) {
-    const int64_t head = tile.q.head[r], t = tile.q.query[r];
-    E* row = static_cast<E*>(args.o) + (b * s.seq_q + t) * s.o_stride + head * s.head_dim;
-    store_row(row, tile.o.out + r * width, s.head_dim, factor[r]);
-    args.lse[(b * s.heads + head) * s.seq_q + t] = lse[r];
+  if (args.merge) {
+    merge_tile(args, b, tile, factor, lse);
+  } else if (args.f32_out) {
+    store_tile<float>(args, b, tile, factor, lse);
+  } else {
+    store_tile<E>(args, b, tile, factor, lse);
   }
 }
 
@@ -183,6 +218,7 @@ void forward_tiles(const AttentionForward& args, const Cut& cut, int64_t b, int6
   int64_t lo = INT32_MAX, hi = -1;
   for (int i = 0; i < count; ++i) {
     cut_tile(s, cut, b, kv_head, first + i, tiles[i].q);
+    if (tiles[i].q.sees_nothing()) continue;
     lo = least(lo, tiles[i].q.lo);
     hi = most(hi, tiles[i].q.hi);
   }
@@ -207,7 +243,7 @@ void forward_tiles(const AttentionForward& args, const Cut& cut, int64_t b, int6
     pack_across<Words>(m.values, rows, used, s.head_dim);
     for (int i = 0; i < count; ++i) {
       fetch_keys(start + kTile, i, count);
-      if (tiles[i].q.lo >= start + kTile || tiles[i].q.hi < start) continue;
+      if (tiles[i].q.lo >= start + kTile || tiles[i].q.hi < start || tiles[i].q.sees_nothing()) continue;
       const KeyTile k = key_tile(tiles[i].q, start);
       if (s.dropout.p > 0) dropout_tile(m.keep, s, b, tiles[i].q, k);
       for (int panel = 0; panel * kCols < tiles[i].q.vecs; ++panel) {

@@ -6,7 +6,8 @@
 // two products, and lines a power of two apart do not share a cache set.
 //
 // A query sees a range of keys, so a mask is two numbers per lane. They determine, for each group of kLanes
-// queries and block of kRows keys, which parts of a tile are computed.
+// queries and block of kRows keys, which parts of a tile are computed. A range that ends before it begins is
+// that of a query that sees none of the keys.
 #pragma once
 
 #include HWS_SIMD
@@ -32,33 +33,43 @@ inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 /// Offset of vector c of the queries in panels of `rows` rows.
 inline int64_t in_panels(int c, int64_t rows) { return c / kCols * rows * kPanel + c % kCols * kLanes; }
 
+/// The key row in the column of query 0; negative if all keys are in later columns.
+inline int64_t key_below(const AttentionShape& s) { return s.q_offset - s.k_offset; }
+
 /// The rows of a query tile: the query and head in each lane, and the keys lo..hi that it sees.
 struct QueryTile {
   int n;           // rows in use; other lanes see nothing
   int vecs;        // vectors in use
-  int64_t lo, hi;  // keys that any row sees
+  int64_t lo, hi;  // keys that any row sees; none if hi < lo
   bool ascending;  // both ends of the rows' ranges ascend from row to row
   int32_t head[kTile], query[kTile];
   int32_t row_lo[kTile], row_hi[kTile];
   int32_t vec_lo[kVecs], vec_hi[kVecs];    // keys that a vector's work covers
   int32_t full_lo[kVecs], full_hi[kVecs];  // keys that all its lanes see
+
+  bool sees_nothing() const { return hi < lo; }
+  bool sees_nothing(int row) const { return row_hi[row] < row_lo[row]; }
 };
 
 /// Rows row..row + n: queries t0..t0 + n of one head.
 HWS_NOINLINE void set_rows(QueryTile& tile, const AttentionShape& s, int64_t b, int row, int n, int64_t head,
                            int64_t t0) {
-  const auto position = static_cast<int32_t>(s.q_offset + t0), last = static_cast<int32_t>(s.seq_k - 1);
+  const auto below = static_cast<int32_t>(key_below(s) + t0), last = static_cast<int32_t>(s.seq_k - 1);
   const auto window = static_cast<int32_t>(s.window > 0 ? least(s.window, INT32_MAX) : INT32_MAX);
   for (int i = 0; i < n; ++i) {
     tile.head[row + i] = static_cast<int32_t>(head);
     tile.query[row + i] = static_cast<int32_t>(t0) + i;
-    tile.row_lo[row + i] = position + i >= window ? position + i - window + 1 : 0;
-    tile.row_hi[row + i] = position + i < last ? position + i : last;
+    const int32_t lo = below + i >= window ? below + i - window + 1 : 0;
+    const int32_t hi = below + i < last ? below + i : last;
+    tile.row_lo[row + i] = lo < last + 1 ? lo : last + 1;
+    tile.row_hi[row + i] = hi > -1 ? hi : -1;
   }
   if (s.kv_begin == nullptr) return;
-  const int32_t* const begin = s.kv_begin + b * s.seq_q + t0;
+  const int32_t* const begin = s.kv_begin + b * s.q_rows() + t0;
+  const auto first_column = static_cast<int32_t>(s.k_offset);
   for (int i = 0; i < n; ++i) {
-    tile.row_lo[row + i] = begin[i] > tile.row_lo[row + i] ? begin[i] : tile.row_lo[row + i];
+    const int32_t lo = begin[i] - first_column < last + 1 ? begin[i] - first_column : last + 1;
+    tile.row_lo[row + i] = lo > tile.row_lo[row + i] ? lo : tile.row_lo[row + i];
   }
 }
 

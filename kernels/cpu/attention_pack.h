@@ -119,5 +119,21 @@ inline void add_row(float* to, const float* from, int64_t d, float scale) {
   }
 }
 
+/// to[j] = others * to[j] + here * from[j], j < d. `to` is not read where others is 0.
+inline void merge_row(float* to, const float* from, int64_t d, float others, float here) {
+  if (others == 0) return store_row(to, from, d, here);
+  const vf kept = vset(others), factor = vset(here);
+  for (int64_t j = 0; j < d; j += kLanes) {
+    const int n = static_cast<int>(least(d - j, kLanes));
+    vstore_n(to + j, vfma(vload(from + j), factor, vmul(vload_n(to + j, n), kept)), n);
+  }
+}
+
+/// to[j] = 0, j < d.
+template <class E>
+inline void clear_row(E* to, int64_t d) {
+  for (int64_t j = 0; j < d; ++j) to[j] = 0;
+}
+
 }  // namespace
 }  // namespace hawser::kernels::HWS_LEVEL

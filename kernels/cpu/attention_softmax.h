@@ -115,6 +115,23 @@ inline void end_softmax(const Softmax& running, int n, float kept, float* factor
   }
 }
 
+/// The shares that a result over other keys and that over these keys have of the result over both.
+struct Shares {
+  float others, here;
+};
+
+/// lse: that of the other keys, perhaps -infinity; becomes that of both. lse_here: that of these keys, more
+/// than -infinity.
+inline Shares merge_softmax(float lse_here, float& lse) {
+  const float distance = lse_here - lse;
+  const bool greater = distance > 0;
+  float power[kLanes];
+  vstore(power, vexp(vset(greater ? -distance : distance)));
+  const float lesser = power[0], sum = 1.0f + lesser;
+  lse = (greater ? lse_here : lse) + (lesser == 0 ? 0.0f : log_of_sum(sum));
+  return {(greater ? lesser : 1.0f) / sum, (greater ? 1.0f : lesser) / sum};
+}
+
 /// What the forward saved for the rows of one head of one query tile. delta = dout . o.
 struct SavedRows {
   float lse2[kTile], delta[kTile];  // lse2 = -lse * log2 e

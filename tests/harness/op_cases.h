@@ -85,6 +85,7 @@ std::string type_word(DType type);
 
 // Each family of ops adds its rows (op_cases_*.cc).
 void add_attention_cases(std::vector<OpCase>& cases);
+void add_attention_piece_cases(std::vector<OpCase>& cases);
 void add_norm_cases(std::vector<OpCase>& cases);
 void add_activation_cases(std::vector<OpCase>& cases);
 void add_cross_entropy_cases(std::vector<OpCase>& cases);

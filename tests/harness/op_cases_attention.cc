@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "kernels/cpu/attention_reference.h"
-#include "tests/harness/op_cases.h"
+#include "tests/harness/op_cases_attention.h"
 
 namespace hawser::testing {
 namespace {
@@ -12,6 +12,8 @@ namespace {
 using kernels::AttentionBackward;
 using kernels::AttentionForward;
 using kernels::AttentionShape;
+using Numbers = AttentionNumbers;
+using Bound = BoundAttention;
 
 /// One attention problem: q, k and v lie in one fused buffer (training) or k and v in a cache (decoding).
 struct Problem {
@@ -22,47 +24,6 @@ struct Problem {
   float dropout = 0;
   double spread = 1.0;
 };
-
-/// How q, k, v and the rest are stored, and what the products are formed from.
-struct Numbers {
-  DType type;
-  bool round_to_bf16 = false;
-
-  bool bf16_products() const { return round_to_bf16 || type == DType::kBf16; }
-  std::string word() const { return round_to_bf16 ? "f32_rounded" : type_word(type); }
-  // Probabilities and gradients of scores are rounded to 8 bits between the products. The largest errors
-  // seen over all rows and levels: 0.009 of the scale of o, 0.021 of that of the gradients.
-  double forward_tolerance() const { return bf16_products() ? 0.012 : 1e-5; }
-  double backward_tolerance(double spread) const { return bf16_products() ? 0.03 : 3e-5 * spread; }
-};
-
-constexpr Numbers kNumbers[] = {{DType::kF32}, {DType::kBf16}, {DType::kF32, true}};
-
-/// `operand` with the values that the products will see: rounded, so that the reference sees them too.
-Operand multiplied(Operand operand, const Numbers& numbers) {
-  for (double& x : operand.value) x = numbers.bf16_products() ? rounded(x, DType::kBf16) : x;
-  return operand;
-}
-
-/// A problem with the arrays that its shape points to.
-struct Bound {
-  AttentionShape s;
-  std::shared_ptr<std::vector<int32_t>> kv_begin = std::make_shared<std::vector<int32_t>>();
-  std::shared_ptr<std::vector<uint64_t>> samples = std::make_shared<std::vector<uint64_t>>();
-  int64_t q_rows() const { return s.batch * s.seq_q; }
-  int64_t kv_rows() const { return s.batch * s.kv_batch_rows; }
-};
-
-AttentionShape shape(int64_t batch, int64_t seq, int64_t heads, int64_t kv_heads, int64_t head_dim) {
-  AttentionShape s;
-  s.batch = batch;
-  s.seq_q = s.seq_k = seq;
-  s.heads = heads;
-  s.kv_heads = kv_heads;
-  s.head_dim = head_dim;
-  s.scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
-  return s;
-}
 
 Bound bind(const Problem& problem, const Numbers& numbers) {
   Bound bound;
@@ -94,35 +55,41 @@ Bound bind(const Problem& problem, const Numbers& numbers) {
 
 std::vector<Problem> training_problems() {
   std::vector<Problem> problems;
-  problems.push_back({.name = "causal", .s = shape(2, 70, 3, 3, 16)});
-  problems.push_back({.name = "whole_panels", .s = shape(1, 192, 2, 1, 64)});
-  problems.push_back({.name = "maxima_that_rise", .s = shape(1, 290, 2, 1, 32), .spread = 3.0});
-  problems.push_back({.name = "one_token", .s = shape(1, 1, 1, 1, 8)});
-  problems.push_back({.name = "odd_head_dim", .s = shape(1, 37, 2, 1, 7)});
-  problems.push_back({.name = "heads_of_40", .s = shape(2, 33, 2, 1, 40)});
-  problems.push_back({.name = "heads_of_80", .s = shape(1, 67, 2, 2, 80)});
-  problems.push_back({.name = "heads_of_96", .s = shape(1, 65, 2, 1, 96)});
-  problems.push_back({.name = "heads_of_128", .s = shape(1, 131, 2, 2, 128)});
-  problems.push_back({.name = "heads_of_256", .s = shape(1, 50, 2, 1, 256)});
-  problems.push_back({.name = "several_chunks", .s = shape(1, 140, 2, 1, 1024)});
-  problems.push_back({.name = "grouped", .s = shape(2, 129, 6, 2, 20)});
-  problems.push_back({.name = "many_tiles", .s = shape(1, 700, 2, 1, 32)});
-  problems.push_back({.name = "documents", .s = shape(2, 150, 2, 2, 24), .documents = 23});
-  Problem in_window = {.name = "documents_in_window", .s = shape(2, 150, 4, 2, 16), .documents = 41};
+  problems.push_back({.name = "causal", .s = attention_shape(2, 70, 3, 3, 16)});
+  problems.push_back({.name = "whole_panels", .s = attention_shape(1, 192, 2, 1, 64)});
+  problems.push_back({.name = "maxima_that_rise", .s = attention_shape(1, 290, 2, 1, 32), .spread = 3.0});
+  problems.push_back({.name = "one_token", .s = attention_shape(1, 1, 1, 1, 8)});
+  problems.push_back({.name = "odd_head_dim", .s = attention_shape(1, 37, 2, 1, 7)});
+  problems.push_back({.name = "heads_of_40", .s = attention_shape(2, 33, 2, 1, 40)});
+  problems.push_back({.name = "heads_of_80", .s = attention_shape(1, 67, 2, 2, 80)});
+  problems.push_back({.name = "heads_of_96", .s = attention_shape(1, 65, 2, 1, 96)});
+  problems.push_back({.name = "heads_of_128", .s = attention_shape(1, 131, 2, 2, 128)});
+  problems.push_back({.name = "heads_of_256", .s = attention_shape(1, 50, 2, 1, 256)});
+  problems.push_back({.name = "several_chunks", .s = attention_shape(1, 140, 2, 1, 1024)});
+  // Later chunks of keys are the first that later queries see.
+  Problem chunks_in_window = {.name = "several_chunks_in_window", .s = attention_shape(1, 300, 2, 1, 1024)};
+  chunks_in_window.s.window = 20;
+  problems.push_back(chunks_in_window);
+  problems.push_back({.name = "grouped", .s = attention_shape(2, 129, 6, 2, 20)});
+  problems.push_back({.name = "many_tiles", .s = attention_shape(1, 700, 2, 1, 32)});
+  problems.push_back({.name = "documents", .s = attention_shape(2, 150, 2, 2, 24), .documents = 23});
+  Problem in_window = {
+      .name = "documents_in_window", .s = attention_shape(2, 150, 4, 2, 16), .documents = 41};
   in_window.s.window = 17;
   problems.push_back(in_window);
-  problems.push_back({.name = "dropout", .s = shape(2, 130, 4, 2, 16), .dropout = 0.3f});
-  problems.push_back({.name = "large_scores", .s = shape(1, 90, 2, 2, 32), .spread = 6.0});
-  Problem window = {.name = "window", .s = shape(2, 200, 2, 2, 16)};
+  problems.push_back({.name = "dropout", .s = attention_shape(2, 130, 4, 2, 16), .dropout = 0.3f});
+  problems.push_back({.name = "large_scores", .s = attention_shape(1, 90, 2, 2, 32), .spread = 6.0});
+  Problem window = {.name = "window", .s = attention_shape(2, 200, 2, 2, 16)};
   window.s.window = 33;
   problems.push_back(window);
   window.name = "window_of_one";
   window.s.window = 1;
   problems.push_back(window);
-  Problem softcap = {.name = "softcap", .s = shape(1, 100, 2, 1, 16), .spread = 2.0};
+  Problem softcap = {.name = "softcap", .s = attention_shape(1, 100, 2, 1, 16), .spread = 2.0};
   softcap.s.softcap = 5.0f;
   problems.push_back(softcap);
-  Problem all = {.name = "everything", .s = shape(2, 260, 4, 2, 19), .documents = 61, .dropout = 0.1f};
+  Problem all = {
+      .name = "everything", .s = attention_shape(2, 260, 4, 2, 19), .documents = 61, .dropout = 0.1f};
   all.s.window = 40;
   all.s.softcap = 3.0f;
   problems.push_back(all);
@@ -131,17 +98,18 @@ std::vector<Problem> training_problems() {
 
 std::vector<Problem> cache_problems() {
   std::vector<Problem> problems;
-  Problem one = {.name = "cache_one_query", .s = shape(2, 1, 6, 2, 32), .cache = true};
+  Problem one = {.name = "cache_one_query", .s = attention_shape(2, 1, 6, 2, 32), .cache = true};
   one.s.seq_k = 201;
   one.s.q_offset = 200;
   one.s.kv_batch_rows = 256;
   problems.push_back(one);
-  Problem few = {.name = "cache_few_queries", .s = shape(2, 5, 8, 2, 17), .cache = true, .documents = 50};
+  Problem few = {
+      .name = "cache_few_queries", .s = attention_shape(2, 5, 8, 2, 17), .cache = true, .documents = 50};
   few.s.seq_k = 130;
   few.s.q_offset = 125;
   few.s.kv_batch_rows = 140;
   problems.push_back(few);
-  Problem chunk = {.name = "cache_chunk", .s = shape(1, 100, 4, 1, 16), .cache = true};
+  Problem chunk = {.name = "cache_chunk", .s = attention_shape(1, 100, 4, 1, 16), .cache = true};
   chunk.s.seq_k = 333;
   chunk.s.q_offset = 233;
   chunk.s.kv_batch_rows = 333;
@@ -291,19 +259,20 @@ GradientCase gradient_case(Problem problem) {
 }  // namespace
 
 void add_attention_cases(std::vector<OpCase>& cases) {
-  for (const Numbers& numbers : kNumbers) {
+  for (const Numbers& numbers : kAttentionNumbers) {
     for (const Problem& problem : training_problems()) {
       cases.push_back(forward_case(problem, numbers));
       cases.push_back(backward_case(problem, numbers));
     }
     for (const Problem& problem : cache_problems()) cases.push_back(forward_case(problem, numbers));
   }
+  add_attention_piece_cases(cases);
 }
 
 void add_attention_gradients(std::vector<GradientCase>& cases) {
-  cases.push_back(gradient_case({.name = "causal", .s = shape(2, 6, 2, 2, 3)}));
-  cases.push_back(gradient_case({.name = "grouped", .s = shape(1, 7, 4, 2, 3)}));
-  Problem all = {.name = "everything", .s = shape(2, 9, 2, 1, 3), .documents = 5, .dropout = 0.25f};
+  cases.push_back(gradient_case({.name = "causal", .s = attention_shape(2, 6, 2, 2, 3)}));
+  cases.push_back(gradient_case({.name = "grouped", .s = attention_shape(1, 7, 4, 2, 3)}));
+  Problem all = {.name = "everything", .s = attention_shape(2, 9, 2, 1, 3), .documents = 5, .dropout = 0.25f};
   all.s.window = 4;
   all.s.softcap = 1.5f;
   cases.push_back(gradient_case(all));

@@ -1,0 +1,160 @@
+// How attention backward divides keys into spans and chunks (attention_backward.cc), and how the gradients
+// reach the caller: dq as the sum of the spans' shares, dk and dv from the chunk's memory.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cpu/attention_mask.h"
+#include "kernels/cpu/attention_pack.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+constexpr int64_t kWantedTasks = 16, kMostSpans = 8, kLeastSpanKeys = 384;
+constexpr int64_t kChunkFloats = 131072;  // keys times width: at most 16 bytes each, 2 MiB
+
+/// Spans of `keys` keys and chunks of `chunk`, multiples of kTile.
+struct Spans {
+  int64_t count, keys, chunk;
+};
+
+inline Spans cut_keys(const AttentionShape& s) {
+  const int64_t tiles = (s.seq_k + kTile - 1) / kTile, groups = s.batch * s.kv_heads;
+  const int64_t wanted = least(kMostSpans, (kWantedTasks + groups - 1) / groups);
+  const int64_t spans = most(1, least(wanted, tiles * kTile / kLeastSpanKeys));
+  const int64_t keys = (tiles + spans - 1) / spans * kTile;
+  const int64_t chunk = most(kTile, kChunkFloats / padded_width(s.head_dim) / kTile * kTile);
+  return {(tiles * kTile + keys - 1) / keys, keys, least(chunk, keys)};
+}
+
+/// The longest chunk and the most spans of any number of keys up to this one. The only span of fewer keys may
+/// be longer than each of several, and they may be cut into more spans. The workspace planned for the longest
+/// sequence must suffice for all.
+inline Spans largest_spans(AttentionShape s) {
+  Spans largest = {0, 0, 0};
+  for (; s.seq_k > 0; s.seq_k -= kTile) {
+    const Spans spans = cut_keys(s);
+    largest.chunk = most(largest.chunk, spans.chunk);
+    largest.count = most(largest.count, spans.count);
+  }
+  return largest;
+}
+
+inline bool has_f32_gradients(const AttentionBackward& args) {
+  return args.s.type == DType::kF32 || args.f32_out || args.accumulate;
+}
+inline int64_t dq_stride(const AttentionBackward& args) {
+  return args.dq_stride > 0 ? args.dq_stride : args.s.q_stride;
+}
+inline int64_t dkv_stride(const AttentionBackward& args) {
+  return args.dkv_stride > 0 ? args.dkv_stride : args.s.kv_stride;
+}
+
+/// dq accumulates in the caller's memory, or in a share for each span; shares are added (and rounded) at the
+/// end.
+inline bool gathers_in_shares(const AttentionBackward& args, int64_t spans) {
+  return spans > 1 || !has_f32_gradients(args);
+}
+
+/// The first query of the first tile whose columns reach key `begin`. The first key's is tile 0, so that the
+/// span of that key begins dq of every query.
+inline int64_t first_query(const AttentionShape& s, int64_t begin) {
+  const int64_t query = begin - key_below(s);
+  return begin == 0 || query < 0 ? 0 : query / kTile * kTile;
+}
+
+/// Where dq of a span accumulates: row (b, t), head h at + (b * batch_rows + t) * stride + h * head_dim.
+struct QueryGradient {
+  float* dq;
+  int64_t batch_rows, stride;
+  bool begun;  // all rows have a value before the first chunk
+};
+
+/// The part [from, end) of the keys from `begin` to `end` that a query tile sees. Empty if from >= end.
+struct SeenKeys {
+  int64_t from, end;
+  bool any() const { return from < end; }
+};
+
+inline SeenKeys seen_of(const QueryTile& q, int64_t begin, int64_t end) {
+  return {most(q.lo, begin), least(q.hi + 1, end)};
+}
+
+/// Writes the gradients of the chunk's keys [begin, end), of which queries met those of `met`. Others are 0,
+/// or if the gradients accumulate, as they were.
+template <class G>
+void store_keys(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_t begin, int64_t end,
+                const SeenKeys& met, const float* dkeys, const float* dvalues) {
+  const AttentionShape& s = args.s;
+  const int64_t width = padded_width(s.head_dim), d = s.head_dim;
+  for (int64_t key = begin; key < end; ++key) {
+    const int64_t at = (b * s.kv_batch_rows + key) * dkv_stride(args) + kv_head * d;
+    const float *dkey = dkeys + (key - begin) * width, *dvalue = dvalues + (key - begin) * width;
+    G *dk = static_cast<G*>(args.dk) + at, *dv = static_cast<G*>(args.dv) + at;
+    const bool here = key >= met.from && key < met.end;
+    if constexpr (std::is_same_v<G, float>) {
+      if (args.accumulate && here) {
+        add_row(dk, dkey, d, s.scale);
+        add_row(dv, dvalue, d, 1.0f);
+      }
+      if (args.accumulate) continue;
+    }
+    if (here) {
+      store_row(dk, dkey, d, s.scale);
+      store_row(dv, dvalue, d, 1.0f);
+    } else {
+      clear_row(dk, d);
+      clear_row(dv, d);
+    }
+  }
+}
+
+/// dq of query t of batch row b, all heads: the shares of the spans that its tile reached, in ascending order.
+template <class G>
+void add_shares(const AttentionBackward& args, const Spans& spans, const float* shares, int64_t b,
+                int64_t t) {
+  const AttentionShape& s = args.s;
+  const int64_t n = s.heads * s.head_dim, between = s.batch * s.seq_q * n;
+  const float* const share = shares + (b * s.seq_q + t) * n;
+  const int64_t reached = key_below(s) + t / kTile * kTile + kTile - 1;  // the last key row
+  const int64_t met = most(1, least(spans.count, reached / spans.keys + 1));
+  G* dq = static_cast<G*>(args.dq) + (b * s.q_rows() + t) * dq_stride(args);
+  for (int64_t j = 0; j < n; j += kLanes) {
+    const int lanes = static_cast<int>(least(kLanes, n - j));
+    vf sum = vload_n(share + j, lanes);
+    for (int64_t i = 1; i < met; ++i) sum = vadd(sum, vload_n(share + i * between + j, lanes));
+    if (args.accumulate) sum = vadd(load_n(dq + j, lanes), sum);
+    store_n(dq + j, sum, lanes);
+  }
+}
+
+/// Adds the shares of rows first..last, numbered through the batch. If dq accumulates, rows that see none of
+/// the keys stay as they are.
+template <class G>
+void add_shares_of_rows(const AttentionBackward& args, const Spans& spans, const float* shares, int64_t first,
+                        int64_t last) {
+  const AttentionShape& s = args.s;
+  QueryTile q;
+  for (int64_t row = first; row < last; ++row) {
+    const int64_t b = row / s.seq_q, t = row % s.seq_q;
+    if (args.accumulate) set_rows(q, s, b, 0, 1, 0, t);
+    if (!args.accumulate || !q.sees_nothing(0)) add_shares<G>(args, spans, shares, b, t);
+  }
+}
+
+/// dq where there are no keys.
+inline void clear_queries(const AttentionBackward& args) {
+  const AttentionShape& s = args.s;
+  const int64_t n = s.heads * s.head_dim;
+  for (int64_t row = 0; row < s.batch * s.seq_q; ++row) {
+    const int64_t at = (row / s.seq_q * s.q_rows() + row % s.seq_q) * dq_stride(args);
+    if (has_f32_gradients(args)) {
+      clear_row(static_cast<float*>(args.dq) + at, n);
+    } else {
+      clear_row(static_cast<uint16_t*>(args.dq) + at, n);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL

@@ -1,0 +1,58 @@
+// What the rows of the op-case table for attention share: whole rows and caches (op_cases_attention.cc), and
+// pieces of rows (op_cases_attention_pieces.cc).
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/include/attention.h"
+#include "tests/harness/op_cases.h"
+
+namespace hawser::testing {
+
+/// How q, k, v and the rest are stored, and what the products are formed from.
+struct AttentionNumbers {
+  DType type;
+  bool round_to_bf16 = false;
+
+  bool bf16_products() const { return round_to_bf16 || type == DType::kBf16; }
+  std::string word() const { return round_to_bf16 ? "f32_rounded" : type_word(type); }
+  // Probabilities and gradients of scores are rounded to 8 bits between the products. The largest errors
+  // seen over all rows and levels: 0.009 of the scale of o, 0.021 of that of the gradients.
+  double forward_tolerance() const { return bf16_products() ? 0.012 : 1e-5; }
+  double backward_tolerance(double spread) const { return bf16_products() ? 0.03 : 3e-5 * spread; }
+};
+
+inline constexpr AttentionNumbers kAttentionNumbers[] = {{DType::kF32}, {DType::kBf16}, {DType::kF32, true}};
+
+/// `operand` with the values that the products will see: rounded, so that the reference sees them too.
+inline Operand multiplied(Operand operand, const AttentionNumbers& numbers) {
+  for (double& x : operand.value) x = numbers.bf16_products() ? rounded(x, DType::kBf16) : x;
+  return operand;
+}
+
+/// A problem with the arrays that its shape points to.
+struct BoundAttention {
+  kernels::AttentionShape s;
+  std::shared_ptr<std::vector<int32_t>> kv_begin = std::make_shared<std::vector<int32_t>>();
+  std::shared_ptr<std::vector<uint64_t>> samples = std::make_shared<std::vector<uint64_t>>();
+  int64_t q_rows() const { return s.batch * s.q_rows(); }
+  int64_t kv_rows() const { return s.batch * s.kv_batch_rows; }
+};
+
+/// Queries of one row and as many keys.
+inline kernels::AttentionShape attention_shape(int64_t batch, int64_t seq, int64_t heads, int64_t kv_heads,
+                                               int64_t head_dim) {
+  kernels::AttentionShape s;
+  s.batch = batch;
+  s.seq_q = s.seq_k = seq;
+  s.heads = heads;
+  s.kv_heads = kv_heads;
+  s.head_dim = head_dim;
+  s.scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+  return s;
+}
+
+}  // namespace hawser::testing
