@@ -289,7 +289,7 @@ void backward(const AttentionBackward& args, Stream& stream) {
     const QueryGradient out =
         in_shares
             ? QueryGradient{shares + span * s.batch * s.seq_q * share_width, s.seq_q, share_width, false}
-            : QueryGradient{static_cast<float*>(args.dq), s.q_rows(), dq_stride(args), args.accumulate};
+            : QueryGradient{static_cast<float*>(args.dq), s.q_rows(), dq_stride(args), args.accumulate_q};
     backward_span<Words, E>(args, b, kv_head, span * spans.keys, least((span + 1) * spans.keys, s.seq_k), out,
                             scratch_at<Words>(base + worker * worker_floats, s, spans.chunk));
   });
@@ -320,7 +320,7 @@ int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_
 void attention_backward(const AttentionBackward& args, Stream& stream) {
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
-  if (s.seq_k <= 0) return args.accumulate ? void() : clear_queries(args);
+  if (s.seq_k <= 0) return args.accumulate_q ? void() : clear_queries(args);
   if (s.type == DType::kBf16) {
     backward<Bf16TileWords, uint16_t>(args, stream);
   } else if (s.round_to_bf16) {

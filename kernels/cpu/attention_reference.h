@@ -139,16 +139,18 @@ void attention_backward_row(const AttentionShape& s, int64_t b, int64_t h, int64
 
 /// What AttentionBackward says besides the shape and the operands.
 struct BackwardOptions {
-  bool accumulate = false;
+  bool accumulate_q = false, accumulate_kv = false;
   int64_t dq_stride = 0, dkv_stride = 0;
 };
 
+/// Clears what does not accumulate.
 template <class T>
-void clear_gradients(const AttentionShape& s, T* dq, T* dk, T* dv, int64_t dq_stride, int64_t dkv_stride) {
+void clear_gradients(const AttentionShape& s, T* dq, T* dk, T* dv, int64_t dq_stride, int64_t dkv_stride,
+                     const BackwardOptions& options) {
   for (int64_t b = 0; b < s.batch; ++b) {
-    for (int64_t t = 0; t < s.seq_q; ++t)
+    for (int64_t t = 0; t < s.seq_q && !options.accumulate_q; ++t)
       std::fill_n(dq + (b * s.q_rows() + t) * dq_stride, s.heads * s.head_dim, T(0));
-    for (int64_t key = 0; key < s.seq_k; ++key) {
+    for (int64_t key = 0; key < s.seq_k && !options.accumulate_kv; ++key) {
       const int64_t row = (b * s.kv_batch_rows + key) * dkv_stride;
       std::fill_n(dk + row, s.kv_heads * s.head_dim, T(0));
       std::fill_n(dv + row, s.kv_heads * s.head_dim, T(0));
@@ -162,7 +164,7 @@ void attention_backward_reference(const AttentionShape& s, T* dq, T* dk, T* dv, 
                                   const BackwardOptions& options = {}) {
   const int64_t dq_stride = options.dq_stride > 0 ? options.dq_stride : s.q_stride;
   const int64_t dkv_stride = options.dkv_stride > 0 ? options.dkv_stride : s.kv_stride;
-  if (!options.accumulate) clear_gradients(s, dq, dk, dv, dq_stride, dkv_stride);
+  clear_gradients(s, dq, dk, dv, dq_stride, dkv_stride, options);
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t h = 0; h < s.heads; ++h) {
       const int64_t at_kv = h / (s.heads / s.kv_heads) * s.head_dim, kv_row = b * s.kv_batch_rows;

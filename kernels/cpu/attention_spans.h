@@ -41,7 +41,7 @@ inline Spans largest_spans(AttentionShape s) {
 }
 
 inline bool has_f32_gradients(const AttentionBackward& args) {
-  return args.s.type == DType::kF32 || args.f32_out || args.accumulate;
+  return args.s.type == DType::kF32 || args.f32_out || args.accumulate_q || args.accumulate_kv;
 }
 inline int64_t dq_stride(const AttentionBackward& args) {
   return args.dq_stride > 0 ? args.dq_stride : args.s.q_stride;
@@ -93,11 +93,11 @@ void store_keys(const AttentionBackward& args, int64_t b, int64_t kv_head, int64
     G *dk = static_cast<G*>(args.dk) + at, *dv = static_cast<G*>(args.dv) + at;
     const bool here = key >= met.from && key < met.end;
     if constexpr (std::is_same_v<G, float>) {
-      if (args.accumulate && here) {
+      if (args.accumulate_kv && here) {
         add_row(dk, dkey, d, s.scale);
         add_row(dv, dvalue, d, 1.0f);
       }
-      if (args.accumulate) continue;
+      if (args.accumulate_kv) continue;
     }
     if (here) {
       store_row(dk, dkey, d, s.scale);
@@ -123,7 +123,7 @@ void add_shares(const AttentionBackward& args, const Spans& spans, const float* 
     const int lanes = static_cast<int>(least(kLanes, n - j));
     vf sum = vload_n(share + j, lanes);
     for (int64_t i = 1; i < met; ++i) sum = vadd(sum, vload_n(share + i * between + j, lanes));
-    if (args.accumulate) sum = vadd(load_n(dq + j, lanes), sum);
+    if (args.accumulate_q) sum = vadd(load_n(dq + j, lanes), sum);
     store_n(dq + j, sum, lanes);
   }
 }
@@ -137,8 +137,8 @@ void add_shares_of_rows(const AttentionBackward& args, const Spans& spans, const
   QueryTile q;
   for (int64_t row = first; row < last; ++row) {
     const int64_t b = row / s.seq_q, t = row % s.seq_q;
-    if (args.accumulate) set_rows(q, s, b, 0, 1, 0, t);
-    if (!args.accumulate || !q.sees_nothing(0)) add_shares<G>(args, spans, shares, b, t);
+    if (args.accumulate_q) set_rows(q, s, b, 0, 1, 0, t);
+    if (!args.accumulate_q || !q.sees_nothing(0)) add_shares<G>(args, spans, shares, b, t);
   }
 }
 

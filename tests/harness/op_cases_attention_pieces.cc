@@ -23,7 +23,8 @@ struct Piece {
   int64_t documents = 0;  // kv_begin from documents of about this length
   float dropout = 0;
   double spread = 1.0;
-  bool f32_out = false, combine = false;  // merge, accumulate
+  bool f32_out = false, combine = false;  // merge; accumulate both
+  bool only_q = false, only_kv = false;   // accumulate these
   int64_t dq_gap = 0, dkv_gap = 0;        // own strides of the gradients, this much longer
 };
 
@@ -46,6 +47,10 @@ void add_columns(std::vector<Piece>& pieces) {
   pieces.push_back({.name = "keys_partly_after", .s = columns(s, 30, 60, 100)});
   pieces.push_back({.name = "keys_wholly_after", .s = columns(s, 0, 71, 50)});
   pieces.push_back({.name = "keys_wholly_after_combined", .s = columns(s, 0, 71, 50), .combine = true});
+  pieces.push_back({.name = "keys_before_adding_to_q", .s = columns(s, 100, 20, 60), .only_q = true});
+  pieces.push_back({.name = "keys_before_adding_to_kv", .s = columns(s, 100, 20, 60), .only_kv = true});
+  pieces.push_back({.name = "keys_after_adding_to_q", .s = columns(s, 0, 71, 50), .only_q = true});
+  pieces.push_back({.name = "keys_after_adding_to_kv", .s = columns(s, 0, 71, 50), .only_kv = true});
   pieces.push_back({.name = "same_columns", .s = columns(attention_shape(1, 150, 2, 1, 64), 37, 37, 150)});
   pieces.push_back({.name = "window", .s = within(columns(one, 200, 100, 90), 40)});
   pieces.push_back({.name = "window_combined", .s = within(columns(one, 200, 100, 90), 40), .combine = true});
@@ -225,7 +230,8 @@ OpCase backward_case(const Piece& piece, const Numbers& numbers) {
               sources(piece, numbers, bound, false), nullptr, nullptr};
   c.wide = s.head_dim > 256;
   push_saved(c, bound, numbers);
-  const bool f32 = piece.f32_out || piece.combine;
+  const bool to_q = piece.combine || piece.only_q, to_kv = piece.combine || piece.only_kv;
+  const bool f32 = piece.f32_out || to_q || to_kv;
   const DType type = f32 ? DType::kF32 : numbers.type;
   const double tolerance = numbers.backward_tolerance(piece.spread);
   const int64_t dq_stride = piece.dq_gap > 0 ? s.q_stride + piece.dq_gap : 0;
@@ -234,8 +240,8 @@ OpCase backward_case(const Piece& piece, const Numbers& numbers) {
   const int64_t n_kv = bound.kv_rows() * (s.kv_stride + piece.dkv_gap);
   for (const char* name : {"dq", "dk", "dv"}) {
     const int64_t n = name[1] == 'q' ? n_q : n_kv;
-    c.operands.push_back(piece.combine ? in_out(name, type, n, 7, 1.0, tolerance)
-                                       : output(name, type, n, tolerance));
+    c.operands.push_back((name[1] == 'q' ? to_q : to_kv) ? in_out(name, type, n, 7, 1.0, tolerance)
+                                                         : output(name, type, n, tolerance));
   }
   c.fast = [=, keep = bound](const FastCall& call) {
     AttentionBackward args = {s,
@@ -250,7 +256,7 @@ OpCase backward_case(const Piece& piece, const Numbers& numbers) {
                               call.data[2],
                               nullptr};
     args.f32_out = f32;
-    args.accumulate = piece.combine;
+    args.accumulate_q = to_q, args.accumulate_kv = to_kv;
     args.dq_stride = dq_stride, args.dkv_stride = dkv_stride;
     args.workspace =
         call.workspace(call.table.attention_backward_workspace_bytes(args, call.stream.num_workers));
@@ -259,7 +265,7 @@ OpCase backward_case(const Piece& piece, const Numbers& numbers) {
   c.reference = [=, keep = bound](RealOperands& x) {
     kernels::attention_backward_reference(s, x[6].data(), x[7].data(), x[8].data(), x[3].data(), x[4].data(),
                                           x[5].data(), x[0].data(), x[1].data(), x[2].data(),
-                                          {piece.combine, dq_stride, dkv_stride});
+                                          {to_q, to_kv, dq_stride, dkv_stride});
   };
   return c;
 }

@@ -186,7 +186,7 @@ void run_zigzag(Rows& rows, int64_t ranks, const KernelTable& table) {
   });
   each_piece([&](Columns queries, Columns keys, bool) {
     AttentionBackward b = piece(rows.backward(), queries, keys);
-    b.accumulate = true;
+    b.accumulate_q = b.accumulate_kv = true;
     run(b, table);
   });
 }
@@ -275,7 +275,7 @@ TEST(AttentionPieces, ThatNobodySeesChangeNoBit) {
         f.s = s, f.s.round_to_bf16 = bf16, f.merge = true;
         run(f, *table);
         AttentionBackward b = rows.backward();
-        b.s = f.s, b.accumulate = true;
+        b.s = f.s, b.accumulate_q = b.accumulate_kv = true;
         run(b, *table);
         expect_same_bits(rows, before);
       }
