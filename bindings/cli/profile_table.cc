@@ -120,6 +120,10 @@ std::string profile_table(const ordered_json& profile, const ordered_json& measu
                0);
     table.line("waiting for communication", 0, rank.at("waited_seconds"), 0, 0, 0);
   }
+  if (const ordered_json& within = rank.at("exchanges"); within.at("calls") > 0) {
+    table.line("exchanges within blocks", within.at("calls"), within.at("seconds"), 0, within.at("bytes"), 0);
+    rest -= within.at("seconds").get<double>();
+  }
   table.line("between kernels", 0, std::max(0.0, rest), 0, 0, 0);
   table.total();
   return table.text() + (ranks.size() > 1 ? totals(ranks) : "");

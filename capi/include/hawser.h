@@ -946,8 +946,8 @@ HWS_API hws_status hws_engine_set_trace(hws_engine* engine, int32_t detail);
 HWS_API hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out);
 /** *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which
  * warms up, once there is another. HWS_FORMAT_JSON: {"ranks": [{"rank", "steps", "seconds",
- * "waited_seconds", "communication": {"calls", "seconds", "bytes"}, "kernels": [{"kernel", "type", "calls",
- * "seconds", "flops", "bytes"}]}]}, slowest kernel first. A matmul, also a fused one such as "matmul_gelu",
+ * "waited_seconds", "communication": {"calls", "seconds", "bytes"}, "exchanges": the same within blocks, "kernels":
+ * [{"kernel", "type", "calls", "seconds", "flops", "bytes"}]}]}, slowest kernel first. A matmul, also a fused one such as "matmul_gelu",
  * has a row for each shape ("m", "n", "k", "a_transposed", "b_transposed"). flops are those of matrix
  * products and attention; bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a
  * table. Errors: HWS_FAILED_PRECONDITION if no step was recorded. */

@@ -52,8 +52,6 @@ class ColumnExchange {
 
   /// Copies data[elements] of rank `root` to all ranks.
   virtual void broadcast(void* /*data*/, DType /*type*/, int64_t /*elements*/, int64_t /*root*/) const {}
-  /// Bytes that this rank has sent, by the ring form of each operation (comm/ledger.h).
-  virtual int64_t sent_bytes() const { return 0; }
 
  private:
   OwnColumns own_;

@@ -12,13 +12,15 @@ namespace {
 struct CountingStream {
   Stream base;
   double flops = 0;
+  ExchangeNotes* notes = nullptr;
 };
-
-double& flops_of(Stream& stream) { return reinterpret_cast<CountingStream&>(stream).flops; }
 
 template <typename Args>
 void count(const Args& args, Stream& s) {
-  flops_of(s) += work_of(args).flops;
+  auto& stream = reinterpret_cast<CountingStream&>(s);
+  const double flops = work_of(args).flops;
+  stream.flops += flops;
+  stream.notes->flops += flops;
 }
 
 template <typename Args>
@@ -37,11 +39,13 @@ kernels::KernelTable dry_kernels(const kernels::KernelTable& real) {
 class DryRun {
  public:
   DryRun(const Model& model, const kernels::KernelTable& kernels, int32_t workers, WeightTypes types,
-         int64_t batch, int64_t seq, bool training, const Exchange& exchange, const ColumnExchange& columns)
+         int64_t batch, int64_t seq, bool training, const Exchange& exchange, const ColumnExchange& columns,
+         ExchangeNotes* notes)
       : table_(dry_kernels(kernels)) {
     for (const ParameterGroup& g : model.table().groups())
       groups_.push_back({static_cast<const char*>(fake()), g.trainable ? fake_floats() : nullptr});
     stream_.base = {nullptr, workers};
+    stream_.notes = notes ? notes : &unread_;
     ctx_.kernels = &table_;
     ctx_.stream = &stream_.base;
     ctx_.workspace = &workspace_;
@@ -65,17 +69,16 @@ class DryRun {
     workspace_ = Region::measuring();
     Region saved = Region::measuring();
     stream_.flops = 0;
-    const int64_t sent = sent_bytes();
+    *stream_.notes = {};
     call(ctx_, saved);
-    return {workspace_.high(), saved.high(), stream_.flops, sent_bytes() - sent};
+    return {workspace_.high(), saved.high(), stream_.flops, stream_.notes->list};
   }
 
  private:
-  int64_t sent_bytes() const { return ctx_.exchange->sent_bytes() + ctx_.columns->sent_bytes(); }
-
   kernels::KernelTable table_;
   std::vector<GroupPointers> groups_;
   CountingStream stream_;
+  ExchangeNotes unread_;
   Region workspace_;
   Context ctx_;
 };
@@ -84,8 +87,8 @@ class DryRun {
 
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                          WeightTypes types, int64_t batch, int64_t seq, bool training, bool chunk_logits,
-                         const Exchange& exchange, const ColumnExchange& columns) {
-  DryRun dry(model, kernels, workers, types, batch, seq, training, exchange, columns);
+                         const Exchange& exchange, const ColumnExchange& columns, ExchangeNotes* notes) {
+  DryRun dry(model, kernels, workers, types, batch, seq, training, exchange, columns, notes);
   float* const f = DryRun::fake_floats();
   const LmHeadLoss& head = model.head();
   ModelCosts costs;
@@ -115,7 +118,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
 int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                                  WeightTypes types, int64_t rows, int64_t capacity, bool chunk_logits,
                                  const Exchange& exchange) {
-  DryRun dry(model, kernels, workers, types, 1, rows, false, exchange, kAllColumns);
+  DryRun dry(model, kernels, workers, types, 1, rows, false, exchange, kAllColumns, nullptr);
   float* const f = DryRun::fake_floats();
   const KvCache cache{DryRun::fake(), DryRun::fake(), capacity - rows};
   const CallCost logits = dry.measure([&](const Context& c, Region&) {

@@ -60,9 +60,6 @@ class Exchange {
   virtual void sum(const Context&, void* /*data*/, DType /*type*/, int64_t /*elements*/) const {}
   /// Fills all[ranks][count] with one array of each rank. This rank's own is already there.
   virtual void gather(const Context&, float* /*all*/, int64_t /*count*/) const {}
-
-  /// Bytes that this rank has sent, by the ring form of each operation (comm/ledger.h).
-  virtual int64_t sent_bytes() const { return 0; }
 };
 
 inline const Exchange kAlone{};

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/base/exchange_note.h"
 #include "engine/nn/block.h"
 #include "engine/nn/embedding.h"
 #include "engine/nn/lm_head_loss.h"
@@ -51,7 +52,7 @@ class Model {
 struct CallCost {
   int64_t workspace = 0, saved = 0;
   double flops = 0;
-  int64_t sent_bytes = 0;  ///< through the exchanges
+  std::vector<ExchangeNote> exchanges;
 };
 
 struct ModelCosts {
@@ -62,12 +63,12 @@ struct ModelCosts {
 
 /// Costs for micro-batches of [batch, seq] with weights of `types`, on a stream of `workers`, with the
 /// workspace needs of `kernels`. `chunk_logits`: logits go through a chunk in the workspace, because kernels
-/// cannot write the caller's memory. `exchange` and `columns` must move nothing: their workspace and what they would send
+/// cannot write the caller's memory. `exchange` and `columns` must move nothing. Their workspace and what they would send
 /// are counted. `seq` is own columns.
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                          WeightTypes types, int64_t batch, int64_t seq, bool training,
                          bool chunk_logits = false, const Exchange& exchange = kAlone,
-                         const ColumnExchange& columns = kAllColumns);
+                         const ColumnExchange& columns = kAllColumns, ExchangeNotes* notes = nullptr);
 
 /// The most workspace that one generation call needs: `rows` new positions, up to `capacity` cached, and
 /// logits of one.

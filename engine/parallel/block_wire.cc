@@ -4,44 +4,46 @@
 
 namespace hawser::parallel {
 
-void BlockWire::count(int64_t sent, int64_t bytes) {
-  sent_bytes_ += sent;
+using comm::Operation;
+
+void BlockWire::count(Operation operation, int64_t sent, int64_t bytes) {
+  note(operation, sent);
   most_bytes_ = std::max(most_bytes_, bytes);
 }
 
 void BlockWire::all_reduce(void* data, DType type, int64_t elements) {
   const int64_t share = (elements + ranks_ - 1) / ranks_;
-  count(2 * (ranks_ - 1) * share * dtype_bytes(type), elements * dtype_bytes(type));
+  count(Operation::kAllReduce, 2 * (ranks_ - 1) * share * dtype_bytes(type), elements * dtype_bytes(type));
   carry_all_reduce(data, type, elements);
 }
 
 void BlockWire::all_gather(void* full, const void* shard, DType type, int64_t elements) {
   const int64_t bytes = elements * dtype_bytes(type);
-  count((ranks_ - 1) * bytes, (ranks_ + 1) * bytes);
+  count(Operation::kAllGather, (ranks_ - 1) * bytes, (ranks_ + 1) * bytes);
   carry_all_gather(full, shard, type, elements);
 }
 
 void BlockWire::reduce_scatter(float* shard, const float* full, int64_t elements) {
   const int64_t bytes = elements * dtype_bytes(DType::kF32);
-  count((ranks_ - 1) * bytes, (ranks_ + 1) * bytes);
+  count(Operation::kReduceScatter, (ranks_ - 1) * bytes, (ranks_ + 1) * bytes);
   carry_reduce_scatter(shard, full, elements);
 }
 
 void BlockWire::shift(void* in, const void* out, DType type, int64_t elements) {
   const int64_t bytes = elements * dtype_bytes(type);
-  count(bytes, 2 * bytes);
+  count(Operation::kAllToAll, bytes, 2 * bytes);
   carry_shift(in, out, bytes);
 }
 
 void BlockWire::all_to_all(void* in, const void* out, DType type, int64_t elements) {
   const int64_t bytes = elements * dtype_bytes(type);
-  count((ranks_ - 1) * bytes, 2 * ranks_ * bytes);
+  count(Operation::kAllToAll, (ranks_ - 1) * bytes, 2 * ranks_ * bytes);
   carry_all_to_all(in, out, bytes);
 }
 
 void BlockWire::broadcast(void* data, DType type, int64_t elements, int64_t root) {
   const int64_t bytes = elements * dtype_bytes(type);
-  count(rank_ == root ? bytes : 0, bytes);
+  count(Operation::kBroadcast, rank_ == root ? bytes : 0, bytes);
   carry_broadcast(data, bytes, root);
 }
 

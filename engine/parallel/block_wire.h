@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/dtype.h"
+#include "engine/base/exchange_note.h"
 #include "engine/comm/process_group.h"
 #include "engine/device/host_link.h"
 
@@ -16,8 +17,6 @@ class BlockWire {
   virtual ~BlockWire() = default;
   int64_t rank() const { return rank_; }
   int64_t ranks() const { return ranks_; }
-  /// What this rank has sent, by the ring form of each operation (comm/ledger.h).
-  int64_t sent_bytes() const { return sent_bytes_; }
   /// The most bytes that one call reads and writes in memory.
   int64_t most_bytes() const { return most_bytes_; }
 
@@ -42,26 +41,37 @@ class BlockWire {
   virtual void carry_shift(void* in, const void* out, int64_t bytes) = 0;
   virtual void carry_all_to_all(void* in, const void* out, int64_t bytes) = 0;
   virtual void carry_broadcast(void* data, int64_t bytes, int64_t root) = 0;
+  /// Before a call: what this rank sends by the ring form of the operation (comm/ledger.h).
+  virtual void note(comm::Operation, int64_t /*sent*/) {}
 
  private:
-  void count(int64_t sent, int64_t bytes);
+  void count(comm::Operation operation, int64_t sent, int64_t bytes);
 
   int64_t rank_, ranks_;
-  int64_t sent_bytes_ = 0, most_bytes_ = 0;
+  int64_t most_bytes_ = 0;
 };
 
 /// For dry runs: moves nothing.
 class CountingWire final : public BlockWire {
  public:
   explicit CountingWire(int64_t ranks, int64_t rank = 0) : BlockWire(rank, ranks) {}
+  /// Writes down every exchange as one of `group`. Both must outlive the wire.
+  CountingWire(int64_t ranks, const char* group, ExchangeNotes* notes)
+      : BlockWire(0, ranks), group_(group), notes_(notes) {}
 
  private:
+  void note(comm::Operation operation, int64_t sent) override {
+    if (notes_) notes_->add(group_, comm::operation_name(operation), sent);
+  }
   void carry_all_reduce(void*, DType, int64_t) override {}
   void carry_all_gather(void*, const void*, DType, int64_t) override {}
   void carry_reduce_scatter(float*, const float*, int64_t) override {}
   void carry_shift(void*, const void*, int64_t) override {}
   void carry_all_to_all(void*, const void*, int64_t) override {}
   void carry_broadcast(void*, int64_t, int64_t) override {}
+
+  const char* group_ = "";
+  ExchangeNotes* notes_ = nullptr;
 };
 
 /// Over the hosts, by a process group with a lane of its own. Calls allocate nothing and throw the group's errors.

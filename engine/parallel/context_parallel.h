@@ -29,7 +29,6 @@ class ContextParallel : public nn::ColumnExchange {
   void broadcast(void* data, DType type, int64_t elements, int64_t root) const override {
     wire_.broadcast(data, type, elements, root);
   }
-  int64_t sent_bytes() const override { return wire_.sent_bytes(); }
 
  protected:
   /// Copies `rows` rows of `width` elements, as many apart as the strides say; converts if the types differ.

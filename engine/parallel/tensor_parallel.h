@@ -20,7 +20,6 @@ class TensorParallel : public nn::Exchange {
 
   int64_t ranks() const override { return wire_.ranks(); }
   int64_t rank() const override { return wire_.rank(); }
-  int64_t sent_bytes() const override { return wire_.sent_bytes(); }
 
   void enter_backward(const nn::Context& ctx, float* own, float* whole, int64_t width) const override;
   void leave(const nn::Context& ctx, float* own, float* whole, int64_t width) const override;

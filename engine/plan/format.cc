@@ -24,6 +24,14 @@ bool of_many_ranks(const Plan& plan) {
                      [](const Instruction& n) { return n.sent_bytes > 0; });
 }
 
+OrderedJson exchanges_json(const Instruction& n) {
+  OrderedJson json = OrderedJson::array();
+  for (const ExchangeNote& note : n.exchanges)
+    json.push_back(
+        {{"group", note.group}, {"operation", note.operation}, {"bytes", note.bytes}, {"flops", note.flops}});
+  return json;
+}
+
 /// The transfer that each lane is awaited up to.
 std::string waits_text(const LaneMarks& waits) {
   std::string text;
@@ -120,6 +128,7 @@ std::string plan_json(const Plan& plan) {
                                     {"stream", lane_name(n.lane)},
                                     {"accumulate", n.accumulate},
                                     {"sent_bytes", n.sent_bytes},
+                                    {"exchanges", exchanges_json(n)},
                                     {"waits_for", waits_json(n.waits_for)},
                                     {"flops", n.flops}});
   return json.dump();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/exchange_note.h"
 #include "engine/plan/op_table.h"
 
 namespace hawser::plan {
@@ -115,6 +116,8 @@ struct Instruction {
   /// Bytes that this rank sends, by the ring form of the operation (comm/ledger.h). On the compute lane: for
   /// what the instruction waits for, exchanges within its block and sums over all ranks.
   int64_t sent_bytes = 0;
+  /// The exchanges within its block, in order; their bytes are in sent_bytes.
+  std::vector<ExchangeNote> exchanges;
   /// The last transfer of each lane that must finish before this one starts. Computed from the arena bytes
   /// that both use.
   LaneMarks waits_for;

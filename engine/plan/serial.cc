@@ -34,7 +34,8 @@ class Schedule {
     for (const Named& r : reads) n.read(r.operand, r.slot);
     for (const Named& w : writes) n.write(w.operand, w.slot);
     n.flops = cost.flops;
-    n.sent_bytes = cost.sent_bytes;
+    n.exchanges = cost.exchanges;
+    n.sent_bytes = sent_bytes(cost.exchanges);
     return plan_.add(std::move(n), cost.workspace);
   }
 

@@ -13,7 +13,7 @@ namespace hawser::plan {
 struct Cost {
   int64_t workspace = 0, saved = 0;
   double flops = 0;
-  int64_t sent_bytes = 0;  ///< to the ranks that compute the block together
+  std::vector<ExchangeNote> exchanges = {};  ///< with the ranks that compute the block together
 };
 
 /// Persistent state of one block on this rank in bytes, and which parts exist as a whole only at times.

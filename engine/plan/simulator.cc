@@ -22,6 +22,8 @@ void check_costs(const Plan& plan, const CostTable& costs) {
   check_cost("seconds_per_flop", costs.seconds_per_flop);
   check_cost("seconds_per_instruction", costs.seconds_per_instruction);
   check_cost("latency", costs.latency);
+  check_cost("exchange_bytes_per_second", costs.exchange_bytes_per_second);
+  check_cost("exchange_latency", costs.exchange_latency);
   for (const Instruction& n : plan.instructions)
     if (n.sent_bytes > 0 && !(costs.bytes_per_second > 0))
       fail(Code::kInvalidArgument, "simulate: bytes_per_second is {}, but plan {} sends bytes",
@@ -80,14 +82,31 @@ class RankClock {
     line_.times[i].sent_begin = begin, line_.times[i].sent_end = end;
     if (plan_.instructions[i].is_transfer()) line_.times[i].begin = begin, line_.times[i].end = end;
   }
-  void compute(size_t i) {
+  double exchange_seconds(const Instruction& n) const {
+    const double rate =
+        costs_.exchange_bytes_per_second > 0 ? costs_.exchange_bytes_per_second : costs_.bytes_per_second;
+    double seconds = 0;
+    for (const ExchangeNote& note : n.exchanges)
+      seconds += costs_.exchange_latency + static_cast<double>(note.bytes) / rate;
+    return seconds;
+  }
+  void compute(size_t i, double exchanging) {
     Times& t = line_.times[i];
     t.begin = now_;
-    now_ += costs_.seconds.empty()
-                ? costs_.seconds_per_instruction + plan_.instructions[i].flops * costs_.seconds_per_flop
-                : costs_.seconds[i];
+    t.exchanging = exchanging;
+    now_ += exchanging + compute_seconds(i);
     t.end = now_;
     if (!meets_others(plan_.instructions[i])) t.sent_begin = t.sent_end = t.begin;
+  }
+  /// The last rank of a block's exchanges is done: nobody ends before.
+  void end_with(size_t i, double end) {
+    line_.times[i].exchanging += end - now_;
+    line_.times[i].end = now_ = end;
+  }
+  double compute_seconds(size_t i) const {
+    return costs_.seconds.empty()
+               ? costs_.seconds_per_instruction + plan_.instructions[i].flops * costs_.seconds_per_flop
+               : costs_.seconds[i];
   }
 
  private:
@@ -132,10 +151,26 @@ class Simulation {
       lane_free = begin + takes;
       for (RankClock& rank : ranks_) rank.transfer(i, begin, lane_free);
     }
+    if (!n.exchanges.empty()) return exchange(i);
     for (RankClock& rank : ranks_) {
       if (meets) rank.stand_still(i, lane_free);
-      if (!transfer) rank.compute(i);
+      if (!transfer) rank.compute(i, 0);
     }
+  }
+
+  /// An instruction that all ranks compute together.
+  void exchange(size_t i) {
+    double begin = 0, takes = 0, end = 0;
+    for (const RankClock& rank : ranks_) {
+      begin = std::max(begin, rank.now());
+      takes = std::max(takes, rank.exchange_seconds(plan_.instructions[i]));
+    }
+    for (RankClock& rank : ranks_) {
+      rank.stand_still(i, begin);
+      rank.compute(i, takes);
+      end = std::max(end, rank.now());
+    }
+    for (RankClock& rank : ranks_) rank.end_with(i, end);
   }
 
   void drain(size_t instruction) {

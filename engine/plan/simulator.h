@@ -8,7 +8,9 @@
 //     are done. Then it runs the instruction, or, if it is a transfer, queues it at no cost.
 //   * A communication lane starts a transfer once all ranks have queued it and the one before it is done. It
 //     takes latency + sent_bytes / bytes_per_second, with the numbers of the slowest rank.
-//   * An instruction of the compute lane that sends (COUNT_TOKENS and the last GRAD_NORM sum over ranks)
+//   * Exchanges within a block (Instruction::exchanges) take the same on the compute lane itself, beside what the
+//     communication lanes do. All ranks begin the instruction together and end it together.
+//   * An instruction of the compute lane that sends otherwise (COUNT_TOKENS and the last GRAD_NORM sum over ranks)
 //     queues its transfer on the data-parallel lane, waits until it is done, and then runs.
 //   * At the end of each half of the plan (Plan::commit), the compute lane waits until every transfer is done.
 //     The second half follows at once.
@@ -24,13 +26,15 @@ namespace hawser::plan {
 
 /// All costs are >= 0.
 struct CostTable {
-  /// Measured seconds of each instruction of the compute lane. One entry per instruction of the plan; those
+  /// Measured seconds of each instruction of the compute lane, without its exchanges. One entry per instruction of the plan; those
   /// of transfers are ignored. If empty, the two rates below are used.
   std::vector<double> seconds;
   double seconds_per_flop = 0;
-  double seconds_per_instruction = 0;  ///< for each on the compute lane, in addition to its FLOPs
-  double bytes_per_second = 0;         ///< sent by one rank; must be above 0 if the plan sends anything
-  double latency = 0;                  ///< seconds of each transfer, in addition to its bytes
+  double seconds_per_instruction = 0;    ///< for each on the compute lane, in addition to its FLOPs
+  double bytes_per_second = 0;           ///< sent by one rank; must be above 0 if the plan sends anything
+  double latency = 0;                    ///< seconds of each transfer, in addition to its bytes
+  double exchange_bytes_per_second = 0;  ///< the same for exchanges within blocks; 0: as for transfers
+  double exchange_latency = 0;           ///< seconds of each of those
 };
 
 /// Starts at second 0. Throws kInternal for a plan that would deadlock (an instruction waits for itself or a

@@ -19,6 +19,8 @@ struct Times {
   /// lane that sends (Instruction::sent_bytes) starts with a transfer on the data-parallel lane, and begins
   /// when that is done.
   double sent_begin = 0, sent_end = 0;
+  /// How much of it, on the compute lane, went by in exchanges within a block (Instruction::exchanges).
+  double exchanging = 0;
 };
 
 /// A time in which the compute lane waited.
@@ -41,6 +43,7 @@ struct Overlap {
   double communication_busy = 0;  ///< a transfer ran
   double exposed = 0;             ///< the compute lane waited for transfers
   double hidden = 0;              ///< a transfer ran while the compute lane ran something
+  double exchanging = 0;          ///< of compute_busy: in exchanges within blocks
   /// Of `hidden`: while it ran BACKWARD or LOSS (which includes the head's backward)
   double behind_backward = 0;
 
@@ -54,7 +57,9 @@ struct Overlap {
 Overlap overlap_of(const Plan& plan, const Timeline& timeline);
 
 /// Whether an instruction of the compute lane exchanges data with other ranks before it runs.
-inline bool meets_others(const Instruction& n) { return !n.is_transfer() && n.sent_bytes > 0; }
+inline bool meets_others(const Instruction& n) {
+  return !n.is_transfer() && n.sent_bytes > 0 && n.exchanges.empty();
+}
 /// The lane of its transfer.
 inline Lane sending_lane(const Instruction& n) { return n.is_transfer() ? n.lane : Lane::kDataParallel; }
 

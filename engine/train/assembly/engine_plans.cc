@@ -28,7 +28,7 @@ plan::Accumulation accumulation_of(const parallel::DataParallel& strategy, int64
   return strategy.reduces_each(micro_batches) ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace;
 }
 
-plan::Cost cost_of(const nn::CallCost& c) { return {c.workspace, c.saved, c.flops, c.sent_bytes}; }
+plan::Cost cost_of(const nn::CallCost& c) { return {c.workspace, c.saved, c.flops, c.exchanges}; }
 
 void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::ResolvedConfig& config,
                      const parallel::ShardLayout& layout, bool inference) {
@@ -47,7 +47,7 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
 
 plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                      const parallel::ShardLayout& layout, bool inference, parallel::BlockWire* wire,
-                     parallel::BlockWire* column_wire) {
+                     parallel::BlockWire* column_wire, ExchangeNotes* notes) {
   const nn::ModelConfig& m = model.config();
   const nn::OwnColumns own = own_columns(config);
   const int64_t batch = config.batch.micro_batch, columns = config.batch.sequence, seq = own.count(columns);
@@ -58,7 +58,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   const bool chunk_logits = !target.in_place || config.mesh.tp > 1 ||
                             config.mesh.cp > 1;  // only one of the ranks gets the caller's memory
   const nn::ModelCosts costs = nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq,
-                                                 true, chunk_logits, *exchange, *column_exchange);
+                                                 true, chunk_logits, *exchange, *column_exchange, notes);
   plan::Sizes s;
   add_state_sizes(&s, model, config, layout, inference);
   s.residual = exchange->own_rows(batch * seq).room * m.width * 4;
@@ -186,8 +186,9 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
   plans.peers = target.peers;
   const parallel::DataParallel& strategy = plans.strategy;
   const parallel::ShardLayout layout(model.table(), layout_options(config, strategy, 0, inference));
-  parallel::CountingWire wire(config.mesh.tp), column_wire(config.mesh.cp);
-  const plan::Sizes sizes = sizes_of(model, config, target, layout, inference, &wire, &column_wire);
+  ExchangeNotes notes;
+  parallel::CountingWire wire(config.mesh.tp, "tp", &notes), column_wire(config.mesh.cp, "cp", &notes);
+  const plan::Sizes sizes = sizes_of(model, config, target, layout, inference, &wire, &column_wire, &notes);
   if (!target.in_place) plans.pinned.exchange = std::max(wire.most_bytes(), column_wire.most_bytes());
   const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
   if (!inference) {

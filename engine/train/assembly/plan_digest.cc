@@ -11,6 +11,9 @@ uint64_t hash_of(const plan::Plan& plan) {
   for (const plan::Instruction& n : plan.instructions) {
     hash.add(n.op).add(n.micro_batch).add(n.block).add(n.bucket).add(n.lane).add(n.accumulate);
     hash.add(n.sent_bytes).add(n.uses.size());
+    hash.add(n.exchanges.size());
+    for (const ExchangeNote& note : n.exchanges)
+      hash.add(std::string_view(note.group)).add(std::string_view(note.operation)).add(note.bytes);
     for (const plan::Use& use : n.uses) {
       const plan::Slot& slot = plan.slot(use.slot);
       hash.add(use.operand).add(use.written).add(slot.role).add(slot.block).add(slot.persistent);

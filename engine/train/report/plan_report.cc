@@ -7,6 +7,7 @@
 #include "engine/base/json.h"
 #include "engine/device/cpu/thread_pool.h"
 #include "engine/parallel/closed_forms.h"
+#include "engine/parallel/exchange_forms.h"
 #include "engine/plan/segments.h"
 #include "engine/plan/timeline.h"
 #include "engine/train/assembly/assemble.h"
@@ -83,6 +84,7 @@ class PlanReport {
   parallel::ShardLayout layout() const {
     return {model_.table(), layout_options(a_.config, plans_.strategy, 0, false)};
   }
+  parallel::ExchangeShape exchange_shape() const;
   void count_traffic();
   void compare_stages();
   Choice choice(int64_t stage, parallel::ReducePolicy reduce) const;
@@ -129,6 +131,17 @@ int64_t sent_bytes(const plan::Plan& plan) {
   return bytes;
 }
 
+parallel::ExchangeShape PlanReport::exchange_shape() const {
+  const config::BatchConfig& batch = a_.config.batch;
+  parallel::ExchangeShape shape;
+  shape.local = model_.local(), shape.mesh = a_.config.mesh;
+  shape.micro_batches = batch.grad_accum_steps;
+  shape.rows = batch.micro_batch * nn::OwnColumns{a_.config.mesh.cp, 0}.count(batch.sequence);
+  shape.element_bytes = dtype_bytes(compute_type(a_.config));
+  shape.first_trainable = static_cast<int32_t>(model_.first_trainable_block());
+  return shape;
+}
+
 void PlanReport::count_traffic() {
   for (const plan::Instruction& n : plans_.train.instructions) {
     if (n.sent_bytes == 0) continue;
@@ -140,8 +153,11 @@ void PlanReport::count_traffic() {
   }
   const parallel::WeightUses uses{model_.config().tied_head,
                                   static_cast<int32_t>(model_.first_trainable_block())};
-  for (const parallel::ClosedForm& form :
-       parallel::closed_forms(layout(), plans_.strategy, a_.config.batch.grad_accum_steps, uses))
+  std::vector<parallel::ClosedForm> forms =
+      parallel::closed_forms(layout(), plans_.strategy, a_.config.batch.grad_accum_steps, uses);
+  for (parallel::ClosedForm& form : parallel::exchange_forms(exchange_shape()))
+    forms.push_back(std::move(form));
+  for (const parallel::ClosedForm& form : forms)
     for (TrafficRow& row : traffic_)
       if (row.op == form.op && row.bytes == form.bytes) row.formula = form.formula;
   for (TrafficRow& row : traffic_) {

@@ -37,6 +37,8 @@ OrderedJson rank_json(int32_t rank, const StepTrace& trace) {
   json["waited_seconds"] = sums.waited;
   json["communication"] = {
       {"calls", sums.transfers}, {"seconds", sums.communicating}, {"bytes", sums.sent_bytes}};
+  json["exchanges"] = {
+      {"calls", sums.exchanges}, {"seconds", sums.exchanging}, {"bytes", sums.exchanged_bytes}};
   json["kernels"] = OrderedJson::array();
   for (const KernelProfile::Row& row : slowest_first(*trace.profile()))
     json["kernels"].push_back(row_json(row));
@@ -62,6 +64,11 @@ std::string rank_text(int32_t rank, const StepTrace& trace) {
     line("communication (beside the above)", sums.transfers, sums.communicating, 0,
          static_cast<double>(sums.sent_bytes));
     line("waiting for communication", sums.transfers, sums.waited, 0, 0);
+  }
+  if (sums.exchanges > 0) {
+    line("exchanges within blocks", sums.exchanges, sums.exchanging, 0,
+         static_cast<double>(sums.exchanged_bytes));
+    rest -= sums.exchanging;
   }
   line("between kernels", 0, std::max(0.0, rest), 0, 0);
   return text;

@@ -18,7 +18,7 @@ constexpr size_t kMostKernels = 32;
 size_t calls_of(const plan::Plan& plan) {
   size_t calls = 0;
   for (const plan::Instruction& n : plan.instructions)
-    calls += n.is_transfer() ? kMostCalls : plan::meets_others(n) ? 1 : 0;
+    calls += n.is_transfer() ? kMostCalls : plan::meets_others(n) ? 1 : n.exchanges.size();
   return calls;
 }
 
@@ -28,7 +28,11 @@ StepTrace::StepTrace(const plan::Plan& plan, comm::RankComm* comm)
     : plan_(plan), comm_(comm), marks_(plan.instructions.size()) {
   halves_.reserve(2);
   if (!comm) return;
-  for (const std::string& name : comm->lane_names())
+  const std::vector<std::string> names = comm->lane_names();
+  // A transport with a single lane carries the exchanges in that one.
+  block_lane_ = static_cast<size_t>(std::find(names.begin(), names.end(), "block") - names.begin());
+  if (block_lane_ == names.size()) block_lane_ = 0;
+  for (const std::string& name : names)
     lanes_.push_back({name, lanes_.empty(), std::vector<comm::Record>(calls_of(plan) + kTakeEvery)});
 }
 
@@ -51,12 +55,19 @@ void StepTrace::begin_half(size_t first) {
 
 void StepTrace::turn(size_t index) { marks_[index].ready = steady_seconds(); }
 void StepTrace::starts(size_t index) { marks_[index].begin = steady_seconds(); }
-void StepTrace::ended(size_t index) { marks_[index].end = steady_seconds(); }
+void StepTrace::ended(size_t index) {
+  marks_[index].end = steady_seconds();
+  count_calls(static_cast<int64_t>(plan_.instructions[index].exchanges.size()));
+}
 
 void StepTrace::issued(size_t index, comm::Work work) {
   marks_[index].last = work;
   lanes_[static_cast<size_t>(work.lane)].planned = true;
-  in_flight_ += kMostCalls;
+  count_calls(kMostCalls);
+}
+
+void StepTrace::count_calls(int64_t calls) {
+  in_flight_ += calls;
   if (in_flight_ >= kTakeEvery) take_records();
 }
 
@@ -92,6 +103,13 @@ void StepTrace::add_half() {
       sums_.sent_bytes += lane.records[i].bytes;
       sums_.communicating += lane.records[i].ended - lane.records[i].begun;
     }
+  }
+  if (block_lane_ == 0) return;
+  const Calls& block = lanes_[block_lane_];
+  for (size_t i = block.half; i < block.recorded; ++i) {
+    ++sums_.exchanges;
+    sums_.exchanged_bytes += block.records[i].bytes;
+    sums_.exchanging += block.records[i].ended - block.records[i].begun;
   }
 }
 
@@ -144,9 +162,14 @@ plan::Timeline StepTrace::timeline() const {
 void StepTrace::add_transfers(plan::Timeline* timeline) const {
   std::vector<size_t> nexts(lanes_.size());
   for (size_t i = 0; i < timeline->times.size() && comm_; ++i) {
-    const bool transfer = plan_.instructions[i].is_transfer();
-    if (!transfer && !plan::meets_others(plan_.instructions[i])) continue;
+    const plan::Instruction& n = plan_.instructions[i];
+    const bool transfer = n.is_transfer();
     plan::Times& t = timeline->times[i];
+    for (size_t e = 0; e < n.exchanges.size() && nexts[block_lane_] < lanes_[block_lane_].recorded; ++e) {
+      const comm::Record& call = lanes_[block_lane_].records[nexts[block_lane_]++];
+      t.exchanging += call.ended - call.begun;
+    }
+    if (!transfer && !plan::meets_others(n)) continue;
     const comm::Work last = transfer ? marks_[i].last : comm::Work{};
     const Calls& lane = lanes_[static_cast<size_t>(last.lane)];
     size_t& next = nexts[static_cast<size_t>(last.lane)];

@@ -32,6 +32,9 @@ class StepTrace {
     double seconds = 0;        ///< both halves, from first instruction to last
     double waited = 0;         ///< of which the compute lane waited for transfers
     double communicating = 0;  ///< time of transfers, hidden or not
+    // Within blocks, on the compute lane. With a transport of a single lane they count as transfers.
+    int64_t exchanges = 0, exchanged_bytes = 0;
+    double exchanging = 0;
   };
   const Sums& sums() const { return sums_; }
 
@@ -70,6 +73,7 @@ class StepTrace {
   void begin_sums();
   void add_half();
   void take_records();
+  void count_calls(int64_t calls);
   void add_transfers(plan::Timeline* timeline) const;
 
   /// What was recorded of a lane.
@@ -86,6 +90,7 @@ class StepTrace {
   std::vector<Mark> marks_;
   std::vector<Half> halves_;  ///< finished halves of the last step
   std::vector<Calls> lanes_;  ///< by Work::lane
+  size_t block_lane_ = 0;     ///< that of exchanges within blocks; 0 if they have none of their own
   int64_t in_flight_ = 0;     ///< most calls since the records were last taken
   std::unique_ptr<KernelProfile> profile_;
   Sums sums_;

@@ -15,6 +15,7 @@
 #include "engine/mesh/flat_shard.h"
 #include "engine/nn/model.h"
 #include "engine/train/assembly/assemble.h"
+#include "engine/train/report/plan_report.h"
 #include "engine/train/step/executor.h"
 #include "tests/harness/layout_run.h"
 
@@ -230,6 +231,36 @@ TEST(Ledger, TensorParallelRanksExchangeWhatThePapersSay) {
         for (const auto& [operation, entry] : inside.items()) sent += entry["bytes"].get<int64_t>();
         EXPECT_EQ(sent, planned) << inside;
       }
+}
+
+/// The forms that a plan prints for what is exchanged inside blocks give its bytes.
+TEST(Ledger, ThePlanPrintsTheFormsOfItsExchanges) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const bool like_gpt2 : {true, false})
+      for (const bool frozen : {false, true})
+        for (const bool sequence_parallel : {true, false})
+          for (const auto& [tp, cp, mode] : {std::tuple<int64_t, int64_t, const char*>{2, 1, "ring"},
+                                             {4, 1, "ring"},
+                                             {1, 2, "ring"},
+                                             {1, 4, "ulysses"},
+                                             {2, 2, "gather"},
+                                             {2, 2, "ulysses"}}) {
+            Problem p;
+            p.precision = precision, p.like_gpt2 = like_gpt2, p.frozen = frozen, p.sequence = 13;
+            Layout l;
+            l.tp = tp, l.cp = cp, l.cp_mode = mode, l.accumulation = 3,
+            l.sequence_parallel = sequence_parallel;
+            SCOPED_TRACE(l.name() + " " + precision);
+            const Json report =
+                Json::parse(train::plan_report(config::ConfigTree::from_json(layout_config(p, l)), true));
+            int exchanged = 0;
+            for (const Json& row : report.at("traffic"))
+              if (row.at("op") == "FORWARD" || row.at("op") == "BACKWARD" || row.at("op") == "LOSS") {
+                EXPECT_TRUE(row.at("closed_form").is_string()) << row;
+                ++exchanged;
+              }
+            EXPECT_EQ(exchanged, tp > 1 ? 3 : 2);
+          }
 }
 
 /// Of R own rows: ring and gather send all other ranks' keys and values forward, the same and their gradients in f32

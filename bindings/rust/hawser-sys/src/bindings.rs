@@ -1265,8 +1265,8 @@ extern "C" {
 extern "C" {
     #[doc = " *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which"]
     #[doc = " warms up, once there is another. HWS_FORMAT_JSON: {\"ranks\": [{\"rank\", \"steps\", \"seconds\","]
-    #[doc = " \"waited_seconds\", \"communication\": {\"calls\", \"seconds\", \"bytes\"}, \"kernels\": [{\"kernel\", \"type\", \"calls\","]
-    #[doc = " \"seconds\", \"flops\", \"bytes\"}]}]}, slowest kernel first. A matmul, also a fused one such as \"matmul_gelu\","]
+    #[doc = " \"waited_seconds\", \"communication\": {\"calls\", \"seconds\", \"bytes\"}, \"exchanges\": the same within blocks, \"kernels\":"]
+    #[doc = " [{\"kernel\", \"type\", \"calls\", \"seconds\", \"flops\", \"bytes\"}]}]}, slowest kernel first. A matmul, also a fused one such as \"matmul_gelu\","]
     #[doc = " has a row for each shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"). flops are those of matrix"]
     #[doc = " products and attention; bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a"]
     #[doc = " table. Errors: HWS_FAILED_PRECONDITION if no step was recorded."]

@@ -1,0 +1,83 @@
+#include "engine/parallel/exchange_forms.h"
+
+#include <algorithm>
+
+namespace hawser::parallel {
+namespace {
+
+using plan::Op;
+
+int64_t divided(int64_t n, int64_t parts) { return (n + parts - 1) / parts; }
+
+class Forms {
+ public:
+  explicit Forms(const ExchangeShape& shape) : s_(shape) {}
+
+  std::vector<ClosedForm> take() {
+    const int64_t blocks = s_.local.layers, trained = blocks - std::max(0, s_.first_trainable - 1);
+    const bool embedding = s_.first_trainable == 0;
+    add(Op::kForward, blocks * (branch(1) + attention(false)) + rows_of_embedding(false), forward_text());
+    add(Op::kLoss, loss(), "A((t-1)·12R" + std::string(whole_rows() ? "+2(t-1)/t·4RC)" : "+3(t-1)/t·4RC)"));
+    add(Op::kBackward, trained * (branch(2) + attention(true)) + (embedding ? rows_of_embedding(true) : 0),
+        backward_text(embedding));
+    return std::move(forms_);
+  }
+
+ private:
+  bool whole_rows() const { return !s_.mesh.sequence_parallel; }
+  int64_t e() const { return s_.element_bytes; }
+  /// Bytes of (t-1)/t of the residual stream in elements of `bytes`.
+  int64_t part(int64_t bytes) const {
+    const int64_t t = s_.mesh.tp, c = s_.local.width;
+    return (t - 1) * (whole_rows() ? divided(s_.rows * c, t) : divided(s_.rows, t) * c) * bytes;
+  }
+  /// Two branches: entered and left once. Backward gathers what is entered again.
+  int64_t branch(int64_t enters) const {
+    return whole_rows() ? 2 * 2 * part(4) : 2 * (enters * part(e()) + part(4));
+  }
+  int64_t rows_of_embedding(bool backward) const {
+    if (backward) return whole_rows() ? 0 : part(4);
+    return whole_rows() ? 2 * part(4) : part(4);
+  }
+  int64_t loss() const {
+    const int64_t statistics = (s_.mesh.tp - 1) * s_.rows * 3 * 4, t = s_.mesh.tp;
+    const int64_t sum = 2 * (t - 1) * divided(s_.rows * s_.local.width, t) * 4;
+    return statistics + sum + (whole_rows() ? 0 : part(4));
+  }
+  int64_t attention(bool backward) const {
+    const int64_t c = s_.mesh.cp, d = s_.local.head_dim, k = s_.local.kv_heads;
+    if (s_.mesh.cp_mode != mesh::ContextMode::kUlysses)
+      return (c - 1) * s_.rows * 2 * k * d * (backward ? e() + 4 : e());
+    return 2 * (c - 1) * s_.rows * (s_.local.heads / c + std::max<int64_t>(1, k / c)) * d * e();
+  }
+
+  std::string forward_text() const {
+    return tensor(whole_rows() ? "(4L+2)(t-1)/t·4RC" : "(t-1)/t·RC(2Le+8L+4)") + context("L", "e");
+  }
+  std::string backward_text(bool embedding) const {
+    return tensor(whole_rows() ? "4l(t-1)/t·4RC"
+                  : embedding  ? "(t-1)/t·RC(4le+8l+4)"
+                               : "(t-1)/t·RC(4le+8l)") +
+           context("l", "(e+4)");
+  }
+  std::string tensor(const char* text) const { return s_.mesh.tp > 1 ? text : ""; }
+  std::string context(const std::string& blocks, const std::string& bytes) const {
+    if (s_.mesh.cp == 1) return "";
+    const std::string plus = s_.mesh.tp > 1 ? "+" : "";
+    if (s_.mesh.cp_mode == mesh::ContextMode::kUlysses) return plus + "2" + blocks + "(c-1)R(h+k)De";
+    return plus + "2" + blocks + "(c-1)RKD" + bytes;
+  }
+  void add(Op op, int64_t bytes, const std::string& text) {
+    if (bytes > 0)
+      forms_.push_back({op, op == Op::kLoss ? text : "A(" + text + ")", s_.micro_batches * bytes});
+  }
+
+  const ExchangeShape& s_;
+  std::vector<ClosedForm> forms_;
+};
+
+}  // namespace
+
+std::vector<ClosedForm> exchange_forms(const ExchangeShape& shape) { return Forms(shape).take(); }
+
+}  // namespace hawser::parallel
