@@ -5,22 +5,24 @@
 namespace hawser::nn {
 namespace {
 
-/// Number of (query, key) pairs under the causal mask and the window, over batch and heads.
+/// Number of (query, key) pairs under the causal mask and the window, over batch and heads. A query may see
+/// none of the keys.
 double visible_pairs(const kernels::AttentionShape& s) {
   double pairs = 0;
   for (int64_t t = 0; t < s.seq_q; ++t) {
-    const int64_t seen = s.q_offset + t + 1;
-    pairs += static_cast<double>(s.window > 0 ? std::min(seen, s.window) : seen);
+    const int64_t column = s.q_offset + t, end = std::min(column + 1, s.k_offset + s.seq_k);
+    const int64_t begin = s.window > 0 ? std::max(s.k_offset, column + 1 - s.window) : s.k_offset;
+    pairs += static_cast<double>(std::max<int64_t>(end - begin, 0));
   }
   return pairs * static_cast<double>(s.batch * s.heads);
 }
 
-/// Bytes of q and everything of its shape, and of k and v.
-double query_bytes(const kernels::AttentionShape& s) {
-  return static_cast<double>(s.batch * s.seq_q * s.heads * s.head_dim * dtype_bytes(s.type));
+/// Bytes of q and everything of its shape, and of k and v, in elements of a type.
+double query_bytes(const kernels::AttentionShape& s, DType type) {
+  return static_cast<double>(s.batch * s.seq_q * s.heads * s.head_dim * dtype_bytes(type));
 }
-double key_value_bytes(const kernels::AttentionShape& s) {
-  return 2 * static_cast<double>(s.batch * s.seq_k * s.kv_heads * s.head_dim * dtype_bytes(s.type));
+double key_value_bytes(const kernels::AttentionShape& s, DType type) {
+  return 2 * static_cast<double>(s.batch * s.seq_k * s.kv_heads * s.head_dim * dtype_bytes(type));
 }
 
 /// Data type of the products' inputs.
@@ -66,18 +68,22 @@ KernelWork work_of(const kernels::Matmul& m) {
   return w;
 }
 
-/// 4 operations per pair and element of head_dim: scores, and the weighted sum of values.
+/// 4 operations per pair and element of head_dim: scores, and the weighted sum of values. A merge reads o too.
 KernelWork work_of(const kernels::AttentionForward& a) {
   KernelWork w = work(Kernel::kAttentionForward, product_type(a.s), 0,
                       4.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim));
-  w.bytes = 2 * query_bytes(a.s) + key_value_bytes(a.s);
+  const DType out = a.f32_out || a.merge ? DType::kF32 : a.s.type;
+  w.bytes =
+      query_bytes(a.s, a.s.type) + query_bytes(a.s, out) * (a.merge ? 2 : 1) + key_value_bytes(a.s, a.s.type);
   return w;
 }
-/// 10 operations: scores again, dv, dp, dq, dk.
+/// 10 operations: scores again, dv, dp, dq, dk. Gradients that accumulate are read too.
 KernelWork work_of(const kernels::AttentionBackward& a) {
   KernelWork w = work(Kernel::kAttentionBackward, product_type(a.s), 0,
                       10.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim));
-  w.bytes = 4 * query_bytes(a.s) + 2 * key_value_bytes(a.s);
+  const DType out = a.f32_out || a.accumulate ? DType::kF32 : a.s.type;
+  w.bytes = 3 * query_bytes(a.s, a.s.type) + key_value_bytes(a.s, a.s.type) +
+            (query_bytes(a.s, out) + key_value_bytes(a.s, out)) * (a.accumulate ? 2 : 1);
   return w;
 }
 

@@ -1,6 +1,6 @@
 // Chooses the implementation of attention: a library's fused kernels on tensor cores, or ours if there is no
 // library or none of its plans supports the case (soft-cap, dropout, whose bits must be ours, f32, odd heads,
-// caches).
+// caches, pieces of rows).
 #include "kernels/cuda/attention.h"
 
 #include <stdio.h>
@@ -13,8 +13,14 @@ namespace {
 
 int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-bool is_empty(const AttentionShape& s) {
-  return s.batch <= 0 || s.seq_q <= 0 || s.heads <= 0 || s.head_dim <= 0;
+bool is_empty(const AttentionShape& s) { return s.batch <= 0 || s.heads <= 0 || s.head_dim <= 0; }
+
+/// Whether results are as a library gives them: of the operands' type, in new memory, rows as far apart as
+/// theirs.
+bool is_plain(const AttentionForward& a) { return !a.merge && !a.f32_out; }
+bool is_plain(const AttentionBackward& a) {
+  return !a.accumulate && !a.f32_out && (a.dq_stride == 0 || a.dq_stride == a.s.q_stride) &&
+         (a.dkv_stride == 0 || a.dkv_stride == a.s.kv_stride);
 }
 
 /// Depends only on sizes, not on whether there is a library or the batch has documents, because memory plans
@@ -82,19 +88,21 @@ struct ByLibrary {
 }  // namespace
 
 int64_t attention_forward_workspace_bytes(const AttentionForward& args, int32_t) {
-  return library_bytes(args.s, false);
+  return is_plain(args) ? library_bytes(args.s, false) : 0;
 }
 
 int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_t) {
-  return larger(library_bytes(args.s, true), tiled_backward_bytes(args.s));
+  return larger(is_plain(args) ? library_bytes(args.s, true) : 0, tiled_backward_bytes(args.s));
 }
 
 void attention_forward(const AttentionForward& args, Stream& stream) {
   CudaStream& cuda = cuda_stream(stream);
-  if (is_empty(args.s)) return;
+  if (is_empty(args.s) || args.s.seq_q <= 0) return;
   ByLibrary library;
-  if (!is_aligned({args.q, args.k, args.v, args.o}) || !library.takes(args.s, false, cuda))
+  if (!is_plain(args) || !is_aligned({args.q, args.k, args.v, args.o}) ||
+      !library.takes(args.s, false, cuda)) {
     return attention_forward_tiled(args, cuda);
+  }
   SdpaTensors tensors;
   tensors.q = args.q, tensors.k = args.k, tensors.v = args.v;
   tensors.o = args.o;
@@ -107,7 +115,8 @@ void attention_backward(const AttentionBackward& args, Stream& stream) {
   CudaStream& cuda = cuda_stream(stream);
   if (is_empty(args.s)) return;
   ByLibrary library;
-  if (!is_aligned({args.q, args.k, args.v, args.o, args.dout, args.dq, args.dk, args.dv}) ||
+  if (!is_plain(args) ||
+      !is_aligned({args.q, args.k, args.v, args.o, args.dout, args.dq, args.dk, args.dv}) ||
       !library.takes(args.s, true, cuda)) {
     return attention_backward_tiled(args, cuda);
   }
@@ -122,11 +131,11 @@ void attention_backward(const AttentionBackward& args, Stream& stream) {
 }
 
 void prepare_attention_forward(const AttentionForward& args, Stream& stream) {
-  ByLibrary{}.prepare(args.s, false, cuda_stream(stream));
+  if (is_plain(args)) ByLibrary{}.prepare(args.s, false, cuda_stream(stream));
 }
 
 void prepare_attention_backward(const AttentionBackward& args, Stream& stream) {
-  ByLibrary{}.prepare(args.s, true, cuda_stream(stream));
+  if (is_plain(args)) ByLibrary{}.prepare(args.s, true, cuda_stream(stream));
 }
 
 }  // namespace hawser::kernels::cuda

@@ -21,7 +21,8 @@ constexpr int kBackwardTile = kHead <= 128 ? 32 : 16;
 
 /// Kernel parameters besides the arguments.
 struct Details {
-  int64_t tiles;
+  int64_t query_tiles, key_tiles;
+  int64_t dq_stride, dkv_stride;
   int width;
   bool wide;
 };
@@ -56,9 +57,9 @@ __device__ __forceinline__ void load_queries(Shared<kTile, kHead>& shared, const
             wide);
   const int row = static_cast<int>(threadIdx.x);
   if (row >= kTile || t0 + row >= s.seq_q) return;
-  const int64_t at = (head.b * s.heads + head.h) * s.seq_q + t0 + row;
-  shared.lse[row] = a.lse[at];
-  shared.delta[row] = static_cast<const float*>(a.workspace)[at];
+  shared.lse[row] = a.lse[lse_at(s, head, t0 + row)];
+  shared.delta[row] =
+      static_cast<const float*>(a.workspace)[(head.b * s.heads + head.h) * s.seq_q + t0 + row];
 }
 
 template <class T, int kTile, int kHead>
@@ -103,22 +104,50 @@ __device__ __forceinline__ void score_gradients(Shared<kTile, kHead>& shared, co
   }
 }
 
+/// Writes row r of a gradient at `to`, the start of the row; 0 if `nothing` is seen.
+template <class T, class Sums>
+__device__ __forceinline__ void store_row(const AttentionBackward& a, T* to, int r, const Sums& sums,
+                                          bool nothing) {
+  if (nothing) {
+    sums.clear_row(to, r, a.s.head_dim);
+  } else {
+    sums.store_row(to, r, a.s.head_dim, 1.0f);
+  }
+}
+
+/// Writes row r of a gradient at element `at` of `to`, or adds it.
+template <class T, class Sums>
+__device__ __forceinline__ void store_gradient(const AttentionBackward& a, void* to, int64_t at, int r,
+                                               const Sums& sums, bool nothing) {
+  if (a.accumulate) {
+    if (!nothing) sums.merge_row(static_cast<float*>(to) + at, r, a.s.head_dim, 1.0f, 1.0f);
+  } else if (a.f32_out) {
+    store_row(a, static_cast<float*>(to) + at, r, sums, nothing);
+  } else {
+    store_row(a, static_cast<T*>(to) + at, r, sums, nothing);
+  }
+}
+
 template <int kTile, int kHead, class T>
 __global__ void __launch_bounds__(kAttentionThreads)
     key_gradients_kernel(const AttentionBackward a, Details d) {
   auto& shared = shared_memory<Shared<kTile, kHead>>();
   const AttentionShape& s = a.s;
-  const int64_t key0 = blockIdx.x % d.tiles * kTile, kv_head = blockIdx.x / d.tiles % s.kv_heads;
-  const int64_t b = blockIdx.x / d.tiles / s.kv_heads, group = s.heads / s.kv_heads;
+  const int64_t key0 = blockIdx.x % d.key_tiles * kTile, kv_head = blockIdx.x / d.key_tiles % s.kv_heads;
+  const int64_t b = blockIdx.x / d.key_tiles / s.kv_heads, group = s.heads / s.kv_heads;
+  const int64_t below = key0 + s.k_offset - s.q_offset;  // the query in the column of key0
+  bool seen = false;
   load_keys<T>(shared, a, b, kv_head, key0, d.wide);
   HeadSums<kTile, kHead> dk, dv;
   for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-    for (int64_t t0 = key0; t0 < s.seq_q; t0 += kTile) {  // earlier queries see none of these keys
+    // Earlier queries see none of these keys.
+    for (int64_t t0 = below > 0 ? below / kTile * kTile : 0; t0 < s.seq_q; t0 += kTile) {
       __syncthreads();
       load_ranges(shared.mask, s, b, t0);
       __syncthreads();
       const Rows keys = seen_by_any(shared.mask);
       if (keys.begin >= key0 + kTile || keys.end <= key0) continue;
+      seen = true;
       load_queries<T>(shared, a, {b, h}, t0, d.wide);
       load_kept(shared.mask, s, {b, h}, t0, key0);
       __syncthreads();
@@ -131,9 +160,9 @@ __global__ void __launch_bounds__(kAttentionThreads)
   for (int r = 0; r < kTile / kSide; ++r) {
     const int64_t key = key0 + thread_y() + r * kSide;
     if (key >= s.seq_k) continue;
-    const int64_t at = key_at(s, b, kv_head, key);
-    dk.store_row(static_cast<T*>(a.dk) + at, r, s.head_dim, 1.0f);
-    dv.store_row(static_cast<T*>(a.dv) + at, r, s.head_dim, 1.0f);
+    const int64_t at = (b * s.kv_batch_rows + key) * d.dkv_stride + kv_head * s.head_dim;
+    store_gradient<T>(a, a.dk, at, r, dk, !seen);
+    store_gradient<T>(a, a.dv, at, r, dv, !seen);
   }
 }
 
@@ -142,8 +171,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
     query_gradients_kernel(const AttentionBackward a, Details d) {
   auto& shared = shared_memory<Shared<kTile, kHead>>();
   const AttentionShape& s = a.s;
-  const int64_t t0 = (d.tiles - 1 - blockIdx.x % d.tiles) * kTile;  // the longest rows first
-  const Head head = {blockIdx.x / d.tiles / s.heads, blockIdx.x / d.tiles % s.heads};
+  const int64_t t0 = (d.query_tiles - 1 - blockIdx.x % d.query_tiles) * kTile;  // the longest rows first
+  const Head head = {blockIdx.x / d.query_tiles / s.heads, blockIdx.x / d.query_tiles % s.heads};
   load_ranges(shared.mask, s, head.b, t0);
   load_queries<T>(shared, a, head, t0, d.wide);
   __syncthreads();
@@ -160,7 +189,10 @@ __global__ void __launch_bounds__(kAttentionThreads)
   }
   for (int r = 0; r < kTile / kSide; ++r) {
     const int64_t t = t0 + thread_y() + r * kSide;
-    if (t < s.seq_q) dq.store_row(static_cast<T*>(a.dq) + query_at(s, head, t), r, s.head_dim, 1.0f);
+    const bool nothing = shared.mask.sees_nothing(thread_y() + r * kSide);
+    if (t >= s.seq_q) continue;
+    const int64_t at = (head.b * s.q_rows() + t) * d.dq_stride + head.h * s.head_dim;
+    store_gradient<T>(a, a.dq, at, r, dq, nothing);
   }
 }
 
@@ -178,14 +210,25 @@ void run(const AttentionBackward& args, CudaStream& stream) {
   constexpr size_t kBytes = sizeof(Shared<kTile, kHead>);
   static_assert(kBytes <= kSmallestSharedMemory);
   const AttentionShape& s = args.s;
-  const Details d = {blocks_for(s.seq_q, kTile), product_width(s.head_dim), reads_wide(args)};
-  launch(stream, kName,
-         {grid(blocks_for(s.batch * s.heads * s.seq_q, kDeltaWarps)), kDeltaWarps * kWarpLanes},
-         delta_kernel<T>, args);
-  launch(stream, kName, {grid(d.tiles * s.kv_heads * s.batch), kAttentionThreads, kBytes},
-         key_gradients_kernel<kTile, kHead, T>, args, d);
-  launch(stream, kName, {grid(d.tiles * s.heads * s.batch), kAttentionThreads, kBytes},
-         query_gradients_kernel<kTile, kHead, T>, args, d);
+  const Details d = {blocks_for(s.seq_q, kTile),
+                     blocks_for(s.seq_k, kTile),
+                     args.dq_stride > 0 ? args.dq_stride : s.q_stride,
+                     args.dkv_stride > 0 ? args.dkv_stride : s.kv_stride,
+                     product_width(s.head_dim),
+                     reads_wide(args)};
+  if (d.query_tiles > 0) {
+    launch(stream, kName,
+           {grid(blocks_for(s.batch * s.heads * s.seq_q, kDeltaWarps)), kDeltaWarps * kWarpLanes},
+           delta_kernel<T>, args);
+  }
+  if (d.key_tiles > 0) {
+    launch(stream, kName, {grid(d.key_tiles * s.kv_heads * s.batch), kAttentionThreads, kBytes},
+           key_gradients_kernel<kTile, kHead, T>, args, d);
+  }
+  if (d.query_tiles > 0) {
+    launch(stream, kName, {grid(d.query_tiles * s.heads * s.batch), kAttentionThreads, kBytes},
+           query_gradients_kernel<kTile, kHead, T>, args, d);
+  }
 }
 
 }  // namespace

@@ -62,6 +62,70 @@ __device__ __forceinline__ void softmax_tile(const AttentionShape& s,
   }
 }
 
+/// Merges row r of `o`, query t, with the result over other keys, whose log-sum-exp was `before`. Returns that
+/// of both.
+template <int kTile, int kHead>
+__device__ __forceinline__ float merge_row(const AttentionForward& a, Head head, int64_t t, int r,
+                                           const HeadSums<kTile, kHead>& o, float sum, float lse,
+                                           float before) {
+  float* const row = static_cast<float*>(a.o) + out_at(a.s, head, t);
+  const float distance = lse - before;
+  const bool greater = distance > 0.0f;
+  const float lesser = expf(greater ? -distance : distance), both = 1.0f + lesser;
+  const float others = (greater ? lesser : 1.0f) / both, here = (greater ? 1.0f : lesser) / both;
+  if (others == 0.0f) {
+    o.store_row(row, r, a.s.head_dim, here / sum);
+  } else {
+    o.merge_row(row, r, a.s.head_dim, others, here / sum);
+  }
+  return (greater ? lse : before) + log1pf(lesser);
+}
+
+/// Writes row r of `o`, query t, which `nothing` says has seen no key.
+template <class T, int kTile, int kHead>
+__device__ __forceinline__ void store_row(const AttentionForward& a, Head head, int64_t t, int r,
+                                          const HeadSums<kTile, kHead>& o, float sum, bool nothing) {
+  T* const row = static_cast<T*>(a.o) + out_at(a.s, head, t);
+  if (nothing) {
+    o.clear_row(row, r, a.s.head_dim);
+  } else {
+    o.store_row(row, r, a.s.head_dim, 1.0f / sum);
+  }
+}
+
+/// Writes the results of a tile's queries, or merges them. Those that see no key give 0, or stay.
+template <int kTile, int kHead, class T>
+__device__ __forceinline__ void store_results(const AttentionForward& a, Head head, int64_t t0,
+                                              const HeadSums<kTile, kHead>& o,
+                                              const Softmax<kTile / kSide>& running,
+                                              const Mask<kTile>& mask) {
+  const AttentionShape& s = a.s;
+  float before[kTile / kSide];
+#pragma unroll
+  for (int r = 0; r < kTile / kSide; ++r) {
+    const int64_t t = t0 + thread_y() + r * kSide;
+    before[r] = a.merge && t < s.seq_q ? a.lse[lse_at(s, head, t)] : -INFINITY;
+  }
+  if (a.merge) __syncthreads();  // one thread of a row writes what all have read
+#pragma unroll
+  for (int r = 0; r < kTile / kSide; ++r) {
+    const int64_t t = t0 + thread_y() + r * kSide;
+    if (t >= s.seq_q) continue;
+    const bool nothing = mask.sees_nothing(thread_y() + r * kSide);
+    if (nothing && a.merge) continue;
+    const float sum = running.sum[r];
+    float lse = nothing ? -INFINITY : running.max[r] + logf(sum);
+    if (a.merge) {
+      lse = merge_row(a, head, t, r, o, sum, lse, before[r]);
+    } else if (a.f32_out) {
+      store_row<float>(a, head, t, r, o, sum, nothing);
+    } else {
+      store_row<T>(a, head, t, r, o, sum, nothing);
+    }
+    if (thread_x() == 0) a.lse[lse_at(s, head, t)] = lse;
+  }
+}
+
 template <int kTile, int kHead, class T>
 __global__ void __launch_bounds__(kAttentionThreads)
     attention_forward_kernel(const AttentionForward a, int64_t tiles, int width, bool wide) {
@@ -95,13 +159,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     o.add_products(shared.kv, [&shared](int row, int key) { return shared.p.row[row][key]; });
     __syncthreads();
   }
-  for (int r = 0; r < kTile / kSide; ++r) {
-    const int64_t t = t0 + thread_y() + r * kSide;
-    if (t >= s.seq_q) continue;
-    o.store_row(static_cast<T*>(a.o) + out_at(s, head, t), r, s.head_dim, 1.0f / running.sum[r]);
-    if (thread_x() == 0)
-      a.lse[(head.b * s.heads + head.h) * s.seq_q + t] = running.max[r] + logf(running.sum[r]);
-  }
+  store_results<kTile, kHead, T>(a, head, t0, o, running, shared.mask);
 }
 
 bool reads_wide(const AttentionForward& a) {

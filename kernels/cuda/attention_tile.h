@@ -35,11 +35,14 @@ struct ScoreTile {
 /// Keys whose dropout bits share a word.
 constexpr int kKeysPerWord = 16;
 
-/// The keys [begin, end) that each query of a tile sees, and for dropout which of them are kept, a bit each.
+/// The keys [begin, end) that each query of a tile sees, none if begin >= end, and for dropout which of them are
+/// kept, a bit each.
 template <int kTile>
 struct Mask {
   int32_t begin[kTile], end[kTile];
   uint16_t kept[kTile][kTile / kKeysPerWord];
+
+  __device__ __forceinline__ bool sees_nothing(int row) const { return begin[row] >= end[row]; }
 };
 
 /// A block's query head: batch row b, query head h.
@@ -48,10 +51,13 @@ struct Head {
 };
 
 __device__ __forceinline__ int64_t query_at(const AttentionShape& s, Head head, int64_t t) {
-  return (head.b * s.seq_q + t) * s.q_stride + head.h * s.head_dim;
+  return (head.b * s.q_rows() + t) * s.q_stride + head.h * s.head_dim;
 }
 __device__ __forceinline__ int64_t out_at(const AttentionShape& s, Head head, int64_t t) {
-  return (head.b * s.seq_q + t) * s.o_stride + head.h * s.head_dim;
+  return (head.b * s.q_rows() + t) * s.o_stride + head.h * s.head_dim;
+}
+__device__ __forceinline__ int64_t lse_at(const AttentionShape& s, Head head, int64_t t) {
+  return (head.b * s.heads + head.h) * s.q_rows() + t;
 }
 __device__ __forceinline__ int64_t key_at(const AttentionShape& s, int64_t b, int64_t kv_head, int64_t key) {
   return (b * s.kv_batch_rows + key) * s.kv_stride + kv_head * s.head_dim;
@@ -96,24 +102,25 @@ __device__ __forceinline__ void load_ranges(Mask<kTile>& mask, const AttentionSh
                                             int64_t t0) {
   const int row = static_cast<int>(threadIdx.x);
   if (row >= kTile) return;
-  const int64_t t = t0 + row, position = s.q_offset + t;
-  int64_t begin = 0, end = position + 1 < s.seq_k ? position + 1 : s.seq_k;
-  if (t >= s.seq_q) {
+  const int64_t t = t0 + row, below = s.q_offset + t - s.k_offset;  // the key in the query's column
+  int64_t begin = 0, end = below + 1 < s.seq_k ? below + 1 : s.seq_k;
+  if (t >= s.seq_q || end < 0) {
     end = 0;
   } else {
-    if (s.kv_begin != nullptr && s.kv_begin[b * s.seq_q + t] > begin) begin = s.kv_begin[b * s.seq_q + t];
-    if (s.window > 0 && position - s.window + 1 > begin) begin = position - s.window + 1;
+    if (s.kv_begin != nullptr && s.kv_begin[b * s.q_rows() + t] - s.k_offset > begin)
+      begin = s.kv_begin[b * s.q_rows() + t] - s.k_offset;
+    if (s.window > 0 && below - s.window + 1 > begin) begin = below - s.window + 1;
   }
   mask.begin[row] = static_cast<int32_t>(begin);
   mask.end[row] = static_cast<int32_t>(end);
 }
 
-/// The keys from the first to the last that any query of the tile sees.
+/// The keys from the first to the last that any query of the tile sees; begin > end if none.
 template <int kTile>
 __device__ __forceinline__ Rows seen_by_any(const Mask<kTile>& mask) {
   Rows all = {INT32_MAX, 0};
   for (int row = 0; row < kTile; ++row) {
-    if (mask.begin[row] >= mask.end[row]) continue;
+    if (mask.sees_nothing(row)) continue;
     if (mask.begin[row] < all.begin) all.begin = mask.begin[row];
     if (mask.end[row] > all.end) all.end = mask.end[row];
   }
@@ -124,21 +131,25 @@ template <int kTile>
 __device__ __forceinline__ void load_kept(Mask<kTile>& mask, const AttentionShape& s, Head head, int64_t t0,
                                           int64_t key0) {
   if (s.dropout.p == 0.0f) return;
-  constexpr int kWords = kTile / kKeysPerWord;
+  constexpr int kWords = kTile / kKeysPerWord, kBlocks = kKeysPerWord / 4;
   const uint64_t sample = s.dropout.samples[head.b];
+  const int in_block =
+      static_cast<int>(s.k_offset % 4);  // place of a word's first column in its Philox block
   for (int i = static_cast<int>(threadIdx.x); i < kTile * kWords; i += kAttentionThreads) {
     const int row = i / kWords, word = i % kWords;
     const uint64_t position =
-        (static_cast<uint64_t>(s.first_head + head.h) << 32) + static_cast<uint64_t>(t0 + row);
+        (static_cast<uint64_t>(s.first_head + head.h) << 32) + static_cast<uint64_t>(s.q_offset + t0 + row);
+    const int64_t first_block = (s.k_offset + key0) / 4 + word * kBlocks;
     unsigned bits = 0;
 #pragma unroll
-    for (int block = 0; block < kKeysPerWord / 4; ++block) {
-      const int64_t key = key0 + word * kKeysPerWord + block * 4;
-      const Kept kept = kept_features(s.dropout, sample, position, static_cast<uint64_t>(key / 4));
+    for (int block = 0; block <= kBlocks; ++block) {
+      if (block == kBlocks && in_block == 0) break;
+      const Kept kept =
+          kept_features(s.dropout, sample, position, static_cast<uint64_t>(first_block + block));
 #pragma unroll
       for (int k = 0; k < 4; ++k) bits |= kept.feature[k] ? 1u << (block * 4 + k) : 0u;
     }
-    mask.kept[row][word] = static_cast<uint16_t>(bits);
+    mask.kept[row][word] = static_cast<uint16_t>(bits >> in_block);
   }
 }
 
@@ -213,17 +224,37 @@ struct HeadSums {
     }
   }
 
-  /// Writes row r's columns, times factor, to `p`, the start of the row.
-  template <class T>
-  __device__ __forceinline__ void store_row(T* p, int r, int64_t head_dim, float factor) const {
+  /// Calls body(column, sum) for this thread's columns of row r.
+  template <class Body>
+  __device__ __forceinline__ void for_columns(int r, int64_t head_dim, const Body& body) const {
 #pragma unroll
     for (int m = 0; m < kVectors; ++m) {
       const int64_t start = thread_x() * kVector + m * kSide * kVector;
 #pragma unroll
       for (int k = 0; k < kVector; ++k) {
-        if (start + k < head_dim) p[start + k] = from_float<T>(sum[r][m][k] * factor);
+        if (start + k < head_dim) body(start + k, sum[r][m][k]);
       }
     }
+  }
+
+  /// Writes row r's columns, times factor, to `p`, the start of the row.
+  template <class T>
+  __device__ __forceinline__ void store_row(T* p, int r, int64_t head_dim, float factor) const {
+    for_columns(r, head_dim, [p, factor](int64_t column, float x) { p[column] = from_float<T>(x * factor); });
+  }
+
+  /// Writes zeros there.
+  template <class T>
+  __device__ __forceinline__ void clear_row(T* p, int r, int64_t head_dim) const {
+    for_columns(r, head_dim, [p](int64_t column, float) { p[column] = from_float<T>(0.0f); });
+  }
+
+  /// Row r of `p` becomes others times itself plus the sums times `here`.
+  __device__ __forceinline__ void merge_row(float* p, int r, int64_t head_dim, float others,
+                                            float here) const {
+    for_columns(r, head_dim, [p, others, here](int64_t column, float x) {
+      p[column] = fmaf(others, p[column], x * here);
+    });
   }
 };
 

@@ -20,7 +20,8 @@ int64_t power_of_two_from(int64_t n) {
 bool sdpa_shape(const AttentionShape& s, bool backward, SdpaShape* out) {
   constexpr int64_t kVector = 8, kLargestHead = 256;  // 16 bytes
   const bool narrow = s.type == DType::kBf16 && s.softcap == 0.0f && s.dropout.p == 0.0f;
-  const bool square = s.seq_q == s.seq_k && s.q_offset == 0 && s.kv_batch_rows == s.seq_k && s.seq_q > 1;
+  const bool square = s.seq_q == s.seq_k && s.seq_q > 1 && s.q_offset == 0 && s.k_offset == 0 &&
+                      s.q_rows() == s.seq_q && s.kv_batch_rows == s.seq_k;
   const bool even = s.head_dim % kVector == 0 && s.head_dim <= kLargestHead && s.q_stride % kVector == 0 &&
                     s.kv_stride % kVector == 0 && s.o_stride % kVector == 0;
   const bool known = s.kv_begin == nullptr || s.documents > 0;

@@ -36,7 +36,7 @@ struct AttentionShape {
   int64_t first_head = 0;  ///< number of head 0 in the whole layer, for dropout
   Dropout dropout;
 
-  int64_t q_rows() const { return q_batch_rows > 0 ? q_batch_rows : seq_q; }
+  constexpr int64_t q_rows() const { return q_batch_rows > 0 ? q_batch_rows : seq_q; }
 };
 
 /// Whether products use bf16 values.

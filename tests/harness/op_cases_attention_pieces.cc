@@ -61,9 +61,9 @@ void add_columns(std::vector<Piece>& pieces) {
   pieces.push_back({.name = "documents_across", .s = columns(s, 90, 30, 61), .documents = 80});
   pieces.push_back(
       {.name = "documents_combined", .s = columns(s, 64, 30, 35), .documents = 23, .combine = true});
-  const AttentionShape many = attention_shape(1, 600, 2, 1, 16);
+  const AttentionShape many = attention_shape(1, 400, 1, 1, 16);
   pieces.push_back(
-      {.name = "many_keys_before", .s = columns(attention_shape(1, 140, 2, 1, 16), 900, 0, 900)});
+      {.name = "many_keys_before", .s = columns(attention_shape(1, 140, 2, 1, 16), 800, 0, 800)});
   pieces.push_back({.name = "many_keys_after", .s = columns(many, 0, 250, 900), .combine = true});
   pieces.push_back({.name = "many_keys_in_window", .s = within(columns(many, 500, 130, 800), 300)});
   pieces.push_back({.name = "heads_of_1024",

@@ -22,7 +22,7 @@ T* taken(const T* host, int64_t n) {
 
 // Takes along what the arguments of an op point to outside of operands and workspaces.
 void take(AttentionShape& s) {
-  s.kv_begin = taken(s.kv_begin, s.batch * s.seq_q);
+  s.kv_begin = taken(s.kv_begin, s.batch * s.q_rows());
   s.dropout.samples = taken(s.dropout.samples, s.dropout.p > 0 ? s.batch : 0);
 }
 void take(AttentionForward& a) { take(a.s); }
