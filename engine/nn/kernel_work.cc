@@ -81,9 +81,10 @@ KernelWork work_of(const kernels::AttentionForward& a) {
 KernelWork work_of(const kernels::AttentionBackward& a) {
   KernelWork w = work(Kernel::kAttentionBackward, product_type(a.s), 0,
                       10.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim));
-  const DType out = a.f32_out || a.accumulate ? DType::kF32 : a.s.type;
+  const DType out = kernels::has_f32_gradients(a) ? DType::kF32 : a.s.type;
   w.bytes = 3 * query_bytes(a.s, a.s.type) + key_value_bytes(a.s, a.s.type) +
-            (query_bytes(a.s, out) + key_value_bytes(a.s, out)) * (a.accumulate ? 2 : 1);
+            query_bytes(a.s, out) * (a.accumulate_q ? 2 : 1) +
+            key_value_bytes(a.s, out) * (a.accumulate_kv ? 2 : 1);
   return w;
 }
 

@@ -40,9 +40,6 @@ inline Spans largest_spans(AttentionShape s) {
   return largest;
 }
 
-inline bool has_f32_gradients(const AttentionBackward& args) {
-  return args.s.type == DType::kF32 || args.f32_out || args.accumulate_q || args.accumulate_kv;
-}
 inline int64_t dq_stride(const AttentionBackward& args) {
   return args.dq_stride > 0 ? args.dq_stride : args.s.q_stride;
 }

@@ -115,13 +115,13 @@ __device__ __forceinline__ void store_row(const AttentionBackward& a, T* to, int
   }
 }
 
-/// Writes row r of a gradient at element `at` of `to`, or adds it.
+/// Writes row r of a gradient at element `at` of `to`, or adds it if it accumulates.
 template <class T, class Sums>
-__device__ __forceinline__ void store_gradient(const AttentionBackward& a, void* to, int64_t at, int r,
-                                               const Sums& sums, bool nothing) {
-  if (a.accumulate) {
+__device__ __forceinline__ void store_gradient(const AttentionBackward& a, bool accumulate, void* to, int64_t at,
+                                               int r, const Sums& sums, bool nothing) {
+  if (accumulate) {
     if (!nothing) sums.merge_row(static_cast<float*>(to) + at, r, a.s.head_dim, 1.0f, 1.0f);
-  } else if (a.f32_out) {
+  } else if (has_f32_gradients(a)) {
     store_row(a, static_cast<float*>(to) + at, r, sums, nothing);
   } else {
     store_row(a, static_cast<T*>(to) + at, r, sums, nothing);
@@ -161,8 +161,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
     const int64_t key = key0 + thread_y() + r * kSide;
     if (key >= s.seq_k) continue;
     const int64_t at = (b * s.kv_batch_rows + key) * d.dkv_stride + kv_head * s.head_dim;
-    store_gradient<T>(a, a.dk, at, r, dk, !seen);
-    store_gradient<T>(a, a.dv, at, r, dv, !seen);
+    store_gradient<T>(a, a.accumulate_kv, a.dk, at, r, dk, !seen);
+    store_gradient<T>(a, a.accumulate_kv, a.dv, at, r, dv, !seen);
   }
 }
 
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     const bool nothing = shared.mask.sees_nothing(thread_y() + r * kSide);
     if (t >= s.seq_q) continue;
     const int64_t at = (head.b * s.q_rows() + t) * d.dq_stride + head.h * s.head_dim;
-    store_gradient<T>(a, a.dq, at, r, dq, nothing);
+    store_gradient<T>(a, a.accumulate_q, a.dq, at, r, dq, nothing);
   }
 }
 

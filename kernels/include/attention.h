@@ -74,11 +74,16 @@ struct AttentionBackward {
   const void* q = nullptr;
   const void* k = nullptr;
   const void* v = nullptr;
-  void* workspace = nullptr;              ///< attention_backward_workspace_bytes(args, workers)
-  bool f32_out = false;                   ///< dq, dk, dv are f32 even if s.type is bf16
-  bool accumulate_q = false;              ///< add to dq, which is f32, instead of overwriting it
-  bool accumulate_kv = false;             ///< the same for dk and dv; each of the two has its own flag
+  void* workspace = nullptr;   ///< attention_backward_workspace_bytes(args, workers)
+  bool f32_out = false;        ///< dq, dk, dv are f32 even if s.type is bf16; accumulating implies it
+  bool accumulate_q = false;   ///< add to dq, which is f32, instead of overwriting it
+  bool accumulate_kv = false;  ///< the same for dk and dv; each of the two has its own flag
   int64_t dq_stride = 0, dkv_stride = 0;  ///< elements between rows; 0: as q_stride, kv_stride
 };
+
+/// Whether dq, dk and dv are f32.
+static constexpr inline bool has_f32_gradients(const AttentionBackward& a) {
+  return a.s.type == DType::kF32 || a.f32_out || a.accumulate_q || a.accumulate_kv;
+}
 
 }  // namespace hawser::kernels

@@ -60,7 +60,7 @@ TEST(AttentionWork, CountsBytesByType) {
   EXPECT_EQ(work_of(b).bytes, 4 * 2 * q + 2 * 2 * 2 * kv);
   b.f32_out = true;
   EXPECT_EQ(work_of(b).bytes, (3 * 2 + 4) * q + 2 * (2 + 4) * kv);
-  b.accumulate = true;
+  b.accumulate_q = b.accumulate_kv = true;
   EXPECT_EQ(work_of(b).bytes, (3 * 2 + 2 * 4) * q + 2 * (2 + 2 * 4) * kv);
 }
 
