@@ -34,9 +34,10 @@ std::vector<Layout> layouts_of(int64_t replicate, int64_t shard, int64_t accumul
 }  // namespace
 
 std::string name_of(const Cell& c) {
-  return fmt::format("{} {} {} {}, {}", c.problem.precision, c.problem.optimizer,
+  return fmt::format("{} {} {} {}{}{} heads {}, {}", c.problem.precision, c.problem.optimizer,
                      c.problem.tied ? "tied" : "separate", c.problem.frozen ? "frozen" : "all",
-                     c.layout.name());
+                     c.problem.like_gpt2 ? "" : " gemma", c.problem.documents ? " documents" : "",
+                     c.problem.heads, c.layout.name());
 }
 
 std::vector<Cell> all_cells(int64_t most_ranks) {
@@ -60,14 +61,79 @@ std::vector<Cell> all_cells(int64_t most_ranks) {
   return cells;
 }
 
+namespace {
+
+/// How ranks divide blocks and columns, with heads that tp divides, or that several ranks share.
+struct ModelAxes {
+  int64_t tp, cp;
+  const char* mode = "ring";
+  int64_t heads = 4, kv_heads = 2;
+  bool sequence_parallel = true;
+};
+
+constexpr ModelAxes kModelAxes[] = {
+    {2, 1},
+    {2, 1, "ring", 4, 2, false},
+    {3, 1, "ring", 6, 3},
+    {4, 1},
+    {8, 1, "ring", 8, 2},
+    {1, 2},
+    {1, 2, "ulysses"},
+    {1, 2, "gather"},
+    {1, 3, "ring", 6, 3},
+    {1, 4},
+    {2, 2},
+    {2, 2, "ulysses", 8, 4},
+    {2, 2, "gather", 4, 2, false},
+};
+
+void add_cells(const ModelAxes& axes, Layout layout, std::vector<Cell>* cells) {
+  layout.tp = axes.tp, layout.cp = axes.cp, layout.cp_mode = axes.mode;
+  layout.sequence_parallel = axes.sequence_parallel;
+  for (const char* precision : {"fp32", "bf16", "bf16_pure"})
+    for (const bool like_gpt2 : {true, false}) {
+      Cell cell;
+      Problem& p = cell.problem;
+      p.precision = precision, p.like_gpt2 = like_gpt2;
+      p.heads = axes.heads, p.kv_heads = axes.kv_heads, p.mlp_width = axes.tp == 3 ? 36 : 40;
+      p.optimizer = cells->size() % 2 == 0 ? "adamw" : "sgd";
+      p.tied = cells->size() % 5 < 3, p.frozen = cells->size() % 3 == 0;
+      p.documents = cells->size() % 4 < 2;
+      cell.layout = layout;
+      cells->push_back(cell);
+    }
+}
+
+}  // namespace
+
+std::vector<Cell> model_axes_cells(int64_t most_ranks) {
+  std::vector<Cell> cells;
+  for (const ModelAxes& axes : kModelAxes)
+    for (const auto& [replicate, shard] : {std::pair<int64_t, int64_t>{1, 1}, {1, 2}, {1, 3}, {2, 1}, {2, 2}})
+      for (const char* reduce : {"per_step", "per_micro_batch"})
+        for (const int64_t stage : {0, 1, 2, 3}) {
+          const int64_t data = replicate * shard;
+          if (data * axes.tp * axes.cp > most_ranks || (stage > 0 && shard * axes.cp == 1)) continue;
+          if (stage == 0 && (data == 1 || replicate == 1)) continue;  // the reference itself
+          Layout layout;
+          layout.dp_replicate = replicate, layout.dp_shard = shard, layout.stage = stage;
+          layout.accumulation = 2, layout.reduce = reduce;
+          if (stage > 0 && stage < 3) layout.bucket_bytes = 4096;
+          add_cells(axes, layout, &cells);
+        }
+  return cells;
+}
+
 Cell reference_of(const Cell& cell) {
   Cell ddp = cell;
   ddp.layout = Layout();
   ddp.layout.dp_shard = cell.layout.dp();
   ddp.layout.accumulation = cell.layout.accumulation;
   ddp.layout.reduce = cell.layout.reduce;
-  const bool hybrid = cell.layout.dp_replicate > 1 && cell.layout.dp_shard > 1;
-  ddp.layout.sum_group = hybrid ? cell.layout.dp_shard : cell.layout.dp();
+  ddp.layout.tp = cell.layout.tp, ddp.layout.sequence_parallel = cell.layout.sequence_parallel;
+  ddp.layout.cp = cell.layout.cp, ddp.layout.cp_mode = cell.layout.cp_mode;
+  const int64_t copy = cell.layout.dp_shard * cell.layout.cp;  // ranks that share one
+  ddp.layout.sum_group = cell.layout.dp_replicate > 1 && copy > 1 ? copy : cell.layout.dp() * cell.layout.cp;
   return ddp;
 }
 

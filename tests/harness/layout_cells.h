@@ -1,5 +1,6 @@
 // The cells of the layout matrix: dp_replicate x dp_shard x stage x accumulation x reduce x reshard choice x
-// precision x optimizer x tied or separate head, a third of them with frozen parameters.
+// precision x optimizer x tied or separate head, a third of them with frozen parameters. And of the model axes: tp and
+// cp, alone and together, x data-parallel mesh x stage x precision x two models.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,8 @@ struct Cell {
 std::string name_of(const Cell& cell);
 /// All cells of worlds of 1, 2, 3, 4, 6 and 8 ranks, at most `most_ranks`.
 std::vector<Cell> all_cells(int64_t most_ranks);
+/// Cells with tensor- or context-parallel ranks, at most `most_ranks`.
+std::vector<Cell> model_axes_cells(int64_t most_ranks);
 /// DDP over the same ranks, summed in the same groups: the result the cell must equal.
 Cell reference_of(const Cell& cell);
 

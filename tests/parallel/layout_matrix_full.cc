@@ -3,8 +3,10 @@
 // token counts, a vocabulary that nothing divides, frozen parameters. A cell must give the bits of DDP with
 // its sum_group.
 //
-//   layout_matrix_full [--all] [--sample N] [--seed S]      default: a sample of 24 that changes from day to
-//   day
+//   layout_matrix_full [--model-axes] [--all] [--sample N] [--seed S]
+//
+// Default: a sample of 24 that changes from day to day. --model-axes: cells with tensor- and context-parallel ranks; each
+// must give the bits of DDP at the same tp and cp.
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -45,16 +47,19 @@ int main(int argc, char** argv) {
   int steps = 20;
   size_t sample = 24;
   uint64_t seed = seed_of_today();
+  bool model_axes = false;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const auto is = [&](const char* name) { return argument == name && i + 1 < argc; };
     if (argument == "--all") sample = SIZE_MAX;
+    if (argument == "--model-axes") model_axes = true;
     if (is("--world")) world = std::stoll(argv[++i]);
     if (is("--steps")) steps = std::stoi(argv[++i]);
     if (is("--sample")) sample = std::stoul(argv[++i]);
     if (is("--seed")) seed = std::stoull(argv[++i]);
   }
-  const std::vector<Cell> all = all_cells(world), cells = sample_of(all, sample, seed);
+  const std::vector<Cell> all = model_axes ? model_axes_cells(world) : all_cells(world),
+                          cells = sample_of(all, sample, seed);
   std::printf("%zu of %zu cells, --seed %llu\n", cells.size(), all.size(),
               static_cast<unsigned long long>(seed));
   return run(cells, steps);
