@@ -157,6 +157,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
       dk.add_products(shared.q, [&shared](int key, int row) { return shared.ds.row[row][key]; });
     }
   }
+#pragma unroll
   for (int r = 0; r < kTile / kSide; ++r) {
     const int64_t key = key0 + thread_y() + r * kSide;
     if (key >= s.seq_k) continue;
@@ -187,6 +188,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     dq.add_products(shared.k, [&shared](int row, int key) { return shared.ds.row[row][key]; });
     __syncthreads();
   }
+#pragma unroll
   for (int r = 0; r < kTile / kSide; ++r) {
     const int64_t t = t0 + thread_y() + r * kSide;
     const bool nothing = shared.mask.sees_nothing(thread_y() + r * kSide);
