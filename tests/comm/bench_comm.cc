@@ -3,7 +3,8 @@
 // milliseconds (median and best) and how many times faster the local transport is than Gloo's own. No test:
 // run it by hand. It includes the engine's own headers, because the C API offers no bare collectives.
 //
-//   bench_comm [MEGABYTES]
+//   bench_comm [MEGABYTES]     MEGABYTES 0: only what two threads exchange within a block, in a lane whose calls run
+//                              at once, beside copies of as many bytes
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
@@ -116,16 +117,53 @@ void report(int32_t ranks, int64_t bytes, double rate) {
   std::printf("  ours on TCP   %7.2f (%.2f)\n", ours.median * 1e3, ours.best * 1e3);
 }
 
+/// Seconds of an all_reduce of two threads that does not leave them, on average over a few at once.
+Timing measure_exchange(int64_t bytes) {
+  constexpr int kRounds = 15, kInARow = 20;
+  std::vector<double> seconds;
+  const auto errors = run_world(
+      local_world(2),
+      [&](comm::RankComm& rank) {
+        const auto group =
+            rank.make_group({0, 1}, "exchange", {.name = "block", .at_once = true}, comm::Pairs::kAll);
+        std::vector<float> x(static_cast<size_t>(bytes / 4), 1.0f);
+        const comm::AllReducePiece piece = {x.data(), x.data(), bytes / 4};
+        for (int round = 0; round < kWarm + kRounds; ++round) {
+          group->wait(group->barrier());
+          const double begin = now();
+          for (int i = 0; i < kInARow; ++i) group->wait(group->all_reduce({&piece, 1}, {}));
+          if (rank.rank() == 0 && round >= kWarm) seconds.push_back((now() - begin) / kInARow);
+        }
+      },
+      test_comm_options());
+  for (const auto& error : errors)
+    if (error != nullptr) std::rethrow_exception(error);
+  return timing_of(std::move(seconds));
+}
+
+void report_exchanges() {
+  std::printf("all_reduce of two threads within a block, microseconds, median (best)\n");
+  for (const int64_t kib : {4, 64, 768, 6144}) {
+    const Timing exchange = measure_exchange(kib * 1024);
+    const double copy = 2.0 * static_cast<double>(kib * 1024) / copy_rate(kib * 1024);
+    std::printf("  %5lld KiB  %8.1f (%.1f); a copy takes %.1f: %.1f copies (best %.1f)\n",
+                static_cast<long long>(kib), exchange.median * 1e6, exchange.best * 1e6, copy * 1e6,
+                exchange.median / copy, exchange.best / copy);
+  }
+}
+
 }  // namespace
 }  // namespace hawser::testing
 
 int main(int argc, char** argv) {
   const int64_t bytes = (argc > 1 ? std::atoll(argv[1]) : 64) * 1'000'000;
-  if (bytes <= 0) {
+  if (bytes < 0) {
     std::fprintf(stderr, "usage: bench_comm [MEGABYTES]\n");
     return 2;
   }
   try {
+    hawser::testing::report_exchanges();
+    if (bytes == 0) return 0;
     const double rate = hawser::testing::copy_rate(bytes);
     for (const int32_t ranks : {2, 4}) hawser::testing::report(ranks, bytes, rate);
   } catch (const std::exception& error) {
