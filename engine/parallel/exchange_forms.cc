@@ -9,9 +9,9 @@ using plan::Op;
 
 int64_t divided(int64_t n, int64_t parts) { return (n + parts - 1) / parts; }
 
-class Forms {
+class BlockForms {
  public:
-  explicit Forms(const ExchangeShape& shape) : s_(shape) {}
+  explicit BlockForms(const ExchangeShape& shape) : s_(shape) {}
 
   std::vector<ClosedForm> take() {
     const int64_t blocks = s_.local.layers, trained = blocks - std::max(0, s_.first_trainable - 1);
@@ -78,6 +78,6 @@ class Forms {
 
 }  // namespace
 
-std::vector<ClosedForm> exchange_forms(const ExchangeShape& shape) { return Forms(shape).take(); }
+std::vector<ClosedForm> exchange_forms(const ExchangeShape& shape) { return BlockForms(shape).take(); }
 
 }  // namespace hawser::parallel

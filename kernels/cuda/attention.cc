@@ -19,7 +19,8 @@ bool is_empty(const AttentionShape& s) { return s.batch <= 0 || s.heads <= 0 || 
 /// theirs.
 bool is_plain(const AttentionForward& a) { return !a.merge && !a.f32_out; }
 bool is_plain(const AttentionBackward& a) {
-  return !a.accumulate_q && !a.accumulate_kv && !a.f32_out && (a.dq_stride == 0 || a.dq_stride == a.s.q_stride) &&
+  return !a.accumulate_q && !a.accumulate_kv && !a.f32_out &&
+         (a.dq_stride == 0 || a.dq_stride == a.s.q_stride) &&
          (a.dkv_stride == 0 || a.dkv_stride == a.s.kv_stride);
 }
 

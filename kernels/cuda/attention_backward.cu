@@ -117,8 +117,8 @@ __device__ __forceinline__ void store_row(const AttentionBackward& a, T* to, int
 
 /// Writes row r of a gradient at element `at` of `to`, or adds it if it accumulates.
 template <class T, class Sums>
-__device__ __forceinline__ void store_gradient(const AttentionBackward& a, bool accumulate, void* to, int64_t at,
-                                               int r, const Sums& sums, bool nothing) {
+__device__ __forceinline__ void store_gradient(const AttentionBackward& a, bool accumulate, void* to,
+                                               int64_t at, int r, const Sums& sums, bool nothing) {
   if (accumulate) {
     if (!nothing) sums.merge_row(static_cast<float*>(to) + at, r, a.s.head_dim, 1.0f, 1.0f);
   } else if (has_f32_gradients(a)) {

@@ -134,7 +134,7 @@ std::vector<Case> tensor_parallel() {
 
 std::vector<Case> context_parallel() {
   return {
-      bad(R"({"mesh": {"dp_shard": 1024, "cp": 2048}, "batch": {"sequence": 8192}})",
+      bad(R"({"mesh": {"dp_shard": 1024, "cp": 2048}, "batch": {"sequence": 8192}, "model": {"context": 8192}})",
           {"/mesh/cp", "1048576 ranks", "use 1024 or less"}),
       bad(R"({"mesh": {"cp": 9}, "batch": {"sequence": 16}})",
           {"/mesh/cp", "two chunks", "16 columns", "use 8"}),

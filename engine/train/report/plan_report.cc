@@ -6,8 +6,6 @@
 
 #include "engine/base/json.h"
 #include "engine/device/cpu/thread_pool.h"
-#include "engine/parallel/closed_forms.h"
-#include "engine/parallel/exchange_forms.h"
 #include "engine/plan/segments.h"
 #include "engine/plan/timeline.h"
 #include "engine/train/assembly/assemble.h"
@@ -16,6 +14,7 @@
 #include "engine/train/ranks/choose_transport.h"
 #include "engine/train/ranks/machine.h"
 #include "engine/train/report/fit_here.h"
+#include "engine/train/report/plan_traffic.h"
 #include "engine/train/save/save_copy.h"
 #include "engine/train/step/executor.h"
 #include "kernels/include/levels.h"
@@ -42,13 +41,6 @@ std::string strategy_name(const parallel::DataParallel& strategy) {
   return strategy.stage == 0 ? "data parallel" : fmt::format("ZeRO-{}", strategy.stage);
 }
 
-/// What all transfers of one kind send in a step, and the closed formula, if there is one.
-struct TrafficRow {
-  plan::Op op;
-  int64_t instructions = 0, bytes = 0;
-  std::string formula;
-};
-
 class PlanReport {
  public:
   explicit PlanReport(const config::ConfigTree& config)
@@ -62,7 +54,7 @@ class PlanReport {
         plans_(make_plans(model_, a_.config, target_, false)),
         save_copy_(save_copy_bytes(layout(), model_.table())) {
     if (a_.config.mesh.world() == 1) return;
-    count_traffic();
+    traffic_ = traffic_of(plans_, layout(), model_, a_.config);
     if (plans_.strategy.many()) compare_stages();
   }
 
@@ -84,8 +76,6 @@ class PlanReport {
   parallel::ShardLayout layout() const {
     return {model_.table(), layout_options(a_.config, plans_.strategy, 0, false)};
   }
-  parallel::ExchangeShape exchange_shape() const;
-  void count_traffic();
   void compare_stages();
   Choice choice(int64_t stage, parallel::ReducePolicy reduce) const;
   std::string strategy_words() const;
@@ -124,50 +114,6 @@ class PlanReport {
   std::vector<TrafficRow> traffic_;
   std::vector<Choice> choices_;
 };
-
-int64_t sent_bytes(const plan::Plan& plan) {
-  int64_t bytes = 0;
-  for (const plan::Instruction& n : plan.instructions) bytes += n.sent_bytes;
-  return bytes;
-}
-
-parallel::ExchangeShape PlanReport::exchange_shape() const {
-  const config::BatchConfig& batch = a_.config.batch;
-  parallel::ExchangeShape shape;
-  shape.local = model_.local(), shape.mesh = a_.config.mesh;
-  shape.micro_batches = batch.grad_accum_steps;
-  shape.rows = batch.micro_batch * nn::OwnColumns{a_.config.mesh.cp, 0}.count(batch.sequence);
-  shape.element_bytes = dtype_bytes(compute_type(a_.config));
-  shape.first_trainable = static_cast<int32_t>(model_.first_trainable_block());
-  return shape;
-}
-
-void PlanReport::count_traffic() {
-  for (const plan::Instruction& n : plans_.train.instructions) {
-    if (n.sent_bytes == 0) continue;
-    auto row =
-        std::find_if(traffic_.begin(), traffic_.end(), [&](const TrafficRow& r) { return r.op == n.op; });
-    if (row == traffic_.end()) row = traffic_.insert(row, {n.op, 0, 0, ""});
-    row->instructions += 1;
-    row->bytes += n.sent_bytes;
-  }
-  const parallel::WeightUses uses{model_.config().tied_head,
-                                  static_cast<int32_t>(model_.first_trainable_block())};
-  std::vector<parallel::ClosedForm> forms =
-      parallel::closed_forms(layout(), plans_.strategy, a_.config.batch.grad_accum_steps, uses);
-  for (parallel::ClosedForm& form : parallel::exchange_forms(exchange_shape()))
-    forms.push_back(std::move(form));
-  for (const parallel::ClosedForm& form : forms)
-    for (TrafficRow& row : traffic_)
-      if (row.op == form.op && row.bytes == form.bytes) row.formula = form.formula;
-  for (TrafficRow& row : traffic_) {
-    const bool tokens = row.op == plan::Op::kCountTokens;
-    if (!tokens && row.op != plan::Op::kGradNorm) continue;
-    row.formula =
-        fmt::format("2(D-1)·⌈{}/D⌉·8, D = {} ranks agree",
-                    tokens ? agreement_words(a_.config.mesh.world()) : kSumsWords, a_.config.mesh.world());
-  }
-}
 
 PlanReport::Choice PlanReport::choice(int64_t stage, parallel::ReducePolicy reduce) const {
   config::ResolvedConfig c = a_.config;
