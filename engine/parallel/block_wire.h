@@ -61,7 +61,7 @@ class CountingWire final : public BlockWire {
 
  private:
   void note(comm::Operation operation, int64_t sent) override {
-    if (notes_) notes_->add(group_, comm::operation_name(operation), sent);
+    if (notes_ && ranks() > 1) notes_->add(group_, comm::operation_name(operation), sent);
   }
   void carry_all_reduce(void*, DType, int64_t) override {}
   void carry_all_gather(void*, const void*, DType, int64_t) override {}
