@@ -25,7 +25,7 @@ struct Cut {
   int64_t tiles_per_task, tasks;  // of one key-value head of one batch row
 };
 
-inline Cut cut_queries(const AttentionShape& s) {
+HWS_SMALL Cut cut_queries(const AttentionShape& s) {
   Cut cut;
   cut.group = s.heads / s.kv_heads;
   cut.heads_per_tile = s.seq_q < kTile ? least(cut.group, most(kTile / s.seq_q, 1)) : 1;
@@ -146,8 +146,8 @@ HWS_NOINLINE void meet_keys(const AttentionShape& s, Tile& tile, int panel, cons
 
 /// Writes the rows of a tile. Rows that see none of the keys have no sums, perhaps not even zeros.
 template <class O>
-void store_tile(const AttentionForward& args, int64_t b, const Tile& tile, const float* factor,
-                const float* lse) {
+HWS_SMALL void store_tile(const AttentionForward& args, int64_t b, const Tile& tile, const float* factor,
+                          const float* lse) {
   const AttentionShape& s = args.s;
   const int64_t width = padded_width(s.head_dim);
   for (int r = 0; r < tile.q.n; ++r) {
@@ -165,8 +165,8 @@ void store_tile(const AttentionForward& args, int64_t b, const Tile& tile, const
 }
 
 /// Merges the rows of a tile with the result over other keys. Leaves those that see none of these keys.
-HWS_NOINLINE void merge_tile(const AttentionForward& args, int64_t b, const Tile& tile, const float* factor,
-                             const float* lse) {
+HWS_SMALL void merge_tile(const AttentionForward& args, int64_t b, const Tile& tile, const float* factor,
+                          const float* lse) {
   const AttentionShape& s = args.s;
   const int64_t width = padded_width(s.head_dim);
   for (int r = 0; r < tile.q.n; ++r) {
@@ -194,8 +194,8 @@ void end_tile(const AttentionForward& args, int64_t b, const Tile& tile) {
 }
 
 /// The rows of tile `index` of a key-value head; the heads of one query range follow each other.
-inline void cut_tile(const AttentionShape& s, const Cut& cut, int64_t b, int64_t kv_head, int64_t index,
-                     QueryTile& q) {
+HWS_SMALL void cut_tile(const AttentionShape& s, const Cut& cut, int64_t b, int64_t kv_head, int64_t index,
+                        QueryTile& q) {
   const int64_t first_head = index % cut.head_tiles * cut.heads_per_tile;
   const int64_t t0 = index / cut.head_tiles * kTile;
   const int64_t heads = least(cut.heads_per_tile, cut.group - first_head);

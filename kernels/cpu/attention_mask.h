@@ -52,8 +52,8 @@ struct QueryTile {
 };
 
 /// Rows row..row + n: queries t0..t0 + n of one head.
-HWS_NOINLINE void set_rows(QueryTile& tile, const AttentionShape& s, int64_t b, int row, int n, int64_t head,
-                           int64_t t0) {
+HWS_SMALL void set_rows(QueryTile& tile, const AttentionShape& s, int64_t b, int row, int n, int64_t head,
+                        int64_t t0) {
   const auto below = static_cast<int32_t>(key_below(s) + t0), last = static_cast<int32_t>(s.seq_k - 1);
   const auto window = static_cast<int32_t>(s.window > 0 ? least(s.window, INT32_MAX) : INT32_MAX);
   for (int i = 0; i < n; ++i) {
@@ -87,7 +87,7 @@ inline void join_ranges(const int32_t* lo, const int32_t* hi, int32_t& least_lo,
 
 /// Fills in everything below row_lo and row_hi, which the first n rows have. If the ranges do not ascend from
 /// row to row, every vector covers the whole tile, so that the computed parts have no holes.
-HWS_NOINLINE void finish_rows(QueryTile& tile, int n) {
+HWS_SMALL void finish_rows(QueryTile& tile, int n) {
   tile.n = n;
   tile.vecs = (n + kLanes - 1) / kLanes;
   for (int r = n; r < round_up(n, 16); ++r) {
@@ -154,7 +154,7 @@ inline void find_queries_of_blocks(BlockQueries& queries, const QueryTile& q, co
   }
 }
 
-HWS_NOINLINE KeyTile key_tile(const QueryTile& q, int64_t start) {
+HWS_SMALL KeyTile key_tile(const QueryTile& q, int64_t start) {
   KeyTile k;
   k.start = start;
   k.first = kTile;

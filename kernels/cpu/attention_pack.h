@@ -38,7 +38,7 @@ inline void point_to_keys(RowPointers<E>& rows, int n, const E* keys, int64_t st
 }
 
 template <class Words, class E>
-void pack_lines(float* to, const RowPointers<E>& rows, int n, int64_t d) {
+HWS_NOINLINE void pack_lines(float* to, const RowPointers<E>& rows, int n, int64_t d) {
   const int64_t words = line_words<Words>(d);
   for (int64_t w = 0; w < words; w += kLanes) {
     const int64_t at = w * Words::kPerWord;
@@ -49,7 +49,7 @@ void pack_lines(float* to, const RowPointers<E>& rows, int n, int64_t d) {
 
 /// The first `vecs` vectors of rows.
 template <class Words, class E>
-void pack_columns(float* to, const RowPointers<E>& rows, int vecs, int64_t d) {
+HWS_NOINLINE void pack_columns(float* to, const RowPointers<E>& rows, int vecs, int64_t d) {
   const int64_t words = line_words<Words>(d);
   for (int c = 0; c < vecs; ++c) {
     for (int64_t w = 0; w < words; w += kLanes) {
@@ -67,7 +67,7 @@ void pack_columns(float* to, const RowPointers<E>& rows, int vecs, int64_t d) {
 
 /// n rows, an even number.
 template <class Words, class E>
-void pack_across(float* to, const RowPointers<E>& rows, int n, int64_t d) {
+HWS_NOINLINE void pack_across(float* to, const RowPointers<E>& rows, int n, int64_t d) {
   const int64_t width = padded_width(d);
   for (int64_t j = 0; j < width; j += kLanes) {
     const int here = static_cast<int>(least(d - j, kLanes));

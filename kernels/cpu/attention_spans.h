@@ -18,7 +18,7 @@ struct Spans {
   int64_t count, keys, chunk;
 };
 
-inline Spans cut_keys(const AttentionShape& s) {
+HWS_SMALL Spans cut_keys(const AttentionShape& s) {
   const int64_t tiles = (s.seq_k + kTile - 1) / kTile, groups = s.batch * s.kv_heads;
   const int64_t wanted = least(kMostSpans, (kWantedTasks + groups - 1) / groups);
   const int64_t spans = most(1, least(wanted, tiles * kTile / kLeastSpanKeys));
@@ -30,7 +30,7 @@ inline Spans cut_keys(const AttentionShape& s) {
 /// The longest chunk and the most spans of any number of keys up to this one. The only span of fewer keys may
 /// be longer than each of several, and they may be cut into more spans. The workspace planned for the longest
 /// sequence must suffice for all.
-inline Spans largest_spans(AttentionShape s) {
+HWS_SMALL Spans largest_spans(AttentionShape s) {
   Spans largest = {0, 0, 0};
   for (; s.seq_k > 0; s.seq_k -= kTile) {
     const Spans spans = cut_keys(s);
@@ -80,8 +80,8 @@ inline SeenKeys seen_of(const QueryTile& q, int64_t begin, int64_t end) {
 /// Writes the gradients of the chunk's keys [begin, end), of which queries met those of `met`. Others are 0,
 /// or if the gradients accumulate, as they were.
 template <class G>
-void store_keys(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_t begin, int64_t end,
-                const SeenKeys& met, const float* dkeys, const float* dvalues) {
+HWS_SMALL void store_keys(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_t begin,
+                          int64_t end, const SeenKeys& met, const float* dkeys, const float* dvalues) {
   const AttentionShape& s = args.s;
   const int64_t width = padded_width(s.head_dim), d = s.head_dim;
   for (int64_t key = begin; key < end; ++key) {
@@ -128,8 +128,8 @@ void add_shares(const AttentionBackward& args, const Spans& spans, const float* 
 /// Adds the shares of rows first..last, numbered through the batch. If dq accumulates, rows that see none of
 /// the keys stay as they are.
 template <class G>
-void add_shares_of_rows(const AttentionBackward& args, const Spans& spans, const float* shares, int64_t first,
-                        int64_t last) {
+HWS_SMALL void add_shares_of_rows(const AttentionBackward& args, const Spans& spans, const float* shares,
+                                  int64_t first, int64_t last) {
   const AttentionShape& s = args.s;
   QueryTile q;
   for (int64_t row = first; row < last; ++row) {
@@ -140,7 +140,7 @@ void add_shares_of_rows(const AttentionBackward& args, const Spans& spans, const
 }
 
 /// dq where there are no keys.
-inline void clear_queries(const AttentionBackward& args) {
+HWS_SMALL void clear_queries(const AttentionBackward& args) {
   const AttentionShape& s = args.s;
   const int64_t n = s.heads * s.head_dim;
   for (int64_t row = 0; row < s.batch * s.seq_q; ++row) {

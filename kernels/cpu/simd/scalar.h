@@ -6,6 +6,12 @@
 
 #define HWS_INLINE inline __attribute__((always_inline))
 #define HWS_NOINLINE __attribute__((noinline))  // one copy, where templates around it would each take theirs
+// One copy of few bytes, for work that is little beside what it prepares.
+#ifdef __clang__
+#define HWS_SMALL __attribute__((noinline, minsize))
+#else
+#define HWS_SMALL __attribute__((noinline, optimize("Os")))
+#endif
 
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
