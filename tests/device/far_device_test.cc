@@ -78,6 +78,24 @@ void expect_like_cpu(Problem problem, const Layout& layout) {
   EXPECT_EQ(first_difference(cpu, run_layout(problem, layout, 3)), "") << layout.name();
 }
 
+/// Exchanges within a block are staged through the host.
+TEST(FarDevice, DividesBlocksAndColumnsAsTheCpuDoes) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const auto& [tp, cp, mode] : {std::tuple<int64_t, int64_t, const char*>{2, 1, "ring"},
+                                       {1, 2, "ring"},
+                                       {1, 2, "ulysses"},
+                                       {2, 2, "gather"}})
+      for (const bool sequence_parallel : {true, false}) {
+        if (tp == 1 && sequence_parallel) continue;
+        Problem problem;
+        problem.precision = precision, problem.documents = true;
+        Layout layout;
+        layout.tp = tp, layout.cp = cp, layout.cp_mode = mode, layout.sequence_parallel = sequence_parallel;
+        layout.dp_shard = 2, layout.stage = 3;
+        expect_like_cpu(problem, layout);
+      }
+}
+
 TEST(FarDevice, TrainsAsTheCpuDoes) {
   for (const char* precision : {"fp32", "bf16"})
     for (const int64_t accumulation : {1, 3}) {

@@ -36,6 +36,7 @@ Distance distance(const StepRecord& cpu, const StepRecord& gpu) {
 Distance train(Problem problem, const Layout& layout) {
   const std::vector<StepRecord> cpu = run_layout(problem, layout, 3);
   problem.device = "cuda";
+  if (layout.world() > 1) problem.device_transport = "host";
   const std::vector<StepRecord> gpu = run_layout(problem, layout, 3);
   Distance worst;
   for (size_t i = 0; i < cpu.size(); ++i) {
@@ -107,6 +108,27 @@ TEST(TrainOnCuda, OnRanksThatSpeakThroughTheHost) {
   ddp.dp_shard = zero.dp_shard = 2;
   zero.stage = 3;
   EXPECT_EQ(first_difference(run_layout(problem, ddp, 2), run_layout(problem, zero, 2)), "");
+}
+
+/// Exchanges within a block go through the host. Two ranks may share a GPU.
+TEST(TrainOnCuda, OnRanksThatDivideBlocksAndColumns) {
+  for (const auto& [tp, cp, mode] : {std::tuple<int64_t, int64_t, const char*>{2, 1, "ring"},
+                                     {1, 2, "ring"},
+                                     {1, 2, "ulysses"},
+                                     {1, 2, "gather"},
+                                     {2, 2, "ring"}})
+    for (const bool like_gpt2 : {true, false}) {
+      Problem problem = problem_in("fp32");
+      problem.like_gpt2 = like_gpt2, problem.documents = !like_gpt2;
+      Layout layout;
+      layout.tp = tp, layout.cp = cp, layout.cp_mode = mode;
+      SCOPED_TRACE(layout.name());
+      const Distance d = train(problem, layout);
+      EXPECT_LT(d.loss, 1e-6);
+      EXPECT_LT(d.grad_norm, 1e-6);
+      EXPECT_LT(d.gradients, 1e-4);
+      EXPECT_LT(d.weights, 2e-5);
+    }
 }
 
 /// From GPU to GPU the same sums come out.
