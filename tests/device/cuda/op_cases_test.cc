@@ -27,15 +27,16 @@ void take(AttentionShape& s) {
 }
 void take(AttentionForward& a) { take(a.s); }
 void take(AttentionBackward& a) { take(a.s); }
-void take(ResidualForward& a) {
-  a.dropout.samples = taken(a.dropout.samples, a.dropout.p > 0 ? a.rows / a.seq : 0);
+/// The numbers of all rows of the batch that the operand's rows touch.
+void take(Dropout& dropout, int64_t rows, int64_t seq) {
+  const int64_t batch = rows > 0 ? (dropout.first_row + rows - 1) / seq + 1 : 0;
+  dropout.samples = taken(dropout.samples, dropout.p > 0 ? batch : 0);
 }
+void take(ResidualForward& a) { take(a.dropout, a.rows, a.seq); }
 void take(NormForward& a) {
   if (a.residual.y != nullptr) take(a.residual);
 }
-void take(ResidualBackward& a) {
-  a.dropout.samples = taken(a.dropout.samples, a.dropout.p > 0 ? a.rows / a.seq : 0);
-}
+void take(ResidualBackward& a) { take(a.dropout, a.rows, a.seq); }
 void take(EmbeddingForward& a) {
   a.tokens = taken(a.tokens, a.rows);
   a.positions = taken(a.positions, a.rows);
@@ -46,6 +47,8 @@ void take(CrossEntropy& a) {
   a.targets = taken(a.targets, a.rows);
   a.grad_scale = taken(a.grad_scale, 1);
 }
+void take(CrossEntropyStatistics& a) { take(a.own); }
+void take(CrossEntropyDivided& a) { take(a.own); }
 void take(AdamW& a) { a.scalars = taken(a.scalars, 1); }
 void take(Sgd& a) { a.scalars = taken(a.scalars, 1); }
 void take(AdamWBf16& a) { a.scalars = taken(a.scalars, 1); }
@@ -101,6 +104,8 @@ KernelTable table_on_gpu() {
   table.attention_forward = OnGpu<&KernelTable::attention_forward>::run;
   table.attention_backward = OnGpu<&KernelTable::attention_backward>::run;
   table.cross_entropy = OnGpu<&KernelTable::cross_entropy>::run;
+  table.cross_entropy_statistics = OnGpu<&KernelTable::cross_entropy_statistics>::run;
+  table.cross_entropy_divided = OnGpu<&KernelTable::cross_entropy_divided>::run;
   table.soft_cap = OnGpu<&KernelTable::soft_cap>::run;
   table.column_sum = OnGpu<&KernelTable::column_sum>::run;
   table.sum_of_squares = &sum_of_squares;
