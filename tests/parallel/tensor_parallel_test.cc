@@ -2,55 +2,11 @@
 // bits (promise L2); against one rank, everything is inside an envelope (promise L4).
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "engine/base/error.h"
-#include "tests/harness/layout_run.h"
+#include "tests/harness/near_one_rank.h"
 
 namespace hawser::testing {
 namespace {
-
-/// The largest difference over tensors, each relative to the tensor's length.
-double distance(const std::map<std::string, std::vector<float>>& got,
-                const std::map<std::string, std::vector<float>>& want, std::string* where) {
-  double worst = 0;
-  EXPECT_EQ(got.size(), want.size());
-  for (const auto& [name, values] : want) {
-    if (name.ends_with(".k.bias")) continue;  // softmax does not change with it: its gradient is noise
-    const std::vector<float>& other = got.at(name);
-    double difference = 0, length = 0;
-    for (size_t i = 0; i < values.size(); ++i) {
-      difference += std::pow(static_cast<double>(other[i]) - static_cast<double>(values[i]), 2);
-      length += std::pow(static_cast<double>(values[i]), 2);
-    }
-    if (length == 0 && difference == 0) continue;
-    const double d = std::sqrt(difference / length);
-    if (!(d <= worst)) worst = d, *where = name;
-  }
-  return worst;
-}
-
-/// One rank with the rows of `layout`.
-Layout alone(const Layout& layout) {
-  Layout one;
-  one.accumulation = layout.accumulation * layout.dp();
-  return one;
-}
-
-void expect_near_one_rank(const Problem& problem, const Layout& layout, int steps, double tolerance) {
-  SCOPED_TRACE(problem.precision + " " + layout.name());
-  const std::vector<StepRecord> want = run_layout(problem, alone(layout), steps);
-  const std::vector<StepRecord> got = run_layout(problem, layout, steps);
-  for (size_t step = 0; step < want.size(); ++step) {
-    std::string where;
-    EXPECT_EQ(got[step].tokens, want[step].tokens);
-    EXPECT_NEAR(got[step].loss, want[step].loss, tolerance * std::abs(want[step].loss));
-    EXPECT_NEAR(got[step].grad_norm, want[step].grad_norm, tolerance * want[step].grad_norm);
-    EXPECT_LT(distance(got[step].gradients, want[step].gradients, &where), tolerance) << where;
-    EXPECT_LT(distance(got[step].weights, want[step].weights, &where), tolerance) << where;
-  }
-}
 
 std::vector<Problem> problems() {
   std::vector<Problem> all(4);
