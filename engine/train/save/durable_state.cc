@@ -30,8 +30,9 @@ std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::Paramet
     const GroupState& s = rank.executor().state(p.group);
     const int64_t columns = p.shape.size() == 2 ? p.shape[1] : 1;
     for (const auto& [run, rows] : mesh::joined_rows(rank.layout().to_write(p, i), columns)) {
-      const auto piece = [&](const std::string& name, StateArray array) {
-        pieces.push_back({name, array.type, p.shape, run.begin, run.end, array.from(run.at).data, rows});
+      // Named anew, because clang 14 captures no structured bindings.
+      const auto piece = [&, &at = run, count = rows](const std::string& name, StateArray array) {
+        pieces.push_back({name, array.type, p.shape, at.begin, at.end, array.from(at.at).data, count});
       };
       piece(p.name, s.weights);
       for (int m = 0; m < 2; ++m)
