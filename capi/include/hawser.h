@@ -202,7 +202,8 @@ HWS_API hws_status hws_config_explain(const hws_config* config, const char* poin
  *
  * Tensor- and context-parallel ranks add in another order than one rank. They must have the bits of plain data
  * parallelism at the same /mesh/tp, cp and cp_mode. Against one rank, each gradient of the first step must be within
- * twice the distance that a twin has: the same model with its heads, features and words in another order.
+ * twice the distance that a twin has: the same model with its heads, features and words in another order. And no
+ * gradient may be more than twice as far from that of a model in float64 as one rank's.
  *
  * *out: a JSON object. Returns HWS_OK whether or not they are equal.
  *   "equal"               true or false
@@ -214,6 +215,7 @@ HWS_API hws_status hws_config_explain(const hws_config* config, const char* poin
  *                         float64, relatively, in three orders of summation
  *   "distance_to_one_rank" null, or of tensor- and context-parallel ranks {"tensor", "distance", "allowed",
  *                         "share_of_allowed"} of the gradient that comes closest to its limit
+ *   "distance_to_f64_model" the same, against gradients computed in float64
  *   "shrunk"              [{"pointer", "from", "to"}]
  * Errors: those of hws_engine_create; HWS_CONFIG_INVALID for a mesh of one rank. */
 HWS_API hws_status hws_config_prove_layout(const hws_config* config, int32_t steps, hws_buffer** out);

@@ -1,5 +1,5 @@
 // Every variant of the model, whole: the engine's loss and gradients, which come from backwards written by
-// hand, against the derivative of an obvious forward in double (reference_model.h), taken by complex step
+// hand, against the derivative of an obvious forward in double (train/proof/reference_model.h), taken by complex step
 // and, as a check on that, by central differences. Every element of every parameter takes part: each
 // parameter is moved along directions of random signs, and some of its elements are moved alone.
 #include <gtest/gtest.h>
@@ -18,7 +18,6 @@
 #include "tests/harness/kernel_levels.h"
 #include "tests/nn/model_memory.h"
 #include "tests/nn/model_variants.h"
-#include "tests/nn/reference_model.h"
 
 namespace hawser::testing {
 namespace {
@@ -74,7 +73,7 @@ class Reference {
   size_t first(const Probe& probe) const { return static_cast<size_t>(layout_.at(*probe.parameter)); }
   template <class T>
   T loss_of(const std::vector<T>& weights) const {
-    return ReferenceModel<T>(config_.model, table_, weights, exact_, philox_derive(config_.seed, 2, 0))
+    return train::ReferenceModel<T>(config_.model, table_, weights, exact_, philox_derive(config_.seed, 2, 0))
         .loss(batch_);
   }
 

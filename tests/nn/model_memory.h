@@ -7,24 +7,12 @@
 
 #include "engine/nn/context.h"
 #include "engine/nn/parameter.h"
+#include "engine/train/proof/reference_model.h"
 #include "kernels/include/table.h"
 
 namespace hawser::testing {
 
-/// A flat index for every element of a model: its group's begin plus its offset.
-class FlatLayout {
- public:
-  explicit FlatLayout(const nn::ParameterTable& table) {
-    for (const nn::ParameterGroup& g : table.groups()) begins_.push_back(size_), size_ += g.elements;
-  }
-  int64_t size() const { return size_; }
-  int64_t begin(size_t group) const { return begins_[group]; }
-  int64_t at(const nn::Parameter& p) const { return begins_[static_cast<size_t>(p.group)] + p.offset; }
-
- private:
-  std::vector<int64_t> begins_;
-  int64_t size_ = 0;
-};
+using train::FlatLayout;
 
 class ModelMemory {
  public:

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "engine/config/resolved_config.h"
-#include "tests/nn/reference_model.h"
+#include "engine/train/proof/reference_model.h"
 
 namespace hawser::testing {
+
+using train::ReferenceBatch;
 
 struct ModelVariant {
   std::string name;

@@ -9,6 +9,8 @@
 #include "engine/nn/initial_values.h"
 #include "engine/optim/lr_schedule.h"
 #include "engine/train/assembly/assemble.h"
+#include "engine/train/proof/f64_gradients.h"
+#include "engine/train/proof/margin.h"
 #include "engine/train/proof/twin.h"
 #include "engine/train/ranks/rank.h"
 #include "engine/train/step/batch_sources.h"
@@ -259,6 +261,22 @@ std::map<std::string, double> PlayedRanks::twin_distances(const BatchView& batch
   return distances;
 }
 
+std::vector<double> PlayedRanks::f64_gradients(const BatchView& batch) const {
+  ReferenceBatch same;
+  same.rows = batch.rows, same.seq = batch.cols;
+  const auto tokens = static_cast<size_t>(batch.rows * batch.cols);
+  same.tokens.assign(batch.tokens, batch.tokens + tokens);
+  same.targets.assign(batch.targets, batch.targets + tokens);
+  const FlatLayout layout(table());
+  std::vector<double> weights(static_cast<size_t>(layout.size()));
+  std::vector<float> values;
+  for (const nn::Parameter& p : table().all()) {
+    state(TensorKind::kWeight, p, &values);
+    std::copy(values.begin(), values.end(), weights.begin() + layout.at(p));
+  }
+  return train::f64_gradients(config_.model, table(), weights, same, config_.seed);
+}
+
 const nn::ParameterTable& PlayedRanks::table() const { return player_->model().table(); }
 
 const float* PlayedRanks::gradient(const GroupGradients& sums, const nn::Parameter& p) const {
@@ -280,21 +298,6 @@ bool PlayedRanks::state(TensorKind kind, const nn::Parameter& p, std::vector<flo
 
 int64_t PlayedRanks::row(int64_t rank, int64_t micro_batch) const {
   return (rank * config_.batch.grad_accum_steps + micro_batch) * config_.batch.micro_batch;
-}
-
-double length_of(const float* x, int64_t count) {
-  double squares = 0;
-  for (int64_t i = 0; i < count; ++i) squares += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  return std::sqrt(squares);
-}
-
-double difference_of(const float* a, const float* b, int64_t count) {
-  double squares = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
-    squares += d * d;
-  }
-  return std::sqrt(squares);
 }
 
 GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks, const parallel::DataParallel& strategy) {

@@ -52,6 +52,8 @@ class PlayedRanks {
   /// How far the gradients of the next global batch lie from those of a twin (twin.h), both without dropout: the length
   /// of the difference, by parameter.
   std::map<std::string, double> twin_distances(const BatchView& batch);
+  /// The gradients of the first global batch, in f64 (f64_gradients.h): flat, FlatLayout.
+  std::vector<double> f64_gradients(const BatchView& batch) const;
 
   const nn::ParameterTable& table() const;
   /// The gradient of `p` in `sums`.
@@ -72,10 +74,6 @@ class PlayedRanks {
   const std::unique_ptr<Player> player_, single_;
   int64_t steps_ = 0;
 };
-
-double length_of(const float* x, int64_t count);
-/// The length of a - b.
-double difference_of(const float* a, const float* b, int64_t count);
 
 /// Sums over ranks with the order and rounding of `strategy`. Consumes `ranks`.
 GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks, const parallel::DataParallel& strategy);

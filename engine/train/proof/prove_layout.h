@@ -17,16 +17,21 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
 
 /// Runs `steps` steps of all three and compares losses, gradient norms, raw gradients, weights and moments.
 /// Returns JSON:
-///   equal             true if every bit agrees (the played rank's norm may differ by 1e-12 of its value)
+///   equal             true if every bit agrees (the played rank's norm may differ by 1e-12 of its value), with
+///                     tensor or context parallelism those of plain, and both distances are allowed
 ///   first_difference  null, or {step, what, tensor, index, ranks, and the other side: one_rank or plain}
 ///   same_bits         settings, by pointer, of the plain data parallelism that gives the same bits for
 ///                     the original config
 ///   distance_to_one_rank
-///                     null, or with tensor parallelism, which adds in another order than one rank: the tensor whose
-///                     first gradient lies furthest from that of one rank, {tensor, distance, allowed,
-///                     share_of_allowed}. Allowed is twice the distance of a twin, one rank with heads, features and
-///                     words in another order, and 4e-6 (in bf16 2^-7, a unit) of the tensor's length and of a tenth of
-///                     the gradient norm. Bits are then compared with plain only.
+///                     null, or with tensor or context parallelism, which adds in another order than one rank: the
+///                     tensor whose first gradient comes closest to its limit, {tensor, distance, allowed,
+///                     share_of_allowed}. Distances are lengths of differences. Allowed is twice the distance between
+///                     one rank and a twin, one rank with heads, features and words in another order, and a floor:
+///                     4e-6 (in bf16 2^-7, a unit) of the tensor's length and of a tenth of the gradient norm
+///   distance_to_f64_model
+///                     the same against the gradients of a model in f64 (f64_gradients.h). Allowed is twice the
+///                     distance of one rank, and the floor. A twin sums over keys in the same order; this shows what
+///                     context parallelism changes there
 ///   tensors, elements how much was compared
 ///   distance_to_f64   error of the first gradients relative to the largest element of their tensor, for
 ///                     the ranks and for f32 sums of the same micro-batches in ascending and descending

@@ -56,6 +56,14 @@ TEST(PlayedRanks, OfHybridShardsNarrowGradientsAndTrees) {
   expect_proof(Problem(), tree);
 }
 
+/// Both margins are of real distances.
+void expect_near(const Json& proof) {
+  for (const char* margin : {"distance_to_one_rank", "distance_to_f64_model"}) {
+    EXPECT_GT(proof.at(margin).at("distance").get<double>(), 0) << margin;
+    EXPECT_LE(proof.at(margin).at("share_of_allowed").get<double>(), 1) << proof.at(margin);
+  }
+}
+
 /// One rank adds in another order than tensor-parallel ranks: its bits are not theirs, but it is no further away than a
 /// twin.
 TEST(PlayedRanks, OfTensorParallelRanksAreNearOneRank) {
@@ -70,7 +78,7 @@ TEST(PlayedRanks, OfTensorParallelRanksAreNearOneRank) {
         const Json proof = Json::parse(
             train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 2));
         EXPECT_TRUE(proof.at("equal").get<bool>()) << layout.name() << ": " << proof;
-        EXPECT_GT(proof.at("distance_to_one_rank").at("distance").get<double>(), 0);
+        expect_near(proof);
       }
 }
 
@@ -86,7 +94,7 @@ TEST(PlayedRanks, OfContextParallelRanksAreNearOneRank) {
         const Json proof = Json::parse(
             train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 2));
         EXPECT_TRUE(proof.at("equal").get<bool>()) << layout.name() << ": " << proof;
-        EXPECT_GT(proof.at("distance_to_one_rank").at("distance").get<double>(), 0);
+        expect_near(proof);
       }
 }
 

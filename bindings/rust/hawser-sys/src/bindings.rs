@@ -233,7 +233,8 @@ extern "C" {
     #[doc = ""]
     #[doc = " Tensor- and context-parallel ranks add in another order than one rank. They must have the bits of plain data"]
     #[doc = " parallelism at the same /mesh/tp, cp and cp_mode. Against one rank, each gradient of the first step must be within"]
-    #[doc = " twice the distance that a twin has: the same model with its heads, features and words in another order."]
+    #[doc = " twice the distance that a twin has: the same model with its heads, features and words in another order. And no"]
+    #[doc = " gradient may be more than twice as far from that of a model in float64 as one rank's."]
     #[doc = ""]
     #[doc = " *out: a JSON object. Returns HWS_OK whether or not they are equal."]
     #[doc = "   \"equal\"               true or false"]
@@ -245,6 +246,7 @@ extern "C" {
     #[doc = "                         float64, relatively, in three orders of summation"]
     #[doc = "   \"distance_to_one_rank\" null, or of tensor- and context-parallel ranks {\"tensor\", \"distance\", \"allowed\","]
     #[doc = "                         \"share_of_allowed\"} of the gradient that comes closest to its limit"]
+    #[doc = "   \"distance_to_f64_model\" the same, against gradients computed in float64"]
     #[doc = "   \"shrunk\"              [{\"pointer\", \"from\", \"to\"}]"]
     #[doc = " Errors: those of hws_engine_create; HWS_CONFIG_INVALID for a mesh of one rank."]
     pub fn hws_config_prove_layout(

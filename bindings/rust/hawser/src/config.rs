@@ -61,6 +61,9 @@ pub struct Proof {
     /// Of tensor- and context-parallel ranks: the gradient that comes closest to its limit against one rank.
     #[serde(default)]
     pub distance_to_one_rank: Value,
+    /// The same against gradients computed in float64.
+    #[serde(default)]
+    pub distance_to_f64_model: Value,
     /// What was made smaller: "pointer", "from", "to".
     #[serde(default)]
     pub shrunk: Vec<Value>,

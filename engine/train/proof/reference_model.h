@@ -1,12 +1,13 @@
 // A whole model and its loss as the papers write them: loops over the number type T, one row of the batch at
 // a time, nothing shared with the engine but the parameter table and the table of rotary angles (which has a
-// test of its own). In double it is the loss itself; in std::complex<double> a tiny imaginary part of some
-// weights carries the exact derivative along that direction to the loss (complex step), so no backward is
-// written twice.
+// test of its own). In double it is the loss itself. Two other types give derivatives, so that no backward is
+// written twice: TapedNumber all of them (f64_gradients.h), and std::complex<double>, with a tiny imaginary part of
+// some weights, the one along that direction (complex step, in tests).
 #pragma once
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -18,14 +19,34 @@
 #include "engine/nn/parameter.h"
 #include "engine/nn/rope_table.h"
 #include "kernels/cpu/reference_number.h"
-#include "tests/nn/model_memory.h"
 
-namespace hawser::testing {
+namespace hawser::train {
+
+/// A flat index for every element of a model: its group's begin plus its offset.
+class FlatLayout {
+ public:
+  explicit FlatLayout(const nn::ParameterTable& table) {
+    for (const nn::ParameterGroup& g : table.groups()) begins_.push_back(size_), size_ += g.elements;
+  }
+  int64_t size() const { return size_; }
+  int64_t begin(size_t group) const { return begins_[group]; }
+  int64_t at(const nn::Parameter& p) const { return begins_[static_cast<size_t>(p.group)] + p.offset; }
+
+ private:
+  std::vector<int64_t> begins_;
+  int64_t size_ = 0;
+};
 
 /// The global batch: [rows, seq] each; document_begin may be empty.
 struct ReferenceBatch {
   int64_t rows = 0, seq = 0;
   std::vector<int32_t> tokens, targets, document_begin;
+
+  /// Targets that are not -100.
+  double count() const {
+    return static_cast<double>(targets.size()) -
+           static_cast<double>(std::count(targets.begin(), targets.end(), -100));
+  }
 };
 
 template <class T>
@@ -46,22 +67,24 @@ class ReferenceModel {
   /// Mean loss over the targets that are not -100, in training (dropout on); samples are numbered from 0.
   T loss(const ReferenceBatch& batch) {
     T sum = T(0);
-    double count = 0;
-    for (sample_ = 0; sample_ < batch.rows; ++sample_) {
-      const auto first = static_cast<size_t>(sample_ * batch.seq), seq = static_cast<size_t>(batch.seq);
-      begin_.assign(seq, 0);
-      for (size_t t = 0; t < seq && !batch.document_begin.empty(); ++t)
-        begin_[t] = batch.document_begin[first + t];
-      const Rows z = logits({batch.tokens.begin() + static_cast<int64_t>(first),
-                             batch.tokens.begin() + static_cast<int64_t>(first + seq)});
-      for (size_t t = 0; t < seq; ++t) {
-        const int32_t target = batch.targets[first + t];
-        if (target == -100) continue;
-        sum += log_sum_exp(z[t]) - z[t][static_cast<size_t>(target)];
-        count += 1;
-      }
+    for (int64_t row = 0; row < batch.rows; ++row) sum += row_loss(batch, row);
+    return sum / batch.count();
+  }
+  /// The part of row `row` in the sum of losses.
+  T row_loss(const ReferenceBatch& batch, int64_t row) {
+    sample_ = row;
+    const auto first = static_cast<size_t>(row * batch.seq), seq = static_cast<size_t>(batch.seq);
+    begin_.assign(seq, 0);
+    for (size_t t = 0; t < seq && !batch.document_begin.empty(); ++t)
+      begin_[t] = batch.document_begin[first + t];
+    const Rows z = logits({batch.tokens.begin() + static_cast<int64_t>(first),
+                           batch.tokens.begin() + static_cast<int64_t>(first + seq)});
+    T sum = T(0);
+    for (size_t t = 0; t < seq; ++t) {
+      const int32_t target = batch.targets[first + t];
+      if (target != -100) sum += log_sum_exp(z[t]) - z[t][static_cast<size_t>(target)];
     }
-    return sum / count;
+    return sum;
   }
 
  private:
@@ -71,11 +94,12 @@ class ReferenceModel {
   }
 
   static T log_sum_exp(const std::vector<T>& z) {
-    double max = kernels::real_part(z[0]);
-    for (const T& value : z) max = std::max(max, kernels::real_part(value));
+    using kernels::real_part, std::exp, std::log;  // or those of the number's own namespace
+    double max = real_part(z[0]);
+    for (const T& value : z) max = std::max(max, real_part(value));
     T sum = T(0);
-    for (const T& value : z) sum += std::exp(value - max);
-    return max + std::log(sum);
+    for (const T& value : z) sum += exp(value - max);
+    return max + log(sum);
   }
 
   Rows logits(const std::vector<int32_t>& tokens) {
@@ -122,7 +146,8 @@ class ReferenceModel {
   }
 
   static T cap(const T& value, double softcap) {
-    return softcap > 0 ? softcap * std::tanh(value / softcap) : value;
+    using std::tanh;
+    return softcap > 0 ? softcap * tanh(value / softcap) : value;
   }
 
   void add_branch(Rows& x, Rows branch, const std::string& post_norm, uint64_t site) const {
@@ -140,11 +165,12 @@ class ReferenceModel {
     return y;
   }
   void normalise(T* x, int64_t n, const T* weight, const T* bias, bool centred) const {
+    using std::sqrt;
     T mean = T(0), variance = T(0);
     for (int64_t j = 0; j < n && centred; ++j) mean += x[j] / static_cast<double>(n);
     for (int64_t j = 0; j < n; ++j) variance += (x[j] - mean) * (x[j] - mean) / static_cast<double>(n);
     for (int64_t j = 0; j < n; ++j) {
-      x[j] = (x[j] - mean) / std::sqrt(variance + m_.norm_eps) * (m_.norm_weight_offset + weight[j]);
+      x[j] = (x[j] - mean) / sqrt(variance + m_.norm_eps) * (m_.norm_weight_offset + weight[j]);
       if (bias != nullptr) x[j] += bias[j];
     }
   }
@@ -207,11 +233,12 @@ class ReferenceModel {
       scores.push_back(cap(m_.attention_scale * dot, m_.attention_softcap));
       keys.push_back(key);
     }
+    using std::exp;
     const T total = log_sum_exp(scores);
     const uint64_t site = philox_derive(seed_, static_cast<uint64_t>(layer_), 1);
     const uint64_t query = (static_cast<uint64_t>(h) << 32) + t;
     for (size_t i = 0; i < keys.size(); ++i) {
-      const T probability = std::exp(scores[i] - total) * keep(site, query, keys[i], m_.dropout_attention);
+      const T probability = exp(scores[i] - total) * keep(site, query, keys[i], m_.dropout_attention);
       for (int64_t j = 0; j < m_.head_dim; ++j)
         o[j] += probability * v[keys[i]][static_cast<size_t>(of_kv + j)];
     }
@@ -228,17 +255,18 @@ class ReferenceModel {
   }
 
   T activation(const T& x) const {
+    using kernels::reference_erf, std::exp, std::tanh;
     switch (m_.mlp) {
       case nn::MlpKind::kGelu:
       case nn::MlpKind::kGeGluExact:
-        return 0.5 * x * (1.0 + kernels::reference_erf(x / std::sqrt(2.0)));
+        return 0.5 * x * (1.0 + reference_erf(x / std::sqrt(2.0)));
       case nn::MlpKind::kSwiGlu:
-        return x / (1.0 + std::exp(-x));
+        return x / (1.0 + exp(-x));
       case nn::MlpKind::kGeluTanh:
       case nn::MlpKind::kGeGlu:
         break;
     }
-    return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+    return 0.5 * x * (1.0 + tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
   }
 
   const nn::ModelConfig& m_;
@@ -252,4 +280,4 @@ class ReferenceModel {
   std::vector<int64_t> begin_;  // first position of each position's document
 };
 
-}  // namespace hawser::testing
+}  // namespace hawser::train
