@@ -81,7 +81,8 @@ class Elastic : public CommandTest {
   }
 
   /// The same steps on the same numbers of ranks, which nobody disturbs: threads of one process at a time.
-  void expect_the_bits_of_an_undisturbed_run() const {
+  /// `copy`: the ranks that compute a block together, which stay.
+  void expect_the_bits_of_an_undisturbed_run(int64_t copy = 1) const {
     std::map<int64_t, int64_t> ranks_from;  // of meetings that began at one step, the last one trained
     for (const std::string& line : lines_of(read_text(path("run/ranks.jsonl")))) {
       const auto meeting = json::parse(line);
@@ -91,11 +92,11 @@ class Elastic : public CommandTest {
     }
     for (auto from = ranks_from.begin(); from != ranks_from.end(); ++from) {
       const auto next = std::next(from);
-      const int64_t ranks = from->second, share = kRows / ranks, micro_batch = share % 2 == 0 ? 2 : 1;
+      const int64_t dp = from->second / copy, share = kRows / dp, micro_batch = share % 2 == 0 ? 2 : 1;
       std::string words =
           from == ranks_from.begin() ? "train config.json --out undisturbed" : "train --resume undisturbed";
       for (const auto& [field, value] :
-           std::map<std::string, int64_t>{{"/mesh/dp_shard", ranks},
+           std::map<std::string, int64_t>{{"/mesh/dp_shard", dp},
                                           {"/batch/micro_batch", micro_batch},
                                           {"/batch/grad_accum_steps", share / micro_batch}})
         words += " --set " + field + "=" + std::to_string(value);
@@ -147,6 +148,27 @@ TEST_F(Elastic, KillsAtRandomMomentsChangeNoBit) {
   EXPECT_GE(told, kills - 1) << err;
   EXPECT_NE(err.find("continuing with"), std::string::npos) << err;
   expect_the_bits_of_an_undisturbed_run();
+}
+
+/// The ranks that divide layers or columns stay two; their copies change from two to one and back.
+TEST_F(Elastic, ModelParallelRanksChangeNoBitEither) {
+  for (const char* axis : {"tp", "cp"}) {
+    write_config(40, 600);
+    auto c = json::parse(read_text(path("config.json")));
+    c["mesh"] = {{"dp_shard", 2}, {axis, 2}};
+    c["zero"] = json::object();
+    write_text(path("config.json"), c.dump());
+    launch("launch -n 4 --elastic --at-least 2 train config.json --out run");
+    for (const size_t step : {6, 22}) {
+      ASSERT_TRUE(wait_for([&] { return steps_done() >= step && processes().size() >= 2; }))
+          << axis << read_text(path("stderr"));
+      kill(processes()[1], SIGKILL);
+    }
+    EXPECT_EQ(end_of_launcher(), 0) << axis << read_text(path("stderr"));
+    EXPECT_GE(lines_of(read_text(path("run/ranks.jsonl"))).size(), 3u) << axis << ": it has met again";
+    expect_the_bits_of_an_undisturbed_run(2);
+    for (const char* folder : {"run", "undisturbed"}) std::filesystem::remove_all(folder_ / folder);
+  }
 }
 
 TEST_F(Elastic, AStoppedProcessIsReplaced) {
