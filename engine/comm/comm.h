@@ -111,7 +111,8 @@ class RankComm {
 struct CommOptions {
   double timeout_seconds = 60;                    ///< for each call, from the moment its turn comes
   const kernels::KernelTable* kernels = nullptr;  ///< for the sums; must outlive the Comm
-  /// > 0: every call takes at least bytes / this, for experiments with overlap (local transport only).
+  /// > 0: every call takes at least bytes / this, for experiments with overlap (local transport only). Lanes whose calls
+  /// run at once are not slowed down: nothing overlaps with them.
   double bandwidth_limit = 0;
 };
 

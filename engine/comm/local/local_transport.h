@@ -32,6 +32,7 @@ class LocalTransport final : public Transport {
     std::shared_ptr<Meeting> meeting;
     int32_t member = 0;
     double timeout_seconds = 0;
+    double bandwidth_limit = 0;  ///< bytes per second; 0: none
     uint64_t calls = 0;  ///< that it has entered; device calls, which share its sequence numbers, are none
     std::unique_ptr<LocalCollectives> collectives;
     Gate& gate() const { return meeting->sides[static_cast<size_t>(member)].gate; }
