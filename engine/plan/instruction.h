@@ -54,10 +54,15 @@ enum class Lane : uint8_t {
   kCompute,
   kDataParallel,  ///< gradients and weights, between data-parallel ranks
   kBlock,         ///< exchanges within a block
-  kToNext,        ///< pipeline: activations to the next stage
-  kFromPrevious,  ///< activations from the previous stage
-  kToPrevious,    ///< gradients to the previous stage
-  kFromNext,      ///< gradients from the next one
+  // Of a pipeline: one for each neighbour, way and kind, so that no message waits behind one of another kind.
+  kXToNext,  ///< activations to the next stage
+  kXFromPrevious,
+  kDxToPrevious,  ///< gradients to the previous stage
+  kDxFromNext,
+  kXToPrevious,  ///< the same where the model turns back (V schedules)
+  kXFromNext,
+  kDxToNext,
+  kDxFromPrevious,
   kCount
 };
 inline constexpr size_t kLanes = static_cast<size_t>(Lane::kCount);

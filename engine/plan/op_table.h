@@ -61,6 +61,10 @@ enum class Op : uint8_t {
   kGatherGrad,      ///< every rank gets all sums
   kUnshard,         ///< every rank gets the weights of a block
   kReshard,         ///< keeps a shard of them for the backward
+  kSendF,           ///< activations to the chunk above, on another stage
+  kRecvF,           ///< activations from the chunk below
+  kSendB,           ///< their gradient to the chunk below
+  kRecvB,           ///< that of what was sent to the chunk above
   kGradNorm,        ///< squares of a block's gradients; without a block: the norm over all ranks
   kOptimizerStep,
   kCount
@@ -161,6 +165,10 @@ inline constexpr OpRow kRows[] = {
      {maybe(kSent)},
      {some(kReceived)}},  // without kSent every rank's shard is already in place
     {Op::kReshard, "RESHARD", kState, {one(kWeights)}, {one(kSecondary)}},
+    {Op::kSendF, "SEND_F", kTransfer, {one(kSent)}, {}},
+    {Op::kRecvF, "RECV_F", kTransfer, {}, {one(kReceived)}},
+    {Op::kSendB, "SEND_B", kTransfer, {one(kSent)}, {}},
+    {Op::kRecvB, "RECV_B", kTransfer, {}, {one(kReceived)}},
     {Op::kGradNorm,
      "GRAD_NORM",
      kAgrees,

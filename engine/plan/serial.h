@@ -1,11 +1,12 @@
-// The serial schedule: one rank, micro-batches in order. Gradient accumulation and evaluation are plans too.
-// The plans returned here are incomplete: passes may insert instructions before plan::finish.
+// The plans of one rank: its stage's actions, or all of the model with micro-batches in order. Gradient accumulation and
+// evaluation are plans too. The plans returned here are incomplete: passes may insert instructions before plan::finish.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "engine/plan/plan.h"
+#include "engine/plan/stage.h"
 
 namespace hawser::plan {
 
@@ -61,14 +62,15 @@ enum class Accumulation : uint8_t {
   kTree,     ///< by one binary tree over micro-batches, whose number is a power of two
 };
 
-/// LOAD_MICRO_BATCH for all, COUNT_TOKENS; for each micro-batch FORWARD, LOSS, BACKWARD; then GRAD_NORM, and
-/// after commit OPTIMIZER_STEP.
-Plan train_plan(const Sizes& sizes, int32_t micro_batches, Accumulation accumulation);
+/// LOAD_MICRO_BATCH for all, COUNT_TOKENS; FORWARD, LOSS and BACKWARD in the order of the stage's actions, with what
+/// travels between stages; then GRAD_NORM, and after commit OPTIMIZER_STEP. Blocks of other stages have no state in
+/// `sizes`. For each chunk, micro-batches are in ascending order, in forward and in backward.
+Plan train_plan(const Sizes& sizes, const Stage& stage, int32_t micro_batches, Accumulation accumulation);
 /// Forward and loss of one micro-batch.
-Plan eval_plan(const Sizes& sizes);
+Plan eval_plan(const Sizes& sizes, const Stage& stage);
 /// Forward of one micro-batch; its logits go to the caller's memory.
-Plan logits_plan(const Sizes& sizes);
+Plan logits_plan(const Sizes& sizes, const Stage& stage);
 /// Forward of up to `rows` next positions of one text through the KV caches, and the logits of the last.
-Plan generate_plan(const Sizes& sizes);
+Plan generate_plan(const Sizes& sizes, const Stage& stage);
 
 }  // namespace hawser::plan

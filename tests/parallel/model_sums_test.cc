@@ -61,7 +61,7 @@ struct Planned {
     if (c.pure) sizes.lookup_gradient = 0;
     strategy = strategy_of(c);
     const bool fresh = strategy.reduces_each(kMicroBatches);
-    train = plan::train_plan(sizes, kMicroBatches,
+    train = plan::train_plan(sizes, plan::whole_model(layout.blocks(), kMicroBatches), kMicroBatches,
                              fresh ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace);
     reduce_gradients(&train, layout, strategy, kMicroBatches);
     gather_updated_weights(&train, layout, strategy);

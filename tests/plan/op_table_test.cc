@@ -87,7 +87,7 @@ TEST(OpTable, RefuseCostsAndLanesThatTheRowLacks) {
             std::string::npos);
   EXPECT_NE(words(Op::kJoinHeadGrad, [](Instruction* n) { n->scratch = 0; }).find("has a workspace"),
             std::string::npos);
-  EXPECT_NE(words(Op::kForward, [](Instruction* n) { n->lane = Lane::kToNext; }).find("wrong kind of lane"),
+  EXPECT_NE(words(Op::kForward, [](Instruction* n) { n->lane = Lane::kXToNext; }).find("wrong kind of lane"),
             std::string::npos);
   EXPECT_EQ(words(Op::kForward, [](Instruction*) {}), "");
 }

@@ -9,6 +9,21 @@
 
 #include "engine/plan/serial.h"
 
+namespace hawser::plan {
+
+// Of a rank that has the whole model.
+
+inline Plan train_plan(const Sizes& sizes, int32_t micro_batches, Accumulation accumulation) {
+  return train_plan(sizes, whole_model(sizes.head() + 1, micro_batches), micro_batches, accumulation);
+}
+inline Plan eval_plan(const Sizes& sizes) { return eval_plan(sizes, whole_model(sizes.head() + 1, 0)); }
+inline Plan logits_plan(const Sizes& sizes) { return logits_plan(sizes, whole_model(sizes.head() + 1, 0)); }
+inline Plan generate_plan(const Sizes& sizes) {
+  return generate_plan(sizes, whole_model(sizes.head() + 1, 0));
+}
+
+}  // namespace hawser::plan
+
 namespace hawser::testing {
 
 /// State of one block: weights of `bytes`, gradients and two moments of twice that.

@@ -136,12 +136,12 @@ TEST(Simulator, RatesCostWhatTheySay) {
 TEST(Simulator, LanesRunBesideEachOtherAndAnInstructionWaitsForEach) {
   Case c;
   const int32_t gradients = c.transfer(6);                             // 0..6
-  const int32_t activations = c.transfer(2, -1, Lane::kFromPrevious);  // 0..2
-  const int32_t more = c.transfer(3, -1, Lane::kFromPrevious);         // 2..5
+  const int32_t activations = c.transfer(2, -1, Lane::kXFromPrevious);  // 0..2
+  const int32_t more = c.transfer(3, -1, Lane::kXFromPrevious);         // 2..5
   c.compute(1, activations);                                           // 2..3
   const int32_t both = c.compute(1, gradients);
   c.wait(both, more);                                              // 6..7
-  const int32_t sent = c.transfer(1, activations, Lane::kToNext);  // 7..8: its lane is free
+  const int32_t sent = c.transfer(1, activations, Lane::kXToNext);  // 7..8: its lane is free
   c.compute(1, sent);                                              // 8..9
   const Timeline line = c.run();
   EXPECT_EQ(line.times[1].begin, 0) << "no lane waits for another";
@@ -161,8 +161,8 @@ TEST(Simulator, LanesRunBesideEachOtherAndAnInstructionWaitsForEach) {
 TEST(Simulator, SaysWhyAPlanOfTwoLanesWouldStopForEver) {
   Case c;
   c.compute(1);
-  const int32_t receive = c.transfer(1, -1, Lane::kFromPrevious);
-  const int32_t send = c.transfer(1, receive, Lane::kToNext);
+  const int32_t receive = c.transfer(1, -1, Lane::kXFromPrevious);
+  const int32_t send = c.transfer(1, receive, Lane::kXToNext);
   c.wait(receive, send);
   try {
     c.run();
@@ -181,7 +181,7 @@ TEST(Simulator, RefusesAWaitForTheWrongLane) {
   Case c;
   const int32_t sum = c.transfer(1);
   c.compute(1);
-  c.plan.instructions[1].waits_for[Lane::kToNext] = sum;
+  c.plan.instructions[1].waits_for[Lane::kXToNext] = sum;
   EXPECT_THROW(c.run(), Error);
 }
 

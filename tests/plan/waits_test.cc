@@ -201,10 +201,10 @@ TEST(Waits, AreByLane) {
     plan.add(n);
   };
   transfer(Lane::kDataParallel, a, a);   // 0
-  transfer(Lane::kFromPrevious, -1, x);  // 1
+  transfer(Lane::kXFromPrevious, -1, x);  // 1
   transfer(Lane::kDataParallel, b, b);   // 2
   transfer(Lane::kDataParallel, a, a);   // 3: behind 0 on its lane
-  transfer(Lane::kToNext, x, -1);        // 4: sends what 1 receives
+  transfer(Lane::kXToNext, x, -1);        // 4: sends what 1 receives
   Instruction both;
   both.read(Operand::kX, x), both.read(Operand::kBatch, b);
   plan.add(both);  // 5
@@ -214,12 +214,12 @@ TEST(Waits, AreByLane) {
   assign_waits(&plan);
   const auto waits = [&](size_t i, Lane lane) { return plan.instructions[i].waits_for[lane]; };
   EXPECT_EQ(plan.instructions[3].waits_for.newest(), -1);
-  EXPECT_EQ(waits(4, Lane::kFromPrevious), 1);
+  EXPECT_EQ(waits(4, Lane::kXFromPrevious), 1);
   EXPECT_EQ(waits(4, Lane::kDataParallel), -1);
   EXPECT_EQ(waits(5, Lane::kDataParallel), 2);
-  EXPECT_EQ(waits(5, Lane::kFromPrevious), -1) << "4 has waited for it";
-  EXPECT_EQ(waits(5, Lane::kToNext), -1) << "two may read";
-  EXPECT_EQ(waits(6, Lane::kToNext), 4);
+  EXPECT_EQ(waits(5, Lane::kXFromPrevious), -1) << "4 has waited for it";
+  EXPECT_EQ(waits(5, Lane::kXToNext), -1) << "two may read";
+  EXPECT_EQ(waits(6, Lane::kXToNext), 4);
   EXPECT_EQ(waits(6, Lane::kDataParallel), -1);
 }
 

@@ -191,15 +191,16 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
   const plan::Sizes sizes = sizes_of(model, config, target, layout, inference, &wire, &column_wire, &notes);
   if (!target.in_place) plans.pinned.exchange = std::max(wire.most_bytes(), column_wire.most_bytes());
   const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
+  const plan::Stage stage = plan::whole_model(layout.blocks(), micro_batches);
   if (!inference) {
-    plans.train = plan::train_plan(sizes, micro_batches, accumulation_of(strategy, micro_batches));
+    plans.train = plan::train_plan(sizes, stage, micro_batches, accumulation_of(strategy, micro_batches));
     parallel::reduce_gradients(&plans.train, layout, strategy, micro_batches);
     parallel::gather_updated_weights(&plans.train, layout, strategy);
     count_agreements(&plans.train, config.mesh.world());
   }
-  plans.eval = plan::eval_plan(sizes);
-  plans.logits = plan::logits_plan(sizes);
-  plans.generate = plan::generate_plan(sizes);
+  plans.eval = plan::eval_plan(sizes, stage);
+  plans.logits = plan::logits_plan(sizes, stage);
+  plans.generate = plan::generate_plan(sizes, stage);
   for (plan::Plan* plan : {&plans.train, &plans.eval, &plans.logits, &plans.generate}) {
     parallel::gather_weights_for_use(plan, layout, strategy);
     plan::finish(plan);

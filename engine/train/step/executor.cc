@@ -157,6 +157,10 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kReduceReplicas:
     case Op::kGatherGrad:
     case Op::kUnshard:
+    case Op::kSendF:
+    case Op::kRecvF:
+    case Op::kSendB:
+    case Op::kRecvB:
     case Op::kCount:
       HWS_CHECK(!"a transfer does not run on the compute lane");
   }

@@ -127,7 +127,7 @@ TEST(Trace, FindsCallsInTheLaneThatTheyWereIssuedIn) {
     plan.instructions.resize(4);
     for (size_t i = 0; i < 4; ++i) {
       plan.instructions[i].op = plan::Op::kUnshard;
-      plan.instructions[i].lane = i % 2 == 0 ? plan::Lane::kDataParallel : plan::Lane::kToNext;
+      plan.instructions[i].lane = i % 2 == 0 ? plan::Lane::kDataParallel : plan::Lane::kXToNext;
     }
     plan.commit = plan.instructions.size();
     train::StepTrace trace(plan, &rank);

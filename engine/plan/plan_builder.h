@@ -1,0 +1,68 @@
+// PlanBuilder: adds a rank's state, which all its plans share, and then instructions with their slots.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/plan/serial.h"
+
+namespace hawser::plan {
+
+class PlanBuilder {
+ public:
+  /// `sizes` and `stage` must outlive this object.
+  PlanBuilder(const char* name, const Sizes& sizes, const Stage& stage);
+
+  Plan take() { return std::move(plan_); }
+  Plan& plan() { return plan_; }
+  const Sizes& sizes() const { return s_; }
+  const Stage& stage() const { return stage_; }
+  void commit_begins() { plan_.commit = plan_.instructions.size(); }
+
+  SlotId transient(std::string name, Category category, int64_t bytes) {
+    return plan_.add_slot({std::move(name), category, bytes});
+  }
+  SlotId weights(int32_t block) const { return weights_[static_cast<size_t>(block)]; }
+  /// Persistent gradients by block; -1 where there are none.
+  const std::vector<SlotId>& gradients() const { return gradients_; }
+  SlotId lookup_gradient() const { return lookup_gradient_; }
+  SlotId scalars() const { return scalars_; }
+  SlotId norm() const { return norm_; }
+
+  struct Named {
+    Operand operand;
+    SlotId slot;  // -1 if absent
+  };
+  Instruction& add(Op op, int32_t mb, int32_t block, const std::vector<Named>& reads,
+                   const std::vector<Named>& writes, const Cost& cost = {});
+  SlotId load(int32_t mb, int64_t bytes);
+  struct Made {
+    SlotId y, saved;
+  };
+  /// FORWARD of embedding or block over a whole micro-batch. `x` is ignored for the embedding.
+  Made forward(int32_t mb, int32_t block, SlotId x, SlotId batch);
+  /// What the head reads: x, the micro-batch, its weights, and the embedding's if it shares them.
+  std::vector<Named> head_reads(SlotId x, SlotId batch) const {
+    return {{Operand::kX, x},
+            {Operand::kBatch, batch},
+            {Operand::kWeights, weights(s_.head())},
+            {Operand::kWeights, s_.tied_head ? weights(0) : -1}};
+  }
+
+  /// Passes x on to the chunk above, or takes it from the one below, by a lane of its own. `bytes` is what travels.
+  void send(Op op, Neighbour to, int32_t mb, SlotId slot, int64_t bytes);
+  void receive(Op op, Neighbour from, int32_t mb, SlotId slot);
+
+ private:
+  void add_state();
+  SlotId state(const char* name, Category category, int64_t bytes, Role role, int32_t block);
+
+  const Sizes& s_;
+  const Stage& stage_;
+  Plan plan_;
+  std::vector<SlotId> weights_, gradients_;
+  SlotId lookup_gradient_ = -1, scalars_ = -1, norm_ = -1;
+};
+
+}  // namespace hawser::plan
