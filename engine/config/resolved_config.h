@@ -36,6 +36,8 @@ using optim::ScheduleConfig;
 using optim::ScheduleKind;
 using parallel::CommConfig;
 using parallel::DeviceTransport;
+using parallel::PipelineConfig;
+using parallel::PipelineSchedule;
 using parallel::ReducePolicy;
 using parallel::ReshardAfterForward;
 using parallel::SumOrder;
@@ -116,6 +118,7 @@ struct ResolvedConfig {
   CpuConfig cpu;
   CudaConfig cuda;
   MeshConfig mesh;
+  PipelineConfig pipeline;
   ZeroConfig zero;
   CommConfig comm;
 };

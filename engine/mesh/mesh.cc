@@ -18,7 +18,8 @@ constexpr const char* kNames[kAxes] = {"pp", "dp_replicate", "dp_shard", "cp", "
 }  // namespace
 
 std::string degrees_text(const MeshConfig& mesh) {
-  std::string text = fmt::format("dp_replicate {} x dp_shard {}", mesh.dp_replicate, mesh.dp_shard);
+  std::string text = mesh.pp > 1 ? fmt::format("pp {} x ", mesh.pp) : "";
+  text += fmt::format("dp_replicate {} x dp_shard {}", mesh.dp_replicate, mesh.dp_shard);
   if (mesh.cp > 1) text += fmt::format(" x cp {}", mesh.cp);
   if (mesh.tp > 1) text += fmt::format(" x tp {}", mesh.tp);
   return text;

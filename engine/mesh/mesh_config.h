@@ -11,6 +11,7 @@ enum class ContextMode { kRing, kUlysses, kGather };
 
 /// Degrees of the axes, each at least 1. The world size is their product.
 struct MeshConfig {
+  int64_t pp = 1;  ///< stages of the pipeline
   int64_t dp_replicate = 1;
   int64_t dp_shard = 1;
   int64_t cp = 1;
@@ -19,12 +20,12 @@ struct MeshConfig {
   bool sequence_parallel = false;  ///< tp ranks divide the rows of the residual stream too
 
   /// Number of ranks: the world.
-  int64_t world() const { return dp() * cp * tp; }
+  int64_t world() const { return pp * dp() * cp * tp; }
   /// Number of ranks that read different rows of a global batch.
   int64_t dp() const { return dp_replicate * dp_shard; }
 };
 
-/// "dp_replicate 2 x dp_shard 3 x cp 2 x tp 4"; of the model axes only those above 1.
+/// "pp 2 x dp_replicate 2 x dp_shard 3 x cp 2 x tp 4"; of the model axes only those above 1.
 std::string degrees_text(const MeshConfig& mesh);
 
 }  // namespace hawser::mesh

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "engine/base/dtype.h"
 
@@ -33,6 +34,16 @@ struct CommConfig {
   double timeout_seconds = 600;
   double bandwidth_limit = 0;  ///< limits every transfer to this many bytes per second; 0: no limit
   DeviceTransport device_transport = DeviceTransport::kAuto;
+};
+
+/// In which order the stages of a pipeline work (parallel/pipeline/schedule.h).
+enum class PipelineSchedule { kGpipe, k1F1B, kInterleaved, kZbH1, kZbv, kDualPipeV };
+
+struct PipelineConfig {
+  PipelineSchedule schedule = PipelineSchedule::k1F1B;
+  int64_t chunks = 1;           ///< of the model on each rank
+  int64_t group = 0;            ///< micro-batches that a chunk takes in a row; 0: as many as stages
+  std::vector<int64_t> layers;  ///< of each chunk, in the model's order; empty: balanced
 };
 
 }  // namespace hawser::parallel

@@ -32,6 +32,12 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     plan::BlockState& slots = states_[static_cast<size_t>(from.block)];
     GroupLayout g;
     g.elements = from.elements;
+    g.trainable = from.trainable;
+    g.here = has(from);
+    if (!g.here) {
+      groups_.push_back(g);
+      continue;
+    }
     const GroupedTensor group = whole_group(g.elements);
     const mesh::PlacedTensor parts = over_mesh_.parts(group), state = over_mesh_.state(group);
     g.shard = parts.local_elements();
@@ -45,7 +51,6 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.state_type = options.state;
     g.type = from.read == nn::Read::kLookup ? options.state : options.compute;
     g.has_master = g.type != g.state_type;
-    g.trainable = from.trainable;
 
     const int64_t whole = this->parts() * g.shard, bytes = dtype_bytes(g.type);
     const int64_t element = dtype_bytes(g.state_type), state_bytes = state.local_elements() * element;
@@ -78,6 +83,11 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
   share_writing(table);
 }
 
+bool ShardLayout::has(const nn::ParameterGroup& group) const {
+  return options_.stage_of.empty() || options_.stage_of[static_cast<size_t>(group.block)] ==
+                                          options_.mesh.coordinate(options_.rank, mesh::Axis::kPp);
+}
+
 void ShardLayout::find_model_sums(const nn::ParameterTable& table) {
   std::vector<bool> known(groups_.size());
   for (const nn::Parameter& p : table.all()) {
@@ -91,7 +101,7 @@ void ShardLayout::find_model_sums(const nn::ParameterTable& table) {
   for (const plan::Op op : {plan::Op::kReduceTp, plan::Op::kReduceKv})
     for (const GroupLayout& g : groups_) {
       const bool of_op = !g.model_sum.empty() && (g.model_sum == all_of_tp) == (op == plan::Op::kReduceTp);
-      if (!options_.training || !g.trainable || !of_op) continue;
+      if (!options_.training || !g.here || !g.trainable || !of_op) continue;
       model_sums_.push_back({op, g.model_sum, degree(options_.mesh, g.model_sum)});
       break;
     }
@@ -139,8 +149,9 @@ mesh::Box ShardLayout::share_of(const nn::Parameter& p) const {
 
 std::vector<mesh::ElementRun> ShardLayout::state_of(const nn::Parameter& p, int64_t rank) const {
   // What the gradient is summed over makes no difference to who keeps the state.
-  const mesh::PlacedTensor state =
-      over_mesh_.state(in_group(p, group(p.group).elements, options_.mesh, false));
+  GroupedTensor in = in_group(p, group(p.group).elements, options_.mesh, false);
+  if (!options_.stage_of.empty()) in.stages = {options_.stage_of[static_cast<size_t>(p.block)]};
+  const mesh::PlacedTensor state = over_mesh_.state(in);
   std::vector<mesh::ElementRun> runs = mesh::element_runs(state, rank);
   if (!over_mesh_.state_sharded())  // memory then begins with the tensor, not with its group
     for (mesh::ElementRun& run : runs) run.at += p.offset;

@@ -17,8 +17,9 @@ namespace hawser::parallel {
 
 /// One group on this rank. Offsets are bytes from the start of the block's slot with that role.
 struct GroupLayout {
-  int64_t elements = 0;         ///< of the whole group
-  int64_t shard = 0;            ///< elements of one shard, padding included
+  bool here = true;      ///< false: another stage of the pipeline has it, and only `elements` says something
+  int64_t elements = 0;  ///< of the whole group
+  int64_t shard = 0;     ///< elements of one shard, padding included
   int64_t secondary_shard = 0;  ///< the same for the smaller group; 0 if there is none
   mesh::FlatRange owned;        ///< elements of this rank's shard, without padding
   mesh::FlatRange state;        ///< elements whose master and moments are on this rank: `owned`, or all
@@ -64,11 +65,14 @@ class ShardLayout {
     bool sequence_parallel = false;    ///< tensor-parallel ranks divide the rows between products
     bool gradient_buckets = false;     ///< whole gradients exist only until they are reduced
     bool own_gradient_shards = false;  ///< reduced gradients have their own place
+    /// The stage of the pipeline that has each block; empty: there is only one.
+    std::vector<int64_t> stage_of = {};
   };
   ShardLayout(const nn::ParameterTable& table, const Options& options);
 
   const Options& options() const { return options_; }
   const GroupLayout& group(int32_t g) const { return groups_[static_cast<size_t>(g)]; }
+  /// The groups of a block that are on this rank: none of a block of another stage.
   const std::vector<int32_t>& groups_of(int32_t block) const { return by_block_[static_cast<size_t>(block)]; }
   int32_t blocks() const { return static_cast<int32_t>(by_block_.size()); }
   /// The bytes of a block's slots.
@@ -82,7 +86,10 @@ class ShardLayout {
   bool weights_sharded() const { return over_mesh_.weights_sharded(); }
   bool state_sharded() const { return over_mesh_.state_sharded(); }
   /// Whether a rank has all parameters' masters and moments.
-  bool state_is_whole() const { return !state_sharded() && options_.mesh.degree(mesh::Axis::kTp) == 1; }
+  bool state_is_whole() const {
+    return !state_sharded() &&
+           options_.mesh.degree(mesh::Axis::kTp) * options_.mesh.degree(mesh::Axis::kPp) == 1;
+  }
   /// The sums over model axes that gradients need, in the order of their ops. None for one tensor-parallel rank.
   const std::vector<ModelSum>& model_sums() const { return model_sums_; }
   /// Whether a transfer by `sum` takes part of the gradients of that group.
@@ -111,6 +118,7 @@ class ShardLayout {
   std::vector<mesh::ElementRun> state_of(const nn::Parameter& p, int64_t rank) const;
 
  private:
+  bool has(const nn::ParameterGroup& group) const;
   void find_model_sums(const nn::ParameterTable& table);
   void share_writing(const nn::ParameterTable& table);
   Options options_;

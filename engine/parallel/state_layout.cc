@@ -42,7 +42,7 @@ mesh::PlacedTensor StateLayout::gradient(const GroupedTensor& t) const {
   std::vector<mesh::Entry> entries = t.cut;
   entries.push_back(mesh::partial(data_axes()));
   if (!t.summed.empty()) entries.push_back(mesh::partial(t.summed));
-  return {mesh_, {std::move(entries), {}}, t.shape};
+  return {mesh_, {std::move(entries), t.stages}, t.shape};
 }
 
 std::vector<mesh::SubAxis> StateLayout::model_sum(const GroupedTensor& t) const {
@@ -54,7 +54,7 @@ std::vector<mesh::SubAxis> StateLayout::model_sum(const GroupedTensor& t) const 
 mesh::PlacedTensor StateLayout::cut(const std::vector<mesh::SubAxis>& axes, const GroupedTensor& t) const {
   std::vector<mesh::Entry> entries = t.cut;
   if (degree(mesh_, axes) > 1) entries.push_back(mesh::flat(axes, t.offset, t.group_elements));
-  return {mesh_, {std::move(entries), {}}, t.shape};
+  return {mesh_, {std::move(entries), t.stages}, t.shape};
 }
 
 GroupedTensor in_group(const nn::Parameter& p, int64_t group_elements, const mesh::DeviceMesh& mesh,

@@ -21,6 +21,7 @@ struct GroupedTensor {
   int64_t group_elements = 0;
   std::vector<mesh::Entry> cut = {};       ///< how the model axes divide it; empty: every rank has all of it
   std::vector<mesh::SubAxis> summed = {};  ///< model axes along which its gradient is left as a sum
+  std::vector<int64_t> stages = {};        ///< of the pipeline, that have it; empty: all
 };
 /// A parameter of a group of that many elements, on a mesh with as many tensor-parallel ranks as its table has.
 GroupedTensor in_group(const nn::Parameter& p, int64_t group_elements, const mesh::DeviceMesh& mesh,

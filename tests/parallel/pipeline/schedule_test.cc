@@ -1,0 +1,88 @@
+// Schedules against the integers of their papers, played through by an obvious simulation (play.h), and what every one of
+// them promises: each action once, micro-batches ascending, no stage that waits for ever.
+#include "engine/parallel/pipeline/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/parallel/pipeline/play.h"
+
+namespace hawser::testing {
+namespace {
+
+using parallel::PipelineSchedule;
+using parallel::pipeline::Shape;
+using plan::Action, plan::Part;
+
+std::string text(const Shape& s) {
+  return std::string(parallel::pipeline::schedule_name(s.schedule)) + " of " + std::to_string(s.stages) +
+         " stages, " + std::to_string(s.micro_batches) + " micro-batches, " + std::to_string(s.chunks) +
+         " chunks in groups of " + std::to_string(s.group);
+}
+
+/// All shapes up to these sizes.
+template <typename Fn>
+void each_shape(int64_t most_stages, int64_t most_micro_batches, Fn fn) {
+  for (int64_t p = 1; p <= most_stages; ++p)
+    for (int64_t m = 1; m <= most_micro_batches; ++m) {
+      for (const PipelineSchedule s :
+           {PipelineSchedule::kGpipe, PipelineSchedule::k1F1B, PipelineSchedule::kZbH1})
+        fn(Shape{s, p, m});
+      for (int64_t v = 2; v <= 4; ++v)
+        for (const int64_t group : {p, p + 1, std::max(p, m)})
+          fn(Shape{PipelineSchedule::kInterleaved, p, m, v, group});
+    }
+}
+
+TEST(Schedules, TakeEachActionOnceAndMicroBatchesInOrder) {
+  each_shape(5, 12, [](const Shape& shape) {
+    for (int64_t stage = 0; stage < shape.stages; ++stage) {
+      std::set<std::tuple<Part, int32_t, int32_t>> seen;
+      std::map<std::pair<Part, int32_t>, int32_t> next;
+      for (const Action& a : actions(shape, stage)) {
+        EXPECT_TRUE(seen.insert({a.part, a.chunk, a.micro_batch}).second) << text(shape);
+        EXPECT_EQ(a.micro_batch, (next[{a.part, a.chunk}]++)) << text(shape);
+      }
+      const int64_t parts = parallel::pipeline::splits_backward(shape.schedule) ? 3 : 2;
+      EXPECT_EQ(std::ssize(seen), parts * shape.chunks * shape.micro_batches) << text(shape);
+    }
+  });
+}
+
+TEST(Schedules, NeverWaitForEver) {
+  each_shape(8, 20, [](const Shape& shape) { EXPECT_TRUE(play(shape).ends) << text(shape); });
+}
+
+TEST(Schedules, TakeAndKeepWhatTheirPapersSay) {
+  for (int64_t p = 1; p <= 8; ++p)
+    for (int64_t m = 1; m <= 40; ++m) {
+      const Played all = play({PipelineSchedule::kGpipe, p, m}), one = play({PipelineSchedule::k1F1B, p, m});
+      EXPECT_EQ(all.makespan, 3 * (m + p - 1));
+      EXPECT_EQ(one.makespan, 3 * (m + p - 1));
+      for (int64_t i = 0; i < p; ++i) {
+        EXPECT_EQ(all.in_flight[static_cast<size_t>(i)], m);
+        EXPECT_EQ(one.in_flight[static_cast<size_t>(i)], std::min(m, p - i));
+      }
+      if (m < p) continue;
+      const Played zero = play({PipelineSchedule::kZbH1, p, m});
+      EXPECT_EQ(zero.makespan, 3 * m + p - 1) << "p " << p << " m " << m;
+      for (const int64_t kept : zero.in_flight) EXPECT_LE(kept, p);
+      EXPECT_EQ(zero.in_flight[0], p);
+    }
+}
+
+TEST(Schedules, InterleavedTakesAndKeepsWhatItsPaperSays) {
+  for (int64_t p = 1; p <= 8; ++p)
+    for (int64_t v = 2; v <= 4; ++v)
+      for (int64_t m = p; m <= 5 * p; m += p) {
+        const Played played = play({PipelineSchedule::kInterleaved, p, m, v, p});
+        EXPECT_EQ(played.makespan, 3 * m * v + 3 * (p - 1)) << "p " << p << " m " << m << " v " << v;
+        for (int64_t i = 0; i < p; ++i)
+          EXPECT_EQ(played.in_flight[static_cast<size_t>(i)], m == p ? m * v : p * v + p - 1 - 2 * i)
+              << "p " << p << " m " << m << " v " << v << " stage " << i;
+      }
+}
+
+}  // namespace
+}  // namespace hawser::testing
