@@ -181,6 +181,19 @@ ZeroConfig decode_zero(const Config& c) {
   return zero;
 }
 
+PipelineConfig decode_pipeline(const Effective& c) {
+  PipelineConfig pipeline;
+  pipeline.schedule = named<PipelineSchedule>(c, "/pipeline/schedule",
+                                              {{"gpipe", PipelineSchedule::kGpipe},
+                                               {"1f1b", PipelineSchedule::k1F1B},
+                                               {"interleaved", PipelineSchedule::kInterleaved}});
+  pipeline.chunks = c.integer("/pipeline/chunks");
+  if (c.find("/pipeline/group")) pipeline.group = c.integer("/pipeline/group");
+  if (const Value* layers = c.find("/pipeline/layers"))
+    for (const Value& item : layers->items) pipeline.layers.push_back(item.integer);
+  return pipeline;
+}
+
 }  // namespace
 
 ResolvedConfig decode(const Effective& c) {
@@ -217,6 +230,8 @@ ResolvedConfig decode(const Effective& c) {
                                                     {"gather", mesh::ContextMode::kGather}});
   resolved.mesh.tp = c.integer("/mesh/tp");
   resolved.mesh.sequence_parallel = c.flag("/mesh/sequence_parallel");
+  resolved.mesh.pp = c.integer("/mesh/pp");
+  resolved.pipeline = decode_pipeline(c);
   resolved.zero = decode_zero(c);
   resolved.comm.sum_group = c.integer("/comm/sum_group");
   resolved.comm.timeout_seconds = c.number("/comm/timeout_seconds");

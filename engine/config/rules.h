@@ -55,6 +55,7 @@ std::span<const Derivation> derivations();
 std::span<const Check> model_checks();
 std::span<const Check> training_checks();
 std::span<const Check> parallel_checks();
+std::span<const Check> pipeline_checks();
 std::span<const Dependence> dependences();
 
 /// Returns false if `pointer` depends on a field with another value now, or on one that itself has no effect.

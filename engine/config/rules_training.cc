@@ -160,6 +160,10 @@ const std::vector<Dependence>& dependence_table() {
       {"/comm/sum_group", "/zero/sum_order", {"ranks"}},
       {"/comm/device_transport", "/device", {"cuda", "auto"}},
       {"/mesh/cp_mode", "/mesh/cp", {}},
+      {"/pipeline/schedule", "/mesh/pp", {}},
+      {"/pipeline/layers", "/mesh/pp", {}},
+      {"/pipeline/chunks", "/pipeline/schedule", {"interleaved"}},
+      {"/pipeline/group", "/pipeline/schedule", {"interleaved"}},
   };
   return *table;
 }

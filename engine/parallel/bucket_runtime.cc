@@ -71,7 +71,25 @@ GroupCall BucketRuntime::prepare_model_sum(const Plan& plan, const Instruction& 
   return t;
 }
 
+GroupCall BucketRuntime::prepare_message(const Plan& plan, const Instruction& n) const {
+  GroupCall t;
+  t.group = groups_.stages[static_cast<size_t>(n.lane)].get();
+  t.members = 2;
+  const SlotId slot = n.uses.front().slot;
+  GroupCall::Message& message = n[Operand::kSent] >= 0 ? t.send : t.recv;
+  message = {at(plan, slot), plan.slot(slot).bytes, t.group == nullptr ? 0 : 1 - t.group->rank()};
+  const ShardLayout::Table& table = layout_.table();
+  if (n.op == Op::kSendTableGrad) message.data += table.offset * 4, message.bytes = table.elements * 4;
+  if (n.op == Op::kSendTable || n.op == Op::kRecvTable) {
+    const GroupLayout& g = layout_.group(table.group);
+    message.data += layout_.state_sharded() ? g.weight_shard : g.weights;
+    message.bytes = layout_.table_share() * dtype_bytes(g.type);
+  }
+  return t;
+}
+
 GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
+  if (plan::is_message(n.op)) return prepare_message(plan, n);
   if (n.op == Op::kReduceTp || n.op == Op::kReduceKv) return prepare_model_sum(plan, n);
   GroupCall t;
   t.group = groups_.shard.get();
@@ -123,7 +141,7 @@ void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool
   for (const SlotId whole : n.all(Operand::kReceived)) {
     for (const int32_t index : layout_.groups_of(plan.slot(whole).block)) {
       const GroupLayout& g = layout_.group(index);
-      if (in_place && !g.trainable && !frozen) continue;
+      if (in_place && !g.trainable && !g.copy && !frozen) continue;
       comm::GatherPiece piece{at(plan, whole) + g.weights, nullptr, g.shard};
       if (in_place) piece.shard = at(plan, whole) + g.weight_shard;
       if (from == Role::kWeightShards) piece.shard = at(plan, sent) + g.weight_shard;
@@ -145,7 +163,7 @@ comm::Work BucketRuntime::start(const GroupCall& t) const {
   if (!t.before.empty()) link_->wait();
   const comm::Work work = issue(t);
   if (t.after.empty()) return work;
-  wait(work);
+  t.group->wait(work);
   for (const GroupCall::Copy& c : t.after) link_->send(c.arena, c.host, c.bytes);
   return {};
 }
@@ -172,18 +190,38 @@ GroupCall BucketRuntime::prepare_publish(const Plan& plan, int32_t block) const 
   return t;
 }
 
+/// The head's stage gets the embedding's table, which it shares.
+void BucketRuntime::publish_table(const Plan& plan) const {
+  const SlotId table =
+      plan::find_state(plan, layout_.weights_sharded() ? Role::kWeightShards : Role::kWeights, 0);
+  Instruction n;
+  n.lane = plan::Lane::kTable;
+  if (layout_.group(layout_.table().group).copy)
+    n.op = Op::kRecvTable, n.write(Operand::kReceived, table);
+  else
+    n.op = Op::kSendTable, n.read(Operand::kSent, table);
+  wait(n.lane, start(prepare_message(plan, n)));
+}
+
 /// Goes block by block, so that staging needs no more memory than in a step.
 void BucketRuntime::publish_weights(const Plan& plan) const {
-  for (int32_t b = 0; publishes() && b < layout_.blocks(); ++b) wait(start(staged(prepare_publish(plan, b))));
+  if (groups_.stages[static_cast<size_t>(plan::Lane::kTable)]) publish_table(plan);
+  for (int32_t b = 0; publishes() && b < layout_.blocks(); ++b)
+    if (!layout_.groups_of(b).empty())
+      wait(plan::Lane::kDataParallel, start(staged(prepare_publish(plan, b))));
 }
 
-void BucketRuntime::follow(comm::Work work) const {
+void BucketRuntime::follow(plan::Lane lane, comm::Work work) const {
   if (work.ticket == 0) return;
-  (groups_.shard ? groups_.shard : groups_.tp_sums ? groups_.tp_sums : groups_.kv_sums)->follow(work);
+  if (const auto& stages = groups_.stages[static_cast<size_t>(lane)]) return stages->wait(work);
+  for (const auto* group : {&groups_.shard, &groups_.tp_sums, &groups_.kv_sums, &groups_.dp})
+    if (*group) return (*group)->follow(work);
 }
 
-void BucketRuntime::wait(comm::Work work) const {
-  if (work.ticket != 0) groups_.dp->wait(work);
+void BucketRuntime::wait(plan::Lane lane, comm::Work work) const {
+  if (work.ticket == 0) return;
+  const auto& stages = groups_.stages[static_cast<size_t>(lane)];
+  (stages ? stages : groups_.dp)->wait(work);
 }
 
 namespace {

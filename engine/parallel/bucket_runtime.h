@@ -3,6 +3,7 @@
 // give a list of pieces, made once.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -26,6 +27,8 @@ struct DataParallelGroups {
   std::unique_ptr<comm::ProcessGroup> kv_sums;    ///< those with the same key/value heads: REDUCE_KV
   std::unique_ptr<comm::ProcessGroup>
       cp;  ///< ranks that divide the columns of the same rows, in that lane too
+  /// Of a pipeline, by lane: this rank and a neighbour, of which one sends.
+  std::array<std::unique_ptr<comm::ProcessGroup>, plan::kLanes> stages;
   std::unique_ptr<comm::ProcessGroup> tp;  ///< ranks that compute each block together; a lane of its own
 };
 
@@ -43,10 +46,10 @@ class BucketRuntime {
   comm::Work start(const plan::Plan& plan, size_t index) const;
   /// RESHARD: copies this rank's shard for the smaller group.
   void keep_secondary(const plan::Plan& plan, const plan::Instruction& instruction) const;
-  /// Orders later work of the compute stream after the transfer.
-  void follow(comm::Work work) const;
+  /// Orders later work of the compute stream after the transfer, one of `lane`.
+  void follow(plan::Lane lane, comm::Work work) const;
   /// Waits for the transfer. Throws its error.
-  void wait(comm::Work work) const;
+  void wait(plan::Lane lane, comm::Work work) const;
   /// Stages 1 and 2, after shards changed outside of a step: every rank gets all weights of all blocks,
   /// frozen ones too. Any plan will do; only its persistent slots are used.
   void publish_weights(const plan::Plan& plan) const;
@@ -58,9 +61,11 @@ class BucketRuntime {
                                        const DataParallel& strategy);
   GroupCall prepare_model_sum(const plan::Plan& plan, const plan::Instruction& instruction) const;
   GroupCall prepare(const plan::Plan& plan, const plan::Instruction& instruction) const;
+  GroupCall prepare_message(const plan::Plan& plan, const plan::Instruction& instruction) const;
   void prepare_unshard(const plan::Plan& plan, const plan::Instruction& instruction, bool frozen,
                        GroupCall* out) const;
   GroupCall prepare_publish(const plan::Plan& plan, int32_t block) const;
+  void publish_table(const plan::Plan& plan) const;
   template <class Use>
   static void for_each_transfer(const plan::Plan& plan, const ShardLayout& layout,
                                 const DataParallel& strategy, Use use);

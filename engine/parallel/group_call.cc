@@ -47,6 +47,8 @@ class Stager {
 comm::Work issue(const GroupCall& t) {
   if (!t.reduce.empty()) return t.group->reduce_scatter(t.reduce, t.reduction);
   if (!t.all_reduce.empty()) return t.group->all_reduce(t.all_reduce, t.reduction);
+  if (t.send.data != nullptr) return t.group->send(t.send.data, t.send.bytes, t.send.peer);
+  if (t.recv.data != nullptr) return t.group->recv(t.recv.data, t.recv.bytes, t.recv.peer);
   comm::Work work;
   if (!t.gather_f32.empty()) work = t.group->all_gather(t.gather_f32, DType::kF32);
   if (!t.gather_narrow.empty()) work = t.group->all_gather(t.gather_narrow, t.narrow);

@@ -18,6 +18,12 @@ struct GroupCall {
   std::vector<comm::GatherPiece> gather_f32, gather_narrow;  // by element type
   DType narrow = DType::kF32;
   comm::Reduction reduction;
+  /// Between two stages of a pipeline: one of these, with the other member of the group.
+  struct Message {
+    char* data = nullptr;
+    int64_t bytes = 0;
+    int32_t peer = 0;
+  } send, recv;
 
   /// A copy between arena and staging memory.
   struct Copy {

@@ -25,6 +25,9 @@ int64_t count(const std::vector<mesh::ElementRun>& runs) {
 ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options)
     : options_(options), over_mesh_(options.mesh, options.stage, options.reshard_group) {
   const std::vector<nn::ParameterGroup>& groups = table.groups();
+  const nn::Parameter& tokens = table.all().front();
+  table_ = {static_cast<int32_t>(tokens.group), tokens.offset, tokens.room};
+  const int64_t last_block = groups.back().block;
   by_block_.resize(static_cast<size_t>(groups.back().block) + 1);
   states_.resize(by_block_.size());
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -33,7 +36,10 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     GroupLayout g;
     g.elements = from.elements;
     g.trainable = from.trainable;
-    g.here = has(from);
+    g.copy =
+        table_travels() && static_cast<int32_t>(i) == table_.group && !has(from.block) && has(last_block);
+    g.here = has(from.block) || g.copy;
+    if (g.copy) g.trainable = false;
     if (!g.here) {
       groups_.push_back(g);
       continue;
@@ -52,25 +58,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.type = from.read == nn::Read::kLookup ? options.state : options.compute;
     g.has_master = g.type != g.state_type;
 
-    const int64_t whole = this->parts() * g.shard, bytes = dtype_bytes(g.type);
-    const int64_t element = dtype_bytes(g.state_type), state_bytes = state.local_elements() * element;
-    if (weights_sharded()) {
-      g.weights = take(&slots.unsharded, whole * bytes);
-      g.weight_shard = take(&slots.weights, g.shard * bytes);
-      g.secondary = take(&slots.secondary, g.secondary_shard * bytes);
-    } else {
-      g.weights = take(&slots.weights, whole * bytes);
-      g.weight_shard = g.weights + index() * g.shard * bytes;
-    }
-    if (g.has_master) g.master = take(&slots.master, state_bytes);
-    if (options.training && g.trainable) {
-      g.gradients = take(&slots.gradient_bucket, whole * element);
-      g.gradient_shard = options.own_gradient_shards ? take(&slots.gradient_shards, g.shard * element)
-                                                     : g.gradients + index() * g.shard * element;
-      if (rounds_gradients()) g.gradient_window = take(&slots.gradient_window, g.elements * 4);
-      g.shard_sums = take(&slots.shard_sums, g.shard * 4);
-      g.moments = take(&slots.moment1, state_bytes);
-    }
+    place(&g, state.local_elements(), &slots);
     by_block_[static_cast<size_t>(from.block)].push_back(static_cast<int32_t>(i));
     groups_.push_back(g);
   }
@@ -83,8 +71,32 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
   share_writing(table);
 }
 
-bool ShardLayout::has(const nn::ParameterGroup& group) const {
-  return options_.stage_of.empty() || options_.stage_of[static_cast<size_t>(group.block)] ==
+/// Reserves the group's places in the slots of its block.
+void ShardLayout::place(GroupLayout* group, int64_t state_elements, plan::BlockState* slots) const {
+  GroupLayout& g = *group;
+  const int64_t whole = parts() * g.shard, bytes = dtype_bytes(g.type);
+  const int64_t element = dtype_bytes(g.state_type), state_bytes = state_elements * element;
+  if (weights_sharded()) {
+    g.weights = take(&slots->unsharded, whole * bytes);
+    g.weight_shard = take(&slots->weights, g.shard * bytes);
+    g.secondary = take(&slots->secondary, g.secondary_shard * bytes);
+  } else {
+    g.weights = take(&slots->weights, whole * bytes);
+    g.weight_shard = g.weights + index() * g.shard * bytes;
+  }
+  if (g.copy) return;
+  if (g.has_master) g.master = take(&slots->master, state_bytes);
+  if (!options_.training || !g.trainable) return;
+  g.gradients = take(&slots->gradient_bucket, whole * element);
+  g.gradient_shard = options_.own_gradient_shards ? take(&slots->gradient_shards, g.shard * element)
+                                                  : g.gradients + index() * g.shard * element;
+  if (rounds_gradients()) g.gradient_window = take(&slots->gradient_window, g.elements * 4);
+  g.shard_sums = take(&slots->shard_sums, g.shard * 4);
+  g.moments = take(&slots->moment1, state_bytes);
+}
+
+bool ShardLayout::has(int64_t block) const {
+  return options_.stage_of.empty() || options_.stage_of[static_cast<size_t>(block)] ==
                                           options_.mesh.coordinate(options_.rank, mesh::Axis::kPp);
 }
 

@@ -17,6 +17,8 @@ namespace hawser::parallel {
 
 /// One group on this rank. Offsets are bytes from the start of the block's slot with that role.
 struct GroupLayout {
+  /// A copy of the table that the head shares, on the head's stage: weights, and a gradient that is sent away
+  bool copy = false;
   bool here = true;      ///< false: another stage of the pipeline has it, and only `elements` says something
   int64_t elements = 0;  ///< of the whole group
   int64_t shard = 0;     ///< elements of one shard, padding included
@@ -67,6 +69,7 @@ class ShardLayout {
     bool own_gradient_shards = false;  ///< reduced gradients have their own place
     /// The stage of the pipeline that has each block; empty: there is only one.
     std::vector<int64_t> stage_of = {};
+    bool tied_head = false;  ///< the head shares the embedding's table
   };
   ShardLayout(const nn::ParameterTable& table, const Options& options);
 
@@ -81,6 +84,22 @@ class ShardLayout {
   /// Gradients are stored narrower than f32: the backward writes f32 to a window, and they are rounded from
   /// there.
   bool rounds_gradients() const { return options_.state != DType::kF32; }
+  /// Whether the head shares the embedding's table and is on another stage.
+  bool table_travels() const {
+    return options_.tied_head && !options_.stage_of.empty() &&
+           options_.stage_of.front() != options_.stage_of.back();
+  }
+  /// The embedding's table in its group: elements from the group's first, and how many.
+  struct Table {
+    int32_t group = 0;
+    int64_t offset = 0, elements = 0;
+  };
+  const Table& table() const { return table_; }
+  /// The elements of the table's group that a rank sends to its peer on the head's stage, or gets there.
+  int64_t table_share() const {
+    const GroupLayout& g = group(table_.group);
+    return state_sharded() ? g.shard : g.elements;
+  }
   /// The layouts over the mesh that determine all this.
   const StateLayout& over_mesh() const { return over_mesh_; }
   bool weights_sharded() const { return over_mesh_.weights_sharded(); }
@@ -118,11 +137,13 @@ class ShardLayout {
   std::vector<mesh::ElementRun> state_of(const nn::Parameter& p, int64_t rank) const;
 
  private:
-  bool has(const nn::ParameterGroup& group) const;
+  void place(GroupLayout* group, int64_t state_elements, plan::BlockState* slots) const;
+  bool has(int64_t block) const;
   void find_model_sums(const nn::ParameterTable& table);
   void share_writing(const nn::ParameterTable& table);
   Options options_;
   StateLayout over_mesh_;
+  Table table_;
   std::vector<GroupLayout> groups_;
   std::vector<ModelSum> model_sums_;
   // Indexed by parameter: a part of the elements that this rank keeps, numbered in their order

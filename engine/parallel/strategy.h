@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "engine/base/dtype.h"
 #include "engine/parallel/parallel_config.h"
@@ -21,6 +22,8 @@ struct DataParallel {
   DType wire = DType::kF32;   ///< data type of gradients on the wire
   int64_t sum_group = 0;      ///< ranks summed together first if there is one copy; 0: all, or a tree
   int64_t bucket_bytes = 25 << 20, first_bucket_bytes = 1 << 20;
+  std::vector<int64_t> stage_of =
+      {};  ///< stage of the pipeline that has each block; empty: there is only one
 
   int64_t ranks() const { return shards * replicas; }
   bool many() const { return ranks() > 1; }

@@ -54,7 +54,7 @@ inline int64_t unshard_bytes(const ShardLayout& layout, const std::vector<int32_
   for (const int32_t b : blocks) {
     for (const int32_t g : layout.groups_of(b)) {
       const GroupLayout& group = layout.group(g);
-      if (updated && !group.trainable) continue;
+      if (updated && !group.trainable && !group.copy) continue;
       bytes += mesh::shard_elements(group.elements, parts) * dtype_bytes(group.type);
     }
   }

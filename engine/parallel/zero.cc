@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "engine/parallel/data_parallel.h"
 #include "engine/parallel/traffic.h"
@@ -53,8 +54,9 @@ class GatherForUse {
     int32_t block;
     std::vector<Use> uses;
     SlotId weights = -1;
-    SlotId secondary = -1;    // where a shard is kept when the period ends
-    SlotId gather_from = -1;  // the secondary shard to gather from; -1: from all ranks' shards
+    SlotId secondary = -1;         // where a shard is kept when the period ends
+    SlotId gather_from = -1;       // the secondary shard to gather from; -1: from all ranks' shards
+    bool in_flight_after = false;  // a micro-batch that used the block will use it again
   };
 
   void find_uses() {
@@ -69,18 +71,21 @@ class GatherForUse {
     }
   }
 
-  /// Consecutive uses share a copy; under kKeep so do all uses of one micro-batch.
-  bool joins(const Use& before, const Use& next) const {
-    const bool same = plan_.instructions[before.at].micro_batch == plan_.instructions[next.at].micro_batch;
-    return next.number == before.number + 1 || (s_.reshard == ReshardAfterForward::kKeep && same);
-  }
-
+  /// Consecutive uses share a copy. Under kKeep one stays while any micro-batch is in flight: between a use of the block
+  /// and the last one.
   void find_periods(int32_t block) {
-    size_t first = periods_.size();
-    for (const Use& use : uses_[static_cast<size_t>(block)]) {
-      if (periods_.size() == first || !joins(periods_.back().uses.back(), use))
-        periods_.push_back({block, {}});
-      periods_.back().uses.push_back(use);
+    const size_t first = periods_.size();
+    const std::vector<Use>& uses = uses_[static_cast<size_t>(block)];
+    std::map<int32_t, size_t> last;  // use of each micro-batch
+    for (size_t u = 0; u < uses.size(); ++u) last[micro_batch(uses[u])] = u;
+    std::set<int32_t> in_flight;
+    for (size_t u = 0; u < uses.size(); ++u) {
+      const bool keeps = s_.reshard == ReshardAfterForward::kKeep && !in_flight.empty();
+      if (u == 0 || !(keeps || uses[u].number == uses[u - 1].number + 1)) periods_.push_back({block, {}});
+      periods_.back().uses.push_back(uses[u]);
+      in_flight.insert(micro_batch(uses[u]));
+      if (last[micro_batch(uses[u])] == u) in_flight.erase(micro_batch(uses[u]));
+      periods_.back().in_flight_after = !in_flight.empty();
     }
     for (size_t p = first; p < periods_.size(); ++p) {
       Period& period = periods_[p];
@@ -92,22 +97,22 @@ class GatherForUse {
     }
     if (s_.reshard == ReshardAfterForward::kGroup) keep_parts(first);
   }
+  int32_t micro_batch(const Use& use) const { return plan_.instructions[use.at].micro_batch; }
 
   void rewire(Instruction* n, int32_t block, SlotId weights) {
     for (plan::Use& use : n->uses)
       if (use.operand == Operand::kWeights && plan_.slot(use.slot).block == block) use.slot = weights;
   }
 
-  /// A copy gathered for a forward keeps a shard of itself for the backward of the same micro-batch.
+  /// A copy keeps a shard of itself for the next one, if a micro-batch is in flight meanwhile.
   void keep_parts(size_t first) {
     for (size_t p = first; p + 1 < periods_.size(); ++p) {
-      Period &forward = periods_[p], &next = periods_[p + 1];
-      const Instruction &a = plan_.instructions[forward.uses.back().at],
-                        &b = plan_.instructions[next.uses.front().at];
-      if (a.op != Op::kForward || a.micro_batch != b.micro_batch) continue;
-      next.gather_from = forward.secondary = plan_.add_slot(
-          {fmt::format("secondary.{}.{}", forward.block, a.micro_batch), plan::Category::kBuckets,
-           layout_.block_state(forward.block).secondary, false, Role::kSecondary, forward.block});
+      Period &from = periods_[p], &next = periods_[p + 1];
+      if (!from.in_flight_after) continue;
+      next.gather_from = from.secondary =
+          plan_.add_slot({fmt::format("secondary.{}.{}", from.block, micro_batch(from.uses.back())),
+                          plan::Category::kBuckets, layout_.block_state(from.block).secondary, false,
+                          Role::kSecondary, from.block});
     }
   }
 
@@ -168,9 +173,19 @@ void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const D
   for (int32_t b = 0; b < layout.blocks(); ++b)
     bytes.push_back(layout.block_state(b).gradient_bucket > 0 ? layout.block_state(b).weights : 0);
   const auto buckets = gradient_buckets(bytes, strategy.bucket_bytes, strategy.first_bucket_bytes);
-  int32_t updated = -1;  // the block that this instruction updates
-  const auto before = [&](size_t, Instruction* n) { updated = n->op == Op::kOptimizerStep ? n->block : -1; };
+  int32_t updated = -1;      // the block that this instruction updates
+  bool table_comes = false;  // the copy that the head reads
+  const auto before = [&](size_t, Instruction* n) {
+    updated = n->op == Op::kOptimizerStep ? n->block : -1;
+    table_comes = n->op == Op::kRecvTable;
+  };
   const auto after = [&](size_t) {
+    if (table_comes) {
+      Instruction gather = unshard(-1);
+      gather.write(Operand::kReceived, find_state(*plan, Role::kWeights, 0));
+      gather.sent_bytes = unshard_bytes(layout, {0}, layout.parts(), true);
+      plan->instructions.push_back(std::move(gather));
+    }
     for (size_t k = 0; k < buckets.size(); ++k) {
       // Blocks are in descending order, so the first is updated last
       if (buckets[k].front() != updated) continue;

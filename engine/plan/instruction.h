@@ -63,6 +63,8 @@ enum class Lane : uint8_t {
   kXFromNext,
   kDxToNext,
   kDxFromPrevious,
+  kTableGradient,  ///< of a table that the head shares: from the head's stage to the table's
+  kTable,          ///< the table back
   kCount
 };
 inline constexpr size_t kLanes = static_cast<size_t>(Lane::kCount);

@@ -65,7 +65,11 @@ enum class Op : uint8_t {
   kRecvF,           ///< activations from the chunk below
   kSendB,           ///< their gradient to the chunk below
   kRecvB,           ///< that of what was sent to the chunk above
-  kGradNorm,        ///< squares of a block's gradients; without a block: the norm over all ranks
+  kSendTableGrad,   ///< the head's part of the gradient of a table that it shares, to the table's stage
+  kRecvTableGrad,
+  kSendTable,  ///< the updated table, to the head's stage
+  kRecvTable,
+  kGradNorm,  ///< squares of a block's gradients; without a block: the norm over all ranks
   kOptimizerStep,
   kCount
 };
@@ -150,7 +154,11 @@ inline constexpr OpRow kRows[] = {
      kBackward,
      {maybe(kX), maybe(kSaved), one(kBatch), maybe(kWeights)},
      {one(kDx), maybe(kGradients), maybe(kWindow), maybe(kLookupGradient)}},
-    {Op::kJoinHeadGrad, "JOIN_HEAD_GRAD", kState, {one(kLookupGradient)}, {one(kGradients)}},
+    {Op::kJoinHeadGrad,
+     "JOIN_HEAD_GRAD",
+     kState,
+     {one(kLookupGradient), maybe(kAddend)},  // kAddend: the head's part, if it came from another stage
+     {one(kGradients)}},
     {Op::kAddGrad, "ADD_GRAD", kState, {one(kAddend)}, {one(kGradients)}},
     {Op::kRoundGrad, "ROUND_GRAD", kState, {one(kWindow)}, {one(kGradients)}},
     {Op::kRoundHeadGrad, "ROUND_HEAD_GRAD", kState, {one(kWindow)}, {one(kGradients)}},
@@ -169,6 +177,10 @@ inline constexpr OpRow kRows[] = {
     {Op::kRecvF, "RECV_F", kTransfer, {}, {one(kReceived)}},
     {Op::kSendB, "SEND_B", kTransfer, {one(kSent)}, {}},
     {Op::kRecvB, "RECV_B", kTransfer, {}, {one(kReceived)}},
+    {Op::kSendTableGrad, "SEND_TABLE_GRAD", kTransfer, {one(kSent)}, {}},
+    {Op::kRecvTableGrad, "RECV_TABLE_GRAD", kTransfer, {}, {one(kReceived)}},
+    {Op::kSendTable, "SEND_TABLE", kTransfer, {one(kSent)}, {}},
+    {Op::kRecvTable, "RECV_TABLE", kTransfer, {}, {one(kReceived)}},
     {Op::kGradNorm,
      "GRAD_NORM",
      kAgrees,
@@ -193,5 +205,7 @@ static_assert(in_order(), "one row for each op, in the order of Op");
 inline const OpRow& row_of(Op op) { return ops::kRows[static_cast<size_t>(op)]; }
 inline const char* op_name(Op op) { return row_of(op).name; }
 inline const Traits& traits_of(Op op) { return row_of(op).traits; }
+/// Whether it goes from a stage of a pipeline to another.
+inline bool is_message(Op op) { return op >= Op::kSendF && op <= Op::kRecvTable; }
 
 }  // namespace hawser::plan

@@ -111,6 +111,17 @@ void PlanBuilder::send(Op op, Neighbour to, int32_t mb, SlotId slot, int64_t byt
   plan_.instructions.push_back(std::move(n));
 }
 
+void PlanBuilder::pass(Op op, Lane lane, SlotId slot, int64_t bytes) {
+  Instruction n;
+  n.op = op, n.lane = lane, n.block = 0;
+  if (op == Op::kSendTableGrad || op == Op::kSendTable)
+    n.read(kSent, slot);
+  else
+    n.write(kReceived, slot);
+  n.sent_bytes = bytes;
+  plan_.instructions.push_back(std::move(n));
+}
+
 void PlanBuilder::receive(Op op, Neighbour from, int32_t mb, SlotId slot) {
   Instruction n;
   n.op = op, n.micro_batch = mb;

@@ -35,8 +35,10 @@ class Schedule {
       const size_t first = b_.plan().instructions.size();
       if (i + 1 < stage_.actions.size()) receive_for(stage_.actions[i + 1]);
       act(stage_.actions[i]);
-      hold_what_travels(i, first);
+      hold_what_travels(first);
     }
+    for (const std::vector<SlotId>& slots : held_)
+      for (const SlotId slot : slots) b_.plan().instructions.back().holds.push_back(slot);
     update();
     return b_.take();
   }
@@ -47,6 +49,7 @@ class Schedule {
     std::vector<SlotId> inputs, saved;  // of its blocks, from its first
     SlotId x = -1;                      // what it starts with, then what it leaves
     SlotId dx = -1;                     // the gradient of what it leaves, then of what it started with
+    SlotId head_gradient = -1;          // the head's part of the gradient of its table, from another stage
   };
   struct Subtree {
     std::vector<SlotId> gradients;
@@ -57,6 +60,8 @@ class Schedule {
   InFlight& in_flight(const Action& a) { return in_flight_[{a.chunk, a.micro_batch}]; }
   SlotId batch(int32_t mb) const { return batches_[static_cast<size_t>(mb)]; }
   bool is_backward(const Action& a) const { return a.part != Part::kForward; }
+  /// Whether the gradient of a shared table is complete after this micro-batch: look-ups then join it.
+  bool joins(int32_t mb) const { return accumulation_ != Accumulation::kInPlace || mb + 1 == micro_batches_; }
   /// Whether a gradient passes the border below the block.
   bool reaches_below(int32_t block) const { return block > s_.first_trainable; }
   bool rounds_gradients() const {
@@ -66,12 +71,13 @@ class Schedule {
 
   void load();
   void receive_for(const Action& action);
-  void hold_what_travels(size_t action, size_t first);
+  void hold_what_travels(size_t first);
   void act(const Action& action) { is_backward(action) ? backward(action) : forward(action); }
   void forward(const Action& action);
   void backward(const Action& action);
   void loss(int32_t mb, const InFlight& f, SlotId losses, const std::vector<SlotId>& gradients,
             bool accumulate);
+  void add_table_gradient(int32_t mb);
   void backward_block(int32_t mb, int32_t block, const InFlight& f, size_t at,
                       const std::vector<SlotId>& gradients, bool accumulate);
   void backward_embedding(int32_t mb, SlotId dx, const std::vector<SlotId>& gradients, bool accumulate);
@@ -85,7 +91,7 @@ class Schedule {
     return rounds_gradients() ? window(mb, block) : gradients[static_cast<size_t>(block)];
   }
   void round(Op op, int32_t mb, int32_t block, SlotId from, SlotId to, bool accumulate);
-  void join(int32_t mb, SlotId gradients);
+  void join(int32_t mb, SlotId head_part, SlotId gradients);
   void add_subtrees(const Action& action);
   void update();
 
@@ -97,6 +103,7 @@ class Schedule {
   std::vector<SlotId> batches_;
   std::map<std::pair<int32_t, int32_t>, InFlight> in_flight_;  // keyed by chunk and micro-batch
   std::vector<std::vector<Subtree>> trees_;                    // by chunk
+  SlotId table_gradient_ = -1;                                 // of add_table_gradient
   std::vector<SlotId> sent_;                                   // by the last action
   std::deque<std::vector<SlotId>> held_;                       // by those before
 };
@@ -121,6 +128,11 @@ void Schedule::receive_for(const Action& a) {
     in_flight(a).dx = dx_slot(a);
     b_.receive(Op::kRecvB, c.above, a.micro_batch, in_flight(a).dx);
   }
+  if (is_backward(a) && c.has(0) && !stage_.has(s_.head()) && s_.head_gradient > 0 && joins(a.micro_batch)) {
+    in_flight(a).head_gradient =
+        b_.transient(fmt::format("head_gradient.{}", a.micro_batch), Category::kBuckets, s_.head_gradient);
+    b_.pass(Op::kRecvTableGrad, Lane::kTableGradient, in_flight(a).head_gradient, 0);
+  }
 }
 
 void Schedule::send(Op op, Neighbour to, int32_t mb, SlotId slot) {
@@ -128,13 +140,11 @@ void Schedule::send(Op op, Neighbour to, int32_t mb, SlotId slot) {
   sent_.push_back(slot);
 }
 
-/// Whoever takes the bytes of a slot that travels waits until it has arrived, and must not wait for a rank that waits for
-/// it. So it lives on while two more actions compute; by then the neighbour has asked for it.
-void Schedule::hold_what_travels(size_t action, size_t first) {
-  constexpr size_t kActions = 2;
+/// What was sent stays until so many actions later (Stage::keeps_sent).
+void Schedule::hold_what_travels(size_t first) {
   std::vector<Instruction>& all = b_.plan().instructions;
   held_.push_back(std::exchange(sent_, {}));
-  if (action + 1 == stage_.actions.size() || held_.size() <= kActions || first == all.size()) return;
+  if (held_.size() <= stage_.keeps_sent || first == all.size()) return;
   for (const SlotId slot : held_.front()) all[first].holds.push_back(slot);
   held_.pop_front();
 }
@@ -181,8 +191,7 @@ void Schedule::backward(const Action& a) {
   if (c.has(0) && s_.first_trainable == 0) backward_embedding(mb, f.dx, gradients, accumulate);
   if (travels(c.below) && reaches_below(c.begin)) send(Op::kSendB, c.below, mb, f.dx);
 
-  const bool each = accumulation_ != Accumulation::kInPlace;
-  if (c.has(0) && b_.lookup_gradient() >= 0 && (each || mb + 1 == micro_batches_)) join(mb, gradients[0]);
+  if (c.has(0) && b_.lookup_gradient() >= 0 && joins(mb)) join(mb, f.head_gradient, gradients[0]);
   if (tree) add_subtrees(a);
 }
 
@@ -195,12 +204,27 @@ void Schedule::loss(int32_t mb, const InFlight& f, SlotId losses, const std::vec
   // The head's part of the gradient of a tied table comes first.
   const bool tied = b_.lookup_gradient() >= 0 || s_.one_tied_gradient;
   const SlotId head_made = written(mb, s_.head(), gradients);
-  const SlotId shared = !tied ? -1 : rounds ? window(mb, 0, "head_gradient_window") : gradients[0];
+  const bool elsewhere = s_.head_gradient > 0 && !stage_.has(0);
+  if (elsewhere && (mb == 0 || joins(mb - 1))) add_table_gradient(mb);
+  const SlotId shared = elsewhere ? table_gradient_
+                        : !tied   ? -1
+                        : rounds  ? window(mb, 0, "head_gradient_window")
+                                  : gradients[0];
   b_.add(Op::kLoss, mb, s_.head(), reads,
          {{kLosses, losses}, {kDx, f.dx}, {result, head_made}, {result, shared}}, s_.loss)
       .accumulate = accumulate && !rounds;
   if (rounds) round(Op::kRoundGrad, mb, s_.head(), head_made, gradients.back(), accumulate);
   if (rounds) round(Op::kRoundHeadGrad, mb, 0, shared, gradients[0], accumulate);
+  if (elsewhere && joins(mb)) {
+    b_.pass(Op::kSendTableGrad, Lane::kTableGradient, table_gradient_, s_.head_gradient);
+    sent_.push_back(table_gradient_);
+  }
+}
+
+/// Where the head writes its part of the gradient of a table that another stage has.
+void Schedule::add_table_gradient(int32_t mb) {
+  table_gradient_ = b_.plan().add_slot({fmt::format("table_gradient.{}", mb), Category::kBuckets,
+                                        s_.table_gradient, false, Role::kGradients, 0});
 }
 
 void Schedule::backward_block(int32_t mb, int32_t block, const InFlight& f, size_t at,
@@ -237,8 +261,9 @@ void Schedule::round(Op op, int32_t mb, int32_t block, SlotId from, SlotId to, b
   if (from >= 0) b_.add(op, mb, block, {{kWindow, from}}, {{kGradients, to}}).accumulate = accumulate;
 }
 
-void Schedule::join(int32_t mb, SlotId gradients) {
-  b_.add(Op::kJoinHeadGrad, mb, 0, {{kLookupGradient, b_.lookup_gradient()}}, {{kGradients, gradients}})
+void Schedule::join(int32_t mb, SlotId head_part, SlotId gradients) {
+  b_.add(Op::kJoinHeadGrad, mb, 0, {{kLookupGradient, b_.lookup_gradient()}, {kAddend, head_part}},
+         {{kGradients, gradients}})
       .accumulate = true;
 }
 
@@ -287,7 +312,11 @@ void Schedule::update() {
             {kMaster, find_state(plan, Role::kMaster, b)},
             {kMoment1, find_state(plan, Role::kMoment1, b)},
             {kMoment2, find_state(plan, Role::kMoment2, b)}});
+    if (b == 0 && s_.sent_table > 0 && !stage_.has(s_.head()))
+      b_.pass(Op::kSendTable, Lane::kTable, b_.weights(0), s_.sent_table);
   }
+  if (s_.sent_table > 0 && !stage_.has(0) && stage_.has(s_.head()))
+    b_.pass(Op::kRecvTable, Lane::kTable, b_.weights(0), 0);
 }
 
 }  // namespace

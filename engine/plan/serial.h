@@ -34,8 +34,12 @@ struct BlockState {
 
 /// What the schedule needs to know about the model: byte counts only.
 struct Sizes {
-  std::vector<BlockState> state;   ///< embedding, blocks, head
-  int64_t lookup_gradient = 0;     ///< second gradient of a tied embedding; else 0
+  std::vector<BlockState> state;  ///< embedding, blocks, head
+  int64_t lookup_gradient = 0;    ///< second gradient of a tied embedding; else 0
+  int64_t head_gradient =
+      0;  ///< the head's part of it that goes from the head's stage to the table's; 0: none does
+  int64_t table_gradient = 0;  ///< where the head writes it: as large as the gradients of the table's group
+  int64_t sent_table = 0;      ///< the updated table that goes back
   bool one_tied_gradient = false;  ///< head and look-ups instead add to one gradient, one after the other
   bool tied_head = false;          ///< the head uses the embedding's weights
   int32_t first_trainable = 0;     ///< lowest block that a gradient reaches

@@ -40,6 +40,9 @@ struct ModelChunk {
 struct Stage {
   std::vector<ModelChunk> chunks;  ///< in the model's order
   std::vector<Action> actions;     ///< of a training step
+  /// How many more actions what was sent stays where it is. Whoever takes its bytes waits until it has arrived, and must not
+  /// wait for a stage that waits for it.
+  size_t keeps_sent = 2;
 
   bool has(int32_t block) const {
     for (const ModelChunk& chunk : chunks)

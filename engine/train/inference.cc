@@ -131,7 +131,7 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
       run.source = &data.emplace(*dataset_, data::Split::kValidation, static_cast<uint64_t>(row));
     KeepError kept(run.source, &error);
     if (dp) run.source = &kept;
-    rank.run(ranks_.plans().eval, &run);
+    rank.run(rank.plans().eval, &run);
   }
   Sums sums{run.losses, run.tokens, error ? 1 : 0};
   sums.losses.normalise();
@@ -144,13 +144,39 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
   return sums;
 }
 
-/// The first local rank computes the result. The others run too if it needs their weights.
-void Inference::run_for_all(const plan::Plan& plan, const Run& run) {
+/// The first rank with the model's head; 0 unless that is on a later stage of a pipeline.
+int64_t Inference::head_rank() const {
+  const std::vector<int64_t>& stages = ranks_.stages().front().strategy.stage_of;
+  return stages.empty() ? 0 : mesh_of(config()).at(0, mesh::Axis::kPp, stages.back());
+}
+
+/// Results of rank `from`, which may be in another process, for those who want them (null: not).
+void Inference::pass_on(Rank& rank, int64_t from, float* results, int64_t count) {
+  constexpr int64_t kPiece = 1 << 18;  // elements
+  std::vector<float> piece(static_cast<size_t>(std::min(count, kPiece)));
+  comm::ProcessGroup& all = *rank.groups().dp;
+  for (int64_t at = 0; at < count; at += kPiece) {
+    const int64_t n = std::min(count - at, kPiece);
+    float* const to = results != nullptr ? results + at : piece.data();
+    all.wait(all.broadcast(to, n * static_cast<int64_t>(sizeof(float)), static_cast<int32_t>(from)));
+  }
+}
+
+/// The first local rank computes the result, or in a pipeline the first with the model's head, which hands it to all
+/// processes. The others run too if it needs them.
+void Inference::run_for_all(const plan::Plan EnginePlans::*plan, const Run& run, float* results,
+                            int64_t count) {
+  const mesh::MeshConfig& mesh = config().mesh;
+  const int64_t head = head_rank();
   ranks_.on_each([&](Rank& rank, int32_t i) {
-    if (i > 0 && !rank.layout().weights_sharded() && config().mesh.tp * config().mesh.cp == 1) return;
+    if (i > 0 && !rank.layout().weights_sharded() && mesh.tp * mesh.cp * mesh.pp == 1) return;
     Run mine = run;
-    if (i > 0) mine.logits = mine.token_losses = nullptr;
-    rank.run(plan, &mine);
+    if (mesh.pp == 1 ? i > 0 : rank.number() != head) mine.logits = mine.token_losses = nullptr;
+    rank.run(rank.plans().*plan, &mine);
+    if (mesh.pp > 1 && !ranks_.all_here()) {
+      const bool wants = rank.number() == head || (i == 0 && !ranks_.is_here(head));
+      pass_on(rank, head, wants ? results : nullptr, count);
+    }
   });
 }
 
@@ -169,7 +195,7 @@ void Inference::forward(const BatchView& batch, float* logits, size_t logits_byt
     BatchViewSource source(batch, row, 0);
     run.source = &source;
     run.logits = logits + row * per_row;
-    run_for_all(ranks_.plans().logits, run);
+    run_for_all(&EnginePlans::logits, run, run.logits, run.batch * per_row);
   }
   if (config().output_type == config::Precision::kBf16) round_to_bf16(logits, batch.rows * per_row);
 }
@@ -189,7 +215,7 @@ void Inference::logprobs(const BatchView& batch, float* logprobs, size_t logprob
     BatchViewSource source(batch, row, 0);
     run.source = &source;
     run.token_losses = logprobs + row * batch.cols;
-    run_for_all(ranks_.plans().eval, run);
+    run_for_all(&EnginePlans::eval, run, run.token_losses, run.batch * batch.cols);
   }
   // Masked positions have a loss of 0, of which no negative zero is made.
   for (int64_t i = 0; i < count; ++i) logprobs[i] = batch.targets[i] == -100 ? 0.0f : -logprobs[i];
@@ -218,7 +244,7 @@ void Inference::feed(const int32_t* tokens, int64_t n, int64_t cached, float* lo
     run.cached = cached + done;
     TextSource source(tokens + done, run.cached);
     run.source = &source;
-    run_for_all(ranks_.plans().generate, run);
+    run_for_all(&EnginePlans::generate, run, logits, config().model.vocab_size);
   }
 }
 

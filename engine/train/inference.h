@@ -58,7 +58,9 @@ class Inference {
   struct Sums;
   Evaluation eval_sets(Rank& rank, const BatchView* batch, int64_t rows);
   Sums eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t end);
-  void run_for_all(const plan::Plan& plan, const Run& run);
+  void run_for_all(const plan::Plan EnginePlans::*plan, const Run& run, float* results, int64_t count);
+  int64_t head_rank() const;
+  static void pass_on(Rank& rank, int64_t from, float* results, int64_t count);
   void round_to_bf16(float* values, int64_t n);
   void feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits);
 

@@ -77,7 +77,7 @@ StateArray Tensors::state_of(const Rank& rank, TensorKind kind, int32_t group) c
       return s.weights;
     case TensorKind::kGradient:
       if (ranks_.inference() || !rank.layout().group(group).trainable) return {};
-      return rank.executor().gradients(ranks_.plans().train, group);
+      return rank.executor().gradients(rank.plans().train, group);
     case TensorKind::kMoment1:
       return s.moment1;
     case TensorKind::kMoment2:
@@ -192,6 +192,13 @@ TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
          "tensor \"{}\" is sharded over {} ranks (/zero/stage), so it has no view; copy it with "
          "hws_tensor_get",
          name, ranks_.first().layout().parts());
+  const parallel::GroupLayout& group = ranks_.first().layout().group(p.group);
+  if (!group.here || group.copy)
+    fail(Code::kUnimplemented,
+         "tensor \"{}\" is on another stage than the first rank here (/mesh/pp), so it has no view; copy it "
+         "with "
+         "hws_tensor_get",
+         name);
   if (p.room != p.size)
     fail(Code::kUnimplemented,
          "tensor \"{}\" is divided among {} ranks (/mesh/tp), so it has no view; copy it with hws_tensor_get",

@@ -105,7 +105,7 @@ StepResult Trainer::forward_backward() {
       if (dataset_)
         data.emplace(*dataset_, data::Split::kTrain, cursor + static_cast<uint64_t>(rank.first_row()));
       run.source = from_push ? static_cast<BatchSource*>(&pushed) : &*data;
-      rank.executor().run(ranks_.plans().train, 0, ranks_.plans().train.commit, &run);
+      rank.executor().run(rank.plans().train, 0, rank.plans().train.commit, &run);
     });
   } catch (...) {
     progress_.pushed.drop();
@@ -131,8 +131,8 @@ StepResult Trainer::commit() {
       config().optimizer, progress_.result.learning_rate, factor, progress_.state.accepted + 1);
   on_ranks([&](Rank& rank, int32_t i) {
     rank.executor().set_scalars(scalars);
-    rank.executor().run(ranks_.plans().train, ranks_.plans().train.commit,
-                        ranks_.plans().train.instructions.size(), &runs_[static_cast<size_t>(i)]);
+    rank.executor().run(rank.plans().train, rank.plans().train.commit, rank.plans().train.instructions.size(),
+                        &runs_[static_cast<size_t>(i)]);
   });
   progress_.state.accepted += 1;
   progress_.state.skipped_in_row = 0;

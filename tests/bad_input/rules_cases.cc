@@ -147,6 +147,34 @@ std::vector<Case> context_parallel() {
   };
 }
 
+std::vector<Case> pipelines() {
+  return {
+      bad(R"({"mesh": {"pp": 3}, "model": {"layers": 2}})",
+          {"/mesh/pp", "3 stages", "2 layers", "use 2 or less"}),
+      bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4}, "pipeline": {"schedule": "interleaved"}})",
+          {"/pipeline/chunks", "there is one", "use 2 or more"}),
+      bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4}, "pipeline": {"chunks": 2}})",
+          {"/pipeline/chunks", "no effect", "interleaved"}),
+      bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4}, "pipeline": {"schedule": "2f2b"}})",
+          {"/pipeline/schedule", "2f2b", "or \"interleaved\""}),
+      bad(R"({"pipeline": {"schedule": "gpipe"}})",
+          {"/pipeline/schedule", "no effect", "set mesh.pp to 2 or more"}),
+      bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4}, "batch": {"grad_accum_steps": 4},
+              "pipeline": {"schedule": "interleaved", "chunks": 2, "group": 5}})",
+          {"/pipeline/group", "5 micro-batches", "from 2", "to 4", "use 4"}),
+      bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4}, "pipeline": {"layers": [1, 1, 2]}})",
+          {"/pipeline/layers", "2 stages x 1 chunks", "give 2 numbers"}),
+      bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4}, "pipeline": {"layers": [1, 2]}})",
+          {"/pipeline/layers", "do not add up to the 4 layers", "they are 3 now"}),
+      bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4}, "pipeline": {"layers": [4, 0]}})",
+          {"/pipeline/layers", "without a layer", "give each 1 or more"}),
+      bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4, "tied_head": true}, "precision": "bf16_pure"})",
+          {"/mesh/pp", "shared table", "set /precision to \"bf16\""}),
+      bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4}, "device": "cuda"})",
+          {"/mesh/pp", "do not run on devices yet", "set /device to \"cpu\""}),
+  };
+}
+
 std::vector<Case> parallel() {
   return {
       bad(R"({"zero": {"stage": 2}})", {"/zero/stage", "nothing to shard", "/mesh/dp_shard"}),
@@ -171,7 +199,7 @@ std::vector<Case> parallel() {
       bad(R"({"mesh": {"dp_shard": 3}, "zero": {"sum_order": "tree"}})",
           {"/mesh/dp_shard", "3 is not one", "use 2 or 4"}),
       bad(R"({"mesh": {"dp_shard": 4}, "comm": {"sum_group": 3}})", {"/comm/sum_group", "3 ranks", "use 2"}),
-      bad(R"({"mesh": {"pp": 2}})", {"/mesh/pp", "unknown key"}),
+      bad(R"({"mesh": {"ep": 2}})", {"/mesh/ep", "unknown key"}),
       {"`{\"mesh\": {\"dp_shard\": 2}}` without a comm",
        HWS_CONFIG_INVALID,
        {"/mesh has 2 ranks", "make them equal"},
@@ -213,7 +241,8 @@ Area rules_area() {
       "Each row is merged into a valid config (one block of width 16 with 2 heads, 61 tokens, context 16, "
       "micro_batch 2) and planned.",
       ranges()};
-  for (const auto& more : {model(), training(), parallel(), tensor_parallel(), context_parallel()})
+  for (const auto& more :
+       {model(), training(), parallel(), tensor_parallel(), context_parallel(), pipelines()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -21,6 +21,8 @@ std::string Layout::name() const {
   std::string text =
       fmt::format("zero{} {}x{} accumulation {} {}", stage, dp_replicate, dp_shard, accumulation, reduce);
   if (cp > 1) text += fmt::format(" cp {} {}", cp, cp_mode);
+  if (pp > 1) text += fmt::format(" pp {} {} x {}", pp, schedule, chunks);
+  for (const int64_t layers : layers_of_chunks) text += fmt::format(" {}", layers);
   if (tp > 1) text += fmt::format(" tp {}{}", tp, sequence_parallel ? "" : " alone");
   if (stage == 3)
     text += " reshard " + reshard + (reshard_group ? fmt::format(" {}", reshard_group) : "") +
@@ -37,6 +39,9 @@ std::string Layout::sections() const {
   json["mesh"] = {{"dp_replicate", dp_replicate}, {"dp_shard", dp_shard}};
   if (cp > 1) json["mesh"]["cp"] = cp, json["mesh"]["cp_mode"] = cp_mode;
   if (tp > 1) json["mesh"]["tp"] = tp, json["mesh"]["sequence_parallel"] = sequence_parallel;
+  if (pp > 1) json["mesh"]["pp"] = pp, json["pipeline"]["schedule"] = schedule;
+  if (chunks > 1) json["pipeline"]["chunks"] = chunks;
+  if (!layers_of_chunks.empty()) json["pipeline"]["layers"] = layers_of_chunks;
   Json& zero = json["zero"];
   zero = Json::object();
   if (stage > 0) zero["stage"] = stage;
@@ -64,7 +69,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   if (!p.deterministic) json["deterministic"] = false;
   json["precision"] = p.precision;
   json["model"] = {
-      {"vocab_size", kVocabulary}, {"context", 24},          {"layers", 2},          {"width", 24},
+      {"vocab_size", kVocabulary}, {"context", 24},          {"layers", p.layers},   {"width", 24},
       {"heads", p.heads},          {"kv_heads", p.kv_heads}, {"norm", "layer_norm"}, {"mlp", "gelu_tanh"},
       {"mlp_width", p.mlp_width},  {"position", "learned"},  {"tied_head", p.tied}};
   if (!p.like_gpt2)
@@ -87,6 +92,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   if (p.frozen)
     json["optimizer"]["frozen"] = {p.like_gpt2 ? "embedding.positions.weight" : "*_norm.weight",
                                    "blocks.0.mlp.*"};
+  for (const std::string& pattern : p.frozen_also) json["optimizer"]["frozen"].push_back(pattern);
   json["schedule"] = {{"warmup_steps", 2}};
   json["train"] = {{"steps", 100}};
   json["cpu"] = {{"threads", 1}};

@@ -17,7 +17,7 @@ namespace hawser::testing {
 
 /// How a run is laid out over ranks. The global batch is micro_batch * accumulation * dp rows.
 struct Layout {
-  int64_t dp_replicate = 1, dp_shard = 1, cp = 1, tp = 1, stage = 0;
+  int64_t dp_replicate = 1, dp_shard = 1, cp = 1, tp = 1, pp = 1, stage = 0;
   int64_t accumulation = 1;
   std::string reduce = "per_step", reshard = "full";
   int64_t reshard_group = 0, prefetch = 1, sum_group = 0;
@@ -26,9 +26,12 @@ struct Layout {
   std::string cp_mode = "ring";   ///< where cp > 1
   bool tree = false;
   std::string gradient_type = "fp32";
+  std::string schedule = "1f1b";          ///< where pp > 1
+  int64_t chunks = 1;                     ///< of each rank, interleaved
+  std::vector<int64_t> layers_of_chunks;  ///< empty: balanced
 
   int64_t dp() const { return dp_replicate * dp_shard; }
-  int64_t world() const { return dp() * cp * tp; }
+  int64_t world() const { return pp * dp() * cp * tp; }
   std::string name() const;
   /// The sections mesh, zero, comm of a config.
   std::string sections() const;
@@ -43,11 +46,13 @@ struct Problem {
   std::string precision = "fp32";
   std::string optimizer = "adamw";
   bool tied = true;
+  int64_t layers = 2;
   int64_t heads = 4, kv_heads = 2, mlp_width = 40;
   /// Layer norms, biases, learned positions and GELU; or else norms of queries and keys, post-norms, a window, soft caps, rotary positions and a gated MLP.
   bool like_gpt2 = true;
   bool frozen = false;
-  bool graphs = true;  ///< /cuda/graphs
+  std::vector<std::string> frozen_also;  ///< patterns
+  bool graphs = true;                    ///< /cuda/graphs
   double dropout = 0.1;
   int64_t weights_every = 3;  ///< so many batches, targets have weights; 0: never
   bool documents = false;     ///< rows of several documents

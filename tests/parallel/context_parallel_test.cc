@@ -2,6 +2,7 @@
 // same bits (promise L2); against one rank, everything is inside an envelope (promise L4).
 #include <gtest/gtest.h>
 
+#include "tests/harness/answers.h"
 #include "tests/harness/near_one_rank.h"
 
 namespace hawser::testing {
@@ -112,33 +113,6 @@ TEST(ContextParallel, HybridShardsToo) {
       EXPECT_EQ(first_difference(expected, run_layout(problem, layout, 2)), "") << layout.name();
     }
   }
-}
-
-struct Answers {
-  std::vector<float> logits, logprobs;
-  std::vector<int32_t> text;
-  double loss = 0;
-};
-
-/// Rows of fewer columns than are trained on; three columns leave chunks empty.
-Answers ask(train::Trainer& trainer, const Problem& problem, int64_t cols) {
-  Problem shorter = problem;
-  shorter.sequence = cols;
-  const Rows rows = rows_of(shorter, 3, 0);
-  const size_t count = static_cast<size_t>(3 * cols);
-  Answers a;
-  a.logits.resize(count * 53), a.logprobs.resize(count);
-  train::Inference& inference = trainer.inference();
-  inference.forward(rows.view(), a.logits.data(), a.logits.size() * sizeof(float));
-  inference.logprobs(rows.view(), a.logprobs.data(), a.logprobs.size() * sizeof(float));
-  const train::BatchView view = rows.view();
-  a.loss = inference.eval(&view, 0).loss;
-  train::GenerateRequest request;
-  const std::vector<int32_t> prompt = {5, 17, 3};
-  request.prompt = prompt.data(), request.prompt_length = 3, request.max_tokens = 20;
-  request.temperature = 0, request.seed = 4;
-  inference.generate(request, [&](int32_t token) { return a.text.push_back(token), true; });
-  return a;
 }
 
 TEST(ContextParallel, InferenceGivesWholeRows) {

@@ -144,7 +144,7 @@ class Player {
   void run() {
     for (size_t i = 0; i < p_.train.instructions.size(); ++i) {
       const Instruction& n = p_.train.instructions[i];
-      if (n.is_transfer() && n.op != Op::kUnshard) runtime_->wait(runtime_->start(p_.train, i));
+      if (n.is_transfer() && n.op != Op::kUnshard) runtime_->wait(n.lane, runtime_->start(p_.train, i));
       if (!n.is_transfer()) backward(n);
       if (n.op == Op::kGradNorm && n.block >= 0) check(n);
     }

@@ -104,7 +104,7 @@ class Traced {
   /// Bytes that a rank sends in a step, but for exchanges within blocks.
   int64_t sent() const {
     int64_t bytes = 0;
-    for (const plan::Instruction& n : trainer_->ranks().plans().train.instructions)
+    for (const plan::Instruction& n : trainer_->ranks().first().plans().train.instructions)
       if (n.exchanges.empty()) bytes += n.sent_bytes;
     return bytes;
   }
@@ -120,7 +120,7 @@ class Traced {
     ++steps_;
     trainer_->push({rows, kCols, tokens.data(), tokens.data(), nullptr});
     trainer_->train_step();
-    const plan::Plan& plan = trainer_->ranks().plans().train;
+    const plan::Plan& plan = trainer_->ranks().first().plans().train;
     std::vector<plan::Timeline> ranks;
     std::vector<plan::CostTable> costs(static_cast<size_t>(ranks_));
     for (int r = 0; r < ranks_; ++r) ranks.push_back(trainer_->traces().timeline(r));

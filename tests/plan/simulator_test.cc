@@ -135,14 +135,14 @@ TEST(Simulator, RatesCostWhatTheySay) {
 
 TEST(Simulator, LanesRunBesideEachOtherAndAnInstructionWaitsForEach) {
   Case c;
-  const int32_t gradients = c.transfer(6);                             // 0..6
+  const int32_t gradients = c.transfer(6);                              // 0..6
   const int32_t activations = c.transfer(2, -1, Lane::kXFromPrevious);  // 0..2
   const int32_t more = c.transfer(3, -1, Lane::kXFromPrevious);         // 2..5
-  c.compute(1, activations);                                           // 2..3
+  c.compute(1, activations);                                            // 2..3
   const int32_t both = c.compute(1, gradients);
-  c.wait(both, more);                                              // 6..7
+  c.wait(both, more);                                               // 6..7
   const int32_t sent = c.transfer(1, activations, Lane::kXToNext);  // 7..8: its lane is free
-  c.compute(1, sent);                                              // 8..9
+  c.compute(1, sent);                                               // 8..9
   const Timeline line = c.run();
   EXPECT_EQ(line.times[1].begin, 0) << "no lane waits for another";
   EXPECT_EQ(line.times[2].begin, 2);

@@ -200,10 +200,10 @@ TEST(Waits, AreByLane) {
     n.read(Operand::kSent, reads), n.write(Operand::kReceived, writes);
     plan.add(n);
   };
-  transfer(Lane::kDataParallel, a, a);   // 0
+  transfer(Lane::kDataParallel, a, a);    // 0
   transfer(Lane::kXFromPrevious, -1, x);  // 1
-  transfer(Lane::kDataParallel, b, b);   // 2
-  transfer(Lane::kDataParallel, a, a);   // 3: behind 0 on its lane
+  transfer(Lane::kDataParallel, b, b);    // 2
+  transfer(Lane::kDataParallel, a, a);    // 3: behind 0 on its lane
   transfer(Lane::kXToNext, x, -1);        // 4: sends what 1 receives
   Instruction both;
   both.read(Operand::kX, x), both.read(Operand::kBatch, b);

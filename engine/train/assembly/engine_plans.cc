@@ -9,9 +9,12 @@
 #include "engine/parallel/bucket_runtime.h"
 #include "engine/parallel/context_parallel.h"
 #include "engine/parallel/data_parallel.h"
+#include "engine/parallel/pipeline/balance.h"
+#include "engine/parallel/pipeline/stages.h"
 #include "engine/parallel/sequence_parallel.h"
 #include "engine/parallel/traffic.h"
 #include "engine/parallel/zero.h"
+#include "engine/plan/flow.h"
 #include "engine/plan/serial.h"
 #include "engine/train/assembly/countable.h"
 #include "engine/train/step/executor.h"
@@ -37,17 +40,23 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
   s->first_trainable = static_cast<int32_t>(model.first_trainable_block());
   s->rope_table = nn::rope_table_size(model.config(), config.batch.sequence) * 4;
   if (inference) return;
+  const parallel::GroupLayout& table = layout.group(layout.table().group);
   s->one_tied_gradient = model.trains_tied_head() && layout.rounds_gradients();
-  if (model.trains_tied_head() && !layout.rounds_gradients())
+  if (model.trains_tied_head() && layout.table_travels()) {
+    s->head_gradient = layout.table().elements * 4;
+    s->table_gradient = table.elements * 4;
+    s->sent_table = layout.table_share() * dtype_bytes(table.type);
+  }
+  if (model.trains_tied_head() && !layout.rounds_gradients() && table.here && !table.copy)
     s->lookup_gradient = nn::LookupGradient::bytes(lookup_gradient_sizes(model, config));
   s->scalars = static_cast<int64_t>(sizeof(StepScalars));
   s->norm = static_cast<int64_t>(sizeof(StepSums));
   s->norm_workspace = optim::kAddSquaresWorkspaceBytes;
 }
 
+/// Without the state, which differs by stage.
 plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
-                     const parallel::ShardLayout& layout, bool inference, parallel::BlockWire* wire,
-                     parallel::BlockWire* column_wire, ExchangeNotes* notes) {
+                     parallel::BlockWire* wire, parallel::BlockWire* column_wire, ExchangeNotes* notes) {
   const nn::ModelConfig& m = model.config();
   const nn::OwnColumns own = own_columns(config);
   const int64_t batch = config.batch.micro_batch, columns = config.batch.sequence, seq = own.count(columns);
@@ -60,7 +69,6 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   const nn::ModelCosts costs = nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq,
                                                  true, chunk_logits, *exchange, *column_exchange, notes);
   plan::Sizes s;
-  add_state_sizes(&s, model, config, layout, inference);
   s.residual = exchange->own_rows(batch * seq).room * m.width * 4;
   s.batch = MicroBatch::bytes(batch, columns, own);
   s.losses = batch * seq * 4;
@@ -120,6 +128,7 @@ int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks) {
 
 mesh::DeviceMesh mesh_of(const config::ResolvedConfig& config) {
   mesh::Degrees degrees;
+  degrees.pp = config.mesh.pp;
   degrees.dp_replicate = config.mesh.dp_replicate;
   degrees.dp_shard = config.mesh.dp_shard;
   degrees.cp = config.mesh.cp;
@@ -161,6 +170,7 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
   o.moments = inference ? 0 : optim::moment_count(config.optimizer);
   o.gradient_buckets = strategy.gradient_buckets(micro_batches);
   o.own_gradient_shards = o.gradient_buckets || strategy.reduces_each(micro_batches);
+  o.stage_of = strategy.stage_of, o.tied_head = config.model.tied_head;
   return o;
 }
 
@@ -178,20 +188,49 @@ void count_agreements(plan::Plan* plan, int64_t ranks) {
 
 }  // namespace
 
-EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
-                       bool inference) {
-  require_countable(model, config);
+namespace {
+
+parallel::pipeline::Shape shape_of(const config::ResolvedConfig& config) {
+  const int64_t group = config.pipeline.group > 0 ? config.pipeline.group : config.mesh.pp;
+  return {config.pipeline.schedule, config.mesh.pp, config.batch.grad_accum_steps, config.pipeline.chunks,
+          group};
+}
+
+/// Layers of each chunk: as the config says, or so that the slowest is as fast as it can be.
+std::vector<int64_t> layers_of_chunks(const config::ResolvedConfig& config, const plan::Sizes& sizes) {
+  if (!config.pipeline.layers.empty()) return config.pipeline.layers;
+  std::vector<double> costs;
+  for (size_t l = 0; l < sizes.block_forward.size(); ++l)
+    costs.push_back(sizes.block_forward[l].flops + sizes.block_backward[l].flops);
+  return parallel::pipeline::balance(costs, sizes.embedding_forward.flops + sizes.embedding_backward.flops,
+                                     sizes.loss.flops, config.mesh.pp * config.pipeline.chunks);
+}
+
+/// More actions than any stage has.
+constexpr size_t kMostKept = size_t{1} << 32;
+
+/// Every plan is played through before it is used.
+std::string where_they_stop(const std::vector<EnginePlans>& all) {
+  if (all.size() == 1) return "";
+  for (const auto plan :
+       {&EnginePlans::train, &EnginePlans::eval, &EnginePlans::logits, &EnginePlans::generate}) {
+    std::vector<const plan::Plan*> of_stages;
+    for (const EnginePlans& plans : all) of_stages.push_back(&(plans.*plan));
+    if (std::string stopped = plan::where_they_stop(of_stages); !stopped.empty()) return stopped;
+  }
+  return "";
+}
+
+EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
+                           bool inference, const parallel::DataParallel& strategy, const plan::Stage& stage,
+                           int64_t rank, plan::Sizes sizes) {
   EnginePlans plans;
-  plans.strategy = choose_strategy(config);
+  plans.strategy = strategy;
+  plans.stage = stage;
   plans.peers = target.peers;
-  const parallel::DataParallel& strategy = plans.strategy;
-  const parallel::ShardLayout layout(model.table(), layout_options(config, strategy, 0, inference));
-  ExchangeNotes notes;
-  parallel::CountingWire wire(config.mesh.tp, "tp", &notes), column_wire(config.mesh.cp, "cp", &notes);
-  const plan::Sizes sizes = sizes_of(model, config, target, layout, inference, &wire, &column_wire, &notes);
-  if (!target.in_place) plans.pinned.exchange = std::max(wire.most_bytes(), column_wire.most_bytes());
+  const parallel::ShardLayout layout(model.table(), layout_options(config, strategy, rank, inference));
+  add_state_sizes(&sizes, model, config, layout, inference);
   const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
-  const plan::Stage stage = plan::whole_model(layout.blocks(), micro_batches);
   if (!inference) {
     plans.train = plan::train_plan(sizes, stage, micro_batches, accumulation_of(strategy, micro_batches));
     parallel::reduce_gradients(&plans.train, layout, strategy, micro_batches);
@@ -218,6 +257,41 @@ EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& con
         inference ? 1 : micro_batches, config.batch.micro_batch, config.batch.sequence, own_columns(config),
         tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(model, config)) : 0);
   return plans;
+}
+
+}  // namespace
+
+std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::ResolvedConfig& config,
+                                          const Target& target, bool inference) {
+  require_countable(model, config);
+  ExchangeNotes notes;
+  parallel::CountingWire wire(config.mesh.tp, "tp", &notes), column_wire(config.mesh.cp, "cp", &notes);
+  const plan::Sizes sizes = sizes_of(model, config, target, &wire, &column_wire, &notes);
+  parallel::DataParallel strategy = choose_strategy(config);
+  const mesh::DeviceMesh mesh = mesh_of(config);
+  const parallel::pipeline::Shape shape = shape_of(config);
+  const std::vector<int64_t> layers = layers_of_chunks(config, sizes);
+  if (shape.stages > 1) strategy.stage_of = parallel::pipeline::stage_of_blocks(shape, layers);
+  std::string stopped;
+  for (size_t keeps = plan::Stage().keeps_sent; keeps <= kMostKept; keeps *= 2) {
+    std::vector<EnginePlans> all;
+    for (int64_t s = 0; s < shape.stages; ++s) {
+      plan::Stage stage = parallel::pipeline::make_stage(shape, layers, s);
+      stage.keeps_sent = keeps;
+      all.push_back(plans_of_stage(model, config, target, inference, strategy, stage,
+                                   mesh.at(0, mesh::Axis::kPp, s), sizes));
+      if (!target.in_place)
+        all.back().pinned.exchange = std::max(wire.most_bytes(), column_wire.most_bytes());
+    }
+    stopped = where_they_stop(all);
+    if (stopped.empty()) return all;
+  }
+  fail(Code::kInternal, "the stages of the pipeline stop for ever: {}", stopped);
+}
+
+EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
+                       bool inference) {
+  return std::move(make_stage_plans(model, config, target, inference).front());
 }
 
 }  // namespace hawser::train

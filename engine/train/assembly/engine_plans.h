@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/config/resolved_config.h"
 #include "engine/nn/model.h"
 #include "engine/parallel/shard_layout.h"
 #include "engine/parallel/strategy.h"
 #include "engine/plan/plan.h"
+#include "engine/plan/stage.h"
 #include "kernels/include/table.h"
 
 namespace hawser::train {
@@ -32,10 +34,12 @@ struct PinnedBytes {
   int64_t bytes() const { return step + transfers + exchange; }
 };
 
-/// The plans of one rank. All ranks of a mesh have the same plans, because shards are padded to equal sizes.
+/// The plans of one rank. All ranks of a stage of the pipeline have the same plans, because shards are padded to equal
+/// sizes.
 struct EnginePlans {
   parallel::DataParallel strategy;
-  plan::Plan train;  ///< empty for inference
+  plan::Stage stage;  ///< of the pipeline; the whole model if there is none
+  plan::Plan train;   ///< empty for inference
   plan::Plan eval, logits, generate;
   int64_t arena_bytes = 0;  ///< enough for any of the plans
   PinnedBytes pinned;
@@ -71,6 +75,10 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
                                               const parallel::DataParallel& strategy, int64_t rank,
                                               bool inference);
 
+/// The plans of each stage of the pipeline; one if there is none.
+std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::ResolvedConfig& config,
+                                          const Target& target, bool inference);
+/// Those of the first stage.
 EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                        bool inference);
 

@@ -98,9 +98,10 @@ std::string Advice::text() {
 }
 
 /// Checks the host memory beside an arena that fits.
-void check_host(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
-                const Target& target, int64_t available) {
-  const parallel::ShardLayout layout(model.table(), layout_options(config, plans.strategy, 0, false));
+void check_host(const EnginePlans& plans, int64_t stage, const nn::Model& model,
+                const config::ResolvedConfig& config, const Target& target, int64_t available) {
+  const int64_t rank = mesh_of(config).at(0, mesh::Axis::kPp, stage);
+  const parallel::ShardLayout layout(model.table(), layout_options(config, plans.strategy, rank, false));
   const int64_t needed = host_bytes(plans.pinned, save_copy_bytes(layout, model.table()), config, target);
   if (target.in_place) available -= plans.arena_bytes;
   if (needed <= available) return;
@@ -123,17 +124,19 @@ int64_t host_bytes(const PinnedBytes& pinned, int64_t staged_bytes, const config
   return pinned.bytes() + target.transport_bytes + (copies ? staged_bytes : 0);
 }
 
-EnginePlans make_plans_that_fit(const nn::Model& model, const Assembly& assembly, const Target& target,
-                                const Room& room, bool inference) {
+std::vector<EnginePlans> make_plans_that_fit(const nn::Model& model, const Assembly& assembly,
+                                             const Target& target, const Room& room, bool inference) {
   const config::ResolvedConfig& config = assembly.config;
-  EnginePlans plans = make_plans(model, config, target, inference);
-  const int64_t needed = plans.device_bytes();
+  std::vector<EnginePlans> stages = make_stage_plans(model, config, target, inference);
+  int64_t needed = 0;
+  for (const EnginePlans& plans : stages) needed = std::max(needed, plans.device_bytes());
   if (needed > room.device)
     fail(Code::kOutOfMemory, "out of memory: the plan needs {} ({} bytes){}, {} are available{}", gib(needed),
          needed, config.mesh.world() > 1 ? " on each rank" : "", gib(room.device),
          Advice(model, assembly, target, inference, needed).text());
-  if (!inference) check_host(plans, model, config, target, room.host);
-  return plans;
+  for (size_t s = 0; s < stages.size() && !inference; ++s)
+    check_host(stages[s], static_cast<int64_t>(s), model, config, target, room.host);
+  return stages;
 }
 
 }  // namespace hawser::train

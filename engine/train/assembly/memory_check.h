@@ -22,7 +22,7 @@ int64_t host_bytes(const PinnedBytes& pinned, int64_t staged_bytes, const config
 
 /// Makes the plans. Throws kOutOfMemory unless the arena and the host memory beside it fit into `room`; the
 /// message says what smaller settings with the same rows per step would save.
-EnginePlans make_plans_that_fit(const nn::Model& model, const Assembly& assembly, const Target& target,
-                                const Room& room, bool inference);
+std::vector<EnginePlans> make_plans_that_fit(const nn::Model& model, const Assembly& assembly,
+                                             const Target& target, const Room& room, bool inference);
 
 }  // namespace hawser::train

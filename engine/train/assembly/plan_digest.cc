@@ -31,7 +31,7 @@ uint64_t hash_of_parameters(const nn::ParameterTable& table, const parallel::Sha
   }
   for (size_t g = 0; g < table.groups().size(); ++g) {
     const parallel::GroupLayout& group = layout.group(static_cast<int32_t>(g));
-    hash.add(group.elements).add(group.shard).add(group.secondary_shard);
+    hash.add(group.elements).add(group.here).add(group.shard).add(group.secondary_shard);
     hash.add(group.type).add(group.state_type).add(group.has_master).add(group.trainable);
   }
   return hash.value();
@@ -77,14 +77,20 @@ const char* part_name(PlanPart part) {
   return "";
 }
 
-PlanDigest digest_of(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
-                     bool inference) {
+PlanDigest digest_of(const std::vector<EnginePlans>& stages, const nn::Model& model,
+                     const config::ResolvedConfig& config, bool inference) {
+  const EnginePlans& plans = stages.front();
   const parallel::ShardLayout layout(model.table(), layout_options(config, plans.strategy, 0, inference));
+  const auto of_stages = [&](const plan::Plan EnginePlans::*plan) {
+    Hash hash;
+    for (const EnginePlans& stage : stages) hash.add(hash_of(stage.*plan));
+    return hash.value();
+  };
   PlanDigest digest;
-  digest[PlanPart::kTrain] = hash_of(plans.train);
-  digest[PlanPart::kEval] = hash_of(plans.eval);
-  digest[PlanPart::kLogits] = hash_of(plans.logits);
-  digest[PlanPart::kGenerate] = hash_of(plans.generate);
+  digest[PlanPart::kTrain] = of_stages(&EnginePlans::train);
+  digest[PlanPart::kEval] = of_stages(&EnginePlans::eval);
+  digest[PlanPart::kLogits] = of_stages(&EnginePlans::logits);
+  digest[PlanPart::kGenerate] = of_stages(&EnginePlans::generate);
   digest[PlanPart::kParameters] = hash_of_parameters(model.table(), layout);
   digest[PlanPart::kGroups] = hash_of_groups(plans, layout.over_mesh(), config.mesh);
   return digest;

@@ -25,7 +25,7 @@ struct PlanDigest {
 };
 
 /// The same on every rank of a world. `inference` as in make_plans.
-PlanDigest digest_of(const EnginePlans& plans, const nn::Model& model, const config::ResolvedConfig& config,
-                     bool inference);
+PlanDigest digest_of(const std::vector<EnginePlans>& stages, const nn::Model& model,
+                     const config::ResolvedConfig& config, bool inference);
 
 }  // namespace hawser::train

@@ -40,6 +40,7 @@ void add(GroupGradients* to, const GroupGradients& from) {
 config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches) {
   OrderedJson json = OrderedJson::parse(config.to_json());
   json["mesh"] = OrderedJson::object();
+  json.erase("pipeline");
   const OrderedJson zero = json.value("zero", OrderedJson::object());
   json["zero"] = OrderedJson::object();
   if (zero.value("sum_order", std::string()) == "tree") json["zero"]["sum_order"] = "tree";
@@ -73,7 +74,7 @@ class PlayedRanks::Player {
         config_(assembly_.config),
         model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen),
         machine_(choose_device(config_.device), config_, choose_kernels(config_), 1, 0, false),
-        plans_(make_plans(model_, config_, machine_.target(), false)),
+        plans_(make_stage_plans(model_, config_, machine_.target(), false)),
         shared_{model_, config_, plans_, mesh::DeviceMesh(), false},
         rank_(shared_, 0, nullptr, &machine_) {
     for (const nn::Parameter& p : model_.table().all())
@@ -96,7 +97,7 @@ class PlayedRanks::Player {
     run.weights = batch.weights != nullptr;
     run.source = &source;
     run.tokens = tokens - count_targets(batch, row, run.batch * config_.batch.grad_accum_steps);
-    rank_.executor().run(plans_.train, 0, plans_.train.commit, &run);
+    rank_.executor().run(plans_.front().train, 0, plans_.front().train.commit, &run);
     losses->merge(run.losses);
     GroupGradients gradients;
     each_group([&](StateArray g, int64_t n) {
@@ -114,7 +115,8 @@ class PlayedRanks::Player {
     const double rate = optim::learning_rate(config_.schedule, config_.optimizer.learning_rate, number);
     rank_.executor().set_scalars(optim::step_scalars(config_.optimizer, rate, factor, number));
     Run run;
-    rank_.executor().run(plans_.train, plans_.train.commit, plans_.train.instructions.size(), &run);
+    rank_.executor().run(plans_.front().train, plans_.front().train.commit,
+                         plans_.front().train.instructions.size(), &run);
   }
 
   /// Gives the twin of the other its weights.
@@ -153,14 +155,14 @@ class PlayedRanks::Player {
     const std::vector<nn::ParameterGroup>& groups = model_.table().groups();
     for (size_t g = 0; g < groups.size(); ++g)
       if (groups[g].trainable)
-        fn(rank_.executor().gradients(plans_.train, static_cast<int32_t>(g)), groups[g].elements);
+        fn(rank_.executor().gradients(plans_.front().train, static_cast<int32_t>(g)), groups[g].elements);
   }
 
   Assembly assembly_;
   const config::ResolvedConfig& config_;
   nn::Model model_;
   Machine machine_;
-  EnginePlans plans_;
+  std::vector<EnginePlans> plans_;
   Rank::Shared shared_;
   Rank rank_;
 };

@@ -102,6 +102,7 @@ constexpr std::pair<TensorKind, const char*> kAfterCommit[] = {
 OrderedJson plain_settings(const config::ResolvedConfig& config) {
   const parallel::DataParallel strategy = choose_strategy(config);
   OrderedJson plain = {{"/mesh/dp_replicate", 1}, {"/mesh/dp_shard", config.mesh.dp()}, {"/zero/stage", 0}};
+  if (config.mesh.pp > 1) plain["/mesh/pp"] = 1;
   if (!strategy.tree) plain["/comm/sum_group"] = strategy.summed_first();
   return plain;
 }
@@ -112,10 +113,12 @@ class PlainRanks {
   PlainRanks(const config::ConfigTree& config, const config::ResolvedConfig& resolved) {
     OrderedJson json = OrderedJson::parse(config.to_json());
     for (const char* key : {"reshard_after_forward", "reshard_group", "prefetch"}) json["zero"].erase(key);
+    json.erase("pipeline");
     const OrderedJson settings = plain_settings(resolved);
     for (const auto& [pointer, value] : settings.items()) json[OrderedJson::json_pointer(pointer)] = value;
-    trainer_ = Trainer::create(config::ConfigTree::from_json(json.dump()), false, &cancel_,
-                               comm::make_local(static_cast<int32_t>(resolved.mesh.world())));
+    trainer_ =
+        Trainer::create(config::ConfigTree::from_json(json.dump()), false, &cancel_,
+                        comm::make_local(static_cast<int32_t>(resolved.mesh.world() / resolved.mesh.pp)));
   }
 
   StepResult forward_backward(const BatchView& batch) {

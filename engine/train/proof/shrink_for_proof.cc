@@ -52,8 +52,20 @@ void shrink_heads(Shrinker* s) {
   s->set("/model/heads", divided > 1 ? tp * cp * group : tp * cp);
 }
 
+/// At most four stages of two chunks. Chunks may be uneven: the first has a layer more.
+void shrink_pipeline(Shrinker* s) {
+  s->at_most("/mesh/pp", 4);
+  const int64_t stages = s->get("/mesh/pp");
+  if (stages == 1) return s->at_most("/model/layers", 2);
+  s->at_most("/pipeline/chunks", 2);
+  OrderedJson& pipeline = s->json()["pipeline"];
+  s->at_most("/model/layers", stages * s->get("/pipeline/chunks") + 1);
+  pipeline.erase("layers");
+  if (pipeline.contains("group") && pipeline["group"] > 4) s->set("/pipeline/group", 4);
+}
+
 void shrink_model(Shrinker* s) {
-  s->at_most("/model/layers", 2);
+  shrink_pipeline(s);
   s->at_most("/model/vocab_size", 97);
   s->at_most("/model/context", 32);
   s->at_most("/model/window", 7);

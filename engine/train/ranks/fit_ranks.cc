@@ -46,19 +46,24 @@ OrderedJson fit_zero(const OrderedJson& zero, bool sharded) {
   return fitted;
 }
 
+/// The axes whose ranks share a copy of the model and its rows: "/mesh/cp x /mesh/tp".
+std::string model_axes(const config::MeshConfig& mesh) {
+  std::string text;
+  for (const auto& [axis, degree] :
+       {std::pair{"/mesh/pp", mesh.pp}, {"/mesh/cp", mesh.cp}, {"/mesh/tp", mesh.tp}})
+    if (degree > 1) text += (text.empty() ? "" : " x ") + std::string(axis);
+  return text;
+}
+
 }  // namespace
 
 config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t world) {
   const config::ResolvedConfig was = assemble(config).config;
-  const int64_t together = was.mesh.cp * was.mesh.tp;
+  const int64_t together = was.mesh.pp * was.mesh.cp * was.mesh.tp;
   if (world % together != 0)
     fail(Code::kConfigInvalid,
-         "{} ranks are not a multiple of the {} that compute each block together ({}); use {}", world,
-         together,
-         was.mesh.cp == 1   ? "/mesh/tp"
-         : was.mesh.tp == 1 ? "/mesh/cp"
-                            : "/mesh/cp x /mesh/tp",
-         std::max<int64_t>(1, world / together) * together);
+         "{} ranks are not a multiple of the {} that share one copy of the model ({}); use {}", world,
+         together, model_axes(was.mesh), std::max<int64_t>(1, world / together) * together);
   const int64_t ranks = world / together;  // that read rows of their own
   if (was.batch.global_batch % ranks != 0)
     fail(Code::kConfigInvalid,

@@ -1,6 +1,9 @@
 #include "engine/train/ranks/rank.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <set>
 
 #include "engine/comm/gate.h"
 #include "engine/nn/rope_table.h"
@@ -13,26 +16,58 @@ std::vector<int32_t> to_ranks(const std::vector<int64_t>& ranks) {
   return std::vector<int32_t>(ranks.begin(), ranks.end());
 }
 
+/// The lanes of messages between stages that a rank's plans use.
+std::set<plan::Lane> used_lanes(const EnginePlans& plans) {
+  std::set<plan::Lane> lanes;
+  for (const plan::Plan* plan : {&plans.train, &plans.eval, &plans.logits, &plans.generate})
+    for (const plan::Instruction& n : plan->instructions)
+      if (plan::is_message(n.op)) lanes.insert(n.lane);
+  return lanes;
+}
+
+/// The two ranks of a lane of messages, ascending, and its name, which is that of who sends.
+struct Message {
+  std::vector<int32_t> members;
+  std::string name;
+};
+
+Message message_of(const mesh::DeviceMesh& mesh, int32_t rank, plan::Lane lane) {
+  using enum plan::Lane;
+  if (lane == kTable || lane == kTableGradient) {
+    const int64_t last = mesh.degree(mesh::Axis::kPp) - 1;
+    return {to_ranks({mesh.at(rank, mesh::Axis::kPp, 0), mesh.at(rank, mesh::Axis::kPp, last)}),
+            plan::lane_name(lane)};
+  }
+  const bool to = lane == kXToNext || lane == kXToPrevious || lane == kDxToNext || lane == kDxToPrevious;
+  const bool x = lane == kXToNext || lane == kXToPrevious || lane == kXFromNext || lane == kXFromPrevious;
+  const bool with_next = lane == kXToNext || lane == kXFromNext || lane == kDxToNext || lane == kDxFromNext;
+  const int64_t stages = mesh.degree(mesh::Axis::kPp), own = mesh.coordinate(rank, mesh::Axis::kPp);
+  const int64_t other = (own + (with_next ? 1 : stages - 1)) % stages;
+  const auto there = static_cast<int32_t>(mesh.at(rank, mesh::Axis::kPp, other));
+  const bool forth = with_next == to;  // from a stage to its next
+  return {{std::min(rank, there), std::max(rank, there)},
+          fmt::format("{}_{}.{}", x ? "x" : "dx", forth ? "down" : "up", to ? own : other)};
+}
+
 }  // namespace
 
 Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* machine)
     : shared_(shared), number_(rank), dp_rank_(shared.mesh.dp_rank(rank)), comm_(comm), machine_(*machine) {
-  const parallel::DataParallel& strategy = shared.plans.strategy;
+  const parallel::DataParallel& strategy = plans().strategy;
   layout_ = std::make_unique<parallel::ShardLayout>(
       shared.model.table(), layout_options(shared.config, strategy, rank, shared.inference));
   device::HostLink& link = machine_.link();
-  const PinnedBytes& pinned = shared.plans.pinned;
-  arena_ = device::Arena::create(link.shared_device(), shared.plans.arena_bytes);
+  const PinnedBytes& pinned = plans().pinned;
+  arena_ = device::Arena::create(link.shared_device(), plans().arena_bytes);
   pinned_ = device::Arena::create_pinned(link.shared_device(), pinned.bytes());
   if (comm_) {
-    if (shared.plans.peers) reach_peers();
+    if (plans().peers) reach_peers();
     make_groups();
     char* const between = pinned.transfers > 0 ? pinned_->data() + pinned.step : nullptr;
     make_exchanges();
     runtime_ = std::make_unique<parallel::BucketRuntime>(*layout_, strategy, groups_, arena_->data(), &link,
                                                          between);
-    for (const plan::Plan* plan :
-         {&shared.plans.train, &shared.plans.eval, &shared.plans.logits, &shared.plans.generate})
+    for (const plan::Plan* plan : {&plans().train, &plans().eval, &plans().logits, &plans().generate})
       runtime_->bind(*plan);
   }
   Executor::Setup setup;
@@ -56,13 +91,14 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   if (columns_) setup.columns = columns_.get();
   setup.context_mode = shared.config.mesh.cp_mode;
   setup.counts_rows = counts_rows();
+  setup.counts_tokens = counts_rows() && stage() == 0;
   setup.trail = peers_ ? &peers_->trail() : nullptr;
   setup.runtime = runtime_.get();
   if (!shared.inference && shared.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);
   // Exchanges inside a block go through the host, which a captured graph cannot.
   setup.graphs = shared.config.cuda.graphs && machine_.device().info().captures && !exchange_ && !columns_;
-  executor_ = std::make_unique<Executor>(std::move(setup), shared.plans.any());
+  executor_ = std::make_unique<Executor>(std::move(setup), plans().any());
   fill_rope_table();
 }
 
@@ -73,7 +109,7 @@ Rank::~Rank() {
 }
 
 void Rank::make_exchanges() {
-  const PinnedBytes& pinned = shared_.plans.pinned;
+  const PinnedBytes& pinned = plans().pinned;
   char* const staging = pinned.exchange > 0 ? pinned_->data() + pinned.step + pinned.transfers : nullptr;
   if (groups_.cp) {
     column_wire_ = std::make_unique<parallel::GroupWire>(groups_.cp.get(), &machine_.link(), staging);
@@ -87,7 +123,7 @@ void Rank::make_exchanges() {
 
 void Rank::reach_peers() {
   const std::shared_ptr<device::Device>& device = machine_.link().shared_device();
-  sums_ = device::Arena::create(device, shared_.plans.device_transport_bytes);
+  sums_ = device::Arena::create(device, plans().device_transport_bytes);
   peers_ = comm_->on_device({.device = device.get(),
                              .staging = sums_->data(),
                              .staging_bytes = sums_->bytes(),
@@ -111,8 +147,8 @@ void Rank::rehearse() {
   run.batch = shared_.config.batch.micro_batch;
   run.seq = shared_.config.batch.sequence;
   run.documents = shared_.config.data.packing;
-  for (const plan::Plan* plan : {&shared_.plans.train, &shared_.plans.eval}) {
-    run.training = plan == &shared_.plans.train;
+  for (const plan::Plan* plan : {&plans().train, &plans().eval}) {
+    run.training = plan == &plans().train;
     executor_->rehearse(*plan, table, run);
   }
   link().zero(arena_->data(), arena_->bytes());
@@ -150,6 +186,14 @@ void Rank::make_groups() {
   const comm::Lane block{.name = "block", .at_once = true};
   if (shared_.mesh.degree(kTp) > 1) want(groups_.tp, {kTp}, "tp", kAll, block);
   if (shared_.mesh.degree(kCp) > 1) want(groups_.cp, {kCp}, "cp", kAll, block);
+  std::set<plan::Lane> lanes = used_lanes(plans());
+  const parallel::GroupLayout& table = layout_->group(layout_->table().group);
+  if (layout_->table_travels() && table.here) lanes.insert(plan::Lane::kTable);  // to publish weights
+  for (const plan::Lane lane : lanes) {
+    const Message m = message_of(shared_.mesh, number_, lane);
+    requests.push_back({m.members, m.name, {.name = m.name, .sums = false}, kAll});
+    wanted.push_back({&groups_.stages[static_cast<size_t>(lane)], false});
+  }
   if (!layout.secondary_axes().empty()) want(groups_.secondary, layout.secondary_axes(), "secondary", kAll);
   // Savers wait for slow disks, so their group has no deadline. The death of a rank still ends the wait.
   if (shared_.several_processes && !shared_.inference && comm_->has_lanes())
@@ -171,7 +215,7 @@ void Rank::publish_weights() {
         {s.copy, s.weights.data, compute_type(shared_.config), DType::kF32, s.range.size()},
         device.stream(device::StreamId::kCompute));
   }
-  if (runtime_) runtime_->publish_weights(shared_.plans.any());
+  if (runtime_) runtime_->publish_weights(plans().any());
 }
 
 }  // namespace hawser::train

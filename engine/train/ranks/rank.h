@@ -24,7 +24,7 @@ class Rank {
   struct Shared {
     const nn::Model& model;
     const config::ResolvedConfig& config;
-    const EnginePlans& plans;
+    const std::vector<EnginePlans>& stages;  ///< plans by stage of the pipeline
     mesh::DeviceMesh mesh;
     bool inference = false;
     bool several_processes = false;  ///< the ranks of the world are in several processes
@@ -39,7 +39,11 @@ class Rank {
 
   int32_t number() const { return number_; }  ///< rank number in the world
   int64_t dp_rank() const { return dp_rank_; }
-  /// Whether no lower rank reads the same rows: it counts their tokens and losses.
+  /// Its stage of the pipeline.
+  int64_t stage() const { return shared_.mesh.coordinate(number_, mesh::Axis::kPp); }
+  const EnginePlans& plans() const { return shared_.stages[static_cast<size_t>(stage())]; }
+  /// Whether no lower rank of its stage reads the same rows. Of the ranks that count rows, those of the first stage count
+  /// tokens, and those that have the head losses.
   bool counts_rows() const { return shared_.mesh.coordinate(number_, mesh::Axis::kTp) == 0; }
   comm::RankComm* comm() const { return comm_; }
   const parallel::DataParallelGroups& groups() const { return groups_; }

@@ -19,9 +19,9 @@ Ranks::Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connectio
       threads_(choose_threads(config_, team_.size())),
       machines_(make_machines()),
       transport_(agree_on_peers()),
-      plans_(make_plans_that_fit(model_, assembly_, target(), machines_.front()->room(device_, team_.size()),
-                                 inference)),
-      shared_{model_, config_, plans_, mesh_of(config_), inference, !all_here()},
+      stages_(make_plans_that_fit(model_, assembly_, target(), machines_.front()->room(device_, team_.size()),
+                                  inference)),
+      shared_{model_, config_, stages_, mesh_of(config_), inference, !all_here()},
       ranks_(make_ranks()),
       choices_(rehearse_all()) {}
 
@@ -87,7 +87,7 @@ Target Ranks::target() const {
 /// Ranks size what they send by their plans, so these are compared first.
 std::vector<std::unique_ptr<Rank>> Ranks::make_ranks() const {
   if (world() > 1) {
-    const PlanDigest digest = digest_of(plans_, model_, config_, shared_.inference);
+    const PlanDigest digest = digest_of(stages_, model_, config_, shared_.inference);
     on_ends([&](comm::RankComm* end, size_t) { agree_on_plans(end, digest); });
   }
   std::vector<std::unique_ptr<Rank>> ranks(static_cast<size_t>(team_.size()));

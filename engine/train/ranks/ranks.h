@@ -8,6 +8,7 @@
 // refused.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -38,7 +39,8 @@ class Ranks {
   bool inference() const { return shared_.inference; }
   const nn::Model& model() const { return model_; }
   const nn::ParameterTable& table() const { return model_.table(); }
-  const EnginePlans& plans() const { return plans_; }
+  /// By stage of the pipeline; Rank::plans are a rank's own.
+  const std::vector<EnginePlans>& stages() const { return stages_; }
   const DeviceChoice& device() const { return device_; }
   const kernels::KernelTable& kernels() const { return kernels_; }  ///< the CPU's
   int32_t threads() const { return threads_; }                      ///< of each rank
@@ -51,6 +53,9 @@ class Ranks {
   int64_t world() const { return connection_->world(); }
   int32_t here() const { return team_.size(); }  ///< ranks of this process
   bool all_here() const { return world() == here(); }
+  bool is_here(int64_t rank) const {
+    return std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& r) { return r->number() == rank; });
+  }
   Rank& at(int32_t i) const { return *ranks_[static_cast<size_t>(i)]; }
   Rank& first() const { return at(0); }
 
@@ -96,7 +101,7 @@ class Ranks {
   const int32_t threads_;
   const std::vector<std::unique_ptr<Machine>> machines_;  // indexed by rank of this process
   const TransportChoice transport_;
-  const EnginePlans plans_;
+  const std::vector<EnginePlans> stages_;
   const Rank::Shared shared_;
   mutable std::atomic<bool> broken_{false};
   mutable std::atomic<bool> half_loaded_{false};

@@ -45,7 +45,7 @@ std::string Metrics::json() const {
                             {"event_failures", event_failures.count},
                             {"event_error", event_failures.last},
                             {"seconds", r.seconds},
-                            {"arena_bytes", ranks_.plans().arena_bytes},
+                            {"arena_bytes", ranks_.first().plans().arena_bytes},
                             {"rank", ranks_.first().number()},
                             {"communication", traffic_.json(traffic)},
                             {"communication_bytes", sum(traffic).bytes},

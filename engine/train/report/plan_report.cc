@@ -6,6 +6,7 @@
 
 #include "engine/base/json.h"
 #include "engine/device/cpu/thread_pool.h"
+#include "engine/parallel/pipeline/schedule.h"
 #include "engine/plan/segments.h"
 #include "engine/plan/timeline.h"
 #include "engine/train/assembly/assemble.h"
@@ -14,6 +15,7 @@
 #include "engine/train/ranks/choose_transport.h"
 #include "engine/train/ranks/machine.h"
 #include "engine/train/report/fit_here.h"
+#include "engine/train/report/pipeline_report.h"
 #include "engine/train/report/plan_traffic.h"
 #include "engine/train/save/save_copy.h"
 #include "engine/train/step/executor.h"
@@ -51,7 +53,8 @@ class PlanReport {
         device_(choose_device(a_.config.device)),
         transport_(foresee_transport(device_, a_.config)),
         target_(target_of(device_, transport_.peers, a_.config, kernels_, threads_, &machine_)),
-        plans_(make_plans(model_, a_.config, target_, false)),
+        stages_(make_stage_plans(model_, a_.config, target_, false)),
+        plans_(stages_.front()),
         save_copy_(save_copy_bytes(layout(), model_.table())) {
     if (a_.config.mesh.world() == 1) return;
     traffic_ = traffic_of(plans_, layout(), model_, a_.config);
@@ -84,8 +87,9 @@ class PlanReport {
   std::string types_text() const;
   /// Total host memory of a rank with the present config.
   int64_t on_host() const {
-    return (target_.in_place ? plans_.arena_bytes : 0) +
-           host_bytes(plans_.pinned, save_copy_, a_.config, target_);
+    int64_t arena = 0;
+    for (const EnginePlans& plans : stages_) arena = std::max(arena, plans.arena_bytes);
+    return (target_.in_place ? arena : 0) + host_bytes(plans_.pinned, save_copy_, a_.config, target_);
   }
   /// Host memory of a rank's transport beside that, if ranks are processes.
   int64_t process_bytes() const {
@@ -93,7 +97,9 @@ class PlanReport {
     return ranks > 1 ? comm::process_transport_bytes(static_cast<int32_t>(ranks)) : 0;
   }
   FitHere fit() const {
-    return {{plans_.device_bytes(), on_host(), target_.in_place},
+    int64_t most = 0;
+    for (const EnginePlans& plans : stages_) most = std::max(most, plans.device_bytes());
+    return {{most, on_host(), target_.in_place},
             static_cast<int32_t>(a_.config.mesh.world()),
             device_,
             machine_.get()};
@@ -109,7 +115,8 @@ class PlanReport {
   std::unique_ptr<Machine> machine_;
   TransportChoice transport_;
   Target target_;
-  EnginePlans plans_;
+  std::vector<EnginePlans> stages_;  // of the pipeline
+  const EnginePlans& plans_;         // the first stage's
   int64_t save_copy_;  // bytes that rank 0 copies for an asynchronous save; other ranks need about as much
   std::vector<TrafficRow> traffic_;
   std::vector<Choice> choices_;
@@ -147,6 +154,9 @@ std::string PlanReport::strategy_words() const {
   const parallel::DataParallel& d = plans_.strategy;
   if (a_.config.mesh.world() == 1) return "1 rank\n\n";
   std::string text = fmt::format("{} ranks ({})", a_.config.mesh.world(), degrees_text(a_.config.mesh));
+  if (a_.config.mesh.pp > 1)
+    text += fmt::format(". {} stages of a pipeline ({}) divide the layers", a_.config.mesh.pp,
+                        parallel::pipeline::schedule_name(a_.config.pipeline.schedule));
   if (a_.config.mesh.cp > 1)
     text += fmt::format(". {} context-parallel ranks divide the columns of each row ({})", a_.config.mesh.cp,
                         kContextModes[static_cast<size_t>(a_.config.mesh.cp_mode)]);
@@ -154,7 +164,9 @@ std::string PlanReport::strategy_words() const {
     text += fmt::format(
         ". {} tensor-parallel ranks compute each block together{}", a_.config.mesh.tp,
         a_.config.mesh.sequence_parallel ? " and divide the rows between (sequence parallelism)" : "");
-  if (!d.many()) return text + ". What follows is per rank, the same on each.\n\n";
+  if (!d.many())
+    return text + (a_.config.mesh.pp > 1 ? ". All ranks of a stage have the same plan.\n\n"
+                                         : ". What follows is per rank, the same on each.\n\n");
   text += fmt::format("{} {}: they share {}",
                       a_.config.mesh.tp * a_.config.mesh.cp > 1 ? ". Data parallelism is" : ",",
                       strategy_name(d), sharded_state(d.stage));
@@ -167,7 +179,8 @@ std::string PlanReport::strategy_words() const {
     text += fmt::format(
         ", {} at a time and then these sums: the bits of plain data parallelism with /comm/sum_group {}",
         d.summed_first(), d.summed_first());
-  return text + ". What follows is per rank, the same on each.\n\n";
+  return text + (a_.config.mesh.pp > 1 ? ". All ranks of a stage have the same plan.\n\n"
+                                       : ". What follows is per rank, the same on each.\n\n");
 }
 
 std::string PlanReport::traffic_text() const {
@@ -304,12 +317,14 @@ std::string PlanReport::json() const {
   for (const plan::Plan* p : {&plans_.eval, &plans_.logits, &plans_.generate})
     report["plans"][p->name] = p->peak_bytes;
   if (a_.config.mesh.world() > 1) add_ranks(&report);
+  if (stages_.size() > 1) report["pipeline"] = pipeline_json(stages_);
   return report.dump();
 }
 
 std::string PlanReport::text() const {
   const bool many = a_.config.mesh.world() > 1;
   std::string text = strategy_words();
+  if (stages_.size() > 1) text += pipeline_text(stages_) + "What follows is of the first stage.\n\n";
   text += plan::format_instructions(plans_.train) + "\n" + plan::format_memory(plans_.train) + "\n";
   if (many) text += traffic_text() + stages_text();
   for (const plan::Plan* p : {&plans_.eval, &plans_.logits, &plans_.generate})

@@ -101,9 +101,9 @@ std::string Reports::info_json() const {
   json["vocabulary"] = OrderedJson::parse(ranks_.assembly().vocabulary.to_json());
   if (ranks_.assembly().tokens) json["tokenizer"] = ranks_.assembly().tokens->digest();
   json["hugging_face"] = hugging_face_form(ranks_.assembly());
-  json["memory"] = memory_json(ranks_.plans(), ranks_.first().executor());
-  json["memory"]["host_staging_bytes"] = ranks_.plans().pinned.bytes();
-  json["memory"]["device_transport_bytes"] = ranks_.plans().device_transport_bytes;
+  json["memory"] = memory_json(ranks_.first().plans(), ranks_.first().executor());
+  json["memory"]["host_staging_bytes"] = ranks_.first().plans().pinned.bytes();
+  json["memory"]["device_transport_bytes"] = ranks_.first().plans().device_transport_bytes;
   json["memory"]["transport_bytes"] = ranks_.target().transport_bytes;
   json["memory"]["save_copy_bytes"] = save_copy_bytes(ranks_.first().layout(), ranks_.model().table());
   json["memory"]["copies_taken_bytes"] = saves_.copies_taken_bytes();

@@ -134,7 +134,7 @@ void Traces::set(bool on, bool kernels) {
     Rank& rank = ranks_.at(i);
     rank.executor().set_trace(nullptr);
     if (!on) continue;
-    traces_.emplace_back(ranks_.plans().train, rank.comm());
+    traces_.emplace_back(rank.plans().train, rank.comm());
     device::Device& device = rank.link().device();
     if (kernels) traces_.back().add_profile(device.kernels(), device.stream(device::StreamId::kCompute));
     rank.executor().set_trace(&traces_.back());
@@ -161,9 +161,10 @@ std::string Traces::report(bool json) const {
                   "rank", "step", "compute", "communication", "exposed", "hidden", "behind backward");
   for (size_t i = 0; i < lines.size(); ++i) {
     const int32_t rank = ranks_.at(static_cast<int32_t>(i)).number();
-    const plan::Overlap o = plan::overlap_of(ranks_.plans().train, lines[i]);
+    const plan::Plan& plan = ranks_.at(static_cast<int32_t>(i)).plans().train;
+    const plan::Overlap o = plan::overlap_of(plan, lines[i]);
     if (json) {
-      Events events(ranks_.plans().train, rank, zero, &report["traceEvents"]);
+      Events events(plan, rank, zero, &report["traceEvents"]);
       events.add(lines[i]);
       events.add(traces_[i].lanes());
       if (const KernelProfile* profile = traces_[i].profile()) events.add(*profile);

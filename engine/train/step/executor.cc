@@ -136,6 +136,11 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kBackward:
       return backward(plan, n, ctx);
     case Op::kJoinHeadGrad:
+      if (const char* const head_part = at(plan, n[Operand::kAddend])) {
+        const parallel::ShardLayout::Table& table = s_.layout->table();
+        float* const gradients = pointers_[static_cast<size_t>(table.group)].gradients;
+        s_.link->copy(gradients + table.offset, head_part, table.elements * 4);
+      }
       return s_.model->embedding().join(ctx, *lookups(), n.micro_batch);
     case Op::kAddGrad: {
       float* const to = as<float>(plan, n[Operand::kGradients]);
@@ -161,6 +166,10 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kRecvF:
     case Op::kSendB:
     case Op::kRecvB:
+    case Op::kSendTableGrad:
+    case Op::kRecvTableGrad:
+    case Op::kSendTable:
+    case Op::kRecvTable:
     case Op::kCount:
       HWS_CHECK(!"a transfer does not run on the compute lane");
   }

@@ -54,7 +54,8 @@ class Executor {
     bool sequence_parallel = false;  ///< they divide rows
     const nn::ColumnExchange* columns = &nn::kAllColumns;  ///< of the ranks that divide columns
     mesh::ContextMode context_mode = mesh::ContextMode::kRing;
-    bool counts_rows = true;                     ///< no lower rank reads the same rows
+    bool counts_rows = true;                     ///< no lower rank of the stage reads the same rows
+    bool counts_tokens = true;                   ///< the same, and it is of the first stage
     const comm::CallTrail* trail = nullptr;      ///< of the device's calls; null if hosts carry them out
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
     nn::LookupGradient::Sizes lookup_gradient;   ///< used if the head is tied and trained

@@ -20,7 +20,7 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   HostExchange::Setup host{s_.link, s_.mirror, s_.trail, s_.groups->dp.get(), lookups()};
   host.own = s_.columns->own();
   host.cp = s_.groups->cp.get();
-  host.counts_rows = s_.counts_rows;
+  host.counts_rows = s_.counts_rows, host.counts_tokens = s_.counts_tokens;
   host.padding_token = static_cast<int32_t>(s_.model->config().padding_token);
   host.scalars = reinterpret_cast<StepScalars*>(named("scalars"));
   host.sums = reinterpret_cast<StepSums*>(named("norm"));
@@ -36,6 +36,10 @@ void Executor::bind_state(const plan::Plan& plan) {
   gaps_.resize(static_cast<size_t>(s_.layout->blocks()));
   for (size_t i = 0; i < groups.size(); ++i) {
     const parallel::GroupLayout& layout = s_.layout->group(static_cast<int32_t>(i));
+    if (!layout.here) {
+      state_.emplace_back();
+      continue;
+    }
     const auto block = static_cast<int32_t>(groups[i].block);
     const auto slot = [&](Role role) { return at(plan, plan::find_state(plan, role, block)); };
     const bool sharded = s_.layout->weights_sharded();
@@ -84,7 +88,7 @@ void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
     nn::GroupPointers& pointers = pointers_[static_cast<size_t>(g)];
     if (slot.role == Role::kWeights)
       pointers.weights = at(plan, id) + group.weights;
-    else if (group.trainable)
+    else if (group.trainable || group.copy)
       pointers.gradients =
           reinterpret_cast<float*>(at(plan, id) + (window ? group.gradient_window : group.gradients));
   }

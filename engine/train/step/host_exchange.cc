@@ -78,7 +78,7 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   documents_[place_of(micro_batch)] = run->documents ? documents_in(rows) : 0;
   if (own.ranks > 1) take_own_columns(rows, own, &batch);
   const int64_t count = batch.batch * batch.seq;
-  if (s_.counts_rows)
+  if (s_.counts_tokens)
     run->tokens += std::count_if(batch.targets, batch.targets + count, [](int32_t t) { return t != -100; });
   s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, run->seq, run->weights, own));
   if (s_.lookups && run->training) s_.lookups->look_up(micro_batch, batch.tokens, count, s_.padding_token);

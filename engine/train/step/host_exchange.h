@@ -30,8 +30,8 @@ class HostExchange {
     nn::LookupGradient* lookups = nullptr;   ///< null unless a trained head shares the embedding table
     nn::OwnColumns own = {};                 ///< of each row, in runs that divide columns
     comm::ProcessGroup* cp = nullptr;        ///< ranks that have its other columns; null if there are none
-    bool counts_rows =
-        true;  ///< this rank counts tokens and losses of its rows; others may read the same ones
+    bool counts_rows = true;    ///< this rank counts losses of its rows; others may read the same ones
+    bool counts_tokens = true;  ///< this rank counts their tokens
     int32_t padding_token = -1;
     StepScalars* scalars = nullptr;  ///< the device's
     StepSums* sums = nullptr;        ///< the device's

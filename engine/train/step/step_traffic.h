@@ -12,8 +12,8 @@ namespace hawser::train {
 
 class StepTraffic {
  public:
-  static constexpr size_t kGroups = 8;
-  /// dp, shard, replica, secondary, tp_sums, kv_sums, cp, tp
+  static constexpr size_t kGroups = 8 + plan::kLanes;
+  /// dp, shard, replica, secondary, tp_sums, kv_sums, cp, tp, and those of messages between stages by lane
   using Totals = std::array<comm::Traffic, kGroups>;
 
   /// `groups` must outlive this.
@@ -32,7 +32,7 @@ class StepTraffic {
   OrderedJson json(const Totals& totals) const;
 
  private:
-  std::array<const comm::ProcessGroup*, kGroups> groups_;  // null for a group of one
+  std::array<const comm::ProcessGroup*, kGroups> groups_{};  // null for a group of one
   Totals step_{}, before_{};
 };
 

@@ -20,7 +20,7 @@ bool TransfersInFlight::follow(const plan::LaneMarks& transfers) {
   if (transfers.covered_by(done_)) return false;
   for (size_t l = 0; l < plan::kLanes; ++l) {
     const auto lane = static_cast<Lane>(l);
-    if (transfers[lane] > done_[lane]) runtime_->follow(works_[static_cast<size_t>(transfers[lane])]);
+    if (transfers[lane] > done_[lane]) runtime_->follow(lane, works_[static_cast<size_t>(transfers[lane])]);
   }
   done_.raise_to(transfers);
   return true;
@@ -31,7 +31,7 @@ void TransfersInFlight::finish() {
   follow(started_);
   for (size_t l = 0; l < plan::kLanes; ++l) {
     const auto lane = static_cast<Lane>(l);
-    if (started_[lane] > first_[lane]) runtime_->wait(works_[static_cast<size_t>(started_[lane])]);
+    if (started_[lane] > first_[lane]) runtime_->wait(lane, works_[static_cast<size_t>(started_[lane])]);
   }
 }
 

@@ -30,7 +30,7 @@ PlanDigest digest(const char* set = "{}", int32_t workers = 1,
   train::EnginePlans plans =
       train::make_plans(model, a.config, {&train::choose_kernels(a.config), workers, true}, false);
   if (change) change(&plans);
-  return train::digest_of(plans, model, a.config, false);
+  return train::digest_of({plans}, model, a.config, false);
 }
 
 /// The parts that differ from those of the usual config.

@@ -35,6 +35,10 @@ std::vector<Layout> layouts_up_to_four() {
                              layout(1, 2, 3, 6),  layout(1, 3, 2, 4), layout(3, 1, 0, 4),
                              layout(1, 4, 3, 3),  layout(2, 2, 2, 3), layout(2, 2, 3, 3)};
   all[4].reduce = all[6].reduce = "per_micro_batch";
+  for (const int64_t stage : {0, 3}) {
+    all.push_back(layout(1, stage == 0 ? 1 : 2, stage, stage == 0 ? 12 : 6));
+    all.back().pp = 2;
+  }
   return all;
 }
 
@@ -186,7 +190,7 @@ TEST(RanksEngine, AnyLayoutTakesAHuggingFaceFolder) {
       config["init"]["from"] = std::string(HAWSER_GOLDEN_CASES) + "/" + family;
       config["batch"] = {{"micro_batch", 1}, {"sequence", 8}};
       const auto tree = config::ConfigTree::from_json(config.dump());
-      const auto comm = l.dp() > 1 ? comm::make_local(static_cast<int32_t>(l.dp())) : nullptr;
+      const auto comm = l.world() > 1 ? comm::make_local(static_cast<int32_t>(l.world())) : nullptr;
       return train::Trainer::create(tree, false, cancel, comm);
     };
     std::atomic<bool> cancel{false};

@@ -120,9 +120,9 @@ void expect_exact(const Problem& p, const Layout& l) {
   SCOPED_TRACE(l.name() + " " + p.precision + (p.tied ? " tied" : "") + (p.frozen ? " frozen" : ""));
   const Sent expected = closed_form(p, l);
   LayoutRun run(p, l);
-  EXPECT_EQ(planned(run.trainer().ranks().plans().train), expected);
+  EXPECT_EQ(planned(run.trainer().ranks().first().plans().train), expected);
   int64_t reductions = 0;
-  for (const plan::Instruction& n : run.trainer().ranks().plans().train.instructions)
+  for (const plan::Instruction& n : run.trainer().ranks().first().plans().train.instructions)
     reductions += n.op == plan::Op::kReduceGrad;
   for (int step = 0; step < 2; ++step) {
     run.step();  // which also reads tensors of other ranks: not the step's
@@ -213,7 +213,7 @@ TEST(Ledger, TensorParallelRanksExchangeWhatThePapersSay) {
         const int64_t rows = sequence_parallel ? (all + tp - 1) / tp * tp : all;
         const int64_t part = (rows * 24 + tp - 1) / tp * (tp - 1);  // (t-1)/t of R C elements
         int64_t planned = 0;
-        for (const plan::Instruction& n : run.trainer().ranks().plans().train.instructions) {
+        for (const plan::Instruction& n : run.trainer().ranks().first().plans().train.instructions) {
           const bool inside =
               n.op == plan::Op::kForward || n.op == plan::Op::kLoss || n.op == plan::Op::kBackward;
           if (inside) planned += n.sent_bytes;
@@ -281,7 +281,7 @@ TEST(Ledger, ContextParallelRanksExchangeWhatThePapersSay) {
         const int64_t changes = 2 * (cp - 1) * rows * (p.heads + std::max(p.kv_heads, cp)) / cp * head_dim;
         const bool ulysses = std::string(mode) == "ulysses";
         int64_t planned = 0;
-        for (const plan::Instruction& n : run.trainer().ranks().plans().train.instructions) {
+        for (const plan::Instruction& n : run.trainer().ranks().first().plans().train.instructions) {
           if (n.block < 1 || n.block > 2) continue;
           if (n.op == plan::Op::kForward) {
             EXPECT_EQ(n.sent_bytes, ulysses ? changes * narrow : travels * narrow);

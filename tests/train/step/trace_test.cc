@@ -59,7 +59,7 @@ TEST(Trace, HoldsEveryInstructionOfEveryRank) {
       for (int step = 0; step < 2; ++step) {
         run.step();
         for (int r = 0; r < 3; ++r)
-          expect_sound(run.trainer().ranks().plans().train, run.trainer().traces().timeline(r));
+          expect_sound(run.trainer().ranks().first().plans().train, run.trainer().traces().timeline(r));
       }
     }
 }
@@ -72,12 +72,12 @@ TEST(Trace, LosesNothingOfALongStep) {
   l.dp_shard = 2, l.stage = 3, l.accumulation = 512, l.reduce = "per_micro_batch";
   LayoutRun run(p, l);
   int64_t transfers = 0;
-  for (const plan::Instruction& n : run.trainer().ranks().plans().train.instructions)
+  for (const plan::Instruction& n : run.trainer().ranks().first().plans().train.instructions)
     transfers += n.is_transfer();
   ASSERT_GT(transfers, 2 * 2048);
   run.trainer().traces().set(true);
   run.step();
-  expect_sound(run.trainer().ranks().plans().train, run.trainer().traces().timeline(0));
+  expect_sound(run.trainer().ranks().first().plans().train, run.trainer().traces().timeline(0));
 }
 
 TEST(Trace, SaysTheSameAsTraceEvents) {
@@ -86,7 +86,7 @@ TEST(Trace, SaysTheSameAsTraceEvents) {
   LayoutRun run({}, l);
   run.trainer().traces().set(true);
   run.step();
-  const plan::Plan& plan = run.trainer().ranks().plans().train;
+  const plan::Plan& plan = run.trainer().ranks().first().plans().train;
   const Json report = Json::parse(run.trainer().traces().report(true));
   std::map<std::pair<int, int>, std::vector<Json>> threads;  // rank and stream
   std::map<std::pair<int, int>, std::string> names;

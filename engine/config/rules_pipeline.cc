@@ -1,0 +1,99 @@
+// Contradictions in the section on pipelines.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/config/rules.h"
+
+namespace hawser::config {
+namespace {
+
+bool has_stages(const Effective& c) { return c.integer("/mesh/pp") > 1; }
+
+/// Chunks of the model, over all stages.
+int64_t chunks(const Effective& c) { return c.integer("/mesh/pp") * c.integer("/pipeline/chunks"); }
+
+int64_t listed_layers(const Effective& c) {
+  int64_t sum = 0;
+  for (const Value& item : c.find("/pipeline/layers")->items) sum += item.integer;
+  return sum;
+}
+
+constexpr Check kPipelineChecks[] = {
+    {"/mesh/pp",
+     {"/mesh/pp", "/model/tied_head", "/precision"},
+     [](const Effective& c) {
+       return has_stages(c) && c.flag("/model/tied_head") && c.is("/precision", "bf16_pure");
+     },
+     "precision \"bf16_pure\" rounds both parts of a shared table's gradient in turn, which the first and "
+     "the last stage "
+     "cannot (/model/tied_head)",
+     "use 1, set /precision to \"bf16\", or /model/tied_head to false"},
+    {"/mesh/pp",
+     {"/mesh/pp", "/device"},
+     [](const Effective& c) { return has_stages(c) && !c.is("/device", "cpu"); },
+     "pipelines do not run on devices yet (/device {/device})",
+     "use 1, or set /device to \"cpu\""},
+    {"/mesh/pp",
+     {"/mesh/pp", "/pipeline/chunks", "/model/layers"},
+     [](const Effective& c) { return has_stages(c) && chunks(c) > c.integer("/model/layers"); },
+     "{/mesh/pp} stages of {/pipeline/chunks} chunks each cannot share {/model/layers} layers: each chunk "
+     "takes one at least",
+     "use {} or less",
+     [](const Effective& c) {
+       return fmt::format("{}",
+                          std::max<int64_t>(1, c.integer("/model/layers") / c.integer("/pipeline/chunks")));
+     }},
+    {"/pipeline/chunks",
+     {"/mesh/pp", "/pipeline/chunks", "/pipeline/schedule"},
+     [](const Effective& c) {
+       return has_stages(c) && c.is("/pipeline/schedule", "interleaved") && c.integer("/pipeline/chunks") < 2;
+     },
+     "schedule \"interleaved\" takes turns between the chunks of a rank, and there is one",
+     "use 2 or more, or set /pipeline/schedule to \"1f1b\""},
+    {"/pipeline/group",
+     {"/mesh/pp", "/pipeline/group", "/batch/grad_accum_steps"},
+     [](const Effective& c) {
+       const int64_t group = c.integer("/pipeline/group");
+       return has_stages(c) &&
+              (group < c.integer("/mesh/pp") ||
+               group > std::max(c.integer("/mesh/pp"), c.integer("/batch/grad_accum_steps")));
+     },
+     "a chunk cannot take {/pipeline/group} micro-batches in a row: from {/mesh/pp}, one for each stage, to "
+     "{/batch/grad_accum_steps}, all",
+     "use {}",
+     [](const Effective& c) {
+       return fmt::format("{}", c.integer("/pipeline/group") < c.integer("/mesh/pp")
+                                    ? c.integer("/mesh/pp")
+                                    : std::max(c.integer("/mesh/pp"), c.integer("/batch/grad_accum_steps")));
+     }},
+    {"/pipeline/layers",
+     {"/mesh/pp", "/pipeline/chunks", "/pipeline/layers"},
+     [](const Effective& c) {
+       return has_stages(c) && std::ssize(c.find("/pipeline/layers")->items) != chunks(c);
+     },
+     "{/pipeline/layers} does not have a number for each of {/mesh/pp} stages x {/pipeline/chunks} chunks",
+     "give {} numbers",
+     [](const Effective& c) { return fmt::format("{}", chunks(c)); }},
+    {"/pipeline/layers",
+     {"/mesh/pp", "/pipeline/layers", "/model/layers"},
+     [](const Effective& c) { return has_stages(c) && listed_layers(c) != c.integer("/model/layers"); },
+     "{/pipeline/layers} do not add up to the {/model/layers} layers of the model",
+     "they are {} now: change one, or leave the list out",
+     [](const Effective& c) { return fmt::format("{}", listed_layers(c)); }},
+    {"/pipeline/layers",
+     {"/mesh/pp", "/pipeline/layers"},
+     [](const Effective& c) {
+       const std::vector<Value>& items = c.find("/pipeline/layers")->items;
+       return has_stages(c) &&
+              std::any_of(items.begin(), items.end(), [](const Value& v) { return v.integer < 1; });
+     },
+     "{/pipeline/layers} has a chunk without a layer",
+     "give each 1 or more"},
+};
+
+}  // namespace
+
+std::span<const Check> pipeline_checks() { return kPipelineChecks; }
+
+}  // namespace hawser::config

@@ -1,0 +1,54 @@
+#include "engine/parallel/pipeline/stages.h"
+
+#include <numeric>
+
+namespace hawser::parallel::pipeline {
+namespace {
+
+/// The stage that has a chunk, by its place in the model.
+int64_t stage_at(const Shape& shape, int64_t place) {
+  if (is_v(shape.schedule) && place >= shape.stages) return 2 * shape.stages - 1 - place;
+  return place % shape.stages;
+}
+
+/// Up the model is to the next stage, or on a V's way back to the previous one.
+plan::Neighbour neighbour(const Shape& shape, int64_t stage, int64_t place, bool above) {
+  const int64_t other = above ? place + 1 : place - 1;
+  if (other < 0 || other >= shape.stages * shape.chunks) return plan::Neighbour::kNone;
+  if (stage_at(shape, other) == stage) return plan::Neighbour::kHere;
+  const bool returns = is_v(shape.schedule) && place >= shape.stages;
+  return above != returns ? plan::Neighbour::kNext : plan::Neighbour::kPrevious;
+}
+
+plan::ModelChunk make_chunk(const Shape& shape, const std::vector<int64_t>& layers, int64_t stage,
+                            int64_t chunk) {
+  const int64_t place = place_of(shape, stage, chunk), last = shape.stages * shape.chunks - 1;
+  const auto before = layers.begin() + place;
+  plan::ModelChunk c;
+  c.begin = place == 0 ? 0 : 1 + static_cast<int32_t>(std::accumulate(layers.begin(), before, int64_t{0}));
+  c.end = (place == 0 ? 1 : c.begin) + static_cast<int32_t>(*before) + (place == last ? 1 : 0);
+  c.below = neighbour(shape, stage, place, false);
+  c.above = neighbour(shape, stage, place, true);
+  return c;
+}
+
+}  // namespace
+
+plan::Stage make_stage(const Shape& shape, const std::vector<int64_t>& layers, int64_t stage) {
+  plan::Stage made;
+  for (int64_t chunk = 0; chunk < shape.chunks; ++chunk)
+    made.chunks.push_back(make_chunk(shape, layers, stage, chunk));
+  made.actions = actions(shape, stage);
+  return made;
+}
+
+std::vector<int64_t> stage_of_blocks(const Shape& shape, const std::vector<int64_t>& layers) {
+  std::vector<int64_t> stages{0};
+  for (size_t place = 0; place < layers.size(); ++place)
+    stages.insert(stages.end(), static_cast<size_t>(layers[place]),
+                  stage_at(shape, static_cast<int64_t>(place)));
+  stages.push_back(stages.back());
+  return stages;
+}
+
+}  // namespace hawser::parallel::pipeline

@@ -1,0 +1,19 @@
+// What `hawser plan` says of a pipeline: its stages, and a picture of a step.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/base/json.h"
+#include "engine/train/assembly/engine_plans.h"
+
+namespace hawser::train {
+
+/// One line for each stage with its blocks, memory and what it sends in a step; then the picture: a row for each stage and a
+/// column for the time of a forward of one chunk, of which a backward takes two. Digits are forwards, letters backwards, each
+/// the micro-batch modulo ten; points are waits.
+std::string pipeline_text(const std::vector<EnginePlans>& stages);
+/// [{"stage", "blocks", "peak_bytes", "sent_bytes"}]
+OrderedJson pipeline_json(const std::vector<EnginePlans>& stages);
+
+}  // namespace hawser::train

@@ -1,0 +1,175 @@
+// Pipelines against one stage, bit by bit (promise L2): loss, gradient norm, every raw gradient, weights and moments.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/harness/answers.h"
+#include "tests/harness/layout_run.h"
+
+namespace hawser::testing {
+namespace {
+
+constexpr int kSteps = 4;
+
+Problem problem_of(bool like_gpt2, int64_t layers) {
+  Problem p;
+  p.tied = layers != 9;
+  p.like_gpt2 = like_gpt2, p.layers = layers;
+  return p;
+}
+
+void expect_bits(const Problem& problem, Layout layout) {
+  Layout one = layout;
+  one.pp = 1, one.chunks = 1, one.schedule = "1f1b", one.layers_of_chunks = {};
+  EXPECT_EQ(first_difference(run_layout(problem, one, kSteps), run_layout(problem, layout, kSteps)), "")
+      << layout.name();
+}
+
+TEST(Pipeline, HasTheBitsOfOneStage) {
+  for (const char* schedule : {"gpipe", "1f1b"})
+    for (const int64_t pp : {2, 3, 4})
+      for (const int64_t micro_batches : {1, 3, 4}) {
+        Layout layout;
+        layout.pp = pp, layout.schedule = schedule, layout.accumulation = micro_batches;
+        expect_bits(problem_of(pp != 3, 4), layout);
+      }
+}
+
+TEST(Pipeline, OfSeveralChunksHasThemToo) {
+  for (const int64_t pp : {2, 3})
+    for (const int64_t chunks : {2, 3})
+      for (const int64_t micro_batches : {1, 3, 5}) {
+        Layout layout;
+        layout.pp = pp, layout.schedule = "interleaved", layout.chunks = chunks;
+        layout.accumulation = micro_batches;
+        expect_bits(problem_of(true, 9), layout);
+      }
+}
+
+/// A table that the first and the last stage share, trained or not.
+TEST(Pipeline, WithoutASharedTableHasThemToo) {
+  for (const int64_t stage : {0, 3})
+    for (const bool tied : {false, true}) {
+      Layout layout;
+      layout.pp = 3, layout.dp_shard = 2, layout.stage = stage, layout.accumulation = 4;
+      Problem problem = problem_of(false, 4);
+      problem.tied = tied;
+      problem.frozen_also = {"embedding.*", "blocks.0.*"};
+      expect_bits(problem, layout);
+      problem.frozen_also = {};
+      expect_bits(problem, layout);
+    }
+}
+
+/// Beside every strategy of data parallelism, whose ranks are those of one stage.
+TEST(Pipeline, UnderDataParallelismHasThemToo) {
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved"})
+    for (const int64_t stage : {0, 1, 2, 3})
+      for (const char* reduce : {"per_step", "per_micro_batch"}) {
+        Layout layout;
+        layout.pp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
+        layout.dp_shard = 2, layout.dp_replicate = stage % 2 + 1, layout.stage = stage;
+        layout.accumulation = 3, layout.reduce = reduce, layout.bucket_bytes = stage < 3 ? 4096 : 0;
+        Problem problem = problem_of(stage % 2 == 0, 5);
+        problem.optimizer = stage == 1 ? "sgd" : "adamw";
+        expect_bits(problem, layout);
+      }
+}
+
+TEST(Pipeline, OfShardedWeightsThatStayHasThemToo) {
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved"})
+    for (const char* reshard : {"full", "keep", "group"})
+      for (const int64_t prefetch : {0, 2}) {
+        Layout layout;
+        layout.pp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
+        layout.dp_shard = 4, layout.stage = 3, layout.reshard = reshard, layout.prefetch = prefetch;
+        layout.reshard_group = reshard[0] == 'g' ? 2 : 0, layout.accumulation = 4;
+        expect_bits(problem_of(true, 4), layout);
+      }
+}
+
+TEST(Pipeline, OfEveryKindOfNumberHasThemToo) {
+  for (const char* precision : {"fp32", "bf16", "bf16_pure"})
+    for (const bool frozen : {false, true})
+      for (const bool tree : {false, true}) {
+        if (tree && precision[0] == 'b' && precision[4] != 0) continue;  // bf16_pure cannot
+        Layout layout;
+        layout.pp = 2, layout.dp_shard = 2, layout.accumulation = 4, layout.tree = tree;
+        layout.layers_of_chunks = {3, 1};
+        if (precision[0] == 'b' && precision[4] != 0) layout.gradient_type = "bf16";
+        Problem problem = problem_of(true, 4);
+        problem.precision = precision, problem.frozen = frozen, problem.documents = frozen;
+        problem.tied = layout.gradient_type == "fp32";
+        expect_bits(problem, layout);
+      }
+}
+
+TEST(Pipeline, OfRanksThatComputeBlocksTogetherHasThemToo) {
+  for (const auto& [tp, cp] : {std::pair{2, 1}, {1, 2}, {2, 2}})
+    for (const char* mode : {"ring", "ulysses"}) {
+      Layout layout;
+      layout.pp = 2, layout.tp = tp, layout.cp = cp, layout.cp_mode = mode, layout.accumulation = 3;
+      layout.dp_shard = tp * cp == 2 ? 2 : 1, layout.stage = layout.dp_shard > 1 ? 3 : 0;
+      expect_bits(problem_of(true, 4), layout);
+    }
+}
+
+/// The first stage's, and the memory of every one.
+TEST(Pipeline, SendsAndTakesWhatItsPlansSay) {
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved"})
+    for (const int64_t stage : {0, 3}) {
+      Layout layout;
+      layout.pp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
+      layout.dp_shard = stage > 0 ? 2 : 1, layout.stage = stage, layout.accumulation = 5;
+      SCOPED_TRACE(layout.name());
+      LayoutRun run(problem_of(true, 4), layout);
+      run.step();
+      const nlohmann::json metrics = nlohmann::json::parse(run.trainer().metrics().json());
+      int64_t sent = 0;
+      for (const plan::Instruction& n : run.trainer().ranks().first().plans().train.instructions)
+        sent += n.sent_bytes;
+      EXPECT_EQ(metrics.at("communication_bytes"), sent);
+      for (int32_t r = 0; r < layout.world(); ++r) {
+        const train::Rank& rank = run.trainer().ranks().at(r);
+        EXPECT_EQ(rank.executor().slots().high_water(), rank.plans().train.peak_bytes) << r;
+        EXPECT_EQ(rank.executor().slots().live_at_peak(), rank.plans().train.at_peak) << r;
+      }
+    }
+}
+
+/// 1F1B keeps no more micro-batches than there are stages, however many there are; GPipe keeps all.
+TEST(Pipeline, MemoryDoesNotGrowBeyondWhatIsInFlight) {
+  const auto peak = [](const char* schedule, int64_t micro_batches) {
+    Layout layout;
+    layout.pp = 2, layout.schedule = schedule, layout.accumulation = micro_batches;
+    LayoutRun run(problem_of(true, 4), layout);
+    return run.trainer().ranks().first().plans().train.at_peak[static_cast<size_t>(
+        plan::Category::kActivations)];
+  };
+  EXPECT_EQ(peak("1f1b", 12), peak("1f1b", 6));
+  EXPECT_LT(2 * peak("1f1b", 12), peak("gpipe", 12));
+}
+
+TEST(Pipeline, AnswersAsOneStageDoes) {
+  for (const char* schedule : {"1f1b", "interleaved"})
+    for (const int64_t columns : {12, 5})
+      for (const int64_t tp : {1, 2}) {
+        Layout layout;
+        layout.pp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
+        layout.tp = tp, layout.dp_shard = 2, layout.stage = 3;
+        Layout one = layout;
+        one.pp = one.chunks = 1;
+        SCOPED_TRACE(layout.name());
+        const Problem problem = problem_of(tp == 1, 4);
+        LayoutRun of_one(problem, one), of_stages(problem, layout);
+        const Answers want = ask(of_one.trainer(), problem, columns),
+                      got = ask(of_stages.trainer(), problem, columns);
+        EXPECT_EQ(got.logits, want.logits);
+        EXPECT_EQ(got.logprobs, want.logprobs);
+        EXPECT_EQ(got.loss, want.loss);
+        EXPECT_EQ(got.text, want.text);
+      }
+}
+
+}  // namespace
+}  // namespace hawser::testing

@@ -1,0 +1,72 @@
+// Stages that wait for each other in a circle are found before they run.
+#include "engine/plan/flow.h"
+
+#include <gtest/gtest.h>
+
+namespace hawser::testing {
+namespace {
+
+using namespace plan;
+
+Instruction message(Op op, Lane lane) {
+  Instruction n;
+  n.op = op, n.lane = lane;
+  return n;
+}
+
+Instruction compute(Op op, Lane waits_for, int32_t transfer) {
+  Instruction n;
+  n.op = op;
+  if (transfer >= 0) n.waits_for[waits_for] = transfer;
+  return n;
+}
+
+Plan plan_of(std::vector<Instruction> instructions) {
+  Plan plan;
+  plan.instructions = std::move(instructions);
+  plan.commit = plan.instructions.size();
+  return plan;
+}
+
+/// The second stage answers what the first sends.
+Plan second() {
+  return plan_of({message(Op::kRecvF, Lane::kXFromPrevious), compute(Op::kLoss, Lane::kXFromPrevious, 0),
+                  message(Op::kSendB, Lane::kDxToPrevious)});
+}
+
+TEST(Flow, ComesToItsEnd) {
+  const Plan first =
+      plan_of({compute(Op::kForward, Lane::kCompute, -1), message(Op::kSendF, Lane::kXToNext),
+               message(Op::kRecvB, Lane::kDxFromNext), compute(Op::kBackward, Lane::kDxFromNext, 2)});
+  const Plan last = second();
+  EXPECT_EQ(where_they_stop({&first, &last}), "");
+}
+
+TEST(Flow, NamesTheCircle) {
+  const Plan first =
+      plan_of({message(Op::kRecvB, Lane::kDxFromNext), compute(Op::kBackward, Lane::kDxFromNext, 0),
+               compute(Op::kForward, Lane::kCompute, -1), message(Op::kSendF, Lane::kXToNext)});
+  const Plan last = second();
+  const std::string stop = where_they_stop({&first, &last});
+  EXPECT_NE(stop.find("stage 0 at 1 BACKWARD waits for dx_from_next"), std::string::npos) << stop;
+  EXPECT_NE(stop.find("stage 1 at 1 LOSS waits for x_from_previous"), std::string::npos) << stop;
+}
+
+/// Both have given all, but one more message was sent than is taken.
+TEST(Flow, SeesMessagesThatNobodyTakes) {
+  const Plan first = plan_of({message(Op::kSendF, Lane::kXToNext), message(Op::kSendF, Lane::kXToNext)});
+  const Plan last = plan_of({message(Op::kRecvF, Lane::kXFromPrevious)});
+  EXPECT_NE(where_they_stop({&first, &last}).find("x_to_next has 1"), std::string::npos);
+}
+
+/// An agreement of the world is one for all.
+TEST(Flow, WaitsForTheWorld) {
+  const Plan first = plan_of({compute(Op::kCountTokens, Lane::kCompute, -1)});
+  const Plan last =
+      plan_of({message(Op::kRecvF, Lane::kXFromPrevious), compute(Op::kForward, Lane::kXFromPrevious, 0),
+               compute(Op::kCountTokens, Lane::kCompute, -1)});
+  EXPECT_NE(where_they_stop({&first, &last}), "");
+}
+
+}  // namespace
+}  // namespace hawser::testing
