@@ -221,7 +221,7 @@ HWS_API hws_status hws_config_explain(const hws_config* config, const char* poin
 HWS_API hws_status hws_config_prove_layout(const hws_config* config, int32_t steps, hws_buffer** out);
 /** The same run on another number of ranks. *out: a copy of the config with `ranks` ranks in its mesh and the
  * same rows in a step, so that the stream of samples goes on where a checkpoint of the other run left it.
- * Changes /mesh/dp_replicate and dp_shard (tp and cp stay, so `ranks` must be a multiple of their product),
+ * Changes /mesh/dp_replicate and dp_shard (pp, cp and tp stay, so `ranks` must be a multiple of their product),
  * /batch/micro_batch (never upwards), /batch/grad_accum_steps and, if nothing is left to shard over, /zero/stage.
  * The result depends on `config` and `ranks` alone, so after several changes of size, pass the first config.
  * Reads the files that init.from and data name. Errors: HWS_CONFIG_INVALID if the rows of a step do not
@@ -788,7 +788,7 @@ struct DLManagedTensorVersioned;
 /** A view without a copy, under our name. *out: a tensor of DLPack 1.0 with the read-only flag, aligned for
  * its element type, whose contents change as training goes on. Call its deleter once, on any thread, also
  * after the engine is gone: the view keeps the arena alive. Errors: those of hws_tensor_get;
- * HWS_UNIMPLEMENTED for tensors in shards or in the memory of a GPU. */
+ * HWS_UNIMPLEMENTED for tensors in shards, on another stage of a pipeline or in the memory of a GPU. */
 HWS_API hws_status hws_tensor_view(const hws_engine* engine, int32_t kind, const char* name,
                                    struct DLManagedTensorVersioned** out);
 /** Gradients of the pending step. *out: a JSON array with the norm, the largest magnitude and the number of

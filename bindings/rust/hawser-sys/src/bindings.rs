@@ -258,7 +258,7 @@ extern "C" {
 extern "C" {
     #[doc = " The same run on another number of ranks. *out: a copy of the config with `ranks` ranks in its mesh and the"]
     #[doc = " same rows in a step, so that the stream of samples goes on where a checkpoint of the other run left it."]
-    #[doc = " Changes /mesh/dp_replicate and dp_shard (tp and cp stay, so `ranks` must be a multiple of their product),"]
+    #[doc = " Changes /mesh/dp_replicate and dp_shard (pp, cp and tp stay, so `ranks` must be a multiple of their product),"]
     #[doc = " /batch/micro_batch (never upwards), /batch/grad_accum_steps and, if nothing is left to shard over, /zero/stage."]
     #[doc = " The result depends on `config` and `ranks` alone, so after several changes of size, pass the first config."]
     #[doc = " Reads the files that init.from and data name. Errors: HWS_CONFIG_INVALID if the rows of a step do not"]
@@ -1028,7 +1028,7 @@ extern "C" {
     #[doc = " A view without a copy, under our name. *out: a tensor of DLPack 1.0 with the read-only flag, aligned for"]
     #[doc = " its element type, whose contents change as training goes on. Call its deleter once, on any thread, also"]
     #[doc = " after the engine is gone: the view keeps the arena alive. Errors: those of hws_tensor_get;"]
-    #[doc = " HWS_UNIMPLEMENTED for tensors in shards or in the memory of a GPU."]
+    #[doc = " HWS_UNIMPLEMENTED for tensors in shards, on another stage of a pipeline or in the memory of a GPU."]
     pub fn hws_tensor_view(
         engine: *const hws_engine,
         kind: i32,
