@@ -150,9 +150,9 @@ TEST_F(Elastic, KillsAtRandomMomentsChangeNoBit) {
   expect_the_bits_of_an_undisturbed_run();
 }
 
-/// The ranks that divide layers or columns stay two; their copies change from two to one and back.
+/// The ranks that divide blocks, columns or layers stay two; their copies change from two to one and back.
 TEST_F(Elastic, ModelParallelRanksChangeNoBitEither) {
-  for (const char* axis : {"tp", "cp"}) {
+  for (const char* axis : {"tp", "cp", "pp"}) {
     write_config(40, 600);
     auto c = json::parse(read_text(path("config.json")));
     c["mesh"] = {{"dp_shard", 2}, {axis, 2}};
