@@ -232,6 +232,8 @@ ResolvedConfig decode(const Effective& c) {
   resolved.mesh.sequence_parallel = c.flag("/mesh/sequence_parallel");
   resolved.mesh.pp = c.integer("/mesh/pp");
   resolved.pipeline = decode_pipeline(c);
+  resolved.recompute =
+      named<Recompute>(c, "/recompute/policy", {{"off", Recompute::kOff}, {"full", Recompute::kFull}});
   resolved.zero = decode_zero(c);
   resolved.comm.sum_group = c.integer("/comm/sum_group");
   resolved.comm.timeout_seconds = c.number("/comm/timeout_seconds");

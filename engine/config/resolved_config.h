@@ -60,6 +60,9 @@ struct BatchConfig {
 enum class Precision { kFp32, kBf16, kBf16Pure };
 const char* precision_name(Precision precision);  ///< its name in configs
 
+/// What a backward makes again instead of having kept it.
+enum class Recompute { kOff, kFull };
+
 struct TrainConfig {
   int64_t steps = 0;
   int64_t eval_every = 0;    ///< steps between validations; 0: none
@@ -119,6 +122,7 @@ struct ResolvedConfig {
   CudaConfig cuda;
   MeshConfig mesh;
   PipelineConfig pipeline;
+  Recompute recompute = Recompute::kOff;
   ZeroConfig zero;
   CommConfig comm;
 };

@@ -46,7 +46,8 @@ enum class Op : uint8_t {
   kLoadMicroBatch,
   kCountTokens,
   kForward,
-  kLoss,  ///< final norm, head and loss, with their backward
+  kRecompute,  ///< a forward once more, for what its backward needs and the first did not keep
+  kLoss,       ///< final norm, head and loss, with their backward
   kEvalLoss,
   kLogits,
   kBackward,
@@ -142,6 +143,7 @@ inline constexpr OpRow kRows[] = {
      kForward,
      {maybe(kX), one(kBatch), one(kWeights), maybe(kCache)},
      {one(kY), maybe(kSaved), maybe(kCache)}},
+    {Op::kRecompute, "RECOMPUTE", kForward, {one(kX), one(kBatch), one(kWeights)}, {one(kY), one(kSaved)}},
     {Op::kLoss,
      "LOSS",
      kBackward,

@@ -80,6 +80,7 @@ class Schedule {
   void add_table_gradient(int32_t mb);
   void backward_block(int32_t mb, int32_t block, const InFlight& f, size_t at,
                       const std::vector<SlotId>& gradients, bool accumulate);
+  SlotId recompute(int32_t mb, int32_t block, SlotId x);
   void backward_embedding(int32_t mb, SlotId dx, const std::vector<SlotId>& gradients, bool accumulate);
   SlotId dx_slot(const Action& action);
   void send(Op op, Neighbour to, int32_t mb, SlotId slot);
@@ -231,12 +232,25 @@ void Schedule::backward_block(int32_t mb, int32_t block, const InFlight& f, size
                               const std::vector<SlotId>& gradients, bool accumulate) {
   const bool rounds = rounds_gradients();
   const auto i = static_cast<size_t>(block);
+  const SlotId saved = s_.recompute ? recompute(mb, block, f.inputs[at]) : f.saved[at];
   const SlotId made = written(mb, block, gradients);
   b_.add(Op::kBackward, mb, block,
-         {{kX, f.inputs[at]}, {kSaved, f.saved[at]}, {kBatch, batch(mb)}, {kWeights, b_.weights(block)}},
+         {{kX, f.inputs[at]}, {kSaved, saved}, {kBatch, batch(mb)}, {kWeights, b_.weights(block)}},
          {{kDx, f.dx}, {rounds ? kWindow : kGradients, made}}, s_.block_backward[i - 1])
       .accumulate = accumulate && !rounds;
   if (rounds) round(Op::kRoundGrad, mb, block, made, gradients[i], accumulate);
+}
+
+/// Makes again what the block saved in its forward (Chen et al., arXiv:1604.06174). Dropout is drawn by counters, so it is the
+/// same; what the block passed on is made too, and dropped.
+SlotId Schedule::recompute(int32_t mb, int32_t block, SlotId x) {
+  const Cost& cost = s_.block_forward[static_cast<size_t>(block) - 1];
+  const SlotId saved =
+      b_.transient(fmt::format("recomputed{}.{}", block, mb), Category::kActivations, cost.saved);
+  const SlotId y = b_.transient(fmt::format("y{}.{}", block, mb), Category::kActivations, s_.residual);
+  b_.add(Op::kRecompute, mb, block, {{kX, x}, {kBatch, batch(mb)}, {kWeights, b_.weights(block)}},
+         {{kY, y}, {kSaved, saved}}, cost);
+  return saved;
 }
 
 void Schedule::backward_embedding(int32_t mb, SlotId dx, const std::vector<SlotId>& gradients,

@@ -41,6 +41,7 @@ struct Sizes {
   int64_t table_gradient = 0;  ///< where the head writes it: as large as the gradients of the table's group
   int64_t sent_table = 0;      ///< the updated table that goes back
   bool one_tied_gradient = false;  ///< head and look-ups instead add to one gradient, one after the other
+  bool recompute = false;          ///< blocks keep their inputs only, and each backward begins with RECOMPUTE
   bool tied_head = false;          ///< the head uses the embedding's weights
   int32_t first_trainable = 0;     ///< lowest block that a gradient reaches
   int64_t rope_table = 0, scalars = 0, norm = 0;

@@ -157,6 +157,7 @@ std::vector<Case> pipelines() {
           {"/pipeline/chunks", "no effect", "interleaved"}),
       bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4}, "pipeline": {"schedule": "2f2b"}})",
           {"/pipeline/schedule", "2f2b", "or \"interleaved\""}),
+      bad(R"({"recompute": {"policy": "half"}})", {"/recompute/policy", "half", "off"}),
       bad(R"({"pipeline": {"schedule": "gpipe"}})",
           {"/pipeline/schedule", "no effect", "set mesh.pp to 2 or more"}),
       bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4}, "batch": {"grad_accum_steps": 4},

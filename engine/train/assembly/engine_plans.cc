@@ -69,6 +69,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   const nn::ModelCosts costs = nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq,
                                                  true, chunk_logits, *exchange, *column_exchange, notes);
   plan::Sizes s;
+  s.recompute = config.recompute == config::Recompute::kFull;
   s.residual = exchange->own_rows(batch * seq).room * m.width * 4;
   s.batch = MicroBatch::bytes(batch, columns, own);
   s.losses = batch * seq * 4;

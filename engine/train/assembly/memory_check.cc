@@ -88,6 +88,8 @@ std::string Advice::text() {
   if (config_.batch.sequence > 1)
     suggest({{"/batch/sequence", fmt::format("{}", config_.batch.sequence / 2)}});
   if (!inference_) {
+    if (config_.recompute == config::Recompute::kOff)
+      suggest({{"/recompute/policy", "\"full\""}}, " (every block computes its forward twice)");
     if (config_.mesh.dp_shard > 1 && config_.zero.stage < 3) suggest({{"/zero/stage", "3"}});
     if (config_.optimizer.kind == config::OptimizerKind::kAdamW)
       suggest({{"/optimizer/kind", "sgd"}}, " without momentum");

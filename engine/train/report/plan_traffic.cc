@@ -30,8 +30,9 @@ std::vector<parallel::ClosedForm> all_forms(const EnginePlans& plans, const para
                                   static_cast<int32_t>(model.first_trainable_block())};
   std::vector<parallel::ClosedForm> forms =
       parallel::closed_forms(layout, plans.strategy, config.batch.grad_accum_steps, uses);
-  for (parallel::ClosedForm& form : parallel::exchange_forms(exchange_shape(model, config)))
-    forms.push_back(std::move(form));
+  if (config.mesh.pp == 1)  // a stage has some of the blocks
+    for (parallel::ClosedForm& form : parallel::exchange_forms(exchange_shape(model, config)))
+      forms.push_back(std::move(form));
   const int64_t ranks = config.mesh.world();
   for (const auto& [op, words] :
        {std::pair{plan::Op::kCountTokens, agreement_words(ranks)}, {plan::Op::kGradNorm, kSumsWords}})

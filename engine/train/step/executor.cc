@@ -126,6 +126,7 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kCountTokens:
       return host_->count_tokens(run);
     case Op::kForward:
+    case Op::kRecompute:
       return forward(plan, n, ctx, *run);
     case Op::kLoss:
     case Op::kEvalLoss:
