@@ -46,6 +46,7 @@ TESTS = [
     ("plan_flow_test", []),
     ("pipeline_schedule_test", []),
     ("pipeline_test", []),
+    ("recompute_test", []),
     ("parallel_data_parallel_test", []),
     ("parallel_reductions_test", []),
     ("parallel_zero_test", []),
