@@ -16,9 +16,7 @@ constexpr ForeignWord kTable[] = {
      "resuming is not part of the config: hawser train --resume DIR, or hws_checkpoint_load_latest"},
     {"gradient_checkpointing activation_checkpointing activation_checkpoint use_gradient_checkpointing "
      "recompute recompute_granularity recompute_activations remat",
-     "/batch/micro_batch",
-     "activations are not recomputed yet; a smaller micro_batch with more grad_accum_steps needs less memory "
-     "for the same step"},
+     "/recompute/policy", "\"full\" keeps the inputs of blocks only"},
     {"warmup_ratio warmup_fraction warmup_proportion warmup_tokens", "/schedule/warmup_steps",
      "it counts steps: warmup_steps = ratio * train.steps"},
     {"bf16 bfloat16 use_bf16 mixed_precision amp use_amp autocast", "/precision",
@@ -56,8 +54,9 @@ constexpr ForeignWord kTable[] = {
      "with the number of ranks as /mesh/dp_shard"},
     {"tensor_parallel tensor_parallel_size tensor_model_parallel_size tp", "/mesh/tp", ""},
     {"context_parallel context_parallel_size cp", "/mesh/cp", ""},
-    {"pipeline_parallel pipeline_parallel_size pipeline_model_parallel_size pp expert_parallel_size ep",
-     "/mesh", "pipeline and expert parallelism are not supported yet: give dp_replicate, dp_shard, cp, tp"},
+    {"pipeline_parallel pipeline_parallel_size pipeline_model_parallel_size pp", "/mesh/pp", ""},
+    {"expert_parallel_size expert_parallel ep", "/mesh",
+     "expert parallelism is not supported yet: give dp_replicate, dp_shard, pp, cp, tp"},
     {"lora lora_r lora_alpha lora_dropout lora_target_modules peft adapter use_lora qlora",
      "/optimizer/frozen", "adapters are not supported yet; frozen keeps parts of the model unchanged"},
     {"load_in_8bit load_in_4bit quantization quantization_config bnb_4bit_quant_type", "/precision",

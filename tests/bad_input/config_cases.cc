@@ -83,7 +83,7 @@ std::vector<Case> fields() {
       text("{\"bf16\": true}", kInvalid, {"/bf16", "did you mean /precision?", "\"bf16\""}),
       text("{\"train\": {\"warmup_ratio\": 0.1}}", kInvalid,
            {"/train/warmup_ratio", "did you mean /schedule/warmup_steps?"}),
-      text("{\"gradient_checkpointing\": true}", kInvalid, {"not recomputed yet", "grad_accum_steps"}),
+      text("{\"gradient_checkpointing\": true}", kInvalid, {"/recompute/policy", "full"}),
       text("{\"model\": {\"$schema\": \"a\"}}", kInvalid, {"/model/$schema", "unknown key"}),
       text("{\"model\": {\"n_layer\": 2}}", kInvalid, {"/model/n_layer", "did you mean \"layers\"?"}),
       text("{\"model\": {\"layers\": 2, \"layers\": 3}}", kInvalid,

@@ -34,9 +34,9 @@ TEST_F(Meant, KeysOfOtherProgramsAreAnsweredWithTheField) {
       "train": {"gradient_checkpointing": true, "warmup_ratio": 0.1, "save_every": 5, "learning_rate": 1}})");
   refused("train foreign.json --data text.txt",
           {"/epochs: unknown key \"epochs\"; did you mean /train/epochs?", "--out DIR",
-           "did you mean /precision? give \"bf16\"", "/train/gradient_checkpointing", "grad_accum_steps",
-           "did you mean /schedule/warmup_steps?", "did you mean /checkpoint/every?",
-           "did you mean /optimizer/learning_rate?"});
+           "did you mean /precision? give \"bf16\"", "/train/gradient_checkpointing",
+           "did you mean /recompute/policy?", "did you mean /schedule/warmup_steps?",
+           "did you mean /checkpoint/every?", "did you mean /optimizer/learning_rate?"});
 }
 
 TEST_F(Meant, AConfigMayNameItsSchema) {

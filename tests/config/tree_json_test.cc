@@ -143,7 +143,7 @@ TEST(ConfigJson, OtherProgramsWordsAreAnsweredWithOurs) {
       {R"({"train": {"num_train_epochs": 3}})", "did you mean \"epochs\"?"},
       {R"({"output_dir": "x"})", "--out DIR"},
       {R"({"BF16": true})", "did you mean /precision? give \"bf16\""},
-      {R"({"model": {"gradient_checkpointing": true}})", "did you mean /batch/micro_batch? activations"},
+      {R"({"model": {"gradient_checkpointing": true}})", "did you mean /recompute/policy? \"full\""},
       {R"({"optimizer": {"warmup_ratio": 0.1}})", "did you mean /schedule/warmup_steps?"},
       {R"({"per_device_train_batch_size": 8})", "did you mean /batch/micro_batch?"},
       {R"({"save-freq": 8})", "did you mean /checkpoint/every?"},

@@ -137,12 +137,7 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kBackward:
       return backward(plan, n, ctx);
     case Op::kJoinHeadGrad:
-      if (const char* const head_part = at(plan, n[Operand::kAddend])) {
-        const parallel::ShardLayout::Table& table = s_.layout->table();
-        float* const gradients = pointers_[static_cast<size_t>(table.group)].gradients;
-        s_.link->copy(gradients + table.offset, head_part, table.elements * 4);
-      }
-      return s_.model->embedding().join(ctx, *lookups(), n.micro_batch);
+      return join_head_gradient(plan, n, ctx);
     case Op::kAddGrad: {
       float* const to = as<float>(plan, n[Operand::kGradients]);
       const int64_t count = plan.slot(n[Operand::kGradients]).bytes / 4;
@@ -229,6 +224,17 @@ void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, cons
   if (n.block == 0) return s_.model->embedding().backward(ctx, dx, lookups(), n.micro_batch);
   nn::Region saved = region(plan, n[Operand::kSaved]);
   s_.model->block(n.block - 1).backward(ctx, saved, rope_table_, dx, as<float>(plan, n[Operand::kX]));
+}
+
+/// The head's part comes from the last stage, or already lies where the table's gradient does.
+void Executor::join_head_gradient(const plan::Plan& plan, const plan::Instruction& n,
+                                  const nn::Context& ctx) {
+  if (const char* const head_part = at(plan, n[Operand::kAddend])) {
+    const parallel::ShardLayout::Table& table = s_.layout->table();
+    float* const gradients = pointers_[static_cast<size_t>(table.group)].gradients;
+    s_.link->copy(gradients + table.offset, head_part, table.elements * 4);
+  }
+  s_.model->embedding().join(ctx, *lookups(), n.micro_batch);
 }
 
 void Executor::head(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {

@@ -97,6 +97,8 @@ class Executor {
   void forward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
                const Run& run);
   void backward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
+  void join_head_gradient(const plan::Plan& plan, const plan::Instruction& instruction,
+                          const nn::Context& ctx);
   void head(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   void logits(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
               const Run& run);
