@@ -22,6 +22,7 @@ class Device;
 namespace hawser::comm {
 
 class CallTrail;
+struct CapturedCalls;
 
 struct GroupName {
   std::string name;
@@ -45,7 +46,16 @@ struct DeviceUse {
   double timeout_seconds = 60;  ///< for each call, from the time when this rank's device reaches it
   /// Of all groups. Calls of other lanes than the main one run on streams of their own. One DeviceComm per lane.
   Lane lane = {};
+  /// Calls are part of the compute stream, between its other work, and may be captured with it. They need no `wait` of
+  /// their group.
+  bool in_compute_stream = false;
 };
+
+struct ForgetCalls {
+  void operator()(CapturedCalls* calls) const;
+};
+/// Calls that a graph contains (Device::begin_capture). They refer to their groups.
+using CallsOfGraph = std::unique_ptr<CapturedCalls, ForgetCalls>;
 
 /// A rank's groups for memory of its device (all_reduce_i64 uses host memory). A PeerLink moves the data. A call
 /// starts when the compute stream has finished the work submitted before the call. Hosts exchange nothing with
@@ -57,8 +67,21 @@ class DeviceComm {
   /// Like RankComm::make_group, and also connects the members' devices. Collective. Throws kTimeout,
   /// kUnavailable.
   virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) = 0;
-  /// Of the calls issued so far.
+  /// Of the calls issued so far by any DeviceComm of this rank.
   virtual const CallTrail& trail() const = 0;
+  /// Waits until all calls so far are done. Throws as ProcessGroup::wait.
+  virtual void wait() = 0;
+  /// The same without errors.
+  virtual void drain() noexcept = 0;
+
+  // For calls in the compute stream. Whether a call is captured must be the same on all members (so NCCL demands).
+
+  /// The stream's work is being captured, and with it the calls until end_capture.
+  virtual void begin_capture() = 0;
+  virtual CallsOfGraph end_capture() = 0;
+  /// Call these around each launch of the graph: its calls count as issued. Allocates nothing.
+  virtual void launches(const CapturedCalls& calls) = 0;
+  virtual void launched(const CapturedCalls& calls) = 0;
 };
 
 /// The most device memory needed to sum over `members` an array of which each owns `shard_elements`.

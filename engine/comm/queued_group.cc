@@ -200,9 +200,16 @@ Work QueuedGroup::issue(Call& call) {
   }
   call.sequence = sequence_;
   call.ledger_bytes = ledger_bytes(call, rank(), size());
+  if (call.device != nullptr && call.device->captures(call, this)) return {};
   const Work work{push(call), progress_.lane()};
   ++sequence_;
   return work;
+}
+
+void QueuedGroup::launched(const Call& captured, bool watched) {
+  Call call = captured;
+  call.sequence = sequence_++;
+  watched ? static_cast<void>(progress_.push(call)) : counters_.add(call);
 }
 
 Work QueuedGroup::pass(Call& call, int32_t peer, uint64_t& sequence) {

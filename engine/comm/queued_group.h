@@ -31,6 +31,8 @@ class QueuedGroup final : public ProcessGroup {
   int32_t index() const { return index_; }
   /// Calls use memory of a device from now on.
   void move_to(DeviceCollectives* device) { device_ = device; }
+  /// A graph that contains this call of a device was launched. One call is watched for all of them.
+  void launched(const Call& captured, bool watched);
 
  private:
   Call start(Operation operation) const;

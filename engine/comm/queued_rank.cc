@@ -89,8 +89,9 @@ class QueuedDeviceComm final : public DeviceComm {
  public:
   using MakeQueued = std::function<std::unique_ptr<QueuedGroup>(std::vector<int32_t>, std::string)>;
 
-  QueuedDeviceComm(const DeviceUse& use, Transport& transport, Progress& progress, MakeQueued make_queued)
-      : make_queued_(std::move(make_queued)), collectives_(use, transport, progress) {}
+  QueuedDeviceComm(const DeviceUse& use, Transport& transport, Progress& progress, CallTrail& trail,
+                   MakeQueued make_queued)
+      : make_queued_(std::move(make_queued)), collectives_(use, transport, progress, trail) {}
 
   std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) override {
     const auto hosts = make_queued_(members, name + " (hosts)");
@@ -100,6 +101,12 @@ class QueuedDeviceComm final : public DeviceComm {
     return group;
   }
   const CallTrail& trail() const override { return collectives_.trail(); }
+  void wait() override { collectives_.wait(); }
+  void drain() noexcept override { collectives_.drain(); }
+  void begin_capture() override { collectives_.begin_capture(); }
+  CallsOfGraph end_capture() override { return collectives_.end_capture(); }
+  void launches(const CapturedCalls& calls) override { collectives_.launches(calls); }
+  void launched(const CapturedCalls& calls) override { collectives_.launched(calls); }
 
  private:
   MakeQueued make_queued_;
@@ -112,10 +119,12 @@ class QueuedDeviceComm final : public DeviceComm {
 std::unique_ptr<DeviceComm> QueuedRank::on_device(const DeviceUse& use) {
   Lane lane = use.lane;
   lane.at_once = false;
-  return std::make_unique<QueuedDeviceComm>(
-      use, *transport_, progress_of(lane), [this, lane](std::vector<int32_t> members, std::string name) {
-        return make_queued(std::move(members), std::move(name), lane, Pairs::kTree);
-      });
+  if (trail_ == nullptr) trail_ = std::make_unique<CallTrail>();
+  return std::make_unique<QueuedDeviceComm>(use, *transport_, progress_of(lane), *trail_,
+                                            [this, lane](std::vector<int32_t> members, std::string name) {
+                                              return make_queued(std::move(members), std::move(name), lane,
+                                                                 Pairs::kTree);
+                                            });
 }
 
 int64_t QueuedRank::recall(Record* out, int64_t most) const {
@@ -142,8 +151,11 @@ std::vector<GroupName> QueuedRank::group_names() const {
 void QueuedRank::count(void* self, const Call& call) {
   auto& rank = *static_cast<QueuedRank*>(self);
   const std::lock_guard lock(rank.groups_mutex_);
-  GroupCounters::Entry& entry =
-      rank.groups_[call.group]->by_operation[static_cast<size_t>(call.signature.operation)];
+  rank.groups_[call.group]->add(call);
+}
+
+void GroupCounters::add(const Call& call) {
+  Entry& entry = by_operation[static_cast<size_t>(call.signature.operation)];
   entry.calls.fetch_add(1, std::memory_order_relaxed);
   entry.bytes.fetch_add(call.ledger_bytes, std::memory_order_relaxed);
   entry.wire_bytes.fetch_add(call.wire_bytes, std::memory_order_relaxed);

@@ -15,6 +15,8 @@ struct GroupCounters {
   struct Entry {
     std::atomic<int64_t> calls{0}, bytes{0}, wire_bytes{0};
   };
+  void add(const Call& call);
+
   std::array<Entry, static_cast<size_t>(Operation::kCount)> by_operation;
   GroupName named;
 };
@@ -59,6 +61,7 @@ class QueuedRank final : public RankComm {
   std::vector<std::unique_ptr<GroupCounters>> groups_;
   std::vector<std::unique_ptr<Progress>> lanes_;  ///< indexed by lane number
   std::vector<std::string> lane_names_;           ///< likewise
+  std::unique_ptr<CallTrail> trail_;  ///< of its device's calls in all lanes; null before on_device
 };
 
 }  // namespace hawser::comm

@@ -41,7 +41,7 @@ class Transport {
   /// transport can, on all ranks.
   virtual void run(const Call& call) = 0;
   /// The devices of the call's members failed in it with `error`, which does not say why. Their hosts meet. Throws
-  /// who did not come, or who came with another call; otherwise `error`. For the thread of the main lane.
+  /// who did not come, or who came with another call; otherwise `error`. For the thread of its lane.
   [[noreturn]] virtual void find_cause(const Call& call, const Error& error) = 0;
   /// Makes all ranks' waiting and later calls throw this error. Returns false if they are broken already.
   /// Allocates nothing.

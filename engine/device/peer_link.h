@@ -3,7 +3,7 @@
 // makes it, so the rules of device.h apply.
 //
 // Calls queue work on the request's stream in order and return at once. All ranks of the group make the same
-// calls. Threading: one thread at a time, the one of that stream.
+// calls. Threading: one thread at a time, the one of that stream; meanwhile one more may wait.
 #pragma once
 
 #include <stdint.h>
@@ -52,9 +52,9 @@ class PeerLink {
   virtual Status send(const void* data, int64_t bytes, int32_t to) noexcept = 0;
   virtual Status recv(void* data, int64_t bytes, int32_t from) noexcept = 0;
 
-  /// Waits until the stream is idle. The time limit starts when the event `reached` has been
-  /// reached: until then this rank's own work is what delays it.
-  virtual Status wait(Event* reached) noexcept = 0;
+  /// Waits until the event `done` of the stream has been reached. The time limit starts when `reached` has been: until
+  /// then this rank's own work is what delays it.
+  virtual Status wait(Event* reached, Event* done) noexcept = 0;
 
   /// Why the last call failed. Never null.
   virtual const char* message() const noexcept = 0;

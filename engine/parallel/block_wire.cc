@@ -2,9 +2,22 @@
 
 #include <algorithm>
 
+#include "engine/comm/comm.h"
+
 namespace hawser::parallel {
 
 using comm::Operation;
+
+namespace {
+
+/// Of addends of `type`, which is that of the sum, too.
+comm::Reduction sum_in(DType type) {
+  comm::Reduction sum;
+  sum.wire = sum.round_to = sum.in_type = sum.out_type = type;
+  return sum;
+}
+
+}  // namespace
 
 void BlockWire::count(Operation operation, int64_t sent, int64_t bytes) {
   note(operation, sent);
@@ -14,6 +27,7 @@ void BlockWire::count(Operation operation, int64_t sent, int64_t bytes) {
 void BlockWire::all_reduce(void* data, DType type, int64_t elements) {
   const int64_t share = (elements + ranks_ - 1) / ranks_;
   count(Operation::kAllReduce, 2 * (ranks_ - 1) * share * dtype_bytes(type), elements * dtype_bytes(type));
+  most_sum_bytes_ = std::max(most_sum_bytes_, comm::device_staging_bytes(share, ranks_, sum_in(type)));
   carry_all_reduce(data, type, elements);
 }
 
@@ -26,6 +40,8 @@ void BlockWire::all_gather(void* full, const void* shard, DType type, int64_t el
 void BlockWire::reduce_scatter(float* shard, const float* full, int64_t elements) {
   const int64_t bytes = elements * dtype_bytes(DType::kF32);
   count(Operation::kReduceScatter, (ranks_ - 1) * bytes, (ranks_ + 1) * bytes);
+  most_sum_bytes_ =
+      std::max(most_sum_bytes_, comm::device_staging_bytes(elements, ranks_, sum_in(DType::kF32)));
   carry_reduce_scatter(shard, full, elements);
 }
 
@@ -47,13 +63,53 @@ void BlockWire::broadcast(void* data, DType type, int64_t elements, int64_t root
   carry_broadcast(data, bytes, root);
 }
 
+RingBytes::RingBytes(int64_t rank, int64_t ranks)
+    : next_((rank + 1) % ranks),
+      previous_((rank + ranks - 1) % ranks),
+      to_next_(static_cast<size_t>(ranks)),
+      from_previous_(static_cast<size_t>(ranks)) {}
+
+comm::Work RingBytes::shift(comm::ProcessGroup* group, void* in, const void* out, int64_t bytes) {
+  to_next_[static_cast<size_t>(next_)] = from_previous_[static_cast<size_t>(previous_)] = bytes;
+  return group->all_to_all_v(in, from_previous_, out, to_next_);
+}
+
+DeviceWire::DeviceWire(comm::ProcessGroup* group)
+    : BlockWire(group->rank(), group->size()), group_(*group), ring_(rank(), ranks()) {}
+
+void DeviceWire::carry_all_reduce(void* data, DType type, int64_t elements) {
+  const comm::AllReducePiece piece{data, data, elements};
+  group_.all_reduce({&piece, 1}, sum_in(type));
+}
+
+void DeviceWire::carry_all_gather(void* full, const void* shard, DType type, int64_t elements) {
+  const comm::GatherPiece piece{full, shard, elements};
+  group_.all_gather({&piece, 1}, type);
+}
+
+void DeviceWire::carry_reduce_scatter(float* shard, const float* full, int64_t elements) {
+  const comm::ReducePiece piece{shard, full, elements};
+  group_.reduce_scatter({&piece, 1}, sum_in(DType::kF32));
+}
+
+void DeviceWire::carry_shift(void* in, const void* out, int64_t bytes) {
+  ring_.shift(&group_, in, out, bytes);
+}
+
+void DeviceWire::carry_all_to_all(void* in, const void* out, int64_t bytes) {
+  group_.all_to_all(in, out, bytes);
+}
+
+void DeviceWire::carry_broadcast(void* data, int64_t bytes, int64_t root) {
+  group_.broadcast(data, bytes, static_cast<int32_t>(root));
+}
+
 GroupWire::GroupWire(comm::ProcessGroup* group, device::HostLink* link, char* staging)
     : BlockWire(group->rank(), group->size()),
       group_(*group),
       link_(*link),
       staging_(staging),
-      to_next_(static_cast<size_t>(ranks())),
-      from_previous_(static_cast<size_t>(ranks())) {}
+      ring_(rank(), ranks()) {}
 
 /// Where the host finds data of the device: at an offset of the staging, or in place.
 char* GroupWire::host_of(const void* data, int64_t offset) const {
@@ -72,9 +128,7 @@ void GroupWire::carry_all_reduce(void* data, DType type, int64_t elements) {
   link_.fetch(host, data, bytes);
   link_.wait();
   const comm::AllReducePiece piece{host, host, elements};
-  comm::Reduction sum;
-  sum.wire = sum.round_to = sum.in_type = sum.out_type = type;
-  group_.wait(group_.all_reduce({&piece, 1}, sum));
+  group_.wait(group_.all_reduce({&piece, 1}, sum_in(type)));
   send_back(data, host, bytes);
 }
 
@@ -94,7 +148,7 @@ void GroupWire::carry_reduce_scatter(float* shard, const float* full, int64_t el
   link_.fetch(host, full, ranks() * bytes);
   link_.wait();
   const comm::ReducePiece piece{own, host, elements};
-  group_.wait(group_.reduce_scatter({&piece, 1}, comm::Reduction()));
+  group_.wait(group_.reduce_scatter({&piece, 1}, sum_in(DType::kF32)));
   send_back(shard, own, bytes);
 }
 
@@ -102,9 +156,7 @@ void GroupWire::carry_shift(void* in, const void* out, int64_t bytes) {
   char *const host = host_of(in, 0), *const own = host_of(out, bytes);
   link_.fetch(own, out, bytes);
   link_.wait();
-  to_next_[static_cast<size_t>((rank() + 1) % ranks())] = bytes;
-  from_previous_[static_cast<size_t>((rank() + ranks() - 1) % ranks())] = bytes;
-  group_.wait(group_.all_to_all_v(host, from_previous_, own, to_next_));
+  group_.wait(ring_.shift(&group_, host, own, bytes));
   send_back(in, host, bytes);
 }
 

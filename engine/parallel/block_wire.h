@@ -19,6 +19,8 @@ class BlockWire {
   int64_t ranks() const { return ranks_; }
   /// The most bytes that one call reads and writes in memory.
   int64_t most_bytes() const { return most_bytes_; }
+  /// The most device memory that one call needs for its sum between devices.
+  int64_t most_sum_bytes() const { return most_sum_bytes_; }
 
   /// Replaces data[elements] by its sum over ranks, in f32. Addends and sum are of `type`: f32 or bf16.
   void all_reduce(void* data, DType type, int64_t elements);
@@ -48,7 +50,19 @@ class BlockWire {
   void count(comm::Operation operation, int64_t sent, int64_t bytes);
 
   int64_t rank_, ranks_;
-  int64_t most_bytes_ = 0;
+  int64_t most_bytes_ = 0, most_sum_bytes_ = 0;
+};
+
+/// A shift is one call of all members, with bytes for one of them.
+class RingBytes {
+ public:
+  RingBytes(int64_t rank, int64_t ranks);
+  /// Sends `out`[bytes] to the next rank, and fills `in` from the previous one.
+  comm::Work shift(comm::ProcessGroup* group, void* in, const void* out, int64_t bytes);
+
+ private:
+  int64_t next_, previous_;
+  std::vector<int64_t> to_next_, from_previous_;  // by member
 };
 
 /// For dry runs: moves nothing.
@@ -74,6 +88,25 @@ class CountingWire final : public BlockWire {
   ExchangeNotes* notes_ = nullptr;
 };
 
+/// From device to device, by a process group whose calls are part of the compute stream. Errors come when the group's
+/// DeviceComm is waited for.
+class DeviceWire final : public BlockWire {
+ public:
+  /// The group must outlive the wire.
+  explicit DeviceWire(comm::ProcessGroup* group);
+
+ private:
+  void carry_all_reduce(void* data, DType type, int64_t elements) override;
+  void carry_all_gather(void* full, const void* shard, DType type, int64_t elements) override;
+  void carry_reduce_scatter(float* shard, const float* full, int64_t elements) override;
+  void carry_shift(void* in, const void* out, int64_t bytes) override;
+  void carry_all_to_all(void* in, const void* out, int64_t bytes) override;
+  void carry_broadcast(void* data, int64_t bytes, int64_t root) override;
+
+  comm::ProcessGroup& group_;
+  RingBytes ring_;
+};
+
 /// Over the hosts, by a process group with a lane of its own. Calls allocate nothing and throw the group's errors.
 class GroupWire final : public BlockWire {
  public:
@@ -94,7 +127,7 @@ class GroupWire final : public BlockWire {
   comm::ProcessGroup& group_;
   device::HostLink& link_;
   char* staging_;
-  std::vector<int64_t> to_next_, from_previous_;  // bytes for each member, in a shift
+  RingBytes ring_;
 };
 
 }  // namespace hawser::parallel

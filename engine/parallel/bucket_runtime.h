@@ -25,11 +25,12 @@ struct DataParallelGroups {
   std::unique_ptr<comm::ProcessGroup> secondary;  ///< the smaller group of /zero/reshard_group
   std::unique_ptr<comm::ProcessGroup> tp_sums;    ///< ranks that have parts of the same gradients: REDUCE_TP
   std::unique_ptr<comm::ProcessGroup> kv_sums;    ///< those with the same key/value heads: REDUCE_KV
-  std::unique_ptr<comm::ProcessGroup>
-      cp;  ///< ranks that divide the columns of the same rows, in that lane too
   /// Of a pipeline, by lane: this rank and a neighbour, of which one sends.
   std::array<std::unique_ptr<comm::ProcessGroup>, plan::kLanes> stages;
-  std::unique_ptr<comm::ProcessGroup> tp;  ///< ranks that compute each block together; a lane of its own
+  // In a lane of their own, of devices if all transfers are:
+  std::unique_ptr<comm::ProcessGroup> tp;        ///< ranks that compute each block together
+  std::unique_ptr<comm::ProcessGroup> cp;        ///< ranks that divide the columns of the same rows
+  std::unique_ptr<comm::ProcessGroup> cp_hosts;  ///< these, for memory of the host
 };
 
 class BucketRuntime {

@@ -7,8 +7,9 @@
 namespace hawser::testing {
 
 void give_to_stream(void* stream, std::function<bool()> work) {
-  cuda_emulation::give(static_cast<cudaStream_t>(stream),
-                       [work = std::move(work)] { return work() ? cudaSuccess : cudaErrorNotReady; });
+  cuda_emulation::give(static_cast<cudaStream_t>(stream), [work = std::move(work)]() mutable {
+    return work() ? cudaSuccess : cudaErrorNotReady;
+  });
 }
 
 }  // namespace hawser::testing

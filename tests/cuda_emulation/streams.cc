@@ -351,11 +351,11 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   return cudaSuccess;
 }
 
+/// Piece by piece: one may have to wait for another rank.
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
-  return hawser::cuda_emulation::give(stream, [work = graph->work] {
-    for (const Work& piece : work) {
-      if (const cudaError_t result = piece(); result != cudaSuccess) return result;
-    }
-    return cudaSuccess;
-  });
+  for (const Work& piece : graph->work) {
+    if (const cudaError_t result = hawser::cuda_emulation::give(stream, piece); result != cudaSuccess)
+      return result;
+  }
+  return cudaSuccess;
 }

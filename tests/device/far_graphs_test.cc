@@ -60,6 +60,7 @@ class FarGraphs : public ::testing::Test {
   }
   void TearDown() override {
     control().cannot_capture = control().fails_captured_fetch = control().fails_launch = false;
+    control().captures_left = INT64_MAX;
     EXPECT_EQ(control().graphs, 0) << "graphs outlived their engine";
   }
 };
@@ -87,6 +88,65 @@ TEST_F(FarGraphs, TrainOnRanksAsTheCpuDoes) {
     hybrid.dp_replicate = hybrid.dp_shard = 2, hybrid.stage = 2;
     for (const Layout& layout : {ddp, zero3, hybrid}) expect_like_cpu(like(), layout, transport);
   }
+}
+
+Layout blocks_of(int64_t tp, int64_t cp, const char* cp_mode = "ring") {
+  Layout layout;
+  layout.tp = tp, layout.cp = cp, layout.cp_mode = cp_mode, layout.accumulation = 2;
+  return layout;
+}
+
+/// Calls and bytes of each group in all steps so far.
+json sent(LayoutRun& run) {
+  json total = json::parse(run.trainer().metrics().json()).at("communication_total");
+  for (json& group : total)
+    for (json& operation : group) operation.erase("wire_bytes");
+  return total;
+}
+
+/// Exchanges inside blocks are captured with the kernels between which they lie.
+TEST_F(FarGraphs, HoldTheExchangesOfDevicesInsideBlocks) {
+  Layout rows = blocks_of(2, 1), zero = blocks_of(2, 1);
+  rows.sequence_parallel = false;
+  zero.dp_shard = 2, zero.stage = 3;
+  for (const Layout& layout : {blocks_of(2, 1), rows, zero, blocks_of(1, 2), blocks_of(1, 2, "ulysses"),
+                               blocks_of(1, 2, "gather"), blocks_of(1, 3), blocks_of(2, 2)})
+    for (const bool like_gpt2 : {true, false}) {
+      Problem problem = like();
+      problem.like_gpt2 = like_gpt2, problem.precision = like_gpt2 ? "fp32" : "bf16";
+      expect_like_cpu(problem, layout, "nccl");
+    }
+}
+
+TEST_F(FarGraphs, CountInTheLedgerAsTheirCallsDo) {
+  const Layout layout = blocks_of(2, 2);
+  LayoutRun cpu(like(), layout), run(far(like(), "nccl"), layout);
+  for (int step = 0; step < 4; ++step) cpu.step(), run.step();
+  const json want = sent(cpu), got = sent(run);
+  for (const char* group : {"tp", "cp"}) EXPECT_EQ(want.at(group), got.at(group)) << group;
+  EXPECT_GT(counts_of(run.trainer()).second, 0);
+}
+
+TEST_F(FarGraphs, AreNoneWhereExchangesGoThroughTheHost) {
+  const Layout layout = blocks_of(2, 1);
+  LayoutRun run(far(), layout);
+  for (int step = 0; step < 3; ++step) run.step();
+  const json info = json::parse(run.trainer().reports().info_json());
+  EXPECT_EQ(info.at("graphs_without"),
+            "no CUDA graphs: exchanges inside blocks go through the host, which takes no part in a graph");
+  const auto config = config::ConfigTree::from_json(layout_config(far(), layout));
+  EXPECT_EQ(json::parse(train::plan_report(config, true)).at("step_graphs"), 0);
+}
+
+/// Ranks that exchange must all capture or none.
+TEST_F(FarGraphs, ThatOneRankCannotCaptureNoRankLaunches) {
+  const Layout layout = blocks_of(2, 1);
+  LayoutRun cpu(like(), layout), run(far(like(), "nccl"), layout);
+  control().captures_left = 3;  // the others of this step fail, whosever they are
+  for (int step = 0; step < 4; ++step) EXPECT_EQ(first_difference({cpu.step()}, {run.step()}), "") << step;
+  const json info = json::parse(run.trainer().reports().info_json());
+  EXPECT_NE(info.at("graphs_without").get<std::string>().find("could not capture a step"), std::string::npos);
+  EXPECT_EQ(counts_of(run.trainer()).second, 0);
 }
 
 /// 3 micro-batches, the norms, the update, and around them what is the host's.

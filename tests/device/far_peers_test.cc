@@ -151,6 +151,34 @@ TEST(FarPeers, NameARankThatHangsAtTheDeadline) {
     EXPECT_NE(error.message().find(words), std::string::npos) << error.message();
 }
 
+/// In the first step each exchange inside a block is watched by itself, later all of a graph are as one. Rank 1 hangs
+/// before `operation` of step `step`.
+void expect_named(const Layout& layout, comm::Operation operation, int step, const char* group) {
+  constexpr double kDeadline = 2;
+  const auto comm = std::make_shared<FaultyComm>(
+      static_cast<int32_t>(layout.world()), 1, kDeadline, [&](comm::Operation now) {
+        if (now == operation) std::this_thread::sleep_for(std::chrono::duration<double>(3 * kDeadline));
+      });
+  Problem problem = on_peers();
+  problem.weights_every = 0;
+  LayoutRun run(problem, layout, comm);
+  for (int before = 0; before < step; ++before) EXPECT_EQ(error_of(run).code(), Code::kOk);
+  comm->arm();
+  const Error error = error_of(run);
+  EXPECT_EQ(error.code(), Code::kTimeout);
+  EXPECT_NE(error.message().find("rank 1 never entered"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find(group), std::string::npos) << error.message();
+}
+
+TEST(FarPeers, NameARankThatHangsInsideABlock) {
+  Layout pair;
+  pair.tp = 2;
+  expect_named(pair, comm::Operation::kAllGather, 0, "of group 'tp'");
+  Layout grid = pair;
+  grid.dp_shard = 2, grid.accumulation = 3, grid.reduce = "per_micro_batch";
+  expect_named(grid, comm::Operation::kReduceScatter, 3, "of group '");
+}
+
 TEST(DeviceTransport, IsNcclForAllRanksOrForNone) {
   const DeviceCard one = {"1", ""}, two = {"2", ""}, without = {"3", "libnccl.so.2 was not found"};
   const auto chosen = [](DeviceTransport wanted, const std::vector<DeviceCard>& cards) {

@@ -67,6 +67,12 @@ class FaultyDevices final : public comm::DeviceComm {
                                          inner_->make_group(std::move(members), std::move(name)));
   }
   const comm::CallTrail& trail() const override { return inner_->trail(); }
+  void wait() override { inner_->wait(); }
+  void drain() noexcept override { inner_->drain(); }
+  void begin_capture() override { inner_->begin_capture(); }
+  comm::CallsOfGraph end_capture() override { return inner_->end_capture(); }
+  void launches(const comm::CapturedCalls& calls) override { inner_->launches(calls); }
+  void launched(const comm::CapturedCalls& calls) override { inner_->launched(calls); }
 
  private:
   const FaultyComm& comm_;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <thread>
 
+#include "engine/comm/queued_group.h"
 #include "engine/device/check.h"
 
 namespace hawser::comm {
@@ -18,12 +19,14 @@ constexpr double kHostsHearSeconds = 2;
 
 }  // namespace
 
-DeviceCollectives::DeviceCollectives(const DeviceUse& use, Transport& transport, Progress& progress)
+DeviceCollectives::DeviceCollectives(const DeviceUse& use, Transport& transport, Progress& progress,
+                                     CallTrail& trail)
     : device_(*use.device),
-      on_(stream_of(device_, progress.lane())),
+      on_(stream_of(use, progress.lane())),
       transport_(transport),
       progress_(progress),
       timeout_seconds_(use.timeout_seconds),
+      trail_(trail),
       marks_(Progress::kQueue + 1),
       in_(static_cast<size_t>(transport.world_size())),
       out_(static_cast<size_t>(transport.world_size())),
@@ -32,10 +35,11 @@ DeviceCollectives::DeviceCollectives(const DeviceUse& use, Transport& transport,
   for (Marks& m : marks_) m.reached = make_mark(), m.done = make_mark();
 }
 
-/// The main lane has the communication stream, any other a new one.
-StreamId DeviceCollectives::stream_of(device::Device& device, int32_t lane) {
+/// The main lane has the communication stream, any other a new one, unless its calls are the compute stream's.
+StreamId DeviceCollectives::stream_of(const DeviceUse& use, int32_t lane) {
+  if (use.in_compute_stream) return kCompute;
   StreamId id = StreamId::kCommunication;
-  if (lane != 0) device::check(device, device.make_stream(&id));
+  if (lane != 0) device::check(*use.device, use.device->make_stream(&id));
   return id;
 }
 
@@ -68,10 +72,10 @@ void DeviceCollectives::connect(int32_t index, const std::string& name, ProcessG
   made.link.reset(link);
   group_ = &made;
   device::PeerId id{};
-  if (made.member == 0) check_link(link->make_id(&id));
+  if (made.member == 0) check_link(made, link->make_id(&id));
   hosts.wait(hosts.broadcast(id.bytes, sizeof(id.bytes), 0));
   try {
-    check_link(link->connect(id));
+    check_link(made, link->connect(id));
   } catch (...) {
     fail_with_reason(Error::caught(transport_.rank()));
   }
@@ -80,25 +84,68 @@ void DeviceCollectives::connect(int32_t index, const std::string& name, ProcessG
 void DeviceCollectives::issues(const Call& call, uint64_t ticket) {
   trail_.add(call, groups_.at(call.group).name);
   check(device_.record(marks(ticket).reached.get(), kCompute));
+  if (!in_compute_stream()) return;
+  group_ = &groups_.at(call.group);
+  try {
+    give(call);
+  } catch (const Error&) {
+    // The link stays closed with the reason: who watches over the call finds it there, and then its cause.
+  }
+  check(device_.record(marks(ticket).done.get(), kCompute));
 }
+
+bool DeviceCollectives::captures(const Call& call, QueuedGroup* group) {
+  if (captured_ == nullptr) return false;
+  group_ = &groups_.at(call.group);
+  give(call);
+  captured_->calls.push_back({call, group});
+  return true;
+}
+
+void ForgetCalls::operator()(CapturedCalls* calls) const { delete calls; }
+
+void DeviceCollectives::begin_capture() { captured_.reset(new CapturedCalls); }
+
+CallsOfGraph DeviceCollectives::end_capture() { return std::move(captured_); }
+
+void DeviceCollectives::launches(const CapturedCalls& calls) {
+  if (calls.calls.empty()) return;
+  transport_.fault().raise_if_set();
+  check(device_.record(marks(progress_.next_ticket()).reached.get(), kCompute));
+}
+
+void DeviceCollectives::launched(const CapturedCalls& calls) {
+  if (calls.calls.empty()) return;
+  check(device_.record(marks(progress_.next_ticket()).done.get(), kCompute));
+  const CapturedCalls::One* first = nullptr;
+  for (const CapturedCalls::One& one : calls.calls) {
+    trail_.add(one.call, groups_.at(one.call.group).name);
+    one.group->launched(one.call, std::exchange(first, &calls.calls.front()) == nullptr);
+  }
+}
+
+void DeviceCollectives::wait() { progress_.wait(progress_.next_ticket() - 1); }
 
 void DeviceCollectives::follow(uint64_t ticket) {
   if (!progress_.wait_given(ticket)) check(device_.wait(marks(ticket).done.get(), kCompute));
 }
 
 void DeviceCollectives::run(const Call& call) {
-  group_ = &groups_.at(call.group);
+  Group& group = groups_.at(call.group);
   Marks& own = marks(call.ticket);
   try {
-    check(device_.wait(own.reached.get(), on_));
-    give(call);
-    check(device_.record(own.done.get(), on_));
-    progress_.given(call.ticket);
-    check_link(group_->link->wait(own.reached.get()));
+    if (!in_compute_stream()) {
+      group_ = &group;
+      check(device_.wait(own.reached.get(), on_));
+      give(call);
+      check(device_.record(own.done.get(), on_));
+      progress_.given(call.ticket);
+    }
+    check_link(group, group.link->wait(own.reached.get(), own.done.get()));
     check(device_.error());
   } catch (...) {
-    (void)device_.synchronize(on_);
-    fail_with_cause(call, Error::caught(transport_.rank()));
+    if (!in_compute_stream()) (void)device_.synchronize(on_);
+    fail_with_cause(group, call, Error::caught(transport_.rank()));
   }
 }
 
@@ -114,11 +161,11 @@ void DeviceCollectives::give(const Call& call) {
     case Operation::kAllToAll:
       return all_to_all(call);
     case Operation::kBroadcast:
-      return check_link(link.broadcast(call.out, call.bytes, call.signature.root));
+      return check_link(*group_, link.broadcast(call.out, call.bytes, call.signature.root));
     case Operation::kSend:
-      return check_link(link.send(call.in, call.bytes, call.peer));
+      return check_link(*group_, link.send(call.in, call.bytes, call.peer));
     case Operation::kRecv:
-      return check_link(link.recv(call.out, call.bytes, call.peer));
+      return check_link(*group_, link.recv(call.out, call.bytes, call.peer));
     case Operation::kAllReduceI64:
     case Operation::kBarrier:
     case Operation::kCount:
@@ -128,8 +175,8 @@ void DeviceCollectives::give(const Call& call) {
 
 void DeviceCollectives::all_gather(const Call& call) {
   for (const GatherPiece& piece : call.gather)
-    check_link(group_->link->all_gather(piece.full, piece.shard,
-                                        piece.shard_elements * dtype_bytes(call.signature.type)));
+    check_link(*group_, group_->link->all_gather(piece.full, piece.shard,
+                                                 piece.shard_elements * dtype_bytes(call.signature.type)));
 }
 
 void DeviceCollectives::all_to_all(const Call& call) {
@@ -147,19 +194,19 @@ void DeviceCollectives::all_to_all(const Call& call) {
 /// Members outside the row have no bytes, which takes no message.
 void DeviceCollectives::all_to_all(const Row&, char* in, const Messages& received, const char* out,
                                    const Messages& sent) {
-  check_link(group_->link->all_to_all(in, received.at.data(), received.bytes.data(), out, sent.at.data(),
-                                      sent.bytes.data()));
+  check_link(*group_, group_->link->all_to_all(in, received.at.data(), received.bytes.data(), out,
+                                               sent.at.data(), sent.bytes.data()));
 }
 
 bool DeviceCollectives::all_gather(char* all, const void* own, int64_t bytes) {
-  check_link(group_->link->all_gather(all, own, bytes));
+  check_link(*group_, group_->link->all_gather(all, own, bytes));
   return true;
 }
 
 void DeviceCollectives::check(device::Status status) const { device::check(device_, status); }
 
-void DeviceCollectives::check_link(device::Status status) {
-  if (status != 0) throw Error(static_cast<Code>(status), group_->link->message());
+void DeviceCollectives::check_link(const Group& group, device::Status status) {
+  if (status != 0) throw Error(static_cast<Code>(status), group.link->message());
 }
 
 /// Another rank may have failed first; its reason takes precedence.
@@ -174,14 +221,14 @@ void DeviceCollectives::fail_with_reason(const Error& error) {
 
 /// A link that waits in vain, or whose peer closed its own, cannot tell why. Two ranks that pass something to
 /// each other know of whom they speak; in a collective the hosts find out.
-void DeviceCollectives::fail_with_cause(const Call& call, const Error& error) {
+void DeviceCollectives::fail_with_cause(const Group& group, const Call& call, const Error& error) {
   transport_.look();
   const bool unclear = error.code() == Code::kTimeout || error.code() == Code::kUnavailable;
   if (!unclear) throw error;
-  const std::string with = call.peer < 0 ? "" : fmt::format(" with rank {}", group_->ranks[call.peer]);
+  const std::string with = call.peer < 0 ? "" : fmt::format(" with rank {}", group.ranks[call.peer]);
   const Error named(error.code(), fmt::format("{} {} of group '{}' on rank {}{}: {}",
                                               operation_name(call.signature.operation), call.sequence,
-                                              group_->name, transport_.rank(), with, error.message()));
+                                              group.name, transport_.rank(), with, error.message()));
   if (call.peer < 0) transport_.find_cause(call, named);
   fail_with_reason(named);
 }

@@ -6,6 +6,10 @@
 // Order: the issuing thread marks the compute stream (`reached`) and goes on; the communication stream begins
 // behind that mark and sets one of its own (`done`), which `follow` makes the compute stream wait for. The
 // progress thread carries out one call after the other and watches over each until it is done.
+//
+// Calls in the compute stream (DeviceUse::in_compute_stream) lie between the two marks there. The issuing thread carries
+// them out, and the progress thread only watches. They may be captured in a graph. Each of its launches is then watched as
+// one call, its first.
 #pragma once
 
 #include <map>
@@ -28,10 +32,20 @@ struct FreeEvent {
 /// An event that marks a point in a stream.
 using Mark = std::unique_ptr<device::Event, FreeEvent>;
 
+class QueuedGroup;
+
+struct CapturedCalls {
+  struct One {
+    Call call;
+    QueuedGroup* group;
+  };
+  std::vector<One> calls;
+};
+
 class DeviceCollectives final : private RowExchange {
  public:
   /// Allocates all memory and events. The arguments must outlive this object.
-  DeviceCollectives(const DeviceUse& use, Transport& transport, Progress& progress);
+  DeviceCollectives(const DeviceUse& use, Transport& transport, Progress& progress, CallTrail& trail);
   /// Waits until none of its calls is in flight.
   ~DeviceCollectives();
   DeviceCollectives(const DeviceCollectives&) = delete;
@@ -44,9 +58,20 @@ class DeviceCollectives final : private RowExchange {
   void connect(int32_t index, const std::string& name, ProcessGroup& hosts);
   /// Announces the next call and its ticket. It comes after the work submitted to the compute stream so far.
   void issues(const Call& call, uint64_t ticket);
+  /// During a capture: captures the call, and returns true.
+  bool captures(const Call& call, QueuedGroup* group);
   /// ProcessGroup::follow.
   void follow(uint64_t ticket);
   const CallTrail& trail() const { return trail_; }
+
+  // DeviceComm
+
+  void wait();
+  void drain() { progress_.drain(); }
+  void begin_capture();
+  CallsOfGraph end_capture();
+  void launches(const CapturedCalls& calls);
+  void launched(const CapturedCalls& calls);
 
   /// For the progress thread: returns when the call is done.
   void run(const Call& call);
@@ -65,13 +90,14 @@ class DeviceCollectives final : private RowExchange {
     Mark reached, done;
   };
 
-  static device::StreamId stream_of(device::Device& device, int32_t lane);
+  static device::StreamId stream_of(const DeviceUse& use, int32_t lane);
+  bool in_compute_stream() const { return on_ == device::StreamId::kCompute; }
   Mark make_mark();
   Marks& marks(uint64_t ticket) { return marks_[ticket % marks_.size()]; }
   void check(device::Status status) const;
-  void check_link(device::Status status);
+  static void check_link(const Group& group, device::Status status);
   [[noreturn]] void fail_with_reason(const Error& error);
-  [[noreturn]] void fail_with_cause(const Call& call, const Error& error);
+  [[noreturn]] void fail_with_cause(const Group& group, const Call& call, const Error& error);
   static device::Status stopped(void* self) noexcept;
 
   void give(const Call& call);
@@ -87,11 +113,12 @@ class DeviceCollectives final : private RowExchange {
   Progress& progress_;
   const double timeout_seconds_;
   std::map<int32_t, Group> groups_;  ///< keyed by index; grows only between calls
-  CallTrail trail_;
+  CallTrail& trail_;
   std::vector<Marks> marks_;
   Messages in_, out_;  ///< of all_to_all
   OrderedSums sums_;
-  Group* group_ = nullptr;  ///< group of the running call
+  Group* group_ = nullptr;  ///< group of the call that is being carried out
+  CallsOfGraph captured_;   ///< null unless calls are being captured
 };
 
 }  // namespace hawser::comm

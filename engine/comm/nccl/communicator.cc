@@ -45,12 +45,14 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::make_id(UniqueId* id) {
+  const Lock lock(mutex_);
   operation_ = "make_id";
   const int result = api_.GetUniqueId(id);
   return result == kSuccess ? 0 : refused(result, "ncclGetUniqueId");
 }
 
 Status Communicator::connect(const UniqueId& id) {
+  const Lock lock(mutex_);
   operation_ = "connect";
   deadline_ = steady_seconds() + request_.timeout_seconds;
   Config config;
@@ -63,13 +65,14 @@ Status Communicator::begin(const char* operation) {
   if (broken_ != 0) return broken_;
   operation_ = operation;
   deadline_ = steady_seconds() + request_.timeout_seconds;
-  if (const Status status = interrupted("start"); status != 0) return status;
+  if (const Status status = interrupted("start", deadline_); status != 0) return status;
   const int result = api_.GroupStart();
   in_group_ = result == kSuccess;
   return in_group_ ? 0 : refused(result, "ncclGroupStart");
 }
 
 Status Communicator::all_gather(void* full, const void* shard, int64_t bytes) {
+  const Lock lock(mutex_);
   if (const Status status = begin("all_gather"); status != 0) return status;
   const int result =
       bytes > 0 ? api_.AllGather(shard, full, static_cast<size_t>(bytes), kUint8, comm_, stream_.stream)
@@ -80,6 +83,7 @@ Status Communicator::all_gather(void* full, const void* shard, int64_t bytes) {
 
 Status Communicator::all_to_all(void* out, const int64_t* out_offsets, const int64_t* out_bytes,
                                 const void* in, const int64_t* in_offsets, const int64_t* in_bytes) {
+  const Lock lock(mutex_);
   if (const Status status = begin("all_to_all"); status != 0) return status;
   for (int peer = 0; peer < request_.ranks; ++peer) {
     int result = kSuccess;
@@ -98,6 +102,7 @@ Status Communicator::all_to_all(void* out, const int64_t* out_offsets, const int
 
 /// Uses sends from the root: one form for every size, and no in-place rules.
 Status Communicator::broadcast(void* data, int64_t bytes, int root) {
+  const Lock lock(mutex_);
   if (const Status status = begin("broadcast"); status != 0) return status;
   for (int peer = 0; bytes > 0 && peer < request_.ranks; ++peer) {
     int result = kSuccess;
@@ -111,6 +116,7 @@ Status Communicator::broadcast(void* data, int64_t bytes, int root) {
 }
 
 Status Communicator::send(const void* data, int64_t bytes, int to) {
+  const Lock lock(mutex_);
   if (const Status status = begin("send"); status != 0) return status;
   const int result =
       bytes > 0 ? api_.Send(data, static_cast<size_t>(bytes), kUint8, to, comm_, stream_.stream) : kSuccess;
@@ -119,6 +125,7 @@ Status Communicator::send(const void* data, int64_t bytes, int to) {
 }
 
 Status Communicator::recv(void* data, int64_t bytes, int from) {
+  const Lock lock(mutex_);
   if (const Status status = begin("recv"); status != 0) return status;
   const int result =
       bytes > 0 ? api_.Recv(data, static_cast<size_t>(bytes), kUint8, from, comm_, stream_.stream) : kSuccess;
@@ -127,14 +134,9 @@ Status Communicator::recv(void* data, int64_t bytes, int from) {
 }
 
 /// Earlier work of the stream is this rank's own, so it has no time limit.
-Status Communicator::wait(device::Event* reached) {
-  if (broken_ != 0) return broken_;
-  deadline_ = HUGE_VAL;
-  if (reached != nullptr) {
-    if (const Status status = wait_for_event(reached, "its own work"); status != 0) return status;
-  }
-  deadline_ = steady_seconds() + request_.timeout_seconds;
-  return wait_for_event(nullptr, "the others' data");
+Status Communicator::wait(device::Event* reached, device::Event* done) {
+  if (const Status status = wait_for_event(reached, "its own work", HUGE_VAL); status != 0) return status;
+  return wait_for_event(done, "the others' data", steady_seconds() + request_.timeout_seconds);
 }
 
 Status Communicator::finish() {
@@ -151,32 +153,38 @@ Status Communicator::wait_for_library() {
     if (asked != kSuccess) return refused(asked, "ncclCommGetAsyncError");
     if (result == kSuccess) return 0;
     if (result != kInProgress) return refused(result, "a rank of the group");
-    if (const Status status = interrupted("NCCL"); status != 0) return status;
+    if (const Status status = interrupted("NCCL", deadline_); status != 0) return status;
+    pause_for(look);
+  }
+}
+
+Status Communicator::wait_for_event(device::Event* event, const char* waiting_for, double deadline) {
+  for (int look = 0;; ++look) {
+    if (const Status status = look_at(event, waiting_for, deadline); status >= 0) return status;
     pause_for(look);
   }
 }
 
 /// If a peer dies during a transfer, NCCL reports it, not the stream.
-Status Communicator::wait_for_event(device::Event* event, const char* waiting_for) {
-  for (int look = 0;; ++look) {
-    const char* why = "";
-    const int state = stream_.poll(stream_.user, event, &why);
-    if (state < 0)
-      return failed(code_number(Code::kDeviceUnavailable), "the stream of transfers failed", why);
-    int result = kSuccess;
-    const int asked = api_.CommGetAsyncError(comm_, &result);
-    if (asked != kSuccess) return refused(asked, "ncclCommGetAsyncError");
-    if (result != kSuccess && result != kInProgress) return refused(result, "a rank of the group");
-    if (state == 0) return 0;
-    if (const Status status = interrupted(waiting_for); status != 0) return status;
-    pause_for(look);
-  }
+Status Communicator::look_at(device::Event* event, const char* waiting_for, double deadline) {
+  const Lock lock(mutex_);
+  if (broken_ != 0) return broken_;
+  const char* why = "";
+  const int state = stream_.poll(stream_.user, event, &why);
+  if (state < 0) return failed(code_number(Code::kDeviceUnavailable), "the stream of transfers failed", why);
+  int result = kSuccess;
+  const int asked = api_.CommGetAsyncError(comm_, &result);
+  if (asked != kSuccess) return refused(asked, "ncclCommGetAsyncError");
+  if (result != kSuccess && result != kInProgress) return refused(result, "a rank of the group");
+  if (state == 0) return 0;
+  const Status status = interrupted(waiting_for, deadline);
+  return status != 0 ? status : -1;
 }
 
-Status Communicator::interrupted(const char* waiting_for) {
+Status Communicator::interrupted(const char* waiting_for, double deadline) {
   const Status stopped = request_.stop != nullptr ? request_.stop(request_.user) : 0;
   if (stopped != 0) return failed(stopped, "stopped", "");
-  if (steady_seconds() < deadline_) return 0;
+  if (steady_seconds() < deadline) return 0;
   char after[96];
   snprintf(after, sizeof after, "waited %.3g s for %s", request_.timeout_seconds, waiting_for);
   return failed(code_number(Code::kTimeout), after,

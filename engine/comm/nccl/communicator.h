@@ -3,8 +3,10 @@
 // clock and asks whether to continue. After a failure the communicator is gone, and every later call reports
 // why.
 //
-// Part of the CUDA plugin: the part of a PeerLink that does not use CUDA. One thread at a time.
+// Part of the CUDA plugin: the part of a PeerLink that does not use CUDA. One thread gives calls, another may wait.
 #pragma once
+
+#include <mutex>
 
 #include "engine/comm/nccl/nccl_library.h"
 #include "engine/device/peer_link.h"
@@ -15,8 +17,7 @@ namespace hawser::comm::nccl {
 struct StreamUse {
   void* stream = nullptr;  ///< cudaStream_t
   void* user = nullptr;
-  /// Polls the event, or with null all work of the stream: 0: complete; 1: not yet; -1: work failed, with a
-  /// text in *why.
+  /// Polls the event: 0: complete; 1: not yet; -1: work failed, with a text in *why.
   int (*poll)(void* user, device::Event* event, const char** why) = nullptr;
 };
 
@@ -41,30 +42,34 @@ class Communicator {
   Status broadcast(void* data, int64_t bytes, int root);
   Status send(const void* data, int64_t bytes, int to);
   Status recv(void* data, int64_t bytes, int from);
-  /// A null `reached` counts as complete.
-  Status wait(device::Event* reached);
+  Status wait(device::Event* reached, device::Event* done);
 
   /// Why the last call failed.
   const char* message() const { return message_; }
 
  private:
+  using Lock = std::lock_guard<std::mutex>;
+
   Status begin(const char* operation);
   Status failed(Status code, const char* what, const char* why);
   Status refused(int result, const char* function);
   /// Ends the group of calls that `begin` opened, and waits until the stream has them.
   Status finish();
   Status wait_for_library();
-  Status wait_for_event(device::Event* event, const char* waiting_for);
+  Status wait_for_event(device::Event* event, const char* waiting_for, double deadline);
+  /// The same, looking once: -1 if it is not there yet.
+  Status look_at(device::Event* event, const char* waiting_for, double deadline);
   /// Not 0 if the deadline has passed or the caller asked to stop.
-  Status interrupted(const char* waiting_for);
+  Status interrupted(const char* waiting_for, double deadline);
   void drop();
 
   const Api& api_;
   const StreamUse stream_;
   const device::PeerLinkRequest request_;
+  std::mutex mutex_;  ///< held by a call until the stream has it, and by a wait for each look
   Comm comm_ = nullptr;
   const char* operation_ = "";
-  double deadline_ = 0;
+  double deadline_ = 0;  ///< of the call that is being given
   bool in_group_ = false;
   Status broken_ = 0;
   char message_[512] = {};

@@ -1,4 +1,4 @@
-// The PeerLink of a GPU: a Communicator on its communication stream. Part of the CUDA plugin.
+// The PeerLink of a GPU: a Communicator on one of its streams. Part of the CUDA plugin.
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,11 +20,9 @@ using kernels::cuda::CudaStream;
 
 static_assert(sizeof(UniqueId) == sizeof(PeerId));
 
-/// Polls the stream or an event, and leaves no error state behind.
-int poll_stream(void* user, Event* event, const char** why) {
-  const auto handle = static_cast<cudaStream_t>(user);
-  const cudaError_t result =
-      event != nullptr ? cudaEventQuery(reinterpret_cast<cudaEvent_t>(event)) : cudaStreamQuery(handle);
+/// Leaves no error state behind.
+int poll_event(void*, Event* event, const char** why) {
+  const cudaError_t result = cudaEventQuery(reinterpret_cast<cudaEvent_t>(event));
   if (result == cudaSuccess) return 0;
   cudaGetLastError();
   if (result == cudaErrorNotReady) return 1;
@@ -36,7 +34,7 @@ int poll_stream(void* user, Event* event, const char** why) {
 class NcclLink final : public PeerLink {
  public:
   NcclLink(const comm::nccl::Api& api, const CudaStream& stream, const PeerLinkRequest& request)
-      : context_(stream.context), communicator_(api, {stream.handle, stream.handle, &poll_stream}, request) {}
+      : context_(stream.context), communicator_(api, {stream.handle, nullptr, &poll_event}, request) {}
 
   Status make_id(PeerId* out) noexcept override {
     const ContextScope scope(context_);
@@ -72,9 +70,9 @@ class NcclLink final : public PeerLink {
     const ContextScope scope(context_);
     return communicator_.recv(data, bytes, from);
   }
-  Status wait(Event* reached) noexcept override {
+  Status wait(Event* reached, Event* done) noexcept override {
     const ContextScope scope(context_);
-    return communicator_.wait(reached);
+    return communicator_.wait(reached, done);
   }
   const char* message() const noexcept override { return communicator_.message(); }
   void destroy() noexcept override {

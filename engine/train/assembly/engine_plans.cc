@@ -260,6 +260,17 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   return plans;
 }
 
+/// Memory for the exchanges inside a block, one at a time.
+void add_exchanges(EnginePlans* plans, const Target& target, const parallel::BlockWire& wire,
+                   const parallel::BlockWire& column_wire) {
+  if (target.peers) {
+    plans->device_exchange_bytes = std::max(wire.most_sum_bytes(), column_wire.most_sum_bytes());
+    plans->device_transport_bytes += plans->device_exchange_bytes;
+  } else if (!target.in_place) {
+    plans->pinned.exchange = std::max(wire.most_bytes(), column_wire.most_bytes());
+  }
+}
+
 }  // namespace
 
 std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::ResolvedConfig& config,
@@ -281,8 +292,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
       stage.keeps_sent = keeps;
       all.push_back(plans_of_stage(model, config, target, inference, strategy, stage,
                                    mesh.at(0, mesh::Axis::kPp, s), sizes));
-      if (!target.in_place)
-        all.back().pinned.exchange = std::max(wire.most_bytes(), column_wire.most_bytes());
+      add_exchanges(&all.back(), target, wire, column_wire);
     }
     stopped = where_they_stop(all);
     if (stopped.empty()) return all;

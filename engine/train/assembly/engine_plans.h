@@ -43,8 +43,10 @@ struct EnginePlans {
   plan::Plan eval, logits, generate;
   int64_t arena_bytes = 0;  ///< enough for any of the plans
   PinnedBytes pinned;
-  bool peers = false;                  ///< copied from Target
-  int64_t device_transport_bytes = 0;  ///< device memory beside the arena, for sums of the largest transfer
+  bool peers = false;  ///< copied from Target
+  /// Device memory beside the arena, for the sums of the largest transfer and of the largest exchange inside a block.
+  int64_t device_transport_bytes = 0;
+  int64_t device_exchange_bytes = 0;  ///< the latter alone
 
   int64_t device_bytes() const { return arena_bytes + device_transport_bytes; }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "engine/comm/gate.h"
 #include "engine/nn/rope_table.h"
@@ -15,6 +16,9 @@ namespace {
 std::vector<int32_t> to_ranks(const std::vector<int64_t>& ranks) {
   return std::vector<int32_t>(ranks.begin(), ranks.end());
 }
+
+/// Over the hosts its calls run at once, because a block waits for each.
+const comm::Lane kBlockLane{.name = "block", .at_once = true};
 
 /// The lanes of messages between stages that a rank's plans use.
 std::set<plan::Lane> used_lanes(const EnginePlans& plans) {
@@ -96,8 +100,10 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   setup.runtime = runtime_.get();
   if (!shared.inference && shared.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);
-  // Exchanges inside a block go through the host, which a captured graph cannot.
-  setup.graphs = shared.config.cuda.graphs && machine_.device().info().captures && !exchange_ && !columns_;
+  setup.exchanges = block_peers_.get();
+  setup.graphs = shared.config.cuda.graphs && machine_.device().info().captures;
+  if ((exchange_ || columns_) && !block_peers_)
+    setup.no_graphs = "exchanges inside blocks go through the host, which takes no part in a graph";
   executor_ = std::make_unique<Executor>(std::move(setup), plans().any());
   fill_rope_table();
 }
@@ -105,18 +111,23 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
 /// Device work may still be running, so it is awaited before its memory is freed. Its errors are ignored.
 Rank::~Rank() {
   peers_.reset();
+  block_peers_.reset();
   (void)machine_.device().synchronize(device::StreamId::kCompute);
 }
 
 void Rank::make_exchanges() {
   const PinnedBytes& pinned = plans().pinned;
   char* const staging = pinned.exchange > 0 ? pinned_->data() + pinned.step + pinned.transfers : nullptr;
+  const auto wire_of = [&](comm::ProcessGroup* group) -> std::unique_ptr<parallel::BlockWire> {
+    if (block_peers_) return std::make_unique<parallel::DeviceWire>(group);
+    return std::make_unique<parallel::GroupWire>(group, &machine_.link(), staging);
+  };
   if (groups_.cp) {
-    column_wire_ = std::make_unique<parallel::GroupWire>(groups_.cp.get(), &machine_.link(), staging);
+    column_wire_ = wire_of(groups_.cp.get());
     columns_ = parallel::make_column_exchange(shared_.config.mesh.cp_mode, column_wire_.get());
   }
   if (!groups_.tp) return;
-  wire_ = std::make_unique<parallel::GroupWire>(groups_.tp.get(), &machine_.link(), staging);
+  wire_ = wire_of(groups_.tp.get());
   exchange_ = parallel::make_exchange(shared_.config.mesh.sequence_parallel, wire_.get());
   cached_exchange_ = parallel::make_exchange(false, wire_.get());
 }
@@ -124,10 +135,16 @@ void Rank::make_exchanges() {
 void Rank::reach_peers() {
   const std::shared_ptr<device::Device>& device = machine_.link().shared_device();
   sums_ = device::Arena::create(device, plans().device_transport_bytes);
-  peers_ = comm_->on_device({.device = device.get(),
-                             .staging = sums_->data(),
-                             .staging_bytes = sums_->bytes(),
-                             .timeout_seconds = shared_.config.comm.timeout_seconds});
+  const int64_t exchange = plans().device_exchange_bytes, transfers = sums_->bytes() - exchange;
+  comm::DeviceUse use;
+  use.device = device.get();
+  use.timeout_seconds = shared_.config.comm.timeout_seconds;
+  use.staging = sums_->data(), use.staging_bytes = transfers;
+  peers_ = comm_->on_device(use);
+  if (shared_.mesh.degree(mesh::Axis::kTp) * shared_.mesh.degree(mesh::Axis::kCp) == 1) return;
+  use.staging = sums_->data() + transfers, use.staging_bytes = exchange;
+  use.lane = kBlockLane, use.in_compute_stream = true;
+  block_peers_ = comm_->on_device(use);
 }
 
 void Rank::fill_rope_table() {
@@ -158,19 +175,18 @@ void Rank::rehearse() {
 
 /// All are known before the first is made, so that the connections of all are counted together.
 void Rank::make_groups() {
+  using enum comm::Pairs;
   struct Wanted {
     std::unique_ptr<comm::ProcessGroup>* to;
-    bool of_devices;
+    comm::DeviceComm* devices;  ///< null: the hosts' memory
   };
   std::vector<comm::GroupRequest> requests;
   std::vector<Wanted> wanted;
   const auto want = [&](std::unique_ptr<comm::ProcessGroup>& to, const std::vector<mesh::SubAxis>& axes,
                         const char* name, comm::Pairs pairs, const comm::Lane& lane = {}) {
     requests.push_back({to_ranks(group(shared_.mesh, number_, axes)), name, lane, pairs});
-    wanted.push_back(
-        {&to, peers_ != nullptr && pairs == comm::Pairs::kAll && lane.name == comm::Lane().name});
+    wanted.push_back({&to, pairs == kAll && lane.name == comm::Lane().name ? peers_.get() : nullptr});
   };
-  using enum comm::Pairs;
   const parallel::StateLayout& layout = layout_->over_mesh();
   const auto& scatter = layout.reduction().scatter;
   const auto& across = layout.reduction().across;
@@ -183,16 +199,19 @@ void Rank::make_groups() {
     const bool of_tp = sum.op == plan::Op::kReduceTp;
     want(of_tp ? groups_.tp_sums : groups_.kv_sums, sum.axes, of_tp ? "tp_sums" : "kv_sums", kAll);
   }
-  const comm::Lane block{.name = "block", .at_once = true};
-  if (shared_.mesh.degree(kTp) > 1) want(groups_.tp, {kTp}, "tp", kAll, block);
-  if (shared_.mesh.degree(kCp) > 1) want(groups_.cp, {kCp}, "cp", kAll, block);
+  for (const auto& [to, axis, name] : {std::tuple{&groups_.tp, kTp, "tp"}, {&groups_.cp, kCp, "cp"}}) {
+    if (shared_.mesh.degree(axis) == 1) continue;
+    want(*to, {axis}, name, kAll, kBlockLane);
+    wanted.back().devices = block_peers_.get();
+  }
+  if (shared_.mesh.degree(kCp) > 1 && block_peers_) want(groups_.cp_hosts, {kCp}, "cp (hosts)", kTree);
   std::set<plan::Lane> lanes = used_lanes(plans());
   const parallel::GroupLayout& table = layout_->group(layout_->table().group);
   if (layout_->table_travels() && table.here) lanes.insert(plan::Lane::kTable);  // to publish weights
   for (const plan::Lane lane : lanes) {
     const Message m = message_of(shared_.mesh, number_, lane);
     requests.push_back({m.members, m.name, {.name = m.name, .sums = false}, kAll});
-    wanted.push_back({&groups_.stages[static_cast<size_t>(lane)], false});
+    wanted.push_back({&groups_.stages[static_cast<size_t>(lane)], nullptr});
   }
   if (!layout.secondary_axes().empty()) want(groups_.secondary, layout.secondary_axes(), "secondary", kAll);
   // Savers wait for slow disks, so their group has no deadline. The death of a rank still ends the wait.
@@ -201,8 +220,8 @@ void Rank::make_groups() {
   comm_->expect(requests);
   for (size_t i = 0; i < wanted.size(); ++i) {
     const comm::GroupRequest& r = requests[i];
-    *wanted[i].to = wanted[i].of_devices ? peers_->make_group(r.members, r.name)
-                                         : comm_->make_group(r.members, r.name, r.lane, r.pairs);
+    *wanted[i].to = wanted[i].devices ? wanted[i].devices->make_group(r.members, r.name)
+                                      : comm_->make_group(r.members, r.name, r.lane, r.pairs);
   }
 }
 

@@ -88,7 +88,7 @@ class Rank {
   std::shared_ptr<device::Arena> arena_;
   std::shared_ptr<device::Arena> pinned_;  // host side of copies, unless the device is worked on in place
   std::shared_ptr<device::Arena> sums_;    // device memory for sums over ranks, if the device makes them
-  std::unique_ptr<comm::DeviceComm> peers_;
+  std::unique_ptr<comm::DeviceComm> peers_, block_peers_;  // for transfers, and for exchanges inside a block
   std::unique_ptr<parallel::BucketRuntime> runtime_;
   std::optional<optim::Optimizer> optimizer_;  // none for inference
   std::unique_ptr<parallel::BlockWire> wire_, column_wire_;

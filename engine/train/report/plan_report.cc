@@ -288,7 +288,8 @@ void PlanReport::add_ranks(OrderedJson* report) const {
 /// Graph launches per step, in place of single launches; 0 if there are none (StepGraphs).
 int64_t PlanReport::step_graphs() const {
   const bool captures = device_.plugin && machine_->device().info().captures;
-  if (!captures || !a_.config.cuda.graphs || a_.config.data.packing) return 0;
+  const bool exchanges = a_.config.mesh.tp * a_.config.mesh.cp > 1;
+  if (!captures || !a_.config.cuda.graphs || a_.config.data.packing || (exchanges && !plans_.peers)) return 0;
   const plan::Plan& train = plans_.train;
   return std::ssize(plan::segments(train, 0, train.commit)) +
          std::ssize(plan::segments(train, train.commit, train.instructions.size()));

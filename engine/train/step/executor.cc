@@ -25,12 +25,12 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   StepGraphs::Stretch* const stretch =
       fixed ? graphs_.stretch(plan, begin, end, {run->batch, run->seq, run->training, run->weights})
             : nullptr;
-  const bool captures = stretch != nullptr && stretch->has_run;
-  auto segment = captures ? stretch->segments.begin() : decltype(stretch->segments.begin()){};
   // Clean up on failure: no slot may stay live and no transfer in flight.
   try {
+    const bool in_graphs = captures(plan, stretch, run);
+    auto segment = in_graphs ? stretch->segments.begin() : decltype(stretch->segments.begin()){};
     for (size_t i = begin; i < end;) {
-      if (captures && segment != stretch->segments.end() && segment->at.begin == i) {
+      if (in_graphs && segment != stretch->segments.end() && segment->at.begin == i) {
         run_segment(plan, &*segment, run);
         i = segment++->at.end;
       } else {
@@ -43,9 +43,31 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   }
   if (recording_) recording_->drains();
   wait_for(plan, transfers_.started());
-  transfers_.finish();
+  finish();
   if (recording_) recording_->end_half(end);
   if (stretch != nullptr) stretch->has_run = true;
+}
+
+/// Whether to launch graphs. Calls between devices must be captured on all ranks or on none, so all segments are captured
+/// before the first is launched.
+bool Executor::captures(const plan::Plan& plan, StepGraphs::Stretch* stretch, Run* run) {
+  if (stretch == nullptr || !stretch->has_run) return false;
+  if (s_.exchanges == nullptr || stretch->captured()) return true;
+  bool all = true;
+  for (StepGraphs::Segment& segment : stretch->segments) {
+    all = all && graphs_.capture(&segment, [&] {
+      for (size_t i = segment.at.begin; i < segment.at.end; ++i) execute(plan, i, run);
+    });
+  }
+  if (host_->agree(all)) return true;
+  graphs_.give_up("a device of another rank could not capture a step");
+  return false;
+}
+
+/// The host waits for the last transfer and the last exchange between devices.
+void Executor::finish() {
+  transfers_.finish();
+  if (s_.exchanges != nullptr) s_.exchanges->wait();
 }
 
 /// Bookkeeping of live slots and losses does not depend on the device, so it is done once all work is
@@ -92,6 +114,7 @@ void Executor::give_up(const plan::Plan& plan) {
   } catch (...) {  // the transfers are over either way; the first error counts
     transfers_.forget();
   }
+  if (s_.exchanges != nullptr) s_.exchanges->drain();
   slots_->drain(plan, transfers_.done());
 }
 

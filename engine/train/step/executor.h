@@ -54,12 +54,15 @@ class Executor {
     bool sequence_parallel = false;  ///< they divide rows
     const nn::ColumnExchange* columns = &nn::kAllColumns;  ///< of the ranks that divide columns
     mesh::ContextMode context_mode = mesh::ContextMode::kRing;
-    bool counts_rows = true;                     ///< no lower rank of the stage reads the same rows
-    bool counts_tokens = true;                   ///< the same, and it is of the first stage
-    const comm::CallTrail* trail = nullptr;      ///< of the device's calls; null if hosts carry them out
+    bool counts_rows = true;                 ///< no lower rank of the stage reads the same rows
+    bool counts_tokens = true;               ///< the same, and it is of the first stage
+    const comm::CallTrail* trail = nullptr;  ///< of the device's calls; null if hosts carry them out
+    comm::DeviceComm* exchanges =
+        nullptr;  ///< inside blocks, in the compute stream; null if hosts carry them out
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
     nn::LookupGradient::Sizes lookup_gradient;   ///< used if the head is tied and trained
-    bool graphs = false;                         ///< the device can capture graphs and the config allows it
+    const char* no_graphs = "";  ///< why there are none all the same; "" if nothing is against it
+    bool graphs = false;         ///< the device can capture graphs and the config allows it
   };
   /// All plans that run here share the persistent slots of `plan`.
   Executor(Setup setup, const plan::Plan& plan);
@@ -87,9 +90,11 @@ class Executor {
 
  private:
   void step(const plan::Plan& plan, size_t index, Run* run);
+  bool captures(const plan::Plan& plan, StepGraphs::Stretch* stretch, Run* run);
   void run_segment(const plan::Plan& plan, StepGraphs::Segment* segment, Run* run);
   void execute(const plan::Plan& plan, size_t index, Run* run);
   void conclude(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
+  void finish();
   void wait_for(const plan::Plan& plan, const plan::LaneMarks& transfers);
   void give_up(const plan::Plan& plan);
   void clear_gaps(const plan::Plan& plan, size_t index);

@@ -10,7 +10,8 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
     : s_(std::move(setup)),
       pointers_(s_.model->table().groups().size()),
       transfers_(s_.runtime),
-      graphs_(s_.graphs ? &s_.link->device() : nullptr) {
+      graphs_(s_.graphs ? &s_.link->device() : nullptr, s_.exchanges) {
+  if (*s_.no_graphs != '\0') graphs_.give_up(s_.no_graphs);
   const auto named = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };
   if (char* const memory = named("lookup_gradient"))
     lookup_gradient_ = nn::LookupGradient(s_.mirror.lookup_gradient(memory), memory, s_.lookup_gradient,
@@ -19,7 +20,7 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   slots_.emplace(s_.arena.get(), s_.link->in_place(), plan);
   HostExchange::Setup host{s_.link, s_.mirror, s_.trail, s_.groups->dp.get(), lookups()};
   host.own = s_.columns->own();
-  host.cp = s_.groups->cp.get();
+  host.cp = (s_.groups->cp_hosts ? s_.groups->cp_hosts : s_.groups->cp).get();
   host.counts_rows = s_.counts_rows, host.counts_tokens = s_.counts_tokens;
   host.padding_token = static_cast<int32_t>(s_.model->config().padding_token);
   host.scalars = reinterpret_cast<StepScalars*>(named("scalars"));

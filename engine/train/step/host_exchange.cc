@@ -133,6 +133,12 @@ void HostExchange::fail_together() {
                       s_.dp->members()[r]));
 }
 
+bool HostExchange::agree(bool here) const {
+  int64_t against = here ? 0 : 1;
+  if (s_.dp) s_.dp->wait(s_.dp->all_reduce_i64(&against, 1));
+  return against == 0;
+}
+
 void HostExchange::fetch_losses(int32_t micro_batch, float* losses, int64_t count) {
   s_.link->fetch(s_.mirror.losses(micro_batch, losses), losses, count * static_cast<int64_t>(sizeof(float)));
 }

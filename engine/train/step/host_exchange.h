@@ -57,6 +57,9 @@ class HostExchange {
   /// The last GRAD_NORM: sums the squares of gradients, and the losses, over all ranks.
   void agree_on_norm(Run* run);
 
+  /// Whether it is true on all ranks.
+  bool agree(bool here) const;
+
   /// Sets what the optimizer reads in the second half.
   void set_scalars(const kernels::OptimizerScalars& scalars);
   StepScalars* scalars() const { return s_.scalars; }

@@ -23,32 +23,40 @@ StepGraphs::Stretch* StepGraphs::stretch(const plan::Plan& plan, size_t begin, s
   Stretch& stretch = stretches_.emplace_back();
   stretch.plan = &plan, stretch.begin = begin, stretch.end = end, stretch.shape = shape;
   for (const plan::Segment& segment : plan::segments(plan, begin, end))
-    stretch.segments.push_back({segment, nullptr});
+    stretch.segments.push_back({segment, nullptr, nullptr});
   return &stretch;
 }
 
 void StepGraphs::forget(Stretch* stretch) {
-  for (Segment& segment : stretch->segments) {
-    if (segment.graph != nullptr) device_->free_graph(segment.graph);
-    segment.graph = nullptr;
-  }
+  for (Segment& segment : stretch->segments) forget(&segment);
+}
+
+void StepGraphs::forget(Segment* segment) {
+  if (segment->graph != nullptr) device_->free_graph(segment->graph);
+  segment->graph = nullptr;
+  segment->calls.reset();
 }
 
 bool StepGraphs::begins() {
   if (!without_.empty()) return false;
-  if (device_->begin_capture(kStream) == 0) return true;
-  gives_up();
-  return false;
+  if (device_->begin_capture(kStream) != 0) return cannot(), false;
+  if (exchanges_) exchanges_->begin_capture();
+  return true;
 }
 
-device::Graph* StepGraphs::ended() {
-  device::Graph* graph = nullptr;
-  if (device_->end_capture(kStream, &graph) != 0) gives_up();
-  return graph;
+bool StepGraphs::ended(Segment* segment) {
+  if (exchanges_) segment->calls = exchanges_->end_capture();
+  if (device_->end_capture(kStream, &segment->graph) != 0) return cannot(), false;
+  ++counts_.captured;
+  return true;
 }
 
-void StepGraphs::gives_up() {
-  without_ = fmt::format("no CUDA graphs: the device could not capture a step ({})", device_->message());
+void StepGraphs::cannot() {
+  give_up(fmt::format("the device could not capture a step ({})", device_->message()).c_str());
+}
+
+void StepGraphs::give_up(const char* why) {
+  if (without_.empty()) without_ = fmt::format("no CUDA graphs: {}", why);
 }
 
 }  // namespace hawser::train

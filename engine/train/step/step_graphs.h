@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/comm/comm.h"
 #include "engine/device/check.h"
 #include "engine/device/device.h"
 #include "engine/plan/segments.h"
@@ -33,6 +34,7 @@ class StepGraphs {
   struct Segment {
     plan::Segment at;
     device::Graph* graph = nullptr;  ///< null until captured
+    comm::CallsOfGraph calls;        ///< of devices, that it contains
   };
   /// Instructions [begin, end) of a plan, which run together.
   struct Stretch {
@@ -41,13 +43,15 @@ class StepGraphs {
     Shape shape;
     bool has_run = false;  ///< it has run completely in this shape, so the next run may be captured
     std::vector<Segment> segments;
+    bool captured() const { return segments.empty() || segments.front().graph != nullptr; }
   };
   struct Counts {
     int64_t captured = 0, launched = 0;
   };
 
-  /// `device` must outlive this object; with null nothing is ever captured.
-  explicit StepGraphs(device::Device* device) : device_(device) {}
+  /// The arguments must outlive this object. Without a device nothing is ever captured. `exchanges` has calls that the
+  /// segments contain, or is null.
+  StepGraphs(device::Device* device, comm::DeviceComm* exchanges) : device_(device), exchanges_(exchanges) {}
   ~StepGraphs();
   StepGraphs(const StepGraphs&) = delete;
   StepGraphs& operator=(const StepGraphs&) = delete;
@@ -61,9 +65,27 @@ class StepGraphs {
   template <typename Give>
   void run(Segment* segment, Give give) {
     if (segment->graph == nullptr && !capture(segment, give)) return give();
+    if (exchanges_) exchanges_->launches(*segment->calls);
     device::check(*device_, device_->launch(segment->graph, kStream));
+    if (exchanges_) exchanges_->launched(*segment->calls);
     ++counts_.launched;
   }
+  /// Captures the segment, of which nothing runs. Returns false if the device cannot; then nothing is captured from then
+  /// on. Rethrows errors of give.
+  template <typename Give>
+  bool capture(Segment* segment, Give give) {
+    if (!begins()) return false;
+    try {
+      give();
+    } catch (...) {
+      (void)ended(segment);
+      forget(segment);
+      throw;
+    }
+    return ended(segment);
+  }
+  /// Nothing is captured from now on, and no graph is launched. An earlier reason stays.
+  void give_up(const char* why);
 
   /// Why capturing has stopped; "" if it has not.
   const std::string& without() const { return without_; }
@@ -72,26 +94,14 @@ class StepGraphs {
  private:
   static constexpr device::StreamId kStream = device::StreamId::kCompute;
 
-  template <typename Give>
-  bool capture(Segment* segment, Give give) {
-    if (!begins()) return false;
-    try {
-      give();
-    } catch (...) {
-      if (device::Graph* graph = ended()) device_->free_graph(graph);
-      throw;
-    }
-    segment->graph = ended();
-    if (segment->graph == nullptr) return false;
-    ++counts_.captured;
-    return true;
-  }
   bool begins();
-  device::Graph* ended();
-  void gives_up();
+  bool ended(Segment* segment);
+  void cannot();
   void forget(Stretch* stretch);
+  void forget(Segment* segment);
 
   device::Device* device_;
+  comm::DeviceComm* exchanges_;
   std::list<Stretch> stretches_;
   std::string without_;
   Counts counts_;

@@ -12,7 +12,7 @@ namespace hawser::train {
 
 class StepTraffic {
  public:
-  static constexpr size_t kGroups = 8 + plan::kLanes;
+  static constexpr size_t kGroups = 9 + plan::kLanes;
   /// dp, shard, replica, secondary, tp_sums, kv_sums, cp, tp, and those of messages between stages by lane
   using Totals = std::array<comm::Traffic, kGroups>;
 

@@ -33,7 +33,7 @@ struct End {
   End(int rank, int ranks, double timeout)
       : communicator(fake_nccl(), stream.use(), request(rank, ranks, timeout)), rank(rank) {}
   /// A call, done.
-  Status done(Status given) { return given != 0 ? given : communicator.wait(nullptr); }
+  Status done(Status given) { return given != 0 ? given : communicator.wait(nullptr, FakeStream::idle()); }
   device::PeerLinkRequest request(int rank, int ranks, double timeout) {
     return {.group = "dp",
             .rank = rank,
@@ -195,7 +195,7 @@ TEST(Communicator, MembersThatDisagreeAboutSizesFail) {
     std::array<int32_t, 4> value{};
     if (end.rank == 0) {
       EXPECT_EQ(end.communicator.send(value.data(), 8, 1), 0);
-      end.communicator.wait(nullptr);
+      end.communicator.wait(nullptr, FakeStream::idle());
       return;
     }
     EXPECT_EQ(end.done(end.communicator.recv(value.data(), 16, 0)), code(Code::kUnavailable));
@@ -215,7 +215,8 @@ TEST(Communicator, CountsTheDeadlineFromWhereItsOwnWorkIsDone) {
         });
         int32_t value = end.rank;
         EXPECT_EQ(end.communicator.broadcast(&value, 4, 1), 0);
-        EXPECT_EQ(end.communicator.wait(FakeStream::event_of(&reached)), 0) << end.communicator.message();
+        EXPECT_EQ(end.communicator.wait(FakeStream::event_of(&reached), FakeStream::idle()), 0)
+            << end.communicator.message();
         EXPECT_EQ(value, 1);
         own.join();
       },

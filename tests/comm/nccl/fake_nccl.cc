@@ -101,8 +101,8 @@ bool run(Group& g) {
 int group_end() {
   if (--group.depth > 0) return kSuccess;
   if (group.rank != nullptr) {
-    const auto ended = std::make_shared<Group>(std::move(group));
-    give_to_stream(ended->stream, [ended] { return run(*ended); });
+    void* const stream = group.stream;
+    give_to_stream(stream, [ended = std::move(group)]() mutable { return run(ended); });
   }
   group = {};
   return kSuccess;

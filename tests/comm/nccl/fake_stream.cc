@@ -11,7 +11,8 @@ int poll(void* user, device::Event* event, const char** why) {
     *why = stream.fault;
     return -1;
   }
-  if (event != nullptr) return __atomic_load_n(reinterpret_cast<bool*>(event), __ATOMIC_SEQ_CST) ? 0 : 1;
+  if (event != FakeStream::idle())
+    return event == nullptr || __atomic_load_n(reinterpret_cast<bool*>(event), __ATOMIC_SEQ_CST) ? 0 : 1;
   while (!stream.work.empty() && stream.work.front()()) stream.work.pop_front();
   return stream.work.empty() ? 0 : 1;
 }

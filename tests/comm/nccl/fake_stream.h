@@ -16,7 +16,12 @@ struct FakeStream {
 
   /// Events are flags: `event_of(flag)` is complete once the flag is set.
   static device::Event* event_of(bool* flag) { return reinterpret_cast<device::Event*>(flag); }
+  /// Complete once the stream is idle. Null is complete always.
+  static device::Event* idle() { return event_of(&idle_); }
   comm::nccl::StreamUse use();
+
+ private:
+  static inline bool idle_ = false;
 };
 
 }  // namespace hawser::testing

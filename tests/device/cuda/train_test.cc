@@ -150,6 +150,31 @@ TEST(TrainOnCuda, OnRanksThatSpeakOverNccl) {
   }
 }
 
+/// Exchanges inside blocks, too, which the second step captures and the third launches again.
+TEST(TrainOnCuda, OnRanksThatDivideBlocksOverNccl) {
+  const size_t gpus = train::choose_device("cuda").devices.size();
+  for (const auto& [tp, cp, mode] : {std::tuple<int64_t, int64_t, const char*>{2, 1, "ring"},
+                                     {1, 2, "ring"},
+                                     {1, 2, "ulysses"},
+                                     {1, 2, "gather"},
+                                     {2, 2, "ring"}}) {
+    Problem host = problem_in("bf16");
+    host.device = "cuda", host.device_transport = "host", host.weights_every = 0;
+    Problem nccl = host;
+    nccl.device_transport = "nccl";
+    Layout layout;
+    layout.tp = tp, layout.cp = cp, layout.cp_mode = mode;
+    if (gpus < static_cast<size_t>(layout.world())) GTEST_SKIP() << "needs " << layout.world() << " GPUs";
+    LayoutRun run(nccl, layout);
+    std::vector<StepRecord> records;
+    for (int step = 0; step < 3; ++step) records.push_back(run.step());
+    EXPECT_EQ(first_difference(run_layout(host, layout, 3), records), "") << layout.name();
+    const json info = json::parse(run.trainer().reports().info_json());
+    EXPECT_EQ(info.at("graphs").at("launched"), 2 * info.at("graphs").at("captured").get<int64_t>());
+    EXPECT_GT(info.at("graphs").at("launched"), 0) << info.value("graphs_without", "");
+  }
+}
+
 TEST(TrainOnCuda, TwiceWithTheSameBits) {
   Problem problem = problem_in("bf16");
   problem.device = "cuda";

@@ -9,6 +9,7 @@ namespace hawser::testing {
 /// For all far devices of the process.
 struct FarControl {
   std::atomic<bool> cannot_capture{false};        ///< every capture ends in an error
+  std::atomic<int64_t> captures_left{INT64_MAX};  ///< every later one ends in an error
   std::atomic<bool> fails_captured_fetch{false};  ///< a captured copy to the host fails
   std::atomic<bool> fails_launch{false};          ///< launching a graph fails
   /// Kernels, copies, fills and launches submitted by the host

@@ -230,7 +230,7 @@ FarDevice::Status FarDevice::begin_capture(StreamId on) noexcept {
   if (queue(on).captures) return failed(kUnavailable, "the stream is captured already");
   queue(on).captures = true;
   queue(on).captured.clear();
-  spoilt_ = control.cannot_capture ? "the test wants none" : "";
+  spoilt_ = control.cannot_capture || control.captures_left-- <= 0 ? "the test wants none" : "";
   return 0;
 }
 

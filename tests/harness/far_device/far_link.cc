@@ -135,14 +135,14 @@ class FarLink final : public device::PeerLink {
     return give(std::move(e));
   }
 
-  Status wait(device::Event* reached) noexcept override {
+  Status wait(device::Event* reached, device::Event* done) noexcept override {
     const auto ran = [&](device::Event* until) {
       return [this, until] { return device_.try_run(request_.stream, until); };
     };
     // Early, too, is allowed: what does not wait for `reached` by itself takes memory as it was.
     (void)device_.try_run(request_.stream, nullptr);
     if (const Status status = wait_until(1e9, ran(reached)); status != 0) return status;
-    return wait_until(request_.timeout_seconds, ran(nullptr));
+    return wait_until(request_.timeout_seconds, ran(done));
   }
 
   const char* message() const noexcept override { return message_.c_str(); }
@@ -153,8 +153,7 @@ class FarLink final : public device::PeerLink {
 
   Status give(Exchange e) {
     if (status_ != 0) return status_;
-    const auto shared = std::make_shared<Exchange>(std::move(e));
-    return device_.give(request_.stream, [shared] { return shared->run(); });
+    return device_.give(request_.stream, [own = std::move(e)]() mutable { return own.run(); });
   }
 
   template <class Ready>
@@ -166,7 +165,7 @@ class FarLink final : public device::PeerLink {
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
     const std::string broken = why_broken();
-    return broken.empty() ? status_ : fails(number(Code::kUnavailable), broken);
+    return broken.empty() ? status_.load() : fails(number(Code::kUnavailable), broken);
   }
   std::string why_broken() const {
     const std::lock_guard lock(fabric_->mutex);
@@ -174,10 +173,10 @@ class FarLink final : public device::PeerLink {
   }
 
   Status fails(Status status, const std::string& why) {
-    if (status_ != 0) return status_;
-    status_ = status;
-    message_ = std::string("far link of group '") + request_.group + "': " + why;
     const std::lock_guard lock(fabric_->mutex);
+    if (status_ != 0) return status_;
+    message_ = std::string("far link of group '") + request_.group + "': " + why;
+    status_ = status;
     if (fabric_->broken.empty()) fabric_->broken = "a peer is gone";
     return status;
   }
@@ -185,7 +184,7 @@ class FarLink final : public device::PeerLink {
   FarDevice& device_;
   const device::PeerLinkRequest request_;
   std::shared_ptr<Fabric> fabric_;
-  Status status_ = 0;
+  std::atomic<Status> status_ = 0;  ///< after its message
   std::string message_;
 };
 
