@@ -46,9 +46,8 @@ struct DeviceUse {
   double timeout_seconds = 60;  ///< for each call, from the time when this rank's device reaches it
   /// Of all groups. Calls of other lanes than the main one run on streams of their own. One DeviceComm per lane.
   Lane lane = {};
-  /// Calls are part of the compute stream, between its other work, and may be captured with it. They need no `wait` of
-  /// their group.
-  bool in_compute_stream = false;
+  /// The thread that issues a call gives it to the device, so that it may be captured with the compute stream's work.
+  bool by_issuer = false;
 };
 
 struct ForgetCalls {
@@ -74,7 +73,7 @@ class DeviceComm {
   /// The same without errors.
   virtual void drain() noexcept = 0;
 
-  // For calls in the compute stream. Whether a call is captured must be the same on all members (so NCCL demands).
+  // For calls by their issuer. Whether a call is captured must be the same on all members (so NCCL demands).
 
   /// The stream's work is being captured, and with it the calls until end_capture.
   virtual void begin_capture() = 0;

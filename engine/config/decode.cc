@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/config/model_fields.h"
+#include "engine/config/rules.h"
 #include "engine/config/tree.h"
 
 namespace hawser::config {
@@ -186,8 +187,11 @@ PipelineConfig decode_pipeline(const Effective& c) {
   pipeline.schedule = named<PipelineSchedule>(c, "/pipeline/schedule",
                                               {{"gpipe", PipelineSchedule::kGpipe},
                                                {"1f1b", PipelineSchedule::k1F1B},
-                                               {"interleaved", PipelineSchedule::kInterleaved}});
-  pipeline.chunks = c.integer("/pipeline/chunks");
+                                               {"interleaved", PipelineSchedule::kInterleaved},
+                                               {"zb_h1", PipelineSchedule::kZbH1},
+                                               {"zbv", PipelineSchedule::kZbv},
+                                               {"dualpipev", PipelineSchedule::kDualPipeV}});
+  pipeline.chunks = chunks_of_rank(c);
   if (c.find("/pipeline/group")) pipeline.group = c.integer("/pipeline/group");
   if (const Value* layers = c.find("/pipeline/layers"))
     for (const Value& item : layers->items) pipeline.layers.push_back(item.integer);

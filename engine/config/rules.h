@@ -56,6 +56,8 @@ std::span<const Check> model_checks();
 std::span<const Check> training_checks();
 std::span<const Check> parallel_checks();
 std::span<const Check> pipeline_checks();
+/// Chunks of the model on each rank of a pipeline, with those that a schedule says.
+int64_t chunks_of_rank(const Effective& c);
 std::span<const Dependence> dependences();
 
 /// Returns false if `pointer` depends on a field with another value now, or on one that itself has no effect.

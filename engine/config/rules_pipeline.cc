@@ -10,8 +10,12 @@ namespace {
 
 bool has_stages(const Effective& c) { return c.integer("/mesh/pp") > 1; }
 
+bool is_v(const Effective& c) {
+  return c.is("/pipeline/schedule", "zbv") || c.is("/pipeline/schedule", "dualpipev");
+}
+
 /// Chunks of the model, over all stages.
-int64_t chunks(const Effective& c) { return c.integer("/mesh/pp") * c.integer("/pipeline/chunks"); }
+int64_t chunks(const Effective& c) { return c.integer("/mesh/pp") * chunks_of_rank(c); }
 
 int64_t listed_layers(const Effective& c) {
   int64_t sum = 0;
@@ -35,8 +39,8 @@ constexpr Check kPipelineChecks[] = {
      "pipelines do not run on devices yet (/device {/device})",
      "use 1, or set /device to \"cpu\""},
     {"/mesh/pp",
-     {"/mesh/pp", "/pipeline/chunks", "/model/layers"},
-     [](const Effective& c) { return has_stages(c) && chunks(c) > c.integer("/model/layers"); },
+     {"/mesh/pp", "/pipeline/chunks", "/pipeline/schedule", "/model/layers"},
+     [](const Effective& c) { return has_stages(c) && !is_v(c) && chunks(c) > c.integer("/model/layers"); },
      "{/mesh/pp} stages of {/pipeline/chunks} chunks each cannot share {/model/layers} layers: each chunk "
      "takes one at least",
      "use {} or less",
@@ -44,6 +48,32 @@ constexpr Check kPipelineChecks[] = {
        return fmt::format("{}",
                           std::max<int64_t>(1, c.integer("/model/layers") / c.integer("/pipeline/chunks")));
      }},
+    {"/mesh/pp",
+     {"/mesh/pp", "/pipeline/schedule", "/model/layers"},
+     [](const Effective& c) { return has_stages(c) && is_v(c) && chunks(c) > c.integer("/model/layers"); },
+     "{/mesh/pp} stages cannot share {/model/layers} layers: schedule \"{/pipeline/schedule}\" gives each "
+     "two "
+     "chunks, of one layer at least",
+     "use {} or less, or another schedule",
+     [](const Effective& c) {
+       return fmt::format("{}", std::max<int64_t>(1, c.integer("/model/layers") / 2));
+     }},
+    {"/pipeline/schedule",
+     {"/mesh/pp", "/pipeline/schedule", "/batch/grad_accum_steps"},
+     [](const Effective& c) {
+       return has_stages(c) && is_v(c) && c.integer("/batch/grad_accum_steps") < 2 * c.integer("/mesh/pp");
+     },
+     "schedule \"{/pipeline/schedule}\" needs two micro-batches for each of {/mesh/pp} stages; "
+     "/batch/grad_accum_steps is {/batch/grad_accum_steps}",
+     "set /batch/grad_accum_steps to {} or more, or use \"zb_h1\"",
+     [](const Effective& c) { return fmt::format("{}", 2 * c.integer("/mesh/pp")); }},
+    {"/pipeline/chunks",
+     {"/pipeline/chunks", "/pipeline/schedule"},
+     [](const Effective& c) {
+       return is_v(c) && c.is_given("/pipeline/chunks") && c.integer("/pipeline/chunks") != 2;
+     },
+     "schedule \"{/pipeline/schedule}\" has exactly 2 chunks on each rank",
+     "use 2, or leave it out"},
     {"/pipeline/chunks",
      {"/mesh/pp", "/pipeline/chunks", "/pipeline/schedule"},
      [](const Effective& c) {
@@ -93,6 +123,8 @@ constexpr Check kPipelineChecks[] = {
 };
 
 }  // namespace
+
+int64_t chunks_of_rank(const Effective& c) { return is_v(c) ? 2 : c.integer("/pipeline/chunks"); }
 
 std::span<const Check> pipeline_checks() { return kPipelineChecks; }
 

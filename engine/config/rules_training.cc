@@ -162,7 +162,7 @@ const std::vector<Dependence>& dependence_table() {
       {"/mesh/cp_mode", "/mesh/cp", {}},
       {"/pipeline/schedule", "/mesh/pp", {}},
       {"/pipeline/layers", "/mesh/pp", {}},
-      {"/pipeline/chunks", "/pipeline/schedule", {"interleaved"}},
+      {"/pipeline/chunks", "/pipeline/schedule", {"interleaved", "zbv", "dualpipev"}},
       {"/pipeline/group", "/pipeline/schedule", {"interleaved"}},
   };
   return *table;

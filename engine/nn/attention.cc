@@ -27,10 +27,10 @@ Attention::Attention(const ParameterTable& table, const ModelConfig& model, int6
   }
 }
 
-AttentionSaved Attention::take_saved(const Context& ctx, Region& region) const {
+AttentionSaved Attention::take_saved(const Context& ctx, Region& region, Region& kept) const {
   const int64_t rows = ctx.rows(), bytes = dtype_bytes(ctx.type);
   AttentionSaved saved;
-  saved.core = core_.take_saved(ctx, region);
+  saved.core = core_.take_saved(ctx, region, kept);
   if (saved.core.exchanged == nullptr) saved.qkv = region.take(rows * qkv_width_ * bytes);
   if (q_norm_) {
     saved.raw_qk = region.take(rows * qk_width_ * bytes);
@@ -83,17 +83,19 @@ void Attention::forward(const Context& ctx, AttentionSaved saved, const float* c
   out_.forward(ctx, y, DType::kF32, out_.out(), saved.core.o, ctx.rows());
 }
 
-const void* Attention::backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin,
-                                float* dx, const void* dy, DType dy_type) const {
+void* Attention::take_dqkv(const Context& ctx, Region& region) const {
+  return region.take(ctx.rows() * qkv_width_ * dtype_bytes(ctx.type));
+}
+
+void Attention::backward_input(const Context& ctx, const AttentionSaved& saved, const float* cos_sin,
+                               void* dqkv, float* dx, const void* dy, DType dy_type) const {
   // dx belongs to the residual stream, so it is f32. Inside the branch gradients have the context's type.
   const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
-  void* const dqkv = ctx.take(rows * qkv_width_);
   void* const dk = advance(dqkv, k_begin, ctx.type);
   {
     RegionScope scope(*ctx.workspace);
     void* const d_o = ctx.take(rows * out_.in());
     out_.backward_input(ctx, d_o, ctx.type, dy, dy_type, rows);
-    out_.backward_weight(ctx, dy, dy_type, saved.core.o, rows);
     core_.backward(ctx, saved.core, core_inputs(ctx, saved), {dqkv, dk, advance(dqkv, qk_width_, ctx.type)},
                    d_o);
   }
@@ -105,7 +107,11 @@ const void* Attention::backward(const Context& ctx, const AttentionSaved& saved,
                       advance(saved.raw_qk, k_begin, ctx.type), ctx.type, {rows, kv_heads_, qk_width_});
   }
   qkv_.backward_input(ctx, dx, DType::kF32, dqkv, ctx.type, rows);
-  return dqkv;
+}
+
+void Attention::backward_out_weight(const Context& ctx, const AttentionSaved& saved, const void* dy,
+                                    DType dy_type) const {
+  out_.backward_weight(ctx, dy, dy_type, saved.core.o, ctx.rows());
 }
 
 void Attention::backward_qkv_weight(const Context& ctx, const void* dqkv, const void* x) const {
@@ -117,7 +123,7 @@ void Attention::forward_cached(const Context& ctx, const KvCache& cache, const f
   const int64_t rows = ctx.rows(), kv_width = kv_heads_ * head_dim_, q_width = heads_ * head_dim_;
   RegionScope scope(*ctx.workspace);
   void* const q = ctx.take(rows * q_width);
-  const AttentionCoreSaved core = core_.take_saved(ctx, *ctx.workspace);
+  const AttentionCoreSaved core = core_.take_saved(ctx, *ctx.workspace, *ctx.workspace);
   void* const k = advance(cache.k, cache.length * kv_width, ctx.type);
   void* const v = advance(cache.v, cache.length * kv_width, ctx.type);
   qkv_.forward_part(ctx, 0, q, q_width, x, rows);

@@ -35,15 +35,19 @@ class Attention {
   /// `model` must outlive the module. cos_sin below is the rope table (null without rotary positions).
   Attention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
-  AttentionSaved take_saved(const Context& ctx, Region& region) const;
+  /// `kept`: for the weight half of a backward.
+  AttentionSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
   /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, AttentionSaved saved, const float* cos_sin, float* y, const void* x) const;
-  /// Computes dx[rows, C] (f32) from dy[rows, C], and all weight gradients except those of the q, k, v
-  /// projection. Returns the gradient of that projection's output, in the workspace until the caller's scope
-  /// ends.
-  const void* backward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* dx,
-                       const void* dy, DType dy_type) const;
-  /// Weight gradients of the q, k, v projection, from that gradient and the forward's x.
+  /// Memory for the gradient of the q, k, v projection's output.
+  void* take_dqkv(const Context& ctx, Region& region) const;
+  /// Computes dx[rows, C] (f32) from dy[rows, C], and the weight gradients of QK-norm. Fills `dqkv`.
+  void backward_input(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* dqkv,
+                      float* dx, const void* dy, DType dy_type) const;
+  /// Weight gradients of the output projection, from dy and the core's output.
+  void backward_out_weight(const Context& ctx, const AttentionSaved& saved, const void* dy,
+                           DType dy_type) const;
+  /// Weight gradients of the q, k, v projection, from `dqkv` and the forward's x.
   void backward_qkv_weight(const Context& ctx, const void* dqkv, const void* x) const;
   /// Generation: rows are the next positions of one text; their keys and values are appended to the cache.
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,

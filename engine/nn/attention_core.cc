@@ -2,9 +2,9 @@
 
 namespace hawser::nn {
 
-AttentionCoreSaved AttentionCore::take_saved(const Context& ctx, Region& region) const {
+AttentionCoreSaved AttentionCore::take_saved(const Context& ctx, Region& region, Region& kept) const {
   AttentionCoreSaved saved;
-  saved.o = region.take(ctx.rows() * model_.heads * model_.head_dim * dtype_bytes(ctx.type));
+  saved.o = kept.take(ctx.rows() * model_.heads * model_.head_dim * dtype_bytes(ctx.type));
   saved.lse = region.take_as<float>(ctx.rows() * model_.heads);
   if (const int64_t elements = ctx.columns->exchanged_elements(shape(ctx, {})); elements > 0)
     saved.exchanged = region.take(elements * dtype_bytes(ctx.type));

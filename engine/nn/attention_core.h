@@ -16,7 +16,8 @@ class AttentionCore {
   /// `model` must outlive the core.
   AttentionCore(const ModelConfig& model, int64_t layer) : model_(model), layer_(layer) {}
 
-  AttentionCoreSaved take_saved(const Context& ctx, Region& region) const;
+  /// `kept`: for the weight half of a backward, which reads the output.
+  AttentionCoreSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
   /// Computes saved.o and saved.lse. A row attends to itself and the rows before it in its document.
   void forward(const Context& ctx, const AttentionCoreSaved& saved, const AttentionInputs& in) const;
   /// Generation: queries are the rows that follow `past` earlier ones; keys and values cover all of them.

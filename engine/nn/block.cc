@@ -23,18 +23,18 @@ Block::Block(const ParameterTable& table, const ModelConfig& model, int64_t laye
   }
 }
 
-BlockSaved Block::take_saved(const Context& ctx, Region& region) const {
+BlockSaved Block::take_saved(const Context& ctx, Region& region, Region& kept) const {
   const int64_t rows = ctx.own_rows().room;
   BlockSaved s;
   s.attention_norm = attention_norm_.take_saved(region, rows);
-  s.attention = attention_.take_saved(ctx, region);
+  s.attention = attention_.take_saved(ctx, region, kept);
   if (attention_post_norm_) {
     s.attention_post_norm = attention_post_norm_->take_saved(region, rows);
     s.attention_out = region.take_as<float>(rows * width_);
   }
   s.x_mid = region.take_as<float>(rows * width_);
   s.mlp_norm = mlp_norm_.take_saved(region, rows);
-  s.mlp = mlp_.take_saved(ctx, region);
+  s.mlp = mlp_.take_saved(ctx, region, kept);
   if (mlp_post_norm_) {
     s.mlp_post_norm = mlp_post_norm_->take_saved(region, rows);
     s.mlp_out = region.take_as<float>(rows * width_);
@@ -92,8 +92,9 @@ Block::Gradient Block::branch_gradient(const Context& ctx, const std::optional<N
   return {d, ctx.type};
 }
 
-void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, float* y, const float* x) const {
-  const BlockSaved s = take_saved(ctx, saved);
+void Block::forward(const Context& ctx, Region& saved, Region& kept, const float* cos_sin, float* y,
+                    const float* x) const {
+  const BlockSaved s = take_saved(ctx, saved, kept);
   const OwnRows own = ctx.own_rows();
   RegionScope scope(*ctx.workspace);
   float* const scratch = attention_post_norm_ ? nullptr : ctx.workspace->take_as<float>(own.room * width_);
@@ -124,33 +125,97 @@ void Block::forward(const Context& ctx, Region& saved, const float* cos_sin, flo
                                 *ctx.stream);
 }
 
+BlockMade Block::take_made(const Context& ctx, const BlockSaved& saved, Region& region) const {
+  const int64_t e = dtype_bytes(ctx.type), all = ctx.rows() * width_ * e,
+                own = ctx.own_rows().room * width_ * e;
+  BlockMade made;
+  made.mlp_dy = region.take(all);
+  made.dh = mlp_.take_dh(ctx, region);
+  made.a = mlp_.take_activation(ctx, saved.mlp, region);
+  made.mlp_in = region.take(own);
+  made.attention_dy = region.take(all);
+  made.dqkv = attention_.take_dqkv(ctx, region);
+  made.attention_in = region.take(own);
+  return made;
+}
+
+/// A gradient of all rows, which has the activation type.
+void Block::copy(const Context& ctx, void* to, const Gradient& from) const {
+  HWS_CHECK(from.type == ctx.type);
+  ctx.kernels->convert({to, from.data, ctx.type, ctx.type, ctx.rows() * width_}, *ctx.stream);
+}
+
 void Block::backward(const Context& ctx, Region& saved, const float* cos_sin, float* dx,
                      const float* x) const {
-  const BlockSaved s = take_saved(ctx, saved);
-  const int64_t elements = ctx.own_rows().room * width_;
+  const BlockSaved s = take_saved(ctx, saved, saved);
+  backward_mlp(ctx, s, dx, nullptr);
+  backward_attention(ctx, s, cos_sin, dx, x, nullptr);
+}
+
+void Block::backward_input(const Context& ctx, const BlockRegions& regions, const float* cos_sin, float* dx,
+                           const float* x) const {
+  const BlockSaved s = take_saved(ctx, regions.saved, regions.kept);
+  const BlockMade made = take_made(ctx, s, regions.made);
+  backward_mlp(ctx, s, dx, &made);
+  backward_attention(ctx, s, cos_sin, dx, x, &made);
+}
+
+void Block::backward_weight(const Context& ctx, Region& kept, Region& made_region) const {
+  Region not_read = Region::measuring();
+  const BlockSaved s = take_saved(ctx, not_read, kept);
+  const BlockMade made = take_made(ctx, s, made_region);
+  mlp_.backward_down_weight(ctx, made.a, made.mlp_dy, ctx.type);
   {
-    RegionScope scope(*ctx.workspace);
-    Gradient dy = branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, s.mlp_out, kSiteMlpOut);
-    dy.data = ctx.exchange->leave_backward(ctx, dy.data, dy.type, width_);
-    float* const dn2 = ctx.workspace->take_as<float>(elements);
-    float* const whole = ctx.exchange->whole_rows(ctx, dn2, width_);
-    const void* const dh = mlp_.backward(ctx, s.mlp, whole, dy.data, dy.type);
-    ctx.exchange->enter_backward(ctx, dn2, whole, width_);
-    void* const n2 = ctx.take(elements);
-    mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, n2, dn2, s.x_mid);
-    mlp_.backward_up_weight(ctx, dh, enter(ctx, n2));
+    const RegionScope of_rows(*ctx.workspace);
+    mlp_.backward_up_weight(ctx, made.dh, enter(ctx, made.mlp_in));
   }
-  RegionScope scope(*ctx.workspace);
+  attention_.backward_out_weight(ctx, s.attention, made.attention_dy, ctx.type);
+  const RegionScope of_rows(*ctx.workspace);
+  attention_.backward_qkv_weight(ctx, made.dqkv, enter(ctx, made.attention_in));
+}
+
+/// The gradients of the projections follow at once, or `later`. Those of the last one are computed beside the exchange of the
+/// branch's input gradient.
+void Block::backward_mlp(const Context& ctx, const BlockSaved& s, float* dx, const BlockMade* later) const {
+  const RegionScope scope(*ctx.workspace);
+  const int64_t elements = ctx.own_rows().room * width_;
+  Gradient dy = branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, s.mlp_out, kSiteMlpOut);
+  dy.data = ctx.exchange->leave_backward(ctx, dy.data, dy.type, width_);
+  if (later) copy(ctx, later->mlp_dy, dy);
+  float* const dn = ctx.workspace->take_as<float>(elements);
+  float* const whole = ctx.exchange->whole_rows(ctx, dn, width_);
+  void* const dh = later ? later->dh : mlp_.take_dh(ctx, *ctx.workspace);
+  {
+    const RegionScope of_activation(*ctx.workspace);
+    void* const a = later ? later->a : mlp_.take_activation(ctx, s.mlp, *ctx.workspace);
+    mlp_.backward_input(ctx, s.mlp, dh, a, whole, dy.data, dy.type);
+    ctx.exchange->enter_backward(ctx, dn, whole, width_);
+    if (!later) mlp_.backward_down_weight(ctx, a, dy.data, dy.type);
+    ctx.exchange->finish();
+  }
+  void* const in = later ? later->mlp_in : ctx.take(elements);
+  mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, in, dn, s.x_mid);
+  if (!later) mlp_.backward_up_weight(ctx, dh, enter(ctx, in));
+}
+
+void Block::backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* dx,
+                               const float* x, const BlockMade* later) const {
+  const RegionScope scope(*ctx.workspace);
+  const int64_t elements = ctx.own_rows().room * width_;
   Gradient dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx, s.attention_out,
                                 kSiteAttentionOut);
   dy.data = ctx.exchange->leave_backward(ctx, dy.data, dy.type, width_);
-  float* const dn1 = ctx.workspace->take_as<float>(elements);
-  float* const whole = ctx.exchange->whole_rows(ctx, dn1, width_);
-  const void* const dqkv = attention_.backward(ctx, s.attention, cos_sin, whole, dy.data, dy.type);
-  ctx.exchange->enter_backward(ctx, dn1, whole, width_);
-  void* const n1 = ctx.take(elements);
-  attention_norm_.backward_residual(ctx, s.attention_norm, dx, n1, dn1, x);
-  attention_.backward_qkv_weight(ctx, dqkv, enter(ctx, n1));
+  if (later) copy(ctx, later->attention_dy, dy);
+  float* const dn = ctx.workspace->take_as<float>(elements);
+  float* const whole = ctx.exchange->whole_rows(ctx, dn, width_);
+  void* const dqkv = later ? later->dqkv : attention_.take_dqkv(ctx, *ctx.workspace);
+  attention_.backward_input(ctx, s.attention, cos_sin, dqkv, whole, dy.data, dy.type);
+  ctx.exchange->enter_backward(ctx, dn, whole, width_);
+  if (!later) attention_.backward_out_weight(ctx, s.attention, dy.data, dy.type);
+  ctx.exchange->finish();
+  void* const in = later ? later->attention_in : ctx.take(elements);
+  attention_norm_.backward_residual(ctx, s.attention_norm, dx, in, dn, x);
+  if (!later) attention_.backward_qkv_weight(ctx, dqkv, enter(ctx, in));
 }
 
 /// Generation does not divide rows.
@@ -169,7 +234,7 @@ void Block::forward_cached(const Context& ctx, const KvCache& cache, const float
     mlp_norm_.forward(ctx, statistics, n, ctx.type,
                       sum(ctx, attention_post_norm_, statistics, x, x, branch, kSiteAttentionOut));
   }
-  mlp_.forward(ctx, mlp_.take_saved(ctx, *ctx.workspace), branch, enter(ctx, n));
+  mlp_.forward(ctx, mlp_.take_saved(ctx, *ctx.workspace, *ctx.workspace), branch, enter(ctx, n));
   ctx.exchange->leave(ctx, branch, branch, width_);
   ctx.kernels->residual_forward(sum(ctx, mlp_post_norm_, statistics, x, x, branch, kSiteMlpOut), *ctx.stream);
 }

@@ -21,7 +21,8 @@ namespace hawser::nn {
 ///   with QK-norm:     + e (H + K) D + 4 (H + K)
 ///   with post-norms:  + 4 (2C + 2S)
 ///   with the activation fused into products: + e F
-/// Each array is rounded up to 64 bytes.
+/// Each array is rounded up to 64 bytes. Of these the weight half of a backward reads the core's output (e H D) and the fused
+/// activation; the rest is the input half's.
 struct BlockSaved {
   NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
   AttentionSaved attention;
@@ -31,21 +32,53 @@ struct BlockSaved {
   float* mlp_out = nullptr;  ///< before its post-norm; only with post-norms
 };
 
+/// Where a backward in two halves finds and leaves things. A forward before it saves in two regions.
+struct BlockRegions {
+  Region& saved;  ///< for the input half; not used by the weight half
+  Region& kept;   ///< for the weight half; the input half reads it, too
+  Region& made;   ///< by the input half for the weight half
+};
+
+/// What the input half leaves. Elements of the activation type, and per row, with the letters above:
+///   e ((H + 2K) D + F' + 4C), and e F unless the activation was saved. Sequence-parallel ranks have their own rows of 2C of
+///   these, and all of the rest.
+struct BlockMade {
+  void* mlp_dy = nullptr;        ///< gradient of the branch's output, all rows
+  void* dh = nullptr;            ///< of the up projection's output
+  void* a = nullptr;             ///< the activation
+  void* mlp_in = nullptr;        ///< input of the branch, own rows
+  void* attention_dy = nullptr;  ///< as for the MLP
+  void* dqkv = nullptr;          ///< gradient of the q, k, v projection's output
+  void* attention_in = nullptr;
+};
+
 class Block {
  public:
   /// `model` is the rank's share (local_model). It must outlive the block.
   Block(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
   /// Computes y[rows, C] from x[rows, C], both f32. `saved` receives what backward needs.
-  void forward(const Context& ctx, Region& saved, const float* cos_sin, float* y, const float* x) const;
+  void forward(const Context& ctx, Region& saved, const float* cos_sin, float* y, const float* x) const {
+    forward(ctx, saved, saved, cos_sin, y, x);
+  }
+  /// The same for a backward in two halves.
+  void forward(const Context& ctx, Region& saved, Region& kept, const float* cos_sin, float* y,
+               const float* x) const;
   /// dx[rows, C], f32, is in place: the gradient of y on entry, of x on return. `saved` is as forward left
   /// it.
   void backward(const Context& ctx, Region& saved, const float* cos_sin, float* dx, const float* x) const;
+  /// The first half (Qi et al., arXiv:2401.10241): all of the backward but the gradients of projections. Both halves
+  /// together give the bits of `backward`.
+  void backward_input(const Context& ctx, const BlockRegions& regions, const float* cos_sin, float* dx,
+                      const float* x) const;
+  /// The second half.
+  void backward_weight(const Context& ctx, Region& kept, Region& made) const;
   /// Generation: updates x[rows, C] in place. The rows are the next positions of one text.
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const;
 
  private:
-  BlockSaved take_saved(const Context& ctx, Region& region) const;
+  BlockSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
+  BlockMade take_made(const Context& ctx, const BlockSaved& saved, Region& region) const;
   const void* enter(const Context& ctx, const void* n) const;
   kernels::ResidualForward sum(const Context& ctx, const std::optional<NormLayer>& post_norm,
                                const NormSaved& saved, float* y, const float* x, const float* branch,
@@ -57,6 +90,11 @@ class Block {
   Gradient branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
                            const NormSaved& saved, const float* dy, const float* branch,
                            DropoutSite site) const;
+
+  void backward_mlp(const Context& ctx, const BlockSaved& s, float* dx, const BlockMade* later) const;
+  void backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* dx,
+                          const float* x, const BlockMade* later) const;
+  void copy(const Context& ctx, void* to, const Gradient& from) const;
 
   const ModelConfig& model_;
   int64_t layer_, width_;

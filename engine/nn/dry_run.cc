@@ -67,11 +67,12 @@ class DryRun {
   template <typename Call>
   CallCost measure(Call call) {
     workspace_ = Region::measuring();
-    Region saved = Region::measuring();
+    Region saved = Region::measuring(), kept = saved, made = saved;
     stream_.flops = 0;
     *stream_.notes = {};
-    call(ctx_, saved);
-    return {workspace_.high(), saved.high(), stream_.flops, stream_.notes->list};
+    call(ctx_, BlockRegions{saved, kept, made});
+    return {workspace_.high(), saved.high() + kept.high(), stream_.flops, stream_.notes->list, kept.high(),
+            made.high()};
   }
 
  private:
@@ -87,24 +88,32 @@ class DryRun {
 
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                          WeightTypes types, int64_t batch, int64_t seq, bool training, bool chunk_logits,
-                         const Exchange& exchange, const ColumnExchange& columns, ExchangeNotes* notes) {
+                         const Exchange& exchange, const ColumnExchange& columns, ExchangeNotes* notes,
+                         bool halves) {
   DryRun dry(model, kernels, workers, types, batch, seq, training, exchange, columns, notes);
   float* const f = DryRun::fake_floats();
   const LmHeadLoss& head = model.head();
   ModelCosts costs;
-  costs.embedding_forward = dry.measure([&](const Context& c, Region&) { model.embedding().forward(c, f); });
+  costs.embedding_forward =
+      dry.measure([&](const Context& c, const BlockRegions&) { model.embedding().forward(c, f); });
   costs.embedding_backward =
-      dry.measure([&](const Context& c, Region&) { model.embedding().backward(c, f); });
+      dry.measure([&](const Context& c, const BlockRegions&) { model.embedding().backward(c, f); });
   for (int64_t layer = 0; layer < model.config().layers; ++layer) {
     const Block& block = model.block(layer);
-    costs.block_forward.push_back(
-        dry.measure([&](const Context& c, Region& s) { block.forward(c, s, f, f, f); }));
+    costs.block_forward.push_back(dry.measure(
+        [&](const Context& c, const BlockRegions& r) { block.forward(c, r.saved, r.kept, f, f, f); }));
     costs.block_backward.push_back(
-        dry.measure([&](const Context& c, Region& s) { block.backward(c, s, f, f, f); }));
+        dry.measure([&](const Context& c, const BlockRegions& r) { block.backward(c, r.saved, f, f, f); }));
+    if (!halves) continue;
+    costs.block_backward_input.push_back(
+        dry.measure([&](const Context& c, const BlockRegions& r) { block.backward_input(c, r, f, f, f); }));
+    costs.block_backward_weight.push_back(dry.measure(
+        [&](const Context& c, const BlockRegions& r) { block.backward_weight(c, r.kept, r.made); }));
   }
-  costs.loss = dry.measure([&](const Context& c, Region&) { head.forward_backward(c, f, f, f, f); });
-  costs.loss_eval = dry.measure([&](const Context& c, Region&) { head.forward(c, f, f); });
-  costs.logits = dry.measure([&](const Context& c, Region&) {
+  costs.loss =
+      dry.measure([&](const Context& c, const BlockRegions&) { head.forward_backward(c, f, f, f, f); });
+  costs.loss_eval = dry.measure([&](const Context& c, const BlockRegions&) { head.forward(c, f, f); });
+  costs.logits = dry.measure([&](const Context& c, const BlockRegions&) {
     if (chunk_logits) head.take_logits(c, c.rows());
     if (columns.own().ranks > 1) head.take_logits(c, c.rows());  // of the others
     head.logits(c, f, head.whole_rows(c, f), c.rows());
@@ -121,16 +130,17 @@ int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable&
   DryRun dry(model, kernels, workers, types, 1, rows, false, exchange, kAllColumns, nullptr);
   float* const f = DryRun::fake_floats();
   const KvCache cache{DryRun::fake(), DryRun::fake(), capacity - rows};
-  const CallCost logits = dry.measure([&](const Context& c, Region&) {
+  const CallCost logits = dry.measure([&](const Context& c, const BlockRegions&) {
     if (chunk_logits) model.head().take_logits(c, 1);
     model.head().logits(c, f, f, 1);
   });
   int64_t bytes = logits.workspace;
   for (int64_t layer = 0; layer < model.config().layers; ++layer) {
     const Block& block = model.block(layer);
-    bytes = std::max(
-        bytes,
-        dry.measure([&](const Context& c, Region&) { block.forward_cached(c, cache, f, f); }).workspace);
+    bytes = std::max(bytes, dry.measure([&](const Context& c, const BlockRegions&) {
+                                 block.forward_cached(c, cache, f, f);
+                               })
+                                .workspace);
   }
   return bytes;
 }

@@ -44,8 +44,10 @@ class Exchange {
   virtual const void* enter(const Context&, const void* x, DType /*type*/, int64_t /*width*/) const {
     return x;
   }
-  /// Completes the gradient of the own rows of that x, from this rank's addend of all rows.
+  /// Begins to complete the gradient of the own rows of that x, from this rank's addend of all rows. Until `finish` nothing
+  /// may use either, and no other call may follow. Work in between runs beside it where devices exchange.
   virtual void enter_backward(const Context&, float* /*own*/, float* /*whole*/, int64_t /*width*/) const {}
+  virtual void finish() const {}
   /// Completes the own rows of the branch's output, from this rank's addend of all rows.
   virtual void leave(const Context&, float* /*own*/, float* /*whole*/, int64_t /*width*/) const {}
   /// Returns the gradient of all rows of each rank's addend, from that of the own rows of the output.

@@ -34,11 +34,11 @@ Mlp::Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer)
       up_(table, up_names(model.mlp, layer)),
       down_(table, {fmt::format("blocks.{}.mlp.down", layer)}) {}
 
-MlpSaved Mlp::take_saved(const Context& ctx, Region& region) const {
+MlpSaved Mlp::take_saved(const Context& ctx, Region& region, Region& kept) const {
   const int64_t bytes = ctx.rows() * dtype_bytes(ctx.type);
   MlpSaved saved;
   saved.h = region.take(up_.out() * bytes);
-  if (in_products(ctx)) saved.a = region.take(down_.in() * bytes);
+  if (in_products(ctx)) saved.a = kept.take(down_.in() * bytes);
   return saved;
 }
 
@@ -81,22 +81,27 @@ void Mlp::activation_backward(const Context& ctx, const MlpSaved& saved, void* d
   ctx.kernels->activation_backward(b, *ctx.stream);
 }
 
-const void* Mlp::backward(const Context& ctx, const MlpSaved& saved, float* dx, const void* dy,
-                          DType dy_type) const {
-  void* const dh = ctx.take(ctx.rows() * up_.out());
-  RegionScope scope(*ctx.workspace);
-  void* a = saved.a;
+void* Mlp::take_dh(const Context& ctx, Region& region) const {
+  return region.take(ctx.rows() * up_.out() * dtype_bytes(ctx.type));
+}
+
+void* Mlp::take_activation(const Context& ctx, const MlpSaved& saved, Region& region) const {
+  return saved.a ? saved.a : region.take(ctx.rows() * down_.in() * dtype_bytes(ctx.type));
+}
+
+void Mlp::backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, float* dx,
+                         const void* dy, DType dy_type) const {
   if (in_products(ctx)) {
     down_.backward_input_gelu(ctx, dh, saved.h, dy, dy_type, ctx.rows());
   } else {
-    void* const da = ctx.take(ctx.rows() * down_.in());
-    down_.backward_input(ctx, da, ctx.type, dy, dy_type, ctx.rows());
-    activation_backward(ctx, saved, dh, da);
-    a = da;
+    down_.backward_input(ctx, a, ctx.type, dy, dy_type, ctx.rows());
+    activation_backward(ctx, saved, dh, a);
   }
-  down_.backward_weight(ctx, dy, dy_type, a, ctx.rows());
   up_.backward_input(ctx, dx, DType::kF32, dh, ctx.type, ctx.rows());
-  return dh;
+}
+
+void Mlp::backward_down_weight(const Context& ctx, const void* a, const void* dy, DType dy_type) const {
+  down_.backward_weight(ctx, dy, dy_type, a, ctx.rows());
 }
 
 void Mlp::backward_up_weight(const Context& ctx, const void* dh, const void* x) const {

@@ -20,14 +20,19 @@ class Mlp {
  public:
   Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
-  MlpSaved take_saved(const Context& ctx, Region& region) const;
+  /// `kept`: for the weight half of a backward.
+  MlpSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
   /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const;
-  /// Computes dx[rows, C] (f32) from dy[rows, C], and the gradients of the down projection. Returns the
-  /// gradient of the up projection's output, in the workspace until the caller's scope ends.
-  const void* backward(const Context& ctx, const MlpSaved& saved, float* dx, const void* dy,
-                       DType dy_type) const;
-  /// The gradients of the up projection, from that gradient and the forward's x.
+  /// Memory for the gradient of the up projection's output, and for the activation unless forward saved it.
+  void* take_dh(const Context& ctx, Region& region) const;
+  void* take_activation(const Context& ctx, const MlpSaved& saved, Region& region) const;
+  /// Computes dx[rows, C] (f32) from dy[rows, C]. Fills `dh` and, unless it was saved, the activation `a`.
+  void backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, float* dx, const void* dy,
+                      DType dy_type) const;
+  /// The gradients of the down projection, from dy and `a`.
+  void backward_down_weight(const Context& ctx, const void* a, const void* dy, DType dy_type) const;
+  /// The gradients of the up projection, from `dh` and the forward's x.
   void backward_up_weight(const Context& ctx, const void* dh, const void* x) const;
 
  private:

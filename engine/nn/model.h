@@ -53,22 +53,26 @@ struct CallCost {
   int64_t workspace = 0, saved = 0;
   double flops = 0;
   std::vector<ExchangeNote> exchanges;
+  int64_t kept = 0;  ///< of `saved`, for the weight half of a backward in two (BlockRegions)
+  int64_t made = 0;  ///< by the input half
 };
 
 struct ModelCosts {
   CallCost embedding_forward, embedding_backward;
   std::vector<CallCost> block_forward, block_backward;
+  std::vector<CallCost> block_backward_input, block_backward_weight;  ///< empty unless asked for
   CallCost loss, loss_eval, logits;
 };
 
 /// Costs for micro-batches of [batch, seq] with weights of `types`, on a stream of `workers`, with the
 /// workspace needs of `kernels`. `chunk_logits`: logits go through a chunk in the workspace, because kernels
 /// cannot write the caller's memory. `exchange` and `columns` must move nothing. Their workspace and what they would send
-/// are counted. `seq` is own columns.
+/// are counted. `seq` is own columns. `halves`: those of backwards, too.
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                          WeightTypes types, int64_t batch, int64_t seq, bool training,
                          bool chunk_logits = false, const Exchange& exchange = kAlone,
-                         const ColumnExchange& columns = kAllColumns, ExchangeNotes* notes = nullptr);
+                         const ColumnExchange& columns = kAllColumns, ExchangeNotes* notes = nullptr,
+                         bool halves = false);
 
 /// The most workspace that one generation call needs: `rows` new positions, up to `capacity` cached, and
 /// logits of one.

@@ -77,31 +77,37 @@ comm::Work RingBytes::shift(comm::ProcessGroup* group, void* in, const void* out
 DeviceWire::DeviceWire(comm::ProcessGroup* group)
     : BlockWire(group->rank(), group->size()), group_(*group), ring_(rank(), ranks()) {}
 
+/// The compute stream goes on behind the call, or behind finish().
+void DeviceWire::give(comm::Work work) {
+  begun_ = work;
+  if (!begins()) group_.follow(work);
+}
+
 void DeviceWire::carry_all_reduce(void* data, DType type, int64_t elements) {
   const comm::AllReducePiece piece{data, data, elements};
-  group_.all_reduce({&piece, 1}, sum_in(type));
+  give(group_.all_reduce({&piece, 1}, sum_in(type)));
 }
 
 void DeviceWire::carry_all_gather(void* full, const void* shard, DType type, int64_t elements) {
   const comm::GatherPiece piece{full, shard, elements};
-  group_.all_gather({&piece, 1}, type);
+  give(group_.all_gather({&piece, 1}, type));
 }
 
 void DeviceWire::carry_reduce_scatter(float* shard, const float* full, int64_t elements) {
   const comm::ReducePiece piece{shard, full, elements};
-  group_.reduce_scatter({&piece, 1}, sum_in(DType::kF32));
+  give(group_.reduce_scatter({&piece, 1}, sum_in(DType::kF32)));
 }
 
 void DeviceWire::carry_shift(void* in, const void* out, int64_t bytes) {
-  ring_.shift(&group_, in, out, bytes);
+  give(ring_.shift(&group_, in, out, bytes));
 }
 
 void DeviceWire::carry_all_to_all(void* in, const void* out, int64_t bytes) {
-  group_.all_to_all(in, out, bytes);
+  give(group_.all_to_all(in, out, bytes));
 }
 
 void DeviceWire::carry_broadcast(void* data, int64_t bytes, int64_t root) {
-  group_.broadcast(data, bytes, static_cast<int32_t>(root));
+  give(group_.broadcast(data, bytes, static_cast<int32_t>(root)));
 }
 
 GroupWire::GroupWire(comm::ProcessGroup* group, device::HostLink* link, char* staging)

@@ -1,8 +1,10 @@
-// BlockWire: what carries the exchanges inside a block: collectives of the ranks that compute a block together,
-// each complete when the call returns. tensor_parallel.h says which of them a module needs.
+// BlockWire: what carries the exchanges inside a block: collectives of the ranks that compute a block together.
+// The context's stream goes on with the result of each when the call returns, unless it was begun to be finished later.
+// tensor_parallel.h says which of them a module needs.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "engine/base/dtype.h"
@@ -35,6 +37,10 @@ class BlockWire {
   /// Copies data[elements] of rank `root` to all ranks.
   void broadcast(void* data, DType type, int64_t elements, int64_t root);
 
+  /// The next call is only begun: until `finish`, nothing may use its memory, and no other call may follow.
+  void begin_next() { begins_ = true; }
+  void finish() { carry_finish(); }
+
  protected:
   BlockWire(int64_t rank, int64_t ranks) : rank_(rank), ranks_(ranks) {}
   virtual void carry_all_reduce(void* data, DType type, int64_t elements) = 0;
@@ -43,6 +49,9 @@ class BlockWire {
   virtual void carry_shift(void* in, const void* out, int64_t bytes) = 0;
   virtual void carry_all_to_all(void* in, const void* out, int64_t bytes) = 0;
   virtual void carry_broadcast(void* data, int64_t bytes, int64_t root) = 0;
+  virtual void carry_finish() {}
+  /// Whether the call is to be finished later. Once for each call.
+  bool begins() { return std::exchange(begins_, false); }
   /// Before a call: what this rank sends by the ring form of the operation (comm/ledger.h).
   virtual void note(comm::Operation, int64_t /*sent*/) {}
 
@@ -51,6 +60,7 @@ class BlockWire {
 
   int64_t rank_, ranks_;
   int64_t most_bytes_ = 0, most_sum_bytes_ = 0;
+  bool begins_ = false;
 };
 
 /// A shift is one call of all members, with bytes for one of them.
@@ -88,8 +98,7 @@ class CountingWire final : public BlockWire {
   ExchangeNotes* notes_ = nullptr;
 };
 
-/// From device to device, by a process group whose calls are part of the compute stream. Errors come when the group's
-/// DeviceComm is waited for.
+/// From device to device, by a process group of them (DeviceUse::by_issuer). Errors come when its DeviceComm is waited for.
 class DeviceWire final : public BlockWire {
  public:
   /// The group must outlive the wire.
@@ -102,9 +111,12 @@ class DeviceWire final : public BlockWire {
   void carry_shift(void* in, const void* out, int64_t bytes) override;
   void carry_all_to_all(void* in, const void* out, int64_t bytes) override;
   void carry_broadcast(void* data, int64_t bytes, int64_t root) override;
+  void carry_finish() override { group_.follow(begun_); }
+  void give(comm::Work work);
 
   comm::ProcessGroup& group_;
   RingBytes ring_;
+  comm::Work begun_;
 };
 
 /// Over the hosts, by a process group with a lane of its own. Calls allocate nothing and throw the group's errors.

@@ -21,7 +21,8 @@ using plan::SlotId;
 /// head also produces gradients of the embedding.
 std::vector<int32_t> produces_gradients_of(const Instruction& n, bool tied, bool rounded) {
   const bool rounds = n.op == Op::kRoundGrad || n.op == Op::kRoundHeadGrad;
-  const bool makes = n.op == Op::kLoss || n.op == Op::kBackward || n.op == Op::kJoinHeadGrad;
+  const bool makes = n.op == Op::kLoss || n.op == Op::kBackward || n.op == Op::kBackwardInput ||
+                     n.op == Op::kBackwardWeight || n.op == Op::kJoinHeadGrad;
   if (!(rounded ? rounds : makes)) return {};
   return n.op == Op::kLoss && tied ? std::vector{n.block, 0} : std::vector{n.block};
 }

@@ -33,6 +33,7 @@ const void* SequenceParallel::enter(const nn::Context& ctx, const void* x, DType
 }
 
 void SequenceParallel::enter_backward(const nn::Context& ctx, float* own, float* whole, int64_t width) const {
+  wire_.begin_next();
   scatter_rows(ctx, own, whole, width);
 }
 

@@ -23,7 +23,8 @@ struct DataParallel {
   int64_t sum_group = 0;      ///< ranks summed together first if there is one copy; 0: all, or a tree
   int64_t bucket_bytes = 25 << 20, first_bucket_bytes = 1 << 20;
   std::vector<int64_t> stage_of =
-      {};  ///< stage of the pipeline that has each block; empty: there is only one
+      {};               ///< stage of the pipeline that has each block; empty: there is only one
+  bool halves = false;  ///< backwards are in two halves, so that those of several micro-batches are under way
 
   int64_t ranks() const { return shards * replicas; }
   bool many() const { return ranks() > 1; }
@@ -36,6 +37,7 @@ struct DataParallel {
   }
   /// Whole gradients exist only until they are reduced.
   bool gradient_buckets(int64_t micro_batches) const {
+    if (halves && reduces_each(micro_batches)) return true;
     return many() && stage >= 2 && (per_micro_batch || micro_batches == 1);
   }
   /// The gradients of every micro-batch are reduced and added to the shard of its owner.

@@ -5,6 +5,7 @@
 namespace hawser::parallel {
 
 void TensorParallel::enter_backward(const nn::Context& ctx, float* own, float*, int64_t width) const {
+  wire_.begin_next();
   wire_.all_reduce(own, DType::kF32, ctx.rows() * width);
 }
 

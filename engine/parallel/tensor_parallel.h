@@ -22,6 +22,7 @@ class TensorParallel : public nn::Exchange {
   int64_t rank() const override { return wire_.rank(); }
 
   void enter_backward(const nn::Context& ctx, float* own, float* whole, int64_t width) const override;
+  void finish() const override { wire_.finish(); }
   void leave(const nn::Context& ctx, float* own, float* whole, int64_t width) const override;
   void sum(const nn::Context& ctx, void* data, DType type, int64_t elements) const override;
   void gather(const nn::Context& ctx, float* all, int64_t count) const override;

@@ -17,14 +17,12 @@ template <typename Forward>
 SlotId through_chunks(PlanBuilder* b, int64_t bytes, SlotId own_x, Forward forward) {
   SlotId x = -1;
   for (const ModelChunk& chunk : b->stage().chunks) {
-    const bool comes = chunk.below == Neighbour::kNext || chunk.below == Neighbour::kPrevious;
-    const bool goes = chunk.above == Neighbour::kNext || chunk.above == Neighbour::kPrevious;
-    if (comes) {
+    if (travels(chunk.below)) {
       x = own_x >= 0 ? own_x : b->transient(fmt::format("x{}.0", chunk.begin), Category::kActivations, bytes);
       b->receive(Op::kRecvF, chunk.below, 0, x);
     }
     x = forward(chunk, x);
-    if (goes) b->send(Op::kSendF, chunk.above, 0, x, bytes);
+    if (travels(chunk.above)) b->send(Op::kSendF, chunk.above, 0, x, bytes);
   }
   return x;
 }

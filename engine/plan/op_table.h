@@ -16,6 +16,8 @@ enum class Operand : uint8_t {
   kX,          ///< residual stream that a block reads
   kY,          ///< residual stream that it writes
   kSaved,      ///< what forward saves for backward
+  kKept,       ///< the part of it that is for the weight half, if the backward is in two
+  kMade,       ///< by the input half for the weight half
   kCache,      ///< keys and values of a layer, kept between the calls of a generation
   kDx,         ///< gradient of the residual stream
   kScalars,    ///< learning rate, 1 / tokens
@@ -36,9 +38,9 @@ enum class Operand : uint8_t {
 };
 
 inline constexpr const char* kOperandNames[] = {
-    "batch",           "x",      "y",       "saved",     "cache",     "dx",      "scalars",
-    "losses",          "norm",   "weights", "secondary", "gradients", "addend",  "window",
-    "lookup_gradient", "master", "moment1", "moment2",   "sent",      "received"};
+    "batch",           "x",      "y",       "saved",   "kept",      "made",      "cache",  "dx",
+    "scalars",         "losses", "norm",    "weights", "secondary", "gradients", "addend", "window",
+    "lookup_gradient", "master", "moment1", "moment2", "sent",      "received"};
 static_assert(std::size(kOperandNames) == static_cast<size_t>(Operand::kCount));
 inline const char* operand_name(Operand operand) { return kOperandNames[static_cast<size_t>(operand)]; }
 
@@ -51,6 +53,8 @@ enum class Op : uint8_t {
   kEvalLoss,
   kLogits,
   kBackward,
+  kBackwardInput,   ///< all of a backward but the gradients of projections
+  kBackwardWeight,  ///< those
   kJoinHeadGrad,    ///< adds the two gradients of a tied embedding
   kAddGrad,         ///< adds one micro-batch's gradients to another's
   kRoundGrad,       ///< rounds the gradients of one backward
@@ -90,7 +94,7 @@ struct OperandRule {
   Operand operand = Operand::kCount;
   Count count = Count::kNone;
 };
-using OperandRules = std::array<OperandRule, 4>;
+using OperandRules = std::array<OperandRule, 5>;
 
 /// Whether the host takes part, so that a device cannot run the instruction ahead of it.
 enum class Host : uint8_t { kNever, kWithoutBlock, kAlways };
@@ -142,8 +146,12 @@ inline constexpr OpRow kRows[] = {
      "FORWARD",
      kForward,
      {maybe(kX), one(kBatch), one(kWeights), maybe(kCache)},
-     {one(kY), maybe(kSaved), maybe(kCache)}},
-    {Op::kRecompute, "RECOMPUTE", kForward, {one(kX), one(kBatch), one(kWeights)}, {one(kY), one(kSaved)}},
+     {one(kY), maybe(kSaved), maybe(kKept), maybe(kCache)}},
+    {Op::kRecompute,
+     "RECOMPUTE",
+     kForward,
+     {one(kX), one(kBatch), one(kWeights)},
+     {one(kY), one(kSaved), maybe(kKept)}},
     {Op::kLoss,
      "LOSS",
      kBackward,
@@ -156,6 +164,16 @@ inline constexpr OpRow kRows[] = {
      kBackward,
      {maybe(kX), maybe(kSaved), one(kBatch), maybe(kWeights)},
      {one(kDx), maybe(kGradients), maybe(kWindow), maybe(kLookupGradient)}},
+    {Op::kBackwardInput,
+     "BACKWARD_INPUT",
+     kBackward,
+     {one(kX), one(kSaved), one(kKept), one(kBatch), one(kWeights)},
+     {one(kDx), one(kMade), maybe(kGradients), maybe(kWindow)}},
+    {Op::kBackwardWeight,
+     "BACKWARD_WEIGHT",
+     kBackward,
+     {one(kKept), one(kMade)},
+     {maybe(kGradients), maybe(kWindow)}},
     {Op::kJoinHeadGrad,
      "JOIN_HEAD_GRAD",
      kState,

@@ -92,14 +92,24 @@ PlanBuilder::Made PlanBuilder::forward(int32_t mb, int32_t block, SlotId x, Slot
   if (block == 0) {
     const SlotId y = y_slot();
     add(Op::kForward, mb, 0, {{kBatch, batch}, {kWeights, weights(0)}}, {{kY, y}}, s_.embedding_forward);
-    return {y, -1};
+    return {y, -1, -1};
   }
-  const Cost& cost = s_.block_forward[static_cast<size_t>(block) - 1];
-  const SlotId saved = transient(fmt::format("saved{}.{}", block, mb), Category::kActivations, cost.saved);
-  const SlotId y = y_slot();
+  Made made = add_saved("saved", mb, block);
+  made.y = y_slot();
   add(Op::kForward, mb, block, {{kX, x}, {kBatch, batch}, {kWeights, weights(block)}},
-      {{kY, y}, {kSaved, saved}}, cost);
-  return {y, saved};
+      {{kY, made.y}, {kSaved, made.saved}, {kKept, made.kept}},
+      s_.block_forward[static_cast<size_t>(block) - 1]);
+  return made;
+}
+
+PlanBuilder::Made PlanBuilder::add_saved(const char* name, int32_t mb, int32_t block) {
+  const Cost& cost = s_.block_forward[static_cast<size_t>(block) - 1];
+  const bool halves = s_.in_halves(block);
+  const SlotId saved = transient(fmt::format("{}{}.{}", name, block, mb), Category::kActivations,
+                                 cost.saved - (halves ? cost.kept : 0));
+  if (!halves) return {-1, saved, -1};
+  return {-1, saved,
+          transient(fmt::format("{}_for_weights{}.{}", name, block, mb), Category::kActivations, cost.kept)};
 }
 
 void PlanBuilder::send(Op op, Neighbour to, int32_t mb, SlotId slot, int64_t bytes) {

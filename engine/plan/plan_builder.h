@@ -38,8 +38,10 @@ class PlanBuilder {
                    const std::vector<Named>& writes, const Cost& cost = {});
   SlotId load(int32_t mb, int64_t bytes);
   struct Made {
-    SlotId y, saved;
+    SlotId y, saved, kept;
   };
+  /// What a block saves for its backward: in one slot, or in one for each half.
+  Made add_saved(const char* name, int32_t mb, int32_t block);
   /// FORWARD of embedding or block over a whole micro-batch. `x` is ignored for the embedding.
   Made forward(int32_t mb, int32_t block, SlotId x, SlotId batch);
   /// What the head reads: x, the micro-batch, its weights, and the embedding's if it shares them.

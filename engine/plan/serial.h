@@ -15,6 +15,8 @@ struct Cost {
   int64_t workspace = 0, saved = 0;
   double flops = 0;
   std::vector<ExchangeNote> exchanges = {};  ///< with the ranks that compute the block together
+  int64_t kept = 0;                          ///< of `saved`, for the weight half where a backward is in two
+  int64_t made = 0;                          ///< by the input half for it
 };
 
 /// Persistent state of one block on this rank in bytes, and which parts exist as a whole only at times.
@@ -42,8 +44,9 @@ struct Sizes {
   int64_t sent_table = 0;      ///< the updated table that goes back
   bool one_tied_gradient = false;  ///< head and look-ups instead add to one gradient, one after the other
   bool recompute = false;          ///< blocks keep their inputs only, and each backward begins with RECOMPUTE
-  bool tied_head = false;          ///< the head uses the embedding's weights
-  int32_t first_trainable = 0;     ///< lowest block that a gradient reaches
+  bool halves = false;          ///< backwards are BACKWARD_INPUT and BACKWARD_WEIGHT, where the stage says so
+  bool tied_head = false;       ///< the head uses the embedding's weights
+  int32_t first_trainable = 0;  ///< lowest block that a gradient reaches
   int64_t rope_table = 0, scalars = 0, norm = 0;
   int64_t norm_workspace = 0;
   // For one micro-batch.
@@ -52,12 +55,17 @@ struct Sizes {
   int64_t losses = 0;
   Cost embedding_forward, embedding_backward;
   std::vector<Cost> block_forward, block_backward;
+  std::vector<Cost> block_backward_input, block_backward_weight;  ///< if `halves`
   Cost loss, loss_eval, logits;
   // For generation.
   int64_t generate_residual = 0, generate_batch = 0, generate_workspace = 0;
   int64_t kv_cache = 0;  ///< keys and values of one layer
 
   int32_t head() const { return static_cast<int32_t>(block_forward.size()) + 1; }
+  /// Whether the backward of a block is in two halves. Without gradients there is no second.
+  bool in_halves(int32_t block) const {
+    return halves && state[static_cast<size_t>(block)].gradient_bucket > 0;
+  }
 };
 
 /// How the gradients of micro-batches are summed.

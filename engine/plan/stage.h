@@ -19,6 +19,7 @@ struct Action {
   Part part = Part::kForward;
   int32_t chunk = 0;  ///< of this rank
   int32_t micro_batch = 0;
+  bool paired = false;  ///< a forward whose blocks take turns with those of the next action, an input half
   bool operator==(const Action&) const = default;
 };
 
@@ -29,6 +30,9 @@ enum class Neighbour : uint8_t {
   kNext,      ///< on the rank of the next stage; the first stage is next to the last
   kPrevious,  ///< on that of the previous one
 };
+
+/// Whether what passes that border is sent.
+inline bool travels(Neighbour n) { return n == Neighbour::kNext || n == Neighbour::kPrevious; }
 
 /// Consecutive blocks: 0 embedding, 1..layers blocks, layers + 1 head.
 struct ModelChunk {

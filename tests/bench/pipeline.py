@@ -21,6 +21,9 @@ SCHEDULES = [  # and its ideal share: units of work / makespan, of a chunk's for
     ({"schedule": "1f1b"}, lambda p, m: m / (m + p - 1)),
     ({"schedule": "gpipe"}, lambda p, m: m / (m + p - 1)),
     ({"schedule": "interleaved", "chunks": 2}, lambda p, m: 2 * m / (2 * m + p - 1)),
+    ({"schedule": "zb_h1"}, lambda p, m: 3 * m / (3 * m + p - 1)),
+    ({"schedule": "zbv"}, lambda p, m: 6 * m / (6 * m + p - 1)),
+    ({"schedule": "dualpipev"}, lambda p, m: 6 * m / (6 * m + p - 1)),
 ]
 
 

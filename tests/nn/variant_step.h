@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -24,15 +25,17 @@ using Gradients = std::map<std::string, std::vector<float>>;  // by parameter
 /// Forward, loss and backward of one variant's global batch through the modules.
 class VariantStep {
  public:
+  /// `halves`: backwards are in two, and all second ones of a micro-batch come after all first ones.
   VariantStep(const ModelVariant& variant, const std::vector<std::string>& frozen,
-              const kernels::KernelTable& kernels, DType type)
-      : variant_(variant),
+              const kernels::KernelTable& kernels, DType type, bool halves = false)
+      : halves_(halves),
+        variant_(variant),
         model_(resolve_variant(variant).model, true, frozen),
         stream_(kWorkers),
         memory_(model_.table(), variant_weights(model_.table(), model_.config().norm_weight_offset), type,
                 kernels, stream_),
-        costs_(
-            nn::measure_costs(model_, kernels, kWorkers, type, variant.micro_batch, variant.sequence, true)),
+        costs_(nn::measure_costs(model_, kernels, kWorkers, type, variant.micro_batch, variant.sequence, true,
+                                 false, nn::kAlone, nn::kAllColumns, nullptr, halves)),
         batch_(variant_batch(variant, model_.config().vocab_size)),
         rope_(static_cast<size_t>(nn::rope_table_size(model_.config(), variant.sequence))),
         positions_(batch_.tokens.size()),
@@ -106,24 +109,26 @@ class VariantStep {
     std::vector<std::vector<float>> x(layers + 1, std::vector<float>(residual));
     std::vector<std::vector<char>> saved;
     call(costs_.embedding_forward, [&](const nn::Context& c) { model_.embedding().forward(c, x[0].data()); });
-    for (size_t l = 0; l < layers; ++l) {
+    for (size_t l = 0; !halves_ && l < layers; ++l) {
       saved.emplace_back(static_cast<size_t>(costs_.block_forward[l].saved) + 64);
       nn::Region region = saved_region(saved[l], l);
       call(costs_.block_forward[l], [&](const nn::Context& c) {
         model_.block(static_cast<int64_t>(l)).forward(c, region, rope_.data(), x[l + 1].data(), x[l].data());
       });
     }
+    if (halves_) forward_for_halves(&x);
     std::vector<float> losses(static_cast<size_t>(rows)), dx(residual);
     const float grad_scale = 0.1f;
     call(costs_.loss, [&](const nn::Context& c) {
       model_.head().forward_backward(c, losses.data(), dx.data(), x[layers].data(), &grad_scale);
     });
-    for (size_t l = layers; l-- > 0;) {
+    for (size_t l = layers; !halves_ && l-- > 0;) {
       nn::Region region = saved_region(saved[l], l);
       call(costs_.block_backward[l], [&](const nn::Context& c) {
         model_.block(static_cast<int64_t>(l)).backward(c, region, rope_.data(), dx.data(), x[l].data());
       });
     }
+    if (halves_) backward_in_halves(x, &dx);
     const bool tied = model_.trains_tied_head();
     const auto number = static_cast<int32_t>(mb);
     if (tied)
@@ -133,11 +138,59 @@ class VariantStep {
     });
   }
 
+  /// Memory of exactly the size that the dry run measured.
+  struct Exact {
+    explicit Exact(int64_t bytes) : memory(bytes), bytes(bytes) {}
+    nn::Region region() { return nn::Region(memory.data(), bytes); }
+    void spoil() { std::fill_n(memory.data(), bytes, '\x7f'); }
+    GuardedBuffer<char> memory;
+    int64_t bytes;
+  };
+
+  void forward_for_halves(std::vector<std::vector<float>>* x) {
+    saved_.clear(), kept_.clear();
+    for (size_t l = 0; l + 1 < x->size(); ++l) {
+      const nn::CallCost& cost = costs_.block_forward[l];
+      saved_.push_back(std::make_unique<Exact>(cost.saved - cost.kept));
+      kept_.push_back(std::make_unique<Exact>(cost.kept));
+      nn::Region saved = saved_[l]->region(), kept = kept_[l]->region();
+      call(cost, [&](const nn::Context& c) {
+        model_.block(static_cast<int64_t>(l))
+            .forward(c, saved, kept, rope_.data(), (*x)[l + 1].data(), (*x)[l].data());
+      });
+    }
+  }
+
+  /// What the first half may use alone is spoilt before the second.
+  void backward_in_halves(std::vector<std::vector<float>> x, std::vector<float>* dx) {
+    std::vector<std::unique_ptr<Exact>> made(saved_.size());
+    for (size_t l = saved_.size(); l-- > 0;) {
+      made[l] = std::make_unique<Exact>(costs_.block_backward_input[l].made);
+      nn::Region saved = saved_[l]->region(), kept = kept_[l]->region(), makes = made[l]->region();
+      call(costs_.block_backward_input[l], [&](const nn::Context& c) {
+        model_.block(static_cast<int64_t>(l))
+            .backward_input(c, {saved, kept, makes}, rope_.data(), dx->data(), x[l].data());
+      });
+      EXPECT_EQ(makes.high(), made[l]->bytes);
+      saved_[l]->spoil();
+      std::fill(x[l].begin(), x[l].end(), -1e30f);
+    }
+    for (size_t l = saved_.size(); l-- > 0;) {
+      nn::Region kept = kept_[l]->region(), makes = made[l]->region();
+      call(costs_.block_backward_weight[l], [&](const nn::Context& c) {
+        model_.block(static_cast<int64_t>(l)).backward_weight(c, kept, makes);
+      });
+      EXPECT_TRUE(kept_[l]->memory.intact() && saved_[l]->memory.intact() && made[l]->memory.intact());
+    }
+  }
+
   nn::Region saved_region(std::vector<char>& memory, size_t layer) const {
     const auto address = reinterpret_cast<uintptr_t>(memory.data());
     return nn::Region(reinterpret_cast<char*>((address + 63) / 64 * 64), costs_.block_forward[layer].saved);
   }
 
+  const bool halves_;
+  std::vector<std::unique_ptr<Exact>> saved_, kept_;  // by layer
   const ModelVariant& variant_;
   nn::Model model_;
   SerialStream stream_;

@@ -28,7 +28,7 @@ TEST(Recompute, ChangesNoBit) {
 }
 
 TEST(Recompute, ChangesNoBitUnderAnyLayout) {
-  std::vector<Layout> layouts(8);
+  std::vector<Layout> layouts(11);
   layouts[0].dp_shard = 3, layouts[0].stage = 3;
   layouts[1].dp_shard = 2, layouts[1].stage = 3, layouts[1].reshard = "keep", layouts[1].prefetch = 2;
   layouts[2].dp_shard = 4, layouts[2].stage = 3, layouts[2].reshard = "group", layouts[2].reshard_group = 2;
@@ -37,6 +37,9 @@ TEST(Recompute, ChangesNoBitUnderAnyLayout) {
   layouts[5].cp = 2, layouts[5].cp_mode = "ulysses";
   layouts[6].pp = 2, layouts[6].dp_shard = 2, layouts[6].stage = 3;
   layouts[7].pp = 2, layouts[7].schedule = "interleaved", layouts[7].chunks = 2, layouts[7].tp = 2;
+  layouts[8].pp = 2, layouts[8].schedule = "zb_h1", layouts[8].dp_shard = 2, layouts[8].stage = 3;
+  layouts[9].pp = 2, layouts[9].schedule = "zbv", layouts[9].tp = 2;
+  layouts[10].pp = 2, layouts[10].schedule = "dualpipev";
   for (Layout& layout : layouts) {
     layout.accumulation = 4;
     Problem problem;

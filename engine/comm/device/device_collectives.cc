@@ -22,7 +22,7 @@ constexpr double kHostsHearSeconds = 2;
 DeviceCollectives::DeviceCollectives(const DeviceUse& use, Transport& transport, Progress& progress,
                                      CallTrail& trail)
     : device_(*use.device),
-      on_(stream_of(use, progress.lane())),
+      on_(stream_of(device_, progress.lane())),
       transport_(transport),
       progress_(progress),
       timeout_seconds_(use.timeout_seconds),
@@ -31,15 +31,16 @@ DeviceCollectives::DeviceCollectives(const DeviceUse& use, Transport& transport,
       in_(static_cast<size_t>(transport.world_size())),
       out_(static_cast<size_t>(transport.world_size())),
       sums_(*this, {device_.kernels(), device_.stream(on_)}, static_cast<float*>(use.staging),
-            use.staging_bytes / int64_t{sizeof(float)}, transport.world_size()) {
+            use.staging_bytes / int64_t{sizeof(float)}, transport.world_size()),
+      by_issuer_(use.by_issuer),
+      in_graph_{make_mark(), make_mark()} {
   for (Marks& m : marks_) m.reached = make_mark(), m.done = make_mark();
 }
 
-/// The main lane has the communication stream, any other a new one, unless its calls are the compute stream's.
-StreamId DeviceCollectives::stream_of(const DeviceUse& use, int32_t lane) {
-  if (use.in_compute_stream) return kCompute;
+/// The main lane has the communication stream, any other a new one.
+StreamId DeviceCollectives::stream_of(device::Device& device, int32_t lane) {
   StreamId id = StreamId::kCommunication;
-  if (lane != 0) device::check(*use.device, use.device->make_stream(&id));
+  if (lane != 0) device::check(device, device.make_stream(&id));
   return id;
 }
 
@@ -83,23 +84,29 @@ void DeviceCollectives::connect(int32_t index, const std::string& name, ProcessG
 
 void DeviceCollectives::issues(const Call& call, uint64_t ticket) {
   trail_.add(call, groups_.at(call.group).name);
-  check(device_.record(marks(ticket).reached.get(), kCompute));
-  if (!in_compute_stream()) return;
-  group_ = &groups_.at(call.group);
+  Marks& own = marks(ticket);
+  if (!by_issuer_) return check(device_.record(own.reached.get(), kCompute));
   try {
-    give(call);
+    fork(call, own.reached, own.done);
   } catch (const Error&) {
     // The link stays closed with the reason: who watches over the call finds it there, and then its cause.
   }
-  check(device_.record(marks(ticket).done.get(), kCompute));
 }
 
 bool DeviceCollectives::captures(const Call& call, QueuedGroup* group) {
   if (captured_ == nullptr) return false;
-  group_ = &groups_.at(call.group);
-  give(call);
+  fork(call, in_graph_.reached, in_graph_.done);
   captured_->calls.push_back({call, group});
   return true;
+}
+
+/// The call comes after the compute stream's work so far.
+void DeviceCollectives::fork(const Call& call, Mark& reached, Mark& done) {
+  group_ = &groups_.at(call.group);
+  check(device_.record(reached.get(), kCompute));
+  check(device_.wait(reached.get(), on_));
+  give(call);
+  check(device_.record(done.get(), on_));
 }
 
 void ForgetCalls::operator()(CapturedCalls* calls) const { delete calls; }
@@ -127,14 +134,15 @@ void DeviceCollectives::launched(const CapturedCalls& calls) {
 void DeviceCollectives::wait() { progress_.wait(progress_.next_ticket() - 1); }
 
 void DeviceCollectives::follow(uint64_t ticket) {
-  if (!progress_.wait_given(ticket)) check(device_.wait(marks(ticket).done.get(), kCompute));
+  if (captured_ != nullptr) return check(device_.wait(in_graph_.done.get(), kCompute));
+  if (by_issuer_ || !progress_.wait_given(ticket)) check(device_.wait(marks(ticket).done.get(), kCompute));
 }
 
 void DeviceCollectives::run(const Call& call) {
   Group& group = groups_.at(call.group);
   Marks& own = marks(call.ticket);
   try {
-    if (!in_compute_stream()) {
+    if (!by_issuer_) {
       group_ = &group;
       check(device_.wait(own.reached.get(), on_));
       give(call);
@@ -144,7 +152,7 @@ void DeviceCollectives::run(const Call& call) {
     check_link(group, group.link->wait(own.reached.get(), own.done.get()));
     check(device_.error());
   } catch (...) {
-    if (!in_compute_stream()) (void)device_.synchronize(on_);
+    if (!by_issuer_) (void)device_.synchronize(on_);
     fail_with_cause(group, call, Error::caught(transport_.rank()));
   }
 }

@@ -7,9 +7,8 @@
 // behind that mark and sets one of its own (`done`), which `follow` makes the compute stream wait for. The
 // progress thread carries out one call after the other and watches over each until it is done.
 //
-// Calls in the compute stream (DeviceUse::in_compute_stream) lie between the two marks there. The issuing thread carries
-// them out, and the progress thread only watches. They may be captured in a graph. Each of its launches is then watched as
-// one call, its first.
+// Of calls by their issuer (DeviceUse::by_issuer) the progress thread only watches. They may be captured: both marks are
+// then part of the graph, and each of its launches is watched as one call, the first.
 #pragma once
 
 #include <map>
@@ -90,8 +89,8 @@ class DeviceCollectives final : private RowExchange {
     Mark reached, done;
   };
 
-  static device::StreamId stream_of(const DeviceUse& use, int32_t lane);
-  bool in_compute_stream() const { return on_ == device::StreamId::kCompute; }
+  static device::StreamId stream_of(device::Device& device, int32_t lane);
+  void fork(const Call& call, Mark& reached, Mark& done);
   Mark make_mark();
   Marks& marks(uint64_t ticket) { return marks_[ticket % marks_.size()]; }
   void check(device::Status status) const;
@@ -118,7 +117,9 @@ class DeviceCollectives final : private RowExchange {
   Messages in_, out_;  ///< of all_to_all
   OrderedSums sums_;
   Group* group_ = nullptr;  ///< group of the call that is being carried out
-  CallsOfGraph captured_;   ///< null unless calls are being captured
+  const bool by_issuer_;
+  Marks in_graph_;
+  CallsOfGraph captured_;  ///< null unless calls are being captured
 };
 
 }  // namespace hawser::comm

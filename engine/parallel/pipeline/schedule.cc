@@ -33,8 +33,9 @@ std::vector<plan::Action> actions(const Shape& shape, int64_t stage) {
     case PipelineSchedule::kZbH1:
       return zero_bubble_h1(shape, stage);
     case PipelineSchedule::kZbv:
+      return zero_bubble_v(shape, stage);
     case PipelineSchedule::kDualPipeV:
-      break;
+      return dual_pipe_v(shape, stage);
   }
   fail(Code::kInternal, "no schedule {}", schedule_name(shape.schedule));
 }

@@ -18,7 +18,7 @@ namespace hawser::parallel::pipeline {
 struct Shape {
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
   int64_t stages = 1;
-  int64_t micro_batches = 1;
+  int64_t micro_batches = 1;  ///< V schedules: 2 stages or more
   int64_t chunks = 1;  ///< on each rank: 2 or more if interleaved, exactly 2 for the V schedules, else 1
   int64_t group = 1;   ///< interleaved: micro-batches that a chunk takes in a row, stages or more
 };
@@ -39,5 +39,7 @@ std::vector<plan::Action> gpipe(const Shape& shape, int64_t stage);
 std::vector<plan::Action> one_forward_one_backward(const Shape& shape, int64_t stage);
 std::vector<plan::Action> interleaved(const Shape& shape, int64_t stage);
 std::vector<plan::Action> zero_bubble_h1(const Shape& shape, int64_t stage);
+std::vector<plan::Action> zero_bubble_v(const Shape& shape, int64_t stage);
+std::vector<plan::Action> dual_pipe_v(const Shape& shape, int64_t stage);
 
 }  // namespace hawser::parallel::pipeline

@@ -31,7 +31,9 @@ plan::Accumulation accumulation_of(const parallel::DataParallel& strategy, int64
   return strategy.reduces_each(micro_batches) ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace;
 }
 
-plan::Cost cost_of(const nn::CallCost& c) { return {c.workspace, c.saved, c.flops, c.exchanges}; }
+plan::Cost cost_of(const nn::CallCost& c) {
+  return {c.workspace, c.saved, c.flops, c.exchanges, c.kept, c.made};
+}
 
 void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::ResolvedConfig& config,
                      const parallel::ShardLayout& layout, bool inference) {
@@ -66,9 +68,12 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   const auto column_exchange = parallel::make_column_exchange(config.mesh.cp_mode, column_wire);
   const bool chunk_logits = !target.in_place || config.mesh.tp > 1 ||
                             config.mesh.cp > 1;  // only one of the ranks gets the caller's memory
-  const nn::ModelCosts costs = nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq,
-                                                 true, chunk_logits, *exchange, *column_exchange, notes);
+  const bool halves = choose_strategy(config).halves;
+  const nn::ModelCosts costs =
+      nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq, true, chunk_logits,
+                        *exchange, *column_exchange, notes, halves);
   plan::Sizes s;
+  s.halves = halves;
   s.recompute = config.recompute == config::Recompute::kFull;
   s.residual = exchange->own_rows(batch * seq).room * m.width * 4;
   s.batch = MicroBatch::bytes(batch, columns, own);
@@ -77,6 +82,8 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   s.embedding_backward = cost_of(costs.embedding_backward);
   for (const nn::CallCost& c : costs.block_forward) s.block_forward.push_back(cost_of(c));
   for (const nn::CallCost& c : costs.block_backward) s.block_backward.push_back(cost_of(c));
+  for (const nn::CallCost& c : costs.block_backward_input) s.block_backward_input.push_back(cost_of(c));
+  for (const nn::CallCost& c : costs.block_backward_weight) s.block_backward_weight.push_back(cost_of(c));
   s.loss = cost_of(costs.loss);
   s.loss_eval = cost_of(costs.loss_eval);
   s.logits = cost_of(costs.logits);
@@ -155,6 +162,7 @@ parallel::DataParallel choose_strategy(const config::ResolvedConfig& config) {
   // Stage 3 works block by block.
   d.bucket_bytes = zero.stage == 3 ? 1 : zero.bucket_bytes;
   d.first_bucket_bytes = zero.stage == 3 ? 1 : zero.first_bucket_bytes;
+  d.halves = config.mesh.pp > 1 && parallel::pipeline::splits_backward(config.pipeline.schedule);
   return d;
 }
 

@@ -143,7 +143,7 @@ void Rank::reach_peers() {
   peers_ = comm_->on_device(use);
   if (shared_.mesh.degree(mesh::Axis::kTp) * shared_.mesh.degree(mesh::Axis::kCp) == 1) return;
   use.staging = sums_->data() + transfers, use.staging_bytes = exchange;
-  use.lane = kBlockLane, use.in_compute_stream = true;
+  use.lane = kBlockLane, use.by_issuer = true;
   block_peers_ = comm_->on_device(use);
 }
 

@@ -159,6 +159,9 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
       return logits(plan, n, ctx, *run);
     case Op::kBackward:
       return backward(plan, n, ctx);
+    case Op::kBackwardInput:
+    case Op::kBackwardWeight:
+      return backward_half(plan, n, ctx);
     case Op::kJoinHeadGrad:
       return join_head_gradient(plan, n, ctx);
     case Op::kAddGrad: {
@@ -239,7 +242,10 @@ void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const
     return block.forward_cached(ctx, {cache, cache + plan.slot(id).bytes / 2, run.cached}, rope_table_, y);
   }
   nn::Region saved = region(plan, n[Operand::kSaved]);
-  block.forward(ctx, saved, rope_table_, y, as<float>(plan, n[Operand::kX]));
+  const auto* const x = as<float>(plan, n[Operand::kX]);
+  if (n[Operand::kKept] < 0) return block.forward(ctx, saved, rope_table_, y, x);
+  nn::Region kept = region(plan, n[Operand::kKept]);
+  block.forward(ctx, saved, kept, rope_table_, y, x);
 }
 
 void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
@@ -247,6 +253,15 @@ void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, cons
   if (n.block == 0) return s_.model->embedding().backward(ctx, dx, lookups(), n.micro_batch);
   nn::Region saved = region(plan, n[Operand::kSaved]);
   s_.model->block(n.block - 1).backward(ctx, saved, rope_table_, dx, as<float>(plan, n[Operand::kX]));
+}
+
+void Executor::backward_half(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
+  nn::Region saved = region(plan, n[Operand::kSaved]), kept = region(plan, n[Operand::kKept]),
+             made = region(plan, n[Operand::kMade]);
+  const nn::Block& block = s_.model->block(n.block - 1);
+  if (n.op == plan::Op::kBackwardWeight) return block.backward_weight(ctx, kept, made);
+  block.backward_input(ctx, {saved, kept, made}, rope_table_, as<float>(plan, n[Operand::kDx]),
+                       as<float>(plan, n[Operand::kX]));
 }
 
 /// The head's part comes from the last stage, or already lies where the table's gradient does.

@@ -102,6 +102,7 @@ class Executor {
   void forward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
                const Run& run);
   void backward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
+  void backward_half(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   void join_head_gradient(const plan::Plan& plan, const plan::Instruction& instruction,
                           const nn::Context& ctx);
   void head(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);

@@ -25,6 +25,7 @@ void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kern
     ctx.columns = columns.get();
     if ((n.op == Op::kForward || n.op == Op::kRecompute) && n.block > 0) forward(plan, n, ctx, run);
     if (n.op == Op::kBackward && n.block > 0) backward(plan, n, ctx);
+    if (n.op == Op::kBackwardInput || n.op == Op::kBackwardWeight) backward_half(plan, n, ctx);
     if (n.op == Op::kLoss || n.op == Op::kEvalLoss) head(plan, n, ctx);
   }
   kernels_ = nullptr;

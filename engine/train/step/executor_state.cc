@@ -1,5 +1,6 @@
 // The executor's pointers into the persistent slots, computed once, and the current addresses of each block's
 // weights and gradients for the modules.
+#include <algorithm>
 #include <utility>
 
 #include "engine/train/step/executor.h"
@@ -103,11 +104,13 @@ StateArray Executor::reduced(const plan::Plan& plan, plan::SlotId slot, int32_t 
   return StateArray{at(plan, slot) + group.gradients, group.state_type}.from(state(g).range.begin);
 }
 
+/// They are where GRAD_NORM reads them.
 StateArray Executor::gradients(const plan::Plan& plan, int32_t g) const {
   const auto block = static_cast<int32_t>(s_.model->table().groups()[static_cast<size_t>(g)].block);
-  const plan::SlotId shards = find_state(plan, plan::Role::kGradientShards, block);
-  const bool apart = shards >= 0 && s_.layout->state_sharded();
-  return reduced(plan, apart ? shards : find_state(plan, plan::Role::kGradients, block), g);
+  const auto norm = std::find_if(
+      plan.instructions.begin(), plan.instructions.end(),
+      [&](const plan::Instruction& n) { return n.op == plan::Op::kGradNorm && n.block == block; });
+  return reduced(plan, (*norm)[plan::Operand::kGradients], g);
 }
 
 }  // namespace hawser::train

@@ -23,7 +23,8 @@ constexpr auto kUnavailable = static_cast<int32_t>(Code::kDeviceUnavailable);
 
 struct FarEvent {
   device::StreamId on = device::StreamId::kCompute;
-  int64_t after = 0;  // pieces of work
+  int64_t after = 0;    // pieces of work
+  int64_t capture = 0;  // in which it was recorded; 0: in none
 };
 
 /// Captured work: may be launched again and again.
@@ -182,14 +183,18 @@ void FarDevice::free_event(device::Event* event) noexcept { delete &event_of(eve
 
 FarDevice::Status FarDevice::record(device::Event* event, StreamId on) noexcept {
   const std::lock_guard lock(mutex_);
-  spoil(on, "an event for the host is recorded");
-  event_of(event) = {on, queue(on).given};
+  event_of(event) = {on, queue(on).given, queue(on).captures ? captures_ : 0};
   return 0;
 }
 
 FarDevice::Status FarDevice::wait(device::Event* event, StreamId on) noexcept {
   const std::lock_guard lock(mutex_);
   const FarEvent until = event_of(event);
+  if (until.capture == captures_ && queue(until.on).captures) {  // the stream joins the capture
+    queue(on).captures = true;
+    if (until.on != on) queue(until.on).joined = true;
+    return 0;
+  }
   spoil(on, "it waits for what is not captured");
   return give(on, [this, until] { return run(until.on, until.after); });
 }
@@ -199,6 +204,7 @@ FarDevice::Status FarDevice::wait_on_host(device::Event* event) noexcept {
   {
     const std::lock_guard lock(mutex_);
     until = event_of(event);
+    spoil(until.on, "the host waits for an event");
   }
   finish(until.on, until.after);
   return 0;
@@ -229,7 +235,9 @@ FarDevice::Status FarDevice::begin_capture(StreamId on) noexcept {
   const std::lock_guard lock(mutex_);
   if (queue(on).captures) return failed(kUnavailable, "the stream is captured already");
   queue(on).captures = true;
-  queue(on).captured.clear();
+  captured_.clear();
+  origin_ = on;
+  ++captures_;
   spoilt_ = control.cannot_capture || control.captures_left-- <= 0 ? "the test wants none" : "";
   return 0;
 }
@@ -237,9 +245,12 @@ FarDevice::Status FarDevice::begin_capture(StreamId on) noexcept {
 FarDevice::Status FarDevice::end_capture(StreamId on, device::Graph** out) noexcept {
   const std::lock_guard lock(mutex_);
   *out = nullptr;
-  queue(on).captures = false;
+  for (Queue& q : queues_) {
+    if (!std::exchange(q.joined, true)) spoil(on, "nobody waits for the last work of a stream");
+    q.captures = false;
+  }
   if (!spoilt_.empty()) return failed(kUnavailable, "far memory cannot capture: " + spoilt_);
-  *out = reinterpret_cast<device::Graph*>(new FarGraph{std::move(queue(on).captured)});
+  *out = reinterpret_cast<device::Graph*>(new FarGraph{std::move(captured_)});
   ++control.captures, ++control.graphs;
   return 0;
 }
@@ -263,7 +274,11 @@ void FarDevice::spoil(StreamId on, const char* why) {
 
 FarDevice::Status FarDevice::give(StreamId on, Work work) {
   const std::lock_guard lock(mutex_);
-  if (queue(on).captures) return queue(on).captured.push_back(std::move(work)), 0;
+  if (queue(on).captures) {
+    captured_.push_back(std::move(work));
+    queue(on).joined = on == origin_;
+    return 0;
+  }
   return put(on, std::move(work));
 }
 

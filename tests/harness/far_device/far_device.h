@@ -3,8 +3,8 @@
 //   memory  is PROT_NONE except while work of this device runs, so any stray access of the host crashes.
 //   work    (kernels, copies, fills) is only queued, and runs when the host waits for it. If the host changes
 //           memory too early after a send, or reads it too early after a fetch, results are wrong.
-// Captured work is stored and launched as one piece. Operations that cannot be captured (waits, events, sends
-// from memory that is not pinned) spoil the capture. Two threads may use it, one for each stream. Links
+// Captured work is stored, with that of streams that wait for it, and launched as one piece. Operations that cannot be
+// captured (waits of the host, sends from memory that is not pinned) spoil the capture. Two threads may use it, one for each stream. Links
 // between devices (far_link.h) are queued work too: what one rank sends is read when its stream runs, and
 // what another must send first is waited for. It is built as a plugin (hawser-0/libhawser_cuda.so) and is
 // used through the whole plugin interface.
@@ -91,7 +91,7 @@ class FarDevice final : public device::Device {
     std::deque<Work> work;
     int64_t given = 0, done = 0;  // pieces of work
     bool captures = false;
-    std::vector<Work> captured;
+    bool joined = true;  ///< captured: someone waits for its last work
   };
   struct Block {
     void* memory;
@@ -122,8 +122,11 @@ class FarDevice final : public device::Device {
   std::deque<Queue> queues_;            // by StreamId
   mutable std::recursive_mutex mutex_;  // held while work runs
   std::vector<Block> blocks_, pinned_;
-  std::string spoilt_;  // why the capture is invalid
-  int open_ = 0;        // depth of running work
+  std::vector<Work> captured_;  // by all streams of the capture, in the order in which it was given
+  StreamId origin_ = StreamId::kCompute;
+  int64_t captures_ = 0;  // begun so far
+  std::string spoilt_;    // why the capture is invalid
+  int open_ = 0;          // depth of running work
   std::string message_;
 };
 

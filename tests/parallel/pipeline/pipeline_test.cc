@@ -26,12 +26,22 @@ void expect_bits(const Problem& problem, Layout layout) {
 }
 
 TEST(Pipeline, HasTheBitsOfOneStage) {
-  for (const char* schedule : {"gpipe", "1f1b"})
+  for (const char* schedule : {"gpipe", "1f1b", "zb_h1"})
     for (const int64_t pp : {2, 3, 4})
       for (const int64_t micro_batches : {1, 3, 4}) {
         Layout layout;
         layout.pp = pp, layout.schedule = schedule, layout.accumulation = micro_batches;
         expect_bits(problem_of(pp != 3, 4), layout);
+      }
+}
+
+TEST(Pipeline, ThatGoesDownAndUpHasThemToo) {
+  for (const char* schedule : {"zbv", "dualpipev"})
+    for (const int64_t pp : {2, 3, 4})
+      for (const int64_t more : {0, 1, 4}) {
+        Layout layout;
+        layout.pp = pp, layout.schedule = schedule, layout.accumulation = 2 * pp + more;
+        expect_bits(problem_of(pp != 3, more == 4 ? 9 : 2 * pp), layout);
       }
 }
 
@@ -63,13 +73,13 @@ TEST(Pipeline, WithoutASharedTableHasThemToo) {
 
 /// Beside every strategy of data parallelism, whose ranks are those of one stage.
 TEST(Pipeline, UnderDataParallelismHasThemToo) {
-  for (const char* schedule : {"gpipe", "1f1b", "interleaved"})
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
     for (const int64_t stage : {0, 1, 2, 3})
       for (const char* reduce : {"per_step", "per_micro_batch"}) {
         Layout layout;
         layout.pp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
         layout.dp_shard = 2, layout.dp_replicate = stage % 2 + 1, layout.stage = stage;
-        layout.accumulation = 3, layout.reduce = reduce, layout.bucket_bytes = stage < 3 ? 4096 : 0;
+        layout.accumulation = 4, layout.reduce = reduce, layout.bucket_bytes = stage < 3 ? 4096 : 0;
         Problem problem = problem_of(stage % 2 == 0, 5);
         problem.optimizer = stage == 1 ? "sgd" : "adamw";
         expect_bits(problem, layout);
@@ -77,7 +87,7 @@ TEST(Pipeline, UnderDataParallelismHasThemToo) {
 }
 
 TEST(Pipeline, OfShardedWeightsThatStayHasThemToo) {
-  for (const char* schedule : {"gpipe", "1f1b", "interleaved"})
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
     for (const char* reshard : {"full", "keep", "group"})
       for (const int64_t prefetch : {0, 2}) {
         Layout layout;
@@ -90,24 +100,28 @@ TEST(Pipeline, OfShardedWeightsThatStayHasThemToo) {
 
 TEST(Pipeline, OfEveryKindOfNumberHasThemToo) {
   for (const char* precision : {"fp32", "bf16", "bf16_pure"})
-    for (const bool frozen : {false, true})
-      for (const bool tree : {false, true}) {
-        if (tree && precision[0] == 'b' && precision[4] != 0) continue;  // bf16_pure cannot
-        Layout layout;
-        layout.pp = 2, layout.dp_shard = 2, layout.accumulation = 4, layout.tree = tree;
-        layout.layers_of_chunks = {3, 1};
-        if (precision[0] == 'b' && precision[4] != 0) layout.gradient_type = "bf16";
-        Problem problem = problem_of(true, 4);
-        problem.precision = precision, problem.frozen = frozen, problem.documents = frozen;
-        problem.tied = layout.gradient_type == "fp32";
-        expect_bits(problem, layout);
-      }
+    for (const char* schedule : {"1f1b", "zb_h1", "zbv"})
+      for (const bool frozen : {false, true})
+        for (const bool tree : {false, true}) {
+          if (tree && precision[0] == 'b' && precision[4] != 0) continue;  // bf16_pure cannot
+          Layout layout;
+          layout.pp = 2, layout.dp_shard = 2, layout.accumulation = 4, layout.tree = tree;
+          layout.schedule = schedule;
+          layout.layers_of_chunks = {3, 1};
+          if (layout.schedule == "zbv") layout.layers_of_chunks = {2, 1, 1, 1};
+          if (precision[0] == 'b' && precision[4] != 0) layout.gradient_type = "bf16";
+          Problem problem = problem_of(true, layout.schedule == "zbv" ? 5 : 4);
+          problem.precision = precision, problem.frozen = frozen, problem.documents = frozen;
+          problem.tied = layout.gradient_type == "fp32";
+          expect_bits(problem, layout);
+        }
 }
 
 TEST(Pipeline, OfRanksThatComputeBlocksTogetherHasThemToo) {
   for (const auto& [tp, cp] : {std::pair{2, 1}, {1, 2}, {2, 2}})
     for (const char* mode : {"ring", "ulysses"}) {
       Layout layout;
+      layout.schedule = mode[0] == 'r' ? "1f1b" : "zb_h1";
       layout.pp = 2, layout.tp = tp, layout.cp = cp, layout.cp_mode = mode, layout.accumulation = 3;
       layout.dp_shard = tp * cp == 2 ? 2 : 1, layout.stage = layout.dp_shard > 1 ? 3 : 0;
       expect_bits(problem_of(true, 4), layout);
@@ -116,7 +130,7 @@ TEST(Pipeline, OfRanksThatComputeBlocksTogetherHasThemToo) {
 
 /// The first stage's, and the memory of every one.
 TEST(Pipeline, SendsAndTakesWhatItsPlansSay) {
-  for (const char* schedule : {"gpipe", "1f1b", "interleaved"})
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
     for (const int64_t stage : {0, 3}) {
       Layout layout;
       layout.pp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
@@ -146,17 +160,18 @@ TEST(Pipeline, MemoryDoesNotGrowBeyondWhatIsInFlight) {
     return run.trainer().ranks().first().plans().train.at_peak[static_cast<size_t>(
         plan::Category::kActivations)];
   };
-  EXPECT_EQ(peak("1f1b", 12), peak("1f1b", 6));
+  for (const char* schedule : {"1f1b", "zb_h1", "zbv", "dualpipev"})
+    EXPECT_EQ(peak(schedule, 12), peak(schedule, 6)) << schedule;
   EXPECT_LT(2 * peak("1f1b", 12), peak("gpipe", 12));
 }
 
 TEST(Pipeline, AnswersAsOneStageDoes) {
-  for (const char* schedule : {"1f1b", "interleaved"})
+  for (const char* schedule : {"1f1b", "interleaved", "zbv"})
     for (const int64_t columns : {12, 5})
       for (const int64_t tp : {1, 2}) {
         Layout layout;
         layout.pp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
-        layout.tp = tp, layout.dp_shard = 2, layout.stage = 3;
+        layout.tp = tp, layout.dp_shard = 2, layout.stage = 3, layout.accumulation = 4;
         Layout one = layout;
         one.pp = one.chunks = 1;
         SCOPED_TRACE(layout.name());

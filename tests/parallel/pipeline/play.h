@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -18,7 +19,8 @@ struct Played {
   std::vector<int64_t> idle;       ///< by stage: between its first and its last action
 };
 
-inline Played play(const parallel::pipeline::Shape& shape) {
+/// A pair takes 2 and ends with both, or 3 with its weight half if `with_weights`.
+inline Played play(const parallel::pipeline::Shape& shape, bool with_weights = false) {
   using plan::Action, plan::Part;
   const int64_t last = shape.stages * shape.chunks - 1;
   std::vector<std::vector<Action>> all;
@@ -33,29 +35,38 @@ inline Played play(const parallel::pipeline::Shape& shape) {
     moved = false;
     for (size_t s = 0; s < all.size(); ++s) {
       while (next[s] < all[s].size()) {
-        const Action a = all[s][next[s]];
-        const int64_t place = place_of(shape, static_cast<int64_t>(s), a.chunk);
-        int64_t from = now[s];
-        const auto needs = [&](const auto& done, int64_t at) {
-          const auto found = done.find({at, a.micro_batch});
-          if (found == done.end()) return false;
-          from = std::max(from, found->second);
-          return true;
+        const size_t end = next[s] + (!all[s][next[s]].paired ? 1 : with_weights ? 3 : 2);
+        const std::span<const Action> piece(&all[s][next[s]], end - next[s]);
+        int64_t from = now[s], takes = 0;
+        bool can = true;
+        const auto needs = [&](const auto& done, int64_t place, const Action& a) {
+          const auto found = done.find({place, a.micro_batch});
+          can &= found != done.end();
+          if (can) from = std::max(from, found->second);
         };
-        if (a.part == Part::kForward && place > 0 && !needs(forward, place - 1)) break;
-        if (a.part == Part::kBackward || a.part == Part::kBackwardInput)
-          if (!needs(forward, place) || (place < last && !needs(backward, place + 1))) break;
-        if (a.part == Part::kBackwardWeight && !needs(backward, place)) break;
-        const int64_t takes = a.part == Part::kBackward ? 2 : 1;
+        for (const Action& a : piece) {
+          const int64_t place = place_of(shape, static_cast<int64_t>(s), a.chunk);
+          const bool input = a.part == Part::kBackward || a.part == Part::kBackwardInput;
+          if (a.part == Part::kForward && place > 0) needs(forward, place - 1, a);
+          if (input) needs(forward, place, a);
+          if (input && place < last) needs(backward, place + 1, a);
+          if (a.part == Part::kBackwardWeight && piece.size() == 1) needs(backward, place, a);
+          takes += a.part == Part::kBackward ? 2 : 1;
+        }
+        if (!can) break;
         if (begun[s] < 0) begun[s] = from;
         now[s] = from + takes, busy[s] += takes;
-        if (a.part == Part::kForward)
-          forward[{place, a.micro_batch}] = now[s], ++kept[s];
-        else if (a.part != Part::kBackwardWeight)
-          backward[{place, a.micro_batch}] = now[s];
+        for (const Action& a : piece) {
+          const int64_t place = place_of(shape, static_cast<int64_t>(s), a.chunk);
+          if (a.part == Part::kForward)
+            forward[{place, a.micro_batch}] = now[s], ++kept[s];
+          else if (a.part != Part::kBackwardWeight)
+            backward[{place, a.micro_batch}] = now[s];
+        }
         played.in_flight[s] = std::max(played.in_flight[s], kept[s]);
-        if (a.part == Part::kBackward || a.part == Part::kBackwardWeight) --kept[s];
-        ++next[s], moved = true;
+        for (const Action& a : piece)
+          if (a.part == Part::kBackward || a.part == Part::kBackwardWeight) --kept[s];
+        next[s] = end, moved = true;
       }
     }
   }

@@ -32,6 +32,8 @@ void each_shape(int64_t most_stages, int64_t most_micro_batches, Fn fn) {
       for (int64_t v = 2; v <= 4; ++v)
         for (const int64_t group : {p, p + 1, std::max(p, m)})
           fn(Shape{PipelineSchedule::kInterleaved, p, m, v, group});
+      for (const PipelineSchedule s : {PipelineSchedule::kZbv, PipelineSchedule::kDualPipeV})
+        if (m >= 2 * p) fn(Shape{s, p, m, 2});
     }
 }
 
@@ -69,6 +71,22 @@ TEST(Schedules, TakeAndKeepWhatTheirPapersSay) {
       EXPECT_EQ(zero.makespan, 3 * m + p - 1) << "p " << p << " m " << m;
       for (const int64_t kept : zero.in_flight) EXPECT_LE(kept, p);
       EXPECT_EQ(zero.in_flight[0], p);
+    }
+}
+
+TEST(Schedules, OfAVTakeAndKeepWhatTheirPapersSay) {
+  for (int64_t p = 1; p <= 8; ++p)
+    for (int64_t m = 2 * p; m <= 6 * p; ++m) {
+      const Played zbv = play({PipelineSchedule::kZbv, p, m, 2}),
+                   dual = play({PipelineSchedule::kDualPipeV, p, m, 2}),
+                   piece = play({PipelineSchedule::kDualPipeV, p, m, 2}, true);
+      SCOPED_TRACE("p " + std::to_string(p) + " m " + std::to_string(m));
+      EXPECT_EQ(zbv.makespan, 6 * m + p - 1);
+      EXPECT_EQ(zbv.in_flight, std::vector<int64_t>(static_cast<size_t>(p), 2 * p));
+      EXPECT_EQ(zbv.idle, std::vector<int64_t>(static_cast<size_t>(p), 0));
+      EXPECT_EQ(dual.makespan, 6 * m + p - 1);
+      EXPECT_EQ(dual.in_flight, std::vector<int64_t>(static_cast<size_t>(p), 2 * p + 1));
+      EXPECT_EQ(piece.makespan, 6 * m + 2 * (p - 1));
     }
 }
 

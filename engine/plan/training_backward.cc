@@ -1,0 +1,198 @@
+// The backward of a training step: losses, blocks whole or in halves, recompute, and where gradients go.
+#include <fmt/format.h>
+
+#include "engine/plan/training_step.h"
+
+namespace hawser::plan {
+namespace {
+
+using enum Operand;
+using Named = PlanBuilder::Named;
+
+}  // namespace
+
+SlotId TrainingStep::dx_slot(const Action& a) {
+  const std::string of_chunk = stage_.chunks.size() > 1 ? std::to_string(a.chunk) : "";
+  return b_.transient(fmt::format("dx{}.{}", of_chunk, a.micro_batch), Category::kActivations, s_.residual);
+}
+
+/// Gradients of micro-batches are added in ascending order, unless each is reduced for itself or they form a tree.
+void TrainingStep::begin_backward(const Action& a) {
+  const ModelChunk& c = chunk(a);
+  InFlight& f = in_flight(a);
+  const int32_t mb = a.micro_batch;
+  f.gradients = accumulation_ == Accumulation::kTree && mb > 0 ? fresh_gradients(a) : b_.gradients();
+  if (c.above == Neighbour::kHere) f.dx = in_flight({a.part, a.chunk + 1, mb}).dx;
+  if (!c.has(s_.head())) return;
+  const SlotId losses = b_.transient(fmt::format("losses.{}", mb), Category::kStaging, s_.losses);
+  f.dx = dx_slot(a);
+  loss(mb, f, losses, f.gradients, accumulates(mb));
+}
+
+void TrainingStep::end_backward(const Action& a) {
+  const ModelChunk& c = chunk(a);
+  const InFlight& f = in_flight(a);
+  const int32_t mb = a.micro_batch;
+  if (c.has(0) && s_.first_trainable == 0) backward_embedding(mb, f.dx, f.gradients, accumulates(mb));
+  if (travels(c.below) && reaches_below(c.begin)) send(Op::kSendB, c.below, mb, f.dx);
+  if (c.has(0) && b_.lookup_gradient() >= 0 && joins(mb)) join(mb, f.head_gradient, f.gradients[0]);
+}
+
+/// What follows the input half, which may have been long ago.
+void TrainingStep::weights(const Action& a) {
+  const InFlight& f = in_flight(a);
+  for (const int32_t block : backward_blocks(a))
+    if (a.part == Part::kBackwardWeight && s_.in_halves(block))
+      backward_weight(a.micro_batch, block, f, static_cast<size_t>(block - chunk(a).begin),
+                      accumulates(a.micro_batch));
+  if (accumulation_ == Accumulation::kTree) add_subtrees(a);
+}
+
+void TrainingStep::loss(int32_t mb, const InFlight& f, SlotId losses, const std::vector<SlotId>& gradients,
+                        bool accumulate) {
+  const bool rounds = rounds_gradients();
+  const Operand result = rounds ? kWindow : kGradients;
+  std::vector<Named> reads = b_.head_reads(f.x, batch(mb));
+  reads.insert(reads.begin() + 2, {kScalars, b_.scalars()});
+  // The head's part of the gradient of a tied table comes first.
+  const bool tied = b_.lookup_gradient() >= 0 || s_.one_tied_gradient;
+  const SlotId head_made = written(mb, s_.head(), gradients);
+  const bool elsewhere = s_.head_gradient > 0 && !stage_.has(0);
+  if (elsewhere && (mb == 0 || joins(mb - 1))) add_table_gradient(mb);
+  const SlotId shared = elsewhere ? table_gradient_
+                        : !tied   ? -1
+                        : rounds  ? window(mb, 0, "head_gradient_window")
+                                  : gradients[0];
+  b_.add(Op::kLoss, mb, s_.head(), reads,
+         {{kLosses, losses}, {kDx, f.dx}, {result, head_made}, {result, shared}}, s_.loss)
+      .accumulate = accumulate && !rounds;
+  if (rounds) round(Op::kRoundGrad, mb, s_.head(), head_made, gradients.back(), accumulate);
+  if (rounds) round(Op::kRoundHeadGrad, mb, 0, shared, gradients[0], accumulate);
+  if (elsewhere && joins(mb)) {
+    b_.pass(Op::kSendTableGrad, Lane::kTableGradient, table_gradient_, s_.head_gradient);
+    sent_.push_back(table_gradient_);
+  }
+}
+
+/// Where the head writes its part of the gradient of a table that another stage has.
+void TrainingStep::add_table_gradient(int32_t mb) {
+  table_gradient_ = b_.plan().add_slot({fmt::format("table_gradient.{}", mb), Category::kBuckets,
+                                        s_.table_gradient, false, Role::kGradients, 0});
+}
+
+void TrainingStep::backward_block(const Action& a, int32_t block) {
+  InFlight* const f = &in_flight(a);
+  const int32_t mb = a.micro_batch;
+  const auto at = static_cast<size_t>(block - chunk(a).begin), i = static_cast<size_t>(block);
+  const bool accumulate = accumulates(mb), rounds = rounds_gradients();
+  if (s_.recompute) recompute(mb, block, f, at);
+  if (s_.in_halves(block)) return backward_input(mb, block, f, at, accumulate);
+  const SlotId made = written(mb, block, f->gradients);
+  b_.add(Op::kBackward, mb, block,
+         {{kX, f->inputs[at]}, {kSaved, f->saved[at]}, {kBatch, batch(mb)}, {kWeights, b_.weights(block)}},
+         {{kDx, f->dx}, {rounds ? kWindow : kGradients, made}}, s_.block_backward[i - 1])
+      .accumulate = accumulate && !rounds;
+  if (rounds) round(Op::kRoundGrad, mb, block, made, f->gradients[i], accumulate);
+}
+
+/// The weight half adds to the same gradients, or to the same window.
+void TrainingStep::backward_input(int32_t mb, int32_t block, InFlight* f, size_t at, bool accumulate) {
+  const bool rounds = rounds_gradients();
+  const Cost& cost = s_.block_backward_input[static_cast<size_t>(block) - 1];
+  f->made.resize(f->inputs.size(), -1), f->windows.resize(f->inputs.size(), -1);
+  f->made[at] = b_.transient(fmt::format("made{}.{}", block, mb), Category::kActivations, cost.made);
+  const SlotId to = f->windows[at] = written(mb, block, f->gradients);
+  b_.add(Op::kBackwardInput, mb, block,
+         {{kX, f->inputs[at]},
+          {kSaved, f->saved[at]},
+          {kKept, f->kept[at]},
+          {kBatch, batch(mb)},
+          {kWeights, b_.weights(block)}},
+         {{kDx, f->dx}, {kMade, f->made[at]}, {rounds ? kWindow : kGradients, to}}, cost)
+      .accumulate = accumulate && !rounds;
+}
+
+void TrainingStep::backward_weight(int32_t mb, int32_t block, const InFlight& f, size_t at, bool accumulate) {
+  const bool rounds = rounds_gradients();
+  const auto i = static_cast<size_t>(block);
+  b_.add(Op::kBackwardWeight, mb, block, {{kKept, f.kept[at]}, {kMade, f.made[at]}},
+         {{rounds ? kWindow : kGradients, f.windows[at]}}, s_.block_backward_weight[i - 1])
+      .accumulate = accumulate && !rounds;
+  if (rounds) round(Op::kRoundGrad, mb, block, f.windows[at], f.gradients[i], accumulate);
+}
+
+/// Makes again what the block saved in its forward (Chen et al., arXiv:1604.06174). Dropout is drawn by counters, so it is the
+/// same; what the block passed on is made too, and dropped.
+void TrainingStep::recompute(int32_t mb, int32_t block, InFlight* f, size_t at) {
+  PlanBuilder::Made made = b_.add_saved("recomputed", mb, block);
+  made.y = b_.transient(fmt::format("y{}.{}", block, mb), Category::kActivations, s_.residual);
+  b_.add(Op::kRecompute, mb, block, {{kX, f->inputs[at]}, {kBatch, batch(mb)}, {kWeights, b_.weights(block)}},
+         {{kY, made.y}, {kSaved, made.saved}, {kKept, made.kept}},
+         s_.block_forward[static_cast<size_t>(block) - 1]);
+  f->saved[at] = made.saved, f->kept[at] = made.kept;
+}
+
+void TrainingStep::backward_embedding(int32_t mb, SlotId dx, const std::vector<SlotId>& gradients,
+                                      bool accumulate) {
+  const bool rounds = rounds_gradients();
+  const SlotId made = written(mb, 0, gradients);
+  b_.add(Op::kBackward, mb, 0, {{kBatch, batch(mb)}},
+         {{kDx, dx}, {rounds ? kWindow : kGradients, made}, {kLookupGradient, b_.lookup_gradient()}},
+         s_.embedding_backward)
+      .accumulate = accumulate && !rounds;
+  if (rounds) round(Op::kRoundGrad, mb, 0, made, gradients[0], accumulate);
+}
+
+/// Where a backward pass writes f32 gradients that are stored narrower; -1 for a block without gradients.
+SlotId TrainingStep::window(int32_t mb, int32_t block, const char* name) {
+  return b_.plan().add_slot({fmt::format("{}.{}.{}", name, block, mb), Category::kBuckets,
+                             s_.state[static_cast<size_t>(block)].gradient_window, false,
+                             Role::kGradientWindow, block});
+}
+
+void TrainingStep::round(Op op, int32_t mb, int32_t block, SlotId from, SlotId to, bool accumulate) {
+  if (from >= 0) b_.add(op, mb, block, {{kWindow, from}}, {{kGradients, to}}).accumulate = accumulate;
+}
+
+void TrainingStep::join(int32_t mb, SlotId head_part, SlotId gradients) {
+  b_.add(Op::kJoinHeadGrad, mb, 0, {{kLookupGradient, b_.lookup_gradient()}, {kAddend, head_part}},
+         {{kGradients, gradients}})
+      .accumulate = true;
+}
+
+/// Gradients of a micro-batch of a tree, for the blocks of a chunk. A head writes to those of its table, too, wherever
+/// that is on this rank.
+std::vector<SlotId> TrainingStep::fresh_gradients(const Action& a) {
+  std::vector<SlotId> slots(s_.state.size(), -1);
+  const auto& of_head = in_flight_[{static_cast<int32_t>(stage_.chunks.size()) - 1, a.micro_batch}].gradients;
+  for (int32_t block = 0; block < std::ssize(s_.state); ++block) {
+    const auto b = static_cast<size_t>(block);
+    const bool of_table = block == 0 && chunk(a).has(s_.head()) && stage_.has(0);
+    if (!chunk(a).has(block) && !of_table) continue;
+    if (!of_head.empty() && of_head[b] >= 0) {
+      slots[b] = of_head[b];
+      continue;
+    }
+    slots[b] = b_.plan().add_slot({fmt::format("gradients.{}.{}", b, a.micro_batch), Category::kGradients,
+                                   s_.state[b].gradient_bucket, false, Role::kGradients, block});
+  }
+  return slots;
+}
+
+/// A binary counter of finished subtrees. The final sum ends up in the gradients of micro-batch 0.
+void TrainingStep::add_subtrees(const Action& a) {
+  std::vector<Subtree>& stack = trees_[static_cast<size_t>(a.chunk)];
+  stack.push_back({in_flight(a).gradients, 1});
+  while (stack.size() > 1 && stack[stack.size() - 2].micro_batches == stack.back().micro_batches) {
+    const std::vector<SlotId>&to = stack[stack.size() - 2].gradients, &from = stack.back().gradients;
+    for (int32_t block = chunk(a).end - 1; block >= chunk(a).begin; --block) {
+      const auto b = static_cast<size_t>(block);
+      if (to[b] >= 0)
+        b_.add(Op::kAddGrad, -1, block, {{kAddend, from[b]}}, {{kGradients, to[b]}}).accumulate = true;
+    }
+    stack.pop_back();
+    stack.back().micro_batches *= 2;
+  }
+}
+
+}  // namespace hawser::plan

@@ -1,0 +1,110 @@
+// TrainingStep: lays down the instructions of a training step, action by action of a stage. What makes up a backward is in
+// training_backward.cc, the rest in serial.cc.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "engine/plan/plan_builder.h"
+
+namespace hawser::plan {
+
+class TrainingStep {
+ public:
+  TrainingStep(const Sizes& sizes, const Stage& stage, int32_t micro_batches, Accumulation accumulation)
+      : b_("train", sizes, stage),
+        s_(sizes),
+        stage_(stage),
+        micro_batches_(micro_batches),
+        accumulation_(accumulation),
+        trees_(stage.chunks.size()) {}
+
+  Plan make();
+
+ private:
+  /// What a chunk keeps of a micro-batch from its forward to its backward.
+  struct InFlight {
+    std::vector<SlotId> inputs, saved, kept, made;  // of its blocks, from its first
+    std::vector<SlotId> windows;                    // where the halves write gradients
+    std::vector<SlotId> gradients;                  // by block, from the input half on
+    SlotId x = -1;                                  // what it starts with, then what it leaves
+    SlotId dx = -1;             // the gradient of what it leaves, then of what it started with
+    SlotId head_gradient = -1;  // the head's part of the gradient of its table, from another stage
+  };
+  struct Subtree {
+    std::vector<SlotId> gradients;
+    int32_t micro_batches;
+  };
+
+  const ModelChunk& chunk(const Action& a) const { return stage_.chunks[static_cast<size_t>(a.chunk)]; }
+  InFlight& in_flight(const Action& a) { return in_flight_[{a.chunk, a.micro_batch}]; }
+  SlotId batch(int32_t mb) const { return batches_[static_cast<size_t>(mb)]; }
+  /// Whether it needs the gradient from above.
+  bool is_backward(const Action& a) const {
+    return a.part == Part::kBackward || a.part == Part::kBackwardInput;
+  }
+  /// Whether the gradient of a shared table is complete after this micro-batch: look-ups then join it.
+  bool joins(int32_t mb) const { return accumulation_ != Accumulation::kInPlace || mb + 1 == micro_batches_; }
+  bool accumulates(int32_t mb) const { return accumulation_ == Accumulation::kInPlace && mb > 0; }
+  /// Whether a gradient passes the border below the block.
+  bool reaches_below(int32_t block) const { return block > s_.first_trainable; }
+  bool rounds_gradients() const {
+    return std::any_of(s_.state.begin(), s_.state.end(),
+                       [](const BlockState& st) { return st.gradient_window > 0; });
+  }
+
+  void load();
+  size_t after(size_t action) const { return action + (stage_.actions[action].paired ? 2 : 1); }
+  void receive_from(size_t action);
+  void receive_for(const Action& action);
+  void hold_what_travels(size_t first);
+  void act(const Action& action);
+  void pair(const Action& forward, const Action& backward);
+  // A forward is its beginning, its blocks from below, and its end; a backward likewise, from above.
+  std::vector<int32_t> forward_blocks(const Action& action) const;
+  std::vector<int32_t> backward_blocks(const Action& action) const;
+  void begin_forward(const Action& action);
+  void forward_block(const Action& action, int32_t block);
+  void end_forward(const Action& action);
+  void begin_backward(const Action& action);
+  void backward_block(const Action& action, int32_t block);
+  void end_backward(const Action& action);
+  void weights(const Action& action);
+  void loss(int32_t mb, const InFlight& f, SlotId losses, const std::vector<SlotId>& gradients,
+            bool accumulate);
+  void add_table_gradient(int32_t mb);
+  void backward_input(int32_t mb, int32_t block, InFlight* f, size_t at, bool accumulate);
+  void backward_weight(int32_t mb, int32_t block, const InFlight& f, size_t at, bool accumulate);
+  void recompute(int32_t mb, int32_t block, InFlight* f, size_t at);
+  void backward_embedding(int32_t mb, SlotId dx, const std::vector<SlotId>& gradients, bool accumulate);
+  SlotId dx_slot(const Action& action);
+  void send(Op op, Neighbour to, int32_t mb, SlotId slot);
+
+  std::vector<SlotId> fresh_gradients(const Action& action);
+  SlotId window(int32_t mb, int32_t block, const char* name = "gradient_window");
+  /// Where a backward pass writes a block's gradients.
+  SlotId written(int32_t mb, int32_t block, const std::vector<SlotId>& gradients) {
+    return rounds_gradients() ? window(mb, block) : gradients[static_cast<size_t>(block)];
+  }
+  void round(Op op, int32_t mb, int32_t block, SlotId from, SlotId to, bool accumulate);
+  void join(int32_t mb, SlotId head_part, SlotId gradients);
+  void add_subtrees(const Action& action);
+  void update();
+
+  PlanBuilder b_;
+  const Sizes& s_;
+  const Stage& stage_;
+  const int32_t micro_batches_;
+  const Accumulation accumulation_;
+  std::vector<SlotId> batches_;
+  std::map<std::pair<int32_t, int32_t>, InFlight> in_flight_;  // keyed by chunk and micro-batch
+  std::vector<std::vector<Subtree>> trees_;                    // by chunk
+  SlotId table_gradient_ = -1;                                 // of add_table_gradient
+  std::vector<SlotId> sent_;                                   // by the last action
+  std::deque<std::vector<SlotId>> held_;                       // by those before
+};
+
+}  // namespace hawser::plan

@@ -1,0 +1,38 @@
+// A backward in two halves has the bits of a whole one, on every variant, and takes the memory that the dry run measured.
+#include <gtest/gtest.h>
+
+#include "tests/harness/kernel_levels.h"
+#include "tests/nn/variant_step.h"
+
+namespace hawser::testing {
+namespace {
+
+class Halves : public ::testing::TestWithParam<ModelVariant> {};
+
+TEST_P(Halves, HaveTheBitsOfAWholeBackward) {
+  for (const kernels::KernelTable* kernels : kernel_tables())
+    for (const DType type : {DType::kF32, DType::kBf16}) {
+      VariantStep whole(GetParam(), {}, *kernels, type), halves(GetParam(), {}, *kernels, type, true);
+      EXPECT_EQ(whole.run(), halves.run());
+    }
+}
+
+/// Linear: the first half reads what the second one keeps, too.
+TEST_P(Halves, TakeTheWorkOfAWholeBackward) {
+  const kernels::KernelTable& kernels = *kernel_tables().back();
+  const VariantStep step(GetParam(), {}, kernels, DType::kF32, true);
+  const nn::ModelCosts& costs = step.costs();
+  for (size_t l = 0; l < costs.block_backward.size(); ++l) {
+    const double whole = costs.block_backward[l].flops, first = costs.block_backward_input[l].flops,
+                 second = costs.block_backward_weight[l].flops;
+    EXPECT_NEAR(first + second, whole, 1e-3 * whole);
+    EXPECT_GT(second, 0.2 * whole);
+    EXPECT_LT(costs.block_forward[l].kept, costs.block_forward[l].saved);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, Halves, ::testing::ValuesIn(model_variants()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace hawser::testing
