@@ -198,6 +198,28 @@ PipelineConfig decode_pipeline(const Effective& c) {
   return pipeline;
 }
 
+RecomputeConfig decode_recompute(const Effective& c) {
+  RecomputeConfig recompute;
+  if (c.is("/recompute/policy", "off")) return recompute;
+  if (c.is("/recompute/policy", "every")) recompute.every = c.integer("/recompute/every");
+  recompute.remakes = nn::Remakes::all();
+  if (!c.is("/recompute/policy", "selective")) return recompute;
+  const std::vector<std::string> arrays = texts(c, "/recompute/arrays");
+  const auto has = [&](const char* array) { return std::count(arrays.begin(), arrays.end(), array) > 0; };
+  recompute.remakes = {has("qkv"), has("attention"), has("mlp_hidden") || arrays.empty(), false};
+  return recompute;
+}
+
+OffloadConfig decode_offload(const Effective& c) {
+  OffloadConfig offload;
+  offload.activations = named<OffloadSpace>(
+      c, "/offload/activations",
+      {{"off", OffloadSpace::kOff}, {"host", OffloadSpace::kHost}, {"disk", OffloadSpace::kDisk}});
+  offload.folder = text_or_empty(c, "/offload/folder");
+  offload.prefetch = c.integer("/offload/prefetch");
+  return offload;
+}
+
 }  // namespace
 
 ResolvedConfig decode(const Effective& c) {
@@ -236,8 +258,8 @@ ResolvedConfig decode(const Effective& c) {
   resolved.mesh.sequence_parallel = c.flag("/mesh/sequence_parallel");
   resolved.mesh.pp = c.integer("/mesh/pp");
   resolved.pipeline = decode_pipeline(c);
-  resolved.recompute =
-      named<Recompute>(c, "/recompute/policy", {{"off", Recompute::kOff}, {"full", Recompute::kFull}});
+  resolved.recompute = decode_recompute(c);
+  resolved.offload = decode_offload(c);
   resolved.zero = decode_zero(c);
   resolved.comm.sum_group = c.integer("/comm/sum_group");
   resolved.comm.timeout_seconds = c.number("/comm/timeout_seconds");

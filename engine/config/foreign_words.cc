@@ -16,7 +16,7 @@ constexpr ForeignWord kTable[] = {
      "resuming is not part of the config: hawser train --resume DIR, or hws_checkpoint_load_latest"},
     {"gradient_checkpointing activation_checkpointing activation_checkpoint use_gradient_checkpointing "
      "recompute recompute_granularity recompute_activations remat",
-     "/recompute/policy", "\"full\" keeps the inputs of blocks only"},
+     "/recompute/policy", "\"full\" keeps the inputs of blocks only, \"selective\" all but recompute.arrays"},
     {"warmup_ratio warmup_fraction warmup_proportion warmup_tokens", "/schedule/warmup_steps",
      "it counts steps: warmup_steps = ratio * train.steps"},
     {"bf16 bfloat16 use_bf16 mixed_precision amp use_amp autocast", "/precision",

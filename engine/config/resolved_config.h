@@ -10,6 +10,7 @@
 #include "engine/data/data_config.h"
 #include "engine/mesh/mesh_config.h"
 #include "engine/nn/model_config.h"
+#include "engine/nn/remakes.h"
 #include "engine/optim/optim_config.h"
 #include "engine/parallel/parallel_config.h"
 
@@ -61,7 +62,6 @@ enum class Precision { kFp32, kBf16, kBf16Pure };
 const char* precision_name(Precision precision);  ///< its name in configs
 
 /// What a backward makes again instead of having kept it.
-enum class Recompute { kOff, kFull };
 
 struct TrainConfig {
   int64_t steps = 0;
@@ -102,6 +102,18 @@ struct CudaConfig {
   bool graphs = false;
 };
 
+struct RecomputeConfig {
+  nn::Remakes remakes;
+  int64_t every = 1;  ///< blocks that are computed again together
+};
+
+enum class OffloadSpace { kOff, kHost, kDisk };
+struct OffloadConfig {
+  OffloadSpace activations = OffloadSpace::kOff;
+  std::string folder;  ///< for kDisk
+  int64_t prefetch = 1;
+};
+
 struct ResolvedConfig {
   std::string device;
   uint64_t seed = 0;
@@ -122,7 +134,8 @@ struct ResolvedConfig {
   CudaConfig cuda;
   MeshConfig mesh;
   PipelineConfig pipeline;
-  Recompute recompute = Recompute::kOff;
+  RecomputeConfig recompute;
+  OffloadConfig offload;
   ZeroConfig zero;
   CommConfig comm;
 };

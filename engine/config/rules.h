@@ -56,6 +56,7 @@ std::span<const Check> model_checks();
 std::span<const Check> training_checks();
 std::span<const Check> parallel_checks();
 std::span<const Check> pipeline_checks();
+std::span<const Check> memory_checks();
 /// Chunks of the model on each rank of a pipeline, with those that a schedule says.
 int64_t chunks_of_rank(const Effective& c);
 std::span<const Dependence> dependences();

@@ -27,15 +27,15 @@ Attention::Attention(const ParameterTable& table, const ModelConfig& model, int6
   }
 }
 
-AttentionSaved Attention::take_saved(const Context& ctx, Region& region, Region& kept) const {
+AttentionSaved Attention::take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const {
   const int64_t rows = ctx.rows(), bytes = dtype_bytes(ctx.type);
   AttentionSaved saved;
-  saved.core = core_.take_saved(ctx, region, kept);
-  if (saved.core.exchanged == nullptr) saved.qkv = region.take(rows * qkv_width_ * bytes);
+  saved.core = core_.take_saved(ctx, core, kept);
+  if (saved.core.exchanged == nullptr) saved.qkv = inputs.take(rows * qkv_width_ * bytes);
   if (q_norm_) {
-    saved.raw_qk = region.take(rows * qk_width_ * bytes);
-    saved.q_norm = q_norm_->take_saved(region, rows * heads_);
-    saved.k_norm = k_norm_->take_saved(region, rows * kv_heads_);
+    saved.raw_qk = inputs.take(rows * qk_width_ * bytes);
+    saved.q_norm = q_norm_->take_saved(inputs, rows * heads_);
+    saved.k_norm = k_norm_->take_saved(inputs, rows * kv_heads_);
   }
   return saved;
 }
@@ -73,14 +73,21 @@ void Attention::project(const Context& ctx, const AttentionSaved& saved, const v
                    ctx.type, {rows, kv_heads_, qk_width_});
 }
 
-void Attention::forward(const Context& ctx, AttentionSaved saved, const float* cos_sin, float* y,
+void Attention::forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
                         const void* x) const {
+  remake(ctx, saved, cos_sin, x, true);
+  out_.forward(ctx, y, DType::kF32, out_.out(), saved.core.o, ctx.rows());
+}
+
+void Attention::remake(const Context& ctx, AttentionSaved saved, const float* cos_sin, const void* x,
+                       bool attends) const {
   RegionScope scope(*ctx.workspace);
   if (saved.qkv == nullptr) saved.qkv = ctx.take(ctx.rows() * qkv_width_);
-  project(ctx, saved, x);
-  rotate(ctx, cos_sin, saved.qkv, heads_ + kv_heads_, qkv_width_, false);
-  core_.forward(ctx, saved.core, core_inputs(ctx, saved));
-  out_.forward(ctx, y, DType::kF32, out_.out(), saved.core.o, ctx.rows());
+  if (x != nullptr) {
+    project(ctx, saved, x);
+    rotate(ctx, cos_sin, saved.qkv, heads_ + kv_heads_, qkv_width_, false);
+  }
+  if (attends) core_.forward(ctx, saved.core, core_inputs(ctx, saved));
 }
 
 void* Attention::take_dqkv(const Context& ctx, Region& region) const {

@@ -35,10 +35,14 @@ class Attention {
   /// `model` must outlive the module. cos_sin below is the rope table (null without rotary positions).
   Attention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
-  /// `kept`: for the weight half of a backward.
-  AttentionSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
+  /// `inputs`: for those of the core. `core`: for what it saves, but `kept` for what the weight half of a backward reads.
+  AttentionSaved take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const;
   /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
-  void forward(const Context& ctx, AttentionSaved saved, const float* cos_sin, float* y, const void* x) const;
+  void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
+               const void* x) const;
+  /// Makes what `saved` has again: the inputs of the core from x, unless that is null, then what the core saves if it `attends`.
+  void remake(const Context& ctx, AttentionSaved saved, const float* cos_sin, const void* x,
+              bool attends) const;
   /// Memory for the gradient of the q, k, v projection's output.
   void* take_dqkv(const Context& ctx, Region& region) const;
   /// Computes dx[rows, C] (f32) from dy[rows, C], and the weight gradients of QK-norm. Fills `dqkv`.

@@ -23,21 +23,24 @@ Block::Block(const ParameterTable& table, const ModelConfig& model, int64_t laye
   }
 }
 
-BlockSaved Block::take_saved(const Context& ctx, Region& region, Region& kept) const {
+BlockSaved Block::take_saved(const Context& ctx, BlockRegions& regions) const {
   const int64_t rows = ctx.own_rows().room;
+  const Remakes& remakes = ctx.remakes;
+  Region& rest = regions.of(remakes.rest);
   BlockSaved s;
-  s.attention_norm = attention_norm_.take_saved(region, rows);
-  s.attention = attention_.take_saved(ctx, region, kept);
+  s.attention_norm = attention_norm_.take_saved(rest, rows);
+  s.attention = attention_.take_saved(ctx, regions.of(remakes.qkv), regions.of(remakes.attention),
+                                      regions.of(remakes.attention, true));
   if (attention_post_norm_) {
-    s.attention_post_norm = attention_post_norm_->take_saved(region, rows);
-    s.attention_out = region.take_as<float>(rows * width_);
+    s.attention_post_norm = attention_post_norm_->take_saved(rest, rows);
+    s.attention_out = rest.take_as<float>(rows * width_);
   }
-  s.x_mid = region.take_as<float>(rows * width_);
-  s.mlp_norm = mlp_norm_.take_saved(region, rows);
-  s.mlp = mlp_.take_saved(ctx, region, kept);
+  s.x_mid = rest.take_as<float>(rows * width_);
+  s.mlp_norm = mlp_norm_.take_saved(rest, rows);
+  s.mlp = mlp_.take_saved(ctx, regions.of(remakes.mlp_hidden), regions.of(remakes.mlp_hidden, true));
   if (mlp_post_norm_) {
-    s.mlp_post_norm = mlp_post_norm_->take_saved(region, rows);
-    s.mlp_out = region.take_as<float>(rows * width_);
+    s.mlp_post_norm = mlp_post_norm_->take_saved(rest, rows);
+    s.mlp_out = rest.take_as<float>(rows * width_);
   }
   return s;
 }
@@ -92,37 +95,66 @@ Block::Gradient Block::branch_gradient(const Context& ctx, const std::optional<N
   return {d, ctx.type};
 }
 
-void Block::forward(const Context& ctx, Region& saved, Region& kept, const float* cos_sin, float* y,
+void Block::forward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
                     const float* x) const {
-  const BlockSaved s = take_saved(ctx, saved, kept);
+  forward(ctx, take_saved(ctx, regions), cos_sin, y, x);
+}
+
+/// Without y it ends with what backward needs: the last product and sum are not computed, unless a post-norm comes between.
+void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* y,
+                    const float* x) const {
   const OwnRows own = ctx.own_rows();
   RegionScope scope(*ctx.workspace);
   float* const scratch = attention_post_norm_ ? nullptr : ctx.workspace->take_as<float>(own.room * width_);
   void* const n = ctx.take(own.room * width_);
-
-  attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, width_, x, DType::kF32, {own.count, 1, width_});
-  float* const attention_out = s.attention_out ? s.attention_out : scratch;
-  {
-    RegionScope of_branch(*ctx.workspace);
-    float* const whole = ctx.exchange->whole_rows(ctx, attention_out, width_);
-    attention_.forward(ctx, s.attention, cos_sin, whole, enter(ctx, n));
-    ctx.exchange->leave(ctx, attention_out, whole, width_);
-  }
-  {
-    RegionScope of_sum(*ctx.workspace);
-    mlp_norm_.forward(
-        ctx, s.mlp_norm, n, ctx.type,
-        sum(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x, attention_out, kSiteAttentionOut));
-  }
+  forward_attention(ctx, s, cos_sin, n, s.attention_out ? s.attention_out : scratch, x);
   float* const mlp_out = s.mlp_out ? s.mlp_out : scratch;
+  const bool ends_here = y == nullptr && !mlp_post_norm_;
   {
     RegionScope of_branch(*ctx.workspace);
+    if (ends_here) return mlp_.forward(ctx, s.mlp, nullptr, enter(ctx, n));
     float* const whole = ctx.exchange->whole_rows(ctx, mlp_out, width_);
     mlp_.forward(ctx, s.mlp, whole, enter(ctx, n));
     ctx.exchange->leave(ctx, mlp_out, whole, width_);
   }
-  ctx.kernels->residual_forward(sum(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, mlp_out, kSiteMlpOut),
-                                *ctx.stream);
+  const kernels::ResidualForward last =
+      sum(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, mlp_out, kSiteMlpOut);
+  if (y != nullptr) ctx.kernels->residual_forward(last, *ctx.stream);
+}
+
+/// The first branch, and x' with its norm: n is the input of the second one.
+void Block::forward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, void* n,
+                              float* out, const float* x) const {
+  attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, width_, x, DType::kF32,
+                          {ctx.own_rows().count, 1, width_});
+  {
+    RegionScope of_branch(*ctx.workspace);
+    float* const whole = ctx.exchange->whole_rows(ctx, out, width_);
+    attention_.forward(ctx, s.attention, cos_sin, whole, enter(ctx, n));
+    ctx.exchange->leave(ctx, out, whole, width_);
+  }
+  RegionScope of_sum(*ctx.workspace);
+  mlp_norm_.forward(
+      ctx, s.mlp_norm, n, ctx.type,
+      sum(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x, out, kSiteAttentionOut));
+}
+
+void Block::recompute(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
+                      const float* x) const {
+  const Remakes& remakes = ctx.remakes;
+  const BlockSaved s = take_saved(ctx, regions);
+  if (remakes.rest) return forward(ctx, s, cos_sin, y, x);
+  const NormRows rows{ctx.own_rows().count, 1, width_};
+  RegionScope scope(*ctx.workspace);
+  void* const n = ctx.take(ctx.own_rows().room * width_);
+  if (remakes.qkv) attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, width_, x, DType::kF32, rows);
+  if (remakes.qkv || remakes.attention) {
+    RegionScope of_branch(*ctx.workspace);
+    attention_.remake(ctx, s.attention, cos_sin, remakes.qkv ? enter(ctx, n) : nullptr, remakes.attention);
+  }
+  if (!remakes.mlp_hidden) return;
+  mlp_norm_.forward(ctx, s.mlp_norm, n, ctx.type, width_, s.x_mid, DType::kF32, rows);
+  mlp_.forward(ctx, s.mlp, nullptr, enter(ctx, n));
 }
 
 BlockMade Block::take_made(const Context& ctx, const BlockSaved& saved, Region& region) const {
@@ -145,25 +177,25 @@ void Block::copy(const Context& ctx, void* to, const Gradient& from) const {
   ctx.kernels->convert({to, from.data, ctx.type, ctx.type, ctx.rows() * width_}, *ctx.stream);
 }
 
-void Block::backward(const Context& ctx, Region& saved, const float* cos_sin, float* dx,
+void Block::backward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* dx,
                      const float* x) const {
-  const BlockSaved s = take_saved(ctx, saved, saved);
+  const BlockSaved s = take_saved(ctx, regions);
   backward_mlp(ctx, s, dx, nullptr);
   backward_attention(ctx, s, cos_sin, dx, x, nullptr);
 }
 
-void Block::backward_input(const Context& ctx, const BlockRegions& regions, const float* cos_sin, float* dx,
+void Block::backward_input(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* dx,
                            const float* x) const {
-  const BlockSaved s = take_saved(ctx, regions.saved, regions.kept);
+  const BlockSaved s = take_saved(ctx, regions);
   const BlockMade made = take_made(ctx, s, regions.made);
   backward_mlp(ctx, s, dx, &made);
   backward_attention(ctx, s, cos_sin, dx, x, &made);
 }
 
-void Block::backward_weight(const Context& ctx, Region& kept, Region& made_region) const {
-  Region not_read = Region::measuring();
-  const BlockSaved s = take_saved(ctx, not_read, kept);
-  const BlockMade made = take_made(ctx, s, made_region);
+void Block::backward_weight(const Context& ctx, BlockRegions& regions) const {
+  regions.saved = regions.remade = Region::measuring();  // not read
+  const BlockSaved s = take_saved(ctx, regions);
+  const BlockMade made = take_made(ctx, s, regions.made);
   mlp_.backward_down_weight(ctx, made.a, made.mlp_dy, ctx.type);
   {
     const RegionScope of_rows(*ctx.workspace);

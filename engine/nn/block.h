@@ -22,7 +22,8 @@ namespace hawser::nn {
 ///   with post-norms:  + 4 (2C + 2S)
 ///   with the activation fused into products: + e F
 /// Each array is rounded up to 64 bytes. Of these the weight half of a backward reads the core's output (e H D) and the fused
-/// activation; the rest is the input half's.
+/// activation; the rest is the input half's. Remade instead of kept (Remakes) are
+///   qkv: e (H + 2K) D and what QK-norm adds;  attention: e H D + 4 H;  mlp_hidden: e F', and e F if fused;  rest: all else
 struct BlockSaved {
   NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
   AttentionSaved attention;
@@ -32,11 +33,19 @@ struct BlockSaved {
   float* mlp_out = nullptr;  ///< before its post-norm; only with post-norms
 };
 
-/// Where a backward in two halves finds and leaves things. A forward before it saves in two regions.
+/// Where a block's arrays are between its instructions. Those of an instruction that it does not use are empty.
 struct BlockRegions {
-  Region& saved;  ///< for the input half; not used by the weight half
-  Region& kept;   ///< for the weight half; the input half reads it, too
-  Region& made;   ///< by the input half for the weight half
+  Region saved{};        ///< from forward to backward; of two halves, to the input half
+  Region kept{};         ///< to the weight half; the input half reads it, too
+  Region remade{};       ///< as `saved`, from RECOMPUTE on; scratch of forward
+  Region remade_kept{};  ///< as `kept`, from RECOMPUTE on; scratch of forward
+  Region made{};         ///< from the input half to the weight half
+  bool halves = false;   ///< otherwise kept arrays are in `saved` and `remade`
+
+  Region& of(bool remakes, bool for_weights = false) {
+    if (for_weights && halves) return remakes ? remade_kept : kept;
+    return remakes ? remade : saved;
+  }
 };
 
 /// What the input half leaves. Elements of the activation type, and per row, with the letters above:
@@ -57,27 +66,31 @@ class Block {
   /// `model` is the rank's share (local_model). It must outlive the block.
   Block(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
-  /// Computes y[rows, C] from x[rows, C], both f32. `saved` receives what backward needs.
-  void forward(const Context& ctx, Region& saved, const float* cos_sin, float* y, const float* x) const {
-    forward(ctx, saved, saved, cos_sin, y, x);
-  }
-  /// The same for a backward in two halves.
-  void forward(const Context& ctx, Region& saved, Region& kept, const float* cos_sin, float* y,
+  /// Computes y[rows, C] from x[rows, C], both f32. The regions receive what backward needs.
+  void forward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
                const float* x) const;
-  /// dx[rows, C], f32, is in place: the gradient of y on entry, of x on return. `saved` is as forward left
-  /// it.
-  void backward(const Context& ctx, Region& saved, const float* cos_sin, float* dx, const float* x) const;
+  /// Makes again what ctx.remakes says, with the same bits, from x and what forward saved. Under `rest` it computes y too if that
+  /// is not null; otherwise it ends with what backward needs.
+  void recompute(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
+                 const float* x) const;
+  /// dx[rows, C], f32, is in place: the gradient of y on entry, of x on return. The regions are as forward (and
+  /// recompute) left them.
+  void backward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* dx,
+                const float* x) const;
   /// The first half (Qi et al., arXiv:2401.10241): all of the backward but the gradients of projections. Both halves
   /// together give the bits of `backward`.
-  void backward_input(const Context& ctx, const BlockRegions& regions, const float* cos_sin, float* dx,
+  void backward_input(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* dx,
                       const float* x) const;
-  /// The second half.
-  void backward_weight(const Context& ctx, Region& kept, Region& made) const;
+  /// The second half. Reads `kept`, `remade_kept` and `made`.
+  void backward_weight(const Context& ctx, BlockRegions& regions) const;
   /// Generation: updates x[rows, C] in place. The rows are the next positions of one text.
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const;
 
  private:
-  BlockSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
+  BlockSaved take_saved(const Context& ctx, BlockRegions& regions) const;
+  void forward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, void* n, float* out,
+                         const float* x) const;
+  void forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* y, const float* x) const;
   BlockMade take_made(const Context& ctx, const BlockSaved& saved, Region& region) const;
   const void* enter(const Context& ctx, const void* n) const;
   kernels::ResidualForward sum(const Context& ctx, const std::optional<NormLayer>& post_norm,

@@ -10,6 +10,7 @@
 #include "engine/nn/exchange.h"
 #include "engine/nn/parameter.h"
 #include "engine/nn/region.h"
+#include "engine/nn/remakes.h"
 #include "kernels/include/table.h"
 
 namespace hawser::nn {
@@ -57,6 +58,7 @@ struct Context {
   const GroupPointers* groups = nullptr;
   bool accumulate = false;  ///< add to gradients (micro-batches after the first)
   bool training = false;    ///< dropout on
+  Remakes remakes;          ///< what blocks do not keep
   uint64_t seed = 0;
 
   DType weight_type(Place p) const { return p.read == Read::kLookup ? lookup_type : type; }

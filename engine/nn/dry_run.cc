@@ -63,16 +63,24 @@ class DryRun {
   static void* fake() { return reinterpret_cast<void*>(uintptr_t{4096}); }
   static float* fake_floats() { return static_cast<float*>(fake()); }
   const Context& context() const { return ctx_; }
+  void remake(const Remakes& remakes) { ctx_.remakes = remakes; }
 
   template <typename Call>
   CallCost measure(Call call) {
     workspace_ = Region::measuring();
-    Region saved = Region::measuring(), kept = saved, made = saved;
+    const Region region = Region::measuring();
+    BlockRegions r{region, region, region, region, region, true};
     stream_.flops = 0;
     *stream_.notes = {};
-    call(ctx_, BlockRegions{saved, kept, made});
-    return {workspace_.high(), saved.high() + kept.high(), stream_.flops, stream_.notes->list, kept.high(),
-            made.high()};
+    call(ctx_, r);
+    return {workspace_.high(),
+            r.saved.high() + r.kept.high(),
+            stream_.flops,
+            stream_.notes->list,
+            r.kept.high(),
+            r.made.high(),
+            r.remade.high() + r.remade_kept.high(),
+            r.remade_kept.high()};
   }
 
  private:
@@ -89,31 +97,32 @@ class DryRun {
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                          WeightTypes types, int64_t batch, int64_t seq, bool training, bool chunk_logits,
                          const Exchange& exchange, const ColumnExchange& columns, ExchangeNotes* notes,
-                         bool halves) {
+                         const BackwardForm& form) {
   DryRun dry(model, kernels, workers, types, batch, seq, training, exchange, columns, notes);
+  dry.remake(form.remakes);
   float* const f = DryRun::fake_floats();
   const LmHeadLoss& head = model.head();
   ModelCosts costs;
   costs.embedding_forward =
-      dry.measure([&](const Context& c, const BlockRegions&) { model.embedding().forward(c, f); });
+      dry.measure([&](const Context& c, BlockRegions&) { model.embedding().forward(c, f); });
   costs.embedding_backward =
-      dry.measure([&](const Context& c, const BlockRegions&) { model.embedding().backward(c, f); });
+      dry.measure([&](const Context& c, BlockRegions&) { model.embedding().backward(c, f); });
   for (int64_t layer = 0; layer < model.config().layers; ++layer) {
     const Block& block = model.block(layer);
-    costs.block_forward.push_back(dry.measure(
-        [&](const Context& c, const BlockRegions& r) { block.forward(c, r.saved, r.kept, f, f, f); }));
-    costs.block_backward.push_back(
-        dry.measure([&](const Context& c, const BlockRegions& r) { block.backward(c, r.saved, f, f, f); }));
-    if (!halves) continue;
-    costs.block_backward_input.push_back(
-        dry.measure([&](const Context& c, const BlockRegions& r) { block.backward_input(c, r, f, f, f); }));
-    costs.block_backward_weight.push_back(dry.measure(
-        [&](const Context& c, const BlockRegions& r) { block.backward_weight(c, r.kept, r.made); }));
+    const auto measure = [&](std::vector<CallCost>* list, auto call) {
+      list->push_back(dry.measure([&](const Context& c, BlockRegions& r) { call(c, r); }));
+    };
+    measure(&costs.block_forward, [&](auto& c, auto& r) { block.forward(c, r, f, f, f); });
+    measure(&costs.block_backward, [&](auto& c, auto& r) { block.backward(c, r, f, f, f); });
+    if (form.remakes.any())
+      measure(&costs.block_recompute, [&](auto& c, auto& r) { block.recompute(c, r, f, nullptr, f); });
+    if (!form.halves) continue;
+    measure(&costs.block_backward_input, [&](auto& c, auto& r) { block.backward_input(c, r, f, f, f); });
+    measure(&costs.block_backward_weight, [&](auto& c, auto& r) { block.backward_weight(c, r); });
   }
-  costs.loss =
-      dry.measure([&](const Context& c, const BlockRegions&) { head.forward_backward(c, f, f, f, f); });
-  costs.loss_eval = dry.measure([&](const Context& c, const BlockRegions&) { head.forward(c, f, f); });
-  costs.logits = dry.measure([&](const Context& c, const BlockRegions&) {
+  costs.loss = dry.measure([&](const Context& c, BlockRegions&) { head.forward_backward(c, f, f, f, f); });
+  costs.loss_eval = dry.measure([&](const Context& c, BlockRegions&) { head.forward(c, f, f); });
+  costs.logits = dry.measure([&](const Context& c, BlockRegions&) {
     if (chunk_logits) head.take_logits(c, c.rows());
     if (columns.own().ranks > 1) head.take_logits(c, c.rows());  // of the others
     head.logits(c, f, head.whole_rows(c, f), c.rows());
@@ -130,17 +139,16 @@ int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable&
   DryRun dry(model, kernels, workers, types, 1, rows, false, exchange, kAllColumns, nullptr);
   float* const f = DryRun::fake_floats();
   const KvCache cache{DryRun::fake(), DryRun::fake(), capacity - rows};
-  const CallCost logits = dry.measure([&](const Context& c, const BlockRegions&) {
+  const CallCost logits = dry.measure([&](const Context& c, BlockRegions&) {
     if (chunk_logits) model.head().take_logits(c, 1);
     model.head().logits(c, f, f, 1);
   });
   int64_t bytes = logits.workspace;
   for (int64_t layer = 0; layer < model.config().layers; ++layer) {
     const Block& block = model.block(layer);
-    bytes = std::max(bytes, dry.measure([&](const Context& c, const BlockRegions&) {
-                                 block.forward_cached(c, cache, f, f);
-                               })
-                                .workspace);
+    bytes = std::max(
+        bytes, dry.measure([&](const Context& c, BlockRegions&) { block.forward_cached(c, cache, f, f); })
+                   .workspace);
   }
   return bytes;
 }

@@ -50,21 +50,27 @@ bool Mlp::in_products(const Context& ctx) const {
 
 void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const {
   RegionScope scope(*ctx.workspace);
-  void* const a = saved.a ? saved.a : ctx.take(ctx.rows() * down_.in());
   if (in_products(ctx)) {
-    up_.forward_gelu(ctx, a, saved.h, x, ctx.rows());
-  } else {
-    up_.forward(ctx, saved.h, ctx.type, up_.out(), x, ctx.rows());
-    kernels::ActivationForward f;
-    f.y = a;
-    f.h = saved.h;
-    f.type = ctx.type;
-    f.rows = ctx.rows(), f.f = down_.in();
-    f.kind = kind_;
-    f.gated = gated_;
-    ctx.kernels->activation_forward(f, *ctx.stream);
+    up_.forward_gelu(ctx, saved.a, saved.h, x, ctx.rows());
+    if (y != nullptr) down_.forward(ctx, y, DType::kF32, down_.out(), saved.a, ctx.rows());
+    return;
   }
+  up_.forward(ctx, saved.h, ctx.type, up_.out(), x, ctx.rows());
+  if (y == nullptr) return;
+  void* const a = ctx.take(ctx.rows() * down_.in());
+  activate(ctx, saved, a);
   down_.forward(ctx, y, DType::kF32, down_.out(), a, ctx.rows());
+}
+
+void Mlp::activate(const Context& ctx, const MlpSaved& saved, void* a) const {
+  kernels::ActivationForward f;
+  f.y = a;
+  f.h = saved.h;
+  f.type = ctx.type;
+  f.rows = ctx.rows(), f.f = down_.in();
+  f.kind = kind_;
+  f.gated = gated_;
+  ctx.kernels->activation_forward(f, *ctx.stream);
 }
 
 /// Computes dh from da, and overwrites da with a.

@@ -22,7 +22,7 @@ class Mlp {
 
   /// `kept`: for the weight half of a backward.
   MlpSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
-  /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
+  /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type). Without y: only what it saves.
   void forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const;
   /// Memory for the gradient of the up projection's output, and for the activation unless forward saved it.
   void* take_dh(const Context& ctx, Region& region) const;
@@ -37,6 +37,7 @@ class Mlp {
 
  private:
   bool in_products(const Context& ctx) const;
+  void activate(const Context& ctx, const MlpSaved& saved, void* a) const;
   void activation_backward(const Context& ctx, const MlpSaved& saved, void* dh, void* da) const;
 
   bool gated_;

@@ -55,24 +55,32 @@ struct CallCost {
   std::vector<ExchangeNote> exchanges;
   int64_t kept = 0;  ///< of `saved`, for the weight half of a backward in two (BlockRegions)
   int64_t made = 0;  ///< by the input half
+  int64_t remade = 0, remade_kept = 0;  ///< as `saved` and `kept`, of what RECOMPUTE makes again
+};
+
+/// How blocks come to their gradients.
+struct BackwardForm {
+  bool halves = false;  ///< the costs of halves are wanted, too
+  Remakes remakes{};
 };
 
 struct ModelCosts {
   CallCost embedding_forward, embedding_backward;
   std::vector<CallCost> block_forward, block_backward;
   std::vector<CallCost> block_backward_input, block_backward_weight;  ///< empty unless asked for
+  std::vector<CallCost> block_recompute;  ///< without y; empty if nothing is remade
   CallCost loss, loss_eval, logits;
 };
 
 /// Costs for micro-batches of [batch, seq] with weights of `types`, on a stream of `workers`, with the
 /// workspace needs of `kernels`. `chunk_logits`: logits go through a chunk in the workspace, because kernels
 /// cannot write the caller's memory. `exchange` and `columns` must move nothing. Their workspace and what they would send
-/// are counted. `seq` is own columns. `halves`: those of backwards, too.
+/// are counted. `seq` is own columns.
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                          WeightTypes types, int64_t batch, int64_t seq, bool training,
                          bool chunk_logits = false, const Exchange& exchange = kAlone,
                          const ColumnExchange& columns = kAllColumns, ExchangeNotes* notes = nullptr,
-                         bool halves = false);
+                         const BackwardForm& form = {});
 
 /// The most workspace that one generation call needs: `rows` new positions, up to `capacity` cached, and
 /// logits of one.

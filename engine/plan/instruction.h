@@ -45,6 +45,13 @@ enum class Role : uint8_t {
   kCount
 };
 
+/// What memory a slot is in. Each space is placed for itself.
+enum class Space : uint8_t {
+  kArena,  ///< of the rank's device
+  kHost,   ///< pinned memory beside it
+  kDisk,
+};
+
 /// An index into Plan::slots; -1 means none.
 using SlotId = int32_t;
 
@@ -65,6 +72,8 @@ enum class Lane : uint8_t {
   kDxFromPrevious,
   kTableGradient,  ///< of a table that the head shares: from the head's stage to the table's
   kTable,          ///< the table back
+  kOffload,        ///< activations to another space
+  kFetch,          ///< and back
   kCount
 };
 inline constexpr size_t kLanes = static_cast<size_t>(Lane::kCount);
@@ -98,8 +107,10 @@ struct Slot {
   Role role = Role::kOther;
   int32_t block = -1;             ///< block whose state it holds
   int32_t first = -1, last = -1;  ///< instructions; -1 if none names it
-  int64_t offset = -1;            ///< byte offset in the arena
-  LaneMarks last_transfer{};      ///< the last transfer of each lane that uses it
+  int64_t offset = -1;            ///< byte offset in its space
+  Space space = Space::kArena;
+  int64_t align = 64;         ///< of the offset
+  LaneMarks last_transfer{};  ///< the last transfer of each lane that uses it
 };
 
 /// A slot that an instruction reads or writes.

@@ -8,7 +8,7 @@
 namespace hawser::plan {
 namespace {
 
-int64_t align_up(int64_t bytes) { return (bytes + Plan::kAlign - 1) / Plan::kAlign * Plan::kAlign; }
+int64_t align_up(int64_t bytes, int64_t to = Plan::kAlign) { return (bytes + to - 1) / to * to; }
 
 void assign_lifetimes(Plan* plan) {
   const auto touch = [plan](SlotId id, int32_t at) {
@@ -24,19 +24,33 @@ void assign_lifetimes(Plan* plan) {
   }
 }
 
-void place_transients(Plan* plan) {
+/// The lowest free offset that is a multiple of the slot's alignment.
+int64_t lowest_free(const Occupancy& taken, const Slot& slot, int64_t from) {
+  for (int64_t at = align_up(from, slot.align);;) {
+    const int64_t free = taken.lowest_free(slot.first, slot.last, slot.bytes, at);
+    if (free % slot.align == 0) return free;
+    at = align_up(free, slot.align);
+  }
+}
+
+/// Places the slots of the arena or of the space beside it, and returns the end of the highest.
+int64_t place_transients(Plan* plan, bool in_arena, int64_t from) {
   std::vector<size_t> order;
-  for (size_t i = 0; i < plan->slots.size(); ++i)
-    if (!plan->slots[i].persistent && plan->slots[i].first >= 0) order.push_back(i);
+  for (size_t i = 0; i < plan->slots.size(); ++i) {
+    const Slot& slot = plan->slots[i];
+    if (!slot.persistent && slot.first >= 0 && (slot.space == Space::kArena) == in_arena) order.push_back(i);
+  }
   std::stable_sort(order.begin(), order.end(),
                    [plan](size_t a, size_t b) { return plan->slots[a].bytes > plan->slots[b].bytes; });
   Occupancy taken(plan->instructions.size());
+  int64_t peak = from;
   for (size_t i : order) {
     Slot& slot = plan->slots[i];
-    slot.offset = taken.lowest_free(slot.first, slot.last, slot.bytes, plan->persistent_bytes);
+    slot.offset = lowest_free(taken, slot, from);
     taken.take(slot.first, slot.last, slot.offset, align_up(slot.offset + slot.bytes));
-    plan->peak_bytes = std::max(plan->peak_bytes, slot.offset + slot.bytes);
+    peak = std::max(peak, slot.offset + slot.bytes);
   }
+  return peak;
 }
 
 /// Sweeps once over the instructions, adding slots that begin and removing those that end.
@@ -44,7 +58,7 @@ void count_peak(Plan* plan) {
   const size_t steps = std::max<size_t>(plan->instructions.size(), 1);
   std::vector<MemoryByCategory> change(steps + 1);
   for (const Slot& slot : plan->slots) {
-    if (!slot.persistent && slot.first < 0) continue;
+    if ((!slot.persistent && slot.first < 0) || slot.space != Space::kArena) continue;
     const auto category = static_cast<size_t>(slot.category);
     change[slot.persistent ? 0 : static_cast<size_t>(slot.first)][category] += slot.bytes;
     change[slot.persistent ? steps : static_cast<size_t>(slot.last) + 1][category] -= slot.bytes;
@@ -68,8 +82,9 @@ void assign_memory(Plan* plan) {
     slot.offset = at;
     at = align_up(at + slot.bytes);
   }
-  plan->persistent_bytes = plan->peak_bytes = at;
-  place_transients(plan);
+  plan->persistent_bytes = at;
+  plan->peak_bytes = place_transients(plan, true, at);
+  plan->offload_bytes = place_transients(plan, false, 0);
   count_peak(plan);
 }
 
@@ -110,6 +125,10 @@ SlotId find_slot(const Plan& plan, std::string_view name) {
   for (size_t i = 0; i < plan.slots.size(); ++i)
     if (plan.slots[i].name == name) return static_cast<SlotId>(i);
   return -1;
+}
+
+int64_t moved_bytes(const Plan& plan, const Instruction& n) {
+  return plan.slot(n[n.op == Op::kOffload ? Operand::kSent : Operand::kReceived]).bytes;
 }
 
 SlotId find_state(const Plan& plan, Role role, int32_t block) { return plan.states.find(role, block); }

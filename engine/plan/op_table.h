@@ -12,19 +12,21 @@ namespace hawser::plan {
 
 /// The role of a slot in an instruction.
 enum class Operand : uint8_t {
-  kBatch,      ///< tokens, targets, positions of a micro-batch
-  kX,          ///< residual stream that a block reads
-  kY,          ///< residual stream that it writes
-  kSaved,      ///< what forward saves for backward
-  kKept,       ///< the part of it that is for the weight half, if the backward is in two
-  kMade,       ///< by the input half for the weight half
-  kCache,      ///< keys and values of a layer, kept between the calls of a generation
-  kDx,         ///< gradient of the residual stream
-  kScalars,    ///< learning rate, 1 / tokens
-  kLosses,     ///< loss of each token
-  kNorm,       ///< sums of squares and losses
-  kWeights,    ///< weights of the block; for a tied head also the embedding's
-  kSecondary,  ///< shard of the weights within a smaller group
+  kBatch,       ///< tokens, targets, positions of a micro-batch
+  kX,           ///< residual stream that a block reads
+  kY,           ///< residual stream that it writes
+  kSaved,       ///< what forward saves for backward
+  kKept,        ///< the part of it that is for the weight half, if the backward is in two
+  kRemade,      ///< what a block saves and RECOMPUTE makes again; scratch of a forward
+  kRemadeKept,  ///< the part of it that is for the weight half
+  kMade,        ///< by the input half for the weight half
+  kCache,       ///< keys and values of a layer, kept between the calls of a generation
+  kDx,          ///< gradient of the residual stream
+  kScalars,     ///< learning rate, 1 / tokens
+  kLosses,      ///< loss of each token
+  kNorm,        ///< sums of squares and losses
+  kWeights,     ///< weights of the block; for a tied head also the embedding's
+  kSecondary,   ///< shard of the weights within a smaller group
   kGradients,
   kAddend,          ///< gradients to add
   kWindow,          ///< f32 gradients before they are rounded
@@ -38,9 +40,11 @@ enum class Operand : uint8_t {
 };
 
 inline constexpr const char* kOperandNames[] = {
-    "batch",           "x",      "y",       "saved",   "kept",      "made",      "cache",  "dx",
-    "scalars",         "losses", "norm",    "weights", "secondary", "gradients", "addend", "window",
-    "lookup_gradient", "master", "moment1", "moment2", "sent",      "received"};
+    "batch",     "x",           "y",      "saved",           "kept",
+    "remade",    "remade_kept", "made",   "cache",           "dx",
+    "scalars",   "losses",      "norm",   "weights",         "secondary",
+    "gradients", "addend",      "window", "lookup_gradient", "master",
+    "moment1",   "moment2",     "sent",   "received"};
 static_assert(std::size(kOperandNames) == static_cast<size_t>(Operand::kCount));
 inline const char* operand_name(Operand operand) { return kOperandNames[static_cast<size_t>(operand)]; }
 
@@ -74,6 +78,8 @@ enum class Op : uint8_t {
   kRecvTableGrad,
   kSendTable,  ///< the updated table, to the head's stage
   kRecvTable,
+  kOffload,   ///< what a block leaves for its backward, to another space
+  kFetch,     ///< and back
   kGradNorm,  ///< squares of a block's gradients; without a block: the norm over all ranks
   kOptimizerStep,
   kCount
@@ -94,7 +100,7 @@ struct OperandRule {
   Operand operand = Operand::kCount;
   Count count = Count::kNone;
 };
-using OperandRules = std::array<OperandRule, 5>;
+using OperandRules = std::array<OperandRule, 7>;
 
 /// Whether the host takes part, so that a device cannot run the instruction ahead of it.
 enum class Host : uint8_t { kNever, kWithoutBlock, kAlways };
@@ -128,6 +134,7 @@ inline constexpr Traits kLogits{
 inline constexpr Traits kLoads{.host = Host::kAlways};
 inline constexpr Traits kAgrees{.host = Host::kWithoutBlock, .sends = true, .scratch = true};
 inline constexpr Traits kTransfer{.transfer = true, .sends = true};
+inline constexpr Traits kMove{.transfer = true};
 inline constexpr Traits kState{};
 
 constexpr OperandRule one(Operand o) { return {o, Count::kOne}; }
@@ -146,12 +153,12 @@ inline constexpr OpRow kRows[] = {
      "FORWARD",
      kForward,
      {maybe(kX), one(kBatch), one(kWeights), maybe(kCache)},
-     {one(kY), maybe(kSaved), maybe(kKept), maybe(kCache)}},
+     {one(kY), maybe(kSaved), maybe(kKept), maybe(kRemade), maybe(kRemadeKept), maybe(kCache)}},
     {Op::kRecompute,
      "RECOMPUTE",
      kForward,
      {one(kX), one(kBatch), one(kWeights)},
-     {one(kY), one(kSaved), maybe(kKept)}},
+     {maybe(kY), maybe(kSaved), maybe(kKept), maybe(kRemade), maybe(kRemadeKept)}},
     {Op::kLoss,
      "LOSS",
      kBackward,
@@ -162,17 +169,17 @@ inline constexpr OpRow kRows[] = {
     {Op::kBackward,
      "BACKWARD",
      kBackward,
-     {maybe(kX), maybe(kSaved), one(kBatch), maybe(kWeights)},
+     {maybe(kX), maybe(kSaved), maybe(kRemade), one(kBatch), maybe(kWeights)},
      {one(kDx), maybe(kGradients), maybe(kWindow), maybe(kLookupGradient)}},
     {Op::kBackwardInput,
      "BACKWARD_INPUT",
      kBackward,
-     {one(kX), one(kSaved), one(kKept), one(kBatch), one(kWeights)},
+     {one(kX), maybe(kSaved), maybe(kKept), maybe(kRemade), maybe(kRemadeKept), one(kBatch), one(kWeights)},
      {one(kDx), one(kMade), maybe(kGradients), maybe(kWindow)}},
     {Op::kBackwardWeight,
      "BACKWARD_WEIGHT",
      kBackward,
-     {one(kKept), one(kMade)},
+     {maybe(kKept), maybe(kRemadeKept), one(kMade)},
      {maybe(kGradients), maybe(kWindow)}},
     {Op::kJoinHeadGrad,
      "JOIN_HEAD_GRAD",
@@ -201,6 +208,8 @@ inline constexpr OpRow kRows[] = {
     {Op::kRecvTableGrad, "RECV_TABLE_GRAD", kTransfer, {}, {one(kReceived)}},
     {Op::kSendTable, "SEND_TABLE", kTransfer, {one(kSent)}, {}},
     {Op::kRecvTable, "RECV_TABLE", kTransfer, {}, {one(kReceived)}},
+    {Op::kOffload, "OFFLOAD", kMove, {one(kSent)}, {one(kReceived)}},
+    {Op::kFetch, "FETCH", kMove, {one(kSent)}, {one(kReceived)}},
     {Op::kGradNorm,
      "GRAD_NORM",
      kAgrees,
@@ -226,6 +235,8 @@ inline const OpRow& row_of(Op op) { return ops::kRows[static_cast<size_t>(op)]; 
 inline const char* op_name(Op op) { return row_of(op).name; }
 inline const Traits& traits_of(Op op) { return row_of(op).traits; }
 /// Whether it goes from a stage of a pipeline to another.
+/// Whether it copies between the arena and the space beside it.
+inline bool is_move(Op op) { return op == Op::kOffload || op == Op::kFetch; }
 inline bool is_message(Op op) { return op >= Op::kSendF && op <= Op::kRecvTable; }
 
 }  // namespace hawser::plan

@@ -39,6 +39,7 @@ struct Plan {
   size_t commit = 0;  ///< first instruction that changes durable state
   int64_t persistent_bytes = 0;
   int64_t peak_bytes = 0;      ///< arena bytes of this plan: the end of its highest slot
+  int64_t offload_bytes = 0;   ///< the same of the space beside the arena
   MemoryByCategory at_peak{};  ///< live bytes by category at the instruction where their sum is largest
 
   const Slot& slot(SlotId id) const { return slots[static_cast<size_t>(id)]; }
@@ -71,7 +72,7 @@ void finish(Plan* plan);
 void check_operands(const Plan& plan);
 
 /// Fills in first, last and offset of each slot, and the plan's byte counts. Persistent slots come first, in
-/// order. The others are placed largest first, each at the lowest offset that is free for its whole lifetime.
+/// order. The others are placed largest first, each at the lowest offset of its space that is free for its whole lifetime.
 void assign_memory(Plan* plan);
 /// Fills in waits_for: an instruction waits for transfers that use bytes it writes, or write bytes it uses.
 /// Transfers of one lane run in order, so waiting for the last of each lane is enough, and a transfer only
@@ -82,6 +83,9 @@ void assign_waits(Plan* plan);
 SlotId find_slot(const Plan& plan, std::string_view name);
 /// The persistent slot of a block with this role; -1 if there is none.
 SlotId find_state(const Plan& plan, Role role, int32_t block);
+
+/// What an OFFLOAD or FETCH copies.
+int64_t moved_bytes(const Plan& plan, const Instruction& n);
 
 /// The instruction list as a table, one line each: number, op, block, micro-batch, reads -> writes, FLOPs.
 std::string format_instructions(const Plan& plan);

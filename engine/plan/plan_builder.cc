@@ -92,24 +92,37 @@ PlanBuilder::Made PlanBuilder::forward(int32_t mb, int32_t block, SlotId x, Slot
   if (block == 0) {
     const SlotId y = y_slot();
     add(Op::kForward, mb, 0, {{kBatch, batch}, {kWeights, weights(0)}}, {{kY, y}}, s_.embedding_forward);
-    return {y, -1, -1};
+    return {y, {}};
   }
-  Made made = add_saved("saved", mb, block);
-  made.y = y_slot();
+  Saved saved = add_saved(mb, block);
+  add_remade("dropped", mb, block, &saved);
+  const SlotId y = y_slot();
   add(Op::kForward, mb, block, {{kX, x}, {kBatch, batch}, {kWeights, weights(block)}},
-      {{kY, made.y}, {kSaved, made.saved}, {kKept, made.kept}},
+      {{kY, y},
+       {kSaved, saved.saved},
+       {kKept, saved.kept},
+       {kRemade, saved.remade},
+       {kRemadeKept, saved.remade_kept}},
       s_.block_forward[static_cast<size_t>(block) - 1]);
-  return made;
+  return {y, saved};
 }
 
-PlanBuilder::Made PlanBuilder::add_saved(const char* name, int32_t mb, int32_t block) {
+PlanBuilder::Saved PlanBuilder::add_saved(int32_t mb, int32_t block) {
   const Cost& cost = s_.block_forward[static_cast<size_t>(block) - 1];
-  const bool halves = s_.in_halves(block);
-  const SlotId saved = transient(fmt::format("{}{}.{}", name, block, mb), Category::kActivations,
-                                 cost.saved - (halves ? cost.kept : 0));
-  if (!halves) return {-1, saved, -1};
-  return {-1, saved,
-          transient(fmt::format("{}_for_weights{}.{}", name, block, mb), Category::kActivations, cost.kept)};
+  const int64_t kept = s_.in_halves(block) ? cost.kept : 0;
+  Saved saved;
+  saved.saved = transient(fmt::format("saved{}.{}", block, mb), Category::kActivations, cost.saved - kept);
+  saved.kept = transient(fmt::format("saved_for_weights{}.{}", block, mb), Category::kActivations, kept);
+  return saved;
+}
+
+void PlanBuilder::add_remade(const char* name, int32_t mb, int32_t block, Saved* saved) {
+  const Cost& cost = s_.block_forward[static_cast<size_t>(block) - 1];
+  const int64_t kept = s_.in_halves(block) ? cost.remade_kept : 0;
+  saved->remade =
+      transient(fmt::format("{}{}.{}", name, block, mb), Category::kActivations, cost.remade - kept);
+  saved->remade_kept =
+      transient(fmt::format("{}_for_weights{}.{}", name, block, mb), Category::kActivations, kept);
 }
 
 void PlanBuilder::send(Op op, Neighbour to, int32_t mb, SlotId slot, int64_t bytes) {

@@ -37,11 +37,16 @@ class PlanBuilder {
   Instruction& add(Op op, int32_t mb, int32_t block, const std::vector<Named>& reads,
                    const std::vector<Named>& writes, const Cost& cost = {});
   SlotId load(int32_t mb, int64_t bytes);
-  struct Made {
-    SlotId y, saved, kept;
+  /// What a block saves for its backward; kept: for the weight half, if there are two.
+  struct Saved {
+    SlotId saved = -1, kept = -1, remade = -1, remade_kept = -1;
   };
-  /// What a block saves for its backward: in one slot, or in one for each half.
-  Made add_saved(const char* name, int32_t mb, int32_t block);
+  struct Made {
+    SlotId y;
+    Saved saved;
+  };
+  /// Where RECOMPUTE makes what the block did not keep.
+  void add_remade(const char* name, int32_t mb, int32_t block, Saved* saved);
   /// FORWARD of embedding or block over a whole micro-batch. `x` is ignored for the embedding.
   Made forward(int32_t mb, int32_t block, SlotId x, SlotId batch);
   /// What the head reads: x, the micro-batch, its weights, and the embedding's if it shares them.
@@ -60,6 +65,7 @@ class PlanBuilder {
 
  private:
   void add_state();
+  Saved add_saved(int32_t mb, int32_t block);
   SlotId state(const char* name, Category category, int64_t bytes, Role role, int32_t block);
 
   const Sizes& s_;

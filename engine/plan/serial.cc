@@ -114,9 +114,13 @@ std::vector<int32_t> TrainingStep::forward_blocks(const Action& a) const {
 /// Those that a gradient reaches, but for the head and the embedding.
 std::vector<int32_t> TrainingStep::backward_blocks(const Action& a) const {
   std::vector<int32_t> blocks;
-  const int32_t last = std::max({chunk(a).begin, 1, s_.first_trainable});
-  for (int32_t block = std::min(chunk(a).end, s_.head()) - 1; block >= last; --block) blocks.push_back(block);
+  for (int32_t block = std::min(chunk(a).end, s_.head()) - 1; block >= lowest_with_backward(a); --block)
+    blocks.push_back(block);
   return blocks;
+}
+
+int32_t TrainingStep::lowest_with_backward(const Action& a) const {
+  return std::max({chunk(a).begin, 1, s_.first_trainable});
 }
 
 void TrainingStep::begin_forward(const Action& a) {
@@ -128,7 +132,6 @@ void TrainingStep::forward_block(const Action& a, int32_t block) {
   const PlanBuilder::Made made = b_.forward(a.micro_batch, block, f.x, batch(a.micro_batch));
   f.inputs.push_back(f.x);
   f.saved.push_back(made.saved);
-  f.kept.push_back(made.kept);
   f.x = made.y;
 }
 

@@ -17,6 +17,7 @@ struct Cost {
   std::vector<ExchangeNote> exchanges = {};  ///< with the ranks that compute the block together
   int64_t kept = 0;                          ///< of `saved`, for the weight half where a backward is in two
   int64_t made = 0;                          ///< by the input half for it
+  int64_t remade = 0, remade_kept = 0;       ///< as `saved` and `kept`, of what RECOMPUTE makes again
 };
 
 /// Persistent state of one block on this rank in bytes, and which parts exist as a whole only at times.
@@ -43,7 +44,9 @@ struct Sizes {
   int64_t table_gradient = 0;  ///< where the head writes it: as large as the gradients of the table's group
   int64_t sent_table = 0;      ///< the updated table that goes back
   bool one_tied_gradient = false;  ///< head and look-ups instead add to one gradient, one after the other
-  bool recompute = false;          ///< blocks keep their inputs only, and each backward begins with RECOMPUTE
+  /// So many blocks in a row make again what they did not keep, in one go before the backward of the last; 0: nothing is
+  /// remade. With more than one, only the first keeps its input.
+  int32_t recompute_every = 0;
   bool halves = false;          ///< backwards are BACKWARD_INPUT and BACKWARD_WEIGHT, where the stage says so
   bool tied_head = false;       ///< the head uses the embedding's weights
   int32_t first_trainable = 0;  ///< lowest block that a gradient reaches
@@ -56,6 +59,7 @@ struct Sizes {
   Cost embedding_forward, embedding_backward;
   std::vector<Cost> block_forward, block_backward;
   std::vector<Cost> block_backward_input, block_backward_weight;  ///< if `halves`
+  std::vector<Cost> block_recompute;                              ///< if anything is remade
   Cost loss, loss_eval, logits;
   // For generation.
   int64_t generate_residual = 0, generate_batch = 0, generate_workspace = 0;

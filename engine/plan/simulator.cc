@@ -25,6 +25,10 @@ void check_costs(const Plan& plan, const CostTable& costs) {
   check_cost("exchange_bytes_per_second", costs.exchange_bytes_per_second);
   check_cost("exchange_latency", costs.exchange_latency);
   for (const Instruction& n : plan.instructions)
+    if (is_move(n.op) && !(costs.offload_bytes_per_second > 0))
+      fail(Code::kInvalidArgument, "simulate: offload_bytes_per_second is {}, but plan {} offloads",
+           costs.offload_bytes_per_second, plan.name);
+  for (const Instruction& n : plan.instructions)
     if (n.sent_bytes > 0 && !(costs.bytes_per_second > 0))
       fail(Code::kInvalidArgument, "simulate: bytes_per_second is {}, but plan {} sends bytes",
            costs.bytes_per_second, plan.name);
@@ -60,6 +64,7 @@ class RankClock {
   double now() const { return now_; }
   Timeline take() { return std::move(line_); }
   double transfer_seconds(const Instruction& n) const {
+    if (is_move(n.op)) return static_cast<double>(moved_bytes(plan_, n)) / costs_.offload_bytes_per_second;
     return costs_.latency +
            (n.sent_bytes > 0 ? static_cast<double>(n.sent_bytes) / costs_.bytes_per_second : 0);
   }

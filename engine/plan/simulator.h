@@ -7,7 +7,8 @@
 //   * The compute lane walks over all instructions. Before each, it waits until the transfers of `waits_for`
 //     are done. Then it runs the instruction, or, if it is a transfer, queues it at no cost.
 //   * A communication lane starts a transfer once all ranks have queued it and the one before it is done. It
-//     takes latency + sent_bytes / bytes_per_second, with the numbers of the slowest rank.
+//     takes latency + sent_bytes / bytes_per_second, with the numbers of the slowest rank. OFFLOAD and FETCH take their bytes
+//     at a rate of their own.
 //   * Exchanges within a block (Instruction::exchanges) take the same on the compute lane itself, beside what the
 //     communication lanes do. All ranks begin the instruction together and end it together.
 //   * An instruction of the compute lane that sends otherwise (COUNT_TOKENS and the last GRAD_NORM sum over ranks)
@@ -35,6 +36,8 @@ struct CostTable {
   double latency = 0;                    ///< seconds of each transfer, in addition to its bytes
   double exchange_bytes_per_second = 0;  ///< the same for exchanges within blocks; 0: as for transfers
   double exchange_latency = 0;           ///< seconds of each of those
+  double offload_bytes_per_second =
+      0;  ///< copied out of the arena, or back; must be above 0 if the plan does that
 };
 
 /// Starts at second 0. Throws kInternal for a plan that would deadlock (an instruction waits for itself or a

@@ -85,11 +85,15 @@ void TrainingStep::backward_block(const Action& a, int32_t block) {
   const int32_t mb = a.micro_batch;
   const auto at = static_cast<size_t>(block - chunk(a).begin), i = static_cast<size_t>(block);
   const bool accumulate = accumulates(mb), rounds = rounds_gradients();
-  if (s_.recompute) recompute(mb, block, f, at);
+  if (s_.recompute_every > 0) recompute_up_to(a, block);
   if (s_.in_halves(block)) return backward_input(mb, block, f, at, accumulate);
   const SlotId made = written(mb, block, f->gradients);
   b_.add(Op::kBackward, mb, block,
-         {{kX, f->inputs[at]}, {kSaved, f->saved[at]}, {kBatch, batch(mb)}, {kWeights, b_.weights(block)}},
+         {{kX, f->inputs[at]},
+          {kSaved, f->saved[at].saved},
+          {kRemade, f->saved[at].remade},
+          {kBatch, batch(mb)},
+          {kWeights, b_.weights(block)}},
          {{kDx, f->dx}, {rounds ? kWindow : kGradients, made}}, s_.block_backward[i - 1])
       .accumulate = accumulate && !rounds;
   if (rounds) round(Op::kRoundGrad, mb, block, made, f->gradients[i], accumulate);
@@ -104,8 +108,10 @@ void TrainingStep::backward_input(int32_t mb, int32_t block, InFlight* f, size_t
   const SlotId to = f->windows[at] = written(mb, block, f->gradients);
   b_.add(Op::kBackwardInput, mb, block,
          {{kX, f->inputs[at]},
-          {kSaved, f->saved[at]},
-          {kKept, f->kept[at]},
+          {kSaved, f->saved[at].saved},
+          {kKept, f->saved[at].kept},
+          {kRemade, f->saved[at].remade},
+          {kRemadeKept, f->saved[at].remade_kept},
           {kBatch, batch(mb)},
           {kWeights, b_.weights(block)}},
          {{kDx, f->dx}, {kMade, f->made[at]}, {rounds ? kWindow : kGradients, to}}, cost)
@@ -115,21 +121,38 @@ void TrainingStep::backward_input(int32_t mb, int32_t block, InFlight* f, size_t
 void TrainingStep::backward_weight(int32_t mb, int32_t block, const InFlight& f, size_t at, bool accumulate) {
   const bool rounds = rounds_gradients();
   const auto i = static_cast<size_t>(block);
-  b_.add(Op::kBackwardWeight, mb, block, {{kKept, f.kept[at]}, {kMade, f.made[at]}},
+  b_.add(Op::kBackwardWeight, mb, block,
+         {{kKept, f.saved[at].kept}, {kRemadeKept, f.saved[at].remade_kept}, {kMade, f.made[at]}},
          {{rounds ? kWindow : kGradients, f.windows[at]}}, s_.block_backward_weight[i - 1])
       .accumulate = accumulate && !rounds;
   if (rounds) round(Op::kRoundGrad, mb, block, f.windows[at], f.gradients[i], accumulate);
 }
 
-/// Makes again what the block saved in its forward (Chen et al., arXiv:1604.06174). Dropout is drawn by counters, so it is the
-/// same; what the block passed on is made too, and dropped.
-void TrainingStep::recompute(int32_t mb, int32_t block, InFlight* f, size_t at) {
-  PlanBuilder::Made made = b_.add_saved("recomputed", mb, block);
-  made.y = b_.transient(fmt::format("y{}.{}", block, mb), Category::kActivations, s_.residual);
-  b_.add(Op::kRecompute, mb, block, {{kX, f->inputs[at]}, {kBatch, batch(mb)}, {kWeights, b_.weights(block)}},
-         {{kY, made.y}, {kSaved, made.saved}, {kKept, made.kept}},
-         s_.block_forward[static_cast<size_t>(block) - 1]);
-  f->saved[at] = made.saved, f->kept[at] = made.kept;
+/// Before the backward of the last of a row of blocks, all of the row make again what they did not keep. Each but the last also
+/// passes its output on, which nobody kept.
+void TrainingStep::recompute_up_to(const Action& a, int32_t block) {
+  InFlight& f = in_flight(a);
+  const int32_t lowest = lowest_with_backward(a), end = std::min(chunk(a).end, s_.head());
+  const int32_t place = (block - lowest) % s_.recompute_every;
+  if (place + 1 < s_.recompute_every && block + 1 < end) return;
+  for (int32_t i = block - place; i <= block; ++i) {
+    const auto at = static_cast<size_t>(i - chunk(a).begin), layer = static_cast<size_t>(i) - 1;
+    const bool last = i == block;
+    PlanBuilder::Saved& saved = f.saved[at];
+    b_.add_remade("recomputed", a.micro_batch, i, &saved);
+    const SlotId y = last ? -1
+                          : b_.transient(fmt::format("recomputed_x{}.{}", i + 1, a.micro_batch),
+                                         Category::kActivations, s_.residual);
+    b_.add(Op::kRecompute, a.micro_batch, i,
+           {{kX, f.inputs[at]}, {kBatch, batch(a.micro_batch)}, {kWeights, b_.weights(i)}},
+           {{kY, y},
+            {kSaved, saved.saved},
+            {kKept, saved.kept},
+            {kRemade, saved.remade},
+            {kRemadeKept, saved.remade_kept}},
+           last ? s_.block_recompute[layer] : s_.block_forward[layer]);
+    if (!last) f.inputs[at + 1] = y;
+  }
 }
 
 void TrainingStep::backward_embedding(int32_t mb, SlotId dx, const std::vector<SlotId>& gradients,

@@ -27,12 +27,13 @@ class TrainingStep {
  private:
   /// What a chunk keeps of a micro-batch from its forward to its backward.
   struct InFlight {
-    std::vector<SlotId> inputs, saved, kept, made;  // of its blocks, from its first
-    std::vector<SlotId> windows;                    // where the halves write gradients
-    std::vector<SlotId> gradients;                  // by block, from the input half on
-    SlotId x = -1;                                  // what it starts with, then what it leaves
-    SlotId dx = -1;             // the gradient of what it leaves, then of what it started with
-    SlotId head_gradient = -1;  // the head's part of the gradient of its table, from another stage
+    std::vector<SlotId> inputs, made;  // of its blocks, from its first
+    std::vector<PlanBuilder::Saved> saved;
+    std::vector<SlotId> windows;    // where the halves write gradients
+    std::vector<SlotId> gradients;  // by block, from the input half on
+    SlotId x = -1;                  // what it starts with, then what it leaves
+    SlotId dx = -1;                 // the gradient of what it leaves, then of what it started with
+    SlotId head_gradient = -1;      // the head's part of the gradient of its table, from another stage
   };
   struct Subtree {
     std::vector<SlotId> gradients;
@@ -78,7 +79,8 @@ class TrainingStep {
   void add_table_gradient(int32_t mb);
   void backward_input(int32_t mb, int32_t block, InFlight* f, size_t at, bool accumulate);
   void backward_weight(int32_t mb, int32_t block, const InFlight& f, size_t at, bool accumulate);
-  void recompute(int32_t mb, int32_t block, InFlight* f, size_t at);
+  int32_t lowest_with_backward(const Action& action) const;
+  void recompute_up_to(const Action& action, int32_t block);
   void backward_embedding(int32_t mb, SlotId dx, const std::vector<SlotId>& gradients, bool accumulate);
   SlotId dx_slot(const Action& action);
   void send(Op op, Neighbour to, int32_t mb, SlotId slot);

@@ -1,7 +1,7 @@
 // Computes which transfers each instruction waits for. The compute lane reaches every instruction in turn: it
 // runs its own and queues transfers on their lanes, which run in parallel with it and with each other. An
-// instruction therefore waits only for transfers of other lanes, and only if both use the same bytes of the
-// arena and one writes them. The bytes may belong to the same slot, or to another that took its place.
+// instruction therefore waits only for transfers of other lanes, and only if both use the same bytes of a
+// space and one writes them. The bytes may belong to the same slot, or to another that took its place.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -58,11 +58,15 @@ class NewestTransfer {
   std::map<int64_t, Used> ranges_;  // keyed by first byte; disjoint
 };
 
+/// Bytes of the space beside the arena count from here, as if it were behind the arena.
+constexpr int64_t kBesideArena = int64_t{1} << 62;
+
 template <typename Fn>
 void each_use(const Plan& plan, const Instruction& n, Fn fn) {
   const auto use = [&](SlotId id, bool written) {
     const Slot& slot = plan.slot(id);
-    fn(slot.offset, slot.offset + slot.bytes, written);
+    const int64_t begin = slot.offset + (slot.space == Space::kArena ? 0 : kBesideArena);
+    fn(begin, begin + slot.bytes, written);
   };
   for (const Use& u : n.uses) use(u.slot, u.written);
   if (n.scratch >= 0) use(n.scratch, true);

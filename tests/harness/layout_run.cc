@@ -22,7 +22,8 @@ std::string Layout::name() const {
       fmt::format("zero{} {}x{} accumulation {} {}", stage, dp_replicate, dp_shard, accumulation, reduce);
   if (cp > 1) text += fmt::format(" cp {} {}", cp, cp_mode);
   if (pp > 1) text += fmt::format(" pp {} {} x {}", pp, schedule, chunks);
-  if (recompute) text += " recompute";
+  if (!recompute.empty()) text += " recompute " + recompute;
+  if (!offload.empty()) text += " offload " + offload;
   for (const int64_t layers : layers_of_chunks) text += fmt::format(" {}", layers);
   if (tp > 1) text += fmt::format(" tp {}{}", tp, sequence_parallel ? "" : " alone");
   if (stage == 3)
@@ -43,7 +44,8 @@ std::string Layout::sections() const {
   if (pp > 1) json["mesh"]["pp"] = pp, json["pipeline"]["schedule"] = schedule;
   if (chunks > 1) json["pipeline"]["chunks"] = chunks;
   if (!layers_of_chunks.empty()) json["pipeline"]["layers"] = layers_of_chunks;
-  if (recompute) json["recompute"]["policy"] = "full";
+  if (!recompute.empty()) json["recompute"] = Json::parse(recompute);
+  if (!offload.empty()) json["offload"] = Json::parse(offload);
   Json& zero = json["zero"];
   zero = Json::object();
   if (stage > 0) zero["stage"] = stage;

@@ -29,7 +29,8 @@ struct Layout {
   std::string schedule = "1f1b";          ///< where pp > 1
   int64_t chunks = 1;                     ///< of each rank, interleaved
   std::vector<int64_t> layers_of_chunks;  ///< empty: balanced
-  bool recompute = false;
+  std::string recompute;                  ///< that section, as JSON; empty: none
+  std::string offload;                    ///< the same
 
   int64_t dp() const { return dp_replicate * dp_shard; }
   int64_t world() const { return pp * dp() * cp * tp; }

@@ -47,7 +47,8 @@ class TextRun {
     std::vector<char> saved(1 << 22);
     embed(x.data(), 0, seq_);
     for (int64_t l = 0; l < model_.config().layers; ++l) {
-      nn::Region region(saved.data(), static_cast<int64_t>(saved.size())), workspace = scratch();
+      nn::BlockRegions region{.saved = {saved.data(), static_cast<int64_t>(saved.size())}};
+      nn::Region workspace = scratch();
       ctx_.workspace = &workspace;
       model_.block(l).forward(ctx_, region, rope_.data(), y.data(), x.data());
       std::swap(x, y);

@@ -121,11 +121,11 @@ TEST_P(DryRun, MeasuresWhatARealRunTakes) {
         EXPECT_EQ(cost.saved, saved_bytes(config, rows, dtype_bytes(run.context().type)));
         EXPECT_EQ(costs.block_backward[l].saved, cost.saved);
         saved.push_back(std::make_unique<GuardedBuffer<char>>(cost.saved));
-        nn::Region region(saved[l]->data(), cost.saved);
+        nn::BlockRegions region{.saved = {saved[l]->data(), cost.saved}};
         run.expect(cost, "block forward", [&](const nn::Context& c) {
           model.block(static_cast<int64_t>(l)).forward(c, region, run.rope(), x[l + 1].data(), x[l].data());
         });
-        EXPECT_EQ(region.high(), cost.saved);
+        EXPECT_EQ(region.saved.high(), cost.saved);
         EXPECT_TRUE(saved[l]->intact()) << "block forward wrote outside what it saved";
       }
       run.expect(costs.loss_eval, "loss of an evaluation",
@@ -136,11 +136,11 @@ TEST_P(DryRun, MeasuresWhatARealRunTakes) {
         model.head().forward_backward(c, losses.data(), dx.data(), x.back().data(), &grad_scale);
       });
       for (size_t l = saved.size(); l-- > 0;) {
-        nn::Region region(saved[l]->data(), costs.block_forward[l].saved);
+        nn::BlockRegions region{.saved = {saved[l]->data(), costs.block_forward[l].saved}};
         run.expect(costs.block_backward[l], "block backward", [&](const nn::Context& c) {
           model.block(static_cast<int64_t>(l)).backward(c, region, run.rope(), dx.data(), x[l].data());
         });
-        EXPECT_EQ(region.high(), costs.block_forward[l].saved);
+        EXPECT_EQ(region.saved.high(), costs.block_forward[l].saved);
         EXPECT_TRUE(saved[l]->intact()) << "block backward wrote outside what was saved";
       }
       run.expect(costs.embedding_backward, "embedding backward",

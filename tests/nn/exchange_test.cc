@@ -112,12 +112,13 @@ struct BlockRun {
     ctx.positions_BT = positions.data();
     ctx.exchange = &exchange;
     const auto call = [&](auto fn) {
-      nn::Region saved(kept.data(), 1 << 20), workspace(scratch.data(), 1 << 20);
+      nn::BlockRegions saved{.saved = {kept.data(), 1 << 20}};
+      nn::Region workspace(scratch.data(), 1 << 20);
       ctx.workspace = &workspace;
       fn(saved);
     };
-    call([&](nn::Region& saved) { model.block(0).forward(ctx, saved, rope.data(), y.data(), x.data()); });
-    call([&](nn::Region& saved) { model.block(0).backward(ctx, saved, rope.data(), dx.data(), x.data()); });
+    call([&](auto& saved) { model.block(0).forward(ctx, saved, rope.data(), y.data(), x.data()); });
+    call([&](auto& saved) { model.block(0).backward(ctx, saved, rope.data(), dx.data(), x.data()); });
   }
 
   const float* gradient(const nn::Parameter& p) { return memory.gradients().data() + memory.layout().at(p); }

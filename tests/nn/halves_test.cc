@@ -12,7 +12,8 @@ class Halves : public ::testing::TestWithParam<ModelVariant> {};
 TEST_P(Halves, HaveTheBitsOfAWholeBackward) {
   for (const kernels::KernelTable* kernels : kernel_tables())
     for (const DType type : {DType::kF32, DType::kBf16}) {
-      VariantStep whole(GetParam(), {}, *kernels, type), halves(GetParam(), {}, *kernels, type, true);
+      VariantStep whole(GetParam(), {}, *kernels, type),
+          halves(GetParam(), {}, *kernels, type, {.halves = true});
       EXPECT_EQ(whole.run(), halves.run());
     }
 }
@@ -20,7 +21,7 @@ TEST_P(Halves, HaveTheBitsOfAWholeBackward) {
 /// Linear: the first half reads what the second one keeps, too.
 TEST_P(Halves, TakeTheWorkOfAWholeBackward) {
   const kernels::KernelTable& kernels = *kernel_tables().back();
-  const VariantStep step(GetParam(), {}, kernels, DType::kF32, true);
+  const VariantStep step(GetParam(), {}, kernels, DType::kF32, {.halves = true});
   const nn::ModelCosts& costs = step.costs();
   for (size_t l = 0; l < costs.block_backward.size(); ++l) {
     const double whole = costs.block_backward[l].flops, first = costs.block_backward_input[l].flops,

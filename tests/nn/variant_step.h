@@ -25,17 +25,17 @@ using Gradients = std::map<std::string, std::vector<float>>;  // by parameter
 /// Forward, loss and backward of one variant's global batch through the modules.
 class VariantStep {
  public:
-  /// `halves`: backwards are in two, and all second ones of a micro-batch come after all first ones.
+  /// `form`: with halves, all second ones of a micro-batch come after all first ones. What is remade is spoilt meanwhile.
   VariantStep(const ModelVariant& variant, const std::vector<std::string>& frozen,
-              const kernels::KernelTable& kernels, DType type, bool halves = false)
-      : halves_(halves),
+              const kernels::KernelTable& kernels, DType type, const nn::BackwardForm& form = {})
+      : form_(form),
         variant_(variant),
         model_(resolve_variant(variant).model, true, frozen),
         stream_(kWorkers),
         memory_(model_.table(), variant_weights(model_.table(), model_.config().norm_weight_offset), type,
                 kernels, stream_),
         costs_(nn::measure_costs(model_, kernels, kWorkers, type, variant.micro_batch, variant.sequence, true,
-                                 false, nn::kAlone, nn::kAllColumns, nullptr, halves)),
+                                 false, nn::kAlone, nn::kAllColumns, nullptr, form)),
         batch_(variant_batch(variant, model_.config().vocab_size)),
         rope_(static_cast<size_t>(nn::rope_table_size(model_.config(), variant.sequence))),
         positions_(batch_.tokens.size()),
@@ -55,6 +55,7 @@ class VariantStep {
     ctx_.type = type;
     ctx_.groups = memory_.groups();
     ctx_.training = true;
+    ctx_.remakes = form.remakes;
     ctx_.seed = 9;
   }
 
@@ -107,28 +108,16 @@ class VariantStep {
 
     const size_t layers = costs_.block_forward.size();
     std::vector<std::vector<float>> x(layers + 1, std::vector<float>(residual));
-    std::vector<std::vector<char>> saved;
     call(costs_.embedding_forward, [&](const nn::Context& c) { model_.embedding().forward(c, x[0].data()); });
-    for (size_t l = 0; !halves_ && l < layers; ++l) {
-      saved.emplace_back(static_cast<size_t>(costs_.block_forward[l].saved) + 64);
-      nn::Region region = saved_region(saved[l], l);
-      call(costs_.block_forward[l], [&](const nn::Context& c) {
-        model_.block(static_cast<int64_t>(l)).forward(c, region, rope_.data(), x[l + 1].data(), x[l].data());
-      });
-    }
-    if (halves_) forward_for_halves(&x);
+    memory_of_.clear();
+    for (size_t l = 0; l < layers; ++l) forward(l, &x);
     std::vector<float> losses(static_cast<size_t>(rows)), dx(residual);
     const float grad_scale = 0.1f;
     call(costs_.loss, [&](const nn::Context& c) {
       model_.head().forward_backward(c, losses.data(), dx.data(), x[layers].data(), &grad_scale);
     });
-    for (size_t l = layers; !halves_ && l-- > 0;) {
-      nn::Region region = saved_region(saved[l], l);
-      call(costs_.block_backward[l], [&](const nn::Context& c) {
-        model_.block(static_cast<int64_t>(l)).backward(c, region, rope_.data(), dx.data(), x[l].data());
-      });
-    }
-    if (halves_) backward_in_halves(x, &dx);
+    for (size_t l = layers; l-- > 0;) backward(l, &x, &dx);
+    for (size_t l = layers; form_.halves && l-- > 0;) backward_weight(l);
     const bool tied = model_.trains_tied_head();
     const auto number = static_cast<int32_t>(mb);
     if (tied)
@@ -147,50 +136,71 @@ class VariantStep {
     int64_t bytes;
   };
 
-  void forward_for_halves(std::vector<std::vector<float>>* x) {
-    saved_.clear(), kept_.clear();
-    for (size_t l = 0; l + 1 < x->size(); ++l) {
-      const nn::CallCost& cost = costs_.block_forward[l];
-      saved_.push_back(std::make_unique<Exact>(cost.saved - cost.kept));
-      kept_.push_back(std::make_unique<Exact>(cost.kept));
-      nn::Region saved = saved_[l]->region(), kept = kept_[l]->region();
-      call(cost, [&](const nn::Context& c) {
-        model_.block(static_cast<int64_t>(l))
-            .forward(c, saved, kept, rope_.data(), (*x)[l + 1].data(), (*x)[l].data());
-      });
+  struct LayerMemory {
+    LayerMemory(const nn::CallCost& forward, bool halves, int64_t made)
+        : saved(forward.saved - (halves ? forward.kept : 0)),
+          kept(halves ? forward.kept : 0),
+          remade(forward.remade - (halves ? forward.remade_kept : 0)),
+          remade_kept(halves ? forward.remade_kept : 0),
+          made(made),
+          halves(halves) {}
+    nn::BlockRegions regions() {
+      return {saved.region(), kept.region(), remade.region(), remade_kept.region(), made.region(), halves};
     }
+    bool intact() const {
+      return saved.memory.intact() && kept.memory.intact() && remade.memory.intact() &&
+             remade_kept.memory.intact() && made.memory.intact();
+    }
+    Exact saved, kept, remade, remade_kept, made;
+    bool halves;
+  };
+
+  const nn::Block& block(size_t l) const { return model_.block(static_cast<int64_t>(l)); }
+
+  void forward(size_t l, std::vector<std::vector<float>>* x) {
+    memory_of_.push_back(std::make_unique<LayerMemory>(
+        costs_.block_forward[l], form_.halves, form_.halves ? costs_.block_backward_input[l].made : 0));
+    nn::BlockRegions regions = memory_of_[l]->regions();
+    call(costs_.block_forward[l], [&](const nn::Context& c) {
+      block(l).forward(c, regions, rope_.data(), (*x)[l + 1].data(), (*x)[l].data());
+    });
+    EXPECT_EQ(regions.saved.high(), memory_of_[l]->saved.bytes);
+    EXPECT_EQ(regions.remade.high(), memory_of_[l]->remade.bytes);
+    memory_of_[l]->remade.spoil(), memory_of_[l]->remade_kept.spoil();
   }
 
   /// What the first half may use alone is spoilt before the second.
-  void backward_in_halves(std::vector<std::vector<float>> x, std::vector<float>* dx) {
-    std::vector<std::unique_ptr<Exact>> made(saved_.size());
-    for (size_t l = saved_.size(); l-- > 0;) {
-      made[l] = std::make_unique<Exact>(costs_.block_backward_input[l].made);
-      nn::Region saved = saved_[l]->region(), kept = kept_[l]->region(), makes = made[l]->region();
-      call(costs_.block_backward_input[l], [&](const nn::Context& c) {
-        model_.block(static_cast<int64_t>(l))
-            .backward_input(c, {saved, kept, makes}, rope_.data(), dx->data(), x[l].data());
+  void backward(size_t l, std::vector<std::vector<float>>* x, std::vector<float>* dx) {
+    LayerMemory& m = *memory_of_[l];
+    if (form_.remakes.any()) {
+      nn::BlockRegions regions = m.regions();
+      call(costs_.block_recompute[l], [&](const nn::Context& c) {
+        block(l).recompute(c, regions, rope_.data(), nullptr, (*x)[l].data());
       });
-      EXPECT_EQ(makes.high(), made[l]->bytes);
-      saved_[l]->spoil();
-      std::fill(x[l].begin(), x[l].end(), -1e30f);
     }
-    for (size_t l = saved_.size(); l-- > 0;) {
-      nn::Region kept = kept_[l]->region(), makes = made[l]->region();
-      call(costs_.block_backward_weight[l], [&](const nn::Context& c) {
-        model_.block(static_cast<int64_t>(l)).backward_weight(c, kept, makes);
-      });
-      EXPECT_TRUE(kept_[l]->memory.intact() && saved_[l]->memory.intact() && made[l]->memory.intact());
-    }
+    nn::BlockRegions regions = m.regions();
+    const nn::CallCost& cost = form_.halves ? costs_.block_backward_input[l] : costs_.block_backward[l];
+    call(cost, [&](const nn::Context& c) {
+      if (form_.halves)
+        block(l).backward_input(c, regions, rope_.data(), dx->data(), (*x)[l].data());
+      else
+        block(l).backward(c, regions, rope_.data(), dx->data(), (*x)[l].data());
+    });
+    EXPECT_EQ(regions.made.high(), m.made.bytes);
+    EXPECT_TRUE(m.intact());
+    m.saved.spoil(), m.remade.spoil();
+    std::fill((*x)[l].begin(), (*x)[l].end(), -1e30f);
   }
 
-  nn::Region saved_region(std::vector<char>& memory, size_t layer) const {
-    const auto address = reinterpret_cast<uintptr_t>(memory.data());
-    return nn::Region(reinterpret_cast<char*>((address + 63) / 64 * 64), costs_.block_forward[layer].saved);
+  void backward_weight(size_t l) {
+    nn::BlockRegions regions = memory_of_[l]->regions();
+    call(costs_.block_backward_weight[l],
+         [&](const nn::Context& c) { block(l).backward_weight(c, regions); });
+    EXPECT_TRUE(memory_of_[l]->intact());
   }
 
-  const bool halves_;
-  std::vector<std::unique_ptr<Exact>> saved_, kept_;  // by layer
+  const nn::BackwardForm form_;
+  std::vector<std::unique_ptr<LayerMemory>> memory_of_;  // by layer
   const ModelVariant& variant_;
   nn::Model model_;
   SerialStream stream_;

@@ -1,6 +1,11 @@
 // Recompute changes no bit, under any layout, and keeps what its formula says.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "engine/config/config_tree.h"
+#include "engine/nn/model.h"
+#include "engine/train/assembly/assemble.h"
+#include "tests/harness/kernel_levels.h"
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
@@ -8,14 +13,28 @@ namespace {
 
 constexpr int kSteps = 3;
 
-void expect_bits(const Problem& problem, const Layout& layout) {
-  Layout again = layout;
-  again.recompute = true;
-  EXPECT_EQ(first_difference(run_layout(problem, layout, kSteps), run_layout(problem, again, kSteps)), "")
-      << again.name();
+const char* const kFull = R"({"policy": "full"})";
+const char* const kPolicies[] = {
+    kFull,
+    R"({"policy": "selective"})",
+    R"({"policy": "selective", "arrays": ["qkv"]})",
+    R"({"policy": "selective", "arrays": ["attention"]})",
+    R"({"policy": "selective", "arrays": ["attention", "mlp_hidden", "qkv"]})",
+    R"({"policy": "every", "every": 2})",
+    R"({"policy": "every", "every": 3})",
+};
+
+void expect_bits(const Problem& problem, const Layout& layout, const std::vector<const char*>& policies) {
+  const std::vector<StepRecord> expected = run_layout(problem, layout, kSteps);
+  for (const char* policy : policies) {
+    Layout again = layout;
+    again.recompute = policy;
+    EXPECT_EQ(first_difference(expected, run_layout(problem, again, kSteps)), "") << again.name();
+  }
 }
 
 TEST(Recompute, ChangesNoBit) {
+  const std::vector<const char*> all(std::begin(kPolicies), std::end(kPolicies));
   for (const char* precision : {"fp32", "bf16", "bf16_pure"})
     for (const bool like_gpt2 : {true, false}) {
       Problem problem;
@@ -23,7 +42,8 @@ TEST(Recompute, ChangesNoBit) {
       problem.frozen = like_gpt2;
       Layout layout;
       layout.accumulation = 3;
-      expect_bits(problem, layout);
+      problem.layers = 5;
+      expect_bits(problem, layout, all);
     }
 }
 
@@ -40,17 +60,18 @@ TEST(Recompute, ChangesNoBitUnderAnyLayout) {
   layouts[8].pp = 2, layouts[8].schedule = "zb_h1", layouts[8].dp_shard = 2, layouts[8].stage = 3;
   layouts[9].pp = 2, layouts[9].schedule = "zbv", layouts[9].tp = 2;
   layouts[10].pp = 2, layouts[10].schedule = "dualpipev";
-  for (Layout& layout : layouts) {
-    layout.accumulation = 4;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    layouts[i].accumulation = 4;
     Problem problem;
     problem.layers = 4;
-    expect_bits(problem, layout);
+    const bool ulysses = layouts[i].cp_mode == "ulysses";
+    expect_bits(problem, layouts[i], {kFull, kPolicies[ulysses ? 4 : 1 + i % 4], kPolicies[5 + i % 2]});
   }
 }
 
 /// Activations at the peak of a micro-batch of L blocks: the inputs of all, what one saves, and gradients.
 TEST(Recompute, KeepsInputsAndWhatOneBlockSaves) {
-  const auto activations = [](bool recompute, int64_t layers) {
+  const auto activations = [](const char* recompute, int64_t layers) {
     Problem problem;
     problem.layers = layers;
     Layout layout;
@@ -60,14 +81,36 @@ TEST(Recompute, KeepsInputsAndWhatOneBlockSaves) {
         plan::Category::kActivations)];
   };
   const int64_t residual = 2 * 12 * 24 * 4;  // rows x width, f32
-  EXPECT_EQ(activations(true, 9) - activations(true, 5), 4 * residual);
-  EXPECT_GT(activations(false, 9) - activations(false, 5), 4 * 5 * residual);
+  EXPECT_EQ(activations(kFull, 9) - activations(kFull, 5), 4 * residual);
+  EXPECT_EQ(activations(kPolicies[5], 12) - activations(kPolicies[5], 8), 2 * residual);
+  EXPECT_GT(activations("", 9) - activations("", 5), 4 * 5 * residual);
+}
+
+/// Llama 3 8B in bf16: bytes of a token and layer.
+TEST(Recompute, SavesWhatTheClosedFormSays) {
+  const auto bytes = [](const char* recompute) {
+    const std::string text = fmt::format(
+        R"({{"preset": "llama-3.1-8b", "model": {{"layers": 2, "vocab_size": 512}}, "precision": "bf16",
+            "batch": {{"micro_batch": 1, "sequence": 1024}}, "recompute": {}}})",
+        *recompute ? recompute : "{}");
+    const config::ResolvedConfig config = train::assemble(config::ConfigTree::from_json(text)).config;
+    const nn::Model model(config.model);
+    const nn::ModelCosts costs =
+        nn::measure_costs(model, *kernel_tables().back(), 1, DType::kBf16, 1, 1024, true, false, nn::kAlone,
+                          nn::kAllColumns, nullptr, {false, config.recompute.remakes});
+    return costs.block_forward[0].saved / 1024;
+  };
+  EXPECT_EQ(bytes(""), 94344);
+  EXPECT_EQ(bytes(kFull), 0);  // and its input, 4 x 4096
+  EXPECT_EQ(bytes(kPolicies[1]), 94344 - 2 * 2 * 14336);
+  EXPECT_EQ(bytes(kPolicies[2]), 94344 - 2 * 48 * 128);
+  EXPECT_EQ(bytes(kPolicies[3]), 94344 - 2 * 4096 - 4 * 32);
 }
 
 /// As tensor-parallel ranks exchange once more.
 TEST(Recompute, SendsWhatItsPlanSays) {
   Layout layout;
-  layout.tp = 2, layout.accumulation = 2, layout.recompute = true;
+  layout.tp = 2, layout.accumulation = 2, layout.recompute = kFull;
   LayoutRun run(Problem(), layout);
   run.step();
   int64_t sent = 0;

@@ -9,6 +9,7 @@
 #include "engine/parallel/bucket_runtime.h"
 #include "engine/parallel/context_parallel.h"
 #include "engine/parallel/data_parallel.h"
+#include "engine/parallel/offload.h"
 #include "engine/parallel/pipeline/balance.h"
 #include "engine/parallel/pipeline/stages.h"
 #include "engine/parallel/sequence_parallel.h"
@@ -32,7 +33,7 @@ plan::Accumulation accumulation_of(const parallel::DataParallel& strategy, int64
 }
 
 plan::Cost cost_of(const nn::CallCost& c) {
-  return {c.workspace, c.saved, c.flops, c.exchanges, c.kept, c.made};
+  return {c.workspace, c.saved, c.flops, c.exchanges, c.kept, c.made, c.remade, c.remade_kept};
 }
 
 void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::ResolvedConfig& config,
@@ -68,13 +69,13 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   const auto column_exchange = parallel::make_column_exchange(config.mesh.cp_mode, column_wire);
   const bool chunk_logits = !target.in_place || config.mesh.tp > 1 ||
                             config.mesh.cp > 1;  // only one of the ranks gets the caller's memory
-  const bool halves = choose_strategy(config).halves;
+  const nn::BackwardForm form{choose_strategy(config).halves, config.recompute.remakes};
   const nn::ModelCosts costs =
       nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq, true, chunk_logits,
-                        *exchange, *column_exchange, notes, halves);
+                        *exchange, *column_exchange, notes, form);
   plan::Sizes s;
-  s.halves = halves;
-  s.recompute = config.recompute == config::Recompute::kFull;
+  s.halves = form.halves;
+  if (form.remakes.any()) s.recompute_every = static_cast<int32_t>(config.recompute.every);
   s.residual = exchange->own_rows(batch * seq).room * m.width * 4;
   s.batch = MicroBatch::bytes(batch, columns, own);
   s.losses = batch * seq * 4;
@@ -84,6 +85,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   for (const nn::CallCost& c : costs.block_backward) s.block_backward.push_back(cost_of(c));
   for (const nn::CallCost& c : costs.block_backward_input) s.block_backward_input.push_back(cost_of(c));
   for (const nn::CallCost& c : costs.block_backward_weight) s.block_backward_weight.push_back(cost_of(c));
+  for (const nn::CallCost& c : costs.block_recompute) s.block_recompute.push_back(cost_of(c));
   s.loss = cost_of(costs.loss);
   s.loss_eval = cost_of(costs.loss_eval);
   s.logits = cost_of(costs.logits);
@@ -230,6 +232,18 @@ std::string where_they_stop(const std::vector<EnginePlans>& all) {
   return "";
 }
 
+plan::Space space_of(config::OffloadSpace space) {
+  switch (space) {
+    case config::OffloadSpace::kOff:
+      break;
+    case config::OffloadSpace::kHost:
+      return plan::Space::kHost;
+    case config::OffloadSpace::kDisk:
+      return plan::Space::kDisk;
+  }
+  return plan::Space::kArena;
+}
+
 EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                            bool inference, const parallel::DataParallel& strategy, const plan::Stage& stage,
                            int64_t rank, plan::Sizes sizes) {
@@ -245,6 +259,9 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
     parallel::reduce_gradients(&plans.train, layout, strategy, micro_batches);
     parallel::gather_updated_weights(&plans.train, layout, strategy);
     count_agreements(&plans.train, config.mesh.world());
+    plans.offload_to = space_of(config.offload.activations);
+    if (plans.offload_to != plan::Space::kArena)
+      parallel::offload_activations(&plans.train, plans.offload_to, config.offload.prefetch);
   }
   plans.eval = plan::eval_plan(sizes, stage);
   plans.logits = plan::logits_plan(sizes, stage);
@@ -253,6 +270,7 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
     parallel::gather_weights_for_use(plan, layout, strategy);
     plan::finish(plan);
     plans.arena_bytes = std::max(plans.arena_bytes, plan->peak_bytes);
+    plans.offload_bytes = std::max(plans.offload_bytes, plan->offload_bytes);
     if (target.peers)
       plans.device_transport_bytes =
           std::max(plans.device_transport_bytes, parallel::transfer_device_bytes(*plan, layout, strategy));
@@ -260,6 +278,7 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
       plans.pinned.transfers =
           std::max(plans.pinned.transfers, parallel::transfer_staging_bytes(*plan, layout, strategy));
   }
+  if (plans.offload_to == plan::Space::kHost) plans.pinned.offload = plans.offload_bytes;
   const bool tied = sizes.lookup_gradient > 0;
   if (!target.in_place)
     plans.pinned.step = StepMirror::bytes(
@@ -284,6 +303,10 @@ void add_exchanges(EnginePlans* plans, const Target& target, const parallel::Blo
 std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::ResolvedConfig& config,
                                           const Target& target, bool inference) {
   require_countable(model, config);
+  if (config.offload.activations == config::OffloadSpace::kHost && target.in_place)
+    fail(Code::kConfigInvalid,
+         "/offload/activations \"host\" has no effect: the device is the cpu, which computes in the host's "
+         "memory; use \"disk\" or \"off\"");
   ExchangeNotes notes;
   parallel::CountingWire wire(config.mesh.tp, "tp", &notes), column_wire(config.mesh.cp, "cp", &notes);
   const plan::Sizes sizes = sizes_of(model, config, target, &wire, &column_wire, &notes);

@@ -31,7 +31,8 @@ struct PinnedBytes {
   int64_t step = 0;       ///< micro-batches, losses, scalars (StepMirror)
   int64_t transfers = 0;  ///< the largest transfer between ranks
   int64_t exchange = 0;   ///< the largest exchange inside a block
-  int64_t bytes() const { return step + transfers + exchange; }
+  int64_t offload = 0;    ///< the space beside the arena, if activations go to the host
+  int64_t bytes() const { return step + transfers + exchange + offload; }
 };
 
 /// The plans of one rank. All ranks of a stage of the pipeline have the same plans, because shards are padded to equal
@@ -47,6 +48,9 @@ struct EnginePlans {
   /// Device memory beside the arena, for the sums of the largest transfer and of the largest exchange inside a block.
   int64_t device_transport_bytes = 0;
   int64_t device_exchange_bytes = 0;  ///< the latter alone
+
+  plan::Space offload_to = plan::Space::kArena;  ///< where activations go; kArena: nowhere
+  int64_t offload_bytes = 0;                     ///< there
 
   int64_t device_bytes() const { return arena_bytes + device_transport_bytes; }
 

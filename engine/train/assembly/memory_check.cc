@@ -88,7 +88,7 @@ std::string Advice::text() {
   if (config_.batch.sequence > 1)
     suggest({{"/batch/sequence", fmt::format("{}", config_.batch.sequence / 2)}});
   if (!inference_) {
-    if (config_.recompute == config::Recompute::kOff)
+    if (!config_.recompute.remakes.rest)
       suggest({{"/recompute/policy", "\"full\""}}, " (every block computes its forward twice)");
     if (config_.mesh.dp_shard > 1 && config_.zero.stage < 3) suggest({{"/zero/stage", "3"}});
     if (config_.optimizer.kind == config::OptimizerKind::kAdamW)
@@ -111,9 +111,12 @@ void check_host(const EnginePlans& plans, int64_t stage, const nn::Model& model,
   fail(Code::kOutOfMemory,
        "out of memory: beside the {} of the plan, a rank needs {} ({} bytes) of the host: {} for a copy of "
        "its state, from which checkpoints are written, {} to exchange with its device, {} to exchange with "
-       "other processes; {} are available{}",
-       gib(plans.arena_bytes), gib(needed), needed, gib(copy), gib(plans.pinned.bytes()),
-       gib(target.transport_bytes), gib(std::max<int64_t>(0, available)),
+       "other processes{}; {} are available{}",
+       gib(plans.arena_bytes), gib(needed), needed, gib(copy),
+       gib(plans.pinned.bytes() - plans.pinned.offload), gib(target.transport_bytes),
+       plans.pinned.offload > 0 ? fmt::format(", {} for activations (/offload)", gib(plans.pinned.offload))
+                                : "",
+       gib(std::max<int64_t>(0, available)),
        target.in_place && copy > 0 ? "; leave /checkpoint/async out, and no copy is made" : "");
 }
 

@@ -8,6 +8,8 @@
 
 #include "engine/comm/gate.h"
 #include "engine/nn/rope_table.h"
+#include "engine/parallel/disk_store.h"
+#include "engine/parallel/pinned_store.h"
 #include "engine/train/step/rehearsal.h"
 
 namespace hawser::train {
@@ -74,6 +76,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
     for (const plan::Plan* plan : {&plans().train, &plans().eval, &plans().logits, &plans().generate})
       runtime_->bind(*plan);
   }
+  make_store();
   Executor::Setup setup;
   setup.model = &shared.model;
   if (!shared.inference)
@@ -88,6 +91,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
                               {shared.mesh.degree(mesh::Axis::kCp), 0});
   setup.type = compute_type(shared.config);
   setup.seed = philox_derive(shared.config.seed, 2, 0);
+  setup.remakes = shared.config.recompute.remakes;
   setup.layout = layout_.get();
   setup.groups = &groups_;
   if (exchange_) setup.exchange = exchange_.get(), setup.cached_exchange = cached_exchange_.get();
@@ -98,6 +102,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   setup.counts_tokens = counts_rows() && stage() == 0;
   setup.trail = peers_ ? &peers_->trail() : nullptr;
   setup.runtime = runtime_.get();
+  setup.store = store_.get();
   if (!shared.inference && shared.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);
   setup.exchanges = block_peers_.get();
@@ -113,6 +118,19 @@ Rank::~Rank() {
   peers_.reset();
   block_peers_.reset();
   (void)machine_.device().synchronize(device::StreamId::kCompute);
+}
+
+void Rank::make_store() {
+  if (plans().offload_bytes == 0) return;
+  const auto copies = static_cast<size_t>(
+      std::count_if(plans().train.instructions.begin(), plans().train.instructions.end(),
+                    [](const plan::Instruction& n) { return n.op == plan::Op::kOffload; }));
+  if (plans().offload_to == plan::Space::kDisk)
+    store_ =
+        std::make_unique<parallel::DiskStore>(shared_.config.offload.folder, plans().offload_bytes, copies);
+  else
+    store_ = std::make_unique<parallel::PinnedStore>(
+        machine_.link().shared_device(), pinned_->data() + pinned_->bytes() - plans().pinned.offload, copies);
 }
 
 void Rank::make_exchanges() {

@@ -57,6 +57,7 @@ class Rank {
   Stream& stream() { return machine_.host_stream(); }
   /// The link to the memory that the executor's pointers refer to.
   device::HostLink& link() const { return machine_.link(); }
+  const parallel::OffloadStore* store() const { return store_.get(); }
   const std::shared_ptr<device::Arena>& arena() const { return arena_; }
   /// First row of this rank in a global batch. Data-parallel ranks take consecutive runs of rows, in order.
   int64_t first_row() const {
@@ -73,6 +74,7 @@ class Rank {
 
  private:
   void make_groups();
+  void make_store();
   void make_exchanges();
   void reach_peers();
   void fill_rope_table();
@@ -90,7 +92,8 @@ class Rank {
   std::shared_ptr<device::Arena> sums_;    // device memory for sums over ranks, if the device makes them
   std::unique_ptr<comm::DeviceComm> peers_, block_peers_;  // for transfers, and for exchanges inside a block
   std::unique_ptr<parallel::BucketRuntime> runtime_;
-  std::optional<optim::Optimizer> optimizer_;  // none for inference
+  std::unique_ptr<parallel::OffloadStore> store_;  // beside the arena; null if the plans need none
+  std::optional<optim::Optimizer> optimizer_;      // none for inference
   std::unique_ptr<parallel::BlockWire> wire_, column_wire_;
   std::unique_ptr<nn::ColumnExchange> columns_;
   std::unique_ptr<nn::Exchange> exchange_, cached_exchange_;

@@ -6,6 +6,7 @@
 
 #include "engine/base/json.h"
 #include "engine/device/cpu/thread_pool.h"
+#include "engine/parallel/offload.h"
 #include "engine/parallel/pipeline/schedule.h"
 #include "engine/plan/segments.h"
 #include "engine/plan/timeline.h"
@@ -301,6 +302,10 @@ std::string PlanReport::json() const {
   report["save_copy_bytes"] = save_copy_;
   report["host_staging_bytes"] = plans_.pinned.bytes();
   report["host_bytes"] = on_host();
+  if (plans_.offload_to != plan::Space::kArena)
+    report["offload"] = {{"to", plans_.offload_to == plan::Space::kDisk ? "disk" : "host"},
+                         {"bytes", plans_.offload_bytes},
+                         {"bytes_per_step", parallel::offloaded_bytes(plans_.train)}};
   report["device_transport_bytes"] = plans_.device_transport_bytes;
   report["transport_bytes"] = process_bytes();
   if (!transport_.reason.empty()) report["device_transport"] = transport_.reason;
@@ -333,8 +338,18 @@ std::string PlanReport::text() const {
   text += fmt::format("arena           {:>14} bytes (the largest plan){}\n", plans_.arena_bytes,
                       many ? " on each rank" : "");
   if (plans_.pinned.bytes() > 0)
-    text += fmt::format("host staging    {:>14} bytes of pinned memory: {} for a step, {} for transfers\n",
-                        plans_.pinned.bytes(), plans_.pinned.step, plans_.pinned.transfers);
+    text += fmt::format("host staging    {:>14} bytes of pinned memory: {} for a step, {} for transfers{}\n",
+                        plans_.pinned.bytes(), plans_.pinned.step, plans_.pinned.transfers,
+                        plans_.pinned.offload > 0
+                            ? fmt::format(", {} for offloaded activations", plans_.pinned.offload)
+                            : "");
+  if (plans_.offload_to != plan::Space::kArena)
+    text += fmt::format("offload         {:>14} bytes of a {}; {} a step go there and come back\n",
+                        plans_.offload_bytes,
+                        plans_.offload_to == plan::Space::kDisk
+                            ? fmt::format("file in {} for each rank", a_.config.offload.folder)
+                            : "rank's host",
+                        plan::bytes_text(parallel::offloaded_bytes(plans_.train)));
   if (plans_.device_transport_bytes > 0)
     text += fmt::format("device staging  {:>14} bytes beside the arena: sums over ranks\n",
                         plans_.device_transport_bytes);

@@ -134,7 +134,7 @@ void Traces::set(bool on, bool kernels) {
     Rank& rank = ranks_.at(i);
     rank.executor().set_trace(nullptr);
     if (!on) continue;
-    traces_.emplace_back(rank.plans().train, rank.comm());
+    traces_.emplace_back(rank.plans().train, rank.comm(), rank.store());
     device::Device& device = rank.link().device();
     if (kernels) traces_.back().add_profile(device.kernels(), device.stream(device::StreamId::kCompute));
     rank.executor().set_trace(&traces_.back());

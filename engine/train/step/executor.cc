@@ -149,8 +149,9 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kCountTokens:
       return host_->count_tokens(run);
     case Op::kForward:
-    case Op::kRecompute:
       return forward(plan, n, ctx, *run);
+    case Op::kRecompute:
+      return recompute(plan, n, ctx);
     case Op::kLoss:
     case Op::kEvalLoss:
       head(plan, n, ctx);
@@ -158,10 +159,9 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kLogits:
       return logits(plan, n, ctx, *run);
     case Op::kBackward:
-      return backward(plan, n, ctx);
     case Op::kBackwardInput:
     case Op::kBackwardWeight:
-      return backward_half(plan, n, ctx);
+      return backward(plan, n, ctx);
     case Op::kJoinHeadGrad:
       return join_head_gradient(plan, n, ctx);
     case Op::kAddGrad: {
@@ -192,6 +192,8 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kRecvTableGrad:
     case Op::kSendTable:
     case Op::kRecvTable:
+    case Op::kOffload:
+    case Op::kFetch:
     case Op::kCount:
       HWS_CHECK(!"a transfer does not run on the compute lane");
   }
@@ -217,6 +219,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.groups = pointers_.data();
   ctx.accumulate = n.accumulate;
   ctx.training = run.training;
+  ctx.remakes = s_.remakes;
   ctx.seed = s_.seed;
   const plan::SlotId slot = n[Operand::kBatch];
   if (slot < 0) return ctx;
@@ -241,27 +244,32 @@ void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const
     char* const cache = at(plan, id);
     return block.forward_cached(ctx, {cache, cache + plan.slot(id).bytes / 2, run.cached}, rope_table_, y);
   }
-  nn::Region saved = region(plan, n[Operand::kSaved]);
-  const auto* const x = as<float>(plan, n[Operand::kX]);
-  if (n[Operand::kKept] < 0) return block.forward(ctx, saved, rope_table_, y, x);
-  nn::Region kept = region(plan, n[Operand::kKept]);
-  block.forward(ctx, saved, kept, rope_table_, y, x);
+  nn::BlockRegions regions = regions_of(plan, n);
+  block.forward(ctx, regions, rope_table_, y, as<float>(plan, n[Operand::kX]));
+}
+
+void Executor::recompute(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
+  nn::BlockRegions regions = regions_of(plan, n);
+  s_.model->block(n.block - 1)
+      .recompute(ctx, regions, rope_table_, as<float>(plan, n[Operand::kY]), as<float>(plan, n[Operand::kX]));
+}
+
+nn::BlockRegions Executor::regions_of(const plan::Plan& plan, const plan::Instruction& n) const {
+  const auto of = [&](Operand operand) { return region(plan, n[operand]); };
+  return {of(Operand::kSaved),  of(Operand::kKept),
+          of(Operand::kRemade), of(Operand::kRemadeKept),
+          of(Operand::kMade),   n[Operand::kKept] >= 0 || n[Operand::kRemadeKept] >= 0};
 }
 
 void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
   float* const dx = as<float>(plan, n[Operand::kDx]);
   if (n.block == 0) return s_.model->embedding().backward(ctx, dx, lookups(), n.micro_batch);
-  nn::Region saved = region(plan, n[Operand::kSaved]);
-  s_.model->block(n.block - 1).backward(ctx, saved, rope_table_, dx, as<float>(plan, n[Operand::kX]));
-}
-
-void Executor::backward_half(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
-  nn::Region saved = region(plan, n[Operand::kSaved]), kept = region(plan, n[Operand::kKept]),
-             made = region(plan, n[Operand::kMade]);
   const nn::Block& block = s_.model->block(n.block - 1);
-  if (n.op == plan::Op::kBackwardWeight) return block.backward_weight(ctx, kept, made);
-  block.backward_input(ctx, {saved, kept, made}, rope_table_, as<float>(plan, n[Operand::kDx]),
-                       as<float>(plan, n[Operand::kX]));
+  const auto* const x = as<float>(plan, n[Operand::kX]);
+  nn::BlockRegions regions = regions_of(plan, n);
+  if (n.op == plan::Op::kBackward) return block.backward(ctx, regions, rope_table_, dx, x);
+  if (n.op == plan::Op::kBackwardInput) return block.backward_input(ctx, regions, rope_table_, dx, x);
+  block.backward_weight(ctx, regions);
 }
 
 /// The head's part comes from the last stage, or already lies where the table's gradient does.

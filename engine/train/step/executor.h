@@ -46,6 +46,7 @@ class Executor {
     StepMirror mirror;
     DType type = DType::kF32;
     uint64_t seed = 0;
+    nn::Remakes remakes;  ///< what blocks do not keep
     const parallel::ShardLayout* layout = nullptr;
     const parallel::DataParallelGroups* groups = nullptr;
     const nn::Exchange* exchange = &nn::kAlone;  ///< of the ranks that compute a block together
@@ -60,6 +61,7 @@ class Executor {
     comm::DeviceComm* exchanges =
         nullptr;  ///< inside blocks, in the compute stream; null if hosts carry them out
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
+    parallel::OffloadStore* store = nullptr;     ///< null if nothing leaves the arena
     nn::LookupGradient::Sizes lookup_gradient;   ///< used if the head is tied and trained
     const char* no_graphs = "";  ///< why there are none all the same; "" if nothing is against it
     bool graphs = false;         ///< the device can capture graphs and the config allows it
@@ -102,7 +104,8 @@ class Executor {
   void forward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
                const Run& run);
   void backward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
-  void backward_half(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
+  void recompute(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
+  nn::BlockRegions regions_of(const plan::Plan& plan, const plan::Instruction& instruction) const;
   void join_head_gradient(const plan::Plan& plan, const plan::Instruction& instruction,
                           const nn::Context& ctx);
   void head(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);

@@ -23,9 +23,10 @@ void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kern
     nn::Context ctx = context(plan, n, run, &workspace);
     ctx.exchange = nobody.get();
     ctx.columns = columns.get();
-    if ((n.op == Op::kForward || n.op == Op::kRecompute) && n.block > 0) forward(plan, n, ctx, run);
+    if (n.op == Op::kForward && n.block > 0) forward(plan, n, ctx, run);
+    if (n.op == Op::kRecompute) recompute(plan, n, ctx);
     if (n.op == Op::kBackward && n.block > 0) backward(plan, n, ctx);
-    if (n.op == Op::kBackwardInput || n.op == Op::kBackwardWeight) backward_half(plan, n, ctx);
+    if (n.op == Op::kBackwardInput || n.op == Op::kBackwardWeight) backward(plan, n, ctx);
     if (n.op == Op::kLoss || n.op == Op::kEvalLoss) head(plan, n, ctx);
   }
   kernels_ = nullptr;

@@ -10,7 +10,7 @@ namespace hawser::train {
 Executor::Executor(Setup setup, const plan::Plan& plan)
     : s_(std::move(setup)),
       pointers_(s_.model->table().groups().size()),
-      transfers_(s_.runtime),
+      transfers_(s_.runtime, s_.store, s_.arena->data()),
       graphs_(s_.graphs ? &s_.link->device() : nullptr, s_.exchanges) {
   if (*s_.no_graphs != '\0') graphs_.give_up(s_.no_graphs);
   const auto named = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };

@@ -19,6 +19,9 @@ void for_each_slot(const plan::Instruction& n, Fn fn) {
   if (n.scratch >= 0) fn(n.scratch);
 }
 
+/// Whether the ledger follows it: it has its place in the arena for a while.
+bool comes_and_goes(const plan::Slot& slot) { return !slot.persistent && slot.space == plan::Space::kArena; }
+
 bool overlap(const plan::Slot& a, const plan::Slot& b) {
   return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
@@ -40,7 +43,7 @@ void SlotLedger::begin(const plan::Plan& plan, size_t first) {
 void SlotLedger::acquire(const plan::Plan& plan, size_t index) {
   const auto now = static_cast<int32_t>(index);
   for_each_slot(plan.instructions[index], [&](plan::SlotId id) {
-    if (!plan.slot(id).persistent && plan.slot(id).first == now) open(plan, plan.slot(id));
+    if (comes_and_goes(plan.slot(id)) && plan.slot(id).first == now) open(plan, plan.slot(id));
   });
   acquired_ = now;
 }
@@ -48,7 +51,7 @@ void SlotLedger::acquire(const plan::Plan& plan, size_t index) {
 void SlotLedger::release(const plan::Plan& plan, size_t index, const plan::LaneMarks& done) {
   const auto now = static_cast<int32_t>(index);
   for_each_slot(plan.instructions[index], [&](plan::SlotId id) {
-    if (!plan.slot(id).persistent && plan.slot(id).last == now) close(plan, id, done);
+    if (comes_and_goes(plan.slot(id)) && plan.slot(id).last == now) close(plan, id, done);
   });
   released_ = now;
 }
@@ -64,7 +67,7 @@ void SlotLedger::drain(const plan::Plan& plan, const plan::LaneMarks& done) {
 void SlotLedger::release_all(const plan::Plan& plan, const plan::LaneMarks& done) {
   for (size_t id = 0; id < plan.slots.size(); ++id) {
     const plan::Slot& slot = plan.slots[id];
-    if (!slot.persistent && slot.first <= acquired_ && slot.last > released_)
+    if (comes_and_goes(slot) && slot.first <= acquired_ && slot.last > released_)
       close(plan, static_cast<plan::SlotId>(id), done);
   }
 }

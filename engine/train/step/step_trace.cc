@@ -18,14 +18,17 @@ constexpr size_t kMostKernels = 32;
 size_t calls_of(const plan::Plan& plan) {
   size_t calls = 0;
   for (const plan::Instruction& n : plan.instructions)
-    calls += n.is_transfer() ? kMostCalls : plan::meets_others(n) ? 1 : n.exchanges.size();
+    calls += plan::is_move(n.op)     ? 0
+             : n.is_transfer()       ? kMostCalls
+             : plan::meets_others(n) ? 1
+                                     : n.exchanges.size();
   return calls;
 }
 
 }  // namespace
 
-StepTrace::StepTrace(const plan::Plan& plan, comm::RankComm* comm)
-    : plan_(plan), comm_(comm), marks_(plan.instructions.size()) {
+StepTrace::StepTrace(const plan::Plan& plan, comm::RankComm* comm, const parallel::OffloadStore* store)
+    : plan_(plan), comm_(comm), store_(store), marks_(plan.instructions.size()) {
   halves_.reserve(2);
   if (!comm) return;
   const std::vector<std::string> names = comm->lane_names();
@@ -62,6 +65,7 @@ void StepTrace::ended(size_t index) {
 
 void StepTrace::issued(size_t index, comm::Work work) {
   marks_[index].last = work;
+  if (plan::is_move(plan_.instructions[index].op)) return;
   lanes_[static_cast<size_t>(work.lane)].planned = true;
   count_calls(kMostCalls);
 }
@@ -141,10 +145,11 @@ plan::Timeline StepTrace::timeline() const {
     timeline.times[i] = {m.ready, m.begin, m.end, m.begin, m.begin};
   }
   add_transfers(&timeline);
+  add_moves(&timeline);
   size_t half = 0;
   const auto drain = [&] {
     const Half& h = halves_[half++];
-    if (comm_) timeline.waits.push_back({h.end, h.drain_begin, h.drain_end});
+    if (comm_ || store_) timeline.waits.push_back({h.end, h.drain_begin, h.drain_end});
   };
   for (size_t i = 0; i < timeline.times.size(); ++i) {
     if (i == halves_[half].end) drain();
@@ -155,6 +160,16 @@ plan::Timeline StepTrace::timeline() const {
   }
   while (half < halves_.size()) drain();
   return timeline;
+}
+
+void StepTrace::add_moves(plan::Timeline* timeline) const {
+  for (size_t i = 0; i < timeline->times.size(); ++i) {
+    const plan::Instruction& n = plan_.instructions[i];
+    if (!plan::is_move(n.op)) continue;
+    const parallel::OffloadStore::Span span = store_->span(n.lane, marks_[i].last.ticket);
+    plan::Times& t = timeline->times[i];
+    t.begin = t.sent_begin = span.begin, t.end = t.sent_end = span.end;
+  }
 }
 
 /// Calls of a lane finish in the order in which they were issued, so one walk over the plan and its lanes finds
@@ -169,7 +184,7 @@ void StepTrace::add_transfers(plan::Timeline* timeline) const {
       const comm::Record& call = lanes_[block_lane_].records[nexts[block_lane_]++];
       t.exchanging += call.ended - call.begun;
     }
-    if (!transfer && !plan::meets_others(n)) continue;
+    if ((!transfer && !plan::meets_others(n)) || plan::is_move(n.op)) continue;
     const comm::Work last = transfer ? marks_[i].last : comm::Work{};
     const Calls& lane = lanes_[static_cast<size_t>(last.lane)];
     size_t& next = nexts[static_cast<size_t>(last.lane)];

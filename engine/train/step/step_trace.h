@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/comm/comm.h"
+#include "engine/parallel/offload_store.h"
 #include "engine/plan/timeline.h"
 #include "engine/train/step/kernel_profile.h"
 
@@ -18,8 +19,8 @@ namespace hawser::train {
 
 class StepTrace {
  public:
-  /// `plan` and `comm` must outlive the trace. `comm` is null for one rank.
-  StepTrace(const plan::Plan& plan, comm::RankComm* comm);
+  /// `plan`, `comm` and `store` must outlive the trace. `comm` is null for one rank, `store` if nothing leaves the arena.
+  StepTrace(const plan::Plan& plan, comm::RankComm* comm, const parallel::OffloadStore* store = nullptr);
 
   /// Also times every kernel call from now on and sums the times over steps.
   void add_profile(const kernels::KernelTable& kernels, Stream& stream);
@@ -75,6 +76,7 @@ class StepTrace {
   void take_records();
   void count_calls(int64_t calls);
   void add_transfers(plan::Timeline* timeline) const;
+  void add_moves(plan::Timeline* timeline) const;
 
   /// What was recorded of a lane.
   struct Calls {
@@ -87,6 +89,7 @@ class StepTrace {
   };
   const plan::Plan& plan_;
   comm::RankComm* comm_;
+  const parallel::OffloadStore* store_;
   std::vector<Mark> marks_;
   std::vector<Half> halves_;  ///< finished halves of the last step
   std::vector<Calls> lanes_;  ///< by Work::lane

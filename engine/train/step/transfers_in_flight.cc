@@ -6,6 +6,12 @@ namespace hawser::train {
 
 using plan::Lane;
 
+namespace {
+
+bool moves(Lane lane) { return lane == Lane::kOffload || lane == Lane::kFetch; }
+
+}  // namespace
+
 void TransfersInFlight::begin(const plan::Plan& plan, size_t first) {
   works_.resize(std::max(works_.size(), plan.instructions.size()));
   first_ = done_ = started_ = plan::LaneMarks(static_cast<int32_t>(first) - 1);
@@ -13,14 +19,24 @@ void TransfersInFlight::begin(const plan::Plan& plan, size_t first) {
 
 comm::Work TransfersInFlight::start(const plan::Plan& plan, size_t index) {
   started_[plan.instructions[index].lane] = static_cast<int32_t>(index);
-  return works_[index] = runtime_->start(plan, index);
+  const plan::Instruction& n = plan.instructions[index];
+  return works_[index] = plan::is_move(n.op) ? move(plan, n) : runtime_->start(plan, index);
+}
+
+comm::Work TransfersInFlight::move(const plan::Plan& plan, const plan::Instruction& n) {
+  const plan::Slot &from = plan.slot(n[plan::Operand::kSent]), &to = plan.slot(n[plan::Operand::kReceived]);
+  const bool out = n.op == plan::Op::kOffload;
+  const plan::Slot &inside = out ? from : to, &outside = out ? to : from;
+  return {store_->start(n.lane, arena_ + inside.offset, outside.offset, inside.bytes), 0};
 }
 
 bool TransfersInFlight::follow(const plan::LaneMarks& transfers) {
   if (transfers.covered_by(done_)) return false;
   for (size_t l = 0; l < plan::kLanes; ++l) {
     const auto lane = static_cast<Lane>(l);
-    if (transfers[lane] > done_[lane]) runtime_->follow(lane, works_[static_cast<size_t>(transfers[lane])]);
+    if (transfers[lane] <= done_[lane]) continue;
+    const comm::Work work = works_[static_cast<size_t>(transfers[lane])];
+    moves(lane) ? store_->follow(lane, work.ticket) : runtime_->follow(lane, work);
   }
   done_.raise_to(transfers);
   return true;
@@ -31,8 +47,21 @@ void TransfersInFlight::finish() {
   follow(started_);
   for (size_t l = 0; l < plan::kLanes; ++l) {
     const auto lane = static_cast<Lane>(l);
-    if (started_[lane] > first_[lane]) runtime_->wait(lane, works_[static_cast<size_t>(started_[lane])]);
+    if (started_[lane] <= first_[lane]) continue;
+    const comm::Work work = works_[static_cast<size_t>(started_[lane])];
+    moves(lane) ? store_->wait(lane, work.ticket) : runtime_->wait(lane, work);
   }
+}
+
+void TransfersInFlight::forget() noexcept {
+  for (const Lane lane : {Lane::kOffload, Lane::kFetch}) {
+    if (started_[lane] <= first_[lane]) continue;
+    try {
+      store_->wait(lane, works_[static_cast<size_t>(started_[lane])].ticket);
+    } catch (...) {  // the first error counts
+    }
+  }
+  done_ = started_;
 }
 
 }  // namespace hawser::train

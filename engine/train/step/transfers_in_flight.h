@@ -5,14 +5,17 @@
 #include <vector>
 
 #include "engine/parallel/bucket_runtime.h"
+#include "engine/parallel/offload_store.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::train {
 
 class TransfersInFlight {
  public:
-  /// `runtime` is null for one rank, whose plans have no transfers.
-  explicit TransfersInFlight(parallel::BucketRuntime* runtime) : runtime_(runtime) {}
+  /// `runtime` is null for one rank, whose plans have no transfers between ranks; `store` if the plans move nothing out of
+  /// the arena.
+  TransfersInFlight(parallel::BucketRuntime* runtime, parallel::OffloadStore* store, char* arena)
+      : runtime_(runtime), store_(store), arena_(arena) {}
 
   /// Call before a run from instruction `first` on, with nothing in flight. The calls below allocate nothing.
   void begin(const plan::Plan& plan, size_t first);
@@ -21,15 +24,19 @@ class TransfersInFlight {
   bool follow(const plan::LaneMarks& transfers);
   /// Waits for all started transfers. Throws the error of one that failed.
   void finish();
-  /// After a failure: forgets the transfers, which have ended one way or the other.
-  void forget() { done_ = started_; }
+  /// After a failure: waits for copies of this rank, and forgets all transfers, which have ended one way or the other.
+  void forget() noexcept;
 
   /// The newest transfer of each lane that the compute lane is ordered after.
   const plan::LaneMarks& done() const { return done_; }
   const plan::LaneMarks& started() const { return started_; }
 
  private:
+  comm::Work move(const plan::Plan& plan, const plan::Instruction& n);
+
   parallel::BucketRuntime* runtime_;
+  parallel::OffloadStore* store_;
+  char* arena_;
   std::vector<comm::Work> works_;  // indexed by instruction
   plan::LaneMarks first_, done_, started_;
 };

@@ -1,0 +1,57 @@
+// Contradictions in the sections that trade time for memory: recompute and offload.
+#include "engine/config/rules.h"
+
+namespace hawser::config {
+namespace {
+
+bool remakes(const Effective& c, std::string_view array) {
+  const Value* arrays = c.find("/recompute/arrays");
+  if (arrays == nullptr || !c.is("/recompute/policy", "selective")) return false;
+  for (const Value& item : arrays->items)
+    if (item.text == array) return true;
+  return false;
+}
+
+constexpr Check kMemoryChecks[] = {
+    {"/recompute/arrays",
+     {"/recompute/policy", "/recompute/arrays"},
+     [](const Effective& c) {
+       return c.is("/recompute/policy", "selective") && c.is_given("/recompute/arrays") &&
+              c.count("/recompute/arrays") == 0;
+     },
+     "is empty, so nothing is computed again",
+     "name some of \"mlp_hidden\", \"qkv\" and \"attention\", or leave it out"},
+    {"/recompute/arrays",
+     {"/recompute/policy", "/recompute/arrays", "/mesh/cp", "/mesh/cp_mode"},
+     [](const Effective& c) {
+       return c.integer("/mesh/cp") > 1 && c.is("/mesh/cp_mode", "ulysses") &&
+              remakes(c, "qkv") != remakes(c, "attention");
+     },
+     "cp_mode \"ulysses\" exchanges queries, keys, values and outputs together, so {/recompute/arrays} "
+     "cannot take "
+     "one of \"qkv\" and \"attention\" without the other",
+     "name both or none"},
+    {"/offload/folder",
+     {"/offload/activations"},
+     [](const Effective& c) {
+       return c.is("/offload/activations", "disk") && !c.is_given("/offload/folder");
+     },
+     "is missing: activations go to a file",
+     "give a folder on a fast local disk"},
+    {"/offload/activations",
+     {"/offload/activations", "/device"},
+     [](const Effective& c) { return c.is("/offload/activations", "host") && c.is("/device", "cpu"); },
+     "has no effect: device \"cpu\" computes in the host's memory",
+     "use \"disk\" or \"off\""},
+    {"/offload/activations",
+     {"/offload/activations", "/device"},
+     [](const Effective& c) { return c.is("/offload/activations", "disk") && !c.is("/device", "cpu"); },
+     "ranks on a device (/device {/device}) cannot send activations to a disk yet",
+     "use \"host\", or set /device to \"cpu\""},
+};
+
+}  // namespace
+
+std::span<const Check> memory_checks() { return kMemoryChecks; }
+
+}  // namespace hawser::config

@@ -1,0 +1,67 @@
+// DiskStore: an unnamed file of one rank, for ranks whose device is the CPU. A few threads read and write it past the page
+// cache, where the file system allows that.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/parallel/offload_store.h"
+
+namespace hawser::parallel {
+
+class DiskStore final : public OffloadStore {
+ public:
+  /// Reserves `bytes` in a new file of `folder`, which has no name there and ends with this object or the process. `most` copies of
+  /// a lane may be under way. Throws kIo or kPermission (folder, reason), kNoSpace if the disk has less, kUnavailable for threads.
+  DiskStore(const std::string& folder, int64_t bytes, size_t most);
+  ~DiskStore() override;
+
+  uint64_t start(plan::Lane lane, char* memory, int64_t at, int64_t bytes) override;
+  void follow(plan::Lane lane, uint64_t ticket) override { wait(lane, ticket); }
+  void wait(plan::Lane lane, uint64_t ticket) override;
+  Span span(plan::Lane lane, uint64_t ticket) const override;
+  /// Whether the file is read and written past the page cache.
+  bool direct() const { return direct_; }
+
+ private:
+  struct Copy {
+    char* memory = nullptr;
+    int64_t at = 0, bytes = 0;
+    int64_t taken = 0, left = 0;  // bytes that a thread has taken, and that are not done
+    Span span;
+  };
+  /// The copies of one direction; guarded by mutex_.
+  struct Queue {
+    std::vector<Copy> copies;  // a ring by ticket
+    uint64_t started = 0, next = 1,
+             done = 0;  // tickets: newest; first with bytes to take; all up to it are done
+    Copy& of(uint64_t ticket) { return copies[ticket % copies.size()]; }
+  };
+  struct Piece {
+    char* memory;
+    int64_t at, bytes;
+  };
+
+  void open(const std::string& folder, int64_t bytes);
+  Queue& queue(plan::Lane lane) { return queues_[lane == plan::Lane::kFetch]; }
+  void serve(Queue* queue, bool writes) noexcept;
+  bool copy(const Piece& piece, bool writes, char* page) noexcept;
+  bool transfer(const Piece& piece, bool writes) noexcept;
+  void stop() noexcept;
+
+  std::string folder_;
+  int file_ = -1;
+  bool direct_ = false, stops_ = false;
+  mutable std::mutex mutex_;
+  std::condition_variable work_, done_;
+  Queue queues_[2];  // out, in
+  int error_ = 0;    // errno of the first failure
+  bool failed_writing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace hawser::parallel

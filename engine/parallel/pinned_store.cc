@@ -1,0 +1,60 @@
+#include "engine/parallel/pinned_store.h"
+
+#include "engine/base/steady_clock.h"
+#include "engine/device/check.h"
+
+namespace hawser::parallel {
+
+using device::StreamId;
+
+PinnedStore::PinnedStore(std::shared_ptr<device::Device> device, char* memory, size_t most)
+    : device_(std::move(device)), memory_(memory) {
+  for (Direction& d : directions_) {
+    device::check(*device_, device_->make_stream(&d.stream));
+    d.reached = make_mark();
+    d.spans.resize(most + 1);
+    for (size_t i = 0; i <= most; ++i) d.done.push_back(make_mark());
+  }
+}
+
+PinnedStore::~PinnedStore() {
+  for (const Direction& d : directions_) (void)device_->synchronize(d.stream);
+}
+
+PinnedStore::Mark PinnedStore::make_mark() {
+  device::Event* event = nullptr;
+  device::check(*device_, device_->make_event(&event));
+  return Mark(event, FreeEvent{device_.get()});
+}
+
+uint64_t PinnedStore::start(plan::Lane lane, char* memory, int64_t at, int64_t bytes) {
+  Direction& d = direction(lane);
+  const auto check = [&](device::Status status) { device::check(*device_, status); };
+  char* const host = memory_ + at;
+  check(device_->record(d.reached.get(), StreamId::kCompute));
+  check(device_->wait(d.reached.get(), d.stream));
+  check(lane == plan::Lane::kFetch ? device_->copy_to_device(memory, host, bytes, d.stream)
+                                   : device_->copy_to_host(host, memory, bytes, d.stream));
+  const uint64_t ticket = ++d.started;
+  const size_t place = ticket % d.done.size();
+  check(device_->record(d.done[place].get(), d.stream));
+  d.spans[place].begin = d.spans[place].end = steady_seconds();
+  return ticket;
+}
+
+void PinnedStore::follow(plan::Lane lane, uint64_t ticket) {
+  Direction& d = direction(lane);
+  device::check(*device_, device_->wait(d.done[ticket % d.done.size()].get(), StreamId::kCompute));
+}
+
+void PinnedStore::wait(plan::Lane lane, uint64_t ticket) {
+  Direction& d = direction(lane);
+  device::check(*device_, device_->wait_on_host(d.done[ticket % d.done.size()].get()));
+}
+
+OffloadStore::Span PinnedStore::span(plan::Lane lane, uint64_t ticket) const {
+  const Direction& d = directions_[lane == plan::Lane::kFetch];
+  return d.spans[ticket % d.spans.size()];
+}
+
+}  // namespace hawser::parallel

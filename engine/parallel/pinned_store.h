@@ -1,0 +1,46 @@
+// PinnedStore: pinned memory of the host beside a device's arena. Each direction has a stream of its own, so that copies run
+// beside computation and beside each other.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/device/device.h"
+#include "engine/parallel/offload_store.h"
+
+namespace hawser::parallel {
+
+class PinnedStore final : public OffloadStore {
+ public:
+  /// `memory` is pinned and outlives the store. `most` copies of a lane may be under way. Throws the device's errors.
+  PinnedStore(std::shared_ptr<device::Device> device, char* memory, size_t most);
+  ~PinnedStore() override;
+
+  uint64_t start(plan::Lane lane, char* memory, int64_t at, int64_t bytes) override;
+  void follow(plan::Lane lane, uint64_t ticket) override;
+  void wait(plan::Lane lane, uint64_t ticket) override;
+  /// Both are when the host gave the copy to the device.
+  Span span(plan::Lane lane, uint64_t ticket) const override;
+
+ private:
+  struct FreeEvent {
+    device::Device* device;
+    void operator()(device::Event* event) const { device->free_event(event); }
+  };
+  using Mark = std::unique_ptr<device::Event, FreeEvent>;
+  struct Direction {
+    device::StreamId stream{};
+    Mark reached;             // the compute stream, when the last copy was given
+    std::vector<Mark> done;   // a ring by ticket
+    std::vector<Span> spans;  // likewise
+    uint64_t started = 0;
+  };
+  Mark make_mark();
+  Direction& direction(plan::Lane lane) { return directions_[lane == plan::Lane::kFetch]; }
+
+  std::shared_ptr<device::Device> device_;
+  char* memory_;
+  Direction directions_[2];  // out, in
+};
+
+}  // namespace hawser::parallel

@@ -1,0 +1,80 @@
+// What a block makes again has the bits of what it did not keep, on every variant, whole and in halves, and takes the memory that
+// the dry run measured.
+#include <gtest/gtest.h>
+
+#include "tests/harness/kernel_levels.h"
+#include "tests/nn/variant_step.h"
+
+namespace hawser::testing {
+namespace {
+
+constexpr nn::Remakes kPolicies[] = {
+    {.mlp_hidden = true},
+    {.qkv = true},
+    {.attention = true},
+    {.qkv = true, .attention = true},
+    {.qkv = true, .attention = true, .mlp_hidden = true},
+    nn::Remakes::all(),
+};
+
+class Remakes : public ::testing::TestWithParam<ModelVariant> {};
+
+TEST_P(Remakes, HaveTheBitsOfWhatWasNotKept) {
+  for (const kernels::KernelTable* kernels : {kernel_tables().front(), kernel_tables().back()})
+    for (const DType type : {DType::kF32, DType::kBf16}) {
+      const Gradients expected = VariantStep(GetParam(), {}, *kernels, type).run();
+      for (const nn::Remakes& remakes : kPolicies)
+        for (const bool halves : {false, true})
+          EXPECT_EQ(VariantStep(GetParam(), {}, *kernels, type, {halves, remakes}).run(), expected);
+    }
+}
+
+/// Of the closed form in block.h.
+TEST_P(Remakes, TakeWhatTheyLeaveOut) {
+  const kernels::KernelTable& kernels = *kernel_tables().back();
+  for (const DType type : {DType::kF32, DType::kBf16}) {
+    const auto cost = [&](const nn::Remakes& remakes) {
+      return VariantStep(GetParam(), {}, kernels, type, {false, remakes}).costs().block_forward[0];
+    };
+    const VariantStep step(GetParam(), {}, kernels, type);
+    const nn::ModelConfig& m = step.model().config();
+    const int64_t rows = GetParam().micro_batch * GetParam().sequence, e = dtype_bytes(type);
+    const auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
+    int64_t qkv = aligned(e * rows * (m.heads + 2 * m.kv_heads) * m.head_dim);
+    if (m.qk_norm)
+      qkv += aligned(e * rows * (m.heads + m.kv_heads) * m.head_dim) + aligned(4 * rows * m.heads) +
+             aligned(4 * rows * m.kv_heads);
+    EXPECT_EQ(cost({.qkv = true}).remade, qkv);
+    EXPECT_EQ(cost({.attention = true}).remade,
+              aligned(e * rows * m.heads * m.head_dim) + aligned(4 * rows * m.heads));
+    EXPECT_EQ(cost({.mlp_hidden = true}).remade,
+              aligned(e * rows * m.mlp_width * (nn::is_gated(m.mlp) ? 2 : 1)));
+    for (const nn::Remakes& remakes : kPolicies)
+      EXPECT_EQ(cost(remakes).saved + cost(remakes).remade, cost({}).saved);
+    EXPECT_EQ(cost(nn::Remakes::all()).saved, 0);
+  }
+}
+
+/// The last product and sum are left out, unless a post-norm comes between.
+TEST_P(Remakes, ComputeNoMoreThanTheyMust) {
+  const kernels::KernelTable& kernels = *kernel_tables().back();
+  const auto flops = [&](const nn::Remakes& remakes) {
+    return VariantStep(GetParam(), {}, kernels, DType::kF32, {false, remakes})
+        .costs()
+        .block_recompute[0]
+        .flops;
+  };
+  const VariantStep step(GetParam(), {}, kernels, DType::kF32);
+  const nn::ModelConfig& m = step.model().config();
+  const double rows = static_cast<double>(GetParam().micro_batch * GetParam().sequence),
+               product = 2 * rows * static_cast<double>(m.width * m.mlp_width),
+               forward = step.costs().block_forward[0].flops;
+  EXPECT_NEAR(flops(nn::Remakes::all()), forward - (m.post_norm ? 0 : product), 0.02 * forward);
+  EXPECT_NEAR(flops({.mlp_hidden = true}), product * (nn::is_gated(m.mlp) ? 2 : 1), 0.02 * forward);
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, Remakes, ::testing::ValuesIn(model_variants()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace hawser::testing

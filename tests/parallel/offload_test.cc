@@ -1,0 +1,170 @@
+// Activations that are elsewhere between forward and backward change no bit, and leave the arena as the plan says.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "engine/parallel/disk_store.h"
+#include "engine/parallel/offload.h"
+#include "engine/plan/simulator.h"
+#include "tests/harness/layout_run.h"
+#include "tests/plan/plan_text.h"
+
+namespace hawser::testing {
+namespace {
+
+constexpr int kSteps = 3;
+
+std::string to_disk(int64_t prefetch) {
+  return fmt::format(R"({{"activations": "disk", "folder": "{}", "prefetch": {}}})", ::testing::TempDir(),
+                     prefetch);
+}
+
+void expect_bits(const Problem& problem, const Layout& layout, int64_t prefetch) {
+  Layout away = layout;
+  away.offload = to_disk(prefetch);
+  EXPECT_EQ(first_difference(run_layout(problem, layout, kSteps), run_layout(problem, away, kSteps)), "")
+      << away.name();
+}
+
+TEST(Offload, ChangesNoBit) {
+  for (const char* precision : {"fp32", "bf16", "bf16_pure"})
+    for (const int64_t prefetch : {1, 2, 5}) {
+      Problem problem;
+      problem.precision = precision, problem.layers = 7, problem.documents = prefetch == 2;
+      problem.like_gpt2 = prefetch != 2;
+      Layout layout;
+      layout.accumulation = 2;
+      expect_bits(problem, layout, prefetch);
+    }
+}
+
+TEST(Offload, ChangesNoBitUnderAnyLayout) {
+  std::vector<Layout> layouts(9);
+  layouts[0].dp_shard = 3, layouts[0].stage = 3;
+  layouts[1].dp_shard = 2, layouts[1].stage = 2, layouts[1].reduce = "per_micro_batch";
+  layouts[2].tp = 2, layouts[2].recompute = R"({"policy": "full"})";
+  layouts[3].cp = 2, layouts[3].recompute = R"({"policy": "selective", "arrays": ["qkv", "mlp_hidden"]})";
+  layouts[4].pp = 2, layouts[4].recompute = R"({"policy": "every", "every": 2})";
+  layouts[5].pp = 2, layouts[5].schedule = "gpipe", layouts[5].dp_shard = 2, layouts[5].stage = 3;
+  layouts[6].pp = 2, layouts[6].schedule = "zb_h1";
+  layouts[7].pp = 2, layouts[7].schedule = "zbv", layouts[7].recompute = R"({"policy": "full"})";
+  layouts[8].pp = 2, layouts[8].schedule = "interleaved", layouts[8].chunks = 2, layouts[8].tp = 2;
+  for (Layout& layout : layouts) {
+    layout.accumulation = 4;
+    Problem problem;
+    problem.layers = 8;
+    expect_bits(problem, layout, 1);
+  }
+}
+
+const train::EnginePlans& plans_of(LayoutRun& run) { return run.trainer().ranks().first().plans(); }
+
+/// The arena holds a window of blocks, however many there are; the file holds the others, to the byte.
+TEST(Offload, LeavesAWindowInTheArena) {
+  const auto run = [](int64_t layers, int64_t prefetch) {
+    Problem problem;
+    problem.layers = layers;
+    Layout layout;
+    if (prefetch > 0) layout.offload = to_disk(prefetch);
+    LayoutRun run(problem, layout);
+    run.step();
+    const plan::Plan& train = plans_of(run).train;
+    EXPECT_EQ(run.trainer().ranks().first().executor().slots().high_water(), train.peak_bytes);
+    EXPECT_EQ(plans_of(run).offload_bytes, train.offload_bytes);
+    return std::pair(train.at_peak[static_cast<size_t>(plan::Category::kActivations)], train.offload_bytes);
+  };
+  const auto [small, small_file] = run(12, 1);
+  const auto [large, large_file] = run(16, 1);
+  const auto [wide, wide_file] = run(16, 3);
+  EXPECT_EQ(small, large);
+  EXPECT_LT(large, wide);
+  EXPECT_LT(wide, run(16, 0).first);
+  EXPECT_GT(large_file, small_file);
+  EXPECT_EQ((large_file - small_file) % 4, 0);  // so much for each more block
+  EXPECT_GT(large_file, wide_file);
+}
+
+plan::Plan offloaded(int64_t layers, int64_t prefetch) {
+  plan::Sizes sizes = small_sizes(layers, false);
+  plan::Plan plan =
+      plan::train_plan(sizes, plan::whole_model(sizes.head() + 1, 1), 1, plan::Accumulation::kInPlace);
+  parallel::offload_activations(&plan, plan::Space::kDisk, prefetch);
+  plan::finish(&plan);
+  return plan;
+}
+
+/// Whoever overwrites bytes on their way out waits for them, and whoever reads bytes on their way in.
+TEST(Offload, WaitsFollowFromBytes) {
+  for (const int64_t prefetch : {1, 2, 3}) {
+    const plan::Plan plan = offloaded(9, prefetch);
+    std::vector<int32_t> fetched(plan.slots.size(), -1);
+    plan::LaneMarks done;
+    int64_t moves = 0;
+    for (size_t i = 0; i < plan.instructions.size(); ++i) {
+      const plan::Instruction& n = plan.instructions[i];
+      done.raise_to(n.waits_for);
+      for (const plan::Use& use : n.uses)
+        if (const int32_t from = fetched[static_cast<size_t>(use.slot)]; from >= 0 && !use.written) {
+          EXPECT_GE(done[plan::Lane::kFetch], from) << "instruction " << i;
+        }
+      if (n.op == plan::Op::kFetch)
+        fetched[static_cast<size_t>(n[plan::Operand::kReceived])] = static_cast<int32_t>(i);
+      EXPECT_TRUE(n.op != plan::Op::kFetch || done[plan::Lane::kOffload] >= 0);
+      moves += plan::is_move(n.op);
+    }
+    EXPECT_GT(moves, 0);
+    EXPECT_EQ(parallel::offloaded_bytes(plan) % (700 + 256), 0);  // what a block saves, and its input
+  }
+}
+
+/// With the disk as fast as the blocks, nothing waits for it.
+TEST(Offload, HidesBehindTheBlocks) {
+  const plan::Plan plan = offloaded(12, 1);
+  plan::CostTable costs;
+  costs.seconds_per_flop = 1e-9;                 // forward of a block: 2 s
+  costs.offload_bytes_per_second = (700 + 256);  // one second for each block and direction
+  const plan::Timeline line = plan::simulate(plan, costs);
+  EXPECT_LT(plan::overlap_of(plan, line).exposed, 1e-9);
+  costs.offload_bytes_per_second /= 10;
+  EXPECT_GT(plan::overlap_of(plan, plan::simulate(plan, costs)).exposed, 1);
+}
+
+TEST(Offload, ForgetsNothingOnDisk) {
+  constexpr int64_t kBytes = (5 << 20) + 4096 + 100;  // several pieces, and no whole page at the end
+  parallel::DiskStore store(::testing::TempDir(), 3 * ((kBytes + 4095) / 4096 * 4096), 3);
+  std::vector<char> memory(kBytes + 4096);
+  char* const one =
+      reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(memory.data()) + 4095) / 4096 * 4096);
+  const int64_t room = (kBytes + 4095) / 4096 * 4096;
+  for (int64_t i = 0; i < 3; ++i) {
+    for (int64_t b = 0; b < kBytes; ++b) one[b] = static_cast<char>(b * 7 + i);
+    store.wait(plan::Lane::kOffload, store.start(plan::Lane::kOffload, one, i * room, kBytes));
+  }
+  for (int64_t i = 2; i >= 0; --i) {
+    std::fill_n(one, kBytes, '\0');
+    const uint64_t ticket = store.start(plan::Lane::kFetch, one, i * room, kBytes);
+    store.wait(plan::Lane::kFetch, ticket);
+    int64_t wrong = 0;
+    for (int64_t b = 0; b < kBytes; ++b) wrong += one[b] != static_cast<char>(b * 7 + i);
+    EXPECT_EQ(wrong, 0) << i;
+    EXPECT_GT(store.span(plan::Lane::kFetch, ticket).end, store.span(plan::Lane::kFetch, ticket).begin);
+  }
+}
+
+TEST(Offload, SaysWhichFolderItCannotUse) {
+  const auto fails = [](const std::string& folder, int64_t bytes, const char* word) {
+    try {
+      parallel::DiskStore store(folder, bytes, 1);
+      ADD_FAILURE() << folder;
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find(folder), std::string::npos);
+      EXPECT_NE(error.message().find(word), std::string::npos) << error.message();
+    }
+  };
+  fails("/no/such/folder", 4096, "No such file");
+  fails(::testing::TempDir(), int64_t{1} << 50, "");
+}
+
+}  // namespace
+}  // namespace hawser::testing
