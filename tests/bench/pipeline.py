@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """What stages of a pipeline and recompute cost, beside one rank of one thread.
 
-  PYTHONPATH=build/python python3 tests/bench/pipeline.py [--only pp,recompute] [--steps 5]
+  PYTHONPATH=build/python python3 tests/bench/pipeline.py [--only pp,recompute,offload] [--steps 5]
 
 Both engines live in one process, on the same random tokens, and take steps in turn, so that a busy machine disturbs both.
 For pp: the speedup, and its share of what the schedule allows, p stages times the part of a step that is no wait, if all stages
-took the same time. For recompute: the longer step, and activations at the plan's peak.
+took the same time. For recompute: the longer step, and activations at the plan's peak. For offload: the step against the longer of a step without
+and of the bytes at the disk's rate, measured beside it.
 """
 import argparse
+import concurrent.futures
 import json
+import mmap
+import os
 import statistics
+import tempfile
 import time
 
 import numpy
@@ -75,23 +80,66 @@ def pipelines(steps):
                       f"speedup {one / many:.3f}, {share:.3f} of the ideal", flush=True)
 
 
+RECOMPUTE = [
+    {"policy": "selective"},
+    {"policy": "selective", "arrays": ["mlp_hidden", "qkv"]},
+    {"policy": "every", "every": 3},
+    {"policy": "full"},
+]
+
+
+def activations(c):
+    return hawser.Config(c).plan().report()["memory"]["activations"]
+
+
 def recompute(steps):
     for rows, tokens in ((1, 1024), (1, 4096)):
         off = config("bf16", rows, tokens, 1, {"cpu": {"threads": 2}})
-        full = config("bf16", rows, tokens, 1, {"cpu": {"threads": 2}, "recompute": {"policy": "full"}})
-        peaks = [hawser.Config(c).plan().report()["memory"]["activations"] for c in (off, full)]
-        without, again = measure([off, full], [1, 1], steps)
-        print(f"recompute {rows} x {tokens} bf16: {1e3 * without:.0f} ms, {1e3 * again:.0f} ms, {again / without:.3f} times the step, "
-              f"activations {peaks[0] / peaks[1]:.2f} times less", flush=True)
+        for policy in RECOMPUTE:
+            again = config("bf16", rows, tokens, 1, {"cpu": {"threads": 2}, "recompute": policy})
+            kept, remade = measure([off, again], [1, 1], steps)
+            print(f"recompute {json.dumps(policy)} {rows} x {tokens} bf16: {1e3 * kept:.0f} ms, {1e3 * remade:.0f} ms, "
+                  f"{remade / kept:.3f} times the step, activations {activations(off) / activations(again):.2f} times less", flush=True)
+
+
+def disk_rate(folder, size):
+    """Bytes per second that the disk takes and gives, past the page cache, with two threads each way."""
+    name = os.path.join(folder, f"hawser-bench-{os.getpid()}")
+    block, step = mmap.mmap(-1, 1 << 20), 1 << 20
+    file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    os.unlink(name)
+    os.posix_fallocate(file, 0, size)
+    rates = []
+    for copy in (lambda at: os.pwrite(file, block, at), lambda at: os.preadv(file, [block], at)):
+        begin = time.perf_counter()
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            list(pool.map(copy, range(0, size, step)))
+        rates.append(size / (time.perf_counter() - begin))
+    os.close(file)
+    return rates
+
+
+def offload(steps):
+    folder = tempfile.gettempdir()
+    for rows, tokens in ((1, 1024), (1, 4096)):
+        off = config("bf16", rows, tokens, 1, {"cpu": {"threads": 2}})
+        away = dict(off, offload={"activations": "disk", "folder": folder})
+        out, back = disk_rate(folder, 1 << 29)
+        kept, moved = measure([off, away], [1, 1], steps)
+        size = hawser.Config(away).plan().report()["offload"]["bytes_per_step"]
+        disk = size / out + size / back
+        print(f"offload {rows} x {tokens} bf16: {1e3 * kept:.0f} ms, {1e3 * moved:.0f} ms; {size / 2**20:.0f} MiB out and back, the disk "
+              f"takes {out / 2**20:.0f} and gives {back / 2**20:.0f} MiB/s: {1e3 * disk:.0f} ms; {moved / max(kept, disk):.3f} of the longer, "
+              f"activations {activations(off) / activations(away):.2f} times less", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--only", default="pp,recompute")
+    parser.add_argument("--only", default="pp,recompute,offload")
     args = parser.parse_args()
     for name in args.only.split(","):
-        {"pp": pipelines, "recompute": recompute}[name](args.steps)
+        {"pp": pipelines, "recompute": recompute, "offload": offload}[name](args.steps)
 
 
 main()

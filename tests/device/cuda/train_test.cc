@@ -200,6 +200,16 @@ TEST(TrainOnCuda, InGraphsWithTheSameBits) {
 }
 
 /// The second run takes what the first one timed.
+TEST(TrainOnCuda, WithTheSameBitsWhileActivationsAreOnTheHost) {
+  for (const bool graphs : {false, true}) {
+    Problem problem = problem_in("bf16");
+    problem.device = "cuda", problem.layers = 7, problem.graphs = graphs;
+    Layout layout, away;
+    away.offload = R"({"activations": "host"})";
+    EXPECT_EQ(first_difference(run_layout(problem, layout, 4), run_layout(problem, away, 4)), "");
+  }
+}
+
 TEST(TrainOnCuda, WithTheSameBitsFromAFileOfAlgorithms) {
   ScratchFolder folder;
   Problem problem = problem_in("bf16");

@@ -36,6 +36,21 @@ TEST(Allocation, StepsAllocateNothing) {
   }
 }
 
+TEST(Allocation, StepsThatOffloadAllocateNothing) {
+  const testing::ScratchFolder folder;
+  const std::string tokens = testing::write_tokens(folder, 20000);
+  std::atomic<bool> cancel{false};
+  const std::string more = R"(, "offload": {"activations": "disk", "folder": ")" + folder.file(".") + R"("})";
+  config::ConfigTree config = testing::small_config(tokens, "fp32", 2, more);
+  config.set("/model/layers", "8");
+  const auto trainer = train::Trainer::create(config, false, &cancel);
+  ASSERT_GT(trainer->ranks().first().plans().offload_bytes, 0);
+  trainer->train_step();
+  const long before = g_allocations;
+  for (int i = 0; i < 20; ++i) trainer->train_step();
+  EXPECT_EQ(g_allocations - before, 0);
+}
+
 TEST(Allocation, StepsOfManyRanksAllocateNothing) {
   const testing::ScratchFolder folder;
   const std::string tokens = testing::write_tokens(folder, 20000);

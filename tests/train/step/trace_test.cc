@@ -46,6 +46,35 @@ void expect_sound(const plan::Plan& plan, const plan::Timeline& line) {
   EXPECT_LE(o.compute_busy + o.exposed, o.makespan);
 }
 
+TEST(Trace, HoldsWhatLeavesTheArena) {
+  for (const int64_t ranks : {1, 2}) {
+    Problem p;
+    p.layers = 8;
+    Layout l;
+    l.dp_shard = ranks, l.stage = ranks == 1 ? 0 : 3;
+    l.offload = R"({"activations": "disk", "folder": ")" + ::testing::TempDir() + R"("})";
+    LayoutRun run(p, l);
+    run.trainer().traces().set(true);
+    run.step();
+    const plan::Plan& plan = run.trainer().ranks().first().plans().train;
+    const plan::Timeline line = run.trainer().traces().timeline(0);
+    double ends[2] = {};
+    int64_t moves = 0;
+    for (size_t i = 0; i < line.times.size(); ++i) {
+      const plan::Instruction& n = plan.instructions[i];
+      if (!plan::is_move(n.op)) continue;
+      const plan::Times& t = line.times[i];
+      double& end = ends[n.op == plan::Op::kFetch];
+      EXPECT_LT(t.begin, t.end);
+      EXPECT_LE(t.ready, t.begin);
+      EXPECT_LE(end, t.end);
+      end = t.end, ++moves;
+    }
+    EXPECT_GT(moves, 8);
+    EXPECT_GT(plan::overlap_of(plan, line).communication_busy, 0);
+  }
+}
+
 TEST(Trace, HoldsEveryInstructionOfEveryRank) {
   for (const int64_t stage : {0, 1, 2, 3})
     for (const char* precision : {"fp32", "bf16"}) {
