@@ -116,6 +116,7 @@ OrderedJson pipeline_json(const std::vector<EnginePlans>& stages) {
     json.push_back({{"stage", s},
                     {"blocks", blocks_text(stages[s], head_of(stages))},
                     {"peak_bytes", stages[s].train.peak_bytes},
+                    {"host_staging_bytes", stages[s].pinned.bytes()},
                     {"sent_bytes", sent_bytes(stages[s].train)}});
   return json;
 }

@@ -1,6 +1,7 @@
 #include "engine/train/step/transfers_in_flight.h"
 
 #include <algorithm>
+#include <exception>
 
 namespace hawser::train {
 
@@ -26,13 +27,23 @@ bool TransfersInFlight::follow(const plan::LaneMarks& transfers) {
   return true;
 }
 
-/// Failures reach the host here at the latest.
+/// Failures reach the host here at the latest. Every lane is awaited, because each uses memory of this rank.
 void TransfersInFlight::finish() {
-  follow(started_);
+  std::exception_ptr failure;
+  const auto unless_failed = [&](const auto& fn) {
+    try {
+      fn();
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  unless_failed([&] { follow(started_); });
   for (size_t l = 0; l < plan::kLanes; ++l) {
     const auto lane = static_cast<Lane>(l);
-    if (started_[lane] > first_[lane]) runtime_->wait(lane, works_[static_cast<size_t>(started_[lane])]);
+    if (started_[lane] > first_[lane])
+      unless_failed([&] { runtime_->wait(lane, works_[static_cast<size_t>(started_[lane])]); });
   }
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace hawser::train
