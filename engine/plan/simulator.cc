@@ -98,6 +98,7 @@ class RankClock {
   }
   void give(size_t i) {
     stand_still(i, turn(i));
+    if (!costs_.seconds.empty()) now_ += costs_.seconds[i];
     line_.times[i].begin = now_;
   }
   void transfer(size_t i, double begin, double end) {

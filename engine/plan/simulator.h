@@ -5,7 +5,7 @@
 // represents all. Ranks of different speed are simulated together. A rank has a compute lane and
 // communication lanes (instruction.h), each in order.
 //   * The compute lane walks over all instructions. Before each, it waits until the transfers of `waits_for`
-//     are done. Then it runs the instruction, or, if it is a transfer, queues it at no cost.
+//     are done. Then it runs the instruction, or, if it is a transfer, queues it.
 //   * A communication lane starts a transfer once all ranks have queued it and the one before it is done. It
 //     takes latency + sent_bytes / bytes_per_second, with the numbers of the slowest rank. A message between stages is
 //     one transfer of two ranks.
@@ -27,8 +27,8 @@ namespace hawser::plan {
 
 /// All costs are >= 0.
 struct CostTable {
-  /// Measured seconds of each instruction of the compute lane, without its exchanges. One entry per instruction of the plan; those
-  /// of transfers are ignored. If empty, the two rates below are used.
+  /// Measured seconds of the compute lane for each instruction of the plan, without exchanges; for a transfer, until its lane
+  /// has it. If empty, the two rates below are used, and giving a transfer away takes nothing.
   std::vector<double> seconds;
   /// Measured seconds of each transfer, and of what an instruction of the compute lane sends before it runs. If empty,
   /// `latency` and `bytes_per_second` are used.

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "engine/plan/measured_costs.h"
 #include "engine/plan/timeline.h"
 #include "tests/parallel/pipeline/stage_plans.h"
 
@@ -103,6 +104,30 @@ TEST(SimulatedPipeline, TellsWhatTheRampCosts) {
                zero = ramp(PipelineSchedule::kZbH1, 4, 8).makespan;
   EXPECT_DOUBLE_EQ(one / zero, 33.0 / 27);
   EXPECT_GE(one / zero, 1.15);
+}
+
+/// A traced step is one that the simulator made here. What it foretells from that step's costs is the step itself.
+TEST(SimulatedPipeline, ForetellsTheStepWhoseCostsItIsGiven) {
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  each_shape([&](const Shape& shape) {
+    const std::vector<plan::Plan> plans = stage_plans(shape);
+    std::vector<std::vector<plan::CostTable>> costs;
+    for (const plan::Plan& plan : plans) {
+      plan::CostTable& c = costs.emplace_back(1).front();
+      for (size_t i = 0; i < plan.instructions.size(); ++i) {
+        c.seconds.push_back(static_cast<double>(random() % 50));
+        c.transfer_seconds.push_back(static_cast<double>(1 + random() % 10));
+      }
+    }
+    const auto step = simulate(pointers_to(plans), costs);
+    const auto again = simulate(pointers_to(plans), plan::measured_costs(pointers_to(plans), step));
+    for (size_t s = 0; s < plans.size(); ++s)
+      for (size_t i = 0; i < plans[s].instructions.size(); ++i)
+        ASSERT_EQ(again[s][0].times[i].end, step[s][0].times[i].end)
+            << text(shape, {}) << " stage " << s << " at " << i;
+  });
 }
 
 }  // namespace
