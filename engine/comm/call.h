@@ -9,7 +9,7 @@
 
 namespace hawser::comm {
 
-class DeviceCollectives;
+class DeviceCalls;
 
 /// The part of a call that must be equal on all members. Plain data: point-to-point transports send it with a
 /// call.
@@ -52,7 +52,7 @@ struct Call {
   std::span<const int64_t> out_bytes, in_bytes;
   int32_t peer = -1;  ///< member to send to or receive from
 
-  DeviceCollectives* device = nullptr;  ///< set if the memory is the device's; this runs the call
+  DeviceCalls* device = nullptr;  ///< set if the memory is the device's; this runs the call
 };
 
 /// Elements of one member's part of an array that all_reduce divides among `members`.

@@ -48,6 +48,17 @@ struct DeviceUse {
   Lane lane = {};
   /// The thread that issues a call gives it to the device, so that it may be captured with the compute stream's work.
   bool by_issuer = false;
+  /// Device memory of a byte, or null. Members pass it to each other when a group is made: a library may connect two of
+  /// them at their first message, and whoever issues that would wait for the other.
+  void* first_byte = nullptr;
+  int32_t most_processors = 0;  ///< PeerLinkRequest::most_processors
+};
+
+/// Where messages in memory of a rank's device wait for the host. All of it must outlive the group.
+struct HostStaging {
+  device::Device* device = nullptr;
+  void* pinned = nullptr;  ///< memory of the host, as large as the largest message
+  int64_t bytes = 0;
 };
 
 struct ForgetCalls {
@@ -113,6 +124,9 @@ class RankComm {
   /// All ranks of the world call this, each with its own device, or none does. Destroy it before the
   /// RankComm.
   virtual std::unique_ptr<DeviceComm> on_device(const DeviceUse& use) = 0;
+  /// A group whose members send and receive in memory of their devices, and through the host. The only one of its lane.
+  virtual std::unique_ptr<ProcessGroup> make_staged_group(std::vector<int32_t> members, std::string name,
+                                                          const Lane& lane, const HostStaging& staging) = 0;
   /// Makes all waiting and later calls on all ranks throw this error with this rank's number
   /// (Error::on_rank). Returns false if the comm was already broken. Any thread; allocates nothing.
   virtual bool abort(const Error& error) noexcept = 0;

@@ -5,7 +5,7 @@
 
 #include "engine/base/signals_blocked.h"
 #include "engine/base/thread_name.h"
-#include "engine/comm/device/device_collectives.h"
+#include "engine/comm/device/device_calls.h"
 
 namespace hawser::comm {
 

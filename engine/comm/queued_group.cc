@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "engine/base/hash.h"
-#include "engine/comm/device/device_collectives.h"
+#include "engine/comm/device/device_calls.h"
 
 namespace hawser::comm {
 namespace {

@@ -2,6 +2,7 @@
 // sees a bad argument, and nothing breaks.
 #pragma once
 
+#include "engine/comm/device/device_calls.h"
 #include "engine/comm/queued_rank.h"
 
 namespace hawser::comm {
@@ -30,7 +31,9 @@ class QueuedGroup final : public ProcessGroup {
 
   int32_t index() const { return index_; }
   /// Calls use memory of a device from now on.
-  void move_to(DeviceCollectives* device) { device_ = device; }
+  void move_to(DeviceCalls* device) { device_ = device; }
+  /// The same, with what serves this group alone.
+  void move_to(std::unique_ptr<DeviceCalls> device) { device_ = (own_ = std::move(device)).get(); }
   /// A graph that contains this call of a device was launched. One call is watched for all of them.
   void launched(const Call& captured, bool watched);
 
@@ -52,7 +55,8 @@ class QueuedGroup final : public ProcessGroup {
 
   Progress& progress_;
   GroupCounters& counters_;
-  DeviceCollectives* device_ = nullptr;
+  std::unique_ptr<DeviceCalls> own_;
+  DeviceCalls* device_ = nullptr;
   int32_t index_;
   bool sums_;
   Pairs pairs_;

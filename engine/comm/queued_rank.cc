@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "engine/comm/device/device_collectives.h"
+#include "engine/comm/device/staged_messages.h"
 #include "engine/comm/queued_group.h"
 
 namespace hawser::comm {
@@ -125,6 +126,13 @@ std::unique_ptr<DeviceComm> QueuedRank::on_device(const DeviceUse& use) {
                                               return make_queued(std::move(members), std::move(name), lane,
                                                                  Pairs::kTree);
                                             });
+}
+
+std::unique_ptr<ProcessGroup> QueuedRank::make_staged_group(std::vector<int32_t> members, std::string name,
+                                                            const Lane& lane, const HostStaging& staging) {
+  std::unique_ptr<QueuedGroup> group = make_queued(std::move(members), std::move(name), lane, Pairs::kAll);
+  group->move_to(std::make_unique<StagedMessages>(staging, *transport_, progress_of(lane)));
+  return group;
 }
 
 int64_t QueuedRank::recall(Record* out, int64_t most) const {

@@ -38,6 +38,8 @@ class QueuedRank final : public RankComm {
   void expect(std::span<const GroupRequest> groups) override { transport_->expect(groups); }
   bool has_lanes() const override { return transport_->has_lanes(); }
   std::unique_ptr<DeviceComm> on_device(const DeviceUse& use) override;
+  std::unique_ptr<ProcessGroup> make_staged_group(std::vector<int32_t> members, std::string name,
+                                                  const Lane& lane, const HostStaging& staging) override;
   bool abort(const Error& error) noexcept override { return transport_->abort(error.on_rank(rank())); }
   int64_t transport_bytes() const override { return transport_->bytes(); }
   std::vector<std::string> lane_names() const override;

@@ -34,11 +34,6 @@ constexpr Check kPipelineChecks[] = {
      "cannot (/model/tied_head)",
      "use 1, set /precision to \"bf16\", or /model/tied_head to false"},
     {"/mesh/pp",
-     {"/mesh/pp", "/device"},
-     [](const Effective& c) { return has_stages(c) && !c.is("/device", "cpu"); },
-     "pipelines do not run on devices yet (/device {/device})",
-     "use 1, or set /device to \"cpu\""},
-    {"/mesh/pp",
      {"/mesh/pp", "/pipeline/chunks", "/pipeline/schedule", "/model/layers"},
      [](const Effective& c) { return has_stages(c) && !is_v(c) && chunks(c) > c.integer("/model/layers"); },
      "{/mesh/pp} stages of {/pipeline/chunks} chunks each cannot share {/model/layers} layers: each chunk "

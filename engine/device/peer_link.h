@@ -31,6 +31,8 @@ struct PeerLinkRequest {
   Status (*stop)(void* user) = nullptr;
   void* user = nullptr;
   StreamId stream = StreamId::kCommunication;  ///< on which its calls run
+  /// Processors of the device that a call may take, also while it waits; 0: the link decides.
+  int32_t most_processors = 0;
 };
 
 /// After a failure the link is closed: its peers notice, and later calls return the same status.

@@ -191,7 +191,7 @@ GroupCall BucketRuntime::prepare_publish(const Plan& plan, int32_t block) const 
 }
 
 /// The head's stage gets the embedding's table, which it shares.
-void BucketRuntime::publish_table(const Plan& plan) const {
+Instruction BucketRuntime::table_message(const Plan& plan) const {
   const SlotId table =
       plan::find_state(plan, layout_.weights_sharded() ? Role::kWeightShards : Role::kWeights, 0);
   Instruction n;
@@ -200,12 +200,13 @@ void BucketRuntime::publish_table(const Plan& plan) const {
     n.op = Op::kRecvTable, n.write(Operand::kReceived, table);
   else
     n.op = Op::kSendTable, n.read(Operand::kSent, table);
-  wait(n.lane, start(prepare_message(plan, n)));
+  return n;
 }
 
 /// Goes block by block, so that staging needs no more memory than in a step.
 void BucketRuntime::publish_weights(const Plan& plan) const {
-  if (groups_.stages[static_cast<size_t>(plan::Lane::kTable)]) publish_table(plan);
+  if (groups_.stages[static_cast<size_t>(plan::Lane::kTable)])
+    wait(plan::Lane::kTable, start(prepare_message(plan, table_message(plan))));
   for (int32_t b = 0; publishes() && b < layout_.blocks(); ++b)
     if (!layout_.groups_of(b).empty())
       wait(plan::Lane::kDataParallel, start(staged(prepare_publish(plan, b))));
@@ -213,7 +214,7 @@ void BucketRuntime::publish_weights(const Plan& plan) const {
 
 void BucketRuntime::follow(plan::Lane lane, comm::Work work) const {
   if (work.ticket == 0) return;
-  if (const auto& stages = groups_.stages[static_cast<size_t>(lane)]) return stages->wait(work);
+  if (const auto& stages = groups_.stages[static_cast<size_t>(lane)]) return stages->follow(work);
   for (const auto* group : {&groups_.shard, &groups_.tp_sums, &groups_.kv_sums, &groups_.dp})
     if (*group) return (*group)->follow(work);
 }
@@ -253,6 +254,21 @@ int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout, const
                                             t.members, t.reduction));
   });
   return bytes;
+}
+
+LaneBytes largest_messages(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {
+  const DataParallelGroups nobody;
+  const BucketRuntime runtime(layout, strategy, nobody, nowhere(), nullptr, nullptr);
+  LaneBytes most{};
+  const auto count = [&](const Instruction& n) {
+    const GroupCall t = runtime.prepare_message(plan, n);  // of which one end is empty
+    int64_t& bytes = most[static_cast<size_t>(n.lane)];
+    bytes = std::max({bytes, t.send.bytes, t.recv.bytes});
+  };
+  for (const Instruction& n : plan.instructions)
+    if (plan::is_message(n.op)) count(n);
+  if (layout.exchanges_table()) count(runtime.table_message(plan));
+  return most;
 }
 
 int64_t transfer_staging_bytes(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {

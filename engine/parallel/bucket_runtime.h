@@ -33,6 +33,9 @@ struct DataParallelGroups {
   std::unique_ptr<comm::ProcessGroup> cp_hosts;  ///< these, for memory of the host
 };
 
+/// Bytes by lane.
+using LaneBytes = std::array<int64_t, plan::kLanes>;
+
 class BucketRuntime {
  public:
   /// `layout`, `strategy`, `groups`, `link` and the arena must outlive the runtime. `staging` is host memory
@@ -55,6 +58,9 @@ class BucketRuntime {
   /// frozen ones too. Any plan will do; only its persistent slots are used.
   void publish_weights(const plan::Plan& plan) const;
 
+  friend LaneBytes largest_messages(const plan::Plan& plan, const ShardLayout& layout,
+                                    const DataParallel& strategy);
+
  private:
   friend int64_t transfer_staging_bytes(const plan::Plan& plan, const ShardLayout& layout,
                                         const DataParallel& strategy);
@@ -66,7 +72,7 @@ class BucketRuntime {
   void prepare_unshard(const plan::Plan& plan, const plan::Instruction& instruction, bool frozen,
                        GroupCall* out) const;
   GroupCall prepare_publish(const plan::Plan& plan, int32_t block) const;
-  void publish_table(const plan::Plan& plan) const;
+  plan::Instruction table_message(const plan::Plan& plan) const;
   template <class Use>
   static void for_each_transfer(const plan::Plan& plan, const ShardLayout& layout,
                                 const DataParallel& strategy, Use use);
@@ -91,6 +97,9 @@ class BucketRuntime {
   char* staging_;
   std::unordered_map<const plan::Plan*, std::vector<GroupCall>> bound_;
 };
+
+/// The largest message of each lane between stages, those that publish weights included; 0: none.
+LaneBytes largest_messages(const plan::Plan& plan, const ShardLayout& layout, const DataParallel& strategy);
 
 /// Device memory for the sums of a plan's transfers, if groups access device memory.
 int64_t transfer_device_bytes(const plan::Plan& plan, const ShardLayout& layout,

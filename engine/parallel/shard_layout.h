@@ -89,6 +89,8 @@ class ShardLayout {
     return options_.tied_head && !options_.stage_of.empty() &&
            options_.stage_of.front() != options_.stage_of.back();
   }
+  /// Whether this rank has it or its copy, and sends it or gets it.
+  bool exchanges_table() const { return table_travels() && group(table_.group).here; }
   /// The embedding's table in its group: elements from the group's first, and how many.
   struct Table {
     int32_t group = 0;

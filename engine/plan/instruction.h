@@ -78,6 +78,8 @@ enum class Lane : uint8_t {
 };
 inline constexpr size_t kLanes = static_cast<size_t>(Lane::kCount);
 const char* lane_name(Lane lane);
+/// Whether its transfers are copies of one rank, in which no other takes part.
+inline bool is_own(Lane lane) { return lane == Lane::kOffload || lane == Lane::kFetch; }
 
 /// One instruction index for each lane; -1 means none.
 class LaneMarks {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/plan/play.h"
 
 namespace hawser::plan {
 namespace {
@@ -18,20 +19,25 @@ void check_costs(const Plan& plan, const CostTable& costs) {
   if (!costs.seconds.empty() && costs.seconds.size() != plan.instructions.size())
     fail(Code::kInvalidArgument, "simulate: {} measured costs for the {} instructions of plan {}",
          costs.seconds.size(), plan.instructions.size(), plan.name);
+  if (!costs.transfer_seconds.empty() && costs.transfer_seconds.size() != plan.instructions.size())
+    fail(Code::kInvalidArgument, "simulate: {} measured transfers for the {} instructions of plan {}",
+         costs.transfer_seconds.size(), plan.instructions.size(), plan.name);
   for (const double seconds : costs.seconds) check_cost("seconds of an instruction", seconds);
+  for (const double seconds : costs.transfer_seconds) check_cost("seconds of a transfer", seconds);
   check_cost("seconds_per_flop", costs.seconds_per_flop);
   check_cost("seconds_per_instruction", costs.seconds_per_instruction);
   check_cost("latency", costs.latency);
   check_cost("exchange_bytes_per_second", costs.exchange_bytes_per_second);
   check_cost("exchange_latency", costs.exchange_latency);
-  for (const Instruction& n : plan.instructions)
+  if (!costs.transfer_seconds.empty()) return;
+  for (const Instruction& n : plan.instructions) {
     if (is_move(n.op) && !(costs.offload_bytes_per_second > 0))
       fail(Code::kInvalidArgument, "simulate: offload_bytes_per_second is {}, but plan {} offloads",
            costs.offload_bytes_per_second, plan.name);
-  for (const Instruction& n : plan.instructions)
     if (n.sent_bytes > 0 && !(costs.bytes_per_second > 0))
       fail(Code::kInvalidArgument, "simulate: bytes_per_second is {}, but plan {} sends bytes",
            costs.bytes_per_second, plan.name);
+  }
 }
 
 /// The compute lane queues transfers one by one, so waiting for a later one would never end.
@@ -54,7 +60,7 @@ void check_waits(const Plan& plan, size_t index) {
   }
 }
 
-/// The compute lane of one rank. Times in seconds from the start.
+/// One rank: its compute lane and its communication lanes. Times in seconds from the start.
 class RankClock {
  public:
   RankClock(const Plan& plan, const CostTable& costs) : plan_(plan), costs_(costs) {
@@ -63,17 +69,31 @@ class RankClock {
 
   double now() const { return now_; }
   Timeline take() { return std::move(line_); }
-  double transfer_seconds(const Instruction& n) const {
-    if (is_move(n.op)) return static_cast<double>(moved_bytes(plan_, n)) / costs_.offload_bytes_per_second;
-    return costs_.latency +
-           (n.sent_bytes > 0 ? static_cast<double>(n.sent_bytes) / costs_.bytes_per_second : 0);
+  /// When its lane can begin a transfer that the rank has given to it.
+  double can_begin(size_t i) const { return std::max(line_.times[i].begin, free(i)); }
+  double free(size_t i) const { return free_[lane_of(i)]; }
+  double all_free() const { return *std::max_element(free_.begin(), free_.end()); }
+  double transfer_seconds(size_t i) const {
+    if (!costs_.transfer_seconds.empty()) return costs_.transfer_seconds[i];
+    if (is_move(plan_.instructions[i].op))
+      return static_cast<double>(moved_bytes(plan_, plan_.instructions[i])) / costs_.offload_bytes_per_second;
+    const int64_t bytes = plan_.instructions[i].sent_bytes;
+    return costs_.latency + (bytes > 0 ? static_cast<double>(bytes) / costs_.bytes_per_second : 0);
   }
+  double exchange_seconds(size_t i) const {
+    const double rate =
+        costs_.exchange_bytes_per_second > 0 ? costs_.exchange_bytes_per_second : costs_.bytes_per_second;
+    double seconds = 0;
+    for (const ExchangeNote& note : plan_.instructions[i].exchanges)
+      seconds += costs_.exchange_latency + static_cast<double>(note.bytes) / rate;
+    return seconds;
+  }
+
   void stand_still(size_t instruction, double until) {
     if (until <= now_) return;
     line_.waits.push_back({instruction, now_, until});
     now_ = until;
   }
-
   /// The compute lane reaches an instruction. Returns when what it waits for is done.
   double turn(size_t i) {
     line_.times[i].ready = now_;
@@ -83,17 +103,15 @@ class RankClock {
         there = std::max(there, line_.times[static_cast<size_t>(awaited)].sent_end);
     return there;
   }
-  void transfer(size_t i, double begin, double end) {
-    line_.times[i].sent_begin = begin, line_.times[i].sent_end = end;
-    if (plan_.instructions[i].is_transfer()) line_.times[i].begin = begin, line_.times[i].end = end;
+  void give(size_t i) {
+    stand_still(i, turn(i));
+    if (!costs_.seconds.empty()) now_ += costs_.seconds[i];
+    line_.times[i].begin = now_;
   }
-  double exchange_seconds(const Instruction& n) const {
-    const double rate =
-        costs_.exchange_bytes_per_second > 0 ? costs_.exchange_bytes_per_second : costs_.bytes_per_second;
-    double seconds = 0;
-    for (const ExchangeNote& note : n.exchanges)
-      seconds += costs_.exchange_latency + static_cast<double>(note.bytes) / rate;
-    return seconds;
+  void transfer(size_t i, double begin, double end) {
+    Times& t = line_.times[i];
+    t.sent_begin = begin, t.sent_end = free_[lane_of(i)] = end;
+    if (plan_.instructions[i].is_transfer()) t.begin = begin, t.end = end;
   }
   void compute(size_t i, double exchanging) {
     Times& t = line_.times[i];
@@ -108,91 +126,138 @@ class RankClock {
     line_.times[i].exchanging += end - now_;
     line_.times[i].end = now_ = end;
   }
+
+ private:
+  size_t lane_of(size_t i) const { return static_cast<size_t>(sending_lane(plan_.instructions[i])); }
   double compute_seconds(size_t i) const {
     return costs_.seconds.empty()
                ? costs_.seconds_per_instruction + plan_.instructions[i].flops * costs_.seconds_per_flop
                : costs_.seconds[i];
   }
 
- private:
   const Plan& plan_;
   const CostTable& costs_;
   Timeline line_;
   double now_ = 0;
+  std::array<double, kLanes> free_{};  // when each communication lane becomes free
 };
 
-/// All ranks and the communication lanes they share.
-class Simulation {
+/// The clocks of all ranks, by stage (play.h).
+class Clocks {
  public:
-  Simulation(const Plan& plan, const std::vector<CostTable>& ranks) : plan_(plan) {
-    for (const CostTable& costs : ranks) ranks_.emplace_back(plan, costs);
+  Clocks(const std::vector<const Plan*>& plans, const std::vector<std::vector<CostTable>>& costs)
+      : plans_(plans) {
+    for (size_t s = 0; s < plans.size(); ++s) {
+      std::vector<RankClock>& ranks = stages_.emplace_back();
+      for (const CostTable& c : costs[s]) ranks.emplace_back(*plans[s], c);
+    }
   }
 
-  std::vector<Timeline> run() {
-    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
-      if (i == plan_.commit) drain(i);
-      check_waits(plan_, i);
-      step(i);
-    }
-    drain(plan_.instructions.size());
-    std::vector<Timeline> lines;
-    for (RankClock& rank : ranks_) lines.push_back(rank.take());
+  std::vector<std::vector<Timeline>> take() {
+    std::vector<std::vector<Timeline>> lines(stages_.size());
+    for (size_t s = 0; s < stages_.size(); ++s)
+      for (RankClock& rank : stages_[s]) lines[s].push_back(rank.take());
     return lines;
   }
 
- private:
-  void step(size_t i) {
-    const Instruction& n = plan_.instructions[i];
-    const bool meets = meets_others(n), transfer = n.is_transfer();
-    double& lane_free = free_[static_cast<size_t>(sending_lane(n))];
-    double begin = lane_free, takes = 0;
-    for (RankClock& rank : ranks_) {
-      const double can_go = rank.turn(i);
-      if (!meets) rank.stand_still(i, can_go);
-      begin = std::max(begin, can_go);
-      takes = std::max(takes, rank.transfer_seconds(n));
+  void runs(size_t s, size_t i) {
+    for (RankClock& rank : stages_[s]) rank.stand_still(i, rank.turn(i));
+    if (!plans_[s]->instructions[i].exchanges.empty()) return exchange(stages_[s], i);
+    for (RankClock& rank : stages_[s]) rank.compute(i, 0);
+  }
+  void gives(size_t s, size_t i) {
+    for (RankClock& rank : stages_[s]) rank.give(i);
+  }
+  void sums(size_t s, size_t i) {
+    if (is_own(plans_[s]->instructions[i].lane)) return moves(s, i);
+    double begin = 0, takes = 0;
+    for (const RankClock& rank : stages_[s]) {
+      begin = std::max(begin, rank.can_begin(i));
+      takes = std::max(takes, rank.transfer_seconds(i));
     }
-    if (transfer || meets) {
-      lane_free = begin + takes;
-      for (RankClock& rank : ranks_) rank.transfer(i, begin, lane_free);
-    }
-    if (!n.exchanges.empty()) return exchange(i);
-    for (RankClock& rank : ranks_) {
-      if (meets) rank.stand_still(i, lane_free);
-      if (!transfer) rank.compute(i, 0);
+    for (RankClock& rank : stages_[s]) rank.transfer(i, begin, begin + takes);
+  }
+  void moves(size_t s, size_t i) {
+    for (RankClock& rank : stages_[s])
+      rank.transfer(i, rank.can_begin(i), rank.can_begin(i) + rank.transfer_seconds(i));
+  }
+  /// Each rank of a stage has its own one in the other.
+  void passes(size_t s, size_t i, size_t other, size_t j) {
+    for (size_t r = 0; r < stages_[s].size(); ++r) {
+      RankClock &here = stages_[s][r], &there = stages_[other][r];
+      const double begin = std::max(here.can_begin(i), there.can_begin(j));
+      const double end = begin + std::max(here.transfer_seconds(i), there.transfer_seconds(j));
+      here.transfer(i, begin, end), there.transfer(j, begin, end);
     }
   }
-
-  /// An instruction that all ranks compute together.
-  void exchange(size_t i) {
-    double begin = 0, takes = 0, end = 0;
-    for (const RankClock& rank : ranks_) {
-      begin = std::max(begin, rank.now());
-      takes = std::max(takes, rank.exchange_seconds(plan_.instructions[i]));
+  void meets(const std::vector<StageState>& stages) {
+    double begin = 0, takes = 0;
+    for (size_t s = 0; s < stages.size(); ++s) {
+      const size_t i = stages[s].at;
+      if (!meets_others(stages[s].next())) return runs_all(stages);
+      for (RankClock& rank : stages_[s]) {
+        begin = std::max({begin, rank.turn(i), rank.free(i)});
+        takes = std::max(takes, rank.transfer_seconds(i));
+      }
     }
-    for (RankClock& rank : ranks_) {
+    for (size_t s = 0; s < stages.size(); ++s)
+      for (RankClock& rank : stages_[s]) {
+        rank.transfer(stages[s].at, begin, begin + takes);
+        rank.stand_still(stages[s].at, begin + takes);
+        rank.compute(stages[s].at, 0);
+      }
+  }
+  void drains(size_t s, size_t i) {
+    double all = 0;
+    for (const RankClock& rank : stages_[s]) all = std::max(all, rank.all_free());
+    for (RankClock& rank : stages_[s]) rank.stand_still(i, all);
+  }
+
+ private:
+  /// One rank agrees with nobody.
+  void runs_all(const std::vector<StageState>& stages) {
+    for (size_t s = 0; s < stages.size(); ++s) runs(s, stages[s].at);
+  }
+
+  /// An instruction that all ranks of a stage compute together.
+  static void exchange(std::vector<RankClock>& ranks, size_t i) {
+    double begin = 0, takes = 0, end = 0;
+    for (const RankClock& rank : ranks) {
+      begin = std::max(begin, rank.now());
+      takes = std::max(takes, rank.exchange_seconds(i));
+    }
+    for (RankClock& rank : ranks) {
       rank.stand_still(i, begin);
       rank.compute(i, takes);
       end = std::max(end, rank.now());
     }
-    for (RankClock& rank : ranks_) rank.end_with(i, end);
+    for (RankClock& rank : ranks) rank.end_with(i, end);
   }
 
-  void drain(size_t instruction) {
-    const double all = *std::max_element(free_.begin(), free_.end());
-    for (RankClock& rank : ranks_) rank.stand_still(instruction, all);
-  }
-
-  const Plan& plan_;
-  std::vector<RankClock> ranks_;
-  std::array<double, kLanes> free_{};  // when each communication lane becomes free
+  const std::vector<const Plan*>& plans_;
+  std::vector<std::vector<RankClock>> stages_;
 };
 
 }  // namespace
 
+std::vector<std::vector<Timeline>> simulate(const std::vector<const Plan*>& stages,
+                                            const std::vector<std::vector<CostTable>>& ranks) {
+  HWS_CHECK(stages.size() == ranks.size());
+  for (size_t s = 0; s < stages.size(); ++s) {
+    if (ranks[s].size() != ranks.front().size())
+      fail(Code::kInvalidArgument, "simulate: stage {} has {} ranks, stage 0 has {}", s, ranks[s].size(),
+           ranks.front().size());
+    for (const CostTable& costs : ranks[s]) check_costs(*stages[s], costs);
+    for (size_t i = 0; i < stages[s]->instructions.size(); ++i) check_waits(*stages[s], i);
+  }
+  Clocks clocks(stages, ranks);
+  if (const std::string stopped = Play<Clocks>(stages, &clocks).run(); !stopped.empty())
+    fail(Code::kInternal, "the plans would stop for ever: {}", stopped);
+  return clocks.take();
+}
+
 std::vector<Timeline> simulate(const Plan& plan, const std::vector<CostTable>& ranks) {
-  for (const CostTable& costs : ranks) check_costs(plan, costs);
-  return Simulation(plan, ranks).run();
+  return std::move(simulate(std::vector{&plan}, {ranks}).front());
 }
 
 Timeline simulate(const Plan& plan, const CostTable& costs) {

@@ -1,22 +1,22 @@
-// Simulator: computes when each instruction of a plan would run, from a table of costs. It walks the plan
-// that the executor runs, so the two cannot disagree about the schedule.
+// Simulator: computes when each instruction of a plan would run, from a table of costs. It plays the plans that the
+// executor runs (play.h), all stages of a pipeline together, so the two cannot disagree about the schedule.
 //
 // The model. Data-parallel ranks share one plan. With equal costs they run in step, and one of them
 // represents all. Ranks of different speed are simulated together. A rank has a compute lane and
 // communication lanes (instruction.h), each in order.
 //   * The compute lane walks over all instructions. Before each, it waits until the transfers of `waits_for`
-//     are done. Then it runs the instruction, or, if it is a transfer, queues it at no cost.
+//     are done. Then it runs the instruction, or, if it is a transfer, queues it.
 //   * A communication lane starts a transfer once all ranks have queued it and the one before it is done. It
-//     takes latency + sent_bytes / bytes_per_second, with the numbers of the slowest rank. OFFLOAD and FETCH take their bytes
-//     at a rate of their own.
+//     takes latency + sent_bytes / bytes_per_second, with the numbers of the slowest rank. A message between stages is
+//     one transfer of two ranks. OFFLOAD and FETCH are a rank's own, and take their bytes at a rate of their own.
 //   * Exchanges within a block (Instruction::exchanges) take the same on the compute lane itself, beside what the
 //     communication lanes do. All ranks begin the instruction together and end it together.
-//   * An instruction of the compute lane that sends otherwise (COUNT_TOKENS and the last GRAD_NORM sum over ranks)
+//   * An instruction of the compute lane that sends otherwise (COUNT_TOKENS and the last GRAD_NORM sum over all ranks)
 //     queues its transfer on the data-parallel lane, waits until it is done, and then runs.
 //   * At the end of each half of the plan (Plan::commit), the compute lane waits until every transfer is done.
 //     The second half follows at once.
 // Not modelled: lanes that slow each other down by sharing cores, memory or wires, and groups smaller than
-// the world (a transfer waits for all ranks, including those outside its group).
+// a stage (a transfer waits for all ranks, including those outside its group).
 #pragma once
 
 #include <vector>
@@ -27,9 +27,12 @@ namespace hawser::plan {
 
 /// All costs are >= 0.
 struct CostTable {
-  /// Measured seconds of each instruction of the compute lane, without its exchanges. One entry per instruction of the plan; those
-  /// of transfers are ignored. If empty, the two rates below are used.
+  /// Measured seconds of the compute lane for each instruction of the plan, without exchanges; for a transfer, until its lane
+  /// has it. If empty, the two rates below are used, and giving a transfer away takes nothing.
   std::vector<double> seconds;
+  /// Measured seconds of each transfer, and of what an instruction of the compute lane sends before it runs. If empty,
+  /// `latency` and `bytes_per_second` are used.
+  std::vector<double> transfer_seconds;
   double seconds_per_flop = 0;
   double seconds_per_instruction = 0;    ///< for each on the compute lane, in addition to its FLOPs
   double bytes_per_second = 0;           ///< sent by one rank; must be above 0 if the plan sends anything
@@ -47,5 +50,9 @@ Timeline simulate(const Plan& plan, const CostTable& costs);
 
 /// The same for ranks of different speed, one table and one timeline each.
 std::vector<Timeline> simulate(const Plan& plan, const std::vector<CostTable>& ranks);
+
+/// The same for the stages of a pipeline, each of as many ranks: tables and timelines by stage and rank.
+std::vector<std::vector<Timeline>> simulate(const std::vector<const Plan*>& stages,
+                                            const std::vector<std::vector<CostTable>>& ranks);
 
 }  // namespace hawser::plan

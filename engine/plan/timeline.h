@@ -56,6 +56,15 @@ struct Overlap {
 
 Overlap overlap_of(const Plan& plan, const Timeline& timeline);
 
+/// The step of all ranks of a pipeline together.
+struct Ramp {
+  double makespan = 0;  ///< seconds from the first instruction of any rank to the end of the last
+  double idle = 0;      ///< the share of it, over all ranks, in which the compute lane ran nothing
+};
+
+/// One plan and one timeline, of the same clock, for each rank.
+Ramp ramp_of(const std::vector<const Plan*>& plans, const std::vector<Timeline>& timelines);
+
 /// Whether an instruction of the compute lane exchanges data with other ranks before it runs.
 inline bool meets_others(const Instruction& n) {
   return !n.is_transfer() && n.sent_bytes > 0 && n.exchanges.empty();

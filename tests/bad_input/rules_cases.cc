@@ -196,8 +196,6 @@ std::vector<Case> pipelines() {
           {"/pipeline/layers", "without a layer", "give each 1 or more"}),
       bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4, "tied_head": true}, "precision": "bf16_pure"})",
           {"/mesh/pp", "shared table", "set /precision to \"bf16\""}),
-      bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4}, "device": "cuda"})",
-          {"/mesh/pp", "do not run on devices yet", "set /device to \"cpu\""}),
   };
 }
 

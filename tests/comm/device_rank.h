@@ -39,6 +39,11 @@ class DeviceRank final : public comm::RankComm {
   std::unique_ptr<comm::DeviceComm> on_device(const comm::DeviceUse& use) override {
     return host_->on_device(use);
   }
+  std::unique_ptr<comm::ProcessGroup> make_staged_group(std::vector<int32_t> members, std::string name,
+                                                        const comm::Lane& lane,
+                                                        const comm::HostStaging& staging) override {
+    return host_->make_staged_group(std::move(members), std::move(name), lane, staging);
+  }
   bool abort(const Error& error) noexcept override { return host_->abort(error); }
   int64_t transport_bytes() const override { return host_->transport_bytes(); }
   std::vector<std::string> lane_names() const override { return host_->lane_names(); }

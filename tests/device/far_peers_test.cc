@@ -134,6 +134,22 @@ TEST(FarPeers, NameAWrongCallInTheNextStep) {
   EXPECT_EQ(error_of(run).code(), Code::kAborted) << "the ranks have lost each other";
 }
 
+/// Stages of a pipeline make other calls, so each rank is compared with those of its own.
+TEST(FarPeers, NameAWrongCallOfAStageInTheNextStep) {
+  Layout layout;
+  layout.pp = layout.dp_shard = 2, layout.stage = 1, layout.accumulation = 2;
+  const auto comm = std::make_shared<FaultyComm>(4, 3, 20, [](comm::Operation) {});
+  LayoutRun run(on_peers(), layout, comm);
+  EXPECT_EQ(error_of(run).code(), Code::kOk);
+  comm->mistake_types(true);
+  EXPECT_EQ(error_of(run).code(), Code::kOk);
+  comm->mistake_types(false);
+  const Error error = error_of(run);
+  EXPECT_EQ(error.code(), Code::kInvalidArgument);
+  for (const char* words : {"rank 2 calls all_gather of", "rank 3 calls all_gather of", "elements of I32"})
+    EXPECT_NE(error.message().find(words), std::string::npos) << error.message();
+}
+
 TEST(FarPeers, NameARankThatHangsAtTheDeadline) {
   constexpr double kDeadline = 2;
   Layout layout;

@@ -97,6 +97,12 @@ class FaultyRank final : public comm::RankComm {
     ours.timeout_seconds = comm_.timeout_seconds();
     return std::make_unique<FaultyDevices>(comm_, rank(), inner_->on_device(ours));
   }
+  std::unique_ptr<comm::ProcessGroup> make_staged_group(std::vector<int32_t> members, std::string name,
+                                                        const comm::Lane& lane,
+                                                        const comm::HostStaging& staging) override {
+    return std::make_unique<FaultyGroup>(
+        comm_, rank(), inner_->make_staged_group(std::move(members), std::move(name), lane, staging));
+  }
   bool abort(const Error& error) noexcept override { return inner_->abort(error); }
   int64_t transport_bytes() const override { return inner_->transport_bytes(); }
   std::vector<std::string> lane_names() const override { return inner_->lane_names(); }

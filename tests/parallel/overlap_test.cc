@@ -127,8 +127,10 @@ class Traced {
     const double exchange = exchange_of(plan, ranks);
     for (int r = 0; r < ranks_; ++r) {
       plan::CostTable& c = costs[static_cast<size_t>(r)];
-      for (const plan::Times& t : ranks[static_cast<size_t>(r)].times)
-        c.seconds.push_back(t.end - t.begin - t.exchanging);
+      for (size_t i = 0; i < plan.instructions.size(); ++i) {
+        const plan::Times& t = ranks[static_cast<size_t>(r)].times[i];
+        c.seconds.push_back(plan.instructions[i].is_transfer() ? 0 : t.end - t.begin - t.exchanging);
+      }
       c.bytes_per_second = bytes_per_second_ > 0 ? bytes_per_second_ : 1e12;
       c.exchange_bytes_per_second = 1e15, c.exchange_latency = exchange;
     }

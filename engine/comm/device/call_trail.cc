@@ -34,14 +34,17 @@ std::string CallTrail::text(uint64_t call) const {
   return fmt::format("{} (call {} of group '{}')", describe(entry.signature), entry.sequence, *entry.group);
 }
 
-void CallTrail::find_difference(ProcessGroup& hosts) const {
+void CallTrail::find_difference(ProcessGroup& hosts, std::span<const int64_t> kinds) const {
   std::vector<uint64_t> ends(hosts.members().size());
   const uint64_t own = mark();
   const GatherPiece piece = {ends.data(), &own, 1};
   hosts.wait(hosts.all_gather({&piece, 1}, DType::kI64));
-  const auto apart = std::find_if(ends.begin(), ends.end(), [&](uint64_t end) { return end != ends[0]; });
-  HWS_CHECK(apart != ends.end());
-  const int32_t sides[2] = {0, static_cast<int32_t>(apart - ends.begin())};
+  int32_t sides[2] = {-1, -1};
+  for (size_t b = 0; b < ends.size() && sides[0] < 0; ++b)
+    for (size_t a = 0; a < b && sides[0] < 0; ++a)
+      if (ends[a] != ends[b] && (kinds.empty() || kinds[a] == kinds[b]))
+        sides[0] = static_cast<int32_t>(a), sides[1] = static_cast<int32_t>(b);
+  HWS_CHECK(sides[0] >= 0);
 
   Marks marks[2];
   for (int i = 0; i < 2; ++i) {

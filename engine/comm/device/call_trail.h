@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,9 @@ class CallTrail {
   /// receive count alike.
   uint64_t mark() const { return hash_.value(); }
   /// For members of `hosts` whose marks differ. Collective. Throws kInvalidArgument on all of them: the first
-  /// call that differs, and two ranks with what each called.
-  [[noreturn]] void find_difference(ProcessGroup& hosts) const;
+  /// call that differs, and two ranks with what each called. Members with equal numbers in `kinds` make the same calls;
+  /// empty: all do.
+  [[noreturn]] void find_difference(ProcessGroup& hosts, std::span<const int64_t> kinds = {}) const;
 
  private:
   struct Entry {

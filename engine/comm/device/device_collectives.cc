@@ -27,27 +27,21 @@ DeviceCollectives::DeviceCollectives(const DeviceUse& use, Transport& transport,
       progress_(progress),
       timeout_seconds_(use.timeout_seconds),
       trail_(trail),
-      marks_(Progress::kQueue + 1),
+      marks_(device_),
       in_(static_cast<size_t>(transport.world_size())),
       out_(static_cast<size_t>(transport.world_size())),
       sums_(*this, {device_.kernels(), device_.stream(on_)}, static_cast<float*>(use.staging),
             use.staging_bytes / int64_t{sizeof(float)}, transport.world_size()),
       by_issuer_(use.by_issuer),
-      in_graph_{make_mark(), make_mark()} {
-  for (Marks& m : marks_) m.reached = make_mark(), m.done = make_mark();
-}
+      first_byte_(use.first_byte),
+      most_processors_(use.most_processors),
+      in_graph_(device_) {}
 
 /// The main lane has the communication stream, any other a new one.
 StreamId DeviceCollectives::stream_of(device::Device& device, int32_t lane) {
   StreamId id = StreamId::kCommunication;
   if (lane != 0) device::check(device, device.make_stream(&id));
   return id;
-}
-
-Mark DeviceCollectives::make_mark() {
-  device::Event* event = nullptr;
-  check(device_.make_event(&event));
-  return Mark(event, FreeEvent{&device_});
 }
 
 DeviceCollectives::~DeviceCollectives() {
@@ -67,7 +61,8 @@ void DeviceCollectives::connect(int32_t index, const std::string& name, ProcessG
                                            .timeout_seconds = timeout_seconds_,
                                            .stop = &DeviceCollectives::stopped,
                                            .user = this,
-                                           .stream = on_};
+                                           .stream = on_,
+                                           .most_processors = most_processors_};
   device::PeerLink* link = nullptr;
   check(device_.make_peer_link(request, &link));
   made.link.reset(link);
@@ -77,14 +72,28 @@ void DeviceCollectives::connect(int32_t index, const std::string& name, ProcessG
   hosts.wait(hosts.broadcast(id.bytes, sizeof(id.bytes), 0));
   try {
     check_link(made, link->connect(id));
+    if (first_byte_ != nullptr) greet(made);
   } catch (...) {
     fail_with_reason(Error::caught(transport_.rank()));
   }
 }
 
+/// Each member to each, in one order.
+void DeviceCollectives::greet(Group& group) {
+  check(device_.record(in_graph_.reached.get(), on_));
+  for (int32_t from = 0; from < group.members; ++from)
+    for (int32_t to = 0; to < group.members; ++to) {
+      if (from == to) continue;
+      if (group.member == from) check_link(group, group.link->send(first_byte_, 1, to));
+      if (group.member == to) check_link(group, group.link->recv(first_byte_, 1, from));
+    }
+  check(device_.record(in_graph_.done.get(), on_));
+  check_link(group, group.link->wait(in_graph_.reached.get(), in_graph_.done.get()));
+}
+
 void DeviceCollectives::issues(const Call& call, uint64_t ticket) {
   trail_.add(call, groups_.at(call.group).name);
-  Marks& own = marks(ticket);
+  Marks& own = marks_.of(ticket);
   if (!by_issuer_) return check(device_.record(own.reached.get(), kCompute));
   try {
     fork(call, own.reached, own.done);
@@ -118,12 +127,12 @@ CallsOfGraph DeviceCollectives::end_capture() { return std::move(captured_); }
 void DeviceCollectives::launches(const CapturedCalls& calls) {
   if (calls.calls.empty()) return;
   transport_.fault().raise_if_set();
-  check(device_.record(marks(progress_.next_ticket()).reached.get(), kCompute));
+  check(device_.record(marks_.of(progress_.next_ticket()).reached.get(), kCompute));
 }
 
 void DeviceCollectives::launched(const CapturedCalls& calls) {
   if (calls.calls.empty()) return;
-  check(device_.record(marks(progress_.next_ticket()).done.get(), kCompute));
+  check(device_.record(marks_.of(progress_.next_ticket()).done.get(), kCompute));
   const CapturedCalls::One* first = nullptr;
   for (const CapturedCalls::One& one : calls.calls) {
     trail_.add(one.call, groups_.at(one.call.group).name);
@@ -135,12 +144,13 @@ void DeviceCollectives::wait() { progress_.wait(progress_.next_ticket() - 1); }
 
 void DeviceCollectives::follow(uint64_t ticket) {
   if (captured_ != nullptr) return check(device_.wait(in_graph_.done.get(), kCompute));
-  if (by_issuer_ || !progress_.wait_given(ticket)) check(device_.wait(marks(ticket).done.get(), kCompute));
+  if (by_issuer_ || !progress_.wait_given(ticket))
+    check(device_.wait(marks_.of(ticket).done.get(), kCompute));
 }
 
 void DeviceCollectives::run(const Call& call) {
   Group& group = groups_.at(call.group);
-  Marks& own = marks(call.ticket);
+  Marks& own = marks_.of(call.ticket);
   try {
     if (!by_issuer_) {
       group_ = &group;

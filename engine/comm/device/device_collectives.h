@@ -17,21 +17,14 @@
 #include <vector>
 
 #include "engine/comm/comm.h"
+#include "engine/comm/device/call_marks.h"
 #include "engine/comm/device/call_trail.h"
+#include "engine/comm/device/device_calls.h"
 #include "engine/comm/ordered_sums.h"
 #include "engine/comm/progress.h"
 #include "engine/device/device.h"
 
 namespace hawser::comm {
-
-struct FreeEvent {
-  device::Device* device = nullptr;
-  void operator()(device::Event* event) const { device->free_event(event); }
-};
-/// An event that marks a point in a stream.
-using Mark = std::unique_ptr<device::Event, FreeEvent>;
-
-class QueuedGroup;
 
 struct CapturedCalls {
   struct One {
@@ -41,26 +34,21 @@ struct CapturedCalls {
   std::vector<One> calls;
 };
 
-class DeviceCollectives final : private RowExchange {
+class DeviceCollectives final : public DeviceCalls, private RowExchange {
  public:
   /// Allocates all memory and events. The arguments must outlive this object.
   DeviceCollectives(const DeviceUse& use, Transport& transport, Progress& progress, CallTrail& trail);
   /// Waits until none of its calls is in flight.
-  ~DeviceCollectives();
-  DeviceCollectives(const DeviceCollectives&) = delete;
-  DeviceCollectives& operator=(const DeviceCollectives&) = delete;
+  ~DeviceCollectives() override;
 
   // For the issuing thread.
 
   /// Connects the devices of the members of group `index`, which are those of `hosts`; they exchange
   /// addresses over it.
   void connect(int32_t index, const std::string& name, ProcessGroup& hosts);
-  /// Announces the next call and its ticket. It comes after the work submitted to the compute stream so far.
-  void issues(const Call& call, uint64_t ticket);
-  /// During a capture: captures the call, and returns true.
-  bool captures(const Call& call, QueuedGroup* group);
-  /// ProcessGroup::follow.
-  void follow(uint64_t ticket);
+  void issues(const Call& call, uint64_t ticket) override;
+  bool captures(const Call& call, QueuedGroup* group) override;
+  void follow(uint64_t ticket) override;
   const CallTrail& trail() const { return trail_; }
 
   // DeviceComm
@@ -72,8 +60,7 @@ class DeviceCollectives final : private RowExchange {
   void launches(const CapturedCalls& calls);
   void launched(const CapturedCalls& calls);
 
-  /// For the progress thread: returns when the call is done.
-  void run(const Call& call);
+  void run(const Call& call) override;
 
  private:
   struct Freed {
@@ -85,14 +72,9 @@ class DeviceCollectives final : private RowExchange {
     std::vector<int32_t> ranks;  ///< of the world, by member
     std::unique_ptr<device::PeerLink, Freed> link;
   };
-  struct Marks {
-    Mark reached, done;
-  };
-
   static device::StreamId stream_of(device::Device& device, int32_t lane);
+  void greet(Group& group);
   void fork(const Call& call, Mark& reached, Mark& done);
-  Mark make_mark();
-  Marks& marks(uint64_t ticket) { return marks_[ticket % marks_.size()]; }
   void check(device::Status status) const;
   static void check_link(const Group& group, device::Status status);
   [[noreturn]] void fail_with_reason(const Error& error);
@@ -113,11 +95,13 @@ class DeviceCollectives final : private RowExchange {
   const double timeout_seconds_;
   std::map<int32_t, Group> groups_;  ///< keyed by index; grows only between calls
   CallTrail& trail_;
-  std::vector<Marks> marks_;
+  CallMarks marks_;
   Messages in_, out_;  ///< of all_to_all
   OrderedSums sums_;
   Group* group_ = nullptr;  ///< group of the call that is being carried out
   const bool by_issuer_;
+  void* const first_byte_;
+  const int32_t most_processors_;
   Marks in_graph_;
   CallsOfGraph captured_;  ///< null unless calls are being captured
 };

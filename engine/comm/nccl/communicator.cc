@@ -56,6 +56,7 @@ Status Communicator::connect(const UniqueId& id) {
   operation_ = "connect";
   deadline_ = steady_seconds() + request_.timeout_seconds;
   Config config;
+  if (request_.most_processors > 0) config.max_ctas = request_.most_processors;
   const int result = api_.CommInitRankConfig(&comm_, request_.ranks, id, request_.rank, &config);
   if (result != kSuccess && result != kInProgress) return refused(result, "ncclCommInitRankConfig");
   return wait_for_library();

@@ -244,6 +244,15 @@ plan::Space space_of(config::OffloadSpace space) {
   return plan::Space::kArena;
 }
 
+/// Pinned memory for the plan's transfers through the host.
+void stage_transfers(const plan::Plan& plan, const parallel::ShardLayout& layout,
+                     const parallel::DataParallel& strategy, PinnedBytes* pinned) {
+  pinned->transfers = std::max(pinned->transfers, parallel::transfer_staging_bytes(plan, layout, strategy));
+  const parallel::LaneBytes largest = parallel::largest_messages(plan, layout, strategy);
+  for (size_t lane = 0; lane < largest.size(); ++lane)
+    pinned->messages[lane] = std::max(pinned->messages[lane], largest[lane]);
+}
+
 EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                            bool inference, const parallel::DataParallel& strategy, const plan::Stage& stage,
                            int64_t rank, plan::Sizes sizes) {
@@ -275,10 +284,11 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
       plans.device_transport_bytes =
           std::max(plans.device_transport_bytes, parallel::transfer_device_bytes(*plan, layout, strategy));
     else if (!target.in_place)
-      plans.pinned.transfers =
-          std::max(plans.pinned.transfers, parallel::transfer_staging_bytes(*plan, layout, strategy));
+      stage_transfers(*plan, layout, strategy, &plans.pinned);
   }
   if (plans.offload_to == plan::Space::kHost) plans.pinned.offload = plans.offload_bytes;
+  if (target.peers && config.mesh.pp > 1)
+    plans.device_transport_bytes += plans.device_message_bytes = plan::Plan::kAlign;
   const bool tied = sizes.lookup_gradient > 0;
   if (!target.in_place)
     plans.pinned.step = StepMirror::bytes(

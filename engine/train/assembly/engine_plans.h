@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "engine/config/resolved_config.h"
 #include "engine/nn/model.h"
+#include "engine/parallel/bucket_runtime.h"
 #include "engine/parallel/shard_layout.h"
 #include "engine/parallel/strategy.h"
 #include "engine/plan/plan.h"
@@ -28,11 +30,22 @@ struct Target {
 /// Pinned host memory beside the arena, for copies to and from the device in a step. None for a device that
 /// the host works on in place.
 struct PinnedBytes {
-  int64_t step = 0;       ///< micro-batches, losses, scalars (StepMirror)
-  int64_t transfers = 0;  ///< the largest transfer between ranks
-  int64_t exchange = 0;   ///< the largest exchange inside a block
-  int64_t offload = 0;    ///< the space beside the arena, if activations go to the host
-  int64_t bytes() const { return step + transfers + exchange + offload; }
+  int64_t step = 0;                ///< micro-batches, losses, scalars (StepMirror)
+  int64_t transfers = 0;           ///< the largest transfer between ranks
+  int64_t exchange = 0;            ///< the largest exchange inside a block
+  parallel::LaneBytes messages{};  ///< the largest message of each lane between stages, several at a time
+  int64_t offload = 0;             ///< the space beside the arena, if activations go to the host
+  int64_t bytes() const { return step + transfers + exchange + message_bytes(plan::kLanes) + offload; }
+  int64_t before_messages(plan::Lane lane) const {
+    return step + transfers + exchange + message_bytes(static_cast<size_t>(lane));
+  }
+
+ private:
+  /// Of the first `lanes` lanes.
+  int64_t message_bytes(size_t lanes) const {
+    return std::accumulate(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(lanes),
+                           int64_t{0});
+  }
 };
 
 /// The plans of one rank. All ranks of a stage of the pipeline have the same plans, because shards are padded to equal
@@ -48,6 +61,7 @@ struct EnginePlans {
   /// Device memory beside the arena, for the sums of the largest transfer and of the largest exchange inside a block.
   int64_t device_transport_bytes = 0;
   int64_t device_exchange_bytes = 0;  ///< the latter alone
+  int64_t device_message_bytes = 0;   ///< for the first byte of each lane between stages; included above
 
   plan::Space offload_to = plan::Space::kArena;  ///< where activations go; kArena: nowhere
   int64_t offload_bytes = 0;                     ///< there

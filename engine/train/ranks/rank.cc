@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <tuple>
 
 #include "engine/comm/gate.h"
@@ -21,39 +20,6 @@ std::vector<int32_t> to_ranks(const std::vector<int64_t>& ranks) {
 
 /// Over the hosts its calls run at once, because a block waits for each.
 const comm::Lane kBlockLane{.name = "block", .at_once = true};
-
-/// The lanes of messages between stages that a rank's plans use.
-std::set<plan::Lane> used_lanes(const EnginePlans& plans) {
-  std::set<plan::Lane> lanes;
-  for (const plan::Plan* plan : {&plans.train, &plans.eval, &plans.logits, &plans.generate})
-    for (const plan::Instruction& n : plan->instructions)
-      if (plan::is_message(n.op)) lanes.insert(n.lane);
-  return lanes;
-}
-
-/// The two ranks of a lane of messages, ascending, and its name, which is that of who sends.
-struct Message {
-  std::vector<int32_t> members;
-  std::string name;
-};
-
-Message message_of(const mesh::DeviceMesh& mesh, int32_t rank, plan::Lane lane) {
-  using enum plan::Lane;
-  if (lane == kTable || lane == kTableGradient) {
-    const int64_t last = mesh.degree(mesh::Axis::kPp) - 1;
-    return {to_ranks({mesh.at(rank, mesh::Axis::kPp, 0), mesh.at(rank, mesh::Axis::kPp, last)}),
-            plan::lane_name(lane)};
-  }
-  const bool to = lane == kXToNext || lane == kXToPrevious || lane == kDxToNext || lane == kDxToPrevious;
-  const bool x = lane == kXToNext || lane == kXToPrevious || lane == kXFromNext || lane == kXFromPrevious;
-  const bool with_next = lane == kXToNext || lane == kXFromNext || lane == kDxToNext || lane == kDxFromNext;
-  const int64_t stages = mesh.degree(mesh::Axis::kPp), own = mesh.coordinate(rank, mesh::Axis::kPp);
-  const int64_t other = (own + (with_next ? 1 : stages - 1)) % stages;
-  const auto there = static_cast<int32_t>(mesh.at(rank, mesh::Axis::kPp, other));
-  const bool forth = with_next == to;  // from a stage to its next
-  return {{std::min(rank, there), std::max(rank, there)},
-          fmt::format("{}_{}.{}", x ? "x" : "dx", forth ? "down" : "up", to ? own : other)};
-}
 
 }  // namespace
 
@@ -101,6 +67,8 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   setup.counts_rows = counts_rows();
   setup.counts_tokens = counts_rows() && stage() == 0;
   setup.trail = peers_ ? &peers_->trail() : nullptr;
+  for (int32_t r = 0; setup.trail != nullptr && r < comm_->world_size(); ++r)
+    setup.stages.push_back(shared_.mesh.coordinate(r, mesh::Axis::kPp));
   setup.runtime = runtime_.get();
   setup.store = store_.get();
   if (!shared.inference && shared.model.trains_tied_head())
@@ -115,6 +83,8 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
 
 /// Device work may still be running, so it is awaited before its memory is freed. Its errors are ignored.
 Rank::~Rank() {
+  for (auto& messages : groups_.stages) messages.reset();
+  message_peers_.clear();
   peers_.reset();
   block_peers_.reset();
   (void)machine_.device().synchronize(device::StreamId::kCompute);
@@ -131,6 +101,13 @@ void Rank::make_store() {
   else
     store_ = std::make_unique<parallel::PinnedStore>(
         machine_.link().shared_device(), pinned_->data() + pinned_->bytes() - plans().pinned.offload, copies);
+}
+
+std::vector<int32_t> Rank::first_of_stages() const {
+  std::vector<int32_t> ranks;
+  for (int64_t s = 0; s < shared_.mesh.degree(mesh::Axis::kPp); ++s)
+    ranks.push_back(static_cast<int32_t>(shared_.mesh.at(0, mesh::Axis::kPp, s)));
+  return ranks;
 }
 
 void Rank::make_exchanges() {
@@ -153,7 +130,8 @@ void Rank::make_exchanges() {
 void Rank::reach_peers() {
   const std::shared_ptr<device::Device>& device = machine_.link().shared_device();
   sums_ = device::Arena::create(device, plans().device_transport_bytes);
-  const int64_t exchange = plans().device_exchange_bytes, transfers = sums_->bytes() - exchange;
+  const int64_t exchange = plans().device_exchange_bytes;
+  const int64_t transfers = sums_->bytes() - exchange - plans().device_message_bytes;
   comm::DeviceUse use;
   use.device = device.get();
   use.timeout_seconds = shared_.config.comm.timeout_seconds;
@@ -196,7 +174,8 @@ void Rank::make_groups() {
   using enum comm::Pairs;
   struct Wanted {
     std::unique_ptr<comm::ProcessGroup>* to;
-    comm::DeviceComm* devices;  ///< null: the hosts' memory
+    comm::DeviceComm* devices;       ///< null: the hosts' memory
+    comm::HostStaging staging = {};  ///< of messages through the host
   };
   std::vector<comm::GroupRequest> requests;
   std::vector<Wanted> wanted;
@@ -223,13 +202,9 @@ void Rank::make_groups() {
     wanted.back().devices = block_peers_.get();
   }
   if (shared_.mesh.degree(kCp) > 1 && block_peers_) want(groups_.cp_hosts, {kCp}, "cp (hosts)", kTree);
-  std::set<plan::Lane> lanes = used_lanes(plans());
-  const parallel::GroupLayout& table = layout_->group(layout_->table().group);
-  if (layout_->table_travels() && table.here) lanes.insert(plan::Lane::kTable);  // to publish weights
-  for (const plan::Lane lane : lanes) {
-    const Message m = message_of(shared_.mesh, number_, lane);
-    requests.push_back({m.members, m.name, {.name = m.name, .sums = false}, kAll});
-    wanted.push_back({&groups_.stages[static_cast<size_t>(lane)], nullptr});
+  for (const MessageLane& m : message_lanes(shared_.mesh, number_, plans(), *layout_)) {
+    requests.push_back(m.group);
+    wanted.push_back({&groups_.stages[static_cast<size_t>(m.lane)], reach_stage(m), staging_of(m.lane)});
   }
   if (!layout.secondary_axes().empty()) want(groups_.secondary, layout.secondary_axes(), "secondary", kAll);
   // Savers wait for slow disks, so their group has no deadline. The death of a rank still ends the wait.
@@ -238,9 +213,33 @@ void Rank::make_groups() {
   comm_->expect(requests);
   for (size_t i = 0; i < wanted.size(); ++i) {
     const comm::GroupRequest& r = requests[i];
-    *wanted[i].to = wanted[i].devices ? wanted[i].devices->make_group(r.members, r.name)
-                                      : comm_->make_group(r.members, r.name, r.lane, r.pairs);
+    const Wanted& w = wanted[i];
+    *w.to = w.devices             ? w.devices->make_group(r.members, r.name)
+            : w.staging.bytes > 0 ? comm_->make_staged_group(r.members, r.name, r.lane, w.staging)
+                                  : comm_->make_group(r.members, r.name, r.lane, r.pairs);
   }
+}
+
+/// Each lane of messages has links and a stream of its own. They are given to the device in the plan's order, so even a
+/// device that runs its streams one after the other stops no sooner than plan/flow.h says. Those that wait must leave it
+/// room to compute.
+comm::DeviceComm* Rank::reach_stage(const MessageLane& messages) {
+  constexpr int32_t kProcessors = 4;  // of some 100; at most 10 lanes
+  if (!plans().peers) return nullptr;
+  char* const end = sums_->data() + sums_->bytes();
+  message_peers_.push_back(comm_->on_device({.device = &machine_.device(),
+                                             .timeout_seconds = shared_.config.comm.timeout_seconds,
+                                             .lane = messages.group.lane,
+                                             .by_issuer = true,
+                                             .first_byte = end - plans().device_message_bytes,
+                                             .most_processors = kProcessors}));
+  return message_peers_.back().get();
+}
+
+comm::HostStaging Rank::staging_of(plan::Lane lane) const {
+  const PinnedBytes& pinned = plans().pinned;
+  return {&machine_.device(), pinned_->data() + pinned.before_messages(lane),
+          pinned.messages[static_cast<size_t>(lane)]};
 }
 
 void Rank::publish_weights() {

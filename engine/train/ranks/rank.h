@@ -14,6 +14,7 @@
 #include "engine/train/assembly/engine_plans.h"
 #include "engine/train/ranks/agreed_error.h"
 #include "engine/train/ranks/machine.h"
+#include "engine/train/ranks/message_lanes.h"
 #include "engine/train/step/executor.h"
 
 namespace hawser::train {
@@ -41,6 +42,8 @@ class Rank {
   int64_t dp_rank() const { return dp_rank_; }
   /// Its stage of the pipeline.
   int64_t stage() const { return shared_.mesh.coordinate(number_, mesh::Axis::kPp); }
+  /// The first rank of each stage.
+  std::vector<int32_t> first_of_stages() const;
   const EnginePlans& plans() const { return shared_.stages[static_cast<size_t>(stage())]; }
   /// Whether no lower rank of its stage reads the same rows. Of the ranks that count rows, those of the first stage count
   /// tokens, and those that have the head losses.
@@ -77,6 +80,8 @@ class Rank {
   void make_store();
   void make_exchanges();
   void reach_peers();
+  comm::DeviceComm* reach_stage(const MessageLane& messages);
+  comm::HostStaging staging_of(plan::Lane lane) const;
   void fill_rope_table();
 
   const Shared& shared_;
@@ -91,6 +96,7 @@ class Rank {
   std::shared_ptr<device::Arena> pinned_;  // host side of copies, unless the device is worked on in place
   std::shared_ptr<device::Arena> sums_;    // device memory for sums over ranks, if the device makes them
   std::unique_ptr<comm::DeviceComm> peers_, block_peers_;  // for transfers, and for exchanges inside a block
+  std::vector<std::unique_ptr<comm::DeviceComm>> message_peers_;  // for messages, one for each lane
   std::unique_ptr<parallel::BucketRuntime> runtime_;
   std::unique_ptr<parallel::OffloadStore> store_;  // beside the arena; null if the plans need none
   std::optional<optim::Optimizer> optimizer_;      // none for inference

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <cmath>
+
+#include "engine/plan/measured_costs.h"
 
 namespace hawser::train {
 namespace {
@@ -30,64 +32,63 @@ std::string blocks_text(const EnginePlans& plans, int32_t head) {
   return text;
 }
 
-/// Plays the actions of all stages through, as if messages took no time.
-class Picture {
+/// A step as the simulator foretells it if a FLOP takes as long everywhere, and messages nothing.
+class Forecast {
  public:
-  explicit Picture(const std::vector<EnginePlans>& stages)
-      : stages_(stages), rows_(stages.size()), next_(stages.size()) {
-    for (bool moves = true; moves;) {
-      moves = false;
-      for (size_t s = 0; s < stages.size(); ++s)
-        while (next_[s] < stages[s].stage.actions.size() && draw(s, stages[s].stage.actions[next_[s]]))
-          ++next_[s], moves = true;
+  explicit Forecast(const std::vector<EnginePlans>& stages) {
+    std::vector<std::vector<plan::CostTable>> costs;
+    for (const EnginePlans& stage : stages) {
+      plans_.push_back(&stage.train);
+      plan::CostTable& c = costs.emplace_back(1).front();
+      c.seconds_per_flop = 1, c.bytes_per_second = 1e300;
+      c.transfer_seconds.resize(stage.train.instructions.size());
     }
+    lines_ = simulate(plans_, costs);
+    ramp_ = ramp_of(plans_, lines_);
+    for (const plan::Instruction& n : plans_.front()->instructions)
+      if (n.op == plan::Op::kForward && n.block > 0)
+        column_ = column_ > 0 ? std::min(column_, n.flops) : n.flops;
+    column_ *= static_cast<double>(blocks_of_chunk(stages.front()));
   }
 
-  size_t columns() const {
-    size_t most = 0;
-    for (const std::string& row : rows_) most = std::max(most, row.size());
-    return most;
+  double idle() const { return ramp_.idle; }
+  double idle(size_t stage) const {
+    const double busy = plan::overlap_of(*plans_[stage], lines_[stage].front()).compute_busy;
+    return ramp_.makespan > 0 ? 1 - busy / ramp_.makespan : 0;
   }
+  /// What the stage does at each moment, a forward of a chunk apart.
   std::string row(size_t stage) const {
-    std::string row = rows_[stage];
-    row.resize(columns(), '.');
-    if (row.size() > kMostColumns) row = row.substr(0, kMostColumns) + " ...";
-    return row;
-  }
-  double idle() const {
-    double waits = 0;
-    for (size_t s = 0; s < rows_.size(); ++s)
-      waits += static_cast<double>(std::count(rows_[s].begin(), rows_[s].end(), '.') +
-                                   static_cast<std::ptrdiff_t>(columns() - rows_[s].size()));
-    return waits / static_cast<double>(columns() * rows_.size());
+    if (!(column_ > 0)) return "";
+    const auto columns = static_cast<size_t>(std::ceil(ramp_.makespan / column_));
+    std::string row(std::min(columns, kMostColumns), '.');
+    const std::vector<plan::Times>& times = lines_[stage].front().times;
+    for (size_t i = 0; i < times.size(); ++i) {
+      const plan::Instruction& n = plans_[stage]->instructions[i];
+      if (n.is_transfer() || n.micro_batch < 0 || !(times[i].end > times[i].begin)) continue;
+      // A column shows what runs at its middle.
+      const auto begin = static_cast<size_t>(std::ceil(std::max(0.0, times[i].begin / column_ - 0.5)));
+      for (size_t c = begin; c < row.size() && (static_cast<double>(c) + 0.5) * column_ < times[i].end; ++c)
+        row[c] = static_cast<char>(first_of(n.op) + n.micro_batch % 10);
+    }
+    return columns > kMostColumns ? row + " ..." : row;
   }
 
  private:
-  /// When what a chunk needs for a micro-batch was there; keyed by the border above or below it, in blocks.
-  using Done = std::map<std::pair<int32_t, int32_t>, size_t>;
-
-  bool draw(size_t s, const plan::Action& a) {
-    const plan::ModelChunk& chunk = stages_[s].stage.chunks[static_cast<size_t>(a.chunk)];
-    const bool forward = a.part == plan::Part::kForward;
-    const bool given =
-        forward ? chunk.below == plan::Neighbour::kNone : chunk.above == plan::Neighbour::kNone;
-    Done& done = forward ? forward_ : backward_;
-    size_t from = rows_[s].size();
-    if (!given) {
-      const auto found = done.find({forward ? chunk.begin : chunk.end, a.micro_batch});
-      if (found == done.end()) return false;
-      from = std::max(from, found->second);
-    }
-    rows_[s].resize(from, '.');
-    rows_[s].append(forward ? 1 : 2, static_cast<char>((forward ? '0' : 'a') + a.micro_batch % 10));
-    done[{forward ? chunk.end : chunk.begin, a.micro_batch}] = rows_[s].size();
-    return true;
+  static char first_of(plan::Op op) {
+    if (op == plan::Op::kBackwardWeight) return 'A';
+    return plan::traits_of(op).backward || op == plan::Op::kRecompute ? 'a' : '0';
+  }
+  static int32_t blocks_of_chunk(const EnginePlans& stage) {
+    int32_t least = stage.stage.chunks.front().end;
+    for (const plan::ModelChunk& chunk : stage.stage.chunks)
+      least = std::min(least, chunk.end - std::max(chunk.begin, 1));
+    return std::max(least, 1);
   }
 
-  const std::vector<EnginePlans>& stages_;
-  std::vector<std::string> rows_;
-  std::vector<size_t> next_;
-  Done forward_, backward_;
+  std::vector<const plan::Plan*> plans_;
+  std::vector<std::vector<plan::Timeline>> lines_;
+  plan::Ramp ramp_;
+  double column_ = 0;
 };
 
 int32_t head_of(const std::vector<EnginePlans>& stages) {
@@ -97,26 +98,33 @@ int32_t head_of(const std::vector<EnginePlans>& stages) {
 }  // namespace
 
 std::string pipeline_text(const std::vector<EnginePlans>& stages) {
-  const Picture picture(stages);
+  const Forecast forecast(stages);
   std::string text = fmt::format("{:>5}  {:<28} {:>12} {:>12}\n", "stage", "blocks", "peak", "sent/step");
   for (size_t s = 0; s < stages.size(); ++s)
     text += fmt::format("{:>5}  {:<28} {:>12} {:>12}\n", s, blocks_text(stages[s], head_of(stages)),
                         plan::bytes_text(stages[s].train.peak_bytes),
                         plan::bytes_text(sent_bytes(stages[s].train)));
   text += fmt::format(
-      "\na step, if a backward takes two forwards and messages no time: {:.0f} % of it are waits\n",
-      100 * picture.idle());
-  for (size_t s = 0; s < stages.size(); ++s) text += fmt::format("{:>5}  {}\n", s, picture.row(s));
-  return text + "(digits: forward, letters: backward, of the micro-batch modulo ten; points: waits)\n\n";
+      "\na step by FLOPs, with messages that take no time: {:.1f} % of it are waits (the ramp, and stages "
+      "that take "
+      "longer)\n",
+      100 * forecast.idle());
+  for (size_t s = 0; s < stages.size(); ++s) text += fmt::format("{:>5}  {}\n", s, forecast.row(s));
+  return text +
+         "(digits: forward, letters: backward, capitals: its weight half, of the micro-batch modulo ten; "
+         "points: waits)\n\n";
 }
 
 OrderedJson pipeline_json(const std::vector<EnginePlans>& stages) {
+  const Forecast forecast(stages);
   OrderedJson json = OrderedJson::array();
   for (size_t s = 0; s < stages.size(); ++s)
     json.push_back({{"stage", s},
                     {"blocks", blocks_text(stages[s], head_of(stages))},
                     {"peak_bytes", stages[s].train.peak_bytes},
-                    {"sent_bytes", sent_bytes(stages[s].train)}});
+                    {"host_staging_bytes", stages[s].pinned.bytes()},
+                    {"sent_bytes", sent_bytes(stages[s].train)},
+                    {"idle_share", forecast.idle(s)}});
   return json;
 }
 

@@ -86,11 +86,13 @@ class PlanReport {
   std::string traffic_text() const;
   std::string stages_text() const;
   std::string types_text() const;
-  /// Total host memory of a rank with the present config.
+  /// Total host memory of a rank with the present config, of the stage that takes most.
   int64_t on_host() const {
-    int64_t arena = 0;
-    for (const EnginePlans& plans : stages_) arena = std::max(arena, plans.arena_bytes);
-    return (target_.in_place ? arena : 0) + host_bytes(plans_.pinned, save_copy_, a_.config, target_);
+    int64_t most = 0;
+    for (const EnginePlans& plans : stages_)
+      most = std::max(most, (target_.in_place ? plans.arena_bytes : 0) +
+                                host_bytes(plans.pinned, save_copy_, a_.config, target_));
+    return most;
   }
   /// Host memory of a rank's transport beside that, if ranks are processes.
   int64_t process_bytes() const {
@@ -338,11 +340,14 @@ std::string PlanReport::text() const {
   text += fmt::format("arena           {:>14} bytes (the largest plan){}\n", plans_.arena_bytes,
                       many ? " on each rank" : "");
   if (plans_.pinned.bytes() > 0)
-    text += fmt::format("host staging    {:>14} bytes of pinned memory: {} for a step, {} for transfers{}\n",
-                        plans_.pinned.bytes(), plans_.pinned.step, plans_.pinned.transfers,
-                        plans_.pinned.offload > 0
-                            ? fmt::format(", {} for offloaded activations", plans_.pinned.offload)
-                            : "");
+    text += fmt::format(
+        "host staging    {:>14} bytes of pinned memory: {} for a step, {} for transfers, {} for messages "
+        "between "
+        "stages{}\n",
+        plans_.pinned.bytes(), plans_.pinned.step, plans_.pinned.transfers,
+        plans_.pinned.bytes() - plans_.pinned.offload - plans_.pinned.before_messages(plan::Lane::kCompute),
+        plans_.pinned.offload > 0 ? fmt::format(", {} for offloaded activations", plans_.pinned.offload)
+                                  : "");
   if (plans_.offload_to != plan::Space::kArena)
     text += fmt::format("offload         {:>14} bytes of a {}; {} a step go there and come back\n",
                         plans_.offload_bytes,

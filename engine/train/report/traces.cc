@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "engine/base/json.h"
+#include "engine/plan/measured_costs.h"
 #include "engine/train/report/profile_report.h"
 
 namespace hawser::train {
@@ -148,6 +149,26 @@ plan::Timeline Traces::timeline(int32_t index) const {
   return traces_.at(static_cast<size_t>(index)).timeline();
 }
 
+/// The step of all stages together; null if there is one, other processes have ranks of it, or it was
+/// discarded.
+OrderedJson Traces::pipeline_json(const std::vector<plan::Timeline>& lines) const {
+  const std::vector<EnginePlans>& stages = ranks_.stages();
+  if (stages.size() == 1 || !ranks_.all_here()) return {};
+  std::vector<const plan::Plan*> plans;
+  std::vector<std::vector<plan::Timeline>> by_stage(stages.size());
+  for (const EnginePlans& stage : stages) plans.push_back(&stage.train);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const Rank& rank = ranks_.at(static_cast<int32_t>(i));
+    if (lines[i].times.size() < rank.plans().train.instructions.size())
+      return {};  // a step that was discarded
+    by_stage[static_cast<size_t>(rank.stage())].push_back(lines[i]);
+  }
+  const plan::Ramp was = plan::ramp_of(plans, by_stage);
+  return {{"seconds", was.makespan},
+          {"idle_share", was.idle},
+          {"foretold_seconds", plan::foretold(plans, by_stage).makespan}};
+}
+
 std::string Traces::report(bool json) const {
   std::vector<plan::Timeline> lines;
   double zero = std::numeric_limits<double>::infinity();
@@ -173,6 +194,13 @@ std::string Traces::report(bool json) const {
     text += fmt::format("{:>6} {:>10.6f} {:>10.6f} {:>14.6f} {:>10.6f} {:>7.1f} % {:>14.1f} %\n", rank,
                         o.makespan, o.compute_busy, o.communication_busy, o.exposed, 100 * o.hidden_share(),
                         100 * o.behind_backward_share());
+  }
+  if (const OrderedJson pipeline = pipeline_json(lines); !pipeline.is_null()) {
+    report["otherData"]["pipeline"] = pipeline;
+    text += fmt::format(
+        "pipeline: {:.6f} s, of which ranks were idle {:.1f} %; foretold from its own costs: {:.6f} s\n",
+        pipeline.at("seconds").get<double>(), 100 * pipeline.at("idle_share").get<double>(),
+        pipeline.at("foretold_seconds").get<double>());
   }
   if (json) return report.dump();
   return text +

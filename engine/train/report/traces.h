@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/json.h"
 #include "engine/plan/timeline.h"
 #include "engine/train/progress.h"
 #include "engine/train/ranks/ranks.h"
@@ -33,6 +34,8 @@ class Traces {
   plan::Timeline timeline(int32_t index) const;
 
  private:
+  OrderedJson pipeline_json(const std::vector<plan::Timeline>& lines) const;
+
   const Ranks& ranks_;
   const Progress& progress_;
   const Metrics& metrics_;

@@ -58,6 +58,7 @@ class Executor {
     bool counts_rows = true;                 ///< no lower rank of the stage reads the same rows
     bool counts_tokens = true;               ///< the same, and it is of the first stage
     const comm::CallTrail* trail = nullptr;  ///< of the device's calls; null if hosts carry them out
+    std::vector<int64_t> stages;             ///< if there is a trail: each rank's stage of the pipeline
     comm::DeviceComm* exchanges =
         nullptr;  ///< inside blocks, in the compute stream; null if hosts carry them out
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank

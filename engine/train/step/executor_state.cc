@@ -20,6 +20,7 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   rope_table_ = reinterpret_cast<float*>(named("rope_table"));
   slots_.emplace(s_.arena.get(), s_.link->in_place(), plan);
   HostExchange::Setup host{s_.link, s_.mirror, s_.trail, s_.groups->dp.get(), lookups()};
+  host.stages = s_.stages;
   host.own = s_.columns->own();
   host.cp = (s_.groups->cp_hosts ? s_.groups->cp_hosts : s_.groups->cp).get();
   host.counts_rows = s_.counts_rows, host.counts_tokens = s_.counts_tokens;

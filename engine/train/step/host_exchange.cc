@@ -110,8 +110,12 @@ void HostExchange::count_tokens(Run* run) {
 /// Devices made calls that differ in the step before, or since: weights may be wrong, so no AgreedError, after
 /// which ranks would go on.
 void HostExchange::compare_device_calls() {
-  for (size_t r = 1; kWords + r < agreement_.size(); ++r)
-    if (mark_in(agreement_[kWords + r]) != mark_in(agreement_[kWords])) s_.trail->find_difference(*s_.dp);
+  if (s_.trail == nullptr) return;
+  for (size_t r = 0; r < s_.stages.size(); ++r) {
+    const auto first = std::find(s_.stages.begin(), s_.stages.end(), s_.stages[r]) - s_.stages.begin();
+    if (mark_in(agreement_[kWords + r]) != mark_in(agreement_[kWords + static_cast<size_t>(first)]))
+      s_.trail->find_difference(*s_.dp, s_.stages);
+  }
 }
 
 /// Throws on all ranks if one could not load its part of the batch. That rank throws its own error; the

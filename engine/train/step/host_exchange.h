@@ -28,6 +28,7 @@ class HostExchange {
     const comm::CallTrail* trail = nullptr;  ///< of the device's calls; null: hosts carry them out
     comm::ProcessGroup* dp = nullptr;        ///< ranks that share the global batch; null for one rank
     nn::LookupGradient* lookups = nullptr;   ///< null unless a trained head shares the embedding table
+    std::vector<int64_t> stages = {};        ///< by member of `dp`: those of one stage make the same calls
     nn::OwnColumns own = {};                 ///< of each row, in runs that divide columns
     comm::ProcessGroup* cp = nullptr;        ///< ranks that have its other columns; null if there are none
     bool counts_rows = true;    ///< this rank counts losses of its rows; others may read the same ones

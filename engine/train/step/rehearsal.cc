@@ -63,15 +63,22 @@ Choices rehearse(Rank* rank, bool deterministic) {
   std::vector<int32_t> everyone(static_cast<size_t>(rank->comm()->world_size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   const auto world = rank->comm()->make_group(std::move(everyone), "choices", {}, comm::Pairs::kTree);
-  const bool first = world->rank() == 0;
   Together together(world.get());
   Choices choices;
-  choices.text = together.from_first([&] {
-    rank->rehearse();
-    return choices_of(device);
-  });
-  choices.apart = who_is_apart(
-      together.from_all([&] { return first ? std::string() : obstacle_to(choices.text, device); }));
+  std::string obstacle;
+  bool chose = false;
+  // Stages of a pipeline have other blocks: the first rank of each adds to the choices before it.
+  for (const int32_t chooser : rank->first_of_stages()) {
+    choices.text = together.from_all([&]() -> std::string {
+      if (rank->number() != chooser) return "";
+      if (chooser > 0) obstacle = obstacle_to(choices.text, device);
+      chose = true;
+      rank->rehearse();
+      return obstacle.empty() ? choices_of(device) : choices.text;
+    })[static_cast<size_t>(chooser)];
+  }
+  choices.apart =
+      who_is_apart(together.from_all([&] { return chose ? obstacle : obstacle_to(choices.text, device); }));
   if (deterministic && !choices.apart.empty())
     throw AgreedError(
         Code::kFailedPrecondition,
@@ -79,7 +86,7 @@ Choices rehearse(Rank* rank, bool deterministic) {
             "; /deterministic needs the same GPU and libraries on all ranks: give them these, or "
             "set /deterministic to false");
   together.from_all([&] {
-    if (!first) rank->rehearse();
+    if (!chose) rank->rehearse();
     return std::string();
   });
   return choices;

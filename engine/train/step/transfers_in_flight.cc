@@ -1,16 +1,11 @@
 #include "engine/train/step/transfers_in_flight.h"
 
 #include <algorithm>
+#include <exception>
 
 namespace hawser::train {
 
 using plan::Lane;
-
-namespace {
-
-bool moves(Lane lane) { return lane == Lane::kOffload || lane == Lane::kFetch; }
-
-}  // namespace
 
 void TransfersInFlight::begin(const plan::Plan& plan, size_t first) {
   works_.resize(std::max(works_.size(), plan.instructions.size()));
@@ -36,32 +31,30 @@ bool TransfersInFlight::follow(const plan::LaneMarks& transfers) {
     const auto lane = static_cast<Lane>(l);
     if (transfers[lane] <= done_[lane]) continue;
     const comm::Work work = works_[static_cast<size_t>(transfers[lane])];
-    moves(lane) ? store_->follow(lane, work.ticket) : runtime_->follow(lane, work);
+    is_own(lane) ? store_->follow(lane, work.ticket) : runtime_->follow(lane, work);
   }
   done_.raise_to(transfers);
   return true;
 }
 
-/// Failures reach the host here at the latest.
+/// Failures reach the host here at the latest. Every lane is awaited, because each uses memory of this rank.
 void TransfersInFlight::finish() {
-  follow(started_);
+  std::exception_ptr failure;
+  const auto unless_failed = [&](const auto& fn) {
+    try {
+      fn();
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  unless_failed([&] { follow(started_); });
   for (size_t l = 0; l < plan::kLanes; ++l) {
     const auto lane = static_cast<Lane>(l);
     if (started_[lane] <= first_[lane]) continue;
     const comm::Work work = works_[static_cast<size_t>(started_[lane])];
-    moves(lane) ? store_->wait(lane, work.ticket) : runtime_->wait(lane, work);
+    unless_failed([&] { is_own(lane) ? store_->wait(lane, work.ticket) : runtime_->wait(lane, work); });
   }
-}
-
-void TransfersInFlight::forget() noexcept {
-  for (const Lane lane : {Lane::kOffload, Lane::kFetch}) {
-    if (started_[lane] <= first_[lane]) continue;
-    try {
-      store_->wait(lane, works_[static_cast<size_t>(started_[lane])].ticket);
-    } catch (...) {  // the first error counts
-    }
-  }
-  done_ = started_;
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace hawser::train

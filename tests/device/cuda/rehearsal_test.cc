@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/base/error.h"
 #include "tests/cuda_emulation/emulated_cublaslt.h"
@@ -115,6 +116,19 @@ TEST_F(Rehearsal, GivesAllRanksTheChoicesOfTheFirst) {
     for (const uint64_t algorithms : record().algorithms) EXPECT_EQ(algorithms, 1u << 1) << later;
     record().fastest = {2, 1, 1, 0};  // the next engine finds the file
   }
+}
+
+/// The last stage has products that the first has not: its first rank chooses for them, and its other rank follows.
+TEST_F(Rehearsal, OfAPipelineChoosesForTheBlocksOfEachStage) {
+  Layout one = ranks(1), stages = ranks(2);
+  stages.pp = 2, stages.accumulation = one.accumulation = 2;
+  LayoutRun alone(problem(false), one), run(problem(false), stages);
+  const json want = choices_of(alone.trainer()).at("products"),
+             got = choices_of(run.trainer()).at("products");
+  EXPECT_EQ(std::set<json>(got.begin(), got.end()), std::set<json>(want.begin(), want.end()));
+  const CublasLtRecord before = record();
+  run.step();
+  EXPECT_EQ(record().choices, before.choices) << "a step asked the library for algorithms";
 }
 
 TEST_F(Rehearsal, ChangesNothingElse) {

@@ -175,6 +175,23 @@ TEST(TrainOnCuda, OnRanksThatDivideBlocksOverNccl) {
   }
 }
 
+/// Stages that share a GPU speak through the host, stages with one each from GPU to GPU.
+TEST(TrainOnCuda, OnStagesOfAPipelineWithTheBitsOfOne) {
+  const size_t gpus = train::choose_device("cuda").devices.size();
+  for (const char* schedule : {"1f1b", "zbv"})
+    for (const char* transport : {"host", "nccl"}) {
+      Problem problem = problem_in("bf16");
+      problem.device = "cuda", problem.layers = 4, problem.weights_every = 0;
+      Layout one, stages;
+      one.accumulation = stages.accumulation = 4;
+      stages.pp = 2, stages.schedule = schedule;
+      const std::vector<StepRecord> want = run_layout(problem, one, 3);
+      problem.device_transport = transport;
+      if (transport[0] == 'n' && gpus < 2) GTEST_SKIP() << "needs 2 GPUs";
+      EXPECT_EQ(first_difference(want, run_layout(problem, stages, 3)), "") << stages.name() << transport;
+    }
+}
+
 TEST(TrainOnCuda, TwiceWithTheSameBits) {
   Problem problem = problem_in("bf16");
   problem.device = "cuda";

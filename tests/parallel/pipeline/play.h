@@ -1,5 +1,5 @@
-// Plays the schedules of all stages through: when each action runs if a forward takes 1, an input half and a weight half 1
-// each and messages nothing, and how much each rank keeps. Slow and obvious.
+// Plays the schedules of all stages through: when each action runs if messages take nothing, and how much each rank keeps.
+// Slow and obvious.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,21 @@ struct Played {
   std::vector<int64_t> idle;       ///< by stage: between its first and its last action
 };
 
-/// A pair takes 2 and ends with both, or 3 with its weight half if `with_weights`.
-inline Played play(const parallel::pipeline::Shape& shape, bool with_weights = false) {
+/// What each part of an action takes.
+struct PartCosts {
+  int64_t forward = 1, input = 1, weight = 1;
+  int64_t of(plan::Part part) const {
+    return part == plan::Part::kForward          ? forward
+           : part == plan::Part::kBackward       ? input + weight
+           : part == plan::Part::kBackwardWeight ? weight
+                                                 : input;
+  }
+};
+
+/// What a pair leaves is there when both parts are done. `with_weights`: the pair and its weight half are one piece, which
+/// begins when all that it needs is there.
+inline Played play(const parallel::pipeline::Shape& shape, bool with_weights = false,
+                   const PartCosts& costs = {}) {
   using plan::Action, plan::Part;
   const int64_t last = shape.stages * shape.chunks - 1;
   std::vector<std::vector<Action>> all;
@@ -37,25 +50,29 @@ inline Played play(const parallel::pipeline::Shape& shape, bool with_weights = f
       while (next[s] < all[s].size()) {
         const size_t end = next[s] + (!all[s][next[s]].paired ? 1 : with_weights ? 3 : 2);
         const std::span<const Action> piece(&all[s][next[s]], end - next[s]);
-        int64_t from = now[s], takes = 0;
+        int64_t begin = now[s], first = -1, end_at = now[s], takes = 0;
         bool can = true;
-        const auto needs = [&](const auto& done, int64_t place, const Action& a) {
-          const auto found = done.find({place, a.micro_batch});
-          can &= found != done.end();
-          if (can) from = std::max(from, found->second);
-        };
         for (const Action& a : piece) {
           const int64_t place = place_of(shape, static_cast<int64_t>(s), a.chunk);
           const bool input = a.part == Part::kBackward || a.part == Part::kBackwardInput;
-          if (a.part == Part::kForward && place > 0) needs(forward, place - 1, a);
-          if (input) needs(forward, place, a);
-          if (input && place < last) needs(backward, place + 1, a);
-          if (a.part == Part::kBackwardWeight && piece.size() == 1) needs(backward, place, a);
-          takes += a.part == Part::kBackward ? 2 : 1;
+          int64_t there = 0;
+          const auto needs = [&](const auto& done, int64_t of) {
+            const auto found = done.find({of, a.micro_batch});
+            can &= found != done.end();
+            if (can) there = std::max(there, found->second);
+          };
+          if (a.part == Part::kForward && place > 0) needs(forward, place - 1);
+          if (input) needs(forward, place);
+          if (input && place < last) needs(backward, place + 1);
+          if (a.part == Part::kBackwardWeight && piece.size() == 1) needs(backward, place);
+          begin = std::max(begin, there);
+          if (first < 0) first = begin;
+          end_at = std::max(end_at, there) + costs.of(a.part), takes += costs.of(a.part);
         }
         if (!can) break;
-        if (begun[s] < 0) begun[s] = from;
-        now[s] = from + takes, busy[s] += takes;
+        if (with_weights) first = begin, end_at = begin + takes;
+        if (begun[s] < 0) begun[s] = first;
+        now[s] = end_at, busy[s] += takes;
         for (const Action& a : piece) {
           const int64_t place = place_of(shape, static_cast<int64_t>(s), a.chunk);
           if (a.part == Part::kForward)

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/plan/play.h"
 #include "tests/harness/layout_run.h"
 #include "tests/harness/spawn_ranks.h"
 
@@ -72,6 +73,48 @@ TEST(Trace, HoldsWhatLeavesTheArena) {
     }
     EXPECT_GT(moves, 8);
     EXPECT_GT(plan::overlap_of(plan, line).communication_busy, 0);
+  }
+}
+
+/// Each rank has events of its own plan, a message is over at the same moment on both sides, and the simulator foretells the
+/// step from its costs (how well is measured by bench_forecast).
+TEST(Trace, HoldsEveryStageOfAPipeline) {
+  for (const char* schedule : {"1f1b", "interleaved", "zb_h1", "zbv"}) {
+    Problem p;
+    p.layers = 4;
+    Layout l;
+    l.pp = 2, l.schedule = schedule, l.chunks = schedule[0] == 'i' ? 2 : 1, l.accumulation = 4;
+    SCOPED_TRACE(l.name());
+    LayoutRun run(p, l);
+    run.trainer().traces().set(true);
+    run.step();
+    std::map<plan::Lane, std::vector<plan::Times>> sent[2];
+    for (int32_t r = 0; r < 2; ++r) {
+      const plan::Plan& plan = run.trainer().ranks().at(r).plans().train;
+      const plan::Timeline line = run.trainer().traces().timeline(r);
+      ASSERT_EQ(line.times.size(), plan.instructions.size());
+      for (size_t i = 0; i < line.times.size(); ++i)
+        if (plan::is_message(plan.instructions[i].op))
+          sent[r][plan.instructions[i].lane].push_back(line.times[i]);
+    }
+    ASSERT_FALSE(sent[0].empty());
+    for (const auto& [lane, messages] : sent[0]) {
+      const std::vector<plan::Times>& there = sent[1].at(plan::other_end(0, lane, 2).lane);
+      ASSERT_EQ(there.size(), messages.size()) << plan::lane_name(lane);
+      for (size_t k = 0; k < messages.size(); ++k)
+        EXPECT_LT(std::max(messages[k].sent_begin, there[k].sent_begin),
+                  std::min(messages[k].sent_end, there[k].sent_end));
+    }
+    const Json report = Json::parse(run.trainer().traces().report(true));
+    std::map<int, int> events;
+    for (const Json& event : report.at("traceEvents")) ++events[event.at("pid").get<int>()];
+    EXPECT_GT(events.at(0), 20);
+    EXPECT_GT(events.at(1), 20);
+    const Json& pipeline = report.at("otherData").at("pipeline");
+    EXPECT_GT(pipeline.at("seconds"), 0.0);
+    EXPECT_GT(pipeline.at("foretold_seconds"), pipeline.at("seconds").get<double>() / 2);
+    EXPECT_LT(pipeline.at("foretold_seconds"), pipeline.at("seconds").get<double>() * 2);
+    EXPECT_NE(run.trainer().traces().report(false).find("foretold from its own costs"), std::string::npos);
   }
 }
 

@@ -1,0 +1,147 @@
+#include "engine/plan/measured_costs.h"
+
+#include <algorithm>
+#include <array>
+
+#include "engine/base/error.h"
+#include "engine/plan/play.h"
+
+namespace hawser::plan {
+namespace {
+
+/// One transfer at one rank: when its lane could begin it, and when it was done.
+struct End {
+  double can_begin = 0, done = 0;
+  double* seconds = nullptr;  // in the rank's table
+};
+
+/// A transfer is over when it is done at all its ends, and takes from when all could begin.
+void measure(const std::vector<End>& ends) {
+  double begin = 0, done = 0;
+  for (const End& end : ends) begin = std::max(begin, end.can_begin), done = std::max(done, end.done);
+  for (const End& end : ends) *end.seconds = std::max(0.0, done - begin);
+}
+
+/// What a rank's compute lane took, and its transfers, by lane and in order.
+class RankCosts {
+ public:
+  RankCosts(const Plan& plan, const Timeline& line, CostTable* costs) : plan_(plan), line_(line) {
+    if (line.times.size() != plan.instructions.size())
+      fail(Code::kFailedPrecondition,
+           "the traced step was not taken to its end, so it says nothing of costs");
+    costs->seconds.resize(line.times.size()), costs->transfer_seconds.resize(line.times.size());
+    LaneMarks last;
+    for (size_t i = 0; i < line.times.size(); ++i) {
+      const Instruction& n = plan.instructions[i];
+      const double done = leaves(i);
+      costs->seconds[i] = std::max(0.0, done - could_begin(i) - line.times[i].exchanging);
+      if (!n.is_transfer() && !meets_others(n)) continue;
+      const Lane lane = sending_lane(n);
+      const double free = last[lane] < 0 ? 0 : sent_end(last[lane]);
+      last[lane] = static_cast<int32_t>(i);
+      const double given = n.is_transfer() ? done : line.times[i].ready;
+      std::vector<End>& to = n.is_transfer() ? lanes_[static_cast<size_t>(lane)] : meetings_;
+      to.push_back({std::max(given, free), sent_end(i), &costs->transfer_seconds[i]});
+    }
+  }
+
+  const std::vector<End>& of(Lane lane) const { return lanes_[static_cast<size_t>(lane)]; }
+  const std::vector<End>& meetings() const { return meetings_; }
+
+ private:
+  double sent_end(size_t i) const { return line_.times[i].sent_end; }
+  double sent_end(int32_t i) const { return sent_end(static_cast<size_t>(i)); }
+
+  /// When what the instruction waits for was done. Waking up is part of its costs.
+  double could_begin(size_t i) const {
+    const Instruction& n = plan_.instructions[i];
+    double there = line_.times[i].ready;
+    for (size_t l = 0; l < kLanes; ++l)
+      if (const int32_t awaited = n.waits_for[static_cast<Lane>(l)]; awaited >= 0)
+        there = std::max(there, sent_end(awaited));
+    if (meets_others(n)) there = std::max(there, sent_end(i));
+    return there;
+  }
+  /// When the compute lane went on.
+  double leaves(size_t i) const {
+    if (i + 1 == line_.times.size()) return leaves_last(i);
+    const double next = line_.times[i + 1].ready;
+    if (i + 1 != plan_.commit) return next;
+    // Nothing is in flight between the halves: what is awaited there is not the instruction's.
+    double drained = line_.times[i].end;
+    for (size_t t = 0; t <= i; ++t) drained = std::max(drained, sent_end(t));
+    return line_.times[i].end + std::max(0.0, next - drained);
+  }
+  double leaves_last(size_t i) const {
+    for (const Wait& w : line_.waits)
+      if (w.instruction == line_.times.size()) return w.begin;
+    return plan_.instructions[i].is_transfer() ? line_.times[i].ready : line_.times[i].end;
+  }
+
+  const Plan& plan_;
+  const Timeline& line_;
+  std::array<std::vector<End>, kLanes> lanes_;
+  std::vector<End> meetings_;  // agreements of all ranks
+};
+
+/// The k-th transfers of these lanes are one.
+void measure_all(const std::vector<const std::vector<End>*>& lanes) {
+  for (size_t k = 0; k < lanes.front()->size(); ++k) {
+    std::vector<End> ends;
+    for (const std::vector<End>* lane : lanes) ends.push_back(lane->at(k));
+    measure(ends);
+  }
+}
+
+/// Whether the lane's transfers go to or come from another stage.
+bool leads_away(Lane lane) {
+  return lane != Lane::kDataParallel && lane != Lane::kBlock && lane != Lane::kCompute;
+}
+
+}  // namespace
+
+std::vector<std::vector<CostTable>> measured_costs(const std::vector<const Plan*>& stages,
+                                                   const std::vector<std::vector<Timeline>>& ranks) {
+  std::vector<std::vector<CostTable>> costs(stages.size());
+  std::vector<std::vector<RankCosts>> measured(stages.size());
+  std::vector<const std::vector<End>*> meetings;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    costs[s].resize(ranks[s].size());
+    for (size_t r = 0; r < ranks[s].size(); ++r)
+      measured[s].emplace_back(*stages[s], ranks[s][r], &costs[s][r]);
+    for (const RankCosts& rank : measured[s]) meetings.push_back(&rank.meetings());
+  }
+  measure_all(meetings);
+  for (size_t s = 0; s < stages.size(); ++s)
+    for (size_t l = 0; l < kLanes; ++l) {
+      const auto lane = static_cast<Lane>(l);
+      if (is_own(lane)) {
+        for (const RankCosts& rank : measured[s]) measure_all({&rank.of(lane)});
+        continue;
+      }
+      if (!leads_away(lane) || stages.size() == 1) {
+        std::vector<const std::vector<End>*> own;
+        for (const RankCosts& rank : measured[s]) own.push_back(&rank.of(lane));
+        measure_all(own);
+        continue;
+      }
+      const LaneEnd other = other_end(s, lane, stages.size());
+      for (size_t r = 0; r < measured[s].size(); ++r)
+        measure_all({&measured[s][r].of(lane), &measured[other.stage][r].of(other.lane)});
+    }
+  return costs;
+}
+
+Ramp foretold(const std::vector<const Plan*>& stages, const std::vector<std::vector<Timeline>>& ranks) {
+  return ramp_of(stages, simulate(stages, measured_costs(stages, ranks)));
+}
+
+Ramp ramp_of(const std::vector<const Plan*>& stages, const std::vector<std::vector<Timeline>>& ranks) {
+  std::vector<const Plan*> plans;
+  std::vector<Timeline> lines;
+  for (size_t s = 0; s < stages.size(); ++s)
+    for (const Timeline& line : ranks[s]) plans.push_back(stages[s]), lines.push_back(line);
+  return ramp_of(plans, lines);
+}
+
+}  // namespace hawser::plan

@@ -1,0 +1,151 @@
+// Pipelines on far devices (tests/harness/far_device), whose memory no host reaches and whose work is late. Messages
+// between stages go through the host, or from device to device. Every result equals that of one stage on the CPU, bit
+// for bit: a copy that is missing, too early or too late would change it, and stages that wait for each other in a
+// circle would reach the time limit.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/harness/answers.h"
+#include "tests/harness/layout_run.h"
+
+namespace hawser::testing {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kSteps = 3;
+constexpr const char* kSchedules[] = {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"};
+
+Layout pipeline(int64_t pp, const std::string& schedule) {
+  Layout layout;
+  layout.pp = pp, layout.schedule = schedule, layout.chunks = schedule == "interleaved" ? 2 : 1;
+  layout.accumulation = schedule.back() == 'v' ? 2 * pp + 1 : 5;
+  return layout;
+}
+
+Problem problem_of(bool tied, int64_t layers = 4) {
+  Problem problem;
+  problem.tied = tied, problem.layers = layers;
+  return problem;
+}
+
+Problem far(Problem problem, const char* transport) {
+  problem.device = "cuda", problem.device_transport = transport;
+  return problem;
+}
+
+void expect_bits(const Problem& problem, const Layout& layout) {
+  Layout one = layout;
+  one.pp = 1, one.chunks = 1, one.schedule = "1f1b", one.layers_of_chunks = {};
+  const std::vector<StepRecord> want = run_layout(problem, one, kSteps);
+  for (const char* transport : {"host", "nccl"}) {
+    if (transport[0] == 'n' && layout.world() > 4) continue;  // there are four devices
+    EXPECT_EQ(first_difference(want, run_layout(far(problem, transport), layout, kSteps)), "")
+        << layout.name() << " " << transport;
+  }
+}
+
+TEST(FarPipeline, HasTheBitsOfOneStageOnTheCpu) {
+  for (const char* schedule : kSchedules)
+    for (const int64_t pp : {2, 4}) expect_bits(problem_of(pp == 2, 9), pipeline(pp, schedule));
+}
+
+TEST(FarPipeline, WithAnUntiedHeadHasThemToo) {
+  for (const char* schedule : {"1f1b", "zbv"}) {
+    Problem problem = problem_of(schedule[0] == 'z');
+    problem.like_gpt2 = false, problem.precision = "bf16", problem.frozen = schedule[0] == 'z';
+    expect_bits(problem, pipeline(2, schedule));
+  }
+}
+
+TEST(FarPipeline, UnderDataParallelismHasThemToo) {
+  for (const int64_t stage : {0, 1, 2, 3})
+    for (const char* reduce : {"per_step", "per_micro_batch"}) {
+      Layout layout = pipeline(2, stage % 2 == 0 ? "1f1b" : "zb_h1");
+      layout.dp_shard = 2, layout.stage = stage, layout.reduce = reduce;
+      expect_bits(problem_of(stage != 2), layout);
+    }
+}
+
+TEST(FarPipeline, OfReplicasOfShardsHasThemToo) {
+  Layout layout = pipeline(2, "1f1b");
+  layout.dp_replicate = layout.dp_shard = 2, layout.stage = 2, layout.reduce = "per_micro_batch";
+  expect_bits(problem_of(true), layout);
+  layout.dp_replicate = 1, layout.dp_shard = 4, layout.stage = 3, layout.reshard = "group",
+  layout.reshard_group = 2;
+  expect_bits(problem_of(true), layout);
+}
+
+TEST(FarPipeline, WithRecomputeOrBlocksOfSeveralRanksHasThemToo) {
+  Layout recompute = pipeline(2, "zb_h1");
+  recompute.recompute = R"({"policy": "full"})";
+  expect_bits(problem_of(true), recompute);
+  Layout blocks = pipeline(2, "1f1b");
+  blocks.tp = 2;
+  expect_bits(problem_of(true), blocks);
+  blocks.tp = 1, blocks.cp = 2, blocks.schedule = "zb_h1";
+  expect_bits(problem_of(true), blocks);
+}
+
+/// From the second step on, what a stage computes between two messages is launched as a graph.
+TEST(FarPipeline, HasThemInGraphsToo) {
+  for (const char* transport : {"host", "nccl"}) {
+    Problem problem = problem_of(true);
+    problem.weights_every = 0;
+    const Layout layout = pipeline(2, "1f1b");
+    LayoutRun run(far(problem, transport), layout);
+    std::vector<StepRecord> records;
+    for (int step = 0; step < kSteps; ++step) records.push_back(run.step());
+    EXPECT_EQ(first_difference(run_layout(problem, layout, kSteps), records), "");
+    const json info = json::parse(run.trainer().reports().info_json());
+    EXPECT_FALSE(info.contains("graphs_without")) << info.at("graphs_without");
+    EXPECT_EQ(info.at("graphs").at("launched"), 2 * info.at("graphs").at("captured").get<int64_t>());
+    EXPECT_GT(info.at("graphs").at("captured"), 0);
+  }
+}
+
+TEST(FarPipeline, AnswersAsOneStageOnTheCpuDoes) {
+  for (const char* schedule : {"1f1b", "zbv"})
+    for (const char* transport : {"host", "nccl"}) {
+      const Problem problem = problem_of(true);
+      LayoutRun one(problem, Layout()), stages(far(problem, transport), pipeline(2, schedule));
+      const Answers want = ask(one.trainer(), problem, 12), got = ask(stages.trainer(), problem, 12);
+      EXPECT_EQ(got.logits, want.logits) << schedule << " " << transport;
+      EXPECT_EQ(got.logprobs, want.logprobs) << schedule << " " << transport;
+      EXPECT_EQ(got.text, want.text) << schedule << " " << transport;
+    }
+}
+
+/// Each lane between stages has pinned memory for one message, and nothing if devices reach each other.
+TEST(FarPipeline, PlansItsMemoryToTheByte) {
+  for (const char* schedule : kSchedules)
+    for (const char* transport : {"host", "nccl"}) {
+      Layout layout = pipeline(2, schedule);
+      layout.dp_shard = 2, layout.stage = 3;
+      SCOPED_TRACE(layout.name() + " " + transport);
+      LayoutRun run(far(problem_of(true), transport), layout);
+      run.step();
+      for (int32_t r = 0; r < layout.world(); ++r) {
+        const train::Rank& rank = run.trainer().ranks().at(r);
+        EXPECT_EQ(rank.executor().slots().high_water(), rank.plans().train.peak_bytes) << r;
+        int64_t messages = 0;
+        std::set<plan::Lane> lanes;
+        for (const plan::Instruction& n : rank.plans().train.instructions)
+          if (plan::is_message(n.op) && n.op < plan::Op::kSendTableGrad) lanes.insert(n.lane);
+        for (const plan::Lane lane : lanes) {
+          const int64_t bytes = rank.plans().pinned.messages[static_cast<size_t>(lane)];
+          EXPECT_EQ(bytes, transport[0] == 'h' ? 2 * 12 * 24 * 4 : 0) << plan::lane_name(lane);
+          messages += bytes;
+        }
+        for (const plan::Lane lane : {plan::Lane::kTable, plan::Lane::kTableGradient})
+          messages += rank.plans().pinned.messages[static_cast<size_t>(lane)];
+        const train::PinnedBytes& pinned = rank.plans().pinned;
+        EXPECT_EQ(pinned.bytes(), pinned.step + pinned.transfers + pinned.exchange + messages) << r;
+      }
+    }
+}
+
+}  // namespace
+}  // namespace hawser::testing
