@@ -91,6 +91,13 @@ constexpr Check kModelChecks[] = {
      },
      "window_layers is given, but no window",
      "give the window's size in tokens, such as 1024"},
+    {"/model/rope/window_theta",
+     {"/model/rope/window_theta", "/model/window"},
+     [](const Effective& c) {
+       return c.number("/model/rope/window_theta") > 0 && c.integer("/model/window") == 0;
+     },
+     "{/model/rope/window_theta} has no effect: no layer has a window",
+     "remove it, or give /model/window"},
     {"/model/rope/factor",
      {"/model/rope/scaling"},
      [](const Effective& c) {

@@ -140,6 +140,7 @@ const std::vector<Dependence>& dependence_table() {
       {"/model/rope/mscale", "/model/rope/scaling", {"yarn"}},
       {"/model/rope/mscale_all_dim", "/model/rope/scaling", {"yarn"}},
       {"/model/rope/truncate", "/model/rope/scaling", {"yarn"}},
+      {"/model/rope/window_theta", "/model/position", {"rotary"}},
       {"/data/vocabulary", "/data/format", {"text"}},
       {"/data/vocab_size", "/data/vocabulary", {"bpe"}},
       {"/data/as_is", "/data/format", {"text"}},

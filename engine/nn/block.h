@@ -1,7 +1,7 @@
 // Block: one transformer layer.
 //
 //   n1 = norm(x);  x' = x + dropout(post_norm(attention(n1)))
-//   n2 = norm(x'); y  = x' + dropout(post_norm(mlp(n2)))          (post_norm: Gemma 2 only)
+//   n2 = norm(x'); y  = x' + dropout(post_norm(mlp(n2)))          (post_norm: Gemma only)
 #pragma once
 
 #include <cstdint>

@@ -30,6 +30,7 @@ struct RopeConfig {
   double attention_factor = 0;                       // yarn; 0: 0.1 ln(factor) + 1, or from mscale
   double mscale = 0, mscale_all_dim = 0;             // yarn; 0: not given
   bool truncate = false;                             // yarn: round the ramp's bounds to whole dimensions
+  double window_theta = 0;  // of layers with a window, which have no scaling; 0: as all others
 };
 
 /// Which projections (and norms) carry a bias.
@@ -52,7 +53,7 @@ struct ModelConfig {
   RopeConfig rope;
   BiasConfig bias;
   bool qk_norm = false;          ///< RMSNorm over each head of q and k before the rotation (Qwen3)
-  bool post_norm = false;        ///< also normalise each branch's output (Gemma 2)
+  bool post_norm = false;        ///< also normalise each branch's output (Gemma)
   std::vector<int64_t> window;   ///< per layer: sliding window in tokens, 0 = none. Size = layers
   double attention_scale = 0;    ///< multiplies q·k; resolved, never 0 (default head_dim^-0.5)
   double attention_softcap = 0;  ///< 0 = none
@@ -106,6 +107,7 @@ void each_model_key(Model& m, Visit&& visit) {
   visit("rope/mscale", m.rope.mscale, yarn);
   visit("rope/mscale_all_dim", m.rope.mscale_all_dim, yarn);
   visit("rope/truncate", m.rope.truncate, yarn);
+  visit("rope/window_theta", m.rope.window_theta, rotary);
   visit("bias/q", m.bias.q, true);
   visit("bias/k", m.bias.k, true);
   visit("bias/v", m.bias.v, true);

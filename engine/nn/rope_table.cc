@@ -63,23 +63,37 @@ double frequency_of(int64_t j, int64_t head_dim, const RopeConfig& r) {
   return frequency;
 }
 
-}  // namespace
-
-int64_t rope_table_size(const ModelConfig& model, int64_t positions) {
-  return model.position == Position::kRotary ? positions * model.head_dim : 0;
-}
-
-void fill_rope_table(float* cos_sin, const ModelConfig& model, int64_t positions) {
-  const int64_t half = model.head_dim / 2;
-  const double factor = attention_factor(model.rope);
+void fill(float* cos_sin, const RopeConfig& rope, int64_t head_dim, int64_t positions) {
+  const int64_t half = head_dim / 2;
+  const double factor = attention_factor(rope);
   for (int64_t j = 0; j < half; ++j) {
-    const double frequency = frequency_of(j, model.head_dim, model.rope);
+    const double frequency = frequency_of(j, head_dim, rope);
     for (int64_t p = 0; p < positions; ++p) {
       const double angle = static_cast<double>(p) * frequency;
       cos_sin[(p * half + j) * 2] = static_cast<float>(std::cos(angle) * factor);
       cos_sin[(p * half + j) * 2 + 1] = static_cast<float>(std::sin(angle) * factor);
     }
   }
+}
+
+}  // namespace
+
+int64_t rope_table_size(const ModelConfig& model, int64_t positions) {
+  if (model.position != Position::kRotary) return 0;
+  return positions * model.head_dim * (model.rope.window_theta > 0 ? 2 : 1);
+}
+
+int64_t rope_table_begin(const ModelConfig& model, int64_t layer, int64_t positions) {
+  const bool second = model.rope.window_theta > 0 && model.window[static_cast<size_t>(layer)] > 0;
+  return second ? positions * model.head_dim : 0;
+}
+
+void fill_rope_table(float* cos_sin, const ModelConfig& model, int64_t positions) {
+  fill(cos_sin, model.rope, model.head_dim, positions);
+  if (model.rope.window_theta == 0) return;
+  RopeConfig of_windows;
+  of_windows.theta = model.rope.window_theta;
+  fill(cos_sin + positions * model.head_dim, of_windows, model.head_dim, positions);
 }
 
 }  // namespace hawser::nn

@@ -1,4 +1,5 @@
-// The table of rotary angles (RoPE), with the scalings that published models use.
+// The table of rotary angles (RoPE), with the scalings that published models use. Where layers with a window rotate by
+// another base, they have a table of their own behind it.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,12 @@ namespace hawser::nn {
 
 /// Fills cos_sin: f32 [positions, head_dim / 2, 2] = (cos, sin) * attention factor, angles in fp64. Scaling
 /// none and linear (Chen et al., arXiv 2306.15595), llama3 (frequency bands, Llama 3.1), YaRN (Peng et al.,
-/// arXiv 2309.00071).
+/// arXiv 2309.00071). With window_theta a second one follows, for layers with a window.
 void fill_rope_table(float* cos_sin, const ModelConfig& model, int64_t positions);
 
-/// Elements of that table; 0 if the model has no rotary positions.
+/// Elements of both; 0 if the model has no rotary positions.
 int64_t rope_table_size(const ModelConfig& model, int64_t positions);
+/// The element at which the table of a layer begins.
+int64_t rope_table_begin(const ModelConfig& model, int64_t layer, int64_t positions);
 
 }  // namespace hawser::nn

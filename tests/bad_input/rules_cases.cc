@@ -166,6 +166,8 @@ std::vector<Case> pipelines() {
       bad(R"({"mesh": {"pp": 2}, "model": {"layers": 6}, "batch": {"grad_accum_steps": 4},
               "pipeline": {"schedule": "zbv", "chunks": 3}})",
           {"/pipeline/chunks", "exactly 2 chunks", "use 2"}),
+      bad(R"({"model": {"position": "rotary", "rope": {"window_theta": 5000}}})",
+          {"/model/rope/window_theta", "5000", "no layer has a window", "give /model/window"}),
       bad(R"({"recompute": {"policy": "half"}})", {"/recompute/policy", "half", "off"}),
       bad(R"({"recompute": {"policy": "selective", "arrays": ["qk"]}})",
           {"/recompute/arrays/0", "qk", "did you mean \"qkv\"?"}),

@@ -151,6 +151,8 @@ TEST(HfConfig, WindowsOfEachFamily) {
                            {"full_attention", "sliding_attention", "full_attention", "full_attention"}}})),
             "9[1]");
   EXPECT_EQ(windows(with(small("gemma2"), {{"sliding_window", 9}})), "9[0,2]");
+  EXPECT_EQ(windows(with(small("gemma3_text"), {{"sliding_window", 9}, {"sliding_window_pattern", 2}})),
+            "9[0,2]");
   EXPECT_EQ(windows(with(
                 small("gemma2"),
                 {{"sliding_window", nullptr},
@@ -269,6 +271,11 @@ TEST(HfConfig, RefusesByNameWhatItDoesNotHonour) {
       {"gemma2", {{"use_bidirectional_attention", true}}, "/use_bidirectional_attention"},
       {"gemma2", {{"sliding_window", nullptr}}, "/layer_types"},
       {"gemma2", {{"query_pre_attn_scalar", 0}}, "/query_pre_attn_scalar"},
+      {"gemma3_text",
+       {{"rope_parameters",
+         {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 1e6}}},
+          {"sliding_attention", {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 1e4}}}}}},
+       "/rope_parameters/sliding_attention"},
   };
   for (const Refused& refused : cases) {
     const Json config = with(small(refused.family), refused.changes);
@@ -306,7 +313,8 @@ TEST(HfConfig, RefusesWhatIsNoConfig) {
   for (const char* text : {"{}", R"({"model_type": "mixtral"})", R"({"model_type": 3})"}) {
     const Error error = error_of([&] { model_json(text, {}); });
     EXPECT_EQ(error.code(), Code::kConfigInvalid);
-    EXPECT_NE(error.message().find("gpt2, llama, mistral, qwen2, qwen3, gemma2"), std::string::npos)
+    EXPECT_NE(error.message().find("gpt2, llama, mistral, qwen2, qwen3, gemma2, gemma3_text"),
+              std::string::npos)
         << error.message();
   }
 }
@@ -336,7 +344,15 @@ TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
       {"qwen3", with(small("qwen3"), {{"attention_bias", true}})},
       {"gemma2",
        with(small("gemma2"),
-            {{"query_pre_attn_scalar", 20}, {"sliding_window", 9}, {"final_logit_softcapping", nullptr}})}};
+            {{"query_pre_attn_scalar", 20}, {"sliding_window", 9}, {"final_logit_softcapping", nullptr}})},
+      {"gemma3_text", with(small("gemma3_text"), {{"sliding_window", 9}, {"_sliding_window_pattern", 3}})},
+      {"gemma3_text",
+       with(small("gemma3_text"),
+            {{"sliding_window", 9},
+             {"layer_types", {"sliding_attention", "full_attention", "full_attention", "sliding_attention"}},
+             {"rope_theta", 5000.0},
+             {"rope_local_base_freq", 300.0},
+             {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}})}};
   for (const auto& [family, config] : cases) {
     const nn::ModelConfig model = read_config(config.dump(), {}, Strictness::kStrict).model;
     EXPECT_EQ(family_of(model), family);
@@ -350,9 +366,9 @@ TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
   EXPECT_EQ(family_of(model), "llama");
   model.position = nn::Position::kNone;
   EXPECT_EQ(family_of(model), "");
-  EXPECT_EQ(
-      obstacles(model),
-      "gpt2: positions are not learned; llama, mistral, qwen2, qwen3, gemma2: positions are not rotary");
+  EXPECT_EQ(obstacles(model),
+            "gpt2: positions are not learned; llama, mistral, qwen2, qwen3, gemma2, gemma3_text: positions "
+            "are not rotary");
 }
 
 /// Zeros stand for biases that GPT-2 always has; but one tensor holds those of q, k and v.

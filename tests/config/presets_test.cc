@@ -33,7 +33,7 @@ TEST(ConfigPresets, HaveThePublishedNumberOfParameters) {
       {"llama-3.1-8b", 8030261248}, {"llama-3.1-70b", 70553706496}, {"llama-3.1-405b", 405853388800},
       {"mistral-7b", 7241732096},   {"qwen2.5-0.5b", 494032768},    {"qwen2.5-1.5b", 1543714304},
       {"qwen2.5-7b", 7615616512},   {"qwen3-0.6b", 596049920},      {"qwen3-8b", 8190735360},
-      {"gemma-2-2b", 2614341888},
+      {"gemma-2-2b", 2614341888},   {"gemma-3-1b", 999885952},
   };
   for (const auto& [name, parameters] : published) {
     const ConfigTree tree = ConfigTree::from_json("{\"preset\": \"" + name + "\"}");
@@ -63,6 +63,9 @@ TEST(ConfigPresets, CarryTheirPeculiarities) {
   EXPECT_EQ(gemma.attention_scale, 1 / 16.0);
   EXPECT_EQ(gemma.norm_weight_offset, 1.0);
   EXPECT_FALSE(gemma.bias.norm);
+  EXPECT_EQ(model("gemma-3-1b").window[4], 512);
+  EXPECT_EQ(model("gemma-3-1b").window[5], 0);
+  EXPECT_EQ(model("gemma-3-1b").rope.window_theta, 10000.0);
   EXPECT_EQ(model("llama-3.2-1b").rope.factor, 32.0);
   EXPECT_EQ(model("llama-3.1-405b").kv_heads, 8);
   EXPECT_EQ(model("mistral-7b").window[31], 4096);
@@ -86,7 +89,8 @@ TEST(ConfigPresets, UnknownNamesGetASuggestion) {
   const Error error = error_of([] { preset_json("gpt2-124"); });
   EXPECT_EQ(error.code(), Code::kNotFound);
   EXPECT_CONTAINS(error.message(), "did you mean \"gpt2-124m\"?");
-  EXPECT_CONTAINS(error_of([] { preset_json("bert"); }).message(), "there are: gemma-2-2b, gpt2-124m");
+  EXPECT_CONTAINS(error_of([] { preset_json("bert"); }).message(),
+                  "there are: gemma-2-2b, gemma-3-1b, gpt2-124m");
 }
 
 }  // namespace

@@ -81,6 +81,8 @@ def configs(cases):
                          ("qwen2.5-0.5b", {"kv_heads": 1, "head_dim": 8}),
                          ("qwen3-0.6b", {"kv_heads": 1, "head_dim": 10}),
                          ("gemma-2-2b", {"kv_heads": 1, "head_dim": 8, "window": 5, "window_layers": [0],
+                                          "embedding_scale": 24 ** 0.5}),
+                         ("gemma-3-1b", {"kv_heads": 1, "head_dim": 8, "window": 5, "window_layers": [0], "rope": {"window_theta": 50},
                                           "embedding_scale": 24 ** 0.5})):
         yield "preset " + preset, {"preset": preset, "precision": "fp32", "seed": 7, "model": small | more, "init": {"std": 0.3}}, 37
 

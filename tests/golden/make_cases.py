@@ -83,6 +83,11 @@ def cases():
             "Gemma2", num_attention_heads=3, num_key_value_heads=1, hidden_size=18, head_dim=8, sliding_window=5,
             query_pre_attn_scalar=11, attn_logit_softcapping=4.0, final_logit_softcapping=6.0, pad_token_id=0), 12,
             old_config=True),
+        "gemma3": Case(rotary_model(
+            "Gemma3Text", num_hidden_layers=3, num_attention_heads=3, num_key_value_heads=1, hidden_size=18, head_dim=8,
+            sliding_window=5, sliding_window_pattern=2, query_pre_attn_scalar=11,
+            rope_parameters={"full_attention": rope("linear", 500.0, factor=4.0), "sliding_attention": rope(theta=70.0)},
+            pad_token_id=0), 12, old_config=True),
         "llama_gelu": Case(rotary_model("Llama", hidden_act="gelu"), 11),
     }
 
@@ -216,6 +221,9 @@ def error_json(values, truth):
 def old_style(config):
     """The same config.json in the keys of Transformers 4, where the layers' windows have to be derived."""
     rotary = config.pop("rope_parameters")
+    if "sliding_attention" in rotary:
+        config["rope_local_base_freq"] = rotary["sliding_attention"]["rope_theta"]
+        rotary = rotary["full_attention"]
     kind, theta = rotary.pop("rope_type"), rotary.pop("rope_theta")
     config.pop("layer_types", None)
     config |= {"rope_theta": theta, "rope_scaling": None, "torch_dtype": config.pop("dtype"),

@@ -41,6 +41,9 @@ class TextRun {
     ctx_.groups = weights_.groups();
   }
 
+  const float* rope_of(int64_t layer) const {
+    return rope_.data() + nn::rope_table_begin(model_.config(), layer, seq_);
+  }
   /// x[seq, width] after the last block.
   std::vector<float> whole() {
     std::vector<float> x(static_cast<size_t>(seq_ * width_)), y(x.size());
@@ -50,7 +53,7 @@ class TextRun {
       nn::BlockRegions region{.saved = {saved.data(), static_cast<int64_t>(saved.size())}};
       nn::Region workspace = scratch();
       ctx_.workspace = &workspace;
-      model_.block(l).forward(ctx_, region, rope_.data(), y.data(), x.data());
+      model_.block(l).forward(ctx_, region, rope_of(l), y.data(), x.data());
       std::swap(x, y);
     }
     return x;
@@ -69,7 +72,7 @@ class TextRun {
         ctx_.workspace = &workspace;
         const auto cache = static_cast<size_t>(2 * l);
         model_.block(l).forward_cached(ctx_, {caches[cache].data(), caches[cache + 1].data(), begin},
-                                       rope_.data(), rows);
+                                       rope_of(l), rows);
       }
     }
     return x;

@@ -52,7 +52,9 @@ class RealRun {
     ctx_.seed = 9;
   }
 
-  const float* rope() const { return rope_.data(); }
+  const float* rope(size_t layer, const nn::ModelConfig& model) const {
+    return rope_.data() + nn::rope_table_begin(model, static_cast<int64_t>(layer), ctx_.seq);
+  }
   nn::Context& context() { return ctx_; }
 
   /// Runs `call` in a workspace of exactly cost.workspace bytes, and expects it to use them all.
@@ -123,7 +125,8 @@ TEST_P(DryRun, MeasuresWhatARealRunTakes) {
         saved.push_back(std::make_unique<GuardedBuffer<char>>(cost.saved));
         nn::BlockRegions region{.saved = {saved[l]->data(), cost.saved}};
         run.expect(cost, "block forward", [&](const nn::Context& c) {
-          model.block(static_cast<int64_t>(l)).forward(c, region, run.rope(), x[l + 1].data(), x[l].data());
+          model.block(static_cast<int64_t>(l))
+              .forward(c, region, run.rope(l, config), x[l + 1].data(), x[l].data());
         });
         EXPECT_EQ(region.saved.high(), cost.saved);
         EXPECT_TRUE(saved[l]->intact()) << "block forward wrote outside what it saved";
@@ -138,7 +141,8 @@ TEST_P(DryRun, MeasuresWhatARealRunTakes) {
       for (size_t l = saved.size(); l-- > 0;) {
         nn::BlockRegions region{.saved = {saved[l]->data(), costs.block_forward[l].saved}};
         run.expect(costs.block_backward[l], "block backward", [&](const nn::Context& c) {
-          model.block(static_cast<int64_t>(l)).backward(c, region, run.rope(), dx.data(), x[l].data());
+          model.block(static_cast<int64_t>(l))
+              .backward(c, region, run.rope(l, config), dx.data(), x[l].data());
         });
         EXPECT_EQ(region.saved.high(), costs.block_forward[l].saved);
         EXPECT_TRUE(saved[l]->intact()) << "block backward wrote outside what was saved";

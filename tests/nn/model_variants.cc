@@ -38,6 +38,13 @@ constexpr const char* kGemma = R"({"vocab_size": 23, "context": 16, "layers": 2,
     "mlp": "geglu", "position": "rotary", "post_norm": true, "embedding_scale": 4, "attention_scale": 0.3,
     "attention_softcap": 2, "logit_softcap": 1.5, "window": 4, "window_layers": [0], "tied_head": true})";
 
+/// Layers with a window rotate by another base, and have no scaling.
+constexpr const char* kGemma3 = R"({"vocab_size": 23, "context": 16, "layers": 3, "width": 16, "heads": 4,
+    "kv_heads": 1, "head_dim": 8, "mlp_width": 20, "norm": "rms_norm", "norm_eps": 1e-6, "norm_weight_offset": 1,
+    "mlp": "geglu", "position": "rotary", "post_norm": true, "qk_norm": true, "embedding_scale": 4, "attention_scale": 0.3,
+    "rope": {"theta": 50, "scaling": "linear", "factor": 4, "window_theta": 7}, "window": 5, "window_layers": [0, 2],
+    "tied_head": true})";
+
 constexpr const char* kExactGeGlu = R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4,
     "mlp_width": 20, "mlp": "geglu_exact", "norm": "rms_norm", "position": "rotary",
     "bias": {"gate": true, "up": true}})";
@@ -103,6 +110,8 @@ const std::vector<ModelVariant>& model_variants() {
       {"post_norm_layer_norm", gpt(R"(, "post_norm": true)")},
       {"gemma", kGemma},
       {"geglu_exact", kExactGeGlu},
+      {"gemma3", kGemma3},
+      {"gemma3_documents", kGemma3, 1, 2, 16, true},
       {"gemma_accumulated_documents", kGemma, 1, 2, 16, true},
       {"rope_linear", llama(R"(, "rope": {"scaling": "linear", "factor": 2})")},
       {"rope_llama3", llama(R"(, "rope": {"scaling": "llama3", "factor": 4, "original_context": 4})")},

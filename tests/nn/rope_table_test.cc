@@ -148,6 +148,27 @@ TEST(RopeTable, WithAFactorOfOneEveryScalingIsNone) {
   }
 }
 
+/// Layers with a window have a second table, without the scaling of the first.
+TEST(RopeTable, HasASecondOneForLayersWithAWindow) {
+  RopeConfig rope = usual();
+  rope.scaling = RopeScaling::kLinear, rope.factor = 8;
+  ModelConfig m = rotary(32, rope);
+  std::vector<float> one(static_cast<size_t>(rope_table_size(m, 50)));
+  fill_rope_table(one.data(), m, 50);
+  m.rope.window_theta = 777;
+  m.layers = 3, m.window = {4, 0, 4};
+  ASSERT_EQ(rope_table_size(m, 50), 2 * 50 * 32);
+  std::vector<float> both(static_cast<size_t>(rope_table_size(m, 50)));
+  fill_rope_table(both.data(), m, 50);
+  EXPECT_TRUE(std::equal(one.begin(), one.end(), both.begin()));
+  RopeConfig local = usual();
+  local.theta = 777;
+  fill_rope_table(one.data(), rotary(32, local), 50);
+  EXPECT_TRUE(std::equal(one.begin(), one.end(), both.begin() + 50 * 32));
+  EXPECT_EQ(rope_table_begin(m, 0, 50), 50 * 32);
+  EXPECT_EQ(rope_table_begin(m, 1, 50), 0);
+}
+
 TEST(RopeTable, IsEmptyWithoutRotaryPositions) {
   ModelConfig m = rotary(64, usual());
   for (const Position position : {Position::kLearned, Position::kNone}) {

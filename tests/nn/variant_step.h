@@ -155,6 +155,9 @@ class VariantStep {
     bool halves;
   };
 
+  const float* rope(size_t l) const {
+    return rope_.data() + nn::rope_table_begin(model_.config(), static_cast<int64_t>(l), variant_.sequence);
+  }
   const nn::Block& block(size_t l) const { return model_.block(static_cast<int64_t>(l)); }
 
   void forward(size_t l, std::vector<std::vector<float>>* x) {
@@ -162,7 +165,7 @@ class VariantStep {
         costs_.block_forward[l], form_.halves, form_.halves ? costs_.block_backward_input[l].made : 0));
     nn::BlockRegions regions = memory_of_[l]->regions();
     call(costs_.block_forward[l], [&](const nn::Context& c) {
-      block(l).forward(c, regions, rope_.data(), (*x)[l + 1].data(), (*x)[l].data());
+      block(l).forward(c, regions, rope(l), (*x)[l + 1].data(), (*x)[l].data());
     });
     EXPECT_EQ(regions.saved.high(), memory_of_[l]->saved.bytes);
     EXPECT_EQ(regions.remade.high(), memory_of_[l]->remade.bytes);
@@ -174,17 +177,16 @@ class VariantStep {
     LayerMemory& m = *memory_of_[l];
     if (form_.remakes.any()) {
       nn::BlockRegions regions = m.regions();
-      call(costs_.block_recompute[l], [&](const nn::Context& c) {
-        block(l).recompute(c, regions, rope_.data(), nullptr, (*x)[l].data());
-      });
+      call(costs_.block_recompute[l],
+           [&](const nn::Context& c) { block(l).recompute(c, regions, rope(l), nullptr, (*x)[l].data()); });
     }
     nn::BlockRegions regions = m.regions();
     const nn::CallCost& cost = form_.halves ? costs_.block_backward_input[l] : costs_.block_backward[l];
     call(cost, [&](const nn::Context& c) {
       if (form_.halves)
-        block(l).backward_input(c, regions, rope_.data(), dx->data(), (*x)[l].data());
+        block(l).backward_input(c, regions, rope(l), dx->data(), (*x)[l].data());
       else
-        block(l).backward(c, regions, rope_.data(), dx->data(), (*x)[l].data());
+        block(l).backward(c, regions, rope(l), dx->data(), (*x)[l].data());
     });
     EXPECT_EQ(regions.made.high(), m.made.bytes);
     EXPECT_TRUE(m.intact());

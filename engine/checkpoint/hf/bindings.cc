@@ -117,7 +117,7 @@ std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& mo
   if (family == "gpt2") {
     bind_gpt2(model, &binder);
   } else {
-    bind_gated(family == "gemma2", model, &binder);
+    bind_gated(is_gemma(family), model, &binder);
   }
   binder.add("lm_head.weight", {"head.weight"});
   return binder.finish(family, model);

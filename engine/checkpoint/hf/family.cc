@@ -57,7 +57,7 @@ std::string gpt2_obstacle(const ModelConfig& m) {
 
 std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   const nn::BiasConfig& bias = m.bias;
-  const bool gemma = family == "gemma2", llama = family == "llama";
+  const bool gemma = is_gemma(family), gemma3 = family == "gemma3_text", llama = family == "llama";
   bool same = true;
   const Windows windows = windows_of(m, &same);
   if (m.position != nn::Position::kRotary) return "positions are not rotary";
@@ -72,7 +72,8 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
     return "biases are not on q, k and v only";
   if (family == "mistral" && !none) return "attention has biases";
   if (family != "qwen2" && !all && !none) return "some projections of attention have a bias, some not";
-  if (m.qk_norm != (family == "qwen3")) return m.qk_norm ? "there are QK norms" : "there are no QK norms";
+  if (m.qk_norm != (family == "qwen3" || gemma3))
+    return m.qk_norm ? "there are QK norms" : "there are no QK norms";
   if (m.post_norm != gemma) return m.post_norm ? "there are post-norms" : "there are no post-norms";
   if (m.norm_weight_offset != (gemma ? 1.0 : 0.0))
     return fmt::format("norm_weight_offset is {}", m.norm_weight_offset);
@@ -84,6 +85,9 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   if (gemma && !near(std::round(std::pow(m.attention_scale, -2)), std::pow(m.attention_scale, -2)))
     return "attention_scale is not the root of an integer, inverted";
   if (!same) return "sliding windows differ in size";
+  if (gemma3 != (m.rope.window_theta > 0) && windows != Windows::kNone)
+    return gemma3 ? "layers with a window rotate as the others do"
+                  : "layers with a window rotate by a base of their own";
   if (llama && windows != Windows::kNone) return "there is a sliding window";
   if (family == "mistral" && windows == Windows::kMixed) return "the sliding window is not on all layers";
   if ((llama || gemma) && m.width % m.heads != 0) return "heads does not divide width";

@@ -29,6 +29,7 @@ constexpr FamilyDefaults kDefaults[] = {
     {151936, 4096, 22016, 32, 32, 32, 0, 32768, 1e-6, false},    // qwen2
     {151936, 4096, 22016, 32, 32, 32, 128, 32768, 1e-6, false},  // qwen3
     {256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6, true},       // gemma2
+    {262208, 2304, 9216, 26, 8, 4, 256, 131072, 1e-6, true},     // gemma3_text
 };
 
 constexpr int64_t kMaxLayers = 10000;  // as the config has it; bounds what is allocated per layer
@@ -64,7 +65,7 @@ void read_common(ConfigFields* fields) {
 /// A negative id counts from the end of the vocabulary, as torch.nn.Embedding takes it.
 int64_t read_padding_token(ConfigFields* fields, const std::string& family, int64_t vocab_size) {
   fields->accept("pad_token_id");
-  if (!fields->has("pad_token_id")) return family == "gemma2" ? 0 : -1;  // the classes' defaults
+  if (!fields->has("pad_token_id")) return is_gemma(family) ? 0 : -1;  // the classes' defaults
   if (fields->is_null("pad_token_id")) return -1;
   const int64_t id = fields->integer("pad_token_id", 0, -vocab_size, vocab_size - 1);
   return id < 0 ? vocab_size + id : id;
@@ -138,6 +139,12 @@ void read_windows(ConfigFields* fields, int64_t window, std::vector<bool> slides
   for (const bool slide : slides) model->window.push_back(slide ? std::max<int64_t>(window, 0) : 0);
 }
 
+/// Gemma 3: every so many layers one attends to all tokens. Transformers 5 writes it under two names.
+int64_t read_pattern(ConfigFields* fields) {
+  const int64_t pattern = fields->integer("_sliding_window_pattern", 6);
+  return fields->integer("sliding_window_pattern", pattern);
+}
+
 void read_family_windows(ConfigFields* fields, const std::string& family, ModelConfig* model) {
   std::vector<bool> slides(static_cast<size_t>(model->layers), false);
   if (family == "llama") {
@@ -157,8 +164,9 @@ void read_family_windows(ConfigFields* fields, const std::string& family, ModelC
                         "differs from sliding_window, which a mistral model has on all layers or none");
         break;
       }
-  } else if (family == "gemma2") {
-    for (size_t i = 0; i < slides.size(); i += 2) slides[i] = true;
+  } else if (is_gemma(family)) {
+    const int64_t full_every = family == "gemma2" ? 2 : read_pattern(fields);
+    for (size_t i = 0; i < slides.size(); ++i) slides[i] = (static_cast<int64_t>(i) + 1) % full_every != 0;
     read_windows(fields, window, slides, model);
   } else {  // qwen2, qwen3
     const bool use = fields->flag("use_sliding_window", false);
@@ -212,29 +220,29 @@ void read_gated(ConfigFields* fields, const std::string& family, const FamilyDef
   model->norm = Norm::kRmsNorm;
   model->norm_eps = fields->number("rms_norm_eps", defaults.norm_eps, 1e-30, 1.0);
   model->position = Position::kRotary;
-  read_rope(fields, model->context, &model->rope);
+  read_rope(fields, family, model->context, &model->rope);
   nn::BiasConfig& bias = model->bias;
   bias = {false, false, false, false, false, false, false, false};
   if (family == "qwen2") bias.q = bias.k = bias.v = true;
-  if (family == "llama" || family == "qwen3" || family == "gemma2")
+  if (family == "llama" || family == "qwen3" || is_gemma(family))
     bias.q = bias.k = bias.v = bias.o = fields->flag("attention_bias", false);
   if (family == "llama") bias.gate = bias.up = bias.down = fields->flag("mlp_bias", false);
   for (const char* key :
        {"attention_bias", "mlp_bias"})  // written as false even if the family does not read it
     if (fields->value_text(key) == "false") fields->accept(key);
-  model->qk_norm = family == "qwen3";
+  model->qk_norm = family == "qwen3" || family == "gemma3_text";
   model->attention_scale = 1.0 / std::sqrt(static_cast<double>(model->head_dim));
-  if (family == "gemma2") {
+  if (is_gemma(family)) {
     read_activation(fields, "hidden_activation", "gelu_pytorch_tanh", model);
-    fields->accept("hidden_act");  // Gemma 2 uses hidden_activation
+    fields->accept("hidden_act");  // Gemma uses hidden_activation
     model->norm_weight_offset = 1.0;
     model->post_norm = true;
     model->attention_scale = 1.0 / std::sqrt(fields->number("query_pre_attn_scalar", 256.0, 1e-30));
     const auto cap = [&](const char* key, double absent) {
       return fields->number(key, fields->is_null(key) ? 0.0 : absent, 0.0);
     };
-    model->attention_softcap = cap("attn_logit_softcapping", 50.0);
-    model->logit_softcap = cap("final_logit_softcapping", 30.0);
+    model->attention_softcap = cap("attn_logit_softcapping", family == "gemma2" ? 50.0 : 0.0);
+    model->logit_softcap = cap("final_logit_softcapping", family == "gemma2" ? 30.0 : 0.0);
     model->embedding_scale = std::sqrt(static_cast<double>(model->width));
   } else {
     read_activation(fields, "hidden_act", "silu", model);
@@ -242,6 +250,8 @@ void read_gated(ConfigFields* fields, const std::string& family, const FamilyDef
   model->tied_head = fields->flag("tie_word_embeddings", defaults.tied);
   model->dropout_attention = read_dropout(fields, "attention_dropout", 0.0);
   read_family_windows(fields, family, model);
+  const auto slides = [](int64_t window) { return window > 0; };
+  if (std::none_of(model->window.begin(), model->window.end(), slides)) model->rope.window_theta = 0;
 }
 
 [[noreturn]] void fail_problems(const std::vector<ConfigProblem>& problems) {

@@ -11,7 +11,10 @@
 
 namespace hawser::checkpoint::hf {
 
-inline constexpr const char* kFamilies[] = {"gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma2"};
+inline constexpr const char* kFamilies[] = {"gpt2",  "llama",  "mistral",    "qwen2",
+                                            "qwen3", "gemma2", "gemma3_text"};
+/// Gemma 2 and 3 differ from the others alike.
+inline bool is_gemma(std::string_view family) { return family == "gemma2" || family == "gemma3_text"; }
 
 /// The values that Transformers uses for absent keys.
 struct FamilyDefaults {
@@ -39,7 +42,8 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
                      Strictness strictness);
 
 /// rope_parameters (Transformers 5) or rope_theta and rope_scaling (4). `context` is max_position_embeddings.
-void read_rope(ConfigFields* fields, int64_t context, nn::RopeConfig* rope);
+/// Gemma 3 rotates layers with a window by a base of their own; other families have one rotation for all.
+void read_rope(ConfigFields* fields, std::string_view family, int64_t context, nn::RopeConfig* rope);
 
 /// Whether the key does not affect the mathematics of the forward and backward pass.
 bool has_no_effect(const std::string& key);

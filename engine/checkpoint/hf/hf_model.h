@@ -1,5 +1,6 @@
 // Hugging Face folders (config.json + safetensors, one file or sharded with an index): maps their tensors to
-// ours, and reads the model from config.json. Families: gpt2, llama, mistral, qwen2, qwen3, gemma2.
+// ours, and reads the model from config.json. Families: gpt2, llama, mistral, qwen2, qwen3, gemma2,
+// gemma3_text.
 #pragma once
 
 #include <cstdint>

@@ -65,6 +65,15 @@ Json scaling_json(const nn::RopeConfig& rope) {
   return json;
 }
 
+/// After how many layers one without a window comes, if that is regular; else 0.
+int64_t full_every(const std::vector<int64_t>& window) {
+  const auto first = std::find(window.begin(), window.end(), 0);
+  const int64_t every = first - window.begin() + 1;
+  for (size_t i = 0; i < window.size(); ++i)
+    if ((window[i] == 0) != ((static_cast<int64_t>(i) + 1) % every == 0)) return 0;
+  return every;
+}
+
 void add_windows(std::string_view family, const ModelConfig& model, Json* json) {
   const auto slides = [](int64_t window) { return window > 0; };
   const auto first = std::find_if(model.window.begin(), model.window.end(), slides);
@@ -76,11 +85,23 @@ void add_windows(std::string_view family, const ModelConfig& model, Json* json) 
   for (const int64_t window : model.window)
     types.push_back(slides(window) ? "sliding_attention" : "full_attention");
   (*json)["layer_types"] = types;
-  if (family == "gemma2") return;
+  if (const int64_t pattern = full_every(model.window); family == "gemma3_text" && pattern > 0)
+    (*json)["sliding_window_pattern"] = pattern;  // older releases do not read layer_types
+  if (is_gemma(family)) return;
   // Transformers 4 only supports full-attention layers at the bottom.
   const bool at_top = std::all_of(first, model.window.end(), slides);
   (*json)["use_sliding_window"] = any;
   (*json)["max_window_layers"] = any && at_top ? first - model.window.begin() : model.layers;
+}
+
+/// Layers with a window have a base of their own, under both keys.
+void add_two_rotations(const ModelConfig& model, Json* json) {
+  const double theta = model.rope.window_theta > 0 ? model.rope.window_theta : 10000.0;
+  (*json)["rope_local_base_freq"] = theta;
+  Json by_type;
+  by_type["full_attention"] = (*json)["rope_parameters"];
+  by_type["sliding_attention"] = {{"rope_type", "default"}, {"rope_theta", theta}};
+  (*json)["rope_parameters"] = by_type;
 }
 
 Json gated_json(std::string_view family, const ModelConfig& model) {
@@ -100,10 +121,11 @@ Json gated_json(std::string_view family, const ModelConfig& model) {
   Json parameters = json["rope_scaling"].is_null() ? Json{{"rope_type", "default"}} : json["rope_scaling"];
   parameters["rope_theta"] = model.rope.theta;
   json["rope_parameters"] = parameters;
-  if (family == "llama" || family == "qwen3" || family == "gemma2") json["attention_bias"] = model.bias.q;
+  if (family == "gemma3_text") add_two_rotations(model, &json);
+  if (family == "llama" || family == "qwen3" || is_gemma(family)) json["attention_bias"] = model.bias.q;
   if (family == "llama") json["mlp_bias"] = model.bias.gate;
-  json[family == "gemma2" ? "hidden_activation" : "hidden_act"] = gate_name(model.mlp);
-  if (family == "gemma2") {
+  json[is_gemma(family) ? "hidden_activation" : "hidden_act"] = gate_name(model.mlp);
+  if (is_gemma(family)) {
     json["query_pre_attn_scalar"] = static_cast<int64_t>(std::llround(std::pow(model.attention_scale, -2)));
     json["attn_logit_softcapping"] =
         model.attention_softcap == 0 ? Json(nullptr) : Json(model.attention_softcap);
@@ -121,7 +143,7 @@ std::string architecture(std::string_view family) {
   if (family == "mistral") return "MistralForCausalLM";
   if (family == "qwen2") return "Qwen2ForCausalLM";
   if (family == "qwen3") return "Qwen3ForCausalLM";
-  return "Gemma2ForCausalLM";
+  return family == "gemma2" ? "Gemma2ForCausalLM" : "Gemma3ForCausalLM";
 }
 
 std::string make_config(std::string_view family, const ModelConfig& model, const std::string& dtype,

@@ -72,10 +72,44 @@ void refuse_unknown(const ConfigFields& object, ConfigFields* parent, const std:
 
 constexpr std::array<const char*, 2> kLayerTypes = {"full_attention", "sliding_attention"};
 
+/// The rotation of layers with a window, which has no scaling.
+void read_window_theta(ConfigFields* fields, ConfigFields* chosen, const std::string& used,
+                       nn::RopeConfig* rope) {
+  const double beside = fields->number("rope_local_base_freq", 10000.0, kTiny);
+  ConfigFields inner = chosen->object("sliding_attention");
+  nn::RopeConfig of_windows;
+  read_object(&inner, beside, 1, &of_windows);
+  refuse_unknown(inner, fields, used + "/sliding_attention");
+  if (of_windows.scaling != RopeScaling::kNone)
+    fields->problem(used + "/sliding_attention",
+                    "has a scaling; layers with a window are supported without one");
+  rope->window_theta = of_windows.theta;
+}
+
+/// By layer type; but for Gemma 3 all layers must rotate alike. Returns false if the object is not by layer type.
+bool read_by_layer_type(ConfigFields* fields, ConfigFields* chosen, const std::string& used, double theta,
+                        int64_t context, bool two_tables, nn::RopeConfig* rope) {
+  for (const char* type : kLayerTypes) {
+    if (!chosen->is_object(type)) continue;
+    for (const char* other : kLayerTypes)
+      if (!two_tables && chosen->is_object(other) && !chosen->same_value(type, *chosen, other))
+        fields->problem(used + "/" + other,
+                        "differs from that of the other layers; one rotation for all is supported");
+    ConfigFields inner = chosen->object(two_tables ? kLayerTypes[0] : type);
+    read_object(&inner, theta, context, rope);
+    refuse_unknown(inner, fields, used + "/" + type);
+    for (const char* other : kLayerTypes) chosen->accept(other);
+    refuse_unknown(*chosen, fields, used);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-void read_rope(ConfigFields* fields, int64_t context, nn::RopeConfig* rope) {
-  const double theta = fields->number("rope_theta", 10000.0, kTiny);
+void read_rope(ConfigFields* fields, std::string_view family, int64_t context, nn::RopeConfig* rope) {
+  const bool two_tables = family == "gemma3_text";
+  const double theta = fields->number("rope_theta", two_tables ? 1e6 : 10000.0, kTiny);
   if (fields->number("partial_rotary_factor", 1.0, 0.0) != 1.0)
     fields->problem("partial_rotary_factor", "is not 1; rotating only a part of each head is not supported");
   ConfigFields scaling = fields->object("rope_scaling");
@@ -94,20 +128,8 @@ void read_rope(ConfigFields* fields, int64_t context, nn::RopeConfig* rope) {
                       fmt::format("is {}, but rope_parameters has {}; remove the wrong one",
                                   fields->value_text("rope_theta"), parameters.value_text("rope_theta")));
   }
-  // By layer type: all layers must rotate alike.
-  for (const char* type : kLayerTypes) {
-    if (!chosen.is_object(type)) continue;
-    for (const char* other : kLayerTypes)
-      if (chosen.is_object(other) && !chosen.same_value(type, chosen, other))
-        fields->problem(used + "/" + other,
-                        "differs from that of the other layers; one rotation for all is supported");
-    ConfigFields inner = chosen.object(type);
-    read_object(&inner, theta, context, rope);
-    refuse_unknown(inner, fields, used + "/" + type);
-    for (const char* other : kLayerTypes) chosen.accept(other);
-    refuse_unknown(chosen, fields, used);
-    return;
-  }
+  if (two_tables) read_window_theta(fields, &chosen, used, rope);
+  if (read_by_layer_type(fields, &chosen, used, theta, context, two_tables, rope)) return;
   read_object(&chosen, theta, context, rope);
   // Takes precedence over the object, as in Transformers
   if (fields->has("original_max_position_embeddings")) {

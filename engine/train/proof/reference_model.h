@@ -199,7 +199,8 @@ class ReferenceModel {
       for (T* head = x[t].data(); head < x[t].data() + x[t].size(); head += m_.head_dim) {
         if (m_.qk_norm) normalise(head, m_.head_dim, find(norm_name + ".weight"), nullptr, false);
         for (int64_t j = 0; j < half && m_.position == nn::Position::kRotary; ++j) {
-          const float* angle = angles_.data() + (position(t) * half + j) * 2;
+          const float* angle =
+              angles_.data() + nn::rope_table_begin(m_, layer_, m_.context) + (position(t) * half + j) * 2;
           const double cosine = static_cast<double>(angle[0]), sine = static_cast<double>(angle[1]);
           const T low = head[j], high = head[half + j];
           head[j] = low * cosine - high * sine;

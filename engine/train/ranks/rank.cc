@@ -58,6 +58,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   setup.type = compute_type(shared.config);
   setup.seed = philox_derive(shared.config.seed, 2, 0);
   setup.remakes = shared.config.recompute.remakes;
+  setup.rope_positions = shared.config.batch.sequence;
   setup.layout = layout_.get();
   setup.groups = &groups_;
   if (exchange_) setup.exchange = exchange_.get(), setup.cached_exchange = cached_exchange_.get();

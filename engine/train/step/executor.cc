@@ -242,16 +242,16 @@ void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const
   const nn::Block& block = s_.model->block(n.block - 1);
   if (const plan::SlotId id = n[Operand::kCache]; id >= 0) {
     char* const cache = at(plan, id);
-    return block.forward_cached(ctx, {cache, cache + plan.slot(id).bytes / 2, run.cached}, rope_table_, y);
+    return block.forward_cached(ctx, {cache, cache + plan.slot(id).bytes / 2, run.cached}, rope_of(n), y);
   }
   nn::BlockRegions regions = regions_of(plan, n);
-  block.forward(ctx, regions, rope_table_, y, as<float>(plan, n[Operand::kX]));
+  block.forward(ctx, regions, rope_of(n), y, as<float>(plan, n[Operand::kX]));
 }
 
 void Executor::recompute(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
   nn::BlockRegions regions = regions_of(plan, n);
   s_.model->block(n.block - 1)
-      .recompute(ctx, regions, rope_table_, as<float>(plan, n[Operand::kY]), as<float>(plan, n[Operand::kX]));
+      .recompute(ctx, regions, rope_of(n), as<float>(plan, n[Operand::kY]), as<float>(plan, n[Operand::kX]));
 }
 
 nn::BlockRegions Executor::regions_of(const plan::Plan& plan, const plan::Instruction& n) const {
@@ -267,8 +267,8 @@ void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, cons
   const nn::Block& block = s_.model->block(n.block - 1);
   const auto* const x = as<float>(plan, n[Operand::kX]);
   nn::BlockRegions regions = regions_of(plan, n);
-  if (n.op == plan::Op::kBackward) return block.backward(ctx, regions, rope_table_, dx, x);
-  if (n.op == plan::Op::kBackwardInput) return block.backward_input(ctx, regions, rope_table_, dx, x);
+  if (n.op == plan::Op::kBackward) return block.backward(ctx, regions, rope_of(n), dx, x);
+  if (n.op == plan::Op::kBackwardInput) return block.backward_input(ctx, regions, rope_of(n), dx, x);
   block.backward_weight(ctx, regions);
 }
 

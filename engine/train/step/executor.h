@@ -13,6 +13,7 @@
 #include "engine/device/host_link.h"
 #include "engine/mesh/mesh_config.h"
 #include "engine/nn/model.h"
+#include "engine/nn/rope_table.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parallel/bucket_runtime.h"
 #include "engine/plan/plan.h"
@@ -46,7 +47,8 @@ class Executor {
     StepMirror mirror;
     DType type = DType::kF32;
     uint64_t seed = 0;
-    nn::Remakes remakes;  ///< what blocks do not keep
+    nn::Remakes remakes;         ///< what blocks do not keep
+    int64_t rope_positions = 0;  ///< of each rope table
     const parallel::ShardLayout* layout = nullptr;
     const parallel::DataParallelGroups* groups = nullptr;
     const nn::Exchange* exchange = &nn::kAlone;  ///< of the ranks that compute a block together
@@ -127,6 +129,10 @@ class Executor {
   /// An embedding table that the head shares has two gradients until JOIN_HEAD_GRAD. Returns that of the
   /// look-ups, or null.
   nn::LookupGradient* lookups() { return lookup_gradient_.rows() ? &lookup_gradient_ : nullptr; }
+  const float* rope_of(const plan::Instruction& n) const {
+    if (rope_table_ == nullptr) return nullptr;
+    return rope_table_ + nn::rope_table_begin(s_.model->config(), n.block - 1, s_.rope_positions);
+  }
   char* at(const plan::Plan& plan, plan::SlotId slot) const {
     return slot < 0 ? nullptr : s_.arena->data() + plan.slot(slot).offset;
   }
