@@ -99,6 +99,12 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
 
 }  // namespace
 
+int64_t eval_micro_batches(const config::ResolvedConfig& config) { return config.mesh.pp; }
+
+int64_t most_micro_batches(const config::ResolvedConfig& config, bool inference) {
+  return std::max(eval_micro_batches(config), inference ? 1 : config.batch.grad_accum_steps);
+}
+
 int64_t generate_rows(const config::ResolvedConfig& config) {
   return std::min<int64_t>(config.batch.sequence, 64);
 }
@@ -221,8 +227,7 @@ constexpr size_t kMostKept = size_t{1} << 32;
 /// Every plan is played through before it is used.
 std::string where_they_stop(const std::vector<EnginePlans>& all) {
   if (all.size() == 1) return "";
-  for (const auto plan :
-       {&EnginePlans::train, &EnginePlans::eval, &EnginePlans::logits, &EnginePlans::generate}) {
+  for (const auto plan : kPlans) {
     std::vector<const plan::Plan*> of_stages;
     for (const EnginePlans& plans : all) of_stages.push_back(&(plans.*plan));
     if (std::string stopped = plan::where_they_stop(of_stages); !stopped.empty()) return stopped;
@@ -256,9 +261,13 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
     count_agreements(&plans.train, config.mesh.world());
   }
   plans.eval = plan::eval_plan(sizes, stage);
+  if (config.mesh.pp > 1)
+    plans.eval_pipeline =
+        plan::eval_pipeline_plan(sizes, stage, static_cast<int32_t>(eval_micro_batches(config)));
   plans.logits = plan::logits_plan(sizes, stage);
   plans.generate = plan::generate_plan(sizes, stage);
-  for (plan::Plan* plan : {&plans.train, &plans.eval, &plans.logits, &plans.generate}) {
+  for (const auto member : kPlans) {
+    plan::Plan* const plan = &(plans.*member);
     parallel::gather_weights_for_use(plan, layout, strategy);
     plan::finish(plan);
     plans.arena_bytes = std::max(plans.arena_bytes, plan->peak_bytes);
@@ -273,8 +282,8 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   const bool tied = sizes.lookup_gradient > 0;
   if (!target.in_place)
     plans.pinned.step = StepMirror::bytes(
-        inference ? 1 : micro_batches, config.batch.micro_batch, config.batch.sequence, own_columns(config),
-        tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(model, config)) : 0);
+        most_micro_batches(config, inference), config.batch.micro_batch, config.batch.sequence,
+        own_columns(config), tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(model, config)) : 0);
   return plans;
 }
 
