@@ -1,6 +1,6 @@
 // bench_planning: how long the plan of a deep model, or of many micro-batches, takes.
 //
-//   bench_planning [ROUNDS]
+//   bench_planning [ROUNDS [SHAPE]]
 //
 // Prints, for each shape and ZeRO stage, the training plan's instructions (of the first stage of a pipeline), its peak memory and
 // the median seconds of ROUNDS (5) times: all plans of an engine and all its stages, and the first training plan's memory and
@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "engine/base/hash.h"
@@ -102,7 +103,9 @@ void measure(const Shape& shape, int stage, int rounds) {
 
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 5;
-  if (rounds < 1) return std::fprintf(stderr, "usage: bench_planning [ROUNDS]\n"), 2;
+  const std::string only = argc > 2 ? argv[2] : "";  // shapes whose names contain it
+  if (rounds < 1) return std::fprintf(stderr, "usage: bench_planning [ROUNDS [SHAPE]]\n"), 2;
   for (const Shape& shape : kShapes)
-    for (const int stage : {0, 3}) measure(shape, stage, rounds);
+    if (std::string(shape.name).find(only) != std::string::npos)
+      for (const int stage : {0, 3}) measure(shape, stage, rounds);
 }

@@ -1,6 +1,7 @@
 #include "engine/train/assembly/engine_plans.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "engine/base/error.h"
 #include "engine/device/cpu/thread_pool.h"
@@ -221,6 +222,14 @@ std::vector<int64_t> layers_of_chunks(const config::ResolvedConfig& config, cons
                                      sizes.loss.flops, config.mesh.pp * config.pipeline.chunks);
 }
 
+/// For how many actions what was sent stays at least (Stage::keeps_sent). A V of many stages always needs this much, so less
+/// need not be tried.
+size_t least_kept(const parallel::pipeline::Shape& shape) {
+  const size_t least = plan::Stage().keeps_sent;
+  if (!parallel::pipeline::is_v(shape.schedule)) return least;
+  return std::max(least, std::bit_floor(static_cast<size_t>(std::min<int64_t>(shape.stages, 16))));
+}
+
 /// More actions than any stage has.
 constexpr size_t kMostKept = size_t{1} << 32;
 
@@ -312,7 +321,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
   const std::vector<int64_t> layers = layers_of_chunks(config, sizes);
   if (shape.stages > 1) strategy.stage_of = parallel::pipeline::stage_of_blocks(shape, layers);
   std::string stopped;
-  for (size_t keeps = plan::Stage().keeps_sent; keeps <= kMostKept; keeps *= 2) {
+  for (size_t keeps = least_kept(shape); keeps <= kMostKept; keeps *= 2) {
     std::vector<EnginePlans> all;
     for (int64_t s = 0; s < shape.stages; ++s) {
       plan::Stage stage = parallel::pipeline::make_stage(shape, layers, s);
