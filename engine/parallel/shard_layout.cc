@@ -100,10 +100,13 @@ bool ShardLayout::has(int64_t block) const {
                                           options_.mesh.coordinate(options_.rank, mesh::Axis::kPp);
 }
 
+/// Only tensor-parallel ranks have gradients in part.
 void ShardLayout::find_model_sums(const nn::ParameterTable& table) {
+  if (options_.mesh.degree(mesh::Axis::kTp) == 1) return;
   std::vector<bool> known(groups_.size());
   for (const nn::Parameter& p : table.all()) {
     const auto i = static_cast<size_t>(p.group);
+    if (!groups_[i].here) continue;
     const std::vector<mesh::SubAxis> axes =
         over_mesh_.model_sum(in_group(p, groups_[i].elements, options_.mesh, options_.sequence_parallel));
     HWS_CHECK(!known[i] || groups_[i].model_sum == axes);  // a group is summed as one array

@@ -21,11 +21,12 @@ void ByteRanges::add(int64_t begin, int64_t end) {
   }
 }
 
-int64_t ByteRanges::lowest_free(int64_t from, int64_t bytes) const {
-  auto range = std::upper_bound(ranges_.begin(), ranges_.end(), from,
-                                [](int64_t at, const Range& r) { return at < r.end; });
-  for (; range != ranges_.end() && range->begin < from + bytes; ++range) from = range->end;
-  return from;
+bool ByteRanges::Cursor::raise(int64_t* at, int64_t bytes) {
+  if (next_ != end_ && next_->end <= *at)
+    next_ = std::upper_bound(next_ + 1, end_, *at, [](int64_t at, const Range& r) { return at < r.end; });
+  if (next_ == end_ || next_->begin >= *at + bytes) return false;
+  for (; next_ != end_ && next_->begin < *at + bytes; ++next_) *at = next_->end;
+  return true;
 }
 
 Occupancy::Occupancy(size_t instructions)
@@ -54,14 +55,18 @@ void Occupancy::take(int32_t first, int32_t last, int64_t begin, int64_t end) {
   each_above(first, last, [&](size_t node) { nodes_[node].reaching.add(begin, end); });
 }
 
-int64_t Occupancy::lowest_free(int32_t first, int32_t last, int64_t bytes, int64_t from) const {
-  int64_t at = from, before;
-  const auto raise = [&](const ByteRanges& taken) { at = taken.lowest_free(at, bytes); };
-  do {
-    before = at;
-    each_above(first, last, [&](size_t node) { raise(nodes_[node].covering); });
-    each_whole(first, last, [&](size_t node) { raise(nodes_[node].covering), raise(nodes_[node].reaching); });
-  } while (at != before);
+/// Raises the offset by each node's ranges in turn, until none raises it. It never falls, so each node is walked once.
+int64_t Occupancy::lowest_free(int32_t first, int32_t last, int64_t bytes, int64_t from) {
+  cursors_.clear();
+  const auto walk = [&](const ByteRanges& taken) {
+    if (!taken.empty()) cursors_.emplace_back(taken);
+  };
+  each_above(first, last, [&](size_t node) { walk(nodes_[node].covering); });
+  each_whole(first, last, [&](size_t node) { walk(nodes_[node].covering), walk(nodes_[node].reaching); });
+  int64_t at = from;
+  size_t unchanged = 0;
+  for (size_t c = 0; unchanged < cursors_.size(); c = c + 1 == cursors_.size() ? 0 : c + 1)
+    unchanged = cursors_[c].raise(&at, bytes) ? 1 : unchanged + 1;
   return at;
 }
 

@@ -15,14 +15,25 @@ namespace hawser::plan {
 /// Disjoint byte ranges in ascending order.
 class ByteRanges {
  public:
-  void add(int64_t begin, int64_t end);
-  /// The lowest `at` >= `from` with [at, at + bytes) outside all ranges.
-  int64_t lowest_free(int64_t from, int64_t bytes) const;
-
- private:
   struct Range {
     int64_t begin, end;
   };
+  void add(int64_t begin, int64_t end);
+  bool empty() const { return ranges_.empty(); }
+
+  /// Walks over the ranges upwards; no range may be added meanwhile.
+  class Cursor {
+   public:
+    explicit Cursor(const ByteRanges& of) : next_(of.ranges_.data()), end_(next_ + of.ranges_.size()) {}
+    /// Raises `at`, which is no lower than in the last call, to the lowest with [at, at + bytes) outside all ranges. Returns
+    /// whether it has changed.
+    bool raise(int64_t* at, int64_t bytes);
+
+   private:
+    const Range *next_, *end_;
+  };
+
+ private:
   std::vector<Range> ranges_;
 };
 
@@ -34,7 +45,7 @@ class Occupancy {
   /// Marks bytes [begin, end) as used from instruction `first` to `last`, inclusive.
   void take(int32_t first, int32_t last, int64_t begin, int64_t end);
   /// The lowest offset >= `from` at which `bytes` are free from instruction `first` to `last`, inclusive.
-  int64_t lowest_free(int32_t first, int32_t last, int64_t bytes, int64_t from) const;
+  int64_t lowest_free(int32_t first, int32_t last, int64_t bytes, int64_t from);
 
  private:
   struct Node {
@@ -46,7 +57,8 @@ class Occupancy {
   void each_above(int32_t first, int32_t last, Fn fn) const;
 
   size_t leaves_;
-  std::vector<Node> nodes_;  // 1 is the root; the children of i are 2i and 2i + 1
+  std::vector<ByteRanges::Cursor> cursors_;  // of the last lowest_free
+  std::vector<Node> nodes_;                  // 1 is the root; the children of i are 2i and 2i + 1
 };
 
 }  // namespace hawser::plan

@@ -85,6 +85,8 @@ enum class Accumulation : uint8_t {
 Plan train_plan(const Sizes& sizes, const Stage& stage, int32_t micro_batches, Accumulation accumulation);
 /// Forward and loss of one micro-batch.
 Plan eval_plan(const Sizes& sizes, const Stage& stage);
+/// The same of several, which the stages of a pipeline take at the same time.
+Plan eval_pipeline_plan(const Sizes& sizes, const Stage& stage, int32_t micro_batches);
 /// Forward of one micro-batch; its logits go to the caller's memory.
 Plan logits_plan(const Sizes& sizes, const Stage& stage);
 /// Forward of up to `rows` next positions of one text through the KV caches, and the logits of the last.

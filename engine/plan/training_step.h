@@ -20,6 +20,8 @@ class TrainingStep {
         stage_(stage),
         micro_batches_(micro_batches),
         accumulation_(accumulation),
+        rounds_gradients_(std::any_of(sizes.state.begin(), sizes.state.end(),
+                                      [](const BlockState& st) { return st.gradient_window > 0; })),
         trees_(stage.chunks.size()) {}
 
   Plan make();
@@ -52,10 +54,7 @@ class TrainingStep {
   bool accumulates(int32_t mb) const { return accumulation_ == Accumulation::kInPlace && mb > 0; }
   /// Whether a gradient passes the border below the block.
   bool reaches_below(int32_t block) const { return block > s_.first_trainable; }
-  bool rounds_gradients() const {
-    return std::any_of(s_.state.begin(), s_.state.end(),
-                       [](const BlockState& st) { return st.gradient_window > 0; });
-  }
+  bool rounds_gradients() const { return rounds_gradients_; }
 
   void load();
   size_t after(size_t action) const { return action + (stage_.actions[action].paired ? 2 : 1); }
@@ -101,6 +100,7 @@ class TrainingStep {
   const Stage& stage_;
   const int32_t micro_batches_;
   const Accumulation accumulation_;
+  const bool rounds_gradients_;
   std::vector<SlotId> batches_;
   std::map<std::pair<int32_t, int32_t>, InFlight> in_flight_;  // keyed by chunk and micro-batch
   std::vector<std::vector<Subtree>> trees_;                    // by chunk

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <optional>
 
 #include "engine/base/error.h"
 #include "engine/base/saturating.h"
@@ -49,6 +48,23 @@ class KeepError final : public BatchSource {
  private:
   BatchSource* const from_;
   std::exception_ptr* const error_;
+};
+
+/// Rows of the validation data, or of a batch. Micro-batch m begins m * stride rows behind the first.
+class EvalSource final : public BatchSource {
+ public:
+  EvalSource(const BatchView* batch, const data::Dataset* dataset, int64_t row, int64_t stride)
+      : batch_(batch), dataset_(dataset), row_(row), stride_(stride) {}
+  void load(int32_t micro_batch, const MicroBatch& out) override {
+    const int64_t row = row_ + std::max(micro_batch, 0) * stride_;
+    if (batch_ != nullptr) return BatchViewSource(*batch_, row, 0).load(0, out);
+    DatasetSource(*dataset_, data::Split::kValidation, static_cast<uint64_t>(row)).load(0, out);
+  }
+
+ private:
+  const BatchView* const batch_;
+  const data::Dataset* const dataset_;
+  const int64_t row_, stride_;
 };
 
 }  // namespace
@@ -106,32 +122,31 @@ Evaluation Inference::eval_sets(Rank& rank, const BatchView* batch, int64_t rows
   return result;
 }
 
-/// Rows [first, rows). The data-parallel ranks take micro-batches in turn, all the same number of times.
+/// Rows [first, rows). The data-parallel ranks take micro-batches in turn, all the same number of times. The stages of a
+/// pipeline take several at the same time as long as all of them are whole.
 Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t rows) {
   comm::ProcessGroup* const dp = rank.groups().dp.get();
   const int64_t micro = config().batch.micro_batch, stride = micro * config().mesh.dp();
+  const int64_t at_once = eval_micro_batches(config());
   Run run;
   std::exception_ptr error;  // error in this rank's data
   run.seq = batch ? batch->cols : config().batch.sequence;
   run.documents = batch ? batch->document_begin != nullptr : config().data.packing;
   run.weights = batch ? batch->weights != nullptr : dataset_->has_weights();
-  for (int64_t begin = first; begin < rows; begin += stride) {
+  for (int64_t begin = first, turns = 1; begin < rows; begin += turns * stride) {
     if (rank.number() == ranks_.first().number()) monitor_.count(begin, rows);
     if (on_any_rank(dp, cancel_.ends_call()))
       throw AgreedError(Code::kCancelled,
                         fmt::format("the evaluation was cancelled after {} of {} rows", begin, rows));
+    turns = at_once > 1 && begin + at_once * stride <= rows ? at_once : 1;
     const int64_t row = begin + rank.dp_rank() * micro;
     run.batch = row < rows ? std::min(micro, rows - row) : 1;
     MaskedSource none;
-    std::optional<BatchViewSource> view;
-    std::optional<DatasetSource> data;
-    run.source = &none;
-    if (row < rows && batch) run.source = &view.emplace(*batch, row, 0);
-    if (row < rows && !batch)
-      run.source = &data.emplace(*dataset_, data::Split::kValidation, static_cast<uint64_t>(row));
+    EvalSource source(batch, dataset_, row, stride);
+    run.source = row < rows ? static_cast<BatchSource*>(&source) : &none;
     KeepError kept(run.source, &error);
     if (dp) run.source = &kept;
-    rank.run(rank.plans().eval, &run);
+    rank.run(turns > 1 ? rank.plans().eval_pipeline : rank.plans().eval, &run);
   }
   Sums sums{run.losses, run.tokens, error ? 1 : 0};
   sums.losses.normalise();

@@ -115,6 +115,10 @@ TEST(FarPipeline, AnswersAsOneStageOnTheCpuDoes) {
       EXPECT_EQ(got.logits, want.logits) << schedule << " " << transport;
       EXPECT_EQ(got.logprobs, want.logprobs) << schedule << " " << transport;
       EXPECT_EQ(got.text, want.text) << schedule << " " << transport;
+      const Rows rows = rows_of(problem, 11, 0);  // two pairs of micro-batches at once, then the rest
+      const train::BatchView view = rows.view();
+      EXPECT_EQ(stages.trainer().inference().eval(&view, 0).loss,
+                one.trainer().inference().eval(&view, 0).loss);
     }
 }
 

@@ -1,6 +1,7 @@
 #include "engine/train/assembly/engine_plans.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "engine/base/error.h"
 #include "engine/device/cpu/thread_pool.h"
@@ -100,6 +101,12 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
 }
 
 }  // namespace
+
+int64_t eval_micro_batches(const config::ResolvedConfig& config) { return config.mesh.pp; }
+
+int64_t most_micro_batches(const config::ResolvedConfig& config, bool inference) {
+  return std::max(eval_micro_batches(config), inference ? 1 : config.batch.grad_accum_steps);
+}
 
 int64_t generate_rows(const config::ResolvedConfig& config) {
   return std::min<int64_t>(config.batch.sequence, 64);
@@ -217,14 +224,21 @@ std::vector<int64_t> layers_of_chunks(const config::ResolvedConfig& config, cons
                                      sizes.loss.flops, config.mesh.pp * config.pipeline.chunks);
 }
 
+/// For how many actions what was sent stays at least (Stage::keeps_sent). A V of many stages always needs this much, so less
+/// need not be tried.
+size_t least_kept(const parallel::pipeline::Shape& shape) {
+  const size_t least = plan::Stage().keeps_sent;
+  if (!parallel::pipeline::is_v(shape.schedule)) return least;
+  return std::max(least, std::bit_floor(static_cast<size_t>(std::min<int64_t>(shape.stages, 16))));
+}
+
 /// More actions than any stage has.
 constexpr size_t kMostKept = size_t{1} << 32;
 
 /// Every plan is played through before it is used.
 std::string where_they_stop(const std::vector<EnginePlans>& all) {
   if (all.size() == 1) return "";
-  for (const auto plan :
-       {&EnginePlans::train, &EnginePlans::eval, &EnginePlans::logits, &EnginePlans::generate}) {
+  for (const auto plan : kPlans) {
     std::vector<const plan::Plan*> of_stages;
     for (const EnginePlans& plans : all) of_stages.push_back(&(plans.*plan));
     if (std::string stopped = plan::where_they_stop(of_stages); !stopped.empty()) return stopped;
@@ -273,9 +287,13 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
       parallel::offload_activations(&plans.train, plans.offload_to, config.offload.prefetch);
   }
   plans.eval = plan::eval_plan(sizes, stage);
+  if (config.mesh.pp > 1)
+    plans.eval_pipeline =
+        plan::eval_pipeline_plan(sizes, stage, static_cast<int32_t>(eval_micro_batches(config)));
   plans.logits = plan::logits_plan(sizes, stage);
   plans.generate = plan::generate_plan(sizes, stage);
-  for (plan::Plan* plan : {&plans.train, &plans.eval, &plans.logits, &plans.generate}) {
+  for (const auto member : kPlans) {
+    plan::Plan* const plan = &(plans.*member);
     parallel::gather_weights_for_use(plan, layout, strategy);
     plan::finish(plan);
     plans.arena_bytes = std::max(plans.arena_bytes, plan->peak_bytes);
@@ -292,8 +310,8 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   const bool tied = sizes.lookup_gradient > 0;
   if (!target.in_place)
     plans.pinned.step = StepMirror::bytes(
-        inference ? 1 : micro_batches, config.batch.micro_batch, config.batch.sequence, own_columns(config),
-        tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(model, config)) : 0);
+        most_micro_batches(config, inference), config.batch.micro_batch, config.batch.sequence,
+        own_columns(config), tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(model, config)) : 0);
   return plans;
 }
 
@@ -326,7 +344,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
   const std::vector<int64_t> layers = layers_of_chunks(config, sizes);
   if (shape.stages > 1) strategy.stage_of = parallel::pipeline::stage_of_blocks(shape, layers);
   std::string stopped;
-  for (size_t keeps = plan::Stage().keeps_sent; keeps <= kMostKept; keeps *= 2) {
+  for (size_t keeps = least_kept(shape); keeps <= kMostKept; keeps *= 2) {
     std::vector<EnginePlans> all;
     for (int64_t s = 0; s < shape.stages; ++s) {
       plan::Stage stage = parallel::pipeline::make_stage(shape, layers, s);

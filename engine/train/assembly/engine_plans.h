@@ -55,7 +55,8 @@ struct EnginePlans {
   plan::Stage stage;  ///< of the pipeline; the whole model if there is none
   plan::Plan train;   ///< empty for inference
   plan::Plan eval, logits, generate;
-  int64_t arena_bytes = 0;  ///< enough for any of the plans
+  plan::Plan eval_pipeline;  ///< of eval_micro_batches; empty without a pipeline
+  int64_t arena_bytes = 0;   ///< enough for any of the plans
   PinnedBytes pinned;
   bool peers = false;  ///< copied from Target
   /// Device memory beside the arena, for the sums of the largest transfer and of the largest exchange inside a block.
@@ -70,6 +71,16 @@ struct EnginePlans {
 
   const plan::Plan& any() const { return eval; }  ///< for its persistent slots, which all plans share
 };
+
+/// All plans, of which some may be empty.
+inline constexpr plan::Plan EnginePlans::*kPlans[] = {&EnginePlans::train, &EnginePlans::eval,
+                                                      &EnginePlans::eval_pipeline, &EnginePlans::logits,
+                                                      &EnginePlans::generate};
+
+/// How many micro-batches are evaluated at the same time: one for each stage.
+int64_t eval_micro_batches(const config::ResolvedConfig& config);
+/// Micro-batches of the plan that has most.
+int64_t most_micro_batches(const config::ResolvedConfig& config, bool inference);
 
 /// Most rows of one generation call. Longer prompts are processed in pieces.
 int64_t generate_rows(const config::ResolvedConfig& config);

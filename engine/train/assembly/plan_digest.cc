@@ -88,7 +88,8 @@ PlanDigest digest_of(const std::vector<EnginePlans>& stages, const nn::Model& mo
   };
   PlanDigest digest;
   digest[PlanPart::kTrain] = of_stages(&EnginePlans::train);
-  digest[PlanPart::kEval] = of_stages(&EnginePlans::eval);
+  digest[PlanPart::kEval] =
+      Hash().add(of_stages(&EnginePlans::eval)).add(of_stages(&EnginePlans::eval_pipeline)).value();
   digest[PlanPart::kLogits] = of_stages(&EnginePlans::logits);
   digest[PlanPart::kGenerate] = of_stages(&EnginePlans::generate);
   digest[PlanPart::kParameters] = hash_of_parameters(model.table(), layout);

@@ -39,8 +39,8 @@ comm::GroupRequest group_of(const mesh::DeviceMesh& mesh, int32_t rank, Lane lan
 std::vector<MessageLane> message_lanes(const mesh::DeviceMesh& mesh, int32_t rank, const EnginePlans& plans,
                                        const parallel::ShardLayout& layout) {
   std::set<Lane> used;
-  for (const plan::Plan* plan : {&plans.train, &plans.eval, &plans.logits, &plans.generate})
-    for (const plan::Instruction& n : plan->instructions)
+  for (const auto plan : kPlans)
+    for (const plan::Instruction& n : (plans.*plan).instructions)
       if (plan::is_message(n.op)) used.insert(n.lane);
   if (layout.exchanges_table()) used.insert(Lane::kTable);  // to publish weights
   std::vector<MessageLane> lanes;

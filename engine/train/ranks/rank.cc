@@ -39,8 +39,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
     make_exchanges();
     runtime_ = std::make_unique<parallel::BucketRuntime>(*layout_, strategy, groups_, arena_->data(), &link,
                                                          between);
-    for (const plan::Plan* plan : {&plans().train, &plans().eval, &plans().logits, &plans().generate})
-      runtime_->bind(*plan);
+    for (const auto plan : kPlans) runtime_->bind(plans().*plan);
   }
   make_store();
   Executor::Setup setup;
@@ -52,7 +51,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   setup.link = &link;
   setup.arena = arena_;
   if (!link.in_place())
-    setup.mirror = StepMirror(pinned_->data(), shared.inference ? 1 : shared.config.batch.grad_accum_steps,
+    setup.mirror = StepMirror(pinned_->data(), most_micro_batches(shared.config, shared.inference),
                               shared.config.batch.micro_batch, shared.config.batch.sequence,
                               {shared.mesh.degree(mesh::Axis::kCp), 0});
   setup.type = compute_type(shared.config);

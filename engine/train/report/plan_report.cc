@@ -67,6 +67,11 @@ class PlanReport {
 
  private:
   int64_t step_graphs() const;
+  std::vector<const plan::Plan*> answering_plans() const {
+    std::vector<const plan::Plan*> plans{&plans_.eval, &plans_.logits, &plans_.generate};
+    if (stages_.size() > 1) plans.push_back(&plans_.eval_pipeline);
+    return plans;
+  }
   /// The same config under another stage and reduce policy.
   struct Choice {
     int64_t stage;
@@ -322,8 +327,7 @@ std::string PlanReport::json() const {
   report["types"] = types_text();
   report["threads"] = threads_;
   report["cpu_level"] = kernels_.name;
-  for (const plan::Plan* p : {&plans_.eval, &plans_.logits, &plans_.generate})
-    report["plans"][p->name] = p->peak_bytes;
+  for (const plan::Plan* p : answering_plans()) report["plans"][p->name] = p->peak_bytes;
   if (a_.config.mesh.world() > 1) add_ranks(&report);
   if (stages_.size() > 1) report["pipeline"] = pipeline_json(stages_);
   return report.dump();
@@ -335,7 +339,7 @@ std::string PlanReport::text() const {
   if (stages_.size() > 1) text += pipeline_text(stages_) + "What follows is of the first stage.\n\n";
   text += plan::format_instructions(plans_.train) + "\n" + plan::format_memory(plans_.train) + "\n";
   if (many) text += traffic_text() + stages_text();
-  for (const plan::Plan* p : {&plans_.eval, &plans_.logits, &plans_.generate})
+  for (const plan::Plan* p : answering_plans())
     text += fmt::format("plan {:<10} {:>14} bytes\n", p->name, p->peak_bytes);
   text += fmt::format("arena           {:>14} bytes (the largest plan){}\n", plans_.arena_bytes,
                       many ? " on each rank" : "");

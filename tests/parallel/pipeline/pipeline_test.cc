@@ -186,5 +186,35 @@ TEST(Pipeline, AnswersAsOneStageDoes) {
       }
 }
 
+/// Whole micro-batches are evaluated one for each stage at the same time, the last rows alone.
+TEST(Pipeline, EvaluatesSeveralMicroBatchesAtOnceAsOneStageDoes) {
+  for (const char* schedule : {"1f1b", "interleaved", "zbv"})
+    for (const int64_t pp : {2, 3})
+      for (const bool documents : {false, true}) {
+        Layout layout;
+        layout.pp = pp, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
+        layout.dp_shard = 2, layout.stage = 3, layout.accumulation = 2 * pp;
+        Layout one = layout;
+        one.pp = one.chunks = 1;
+        Problem problem = problem_of(pp == 2, 6);
+        problem.documents = documents;
+        LayoutRun of_one(problem, one), of_stages(problem, layout);
+        for (const int64_t rows : {4 * pp, 8 * pp + 5, int64_t{3}}) {
+          SCOPED_TRACE(layout.name() + " rows " + std::to_string(rows));
+          const Rows batch = rows_of(problem, rows, 0);
+          const train::BatchView view = batch.view();
+          const train::Evaluation want = of_one.trainer().inference().eval(&view, 0),
+                                  got = of_stages.trainer().inference().eval(&view, 0);
+          EXPECT_EQ(got.loss, want.loss);
+          EXPECT_EQ(got.tokens, want.tokens);
+          if (rows != 4 * pp) continue;
+          for (int32_t r = 0; r < layout.world(); ++r) {
+            const train::Rank& rank = of_stages.trainer().ranks().at(r);
+            EXPECT_EQ(rank.executor().slots().high_water(), rank.plans().eval_pipeline.peak_bytes) << r;
+          }
+        }
+      }
+}
+
 }  // namespace
 }  // namespace hawser::testing

@@ -106,6 +106,19 @@ TEST(SimulatedPipeline, TellsWhatTheRampCosts) {
   EXPECT_GE(one / zero, 1.15);
 }
 
+/// p micro-batches go through p stages in 2p - 1 forwards instead of p * p.
+TEST(SimulatedPipeline, EvaluatesOneMicroBatchForEachStageAtTheSameTime) {
+  for (const int64_t p : {2, 3, 4, 8})
+    for (const PipelineSchedule schedule : {PipelineSchedule::k1F1B, PipelineSchedule::kInterleaved}) {
+      const Shape shape{schedule, p, p, schedule == PipelineSchedule::k1F1B ? 1 : 2, p};
+      const std::vector<plan::Plan> plans = stage_plans(shape, plan::Stage().keeps_sent, true);
+      EXPECT_EQ(plan::where_they_stop(pointers_to(plans)), "");
+      EXPECT_EQ(plan::ramp_of(pointers_to(plans), simulated(plans, {})).makespan,
+                static_cast<double>(p * shape.chunks + p - 1))
+          << text(shape, {});
+    }
+}
+
 /// A traced step is one that the simulator made here. What it foretells from that step's costs is the step itself.
 TEST(SimulatedPipeline, ForetellsTheStepWhoseCostsItIsGiven) {
   const unsigned seed = std::random_device()();

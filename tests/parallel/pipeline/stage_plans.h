@@ -33,7 +33,9 @@ inline std::vector<const plan::Plan*> pointers_to(const std::vector<plan::Plan>&
   return pointers;
 }
 
-inline std::vector<plan::Plan> stage_plans(const parallel::pipeline::Shape& shape, size_t keeps_sent) {
+/// Of a training step, or of an evaluation.
+inline std::vector<plan::Plan> stage_plans(const parallel::pipeline::Shape& shape, size_t keeps_sent,
+                                           bool evaluates = false) {
   const std::vector<int64_t> layers(static_cast<size_t>(shape.stages * shape.chunks), 1);
   const plan::Sizes sizes =
       small_sizes(shape.stages * shape.chunks, parallel::pipeline::splits_backward(shape.schedule));
@@ -44,8 +46,9 @@ inline std::vector<plan::Plan> stage_plans(const parallel::pipeline::Shape& shap
     plan::Sizes here = sizes;
     for (size_t block = 0; block < here.state.size(); ++block)
       if (!own.has(static_cast<int32_t>(block))) here.state[block] = {};
-    plans.push_back(
-        plan::train_plan(here, own, static_cast<int32_t>(shape.micro_batches), plan::Accumulation::kInPlace));
+    const auto micro_batches = static_cast<int32_t>(shape.micro_batches);
+    plans.push_back(evaluates ? plan::eval_pipeline_plan(here, own, micro_batches)
+                              : plan::train_plan(here, own, micro_batches, plan::Accumulation::kInPlace));
     plan::finish(&plans.back());
   }
   return plans;
