@@ -22,7 +22,7 @@ Stream alone() {
 /// The product of one group's rows [begin, begin + rows).
 HWS_SMALL Matmul product_of(const GroupedMatmul& g, int64_t group, int64_t begin, int64_t rows) {
   const auto at = [](const void* p, DType type, int64_t element) {
-    return static_cast<const char*>(p) + element * dtype_bytes(type);
+    return static_cast<const char*>(p) + element * (type == DType::kBf16 ? 2 : 4);
   };
   Matmul m;
   m.c_type = g.c_type, m.a_type = g.a_type, m.b_type = g.b_type;
